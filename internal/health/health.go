@@ -1,0 +1,109 @@
+// Package health keeps the named conditions of this gateway: what is wrong now,
+// how bad it is, and what to do about it. Components raise and clear their own
+// conditions; readyz, status and doctor only read. It decides nothing itself.
+package health
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Severity says how bad a condition is.
+type Severity string
+
+// The severities. A condition of severity Fatal makes the gateway not ready: it
+// cannot open doors.
+const (
+	Notice  Severity = "notice"
+	Warning Severity = "warning"
+	Fatal   Severity = "fatal"
+)
+
+// Code names a condition; it never changes once shipped.
+type Code string
+
+// The conditions.
+const (
+	Starting       Code = "starting"
+	StorageFailing Code = "storage-failing"
+	ClockUntrusted Code = "clock-untrusted"
+	ListenerDown   Code = "listener-down"
+	PlainHTTP      Code = "plain-http"
+	JournalFull    Code = "journal-full"
+)
+
+// Condition is one thing that is not as it should be.
+type Condition struct {
+	Code     Code      `json:"code"`
+	Severity Severity  `json:"severity"`
+	Summary  string    `json:"summary"` // what is wrong, in one sentence
+	Advice   string    `json:"advice"`  // what to do about it
+	Since    time.Time `json:"since"`
+}
+
+// Registry holds the present conditions. The zero Registry is empty and ready.
+// Safe for concurrent use.
+type Registry struct {
+	mu  sync.Mutex
+	now map[Code]Condition // mu guards now
+}
+
+// Raise states a condition; raising it again updates the words and keeps Since.
+func (r *Registry) Raise(c Condition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now == nil {
+		r.now = make(map[Code]Condition)
+	}
+	if old, ok := r.now[c.Code]; ok {
+		c.Since = old.Since
+	} else if c.Since.IsZero() {
+		c.Since = time.Now().UTC()
+	}
+	r.now[c.Code] = c
+}
+
+// Clear ends a condition; it does nothing when the condition does not stand.
+func (r *Registry) Clear(code Code) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.now, code)
+}
+
+// Conditions lists what stands, worst first, then by code.
+func (r *Registry) Conditions() []Condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Condition, 0, len(r.now))
+	for _, c := range r.now {
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Condition) int {
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code))
+	})
+	return out
+}
+
+// NotReady names the fatal conditions; empty means that doors can be opened.
+func (r *Registry) NotReady() []Code {
+	var codes []Code
+	for _, c := range r.Conditions() {
+		if c.Severity == Fatal {
+			codes = append(codes, c.Code)
+		}
+	}
+	return codes
+}
+
+func rank(s Severity) int {
+	switch s {
+	case Fatal:
+		return 0
+	case Warning:
+		return 1
+	default:
+		return 2
+	}
+}

@@ -1,0 +1,248 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+const (
+	// patience is how long an unlock waits for a slow disk before it goes on without
+	// it. It leaves most of a command's deadline to the station.
+	patience = 2 * time.Second
+	// pruneEvery is how often retention is applied.
+	pruneEvery = time.Hour
+)
+
+// Config is what a Service needs.
+type Config struct {
+	Store   Store
+	Clock   site.Clock
+	Logger  *slog.Logger
+	Health  *health.Registry
+	Metrics *metric.Registry
+	MaxAge  time.Duration // of a record; zero: for ever
+	MaxSize int64         // of all records' text, in bytes; zero: without bound
+	// Held gives the last seq that the cloud has taken, where a cloud link is
+	// configured: later records are never pruned. Nil where there is none.
+	Held func() uint64
+}
+
+// Service is the journal. Its methods are safe for concurrent use.
+type Service struct {
+	Config
+	stalled atomic.Bool // storage failed or stalled at the last try
+
+	mu   sync.Mutex                 // mu guards subs
+	subs map[chan struct{}]struct{} // one wake-up channel per follower
+}
+
+// New gives the journal on cfg.Store.
+func New(cfg Config) (*Service, error) {
+	if cfg.Store == nil || cfg.Clock == nil || cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil {
+		return nil, errors.New("the journal needs a store, a clock, a logger, health and metrics")
+	}
+	s := &Service{Config: cfg, subs: make(map[chan struct{}]struct{})}
+	cfg.Store.Watch(s.heard)
+	cfg.Metrics.Gauge("gatehouse_journal_last_seq", func() float64 { return float64(cfg.Store.Latest()) })
+	cfg.Metrics.Gauge("gatehouse_journal_memory_records", func() float64 { return float64(cfg.Store.Kept()) })
+	cfg.Metrics.Gauge("gatehouse_journal_bytes", s.bytes)
+	return s, nil
+}
+
+// Intend writes the record that must exist before a command leaves. It returns nil
+// once the record is durable. While the storage fails, the record is kept in
+// memory and in the system log instead, and durable is false. It ends within
+// 2 s whatever the disk does.
+func (s *Service) Intend(r site.Record) (durable bool) {
+	if s.stalled.Load() {
+		s.keep(r)
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := s.Store.Append(ctx, r)
+	switch {
+	case err == nil:
+		return true
+	case fault.Is(err, fault.Timeout): // the record is queued behind the stalled disk
+		s.fail(err)
+		s.log(r)
+	default:
+		s.keep(r)
+	}
+	return false
+}
+
+// AppendLater writes a record soon; nobody waits for it. While the storage fails
+// it waits in memory, and unlock records go to the system log too.
+func (s *Service) AppendLater(r site.Record) {
+	if s.stalled.Load() && r.Kind == site.KindUnlock {
+		s.keep(r)
+		return
+	}
+	s.Store.AppendLater(r)
+}
+
+// keep puts a record into memory and into the system log.
+func (s *Service) keep(r site.Record) {
+	s.Store.AppendLater(r)
+	s.log(r)
+}
+
+func (s *Service) log(r site.Record) {
+	s.Logger.Warn("record kept in memory", "kind", r.Kind, "origin", r.Origin, "account", r.Account, "by", r.By,
+		"station", int64(r.Station), "lock", r.Lock, "command", r.Command, "outcome", r.Outcome)
+}
+
+// heard takes the end of each transaction from the store.
+func (s *Service) heard(err error) {
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	if s.stalled.Swap(false) {
+		s.Health.Clear(health.StorageFailing)
+		s.Logger.Info("storage works again")
+	}
+	s.wakeAll()
+}
+
+func (s *Service) fail(err error) {
+	if !s.stalled.Swap(true) {
+		s.Logger.Error("storage fails; doors still open, records are kept in memory", "error", err)
+	}
+	s.Health.Raise(health.Condition{
+		Code: health.StorageFailing, Severity: health.Warning,
+		Summary: "The storage takes no writes; doors still open, records are kept in memory and in the system log",
+		Advice:  "Check free space with df and the disk's health with dmesg; replace the card if it is worn",
+	})
+}
+
+// Read gives the selected records.
+func (s *Service) Read(ctx context.Context, q Query) ([]site.Record, error) {
+	return s.Store.Read(ctx, q)
+}
+
+// Verify checks the whole chain; it reads every record.
+func (s *Service) Verify(ctx context.Context) (Verdict, error) { return s.Store.Verify(ctx) }
+
+// Size says how much the journal holds.
+func (s *Service) Size(ctx context.Context) (Size, error) { return s.Store.Size(ctx) }
+
+// Latest is the newest durable seq.
+func (s *Service) Latest() uint64 { return s.Store.Latest() }
+
+// Subscribe gives a channel (capacity 1) that is sent to after each durable
+// change, so that a follower reads on from where it was. cancel ends it.
+func (s *Service) Subscribe() (wake <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	s.mu.Lock()
+	s.subs[ch] = struct{}{}
+	s.mu.Unlock()
+	return ch, func() {
+		s.mu.Lock()
+		delete(s.subs, ch)
+		s.mu.Unlock()
+	}
+}
+
+func (s *Service) wakeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ch := range s.subs {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run applies retention until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	ticker := time.NewTicker(pruneEvery)
+	defer ticker.Stop()
+	for {
+		if removed, err := s.Prune(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.Warn("retention did not finish", "error", err, "removed", removed)
+		} else if removed > 0 {
+			s.Logger.Info("old records removed", "removed", removed)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Prune applies retention once.
+func (s *Service) Prune(ctx context.Context) (removed int, err error) {
+	var before time.Time
+	if s.MaxAge > 0 && s.Clock.Trusted() { // an untrusted clock must not age records
+		before = s.Clock.Now().Add(-s.MaxAge)
+	}
+	maxBytes := s.MaxSize
+	if maxBytes <= 0 {
+		maxBytes = math.MaxInt64
+	}
+	keepAfter := uint64(math.MaxInt64)
+	if s.Held != nil {
+		keepAfter = s.Held()
+	}
+	removed, err = s.Store.Prune(ctx, before, maxBytes, keepAfter)
+	if err != nil {
+		return removed, fmt.Errorf("removing old records: %w", err)
+	}
+	return removed, nil
+}
+
+func (s *Service) bytes() float64 {
+	size, err := s.Size(context.Background())
+	if err != nil {
+		return math.NaN()
+	}
+	return float64(size.Bytes)
+}
+
+// maxRecent bounds what RecentUnlocks looks through, so that a start stays quick.
+const maxRecent = 2000
+
+// RecentUnlocks gives the unlock records since a time, oldest first, among the
+// newest 2,000 records.
+func (s *Service) RecentUnlocks(ctx context.Context, since time.Time) ([]site.Record, error) {
+	var after uint64
+	if latest := s.Store.Latest(); latest > maxRecent {
+		after = latest - maxRecent
+	}
+	return s.Store.Read(ctx, Query{AfterSeq: after, Since: since, Kinds: []site.Kind{site.KindUnlock}, Limit: maxRecent})
+}
+
+// commandSpan is how long after its first record a command's last one may come.
+const commandSpan = time.Hour
+
+// OfCommand gives the records of one command, oldest first. The id, a version 7
+// UUID, tells the time around which to look.
+func (s *Service) OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error) {
+	parsed, err := uuid.Parse(string(id))
+	if err != nil || parsed.Version() != 7 {
+		return nil, nil
+	}
+	seconds, nanos := parsed.Time().UnixTime()
+	made := time.Unix(seconds, nanos)
+	return s.Store.Read(ctx, Query{
+		Since: made.Add(-time.Minute), Until: made.Add(commandSpan), Command: id, Limit: 8,
+	})
+}

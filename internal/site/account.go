@@ -1,0 +1,45 @@
+package site
+
+import "time"
+
+// Account is a person or an app that logs in.
+type Account struct {
+	ID       AccountID
+	Email    Email
+	Admin    bool
+	Password Secret // the PHC string of the argon2id hash, never the password
+	Created  time.Time
+}
+
+// Session is one login. Refresh is the SHA-256 of the refresh token; the token
+// itself is never kept.
+type Session struct {
+	ID           SessionID
+	Account      AccountID
+	Refresh      [32]byte
+	Created      time.Time
+	Expires      time.Time
+	ClockTrusted bool   // whether Created and Expires rest on a trusted clock
+	Remote       string // the address that logged in, for the list of sessions
+}
+
+// Grant lets one account use one station.
+type Grant struct {
+	Account AccountID
+	Station StationID
+	From    time.Time // zero: from ever
+	Until   time.Time // zero: for ever
+	Hours   Schedule  // empty: at any hour
+}
+
+// Covers reports whether the grant holds at t; zone is the gateway's own time
+// zone, in which the hours are meant.
+func (g Grant) Covers(t time.Time, zone *time.Location) bool {
+	if !g.From.IsZero() && t.Before(g.From) {
+		return false
+	}
+	if !g.Until.IsZero() && !t.Before(g.Until) {
+		return false
+	}
+	return g.Hours.Covers(t.In(zone))
+}

@@ -1,0 +1,69 @@
+package site
+
+// Kind is the kind of a journal record.
+type Kind string
+
+// The kinds of records (contract, section 4). Every change made by an
+// administrator has a kind of its own.
+const (
+	KindUnlock         Kind = "unlock"
+	KindLogin          Kind = "login"
+	KindLoginFailed    Kind = "login-failed"
+	KindSessionRevoked Kind = "session-revoked"
+	KindStationOnline  Kind = "station-online"
+	KindStationOffline Kind = "station-offline"
+	KindLockChanged    Kind = "lock-changed"
+	KindBatteryLow     Kind = "battery-low"
+	KindAccountAdded   Kind = "account-added"
+	KindAccountChanged Kind = "account-changed"
+	KindAccountRemoved Kind = "account-removed"
+	KindStationAdded   Kind = "station-added"
+	KindStationChanged Kind = "station-changed"
+	KindStationRotated Kind = "station-rotated"
+	KindStationRemoved Kind = "station-removed"
+	KindGranted        Kind = "granted"
+	KindUngranted      Kind = "ungranted"
+	KindStarted        Kind = "gateway-started"
+	KindStopped        Kind = "gateway-stopped"
+	KindClockChanged   Kind = "clock-changed"
+	KindRecordsLost    Kind = "records-lost" // storage failed for so long that memory overflowed
+	KindTimeZone       Kind = "time-zone-changed"
+)
+
+// Record is one line of the journal. Seq, Time, ClockTrusted and Boot are filled
+// in by the store when they are zero; the caller states Kind and Facts. As JSON
+// it is one flat object; its field order is fixed, because the bytes are hashed.
+type Record struct {
+	Seq          uint64    `json:"seq"`
+	Time         Timestamp `json:"time"`
+	ClockTrusted bool      `json:"clockTrusted"`
+	Boot         BootID    `json:"boot"`
+	Kind         Kind      `json:"kind"`
+	Facts
+}
+
+// Facts are what a record says beside its kind; fields that do not apply are
+// absent. No secret ever stands here.
+type Facts struct {
+	Origin         Origin     `json:"origin,omitempty"`
+	Account        AccountID  `json:"account,omitempty"`
+	Email          Email      `json:"email,omitempty"`
+	Session        SessionID  `json:"session,omitempty"`
+	By             string     `json:"by,omitempty"` // the administrator or signer
+	Station        StationID  `json:"station,omitempty"`
+	Lock           string     `json:"lock,omitempty"` // "lock-1"
+	Command        CommandID  `json:"commandId,omitempty"`
+	Outcome        Outcome    `json:"outcome,omitempty"`
+	Answer         string     `json:"answer,omitempty"` // of a late answer: "puback", "done", …
+	IdempotencyKey string     `json:"idempotencyKey,omitempty"`
+	Status         LockStatus `json:"status,omitempty"`
+	BatteryVoltage *float64   `json:"batteryVoltage,omitempty"` // volts
+	Remote         string     `json:"remote,omitempty"`         // client address
+	Detail         string     `json:"detail,omitempty"`         // a constant sentence, or what changed
+	Count          int        `json:"count,omitempty"`
+}
+
+// ByActor gives the facts that say who did something.
+func ByActor(a Actor) Facts {
+	return Facts{Origin: a.Origin, Account: a.Account, Email: a.Email, Session: a.Session, By: a.Name}
+}

@@ -1,0 +1,156 @@
+package site
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Schedule is a set of weekly opening hours, such as "Mon-Fri 08:00-18:00" or
+// "Mon-Fri 08:00-18:00, Sat 10:00-14:00". The zero Schedule covers every moment.
+// A span whose end is not after its start ("22:00-06:00") runs past midnight and
+// belongs to the day on which it starts.
+type Schedule struct{ spans []span }
+
+// span is one part of a schedule; minutes count from midnight.
+type span struct {
+	days       [7]bool // by time.Weekday
+	start, end int     // end may be 1440 (24:00)
+}
+
+// maxSpans bounds a schedule, because it is parsed from outside and walked for
+// every unlock.
+const maxSpans = 16
+
+var weekdays = [7]string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
+
+// ParseSchedule reads a schedule; the empty text is the schedule without limits.
+func ParseSchedule(text string) (Schedule, error) {
+	if strings.TrimSpace(text) == "" {
+		return Schedule{}, nil
+	}
+	parts := strings.Split(text, ",")
+	if len(parts) > maxSpans {
+		return Schedule{}, fmt.Errorf("the hours name %d spans; at most %d", len(parts), maxSpans)
+	}
+	var s Schedule
+	for _, part := range parts {
+		sp, err := parseSpan(part)
+		if err != nil {
+			return Schedule{}, err
+		}
+		s.spans = append(s.spans, sp)
+	}
+	return s, nil
+}
+
+func parseSpan(text string) (span, error) {
+	fields := strings.Fields(text)
+	bad := fmt.Errorf("%q are not hours: write them like \"Mon-Fri 08:00-18:00\"", clip(strings.TrimSpace(text)))
+	if len(fields) != 2 {
+		return span{}, bad
+	}
+	var sp span
+	first, last, isRange := strings.Cut(fields[0], "-")
+	if !isRange {
+		last = first
+	}
+	from, ok1 := weekday(first)
+	to, ok2 := weekday(last)
+	begin, end, ok3 := strings.Cut(fields[1], "-")
+	start, ok4 := clockMinutes(begin)
+	stop, ok5 := clockMinutes(end)
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || start == stop || start == 24*60 {
+		return span{}, bad
+	}
+	for day := from; ; day = (day + 1) % 7 {
+		sp.days[day] = true
+		if day == to {
+			break
+		}
+	}
+	sp.start, sp.end = start, stop
+	return sp, nil
+}
+
+func weekday(text string) (int, bool) {
+	for i, name := range weekdays {
+		if strings.EqualFold(name, text) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// clockMinutes reads "08:00" to "24:00".
+func clockMinutes(text string) (int, bool) {
+	if len(text) != 5 || text[2] != ':' {
+		return 0, false
+	}
+	for _, i := range []int{0, 1, 3, 4} {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+	}
+	h := int(text[0]-'0')*10 + int(text[1]-'0')
+	m := int(text[3]-'0')*10 + int(text[4]-'0')
+	return h*60 + m, m < 60 && h*60+m <= 24*60
+}
+
+// Covers reports whether the local time t lies within the schedule.
+func (s Schedule) Covers(t time.Time) bool {
+	if len(s.spans) == 0 {
+		return true
+	}
+	today := int(t.Weekday())
+	yesterday := (today + 6) % 7
+	minute := t.Hour()*60 + t.Minute()
+	for _, sp := range s.spans {
+		overnight := sp.end < sp.start
+		switch {
+		case sp.days[today] && minute >= sp.start && (overnight || minute < sp.end):
+			return true
+		case overnight && sp.days[yesterday] && minute < sp.end:
+			return true
+		}
+	}
+	return false
+}
+
+// String gives the schedule in the form that [ParseSchedule] reads.
+func (s Schedule) String() string {
+	parts := make([]string, 0, len(s.spans))
+	for _, sp := range s.spans {
+		parts = append(parts, fmt.Sprintf("%s %02d:%02d-%02d:%02d", sp.dayRange(), sp.start/60, sp.start%60, sp.end/60, sp.end%60))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// dayRange names the days of a span, which are always one run of the week.
+func (sp span) dayRange() string {
+	first, count := 0, 0
+	for day := range 7 {
+		if sp.days[day] {
+			count++
+			if !sp.days[(day+6)%7] {
+				first = day
+			}
+		}
+	}
+	switch count {
+	case 1:
+		return weekdays[first]
+	case 7:
+		return "Mon-Sun"
+	}
+	return weekdays[first] + "-" + weekdays[(first+count-1)%7]
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s Schedule) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler] by [ParseSchedule].
+func (s *Schedule) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSchedule(string(text))
+	return err
+}

@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// LoadAccess reads every account, session and grant.
+func (db *DB) LoadAccess(ctx context.Context) (accounts []site.Account, sessions []site.Session, grants []site.Grant, err error) {
+	accounts, err = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("reading accounts: %w", err)
+	}
+	sessions, err = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("reading sessions: %w", err)
+	}
+	grants, err = query(ctx, db, "SELECT account, station, from_time, until_time, hours FROM access_grant", scanGrant)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("reading grants: %w", err)
+	}
+	return accounts, sessions, grants, nil
+}
+
+func scanAccount(rows *sql.Rows) (a site.Account, err error) {
+	var created int64
+	var password string
+	err = rows.Scan(&a.ID, &a.Email, &a.Admin, &password, &created)
+	a.Password, a.Created = site.Secret(password), fromMillis(created)
+	return a, err
+}
+
+func scanSession(rows *sql.Rows) (s site.Session, err error) {
+	var created, expires int64
+	var refresh []byte
+	err = rows.Scan(&s.ID, &s.Account, &refresh, &created, &expires, &s.ClockTrusted, &s.Remote)
+	copy(s.Refresh[:], refresh)
+	s.Created, s.Expires = fromMillis(created), fromMillis(expires)
+	return s, err
+}
+
+func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
+	var from, until int64
+	var hours string
+	if err := rows.Scan(&g.Account, &g.Station, &from, &until, &hours); err != nil {
+		return g, err
+	}
+	g.From, g.Until = fromMillis(from), fromMillis(until)
+	g.Hours, err = site.ParseSchedule(hours)
+	return g, err
+}
+
+// AddAccount keeps a new account; Conflict when its id or e-mail exists.
+func (db *DB) AddAccount(ctx context.Context, a site.Account, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error {
+		_, err := t.exec("INSERT INTO account (id, email, admin, password, created) VALUES (?, ?, ?, ?, ?)",
+			string(a.ID), string(a.Email), a.Admin, a.Password.Reveal(), toMillis(a.Created))
+		return err
+	}, r)
+}
+
+// UpdateAccount replaces e-mail, rights and password of an account; NotFound,
+// Conflict.
+func (db *DB) UpdateAccount(ctx context.Context, a site.Account, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error {
+		return t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = ? WHERE id = ?",
+			string(a.Email), a.Admin, a.Password.Reveal(), string(a.ID))
+	}, r)
+}
+
+// RemoveAccount removes an account with its sessions and grants; NotFound.
+func (db *DB) RemoveAccount(ctx context.Context, id site.AccountID, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error {
+		return t.mustChange("Account", "DELETE FROM account WHERE id = ?", string(id))
+	}, r)
+}
+
+// UpgradePassword replaces a password's hash by a stronger one of the same
+// password. It is no change that anyone made, so it leaves no record.
+func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, hash site.Secret) error {
+	return db.do(ctx, func(t *transaction) error {
+		return t.mustChange("Account", "UPDATE account SET password = ? WHERE id = ?", hash.Reveal(), string(id))
+	})
+}
+
+// AddSession keeps a new session and ends the evicted ones.
+func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.SessionID, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error {
+		if err := t.dropSessions(evicted); err != nil {
+			return err
+		}
+		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created), toMillis(s.Expires), s.ClockTrusted, s.Remote)
+		return err
+	}, r)
+}
+
+// EndSessions forgets sessions; those that are gone already do not matter.
+func (db *DB) EndSessions(ctx context.Context, ids []site.SessionID, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error { return t.dropSessions(ids) }, r)
+}
+
+func (t *transaction) dropSessions(ids []site.SessionID) error {
+	for _, id := range ids {
+		if _, err := t.exec("DELETE FROM session WHERE id = ?", string(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropExpired forgets the sessions that ended before now.
+func (db *DB) DropExpired(ctx context.Context, now time.Time) error {
+	return db.do(ctx, func(t *transaction) error {
+		_, err := t.exec("DELETE FROM session WHERE expires <= ?", toMillis(now))
+		return err
+	})
+}
+
+// RebaseSessions moves the expiry of sessions that began under an untrusted clock.
+func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error {
+	return db.do(ctx, func(t *transaction) error {
+		for id, at := range expires {
+			if _, err := t.exec("UPDATE session SET expires = ?, clock_trusted = 1 WHERE id = ?", toMillis(at), string(id)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// PutGrant keeps a grant, replacing the one that the account had for the station;
+// NotFound when either does not exist.
+func (db *DB) PutGrant(ctx context.Context, g site.Grant, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error {
+		_, err := t.exec(`INSERT INTO access_grant (account, station, from_time, until_time, hours) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (account, station) DO UPDATE SET from_time = excluded.from_time, until_time = excluded.until_time, hours = excluded.hours`,
+			string(g.Account), int64(g.Station), toMillis(g.From), toMillis(g.Until), g.Hours.String())
+		return err
+	}, r)
+}
+
+// RemoveGrant takes a grant back; NotFound.
+func (db *DB) RemoveGrant(ctx context.Context, account site.AccountID, station site.StationID, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error {
+		return t.mustChange("Grant", "DELETE FROM access_grant WHERE account = ? AND station = ?", string(account), int64(station))
+	}, r)
+}
+
+// query reads all rows of a statement without arguments.
+func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows) (T, error)) (all []T, err error) {
+	rows, err := db.reading.QueryContext(ctx, text)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, storageError(err)
+		}
+		all = append(all, one)
+	}
+	return all, storageError(rows.Err())
+}
+
+// toMillis and fromMillis are how times stand in the database; zero is 0.
+func toMillis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,119 @@
+// Package sqlite keeps everything that must survive a power cut: accounts,
+// sessions, grants, stations and the journal. It is the only importer of the
+// database driver and the only place with SQL.
+//
+// Promise: when a method that writes returns nil, its change and its journal
+// record are on the disk (fsync), together, in one transaction. All writes go
+// through one goroutine that gathers whoever is waiting into one transaction, so
+// that concurrent callers share an fsync.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"sync/atomic"
+
+	_ "modernc.org/sqlite" // the driver, named "sqlite"
+
+	"gatehouse/internal/site"
+)
+
+// readers is how many connections read; a reader never waits for the writer.
+const readers = 3
+
+// writerPragmas make a commit durable (synchronous FULL) and the connection
+// strict; readerPragmas are the same for a connection that cannot write.
+const (
+	writerPragmas = "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
+		"&_pragma=cache_size(-1024)&_pragma=journal_size_limit(4194304)"
+	readerPragmas = "mode=ro&_busy_timeout=5000&_dqs=0&_pragma=cache_size(-512)"
+)
+
+// Config says what to open.
+type Config struct {
+	Path   string // the database file; its folder must exist
+	Boot   site.BootID
+	Logger *slog.Logger
+}
+
+// DB is the open database. Its methods are safe for concurrent use. Errors of
+// methods that write are fault.Unavailable when the disk would not take it, and
+// fault.Conflict or fault.NotFound where the method says so.
+type DB struct {
+	clock   site.Clock // set by UseClock
+	boot    site.BootID
+	log     *slog.Logger
+	writing *sql.DB
+	reading *sql.DB
+	queue   *queue
+	tail    chain         // owned by the writer goroutine
+	bytes   int64         // of journal bodies; owned by the writer goroutine
+	latest  atomic.Uint64 // the last durable seq
+	stopped chan struct{} // closed when the writer goroutine has ended
+	watcher atomic.Pointer[func(error)]
+}
+
+// Open opens or creates the database, brings it to this version's schema and
+// starts its writer. A database of a newer version is refused untouched.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	if err := createPrivate(cfg.Path); err != nil {
+		return nil, err
+	}
+	writing, err := sql.Open("sqlite", dsn(cfg.Path, writerPragmas))
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", cfg.Path, err)
+	}
+	writing.SetMaxOpenConns(1)
+	if err := migrate(ctx, writing, cfg.Path); err != nil {
+		return nil, errors.Join(err, writing.Close())
+	}
+	reading, err := sql.Open("sqlite", dsn(cfg.Path, readerPragmas))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s for reading: %w", cfg.Path, err), writing.Close())
+	}
+	reading.SetMaxOpenConns(readers)
+	db := &DB{
+		boot: cfg.Boot, log: cfg.Logger,
+		writing: writing, reading: reading,
+		queue: newQueue(), stopped: make(chan struct{}),
+	}
+	if err := db.start(ctx); err != nil {
+		return nil, errors.Join(err, reading.Close(), writing.Close())
+	}
+	return db, nil
+}
+
+// UseClock names the clock that stamps records. It is called once, before the
+// first record: the clock itself starts from the time floor that is kept here.
+func (db *DB) UseClock(clock site.Clock) { db.clock = clock }
+
+// Watch names the function that hears how each transaction ended: nil or the
+// error of the disk. It is called from the writer's goroutine and must be quick.
+func (db *DB) Watch(heard func(error)) { db.watcher.Store(&heard) }
+
+// Close writes what is still queued and closes the file.
+func (db *DB) Close() error {
+	db.queue.close()
+	<-db.stopped
+	return errors.Join(db.reading.Close(), db.writing.Close())
+}
+
+// createPrivate makes the file readable by its owner alone before SQLite sees it;
+// SQLite gives its side files the same mode.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
+	return f.Close()
+}
+
+// dsn gives the driver's name for a file; "file:" makes it heed the options.
+func dsn(path, options string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options
+}

@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gatehouse/internal/journal"
+	"gatehouse/internal/site"
+)
+
+// The keys of table meta.
+const (
+	metaGateway  = "gateway_id"
+	metaFloor    = "clock_floor" // milliseconds since 1970 UTC
+	metaTimeZone = "time_zone"   // IANA name, as a site file set it
+)
+
+// GatewayID gives this gateway's id, made at the first call for ever.
+func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
+	id, err := db.meta(ctx, metaGateway)
+	if err != nil {
+		return "", err
+	}
+	if id == "" {
+		id = uuid.NewString()
+		if err := db.setMeta(ctx, metaGateway, id); err != nil {
+			return "", err
+		}
+	}
+	return site.GatewayID(id), nil
+}
+
+// Floor gives the time floor: the later of what was saved and of the newest
+// record, if a trusted clock stamped it; zero before the first.
+func (db *DB) Floor(ctx context.Context) (time.Time, error) {
+	var floor time.Time
+	text, err := db.meta(ctx, metaFloor)
+	if err != nil {
+		return floor, err
+	}
+	if text != "" {
+		ms, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return floor, fmt.Errorf("reading the time floor: %w", err)
+		}
+		floor = time.UnixMilli(ms).UTC()
+	}
+	newest, err := db.Read(ctx, journal.Query{AfterSeq: max(db.Latest(), 1) - 1, Limit: 1})
+	if err != nil {
+		return floor, err
+	}
+	if len(newest) == 1 && newest[0].ClockTrusted && newest[0].Time.After(floor) {
+		floor = newest[0].Time.Time
+	}
+	return floor, nil
+}
+
+// SaveFloor keeps the time floor.
+func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
+	return db.setMeta(ctx, metaFloor, strconv.FormatInt(t.UnixMilli(), 10))
+}
+
+// TimeZone gives the time zone that a site file set, or "".
+func (db *DB) TimeZone(ctx context.Context) (string, error) { return db.meta(ctx, metaTimeZone) }
+
+// SetTimeZone keeps the time zone that a site file set.
+func (db *DB) SetTimeZone(ctx context.Context, name string, r site.Record) error {
+	return db.do(ctx, func(t *transaction) error { return t.setMeta(metaTimeZone, name) }, r)
+}
+
+// meta gives a named value, or "" where there is none.
+func (db *DB) meta(ctx context.Context, key string) (string, error) {
+	var value string
+	err := db.reading.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, storageError(err)
+}
+
+func (db *DB) setMeta(ctx context.Context, key, value string) error {
+	return db.do(ctx, func(t *transaction) error { return t.setMeta(key, value) })
+}
+
+func (t *transaction) setMeta(key, value string) error {
+	_, err := t.exec("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, value)
+	return err
+}

@@ -1,0 +1,308 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlitedriver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+const (
+	// maxBatch bounds one transaction, so that nobody waits behind a long one.
+	maxBatch = 512
+	// laterDelay is how long a record that nobody waits for may wait for company.
+	laterDelay = 5 * time.Millisecond
+	// retryDelay is how long the writer waits before it tries a failing disk again.
+	retryDelay = time.Second
+)
+
+// errStorage is the sentence that people see when a write cannot be made.
+const errStorage = "The gateway cannot write to its storage right now"
+
+// transaction is what one op may do: SQL on the writer's connection, within the
+// transaction of its batch. It never leaves this package.
+type transaction struct {
+	conn *sql.Conn
+}
+
+func (t *transaction) exec(query string, args ...any) (rows int64, err error) {
+	res, err := t.conn.ExecContext(context.Background(), query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// mustChange is exec for a statement that has to find its row.
+func (t *transaction) mustChange(what, query string, args ...any) error {
+	rows, err := t.exec(query, args...)
+	if err == nil && rows == 0 {
+		return fault.New(fault.NotFound, what+" not found")
+	}
+	return err
+}
+
+// statements are the prepared statements of the hot path.
+type statements struct {
+	begin, commit, rollback, insert, ends *sql.Stmt
+}
+
+func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{
+		{&s.begin, "BEGIN IMMEDIATE"},
+		{&s.commit, "COMMIT"},
+		{&s.rollback, "ROLLBACK"},
+		{&s.insert, "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)"},
+		{&s.ends, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?"},
+	} {
+		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
+			return s, fmt.Errorf("preparing %q: %w", p.text, err)
+		}
+	}
+	return s, nil
+}
+
+// start reads where the journal ends and starts the writer goroutine.
+func (db *DB) start(ctx context.Context) error {
+	conn, err := db.writing.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("opening the writer: %w", err)
+	}
+	if err := db.readTail(ctx, conn); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	stmts, err := prepare(ctx, conn)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	go db.write(conn, stmts)
+	return nil
+}
+
+// do runs a use case: change and records in one durable transaction. When ctx
+// ends first, the use case stays queued and ctx's error is returned.
+func (db *DB) do(ctx context.Context, change func(*transaction) error, records ...site.Record) error {
+	for i := range records {
+		db.stamp(&records[i])
+	}
+	o := &op{change: change, records: records, done: make(chan error, 1)}
+	if !db.queue.add(o) {
+		return fault.New(fault.Unavailable, "The gateway is stopping")
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return fault.Wrap(fault.Timeout, errStorage, ctx.Err())
+	}
+}
+
+// write is the writer goroutine: it gathers and commits until the queue is
+// closed and empty.
+func (db *DB) write(conn *sql.Conn, stmts statements) {
+	defer close(db.stopped)
+	defer func() { _ = conn.Close() }()
+	for {
+		ops, later, closed := db.queue.waiting()
+		switch {
+		case ops:
+		case later && closed:
+		case later:
+			db.awaitCompany()
+		case closed:
+			return
+		default:
+			<-db.queue.wake
+			continue
+		}
+		if err := db.commit(conn, stmts); err != nil && !ops {
+			if closed {
+				return
+			}
+			db.pause()
+		}
+	}
+}
+
+// awaitCompany waits until somebody who waits joins, at most laterDelay.
+func (db *DB) awaitCompany() {
+	timer := time.NewTimer(laterDelay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-db.queue.wake:
+			if ops, _, closed := db.queue.waiting(); ops || closed {
+				return
+			}
+		}
+	}
+}
+
+// pause waits before a failing disk is tried again for records alone; whoever
+// waits for an answer gets a try, and its answer, at once.
+func (db *DB) pause() {
+	timer := time.NewTimer(retryDelay)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-db.queue.wake:
+			if ops, _, closed := db.queue.waiting(); ops || closed {
+				return
+			}
+		}
+	}
+}
+
+// commit takes what waits, writes it as one transaction and answers. Where the
+// disk would not take all of it, whoever waits gets a second try without the
+// records that nobody waits for: a use case may be what frees the disk.
+func (db *DB) commit(conn *sql.Conn, stmts statements) error {
+	ops, later, lost := db.queue.take(maxBatch)
+	results, err := db.tryBatch(conn, stmts, ops, db.withLost(later, lost))
+	if err != nil {
+		db.queue.putBack(later, lost)
+		if len(ops) > 0 && len(later)+lost > 0 {
+			results, err = db.tryBatch(conn, stmts, ops, nil)
+		}
+	}
+	if heard := db.watcher.Load(); heard != nil {
+		(*heard)(err)
+	}
+	for i, o := range ops {
+		if err != nil {
+			o.done <- err
+		} else {
+			o.done <- results[i]
+		}
+	}
+	return err
+}
+
+// tryBatch is writeBatch with the writer's own state undone when it fails.
+func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, later []site.Record) ([]error, error) {
+	tail, bytes := db.tail, db.bytes
+	results, err := db.writeBatch(conn, stmts, ops, later)
+	if err != nil {
+		db.tail, db.bytes = tail, bytes
+		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
+		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
+	}
+	db.latest.Store(db.tail.seq)
+	return results, nil
+}
+
+// withLost adds the record that tells of records that memory could not hold.
+func (db *DB) withLost(later []site.Record, lost int) []site.Record {
+	if lost == 0 {
+		return later
+	}
+	r := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
+		Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
+	}}
+	db.stamp(&r)
+	return append([]site.Record{r}, later...)
+}
+
+// writeBatch makes one transaction of the ops and the later records. An op that
+// fails by its own fault is undone alone; a failing disk fails the batch.
+func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, later []site.Record) ([]error, error) {
+	if _, err := stmts.begin.Exec(); err != nil {
+		return nil, fmt.Errorf("beginning: %w", err)
+	}
+	before := db.tail.seq
+	for i := range later {
+		if err := db.insert(stmts, &later[i]); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]error, len(ops))
+	for i, o := range ops {
+		results[i] = db.applyChange(conn, o)
+		if results[i] != nil {
+			if isDisk(results[i]) {
+				return nil, results[i]
+			}
+			continue
+		}
+		for j := range o.records {
+			if err := db.insert(stmts, &o.records[j]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if db.tail.seq != before {
+		if _, err := stmts.ends.Exec(int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
+			return nil, fmt.Errorf("writing the journal's end: %w", err)
+		}
+	}
+	if _, err := stmts.commit.Exec(); err != nil {
+		return nil, fmt.Errorf("committing: %w", err)
+	}
+	return results, nil
+}
+
+// applyChange runs an op's change so that it can be undone alone.
+func (db *DB) applyChange(conn *sql.Conn, o *op) error {
+	if o.change == nil {
+		return nil
+	}
+	t := &transaction{conn: conn}
+	if _, err := t.exec("SAVEPOINT op"); err != nil {
+		return err
+	}
+	tail, bytes := db.tail, db.bytes
+	err := o.change(t)
+	if err != nil && !isDisk(err) {
+		db.tail, db.bytes = tail, bytes
+		if _, undo := t.exec("ROLLBACK TO op"); undo != nil {
+			return undo
+		}
+		err = classify(err)
+	}
+	if _, release := t.exec("RELEASE op"); release != nil {
+		return errors.Join(err, release)
+	}
+	return err
+}
+
+// isDisk reports whether err is the storage's own, so that no statement of the
+// batch can be trusted, rather than one statement's.
+func isDisk(err error) bool {
+	var e *sqlitedriver.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT,
+		sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY,
+		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PERM:
+		return true
+	}
+	return false
+}
+
+// classify turns a violated constraint into the fault that it means.
+func classify(err error) error {
+	var e *sqlitedriver.Error
+	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CONSTRAINT {
+		return err
+	}
+	if e.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
+		return fault.Wrap(fault.NotFound, "The account or station does not exist", err)
+	}
+	return fault.Wrap(fault.Conflict, "It exists already", err)
+}

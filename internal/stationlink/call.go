@@ -1,0 +1,195 @@
+package stationlink
+
+import (
+	"sync"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// wire is one live connection with the commands that wait on it.
+type wire struct {
+	conn  Conn
+	slots chan struct{} // a place is taken for each pending call
+	gone  chan struct{} // closed when the connection has ended
+
+	mu      sync.Mutex // mu guards what follows
+	ended   bool
+	lastID  uint16
+	pending []*call // at most maxPending
+}
+
+// call is one command that waits for its answer.
+type call struct {
+	command    site.CommandID
+	packetID   uint16
+	wantResult bool
+	acked      bool
+	done       chan site.Outcome // capacity 1; sent to once, by who takes the call out of pending
+}
+
+// Call implements the caller of package unlock. It blocks until the station
+// answers or the command's deadline passes, whichever is first.
+func (l *Link) Call(cmd site.Command, wantResult bool, sent func()) site.Outcome {
+	w := l.wire(cmd.Station)
+	if w == nil {
+		return site.StationGone
+	}
+	timer := time.NewTimer(time.Until(cmd.Deadline))
+	defer timer.Stop()
+	select {
+	case w.slots <- struct{}{}:
+	default:
+		select {
+		case w.slots <- struct{}{}:
+		case <-w.gone:
+			return site.StationGone
+		case <-timer.C:
+			return site.Expired
+		}
+	}
+	defer func() { <-w.slots }()
+	return w.call(cmd, wantResult, sent, timer)
+}
+
+func (w *wire) call(cmd site.Command, wantResult bool, sent func(), timer *time.Timer) site.Outcome {
+	qos, ok := w.conn.Subscribed()
+	if !ok {
+		return site.StationGone
+	}
+	left := time.Until(cmd.Deadline)
+	if left <= 0 {
+		return site.Expired
+	}
+	c := &call{command: cmd.ID, wantResult: wantResult, done: make(chan site.Outcome, 1)}
+	if !w.add(c) {
+		return site.StationGone
+	}
+	payload := appendCommand(make([]byte, 0, commandSize), cmd, left)
+	if err := w.conn.Send(c.packetID, qos, payload, cmd.Deadline); err != nil {
+		w.conn.Reset("command not written")
+		if outcome, answered := w.giveUp(c); answered {
+			return outcome
+		}
+		return site.Failed
+	}
+	sent()
+	select {
+	case outcome := <-c.done:
+		return outcome
+	case <-timer.C:
+		return w.expire(c)
+	}
+}
+
+// expire ends a call whose deadline has passed. Unless the station has
+// acknowledged it, the connection is reset.
+func (w *wire) expire(c *call) site.Outcome {
+	outcome, answered := w.giveUp(c)
+	if answered {
+		return outcome
+	}
+	w.conn.Reset("command not acknowledged in time")
+	return site.Expired
+}
+
+// giveUp forgets a call. It gives the answer that came first, if one did.
+func (w *wire) giveUp(c *call) (outcome site.Outcome, answered bool) {
+	w.mu.Lock()
+	w.take(func(p *call) bool { return p == c })
+	acked := c.acked
+	w.mu.Unlock()
+	select {
+	case outcome = <-c.done:
+		return outcome, true
+	default:
+	}
+	return site.Acknowledged, acked
+}
+
+// add gives the call a packet id of its own and makes it pending; false when the
+// connection has ended.
+func (w *wire) add(c *call) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return false
+	}
+	for {
+		w.lastID++
+		if w.lastID != 0 && !w.inUse(w.lastID) {
+			break
+		}
+	}
+	c.packetID = w.lastID
+	w.pending = append(w.pending, c)
+	return true
+}
+
+func (w *wire) inUse(id uint16) bool {
+	for _, p := range w.pending {
+		if p.packetID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// answerPacket ends the call with that packet id, unless it waits for the
+// station's result and the packet only acknowledges it.
+func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pending {
+		if p.packetID == id && p.wantResult && outcome == site.Acknowledged {
+			p.acked = true
+			return
+		}
+	}
+	if c := w.take(func(p *call) bool { return p.packetID == id }); c != nil {
+		c.done <- outcome
+	}
+}
+
+// answerCommand ends the call of that command; false when none waits.
+func (w *wire) answerCommand(id site.CommandID, outcome site.Outcome) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.take(func(p *call) bool { return p.command == id })
+	if c == nil {
+		return false
+	}
+	c.done <- outcome
+	return true
+}
+
+// take removes the first call that matches from pending; mu is held.
+func (w *wire) take(match func(*call) bool) *call {
+	for i, p := range w.pending {
+		if match(p) {
+			w.pending = append(w.pending[:i], w.pending[i+1:]...)
+			return p
+		}
+	}
+	return nil
+}
+
+// end answers every pending call: the connection is gone. A command that was sent
+// may have arrived, so it has not failed; nobody knows.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	w.ended = true
+	close(w.gone)
+	for _, p := range w.pending {
+		if p.acked {
+			p.done <- site.Acknowledged
+		} else {
+			p.done <- site.Expired
+		}
+	}
+	w.pending = nil
+}

@@ -1,0 +1,208 @@
+// Package stationlink speaks the language of the stations: topics' payloads in,
+// commands out. It turns MQTT into one blocking call, [Link.Call]; the
+// asynchrony of acknowledgements lives here and nowhere else.
+//
+// Promise: a door never opens late (contract, section 2). A command goes only to
+// the live connection of its station and only before its deadline; it is kept
+// nowhere else; when the deadline passes unacknowledged the command is forgotten
+// and the TCP connection is reset, so that bytes still in the kernel's send buffer
+// die with it.
+package stationlink
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// Conn is the live connection of one station; package broker's satisfies it. Its
+// methods are safe for concurrent use.
+type Conn interface {
+	Station() site.StationID
+	Generation() uint64
+	Remote() string
+	// Subscribed says at which QoS (0 or 1) the station listens for commands.
+	Subscribed() (qos byte, ok bool)
+	// Send writes one command and returns when it is in the kernel's hands; an error
+	// means that nothing of it will arrive or that the connection is reset.
+	Send(packetID uint16, qos byte, payload []byte, deadline time.Time) error
+	// Reset ends the connection at once; nothing in its buffers is sent any more.
+	Reset(reason string)
+}
+
+// Presence hears of connections and reports; package station satisfies it. Its
+// methods are quick and safe for concurrent use.
+type Presence interface {
+	Connected(id site.StationID, generation uint64, remote string) error
+	Disconnected(id site.StationID, reason string)
+	Heard(id site.StationID)
+	Report(id site.StationID, payload []byte) error
+	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
+}
+
+// Followed takes what a station says of a command that no Call waits for any more;
+// false when it names no recent command. Package unlock satisfies it.
+type Followed func(id site.CommandID, station site.StationID, outcome site.Outcome) bool
+
+// maxPending bounds the commands of one station that wait for an answer; a further
+// one waits, within its deadline, for a place.
+const maxPending = 16
+
+// Link connects the broker with the rules. Its methods are safe for concurrent use.
+type Link struct {
+	presence Presence
+	metrics  *metric.Registry
+	log      *slog.Logger
+	noise    *rate.Limiter // for what a station can cause to be logged
+
+	mu       sync.RWMutex             // mu guards what follows
+	live     map[site.StationID]*wire // the one live connection of each station
+	followed Followed
+}
+
+// New gives a link without connections. Follow must be called before it is used.
+func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
+	return &Link{
+		presence: presence, metrics: metrics, log: log,
+		noise: rate.NewLimiter(1, 10), live: make(map[site.StationID]*wire),
+	}
+}
+
+// Follow names who hears of commands that no Call waits for any more.
+func (l *Link) Follow(f Followed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followed = f
+}
+
+// errRevoked ends a connection whose secret changed while it was being made.
+var errRevoked = errors.New("the station's secret is no longer valid")
+
+// Connected takes over a station's new connection; an error refuses it.
+func (l *Link) Connected(c Conn) error {
+	w := &wire{conn: c, slots: make(chan struct{}, maxPending), gone: make(chan struct{})}
+	l.mu.Lock()
+	old := l.live[c.Station()]
+	l.live[c.Station()] = w
+	l.mu.Unlock()
+	if old != nil {
+		old.conn.Reset("taken over")
+		old.end()
+	}
+	if err := l.presence.Connected(c.Station(), c.Generation(), c.Remote()); err != nil {
+		l.forget(c)
+		return errors.Join(errRevoked, err)
+	}
+	l.log.Info("station connected", "station", int64(c.Station()), "remote", c.Remote())
+	return nil
+}
+
+// Disconnected hears that a connection has ended. Only the end of the present one
+// takes the station offline: on a take-over the old one's end comes later.
+func (l *Link) Disconnected(c Conn, reason string) {
+	if l.forget(c) {
+		l.presence.Disconnected(c.Station(), reason)
+		l.log.Info("station disconnected", "station", int64(c.Station()), "reason", reason)
+	}
+}
+
+// forget drops c if it is the present connection of its station.
+func (l *Link) forget(c Conn) bool {
+	l.mu.Lock()
+	w := l.live[c.Station()]
+	present := w != nil && w.conn == c
+	if present {
+		delete(l.live, c.Station())
+	}
+	l.mu.Unlock()
+	if present {
+		w.end()
+	}
+	return present
+}
+
+// Disconnect resets a station's live connection, because its secret was rotated
+// or it was removed.
+func (l *Link) Disconnect(id site.StationID) {
+	if w := l.wire(id); w != nil {
+		w.conn.Reset("revoked")
+	}
+}
+
+func (l *Link) wire(id site.StationID) *wire {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.live[id]
+}
+
+// present gives the wire of c, unless another connection has taken its place.
+func (l *Link) present(c Conn) *wire {
+	if w := l.wire(c.Station()); w != nil && w.conn == c {
+		return w
+	}
+	return nil
+}
+
+// Heard hears of any packet of a station.
+func (l *Link) Heard(c Conn) {
+	if l.present(c) != nil {
+		l.presence.Heard(c.Station())
+	}
+}
+
+// Report takes a report. What is wrong with it is counted and never ends the
+// connection.
+func (l *Link) Report(c Conn, payload []byte) {
+	if err := l.presence.Report(c.Station(), payload); err != nil {
+		l.metrics.Refused("report-invalid")
+		l.complain("report not understood", c, err)
+	}
+}
+
+// Acknowledged takes a PUBACK; reason is 0 for MQTT 3.1.1 and below 0x80 for yes.
+func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
+	w := l.present(c)
+	if w == nil {
+		return
+	}
+	outcome := site.Acknowledged
+	if reason >= 0x80 {
+		outcome = site.Refused
+	}
+	w.answerPacket(packetID, outcome)
+}
+
+// Result takes a station's own word on a command.
+func (l *Link) Result(c Conn, payload []byte) {
+	res, err := parseResult(payload)
+	if err != nil {
+		l.metrics.Refused("result-invalid")
+		l.complain("result not understood", c, err)
+		return
+	}
+	if res.lock != 0 && res.status != "" {
+		l.presence.LockReported(c.Station(), res.lock, res.status)
+	}
+	if w := l.present(c); w != nil && w.answerCommand(res.id, res.outcome) {
+		return
+	}
+	l.mu.RLock()
+	followed := l.followed
+	l.mu.RUnlock()
+	if followed == nil || !followed(res.id, c.Station(), res.outcome) {
+		l.metrics.Refused("result-unknown-command")
+	}
+}
+
+// complain logs at a bounded rate what a station got wrong.
+func (l *Link) complain(message string, c Conn, err error) {
+	if l.noise.Allow() {
+		l.log.Warn(message, "station", int64(c.Station()), "error", err)
+	}
+}

@@ -1,0 +1,76 @@
+package stationlink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gatehouse/internal/site"
+)
+
+// commandSize is enough for any command's payload.
+const commandSize = 128
+
+// appendCommand writes the payload of stations/<id>/command. left is the time to
+// the deadline; the station is told whole seconds, rounded up, and the reset at
+// the deadline guards the rest.
+func appendCommand(b []byte, cmd site.Command, left time.Duration) []byte {
+	b = append(b, `{"id":"`...)
+	b = append(b, cmd.ID...)
+	b = append(b, `","command":"unlock","lockId":"`...)
+	b = append(b, cmd.Lock.String()...)
+	b = append(b, `","ttl":`...)
+	seconds := (left + time.Second - 1) / time.Second
+	b = strconv.AppendInt(b, int64(seconds), 10)
+	return append(b, '}')
+}
+
+// result is a valid payload of stations/<id>/result.
+type result struct {
+	id      site.CommandID
+	outcome site.Outcome
+	lock    site.LockID     // 0 when not stated
+	status  site.LockStatus // "" when not stated
+}
+
+// parseResult reads a result. The id and the result must be right; a lock and its
+// status are taken only where both are.
+func parseResult(payload []byte) (result, error) {
+	var raw struct {
+		ID     string          `json:"id"`
+		Result string          `json:"result"`
+		LockID json.RawMessage `json:"lockId"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(payload, &raw); err != nil {
+		return result{}, fmt.Errorf("reading a result: %w", err)
+	}
+	id, err := uuid.Parse(raw.ID)
+	if err != nil || len(raw.ID) != 36 {
+		return result{}, errors.New("reading a result: id is not a command id")
+	}
+	res := result{id: site.CommandID(id.String())}
+	switch raw.Result {
+	case "done":
+		res.outcome = site.Done
+	case "refused":
+		res.outcome = site.Refused
+	case "failed":
+		res.outcome = site.Failed
+	default:
+		return result{}, errors.New("reading a result: result is not done, refused or failed")
+	}
+	var lock, status string
+	if json.Unmarshal(raw.LockID, &lock) == nil && json.Unmarshal(raw.Status, &status) == nil {
+		l, lockErr := site.ParseLockID(lock)
+		st, statusErr := site.ParseLockStatus(status)
+		if lockErr == nil && statusErr == nil {
+			res.lock, res.status = l, st
+		}
+	}
+	return res, nil
+}

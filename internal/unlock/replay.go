@@ -1,0 +1,174 @@
+package unlock
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"sync"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+const (
+	// keyLife is how long a key returns its first answer (contract, section 1).
+	keyLife = 10 * time.Minute
+	// maxKeys bounds the keys that one account can keep alive; past it the account
+	// has to wait.
+	maxKeys = 1000
+)
+
+// replay is the first answer to one key: given once done is closed.
+type replay struct {
+	done    chan struct{}
+	answer  Answer
+	expires time.Time
+}
+
+// replays remembers keys by their digest, an account's apart from another's.
+type replays struct {
+	mu        sync.Mutex // mu guards what follows
+	byAccount map[site.AccountID]map[string]*replay
+}
+
+func newReplays() *replays {
+	return &replays{byAccount: make(map[site.AccountID]map[string]*replay)}
+}
+
+// keyDigest names a key of an account for one lock, so that the journal need not
+// hold what the client chose.
+func keyDigest(req Request) string {
+	h := sha256.New()
+	for _, part := range []string{string(req.Actor.Account), req.Station.String(), strconv.Itoa(int(req.Lock)), req.IdempotencyKey} {
+		h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// openOnce opens for the first request with a key and gives its answer to the
+// others.
+func (s *Service) openOnce(ctx context.Context, req Request) (Answer, error) {
+	r, first, err := s.replays.claim(req.Actor.Account, keyDigest(req), time.Now())
+	if err != nil {
+		s.Metrics.Refused("idempotency-keys")
+		return Answer{}, err
+	}
+	if first {
+		r.answer = s.open(req)
+		close(r.done)
+		return r.answer, nil
+	}
+	select {
+	case <-r.done:
+		answer := r.answer
+		answer.Replayed = true
+		return answer, nil
+	case <-ctx.Done():
+		return Answer{}, fault.Wrap(fault.Timeout, "An earlier request with this Idempotency-Key is still under way", ctx.Err())
+	}
+}
+
+// claim gives the replay of a key, and whether the caller is the first and has to
+// fill it in.
+func (rs *replays) claim(account site.AccountID, digest string, now time.Time) (r *replay, first bool, err error) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	keys := rs.byAccount[account]
+	if r, ok := keys[digest]; ok && now.Before(r.expires) {
+		return r, false, nil
+	}
+	if keys == nil {
+		keys = make(map[string]*replay)
+		rs.byAccount[account] = keys
+	}
+	if len(keys) >= maxKeys {
+		rs.sweep(now)
+		if keys = rs.byAccount[account]; keys == nil {
+			keys = make(map[string]*replay)
+			rs.byAccount[account] = keys
+		}
+		if len(keys) >= maxKeys {
+			return nil, false, fault.Throttle("Too many Idempotency-Keys in ten minutes", keyLife/10)
+		}
+	}
+	r = &replay{done: make(chan struct{}), expires: now.Add(keyLife)}
+	keys[digest] = r
+	return r, true, nil
+}
+
+// sweep forgets the keys whose time is over.
+func (rs *replays) sweep(now time.Time) {
+	for account, keys := range rs.byAccount {
+		for digest, r := range keys {
+			if !now.Before(r.expires) {
+				delete(keys, digest)
+			}
+		}
+		if len(keys) == 0 {
+			delete(rs.byAccount, account)
+		}
+	}
+}
+
+// restore puts the answer of an earlier run in place.
+func (rs *replays) restore(account site.AccountID, digest string, answer Answer, expires time.Time) {
+	r, _, err := rs.claim(account, digest, time.Now())
+	if err != nil {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.answer, r.expires = answer, expires
+	select {
+	case <-r.done:
+	default:
+		close(r.done)
+	}
+}
+
+// remember reads the unlocks of the last minutes: their keys, so that a retry over
+// a restart sends nothing again; their ids, so that late answers find them; and
+// those without an outcome, to which it gives the outcome "unknown".
+func (s *Service) remember(ctx context.Context) error {
+	now := s.Clock.Now()
+	records, err := s.Journal.RecentUnlocks(ctx, now.Add(-keyLife))
+	if err != nil {
+		return err
+	}
+	open := make(map[site.CommandID]site.Record)
+	for _, r := range records {
+		lock, err := site.ParseLockID(r.Lock)
+		if err != nil {
+			continue
+		}
+		age := now.Sub(r.Time.Time)
+		if r.Outcome == site.Requested {
+			open[r.Command] = r
+			s.commands.add(site.Command{
+				ID: r.Command, Station: r.Station, Lock: lock, Deadline: time.Now().Add(s.TTL - age),
+			}, r.Account)
+		} else {
+			delete(open, r.Command)
+			s.commands.end(r.Command, r.Outcome)
+		}
+		if r.IdempotencyKey != "" {
+			answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome}
+			s.replays.restore(r.Account, r.IdempotencyKey, answer, time.Now().Add(keyLife-age))
+		}
+	}
+	for _, r := range records {
+		if _, ok := open[r.Command]; ok && r.Outcome == site.Requested {
+			s.commands.end(r.Command, site.Unresolved)
+			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: unresolved(r.Facts)})
+		}
+	}
+	return nil
+}
+
+func unresolved(f site.Facts) site.Facts {
+	f.Outcome = site.Unresolved
+	f.Detail = "the gateway ended before the station answered"
+	return f
+}

@@ -1,0 +1,222 @@
+// Package unlock is the one use case that opens a door. Every origin (LAN, cloud,
+// administrator) goes through [Service.Unlock], and nothing else in the gateway
+// can cause a command to leave for a station.
+//
+// Promises: whoever may not use a station learns nothing, not even whether it
+// exists; a command leaves only after its record is durable (or kept, while the
+// storage fails); it never leaves after its deadline, which counts from the moment
+// the request was accepted; one Idempotency-Key sends one command.
+package unlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// Permissions says who may use which station; package access satisfies it.
+type Permissions interface {
+	// Permits reports whether a grant of account for station holds right now. Quick;
+	// safe for concurrent use.
+	Permits(account site.AccountID, station site.StationID) bool
+}
+
+// Directory says which locks there are; package station satisfies it.
+type Directory interface {
+	// HasLock reports whether the station is enrolled with that lock. Quick; safe for
+	// concurrent use.
+	HasLock(station site.StationID, lock site.LockID) bool
+}
+
+// Caller hands commands to stations; package stationlink satisfies it.
+type Caller interface {
+	// Call sends one command to the live connection of its station, if there is one,
+	// and waits for the acknowledgement, or with wantResult for the station's own
+	// result, at most until the command's deadline. sent is called at most once, when
+	// the command is in the connection. Safe for concurrent use.
+	Call(cmd site.Command, wantResult bool, sent func()) site.Outcome
+}
+
+// Journal keeps the records; package journal satisfies it.
+type Journal interface {
+	// Intend returns when the record is durable, or kept while the storage fails.
+	Intend(r site.Record) (durable bool)
+	// AppendLater writes a record soon and does not wait.
+	AppendLater(r site.Record)
+	// RecentUnlocks gives the unlock records since a time, oldest first; of many, the
+	// newest.
+	RecentUnlocks(ctx context.Context, since time.Time) ([]site.Record, error)
+	// OfCommand gives the records of one command, oldest first.
+	OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error)
+}
+
+// Request asks for one lock to be opened.
+type Request struct {
+	Actor          site.Actor
+	Station        site.StationID // 0 when the caller could not tell which: refused like any other unknown
+	Lock           site.LockID    // 0 likewise
+	IdempotencyKey string         // "" or up to MaxKey bytes
+	WaitResult     bool           // wait for the station's own result, not only its acknowledgement
+	Accepted       time.Time      // when the request came in, with a monotonic reading; zero: now
+}
+
+// MaxKey is the longest idempotency key, in bytes.
+const MaxKey = 255
+
+// Answer says how a command ended, as far as is known when it is given.
+type Answer struct {
+	Command  site.CommandID
+	Station  site.StationID
+	Lock     site.LockID
+	Outcome  site.Outcome
+	Replayed bool // the answer of an earlier request with the same key
+}
+
+// errNotFound is the one answer to everything that the actor may not use.
+var errNotFound = fault.New(fault.NotFound, "Station not found")
+
+// Config is what a Service needs.
+type Config struct {
+	Permissions Permissions
+	Directory   Directory
+	Caller      Caller
+	Journal     Journal
+	Clock       site.Clock
+	Metrics     *metric.Registry
+	TTL         time.Duration // a command's deadline; zero: site.DefaultTTL
+}
+
+// Service opens doors. Its methods are safe for concurrent use.
+type Service struct {
+	Config
+	commands *commands
+	replays  *replays
+}
+
+// New gives the use case and reads from the journal what commands and keys of the
+// last minutes must not be forgotten over a restart.
+func New(ctx context.Context, cfg Config) (*Service, error) {
+	if cfg.Permissions == nil || cfg.Directory == nil || cfg.Caller == nil || cfg.Journal == nil || cfg.Clock == nil || cfg.Metrics == nil {
+		return nil, errors.New("unlocking needs permissions, a directory, a caller, a journal, a clock and metrics")
+	}
+	if cfg.TTL <= 0 {
+		cfg.TTL = site.DefaultTTL
+	}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays()}
+	return s, s.remember(ctx)
+}
+
+// Unlock opens a lock, or says why not. It ends within the command's deadline, and
+// goes on when ctx ends: a command that has left is seen through. Errors: NotFound
+// for everything that the actor may not use, with the same work whatever the
+// reason; Invalid for an unusable key; Timeout when ctx ends while an earlier
+// request with the same key is still under way.
+func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
+	if req.Accepted.IsZero() {
+		req.Accepted = time.Now()
+	}
+	if !s.mayOpen(req) {
+		s.Metrics.Refused("unlock-not-permitted")
+		return Answer{}, errNotFound
+	}
+	s.Metrics.Leg(metric.Accepted).Observe(time.Since(req.Accepted))
+	if req.IdempotencyKey == "" {
+		return s.open(req), nil
+	}
+	if len(req.IdempotencyKey) > MaxKey {
+		return Answer{}, fault.New(fault.Invalid, "The Idempotency-Key is too long: 255 characters at most")
+	}
+	return s.openOnce(ctx, req)
+}
+
+// mayOpen does the same look-ups whatever their results are.
+func (s *Service) mayOpen(req Request) bool {
+	exists := s.Directory.HasLock(req.Station, req.Lock)
+	granted := s.Permissions.Permits(req.Actor.Account, req.Station)
+	return exists && (granted || req.Actor.Origin == site.Admin)
+}
+
+// open is the straight line: intent, command, outcome.
+func (s *Service) open(req Request) Answer {
+	cmd := site.Command{
+		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
+		Deadline: req.Accepted.Add(s.TTL),
+	}
+	s.commands.add(cmd, req.Actor.Account)
+	record := s.record(req, cmd)
+	s.Journal.Intend(record)
+	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
+
+	outcome := s.Caller.Call(cmd, req.WaitResult, func() {
+		s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted))
+	})
+	if outcome.Opened() {
+		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
+	}
+	s.Metrics.Unlock(req.Actor.Origin, outcome)
+	record.Outcome = outcome
+	s.Journal.AppendLater(record)
+	s.commands.end(cmd.ID, outcome)
+	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome}
+}
+
+func (s *Service) record(req Request, cmd site.Command) site.Record {
+	facts := site.ByActor(req.Actor)
+	facts.Station, facts.Lock, facts.Command = cmd.Station, cmd.Lock.String(), cmd.ID
+	facts.Outcome = site.Requested
+	if req.IdempotencyKey != "" {
+		facts.IdempotencyKey = keyDigest(req)
+	}
+	return site.Record{Kind: site.KindUnlock, Facts: facts}
+}
+
+// Followed takes what a station says of a command after Call has returned, or of
+// one from before a restart: a result after the acknowledgement, or an answer that
+// came late. What names no recent command of that station changes nothing, and
+// one command gets a bounded number of records.
+func (s *Service) Followed(id site.CommandID, station site.StationID, outcome site.Outcome) bool {
+	entry, ok := s.commands.follow(id, station, outcome)
+	if !ok {
+		return false
+	}
+	record := site.Record{Kind: site.KindUnlock, Facts: site.Facts{
+		Account: entry.account, Station: station, Lock: entry.cmd.Lock.String(), Command: id, Outcome: outcome,
+	}}
+	if entry.late {
+		record.Outcome, record.Answer = site.Late, string(outcome)
+	}
+	s.Journal.AppendLater(record)
+	return true
+}
+
+// Command gives how a command stands that this actor's account sent; NotFound for
+// any other.
+func (s *Service) Command(ctx context.Context, actor site.Actor, id site.CommandID) (Answer, error) {
+	if entry, ok := s.commands.get(id); ok {
+		if entry.account != actor.Account || actor.Account == "" {
+			return Answer{}, fault.New(fault.NotFound, "Command not found")
+		}
+		return Answer{Command: id, Station: entry.cmd.Station, Lock: entry.cmd.Lock, Outcome: entry.outcome}, nil
+	}
+	records, err := s.Journal.OfCommand(ctx, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	return fromRecords(records, actor.Account, id)
+}
+
+func fromRecords(records []site.Record, account site.AccountID, id site.CommandID) (Answer, error) {
+	if len(records) == 0 || records[0].Account != account || account == "" {
+		return Answer{}, fault.New(fault.NotFound, "Command not found")
+	}
+	last := records[len(records)-1]
+	lock, err := site.ParseLockID(last.Lock)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{Command: id, Station: last.Station, Lock: lock, Outcome: last.Outcome}, nil
+}
