@@ -29,6 +29,7 @@ const (
 	Starting       Code = "starting"
 	StorageFailing Code = "storage-failing"
 	ClockUntrusted Code = "clock-untrusted"
+	ClockAhead     Code = "clock-ahead"
 	ListenerDown   Code = "listener-down"
 	PlainHTTP      Code = "plain-http"
 	JournalFull    Code = "journal-full"

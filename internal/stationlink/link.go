@@ -156,11 +156,10 @@ func (l *Link) Heard(c Conn) {
 	}
 }
 
-// Report takes a report. What is wrong with it is counted and never ends the
-// connection.
+// Report takes a report. What is wrong with it is counted by the presence and
+// never ends the connection.
 func (l *Link) Report(c Conn, payload []byte) {
 	if err := l.presence.Report(c.Station(), payload); err != nil {
-		l.metrics.Refused("report-invalid")
 		l.complain("report not understood", c, err)
 	}
 }

@@ -1,0 +1,270 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/journal"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// disk is a Store whose disk the test governs.
+type disk struct {
+	journal.Store // what is not overridden is not called
+
+	mu      sync.Mutex
+	written []site.Record
+	kept    []site.Record
+	err     error
+	stall   chan struct{}
+	heard   func(error)
+	query   journal.Query
+	pruned  struct {
+		before    time.Time
+		maxBytes  int64
+		keepAfter uint64
+	}
+}
+
+func (d *disk) Watch(heard func(error)) { d.heard = heard }
+func (d *disk) Latest() uint64          { return 5000 }
+func (d *disk) Kept() int               { return len(d.kept) }
+
+func (d *disk) Append(ctx context.Context, records ...site.Record) error {
+	d.mu.Lock()
+	stall, err := d.stall, d.err
+	d.mu.Unlock()
+	if stall != nil {
+		select {
+		case <-stall:
+		case <-ctx.Done():
+			return fault.Wrap(fault.Timeout, "slow", ctx.Err())
+		}
+	}
+	if err == nil {
+		d.written = append(d.written, records...)
+	}
+	d.heard(err)
+	return err
+}
+
+func (d *disk) AppendLater(r site.Record) { d.kept = append(d.kept, r) }
+
+func (d *disk) Read(_ context.Context, q journal.Query) ([]site.Record, error) {
+	d.query = q
+	return nil, nil
+}
+
+func (d *disk) Prune(_ context.Context, before time.Time, maxBytes int64, keepAfter uint64) (int, error) {
+	d.pruned.before, d.pruned.maxBytes, d.pruned.keepAfter = before, maxBytes, keepAfter
+	return 3, nil
+}
+
+type clock struct{ trusted bool }
+
+func (clock) Now() time.Time  { return time.Now() }
+func (c clock) Trusted() bool { return c.trusted }
+
+type parts struct {
+	*journal.Service
+	disk   *disk
+	health *health.Registry
+	log    *bytes.Buffer
+}
+
+func newService(t *testing.T, change func(*journal.Config)) parts {
+	t.Helper()
+	p := parts{disk: &disk{}, health: &health.Registry{}, log: &bytes.Buffer{}}
+	cfg := journal.Config{
+		Store: p.disk, Clock: clock{trusted: true}, Logger: slog.New(slog.NewTextHandler(p.log, nil)),
+		Health: p.health, Metrics: metric.New(),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := journal.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Service = s
+	return p
+}
+
+func intent(id site.CommandID) site.Record {
+	return site.Record{Kind: site.KindUnlock, Facts: site.Facts{Command: id, Station: 1042, Outcome: site.Requested}}
+}
+
+func TestService_Intend_durable(t *testing.T) {
+	p := newService(t, nil)
+	if !p.Intend(intent("c-1")) || len(p.disk.written) != 1 || len(p.health.Conditions()) != 0 {
+		t.Errorf("written %v, conditions %v", p.disk.written, p.health.Conditions())
+	}
+}
+
+// While the disk fails every record is kept, told to the system log, and the
+// gateway says that it is degraded but ready; once the disk works, all ends.
+func TestService_Intend_diskFails(t *testing.T) {
+	p := newService(t, nil)
+	p.disk.err = fault.New(fault.Unavailable, "full")
+	if p.Intend(intent("c-1")) || p.Intend(intent("c-2")) {
+		t.Error("called durable what no disk took")
+	}
+	if len(p.disk.kept) != 2 {
+		t.Errorf("kept %v, want both", p.disk.kept)
+	}
+	for _, id := range []string{"c-1", "c-2"} {
+		if !strings.Contains(p.log.String(), "command="+id) {
+			t.Errorf("the system log does not have %s: %s", id, p.log)
+		}
+	}
+	if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.StorageFailing || len(p.health.NotReady()) != 0 {
+		t.Errorf("conditions %+v, not ready %v", c, p.health.NotReady())
+	}
+	p.AppendLater(intent("c-3"))
+	if !strings.Contains(p.log.String(), "command=c-3") {
+		t.Error("an outcome was not told to the system log")
+	}
+	p.disk.err = nil
+	p.disk.heard(nil)
+	if !p.Intend(intent("c-4")) || len(p.health.Conditions()) != 0 {
+		t.Errorf("after the disk came back: written %v, conditions %v", p.disk.written, p.health.Conditions())
+	}
+}
+
+// A disk that hangs costs one unlock its patience and the next ones nothing.
+func TestService_Intend_diskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newService(t, nil)
+		p.disk.stall = make(chan struct{})
+		begun := time.Now()
+		if p.Intend(intent("c-1")) {
+			t.Error("called durable what hangs")
+		}
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("waited %s, want the patience of 2 s", took)
+		}
+		if len(p.disk.kept) != 0 || !strings.Contains(p.log.String(), "command=c-1") {
+			t.Error("the record that is queued behind the disk was queued twice, or is not in the system log")
+		}
+		begun = time.Now()
+		p.Intend(intent("c-2"))
+		if took := time.Since(begun); took != 0 || len(p.disk.kept) != 1 {
+			t.Errorf("the second waited %s, kept %v", took, p.disk.kept)
+		}
+	})
+}
+
+func TestService_Subscribe(t *testing.T) {
+	p := newService(t, nil)
+	wake, cancel := p.Subscribe()
+	p.Intend(intent("c-1"))
+	p.Intend(intent("c-2")) // the channel is full; nobody blocks
+	<-wake
+	cancel()
+	p.Intend(intent("c-3"))
+	select {
+	case <-wake:
+		t.Error("woken after cancel")
+	default:
+	}
+}
+
+func TestService_Prune(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newService(t, func(c *journal.Config) {
+			c.MaxAge, c.MaxSize = time.Hour, 1000
+			c.Held = func() uint64 { return 42 }
+		})
+		if removed, err := p.Prune(t.Context()); err != nil || removed != 3 {
+			t.Errorf("%d, %v", removed, err)
+		}
+		if got := p.disk.pruned; !got.before.Equal(time.Now().Add(-time.Hour)) || got.maxBytes != 1000 || got.keepAfter != 42 {
+			t.Errorf("pruned by %+v", got)
+		}
+		p = newService(t, func(c *journal.Config) { c.MaxAge, c.Clock = time.Hour, clock{} })
+		if _, err := p.Prune(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := p.disk.pruned; !got.before.IsZero() || got.maxBytes != math.MaxInt64 || got.keepAfter != math.MaxInt64 {
+			t.Errorf("under an untrusted clock pruned by %+v: no record may age", got)
+		}
+	})
+}
+
+func TestService_Run_prunesAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newService(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.Run(ctx) }()
+		<-time.After(2*time.Hour + time.Minute)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(p.log.String(), "old records removed"); n != 3 {
+			t.Errorf("pruned %d times in two hours, want 3", n)
+		}
+	})
+}
+
+func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {
+	p := newService(t, nil)
+	if _, err := p.OfCommand(t.Context(), "01890a5d-ac96-774b-bcce-b302099a8057"); err != nil {
+		t.Fatal(err)
+	}
+	made := time.UnixMilli(0x01890a5dac96)
+	if q := p.disk.query; !q.Since.Equal(made.Add(-time.Minute)) || !q.Until.Equal(made.Add(time.Hour)) || q.Command == "" {
+		t.Errorf("query %+v, want around %s", q, made)
+	}
+	p.disk.query = journal.Query{}
+	for _, id := range []site.CommandID{"", "rubbish", "5b0d29f1-9c3f-4f0e-8a59-0c8a7f1f1f1f"} {
+		if records, err := p.OfCommand(t.Context(), id); err != nil || records != nil || p.disk.query.Limit != 0 {
+			t.Errorf("%q: the store was asked", id)
+		}
+	}
+}
+
+func TestQuery_Matches(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r := site.Record{Time: site.At(at), Kind: site.KindUnlock, Facts: site.Facts{Station: 7, Command: "c"}}
+	for name, c := range map[string]struct {
+		q    journal.Query
+		want bool
+	}{
+		"everything":    {journal.Query{}, true},
+		"since it":      {journal.Query{Since: at}, true},
+		"since after":   {journal.Query{Since: at.Add(1e6)}, false},
+		"until it":      {journal.Query{Until: at}, false},
+		"its station":   {journal.Query{Station: 7}, true},
+		"another":       {journal.Query{Station: 8}, false},
+		"its command":   {journal.Query{Command: "c"}, true},
+		"no command":    {journal.Query{Command: "d"}, false},
+		"its kind":      {journal.Query{Kinds: []site.Kind{site.KindLogin, site.KindUnlock}}, true},
+		"another kinds": {journal.Query{Kinds: []site.Kind{site.KindLogin}}, false},
+	} {
+		if c.q.Matches(r) != c.want {
+			t.Errorf("%s: want %v", name, c.want)
+		}
+	}
+}
+
+func TestNew_incomplete(t *testing.T) {
+	if _, err := journal.New(journal.Config{}); err == nil {
+		t.Error("a journal without a store was made")
+	}
+}

@@ -1,0 +1,390 @@
+package stationlink_test
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+	"gatehouse/internal/stationlink"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	gate    = site.StationID(1042)
+	command = site.CommandID("0190c8a0-0000-7000-8000-000000000001")
+)
+
+// presence is a Presence that remembers what it heard.
+type presence struct {
+	mu      sync.Mutex
+	heard   []string
+	refuse  error
+	reports error
+}
+
+func (p *presence) note(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = append(p.heard, s)
+}
+
+func (p *presence) all() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.heard)
+}
+
+func (p *presence) Connected(id site.StationID, _ uint64, _ string) error {
+	p.note("connected " + id.String())
+	return p.refuse
+}
+func (p *presence) Disconnected(id site.StationID, reason string) {
+	p.note("disconnected " + id.String() + " " + reason)
+}
+func (p *presence) Heard(id site.StationID)             { p.note("heard " + id.String()) }
+func (p *presence) Report(site.StationID, []byte) error { return p.reports }
+func (p *presence) LockReported(id site.StationID, lock site.LockID, s site.LockStatus) {
+	p.note("lock " + id.String() + " " + lock.String() + " " + string(s))
+}
+
+// conn is a Conn whose station is the test.
+type conn struct {
+	mu        sync.Mutex
+	qos       byte
+	deaf      bool
+	broken    error
+	sent      []uint16
+	payloads  [][]byte
+	deadlines []time.Time
+	reset     string
+	onSend    func(packetID uint16)
+}
+
+func (c *conn) Station() site.StationID { return gate }
+func (c *conn) Generation() uint64      { return 1 }
+func (c *conn) Remote() string          { return "192.0.2.1:1" }
+func (c *conn) Subscribed() (byte, bool) {
+	return c.qos, !c.deaf
+}
+
+func (c *conn) Send(packetID uint16, _ byte, payload []byte, deadline time.Time) error {
+	c.mu.Lock()
+	if c.reset != "" || c.broken != nil {
+		defer c.mu.Unlock()
+		return errors.Join(errors.New("closed"), c.broken)
+	}
+	c.sent = append(c.sent, packetID)
+	c.payloads = append(c.payloads, slices.Clone(payload))
+	c.deadlines = append(c.deadlines, deadline)
+	onSend := c.onSend
+	c.mu.Unlock()
+	if onSend != nil {
+		onSend(packetID)
+	}
+	return nil
+}
+
+func (c *conn) Reset(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reset == "" {
+		c.reset = reason
+	}
+}
+
+func (c *conn) state() (sent []uint16, reset string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.sent), c.reset
+}
+
+func newLink(t *testing.T) (*stationlink.Link, *presence) {
+	t.Helper()
+	p := &presence{}
+	return stationlink.New(p, metric.New(), slog.New(slog.DiscardHandler)), p
+}
+
+func connect(t *testing.T, l *stationlink.Link, c *conn) *conn {
+	t.Helper()
+	if err := l.Connected(c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func cmd(in time.Duration) site.Command {
+	return site.Command{ID: command, Station: gate, Lock: 2, Deadline: time.Now().Add(in)}
+}
+
+func result(t *testing.T, id site.CommandID, text string) []byte {
+	t.Helper()
+	data, err := json.Marshal(map[string]string{"id": string(id), "result": text, "lockId": "lock-2", "status": "unlocked"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func noop() {}
+
+func TestLink_Call_offlineSendsNothing(t *testing.T) {
+	l, _ := newLink(t)
+	if got := l.Call(cmd(time.Second), false, noop); got != site.StationGone {
+		t.Errorf("outcome %s, want offline", got)
+	}
+	c := connect(t, l, &conn{qos: 1, deaf: true})
+	if got := l.Call(cmd(time.Second), false, noop); got != site.StationGone {
+		t.Errorf("not subscribed: outcome %s, want offline", got)
+	}
+	if sent, _ := c.state(); len(sent) != 0 {
+		t.Error("a command went to a connection that listens for none")
+	}
+}
+
+func TestLink_Call_answers(t *testing.T) {
+	for name, c := range map[string]struct {
+		wantResult bool
+		answer     func(l *stationlink.Link, c *conn, id uint16, t *testing.T)
+		want       site.Outcome
+		reset      bool
+	}{
+		"puback":                {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0) }, site.Acknowledged, false},
+		"puback no subscribers": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x10) }, site.Acknowledged, false},
+		"puback that refuses":   {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x83) }, site.Refused, false},
+		"puback of another":     {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id+1, 0) }, site.Expired, true},
+		"done":                  {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { l.Result(c, result(t, command, "done")) }, site.Done, false},
+		"refused":               {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { l.Result(c, result(t, command, "refused")) }, site.Refused, false},
+		"failed":                {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { l.Result(c, result(t, command, "failed")) }, site.Failed, false},
+		"result waits for it": {true, func(l *stationlink.Link, c *conn, id uint16, t *testing.T) {
+			l.Acknowledged(c, id, 0)
+			l.Result(c, result(t, command, "done"))
+		}, site.Done, false},
+		"result never comes":   {true, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0) }, site.Acknowledged, false},
+		"silence":              {false, func(*stationlink.Link, *conn, uint16, *testing.T) {}, site.Expired, true},
+		"silence, with result": {true, func(*stationlink.Link, *conn, uint16, *testing.T) {}, site.Expired, true},
+		"another's result": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
+			l.Result(c, result(t, "0190c8a0-0000-7000-8000-000000000009", "done"))
+		}, site.Expired, true},
+		"rubbish":             {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Result(c, []byte(`{"id":7}`)) }, site.Expired, true},
+		"the connection ends": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Disconnected(c, "gone") }, site.Expired, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLink(t)
+				k := &conn{qos: 1}
+				k.onSend = func(id uint16) { go c.answer(l, k, id, t) }
+				connect(t, l, k)
+				begun := time.Now()
+				got := l.Call(cmd(5*time.Second), c.wantResult, noop)
+				if got != c.want {
+					t.Errorf("outcome %s, want %s", got, c.want)
+				}
+				if took := time.Since(begun); took > 5*time.Second {
+					t.Errorf("took %s, past the deadline", took)
+				}
+				if _, reset := k.state(); (reset != "") != c.reset {
+					t.Errorf("reset %q, want a reset: %v", reset, c.reset)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// At the deadline the command is forgotten: a PUBACK that comes a moment later
+// changes nothing, and the connection has been reset.
+func TestLink_Call_lateAnswerIsFollowedNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		var followed []site.Outcome
+		l.Follow(func(id site.CommandID, station site.StationID, outcome site.Outcome) bool {
+			if id != command || station != gate {
+				t.Errorf("followed %s of %d", id, station)
+			}
+			followed = append(followed, outcome)
+			return true
+		})
+		c := connect(t, l, &conn{qos: 1})
+		if got := l.Call(cmd(5*time.Second), false, noop); got != site.Expired {
+			t.Fatalf("outcome %s, want expired", got)
+		}
+		sent, reset := c.state()
+		if reset == "" {
+			t.Error("the connection was not reset at the deadline")
+		}
+		l.Acknowledged(c, sent[0], 0)
+		l.Result(c, result(t, command, "done"))
+		if !slices.Equal(followed, []site.Outcome{site.Done}) {
+			t.Errorf("followed %v, want the late result", followed)
+		}
+	})
+}
+
+func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		c := connect(t, l, &conn{qos: 1})
+		late := cmd(time.Second)
+		<-time.After(time.Second) // of the bubble's clock
+		if got := l.Call(late, false, noop); got != site.Expired {
+			t.Errorf("outcome %s, want expired", got)
+		}
+		if sent, _ := c.state(); len(sent) != 0 {
+			t.Error("a command left after its deadline")
+		}
+	})
+}
+
+func TestLink_Call_writeFails(t *testing.T) {
+	l, _ := newLink(t)
+	c := connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
+	if got := l.Call(cmd(time.Second), false, func() { t.Error("sent was called") }); got != site.Failed {
+		t.Errorf("outcome %s, want failed", got)
+	}
+	if _, reset := c.state(); reset == "" {
+		t.Error("the connection was not reset")
+	}
+}
+
+// A station has at most sixteen commands under way; the next waits for a place and
+// gets one, or its deadline passes and it is never sent.
+func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		c := connect(t, l, &conn{qos: 1})
+		outcomes := make(chan site.Outcome, 20)
+		for i := range 18 {
+			go func() {
+				k := cmd(5 * time.Second)
+				k.ID = site.CommandID(string(command[:35]) + string(rune('a'+i)))
+				outcomes <- l.Call(k, false, noop)
+			}()
+		}
+		synctest.Wait()
+		sent, _ := c.state()
+		if len(sent) != 16 {
+			t.Fatalf("%d commands are under way, want 16", len(sent))
+		}
+		l.Acknowledged(c, sent[0], 0)
+		synctest.Wait()
+		if got := <-outcomes; got != site.Acknowledged {
+			t.Errorf("outcome %s", got)
+		}
+		if sent, _ = c.state(); len(sent) != 17 {
+			t.Errorf("%d commands were sent, want 17: a place came free", len(sent))
+		}
+		for range 17 {
+			if got := <-outcomes; got != site.Expired {
+				t.Errorf("outcome %s, want expired", got)
+			}
+		}
+		if sent, _ = c.state(); len(sent) != 17 {
+			t.Errorf("%d commands were sent, want 17 still", len(sent))
+		}
+	})
+}
+
+func TestLink_Connected_takeOver(t *testing.T) {
+	l, p := newLink(t)
+	first := connect(t, l, &conn{qos: 1})
+	second := connect(t, l, &conn{qos: 1})
+	if _, reset := first.state(); reset == "" {
+		t.Error("the first connection was not reset")
+	}
+	l.Disconnected(first, "taken over") // comes after the second one's establishment
+	for _, heard := range p.all() {
+		if heard == "disconnected 1042 taken over" {
+			t.Error("the old connection's end took the station offline")
+		}
+	}
+	second.onSend = func(id uint16) { go l.Acknowledged(second, id, 0) }
+	if got := l.Call(cmd(5*time.Second), false, noop); got != site.Acknowledged {
+		t.Errorf("outcome %s, want acknowledged by the second", got)
+	}
+	l.Disconnected(second, "gone")
+	if all := p.all(); all[len(all)-1] != "disconnected 1042 gone" {
+		t.Errorf("heard %v", all)
+	}
+}
+
+// An acknowledgement by a connection that was taken over does not count for the
+// command of its successor, though the packet ids agree.
+func TestLink_Acknowledged_byTheOldConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		first := connect(t, l, &conn{qos: 1})
+		second := connect(t, l, &conn{qos: 1})
+		second.onSend = func(id uint16) { go l.Acknowledged(first, id, 0) }
+		if got := l.Call(cmd(time.Second), false, noop); got != site.Expired {
+			t.Errorf("outcome %s, want expired", got)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestLink_Connected_refusedByPresence(t *testing.T) {
+	l, p := newLink(t)
+	p.refuse = errors.New("rotated")
+	if err := l.Connected(&conn{qos: 1}); err == nil {
+		t.Fatal("a connection with an old secret was accepted")
+	}
+	if got := l.Call(cmd(time.Second), false, noop); got != site.StationGone {
+		t.Errorf("outcome %s, want offline", got)
+	}
+}
+
+func TestLink_Disconnect_resets(t *testing.T) {
+	l, _ := newLink(t)
+	c := connect(t, l, &conn{qos: 1})
+	l.Disconnect(gate)
+	l.Disconnect(7) // not connected: nothing happens
+	if _, reset := c.state(); reset == "" {
+		t.Error("the connection was not reset")
+	}
+}
+
+func TestLink_Call_payload(t *testing.T) {
+	l, _ := newLink(t)
+	c := &conn{qos: 1}
+	c.onSend = func(id uint16) { go l.Acknowledged(c, id, 0) }
+	connect(t, l, c)
+	l.Call(cmd(5*time.Second), false, noop)
+	want := `{"id":"0190c8a0-0000-7000-8000-000000000001","command":"unlock","lockId":"lock-2","ttl":5}`
+	if got := string(c.payloads[0]); got != want {
+		t.Errorf("payload %s, want %s", got, want)
+	}
+}
+
+func TestLink_Result_reportsTheLock(t *testing.T) {
+	l, p := newLink(t)
+	c := connect(t, l, &conn{qos: 1})
+	l.Result(c, result(t, command, "done"))
+	if all := p.all(); !slices.Contains(all, "lock 1042 lock-2 unlocked") {
+		t.Errorf("heard %v", all)
+	}
+}
+
+func FuzzLink_Result(f *testing.F) {
+	f.Add([]byte(`{"id":"0190c8a0-0000-7000-8000-000000000001","result":"done","lockId":"lock-1","status":"unlocked"}`))
+	f.Add([]byte(`{"id":"0190c8a0-0000-7000-8000-000000000001","result":"failed","lockId":7,"status":null}`))
+	f.Add([]byte(`{"id":"0190C8A000007000800000000000000X","result":"done"}`))
+	f.Add([]byte(`[]`))
+	f.Add([]byte{0xff})
+	f.Fuzz(func(_ *testing.T, payload []byte) {
+		l := stationlink.New(&presence{}, metric.New(), slog.New(slog.DiscardHandler))
+		c := &conn{qos: 1}
+		if err := l.Connected(c); err == nil {
+			l.Result(c, payload)
+		}
+	})
+}

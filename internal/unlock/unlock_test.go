@@ -1,0 +1,366 @@
+package unlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+	"gatehouse/internal/unlock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	porter = site.AccountID("porter")
+	gate   = site.StationID(1042)
+)
+
+// world is everything that unlocking needs, with one granted lock.
+type world struct {
+	t          *testing.T
+	mu         sync.Mutex
+	events     []string // in order: "intend", "call", "later"
+	records    []site.Record
+	history    []site.Record
+	historyErr error
+	outcome    site.Outcome
+	commands   []site.Command
+	block      chan struct{}
+	lookups    int
+}
+
+func (w *world) Permits(account site.AccountID, station site.StationID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups++
+	return account == porter && station == gate
+}
+
+func (w *world) HasLock(station site.StationID, lock site.LockID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookups++
+	return (station == gate || station == 7) && lock >= 1 && lock <= 2
+}
+
+func (w *world) Call(cmd site.Command, _ bool, sent func()) site.Outcome {
+	w.mu.Lock()
+	w.events = append(w.events, "call")
+	w.commands = append(w.commands, cmd)
+	block, outcome := w.block, w.outcome
+	w.mu.Unlock()
+	sent()
+	if block != nil {
+		<-block
+	}
+	return outcome
+}
+
+func (w *world) Intend(r site.Record) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, "intend")
+	w.records = append(w.records, r)
+	return true
+}
+
+func (w *world) AppendLater(r site.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, "later")
+	w.records = append(w.records, r)
+}
+
+func (w *world) RecentUnlocks(context.Context, time.Time) ([]site.Record, error) {
+	return w.history, w.historyErr
+}
+
+func (w *world) OfCommand(_ context.Context, id site.CommandID) (found []site.Record, err error) {
+	for _, r := range w.history {
+		if r.Command == id {
+			found = append(found, r)
+		}
+	}
+	return found, w.historyErr
+}
+
+func (w *world) Now() time.Time { return time.Now() }
+func (w *world) Trusted() bool  { return true }
+
+func (w *world) sent() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.commands)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, outcome: site.Acknowledged}
+}
+
+func (w *world) service() *unlock.Service {
+	w.t.Helper()
+	s, err := unlock.New(w.t.Context(), unlock.Config{
+		Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func asPorter(key string) unlock.Request {
+	return unlock.Request{Actor: site.Actor{Origin: site.Local, Account: porter, Session: "s"}, Station: gate, Lock: 1, IdempotencyKey: key}
+}
+
+func mustUnlock(t *testing.T, s *unlock.Service, req unlock.Request) unlock.Answer {
+	t.Helper()
+	answer, err := s.Unlock(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func TestService_Unlock_intentBeforeCommandBeforeOutcome(t *testing.T) {
+	w := newWorld(t)
+	answer := mustUnlock(t, w.service(), asPorter(""))
+	if !slices.Equal(w.events, []string{"intend", "call", "later"}) {
+		t.Errorf("order %v", w.events)
+	}
+	if answer.Outcome != site.Acknowledged || answer.Station != gate || answer.Lock != 1 {
+		t.Errorf("answer %+v", answer)
+	}
+	intent, outcome := w.records[0], w.records[1]
+	if intent.Outcome != site.Requested || outcome.Outcome != site.Acknowledged {
+		t.Errorf("outcomes %s, %s", intent.Outcome, outcome.Outcome)
+	}
+	for _, r := range w.records {
+		if r.Kind != site.KindUnlock || r.Command != answer.Command || r.Account != porter || r.Origin != site.Local ||
+			r.Station != gate || r.Lock != "lock-1" || r.Session != "s" {
+			t.Errorf("record %+v", r)
+		}
+	}
+	if id, err := uuid.Parse(string(answer.Command)); err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+		t.Errorf("command id %q: %v", answer.Command, err)
+	}
+}
+
+func TestService_Unlock_deadlineCountsFromTheRequest(t *testing.T) {
+	w := newWorld(t)
+	req := asPorter("")
+	req.Accepted = time.Now().Add(-2 * time.Second)
+	mustUnlock(t, w.service(), req)
+	if want := req.Accepted.Add(site.DefaultTTL); !w.commands[0].Deadline.Equal(want) {
+		t.Errorf("deadline %s, want %s", w.commands[0].Deadline, want)
+	}
+}
+
+func TestService_Unlock_refusesAlike(t *testing.T) {
+	for name, req := range map[string]unlock.Request{
+		"unknown station": {Actor: site.Actor{Account: porter}, Station: 9, Lock: 1},
+		"no station":      {Actor: site.Actor{Account: porter}, Lock: 1},
+		"unknown lock":    {Actor: site.Actor{Account: porter}, Station: gate, Lock: 3},
+		"no lock":         {Actor: site.Actor{Account: porter}, Station: gate},
+		"not granted":     {Actor: site.Actor{Account: porter}, Station: 7, Lock: 1},
+		"another account": {Actor: site.Actor{Account: "other"}, Station: gate, Lock: 1},
+		"admin, no lock":  {Actor: site.Actor{Origin: site.Admin}, Station: gate, Lock: 3},
+		"cloud, no grant": {Actor: site.Actor{Origin: site.Cloud}, Station: gate, Lock: 1},
+	} {
+		w := newWorld(t)
+		_, err := w.service().Unlock(t.Context(), req)
+		if !fault.Is(err, fault.NotFound) || fault.Sentence(err) != "Station not found" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if w.lookups != 2 {
+			t.Errorf("%s: %d look-ups, want 2 in every case", name, w.lookups)
+		}
+		if len(w.events) != 0 {
+			t.Errorf("%s: %v happened", name, w.events)
+		}
+	}
+}
+
+func TestService_Unlock_administratorNeedsNoGrant(t *testing.T) {
+	w := newWorld(t)
+	mustUnlock(t, w.service(), unlock.Request{Actor: site.Actor{Origin: site.Admin, Name: "uid 0"}, Station: 7, Lock: 2})
+	if w.records[0].By != "uid 0" || w.records[0].Origin != site.Admin {
+		t.Errorf("record %+v", w.records[0])
+	}
+}
+
+func TestService_Unlock_aClientThatLeavesDoesNotStopIt(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	answer, err := w.service().Unlock(ctx, asPorter(""))
+	if err != nil || answer.Outcome != site.Acknowledged || len(w.records) != 2 {
+		t.Errorf("%+v, %v, %d records", answer, err, len(w.records))
+	}
+}
+
+func TestService_Unlock_idempotencyKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		first := mustUnlock(t, s, asPorter("k"))
+		again := mustUnlock(t, s, asPorter("k"))
+		if again.Command != first.Command || !again.Replayed || first.Replayed || w.sent() != 1 {
+			t.Errorf("first %+v, again %+v, %d sent", first, again, w.sent())
+		}
+		other := asPorter("k")
+		other.Lock = 2
+		if mustUnlock(t, s, other).Replayed || mustUnlock(t, s, asPorter("k2")).Replayed || w.sent() != 3 {
+			t.Error("another lock or key was answered with the first's answer")
+		}
+		<-time.After(10 * time.Minute)
+		if mustUnlock(t, s, asPorter("k")).Replayed || w.sent() != 4 {
+			t.Error("after ten minutes the key still held")
+		}
+	})
+}
+
+func TestService_Unlock_idempotencyKeyWhileUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.service()
+		answers := make(chan unlock.Answer, 3)
+		for range 3 {
+			go func() { answers <- mustUnlock(t, s, asPorter("k")) }()
+		}
+		synctest.Wait()
+		leaving, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Unlock(leaving, asPorter("k")); !fault.Is(err, fault.Timeout) {
+			t.Errorf("the one that left: %v", err)
+		}
+		close(w.block)
+		a, b, c := <-answers, <-answers, <-answers
+		if a.Command != b.Command || b.Command != c.Command || w.sent() != 1 {
+			t.Errorf("%+v %+v %+v, %d sent", a, b, c, w.sent())
+		}
+	})
+}
+
+func TestService_Unlock_idempotencyKeyIsBounded(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	if _, err := s.Unlock(t.Context(), asPorter(strings.Repeat("k", unlock.MaxKey+1))); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a long key: %v", err)
+	}
+	for i := range 1000 {
+		mustUnlock(t, s, asPorter(strconv.Itoa(i)))
+	}
+	if _, err := s.Unlock(t.Context(), asPorter("one more")); !fault.Is(err, fault.Throttled) {
+		t.Errorf("the 1,001st key: %v", err)
+	}
+	mustUnlock(t, s, asPorter(""))
+	mustUnlock(t, s, asPorter("5"))
+}
+
+func requested(id site.CommandID, key string, age time.Duration) site.Record {
+	return site.Record{Time: site.At(time.Now().Add(-age)), Kind: site.KindUnlock, Facts: site.Facts{
+		Origin: site.Local, Account: porter, Station: gate, Lock: "lock-1", Command: id, Outcome: site.Requested, IdempotencyKey: key,
+	}}
+}
+
+// A retry after a restart sends nothing again; a command without an outcome gets
+// the outcome "unknown"; what its station says of it still finds it.
+func TestNew_remembersOverARestart(t *testing.T) {
+	before := newWorld(t)
+	mustUnlock(t, before.service(), asPorter("k"))
+	digest := before.records[0].IdempotencyKey
+	if digest == "" || digest == "k" {
+		t.Fatalf("the record names the key %q, want a digest", digest)
+	}
+	w := newWorld(t)
+	ended := requested("c-1", digest, time.Minute)
+	acknowledged := ended
+	acknowledged.Outcome = site.Acknowledged
+	w.history = []site.Record{ended, acknowledged, requested("c-2", "", time.Minute)}
+	s := w.service()
+	if answer := mustUnlock(t, s, asPorter("k")); answer.Command != "c-1" || !answer.Replayed || answer.Outcome != site.Acknowledged || w.sent() != 0 {
+		t.Errorf("answer %+v, %d sent", answer, w.sent())
+	}
+	if len(w.records) != 1 || w.records[0].Command != "c-2" || w.records[0].Outcome != site.Unresolved {
+		t.Fatalf("records %+v, want one with outcome unknown", w.records)
+	}
+	if !s.Followed("c-2", gate, site.Done) || w.records[1].Outcome != site.Late || w.records[1].Answer != "done" {
+		t.Errorf("records %+v, want a late answer", w.records)
+	}
+}
+
+func TestNew_journalFails(t *testing.T) {
+	w := newWorld(t)
+	w.historyErr = errors.New("disk")
+	if _, err := unlock.New(t.Context(), unlock.Config{Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New()}); err == nil {
+		t.Error("started without its memory")
+	}
+}
+
+func TestService_Followed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		answer := mustUnlock(t, s, asPorter(""))
+		if s.Followed(answer.Command, 7, site.Done) || s.Followed("c-unknown", gate, site.Done) {
+			t.Error("another station's word or an unknown command was recorded")
+		}
+		if !s.Followed(answer.Command, gate, site.Done) {
+			t.Fatal("the result after the acknowledgement was not recorded")
+		}
+		if r := w.records[2]; r.Outcome != site.Done || r.Answer != "" || r.Command != answer.Command {
+			t.Errorf("record %+v", r)
+		}
+		<-time.After(site.DefaultTTL + 1)
+		if !s.Followed(answer.Command, gate, site.Failed) {
+			t.Fatal("the late result was not recorded")
+		}
+		if r := w.records[3]; r.Outcome != site.Late || r.Answer != "failed" {
+			t.Errorf("record %+v", r)
+		}
+		s.Followed(answer.Command, gate, site.Done)
+		if s.Followed(answer.Command, gate, site.Done) {
+			t.Error("one command was given records without bound")
+		}
+	})
+}
+
+func TestService_Command(t *testing.T) {
+	w := newWorld(t)
+	old := requested("c-old", "", time.Hour)
+	done := old
+	done.Outcome = site.Done
+	w.history = []site.Record{old, done}
+	s := w.service()
+	answer := mustUnlock(t, s, asPorter(""))
+	actor := site.Actor{Account: porter}
+	if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Acknowledged {
+		t.Errorf("%+v, %v", got, err)
+	}
+	s.Followed(answer.Command, gate, site.Done)
+	if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Done {
+		t.Errorf("after the result: %+v, %v", got, err)
+	}
+	for _, c := range []struct {
+		actor site.Actor
+		id    site.CommandID
+	}{{site.Actor{Account: "other"}, answer.Command}, {site.Actor{}, answer.Command}, {actor, "c-none"}, {site.Actor{Account: "other"}, "c-old"}} {
+		if _, err := s.Command(t.Context(), c.actor, c.id); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
