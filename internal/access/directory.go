@@ -1,0 +1,124 @@
+package access
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// directory is all that the service knows, in memory. Its methods hold the mutex
+// for look-ups only; what they return is a copy.
+type directory struct {
+	mu       sync.RWMutex // guards everything below and what it points to
+	accounts map[site.AccountID]*account
+	emails   map[site.Email]*account
+	sessions map[site.SessionID]*session
+	refresh  map[[32]byte]*session
+	zone     *time.Location
+}
+
+// account is an account with all that belongs to it.
+type account struct {
+	site.Account
+	passwords int // how often the password was set since the start
+	sessions  map[site.SessionID]*session
+	grants    map[site.StationID]grant
+}
+
+func newDirectory(zone *time.Location) *directory {
+	return &directory{
+		accounts: make(map[site.AccountID]*account),
+		emails:   make(map[site.Email]*account),
+		sessions: make(map[site.SessionID]*session),
+		refresh:  make(map[[32]byte]*session),
+		zone:     zone,
+	}
+}
+
+// addAccount enters a new account.
+func (d *directory) addAccount(a site.Account) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	entry := &account{
+		Account:  a,
+		sessions: make(map[site.SessionID]*session),
+		grants:   make(map[site.StationID]grant),
+	}
+	d.accounts[a.ID] = entry
+	d.emails[a.Email] = entry
+}
+
+// setPassword replaces the hash of an account. A new password, unlike a new hash
+// of the same one, voids the logins under way.
+func (d *directory) setPassword(id site.AccountID, hash site.Secret, fresh bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.accounts[id]
+	if a == nil {
+		return
+	}
+	a.Password = hash
+	if fresh {
+		a.passwords++
+	}
+}
+
+func (d *directory) setAdmin(id site.AccountID, admin bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.accounts[id]; a != nil {
+		a.Admin = admin
+	}
+}
+
+// removeAccount forgets an account with its sessions and grants.
+func (d *directory) removeAccount(id site.AccountID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.accounts[id]
+	if a == nil {
+		return
+	}
+	for _, s := range a.sessions {
+		d.forget(s)
+	}
+	delete(d.accounts, id)
+	delete(d.emails, a.Email)
+}
+
+// byEmail gives the account with its password hash.
+func (d *directory) byEmail(email site.Email) (site.Account, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.emails[email]
+	if a == nil {
+		return site.Account{}, false
+	}
+	return a.Account, true
+}
+
+// byID gives the account with its password hash.
+func (d *directory) byID(id site.AccountID) (site.Account, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.accounts[id]
+	if a == nil {
+		return site.Account{}, false
+	}
+	return a.Account, true
+}
+
+// list gives the accounts with their password hashes, by e-mail address.
+func (d *directory) list() []site.Account {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	out := make([]site.Account, 0, len(d.accounts))
+	for _, a := range d.accounts {
+		out = append(out, a.Account)
+	}
+	slices.SortFunc(out, func(a, b site.Account) int { return cmp.Compare(a.Email, b.Email) })
+	return out
+}

@@ -1,0 +1,22 @@
+// Package access says who may: accounts and their passwords, sessions, access
+// tokens and grants. It is what stands between the network and a door, so its
+// promises are few and strict:
+//
+//   - An ended session, a removed account and a withdrawn grant bite at the very
+//     next request, also when storage cannot take note of it.
+//   - A password is kept as an argon2id hash only, a refresh token as a SHA-256
+//     only; neither ever stands in a log line, an error or the journal.
+//   - Whether an e-mail address has an account cannot be told from the answer, the
+//     work done or the throttling of a login.
+//   - Guessing is slow: failures are bounded per account and per client address.
+//     Whoever is logged in already is not touched by that.
+//
+// Memory is the authority for every read; the [Store] is read once, by [New], and
+// written through. It does no HTTP and no SQL: packages httpapi and adminapi call
+// it, package sqlite satisfies its Store, package gateway plugs them together.
+//
+// Two locks order everything. The directory's mutex guards memory, is held for
+// map look-ups only and never across a hash or a call of the Store. The turn is
+// held by whoever writes to the Store, across the call and the change of memory
+// that belongs to it, so that the two cannot diverge; no read ever waits for it.
+package access

@@ -1,0 +1,269 @@
+package access_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// errDisk is what a failing store says.
+var errDisk = errors.New("disk full")
+
+// grantKey names a grant.
+type grantKey struct {
+	account site.AccountID
+	station site.StationID
+}
+
+// memoryStore is an access.Store in memory with the promises of the real one:
+// transactions, cascades, unique e-mail addresses. Its methods fail on demand.
+type memoryStore struct {
+	entered func(method string) // called on entry, outside mu; set before use
+
+	mu       sync.Mutex // guards everything below
+	accounts map[site.AccountID]site.Account
+	sessions map[site.SessionID]site.Session
+	grants   map[grantKey]site.Grant
+	records  []site.Record
+	failing  map[string]error // by method; "" for every method
+	calls    map[string]int
+}
+
+func newStore() *memoryStore {
+	return &memoryStore{
+		entered:  func(string) {},
+		accounts: make(map[site.AccountID]site.Account),
+		sessions: make(map[site.SessionID]site.Session),
+		grants:   make(map[grantKey]site.Grant),
+		failing:  make(map[string]error),
+		calls:    make(map[string]int),
+	}
+}
+
+// fail makes a method fail with err, or work again with nil; "" means all.
+func (m *memoryStore) fail(method string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failing[method] = err
+}
+
+// do runs one transaction.
+func (m *memoryStore) do(ctx context.Context, method string, change func() error, records ...site.Record) error {
+	m.entered(method)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls[method]++
+	if _, bounded := ctx.Deadline(); !bounded && method != "LoadAccess" {
+		return errors.New("a call of the store without a deadline")
+	}
+	if err := cmp.Or(ctx.Err(), m.failing[""], m.failing[method]); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	m.records = append(m.records, records...)
+	return nil
+}
+
+// gone is what the real store says of a row that is not there.
+func gone() error { return fault.New(fault.NotFound, "not there") }
+
+func (m *memoryStore) LoadAccess(ctx context.Context) (a []site.Account, s []site.Session, g []site.Grant, err error) {
+	err = m.do(ctx, "LoadAccess", func() error {
+		a = slices.Collect(maps.Values(m.accounts))
+		s = slices.Collect(maps.Values(m.sessions))
+		g = slices.Collect(maps.Values(m.grants))
+		return nil
+	})
+	return a, s, g, err
+}
+
+func (m *memoryStore) AddAccount(ctx context.Context, account site.Account, rec site.Record) error {
+	return m.do(ctx, "AddAccount", func() error {
+		for _, a := range m.accounts {
+			if a.Email == account.Email {
+				return fault.New(fault.Conflict, "taken")
+			}
+		}
+		m.accounts[account.ID] = account
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) UpdateAccount(ctx context.Context, account site.Account, rec site.Record) error {
+	return m.do(ctx, "UpdateAccount", func() error {
+		if _, ok := m.accounts[account.ID]; !ok {
+			return gone()
+		}
+		m.accounts[account.ID] = account
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) RemoveAccount(ctx context.Context, account site.AccountID, rec site.Record) error {
+	return m.do(ctx, "RemoveAccount", func() error {
+		if _, ok := m.accounts[account]; !ok {
+			return gone()
+		}
+		delete(m.accounts, account)
+		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
+		maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.account == account })
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) UpgradePassword(ctx context.Context, account site.AccountID, hash site.Secret) error {
+	return m.do(ctx, "UpgradePassword", func() error {
+		a, ok := m.accounts[account]
+		if !ok {
+			return gone()
+		}
+		a.Password = hash
+		m.accounts[account] = a
+		return nil
+	})
+}
+
+func (m *memoryStore) AddSession(ctx context.Context, session site.Session, evicted []site.SessionID, rec site.Record) error {
+	return m.do(ctx, "AddSession", func() error {
+		if _, ok := m.accounts[session.Account]; !ok {
+			return gone()
+		}
+		for _, id := range evicted {
+			delete(m.sessions, id)
+		}
+		m.sessions[session.ID] = session
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) EndSessions(ctx context.Context, sessions []site.SessionID, rec site.Record) error {
+	return m.do(ctx, "EndSessions", func() error {
+		for _, id := range sessions {
+			delete(m.sessions, id)
+		}
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error {
+	return m.do(ctx, "RebaseSessions", func() error {
+		for id, at := range expires {
+			if s, ok := m.sessions[id]; ok {
+				s.Expires, s.ClockTrusted = at, true
+				m.sessions[id] = s
+			}
+		}
+		return nil
+	})
+}
+
+func (m *memoryStore) DropExpired(ctx context.Context, now time.Time) error {
+	return m.do(ctx, "DropExpired", func() error {
+		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires) })
+		return nil
+	})
+}
+
+func (m *memoryStore) PutGrant(ctx context.Context, grant site.Grant, rec site.Record) error {
+	return m.do(ctx, "PutGrant", func() error {
+		if _, ok := m.accounts[grant.Account]; !ok || grant.Station > 9999 {
+			return gone() // stations up to 9999 are taken to exist
+		}
+		m.grants[grantKey{grant.Account, grant.Station}] = grant
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) RemoveGrant(ctx context.Context, account site.AccountID, station site.StationID, rec site.Record) error {
+	return m.do(ctx, "RemoveGrant", func() error {
+		if _, ok := m.grants[grantKey{account, station}]; !ok {
+			return gone()
+		}
+		delete(m.grants, grantKey{account, station})
+		return nil
+	}, rec)
+}
+
+func (m *memoryStore) AppendRecord(ctx context.Context, rec site.Record) error {
+	return m.do(ctx, "AppendRecord", func() error { return nil }, rec)
+}
+
+// of gives the records of a kind.
+func (m *memoryStore) of(kind site.Kind) []site.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.records), func(r site.Record) bool { return r.Kind != kind })
+}
+
+// called says how often a method was called.
+func (m *memoryStore) called(method string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls[method]
+}
+
+// kept gives the ids of the stored sessions, sorted.
+func (m *memoryStore) kept() []site.SessionID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.sessions))
+}
+
+// granted counts the stored grants.
+func (m *memoryStore) granted() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.grants)
+}
+
+// manualClock is a site.Clock that goes when it is told to.
+type manualClock struct {
+	mu      sync.Mutex // guards both
+	now     time.Time
+	trusted bool
+}
+
+func newClock() *manualClock {
+	return &manualClock{now: time.Date(2026, 11, 21, 7, 0, 0, 250e6, time.UTC), trusted: true}
+}
+
+func (c *manualClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *manualClock) Trusted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trusted
+}
+
+// advance moves the clock forward.
+func (c *manualClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// trust sets whether the clock is trusted.
+func (c *manualClock) trust(trusted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trusted = trusted
+}
+
+// processClock is the clock of the process, which testing/synctest moves.
+type processClock struct{}
+
+func (processClock) Now() time.Time { return time.Now() }
+func (processClock) Trusted() bool  { return true }

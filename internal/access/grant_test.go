@@ -1,0 +1,314 @@
+package access_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// hours reads a schedule that must be good.
+func hours(t *testing.T, text string) site.Schedule {
+	t.Helper()
+	s, err := site.ParseSchedule(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// put stores a grant and requires that it changed something.
+func (h *house) put(grant site.Grant) {
+	h.t.Helper()
+	changed, err := h.PutGrant(context.Background(), admin(), grant)
+	if err != nil || !changed {
+		h.t.Fatalf("putting a grant: %v, changed %v", err, changed)
+	}
+}
+
+func TestService_Permits(t *testing.T) {
+	h := open(t) // it is Saturday, 07:00:00.250 UTC
+	account, other := h.add(porter), h.add(guest)
+	now := h.clock.Now()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	h.ok(err)
+	cases := map[string]struct {
+		grant site.Grant
+		zone  *time.Location
+		want  bool
+	}{
+		"without limits":     {site.Grant{}, time.UTC, true},
+		"begun":              {site.Grant{From: now}, time.UTC, true},
+		"not begun":          {site.Grant{From: now.Add(time.Millisecond)}, time.UTC, false},
+		"not ended":          {site.Grant{Until: now.Add(time.Millisecond)}, time.UTC, true},
+		"ended":              {site.Grant{Until: now}, time.UTC, false},
+		"within hours":       {site.Grant{Hours: hours(t, "Sat 07:00-08:00")}, time.UTC, true},
+		"outside hours":      {site.Grant{Hours: hours(t, "Mon-Fri 07:00-08:00")}, time.UTC, false},
+		"hours of this zone": {site.Grant{Hours: hours(t, "Sat 08:00-09:00")}, berlin, true},
+		"hours of another":   {site.Grant{Hours: hours(t, "Sat 08:00-09:00")}, time.UTC, false},
+		"within hours, over": {site.Grant{Until: now, Hours: hours(t, "Sat 07:00-08:00")}, time.UTC, false},
+	}
+	station := site.StationID(0)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			station++
+			h.SetZone(c.zone)
+			c.grant.Account, c.grant.Station = account.ID, station
+			h.put(c.grant)
+			if got := h.Permits(account.ID, station); got != c.want {
+				t.Errorf("permits %v", got)
+			}
+			if got := slices.Contains(h.Granted(account.ID), station); got != c.want {
+				t.Errorf("granted %v", got)
+			}
+			if h.Permits(other.ID, station) || h.Permits(account.ID, 999) || h.Permits("", station) || h.Permits("x", station) {
+				t.Error("it holds for someone or something else too")
+			}
+		})
+	}
+	h.SetZone(nil)
+	_ = h.Granted(account.ID)
+	h.SetZone(time.UTC)
+	if got := h.Granted(account.ID); !slices.IsSorted(got) {
+		t.Errorf("the stations are not in order: %v", got)
+	}
+	h.agree()
+}
+
+func TestService_Permits_overTime(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	h.put(site.Grant{Account: account.ID, Station: 1, Until: h.clock.Now().Add(time.Hour)})
+	h.clock.advance(time.Hour - time.Millisecond)
+	if !h.Permits(account.ID, 1) {
+		t.Error("it ended early")
+	}
+	h.clock.advance(time.Millisecond)
+	if h.Permits(account.ID, 1) {
+		t.Error("it did not end")
+	}
+}
+
+func TestService_PutGrant(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	grant := site.Grant{Account: account.ID, Station: 7}
+	h.put(grant)
+	changed, err := h.PutGrant(t.Context(), admin(), grant)
+	if changed || err != nil {
+		t.Errorf("the same again: %v, %v", changed, err)
+	}
+	grant.From, grant.Hours = h.clock.Now().Add(300*time.Microsecond).In(time.FixedZone("x", 3600)), hours(t, "Mon-Fri 08:00-18:00")
+	h.put(grant)
+	grant.From = h.clock.Now()
+	if changed, _ := h.PutGrant(t.Context(), admin(), grant); changed {
+		t.Error("the same in another zone and with a smaller fraction counts as a change")
+	}
+	grant.Until = h.clock.Now().Add(time.Hour)
+	h.put(grant)
+	want := []string{
+		"without limits",
+		"from 2026-11-21T07:00:00.250Z, hours Mon-Fri 08:00-18:00; before: without limits",
+		"from 2026-11-21T07:00:00.250Z, until 2026-11-21T08:00:00.250Z, hours Mon-Fri 08:00-18:00; " +
+			"before: from 2026-11-21T07:00:00.250Z, hours Mon-Fri 08:00-18:00",
+	}
+	records := h.store.of(site.KindGranted)
+	if len(records) != len(want) {
+		t.Fatalf("%d records", len(records))
+	}
+	for i, r := range records {
+		facts := site.Facts{Origin: site.Admin, By: admin().Name, Account: account.ID, Email: porter, Station: 7, Detail: want[i]}
+		if r.Facts != facts {
+			t.Errorf("record %d is %+v, want %+v", i, r.Facts, facts)
+		}
+	}
+	h.agree()
+}
+
+func TestService_PutGrant_refused(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	now := h.clock.Now()
+	for name, c := range map[string]struct {
+		grant site.Grant
+		kind  fault.Kind
+	}{
+		"no account":      {site.Grant{Station: 7}, fault.NotFound},
+		"unknown account": {site.Grant{Account: "x", Station: 7}, fault.NotFound},
+		"no station":      {site.Grant{Account: account.ID}, fault.Invalid},
+		"bad station":     {site.Grant{Account: account.ID, Station: -1}, fault.Invalid},
+		"unknown station": {site.Grant{Account: account.ID, Station: 10000}, fault.NotFound},
+		"ends at once":    {site.Grant{Account: account.ID, Station: 7, From: now, Until: now}, fault.Invalid},
+		"ends before":     {site.Grant{Account: account.ID, Station: 7, From: now, Until: now.Add(-time.Hour)}, fault.Invalid},
+	} {
+		changed, err := h.PutGrant(t.Context(), admin(), c.grant)
+		if changed || !fault.Is(err, c.kind) {
+			t.Errorf("%s: %v, %v", name, changed, err)
+		}
+	}
+	h.store.fail("PutGrant", errDisk)
+	changed, err := h.PutGrant(t.Context(), admin(), site.Grant{Account: account.ID, Station: 7})
+	h.is(err, fault.Unavailable)
+	if changed || h.Permits(account.ID, 7) || len(h.Grants()) != 0 {
+		t.Error("a grant that is not stored holds")
+	}
+}
+
+func TestService_Grants(t *testing.T) {
+	h := open(t)
+	a, b := h.add(porter), h.add(guest)
+	for _, g := range []site.Grant{{Account: a.ID, Station: 2}, {Account: a.ID, Station: 1}, {Account: b.ID, Station: 9}} {
+		h.put(g)
+	}
+	got := h.Grants()
+	if len(got) != 3 || got[0].Account != b.ID || got[1].Station != 1 || got[2].Station != 2 {
+		t.Errorf("the grants are %+v", got)
+	}
+}
+
+func TestService_RemoveGrant(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	h.put(site.Grant{Account: account.ID, Station: 7})
+	h.put(site.Grant{Account: account.ID, Station: 8})
+	ctx := t.Context()
+	h.is(h.RemoveGrant(ctx, admin(), account.ID, 9), fault.NotFound)
+	h.is(h.RemoveGrant(ctx, admin(), "x", 7), fault.NotFound)
+	h.ok(h.RemoveGrant(ctx, admin(), account.ID, 7))
+	if h.Permits(account.ID, 7) || !h.Permits(account.ID, 8) {
+		t.Error("the wrong grant is withdrawn")
+	}
+	h.is(h.RemoveGrant(ctx, admin(), account.ID, 7), fault.NotFound)
+	want := site.Facts{Origin: site.Admin, By: admin().Name, Account: account.ID, Email: porter, Station: 7}
+	if got := h.store.of(site.KindUngranted); len(got) != 1 || got[0].Facts != want {
+		t.Errorf("the records are %+v", got)
+	}
+	h.agree()
+}
+
+// A withdrawal that cannot be stored bites all the same; a retry tries again.
+func TestService_RemoveGrant_storageFailing(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	h.put(site.Grant{Account: account.ID, Station: 7})
+	h.store.fail("RemoveGrant", errDisk)
+	for range 2 {
+		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+		if h.Permits(account.ID, 7) || len(h.Granted(account.ID)) != 0 || len(h.Grants()) != 0 {
+			t.Error("a withdrawn grant holds")
+		}
+	}
+	h.store.fail("RemoveGrant", nil)
+	h.ok(h.RemoveGrant(t.Context(), admin(), account.ID, 7))
+	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.NotFound)
+	h.agree()
+}
+
+func TestService_RemoveGrant_rowVanished(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	h.put(site.Grant{Account: account.ID, Station: 7})
+	delete(h.store.grants, grantKey{account.ID, 7})
+	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.NotFound)
+	h.agree()
+}
+
+func TestService_Run_retriesWithdrawals(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t, func(c *access.Config) { c.Clock = processClock{} })
+			account := h.add(porter)
+			h.put(site.Grant{Account: account.ID, Station: 7})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- h.Run(ctx) }()
+			h.store.fail("RemoveGrant", errDisk)
+			h.is(h.RemoveGrant(ctx, admin(), account.ID, 7), fault.Unavailable)
+			time.Sleep(3*access.SettleEvery + time.Second)
+			h.store.fail("RemoveGrant", nil)
+			if again {
+				h.put(site.Grant{Account: account.ID, Station: 7}) // a later grant stands
+			}
+			time.Sleep(access.SettleEvery)
+			synctest.Wait()
+			if got := h.store.granted() == 1; got != again || h.Permits(account.ID, 7) != again {
+				t.Errorf("granted anew: %v, stored: %v, permits: %v", again, got, h.Permits(account.ID, 7))
+			}
+			cancel()
+			h.ok(<-done)
+			h.agree()
+		})
+	}
+}
+
+// A withdrawal that waits to be tried again does not take a grant that was given
+// while it waited.
+func TestService_Run_retryOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(c *access.Config) { c.Clock = processClock{} })
+		account := h.add(porter)
+		h.put(site.Grant{Account: account.ID, Station: 7})
+		h.store.fail("RemoveGrant", errDisk)
+		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+		h.store.fail("RemoveGrant", nil)
+		gate := make(chan struct{})
+		h.store.entered = func(method string) {
+			if method == "UpdateAccount" {
+				<-gate // it holds the turn meanwhile
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { h.ok(h.Run(ctx)) })
+		all.Go(func() { h.ok(h.SetAdmin(context.Background(), admin(), porter, true)) })
+		synctest.Wait()
+		all.Go(func() { h.put(site.Grant{Account: account.ID, Station: 7}) })
+		synctest.Wait()
+		cancel() // Run tries the withdrawal once more: behind the new grant
+		synctest.Wait()
+		close(gate)
+		all.Wait()
+		if !h.Permits(account.ID, 7) || h.store.granted() != 1 {
+			t.Error("the new grant was withdrawn")
+		}
+	})
+}
+
+func TestService_RemoveStationGrants(t *testing.T) {
+	h := open(t)
+	a, b := h.add(porter), h.add(guest)
+	for _, g := range []site.Grant{{Account: a.ID, Station: 7}, {Account: b.ID, Station: 7}, {Account: a.ID, Station: 8}} {
+		h.put(g)
+	}
+	h.RemoveStationGrants(7)
+	if h.Permits(a.ID, 7) || h.Permits(b.ID, 7) || !h.Permits(a.ID, 8) || len(h.Grants()) != 1 {
+		t.Errorf("the grants are %+v", h.Grants())
+	}
+}
+
+// A grant that is being stored while its station goes does not stay in memory.
+func TestService_RemoveStationGrants_overtaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		account := h.add(porter)
+		gate := make(chan struct{})
+		h.store.entered = func(string) { <-gate }
+		done := make(chan struct{}, 2)
+		go func() { h.put(site.Grant{Account: account.ID, Station: 7}); done <- struct{}{} }()
+		synctest.Wait()
+		go func() { h.RemoveStationGrants(7); done <- struct{}{} }()
+		synctest.Wait()
+		close(gate)
+		<-done
+		<-done
+		if h.Permits(account.ID, 7) {
+			t.Error("a grant for a removed station holds")
+		}
+	})
+}

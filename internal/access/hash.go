@@ -1,0 +1,187 @@
+package access
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+
+	"gatehouse/internal/site"
+)
+
+// maxHashed bounds the bytes of a login's password that are hashed.
+const maxHashed = 1024
+
+// Params are the cost of an argon2id hash (RFC 9106, section 3.1).
+type Params struct {
+	MemoryKiB uint32
+	Time      uint32
+	Threads   uint8
+}
+
+// The bounds of what is ever computed: a stored hash that was tampered with must
+// not be able to exhaust the board.
+const (
+	maxMemoryKiB = 64 << 10
+	maxTime      = 16
+	maxThreads   = 4
+	laneKiB      = 8 // argon2 needs that much for each thread
+)
+
+// DefaultParams gives the parameters for a board with that many bytes of RAM: 19
+// MiB and 2 passes, or 7 MiB and 5 passes below 512 MB, which cost an attacker the
+// same. Zero (unknown) counts as small.
+func DefaultParams(totalRAM uint64) Params {
+	const small = 512 << 20
+	if totalRAM < small {
+		return Params{MemoryKiB: 7168, Time: 5, Threads: 1}
+	}
+	return Params{MemoryKiB: 19456, Time: 2, Threads: 1}
+}
+
+// check refuses parameters out of bounds.
+func (p Params) check() error {
+	switch {
+	case p.Threads < 1 || p.Threads > maxThreads:
+		return fmt.Errorf("argon2 with %d threads: 1 to %d are allowed", p.Threads, maxThreads)
+	case p.Time < 1 || p.Time > maxTime:
+		return fmt.Errorf("argon2 with %d passes: 1 to %d are allowed", p.Time, maxTime)
+	case p.MemoryKiB < laneKiB*uint32(p.Threads) || p.MemoryKiB > maxMemoryKiB:
+		return fmt.Errorf("argon2 with %d KiB: %d to %d are allowed", p.MemoryKiB, laneKiB*uint32(p.Threads), maxMemoryKiB)
+	}
+	return nil
+}
+
+// The sizes of a hash's parts in bytes: what is made, and what is read.
+const (
+	saltLen, minSalt, maxSalt = 16, 8, 64
+	sumLen, minSum, maxSum    = 32, 16, 64
+	maxPHC                    = 256
+)
+
+// hash is a password hash taken apart.
+type hash struct {
+	params    Params
+	salt, sum []byte
+}
+
+// errHash says no more, so that no part of a hash gets into a log line.
+var errHash = errors.New("not an argon2id hash within bounds")
+
+// parseHash reads the PHC string "$argon2id$v=19$m=19456,t=2,p=1$salt$hash" exactly
+// as [hash.String] writes it, and nothing beyond the bounds.
+func parseHash(text string) (hash, error) {
+	if len(text) > maxPHC {
+		return hash{}, errHash
+	}
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != version {
+		return hash{}, errHash
+	}
+	params, ok1 := parseParams(parts[3])
+	salt, ok2 := parseBytes(parts[4], minSalt, maxSalt)
+	sum, ok3 := parseBytes(parts[5], minSum, maxSum)
+	if !ok1 || !ok2 || !ok3 {
+		return hash{}, errHash
+	}
+	return hash{params: params, salt: salt, sum: sum}, nil
+}
+
+// version is argon2's own, 0x13.
+const version = "v=19"
+
+// parseParams reads "m=19456,t=2,p=1".
+func parseParams(text string) (Params, bool) {
+	fields := strings.Split(text, ",")
+	if len(fields) != 3 {
+		return Params{}, false
+	}
+	memory, ok1 := parseNumber(fields[0], "m=", 32)
+	passes, ok2 := parseNumber(fields[1], "t=", 32)
+	threads, ok3 := parseNumber(fields[2], "p=", 8)
+	if !ok1 || !ok2 || !ok3 {
+		return Params{}, false
+	}
+	p := Params{MemoryKiB: uint32(memory), Time: uint32(passes), Threads: uint8(threads)} //nolint:gosec // parsed with these sizes
+	return p, p.check() == nil
+}
+
+// parseNumber reads a decimal number after prefix, in its only spelling.
+func parseNumber(text, prefix string, bits int) (uint64, bool) {
+	digits, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, bits)
+	return n, err == nil && strconv.FormatUint(n, 10) == digits
+}
+
+// parseBytes reads unpadded base64 of least to most bytes, in its only spelling.
+func parseBytes(text string, least, most int) ([]byte, bool) {
+	if strings.ContainsAny(text, "\r\n") { // the decoder passes over them
+		return nil, false
+	}
+	out, err := base64.RawStdEncoding.Strict().DecodeString(text)
+	return out, err == nil && len(out) >= least && len(out) <= most
+}
+
+// String gives the PHC string. It is no secret type: it is turned into one at once.
+func (h hash) String() string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$%s$m=%d,t=%d,p=%d$%s$%s", version,
+		h.params.MemoryKiB, h.params.Time, h.params.Threads, b64.EncodeToString(h.salt), b64.EncodeToString(h.sum))
+}
+
+// derive computes an argon2id sum; tests count its calls.
+type derive func(password, salt []byte, time, memoryKiB uint32, threads uint8, length uint32) []byte
+
+// hashing makes and compares hashes. Whoever calls hash or verify holds a slot.
+type hashing struct {
+	params Params
+	dummy  hash // matches nothing
+	derive derive
+	slots  *slots
+}
+
+func newHashing(params Params, atOnce int) hashing {
+	return hashing{
+		params: params,
+		dummy:  hash{params: params, salt: random(saltLen), sum: random(sumLen)},
+		derive: argon2.IDKey,
+		slots:  newSlots(atOnce),
+	}
+}
+
+// hash makes the hash of a new password.
+func (h *hashing) hash(password site.Secret) site.Secret {
+	made := hash{params: h.params, salt: random(saltLen)}
+	made.sum = h.sum(made, password.Reveal(), sumLen)
+	return site.Secret(made.String())
+}
+
+// verify compares a password with a stored hash and says whether the hash should
+// be made anew. An empty or unreadable hash and an overlong password match nothing,
+// at the same cost.
+func (h *hashing) verify(stored, password site.Secret) (outdated, matches bool) {
+	against, err := parseHash(stored.Reveal())
+	if err != nil {
+		against = h.dummy
+	}
+	text := password.Reveal()
+	fits := len(text) <= maxHashed
+	if !fits {
+		text = text[:maxHashed]
+	}
+	sum := h.sum(against, text, len(against.sum))
+	equal := subtle.ConstantTimeCompare(sum, against.sum) == 1
+	outdated = against.params != h.params || len(against.salt) < saltLen || len(against.sum) < sumLen
+	return outdated, equal && fits && err == nil
+}
+
+func (h *hashing) sum(of hash, password string, length int) []byte {
+	return h.derive([]byte(password), of.salt, of.params.Time, of.params.MemoryKiB, of.params.Threads, uint32(length)) //nolint:gosec // at most 64
+}

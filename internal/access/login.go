@@ -1,0 +1,181 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// errCredentials is the answer to every login with a wrong e-mail address or
+// password (specification, "Errors").
+var errCredentials = fault.New(fault.Unauthenticated, "Invalid credentials")
+
+// Tokens are what a login gives.
+type Tokens struct {
+	Access  site.Secret // a JWT; see [Service.Authenticate]
+	Refresh site.Secret // a version 4 UUID; see [Service.Refresh]
+	Expires time.Time   // when Access expires
+}
+
+// Login opens a session for whoever knows an account's password. Unauthenticated
+// when address or password is wrong, which of them cannot be told; Throttled after
+// too many failures for the account or from the address, or when too many logins
+// wait already; Unavailable when the session cannot be stored, or ctx ends.
+func (s *Service) Login(ctx context.Context, email string, password site.Secret, remote netip.Addr) (Tokens, error) {
+	a := newAttempt(email, remote)
+	who, err := s.prove(ctx, a, password)
+	if err == nil {
+		var tokens Tokens
+		if tokens, err = s.open(ctx, who, a); err == nil {
+			return tokens, nil
+		}
+	}
+	switch {
+	case errors.Is(err, errCredentials):
+		s.metrics.Refused("login-invalid")
+		s.recordFailure(ctx, a)
+	case fault.Is(err, fault.Throttled):
+		s.metrics.Refused("login-throttled")
+	}
+	return Tokens{}, err
+}
+
+// proof is an account whose password was shown.
+type proof struct {
+	account   site.AccountID
+	stored    site.Secret // the hash that the password was compared with
+	passwords int         // which of the account's passwords that was
+	upgraded  site.Secret // its hash by the present parameters; empty when that is stored
+}
+
+// prove compares the password. It looks at the throttle before waiting for a slot,
+// so that a flood costs nothing, and again with the slot, because the attempts
+// before it in the queue have failed meanwhile. The work is the same for every
+// address: an unknown one is compared with a hash that matches nothing.
+func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (proof, error) {
+	if err := s.throttle.admit(a, s.clock.Now()); err != nil {
+		return proof{}, err
+	}
+	if err := s.hashing.slots.queue(ctx); err != nil {
+		return proof{}, err
+	}
+	defer s.hashing.slots.leave()
+	if err := s.throttle.charge(a, s.clock.Now()); err != nil {
+		return proof{}, err
+	}
+	who := s.dir.toProve(a.email)
+	outdated, matches := s.hashing.verify(who.stored, password)
+	if !matches {
+		return proof{}, errCredentials
+	}
+	s.throttle.succeed(a)
+	if outdated {
+		who.upgraded = s.hashing.hash(password)
+	}
+	return who, nil
+}
+
+// open stores the session of a proven account, then takes it into memory.
+func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error) {
+	if err := s.turn.take(ctx); err != nil {
+		return Tokens{}, err
+	}
+	defer s.turn.give()
+	account, ok := s.dir.proven(who)
+	if !ok {
+		return Tokens{}, errCredentials
+	}
+	s.upgrade(ctx, who)
+	refresh, session := s.newSession(account, a)
+	if err := s.storeSession(ctx, account, session); err != nil {
+		return Tokens{}, err
+	}
+	access, expires, err := s.tokens.sign(session, s.clock.Now())
+	if err != nil {
+		return Tokens{}, err
+	}
+	s.log.Info("session opened", "account", account.ID, "session", session.ID, "remote", session.Remote)
+	return Tokens{Access: access, Refresh: refresh, Expires: expires}, nil
+}
+
+// newSession makes a session that begins now.
+func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site.Session) {
+	refresh, sum := newRefresh()
+	now := s.clock.Now()
+	return refresh, site.Session{
+		ID:           site.SessionID(uuid.NewString()),
+		Account:      account.ID,
+		Refresh:      sum,
+		Created:      site.At(now).Time,
+		Expires:      site.At(now.Add(sessionLife)).Time,
+		ClockTrusted: s.clock.Trusted(),
+		Remote:       remoteText(a.remote),
+	}
+}
+
+// storeSession enters a session in store and memory, ending the oldest ones of the
+// account where there are too many. The caller holds the turn.
+func (s *Service) storeSession(ctx context.Context, account site.Account, session site.Session) error {
+	evicted := s.dir.excess(account.ID)
+	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
+		Origin: site.Local, Account: account.ID, Email: account.Email, Session: session.ID, Remote: session.Remote,
+	}}
+	if len(evicted) > 0 {
+		rec.Detail, rec.Count = "the oldest sessions of the account ended", len(evicted)
+	}
+	err := s.write(ctx, "storing a session", func(ctx context.Context) error {
+		return s.store.AddSession(ctx, session, evicted, rec)
+	})
+	if err != nil {
+		return err
+	}
+	s.dir.addSession(session, evicted)
+	return nil
+}
+
+// upgrade replaces the hash of a proven password by one with the present
+// parameters. Where that fails, the next login tries again. The caller holds the
+// turn.
+func (s *Service) upgrade(ctx context.Context, who proof) {
+	if who.upgraded == "" {
+		return
+	}
+	err := s.write(ctx, "storing an upgraded password hash", func(ctx context.Context) error {
+		return s.store.UpgradePassword(ctx, who.account, who.upgraded)
+	})
+	if err != nil {
+		s.log.Warn("password hash keeps its old parameters", "account", who.account, "error", err)
+		return
+	}
+	s.dir.setPassword(who.account, who.upgraded, false)
+}
+
+// toProve gives what a password is to be compared with; nothing for an address
+// without an account.
+func (d *directory) toProve(email site.Email) proof {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.emails[email]
+	if a == nil {
+		return proof{}
+	}
+	return proof{account: a.ID, stored: a.Password, passwords: a.passwords}
+}
+
+// proven gives the account, unless it was removed or its password was set since
+// the proof.
+func (d *directory) proven(who proof) (site.Account, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.accounts[who.account]
+	if a == nil || a.passwords != who.passwords {
+		return site.Account{}, false
+	}
+	return a.Account, true
+}

@@ -1,0 +1,81 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// ClockStepped tells that the clock has become trusted and jumped forward by step.
+// Sessions that were alive just before and rest on the untrusted clock keep what
+// was left of them, at most 30 days from now; the others are judged by the new
+// time. What the store would not take, [Service.Run] tries again.
+func (s *Service) ClockStepped(ctx context.Context, step time.Duration) {
+	s.turn.wait()
+	s.dir.rebase(s.clock.Now(), max(step, 0))
+	s.turn.give()
+	if err := s.retryRebased(ctx); err != nil {
+		s.log.Warn("storage does not take the new expiry of sessions", "error", err)
+	}
+}
+
+// retryRebased stores the new expiries that the store does not hold yet.
+func (s *Service) retryRebased(ctx context.Context) error {
+	s.turn.wait()
+	defer s.turn.give()
+	expires := s.dir.rebased()
+	if len(expires) == 0 {
+		return nil
+	}
+	err := s.write(ctx, "storing the new expiry of sessions", func(ctx context.Context) error {
+		return s.store.RebaseSessions(ctx, expires)
+	})
+	if err != nil {
+		return err
+	}
+	s.dir.setRebased(expires)
+	return nil
+}
+
+// rebase carries the sessions that rest on an untrusted clock over a step to now.
+// Those that had expired before the step stay expired by just as much.
+func (d *directory) rebase(now time.Time, step time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	latest := site.At(now.Add(sessionLife)).Time
+	for _, s := range d.sessions {
+		if s.ClockTrusted {
+			continue
+		}
+		s.Expires = s.Expires.Add(step)
+		if s.Expires.After(latest) {
+			s.Expires = latest
+		}
+		s.ClockTrusted, s.rebased = true, true
+	}
+}
+
+// rebased gives the expiries that the store does not hold yet.
+func (d *directory) rebased() map[site.SessionID]time.Time {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	out := make(map[site.SessionID]time.Time)
+	for _, s := range d.sessions {
+		if s.rebased {
+			out[s.ID] = s.Expires
+		}
+	}
+	return out
+}
+
+// setRebased notes that the store holds these expiries now.
+func (d *directory) setRebased(expires map[site.SessionID]time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, at := range expires {
+		if s := d.sessions[id]; s != nil && s.Expires.Equal(at) {
+			s.rebased = false
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+const (
+	// storeDeadline bounds each call of the Store.
+	storeDeadline = 10 * time.Second
+	// storeRetry is how soon a client is asked back when storage failed.
+	storeRetry = 5 * time.Second
+	// pruneEvery is how often expired sessions are dropped.
+	pruneEvery = time.Hour
+	// settleEvery is how often writes that failed are tried again, and how often
+	// failed logins that share a record are written.
+	settleEvery = time.Minute
+	// minKey is the shortest HMAC key taken: the output size of SHA-256 (RFC 7518,
+	// section 3.2).
+	minKey = 32
+	// defaultHashSlots is how many passwords are hashed at once when nothing else
+	// is configured.
+	defaultHashSlots = 2
+)
+
+// Config is what a [Service] needs. Store, Clock, Key and Issuer are required.
+type Config struct {
+	Store     Store
+	Clock     site.Clock
+	Key       []byte         // HMAC key of access tokens: 32 bytes or more; copied
+	Issuer    site.GatewayID // the iss claim of access tokens
+	Params    Params         // of new password hashes; zero: DefaultParams of a large board
+	Logger    *slog.Logger   // nil: silent
+	Metrics   *metric.Registry
+	Zone      *time.Location // in which the hours of grants are meant; nil: time.Local
+	HashSlots int            // passwords hashed at once; below 1: 2
+
+	// How many failed logins an account and an address may have at once before they
+	// have to wait; below 1: 10 and 30.
+	AccountFailures, AddressFailures int
+}
+
+// Format implements [fmt.Formatter]: a Config holds a key, so it never prints.
+func (Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "access.Config") }
+
+// MarshalText implements [encoding.TextMarshaler] for the same reason.
+func (Config) MarshalText() ([]byte, error) { return []byte("access.Config"), nil }
+
+// Service decides who may. Safe for concurrent use.
+type Service struct {
+	store    Store
+	clock    site.Clock
+	log      *slog.Logger
+	metrics  *metric.Registry
+	tokens   mint
+	hashing  hashing
+	throttle *throttle
+	failures *failures
+	dir      *directory
+	turn     turn
+}
+
+// Format implements [fmt.Formatter]: a Service holds keys and hashes, so it never
+// prints.
+func (Service) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "access.Service") }
+
+// New loads everything from cfg.Store and gives a Service that is ready to use.
+// It starts nothing; see [Service.Run]. It refuses a configuration that would be
+// unsafe: a key below 32 bytes, no issuer, hash parameters out of bounds.
+func New(ctx context.Context, cfg Config) (*Service, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	dir, err := load(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		store:    cfg.Store,
+		clock:    cfg.Clock,
+		log:      cfg.Logger,
+		metrics:  cfg.Metrics,
+		tokens:   newMint(cfg.Key, cfg.Issuer, cfg.Clock),
+		hashing:  newHashing(cfg.Params, cfg.HashSlots),
+		throttle: newThrottle(cfg.AccountFailures, cfg.AddressFailures),
+		failures: newFailures(),
+		dir:      dir,
+		turn:     make(turn, 1),
+	}
+	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
+	return s, nil
+}
+
+// complete checks what is required and fills in what is not.
+func (c *Config) complete() error {
+	switch {
+	case c.Store == nil || c.Clock == nil:
+		return errors.New("access needs a store and a clock")
+	case len(c.Key) < minKey:
+		return fmt.Errorf("the key of access tokens has %d bytes; it needs %d", len(c.Key), minKey)
+	case c.Issuer == "":
+		return errors.New("access tokens need an issuer")
+	}
+	if c.AccountFailures < 1 {
+		c.AccountFailures = accountBurst
+	}
+	if c.AddressFailures < 1 {
+		c.AddressFailures = addressBurst
+	}
+	if c.Params == (Params{}) {
+		c.Params = DefaultParams(1 << 30)
+	}
+	if err := c.Params.check(); err != nil {
+		return err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = metric.New()
+	}
+	if c.Zone == nil {
+		c.Zone = time.Local
+	}
+	if c.HashSlots < 1 {
+		c.HashSlots = defaultHashSlots
+	}
+	c.Key = slices.Clone(c.Key)
+	return nil
+}
+
+// load fills a directory from the store.
+func load(ctx context.Context, cfg Config) (*directory, error) {
+	accounts, sessions, grants, err := cfg.Store.LoadAccess(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading accounts, sessions and grants: %w", err)
+	}
+	dir := newDirectory(cfg.Zone)
+	for _, a := range accounts {
+		if _, err := parseHash(a.Password.Reveal()); err != nil {
+			cfg.Logger.Error("stored password is unreadable; set a new one", "account", a.ID, "error", err)
+		}
+		dir.addAccount(a)
+	}
+	for _, s := range sessions {
+		dir.addSession(s, nil)
+	}
+	for _, g := range grants {
+		dir.putGrant(g)
+	}
+	return dir, nil
+}
+
+// Run drops expired sessions every hour, and every minute tries again what the
+// store would not take. It blocks until ctx ends, tries once more, and gives nil.
+func (s *Service) Run(ctx context.Context) error {
+	settle, prune := time.NewTicker(settleEvery), time.NewTicker(pruneEvery)
+	defer settle.Stop()
+	defer prune.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.settle(ctx)
+			return nil
+		case <-settle.C:
+			s.settle(ctx)
+		case <-prune.C:
+			s.prune(ctx)
+		}
+	}
+}
+
+// settle writes what is known in memory and not yet in the store. When the process
+// is about to end, it gives up at the first failure.
+func (s *Service) settle(ctx context.Context) {
+	for _, write := range []func(context.Context) error{
+		s.retryEnded, s.retryWithdrawn, s.retryRebased, s.writeFailures,
+	} {
+		if err := write(context.WithoutCancel(ctx)); err != nil {
+			s.log.Warn("storage does not take what is to be stored of access", "error", err)
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// prune drops expired sessions. What was rebased must reach the store first, or
+// the store would drop it by its old expiry.
+func (s *Service) prune(ctx context.Context) {
+	now := s.clock.Now()
+	s.dir.dropExpired(now)
+	err := s.retryRebased(ctx)
+	if err == nil {
+		err = s.write(ctx, "dropping expired sessions", func(ctx context.Context) error {
+			return s.store.DropExpired(ctx, now)
+		})
+	}
+	if err != nil {
+		s.log.Warn("expired sessions stay in storage for now", "error", err)
+	}
+}
+
+// write makes one call of the store, whose every error is Unavailable. It outlives
+// its caller, because a write with an unknown end would let memory and store
+// differ, but not its own deadline.
+func (s *Service) write(ctx context.Context, doing string, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+	defer cancel()
+	return unavailable(doing, call(ctx))
+}
+
+// administer is write for an administrator's change, which the store may refuse
+// for a reason of its own: that kind stays.
+func (s *Service) administer(ctx context.Context, doing string, call func(context.Context) error) error {
+	var refused error
+	err := s.write(ctx, doing, func(ctx context.Context) error {
+		err := call(ctx)
+		switch fault.KindOf(err) {
+		case fault.Invalid, fault.NotFound, fault.Conflict:
+			refused = fmt.Errorf("%s: %w", doing, err)
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(refused, err)
+}
+
+// unavailable gives err the kind Unavailable; nil stays nil.
+func unavailable(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{
+		Kind:       fault.Unavailable,
+		Sentence:   "This cannot be stored now; try again",
+		RetryAfter: storeRetry,
+		Err:        fmt.Errorf("%s: %w", doing, err),
+	}
+}
+
+// turn is a mutex that can be waited for with a context: see the package's doc.
+type turn chan struct{}
+
+// take waits for the turn; Unavailable when ctx ends first.
+func (t turn) take(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable("waiting for the turn to write", err)
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return unavailable("waiting for the turn to write", ctx.Err())
+	}
+}
+
+// wait takes the turn, however long it takes; every holder is bounded by
+// storeDeadline.
+func (t turn) wait() { t <- struct{}{} }
+
+func (t turn) give() { <-t }
+
+// change is the record of a change that by made to an account.
+func change(by site.Actor, kind site.Kind, account site.Account, detail string) site.Record {
+	return site.Record{Kind: kind, Facts: site.Facts{
+		Origin: originOf(by), By: nameOf(by), Account: account.ID, Email: account.Email, Detail: detail,
+	}}
+}
+
+// originOf gives the origin of by; what names none comes from an administrator.
+func originOf(by site.Actor) site.Origin {
+	if by.Origin == "" {
+		return site.Admin
+	}
+	return by.Origin
+}
+
+// nameOf says who by is: its name, else its e-mail address.
+func nameOf(by site.Actor) string {
+	if by.Name != "" {
+		return by.Name
+	}
+	return string(by.Email)
+}

@@ -1,0 +1,161 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+const (
+	// accessLife is how long an access token lives (specification, "Limits").
+	accessLife = 60 * time.Minute
+	// maxAccess bounds the text that is parsed at all; ours have about 350 bytes.
+	maxAccess = 1024
+	// refreshLen is the length of a UUID's text form (RFC 9562, section 4).
+	refreshLen = 36
+)
+
+// errToken is the answer to every token that is not good (contract, section 1).
+var errToken = fault.New(fault.Unauthenticated, "Token is invalid")
+
+// Authenticate says who sends an access token: Unauthenticated unless this gateway
+// signed it, it has not expired, its session lives and its account is there. It
+// takes no lock for longer than a look-up, so it may be called for every request.
+func (s *Service) Authenticate(access site.Secret) (site.Actor, error) {
+	return s.authenticate(access, false)
+}
+
+// AuthenticateToRevoke is [Service.Authenticate], but takes the token of a session
+// too that has ended and whose end could not be stored yet. Only the revocations
+// may ask it: it lets a client that was told Unavailable try again.
+func (s *Service) AuthenticateToRevoke(access site.Secret) (site.Actor, error) {
+	return s.authenticate(access, true)
+}
+
+func (s *Service) authenticate(access site.Secret, ending bool) (site.Actor, error) {
+	named, ok := s.tokens.verify(access)
+	if !ok {
+		return site.Actor{}, errToken
+	}
+	actor, ok := s.dir.actor(named.Session, site.AccountID(named.Subject), s.clock.Now(), ending)
+	if !ok {
+		return site.Actor{}, errToken
+	}
+	return actor, nil
+}
+
+// Refresh gives a new access token for a refresh token, which stays good and may
+// be used in parallel: Unauthenticated when it is unknown, malformed, expired or
+// revoked. It writes nothing, so it goes on while storage fails.
+func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
+	sum, ok := sumOfRefresh(refresh)
+	if !ok {
+		return "", errToken
+	}
+	now := s.clock.Now()
+	session, ok := s.dir.byRefresh(sum, now, false)
+	if !ok {
+		return "", errToken
+	}
+	access, _, err := s.tokens.sign(session, now)
+	return access, err
+}
+
+// newRefresh makes a refresh token: a version 4 UUID (specification, "Token
+// pair"), which is 122 random bits.
+func newRefresh() (refresh site.Secret, sum [32]byte) {
+	id := uuid.New()
+	return site.Secret(id.String()), sha256.Sum256(id[:])
+}
+
+// sumOfRefresh gives what is kept of a refresh token; ok is false for a text that
+// is no UUID in the usual form.
+func sumOfRefresh(refresh site.Secret) (sum [32]byte, ok bool) {
+	text := refresh.Reveal()
+	if len(text) != refreshLen {
+		return sum, false
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return sum, false
+	}
+	return sha256.Sum256(id[:]), true
+}
+
+// claims are what an access token says (contract, section 1): iss, sub, sid, iat
+// and exp.
+type claims struct {
+	jwt.RegisteredClaims
+	Session site.SessionID `json:"sid"`
+}
+
+// mint signs and verifies access tokens.
+type mint struct {
+	key    []byte
+	issuer string
+	parser *jwt.Parser
+	choose jwt.Keyfunc
+}
+
+// newMint sets up the only form of token that is taken. The library by itself
+// would take tokens without exp, other algorithms and unknown critical headers. The
+// iat claim is not judged, because a board's clock may step.
+func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
+	m := mint{key: key, issuer: string(issuer)}
+	m.parser = jwt.NewParser(
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
+		jwt.WithExpirationRequired(),
+		jwt.WithIssuer(m.issuer),
+		jwt.WithStrictDecoding(),
+		jwt.WithTimeFunc(clock.Now),
+	)
+	m.choose = func(t *jwt.Token) (any, error) {
+		if len(t.Header) != 2 || t.Header["typ"] != "JWT" {
+			return nil, errToken
+		}
+		return m.key, nil
+	}
+	return m
+}
+
+// sign makes an access token of a session, which never outlives it.
+func (m *mint) sign(of site.Session, now time.Time) (access site.Secret, expires time.Time, err error) {
+	expires = now.Add(accessLife)
+	if of.Expires.Before(expires) {
+		expires = of.Expires
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
+		RegisteredClaims: jwt.RegisteredClaims{
+			Issuer:    m.issuer,
+			Subject:   string(of.Account),
+			IssuedAt:  jwt.NewNumericDate(now),
+			ExpiresAt: jwt.NewNumericDate(expires),
+		},
+		Session: of.ID,
+	})
+	text, err := token.SignedString(m.key)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("signing an access token: %w", err)
+	}
+	return site.Secret(text), expires.UTC().Truncate(time.Second), nil
+}
+
+// verify gives the claims of a token that is signed by us and has not expired.
+func (m *mint) verify(access site.Secret) (claims, bool) {
+	text := access.Reveal()
+	if len(text) > maxAccess {
+		return claims{}, false
+	}
+	var said claims
+	if _, err := m.parser.ParseWithClaims(text, &said, m.choose); err != nil {
+		return claims{}, false
+	}
+	return said, true
+}
