@@ -1,0 +1,124 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+const (
+	// coarse is how far lastConnection may run ahead of the disk when nothing
+	// else changed.
+	coarse = 10 * time.Minute
+	// flushBatch bounds one transaction of states.
+	flushBatch = 256
+	// flushDeadline bounds one flush, the last one included.
+	flushDeadline = 20 * time.Second
+)
+
+// Run writes changed states now and then, and once more when ctx ends; then it
+// returns nil. Storage that fails is logged once and tried again at the next
+// turn.
+func (s *Service) Run(ctx context.Context) error {
+	ticker := time.NewTicker(s.flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.settle(ctx)
+		case <-ctx.Done():
+			s.settle(context.WithoutCancel(ctx))
+			return nil
+		}
+	}
+}
+
+// settle brings the journal and the store up to date.
+func (s *Service) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushDeadline)
+	defer cancel()
+	stations := s.all()
+	for _, l := range stations {
+		_ = s.transition(l.id, (*live).catchUp)
+	}
+	s.flush(ctx, stations)
+}
+
+// flush saves what changed. It holds admin, so that no station is removed between
+// being gathered and being saved.
+func (s *Service) flush(ctx context.Context, stations []*live) {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	var failed error
+	for batch := range slices.Chunk(unsaved(stations), flushBatch) {
+		if err := s.save(ctx, batch); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	s.noteFlush(failed)
+}
+
+// save writes one batch; when that fails, its stations stay to be saved.
+func (s *Service) save(ctx context.Context, batch []*live) error {
+	states := make([]SavedState, len(batch))
+	for i, l := range batch {
+		states[i] = l.forSaving()
+	}
+	err := s.store.SaveStates(ctx, states)
+	for i, l := range batch {
+		l.saveEnded(states[i].LastConnection, err)
+	}
+	return err
+}
+
+// noteFlush logs when saving begins to fail and when it works again; admin is
+// held.
+func (s *Service) noteFlush(err error) {
+	switch {
+	case err != nil && !s.flushFailing:
+		s.logger.Warn("station states cannot be saved; they are kept in memory", "error", err)
+	case err == nil && s.flushFailing:
+		s.logger.Info("station states are saved again")
+	}
+	s.flushFailing = err != nil
+}
+
+// unsaved picks the stations whose state the disk does not have.
+func unsaved(stations []*live) []*live {
+	var out []*live
+	for _, l := range stations {
+		if l.needsSaving() {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func (l *live) needsSaving() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.removed && (l.dirty || l.heard.Sub(l.saved) > coarse)
+}
+
+func (l *live) forSaving() SavedState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty = false
+	return SavedState{
+		Station: l.id, BatteryVoltage: l.battery, Firmware: l.firmware,
+		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(),
+	}
+}
+
+func (l *live) saveEnded(heard time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.dirty = true
+		return
+	}
+	l.saved = heard
+}

@@ -1,0 +1,162 @@
+package station
+
+import (
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// The allowances of one station: how many records it may cause. A station that
+// flaps, broken or hostile, fills no journal; whatever was left out is counted in
+// the next record, and the journal is brought up to date once there is room.
+const (
+	presenceBurst, presenceEvery = 3, 20 * time.Second // at most 6 in any minute
+	lockBurst, lockEvery         = 2 * site.MaxLocks, 2 * time.Second
+	batteryBurst, batteryEvery   = 2, time.Hour
+)
+
+// Sentences of presence records.
+const (
+	detailTakeover = "a second connection took over"
+	detailCaughtUp = "changed too often for a record each"
+)
+
+// Connected says that a connection which authenticated under that generation now
+// is the connection of the station; one that was there before has been taken over
+// from. It fails with [fault.Unauthenticated] when the secret has been replaced
+// since, and with [fault.NotFound] when the station has been removed: the
+// connection must then be ended.
+func (s *Service) Connected(id site.StationID, generation uint64, remote string) error {
+	stale := false
+	err := s.transition(id, func(l *live, e *effect, now time.Time) {
+		if stale = l.enrolled.Load().generation != generation; stale {
+			return
+		}
+		facts := site.Facts{Remote: remote}
+		if l.online {
+			facts.Detail = detailTakeover
+		}
+		l.heard = now
+		s.setOnline(l, e, true)
+		l.tellPresence(e, facts, now)
+	})
+	if err == nil && stale {
+		return fault.New(fault.Unauthenticated, "The secret of the station has been replaced")
+	}
+	return err
+}
+
+// Disconnected says that the station's connection has ended; reason is a constant
+// sentence for the journal. To be called for the connection that is still the
+// station's, not for one that was taken over from. Calling it again, or for a
+// station that was removed, does nothing.
+func (s *Service) Disconnected(id site.StationID, reason string) {
+	_ = s.transition(id, func(l *live, e *effect, now time.Time) {
+		if !l.online {
+			return
+		}
+		s.setOnline(l, e, false)
+		l.tellPresence(e, site.Facts{Detail: reason}, now)
+	})
+}
+
+// Heard says that a packet of the station has come in.
+func (s *Service) Heard(id site.StationID) {
+	l, ok := s.find(id)
+	if !ok {
+		return
+	}
+	now := s.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = now
+}
+
+// Online is how many stations have a live connection.
+func (s *Service) Online() int { return int(s.online.Load()) }
+
+// setOnline changes presence and the count of it.
+func (s *Service) setOnline(l *live, e *effect, online bool) {
+	if l.online == online {
+		return
+	}
+	l.online, e.event = online, true
+	if online {
+		s.online.Add(1)
+	} else {
+		s.online.Add(-1)
+	}
+}
+
+// tellPresence notes a record of the present presence, as far as allowed.
+func (l *live) tellPresence(e *effect, facts site.Facts, now time.Time) {
+	skipped, ok := l.presenceSpan.take(now, presenceBurst, presenceEvery)
+	if !ok {
+		return
+	}
+	l.presenceTold = l.online
+	kind := site.KindStationOffline
+	if l.online {
+		kind = site.KindStationOnline
+	}
+	facts.Station, facts.Count = l.id, skipped
+	e.note(kind, facts)
+}
+
+// tellLock notes a record of the present status of a lock, as far as allowed.
+func (l *live) tellLock(e *effect, id site.LockID, detail string, now time.Time) {
+	skipped, ok := l.lockSpan.take(now, lockBurst, lockEvery)
+	if !ok {
+		return
+	}
+	k := &l.locks[id-1]
+	k.told = k.status
+	e.note(site.KindLockChanged, site.Facts{
+		Station: l.id, Lock: id.String(), Status: k.status, Detail: detail, Count: skipped,
+	})
+}
+
+// catchUp brings the journal up to date where records were left out and what it
+// says last is no longer so.
+func (l *live) catchUp(e *effect, now time.Time) {
+	if l.presenceTold != l.online && l.presenceSpan.open(now, presenceBurst, presenceEvery) {
+		l.presenceSpan.forgive()
+		l.tellPresence(e, site.Facts{Detail: detailCaughtUp}, now)
+	}
+	for i, k := range l.locks {
+		if k.told != k.status && l.lockSpan.open(now, lockBurst, lockEvery) {
+			l.lockSpan.forgive()
+			l.tellLock(e, site.LockID(i+1), detailCaughtUp, now)
+		}
+	}
+}
+
+// allowance is a leaky bucket over records (GCRA). The zero allowance is full.
+type allowance struct {
+	full    time.Time // when the whole burst is there again
+	skipped int       // left out since the last one that was allowed
+}
+
+// open reports whether take would allow one now.
+func (a *allowance) open(now time.Time, burst int, every time.Duration) bool {
+	return a.full.Sub(now) <= time.Duration(burst-1)*every
+}
+
+// take allows at most burst at once and one more per every, and gives how many
+// were left out before the one that it allows.
+func (a *allowance) take(now time.Time, burst int, every time.Duration) (skipped int, ok bool) {
+	if !a.open(now, burst, every) {
+		a.skipped++
+		return 0, false
+	}
+	if a.full.Before(now) {
+		a.full = now
+	}
+	a.full = a.full.Add(every)
+	skipped, a.skipped = a.skipped, 0
+	return skipped, true
+}
+
+// forgive takes back one that was left out, because it will be told after all.
+func (a *allowance) forgive() { a.skipped = max(a.skipped-1, 0) }

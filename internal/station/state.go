@@ -1,0 +1,181 @@
+package station
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// live is one enrolled station with all that is known of it now.
+type live struct {
+	id       site.StationID
+	enrolled atomic.Pointer[enrolment] // replaced whole, with admin and mu held
+
+	// turn puts the transitions of this station in order: it is held until their
+	// event and their records are out, and taken before mu. Readers never take it.
+	turn sync.Mutex
+
+	mu       sync.Mutex // mu guards what follows
+	removed  bool       // no longer enrolled; nothing may happen to it any more
+	online   bool
+	heard    time.Time // zero before the first contact
+	battery  *float64  // volts; what it points to never changes
+	low      bool      // the battery is known to be low
+	firmware string
+	locks    []lock // lock-1 first, as many as were enrolled
+
+	presenceSpan, lockSpan, batterySpan allowance
+	presenceTold                        bool // what the journal says of online
+
+	dirty bool      // something beside heard changed since the last save
+	saved time.Time // what was last saved of heard
+}
+
+// enrolment is what an administrator decided of a station. It never changes.
+type enrolment struct {
+	station    site.Station
+	generation uint64 // differs for every secret that any station ever had
+}
+
+// lock is what is known of one lock.
+type lock struct {
+	status  site.LockStatus
+	updated time.Time
+	told    site.LockStatus // what the journal says of status
+}
+
+func newLive(st site.Station, generation uint64) *live {
+	l := &live{id: st.ID}
+	l.enrolled.Store(&enrolment{station: st, generation: generation})
+	l.resize(st.Locks)
+	return l
+}
+
+// resize gives the station n locks: those beyond are forgotten, new ones are
+// unknown.
+func (l *live) resize(n int) {
+	l.locks = l.locks[:min(n, len(l.locks)):min(n, len(l.locks))]
+	for len(l.locks) < n {
+		l.locks = append(l.locks, lock{status: site.Unknown, told: site.Unknown})
+	}
+}
+
+// restore takes over a saved state, as far as it makes sense for the station.
+func (l *live) restore(saved SavedState, batteryLow float64) {
+	l.heard, l.saved = saved.LastConnection, saved.LastConnection
+	if v := saved.BatteryVoltage; v != nil && validVoltage(*v) {
+		l.setBattery(*v)
+		l.low = *v < batteryLow
+	}
+	if validFirmware(saved.Firmware) {
+		l.firmware = saved.Firmware
+	}
+	for _, k := range saved.Locks {
+		status, err := site.ParseLockStatus(string(k.Status))
+		if err != nil || !l.enrolled.Load().station.HasLock(k.ID) {
+			l.dirty = true // what was left out must not come back later
+			continue
+		}
+		l.locks[k.ID-1] = lock{status: status, told: status, updated: k.LastUpdated.Time}
+	}
+}
+
+func (l *live) setBattery(volts float64) { l.battery = &volts }
+
+// State gives what is known of a station now, as a copy.
+func (s *Service) State(id site.StationID) (site.StationState, bool) {
+	l, ok := s.find(id)
+	if !ok {
+		return site.StationState{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state(), true
+}
+
+// Firmware gives the firmware that a station last reported; empty when it
+// reported none or is not enrolled.
+func (s *Service) Firmware(id site.StationID) string {
+	l, ok := s.find(id)
+	if !ok {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.firmware
+}
+
+// state copies the state; mu is held.
+func (l *live) state() site.StationState {
+	st := site.StationState{
+		ID: l.id, Status: site.Offline, LastConnection: site.At(l.heard), Locks: l.lockStates(),
+	}
+	if l.online {
+		st.Status = site.Online
+	}
+	if l.battery != nil {
+		volts := *l.battery
+		st.BatteryVoltage = &volts
+	}
+	return st
+}
+
+func (l *live) lockStates() []site.Lock {
+	out := make([]site.Lock, len(l.locks))
+	for i, k := range l.locks {
+		out[i] = site.Lock{ID: site.LockID(i + 1), Status: k.status, LastUpdated: site.At(k.updated)}
+	}
+	return out
+}
+
+// effect is what follows from a transition of one station.
+type effect struct {
+	event   bool // the Station object changed beyond lastConnection
+	records []site.Record
+}
+
+// note adds a record.
+func (e *effect) note(kind site.Kind, facts site.Facts) {
+	e.records = append(e.records, site.Record{Kind: kind, Facts: facts})
+}
+
+// transition lets change work on a station, then tells those who watch and the
+// journal; all in the order in which transitions of that station happen. change
+// runs with mu held. It fails with [fault.NotFound] when there is no such station.
+func (s *Service) transition(id site.StationID, change func(*live, *effect, time.Time)) error {
+	l, ok := s.find(id)
+	if !ok {
+		return errNotFound()
+	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	e, state, ok := l.turnInto(change, s.clock.Now())
+	if !ok {
+		return errNotFound()
+	}
+	if e.event {
+		s.events.add(state)
+	}
+	for _, r := range e.records {
+		s.journal.AppendLater(r)
+	}
+	return nil
+}
+
+// turnInto runs change with mu held; turn is held. The state is given where an
+// event needs it.
+func (l *live) turnInto(change func(*live, *effect, time.Time), now time.Time) (e effect, state site.StationState, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.removed {
+		return e, state, false
+	}
+	change(l, &e, now)
+	if e.event {
+		l.dirty = true
+		state = l.state()
+	}
+	return e, state, true
+}
