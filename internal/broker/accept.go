@@ -1,0 +1,163 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+// The pauses after a failed accept, for example when the descriptors are used up.
+const (
+	firstPause = 5 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// accept takes connections from one listener until ctx ends. Only a listener that
+// somebody else has closed is an error.
+func (s *Server) accept(ctx context.Context, l Listener) error {
+	pause := firstPause
+	for {
+		raw, err := l.Net.Accept()
+		switch {
+		case err == nil:
+			pause = firstPause
+			s.welcome(ctx, raw, l.TLS)
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accepting on %s: %w", l.Net.Addr(), err)
+		default:
+			s.ledger.warn("accepting a station's connection failed", "error", err, "listener", l.Net.Addr().String())
+			rest(ctx, pause)
+			pause = min(2*pause, mostPause)
+		}
+	}
+}
+
+// rest waits, unless ctx ends before.
+func rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// welcome serves an accepted connection in a goroutine of its own, if there is room
+// for it.
+func (s *Server) welcome(ctx context.Context, raw net.Conn, secure *tls.Config) {
+	c := s.newConn(raw, secure, time.Now())
+	if err := prepare(raw); err != nil { // it is dead already
+		c.Reset(reasonLost)
+		return
+	}
+	crowded, r := s.crowd.enter(ctx, c)
+	if crowded != nil {
+		s.note(crowded, errCrowded)
+		crowded.Reset(errCrowded.reason)
+	}
+	if r != nil {
+		s.note(c, r)
+		c.Reset(r.reason)
+		return
+	}
+	s.conns.Go(func() { s.serve(c) })
+}
+
+// serve sees a connection through, from the first byte to the last word to the
+// handler.
+func (s *Server) serve(c *Conn) {
+	err := s.converse(c)
+	c.end("", nil)
+	<-c.done
+	reason := c.reason
+	if reason == "" { // none was given, so the conversation tells
+		reason = s.explain(c, err)
+	}
+	s.clear(c)
+	s.crowd.leave(c)
+	if c.told {
+		s.handler.Disconnected(c, reason)
+	}
+}
+
+// converse lets mochi speak with the station until one of them ends it. Whatever
+// breaks in it becomes an error.
+func (s *Server) converse(c *Conn) (err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			s.ledger.warn("handling a packet broke", "kind", fmt.Sprintf("%T", broken), "stack", string(debug.Stack()))
+			err = errPanic
+		}
+	}()
+	if err := c.raw.SetDeadline(c.accepted.Add(s.limits.ConnectTimeout)); err != nil {
+		return err
+	}
+	if secured, ok := c.stream.(*tls.Conn); ok {
+		if err := secured.Handshake(); err != nil {
+			return errors.Join(errHandshake, err)
+		}
+	}
+	return s.mochi.EstablishConnection("stations", wire{c})
+}
+
+// clear takes back what the connection left behind in mochi, which forgets nothing
+// itself where a packet broke it.
+func (s *Server) clear(c *Conn) {
+	if c.client != nil {
+		s.mochi.UnsubscribeClient(c.client)
+		s.mochi.Clients.Delete(c.client.ID)
+	}
+	s.seats.leave(c)
+}
+
+// explain gives the reason why a conversation ended by itself, and counts it where
+// it is a refusal.
+func (s *Server) explain(c *Conn, err error) string {
+	if r := blame(c, err); r != nil {
+		s.note(c, r)
+		return r.reason
+	}
+	switch {
+	case err == nil:
+		return reasonLeft
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return reasonSilent
+	}
+	return reasonLost
+}
+
+// blame gives the refusal that an error stands for, nil for those without one: a
+// connection may always be lost.
+func blame(c *Conn, err error) *refusal {
+	r, _ := errors.AsType[*refusal](err)
+	_, malformed := errors.AsType[packets.Code](err)
+	switch {
+	case err == nil, isLost(err):
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		if c.seat == nil {
+			return errNoConnect
+		}
+		return nil
+	case r == nil && malformed:
+		return errMalformed
+	}
+	return r
+}
+
+// isLost reports whether err says that the other side has gone.
+func isLost(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,143 @@
+package broker
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// Config is what a [Server] needs. Authenticator and Handler must be given.
+type Config struct {
+	Authenticator Authenticator
+	Handler       Handler
+	Limits        Limits
+	Logger        *slog.Logger     // nil: no log
+	Metrics       *metric.Registry // nil: not counted
+}
+
+// Limits bound what the outside can take. A zero field takes its value from
+// [DefaultLimits].
+type Limits struct {
+	// Connections is how many connections may be open. One more is reset at once.
+	Connections int
+	// ConnectionsPerAddress is the same for one client address (an IPv6 address
+	// counts by its /64). It is wide, because many stations may stand behind one.
+	ConnectionsPerAddress int
+	// Connecting is how many connections may not have sent their CONNECT yet.
+	// When there are more, the oldest gives way, but not before it has had a fifth
+	// of ConnectTimeout; until then newcomers wait to be accepted. So a crowd that
+	// says nothing keeps no station out, and a crowd of stations is only paced.
+	Connecting int
+	// ConnectTimeout runs from the accepted connection to the complete CONNECT; a
+	// TLS handshake falls within it.
+	ConnectTimeout time.Duration
+	// PacketsPerSecond is how many packets a connection may send of its own accord,
+	// sustained; four times as many at once. Answers to commands do not count.
+	// Beyond, the connection is ended.
+	PacketsPerSecond float64
+	// WriteTimeout is how long one packet may take to be written. Beyond, the
+	// connection is reset.
+	WriteTimeout time.Duration
+	// PacketSize is the largest whole packet in bytes. A larger one ends the
+	// connection, before it is read.
+	PacketSize uint32
+}
+
+// DefaultLimits gives the limits that hold when nothing else is configured.
+func DefaultLimits() Limits {
+	return Limits{
+		Connections:           4096,
+		ConnectionsPerAddress: 2048,
+		Connecting:            1024,
+		ConnectTimeout:        5 * time.Second,
+		PacketsPerSecond:      50,
+		WriteTimeout:          2 * time.Second,
+		PacketSize:            8 << 10,
+	}
+}
+
+// Authenticator says who may connect. It is called concurrently, and while a
+// station waits: it must be quick.
+type Authenticator interface {
+	// Authenticate reports whether secret is the secret of the station, and under
+	// which generation of it; the connection carries the generation on.
+	Authenticate(id site.StationID, secret site.Secret) (generation uint64, ok bool)
+}
+
+// Handler hears of the stations' connections. Its methods are called
+// concurrently, one at a time for each connection (but Disconnected of a
+// connection that was taken over from may come after Connected of its successor).
+// They must return quickly: while one runs, that station is not read.
+type Handler interface {
+	// Connected comes when a session is established and its CONNACK written. For
+	// one station it is called in the order in which connections took over from
+	// each other. An error ends the connection in a reset.
+	Connected(c *Conn) error
+	// Disconnected comes exactly once for each Connected that gave nil. The reason
+	// is a constant sentence, or the one given to [Conn.Reset].
+	Disconnected(c *Conn, reason string)
+	// Heard comes for every packet after CONNECT, before it is acted upon.
+	Heard(c *Conn)
+	// Report comes for each message to stations/<id>/report, before it is
+	// acknowledged. The payload may be kept.
+	Report(c *Conn, payload []byte)
+	// Result is the same for stations/<id>/result.
+	Result(c *Conn, payload []byte)
+	// Acknowledged comes for each PUBACK, whether or not a command bears that
+	// packet id; reason is 0 in MQTT 3.1.1.
+	Acknowledged(c *Conn, packetID uint16, reason byte)
+}
+
+// Listener is a socket that stations connect to.
+type Listener struct {
+	Net net.Listener
+	TLS *tls.Config // nil: plain
+}
+
+// check reports what is wrong with the configuration and fills in what is left out.
+func (c *Config) check() error {
+	if c.Authenticator == nil || c.Handler == nil {
+		return errors.New("the broker needs an authenticator and a handler")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = metric.New()
+	}
+	return c.Limits.fill()
+}
+
+// smallestPacket is the least PacketSize that leaves room for a CONNECT with the
+// longest secret, and for reports.
+const smallestPacket = 512
+
+// fill puts the defaults in the place of zeros.
+func (l *Limits) fill() error {
+	d := DefaultLimits()
+	ok := pick(&l.Connections, d.Connections) && pick(&l.ConnectionsPerAddress, d.ConnectionsPerAddress) &&
+		pick(&l.Connecting, d.Connecting) && pick(&l.ConnectTimeout, d.ConnectTimeout) &&
+		pick(&l.PacketsPerSecond, d.PacketsPerSecond) && pick(&l.WriteTimeout, d.WriteTimeout) &&
+		pick(&l.PacketSize, d.PacketSize)
+	if !ok {
+		return errors.New("the limits of the broker must not be negative")
+	}
+	if l.PacketSize < smallestPacket {
+		return fmt.Errorf("the broker's packet size must be %d bytes or more", smallestPacket)
+	}
+	return nil
+}
+
+// pick sets a zero limit to its default; false when it is negative.
+func pick[N int | uint32 | float64 | time.Duration](limit *N, byDefault N) bool {
+	if *limit == 0 {
+		*limit = byDefault
+	}
+	return *limit > 0
+}

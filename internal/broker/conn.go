@@ -1,0 +1,197 @@
+package broker
+
+import (
+	"container/list"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2"
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/site"
+)
+
+// Conn is the live connection of one station. Its methods are safe for concurrent
+// use, also after its end.
+type Conn struct {
+	server   *Server
+	raw      net.Conn // as accepted; closing it with linger 0 is the reset
+	stream   net.Conn // raw, or the TLS session on it
+	remote   string
+	address  netip.Addr    // by which connections are bounded
+	accepted time.Time     // when; ConnectTimeout counts from it
+	place    *list.Element // among those that are connecting; crowd's own
+	probe    bool          // made by Ping; nobody's refusal
+
+	// Known from CONNECT on. The version is set first, for answers to it.
+	station    atomic.Int64
+	version    atomic.Uint32
+	generation uint64
+	topics     topics
+	mostPacket int   // what the station takes at most, in bytes; 0: not stated
+	mostOpen   int32 // how many messages it takes unacknowledged; 0: not stated
+
+	// The reading goroutine's own.
+	frames  framer
+	refused *refusal // for the next packet, which mochi has not asked for yet
+	pace    *rate.Limiter
+	offer   offer
+	client  *mqtt.Client // mochi's side of it
+	seat    *seat        // held from the authenticated CONNECT on
+	told    bool         // the handler took it in Connected, and will hear Disconnected
+
+	granted atomic.Int32 // 0: not subscribed; else the granted QoS, plus one
+	open    atomic.Int32 // commands sent at QoS 1 and not acknowledged
+	credit  atomic.Int32 // answers that are due to commands; they are not paced
+
+	// writing holds a token while a packet is written, so that packets never mix
+	// and nobody waits for it past a deadline. It guards loaded: whether a command
+	// may be among the bytes that the station's kernel has not acknowledged.
+	writing chan struct{}
+	loaded  bool
+
+	ended  atomic.Bool
+	reason string        // of the end; set before done is closed, and then constant
+	done   chan struct{} // closed at the end
+}
+
+// newConn wraps an accepted connection.
+func (s *Server) newConn(raw net.Conn, secure *tls.Config, now time.Time) *Conn {
+	c := &Conn{
+		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(), accepted: now,
+		pace:    rate.NewLimiter(rate.Limit(s.limits.PacketsPerSecond), max(1, int(4*s.limits.PacketsPerSecond))),
+		writing: make(chan struct{}, 1),
+		done:    make(chan struct{}),
+	}
+	c.address = boundBy(raw.RemoteAddr())
+	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
+	if secure != nil {
+		c.stream = tls.Server(raw, secure)
+	}
+	return c
+}
+
+// boundBy gives what connections from an address are counted under.
+func boundBy(remote net.Addr) netip.Addr {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	address := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if address.Is6() {
+		prefix, _ := address.Prefix(64) // never fails: 64 bits fit
+		return prefix.Addr()
+	}
+	return address
+}
+
+// Station names the station.
+func (c *Conn) Station() site.StationID { return site.StationID(c.station.Load()) }
+
+// Generation is that of the secret under which the station authenticated.
+func (c *Conn) Generation() uint64 { return c.generation }
+
+// Remote is the address of the station, with its port.
+func (c *Conn) Remote() string { return c.remote }
+
+// Version is 4 for MQTT 3.1.1 and 5 for MQTT 5.
+func (c *Conn) Version() byte { return byte(c.version.Load()) }
+
+// Subscribed reports at which QoS (0 or 1) the station is subscribed to its
+// commands now.
+func (c *Conn) Subscribed() (qos byte, ok bool) {
+	granted := c.granted.Load()
+	return byte(max(granted-1, 0)), granted > 0
+}
+
+// Reset ends the connection at once, in a TCP reset: whatever the station's kernel
+// has not acknowledged will never arrive. It never waits, not even while another
+// goroutine is blocked in a write. On a connection that has ended it does nothing.
+// The reason goes to [Handler.Disconnected].
+func (c *Conn) Reset(reason string) {
+	c.finish(reason)
+	c.cut()
+}
+
+// finish marks the end; false when somebody else did so before.
+func (c *Conn) finish(reason string) bool {
+	if !c.ended.CompareAndSwap(false, true) {
+		return false
+	}
+	c.reason = reason
+	close(c.done)
+	return true
+}
+
+// end closes the connection, with a last packet where one is given and without a
+// reset; unless a command may be on its way, which the kernel would still deliver
+// some time.
+func (c *Conn) end(reason string, farewell []byte) {
+	if c.lock(farewellTimeout) != nil { // a write is stuck
+		c.Reset(reason)
+		return
+	}
+	defer c.unlock()
+	if !c.finish(reason) {
+		return
+	}
+	pending := unsent(c.raw)
+	if c.loaded && pending {
+		c.cut()
+		return
+	}
+	if farewell != nil {
+		c.say(farewell)
+	}
+	linger(c.raw, lingerSystem)
+	if pending { // TLS might wait to say its own farewell
+		_ = c.raw.Close()
+		return
+	}
+	_ = c.stream.Close()
+}
+
+// farewellTimeout bounds the turn of the last packet to be written, and its
+// writing. Neither takes any time, except where a station does not read.
+const farewellTimeout = 100 * time.Millisecond
+
+// say writes a last packet; the lock is held.
+func (c *Conn) say(farewell []byte) {
+	_ = c.stream.SetWriteDeadline(time.Now().Add(farewellTimeout))
+	n, _ := c.stream.Write(farewell)
+	c.server.stats.sent(n)
+}
+
+// cut closes the raw connection; it lingers for 0 s since it was accepted, so that
+// the kernel answers with a reset.
+func (c *Conn) cut() {
+	linger(c.raw, lingerReset)
+	_ = c.raw.Close()
+}
+
+// isOver reports whether the connection has ended.
+func (c *Conn) isOver() bool { return c.ended.Load() }
+
+// refuse ends the connection for r and answers the station. It gives r.
+func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
+	c.server.note(c, r)
+	c.end(r.reason, answer)
+	return r
+}
+
+// mayPass reports whether one more packet may come. What answers a command was
+// asked for and passes anyhow.
+func (c *Conn) mayPass() bool {
+	for {
+		credit := c.credit.Load()
+		if credit <= 0 {
+			return c.pace.Allow()
+		}
+		if c.credit.CompareAndSwap(credit, credit-1) {
+			return true
+		}
+	}
+}

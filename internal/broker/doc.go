@@ -1,0 +1,25 @@
+// Package broker is the MQTT broker that the stations connect to (contract,
+// section 2): MQTT 3.1.1 and 5.0 over TCP and TLS. It is the only importer of
+// mochi, and takes from it the packet codec and the handshake of a session, no
+// more: mochi's listeners, event loop, $SYS publisher, session store and
+// distribution of messages are never started or reached. What stations publish
+// goes to the [Handler], commands leave through [Conn.Send], and nothing is ever
+// passed from one client to another.
+//
+// It decides nothing about stations. Who may connect is the [Authenticator]'s
+// word; what payloads mean is the business of package stationlink.
+//
+// The promises:
+//
+//   - Nothing is queued, kept or sent again. A command is written to one live
+//     connection before its deadline, or not at all, and a connection that ends
+//     with a command in its send buffer ends in a reset, so that the command dies
+//     with it; also when the process is killed.
+//   - A station has at most one live connection. [Handler.Connected] is called in
+//     the order of the take-overs.
+//   - A station reaches its own three topics and nothing else.
+//   - No byte that arrives ends the process, stops other stations, or takes more
+//     than bounded memory and time: packets are measured before they are decoded
+//     (see framer), paced, and decoded under recover.
+//   - No secret and no payload is logged.
+package broker

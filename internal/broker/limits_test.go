@@ -1,0 +1,300 @@
+package broker_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/broker"
+	"gatehouse/internal/site"
+)
+
+// A thousand stations from one address connect at one moment, and all are served.
+func TestServer_thousandAtOnce(t *testing.T) {
+	const stations = 1000
+	g := open(t, setup{})
+	var connecting sync.WaitGroup
+	for id := range site.StationID(stations) {
+		connecting.Go(func() {
+			conn, err := net.Dial("tcp", g.address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c := newClient(t, conn)
+			c.try(helloOf(id+1, byte(4+id%2)).bytes())
+			if header, body, err := c.read(); err != nil || header != 0x20 || body[1] != 0 {
+				t.Errorf("station %d: %#x %x, %v", id+1, header, body, err)
+			}
+		})
+	}
+	connecting.Wait()
+	g.handler.await(t, "all stations", func() bool { return len(g.handler.live()) == stations })
+	if s := g.server.Stats(); s.Open != stations || s.Connecting != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Silent connections, as many as there may be and more, keep no station out.
+func TestServer_slowLoris(t *testing.T) {
+	limits := broker.Limits{Connecting: 50, ConnectTimeout: time.Second}
+	g := open(t, setup{limits: limits})
+	for range 200 {
+		g.dial().send([]byte{0x10})
+	}
+	g.wellServed()
+	g.handler.await(t, "the end of the silent", func() bool { return g.server.Stats().Open == 0 })
+}
+
+// The oldest of too many silent connections gives way once it had its grace;
+// until then newcomers wait.
+func TestServer_slowLoris_oldestGivesWay(t *testing.T) {
+	bubble(t, broker.Limits{Connecting: 3}, func(t *testing.T, g *gate, p *pipes) {
+		start := time.Now()
+		var silent []*client
+		for range 3 {
+			silent = append(silent, p.dial(t))
+			time.Sleep(100 * time.Millisecond)
+		}
+		c := p.dial(t)
+		c.connect(1, 4)
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("the newcomer was let in after %v", got)
+		}
+		if n := g.refusals("mqtt-connecting"); n != "1" {
+			t.Errorf("%s gave way", n)
+		}
+		silent[0].expectEnd()
+		silent[1].connect(2, 4) // still may
+		d := p.dial(t)          // and there is room without waiting
+		d.connect(3, 4)
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("the next one was let in after %v", got)
+		}
+	})
+}
+
+// A place that gets free is used at once.
+func TestServer_connecting_waits(t *testing.T) {
+	bubble(t, broker.Limits{Connecting: 1}, func(t *testing.T, g *gate, p *pipes) {
+		start := time.Now()
+		first := p.dial(t)
+		var waiting sync.WaitGroup
+		waiting.Go(func() { p.dial(t).connect(2, 4) })
+		time.Sleep(300 * time.Millisecond)
+		first.connect(1, 4)
+		waiting.Wait()
+		if got := time.Since(start); got != 300*time.Millisecond {
+			t.Errorf("let in after %v", got)
+		}
+		if n := g.refusals("mqtt-connecting"); n != "0" {
+			t.Errorf("%s gave way", n)
+		}
+	})
+}
+
+func TestServer_tooManyConnections(t *testing.T) {
+	cases := map[string]broker.Limits{
+		"mqtt-connections": {Connections: 3},
+		"mqtt-address":     {ConnectionsPerAddress: 3},
+	}
+	for reason, limits := range cases {
+		g := open(t, setup{limits: limits})
+		clients := []*client{g.connect(1, 4), g.connect(2, 5), g.dial()}
+		g.handler.await(t, "three connections", func() bool { return g.server.Stats().Open == 3 })
+		g.expectNoRoom()
+		if n := g.refusals(reason); n != "1" {
+			t.Errorf("%s was counted %s times", reason, n)
+		}
+		clients[0].ping()
+		clients[1].close()
+		g.handler.await(t, "two connections", func() bool { return g.server.Stats().Open == 2 })
+		g.connect(3, 4).ping()
+	}
+}
+
+// expectNoRoom opens a connection that is reset at once, perhaps so soon that the
+// dial notices.
+func (g *gate) expectNoRoom() {
+	g.t.Helper()
+	conn, err := net.Dial("tcp", g.address)
+	if err == nil {
+		newClient(g.t, conn).expectReset()
+	} else if !errors.Is(err, syscall.ECONNRESET) {
+		g.t.Error(err)
+	}
+}
+
+// Another address is not touched by a crowd behind one.
+func TestServer_tooManyConnections_otherAddress(t *testing.T) {
+	g := open(t, setup{limits: broker.Limits{ConnectionsPerAddress: 2}})
+	g.connect(1, 4)
+	g.connect(2, 4)
+	g.expectNoRoom()
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	conn, err := from.Dial("tcp", g.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newClient(t, conn).connect(3, 4)
+}
+
+// Beyond 200 packets at once and 50 in a second a connection is ended.
+func TestServer_packetRate(t *testing.T) {
+	for _, version := range []byte{4, 5} {
+		bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+			c := p.dial(t)
+			c.connect(1, version)
+			for range 199 { // CONNECT was one
+				c.ping()
+			}
+			time.Sleep(time.Second)
+			for range 50 {
+				c.ping()
+			}
+			c.send([]byte{0xC0, 0})
+			packets := c.expectEnd()
+			if version == 5 && (len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x96, 0})) || version == 4 && len(packets) > 0 {
+				t.Errorf("MQTT %d: answered %x", version, packets)
+			}
+			if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "sent too many packets" {
+				t.Errorf("reason %q", e.text)
+			}
+			if n := g.refusals("mqtt-rate"); n != "1" {
+				t.Errorf("counted %s times", n)
+			}
+		})
+	}
+}
+
+// What answers a command is not held against the station.
+func TestServer_packetRate_answers(t *testing.T) {
+	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+		c := p.dial(t)
+		c.connect(1, 4)
+		c.subscribe(1, 1)
+		conn := g.connOf(1)
+		for n := range 1000 {
+			c.pull(t, func() error { return conn.Send(uint16(n+1), 1, []byte("open"), soon()) })
+			c.send(packet(0x40, u16(uint16(n+1))), publication(4, 0, "stations/1/result", 0, "{}"))
+		}
+		for range 198 { // CONNECT and SUBSCRIBE were two
+			c.ping()
+		}
+		c.send([]byte{0xC0, 0})
+		c.expectEnd()
+	})
+}
+
+// pull reads a command while it is sent: a pipe has no buffer.
+func (c *client) pull(t *testing.T, send func() error) {
+	t.Helper()
+	failed := make(chan error, 1)
+	go func() { failed <- send() }()
+	c.readCommand(1)
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A packet of 8 KiB is the largest; a larger one ends the connection before it is
+// read.
+func TestServer_packetSize(t *testing.T) {
+	report := func(version byte, whole int) []byte {
+		overhead := len(publication(version, 0, "stations/1/report", 0, string(make([]byte, 200)))) - 200
+		p := publication(version, 0, "stations/1/report", 0, string(bytes.Repeat([]byte("x"), whole-overhead)))
+		if len(p) != whole {
+			t.Fatalf("%d bytes, want %d", len(p), whole)
+		}
+		return p
+	}
+	for _, version := range []byte{4, 5} {
+		g := open(t, setup{})
+		c := g.connect(1, version)
+		c.send(report(version, 8<<10))
+		if e := g.handler.awaitEvent(t, "report", 1); len(e.text) < 8100 {
+			t.Errorf("%d bytes were heard", len(e.text))
+		}
+		c.ping()
+		c.send(report(version, 8<<10+1)[:5]) // its header is enough
+		packets := c.expectEnd()
+		if version == 5 && (len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x95, 0})) {
+			t.Errorf("answered %x", packets)
+		}
+		if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "sent a packet that is too large" {
+			t.Errorf("reason %q", e.text)
+		}
+		if n := g.refusals("mqtt-packet-size"); n != "1" {
+			t.Errorf("counted %s times", n)
+		}
+	}
+}
+
+// A second writer waits for the first no longer than to its own deadline.
+func TestConn_Send_waitsForTurn(t *testing.T) {
+	bubble(t, broker.Limits{WriteTimeout: 10 * time.Second}, func(t *testing.T, g *gate, p *pipes) {
+		c := p.dial(t)
+		c.connect(1, 4)
+		c.subscribe(1, 1)
+		conn := g.connOf(1)
+		synctest.Wait()
+		start := time.Now()
+		first := make(chan error, 1)
+		go func() { first <- conn.Send(1, 1, []byte("open"), start.Add(3*time.Second)) }() // nobody reads
+		synctest.Wait()
+		if err := conn.Send(2, 1, []byte("open"), start.Add(time.Second)); err != broker.ErrLate {
+			t.Errorf("the second gave %v", err)
+		}
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("the second waited for %v", got)
+		}
+		if err := <-first; err == nil || time.Since(start) != 3*time.Second {
+			t.Errorf("the first gave %v after %v", err, time.Since(start))
+		}
+		if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "did not take what was sent to it" {
+			t.Errorf("reason %q", e.text)
+		}
+	})
+}
+
+func TestConn_Send_writeTimeout(t *testing.T) {
+	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+		c := p.dial(t)
+		c.connect(1, 4)
+		c.subscribe(1, 1)
+		start := time.Now()
+		if err := g.connOf(1).Send(1, 1, []byte("open"), start.Add(time.Hour)); err == nil || time.Since(start) != 2*time.Second {
+			t.Errorf("gave %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestNew_limits(t *testing.T) {
+	right := broker.Config{Authenticator: everyone{}, Handler: newRecorder()}
+	if _, err := broker.New(right); err != nil {
+		t.Error(err)
+	}
+	for n, bend := range []func(*broker.Config){
+		func(c *broker.Config) { c.Authenticator = nil },
+		func(c *broker.Config) { c.Handler = nil },
+		func(c *broker.Config) { c.Limits.Connections = -1 },
+		func(c *broker.Config) { c.Limits.ConnectionsPerAddress = -1 },
+		func(c *broker.Config) { c.Limits.Connecting = -1 },
+		func(c *broker.Config) { c.Limits.ConnectTimeout = -1 },
+		func(c *broker.Config) { c.Limits.PacketsPerSecond = -1 },
+		func(c *broker.Config) { c.Limits.WriteTimeout = -1 },
+		func(c *broker.Config) { c.Limits.PacketSize = 100 },
+	} {
+		wrong := right
+		bend(&wrong)
+		if _, err := broker.New(wrong); err == nil {
+			t.Error("a wrong configuration was taken: " + fmt.Sprint(n))
+		}
+	}
+}

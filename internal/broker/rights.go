@@ -1,0 +1,106 @@
+package broker
+
+import (
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"gatehouse/internal/site"
+)
+
+// topics are the three that a station knows (contract, section 2).
+type topics struct{ command, report, result string }
+
+func topicsOf(id site.StationID) topics {
+	stem := "stations/" + id.String() + "/"
+	return topics{command: stem + "command", report: stem + "report", result: stem + "result"}
+}
+
+// nowhere takes the place of a topic that is refused but answered by mochi: nobody
+// may use it, and it costs nothing to look at.
+const nowhere = "-"
+
+// mostFilters bounds the topics of one SUBSCRIBE or UNSUBSCRIBE: a station has one
+// to name.
+const mostFilters = 8
+
+// judge says what is wrong with a packet, and changes it so that mochi can act on
+// it: what is refused but does not end the connection names nowhere instead.
+func (c *Conn) judge(pk *packets.Packet) *refusal {
+	switch pk.FixedHeader.Type {
+	case typePublish:
+		return c.judgePublish(pk)
+	case typeSubscribe:
+		return c.judgeSubscribe(pk)
+	case typeUnsubscribe:
+		return c.judgeUnsubscribe(pk)
+	case typePuback:
+		c.acknowledged()
+		c.server.handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
+	}
+	return nil
+}
+
+// judgePublish lets the station's own report and result pass. In MQTT 5 a breach at
+// QoS 1 is answered by a PUBACK; every other one ends the connection.
+func (c *Conn) judgePublish(pk *packets.Packet) *refusal {
+	r := c.breach(pk)
+	answerable := c.Version() == 5 && pk.FixedHeader.Qos == 1 && r != errAlias
+	if r == nil || !answerable {
+		return r
+	}
+	c.server.note(c, r)
+	pk.TopicName, pk.FixedHeader.Retain = nowhere, false
+	return nil
+}
+
+// breach says which right of publishing a packet breaks.
+func (c *Conn) breach(pk *packets.Packet) *refusal {
+	switch {
+	case pk.FixedHeader.Qos > 1:
+		return errQoS
+	case pk.Properties.TopicAliasFlag:
+		return errAlias
+	case pk.FixedHeader.Retain:
+		return errRetain
+	case pk.TopicName != c.topics.report && pk.TopicName != c.topics.result:
+		return errTopic
+	}
+	return nil
+}
+
+// judgeSubscribe lets the station's own command topic pass, at QoS 1 at most. Other
+// filters are answered by SUBACK.
+func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
+	if len(pk.Filters) > mostFilters {
+		return errSubscribe
+	}
+	foreign := false
+	for i := range pk.Filters {
+		f := &pk.Filters[i]
+		if f.RetainHandling > 2 { // MQTT 5, section 3.8.3.1
+			return errMalformed
+		}
+		if f.Filter != c.topics.command || f.NoLocal || len(pk.Properties.SubscriptionIdentifier) > 0 {
+			*f, foreign = packets.Subscription{Filter: nowhere}, true
+		}
+		f.Qos = min(f.Qos, 1)
+	}
+	if foreign {
+		c.server.note(c, errSubscribe)
+	}
+	return nil
+}
+
+// judgeUnsubscribe takes the commands back before the station is told so.
+func (c *Conn) judgeUnsubscribe(pk *packets.Packet) *refusal {
+	if len(pk.Filters) > mostFilters {
+		return errSubscribe
+	}
+	for i := range pk.Filters {
+		if pk.Filters[i].Filter == c.topics.command {
+			c.granted.Store(0)
+		} else {
+			pk.Filters[i].Filter = nowhere
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package broker
+
+import (
+	"sync"
+
+	"gatehouse/internal/site"
+)
+
+// seats says which connection is the one of a station. The zero seats are empty.
+type seats struct {
+	mu    sync.Mutex // mu guards what follows, and taker of each seat
+	taken map[site.StationID]*seat
+}
+
+// seat is the place of one station. It stays when the station leaves: only a
+// secret makes one, so there are no more than stations.
+type seat struct {
+	// order is held while the handler is told of a new connection, so that it hears
+	// of those of one station in the order of their take-overs.
+	order sync.Mutex
+	taker *Conn
+}
+
+// take makes c the connection of its station, and gives the one before it, or nil.
+func (t *seats) take(c *Conn) (before *Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken == nil {
+		t.taken = make(map[site.StationID]*seat)
+	}
+	c.seat = t.taken[c.Station()]
+	if c.seat == nil {
+		c.seat = &seat{}
+		t.taken[c.Station()] = c.seat
+	}
+	before, c.seat.taker = c.seat.taker, c
+	return before
+}
+
+// holds reports whether c is the connection of its station.
+func (t *seats) holds(c *Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return c.seat != nil && c.seat.taker == c
+}
+
+// leave frees the seat of c, unless another has taken it over or c had none.
+func (t *seats) leave(c *Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.seat != nil && c.seat.taker == c {
+		c.seat.taker = nil
+	}
+}

@@ -1,0 +1,183 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors of [Conn.Send], beside those of a write that failed.
+var (
+	// ErrClosed says that the connection has ended.
+	ErrClosed = errors.New("the connection has ended")
+	// ErrLate says that the deadline passed before anything was written.
+	ErrLate = errors.New("the deadline has passed")
+	// ErrNotSubscribed says that the station does not listen for commands at that QoS.
+	ErrNotSubscribed = errors.New("the station is not subscribed to its commands at that QoS")
+	// ErrNotTaken says that the station has told, in its MQTT 5 CONNECT, that it does
+	// not take a packet so large or so many at a time.
+	ErrNotTaken = errors.New("the station does not take so much")
+)
+
+// errPacketID says that the caller gave none.
+var errPacketID = errors.New("a packet id from 1 to 65535 is needed at QoS 1")
+
+// A station may send two packets in answer to one command, PUBACK and result. What
+// it does not use it keeps, up to a bound that only guards the counter.
+const (
+	creditsPerCommand = 2
+	mostCredits       = 1 << 16
+)
+
+// Send writes one PUBLISH to stations/<id>/command and returns when it is in the
+// kernel's hands. The packet id (1 to 65535) is the caller's, who must not use it
+// twice at a time; at QoS 0 it is ignored. Nothing is queued: if another packet is
+// being written, Send waits for it no longer than to the deadline. It writes until
+// the deadline or the write timeout, whichever is first; a packet that is not
+// written whole by then ends the connection in a reset. An error means that nothing
+// was written or that the connection has been reset.
+func (c *Conn) Send(packetID uint16, qos byte, payload []byte, deadline time.Time) error {
+	granted, ok := c.Subscribed()
+	switch {
+	case c.isOver():
+		return ErrClosed
+	case !ok || qos > granted:
+		return ErrNotSubscribed
+	case qos > 0 && packetID == 0:
+		return errPacketID
+	}
+	buffer := c.server.buffers.Get().(*[]byte)
+	defer c.server.buffers.Put(buffer)
+	*buffer = appendPublish((*buffer)[:0], c.Version(), c.topics.command, packetID, qos, payload)
+	if c.mostPacket > 0 && len(*buffer) > c.mostPacket {
+		return ErrNotTaken
+	}
+	if !c.reserve(qos) {
+		return ErrNotTaken
+	}
+	err := c.write(*buffer, deadline, true)
+	if err != nil {
+		c.release(qos)
+		return err
+	}
+	return nil
+}
+
+// appendPublish encodes a PUBLISH (MQTT 5, section 3.3).
+func appendPublish(b []byte, version byte, topic string, packetID uint16, qos byte, payload []byte) []byte {
+	size := 2 + len(topic) + len(payload)
+	if qos > 0 {
+		size += 2
+	}
+	if version == 5 {
+		size++
+	}
+	b = append(b, typePublish<<4|qos<<1)
+	b = binary.AppendUvarint(b, uint64(size)) // the same encoding as MQTT's lengths
+	b = binary.BigEndian.AppendUint16(b, uint16(len(topic)))
+	b = append(b, topic...)
+	if qos > 0 {
+		b = binary.BigEndian.AppendUint16(b, packetID)
+	}
+	if version == 5 {
+		b = append(b, 0) // no properties
+	}
+	return append(b, payload...)
+}
+
+// reserve counts a command as open, if the station takes one more (MQTT 5, Receive
+// Maximum), and the answers to it as due.
+func (c *Conn) reserve(qos byte) bool {
+	if qos > 0 {
+		if open := c.open.Add(1); c.mostOpen > 0 && open > c.mostOpen {
+			c.open.Add(-1)
+			return false
+		}
+	}
+	if c.credit.Add(creditsPerCommand) > mostCredits {
+		c.credit.Add(-creditsPerCommand)
+	}
+	return true
+}
+
+func (c *Conn) release(qos byte) {
+	if qos > 0 {
+		c.open.Add(-1)
+	}
+}
+
+// acknowledged takes one command off the open ones. A PUBACK that nothing was sent
+// for changes nothing.
+func (c *Conn) acknowledged() {
+	for {
+		open := c.open.Load()
+		if open <= 0 || c.open.CompareAndSwap(open, open-1) {
+			return
+		}
+	}
+}
+
+// write writes one whole packet by the deadline or the write timeout. A zero
+// deadline stands for the timeout alone.
+func (c *Conn) write(packet []byte, deadline time.Time, command bool) error {
+	now := time.Now()
+	if !deadline.IsZero() && !now.Before(deadline) {
+		return ErrLate
+	}
+	if most := now.Add(c.server.limits.WriteTimeout); deadline.IsZero() || most.Before(deadline) {
+		deadline = most
+	}
+	if err := c.lock(deadline.Sub(now)); err != nil {
+		return err
+	}
+	defer c.unlock()
+	if c.isOver() {
+		return ErrClosed
+	}
+	if command {
+		c.loaded = true
+	} else if packet[0]>>4 == typeDisconnect && !unsent(c.raw) {
+		c.loaded = false // every command has arrived: the end need not be a reset
+	}
+	_ = c.stream.SetWriteDeadline(deadline)
+	n, err := c.stream.Write(packet)
+	c.server.stats.sent(n)
+	if err != nil {
+		c.Reset(reasonNotTaking)
+		return fmt.Errorf("writing to the station: %w", err)
+	}
+	return nil
+}
+
+// lock takes the right to write within that time.
+func (c *Conn) lock(patience time.Duration) error {
+	if c.tryLock() {
+		return nil
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case c.writing <- struct{}{}:
+		if c.isOver() {
+			c.unlock()
+			return ErrClosed
+		}
+		return nil
+	case <-c.done:
+		return ErrClosed
+	case <-timer.C:
+		return ErrLate
+	}
+}
+
+func (c *Conn) tryLock() bool {
+	select {
+	case c.writing <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Conn) unlock() { <-c.writing }

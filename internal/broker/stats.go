@@ -1,0 +1,53 @@
+package broker
+
+import (
+	"sync/atomic"
+
+	"gatehouse/internal/metric"
+)
+
+// Stats are figures of the broker since its start, and of the moment. Bytes are
+// those of MQTT; of TLS and TCP nothing is counted.
+type Stats struct {
+	Open       int // connections
+	Connecting int // those of them that have not sent their CONNECT
+	PacketsIn  uint64
+	PacketsOut uint64
+	BytesIn    uint64
+	BytesOut   uint64
+}
+
+// Stats gives the figures.
+func (s *Server) Stats() Stats {
+	return Stats{
+		Open: s.crowd.count(), Connecting: s.crowd.waiting(),
+		PacketsIn: s.stats.packetsIn.Load(), PacketsOut: s.stats.packetsOut.Load(),
+		BytesIn: s.stats.bytesIn.Load(), BytesOut: s.stats.bytesOut.Load(),
+	}
+}
+
+// traffic counts packets and bytes.
+type traffic struct {
+	packetsIn, packetsOut atomic.Uint64
+	bytesIn, bytesOut     atomic.Uint64
+}
+
+// sent counts one written packet.
+func (t *traffic) sent(bytes int) {
+	t.packetsOut.Add(1)
+	t.bytesOut.Add(uint64(bytes))
+}
+
+// register makes the figures metrics.
+func (s *Server) register(r *metric.Registry) {
+	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { return float64(s.crowd.count()) })
+	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { return float64(s.crowd.waiting()) })
+	for name, figure := range map[string]*atomic.Uint64{
+		`gatehouse_mqtt_packets_total{direction="in"}`:  &s.stats.packetsIn,
+		`gatehouse_mqtt_packets_total{direction="out"}`: &s.stats.packetsOut,
+		`gatehouse_mqtt_bytes_total{direction="in"}`:    &s.stats.bytesIn,
+		`gatehouse_mqtt_bytes_total{direction="out"}`:   &s.stats.bytesOut,
+	} {
+		r.Gauge(name, func() float64 { return float64(figure.Load()) })
+	}
+}

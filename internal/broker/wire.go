@@ -1,0 +1,59 @@
+package broker
+
+import (
+	"net"
+	"time"
+)
+
+// wire is a connection as mochi sees it. What mochi reads has been measured by the
+// framer; each of its writes is one whole packet and takes turns with the commands;
+// its deadlines hold for reading alone; its Close leaves no command behind.
+type wire struct{ c *Conn }
+
+// Read implements [net.Conn]. What came before a packet that is refused still counts:
+// the refusal waits until mochi asks for more.
+func (w wire) Read(p []byte) (int, error) {
+	if r := w.c.refused; r != nil {
+		return 0, w.c.refuse(r, disconnect(w.c.Version(), r.code))
+	}
+	n, err := w.c.stream.Read(p)
+	n, w.c.refused = w.c.frames.scan(p[:n])
+	w.c.server.stats.bytesIn.Add(uint64(n))
+	if n == 0 && w.c.refused != nil {
+		return w.Read(p)
+	}
+	return n, err
+}
+
+// Write implements [net.Conn].
+func (w wire) Write(packet []byte) (int, error) {
+	if len(packet) == 0 {
+		return 0, nil
+	}
+	if err := w.c.write(packet, time.Time{}, false); err != nil {
+		return 0, err
+	}
+	return len(packet), nil
+}
+
+// Close implements [net.Conn]. The reason of the end is told later (see serve).
+func (w wire) Close() error {
+	w.c.end("", nil)
+	return nil
+}
+
+// SetDeadline implements [net.Conn] for reading: mochi means its keepalive by it,
+// and writes have deadlines of their own.
+func (w wire) SetDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
+
+// SetReadDeadline implements [net.Conn].
+func (w wire) SetReadDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
+
+// SetWriteDeadline implements [net.Conn]; it has no effect.
+func (wire) SetWriteDeadline(time.Time) error { return nil }
+
+// LocalAddr implements [net.Conn].
+func (w wire) LocalAddr() net.Addr { return w.c.raw.LocalAddr() }
+
+// RemoteAddr implements [net.Conn].
+func (w wire) RemoteAddr() net.Addr { return w.c.raw.RemoteAddr() }
