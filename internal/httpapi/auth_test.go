@@ -1,0 +1,384 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/httpapi"
+)
+
+const goodLogin = `{"email":"` + email + `","password":"` + password + `"}`
+
+func TestLogin(t *testing.T) {
+	w := newWorld(t)
+	w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin}).
+		want(t, 200, `{"accessToken":"`+accessToken+`","refreshToken":"`+refreshToken+`"}`)
+	if got := w.access.remote.String(); got != "127.0.0.1" {
+		t.Errorf("the login came from %s", got)
+	}
+}
+
+func TestLogin_wrongCredentials(t *testing.T) {
+	w := newWorld(t)
+	for _, body := range []string{
+		`{"email":"` + email + `","password":"wrong"}`,
+		`{"email":"nobody@example.test","password":"` + password + `"}`,
+		`{"email":"not an address","password":"x"}`,
+		`{"email":"a\u0000b","password":"\ud800"}`,
+	} {
+		w.do(request{method: "POST", path: "/v1/auth/login", body: body}).want(t, 401, message("Invalid credentials"))
+	}
+}
+
+// What is read of a body is the same for all operations that have one.
+func TestBody_malformed(t *testing.T) {
+	w := newWorld(t)
+	malformed := message("The body is not a JSON object")
+	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
+	for name, c := range map[string]struct{ body, want string }{
+		"empty":                {"", message("The field email is missing")},
+		"blank":                {" ", malformed},
+		"no JSON":              {"email=a&password=b", malformed},
+		"cut off":              {`{"email":"a","password":"b"`, malformed},
+		"trailing brace":       {goodLogin + "}", malformed},
+		"trailing object":      {goodLogin + goodLogin, malformed},
+		"trailing text":        {goodLogin + " x", malformed},
+		"null":                 {"null", malformed},
+		"array":                {"[" + goodLogin + "]", malformed},
+		"string":               {`"email"`, malformed},
+		"number":               {"1", malformed},
+		"comment":              {"{/**/}", malformed},
+		"single quotes":        {"{'email':'a','password':'b'}", malformed},
+		"byte order mark":      {"\ufeff" + goodLogin, malformed},
+		"UTF-16":               {"\xff\xfe{\x00}\x00", malformed},
+		"invalid UTF-8":        {`{"email":"` + "\xff" + `","password":"b"}`, malformed},
+		"control character":    {"{\"email\":\"a\nb\",\"password\":\"b\"}", malformed},
+		"NUL behind":           {goodLogin + "\x00", malformed},
+		"deep":                 {deep, malformed},
+		"deep, unknown field":  {`{"email":"a","password":"b","x":` + deep + `}`, malformed},
+		"no e-mail":            {`{"password":"b"}`, message("The field email is missing")},
+		"no password":          {`{"email":"a"}`, message("The field password is missing")},
+		"neither":              {`{}`, message("The field email is missing")},
+		"e-mail null":          {`{"email":null,"password":"b"}`, message("The field email is missing")},
+		"e-mail empty":         {`{"email":"","password":"b"}`, message("The field email is missing")},
+		"password empty":       {`{"email":"a","password":""}`, message("The field password is missing")},
+		"e-mail a number":      {`{"email":1,"password":"b"}`, message("The field email must be a string")},
+		"password true":        {`{"email":"a","password":true}`, message("The field password must be a string")},
+		"password an object":   {`{"email":"a","password":{"a":"b"}}`, message("The field password must be a string")},
+		"e-mail an array":      {`{"email":["a"],"password":"b"}`, message("The field email must be a string")},
+		"other case":           {`{"Email":"` + email + `","PASSWORD":"` + password + `"}`, message("The field email is missing")},
+		"last one not a text":  {`{"email":"a","password":"b","password":1}`, message("The field password must be a string")},
+		"half an escape":       {`{"email":"\u12","password":"b"}`, malformed},
+		"quote in a nest test": {`{"email":"\"[[[[","password":"b"`, malformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := w.do(request{method: "POST", path: "/v1/auth/login", body: c.body})
+			got.want(t, 400, c.want)
+		})
+	}
+}
+
+func TestBody_taken(t *testing.T) {
+	w := newWorld(t)
+	brackets := strings.Repeat("[{", 100)
+	for name, body := range map[string]string{
+		"white space":         " \n\t" + goodLogin + "\r\n ",
+		"unknown fields":      `{"remember":{"days":[1,2]},"email":"` + email + `","password":"` + password + `","x":null}`,
+		"repeated, last one":  `{"email":"a","email":"` + email + `","password":"` + password + `"}`,
+		"escaped":             `{"em\u0061il":"` + email + `","password":"` + password + `"}`,
+		"brackets in a text":  `{"email":"` + email + `","password":"` + password + `","x":"` + brackets + `\"` + brackets + `"}`,
+		"as large as allowed": goodLogin + strings.Repeat(" ", httpapi.MaxBody-len(goodLogin)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := w.do(request{method: "POST", path: "/v1/auth/login", body: body}); got.status != 200 {
+				t.Errorf("got %d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestBody_tooLarge(t *testing.T) {
+	w := newWorld(t)
+	want := message("The body is too large: 16 KiB at most")
+	for _, path := range []string{"/v1/auth/login", "/v1/auth/refresh", "/v1/auth/revoke", "/v1/auth/revoke-all"} {
+		for _, size := range []int{httpapi.MaxBody + 1, 1 << 20} {
+			body := goodLogin + strings.Repeat(" ", size-len(goodLogin))
+			w.do(request{method: "POST", path: path, body: body}).want(t, 413, want)
+
+			req := w.build(request{method: "POST", path: path, body: body})
+			req.ContentLength = -1 // chunked: the length is not announced
+			resp, err := w.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != 413 {
+				t.Errorf("%s, %d bytes in chunks: %d", path, size, resp.StatusCode)
+			}
+		}
+	}
+}
+
+func TestBody_contentType(t *testing.T) {
+	w := newWorld(t)
+	for contentType, status := range map[string]int{
+		"application/json":                   200,
+		"Application/JSON":                   200,
+		"application/json; charset=utf-8":    200,
+		"application/json;charset=\"UTF-8\"": 200,
+		"application/json; charset=latin1":   415,
+		"application/json; charset":          415,
+		"application/jsonp":                  415,
+		"application/problem+json":           415,
+		"application/x-www-form-urlencoded":  415,
+		"text/json":                          415,
+		"text/plain":                         415,
+		"application/json, text/plain":       415,
+		"":                                   415,
+		";":                                  415,
+	} {
+		got := w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin, header: map[string]string{"Content-Type": contentType}})
+		if got.status != status {
+			t.Errorf("%q: %d %s", contentType, got.status, got.body)
+		}
+	}
+	req := w.build(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
+	req.Header["Content-Type"] = []string{"application/json", "text/plain"}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 415 {
+		t.Errorf("two content types: %d", resp.StatusCode)
+	}
+}
+
+func TestRefresh(t *testing.T) {
+	w := newWorld(t)
+	post := func(body string) response {
+		return w.do(request{method: "POST", path: "/v1/auth/refresh", body: body})
+	}
+	post(`{"refreshToken":"`+refreshToken+`"}`).want(t, 200, `{"accessToken":"`+newAccess+`"}`)
+	post(`{"refreshToken":"0a5cafe0-0000-4000-8000-000000000009"}`).want(t, 401, message("Token is invalid"))
+	post(`{"refreshToken":"no uuid"}`).want(t, 401, message("Token is invalid"))
+	post(`{"refreshToken":""}`).want(t, 400, message("The field refreshToken is missing"))
+	post(`{"refreshToken":7}`).want(t, 400, message("The field refreshToken must be a string"))
+	post(`{}`).want(t, 400, message("The field refreshToken is missing"))
+	post(``).want(t, 400, message("The field refreshToken is missing"))
+	post(`{`).want(t, 400, message("The body is not a JSON object"))
+}
+
+func TestRevoke(t *testing.T) {
+	const good, bad = `{"refreshToken":"` + refreshToken + `"}`, `{"refreshToken":"0a5cafe0-0000-4000-8000-000000000009"}`
+	invalid, missing := message("Token is invalid"), message("The field refreshToken is missing")
+	for name, c := range map[string]struct {
+		bearer, body string
+		status       int
+		want         string
+		one, all     string // what has ended
+	}{
+		"refresh token":            {"", good, 200, `{"success":true}`, "session by refresh", "account by refresh"},
+		"bearer":                   {accessToken, "", 200, `{"success":true}`, "session " + string(session), "account " + string(account)},
+		"bearer, empty object":     {accessToken, "{}", 200, `{"success":true}`, "session " + string(session), "account " + string(account)},
+		"bearer, no text":          {accessToken, `{"refreshToken":""}`, 200, `{"success":true}`, "session " + string(session), "account " + string(account)},
+		"both":                     {accessToken, good, 200, `{"success":true}`, "session by refresh", "account by refresh"},
+		"dead bearer, refresh":     {"dead", good, 200, `{"success":true}`, "session by refresh", "account by refresh"},
+		"bearer of an ending one":  {endingAccess, "", 200, `{"success":true}`, "session ending", "account " + string(account)},
+		"bearer, unknown refresh":  {accessToken, bad, 401, invalid, "", ""},
+		"unknown refresh":          {"", bad, 401, invalid, "", ""},
+		"unknown bearer":           {"dead", "", 401, invalid, "", ""},
+		"unknown bearer, no field": {"dead", "{}", 401, invalid, "", ""},
+		"nothing":                  {"", "", 401, invalid, "", ""},
+		"empty object":             {"", "{}", 400, missing, "", ""},
+		"wrong type":               {accessToken, `{"refreshToken":1}`, 400, message("The field refreshToken must be a string"), "", ""},
+		"malformed":                {accessToken, `{`, 400, message("The body is not a JSON object"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			r := request{method: "POST", path: "/v1/auth/revoke", bearer: c.bearer, body: c.body}
+			w.do(r).want(t, c.status, c.want)
+			r.path = "/v1/auth/revoke-all"
+			w.do(r).want(t, c.status, c.want)
+			if got, want := strings.Join(w.access.ended, ","), strings.Trim(c.one+","+c.all, ","); got != want {
+				t.Errorf("ended %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A body that is not JSON is no body that names nobody.
+func TestRevoke_contentType(t *testing.T) {
+	w := newWorld(t)
+	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
+	got := w.do(request{method: "POST", path: "/v1/auth/revoke", bearer: accessToken, body: "refreshToken=x", header: form})
+	got.want(t, 415, message("Content-Type must be application/json"))
+	got = w.do(request{method: "POST", path: "/v1/auth/revoke", bearer: accessToken, header: form})
+	got.want(t, 200, `{"success":true}`)
+}
+
+// A logout goes through although the client has gone.
+func TestRevoke_clientGone(t *testing.T) {
+	w := newAPI(t, 0, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	w.serveOnce(ctx, request{method: "POST", path: "/v1/auth/revoke", bearer: accessToken})
+	if len(w.access.ended) != 1 || w.access.leaving {
+		t.Errorf("ended %v, with a context that had ended: %v", w.access.ended, w.access.leaving)
+	}
+}
+
+func TestLogin_clientGone(t *testing.T) {
+	w := newAPI(t, 0, nil)
+	w.access.fail = context.Canceled
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	got := w.serveOnce(ctx, request{method: "POST", path: "/v1/auth/login", body: goodLogin})
+	got.want(t, 503, message("Request cancelled"))
+	if strings.Contains(w.logs.String(), "ERROR") {
+		t.Errorf("a client that leaves is nobody's error: %s", w.logs)
+	}
+}
+
+// Every kind of error has a status of its own choosing, and the answer says no more
+// than the sentence.
+func TestFail_everyKind(t *testing.T) {
+	want := map[fault.Kind]int{
+		fault.Internal: 500, fault.Invalid: 400, fault.Unauthenticated: 401, fault.Forbidden: 403, fault.NotFound: 404,
+		fault.Conflict: 409, fault.Throttled: 429, fault.Unavailable: 503, fault.Timeout: 503,
+	}
+	w := newAPI(t, 0, nil)
+	for _, kind := range fault.Kinds() {
+		status, ok := want[kind]
+		if !ok {
+			t.Errorf("nobody has said what status %s has", kind)
+		}
+		w.access.fail = fault.Wrap(kind, "A sentence", errors.New("the cause"))
+		got := w.serveOnce(context.Background(), request{method: "POST", path: "/v1/auth/login", body: goodLogin})
+		got.want(t, status, message("A sentence"))
+		if retry := got.header.Get("Retry-After"); (retry != "") != (status == 429 || status == 503) {
+			t.Errorf("%s: Retry-After %q", kind, retry)
+		}
+	}
+	w.access.fail = errors.New("the cause")
+	w.serveOnce(context.Background(), request{method: "POST", path: "/v1/auth/login", body: goodLogin}).want(t, 500, message("Internal error"))
+}
+
+func TestFail_retryAfter(t *testing.T) {
+	w := newWorld(t)
+	for after, want := range map[time.Duration]string{
+		0: "5", -time.Second: "5", 1: "1", time.Second: "1", time.Second + 1: "2", 90 * time.Second: "90",
+	} {
+		w.access.with(func() { w.access.fail = fault.Throttle("Too many failed logins; try again later", after) })
+		got := w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
+		got.want(t, 429, message("Too many failed logins; try again later"))
+		if header := got.header.Get("Retry-After"); header != want {
+			t.Errorf("%v: Retry-After %q, want %q", after, header, want)
+		}
+	}
+}
+
+// What needs a write that cannot be made gets 503, never a false success.
+func TestStorageFailing(t *testing.T) {
+	w := newWorld(t)
+	w.access.with(func() {
+		w.access.fail = fault.Wrap(fault.Unavailable, "Storage is failing; try again", errors.New("disk full"))
+	})
+	want := message("Storage is failing; try again")
+	w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin}).want(t, 503, want)
+	w.do(request{method: "POST", path: "/v1/auth/revoke", bearer: accessToken}).want(t, 503, want)
+	w.do(request{method: "POST", path: "/v1/auth/revoke-all", bearer: accessToken}).want(t, 503, want)
+	w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 200, stationJSON)
+	w.do(request{method: "POST", path: "/v1/stations/" + stationToken + "/locks/1/unlock", bearer: accessToken}).
+		want(t, 200, `{"success":true}`)
+	if !strings.Contains(w.logs.String(), "disk full") {
+		t.Error("the log does not say why")
+	}
+}
+
+func TestAuthenticate_failsOtherwise(t *testing.T) {
+	w := newWorld(t)
+	w.access.with(func() { w.access.auth = errors.New("broken") })
+	w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 500, message("Internal error"))
+}
+
+func TestAuthorization(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		values []string
+		status int
+	}{
+		"plain":            {[]string{"Bearer " + accessToken}, 200},
+		"lower case":       {[]string{"bearer " + accessToken}, 200},
+		"upper case":       {[]string{"BEARER " + accessToken}, 200},
+		"spaces":           {[]string{"Bearer   " + accessToken + "  "}, 200},
+		"none":             {nil, 401},
+		"empty":            {[]string{""}, 401},
+		"no scheme":        {[]string{accessToken}, 401},
+		"no token":         {[]string{"Bearer"}, 401},
+		"blank token":      {[]string{"Bearer "}, 401},
+		"other scheme":     {[]string{"Basic " + accessToken}, 401},
+		"tab":              {[]string{"Bearer\t" + accessToken}, 401},
+		"quoted":           {[]string{`Bearer "` + accessToken + `"`}, 401},
+		"listed":           {[]string{"Bearer " + accessToken + ", Bearer " + accessToken}, 401},
+		"trailing garbage": {[]string{"Bearer " + accessToken + " x"}, 401},
+		"twice":            {[]string{"Bearer " + accessToken, "Bearer " + accessToken}, 401},
+		"good and bad":     {[]string{"Bearer x", "Bearer " + accessToken}, 401},
+		"unknown":          {[]string{"Bearer " + newAccess}, 401},
+		"of an ended one":  {[]string{"Bearer " + endingAccess}, 401},
+		"refresh token":    {[]string{"Bearer " + refreshToken}, 401},
+		"long":             {[]string{"Bearer " + strings.Repeat("a", 8000)}, 401},
+		"not ASCII":        {[]string{"Bearer \xff\xfe"}, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range []request{
+				{method: "GET", path: "/v1/stations/" + stationToken},
+				{method: "POST", path: "/v1/stations/" + stationToken + "/locks/1/unlock"},
+				{method: "GET", path: "/local/v1/stations"},
+			} {
+				req := w.build(r)
+				req.Header["Authorization"] = c.values
+				resp, err := w.client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != c.status {
+					t.Errorf("%s: %d, want %d", r.path, resp.StatusCode, c.status)
+				}
+				if c.status == http.StatusUnauthorized && resp.Header.Get("WWW-Authenticate") != "Bearer" {
+					t.Errorf("%s: %v", r.path, resp.Header)
+				}
+			}
+		})
+	}
+}
+
+// A token counts in the header alone.
+func TestAuthorization_nowhereElse(t *testing.T) {
+	w := newWorld(t)
+	for _, r := range []request{
+		{path: "?access_token=" + accessToken},
+		{path: "?token=" + accessToken},
+		{header: map[string]string{"Cookie": "accessToken=" + accessToken}},
+		{header: map[string]string{"X-Authorization": "Bearer " + accessToken}},
+		{header: map[string]string{"Proxy-Authorization": "Bearer " + accessToken}},
+	} {
+		r.method, r.path = "GET", "/v1/stations/"+stationToken+r.path
+		w.do(r).want(t, 401, message("Token is invalid"))
+	}
+}
+
+// An access token is refused from the very next request after its session has ended.
+func TestAuthorization_ended(t *testing.T) {
+	w := newWorld(t)
+	read := request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}
+	w.do(read).want(t, 200, stationJSON)
+	w.access.with(func() { delete(w.access.tokens, accessToken) })
+	w.do(read).want(t, 401, message("Token is invalid"))
+}

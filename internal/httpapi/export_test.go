@@ -1,0 +1,23 @@
+package httpapi
+
+// Routes lists method and pattern of every line of the route table.
+func Routes(a *API) [][2]string {
+	var out [][2]string
+	for _, r := range a.routes() {
+		out = append(out, [2]string{r.method, r.pattern})
+	}
+	return out
+}
+
+// What tests have to know of the bounds.
+const (
+	MaxBody              = maxBody
+	MaxStreams           = maxStreams
+	MaxStreamsPerAccount = maxStreamsPerAccount
+	ErrorLogBurst        = errorLogBurst
+	HeartbeatEvery       = heartbeatEvery
+	WriteTimeout         = writeTimeout
+)
+
+// JSONAnswer shows what becomes of a write to a connection.
+func JSONAnswer(p []byte) ([]byte, bool) { return jsonAnswer(p) }

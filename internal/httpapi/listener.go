@@ -1,0 +1,198 @@
+package httpapi
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"gatehouse/internal/metric"
+)
+
+const (
+	// MaxConnections bounds the open connections of one listener where nothing else
+	// is configured.
+	MaxConnections = 1024
+	// MaxConnectionsPerAddress likewise bounds those of one client address; an IPv6 client is
+	// its /64. The loopback address has no bound of its own, because a proxy on the
+	// same machine stands for many clients.
+	MaxConnectionsPerAddress = 256
+)
+
+// LimitListener bounds the open connections of inner, in all and per client
+// address. At a bound, a new connection
+// takes the place of the oldest one that has not sent a byte yet, so that a flood of
+// silent connections keeps nobody out; where all have spoken, the new one is closed.
+// Both are counted. On a plain listener it also turns what net/http answers to
+// malformed requests into JSON (see the package doc).
+func LimitListener(inner net.Listener, total, perAddress int, metrics *metric.Registry) net.Listener {
+	return &limitListener{Listener: inner, most: total, mostFrom: perAddress, metrics: metrics, from: make(map[netip.Addr]int)}
+}
+
+type limitListener struct {
+	net.Listener
+	most, mostFrom int // in all, and from one address
+	metrics        *metric.Registry
+
+	mu     sync.Mutex // mu guards what follows
+	total  int
+	from   map[netip.Addr]int // open connections by address
+	silent list.List          // of *limitConn, oldest first
+}
+
+// Accept implements [net.Listener].
+func (l *limitListener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // net/http looks at its type
+		}
+		c := &limitConn{Conn: inner, listener: l, addr: clientAddr(inner.RemoteAddr())}
+		victim, admitted := l.admit(c)
+		if victim != nil {
+			_ = victim.Conn.Close()
+		}
+		if victim != nil || !admitted {
+			l.metrics.Refused("http-connections")
+		}
+		if admitted {
+			return c, nil
+		}
+		_ = inner.Close()
+	}
+}
+
+// clientAddr gives the address under which a client is counted; not valid for
+// clients without a bound of their own.
+func clientAddr(addr net.Addr) netip.Addr {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLoopback():
+		return netip.Addr{}
+	case ip.Is6():
+		prefix, _ := ip.Prefix(64)
+		return prefix.Addr()
+	default:
+		return ip
+	}
+}
+
+// admit counts c in; victim is the connection that has to go for it.
+func (l *limitListener) admit(c *limitConn) (victim *limitConn, admitted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case c.addr.IsValid() && l.from[c.addr] >= l.mostFrom:
+		victim = l.oldestSilent(func(o *limitConn) bool { return o.addr == c.addr })
+	case l.total >= l.most:
+		victim = l.oldestSilent(func(*limitConn) bool { return true })
+	default:
+		l.count(c)
+		return nil, true
+	}
+	if victim == nil {
+		return nil, false
+	}
+	l.drop(victim)
+	l.count(c)
+	return victim, true
+}
+
+// oldestSilent finds a connection; the caller holds mu.
+func (l *limitListener) oldestSilent(fits func(*limitConn) bool) *limitConn {
+	for e := l.silent.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*limitConn); fits(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// count counts c in; the caller holds mu.
+func (l *limitListener) count(c *limitConn) {
+	l.total++
+	if c.addr.IsValid() {
+		l.from[c.addr]++
+	}
+	c.counted = true
+	c.place = l.silent.PushBack(c)
+}
+
+// drop counts c out, once; the caller holds mu.
+func (l *limitListener) drop(c *limitConn) {
+	if !c.counted {
+		return
+	}
+	c.counted = false
+	l.total--
+	if c.addr.IsValid() {
+		if l.from[c.addr]--; l.from[c.addr] == 0 {
+			delete(l.from, c.addr)
+		}
+	}
+	l.hear(c)
+}
+
+// hear takes c from the silent ones; the caller holds mu.
+func (l *limitListener) hear(c *limitConn) {
+	if c.place != nil {
+		l.silent.Remove(c.place)
+		c.place = nil
+	}
+}
+
+// limitConn is a counted connection.
+type limitConn struct {
+	net.Conn
+	listener *limitListener
+	addr     netip.Addr
+	spoke    atomic.Bool
+
+	counted bool          // guarded by listener.mu
+	place   *list.Element // among the silent ones; guarded by listener.mu
+}
+
+// Read implements [net.Conn].
+func (c *limitConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.spoke.Swap(true) {
+		c.listener.mu.Lock()
+		c.listener.hear(c)
+		c.listener.mu.Unlock()
+	}
+	return n, err //nolint:wrapcheck // net/http looks at its type
+}
+
+// Write implements [net.Conn].
+func (c *limitConn) Write(p []byte) (int, error) {
+	answer, ok := jsonAnswer(p)
+	if !ok {
+		return c.Conn.Write(p) //nolint:wrapcheck // net/http looks at its type
+	}
+	if _, err := c.Conn.Write(answer); err != nil {
+		return 0, err //nolint:wrapcheck // net/http looks at its type
+	}
+	return len(p), nil
+}
+
+// CloseWrite lets net/http end a response whose request it does not read to the end
+// without the client losing it to a reset.
+func (c *limitConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite() //nolint:wrapcheck // a pass-through
+	}
+	return nil
+}
+
+// Close implements [net.Conn].
+func (c *limitConn) Close() error {
+	c.listener.mu.Lock()
+	c.listener.drop(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close() //nolint:wrapcheck // a pass-through
+}

@@ -1,0 +1,21 @@
+package httpapi_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/httpapi"
+	"gatehouse/internal/station"
+	"gatehouse/internal/unlock"
+)
+
+// The services that the assembly plugs in.
+var (
+	_ httpapi.Access   = (*access.Service)(nil)
+	_ httpapi.Stations = (*station.Service)(nil)
+	_ httpapi.Unlocker = (*unlock.Service)(nil)
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

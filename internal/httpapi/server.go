@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"log"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// headerTimeout is how long a request's header, and before it the TLS handshake,
+	// may take.
+	headerTimeout = 5 * time.Second
+	// readTimeout is how long a whole request may take to arrive.
+	readTimeout = 15 * time.Second
+	// answerTimeout is how long a request may take from its header to the end of its
+	// response; longer than any command lives. Streams set their own.
+	answerTimeout = 60 * time.Second
+	// idleTimeout is how long a connection may wait for its next request.
+	idleTimeout = 120 * time.Second
+	// maxHeader bounds a request's header, in bytes (net/http adds 4 KiB).
+	maxHeader = 16 << 10
+	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection.
+	maxHTTP2Streams = 64
+)
+
+// NewServer gives a server for a handler of [API.Handler], bounded in time and size.
+// Serve it on a listener of [LimitListener]. Event streams last until the context of
+// BaseContext ends: set it and end it before calling Shutdown, which waits for them.
+func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      answerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
+		ErrorLog:          log.New(&serverLog{logger, newErrorLimiter()}, "", 0),
+
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" gets our answer
+	}
+}
+
+// serverLog takes what net/http has to say, such as failed handshakes, which an
+// outsider can cause at will: at debug level and at a bounded rate.
+type serverLog struct {
+	logger *slog.Logger
+	limit  *rate.Limiter
+}
+
+// Write implements io.Writer; net/http writes one line at a time.
+func (l *serverLog) Write(line []byte) (int, error) {
+	const most = 500 // a panic would bring its whole stack
+	if l.limit.Allow() {
+		text := string(bytes.TrimSpace(line[:min(len(line), most)]))
+		l.logger.LogAttrs(context.Background(), slog.LevelDebug, "http server", slog.String("detail", text))
+	}
+	return len(line), nil
+}
