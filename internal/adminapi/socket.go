@@ -1,0 +1,189 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/fault"
+)
+
+// maxPath is the longest path of a Unix socket on Linux (unix(7)), in bytes.
+const maxPath = 107
+
+// probeTimeout is how long a socket that is there already may take to accept.
+const probeTimeout = time.Second
+
+// Listen makes the admin socket at path, for its owner alone or, with a group (a
+// name or a number), for that group too. A socket that a dead gateway left behind
+// is replaced. Closing the listener removes the socket.
+//
+// Errors: Conflict when a gateway answers on path, or something that is no socket
+// stands there; Invalid for a path or a group that cannot be; Unavailable
+// otherwise.
+func Listen(path, group string) (net.Listener, error) {
+	if len(path) > maxPath {
+		return nil, fault.New(fault.Invalid, fmt.Sprintf(
+			"the path of the admin socket has %d bytes, and Linux allows %d: set a shorter one (%s)", len(path), maxPath, path))
+	}
+	gid, err := groupID(group)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lockFolder(filepath.Dir(path))
+	if err != nil {
+		return nil, unusable(path, err)
+	}
+	defer unlock()
+	if err := clearStale(path); err != nil {
+		return nil, err
+	}
+	l, err := bind(path, gid)
+	if err != nil {
+		return nil, unusable(path, err)
+	}
+	return l, nil
+}
+
+func unusable(path string, err error) error {
+	return fault.Wrap(fault.Unavailable, "the admin socket cannot be made at "+path+": "+reason(err), err)
+}
+
+// reason words an error of the system without the path, which stands before it.
+func reason(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	return err.Error()
+}
+
+func groupID(group string) (int, error) {
+	if group == "" {
+		return noGroup, nil
+	}
+	found, err := user.LookupGroup(group)
+	if err != nil {
+		found, err = user.LookupGroupId(group)
+	}
+	if err != nil {
+		return 0, fault.Wrap(fault.Invalid, fmt.Sprintf("the group of the admin socket, %q, does not exist on this system", group), err)
+	}
+	gid, err := strconv.Atoi(found.Gid)
+	if err != nil {
+		return 0, fault.Wrap(fault.Invalid, fmt.Sprintf("the group of the admin socket, %q, has no number", group), err)
+	}
+	return gid, nil
+}
+
+// lockFolder keeps two gateways that start at once from replacing each other's
+// socket: whoever comes second finds the first one's answering.
+func lockFolder(folder string) (unlock func(), err error) {
+	dir, err := os.Open(folder) //nolint:gosec // the configured folder
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
+	return func() { _ = dir.Close() }, nil
+}
+
+// clearStale removes a socket on which nobody answers.
+func clearStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return unusable(path, err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fault.New(fault.Conflict, path+" is not a socket: remove it, or set another path for the admin socket")
+	}
+	conn, err := net.DialTimeout("unix", path, probeTimeout)
+	if err == nil {
+		_ = conn.Close()
+		return fault.New(fault.Conflict, "another gateway is running: it answers on "+path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fault.Wrap(fault.Conflict, "another gateway seems to be running: "+path+" is in use ("+reason(err)+")", err)
+	}
+	if err := os.Remove(path); err != nil {
+		return unusable(path, err)
+	}
+	return nil
+}
+
+// bind makes the socket so that at no moment more people can connect than may,
+// whatever the umask: Linux gives the file the mode of the socket before it is
+// bound (unix_bind).
+func bind(path string, gid int) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
+		return firstOf(err, failed)
+	}}
+	inner, err := config.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{UnixListener: inner.(*net.UnixListener), path: path, owner: os.Geteuid(), group: gid} //nolint:forcetypeassert // of network "unix"
+	l.SetUnlinkOnClose(false)
+	if err := l.open(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// listener is the admin socket.
+type listener struct {
+	*net.UnixListener
+	path         string
+	made         fs.FileInfo // the socket as it was made
+	owner, group int
+}
+
+// open lets the group in.
+func (l *listener) open() (err error) {
+	if l.made, err = os.Lstat(l.path); err != nil || l.group == noGroup {
+		return err
+	}
+	if err := os.Lchown(l.path, -1, l.group); err != nil {
+		return err
+	}
+	return os.Chmod(l.path, 0o660) //nolint:gosec // its group may connect
+}
+
+// Accept gives connections that know their peer.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.AcceptUnix()
+	if err != nil {
+		return nil, err
+	}
+	p, err := identify(c, l.owner, l.group)
+	if err != nil {
+		p = nil // the door lets nobody in without credentials
+	}
+	return &peerConn{Conn: c, peer: p}, nil
+}
+
+// Close ends the listener and removes the socket, unless another has taken its
+// place.
+func (l *listener) Close() error {
+	err := l.UnixListener.Close()
+	now, gone := os.Lstat(l.path)
+	if l.made == nil || gone != nil || !os.SameFile(l.made, now) {
+		return err
+	}
+	return errors.Join(err, os.Remove(l.path))
+}

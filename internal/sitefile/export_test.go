@@ -1,0 +1,7 @@
+package sitefile
+
+// For the tests of the scanner.
+var (
+	LinesOf = linesOf
+	Deepest = deepest
+)
