@@ -1,0 +1,166 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// check says what is wrong with the value that field points to, as the rest of a
+// sentence that begins with the key; nil is right.
+type check func(field any) error
+
+// anything accepts every value.
+func anything(any) error { return nil }
+
+// between accepts the values from low to high, both included. It refuses NaN.
+func between[T cmp.Ordered](low, high T) check {
+	return func(field any) error {
+		value := *field.(*T)
+		if value >= low && value <= high {
+			return nil
+		}
+		return fmt.Errorf("%v is out of range: %v to %v", show(value), show(low), show(high))
+	}
+}
+
+// zeroOr accepts zero beside what next accepts.
+func zeroOr(next check) check {
+	return func(field any) error {
+		err := next(field)
+		if size, ok := field.(*Bytes); err == nil || ok && *size == 0 {
+			return nil
+		}
+		return fmt.Errorf("%w, or 0", err)
+	}
+}
+
+// wholeSeconds accepts of what next accepts the whole seconds: stations are told
+// no others.
+func wholeSeconds(next check) check {
+	return func(field any) error {
+		if d, ok := field.(*time.Duration); ok && *d%time.Second != 0 {
+			return fmt.Errorf("%s is not a whole number of seconds", *d)
+		}
+		return next(field)
+	}
+}
+
+// show writes a value as the file does.
+func show(value any) string {
+	if d, ok := value.(time.Duration); ok {
+		return showDuration(d)
+	}
+	return fmt.Sprint(value)
+}
+
+// showDuration leaves out the zeros at the end of Go's form ("1m0s").
+func showDuration(d time.Duration) string {
+	if d >= day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	text := d.String()
+	for _, zeros := range []string{"0s", "0m"} {
+		if rest, ok := strings.CutSuffix(text, zeros); ok && strings.HasSuffix(rest, "m") || ok && strings.HasSuffix(rest, "h") {
+			text = rest
+		}
+	}
+	return text
+}
+
+func oneOf(words ...string) check {
+	return func(field any) error {
+		if text, ok := field.(*string); ok && slices.Contains(words, *text) {
+			return nil
+		}
+		return fmt.Errorf("%s is none of %s", quote(*field.(*string)), strings.Join(words, ", "))
+	}
+}
+
+func directory(field any) error {
+	if text, ok := field.(*string); ok && *text != "" {
+		return nil
+	}
+	return fmt.Errorf("there is no home directory to keep the data in: set data, or %sDATA", prefix)
+}
+
+func timeZone(field any) error {
+	if text, ok := field.(*string); ok {
+		if _, err := time.LoadLocation(*text); err != nil {
+			return fmt.Errorf(`%s is not a time zone that this system knows: write it like "Europe/Berlin"`, quote(*text))
+		}
+	}
+	return nil
+}
+
+// addresses checks a list of listeners, each by itself.
+func addresses(field any) error {
+	list, ok := field.(*[]string)
+	if !ok {
+		return nil
+	}
+	for _, text := range *list {
+		if _, err := parseAddress(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// address is where a listener binds.
+type address struct {
+	host string // as net.Listen takes it; "" is every address
+	ip   netip.Addr
+	port uint16
+}
+
+// parseAddress reads "127.0.0.1:8080", "[::1]:8080", ":8080" and
+// "localhost:8080".
+func parseAddress(text string) (address, error) {
+	bad := fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, quote(text))
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		return address{}, bad
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return address{}, bad
+	}
+	a := address{host: strings.ToLower(host), port: uint16(port)}
+	if a.host == "localhost" {
+		a.host = "127.0.0.1"
+	}
+	a.ip, err = netip.ParseAddr(a.host)
+	if err != nil && !isName(a.host) {
+		return address{}, bad
+	}
+	return a, nil
+}
+
+// isName reports whether host may be the name of a machine, or is empty.
+func isName(host string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	return strings.Trim(host, letters+"0123456789.-") == "" &&
+		(host == "" || strings.ContainsAny(host, letters))
+}
+
+// clashes reports whether both cannot be bound at once.
+func (a address) clashes(b address) bool {
+	if a.port == 0 || a.port != b.port {
+		return false
+	}
+	return a.host == b.host || a.ip.IsValid() && a.ip == b.ip || a.covers(b) || b.covers(a)
+}
+
+// covers reports whether a stands for every address of b's family.
+func (a address) covers(b address) bool {
+	if a.host == "" || a.ip == netip.IPv6Unspecified() {
+		return true // Linux binds both families
+	}
+	return a.ip == netip.IPv4Unspecified() && b.ip.Is4()
+}

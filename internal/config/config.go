@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Config is the whole configuration. The name of a key in the file is the name
+// of the field in snake case within the section of the same name, and in the
+// environment GATEHOUSE_<SECTION>_<KEY>: MQTT.TLSListen is tls_listen under
+// [mqtt] and GATEHOUSE_MQTT_TLS_LISTEN.
+type Config struct {
+	Data     string // data: the directory of the database and the keys
+	TimeZone string // time_zone: IANA name in which the hours of grants are meant; "" is the system's
+
+	Log     Log     // [log]
+	TLS     TLS     // [tls]
+	HTTP    HTTP    // [http]
+	MQTT    MQTT    // [mqtt]
+	Admin   Admin   // [admin]
+	Unlock  Unlock  // [unlock]
+	Journal Journal // [journal]
+	Station Station // [station]
+	Login   Login   // [login]
+}
+
+// Log says what the process tells the system log.
+type Log struct {
+	Level  string // level: debug, info, warn or error
+	Format string // format: text or json
+}
+
+// TLS names the PEM files of every TLS listener. Both or neither are set; both,
+// where any TLS listener is.
+type TLS struct {
+	Certificate string // certificate: the chain, leaf first
+	Key         string // key: its private key
+}
+
+// HTTP is the service of apps: /v1 and /local/v1.
+type HTTP struct {
+	Listen                   []string // listen: plain addresses, host:port; port 0 takes a free one
+	TLSListen                []string // tls_listen: the same with TLS
+	Metrics                  bool     // metrics: serve /metrics also on listeners off loopback
+	MaxConnections           int      // max_connections: open at once, all listeners together
+	MaxConnectionsPerAddress int      // max_connections_per_address: of these, from one client address
+}
+
+// MQTT is the embedded broker, to which the stations connect.
+type MQTT struct {
+	Listen                   []string      // listen: plain addresses, host:port; port 0 takes a free one
+	TLSListen                []string      // tls_listen: the same with TLS
+	MaxConnections           int           // max_connections: open at once, all listeners together
+	MaxConnectionsPerAddress int           // max_connections_per_address: of these, from one address
+	PacketsPerSecond         float64       // packets_per_second: what one connection may send
+	ConnectTimeout           time.Duration // connect_timeout: from the TCP connection to a complete CONNECT
+	WriteTimeout             time.Duration // write_timeout: of one packet, before the connection is reset
+	MaxPacketSize            int           // max_packet_size: in bytes; a larger packet ends the connection
+}
+
+// Admin is the administration socket, which the command line uses.
+type Admin struct {
+	Socket string // socket: its path; "" is admin.sock in the data directory, see [Config.AdminSocket]
+	Group  string // group: the system group that may use it beside its owner; "" is none
+}
+
+// Unlock is about commands to stations.
+type Unlock struct {
+	TTL time.Duration // ttl: the deadline of a command, one second to one minute
+}
+
+// Journal bounds what is kept.
+type Journal struct {
+	MaxAge  time.Duration // max_age: older records are dropped
+	MaxSize Bytes         // max_size: beyond it the oldest records are dropped
+}
+
+// Station is about what stations report.
+type Station struct {
+	BatteryLow   float64       // battery_low: volts below which a battery counts as low; 0 is never
+	SaveInterval time.Duration // save_interval: how often reported states go to disk, so that a card lasts
+}
+
+// Login is about the cost of guessing passwords.
+type Login struct {
+	HashMemory      Bytes // hash_memory: of one argon2id hash; 0 is by the memory of the board
+	HashTime        int   // hash_time: passes over it; 0 is by hash_memory
+	ParallelHashes  int   // parallel_hashes: computed at once
+	AccountFailures int   // account_failures: failed logins at once before an account has to wait
+	AddressFailures int   // address_failures: the same for one client address
+}
+
+// Defaults gives the configuration of a gateway that was told nothing; it is the
+// only place of defaults. From environ, in the form of [os.Environ], it reads
+// XDG_STATE_HOME and HOME only, for the data directory; without either Data is
+// empty, which [Config.Validate] refuses.
+func Defaults(environ []string) Config {
+	return Config{
+		Data: stateDirectory(environ),
+		Log:  Log{Level: "info", Format: "text"},
+		HTTP: HTTP{
+			Listen:                   []string{"127.0.0.1:8080"},
+			TLSListen:                []string{},
+			MaxConnections:           1024,
+			MaxConnectionsPerAddress: 256,
+		},
+		MQTT: MQTT{
+			Listen:                   []string{"127.0.0.1:1883"},
+			TLSListen:                []string{},
+			MaxConnections:           4096,
+			MaxConnectionsPerAddress: 2048,
+			PacketsPerSecond:         50,
+			ConnectTimeout:           5 * time.Second,
+			WriteTimeout:             2 * time.Second,
+			MaxPacketSize:            8192,
+		},
+		Unlock:  Unlock{TTL: 5 * time.Second},
+		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
+		Station: Station{BatteryLow: 3.3, SaveInterval: time.Minute},
+		Login:   Login{ParallelHashes: 2, AccountFailures: 10, AddressFailures: 30},
+	}
+}
+
+// stateDirectory is where an ordinary user's gateway keeps its data (XDG Base
+// Directory Specification: a relative XDG_STATE_HOME is ignored).
+func stateDirectory(environ []string) string {
+	if state := lookup(environ, "XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "gatehouse")
+	}
+	if home := lookup(environ, "HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "gatehouse")
+	}
+	return ""
+}
+
+// AdminSocket is the path of the administration socket.
+func (c Config) AdminSocket() string {
+	if c.Admin.Socket == "" {
+		return filepath.Join(c.Data, "admin.sock")
+	}
+	return c.Admin.Socket
+}
+
+// Zone is the time zone in which the hours of grants are meant. It fails when the
+// system does not know TimeZone, which [Config.Validate] would have reported.
+func (c Config) Zone() (*time.Location, error) {
+	if c.TimeZone == "" {
+		return time.Local, nil
+	}
+	zone, err := time.LoadLocation(c.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("reading the time zone: %w", err)
+	}
+	return zone, nil
+}

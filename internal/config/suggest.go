@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// unknownKey says that there is no such key in section, and which may be meant.
+func unknownKey(section, name string) string {
+	what := fmt.Sprintf("unknown key %q", clip(name))
+	if section != "" {
+		what += " in [" + section + "]"
+	}
+	if meant, ok := nearest(name, namesIn(section)); ok {
+		return fmt.Sprintf("%s: did you mean %q?", what, meant)
+	}
+	for _, k := range keys() {
+		if k.name() == name && k.section() == "" {
+			return what + ": it stands at the top of the file, before the first [section]"
+		}
+		if k.name() == name {
+			return what + ": it belongs to [" + k.section() + "]"
+		}
+	}
+	return what + ": remove it"
+}
+
+// unknownSection says that there is no such section, and which may be meant.
+func unknownSection(name string) string {
+	what := fmt.Sprintf("unknown section [%s]", oneLine(clip(name)))
+	if meant, ok := nearest(name, sections()); ok {
+		return fmt.Sprintf("%s: did you mean [%s]?", what, meant)
+	}
+	return what + ": remove it, or name one of " + strings.Join(sections(), ", ")
+}
+
+// unknownVariable says that the environment sets no key by that name.
+func unknownVariable(name string) string {
+	names := make([]string, 0, len(keys()))
+	for _, k := range keys() {
+		names = append(names, strings.TrimPrefix(k.variable(), prefix))
+	}
+	if meant, ok := nearest(strings.TrimPrefix(name, prefix), names); ok {
+		return "unknown variable: did you mean " + prefix + meant + "?"
+	}
+	return "unknown variable: unset it"
+}
+
+func namesIn(section string) []string {
+	var names []string
+	for _, k := range keys() {
+		if k.section() == section {
+			names = append(names, k.name())
+		}
+	}
+	return names
+}
+
+func sections() []string {
+	var names []string
+	for _, k := range keys() {
+		if s := k.section(); s != "" && !slices.Contains(names, s) {
+			names = append(names, s)
+		}
+	}
+	return names
+}
+
+// nearest gives the word that text was most likely meant to be; none when all
+// are too far.
+func nearest(text string, words []string) (string, bool) {
+	best, least := "", max(1, min(len(text)/3, 4))+1
+	for _, word := range words {
+		if d := distance(clip(text), word); d < least {
+			best, least = word, d
+		}
+	}
+	return best, best != ""
+}
+
+// distance is the number of single letters to change, add or remove
+// (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
