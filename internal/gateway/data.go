@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/fault"
+)
+
+// databasePath is where the database stands in the data directory.
+func databasePath(data string) string { return filepath.Join(data, "gatehouse.db") }
+
+// takeDirectory makes the data directory, for its owner alone, and takes a lock in
+// it, so that no second gateway writes to the same database. The kernel gives the
+// lock back when the process ends, however it ends.
+func takeDirectory(path string) (release func(), err error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be made: create it, or set data in the configuration or GATEHOUSE_DATA", err)
+	}
+	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be written to by this user", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fault.Wrap(fault.Conflict, "Another gateway is running on "+path+": stop it first", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// keySize is the size of the key that signs access tokens, in bytes: as large as
+// the hash it goes with (RFC 7518, 3.2).
+const keySize = 32
+
+// tokenKey reads the key that signs access tokens, and makes it at first start.
+func tokenKey(data string) ([]byte, error) {
+	path := filepath.Join(data, "token.key")
+	key, err := os.ReadFile(path) //nolint:gosec // the path is the administrator's
+	if errors.Is(err, fs.ErrNotExist) {
+		return newTokenKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of access tokens: %w", err)
+	}
+	if len(key) != keySize {
+		return nil, fault.New(fault.Invalid, fmt.Sprintf(
+			"the key of access tokens, %s, is damaged: remove it and start again; apps then have to log in again or refresh", path))
+	}
+	return key, nil
+}
+
+// newTokenKey writes a new key so that a power cut leaves either none or a whole one.
+func newTokenKey(path string) ([]byte, error) {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*")
+	if err != nil {
+		return nil, fmt.Errorf("making the key of access tokens: %w", err)
+	}
+	_, err = f.Write(key)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making the key of access tokens: %w", err), os.Remove(f.Name()))
+	}
+	return key, nil
+}
+
+func syncDirectory(path string) error {
+	d, err := os.Open(path) //nolint:gosec // the path is the administrator's
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,242 @@
+// Package gateway puts the parts together: it is the only package that knows all
+// of them. It builds them, binds every listener before anything is served, starts
+// in order, and stops in the exact reverse, the store last. It decides nothing
+// about doors.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	_ "time/tzdata" // boards often carry no time zones of their own
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/broker"
+	"gatehouse/internal/config"
+	"gatehouse/internal/health"
+	"gatehouse/internal/host"
+	"gatehouse/internal/httpapi"
+	"gatehouse/internal/journal"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/provision"
+	"gatehouse/internal/site"
+	"gatehouse/internal/sqlite"
+	"gatehouse/internal/station"
+	"gatehouse/internal/stationlink"
+	"gatehouse/internal/unlock"
+)
+
+// Config says what to run.
+type Config struct {
+	Config  config.Config
+	Version string
+	Logger  *slog.Logger
+}
+
+// Gateway is one whole gateway, bound and ready to run.
+type Gateway struct {
+	cfg     config.Config
+	version string
+	log     *slog.Logger
+	boot    site.BootID
+	id      site.GatewayID
+	started time.Time
+
+	conditions *health.Registry
+	metrics    *metric.Registry
+	release    func() // gives the data directory back
+	db         *sqlite.DB
+	clock      *host.Clock
+	journal    *journal.Service
+	zone       *zone
+	access     *access.Service
+	stations   *station.Service
+	link       *stationlink.Link
+	broker     *broker.Server
+	unlock     *unlock.Service
+	admin      *adminapi.API
+	http       *httpapi.API
+	listeners  listeners
+}
+
+// New opens the data, builds every part and binds every listener; nothing is
+// served before Run. Whatever fails is undone, and the error says what to do.
+func New(ctx context.Context, cfg Config) (*Gateway, error) {
+	g := &Gateway{
+		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
+		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
+	}
+	g.conditions.Raise(health.Condition{
+		Code: health.Starting, Severity: health.Fatal,
+		Summary: "The gateway is starting", Advice: "Wait a moment",
+	})
+	for _, step := range []func(context.Context) error{
+		g.openData, g.buildRules, g.buildAdapters, g.bind,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
+	}
+	return g, nil
+}
+
+// Close gives back what New took, for a gateway that is not run, or after Run.
+func (g *Gateway) Close() error {
+	var errs []error
+	errs = append(errs, g.listeners.close())
+	if g.db != nil {
+		errs = append(errs, g.db.Close())
+		g.db = nil
+	}
+	if g.release != nil {
+		g.release()
+		g.release = nil
+	}
+	return errors.Join(errs...)
+}
+
+// openData takes the data directory, the store and the clock.
+func (g *Gateway) openData(ctx context.Context) (err error) {
+	if g.release, err = takeDirectory(g.cfg.Data); err != nil {
+		return err
+	}
+	g.db, err = sqlite.Open(ctx, sqlite.Config{Path: databasePath(g.cfg.Data), Boot: g.boot, Logger: g.log})
+	if err != nil {
+		return err
+	}
+	floor, err := g.db.Floor(ctx)
+	if err != nil {
+		return err
+	}
+	g.clock, err = host.NewClock(host.ClockConfig{Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions})
+	if err != nil {
+		return err
+	}
+	g.db.UseClock(g.clock)
+	g.started = g.clock.Now()
+	g.id, err = g.db.GatewayID(ctx)
+	return err
+}
+
+// buildRules builds what decides: journal, access, stations.
+func (g *Gateway) buildRules(ctx context.Context) (err error) {
+	g.journal, err = journal.New(journal.Config{
+		Store: g.db, Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
+		MaxAge: g.cfg.Journal.MaxAge, MaxSize: int64(g.cfg.Journal.MaxSize),
+	})
+	if err != nil {
+		return err
+	}
+	key, err := tokenKey(g.cfg.Data)
+	if err != nil {
+		return err
+	}
+	if g.zone, err = openZone(ctx, g.cfg.TimeZone, g.db); err != nil {
+		return err
+	}
+	g.access, err = access.New(ctx, access.Config{
+		Store: g.db, Clock: g.clock, Key: key, Issuer: g.id, Params: g.hashParams(),
+		Logger: g.log, Metrics: g.metrics, Zone: g.zone.location(), HashSlots: g.cfg.Login.ParallelHashes,
+		AccountFailures: g.cfg.Login.AccountFailures, AddressFailures: g.cfg.Login.AddressFailures,
+	})
+	if err != nil {
+		return err
+	}
+	g.zone.changed = g.access.SetZone
+	g.clock.OnStep(func(step time.Duration) {
+		g.access.ClockStepped(context.WithoutCancel(ctx), step)
+		g.journal.AppendLater(site.Record{Kind: site.KindClockChanged, Facts: site.Facts{Detail: "the clock stepped forward by " + step.Round(time.Second).String()}})
+	})
+	g.stations, err = station.New(ctx, station.Config{
+		Store: g.db, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
+		Boot: g.boot, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
+	})
+	return err
+}
+
+// hashParams gives argon2id's cost: what is configured, else what the board's
+// memory allows.
+func (g *Gateway) hashParams() access.Params {
+	params := access.DefaultParams(host.TotalMemory())
+	if g.cfg.Login.HashMemory > 0 {
+		params.MemoryKiB = uint32(g.cfg.Login.HashMemory / 1024) //nolint:gosec // validated by package config
+	}
+	if g.cfg.Login.HashTime > 0 {
+		params.Time = uint32(g.cfg.Login.HashTime) //nolint:gosec // validated by package config
+	}
+	return params
+}
+
+// buildAdapters builds what speaks to the outside, and plugs it to the rules.
+func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
+	g.link = stationlink.New(g.stations, g.metrics, g.log)
+	g.stations.OnRevoked(func(id site.StationID) {
+		if _, enrolled := g.stations.Station(id); !enrolled {
+			g.access.RemoveStationGrants(id)
+		}
+		g.link.Disconnect(id)
+	})
+	g.broker, err = broker.New(broker.Config{
+		Authenticator: g.stations, Handler: stationHandler{g.link}, Logger: g.log, Metrics: g.metrics,
+		Limits: broker.Limits{
+			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
+			ConnectTimeout: g.cfg.MQTT.ConnectTimeout, PacketsPerSecond: g.cfg.MQTT.PacketsPerSecond,
+			WriteTimeout: g.cfg.MQTT.WriteTimeout, PacketSize: uint32(g.cfg.MQTT.MaxPacketSize), //nolint:gosec // validated by package config
+		},
+	})
+	if err != nil {
+		return err
+	}
+	g.unlock, err = unlock.New(ctx, unlock.Config{
+		Permissions: g.access, Directory: g.stations, Caller: g.link, Journal: g.journal,
+		Clock: g.clock, Metrics: g.metrics, TTL: g.cfg.Unlock.TTL,
+	})
+	if err != nil {
+		return err
+	}
+	g.link.Follow(g.unlock.Followed)
+	g.metrics.Gauge("gatehouse_ready", g.ready)
+	provisioner, err := provision.New(g.access, g.stations, g.zone)
+	if err != nil {
+		return err
+	}
+	g.admin, err = adminapi.New(adminapi.Config{
+		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
+		Provisioner: provisioner,
+		Status:      g.Status, Logger: g.log, Metrics: g.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	g.http, err = httpapi.New(httpapi.Config{
+		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Health: g.conditions,
+		Metrics: g.metrics, Logger: g.log, Admin: g.admin.Handler(adminapi.Web), Boot: g.boot,
+	})
+	return err
+}
+
+// ready is 1 while doors can be opened, else 0.
+func (g *Gateway) ready() float64 {
+	if len(g.conditions.NotReady()) > 0 {
+		return 0
+	}
+	return 1
+}
+
+// stationHandler hands what the broker hears to the station link: the two know
+// each other only through the interface of the one and the methods of the other.
+type stationHandler struct{ link *stationlink.Link }
+
+func (h stationHandler) Connected(c *broker.Conn) error             { return h.link.Connected(c) }
+func (h stationHandler) Disconnected(c *broker.Conn, reason string) { h.link.Disconnected(c, reason) }
+func (h stationHandler) Heard(c *broker.Conn)                       { h.link.Heard(c) }
+func (h stationHandler) Report(c *broker.Conn, payload []byte)      { h.link.Report(c, payload) }
+func (h stationHandler) Result(c *broker.Conn, payload []byte)      { h.link.Result(c, payload) }
+func (h stationHandler) Acknowledged(c *broker.Conn, id uint16, r byte) {
+	h.link.Acknowledged(c, id, r)
+}

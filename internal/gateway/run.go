@@ -1,0 +1,180 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"gatehouse/internal/broker"
+	"gatehouse/internal/health"
+	"gatehouse/internal/httpapi"
+	"gatehouse/internal/site"
+)
+
+// stage is one component that runs until its context ends. A stage that ends by
+// itself stops the gateway.
+type stage struct {
+	name   string
+	run    func(context.Context) error
+	budget time.Duration // for stopping
+}
+
+// running is a stage that has been started.
+type running struct {
+	stage
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// stages lists what runs, in the order of starting.
+func (g *Gateway) stages() []stage {
+	return []stage{
+		{"clock", g.clock.Run, time.Second},
+		{"journal", g.journal.Run, 2 * time.Second},
+		{"access", g.access.Run, time.Second},
+		{"stations", g.stations.Run, 2 * time.Second},
+		{"broker", g.serveMQTT, 3 * time.Second},
+		{"administration", g.serveAdmin, 2 * time.Second},
+		{"http", g.serveHTTP, 6 * time.Second},
+	}
+}
+
+// Run serves until ctx ends or a component fails, then stops in reverse order and
+// closes the store. It may be called once.
+func (g *Gateway) Run(ctx context.Context) error {
+	ended := make(chan error, len(g.stages()))
+	var started []*running
+	for _, s := range g.stages() {
+		started = append(started, start(ctx, s, ended))
+	}
+	g.journal.AppendLater(site.Record{Kind: site.KindStarted, Facts: site.Facts{Detail: "version " + g.version}})
+	g.conditions.Clear(health.Starting)
+	g.announce()
+	var err error
+	select {
+	case <-ctx.Done():
+		g.log.Info("stopping")
+	case err = <-ended:
+		g.log.Error("a component failed; stopping", "error", err)
+	}
+	for i := len(started) - 1; i >= 0; i-- {
+		err = errors.Join(err, started[i].stop())
+	}
+	g.journal.AppendLater(site.Record{Kind: site.KindStopped})
+	err = errors.Join(err, g.Close())
+	g.log.Info("stopped")
+	return err
+}
+
+// start runs a stage in its own goroutine, with a context that outlives ctx: when
+// it stops is decided by stop.
+func start(ctx context.Context, s stage, ended chan<- error) *running {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &running{stage: s, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		err := s.run(ctx)
+		if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+			return
+		}
+		if err == nil {
+			err = errors.New("ended by itself")
+		}
+		ended <- fmt.Errorf("%s: %w", s.name, err)
+	}()
+	return r
+}
+
+// stop ends a stage and waits for it within its budget.
+func (r *running) stop() error {
+	r.cancel()
+	timer := time.NewTimer(r.budget)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("%s did not stop within %s", r.name, r.budget)
+	}
+}
+
+// announce writes the line that says that the gateway is ready, and where.
+func (g *Gateway) announce() {
+	args := []any{"version", g.version, "gateway", g.id, "data", g.cfg.Data}
+	for _, l := range g.listeners.describe() {
+		args = append(args, l.Name, l.Address)
+	}
+	args = append(args, "admin", g.cfg.AdminSocket())
+	g.log.Info("ready", args...)
+}
+
+func (g *Gateway) serveMQTT(ctx context.Context) error {
+	all := make([]broker.Listener, 0, len(g.listeners.mqtt))
+	for _, l := range g.listeners.mqtt {
+		all = append(all, broker.Listener{Net: l.net, TLS: l.tls})
+	}
+	return g.broker.Serve(ctx, all...)
+}
+
+func (g *Gateway) serveAdmin(ctx context.Context) error {
+	server := g.admin.NewServer()
+	return serve(ctx, []*http.Server{server}, []func() error{
+		func() error { return server.Serve(g.listeners.admin) },
+	})
+}
+
+func (g *Gateway) serveHTTP(ctx context.Context) error {
+	var servers []*http.Server
+	var loops []func() error
+	for _, l := range g.listeners.http {
+		server := httpapi.NewServer(g.http.Handler(httpapi.ListenerOptions{
+			Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics,
+			Admin:   isLoopback(l.net) || l.tls != nil,
+			TLS:     l.tls != nil,
+		}), g.log)
+		server.BaseContext = func(net.Listener) context.Context { return ctx }
+		server.TLSConfig = l.tls
+		bounded := httpapi.LimitListener(l.net, g.cfg.HTTP.MaxConnections, g.cfg.HTTP.MaxConnectionsPerAddress, g.metrics)
+		servers = append(servers, server)
+		loops = append(loops, func() error {
+			if l.tls != nil {
+				return server.ServeTLS(bounded, "", "")
+			}
+			return server.Serve(bounded)
+		})
+	}
+	return serve(ctx, servers, loops)
+}
+
+// drain is how long requests that are under way may take after the stop.
+const drain = 5 * time.Second
+
+// serve runs each server's loop until ctx ends or one fails, lets what is under
+// way finish, and waits for every loop.
+func serve(ctx context.Context, servers []*http.Server, loops []func() error) error {
+	errs := make(chan error, len(loops))
+	for _, loop := range loops {
+		go func() { errs <- loop() }()
+	}
+	var failed error
+	waited := 0
+	select {
+	case <-ctx.Done():
+	case failed = <-errs:
+		waited++
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	for _, server := range servers {
+		if err := server.Shutdown(stopping); err != nil {
+			_ = server.Close()
+		}
+	}
+	for ; waited < len(loops); waited++ {
+		<-errs
+	}
+	return failed
+}

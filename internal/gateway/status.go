@@ -1,0 +1,26 @@
+package gateway
+
+import (
+	"context"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/site"
+)
+
+// Status tells how this gateway stands. Safe for concurrent use.
+func (g *Gateway) Status(ctx context.Context) (adminapi.Status, error) {
+	size, err := g.journal.Size(ctx)
+	if err != nil {
+		g.log.Warn("status without the journal's size", "error", err)
+	}
+	return adminapi.Status{
+		Version: g.version, GatewayID: g.id, Boot: g.boot, Started: site.At(g.started),
+		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
+		Clock:     adminapi.ClockStatus{Now: site.At(g.clock.Now()), Trusted: g.clock.Trusted()},
+		Listeners: g.listeners.describe(),
+		Stations:  adminapi.StationCount{Enrolled: len(g.stations.Stations()), Online: g.stations.Online()},
+		Accounts:  len(g.access.Accounts()), Sessions: g.access.SessionCount(),
+		Journal: adminapi.JournalSize{Records: size.Records, Bytes: size.Bytes, First: size.First, Last: size.Last},
+		Data:    g.cfg.Data,
+	}, nil
+}

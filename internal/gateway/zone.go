@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+	"gatehouse/internal/sqlite"
+)
+
+// zone is the time zone in which the hours of grants are meant: the configured
+// one, else the one that a site file set, else the system's. Safe for concurrent
+// use.
+type zone struct {
+	configured string
+	db         *sqlite.DB
+	changed    func(*time.Location) // hears of a new zone
+
+	mu   sync.Mutex // mu guards name
+	name string     // "" is the system's
+}
+
+func openZone(ctx context.Context, configured string, db *sqlite.DB) (*zone, error) {
+	z := &zone{configured: configured, db: db, name: configured}
+	if configured == "" {
+		var err error
+		if z.name, err = db.TimeZone(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := time.LoadLocation(z.name); err != nil {
+		return nil, fmt.Errorf("reading the time zone: %w", err)
+	}
+	return z, nil
+}
+
+// TimeZone gives the zone's IANA name, or "" for the system's.
+func (z *zone) TimeZone() string {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.name
+}
+
+// location gives the zone itself; its name has been checked.
+func (z *zone) location() *time.Location {
+	name := z.TimeZone()
+	location, err := time.LoadLocation(name)
+	if err != nil || name == "" {
+		return time.Local
+	}
+	return location
+}
+
+// SetTimeZone keeps and applies a zone that a site file names; Invalid for an
+// unknown name, Conflict where the configuration sets another, Unavailable.
+func (z *zone) SetTimeZone(ctx context.Context, by site.Actor, name string) (changed bool, err error) {
+	if _, err := time.LoadLocation(name); err != nil || name == "" {
+		return false, fault.New(fault.Invalid, "There is no time zone of that name: write it like Europe/Berlin")
+	}
+	if z.TimeZone() == name {
+		return false, nil
+	}
+	if z.configured != "" {
+		return false, fault.New(fault.Conflict, "The time zone is set by time_zone in the configuration: change it there, or leave it out of the site file")
+	}
+	record := site.Record{Kind: site.KindTimeZone, Facts: site.ByActor(by)}
+	record.Detail = name
+	if err := z.db.SetTimeZone(ctx, name, record); err != nil {
+		return false, err
+	}
+	z.mu.Lock()
+	z.name = name
+	z.mu.Unlock()
+	z.changed(z.location())
+	return true, nil
+}
