@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
+)
+
+// app is one invocation of the command line.
+type app struct {
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	environ []string
+	now     func() time.Time
+	zone    *time.Location // of times that people read and write
+
+	json   bool   // --json
+	socket string // --socket
+	config string // --config
+
+	started bool // a command has begun: errors are no longer wrong usage
+}
+
+// body is what a command does once its flags and arguments are read.
+type body func(ctx context.Context, args []string) error
+
+// does makes a body into what cobra runs.
+func (a *app) does(b body) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.started = true
+		return b(cmd.Context(), args)
+	}
+}
+
+// errUsage is wrong usage that only the body of a command can see.
+type errUsage struct{ error }
+
+// wrongUsage marks err as wrong usage; nil stays nil.
+func wrongUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errUsage{err}
+}
+
+func wrongUsagef(format string, args ...any) error { return errUsage{fmt.Errorf(format, args...)} }
+
+// exit writes what went wrong with cmd, and gives the exit status.
+func (a *app) exit(cmd *cobra.Command, err error) int {
+	usage, isUsage := errors.AsType[errUsage](err)
+	switch {
+	case err == nil:
+		return exitDone
+	case isUsage || !a.started:
+		if isUsage {
+			err = usage
+		}
+		a.complain(err.Error())
+		_, _ = fmt.Fprintf(a.stderr, "Run '%s --help' for how to use it.\n", cmd.CommandPath())
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		a.complain("interrupted")
+		return exitFailed
+	default:
+		a.complain(describe(err))
+		return exitFailed
+	}
+}
+
+// complain writes to standard error, each line under the program's name.
+func (a *app) complain(text string) {
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		_, _ = fmt.Fprintln(a.stderr, "gatehouse: "+strings.TrimRight(line, "\r\n"))
+	}
+}
+
+// describe gives the sentence for people where err has one; what stands behind it
+// is in the gateway's log.
+func describe(err error) string {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Sentence == "" {
+		return err.Error()
+	}
+	text := e.Sentence
+	if e.Kind == fault.Internal {
+		text += "; the log of the gateway says why"
+	}
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf("; try again in %s", e.RetryAfter)
+	}
+	return text
+}
+
+// settings reads the configuration as serve does.
+func (a *app) settings() (config.Config, error) {
+	cfg, err := config.Load(a.config, a.environ)
+	if err != nil {
+		return config.Config{}, err //nolint:wrapcheck // names the file and the lines itself
+	}
+	return cfg, nil
+}
+
+// gateway gives the client of the gateway that the flags, the environment or the
+// configuration name, in this order.
+func (a *app) gateway() (*client.Client, error) {
+	path := cmp.Or(a.socket, a.variable("GATEHOUSE_SOCKET"))
+	if path == "" {
+		cfg, err := a.settings()
+		if err != nil {
+			return nil, fmt.Errorf("%w\nname the socket of the gateway with --socket, or mend its configuration", err)
+		}
+		path = cfg.Admin.Socket
+	}
+	return client.New(path), nil
+}
+
+// variable gives the value of an environment variable.
+func (a *app) variable(name string) string {
+	value := ""
+	for _, entry := range a.environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// call runs f with the client of the gateway.
+func (a *app) call(f func(*client.Client) error) error {
+	gw, err := a.gateway()
+	if err != nil {
+		return err
+	}
+	defer gw.Close()
+	return f(gw)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// Every command explains itself: a reader of --help finds what it does, and each
+// flag what it is for.
+func TestRoot_everyCommandIsDescribed(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Name() == "help" {
+			return
+		}
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: short description %q", cmd.CommandPath(), cmd.Short)
+		}
+		if cmd.Args == nil {
+			t.Errorf("%s does not say which arguments it takes", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Long) {
+			if len(line) > 90 {
+				t.Errorf("%s: a line of %d characters: %s", cmd.CommandPath(), len(line), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{}).root())
+}
+
+func TestApp_exit(t *testing.T) {
+	for name, test := range map[string]struct {
+		err     error
+		started bool
+		code    int
+		says    string
+	}{
+		"done":              {nil, true, 0, ""},
+		"usage before":      {errors.New("unknown flag: --x"), false, 2, "gatehouse: unknown flag: --x\nRun 'gatehouse --help' for how to use it.\n"},
+		"usage seen later":  {wrongUsagef("no such kind"), true, 2, "gatehouse: no such kind\nRun 'gatehouse --help' for how to use it.\n"},
+		"failure":           {errors.New("reading the file: no such file"), true, 1, "gatehouse: reading the file: no such file\n"},
+		"several problems":  {errors.New("a.toml:1: bad\na.toml:2: worse"), true, 1, "gatehouse: a.toml:1: bad\ngatehouse: a.toml:2: worse\n"},
+		"sentence only":     {fmt.Errorf("calling: %w", fault.Wrap(fault.Conflict, "Station 7 exists", errors.New("UNIQUE constraint"))), true, 1, "gatehouse: Station 7 exists\n"},
+		"internal":          {fault.New(fault.Internal, "Internal error"), true, 1, "gatehouse: Internal error; the log of the gateway says why\n"},
+		"come back later":   {fault.Throttle("Too many", 30*time.Second), true, 1, "gatehouse: Too many; try again in 30s\n"},
+		"interrupted":       {fmt.Errorf("calling: %w", context.Canceled), true, 1, "gatehouse: interrupted\n"},
+		"usage, no address": {wrongUsage(errors.New("bad")), true, 2, "gatehouse: bad\nRun 'gatehouse --help' for how to use it.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stderr strings.Builder
+			a := &app{stderr: &stderr, started: test.started}
+			if code := a.exit(a.root(), test.err); code != test.code {
+				t.Errorf("status %d, want %d", code, test.code)
+			}
+			if stderr.String() != test.says {
+				t.Errorf("says %q, want %q", stderr.String(), test.says)
+			}
+		})
+	}
+}
+
+// A station's name or an app's words must not drive the terminal of whoever lists
+// them.
+func TestLines_neverControlTheTerminal(t *testing.T) {
+	evil := "North\x1b]0;owned\x07\n\u202egate\u009b31m"
+	var out strings.Builder
+	w := &lines{w: &out}
+	w.table([]string{"NAME"}, [][]string{{evil}})
+	w.pairs([][2]string{{"Name", evil}})
+	w.printf("%s", factsText(site.Facts{Detail: evil, Remote: evil}))
+	if text := out.String(); strings.ContainsAny(text, "\x1b\x07\u202e\u009b") || strings.Count(text, "\n") != 4 {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestFactsText(t *testing.T) {
+	record := fullRecord()
+	want := `porter@example.test  by uid 0 (root)  station 1042  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  said "no", twice  2 times`
+	if got := factsText(record.Facts); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestBytesText(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 256_000_000: "256.0 MB", 1 << 40: "1.1 TB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+	"gatehouse/internal/sitefile"
+	"gatehouse/internal/stationsim"
+)
+
+const (
+	maxSimulated = 10_000
+	firstID      = site.StationID(900_001) // of stations enrolled for a simulation
+	// removeTimeout bounds the removal of all enrolled stations at the end.
+	removeTimeout = 2 * time.Minute
+)
+
+// members gives the stations to play; remove undoes what was enrolled for them,
+// also when there is an error.
+func (a *app) members(ctx context.Context, flags simulation) (members []stationsim.Member, remove func() error, err error) {
+	nothing := func() error { return nil }
+	switch {
+	case flags.site != "":
+		members, err = membersOfSite(flags.site)
+		return members, nothing, err
+	case flags.credentials != "":
+		members, err = a.membersOfCredentials(flags.credentials, max(flags.locks, 1))
+		return members, nothing, err
+	}
+	gw, err := a.gateway()
+	if err != nil {
+		return nil, nothing, err
+	}
+	members, err = enrol(ctx, gw, flags)
+	if err == nil && flags.keep {
+		return members, nothing, a.printKept(members)
+	}
+	return members, func() error { defer gw.Close(); return removeAll(ctx, gw, members) }, err
+}
+
+func membersOfSite(path string) ([]stationsim.Member, error) {
+	s, err := sitefile.ParseFile(path)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // names the file and its lines
+	}
+	var members []stationsim.Member
+	for _, st := range s.Stations {
+		if st.Secret == "" {
+			continue
+		}
+		m := stationsim.Member{ID: st.ID, Locks: max(st.Locks, 1), Secret: st.Secret}
+		if st.Name != nil {
+			m.Name = *st.Name
+		}
+		members = append(members, m)
+	}
+	if len(members) == 0 {
+		return nil, fmt.Errorf("no station in %s states a secret: give one its secret, or use --credentials", path)
+	}
+	return members, nil
+}
+
+// issuedDocument is a line of "station add --json", or of "apply --json".
+type issuedDocument struct {
+	adminapi.IssuedStation
+	Stations []adminapi.IssuedStation `json:"stations"`
+}
+
+func (a *app) membersOfCredentials(path string, locks int) ([]stationsim.Member, error) {
+	in := a.stdin
+	if path != "-" {
+		file, err := os.Open(path) //nolint:gosec // named on the command line
+		if err != nil {
+			return nil, fmt.Errorf("reading the credentials: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	var members []stationsim.Member
+	documents := json.NewDecoder(in)
+	for {
+		var d issuedDocument
+		err := documents.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the credentials: %w", err)
+		}
+		for _, issued := range append(d.Stations, d.IssuedStation) {
+			if issued.MQTT.Password != "" {
+				members = append(members, stationsim.Member{ID: issued.StationID, Locks: locks, Secret: site.Secret(issued.MQTT.Password)})
+			}
+		}
+	}
+	if len(members) == 0 {
+		return nil, errors.New("there are no credentials: give what \"gatehouse station add --json\" prints")
+	}
+	return members, nil
+}
+
+// enrol makes the stations of a simulation on ids that are free. With an error it
+// gives those that were made.
+func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stationsim.Member, error) {
+	locks := flags.locks
+	if locks == 0 {
+		locks = 2
+	}
+	present, err := gw.Stations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := make(map[site.StationID]bool, len(present))
+	for _, s := range present {
+		taken[s.ID] = true
+	}
+	var members []stationsim.Member
+	for id := firstID; len(members) < flags.stations; id++ {
+		if taken[id] {
+			continue
+		}
+		name := fmt.Sprintf("Simulated %d", len(members)+1)
+		issued, err := gw.AddStation(ctx, adminapi.NewStation{StationID: id, Name: name, Locks: locks})
+		if fault.Is(err, fault.Conflict) {
+			continue // taken in the meantime
+		}
+		if err != nil {
+			return members, fmt.Errorf("enrolling simulated stations: %w", err)
+		}
+		members = append(members, stationsim.Member{ID: id, Name: name, Locks: locks, Secret: site.Secret(issued.MQTT.Password)})
+	}
+	return members, nil
+}
+
+// removeAll removes what was enrolled, also after ctx has ended.
+func removeAll(ctx context.Context, gw *client.Client, members []stationsim.Member) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	for i, m := range members {
+		if err := gw.RemoveStation(ctx, m.ID); err != nil && !fault.Is(err, fault.NotFound) {
+			return fmt.Errorf("the simulated stations %s to %s are still enrolled: %s; remove them with \"gatehouse station remove\"",
+				m.ID, members[len(members)-1].ID, describe(err))
+		}
+		members[i].Secret = ""
+	}
+	return nil
+}
+
+// printKept shows the credentials of stations that stay.
+func (a *app) printKept(members []stationsim.Member) error {
+	rows := make([][]string, len(members))
+	for i, m := range members {
+		login := adminapi.MQTTLogin{ClientID: m.ID.ClientID(), Username: m.ID.ClientID(), Password: m.Secret.Reveal()}
+		rows[i] = []string{m.ID.String(), login.Username, login.Password}
+		if a.json {
+			if err := a.document(adminapi.IssuedStation{StationID: m.ID, MQTT: login}); err != nil {
+				return err
+			}
+		}
+	}
+	if a.json {
+		return nil
+	}
+	w := &lines{w: a.stdout}
+	w.table([]string{"STATION", "MQTT USERNAME", "MQTT PASSWORD"}, rows)
+	w.printf("These stations stay enrolled; their passwords are not shown again.")
+	return w.err
+}

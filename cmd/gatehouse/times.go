@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// timeHelp words for the help what the flags of times take.
+const timeHelp = `an RFC 3339 time (2026-11-21T08:00:00Z), a date (2026-11-21)
+or a date and time (2026-11-21T08:00) by the clock of this machine`
+
+// layouts are the forms of a moment that people may write; those without an
+// offset are in the local zone.
+var layouts = [...]string{time.RFC3339, "2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
+
+// moment reads a time that stands for itself.
+func (a *app) moment(text string) (time.Time, bool) {
+	for _, layout := range layouts {
+		if t, err := time.ParseInLocation(layout, text, a.zone); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// past reads a moment, or how long ago it was ("24h", "7d"). An empty text is the
+// zero time.
+func (a *app) past(flag, text string) (time.Time, error) { return a.relative(flag, text, -1) }
+
+// future reads a moment, or in what time it comes.
+func (a *app) future(flag, text string) (time.Time, error) { return a.relative(flag, text, 1) }
+
+func (a *app) relative(flag, text string, direction time.Duration) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, ok := a.moment(text); ok {
+		return t, nil
+	}
+	if d, err := span(text); err == nil {
+		return a.now().Add(direction * d), nil
+	}
+	return time.Time{}, wrongUsagef("--%s: %q is not a time: give one like 2026-11-21T08:00:00Z, 2026-11-21 or 24h", flag, text)
+}
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// span reads a duration as Go writes it, or a number of days or weeks.
+func span(text string) (time.Duration, error) {
+	for suffix, unit := range map[string]time.Duration{"d": day, "w": week} {
+		if digits, ok := strings.CutSuffix(text, suffix); ok {
+			n, err := strconv.ParseUint(digits, 10, 16)
+			if err != nil {
+				return 0, fmt.Errorf("reading a number of days or weeks: %w", err)
+			}
+			return time.Duration(n) * unit, nil //nolint:gosec // 16 bits
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		return 0, fmt.Errorf("%q is negative", text)
+	}
+	return d, err //nolint:wrapcheck // the caller words it
+}

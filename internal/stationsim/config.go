@@ -1,0 +1,170 @@
+package stationsim
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// Broker says where stations connect to.
+type Broker struct {
+	Address string      // host:port
+	TLS     *tls.Config // nil: plain TCP
+
+	// Dial opens the TCP connection; nil takes a plain [net.Dialer]. It lets a test
+	// hold the connection in its hands, to stall or cut it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Faults make a station misbehave. The zero Faults are none.
+type Faults struct {
+	Drop float64       // probability that a command is lost: neither acknowledged nor acted upon
+	Jam  float64       // probability that the lock jams instead of opening
+	Slow time.Duration // the wait before a command is acknowledged and acted upon
+}
+
+func (f Faults) check() error {
+	if f.Drop < 0 || f.Drop > 1 || f.Jam < 0 || f.Jam > 1 {
+		return errors.New("a probability lies between 0 and 1")
+	}
+	if f.Slow < 0 {
+		return errors.New("the slowness cannot be negative")
+	}
+	return nil
+}
+
+// Battery says how the cell of a station behaves, in volts. A cell that falls to
+// Empty is changed for a full one at the next report.
+type Battery struct {
+	Start   float64 // default: random, 3.60 to 4.15
+	Hourly  float64 // drain per hour; default 0.01
+	Opening float64 // drain per opening; default 0.002
+	Empty   float64 // default 3.10
+}
+
+// Backoff bounds the pauses between attempts to connect. Each pause is random
+// between half of and the whole bound, which doubles from Min up to Max.
+type Backoff struct {
+	Min time.Duration // default 250 ms
+	Max time.Duration // default 30 s
+}
+
+// Clock is the time that a station lives by. [SystemClock] is the real one.
+type Clock interface {
+	Now() time.Time
+	// After gives a channel that receives once d has passed.
+	After(d time.Duration) <-chan time.Time
+}
+
+// SystemClock is the clock of the machine.
+type SystemClock struct{}
+
+// Now implements [Clock].
+func (SystemClock) Now() time.Time { return time.Now() }
+
+// After implements [Clock].
+func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Config describes one station. ID, Secret and Broker.Address are required.
+type Config struct {
+	Broker Broker
+	ID     site.StationID
+	Name   string // for views only
+	Secret site.Secret
+	Locks  int // default 1
+
+	// ClientID, Username and QoS are those of the contract unless a test wants a
+	// station that does it wrong.
+	ClientID string
+	Username string
+	QoS      *byte // of the command subscription; default 1
+
+	Firmware    string        // default "sim-1.0.0"
+	Relock      time.Duration // an opened lock locks again after it; default 5 s
+	Actuation   time.Duration // how long the motor of a lock runs; default 300 ms
+	ReportEvery time.Duration // default 60 s
+	KeepAlive   time.Duration // default 30 s
+	Battery     Battery
+	Backoff     Backoff
+	Faults      Faults
+
+	StartDelay time.Duration // the wait before the first connection
+	Gate       chan struct{} // its capacity bounds how many stations connect at once; nil: no bound
+
+	Clock  Clock      // default SystemClock
+	Random *rand.Rand // owned by the station; default seeded at random
+
+	// OnEvent is told of everything that the station does, in order, from the
+	// station's own goroutine; it should return at once. May be nil.
+	OnEvent func(Event)
+}
+
+// connectTimeout bounds one attempt to connect, up to the CONNACK; the broker
+// gives a CONNECT 5 s (contract, section 2).
+const connectTimeout = 10 * time.Second
+
+// withDefaults fills in what was left open.
+func (c Config) withDefaults() Config {
+	orDefault(&c.Locks, 1)
+	orDefault(&c.ClientID, c.ID.ClientID())
+	orDefault(&c.Username, c.ID.ClientID())
+	orDefault(&c.Firmware, "sim-1.0.0")
+	orDefault(&c.Relock, 5*time.Second)
+	orDefault(&c.Actuation, 300*time.Millisecond)
+	orDefault(&c.ReportEvery, time.Minute)
+	orDefault(&c.KeepAlive, 30*time.Second)
+	orDefault(&c.Backoff.Min, 250*time.Millisecond)
+	orDefault(&c.Backoff.Max, 30*time.Second)
+	if c.QoS == nil {
+		one := byte(1)
+		c.QoS = &one
+	}
+	if c.Clock == nil {
+		c.Clock = SystemClock{}
+	}
+	if c.Random == nil {
+		c.Random = rand.New(rand.NewPCG(rand.Uint64(), uint64(c.ID))) //nolint:gosec // plays hardware, guards nothing
+	}
+	if c.Broker.Dial == nil {
+		c.Broker.Dial = (&net.Dialer{}).DialContext
+	}
+	c.Battery = c.Battery.withDefaults(c.Random)
+	return c
+}
+
+func (b Battery) withDefaults(random *rand.Rand) Battery {
+	if b.Start == 0 {
+		b.Start = 3.60 + 0.55*random.Float64()
+	}
+	orDefault(&b.Hourly, 0.01)
+	orDefault(&b.Opening, 0.002)
+	orDefault(&b.Empty, 3.10)
+	return b
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c Config) check() error {
+	switch {
+	case !c.ID.Valid():
+		return fmt.Errorf("station id %d: give a number from 1 to %d", c.ID, site.MaxStationID)
+	case c.Broker.Address == "":
+		return errors.New("no broker address")
+	case c.Locks < 0 || c.Locks > site.MaxLocks:
+		return fmt.Errorf("a station has 1 to %d locks", site.MaxLocks)
+	case c.Relock < 0 || c.Actuation < 0 || c.ReportEvery < 0 || c.StartDelay < 0:
+		return errors.New("a duration cannot be negative")
+	}
+	return c.Faults.check()
+}

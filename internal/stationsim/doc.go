@@ -1,0 +1,16 @@
+// Package stationsim plays station hardware against a gateway's MQTT broker: for
+// demonstrations and training (gatehouse simulate), for load, and for the tests
+// of every other package. A [Station] keeps the station's side of the contract
+// (contract, section 2): it reports when it connects, on every change and now and
+// then; it acts on one command id at most once; it ignores a command that has
+// grown older than its ttl by its own reckoning; it reconnects with a jittered
+// backoff. [Faults] make it misbehave as hardware does.
+//
+// The package knows nothing of the gateway's code beyond the words of package
+// site: it speaks the documented topics and JSON, so that what works against it
+// works against firmware that was written from the contract.
+//
+// The hardware itself (locks, actuators, battery) is a state machine without
+// goroutines or clocks of its own. Around it runs one goroutine per station, one
+// more while it connects, and those of the MQTT client while it is connected.
+package stationsim
