@@ -1,0 +1,44 @@
+# Type "make" for what there is.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help build demo test check bench fuzz kill-campaign fmt lint cross clean
+
+FUZZTIME ?= 10m
+KILLS ?= 1000
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the gateway for this machine: build/gatehouse
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -X main.version=$$(scripts/version)" -o build/gatehouse ./cmd/gatehouse
+
+demo: ## run a gateway with simulated stations to play with
+	go run ./scripts/demo
+
+test: ## run the tests, quickly
+	go test ./...
+
+check: ## run all that must pass before a change is taken
+	@scripts/check
+
+bench: ## measure the hot paths
+	go run ./scripts/bench
+
+fuzz: ## fuzz every parser for a long time (FUZZTIME=10m each)
+	scripts/fuzz $(FUZZTIME)
+
+kill-campaign: ## kill the running gateway again and again (KILLS=1000)
+	scripts/kill-campaign $(KILLS)
+
+fmt: ## format the Go code
+	scripts/fmt
+
+lint: ## look for mistakes without running anything
+	scripts/lint
+
+cross: ## build for every board: build/cross
+	scripts/cross
+
+clean: ## remove what was built
+	rm -rf build
