@@ -30,6 +30,18 @@ const (
 	KindTimeZone       Kind = "time-zone-changed"
 )
 
+// Kinds lists every kind, for those who choose among records.
+func Kinds() []Kind {
+	return []Kind{
+		KindUnlock, KindLogin, KindLoginFailed, KindSessionRevoked,
+		KindStationOnline, KindStationOffline, KindLockChanged, KindBatteryLow,
+		KindAccountAdded, KindAccountChanged, KindAccountRemoved,
+		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
+		KindGranted, KindUngranted, KindStarted, KindStopped,
+		KindClockChanged, KindRecordsLost, KindTimeZone,
+	}
+}
+
 // Record is one line of the journal. Seq, Time, ClockTrusted and Boot are filled
 // in by the store when they are zero; the caller states Kind and Facts. As JSON
 // it is one flat object; its field order is fixed, because the bytes are hashed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -40,20 +39,45 @@ func (db *DB) stamp(r *site.Record) {
 	}
 }
 
-// insert appends one record to the chain.
-func (db *DB) insert(stmts statements, r *site.Record) error {
+// row is one record on its way into the journal.
+type row struct {
+	seq, time, station int64
+	body               string
+	hash               [sha256.Size]byte
+}
+
+// chainOn gives the record its place at the end of the chain.
+func (db *DB) chainOn(r *site.Record) row {
 	r.Seq = db.tail.seq + 1
-	body, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("writing record %d: %w", r.Seq, err)
+	db.encoded = r.AppendJSON(db.encoded[:0])
+	db.tail = db.tail.next(db.encoded)
+	db.bytes += int64(len(db.encoded))
+	return row{
+		seq: int64(r.Seq), time: r.Time.UnixMilli(), station: int64(r.Station), //nolint:gosec // seq fits for ever
+		body: string(db.encoded), hash: db.tail.hash,
 	}
-	tail := db.tail.next(body)
-	_, err = stmts.insert.Exec(int64(r.Seq), r.Time.UnixMilli(), int64(r.Station), string(body), tail.hash[:]) //nolint:gosec // seq fits for ever
-	if err != nil {
-		return fmt.Errorf("writing record %d: %w", r.Seq, err)
+}
+
+// insertMany is how many rows one statement inserts where there are as many.
+const insertMany = 16
+
+// insert writes rows, many at a time, because a statement costs more than its rows.
+func (db *DB) insert(stmts statements, rows []row) error {
+	for len(rows) > 0 {
+		stmt, n := stmts.insert, 1
+		if len(rows) >= insertMany {
+			stmt, n = stmts.insertMany, insertMany
+		}
+		db.args = db.args[:0]
+		for i := range rows[:n] {
+			r := &rows[i]
+			db.args = append(db.args, r.seq, r.time, r.station, r.body, r.hash[:])
+		}
+		if _, err := stmt.Exec(db.args...); err != nil {
+			return fmt.Errorf("writing record %d: %w", rows[0].seq, err)
+		}
+		rows = rows[n:]
 	}
-	db.tail = tail
-	db.bytes += int64(len(body))
 	return nil
 }
 

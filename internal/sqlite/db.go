@@ -51,11 +51,16 @@ type DB struct {
 	writing *sql.DB
 	reading *sql.DB
 	queue   *queue
-	tail    chain         // owned by the writer goroutine
-	bytes   int64         // of journal bodies; owned by the writer goroutine
 	latest  atomic.Uint64 // the last durable seq
 	stopped chan struct{} // closed when the writer goroutine has ended
 	watcher atomic.Pointer[func(error)]
+
+	// The writer goroutine's own.
+	tail    chain  // where the journal ends
+	bytes   int64  // of its bodies
+	rows    []row  // of the present transaction
+	encoded []byte // the present record
+	args    []any  // of the present statement
 }
 
 // Open opens or creates the database, brings it to this version's schema and

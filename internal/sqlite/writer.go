@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	sqlitedriver "modernc.org/sqlite"
@@ -51,7 +52,7 @@ func (t *transaction) mustChange(what, query string, args ...any) error {
 
 // statements are the prepared statements of the hot path.
 type statements struct {
-	begin, commit, rollback, insert, ends *sql.Stmt
+	begin, commit, rollback, insert, insertMany, ends *sql.Stmt
 }
 
 func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
@@ -62,7 +63,8 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 		{&s.begin, "BEGIN IMMEDIATE"},
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
-		{&s.insert, "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)"},
+		{&s.insert, insertText(1)},
+		{&s.insertMany, insertText(insertMany)},
 		{&s.ends, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?"},
 	} {
 		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
@@ -70,6 +72,12 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 		}
 	}
 	return s, nil
+}
+
+// insertText is the statement that inserts so many rows.
+func insertText(rows int) string {
+	return "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)" +
+		strings.Repeat(", (?, ?, ?, ?, ?)", rows-1)
 }
 
 // start reads where the journal ends and starts the writer goroutine.
@@ -223,11 +231,9 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, later []si
 	if _, err := stmts.begin.Exec(); err != nil {
 		return nil, fmt.Errorf("beginning: %w", err)
 	}
-	before := db.tail.seq
+	db.rows = db.rows[:0]
 	for i := range later {
-		if err := db.insert(stmts, &later[i]); err != nil {
-			return nil, err
-		}
+		db.rows = append(db.rows, db.chainOn(&later[i]))
 	}
 	results := make([]error, len(ops))
 	for i, o := range ops {
@@ -239,12 +245,13 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, later []si
 			continue
 		}
 		for j := range o.records {
-			if err := db.insert(stmts, &o.records[j]); err != nil {
-				return nil, err
-			}
+			db.rows = append(db.rows, db.chainOn(&o.records[j]))
 		}
 	}
-	if db.tail.seq != before {
+	if err := db.insert(stmts, db.rows); err != nil {
+		return nil, err
+	}
+	if len(db.rows) > 0 {
 		if _, err := stmts.ends.Exec(int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
 			return nil, fmt.Errorf("writing the journal's end: %w", err)
 		}
