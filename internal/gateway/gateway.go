@@ -52,6 +52,7 @@ type Gateway struct {
 	release    func() // gives the data directory back
 	db         *sqlite.DB
 	clock      *host.Clock
+	tidier     *host.Tidier
 	journal    *journal.Service
 	zone       *zone
 	access     *access.Service
@@ -69,7 +70,7 @@ type Gateway struct {
 func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
-		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
+		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(), tidier: host.NewTidier(),
 	}
 	g.conditions.Raise(health.Condition{
 		Code: health.Starting, Severity: health.Fatal,
@@ -182,7 +183,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		g.link.Disconnect(id)
 	})
 	g.broker, err = broker.New(broker.Config{
-		Authenticator: g.stations, Handler: stationHandler{g.link}, Logger: g.log, Metrics: g.metrics,
+		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier}, Logger: g.log, Metrics: g.metrics,
 		Limits: broker.Limits{
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
 			ConnectTimeout: g.cfg.MQTT.ConnectTimeout, PacketsPerSecond: g.cfg.MQTT.PacketsPerSecond,
@@ -230,9 +231,15 @@ func (g *Gateway) ready() float64 {
 
 // stationHandler hands what the broker hears to the station link: the two know
 // each other only through the interface of the one and the methods of the other.
-type stationHandler struct{ link *stationlink.Link }
+type stationHandler struct {
+	link   *stationlink.Link
+	tidier *host.Tidier
+}
 
-func (h stationHandler) Connected(c *broker.Conn) error             { return h.link.Connected(c) }
+func (h stationHandler) Connected(c *broker.Conn) error {
+	h.tidier.Connected()
+	return h.link.Connected(c)
+}
 func (h stationHandler) Disconnected(c *broker.Conn, reason string) { h.link.Disconnected(c, reason) }
 func (h stationHandler) Heard(c *broker.Conn)                       { h.link.Heard(c) }
 func (h stationHandler) Report(c *broker.Conn, payload []byte)      { h.link.Report(c, payload) }

@@ -33,6 +33,7 @@ type running struct {
 func (g *Gateway) stages() []stage {
 	return []stage{
 		{"clock", g.clock.Run, time.Second},
+		{"memory", g.tidier.Run, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"access", g.access.Run, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},

@@ -14,3 +14,10 @@ func MemoryOf(root fs.FS) uint64 { return totalMemory(root) }
 func SynchronisedBy(maxError int64, err error, file string) bool {
 	return synchronised(maxError, err, file)
 }
+
+// NewTestTidier gives a Tidier that calls free.
+func NewTestTidier(free func()) *Tidier {
+	t := NewTidier()
+	t.free = free
+	return t
+}

@@ -1,0 +1,203 @@
+package gateway_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/config"
+	"gatehouse/internal/gateway"
+	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		http.DefaultClient.CloseIdleConnections()
+		os.Exit(code)
+	}))
+}
+
+func newGateway(t *testing.T, cfg config.Config) (*gateway.Gateway, error) {
+	t.Helper()
+	return gateway.New(t.Context(), gateway.Config{Config: cfg, Version: "test", Logger: slog.New(slog.DiscardHandler)})
+}
+
+// Everything that was issued holds over a restart: tokens, secrets, grants, states
+// and the journal's numbering.
+func TestGateway_restart_keepsEverything(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	g := gatewaytest.Start(t, cfg)
+	issued := g.Enrol(1042)
+	access, refresh := g.Login()
+	station := g.Dial(issued.MQTT)
+	station.Publish("report", []byte(`{"batteryVoltage":3.5,"locks":[{"lockId":"lock-2","status":"jammed"}]}`))
+	g.AwaitRecord("the report", func(r site.Record) bool { return r.Kind == site.KindLockChanged })
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := g.Log()
+	g = gatewaytest.Run(t, cfg)
+	if a := g.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil); a.Status != http.StatusOK ||
+		!strings.Contains(string(a.Body), `"batteryVoltage":3.5`) || !strings.Contains(string(a.Body), `"jammed"`) ||
+		!strings.Contains(string(a.Body), `"offline"`) || strings.Contains(string(a.Body), `"lastConnection":null`) {
+		t.Errorf("after the restart: %d %s", a.Status, a.Body)
+	}
+	if a := g.Do(http.MethodPost, "/v1/auth/refresh", "", refreshBody(refresh)); a.Status != http.StatusOK {
+		t.Errorf("refreshing: %d %s", a.Status, a.Body)
+	}
+	station = g.Dial(issued.MQTT)
+	go answerAll(station)
+	g.AwaitOnline(1042, true)
+	if !g.Unlock(access, issued.StationToken) {
+		t.Error("the door does not open")
+	}
+	records := g.Records()
+	var stopped, started int
+	for i, r := range records {
+		if r.Seq != uint64(i+1) {
+			t.Fatalf("record %d has seq %d", i+1, r.Seq)
+		}
+		switch r.Kind {
+		case site.KindStarted:
+			started++
+		case site.KindStopped:
+			stopped++
+		}
+	}
+	if started != 2 || stopped != 1 {
+		t.Errorf("%d starts and %d stops in the journal, want 2 and 1\n%s", started, stopped, before)
+	}
+}
+
+func TestGateway_rotateAndRemove_endTheLiveConnection(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.Configure(t))
+	issued := g.Enrol(1042)
+	access, _ := g.Login()
+	station := g.Dial(issued.MQTT)
+	g.AwaitOnline(1042, true)
+	rotated, err := g.Admin.Rotate(t.Context(), 1042)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := station.NextCommand(); err == nil {
+		t.Fatalf("the connection with the old secret goes on: %+v", c)
+	}
+	old := &gatewaytest.Station{T: t, Conn: dial(t, g.MQTT), Login: issued.MQTT, Version: 4}
+	defer old.Close()
+	if err := old.TryOpen(1); err == nil {
+		t.Error("the old secret still connects")
+	}
+	station = g.Dial(rotated.MQTT)
+	g.AwaitOnline(1042, true)
+	if err := g.Admin.RemoveStation(t.Context(), 1042); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := station.NextCommand(); err == nil {
+		t.Fatalf("the connection of the removed station goes on: %+v", c)
+	}
+	for _, path := range []string{"", "/locks/lock-1/unlock"} {
+		method := http.MethodGet
+		if path != "" {
+			method = http.MethodPost
+		}
+		if a := g.Do(method, "/v1/stations/"+issued.StationToken+path, access, nil); a.Status != http.StatusNotFound {
+			t.Errorf("%s of the removed station: %d %s", method, a.Status, a.Body)
+		}
+	}
+	// Enrolled again, it is a new station: nobody has a grant for it.
+	if _, err := g.Admin.AddStation(t.Context(), adminapi.NewStation{StationID: 1042, Locks: 2, Token: issued.StationToken}); err != nil {
+		t.Fatal(err)
+	}
+	if a := g.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil); a.Status != http.StatusNotFound {
+		t.Errorf("the old grant holds for the new station: %d %s", a.Status, a.Body)
+	}
+}
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestNew_refusals(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for name, c := range map[string]struct {
+		change func(*testing.T, *config.Config)
+		says   string
+	}{
+		"address in use": {func(_ *testing.T, c *config.Config) { c.HTTP.Listen = []string{taken.Addr().String()} }, taken.Addr().String()},
+		"no certificate": {func(_ *testing.T, c *config.Config) {
+			c.TLS.Certificate, c.TLS.Key = "/nonexistent.pem", "/nonexistent.key"
+		}, "/nonexistent.pem"},
+		"no data directory": {func(t *testing.T, c *config.Config) {
+			file := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c.Data = filepath.Join(file, "data")
+		}, "GATEHOUSE_DATA"},
+		"damaged key": {func(t *testing.T, c *config.Config) {
+			if err := os.MkdirAll(c.Data, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(c.Data, "token.key"), []byte("short"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "token.key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := gatewaytest.Configure(t)
+			c.change(t, &cfg)
+			g, err := newGateway(t, cfg)
+			if err == nil {
+				_ = g.Close()
+				t.Fatal("it was made")
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v: does not name %s", err, c.says)
+			}
+		})
+	}
+}
+
+func TestNew_oneGatewayForOneDirectory(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	g := gatewaytest.Run(t, cfg)
+	if second, err := newGateway(t, cfg); err == nil {
+		_ = second.Close()
+		t.Error("two gateways on one data directory")
+	} else if !strings.Contains(err.Error(), "Another gateway is running") {
+		t.Error(err)
+	}
+	if _, err := g.Admin.Status(t.Context()); err != nil {
+		t.Errorf("the first was disturbed: %v", err)
+	}
+}
+
+func TestGateway_Run_stopsAtOnce(t *testing.T) {
+	g, err := newGateway(t, gatewaytest.Configure(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := g.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}

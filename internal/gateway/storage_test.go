@@ -1,0 +1,138 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/health"
+	"gatehouse/internal/site"
+)
+
+// The disk runs full while the gateway works: doors open for whoever is logged in,
+// what needs a write is refused, nothing is called a success that is not, and once
+// there is room again every record is in the journal, in order and unbroken.
+func TestGateway_fullDisk_doorsStillOpen(t *testing.T) {
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	cfg := gatewaytest.Configure(t)
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", cfg.Data, "tmpfs", 0, "size=4m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(cfg.Data, unix.MNT_DETACH) })
+	g := gatewaytest.Start(t, cfg)
+	issued := g.Enrol(1042)
+	access, refresh := g.Login()
+	other, otherRefresh := g.Login()
+	station := g.Dial(issued.MQTT)
+	go answerAll(station)
+	g.AwaitOnline(1042, true)
+	if !g.Unlock(access, issued.StationToken) {
+		t.Fatal("the door does not open while all is well")
+	}
+
+	filler := filepath.Join(cfg.Data, "filler")
+	fill(t, filler)
+	for i := range 5 {
+		if !g.Unlock(access, issued.StationToken) {
+			t.Errorf("unlock %d on a full disk failed", i+1)
+		}
+	}
+	if a := g.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil); a.Status != http.StatusOK {
+		t.Errorf("reading on a full disk: %d", a.Status)
+	}
+	if a := g.Do(http.MethodPost, "/v1/auth/refresh", "", refreshBody(refresh)); a.Status != http.StatusOK {
+		t.Errorf("refreshing on a full disk: %d %s", a.Status, a.Body)
+	}
+	login := fmt.Sprintf(`{"email":%q,"password":%q}`, gatewaytest.Email, gatewaytest.Password)
+	if a := g.Do(http.MethodPost, "/v1/auth/login", "", []byte(login)); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("a login, which needs a write: %d %s", a.Status, a.Body)
+	}
+	for range 2 { // the second try is refused as the first was, not taken for a dead token's
+		if a := g.Do(http.MethodPost, "/v1/auth/revoke", "", refreshBody(otherRefresh)); a.Status != http.StatusServiceUnavailable {
+			t.Errorf("a revocation that cannot be kept: %d %s", a.Status, a.Body)
+		}
+	}
+	if a := g.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, other, nil); a.Status != http.StatusUnauthorized {
+		t.Errorf("the session whose revocation could not be kept still reads: %d", a.Status)
+	}
+	if a := g.Do(http.MethodGet, "/readyz", "", nil); a.Status != http.StatusOK {
+		t.Errorf("not ready on a full disk, but doors open: %d %s", a.Status, a.Body)
+	}
+	status, err := g.Admin.Status(t.Context())
+	if err != nil || len(status.Conditions) == 0 || status.Conditions[0].Code != health.StorageFailing {
+		t.Errorf("conditions %+v, %v; want storage-failing first", status.Conditions, err)
+	}
+	if n := strings.Count(g.Log(), "record kept in memory"); n < 10 {
+		t.Errorf("%d records went to the system log, want intent and outcome of each unlock", n)
+	}
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if a := g.Do(http.MethodPost, "/v1/auth/revoke", "", refreshBody(otherRefresh)); a.Status != http.StatusOK {
+		t.Errorf("the revocation, once there is room: %d %s", a.Status, a.Body)
+	}
+	if !g.Unlock(access, issued.StationToken) {
+		t.Error("the door does not open after the disk has room again")
+	}
+	count := func(outcome site.Outcome) (n int) {
+		for _, r := range g.Records() {
+			if r.Kind == site.KindUnlock && r.Outcome == outcome {
+				n++
+			}
+		}
+		return n
+	}
+	g.AwaitRecord("the last outcome", func(site.Record) bool { return count(site.Acknowledged) == 7 })
+	if n := count(site.Requested); n != 7 {
+		t.Errorf("%d intents in the journal, want 7", n)
+	}
+	if v, err := g.Admin.VerifyJournal(t.Context()); err != nil || v.Broken != 0 {
+		t.Errorf("verdict %+v, %v", v, err)
+	}
+}
+
+func refreshBody(token string) []byte {
+	body, _ := json.Marshal(map[string]string{"refreshToken": token}) //nolint:errchkjson // strings only
+	return body
+}
+
+// answerAll acknowledges every command until the connection ends.
+func answerAll(s *gatewaytest.Station) {
+	for {
+		c, err := s.NextCommand()
+		if err != nil {
+			return
+		}
+		if err := s.TryAck(c); err != nil {
+			return
+		}
+	}
+}
+
+// fill writes until there is no room.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for block := make([]byte, 4096); ; {
+		if _, err := f.Write(block); err != nil {
+			return
+		}
+	}
+}
