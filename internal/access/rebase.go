@@ -11,6 +11,10 @@ import (
 // Sessions that were alive just before and rest on the untrusted clock keep what
 // was left of them, at most 30 days from now; the others are judged by the new
 // time. What the store would not take, [Service.Run] tries again.
+//
+// It must be called for a step of zero too: otherwise a session from before would
+// still count as resting on an untrusted clock at a later step, and outlive its 30
+// days.
 func (s *Service) ClockStepped(ctx context.Context, step time.Duration) {
 	s.turn.wait()
 	s.dir.rebase(s.clock.Now(), max(step, 0))

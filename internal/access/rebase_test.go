@@ -100,6 +100,9 @@ func TestService_ClockStepped_withoutStep(t *testing.T) {
 			t.Errorf("it expires %v, want %v", h.expires(), want)
 		}
 		h.alive(tokens)
+		h.clock.trust(false) // a later step finds it resting on a trusted clock
+		h.step(access.SessionLife)
+		h.dead(tokens)
 	}
 }
 
@@ -179,6 +182,11 @@ func TestService_ClockStepped_storageFailing(t *testing.T) {
 			t.Error("the store was told to drop what lives")
 		}
 		h.store.fail("RebaseSessions", nil)
+		time.Sleep(access.SettleEvery)
+		synctest.Wait()
+		if want := h.clock.Now().Add(access.SessionLife); !h.expires().Equal(want) {
+			t.Errorf("it is stored to expire %v, want %v", h.expires(), want)
+		}
 		time.Sleep(access.PruneEvery)
 		synctest.Wait()
 		if h.store.called("DropExpired") != 1 {

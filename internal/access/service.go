@@ -63,6 +63,7 @@ type Service struct {
 	log      *slog.Logger
 	metrics  *metric.Registry
 	tokens   mint
+	verified *verified
 	hashing  hashing
 	throttle *throttle
 	failures *failures
@@ -91,6 +92,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		log:      cfg.Logger,
 		metrics:  cfg.Metrics,
 		tokens:   newMint(cfg.Key, cfg.Issuer, cfg.Clock),
+		verified: newVerified(),
 		hashing:  newHashing(cfg.Params, cfg.HashSlots),
 		throttle: newThrottle(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),

@@ -238,3 +238,16 @@ func TestService_Login_throttledIsNotJournalled(t *testing.T) {
 		t.Errorf("%d records of throttled logins", n)
 	}
 }
+
+func TestService_Login_throttleConfigured(t *testing.T) {
+	h := open(t, func(c *access.Config) { c.AccountFailures, c.AddressFailures = 2, 3 })
+	h.add(porter)
+	for i := range 2 {
+		h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
+	}
+	h.throttled(h.try(porter, wrong, address(5)), access.AccountEvery)
+	for i := range 3 {
+		h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(9)), "Invalid credentials")
+	}
+	h.throttled(h.try(guest, wrong, address(9)), access.AddressEvery)
+}
