@@ -24,7 +24,6 @@ func TestService_Authenticate_remembersWithinBounds(t *testing.T) {
 		t.Errorf("%d tokens are remembered, want the one", now)
 	}
 	for range most + 10 { // each token differs, because each is of another second
-		h.clock.advance(access.AccessLife / 4096)
 		h.clock.advance(1e9)
 		fresh, err := h.Refresh(t.Context(), tokens.Refresh)
 		h.ok(err)

@@ -10,13 +10,21 @@ import (
 // wire is one live connection with the commands that wait on it.
 type wire struct {
 	conn  Conn
-	slots chan struct{} // a place is taken for each pending call
+	slots chan struct{} // a place is taken for each pending call: at most maxPending, and no more than the station takes
 	gone  chan struct{} // closed when the connection has ended
 
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
 	lastID  uint16
 	pending []*call // at most maxPending
+}
+
+func newWire(c Conn) *wire {
+	places := maxPending
+	if most := c.ReceiveMaximum(); most > 0 {
+		places = min(places, most)
+	}
+	return &wire{conn: c, slots: make(chan struct{}, places), gone: make(chan struct{})}
 }
 
 // call is one command that waits for its answer.
@@ -67,7 +75,6 @@ func (w *wire) call(cmd site.Command, wantResult bool, sent func(), timer *time.
 	}
 	payload := appendCommand(make([]byte, 0, commandSize), cmd, left)
 	if err := w.conn.Send(c.packetID, qos, payload, cmd.Deadline); err != nil {
-		w.conn.Reset("command not written")
 		if outcome, answered := w.giveUp(c); answered {
 			return outcome
 		}

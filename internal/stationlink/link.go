@@ -27,10 +27,13 @@ type Conn interface {
 	Station() site.StationID
 	Generation() uint64
 	Remote() string
+	// ReceiveMaximum is how many unacknowledged commands the station takes at a time;
+	// 0 when it has not said.
+	ReceiveMaximum() int
 	// Subscribed says at which QoS (0 or 1) the station listens for commands.
 	Subscribed() (qos byte, ok bool)
-	// Send writes one command and returns when it is in the kernel's hands; an error
-	// means that nothing of it will arrive or that the connection is reset.
+	// Send writes one command and returns when it is in the kernel's hands. An error
+	// means that nothing was written, or that the connection has been reset.
 	Send(packetID uint16, qos byte, payload []byte, deadline time.Time) error
 	// Reset ends the connection at once; nothing in its buffers is sent any more.
 	Reset(reason string)
@@ -86,7 +89,7 @@ var errRevoked = errors.New("the station's secret is no longer valid")
 
 // Connected takes over a station's new connection; an error refuses it.
 func (l *Link) Connected(c Conn) error {
-	w := &wire{conn: c, slots: make(chan struct{}, maxPending), gone: make(chan struct{})}
+	w := newWire(c)
 	l.mu.Lock()
 	old := l.live[c.Station()]
 	l.live[c.Station()] = w

@@ -60,6 +60,7 @@ func (p *presence) LockReported(id site.StationID, lock site.LockID, s site.Lock
 // conn is a Conn whose station is the test.
 type conn struct {
 	mu        sync.Mutex
+	most      int
 	qos       byte
 	deaf      bool
 	broken    error
@@ -73,6 +74,7 @@ type conn struct {
 func (c *conn) Station() site.StationID { return gate }
 func (c *conn) Generation() uint64      { return 1 }
 func (c *conn) Remote() string          { return "192.0.2.1:1" }
+func (c *conn) ReceiveMaximum() int     { return c.most }
 func (c *conn) Subscribed() (byte, bool) {
 	return c.qos, !c.deaf
 }
@@ -247,23 +249,28 @@ func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
 
 func TestLink_Call_writeFails(t *testing.T) {
 	l, _ := newLink(t)
-	c := connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
+	connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
 	if got := l.Call(cmd(time.Second), false, func() { t.Error("sent was called") }); got != site.Failed {
 		t.Errorf("outcome %s, want failed", got)
 	}
-	if _, reset := c.state(); reset == "" {
-		t.Error("the connection was not reset")
+}
+
+// A station has at most sixteen commands under way, and no more than it says that it
+// takes; the next waits for a place and gets one, or its deadline passes and it is
+// never sent.
+func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
+	for says, places := range map[int]int{0: 16, 65535: 16, 3: 3} {
+		boundsWhatIsUnderWay(t, says, places)
 	}
 }
 
-// A station has at most sixteen commands under way; the next waits for a place and
-// gets one, or its deadline passes and it is never sent.
-func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
+func boundsWhatIsUnderWay(t *testing.T, says, places int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLink(t)
-		c := connect(t, l, &conn{qos: 1})
+		c := connect(t, l, &conn{qos: 1, most: says})
 		outcomes := make(chan site.Outcome, 20)
-		for i := range 18 {
+		for i := range places + 2 {
 			go func() {
 				k := cmd(5 * time.Second)
 				k.ID = site.CommandID(string(command[:35]) + string(rune('a'+i)))
@@ -272,24 +279,24 @@ func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
 		}
 		synctest.Wait()
 		sent, _ := c.state()
-		if len(sent) != 16 {
-			t.Fatalf("%d commands are under way, want 16", len(sent))
+		if len(sent) != places {
+			t.Fatalf("%d commands are under way, want %d", len(sent), places)
 		}
 		l.Acknowledged(c, sent[0], 0)
 		synctest.Wait()
 		if got := <-outcomes; got != site.Acknowledged {
 			t.Errorf("outcome %s", got)
 		}
-		if sent, _ = c.state(); len(sent) != 17 {
-			t.Errorf("%d commands were sent, want 17: a place came free", len(sent))
+		if sent, _ = c.state(); len(sent) != places+1 {
+			t.Errorf("%d commands were sent, want %d: a place came free", len(sent), places+1)
 		}
-		for range 17 {
+		for range places + 1 {
 			if got := <-outcomes; got != site.Expired {
 				t.Errorf("outcome %s, want expired", got)
 			}
 		}
-		if sent, _ = c.state(); len(sent) != 17 {
-			t.Errorf("%d commands were sent, want 17 still", len(sent))
+		if sent, _ = c.state(); len(sent) != places+1 {
+			t.Errorf("%d commands were sent, want %d still", len(sent), places+1)
 		}
 	})
 }
