@@ -100,6 +100,10 @@ func (c *Conn) Remote() string { return c.remote }
 // Version is 4 for MQTT 3.1.1 and 5 for MQTT 5.
 func (c *Conn) Version() byte { return byte(c.version.Load()) }
 
+// ReceiveMaximum is how many unacknowledged commands the station takes at a time
+// (MQTT 5, section 3.1.2.11.3); 0 when it has not said.
+func (c *Conn) ReceiveMaximum() int { return int(c.mostOpen) }
+
 // Subscribed reports at which QoS (0 or 1) the station is subscribed to its
 // commands now.
 func (c *Conn) Subscribed() (qos byte, ok bool) {
