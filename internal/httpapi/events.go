@@ -81,7 +81,6 @@ func (s *stream) open() bool {
 	if s.x.r.Method == http.MethodHead {
 		return false
 	}
-	_ = s.out.SetReadDeadline(time.Time{}) // the request is read; the stream lasts
 	last := s.x.r.Header.Get("Last-Event-ID")
 	at, ok := parsePosition(last)
 	switch {
@@ -114,7 +113,7 @@ func (s *stream) present(gap bool) bool {
 	}
 	b := s.x.buf[:0]
 	if gap {
-		b = append(appendEvent(b, "gap", nowhere), "{}\n\n"...)
+		b = append(appendEvent(b, "gap", nowhere()), "{}\n\n"...)
 	}
 	return s.send(appendStation(b, position{s.x.api.boot, s.seen}, state))
 }

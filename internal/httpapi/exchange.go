@@ -147,7 +147,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.status = http.StatusOK
 	}
-	return x.w.Write(p) //nolint:wrapcheck // a pass-through
+	return x.w.Write(p)
 }
 
 // Flush implements [http.Flusher], for the handler of the admin API.

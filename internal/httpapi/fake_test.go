@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/station"
-	"gatehouse/internal/unlock"
 )
 
 // Secrets of the world of the tests. Each carries the canary, so that a search of
@@ -37,8 +35,6 @@ const (
 	stationID     = site.StationID(1042)
 	hiddenStation = site.StationID(7)
 )
-
-var _ = canary
 
 func errToken() error { return fault.New(fault.Unauthenticated, "Token is invalid") }
 
@@ -278,6 +274,12 @@ func (f *fakeStations) remove(id site.StationID) {
 	delete(f.states, id)
 }
 
+func (f *fakeStations) forgetState(id site.StationID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.states, id)
+}
+
 func (f *fakeStations) rename(id site.StationID, token site.Secret) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -288,62 +290,4 @@ func (f *fakeStations) followers() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.wakes)
-}
-
-// fakeUnlocker opens whatever the account may use, and keeps the requests.
-type fakeUnlocker struct {
-	access   *fakeAccess
-	stations *fakeStations
-
-	mu       sync.Mutex // mu guards what follows
-	outcome  site.Outcome
-	fail     error
-	requests []unlock.Request
-}
-
-func (f *fakeUnlocker) Unlock(_ context.Context, req unlock.Request) (unlock.Answer, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests = append(f.requests, req)
-	st, ok := f.stations.Station(req.Station)
-	switch {
-	case f.fail != nil:
-		return unlock.Answer{}, f.fail
-	case !ok || !st.HasLock(req.Lock) || !f.access.Permits(req.Actor.Account, req.Station):
-		return unlock.Answer{}, fault.Wrap(fault.NotFound, "Nothing here", fmt.Errorf("station %d", req.Station))
-	}
-	return unlock.Answer{Command: command, Station: req.Station, Lock: req.Lock, Outcome: f.outcome}, nil
-}
-
-func (f *fakeUnlocker) Command(_ context.Context, actor site.Actor, id site.CommandID) (unlock.Answer, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.fail != nil:
-		return unlock.Answer{}, f.fail
-	case actor.Account != account || id != command:
-		return unlock.Answer{}, fault.New(fault.NotFound, "No such thing")
-	}
-	return unlock.Answer{Command: id, Station: stationID, Lock: 1, Outcome: f.outcome}, nil
-}
-
-func (f *fakeUnlocker) end(outcome site.Outcome, fail error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.outcome, f.fail = outcome, fail
-}
-
-func (f *fakeUnlocker) last() unlock.Request {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.requests) == 0 {
-		return unlock.Request{}
-	}
-	return f.requests[len(f.requests)-1]
-}
-
-func (f *fakeUnlocker) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.requests)
 }

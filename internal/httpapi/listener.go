@@ -14,18 +14,17 @@ const (
 	// MaxConnections bounds the open connections of one listener where nothing else
 	// is configured.
 	MaxConnections = 1024
-	// MaxConnectionsPerAddress likewise bounds those of one client address; an IPv6 client is
-	// its /64. The loopback address has no bound of its own, because a proxy on the
-	// same machine stands for many clients.
+	// MaxConnectionsPerAddress likewise bounds those of one client address; an IPv6
+	// client is its /64. The loopback address has no bound of its own, because a proxy
+	// on the same machine stands for many clients.
 	MaxConnectionsPerAddress = 256
 )
 
-// LimitListener bounds the open connections of inner, in all and per client
-// address. At a bound, a new connection
-// takes the place of the oldest one that has not sent a byte yet, so that a flood of
-// silent connections keeps nobody out; where all have spoken, the new one is closed.
-// Both are counted. On a plain listener it also turns what net/http answers to
-// malformed requests into JSON (see the package doc).
+// LimitListener bounds the open connections of inner, in all and per client address.
+// At a bound, a new connection takes the place of the oldest one that has not sent a
+// byte yet, so that a flood of silent connections keeps nobody out; where all have
+// spoken, the new one is closed. Both are counted. On a plain listener it also turns
+// what net/http answers to malformed requests into JSON (see the package doc).
 func LimitListener(inner net.Listener, total, perAddress int, metrics *metric.Registry) net.Listener {
 	return &limitListener{Listener: inner, most: total, mostFrom: perAddress, metrics: metrics, from: make(map[netip.Addr]int)}
 }
@@ -46,7 +45,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // net/http looks at its type
+			return nil, err
 		}
 		c := &limitConn{Conn: inner, listener: l, addr: clientAddr(inner.RemoteAddr())}
 		victim, admitted := l.admit(c)
@@ -165,17 +164,17 @@ func (c *limitConn) Read(p []byte) (int, error) {
 		c.listener.hear(c)
 		c.listener.mu.Unlock()
 	}
-	return n, err //nolint:wrapcheck // net/http looks at its type
+	return n, err
 }
 
 // Write implements [net.Conn].
 func (c *limitConn) Write(p []byte) (int, error) {
 	answer, ok := jsonAnswer(p)
 	if !ok {
-		return c.Conn.Write(p) //nolint:wrapcheck // net/http looks at its type
+		return c.Conn.Write(p)
 	}
 	if _, err := c.Conn.Write(answer); err != nil {
-		return 0, err //nolint:wrapcheck // net/http looks at its type
+		return 0, err
 	}
 	return len(p), nil
 }
@@ -184,7 +183,7 @@ func (c *limitConn) Write(p []byte) (int, error) {
 // without the client losing it to a reset.
 func (c *limitConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite() //nolint:wrapcheck // a pass-through
+		return half.CloseWrite()
 	}
 	return nil
 }
@@ -194,5 +193,5 @@ func (c *limitConn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.drop(c)
 	c.listener.mu.Unlock()
-	return c.Conn.Close() //nolint:wrapcheck // a pass-through
+	return c.Conn.Close()
 }

@@ -55,11 +55,16 @@ func TestLocal_command(t *testing.T) {
 	w.do(read).want(t, 200, `{"commandId":"`+string(command)+`","outcome":"acknowledged",`+
 		`"lock":{"lockId":"lock-1","status":"locked","lastUpdated":"2026-11-21T07:00:00.005Z"}}`)
 
+	w.do(request{method: "GET", path: "/local/v1/commands/0190c8a0-53c8-7a3e-8f0e-2f6d5a1b9c45", bearer: accessToken}).
+		want(t, 404, message("Command not found"))
 	for _, id := range []string{
-		"0190c8a0-53c8-7a3e-8f0e-2f6d5a1b9c45", "x", strings.ToUpper(string(command)), string(command) + "0",
+		"x", strings.ToUpper(string(command)), string(command) + "0",
 		"0190c8a0_53c8_7a3e_8f0e_2f6d5a1b9c44", "%27%20OR%201=1",
 	} {
 		w.do(request{method: "GET", path: "/local/v1/commands/" + id, bearer: accessToken}).want(t, 404, message("Command not found"))
+		if asked := w.unlocker.commands; asked[len(asked)-1] != "" {
+			t.Errorf("%s went in as %q", id, asked[len(asked)-1])
+		}
 	}
 	read.bearer = otherAccess
 	w.do(read).want(t, 404, message("Command not found"))

@@ -16,7 +16,7 @@ type position struct {
 // nowhere is the position of a gap. It belongs to no start of the process, so that a
 // client that loses the connection between the gap and the object behind it is told
 // of the gap again.
-var nowhere = position{boot: "00000000-0000-0000-0000-000000000000"}
+func nowhere() position { return position{boot: "00000000-0000-0000-0000-000000000000"} }
 
 // parsePosition reads "<boot>-<number>".
 func parsePosition(text string) (position, bool) {

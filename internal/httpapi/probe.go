@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // openAPI is the OpenAPI 3.1 description of /v1.
@@ -44,13 +43,5 @@ func (a *API) writeMetrics(x *exchange) {
 	_, _ = x.Write(text.Bytes())
 }
 
-// serveAdmin hands over to the admin API, whose streams last longer than a server
-// lets others.
-func (a *API) serveAdmin(x *exchange) {
-	out := http.NewResponseController(x.w)
-	_ = out.SetWriteDeadline(time.Time{})
-	if x.r.ContentLength == 0 {
-		_ = out.SetReadDeadline(time.Time{})
-	}
-	a.admin.ServeHTTP(x, x.r)
-}
+// serveAdmin hands over to the admin API.
+func (a *API) serveAdmin(x *exchange) { a.admin.ServeHTTP(x, x.r) }

@@ -18,7 +18,7 @@ const (
 	// readTimeout is how long a whole request may take to arrive.
 	readTimeout = 15 * time.Second
 	// answerTimeout is how long a request may take from its header to the end of its
-	// response; longer than any command lives. Streams set their own.
+	// response; longer than any command lives. What lasts longer sets its own.
 	answerTimeout = 60 * time.Second
 	// idleTimeout is how long a connection may wait for its next request.
 	idleTimeout = 120 * time.Second

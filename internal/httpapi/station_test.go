@@ -52,6 +52,8 @@ func TestStation_goneFromNowOn(t *testing.T) {
 	w.do(read).want(t, 404, message("Station not found"))
 	w.access.with(func() { w.access.grants[account] = []site.StationID{stationID} })
 	w.do(read).want(t, 200, stationJSON)
+	w.stations.forgetState(stationID) // the removal is under way
+	w.do(read).want(t, 404, message("Station not found"))
 	w.stations.remove(stationID)
 	w.do(read).want(t, 404, message("Station not found"))
 }

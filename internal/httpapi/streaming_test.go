@@ -49,8 +49,6 @@ func (p *pipe) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-func (p *pipe) SetReadDeadline(time.Time) error { return nil }
-
 func (p *pipe) string() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,14 +105,18 @@ func TestEvents_slowReader(t *testing.T) {
 	})
 }
 
-// Leave that has ended is noticed within a second.
+// Leave that has ended is noticed within a second, and there is time to say so.
 func TestEvents_endsSoon(t *testing.T) {
-	streamIn(t, func(w *world, _ *pipe, ended <-chan struct{}) {
+	streamIn(t, func(w *world, p *pipe, ended <-chan struct{}) {
+		<-time.After(httpapi.HeartbeatEvery - 1) // the last write is long ago
 		begun := time.Now()
 		w.access.with(func() { delete(w.access.tokens, accessToken) })
 		<-ended
 		if waited := time.Since(begun); waited > time.Second {
 			t.Errorf("ended after %v", waited)
+		}
+		if !p.deadline.After(time.Now()) {
+			t.Error("no time is left for the end of the response")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +37,9 @@ func (l Leg) String() string {
 
 // Registry holds the metrics of one gateway. Safe for concurrent use.
 type Registry struct {
-	set  *metrics.Set
-	legs [legs]*Histogram
+	set      *metrics.Set
+	legs     [legs]*Histogram
+	counters sync.Map // of *metrics.Counter by key; keys are constants of the code, so it is bounded
 }
 
 // New gives an empty registry.
@@ -49,20 +51,42 @@ func New() *Registry {
 	return r
 }
 
+// key names a counter without building its text, which costs more than counting.
+type key struct {
+	family, first, second string
+	status                int
+}
+
+// counter gives the counter of a key; name builds its full name at first use.
+func (r *Registry) counter(k key, name func(key) string) *metrics.Counter {
+	if c, ok := r.counters.Load(k); ok {
+		return c.(*metrics.Counter)
+	}
+	c := r.set.GetOrCreateCounter(name(k))
+	r.counters.Store(k, c)
+	return c
+}
+
 // Unlock counts one ended unlock in gatehouse_unlocks_total.
 func (r *Registry) Unlock(origin site.Origin, outcome site.Outcome) {
-	r.set.GetOrCreateCounter(`gatehouse_unlocks_total{origin="` + string(origin) + `",outcome="` + string(outcome) + `"}`).Inc()
+	r.counter(key{family: "gatehouse_unlocks_total", first: string(origin), second: string(outcome)}, func(k key) string {
+		return k.family + `{origin="` + k.first + `",outcome="` + k.second + `"}`
+	}).Inc()
 }
 
 // Refused counts one refusal in gatehouse_refusals_total; reason is a constant of
 // the caller, such as "login-throttled" or "mqtt-topic".
 func (r *Registry) Refused(reason string) {
-	r.set.GetOrCreateCounter(`gatehouse_refusals_total{reason="` + reason + `"}`).Inc()
+	r.counter(key{family: "gatehouse_refusals_total", first: reason}, func(k key) string {
+		return k.family + `{reason="` + k.first + `"}`
+	}).Inc()
 }
 
 // Request counts one answered HTTP request by its route pattern and status.
 func (r *Registry) Request(pattern string, status int) {
-	r.set.GetOrCreateCounter(`gatehouse_http_requests_total{route=` + strconv.Quote(pattern) + `,status="` + strconv.Itoa(status) + `"}`).Inc()
+	r.counter(key{family: "gatehouse_http_requests_total", first: pattern, status: status}, func(k key) string {
+		return k.family + `{route=` + strconv.Quote(k.first) + `,status="` + strconv.Itoa(k.status) + `"}`
+	}).Inc()
 }
 
 // Leg gives the histogram of one leg of the unlock path, in seconds.
