@@ -48,7 +48,7 @@ func passwordFlag(cmd *cobra.Command, fromStdin *bool) {
 }
 
 func (a *app) addAccount(ctx context.Context, email string, admin, fromStdin bool) error {
-	address, password, err := a.credentials(email, fromStdin)
+	address, password, err := a.credentials(ctx, email, fromStdin)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func printPassword(w *lines, issued adminapi.IssuedAccount) {
 
 // credentials reads an address and, where asked to, the password from standard
 // input.
-func (a *app) credentials(email string, fromStdin bool) (address, password string, err error) {
+func (a *app) credentials(ctx context.Context, email string, fromStdin bool) (address, password string, err error) {
 	parsed, err := site.ParseEmail(email)
 	if err != nil {
 		return "", "", wrongUsage(err)
@@ -82,8 +82,21 @@ func (a *app) credentials(email string, fromStdin bool) (address, password strin
 	if !fromStdin {
 		return string(parsed), "", nil
 	}
-	password, err = firstLine(a.stdin)
-	return string(parsed), password, err
+	type reading struct {
+		line string
+		err  error
+	}
+	read := make(chan reading, 1)
+	go func() { // whoever types may also interrupt; then it lives until the process ends
+		line, err := firstLine(a.stdin)
+		read <- reading{line, err}
+	}()
+	select {
+	case r := <-read:
+		return string(parsed), r.line, r.err
+	case <-ctx.Done():
+		return "", "", ctx.Err()
+	}
 }
 
 // maxPassword bounds what is read for a password; the gateway sets its own bound
@@ -201,7 +214,7 @@ and printed this once. Sessions go on; "gatehouse account revoke EMAIL" ends the
 }
 
 func (a *app) setPassword(ctx context.Context, email string, fromStdin bool) error {
-	address, password, err := a.credentials(email, fromStdin)
+	address, password, err := a.credentials(ctx, email, fromStdin)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func describe(err error) string {
 func (a *app) settings() (config.Config, error) {
 	cfg, err := config.Load(a.config, a.environ)
 	if err != nil {
-		return config.Config{}, err //nolint:wrapcheck // names the file and the lines itself
+		return config.Config{}, err
 	}
 	return cfg, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +99,30 @@ func TestBytesText(t *testing.T) {
 		if got := bytesText(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
+	}
+}
+
+// blockingReader tells that it is read, and gives nothing until the test ends.
+type blockingReader struct {
+	t    *testing.T
+	read func()
+}
+
+func (b blockingReader) Read([]byte) (int, error) {
+	b.read()
+	<-b.t.Context().Done()
+	return 0, io.EOF
+}
+
+// Whoever is asked for a password may leave.
+func TestRun_interruptedAtThePassword(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var stderr strings.Builder
+	args := []string{"account", "add", "porter@example.test", "--password-stdin", "--socket", "none.sock"}
+	if code := run(ctx, args, blockingReader{t, cancel}, io.Discard, &stderr, nil); code != exitFailed {
+		t.Errorf("status %d, want 1", code)
+	}
+	if stderr.String() != "gatehouse: interrupted\n" {
+		t.Errorf("says %q", stderr.String())
 	}
 }

@@ -34,7 +34,7 @@ made, and printed this once.`,
 func (a *app) apply(ctx context.Context, path string, options sitefile.Options) error {
 	s, err := sitefile.ParseFile(path)
 	if err != nil {
-		return err //nolint:wrapcheck // names the file and its lines
+		return err
 	}
 	return a.call(func(gw *client.Client) error {
 		applied, err := gw.Apply(ctx, s, options)

@@ -91,7 +91,7 @@ func (c csvRecords) row(cells []string) error {
 		return fmt.Errorf("writing CSV: %w", err)
 	}
 	c.w.Flush()
-	return c.w.Error() //nolint:wrapcheck // names the file
+	return c.w.Error()
 }
 
 // harmless keeps a spreadsheet from taking a text that others chose for a

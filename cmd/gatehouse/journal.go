@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,8 @@ clock was not yet trusted.`,
 	f.IntVar(&flags.last, "last", 0, "begin with the `N`th record from the end")
 	f.Uint64Var(&flags.after, "after", 0, "only records with a higher number than `SEQ`")
 	f.BoolVar(&flags.csv, "csv", false, "write CSV (RFC 4180)")
+	// The error is for flags that do not exist.
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.verifyCommand())
 	return cmd
 }
@@ -97,10 +100,26 @@ func (a *app) query(flags selection) (q client.JournalQuery, err error) {
 			return q, wrongUsage(err)
 		}
 	}
-	for _, kind := range flags.kinds {
-		q.Kinds = append(q.Kinds, site.Kind(kind))
+	q.Kinds, err = parseKinds(flags.kinds)
+	return q, err
+}
+
+func parseKinds(names []string) (kinds []site.Kind, err error) {
+	for _, name := range names {
+		if !slices.Contains(site.Kinds(), site.Kind(name)) {
+			return nil, wrongUsagef("--kind: there is no kind %q: one of %s", name, strings.Join(kindNames(), ", "))
+		}
+		kinds = append(kinds, site.Kind(name))
 	}
-	return q, nil
+	return kinds, nil
+}
+
+func kindNames() []string {
+	var names []string
+	for _, kind := range site.Kinds() {
+		names = append(names, string(kind))
+	}
+	return names
 }
 
 // beforeLast gives the seq before the nth record from the end; records are
@@ -110,7 +129,7 @@ func beforeLast(ctx context.Context, gw *client.Client, n int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return status.Journal.Last - min(uint64(n), status.Journal.Last), nil //nolint:gosec // n is positive
+	return status.Journal.Last - min(uint64(n), status.Journal.Last), nil
 }
 
 // recordWriter writes records in one format.
@@ -138,7 +157,7 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 		}
 	}
 	if !query.Follow {
-		return ctx.Err() //nolint:wrapcheck // interrupted: the list is not whole
+		return ctx.Err()
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (a *app) members(ctx context.Context, flags simulation) (members []stations
 func membersOfSite(path string) ([]stationsim.Member, error) {
 	s, err := sitefile.ParseFile(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // names the file and its lines
+		return nil, err
 	}
 	var members []stationsim.Member
 	for _, st := range s.Stations {

@@ -57,9 +57,9 @@ func (a *app) serve(ctx context.Context) error {
 	go noteHangups(ctx, hangups, log)
 	gw, err := gateway.New(ctx, gateway.Config{Config: cfg, Version: version, Logger: log})
 	if err != nil {
-		return fmt.Errorf("the gateway cannot start: %w", err)
+		return err
 	}
-	return gw.Run(ctx) //nolint:wrapcheck // words itself
+	return gw.Run(ctx)
 }
 
 // noteHangups says that SIGHUP changes nothing, until ctx ends.
@@ -69,7 +69,7 @@ func noteHangups(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			log.InfoContext(ctx, "SIGHUP ignored: restart the gateway to read its configuration again")
+			log.InfoContext(ctx, "hangup signal ignored: restart the gateway to read its configuration again")
 		}
 	}
 }

@@ -129,7 +129,7 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 	cfg.Each.OnEvent = feed.put
 	fleet, err := stationsim.NewFleet(cfg)
 	if err != nil {
-		return err //nolint:wrapcheck // names the station
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -137,7 +137,7 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 		return fleet.Run(ctx)
 	})
 	group.Go(func() error { return a.show(fleet, feed, cfg.Each.Broker.Address) })
-	return group.Wait() //nolint:wrapcheck // words itself
+	return group.Wait()
 }
 
 // broker says where the stations connect to.

@@ -46,7 +46,7 @@ func (a *app) show(fleet *stationsim.Fleet, f *feed, broker string) error {
 		return nil
 	}
 	title := fmt.Sprintf("%s on %s", plural(len(fleet.Stations), "simulated station"), broker)
-	if screen, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(screen.Fd())) { //nolint:gosec // a descriptor is small
+	if screen, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(screen.Fd())) {
 		if err := a.showLive(screen, title, fleet, f); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (a *app) showLive(screen *os.File, title string, fleet *stationsim.Fleet, f
 
 // terminalSize gives columns and rows, or those of the classic terminal.
 func terminalSize(screen *os.File) [2]int {
-	width, height, err := term.GetSize(int(screen.Fd())) //nolint:gosec // a descriptor is small
+	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil || width < 1 || height < 1 {
 		return [2]int{80, 24}
 	}

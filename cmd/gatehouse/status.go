@@ -109,7 +109,7 @@ func journalText(j adminapi.JournalSize) string {
 	if j.Records == 0 {
 		return "empty"
 	}
-	return fmt.Sprintf("%d records (%d to %d), %s", j.Records, j.First, j.Last, bytesText(j.Bytes))
+	return fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, bytesText(j.Bytes))
 }
 
 // bytesText gives a size in the unit that fits it, such as "1.2 MB".

@@ -27,12 +27,16 @@ func (a *app) moment(text string) (time.Time, bool) {
 
 // past reads a moment, or how long ago it was ("24h", "7d"). An empty text is the
 // zero time.
-func (a *app) past(flag, text string) (time.Time, error) { return a.relative(flag, text, -1) }
+func (a *app) past(flag, text string) (time.Time, error) {
+	return a.relative(flag, text, func(d time.Duration) time.Time { return a.now().Add(-d) })
+}
 
 // future reads a moment, or in what time it comes.
-func (a *app) future(flag, text string) (time.Time, error) { return a.relative(flag, text, 1) }
+func (a *app) future(flag, text string) (time.Time, error) {
+	return a.relative(flag, text, func(d time.Duration) time.Time { return a.now().Add(d) })
+}
 
-func (a *app) relative(flag, text string, direction time.Duration) (time.Time, error) {
+func (a *app) relative(flag, text string, from func(time.Duration) time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -40,7 +44,7 @@ func (a *app) relative(flag, text string, direction time.Duration) (time.Time, e
 		return t, nil
 	}
 	if d, err := span(text); err == nil {
-		return a.now().Add(direction * d), nil
+		return from(d), nil
 	}
 	return time.Time{}, wrongUsagef("--%s: %q is not a time: give one like 2026-11-21T08:00:00Z, 2026-11-21 or 24h", flag, text)
 }
@@ -50,20 +54,23 @@ const (
 	week = 7 * day
 )
 
+// unitBits bounds numbers of days and weeks, so that no sum overflows.
+const unitBits = 13
+
 // span reads a duration as Go writes it, or a number of days or weeks.
 func span(text string) (time.Duration, error) {
 	for suffix, unit := range map[string]time.Duration{"d": day, "w": week} {
 		if digits, ok := strings.CutSuffix(text, suffix); ok {
-			n, err := strconv.ParseUint(digits, 10, 16)
+			n, err := strconv.ParseUint(digits, 10, unitBits)
 			if err != nil {
 				return 0, fmt.Errorf("reading a number of days or weeks: %w", err)
 			}
-			return time.Duration(n) * unit, nil //nolint:gosec // 16 bits
+			return time.Duration(n) * unit, nil
 		}
 	}
 	d, err := time.ParseDuration(text)
 	if err == nil && d < 0 {
 		return 0, fmt.Errorf("%q is negative", text)
 	}
-	return d, err //nolint:wrapcheck // the caller words it
+	return d, err
 }

@@ -41,7 +41,7 @@ func TestApp_future(t *testing.T) {
 
 func TestApp_past_refuses(t *testing.T) {
 	for _, text := range []string{
-		"yesterday", "24", "-24h", "-7d", "1.5d", "7dd", "d", "99999d", "2026-13-01", "2026-11-20T25:00:00Z", "10:00", " ",
+		"yesterday", "24", "-24h", "-7d", "1.5d", "7dd", "d", "99999d", "65535w", "999999999999h", "2026-13-01", "2026-11-20T25:00:00Z", "10:00", " ",
 	} {
 		if got, err := testApp().past("since", text); err == nil {
 			t.Errorf("%q gives %s", text, got)

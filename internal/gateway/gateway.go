@@ -151,6 +151,9 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	g.zone.changed = g.access.SetZone
 	g.clock.OnStep(func(step time.Duration) {
 		g.access.ClockStepped(context.WithoutCancel(ctx), step)
+		if step < time.Second {
+			return
+		}
 		g.journal.AppendLater(site.Record{Kind: site.KindClockChanged, Facts: site.Facts{Detail: "the clock stepped forward by " + step.Round(time.Second).String()}})
 	})
 	g.stations, err = station.New(ctx, station.Config{

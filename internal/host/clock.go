@@ -114,9 +114,9 @@ func NewClock(cfg ClockConfig) (*Clock, error) {
 	return c, nil
 }
 
-// OnStep has f called with the length of each jump forward by which the clock
-// becomes trusted, after the jump. Call it before Run, once; f runs in Run's
-// goroutine.
+// OnStep has f called whenever the clock has become trusted, and when Run begins
+// with a trusted one, with the length of the jump forward that came with it: 0 or
+// more. Call it before Run, once; f runs in Run's goroutine.
 func (c *Clock) OnStep(f func(step time.Duration)) { c.onStep = f }
 
 // Now gives the time. No call gives less than an earlier one gave, in whatever
@@ -146,6 +146,9 @@ func (c *Clock) Run(ctx context.Context) error {
 	poll, save := time.NewTicker(pollEvery), time.NewTicker(saveEvery)
 	defer poll.Stop()
 	defer save.Stop()
+	if c.Trusted() {
+		c.onStep(0)
+	}
 	c.save(ctx, saveTimeout)
 	for {
 		select {
@@ -156,10 +159,8 @@ func (c *Clock) Run(ctx context.Context) error {
 			c.save(ctx, saveTimeout)
 		case <-poll.C:
 			if became, jump := c.check(); became {
+				c.onStep(jump)
 				c.save(ctx, saveTimeout)
-				if jump >= step {
-					c.onStep(jump)
-				}
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -32,7 +33,7 @@ func TestRecord_AppendJSON_isEncodingJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.AppendJSON(nil); string(got) != string(want) {
+		if got := r.AppendJSON(nil); !bytes.Equal(got, want) {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
 	})

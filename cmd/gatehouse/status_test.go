@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/health"
+	"gatehouse/internal/site"
+)
+
+func exampleStatus() adminapi.Status {
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	return adminapi.Status{
+		Version: "1.2.3", GatewayID: "gateway-id", Started: site.At(now.Add(-90 * time.Minute)),
+		Conditions: []health.Condition{{
+			Code: health.StorageFailing, Severity: health.Fatal, Summary: "The database cannot be written",
+			Advice: "Make room on the disk", Since: now.Add(-time.Minute),
+		}},
+		Clock: adminapi.ClockStatus{Now: site.At(now), Trusted: true},
+		Listeners: []adminapi.Listener{
+			{Name: "http", Address: "127.0.0.1:8080"},
+			{Name: "mqtts", Address: "0.0.0.0:8883", TLS: true},
+		},
+		Stations: adminapi.StationCount{Enrolled: 3, Online: 2}, Accounts: 4, Sessions: 1,
+		Journal: adminapi.JournalSize{Records: 1234, Bytes: 1_200_000, First: 12, Last: 1245},
+		Data:    "/var/lib/gatehouse",
+	}
+}
+
+func TestApp_printStatus(t *testing.T) {
+	var out strings.Builder
+	testApp().printStatus(&lines{w: &out}, exampleStatus())
+	want := `Gateway     NOT READY: it cannot open doors
+Version     1.2.3
+Id          gateway-id
+Running     since 2026-11-21 07:30:00 +0100 (1h30m0s)
+Clock       2026-11-21 09:00:00 +0100
+Data        /var/lib/gatehouse
+Listens on  http   127.0.0.1:8080
+            mqtts  0.0.0.0:8883 (TLS)
+Stations    3 enrolled, 2 online
+Accounts    4, with 1 session
+Journal     1234 records (12 to 1245), 1.2 MB
+
+fatal: The database cannot be written
+  What to do: Make room on the disk
+  Since 2026-11-21 08:59:00 +0100 (storage-failing)
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// A gateway that is not ready makes the command fail, with the first thing to do.
+func TestNotReady(t *testing.T) {
+	status := exampleStatus()
+	if err := notReady(status); err == nil || err.Error() != "the gateway is not ready: The database cannot be written; Make room on the disk" {
+		t.Errorf("error %v", err)
+	}
+	status.Conditions = nil
+	if notReady(status) == nil {
+		t.Error("not ready without a reason is no error")
+	}
+	status.Ready = true
+	if err := notReady(status); err != nil {
+		t.Errorf("ready gives %v", err)
+	}
+}
