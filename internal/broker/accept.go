@@ -32,7 +32,7 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 			pause = firstPause
 			s.welcome(ctx, raw, l.TLS)
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the listener was closed to end the loop
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accepting on %s: %w", l.Net.Addr(), err)
 		default:
@@ -104,7 +104,7 @@ func (s *Server) converse(c *Conn) (err error) {
 		return err
 	}
 	if secured, ok := c.stream.(*tls.Conn); ok {
-		if err := secured.Handshake(); err != nil {
+		if err := secured.HandshakeContext(context.Background()); err != nil { // the deadline bounds it
 			return errors.Join(errHandshake, err)
 		}
 	}

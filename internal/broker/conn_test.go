@@ -115,6 +115,9 @@ func TestConn_Send_stationsOwnLimits(t *testing.T) {
 	c.greet(h)
 	c.subscribe(1, 1)
 	conn := g.connOf(1)
+	if most := conn.ReceiveMaximum(); most != 2 {
+		t.Errorf("Receive Maximum %d", most)
+	}
 	if err := conn.Send(1, 1, make([]byte, 100), soon()); !errors.Is(err, broker.ErrNotTaken) {
 		t.Errorf("a packet that is too large gave %v", err)
 	}

@@ -57,7 +57,7 @@ func hostileLater(version byte) map[string][]byte {
 		"PINGREQ with a body":         {0xC0, 1, 0},
 		"PINGREQ with flags":          {0xC3, 0},
 		"DISCONNECT with flags":       {0xE5, 0},
-		"length without end":          append([]byte{0x30}, bytes.Repeat([]byte{0xFF}, 100)...),
+		"length without end":          append([]byte{0x30}, bytes.Repeat([]byte{0x80}, 100)...),
 		"256 MB":                      {0x30, 0xFF, 0xFF, 0xFF, 0x7F},
 		"PUBLISH at QoS 3":            packet(0x36, text(own), u16(1), none),
 		"PUBLISH of nothing":          {0x30, 0},
@@ -136,6 +136,31 @@ func TestServer_hostile(t *testing.T) {
 	g.t = t
 	if n := len(g.handler.all("report")); n > 0 {
 		t.Errorf("%d reports were heard", n)
+	}
+}
+
+// Each breach of the protocol is told apart, for the log and the metrics.
+func TestServer_hostile_reasons(t *testing.T) {
+	for reason, test := range map[string]struct {
+		metric string
+		b      []byte
+	}{
+		"sent a second CONNECT":              {"mqtt-protocol", helloOf(1, 4).bytes()},
+		"sent a packet that no client sends": {"mqtt-protocol", []byte{0xF0, 2, 0, 0}},
+		"sent a malformed packet":            {"mqtt-malformed", []byte{0xC0, 1, 0}},
+		"subscribed to a foreign topic":      {"mqtt-subscribe", packet(0x82, u16(1), bytes.Repeat(join(text(""), []byte{0}), 9))},
+		"disconnected":                       {"mqtt-none", []byte{0xE0, 0}},
+	} {
+		g := open(t, setup{})
+		c := g.connect(1, 4)
+		c.try(test.b)
+		c.expectEnd()
+		if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != reason {
+			t.Errorf("reason %q, want %q", e.text, reason)
+		}
+		if n := g.refusals(test.metric); (n == "1") != (reason != "disconnected") {
+			t.Errorf("%s: counted %s times as %s", reason, n, test.metric)
+		}
 	}
 }
 

@@ -143,6 +143,9 @@ func (c *Conn) write(packet []byte, deadline time.Time, command bool) error {
 	_ = c.stream.SetWriteDeadline(deadline)
 	n, err := c.stream.Write(packet)
 	c.server.stats.sent(n)
+	if c.stream != c.raw { // TLS writes of its own accord too, and must not find a deadline that is past
+		_ = c.stream.SetWriteDeadline(time.Time{})
+	}
 	if err != nil {
 		c.Reset(reasonNotTaking)
 		return fmt.Errorf("writing to the station: %w", err)

@@ -181,6 +181,9 @@ func TestServer_panic(t *testing.T) {
 	if n := len(g.handler.all("disconnected")); n != 1 {
 		t.Errorf("%d disconnections", n)
 	}
+	if clients, subscriptions := g.server.Leftovers(); clients != 0 || subscriptions != 0 {
+		t.Errorf("the library keeps %d clients and %d subscriptions", clients, subscriptions)
+	}
 }
 
 // Two goroutines serve a connection, and none is left behind.
@@ -215,9 +218,7 @@ func TestServer_Stats(t *testing.T) {
 	want := broker.Stats{
 		Open: 2, Connecting: 1, PacketsIn: 2, PacketsOut: 2, BytesIn: uint64(len(hello)) + 2, BytesOut: 4 + 2,
 	}
-	if got := g.server.Stats(); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	g.handler.await(t, fmt.Sprintf("%+v", want), func() bool { return g.server.Stats() == want })
 	for metric, value := range map[string]string{
 		`gatehouse_mqtt_connections{state="open"}`:       "2",
 		`gatehouse_mqtt_connections{state="connecting"}`: "1",

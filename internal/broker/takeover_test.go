@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gatehouse/internal/broker"
 )
@@ -100,20 +103,24 @@ func TestServer_takeover_storm(t *testing.T) {
 // take-overs, even when it dawdles over the first.
 func TestServer_takeover_order(t *testing.T) {
 	handler := newRecorder()
-	entered, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	entered, overtaken := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
 	handler.onConnect = func(*broker.Conn) {
-		once.Do(func() {
-			close(entered)
-			<-goOn
-		})
+		if calls.Add(1) > 1 {
+			close(overtaken)
+			return
+		}
+		close(entered)
+		select {
+		case <-overtaken:
+		case <-time.After(200 * time.Millisecond): // time enough to be overtaken, were it possible
+		}
 	}
 	g := open(t, setup{handler: handler})
 	first := g.connect(1, 4)
 	<-entered
 	second := g.connect(1, 4) // has taken over, and waits for the handler
 	first.expectEnd()
-	close(goOn)
 	second.ping()
 	connected := handler.all("connected")
 	if len(connected) != 2 || connected[1].conn.Remote() != second.conn.LocalAddr().String() {
@@ -122,6 +129,36 @@ func TestServer_takeover_order(t *testing.T) {
 	if e := handler.awaitEvent(t, "disconnected", 1); e.conn != connected[0].conn {
 		t.Error("the wrong connection ended")
 	}
+}
+
+// A connection that is held up while it takes over does not harm the one that takes
+// over from it.
+func TestServer_takeover_overtaken(t *testing.T) {
+	bubble(t, broker.Limits{WriteTimeout: time.Minute}, func(t *testing.T, g *gate, p *pipes) {
+		first := p.dial(t)
+		first.connect(1, 4)
+		first.subscribe(1, 1)
+		stuck, conn := make(chan error, 1), g.connOf(1)
+		go func() { stuck <- conn.Send(1, 1, []byte("open"), soon()) }()
+		synctest.Wait()
+		second := p.dial(t)
+		second.send(helloOf(1, 4).bytes()) // waits for the stuck write of the first
+		synctest.Wait()
+		third := p.dial(t)
+		third.send(helloOf(1, 4).bytes()) // and is about to be acknowledged
+		time.Sleep(time.Second)           // the second goes on
+		if body := third.expect(0x20); body[1] != 0 {
+			t.Errorf("CONNACK %x", body)
+		}
+		second.expectEnd()
+		third.ping()
+		if err := <-stuck; err == nil {
+			t.Error("the stuck Send gave no error")
+		}
+		if live := g.handler.live(); len(live) != 1 {
+			t.Errorf("%d live connections", len(live))
+		}
+	})
 }
 
 // A command that the first connection did not acknowledge does not come to the

@@ -175,7 +175,7 @@ func serve(ctx context.Context, servers []*http.Server, loops []func() error) er
 		}
 	}
 	for ; waited < len(loops); waited++ {
-		<-errs
+		<-errs //nolint:errcheck // http.ErrServerClosed, because of the Shutdown above
 	}
 	return failed
 }

@@ -189,7 +189,8 @@ func (s *Station) parseCommand(first byte, body []byte) (c Command, err error) {
 		length, n := binary.Uvarint(body)
 		body = body[n+int(length):] //nolint:gosec // our own gateway's packet
 	}
-	return c, json.Unmarshal(body, &c)
+	err = json.Unmarshal(body, &c)
+	return c, err
 }
 
 // Ack acknowledges a command.

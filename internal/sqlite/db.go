@@ -111,7 +111,7 @@ func (db *DB) Close() error {
 // createPrivate makes the file readable by its owner alone before SQLite sees it;
 // SQLite gives its side files the same mode.
 func createPrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
 	if err != nil {
 		return fmt.Errorf("opening the database: %w", err)
 	}

@@ -147,42 +147,13 @@ func (db *DB) Prune(ctx context.Context, before time.Time, maxBytes int64, keepA
 
 // pruneStep removes up to pruneStep records from the front and moves the anchor.
 func (db *DB) pruneStep(t *transaction, before time.Time, maxBytes int64, keepAfter uint64) (int, error) {
-	ctx := context.Background()
-	e, err := readEnds(ctx, t.conn)
+	e, err := readEnds(context.Background(), t.conn)
 	if err != nil {
 		return 0, err
 	}
-	rows, err := t.conn.QueryContext(ctx,
-		"SELECT seq, time, length(CAST(body AS BLOB)), hash FROM journal ORDER BY seq LIMIT ?", pruneStep)
-	if err != nil {
+	anchor, bytes, err := t.cut(before, db.bytes, maxBytes, keepAfter)
+	if err != nil || anchor.seq == 0 {
 		return 0, err
-	}
-	anchor, bytes := e.anchor, db.bytes
-	oldest := int64(math.MinInt64)
-	if !before.IsZero() {
-		oldest = before.UnixMilli()
-	}
-	count := 0
-	for rows.Next() {
-		var seq, at, size int64
-		var hash sql.RawBytes
-		if err := rows.Scan(&seq, &at, &size, &hash); err != nil {
-			_ = rows.Close()
-			return 0, err
-		}
-		if uint64(seq) > keepAfter || (at >= oldest && bytes <= maxBytes) { //nolint:gosec // seq is positive
-			break
-		}
-		anchor.seq = uint64(seq) //nolint:gosec // seq is positive
-		copy(anchor.hash[:], hash)
-		bytes -= size
-		count++
-	}
-	if err := rows.Close(); err != nil {
-		return 0, err
-	}
-	if count == 0 {
-		return 0, nil
 	}
 	if _, err := t.exec("DELETE FROM journal WHERE seq <= ?", int64(anchor.seq)); err != nil { //nolint:gosec // seq fits
 		return 0, err
@@ -191,7 +162,36 @@ func (db *DB) pruneStep(t *transaction, before time.Time, maxBytes int64, keepAf
 	if err == nil {
 		db.bytes = bytes
 	}
-	return count, err
+	return int(anchor.seq - e.anchor.seq), err //nolint:gosec // at most pruneStep
+}
+
+// cut finds the last record that has to go, at most pruneStep from the front, and
+// what bytes are left after it; the zero chain when none has to.
+func (t *transaction) cut(before time.Time, bytes, maxBytes int64, keepAfter uint64) (last chain, left int64, err error) {
+	oldest := int64(math.MinInt64)
+	if !before.IsZero() {
+		oldest = before.UnixMilli()
+	}
+	rows, err := t.conn.QueryContext(context.Background(),
+		"SELECT seq, time, length(CAST(body AS BLOB)), hash FROM journal ORDER BY seq LIMIT ?", pruneStep)
+	if err != nil {
+		return chain{}, 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var seq, at, size int64
+		var hash sql.RawBytes
+		if err := rows.Scan(&seq, &at, &size, &hash); err != nil {
+			return chain{}, 0, err
+		}
+		if uint64(seq) > keepAfter || (at >= oldest && bytes <= maxBytes) { //nolint:gosec // seq is positive
+			break
+		}
+		last.seq = uint64(seq) //nolint:gosec // seq is positive
+		copy(last.hash[:], hash)
+		bytes -= size
+	}
+	return last, bytes, rows.Err()
 }
 
 // storageError gives an error of reading the kind Unavailable; nil stays nil.

@@ -67,7 +67,7 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 		{&s.insertMany, insertText(insertMany)},
 		{&s.ends, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?"},
 	} {
-		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil {
+		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil { //nolint:sqlclosecheck // they end with the connection
 			return s, fmt.Errorf("preparing %q: %w", p.text, err)
 		}
 	}

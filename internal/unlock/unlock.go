@@ -107,7 +107,10 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		cfg.TTL = site.DefaultTTL
 	}
 	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays()}
-	return s, s.remember(ctx)
+	if err := s.remember(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Unlock opens a lock, or says why not. It ends within the command's deadline, and

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 )
 
 // The account and the station of the example site; they are examples and stand in
@@ -91,8 +93,16 @@ func (d *demo) end() {
 	_ = os.RemoveAll(d.dir)
 }
 
-func title(text string)   { fmt.Printf("\n\033[1m%s\033[0m\n", text) }
+func title(text string)   { fmt.Printf("\n%s\n", bold(text)) }
 func command(text string) { fmt.Printf("  $ %s\n", text) }
+
+// bold is for terminals; a pipe gets plain text.
+func bold(text string) string {
+	if !term.IsTerminal(int(os.Stdout.Fd())) {
+		return text
+	}
+	return "\033[1m" + text + "\033[0m"
+}
 
 // show prints an answer, indented.
 func show(text string) {
@@ -232,7 +242,7 @@ func (d *demo) unlockDoor(ctx context.Context) error {
 			return errors.Join(errors.New("the lock is not reported unlocked yet"), err)
 		}
 		show(string(state))
-		fmt.Println("\n  \033[1mThe lock is open.\033[0m It locks itself again in a few seconds.")
+		fmt.Println("\n  " + bold("The lock is open.") + " It locks itself again in a few seconds.")
 		return nil
 	})
 }
