@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -37,12 +38,14 @@ func (a *app) apply(ctx context.Context, path string, options sitefile.Options) 
 		return err
 	}
 	return a.call(func(gw *client.Client) error {
-		applied, err := gw.Apply(ctx, s, options)
-		if err != nil {
-			return err
+		applied, failed := gw.Apply(ctx, s, options)
+		if failed != nil && len(applied.Changes) == 0 {
+			return failed
 		}
+		// What was made before a failure is shown too: its secrets stand nowhere else.
 		applied.Changes, applied.Accounts, applied.Stations = list(applied.Changes), list(applied.Accounts), list(applied.Stations)
-		return a.result(applied, func(w *lines) { printApplied(w, applied, options.DryRun) })
+		shown := a.result(applied, func(w *lines) { printApplied(w, applied, options.DryRun) })
+		return errors.Join(failed, shown)
 	})
 }
 

@@ -121,6 +121,7 @@ func TestHandler_peers(t *testing.T) {
 	}
 	const nobody, staff = 4000000001, 4000000002
 	for name, c := range map[string]struct{ uid, gid, owner, group, want int }{
+		"no group at all":     {nobody, adminapi.NoGroup, 1, adminapi.NoGroup, 403},
 		"root":                {0, 0, nobody, adminapi.NoGroup, 200},
 		"the gateway's user":  {nobody, staff, nobody, adminapi.NoGroup, 200},
 		"a stranger":          {nobody, staff, 1, adminapi.NoGroup, 403},

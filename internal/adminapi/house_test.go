@@ -344,16 +344,6 @@ func (s *store) note(r site.Record) error {
 	return s.failing
 }
 
-// last gives the newest record.
-func (s *store) last() site.Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.records) == 0 {
-		return site.Record{}
-	}
-	return s.records[len(s.records)-1]
-}
-
 func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
 func (s *store) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {

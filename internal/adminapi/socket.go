@@ -110,7 +110,7 @@ func clearStale(path string) error {
 	case info.Mode().Type() != fs.ModeSocket:
 		return fault.New(fault.Conflict, path+" is not a socket: remove it, or set another path for the admin socket")
 	}
-	conn, err := net.DialTimeout("unix", path, probeTimeout)
+	conn, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(context.Background(), "unix", path)
 	if err == nil {
 		_ = conn.Close()
 		return fault.New(fault.Conflict, "another gateway is running: it answers on "+path)

@@ -41,6 +41,9 @@ func (a *API) serveStream(w http.ResponseWriter, r *http.Request, rt route) {
 	case err != nil && r.Context().Err() == nil:
 		_, body := a.explain(r, rt.pattern(), err)
 		_ = s.send(body)
+	case s.over():
+		_ = s.send(ErrorBody{Message: "The gateway is being stopped"})
+		fallthrough
 	default:
 		a.Metrics.Request(rt.pattern(), rt.status)
 	}

@@ -15,8 +15,8 @@ func nearest(key string, words []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions, replacements and swaps of neighbours
-// that make b of a (optimal string alignment).
+// distance counts the insertions, deletions and replacements that make b of a
+// (Levenshtein).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -33,9 +33,6 @@ func distance(a, b string) int {
 				change = 0
 			}
 			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
 		}
 	}
 	return rows[len(a)][len(b)]

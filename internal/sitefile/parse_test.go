@@ -102,6 +102,7 @@ func TestParse_problems(t *testing.T) {
 		"no quotes":         {`timezone = Europe/Berlin`, `site.toml:1: not valid TOML: a value that is neither true, false, a number nor a time must stand in quotes`},
 		"Latin-1":           {"timezone = \"UTC\"|# caf\xe9", `site.toml:2: this is not UTF-8 text: save the file as UTF-8`},
 		"UTF-16":            {"\xff\xfet\x00", `site.toml:1: this is not UTF-8 text: save the file as UTF-8`},
+		"UTF-16, no mark":   {"#\x00\n\x00", `site.toml:1: this is not UTF-8 text: save the file as UTF-8`},
 		"nesting":           {"#|a = " + strings.Repeat("[", 100_000), `site.toml:2: brackets or keys are nested too deeply`},
 		"dots":              {strings.Repeat("a.", 100_000) + "a = 1", `site.toml:1: brackets or keys are nested too deeply`},
 		"no folder":         {`[[account]]|email = "a@b.test"|password_file = "p"`, `site.toml:3: reading password_file: there is no folder to look for it; give the password itself`},

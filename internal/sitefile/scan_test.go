@@ -24,6 +24,7 @@ locks . "x.y" = [ # one
   [1, 2], { a = "}", b = '#' },
   '''
 ]''', 3]
+five = ["""x""""", 1]
 [station.inner]
 z = 2026-01-01 00:00:00Z
 [[station.list]]
@@ -43,15 +44,17 @@ stations = [
 		"timezone": 2, "station": 3, "station[0]": 3, "station[0].id": 4, "station[0].name": 5, "station[1]": 8,
 		"station[1].id": 9, "station[1].locks": 10, "station[1].locks.x.y": 10, "station[1].locks.x.y[0]": 11,
 		"station[1].locks.x.y[0][1]": 11, "station[1].locks.x.y[1].b": 11, "station[1].locks.x.y[2]": 12,
-		"station[1].locks.x.y[3]": 13, "station[1].inner": 14, "station[1].inner.z": 15, "station[1].list[0]": 16,
-		"station[1].list[1]": 17, "station[1].list[1].q": 18, "grant[0]": 19, "grant[0].stations[1]": 23,
+		"station[1].locks.x.y[3]": 13, "station[1].five[1]": 14, "station[1].inner": 15, "station[1].inner.z": 16, "station[1].list[0]": 17,
+		"station[1].list[1]": 18, "station[1].list[1].q": 19, "grant[0]": 20, "grant[0].stations[1]": 24,
 	} {
 		if lines[path] != want {
 			t.Errorf("%s stands in line %d, want %d", path, lines[path], want)
 		}
 	}
-	if _, found := lines["station[0].not"]; found {
-		t.Error("a key was found within a text")
+	for _, path := range []string{"station[0].not", "station[1].five[2]"} {
+		if _, found := lines[path]; found {
+			t.Errorf("%s was found within a text", path)
+		}
 	}
 }
 
