@@ -27,7 +27,7 @@ func TestGateway_fullDisk_doorsStillOpen(t *testing.T) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", cfg.Data, "tmpfs", 0, "size=4m"); err != nil {
+	if err := unix.Mount("tmpfs", cfg.Data, "tmpfs", 0, "size=12m"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(cfg.Data, unix.MNT_DETACH) })
@@ -101,6 +101,40 @@ func TestGateway_fullDisk_doorsStillOpen(t *testing.T) {
 	}
 	if v, err := g.Admin.VerifyJournal(t.Context()); err != nil || v.Broken != 0 {
 		t.Errorf("verdict %+v, %v", v, err)
+	}
+}
+
+// A board whose disk is full comes back from a power cut and opens doors.
+func TestGateway_fullDisk_startsAgain(t *testing.T) {
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	cfg := gatewaytest.Configure(t)
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", cfg.Data, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(cfg.Data, unix.MNT_DETACH) })
+	g := gatewaytest.Start(t, cfg)
+	issued := g.Enrol(1042)
+	access, _ := g.Login()
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		fill(t, filepath.Join(cfg.Data, "filler"))
+		g = gatewaytest.Run(t, cfg)
+		station := g.Dial(issued.MQTT)
+		go answerAll(station)
+		g.AwaitOnline(1042, true)
+		if !g.Unlock(access, issued.StationToken) {
+			t.Error("the door does not open")
+		}
+		if err := g.Stop(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver, named "sqlite"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -46,6 +47,7 @@ type Config struct {
 // fault.Conflict or fault.NotFound where the method says so.
 type DB struct {
 	clock   site.Clock // set by UseClock
+	path    string
 	boot    site.BootID
 	log     *slog.Logger
 	writing *sql.DB
@@ -64,8 +66,23 @@ type DB struct {
 }
 
 // Open opens or creates the database, brings it to this version's schema and
-// starts its writer. A database of a newer version is refused untouched.
+// starts its writer. A database of a newer version is refused untouched. On a full
+// disk it uses the room that an earlier Open has kept.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
+	db, err := open(ctx, cfg)
+	if err != nil && isDisk(err) && giveReserve(cfg.Path, cfg.Logger) {
+		db, err = open(ctx, cfg)
+	}
+	switch {
+	case err == nil:
+		keepReserve(cfg.Path, cfg.Logger)
+	case isDisk(err):
+		err = fault.Wrap(fault.Unavailable, "The database "+cfg.Path+" cannot be opened: check free space with df and the disk with dmesg", err)
+	}
+	return db, err
+}
+
+func open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := createPrivate(cfg.Path); err != nil {
 		return nil, err
 	}
@@ -83,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	reading.SetMaxOpenConns(readers)
 	db := &DB{
-		boot: cfg.Boot, log: cfg.Logger,
+		path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
 		writing: writing, reading: reading,
 		queue: newQueue(), stopped: make(chan struct{}),
 	}
@@ -105,7 +122,9 @@ func (db *DB) Watch(heard func(error)) { db.watcher.Store(&heard) }
 func (db *DB) Close() error {
 	db.queue.close()
 	<-db.stopped
-	return errors.Join(db.reading.Close(), db.writing.Close())
+	err := errors.Join(db.reading.Close(), db.writing.Close())
+	keepReserve(db.path, db.log)
+	return err
 }
 
 // createPrivate makes the file readable by its owner alone before SQLite sees it;

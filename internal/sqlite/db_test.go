@@ -265,6 +265,9 @@ func TestDB_Close_writesWhatIsQueued(t *testing.T) {
 	if err := db.Append(t.Context(), unlockRecord(1)); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("after Close: %v, want unavailable", err)
 	}
+	if files, err := filepath.Glob(path + "-*"); err != nil || len(files) != 0 {
+		t.Errorf("%v, %v: a closed database is one file, so that it can be copied", files, err)
+	}
 	v, err := sqlite.VerifyFile(t.Context(), path)
 	if err != nil || v.Records != 1000 || v.Broken != 0 {
 		t.Errorf("verdict %+v, %v; want 1000 sound records", v, err)

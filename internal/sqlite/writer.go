@@ -67,11 +67,19 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 		{&s.insertMany, insertText(insertMany)},
 		{&s.ends, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?"},
 	} {
-		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil { //nolint:sqlclosecheck // they end with the connection
+		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil { //nolint:sqlclosecheck // see close
 			return s, fmt.Errorf("preparing %q: %w", p.text, err)
 		}
 	}
 	return s, nil
+}
+
+// close ends the statements. Without it the connection could not be closed whole,
+// and the file would be left with its log beside it.
+func (s statements) close() {
+	for _, stmt := range []*sql.Stmt{s.begin, s.commit, s.rollback, s.insert, s.insertMany, s.ends} {
+		_ = stmt.Close()
+	}
 }
 
 // insertText is the statement that inserts so many rows.
@@ -120,6 +128,7 @@ func (db *DB) do(ctx context.Context, change func(*transaction) error, records .
 func (db *DB) write(conn *sql.Conn, stmts statements) {
 	defer close(db.stopped)
 	defer func() { _ = conn.Close() }()
+	defer stmts.close()
 	for {
 		ops, later, closed := db.queue.waiting()
 		switch {
