@@ -135,7 +135,7 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 		case ops:
 		case later && closed:
 		case later:
-			db.awaitCompany()
+			db.idle(laterDelay)
 		case closed:
 			return
 		default:
@@ -146,31 +146,16 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 			if closed {
 				return
 			}
-			db.pause()
+			db.idle(retryDelay)
 		}
 	}
 }
 
-// awaitCompany waits until somebody who waits joins, at most laterDelay.
-func (db *DB) awaitCompany() {
-	timer := time.NewTimer(laterDelay)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return
-		case <-db.queue.wake:
-			if ops, _, closed := db.queue.waiting(); ops || closed {
-				return
-			}
-		}
-	}
-}
-
-// pause waits before a failing disk is tried again for records alone; whoever
-// waits for an answer gets a try, and its answer, at once.
-func (db *DB) pause() {
-	timer := time.NewTimer(retryDelay)
+// idle lets the time pass, or less when somebody begins to wait for an answer: for
+// records alone, waiting for company saves transactions, and a failing disk is not
+// tried again and again.
+func (db *DB) idle(most time.Duration) {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	for {
 		select {
