@@ -34,7 +34,7 @@ func newCommandID(now time.Time) site.CommandID {
 // entry is one remembered command.
 type entry struct {
 	cmd     site.Command
-	account site.AccountID
+	facts   site.Facts // of its records, but for the outcome
 	outcome site.Outcome
 	follows int
 	late    bool // whether the last follow came after the deadline
@@ -52,13 +52,13 @@ type commands struct {
 func newCommands() *commands { return &commands{byID: make(map[site.CommandID]*entry)} }
 
 // add remembers a command and forgets the oldest.
-func (c *commands) add(cmd site.Command, account site.AccountID) {
+func (c *commands) add(cmd site.Command, facts site.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.byID, c.ring[c.next])
 	c.ring[c.next] = cmd.ID
 	c.next = (c.next + 1) % maxCommands
-	c.byID[cmd.ID] = &entry{cmd: cmd, account: account, outcome: site.Requested}
+	c.byID[cmd.ID] = &entry{cmd: cmd, facts: facts, outcome: site.Requested}
 }
 
 // end keeps how Call ended, unless the station has said more meanwhile.

@@ -148,7 +148,7 @@ func (s *Service) remember(ctx context.Context) error {
 			open[r.Command] = r
 			s.commands.add(site.Command{
 				ID: r.Command, Station: r.Station, Lock: lock, Deadline: time.Now().Add(s.TTL - age),
-			}, r.Account)
+			}, r.Facts)
 		} else {
 			delete(open, r.Command)
 			s.commands.end(r.Command, r.Outcome)

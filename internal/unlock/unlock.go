@@ -149,8 +149,8 @@ func (s *Service) open(req Request) Answer {
 		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
 		Deadline: req.Accepted.Add(s.TTL),
 	}
-	s.commands.add(cmd, req.Actor.Account)
 	record := s.record(req, cmd)
+	s.commands.add(cmd, record.Facts)
 	s.Journal.Intend(record)
 	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
 
@@ -186,9 +186,8 @@ func (s *Service) Followed(id site.CommandID, station site.StationID, outcome si
 	if !ok {
 		return false
 	}
-	record := site.Record{Kind: site.KindUnlock, Facts: site.Facts{
-		Account: entry.account, Station: station, Lock: entry.cmd.Lock.String(), Command: id, Outcome: outcome,
-	}}
+	record := site.Record{Kind: site.KindUnlock, Facts: entry.facts}
+	record.Outcome = outcome
 	if entry.late {
 		record.Outcome, record.Answer = site.Late, string(outcome)
 	}
@@ -200,7 +199,7 @@ func (s *Service) Followed(id site.CommandID, station site.StationID, outcome si
 // any other.
 func (s *Service) Command(ctx context.Context, actor site.Actor, id site.CommandID) (Answer, error) {
 	if entry, ok := s.commands.get(id); ok {
-		if entry.account != actor.Account || actor.Account == "" {
+		if entry.facts.Account != actor.Account || actor.Account == "" {
 			return Answer{}, fault.New(fault.NotFound, "Command not found")
 		}
 		return Answer{Command: id, Station: entry.cmd.Station, Lock: entry.cmd.Lock, Outcome: entry.outcome}, nil

@@ -322,7 +322,7 @@ func TestService_Followed(t *testing.T) {
 		if !s.Followed(answer.Command, gate, site.Done) {
 			t.Fatal("the result after the acknowledgement was not recorded")
 		}
-		if r := w.records[2]; r.Outcome != site.Done || r.Answer != "" || r.Command != answer.Command {
+		if r := w.records[2]; r.Outcome != site.Done || r.Answer != "" || r.Command != answer.Command || r.Session != "s" || r.Lock != "lock-1" {
 			t.Errorf("record %+v", r)
 		}
 		<-time.After(site.DefaultTTL + 1)
