@@ -37,16 +37,17 @@ func (s *Service) AddAccount(ctx context.Context, by site.Actor, email string, p
 
 // enter stores a new account, then takes it into memory.
 func (s *Service) enter(ctx context.Context, by site.Actor, account site.Account) (site.Account, error) {
-	if err := s.turn.take(ctx); err != nil {
+	give, err := takeTurn(ctx, s.accountTurns, account.Email)
+	if err != nil {
 		return site.Account{}, err
 	}
-	defer s.turn.give()
+	defer give()
 	if _, taken := s.dir.byEmail(account.Email); taken {
 		return site.Account{}, errAccountExists
 	}
 	account.Created = site.At(s.clock.Now()).Time
 	rec := change(by, site.KindAccountAdded, account, roleOf(account.Admin))
-	err := s.administer(ctx, "storing an account", func(ctx context.Context) error {
+	err = s.administer(ctx, "storing an account", func(ctx context.Context) error {
 		return s.store.AddAccount(ctx, account, rec)
 	})
 	if err != nil {
@@ -174,18 +175,23 @@ func (s *Service) find(email string) (site.Account, error) {
 	return account, nil
 }
 
-// take takes the turn and gives the account as it stands then; done gives the
-// turn back.
+// take takes the turn of the account of that address and gives the account as it
+// stands then; done gives the turn back.
 func (s *Service) take(ctx context.Context, email string) (account site.Account, done func(), err error) {
-	if err := s.turn.take(ctx); err != nil {
-		return site.Account{}, nil, err
-	}
-	account, err = s.find(email)
+	address, err := site.ParseEmail(email)
 	if err != nil {
-		s.turn.give()
+		return site.Account{}, nil, errNoAccount
+	}
+	give, err := takeTurn(ctx, s.accountTurns, address)
+	if err != nil {
 		return site.Account{}, nil, err
 	}
-	return account, s.turn.give, nil
+	account, ok := s.dir.byEmail(address)
+	if !ok {
+		give()
+		return site.Account{}, nil, errNoAccount
+	}
+	return account, give, nil
 }
 
 // update stores a changed account.

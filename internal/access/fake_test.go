@@ -26,6 +26,7 @@ type grantKey struct {
 // transactions, cascades, unique e-mail addresses. Its methods fail on demand.
 type memoryStore struct {
 	entered func(method string) // called on entry, outside mu; set before use
+	left    func(method string) // called when it is done, outside mu; set before use
 
 	mu       sync.Mutex // guards everything below
 	accounts map[site.AccountID]site.Account
@@ -39,6 +40,7 @@ type memoryStore struct {
 func newStore() *memoryStore {
 	return &memoryStore{
 		entered:  func(string) {},
+		left:     func(string) {},
 		accounts: make(map[site.AccountID]site.Account),
 		sessions: make(map[site.SessionID]site.Session),
 		grants:   make(map[grantKey]site.Grant),
@@ -57,6 +59,7 @@ func (m *memoryStore) fail(method string, err error) {
 // do runs one transaction.
 func (m *memoryStore) do(ctx context.Context, method string, change func() error, records ...site.Record) error {
 	m.entered(method)
+	defer m.left(method)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls[method]++

@@ -46,6 +46,12 @@ func (s *Service) SetZone(zone *time.Location) {
 	s.dir.zone = zone
 }
 
+// pair names a grant.
+type pair struct {
+	account site.AccountID
+	station site.StationID
+}
+
 // PutGrant gives an account leave to use a station, in place of what it had for
 // that station; changed says whether anything did, and only then is there a record.
 // Times count in milliseconds. Invalid when the station id is none or the grant
@@ -56,10 +62,11 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
-	if err := s.turn.take(ctx); err != nil {
+	give, err := takeTurn(ctx, s.grantTurns, pair{grant.Account, grant.Station})
+	if err != nil {
 		return false, err
 	}
-	defer s.turn.give()
+	defer give()
 	account, ok := s.dir.byID(grant.Account)
 	if !ok {
 		return false, errNoAccount
@@ -98,14 +105,15 @@ func (s *Service) RemoveGrant(ctx context.Context, by site.Actor, account site.A
 
 // storeWithdrawal stores that a grant is withdrawn, then forgets it.
 func (s *Service) storeWithdrawal(ctx context.Context, account site.AccountID, station site.StationID, rec *site.Record) error {
-	if err := s.turn.take(ctx); err != nil {
+	give, err := takeTurn(ctx, s.grantTurns, pair{account, station})
+	if err != nil {
 		return err
 	}
-	defer s.turn.give()
+	defer give()
 	if !s.dir.stillWithdrawn(account, station) {
 		return nil // someone else has stored it, or granted anew, meanwhile
 	}
-	err := s.administer(ctx, "withdrawing a grant", func(ctx context.Context) error {
+	err = s.administer(ctx, "withdrawing a grant", func(ctx context.Context) error {
 		return s.store.RemoveGrant(ctx, account, station, *rec)
 	})
 	if err == nil || fault.Is(err, fault.NotFound) {
@@ -127,10 +135,11 @@ func (s *Service) retryWithdrawn(ctx context.Context) error {
 }
 
 // RemoveStationGrants forgets every grant for a station that has been removed; the
-// store has deleted them with it.
+// store has deleted them with it. It waits for the grants that are being stored:
+// one of them may have come before the removal. The store refuses those that begin
+// later.
 func (s *Service) RemoveStationGrants(station site.StationID) {
-	s.turn.wait()
-	defer s.turn.give()
+	s.grantTurns.Wait()
 	s.dir.dropStation(station)
 }
 

@@ -264,22 +264,20 @@ func TestService_Run_retryOvertaken(t *testing.T) {
 		h.store.fail("RemoveGrant", nil)
 		gate := make(chan struct{})
 		h.store.entered = func(method string) {
-			if method == "UpdateAccount" {
-				<-gate // it holds the turn meanwhile
+			if method == "PutGrant" {
+				<-gate // it holds the grant's turn meanwhile
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { h.ok(h.Run(ctx)) })
-		all.Go(func() { h.ok(h.SetAdmin(context.Background(), admin(), porter, true)) })
-		synctest.Wait()
 		all.Go(func() { h.put(site.Grant{Account: account.ID, Station: 7}) })
 		synctest.Wait()
 		cancel() // Run tries the withdrawal once more: behind the new grant
 		synctest.Wait()
 		close(gate)
 		all.Wait()
-		if !h.Permits(account.ID, 7) || h.store.granted() != 1 {
+		if !h.Permits(account.ID, 7) || h.store.granted() != 1 || h.store.called("RemoveGrant") != 1 {
 			t.Error("the new grant was withdrawn")
 		}
 	})

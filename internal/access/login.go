@@ -83,10 +83,11 @@ func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (p
 
 // open stores the session of a proven account, then takes it into memory.
 func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error) {
-	if err := s.turn.take(ctx); err != nil {
+	give, err := takeTurn(ctx, s.accountTurns, a.email)
+	if err != nil {
 		return Tokens{}, err
 	}
-	defer s.turn.give()
+	defer give()
 	account, ok := s.dir.proven(who)
 	if !ok {
 		return Tokens{}, errCredentials
@@ -120,7 +121,7 @@ func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site
 }
 
 // storeSession enters a session in store and memory, ending the oldest ones of the
-// account where there are too many. The caller holds the turn.
+// account where there are too many. The caller holds the account's turn.
 func (s *Service) storeSession(ctx context.Context, account site.Account, session site.Session) error {
 	evicted := s.dir.excess(account.ID)
 	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
@@ -141,7 +142,7 @@ func (s *Service) storeSession(ctx context.Context, account site.Account, sessio
 
 // upgrade replaces the hash of a proven password by one with the present
 // parameters. Where that fails, the next login tries again. The caller holds the
-// turn.
+// account's turn.
 func (s *Service) upgrade(ctx context.Context, who proof) {
 	if who.upgraded == "" {
 		return

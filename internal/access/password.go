@@ -2,47 +2,26 @@ package access
 
 import (
 	"crypto/rand"
-	"strings"
+	"fmt"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
-const (
-	minPassword = 8   // bytes of an account's password
-	maxPassword = 256 // bytes of an account's password
-)
-
 // CheckPassword says whether password will do for the account with that address:
-// Invalid when it has fewer than 8 or more than 256 bytes, is the address itself or
-// among the first that anyone would try.
+// Invalid, with a sentence, when [site.JudgePassword] finds a flaw in it.
 func CheckPassword(email site.Email, password site.Secret) error {
-	text := password.Reveal()
-	switch {
-	case len(text) < minPassword:
-		return fault.New(fault.Invalid, "The password is too short: 8 characters at least")
-	case len(text) > maxPassword:
-		return fault.New(fault.Invalid, "The password is too long: 256 bytes at most")
-	case strings.EqualFold(strings.TrimSpace(text), string(email)):
+	switch site.JudgePassword(email, password) {
+	case site.PasswordShort:
+		return fault.New(fault.Invalid, fmt.Sprintf("The password is too short: %d characters at least", site.MinPassword))
+	case site.PasswordLong:
+		return fault.New(fault.Invalid, fmt.Sprintf("The password is too long: %d bytes at most", site.MaxPassword))
+	case site.PasswordIsEmail:
 		return fault.New(fault.Invalid, "The password must not be the e-mail address")
-	case notorious(strings.ToLower(text)):
+	case site.PasswordNotorious:
 		return fault.New(fault.Invalid, "The password is one of the most common ones; choose another")
 	}
 	return nil
-}
-
-// notorious reports whether text heads the lists that every attacker has.
-func notorious(text string) bool {
-	switch text {
-	case "password", "password1", "password12", "password123", "passw0rd", "p@ssw0rd", "p@ssword",
-		"12345678", "123456789", "1234567890", "0123456789", "87654321", "11111111", "00000000",
-		"12341234", "11223344", "123123123", "1q2w3e4r", "1q2w3e4r5t", "1qaz2wsx",
-		"qwertyui", "qwertyuiop", "qwerty12", "qwerty123", "qwertz123", "asdfghjkl", "abcd1234",
-		"iloveyou", "sunshine", "princess", "football", "baseball", "superman", "trustno1",
-		"letmein1", "welcome1", "changeme", "administrator", "admin123", "gatehouse":
-		return true
-	}
-	return false
 }
 
 // readable are the characters of a generated password: no two look alike.

@@ -99,22 +99,24 @@ func (s *Service) revokeAll(ctx context.Context, of site.Session) error {
 }
 
 // storeEnd stores the end of sessions that are dead in memory already, then
-// forgets them. Those whose end someone else has stored meanwhile are left out.
+// forgets them. Those whose end someone else has stored meanwhile are left out. All
+// are of the account that rec names.
 func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.Record) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := s.turn.take(ctx); err != nil {
+	give, err := takeTurn(ctx, s.accountTurns, rec.Email)
+	if err != nil {
 		return err
 	}
-	defer s.turn.give()
+	defer give()
 	ids = s.dir.stillEnding(ids)
 	if len(ids) == 0 {
 		return nil
 	}
 	written := *rec
 	written.Count = countOf(len(ids))
-	err := s.write(ctx, "storing the end of sessions", func(ctx context.Context) error {
+	err = s.write(ctx, "storing the end of sessions", func(ctx context.Context) error {
 		return s.store.EndSessions(ctx, ids, written)
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/turn"
 )
 
 const (
@@ -68,7 +69,9 @@ type Service struct {
 	throttle *throttle
 	failures *failures
 	dir      *directory
-	turn     turn
+
+	accountTurns *turn.Keyed[site.Email] // of what changes an account or its sessions
+	grantTurns   *turn.Keyed[pair]       // of what changes a grant
 }
 
 // Format implements [fmt.Formatter]: a Service holds keys and hashes, so it never
@@ -97,7 +100,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		throttle: newThrottle(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),
 		dir:      dir,
-		turn:     make(turn, 1),
+
+		accountTurns: new(turn.Keyed[site.Email]),
+		grantTurns:   new(turn.Keyed[pair]),
 	}
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
@@ -251,27 +256,11 @@ func unavailable(doing string, err error) error {
 	}
 }
 
-// turn is a mutex that can be waited for with a context: see the package's doc.
-type turn chan struct{}
-
-// take waits for the turn; Unavailable when ctx ends first.
-func (t turn) take(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return unavailable("waiting for the turn to write", err)
-	}
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return unavailable("waiting for the turn to write", ctx.Err())
-	}
+// takeTurn waits for the turn of key; Unavailable when ctx ends first.
+func takeTurn[K comparable](ctx context.Context, turns *turn.Keyed[K], key K) (give func(), err error) {
+	give, err = turns.Take(ctx, key)
+	return give, unavailable("waiting for the turn to write", err)
 }
-
-// wait takes the turn, however long it takes; every holder is bounded by
-// storeDeadline.
-func (t turn) wait() { t <- struct{}{} }
-
-func (t turn) give() { <-t }
 
 // change is the record of a change that by made to an account.
 func change(by site.Actor, kind site.Kind, account site.Account, detail string) site.Record {

@@ -24,6 +24,7 @@ func places() map[string]place {
 		"internal/health":       {floor: 0},
 		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
 		"internal/site":         {floor: 0},
+		"internal/turn":         {floor: 0},
 
 		// Rules.
 		"internal/access":   {floor: 1},

@@ -135,7 +135,10 @@ func TestBinary_noTemplates(t *testing.T) {
 	if !strings.Contains(symbols, "main.main") {
 		t.Fatal("the binary names no symbols")
 	}
-	for _, symbol := range []string{"text/template.(*state).walk", "html/template."} {
+	for _, symbol := range []string{
+		"text/template.(*state).walk", "html/template.",
+		"reflect.Value.MethodByName", // keeps every exported method of every type in the binary
+	} {
 		if strings.Contains(symbols, symbol) {
 			t.Errorf("the binary contains %s", symbol)
 		}

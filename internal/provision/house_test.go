@@ -115,14 +115,50 @@ func (d *stationDesk) Enrol(ctx context.Context, by site.Actor, r station.EnrolR
 	return d.Service.Enrol(ctx, by, r)
 }
 
+// disk takes time for each flush; whoever comes meanwhile shares the next one.
+type disk struct {
+	flush time.Duration
+
+	mu         sync.Mutex    // mu guards what follows
+	last, next chan struct{} // each closed when that flush has ended; next is nil when none is to come
+}
+
+// write returns when a flush has ended that began after the call.
+func (d *disk) write() {
+	d.mu.Lock()
+	if d.next == nil {
+		d.next = make(chan struct{})
+		go d.run(d.last, d.next)
+		d.last = d.next
+	}
+	done := d.next
+	d.mu.Unlock()
+	<-done
+}
+
+func (d *disk) run(before, done chan struct{}) {
+	if before != nil {
+		<-before
+	}
+	d.mu.Lock()
+	d.next = nil
+	d.mu.Unlock()
+	time.Sleep(d.flush) // in the bubble of the one test that sets it
+	close(done)
+}
+
 // countingStore takes everything and keeps the records.
 type countingStore struct {
-	access.Store // nil: what is not here must not be called
+	access.Store       // nil: what is not here must not be called
+	disk         *disk // nil: takes no time
 	mu           sync.Mutex
 	records      []site.Record
 }
 
 func (s *countingStore) note(r site.Record) error {
+	if s.disk != nil {
+		s.disk.write()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records = append(s.records, r)

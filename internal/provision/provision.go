@@ -4,8 +4,8 @@
 // the gateway, and changes nothing that is as stated already: the same site a
 // second time changes nothing.
 //
-// It decides nothing about what a good password or token is (packages access and
-// station) and reads no file (package sitefile). The admin API calls it.
+// It decides nothing about what a good password or token is (package site, asked by
+// access and station) and reads no file (package sitefile). The admin API calls it.
 package provision
 
 import (

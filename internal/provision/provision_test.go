@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/provision"
@@ -369,6 +371,29 @@ func TestService_Apply_manyAtOnce(t *testing.T) {
 		result := <-done
 		if len(h.stations.Stations()) != rounds*atOnce || !slices.IsSortedFunc(result.Stations, byID) || len(result.Stations) != rounds*atOnce {
 			t.Error("not every station was enrolled, or they are out of order")
+		}
+	})
+}
+
+// On a card that takes 20 ms to flush, a thousand stations and the grants of one
+// account for them take seconds, because what goes on at once shares the flushes.
+func TestService_Apply_sharesFlushes(t *testing.T) {
+	const n = 1000
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.store.disk = &disk{flush: 20 * time.Millisecond}
+		var ids []string
+		for i := range n {
+			ids = append(ids, strconv.Itoa(i+1))
+		}
+		text := "[[account]]\nemail = 'a@b.test'\n[[grant]]\naccount = 'a@b.test'\nstations = [" + strings.Join(ids, ", ") + "]\n"
+		began := time.Now()
+		h.apply(bareStations(n)+text, sitefile.Options{})
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if len(h.stations.Stations()) != n || len(h.accounts.Grants()) != n {
+			t.Error("not everything was made")
 		}
 	})
 }

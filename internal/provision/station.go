@@ -158,7 +158,8 @@ func nameOf(s sitefile.Station, old string) string {
 	if s.Name == nil {
 		return old
 	}
-	return strings.TrimSpace(*s.Name)
+	name, _ := site.CleanStationName(*s.Name) // the site has been checked
+	return name
 }
 
 func locksOf(s sitefile.Station, old int) int {

@@ -4,7 +4,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of what is given of a station. A secret and a token that are not given
+// are generated, of 26 characters (contract, section 2).
+const (
+	MaxStationName   = 100 // characters; of our own choice, as MaxLocks is
+	MinStationSecret = 12
+	MaxStationSecret = 128
+	MinStationToken  = 8
+	MaxStationToken  = 128
 )
 
 // Station is a piece of hardware as it was enrolled.
@@ -19,6 +32,50 @@ type Station struct {
 
 // HasLock reports whether the station was enrolled with lock.
 func (s Station) HasLock(lock LockID) bool { return lock >= 1 && int(lock) <= s.Locks }
+
+// ValidLocks reports whether a station may have n locks: 1 to [MaxLocks].
+func ValidLocks(n int64) bool { return n >= 1 && n <= MaxLocks }
+
+// CleanStationName gives the name without the space around it; it may be empty. ok
+// is false for more than [MaxStationName] characters, a control character, which
+// would get into terminals and logs, and a text that is not UTF-8.
+func CleanStationName(text string) (name string, ok bool) {
+	name = strings.TrimSpace(text)
+	ok = utf8.ValidString(name) && utf8.RuneCountInString(name) <= MaxStationName && !strings.ContainsFunc(name, unicode.IsControl)
+	return name, ok
+}
+
+// ValidStationSecret reports whether a station may be given that secret:
+// [MinStationSecret] to [MaxStationSecret] printable ASCII characters. A password of
+// MQTT may be any bytes (MQTT 3.1.1, section 3.1.3.5); this one is typed into
+// hardware, too.
+func ValidStationSecret(secret Secret) bool {
+	printable := func(c byte) bool { return c >= ' ' && c <= '~' }
+	return madeOf(secret, MinStationSecret, MaxStationSecret, printable)
+}
+
+// ValidStationToken reports whether a station may be given that station token:
+// [MinStationToken] to [MaxStationToken] letters, digits or any of . _ ~ -, which
+// stand in a URL as they are (RFC 3986, section 2.3, unreserved characters).
+func ValidStationToken(token Secret) bool {
+	unreserved := func(c byte) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._~-", c) >= 0
+	}
+	return madeOf(token, MinStationToken, MaxStationToken, unreserved)
+}
+
+// madeOf reports whether word has least to most bytes, all of them allowed.
+func madeOf(word Secret, least, most int, allowed func(byte) bool) bool {
+	if len(word) < least || len(word) > most {
+		return false
+	}
+	for _, c := range []byte(word.Reveal()) {
+		if !allowed(c) {
+			return false
+		}
+	}
+	return true
+}
 
 // SecretHash is what is kept of a station secret: a salted SHA-256, made and
 // compared by package station. A fast hash is enough, because the secret carries

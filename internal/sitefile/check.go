@@ -2,10 +2,7 @@ package sitefile
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"gatehouse/internal/site"
 )
@@ -15,15 +12,6 @@ const (
 	tableAccount = "account"
 	tableStation = "station"
 	tableGrant   = "grant"
-)
-
-// The bounds of what may be given (the services that own these things refuse the
-// same; a site is refused as a whole before anything changes).
-const (
-	minPassword, maxPassword = 8, 256 // bytes
-	minSecret, maxSecret     = 12, 128
-	minToken, maxToken       = 8, 128
-	maxName                  = 100 // characters
 )
 
 // Check finds what is wrong with a site that did not come from [Parse]. Its error
@@ -111,14 +99,17 @@ func (c *checker) password(i int, a Account) {
 	if a.Email != "" {
 		whose += " of " + string(a.Email)
 	}
-	switch n := len(a.Password); {
-	case n == 0:
-	case n < minPassword:
-		c.add(tableAccount, i, "password", "%s is too short: at least %d characters", whose, minPassword)
-	case n > maxPassword:
-		c.add(tableAccount, i, "password", "%s is too long: at most %d bytes", whose, maxPassword)
-	case strings.EqualFold(strings.TrimSpace(a.Password.Reveal()), string(a.Email)):
+	if a.Password == "" {
+		return
+	}
+	switch site.JudgePassword(a.Email, a.Password) {
+	case site.PasswordShort:
+		c.add(tableAccount, i, "password", "%s is too short: at least %d characters", whose, site.MinPassword)
+	case site.PasswordLong:
+		c.add(tableAccount, i, "password", "%s is too long: at most %d bytes", whose, site.MaxPassword)
+	case site.PasswordIsEmail:
 		c.add(tableAccount, i, "password", "%s is the e-mail address itself: choose another", whose)
+	case site.PasswordNotorious, site.PasswordGood: // package provision speaks of the notorious ones
 	}
 }
 
@@ -142,38 +133,20 @@ func (c *checker) stations(list []Station) {
 }
 
 func (c *checker) station(i int, s Station) {
-	if s.Name != nil && !validName(*s.Name) {
-		c.add(tableStation, i, "name", "the name of station %d must be at most %d characters, none of them a control character", s.ID, maxName)
-	}
-	if s.Locks < 0 || s.Locks > site.MaxLocks {
-		c.add(tableStation, i, "locks", "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
-	}
-	if n := len(s.Secret); n > 0 && (n < minSecret || n > maxSecret || !all(s.Secret, printable)) {
-		c.add(tableStation, i, "secret", "the secret of station %d must be %d to %d printable ASCII characters", s.ID, minSecret, maxSecret)
-	}
-	if n := len(s.Token); n > 0 && (n < minToken || n > maxToken || !all(s.Token, tokenByte)) {
-		c.add(tableStation, i, "token", "the token of station %d must be %d to %d letters, digits or any of . _ ~ -", s.ID, minToken, maxToken)
-	}
-}
-
-func validName(name string) bool {
-	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName && !strings.ContainsFunc(name, unicode.IsControl)
-}
-
-func all(s site.Secret, ok func(byte) bool) bool {
-	for _, c := range []byte(s.Reveal()) {
-		if !ok(c) {
-			return false
+	if s.Name != nil {
+		if _, ok := site.CleanStationName(*s.Name); !ok {
+			c.add(tableStation, i, "name", "the name of station %d must be at most %d characters, none of them a control character", s.ID, site.MaxStationName)
 		}
 	}
-	return true
-}
-
-func printable(c byte) bool { return c >= ' ' && c < 0x7f }
-
-// tokenByte reports whether c may stand in a path unescaped (RFC 3986, 2.3).
-func tokenByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._~-", c) >= 0
+	if s.Locks != 0 && !site.ValidLocks(int64(s.Locks)) {
+		c.add(tableStation, i, "locks", "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
+	}
+	if s.Secret != "" && !site.ValidStationSecret(s.Secret) {
+		c.add(tableStation, i, "secret", "the secret of station %d must be %d to %d printable ASCII characters", s.ID, site.MinStationSecret, site.MaxStationSecret)
+	}
+	if s.Token != "" && !site.ValidStationToken(s.Token) {
+		c.add(tableStation, i, "token", "the token of station %d must be %d to %d letters, digits or any of . _ ~ -", s.ID, site.MinStationToken, site.MaxStationToken)
+	}
 }
 
 func (c *checker) grants(list []Grant) {

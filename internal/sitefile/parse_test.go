@@ -273,7 +273,7 @@ func TestSite_Check(t *testing.T) {
 	good := sitefile.Site{
 		TimeZone: "Europe/Berlin",
 		Accounts: []sitefile.Account{{Email: "a@b.test", Admin: ptr(true)}},
-		Stations: []sitefile.Station{{ID: 1, Name: ptr("Nörd 🚪"), Locks: 2, Secret: "ABCDEFGHIJKL", Token: "abcdefgh"}},
+		Stations: []sitefile.Station{{ID: 1, Name: ptr("Nörd 🚪\n"), Locks: 2, Secret: "ABCDEFGHIJKL", Token: "abcdefgh"}},
 		Grants:   []sitefile.Grant{{Account: "x@y.test", Stations: []site.StationID{1, 9}}},
 	}
 	if err := good.Check(); err != nil {

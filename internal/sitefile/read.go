@@ -127,7 +127,7 @@ func (r *reader) station(path string, m map[string]any) (s Station) {
 		s.Name = &name
 	}
 	if locks, ok := field[int64](r, m, path, "locks", "a whole number"); ok {
-		if locks < 1 || locks > site.MaxLocks {
+		if !site.ValidLocks(locks) {
 			r.add(join(path, "locks"), "locks must be from 1 to %d, not %d", site.MaxLocks, locks)
 		}
 		s.Locks = int(locks)

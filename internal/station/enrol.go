@@ -3,17 +3,11 @@ package station
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
-
-// maxName is the longest name of a station, in characters.
-const maxName = 100
 
 // What administrative records say beside their kind.
 const (
@@ -29,10 +23,10 @@ const (
 // they are empty.
 type EnrolRequest struct {
 	ID     site.StationID
-	Name   string      // for people; may be empty; at most 100 characters
-	Locks  int         // 1 to [site.MaxLocks]
-	Secret site.Secret // 12 to 128 printable ASCII characters
-	Token  site.Secret // 8 to 128 letters, digits and . _ ~ -
+	Name   string      // for people; see [site.CleanStationName]
+	Locks  int         // see [site.ValidLocks]
+	Secret site.Secret // see [site.ValidStationSecret]
+	Token  site.Secret // see [site.ValidStationToken]
 }
 
 // Enrolled is a new station with the words that are shown this once.
@@ -43,15 +37,19 @@ type Enrolled struct {
 }
 
 // Enrol adds a station. It fails with [fault.Invalid] when the request cannot be
-// right, [fault.Conflict] when the id or the token is taken, and
-// [fault.Unavailable] when it cannot be stored.
+// right, [fault.Conflict] when the id or the token is taken, [fault.Timeout] when ctx
+// ends before its turn, and [fault.Unavailable] when it cannot be stored. Changes of
+// different stations meet in the store; those of one station are made in turn.
 func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enrolled, error) {
 	r, err := r.complete()
 	if err != nil {
 		return Enrolled{}, err
 	}
-	s.admin.Lock()
-	defer s.admin.Unlock()
+	give, err := s.take(ctx, r.ID)
+	if err != nil {
+		return Enrolled{}, err
+	}
+	defer give()
 	if err := s.checkFree(r); err != nil {
 		return Enrolled{}, err
 	}
@@ -59,9 +57,7 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
 		Secret: hashSecret(r.Secret), Enrolled: site.At(s.clock.Now()).Time,
 	}
-	err = s.write(ctx, func(ctx context.Context) error {
-		return s.store.AddStation(ctx, st, record(site.KindStationAdded, by, st.ID, ""))
-	})
+	err = s.store.AddStation(context.WithoutCancel(ctx), st, record(site.KindStationAdded, by, st.ID, ""))
 	if err != nil {
 		return Enrolled{}, fmt.Errorf("enrolling station %s: %w", st.ID, err)
 	}
@@ -93,13 +89,28 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 	return r, nil
 }
 
+// take waits for the turn to change a station; [fault.Timeout] when ctx ends first.
+// Whoever has it writes to the store without a deadline and although the caller may
+// leave: only the store's answer tells whether the change stands.
+func (s *Service) take(ctx context.Context, id site.StationID) (give func(), err error) {
+	give, err = s.changes.Take(ctx, id)
+	return give, fault.Wrap(fault.Timeout, "The request was given up before its turn", err)
+}
+
+// checkFree refuses an id or a token that is taken. It first waits for a flush that
+// goes on: that may hold the state of a station that had the id before, which must
+// not be saved as that of the new one.
 func (s *Service) checkFree(r EnrolRequest) error {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
 	if _, taken := s.find(r.ID); taken {
 		return fault.New(fault.Conflict, fmt.Sprintf("Station %s is enrolled already", r.ID))
 	}
 	return s.checkTokenFree(r.Token)
 }
 
+// checkTokenFree refuses a token that a station has. Where two stations are being
+// given the same one, the store refuses the second.
 func (s *Service) checkTokenFree(token site.Secret) error {
 	if _, taken := s.ByToken(token); taken {
 		return fault.New(fault.Conflict, "Another station has this station token")
@@ -119,8 +130,11 @@ func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, 
 	if err := checkLocks(locks); err != nil {
 		return false, err
 	}
-	s.admin.Lock()
-	defer s.admin.Unlock()
+	give, err := s.take(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	defer give()
 	st, ok := s.Station(id)
 	if !ok {
 		return false, errNotFound()
@@ -172,8 +186,11 @@ func (s *Service) SetSecret(ctx context.Context, by site.Actor, id site.StationI
 }
 
 func (s *Service) setSecret(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret, detail string) (changed bool, err error) {
-	s.admin.Lock()
-	defer s.admin.Unlock()
+	give, err := s.take(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	defer give()
 	st, ok := s.Station(id)
 	if !ok {
 		return false, errNotFound()
@@ -193,8 +210,11 @@ func (s *Service) SetToken(ctx context.Context, by site.Actor, id site.StationID
 	if err := checkToken(token); err != nil {
 		return err
 	}
-	s.admin.Lock()
-	defer s.admin.Unlock()
+	give, err := s.take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer give()
 	st, ok := s.Station(id)
 	if !ok {
 		return errNotFound()
@@ -220,15 +240,16 @@ func (s *Service) Remove(ctx context.Context, by site.Actor, id site.StationID) 
 }
 
 func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) error {
-	s.admin.Lock()
-	defer s.admin.Unlock()
+	give, err := s.take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer give()
 	st, ok := s.Station(id)
 	if !ok {
 		return errNotFound()
 	}
-	err := s.write(ctx, func(ctx context.Context) error {
-		return s.store.RemoveStation(ctx, id, record(site.KindStationRemoved, by, id, ""))
-	})
+	err = s.store.RemoveStation(context.WithoutCancel(ctx), id, record(site.KindStationRemoved, by, id, ""))
 	if err != nil {
 		return fmt.Errorf("removing station %s: %w", id, err)
 	}
@@ -243,11 +264,10 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 	return nil
 }
 
-// replace stores another enrolment of a station, then lets it hold; admin is
-// held. A new secret begins a new generation.
+// replace stores another enrolment of a station, then lets it hold; the caller has
+// the station's turn. A new secret begins a new generation.
 func (s *Service) replace(ctx context.Context, st site.Station, r site.Record) error {
-	err := s.write(ctx, func(ctx context.Context) error { return s.store.UpdateStation(ctx, st, r) })
-	if err != nil {
+	if err := s.store.UpdateStation(context.WithoutCancel(ctx), st, r); err != nil {
 		return fmt.Errorf("changing station %s: %w", st.ID, err)
 	}
 	return s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
@@ -261,16 +281,6 @@ func (s *Service) replace(ctx context.Context, st site.Station, r site.Record) e
 		l.enrolled.Store(next)
 		s.rename(l, old.station.Token, st.Token)
 	})
-}
-
-// write calls the store for a caller who may leave meanwhile: only the store's
-// answer tells whether the change stands, so it is waited for without a deadline.
-// A caller who has left before is not served.
-func (s *Service) write(ctx context.Context, change func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return fault.Wrap(fault.Timeout, "The request was given up before its turn", err)
-	}
-	return change(context.WithoutCancel(ctx))
 }
 
 func (s *Service) put(l *live) {
@@ -298,16 +308,17 @@ func record(kind site.Kind, by site.Actor, id site.StationID, detail string) sit
 	return site.Record{Kind: kind, Facts: facts}
 }
 
+// cleanName says what is wrong with a given name, or gives it as it is kept.
 func cleanName(name string) (string, error) {
-	name = strings.TrimSpace(name)
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || utf8.RuneCountInString(name) > maxName {
-		return "", fault.New(fault.Invalid, fmt.Sprintf("A station's name has at most %d characters, none of them a control character", maxName))
+	name, ok := site.CleanStationName(name)
+	if !ok {
+		return "", fault.New(fault.Invalid, fmt.Sprintf("A station's name has at most %d characters, none of them a control character", site.MaxStationName))
 	}
 	return name, nil
 }
 
 func checkLocks(n int) error {
-	if n < 1 || n > site.MaxLocks {
+	if !site.ValidLocks(int64(n)) {
 		return fault.New(fault.Invalid, fmt.Sprintf("A station has 1 to %d locks", site.MaxLocks))
 	}
 	return nil

@@ -47,11 +47,12 @@ func (s *Service) settle(ctx context.Context) {
 	s.flush(ctx, stations)
 }
 
-// flush saves what changed. It holds admin, so that no station is removed between
-// being gathered and being saved.
+// flush saves what changed. It takes no turns: the store passes over what was
+// removed meanwhile, what changed meanwhile is saved by the next flush, and a new
+// station waits for this one (see checkFree).
 func (s *Service) flush(ctx context.Context, stations []*live) {
-	s.admin.Lock()
-	defer s.admin.Unlock()
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
 	var failed error
 	for batch := range slices.Chunk(unsaved(stations), flushBatch) {
 		if err := s.save(ctx, batch); err != nil {
@@ -74,7 +75,7 @@ func (s *Service) save(ctx context.Context, batch []*live) error {
 	return err
 }
 
-// noteFlush logs when saving begins to fail and when it works again; admin is
+// noteFlush logs when saving begins to fail and when it works again; flushing is
 // held.
 func (s *Service) noteFlush(err error) {
 	switch {

@@ -83,6 +83,7 @@ type memory struct {
 	writes   int
 	fail     error
 	within   func(context.Context) // called within each use case, without mu
+	saving   func()                // called once, within the next SaveStates, without mu
 }
 
 func newMemory() *memory {
@@ -131,6 +132,13 @@ func (m *memory) RemoveStation(ctx context.Context, id site.StationID, r site.Re
 
 func (m *memory) SaveStates(ctx context.Context, states []station.SavedState) error {
 	m.mu.Lock()
+	saving := m.saving
+	m.saving = nil
+	m.mu.Unlock()
+	if saving != nil {
+		saving()
+	}
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -140,10 +148,9 @@ func (m *memory) SaveStates(ctx context.Context, states []station.SavedState) er
 		return m.fail
 	}
 	for _, s := range states {
-		if _, known := m.stations[s.Station]; !known {
-			return fault.New(fault.NotFound, "The account or station does not exist")
+		if _, known := m.stations[s.Station]; known {
+			m.states[s.Station] = s
 		}
-		m.states[s.Station] = s
 	}
 	return nil
 }
@@ -193,6 +200,12 @@ func (m *memory) hook(within func(context.Context)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.within = within
+}
+
+func (m *memory) hookSaving(saving func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saving = saving
 }
 
 // journalled gives the records of stations of those kinds, or of all.

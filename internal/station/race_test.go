@@ -45,7 +45,8 @@ func TestService_hotPathsDuringWrite(t *testing.T) {
 }
 
 // TestService_concurrent lets everything happen at once, for the race detector,
-// and checks that the count of stations online adds up.
+// and checks that the count of stations online adds up and that the store has what
+// memory has.
 func TestService_concurrent(t *testing.T) {
 	f := setup(t, 8)
 	f.OnRevoked(func(id site.StationID) { f.Disconnected(id, "the secret was replaced") })
@@ -64,6 +65,7 @@ func TestService_concurrent(t *testing.T) {
 	if f.Online() != online {
 		t.Errorf("Online() = %d, %d stations are online", f.Online(), online)
 	}
+	f.agree(t)
 }
 
 // live leads the life of one station, several times over.

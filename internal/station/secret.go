@@ -11,12 +11,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Bounds of secrets and tokens that are given instead of generated.
-const (
-	minSecret, maxSecret = 12, 128
-	minToken, maxToken   = 8, 128
-)
-
 // Authenticate reports whether secret is the secret of that station, and under
 // which generation of it; [Service.Connected] wants the generation back. The work
 // is the same whether or not the station exists.
@@ -48,24 +42,16 @@ func newToken() site.Secret { return site.Secret(strings.ToLower(rand.Text())) }
 
 // checkSecret says what is wrong with a given secret.
 func checkSecret(secret site.Secret) error {
-	printable := func(r rune) bool { return r >= ' ' && r <= '~' }
-	return checkWord("station secret", "printable ASCII characters", secret, minSecret, maxSecret, printable)
-}
-
-// checkToken says what is wrong with a given token: it has to stand in a URL as
-// it is (RFC 3986, section 2.3, unreserved characters).
-func checkToken(token site.Secret) error {
-	unreserved := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._~-", r)
+	if !site.ValidStationSecret(secret) {
+		return fault.New(fault.Invalid, fmt.Sprintf("A station secret has %d to %d printable ASCII characters", site.MinStationSecret, site.MaxStationSecret))
 	}
-	return checkWord("station token", "letters, digits and . _ ~ -", token, minToken, maxToken, unreserved)
+	return nil
 }
 
-func checkWord(what, of string, word site.Secret, shortest, longest int, allowed func(rune) bool) error {
-	text := word.Reveal()
-	bad := strings.IndexFunc(text, func(r rune) bool { return !allowed(r) }) >= 0
-	if bad || len(text) < shortest || len(text) > longest {
-		return fault.New(fault.Invalid, fmt.Sprintf("A %s has %d to %d %s", what, shortest, longest, of))
+// checkToken says what is wrong with a given token.
+func checkToken(token site.Secret) error {
+	if !site.ValidStationToken(token) {
+		return fault.New(fault.Invalid, fmt.Sprintf("A station token has %d to %d letters, digits and . _ ~ -", site.MinStationToken, site.MaxStationToken))
 	}
 	return nil
 }
@@ -80,7 +66,7 @@ func hashSecret(secret site.Secret) site.SecretHash {
 
 // matches compares in a time that depends on the length of secret alone.
 func matches(h site.SecretHash, secret site.Secret) bool {
-	if len(secret) > maxSecret {
+	if len(secret) > site.MaxStationSecret {
 		return false
 	}
 	sum := saltedSum(h.Salt, secret)
@@ -88,7 +74,7 @@ func matches(h site.SecretHash, secret site.Secret) bool {
 }
 
 func saltedSum(salt [16]byte, secret site.Secret) [32]byte {
-	buf := make([]byte, 0, len(salt)+maxSecret)
+	buf := make([]byte, 0, len(salt)+site.MaxStationSecret)
 	buf = append(buf, salt[:]...)
 	buf = append(buf, secret.Reveal()...)
 	return sha256.Sum256(buf)
@@ -98,6 +84,6 @@ func saltedSum(salt [16]byte, secret site.Secret) [32]byte {
 type tokenKey [sha256.Size]byte
 
 func keyOf(token site.Secret) tokenKey {
-	buf := make([]byte, 0, maxToken)
+	buf := make([]byte, 0, site.MaxStationToken)
 	return sha256.Sum256(append(buf, token.Reveal()...))
 }

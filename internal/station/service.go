@@ -33,6 +33,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/turn"
 )
 
 // defaultFlushEvery is how often changed states are written when nothing else is
@@ -70,10 +71,13 @@ type Service struct {
 	online      atomic.Int64
 	revoked     atomic.Pointer[func(site.StationID)]
 
-	// admin serialises whatever writes to the store. No hot path takes it; it is
-	// taken before mu and before the locks of a station.
-	admin        sync.Mutex
-	flushFailing bool // admin guards flushFailing
+	// changes gives the turns of administrators' changes, by station: each is held
+	// until store and memory have the change. No hot path takes one; it is taken
+	// before every lock here and of a station.
+	changes turn.Keyed[site.StationID]
+
+	flushing     sync.Mutex // held by a flush
+	flushFailing bool       // flushing guards flushFailing
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
@@ -156,7 +160,7 @@ func (s *Service) Station(id site.StationID) (site.Station, bool) {
 // ByToken gives the station that a station token names. How long it takes says
 // nothing about how much of a token is right: the look-up goes by its hash.
 func (s *Service) ByToken(token site.Secret) (site.Station, bool) {
-	if len(token) > maxToken {
+	if len(token) > site.MaxStationToken {
 		return site.Station{}, false
 	}
 	key := keyOf(token)

@@ -26,7 +26,8 @@ type Store interface {
 	// RemoveStation removes a station with its grants and its state;
 	// [fault.NotFound] when there is none.
 	RemoveStation(context.Context, site.StationID, site.Record) error
-	// SaveStates replaces the saved states of these stations, which exist.
+	// SaveStates replaces the saved states of these stations; those that have been
+	// removed meanwhile are passed over.
 	SaveStates(context.Context, []SavedState) error
 }
 

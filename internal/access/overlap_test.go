@@ -1,0 +1,229 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// mail is the address of the i-th account.
+func mail(i int) string { return fmt.Sprintf("u%d@example.test", i) }
+
+// crowd is a house with n accounts, each logged in and with a grant for station 7;
+// the first has one for each of the stations from 101 on, too.
+type crowd struct {
+	*house
+	accounts []site.Account
+	tokens   []access.Tokens
+}
+
+func gather(t failer, n int) *crowd {
+	t.Helper()
+	c := &crowd{house: open(t)}
+	c.fakeHashing()
+	for i := range n {
+		account := c.add(mail(i))
+		c.accounts, c.tokens = append(c.accounts, account), append(c.tokens, c.login(mail(i)))
+		c.put(site.Grant{Account: account.ID, Station: 7})
+		c.put(site.Grant{Account: c.accounts[0].ID, Station: station(i)})
+	}
+	return c
+}
+
+func station(i int) site.StationID { return site.StationID(101 + i) }
+
+// grant gives account i a grant for a station that differs from the one it has.
+func (c *crowd) grant(ctx context.Context, i int, station site.StationID) error {
+	_, err := c.PutGrant(ctx, admin(), site.Grant{Account: c.accounts[i].ID, Station: station, Until: c.clock.Now()})
+	return err
+}
+
+// hold lets every call of the store wait until release, and counts those that are
+// within.
+func (h *house) hold() (inside *atomic.Int64, release func()) {
+	inside = new(atomic.Int64)
+	gate := make(chan struct{})
+	h.store.entered = func(string) { inside.Add(1); <-gate }
+	return inside, func() { close(gate) }
+}
+
+// changes are the changes that have to do with the i-th of something.
+func changes() map[string]func(ctx context.Context, c *crowd, i int) error {
+	return map[string]func(context.Context, *crowd, int) error{
+		"put grants of one account":  func(ctx context.Context, c *crowd, i int) error { return c.grant(ctx, 0, station(i)) },
+		"put grants for one station": func(ctx context.Context, c *crowd, i int) error { return c.grant(ctx, i, 7) },
+		"remove grants of one account": func(ctx context.Context, c *crowd, i int) error {
+			return c.RemoveGrant(ctx, admin(), c.accounts[0].ID, station(i))
+		},
+		"remove grants for one station": func(ctx context.Context, c *crowd, i int) error {
+			return c.RemoveGrant(ctx, admin(), c.accounts[i].ID, 7)
+		},
+		"set administrators": func(ctx context.Context, c *crowd, i int) error { return c.SetAdmin(ctx, admin(), mail(i), true) },
+		"set passwords":      func(ctx context.Context, c *crowd, i int) error { return c.SetPassword(ctx, admin(), mail(i), wrong) },
+		"add accounts":       func(ctx context.Context, c *crowd, i int) error { return c.addOne(ctx, "new-"+mail(i)) },
+		"remove accounts":    func(ctx context.Context, c *crowd, i int) error { return c.RemoveAccount(ctx, admin(), mail(i)) },
+		"log in": func(ctx context.Context, c *crowd, i int) error {
+			_, err := c.Login(ctx, mail(i), right, address(1))
+			return err
+		},
+		"revoke one": func(ctx context.Context, c *crowd, i int) error { return c.RevokeByRefresh(ctx, c.tokens[i].Refresh) },
+		"revoke all": func(ctx context.Context, c *crowd, i int) error {
+			return c.RevokeAllByRefresh(ctx, c.tokens[i].Refresh)
+		},
+		"revoke all, by an administrator": func(ctx context.Context, c *crowd, i int) error {
+			_, err := c.RevokeAccount(ctx, admin(), mail(i))
+			return err
+		},
+	}
+}
+
+func (h *house) addOne(ctx context.Context, email string) error {
+	_, err := h.AddAccount(ctx, admin(), email, right, false)
+	return err
+}
+
+// What has to do with different accounts or grants is all inside the store at once,
+// where it shares a flush of the disk.
+func TestService_overlap(t *testing.T) {
+	const n = 20
+	for name, change := range changes() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := gather(t, n)
+				inside, release := c.hold()
+				var all sync.WaitGroup
+				for i := range n {
+					all.Go(func() { c.ok(change(context.Background(), c, i)) })
+				}
+				synctest.Wait()
+				if got := inside.Load(); got != n {
+					t.Errorf("%d of %d are inside the store at once", got, n)
+				}
+				release()
+				all.Wait()
+				c.agree()
+			})
+		})
+	}
+}
+
+// What has to do with one account or grant waits for its turn; who gives up waiting
+// is told so.
+func TestService_inTurn(t *testing.T) {
+	for name, change := range changes() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := gather(t, 1)
+				inside, release := c.hold()
+				var all sync.WaitGroup
+				for range 5 {
+					all.Go(func() { _ = change(context.Background(), c, 0) })
+				}
+				synctest.Wait()
+				ctx, cancel := context.WithCancel(t.Context())
+				late := make(chan error, 1)
+				go func() { late <- change(ctx, c, 0) }()
+				synctest.Wait()
+				if got := inside.Load(); got != 1 {
+					t.Errorf("%d are inside the store at once", got)
+				}
+				cancel()
+				if err := <-late; !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.Canceled) {
+					t.Errorf("who gave up got %v", err)
+				}
+				release()
+				all.Wait()
+				c.agree()
+			})
+		})
+	}
+}
+
+// The changes of one account wait for each other, whatever they are.
+func TestService_inTurn_account(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := gather(t, 1)
+		inside, release := c.hold()
+		var all sync.WaitGroup
+		for _, name := range []string{"set administrators", "set passwords", "log in", "revoke all", "remove accounts"} {
+			all.Go(func() { _ = changes()[name](context.Background(), c, 0) })
+		}
+		synctest.Wait()
+		if got := inside.Load(); got != 1 {
+			t.Errorf("%d are inside the store at once", got)
+		}
+		release()
+		all.Wait()
+		c.agree()
+	})
+}
+
+// A grant and the removal of its account may overlap: whichever the store takes
+// first, nothing of the grant is left.
+func TestService_RemoveAccount_overlapsGrant(t *testing.T) {
+	for name, stop := range map[string]func(*memoryStore, func(string)){
+		"the account first": func(m *memoryStore, hook func(string)) { m.entered = hook },
+		"the grant first":   func(m *memoryStore, hook func(string)) { m.left = hook },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := gather(t, 1)
+				gate := make(chan struct{})
+				stop(c.store, func(method string) {
+					if method == "PutGrant" {
+						<-gate
+					}
+				})
+				granted := make(chan error, 1)
+				go func() { granted <- c.grant(context.Background(), 0, 7) }()
+				synctest.Wait()
+				c.ok(c.RemoveAccount(t.Context(), admin(), mail(0)))
+				close(gate)
+				if err := <-granted; err != nil {
+					c.is(err, fault.NotFound)
+				}
+				if c.Permits(c.accounts[0].ID, 7) || c.store.granted() != 0 {
+					t.Error("the grant of a removed account holds")
+				}
+				c.agree()
+			})
+		})
+	}
+}
+
+// A login that began before the clock stepped is carried over the step, although its
+// session is stored only after it.
+func TestService_ClockStepped_loginUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		h.clock.trust(false)
+		gate := make(chan struct{})
+		h.store.entered = func(method string) {
+			if method == "AddSession" {
+				<-gate
+			}
+		}
+		logins := make(chan access.Tokens, 1)
+		go func() { logins <- h.login(porter) }()
+		synctest.Wait()
+		stepped := make(chan struct{})
+		go func() { defer close(stepped); h.step(400 * day) }()
+		synctest.Wait()
+		close(gate)
+		tokens := <-logins
+		<-stepped
+		if _, err := h.Refresh(t.Context(), tokens.Refresh); err != nil {
+			t.Errorf("the session was lost with the step: %v", err)
+		}
+		h.agree()
+	})
+}

@@ -1,0 +1,83 @@
+// Package turn orders what touches the same thing and lets the rest happen at the
+// same time. The rules packages take a turn across a change of memory and the call
+// of the store that belongs to it: so the two cannot diverge, and changes of
+// different things meet in the store, which writes them with one flush of the disk.
+//
+// It knows nothing of what the keys name, and starts nothing.
+package turn
+
+import (
+	"context"
+	"maps"
+	"sync"
+)
+
+// Keyed gives turns by key: for each key one holder at a time, different keys
+// regardless of each other. It remembers no key longer than somebody has or wants
+// its turn. The zero Keyed is ready. Safe for concurrent use; not to be copied.
+type Keyed[K comparable] struct {
+	mu    sync.Mutex // mu guards lines, and people in each
+	lines map[K]*line
+}
+
+// line is who has the turn of one key, and who waits for it.
+type line struct {
+	turn   chan struct{} // capacity 1: holds a token while somebody has the turn
+	people int           // the line ends with the last of them
+}
+
+// Take waits for the turn of key and gives what gives it back, to be called once.
+// It fails with the error of ctx when that ends first. Who has the turn of a key
+// must not take it again.
+func (k *Keyed[K]) Take(ctx context.Context, key K) (give func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := k.join(key)
+	select {
+	case l.turn <- struct{}{}:
+		return func() { <-l.turn; k.leave(key, l) }, nil
+	case <-ctx.Done():
+		k.leave(key, l)
+		return nil, ctx.Err()
+	}
+}
+
+// Wait returns when every turn that somebody has now has been given back. Turns
+// that begin later do not matter to it, and it stops none.
+func (k *Keyed[K]) Wait() {
+	k.mu.Lock()
+	lines := maps.Clone(k.lines)
+	for _, l := range lines {
+		l.people++
+	}
+	k.mu.Unlock()
+	for key, l := range lines {
+		l.turn <- struct{}{}
+		<-l.turn
+		k.leave(key, l)
+	}
+}
+
+func (k *Keyed[K]) join(key K) *line {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.lines[key]
+	if l == nil {
+		l = &line{turn: make(chan struct{}, 1)}
+		if k.lines == nil {
+			k.lines = make(map[K]*line)
+		}
+		k.lines[key] = l
+	}
+	l.people++
+	return l
+}
+
+func (k *Keyed[K]) leave(key K, l *line) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.people--; l.people == 0 {
+		delete(k.lines, key)
+	}
+}
