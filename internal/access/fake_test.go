@@ -200,11 +200,11 @@ func (m *memoryStore) AppendRecord(ctx context.Context, rec site.Record) error {
 	return m.do(ctx, "AppendRecord", func() error { return nil }, rec)
 }
 
-// of gives the records of a kind.
-func (m *memoryStore) of(kind site.Kind) []site.Record {
+// of gives the records of these kinds.
+func (m *memoryStore) of(kinds ...site.Kind) []site.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(m.records), func(r site.Record) bool { return r.Kind != kind })
+	return slices.DeleteFunc(slices.Clone(m.records), func(r site.Record) bool { return !slices.Contains(kinds, r.Kind) })
 }
 
 // called says how often a method was called.

@@ -46,7 +46,10 @@ func (s *Service) SetZone(zone *time.Location) {
 	s.dir.zone = zone
 }
 
-// pair names a grant.
+// pair names a grant. What is done to one is ordered by its turn, but for a
+// withdrawal: that bites in memory before it has the turn. So whoever has the turn
+// stores the withdrawals that are older than what it does, and leaves alone those
+// that came later.
 type pair struct {
 	account site.AccountID
 	station site.StationID
@@ -54,15 +57,15 @@ type pair struct {
 
 // PutGrant gives an account leave to use a station, in place of what it had for
 // that station; changed says whether anything did, and only then is there a record.
-// Times count in milliseconds. Invalid when the station id is none or the grant
-// would end before it begins, NotFound when account or station is not there,
-// Unavailable.
+// Times count in milliseconds. A withdrawal that comes while it is under way wins.
+// Invalid when the station id is none or the grant would end before it begins,
+// NotFound when account or station is not there, Unavailable.
 func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error) {
 	grant.From, grant.Until = site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
-	give, err := takeTurn(ctx, s.grantTurns, pair{grant.Account, grant.Station})
+	give, err := s.takeToGrant(ctx, pair{grant.Account, grant.Station})
 	if err != nil {
 		return false, err
 	}
@@ -90,6 +93,20 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 	return true, nil
 }
 
+// takeToGrant waits for the turn and stores the withdrawal that was there before.
+func (s *Service) takeToGrant(ctx context.Context, p pair) (give func(), err error) {
+	older := s.dir.withdrawal(p)
+	give, err = takeTurn(ctx, s.grantTurns, p)
+	if err != nil || older == nil || s.dir.withdrawal(p) != older {
+		return give, err
+	}
+	if err := s.storeInTurn(ctx, p); err != nil && !fault.Is(err, fault.NotFound) {
+		give()
+		return nil, err
+	}
+	return give, nil
+}
+
 // RemoveGrant withdraws a grant. It bites at once, whatever comes back: NotFound
 // when there is none, Unavailable when that could not be stored yet. A retry then
 // tries the store again, and so does [Service.Run].
@@ -100,24 +117,31 @@ func (s *Service) RemoveGrant(ctx context.Context, by site.Actor, account site.A
 	if !s.dir.withdraw(account, station, &rec) {
 		return errNoGrant
 	}
-	return s.storeWithdrawal(ctx, account, station, &rec)
+	return s.storeWithdrawal(ctx, pair{account, station})
 }
 
-// storeWithdrawal stores that a grant is withdrawn, then forgets it.
-func (s *Service) storeWithdrawal(ctx context.Context, account site.AccountID, station site.StationID, rec *site.Record) error {
-	give, err := takeTurn(ctx, s.grantTurns, pair{account, station})
+// storeWithdrawal stores that a grant is withdrawn, then forgets it; nil also when
+// someone else has done so meanwhile.
+func (s *Service) storeWithdrawal(ctx context.Context, p pair) error {
+	give, err := takeTurn(ctx, s.grantTurns, p)
 	if err != nil {
 		return err
 	}
 	defer give()
-	if !s.dir.stillWithdrawn(account, station) {
-		return nil // someone else has stored it, or granted anew, meanwhile
+	return s.storeInTurn(ctx, p)
+}
+
+// storeInTurn is storeWithdrawal for who has the turn.
+func (s *Service) storeInTurn(ctx context.Context, p pair) error {
+	rec := s.dir.withdrawal(p)
+	if rec == nil {
+		return nil
 	}
-	err = s.administer(ctx, "withdrawing a grant", func(ctx context.Context) error {
-		return s.store.RemoveGrant(ctx, account, station, *rec)
+	err := s.administer(ctx, "withdrawing a grant", func(ctx context.Context) error {
+		return s.store.RemoveGrant(ctx, p.account, p.station, *rec)
 	})
 	if err == nil || fault.Is(err, fault.NotFound) {
-		s.dir.dropGrant(account, station)
+		s.dir.dropGrant(p)
 	}
 	return err
 }
@@ -125,8 +149,8 @@ func (s *Service) storeWithdrawal(ctx context.Context, account site.AccountID, s
 // retryWithdrawn stores the withdrawals that the store would not take before, up to
 // the first that it does not take again.
 func (s *Service) retryWithdrawn(ctx context.Context) error {
-	for _, g := range s.dir.withdrawn() {
-		err := s.storeWithdrawal(ctx, g.Account, g.Station, g.withdrawn)
+	for _, p := range s.dir.withdrawn() {
+		err := s.storeWithdrawal(ctx, p)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
@@ -236,12 +260,13 @@ func (d *directory) allGrants() []site.Grant {
 	return out
 }
 
-// putGrant enters a grant in place of the one for the same account and station.
+// putGrant enters a grant in place of the one for the same account and station. A
+// withdrawal that waits for the store is kept: it is of this grant too.
 func (d *directory) putGrant(g site.Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a := d.accounts[g.Account]; a != nil {
-		a.grants[g.Station] = grant{Grant: g}
+		a.grants[g.Station] = grant{Grant: g, withdrawn: a.grants[g.Station].withdrawn}
 	}
 }
 
@@ -262,34 +287,36 @@ func (d *directory) withdraw(account site.AccountID, station site.StationID, rec
 	return ok
 }
 
-// stillWithdrawn reports whether a withdrawal waits for the store.
-func (d *directory) stillWithdrawn(account site.AccountID, station site.StationID) bool {
+// withdrawal gives the withdrawal that waits for the store; nil when none does.
+func (d *directory) withdrawal(p pair) *site.Record {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	a := d.accounts[account]
-	return a != nil && a.grants[station].withdrawn != nil
+	if a := d.accounts[p.account]; a != nil {
+		return a.grants[p.station].withdrawn
+	}
+	return nil
 }
 
 // withdrawn lists the grants whose withdrawal the store has not taken.
-func (d *directory) withdrawn() []grant {
+func (d *directory) withdrawn() []pair {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	var out []grant
-	for _, a := range d.accounts {
-		for _, g := range a.grants {
+	var out []pair
+	for id, a := range d.accounts {
+		for station, g := range a.grants {
 			if g.withdrawn != nil {
-				out = append(out, g)
+				out = append(out, pair{id, station})
 			}
 		}
 	}
 	return out
 }
 
-func (d *directory) dropGrant(account site.AccountID, station site.StationID) {
+func (d *directory) dropGrant(p pair) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a := d.accounts[account]; a != nil {
-		delete(a.grants, station)
+	if a := d.accounts[p.account]; a != nil {
+		delete(a.grants, p.station)
 	}
 }
 

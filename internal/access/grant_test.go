@@ -264,8 +264,8 @@ func TestService_Run_retryOvertaken(t *testing.T) {
 		h.store.fail("RemoveGrant", nil)
 		gate := make(chan struct{})
 		h.store.entered = func(method string) {
-			if method == "PutGrant" {
-				<-gate // it holds the grant's turn meanwhile
+			if method == "RemoveGrant" {
+				<-gate // who grants anew stores it, and holds the grant's turn meanwhile
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -277,10 +277,107 @@ func TestService_Run_retryOvertaken(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		all.Wait()
-		if !h.Permits(account.ID, 7) || h.store.granted() != 1 || h.store.called("RemoveGrant") != 1 {
+		if !h.Permits(account.ID, 7) || h.store.granted() != 1 {
 			t.Error("the new grant was withdrawn")
 		}
+		h.told(site.KindGranted, site.KindUngranted, site.KindGranted)
+		h.agree()
 	})
+}
+
+// told requires that the records of grants are of these kinds, in this order.
+func (h *house) told(want ...site.Kind) {
+	h.t.Helper()
+	var got []site.Kind
+	for _, r := range h.store.of(site.KindGranted, site.KindUngranted) {
+		got = append(got, r.Kind)
+	}
+	if !slices.Equal(got, want) {
+		h.t.Errorf("the records are %v, want %v", got, want)
+	}
+}
+
+// A grant that is withdrawn while it is being changed holds no longer, in memory, in
+// the store and in the journal; also where the change still waits for its turn.
+func TestService_RemoveGrant_whilePutting(t *testing.T) {
+	for puts := 1; puts <= 2; puts++ {
+		for _, failing := range []error{nil, errDisk} {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t)
+				account := h.add(porter)
+				h.put(site.Grant{Account: account.ID, Station: 7})
+				gate := make(chan struct{})
+				h.store.entered = func(method string) {
+					if method == "PutGrant" {
+						<-gate
+					}
+				}
+				h.store.fail("RemoveGrant", failing)
+				var all sync.WaitGroup
+				for i := range puts {
+					until := h.clock.Now().Add(time.Duration(i+1) * time.Hour)
+					all.Go(func() { h.put(site.Grant{Account: account.ID, Station: 7, Until: until}) })
+					synctest.Wait()
+				}
+				all.Go(func() {
+					if err := h.RemoveGrant(t.Context(), admin(), account.ID, 7); fault.Is(err, fault.Unavailable) != (failing != nil) {
+						t.Errorf("withdrawing gave %v", err)
+					}
+				})
+				synctest.Wait()
+				if h.Permits(account.ID, 7) {
+					t.Error("the withdrawal does not bite at once")
+				}
+				close(gate)
+				all.Wait()
+				if h.Permits(account.ID, 7) || len(h.Grants()) != 0 {
+					t.Error("the withdrawn grant holds")
+				}
+				h.store.fail("RemoveGrant", nil)
+				h.settle()
+				want := slices.Repeat([]site.Kind{site.KindGranted}, 1+puts)
+				h.told(append(want, site.KindUngranted)...)
+				h.agree()
+			})
+		}
+	}
+}
+
+// A withdrawal that storage did not take is recorded before the grant that follows it;
+// while it cannot be, the grant cannot either.
+func TestService_PutGrant_afterUnstoredWithdrawal(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	grant := site.Grant{Account: account.ID, Station: 7}
+	h.put(grant)
+	h.store.fail("RemoveGrant", errDisk)
+	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+	_, err := h.PutGrant(t.Context(), admin(), grant)
+	h.is(err, fault.Unavailable)
+	if h.Permits(account.ID, 7) {
+		t.Error("a grant that was not stored holds")
+	}
+	h.store.fail("RemoveGrant", nil)
+	h.put(grant)
+	if !h.Permits(account.ID, 7) {
+		t.Error("the new grant does not hold")
+	}
+	h.told(site.KindGranted, site.KindUngranted, site.KindGranted)
+	h.agree()
+}
+
+// A withdrawal whose row was gone already is not in the way of a new grant.
+func TestService_PutGrant_afterVanishedWithdrawal(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	grant := site.Grant{Account: account.ID, Station: 7}
+	h.put(grant)
+	h.store.fail("RemoveGrant", errDisk)
+	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+	h.store.fail("RemoveGrant", nil)
+	delete(h.store.grants, grantKey{account.ID, 7})
+	h.put(grant)
+	h.agree()
 }
 
 func TestService_RemoveStationGrants(t *testing.T) {

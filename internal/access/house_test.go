@@ -194,6 +194,14 @@ func (h *house) agree() {
 	}
 }
 
+// settle lets Run try again what storage would not take.
+func (h *house) settle() {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	h.ok(h.Run(ctx))
+}
+
 // inventory describes all that the service holds.
 func (h *house) inventory() string {
 	text := fmt.Sprintf("%+v %+v", h.Accounts(), h.Grants())

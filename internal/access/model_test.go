@@ -287,9 +287,7 @@ func (m *model) stepClock(t *rapid.T) {
 
 // settle lets Run try again what storage would not take.
 func (m *model) settle() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	m.ok(m.Run(ctx))
+	m.house.settle()
 	for _, s := range m.sessions {
 		if s.state == ending && !m.failing {
 			s.state = over

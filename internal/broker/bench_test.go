@@ -15,7 +15,7 @@ var payload = []byte(`{"id":"0190c8a0-0000-7000-8000-000000000000","command":"un
 // The two ways to write a command, to a station that reads.
 func BenchmarkConn_Send(b *testing.B) {
 	ways := map[string]func(c *broker.Conn) error{
-		"own":     func(c *broker.Conn) error { return c.Send(1, 1, payload, time.Now().Add(5*time.Second)) },
+		"own":     func(c *broker.Conn) error { return c.Send(1, 1, says(payload), time.Now().Add(5*time.Second)) },
 		"library": func(c *broker.Conn) error { return c.SendByLibrary(1, payload) },
 	}
 	for name, send := range ways {
@@ -49,7 +49,7 @@ func BenchmarkConn_roundTrip(b *testing.B) {
 	b.ReportAllocs()
 	acked := 0
 	for b.Loop() {
-		if err := conn.Send(1, 1, payload, time.Now().Add(5*time.Second)); err != nil {
+		if err := conn.Send(1, 1, says(payload), time.Now().Add(5*time.Second)); err != nil {
 			b.Fatal(err)
 		}
 		acked++

@@ -227,10 +227,15 @@ func (c *client) readCommand(qos byte) command {
 	return cmd
 }
 
+// says is a command's payload that is known before.
+func says[T string | []byte](payload T) func(b []byte) ([]byte, error) {
+	return func(b []byte) ([]byte, error) { return append(b, payload...), nil }
+}
+
 // exchangeCommand lets a command go down and its PUBACK up.
 func (c *client) exchangeCommand(conn *broker.Conn, id site.StationID) {
 	c.t.Helper()
-	if err := conn.Send(77, 1, []byte("open"), time.Now().Add(patience)); err != nil {
+	if err := conn.Send(77, 1, says("open"), time.Now().Add(patience)); err != nil {
 		c.t.Fatal(err)
 	}
 	want := command{topic: commandTopic(id), id: 77, payload: "open"}

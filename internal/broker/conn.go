@@ -31,8 +31,11 @@ type Conn struct {
 	version    atomic.Uint32
 	generation uint64
 	topics     topics
-	mostPacket int   // what the station takes at most, in bytes; 0: not stated
-	mostOpen   int32 // how many messages it takes unacknowledged; 0: not stated
+	mostPacket int // what the station takes at most, in bytes; 0: not stated
+
+	// open holds a token for each command sent at QoS 1 and not acknowledged; as many
+	// as the station takes at a time (MQTT 5, section 3.1.2.11.3). Nil: not stated.
+	open chan struct{}
 
 	// The reading goroutine's own.
 	frames  framer
@@ -44,7 +47,6 @@ type Conn struct {
 	told    bool         // the handler took it in Connected, and will hear Disconnected
 
 	granted atomic.Int32 // 0: not subscribed; else the granted QoS, plus one
-	open    atomic.Int32 // commands sent at QoS 1 and not acknowledged
 	credit  atomic.Int32 // answers that are due to commands; they are not paced
 
 	// writing holds a token while a packet is written, so that packets never mix
@@ -100,15 +102,11 @@ func (c *Conn) Remote() string { return c.remote }
 // Version is 4 for MQTT 3.1.1 and 5 for MQTT 5.
 func (c *Conn) Version() byte { return byte(c.version.Load()) }
 
-// ReceiveMaximum is how many unacknowledged commands the station takes at a time
-// (MQTT 5, section 3.1.2.11.3); 0 when it has not said.
-func (c *Conn) ReceiveMaximum() int { return int(c.mostOpen) }
-
 // Subscribed reports at which QoS (0 or 1) the station is subscribed to its
-// commands now.
+// commands now; a connection that has ended is subscribed to nothing.
 func (c *Conn) Subscribed() (qos byte, ok bool) {
 	granted := c.granted.Load()
-	return byte(max(granted-1, 0)), granted > 0
+	return byte(max(granted-1, 0)), granted > 0 && !c.isOver()
 }
 
 // Reset ends the connection at once, in a TCP reset: whatever the station's kernel

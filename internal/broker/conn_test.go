@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/broker"
@@ -21,7 +22,7 @@ func TestConn_Send(t *testing.T) {
 				conn.Remote() != c.conn.LocalAddr().String() {
 				t.Errorf("connection %v %d %d from %s", conn.Station(), conn.Version(), conn.Generation(), conn.Remote())
 			}
-			if err := conn.Send(513, qos, []byte(`{"id":"x"}`), soon()); err != nil {
+			if err := conn.Send(513, qos, says(`{"id":"x"}`), soon()); err != nil {
 				t.Fatal(err)
 			}
 			want := command{topic: "stations/42/command", payload: `{"id":"x"}`}
@@ -41,7 +42,7 @@ func TestConn_Send_longCommand(t *testing.T) {
 	c, conn := g.connectAndSubscribe(42, 4, 1)
 	for _, size := range []int{0, 100, 101, 102, 127, 128, 5000, 20000} {
 		payload := make([]byte, size)
-		if err := conn.Send(1, 1, payload, soon()); err != nil {
+		if err := conn.Send(1, 1, says(payload), soon()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.readCommand(1); len(got.payload) != size {
@@ -56,7 +57,7 @@ func TestConn_Send_refused(t *testing.T) {
 	conn := g.connOf(1)
 	expect := func(want error, qos byte, id uint16, deadline time.Time) {
 		t.Helper()
-		if err := conn.Send(id, qos, []byte("open"), deadline); !errors.Is(err, want) {
+		if err := conn.Send(id, qos, says("open"), deadline); !errors.Is(err, want) {
 			t.Errorf("Send gave %v, want %v", err, want)
 		}
 	}
@@ -67,7 +68,7 @@ func TestConn_Send_refused(t *testing.T) {
 	expect(broker.ErrLate, 1, 1, time.Now())
 	expect(broker.ErrLate, 1, 1, time.Now().Add(-time.Hour))
 	expect(broker.ErrNotSubscribed, 2, 1, soon())
-	if err := conn.Send(0, 1, nil, soon()); err == nil {
+	if err := conn.Send(0, 1, says(""), soon()); err == nil {
 		t.Error("a command without packet id was sent")
 	}
 	c.send(packet(0xA2, u16(9), text(commandTopic(1))))
@@ -115,25 +116,100 @@ func TestConn_Send_stationsOwnLimits(t *testing.T) {
 	c.greet(h)
 	c.subscribe(1, 1)
 	conn := g.connOf(1)
-	if most := conn.ReceiveMaximum(); most != 2 {
-		t.Errorf("Receive Maximum %d", most)
-	}
-	if err := conn.Send(1, 1, make([]byte, 100), soon()); !errors.Is(err, broker.ErrNotTaken) {
+	if err := conn.Send(1, 1, says(make([]byte, 100)), soon()); !errors.Is(err, broker.ErrNotTaken) {
 		t.Errorf("a packet that is too large gave %v", err)
 	}
 	for id := uint16(1); id <= 2; id++ {
-		if err := conn.Send(id, 1, nil, soon()); err != nil {
+		if err := conn.Send(id, 1, says(""), soon()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := conn.Send(3, 1, nil, soon()); !errors.Is(err, broker.ErrNotTaken) {
+	if err := conn.Send(3, 1, says(""), time.Now().Add(50*time.Millisecond)); !errors.Is(err, broker.ErrLate) {
 		t.Errorf("the third open command gave %v", err)
 	}
 	c.send(packet(0x40, u16(1)))
 	g.handler.awaitEvent(t, "ack", 1)
-	if err := conn.Send(3, 1, nil, soon()); err != nil {
+	if err := conn.Send(3, 1, says(""), soon()); err != nil {
 		t.Errorf("after a PUBACK: %v", err)
 	}
+}
+
+// takingOne connects a station that takes one command at a time and has one open.
+func takingOne(g *gate, p *pipes) (*client, *broker.Conn) {
+	g.t.Helper()
+	c := p.dial(g.t)
+	h := helloOf(1, 5)
+	h.properties = join([]byte{0x21}, u16(1))
+	c.greet(h)
+	c.subscribe(1, 1)
+	conn := g.connOf(1)
+	c.pull(g.t, func() error { return conn.Send(1, 1, says("open"), soon()) })
+	return c, conn
+}
+
+// What the station has no room for yet waits for its PUBACK, whatever else it says
+// before, and only then is asked what it says.
+func TestConn_Send_waitsForRoom(t *testing.T) {
+	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+		c, conn := takingOne(g, p)
+		asked, second := time.Time{}, make(chan error, 1)
+		begun := time.Now()
+		go func() {
+			second <- conn.Send(2, 1, func(b []byte) ([]byte, error) {
+				asked = time.Now()
+				return append(b, "later"...), nil
+			}, begun.Add(5*time.Second))
+		}()
+		c.send(publication(5, 0, "stations/1/result", 0, "{}"))
+		g.handler.awaitEvent(t, "result", 1)
+		<-time.After(4 * time.Second) // of the bubble's clock
+		c.send(packet(0x40, u16(1)))
+		if got := c.readCommand(1); got.payload != "later" {
+			t.Errorf("got %+v", got)
+		}
+		if err := <-second; err != nil || asked.Sub(begun) != 4*time.Second {
+			t.Errorf("sent with %v, asked after %v", err, asked.Sub(begun))
+		}
+	})
+}
+
+// The wait for room ends with the deadline or the connection; nothing is sent then, and
+// what was not sent takes no room.
+func TestConn_Send_noRoom(t *testing.T) {
+	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
+		c, conn := takingOne(g, p)
+		start := time.Now()
+		never := func([]byte) ([]byte, error) {
+			t.Error("asked what it would say")
+			return nil, nil
+		}
+		if err := conn.Send(2, 1, never, start.Add(time.Second)); !errors.Is(err, broker.ErrLate) || time.Since(start) != time.Second {
+			t.Errorf("no room gave %v after %v", err, time.Since(start))
+		}
+		zero := make(chan error, 1)
+		go func() { zero <- conn.Send(0, 0, says("needs no room"), soon()) }()
+		c.readCommand(0)
+		if err := <-zero; err != nil {
+			t.Errorf("at QoS 0: %v", err)
+		}
+		c.send(packet(0x40, u16(1)))
+		g.handler.awaitEvent(t, "ack", 1)
+		refused := errors.New("not any more")
+		if err := conn.Send(3, 1, func([]byte) ([]byte, error) { return nil, refused }, soon()); !errors.Is(err, refused) {
+			t.Errorf("what must not be sent gave %v", err)
+		}
+		c.pull(t, func() error { return conn.Send(4, 1, says("open"), soon()) })
+		last := make(chan error, 1)
+		go func() { last <- conn.Send(5, 1, never, soon()) }()
+		synctest.Wait()
+		conn.Reset("enough")
+		if err := <-last; !errors.Is(err, broker.ErrClosed) {
+			t.Errorf("the end gave %v", err)
+		}
+		if _, ok := conn.Subscribed(); ok {
+			t.Error("a connection that has ended is subscribed")
+		}
+	})
 }
 
 func TestConn_Send_concurrently(t *testing.T) {
@@ -145,7 +221,7 @@ func TestConn_Send_concurrently(t *testing.T) {
 		go func() {
 			var err error
 			for i := range each {
-				err = errors.Join(err, conn.Send(uint16(1+n*each+i), 1, []byte("open"), soon()))
+				err = errors.Join(err, conn.Send(uint16(1+n*each+i), 1, says("open"), soon()))
 			}
 			failed <- err
 		}()
@@ -180,7 +256,7 @@ func stall(g *gate, deadline time.Time) (*client, *broker.Conn, error) {
 	c, conn := g.connectAndSubscribe(1, 4, 1)
 	_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	for {
-		if err := conn.Send(1, 1, make([]byte, 8000), deadline); err != nil {
+		if err := conn.Send(1, 1, says(make([]byte, 8000)), deadline); err != nil {
 			return c, conn, err
 		}
 	}
@@ -239,7 +315,7 @@ func TestConn_Reset_whileBlocked(t *testing.T) {
 	progress, failed := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
 		for {
-			if err := conn.Send(1, 1, make([]byte, 8000), soon()); err != nil {
+			if err := conn.Send(1, 1, says(make([]byte, 8000)), soon()); err != nil {
 				failed <- err
 				return
 			}
@@ -272,7 +348,7 @@ func TestConn_Reset(t *testing.T) {
 	if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "enough" || e.conn != conn {
 		t.Errorf("%+v", e)
 	}
-	if err := conn.Send(1, 1, nil, soon()); !errors.Is(err, broker.ErrClosed) {
+	if err := conn.Send(1, 1, says(""), soon()); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("Send gave %v", err)
 	}
 	g.wellServed()
@@ -299,7 +375,7 @@ func TestConn_endsInReset(t *testing.T) {
 			c, conn := g.connectAndSubscribe(1, 4, 1)
 			_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 			for range 40 { // more than the station's kernel takes, less than both take
-				if err := conn.Send(1, 1, make([]byte, 8000), soon()); err != nil {
+				if err := conn.Send(1, 1, says(make([]byte, 8000)), soon()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -40,7 +40,9 @@ func (c *Conn) readConnect(pk *packets.Packet) {
 		keepaliveChanged: keepalive != pk.Connect.Keepalive,
 	}
 	c.mostPacket = int(pk.Properties.MaximumPacketSize)
-	c.mostOpen = int32(pk.Properties.ReceiveMaximum)
+	if most := pk.Properties.ReceiveMaximum; most > 0 {
+		c.open = make(chan struct{}, most) // of nothing, so that its size costs nothing
+	}
 	pk.Connect.Keepalive = keepalive
 	pk.Connect.Clean = true
 	pk.Connect.WillFlag, pk.Connect.WillRetain, pk.Connect.WillQos = false, false, 0

@@ -29,7 +29,7 @@ func beVictim() {
 	handler := newRecorder()
 	handler.onReport = func(c *broker.Conn, _ string) {
 		go func() {
-			for c.Send(1, 1, make([]byte, 8000), time.Now().Add(time.Hour)) == nil {
+			for c.Send(1, 1, says(make([]byte, 8000)), time.Now().Add(time.Hour)) == nil {
 				fmt.Println("sent")
 			}
 		}()

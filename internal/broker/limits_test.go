@@ -181,7 +181,7 @@ func TestServer_packetRate_answers(t *testing.T) {
 		c.subscribe(1, 1)
 		conn := g.connOf(1)
 		for n := range 1000 {
-			c.pull(t, func() error { return conn.Send(uint16(n+1), 1, []byte("open"), soon()) })
+			c.pull(t, func() error { return conn.Send(uint16(n+1), 1, says("open"), soon()) })
 			c.send(packet(0x40, u16(uint16(n+1))), publication(4, 0, "stations/1/result", 0, "{}"))
 		}
 		for range 198 { // CONNECT and SUBSCRIBE were two
@@ -193,7 +193,7 @@ func TestServer_packetRate_answers(t *testing.T) {
 }
 
 // pull reads a command while it is sent: a pipe has no buffer.
-func (c *client) pull(t *testing.T, send func() error) {
+func (c *client) pull(t testing.TB, send func() error) {
 	t.Helper()
 	failed := make(chan error, 1)
 	go func() { failed <- send() }()
@@ -246,9 +246,9 @@ func TestConn_Send_waitsForTurn(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		first := make(chan error, 1)
-		go func() { first <- conn.Send(1, 1, []byte("open"), start.Add(3*time.Second)) }() // nobody reads
+		go func() { first <- conn.Send(1, 1, says("open"), start.Add(3*time.Second)) }() // nobody reads
 		synctest.Wait()
-		if err := conn.Send(2, 1, []byte("open"), start.Add(time.Second)); err != broker.ErrLate {
+		if err := conn.Send(2, 1, says("open"), start.Add(time.Second)); err != broker.ErrLate {
 			t.Errorf("the second gave %v", err)
 		}
 		if got := time.Since(start); got != time.Second {
@@ -269,7 +269,7 @@ func TestConn_Send_writeTimeout(t *testing.T) {
 		c.connect(1, 4)
 		c.subscribe(1, 1)
 		start := time.Now()
-		if err := g.connOf(1).Send(1, 1, []byte("open"), start.Add(time.Hour)); err == nil || time.Since(start) != 2*time.Second {
+		if err := g.connOf(1).Send(1, 1, says("open"), start.Add(time.Hour)); err == nil || time.Since(start) != 2*time.Second {
 			t.Errorf("gave %v after %v", err, time.Since(start))
 		}
 	})

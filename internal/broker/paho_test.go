@@ -38,7 +38,7 @@ func TestServer_paho(t *testing.T) {
 	if granted := subscribing.(*mqtt.SubscribeToken).Result()[commandTopic(42)]; granted != 1 {
 		t.Errorf("granted QoS %d", granted)
 	}
-	if err := g.connOf(42).Send(9, 1, []byte("open"), soon()); err != nil {
+	if err := g.connOf(42).Send(9, 1, says("open"), soon()); err != nil {
 		t.Fatal(err)
 	}
 	if m := <-commands; string(m.Payload()) != "open" || m.Topic() != commandTopic(42) || m.Qos() != 1 || m.Retained() || m.Duplicate() {

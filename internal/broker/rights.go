@@ -33,7 +33,7 @@ func (c *Conn) judge(pk *packets.Packet) *refusal {
 	case typeUnsubscribe:
 		return c.judgeUnsubscribe(pk)
 	case typePuback:
-		c.acknowledged()
+		c.makeRoom()
 		c.server.handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
 	}
 	return nil

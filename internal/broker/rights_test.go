@@ -224,7 +224,7 @@ func TestServer_subscribe_identifier(t *testing.T) {
 func TestServer_subscribe_nothingWaits(t *testing.T) {
 	g := open(t, setup{})
 	first, conn := g.connectAndSubscribe(1, 5, 1)
-	if err := conn.Send(1, 1, []byte("open"), soon()); err != nil {
+	if err := conn.Send(1, 1, says("open"), soon()); err != nil {
 		t.Fatal(err)
 	}
 	first.readCommand(1) // and no PUBACK

@@ -16,8 +16,8 @@ var (
 	// ErrNotSubscribed says that the station does not listen for commands at that QoS.
 	ErrNotSubscribed = errors.New("the station is not subscribed to its commands at that QoS")
 	// ErrNotTaken says that the station has told, in its MQTT 5 CONNECT, that it does
-	// not take a packet so large or so many at a time.
-	ErrNotTaken = errors.New("the station does not take so much")
+	// not take a packet so large.
+	ErrNotTaken = errors.New("the station does not take so large a packet")
 )
 
 // errPacketID says that the caller gave none.
@@ -33,11 +33,31 @@ const (
 // Send writes one PUBLISH to stations/<id>/command and returns when it is in the
 // kernel's hands. The packet id (1 to 65535) is the caller's, who must not use it
 // twice at a time; at QoS 0 it is ignored. Nothing is queued: if another packet is
-// being written, Send waits for it no longer than to the deadline. It writes until
-// the deadline or the write timeout, whichever is first; a packet that is not
+// being written, or the station has as many commands unacknowledged as it takes at a
+// time (MQTT 5, Receive Maximum), Send waits no longer than to the deadline. It writes
+// until the deadline or the write timeout, whichever is first; a packet that is not
 // written whole by then ends the connection in a reset. An error means that nothing
 // was written or that the connection has been reset.
-func (c *Conn) Send(packetID uint16, qos byte, payload []byte, deadline time.Time) error {
+//
+// payload appends what the command says to b, or says why it must not be sent, which
+// Send gives back. It is asked once, when nothing is left to wait for, and must be
+// quick.
+func (c *Conn) Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, error), deadline time.Time) error {
+	if qos == 0 {
+		return c.publish(packetID, qos, payload, deadline)
+	}
+	if err := c.reserve(deadline); err != nil {
+		return err
+	}
+	err := c.publish(packetID, qos, payload, deadline)
+	if err != nil {
+		c.makeRoom()
+	}
+	return err
+}
+
+// publish is Send for a command that the station has room for.
+func (c *Conn) publish(packetID uint16, qos byte, payload func(b []byte) ([]byte, error), deadline time.Time) error {
 	granted, ok := c.Subscribed()
 	switch {
 	case c.isOver():
@@ -47,21 +67,27 @@ func (c *Conn) Send(packetID uint16, qos byte, payload []byte, deadline time.Tim
 	case qos > 0 && packetID == 0:
 		return errPacketID
 	}
-	buffer := c.server.buffers.Get().(*[]byte)
-	defer c.server.buffers.Put(buffer)
-	*buffer = appendPublish((*buffer)[:0], c.Version(), c.topics.command, packetID, qos, payload)
-	if c.mostPacket > 0 && len(*buffer) > c.mostPacket {
-		return ErrNotTaken
-	}
-	if !c.reserve(qos) {
-		return ErrNotTaken
-	}
-	err := c.write(*buffer, deadline, true)
+	deadline, err := c.takeWriting(deadline)
 	if err != nil {
-		c.release(qos)
 		return err
 	}
-	return nil
+	defer c.unlock()
+	buffer := c.server.buffers.Get().(*[]byte)
+	defer c.server.buffers.Put(buffer)
+	words, err := payload((*buffer)[:0])
+	if err != nil {
+		return err
+	}
+	*buffer = appendPublish(words, c.Version(), c.topics.command, packetID, qos, words)
+	packet := (*buffer)[len(words):]
+	if c.mostPacket > 0 && len(packet) > c.mostPacket {
+		return ErrNotTaken
+	}
+	if c.credit.Add(creditsPerCommand) > mostCredits { // for the answers that are due
+		c.credit.Add(-creditsPerCommand)
+	}
+	c.loaded = true
+	return c.put(packet, deadline)
 }
 
 // appendPublish encodes a PUBLISH (MQTT 5, section 3.3).
@@ -86,60 +112,72 @@ func appendPublish(b []byte, version byte, topic string, packetID uint16, qos by
 	return append(b, payload...)
 }
 
-// reserve counts a command as open, if the station takes one more (MQTT 5, Receive
-// Maximum), and the answers to it as due.
-func (c *Conn) reserve(qos byte) bool {
-	if qos > 0 {
-		if open := c.open.Add(1); c.mostOpen > 0 && open > c.mostOpen {
-			c.open.Add(-1)
-			return false
-		}
+// reserve waits until the station takes one more command.
+func (c *Conn) reserve(deadline time.Time) error {
+	if c.open == nil {
+		return nil
 	}
-	if c.credit.Add(creditsPerCommand) > mostCredits {
-		c.credit.Add(-creditsPerCommand)
+	select {
+	case c.open <- struct{}{}:
+		return nil
+	default:
 	}
-	return true
-}
-
-func (c *Conn) release(qos byte) {
-	if qos > 0 {
-		c.open.Add(-1)
-	}
-}
-
-// acknowledged takes one command off the open ones. A PUBACK that nothing was sent
-// for changes nothing.
-func (c *Conn) acknowledged() {
-	for {
-		open := c.open.Load()
-		if open <= 0 || c.open.CompareAndSwap(open, open-1) {
-			return
-		}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case c.open <- struct{}{}:
+		return nil
+	case <-c.done:
+		return ErrClosed
+	case <-timer.C:
+		return ErrLate
 	}
 }
 
-// write writes one whole packet by the deadline or the write timeout. A zero
-// deadline stands for the timeout alone.
-func (c *Conn) write(packet []byte, deadline time.Time, command bool) error {
+// makeRoom takes one command off the open ones, because the station has acknowledged
+// it or it was not sent. A PUBACK that nothing was sent for changes nothing.
+func (c *Conn) makeRoom() {
+	select {
+	case <-c.open:
+	default:
+	}
+}
+
+// write writes one whole packet of mochi's within the write timeout.
+func (c *Conn) write(packet []byte) error {
+	deadline, err := c.takeWriting(time.Time{})
+	if err != nil {
+		return err
+	}
+	defer c.unlock()
+	if packet[0]>>4 == typeDisconnect && !unsent(c.raw) {
+		c.loaded = false // every command has arrived: the end need not be a reset
+	}
+	return c.put(packet, deadline)
+}
+
+// takeWriting takes the right to write, and gives by when that must be done: by the
+// deadline or the write timeout. A zero deadline stands for the timeout alone.
+func (c *Conn) takeWriting(deadline time.Time) (time.Time, error) {
 	now := time.Now()
 	if !deadline.IsZero() && !now.Before(deadline) {
-		return ErrLate
+		return deadline, ErrLate
 	}
 	if most := now.Add(c.server.limits.WriteTimeout); deadline.IsZero() || most.Before(deadline) {
 		deadline = most
 	}
 	if err := c.lock(deadline.Sub(now)); err != nil {
-		return err
+		return deadline, err
 	}
-	defer c.unlock()
 	if c.isOver() {
-		return ErrClosed
+		c.unlock()
+		return deadline, ErrClosed
 	}
-	if command {
-		c.loaded = true
-	} else if packet[0]>>4 == typeDisconnect && !unsent(c.raw) {
-		c.loaded = false // every command has arrived: the end need not be a reset
-	}
+	return deadline, nil
+}
+
+// put writes one whole packet by the deadline; the lock is held.
+func (c *Conn) put(packet []byte, deadline time.Time) error {
 	_ = c.stream.SetWriteDeadline(deadline)
 	n, err := c.stream.Write(packet)
 	c.server.stats.sent(n)

@@ -139,7 +139,7 @@ func TestServer_takeover_overtaken(t *testing.T) {
 		first.connect(1, 4)
 		first.subscribe(1, 1)
 		stuck, conn := make(chan error, 1), g.connOf(1)
-		go func() { stuck <- conn.Send(1, 1, []byte("open"), soon()) }()
+		go func() { stuck <- conn.Send(1, 1, says("open"), soon()) }()
 		synctest.Wait()
 		second := p.dial(t)
 		second.send(helloOf(1, 4).bytes()) // waits for the stuck write of the first
@@ -166,7 +166,7 @@ func TestServer_takeover_overtaken(t *testing.T) {
 func TestServer_takeover_noRedelivery(t *testing.T) {
 	g := open(t, setup{})
 	_, conn := g.connectAndSubscribe(1, 4, 1)
-	if err := conn.Send(1, 1, []byte("open"), soon()); err != nil {
+	if err := conn.Send(1, 1, says("open"), soon()); err != nil {
 		t.Fatal(err)
 	}
 	c := g.dial()

@@ -121,7 +121,7 @@ func TestConn_Reset_tls(t *testing.T) {
 	progress, failed := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
 		for {
-			if err := conn.Send(1, 1, make([]byte, 8000), soon()); err != nil {
+			if err := conn.Send(1, 1, says(make([]byte, 8000)), soon()); err != nil {
 				failed <- err
 				return
 			}

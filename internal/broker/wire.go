@@ -30,7 +30,7 @@ func (w wire) Write(packet []byte) (int, error) {
 	if len(packet) == 0 {
 		return 0, nil
 	}
-	if err := w.c.write(packet, time.Time{}, false); err != nil {
+	if err := w.c.write(packet); err != nil {
 		return 0, err
 	}
 	return len(packet), nil

@@ -24,6 +24,9 @@ func takeDirectory(path string) (release func(), err error) {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be made: create it, or set data in the configuration or GATEHOUSE_DATA", err)
 	}
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
+	if errors.Is(err, unix.EROFS) {                                                  // a card that has failed; doors open all the same
+		f, err = os.Open(filepath.Join(path, "lock")) //nolint:gosec // as above
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be written to by this user", err)
 	}
@@ -37,30 +40,31 @@ func takeDirectory(path string) (release func(), err error) {
 // the hash it goes with (RFC 7518, 3.2).
 const keySize = 32
 
-// tokenKey reads the key that signs access tokens, and makes it at first start.
-func tokenKey(data string) ([]byte, error) {
+// tokenKey reads the key that signs access tokens, and makes it at first start. When
+// that fails, the gateway goes on with a key that it forgets: apps refresh their
+// access tokens by themselves.
+func tokenKey(data string) (key []byte, damaged error) {
 	path := filepath.Join(data, "token.key")
 	key, err := os.ReadFile(path) //nolint:gosec // the path is the administrator's
+	if err == nil && len(key) == keySize {
+		return key, nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%s has %d bytes, not %d", path, len(key), keySize)
+	}
+	key = make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails (crypto/rand)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newTokenKey(path)
+		err = keepTokenKey(path, key)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the key of access tokens: %w", err)
-	}
-	if len(key) != keySize {
-		return nil, fault.New(fault.Invalid, fmt.Sprintf(
-			"the key of access tokens, %s, is damaged: remove it and start again; apps then have to log in again or refresh", path))
-	}
-	return key, nil
+	return key, err
 }
 
-// newTokenKey writes a new key so that a power cut leaves either none or a whole one.
-func newTokenKey(path string) ([]byte, error) {
-	key := make([]byte, keySize)
-	_, _ = rand.Read(key) // never fails (crypto/rand)
+// keepTokenKey writes a key so that a power cut leaves either none or a whole one.
+func keepTokenKey(path string, key []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".token-*")
 	if err != nil {
-		return nil, fmt.Errorf("making the key of access tokens: %w", err)
+		return fmt.Errorf("making the key of access tokens: %w", err)
 	}
 	_, err = f.Write(key)
 	err = errors.Join(err, f.Sync(), f.Close())
@@ -71,9 +75,9 @@ func newTokenKey(path string) ([]byte, error) {
 		err = syncDirectory(filepath.Dir(path))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making the key of access tokens: %w", err), os.Remove(f.Name()))
+		return errors.Join(fmt.Errorf("making the key of access tokens: %w", err), os.Remove(f.Name()))
 	}
-	return key, nil
+	return nil
 }
 
 func syncDirectory(path string) error {

@@ -133,9 +133,14 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	key, err := tokenKey(g.cfg.Data)
-	if err != nil {
-		return err
+	key, damaged := tokenKey(g.cfg.Data)
+	if damaged != nil {
+		g.log.Error("access tokens are signed with a key for this run alone", "error", damaged)
+		g.conditions.Raise(health.Condition{
+			Code: health.KeyDamaged, Severity: health.Warning,
+			Summary: "The key of access tokens could not be read or kept; apps have to refresh after each start",
+			Advice:  "Check the disk, remove token.key from the data directory, and restart the gateway",
+		})
 	}
 	if g.zone, err = openZone(ctx, g.cfg.TimeZone, g.db); err != nil {
 		return err

@@ -2,11 +2,14 @@ package gateway_test
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 )
 
@@ -152,14 +156,6 @@ func TestNew_refusals(t *testing.T) {
 			}
 			c.Data = filepath.Join(file, "data")
 		}, "GATEHOUSE_DATA"},
-		"damaged key": {func(t *testing.T, c *config.Config) {
-			if err := os.MkdirAll(c.Data, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(c.Data, "token.key"), []byte("short"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, "token.key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := gatewaytest.Configure(t)
@@ -173,6 +169,63 @@ func TestNew_refusals(t *testing.T) {
 				t.Errorf("%v: does not name %s", err, c.says)
 			}
 		})
+	}
+}
+
+// One damaged row or file does not keep the doors shut: what cannot be read is
+// passed over, and the gateway says so.
+func TestGateway_startsOverDamage(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	g := gatewaytest.Start(t, cfg)
+	issued := g.Enrol(1042)
+	g.Enrol(1043)
+	access, refresh := g.Login()
+	station := g.Dial(issued.MQTT)
+	go answerAll(station)
+	g.AwaitOnline(1042, true)
+	if !g.Unlock(access, issued.StationToken) {
+		t.Fatal("the door does not open")
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"UPDATE journal SET body = substr(body, 1, 9) WHERE seq > 3",
+		"UPDATE station_state SET locks = 'x'",
+		"UPDATE access_grant SET hours = 'never' WHERE station = 1043",
+		"INSERT INTO meta VALUES ('clock_floor', 'x') ON CONFLICT DO UPDATE SET value = 'x'",
+	} {
+		damage(t, filepath.Join(cfg.Data, "gatehouse.db"), statement)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.Data, "token.key"), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g = gatewaytest.Run(t, cfg)
+	station = g.Dial(issued.MQTT)
+	go answerAll(station)
+	g.AwaitOnline(1042, true)
+	var refreshed struct{ AccessToken string }
+	if err := json.Unmarshal(g.Do(http.MethodPost, "/v1/auth/refresh", "", refreshBody(refresh)).Body, &refreshed); err != nil {
+		t.Fatal(err)
+	}
+	if !g.Unlock(refreshed.AccessToken, issued.StationToken) {
+		t.Error("the door does not open")
+	}
+	status, err := g.Admin.Status(t.Context())
+	if err != nil || !slices.ContainsFunc(status.Conditions, func(c health.Condition) bool { return c.Code == health.KeyDamaged }) {
+		t.Errorf("conditions %+v, %v; want key-damaged", status.Conditions, err)
+	}
+}
+
+func damage(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net"
 
+	"golang.org/x/sys/unix"
+
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
 )
 
 // listener is one bound address.
@@ -51,6 +54,15 @@ func (g *Gateway) bind(ctx context.Context) error {
 		}
 	}
 	g.listeners.admin, err = adminapi.Listen(g.cfg.AdminSocket(), g.cfg.Admin.Group)
+	if errors.Is(err, unix.EROFS) { // a card that has failed; doors open all the same
+		g.log.Error("no administration socket", "error", err)
+		g.conditions.Raise(health.Condition{
+			Code: health.NoAdminSocket, Severity: health.Warning,
+			Summary: "There is no administration socket: its folder is read-only",
+			Advice:  "Check the disk with dmesg; replace the card if it is worn",
+		})
+		return nil
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gatehouse/internal/broker"
 	"gatehouse/internal/health"
+	"gatehouse/internal/host"
 	"gatehouse/internal/httpapi"
 	"gatehouse/internal/site"
 )
@@ -27,6 +28,7 @@ type running struct {
 	stage
 	cancel context.CancelFunc
 	done   chan struct{}
+	err    error // of its end; set before done is closed
 }
 
 // stages lists what runs, in the order of starting.
@@ -37,8 +39,8 @@ func (g *Gateway) stages() []stage {
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"access", g.access.Run, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
-		{"broker", g.serveMQTT, 3 * time.Second},
-		{"administration", g.serveAdmin, 2 * time.Second},
+		{"broker", g.serveMQTT, 6 * time.Second},
+		{"administration", g.serveAdmin, 6 * time.Second},
 		{"http", g.serveHTTP, 6 * time.Second},
 	}
 }
@@ -47,6 +49,9 @@ func (g *Gateway) stages() []stage {
 // closes the store. It may be called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	ended := make(chan error, len(g.stages()))
+	if err := host.DisableCoreDumps(); err != nil {
+		g.log.Warn("core dumps are not switched off", "error", err)
+	}
 	var started []*running
 	for _, s := range g.stages() {
 		started = append(started, start(ctx, s, ended))
@@ -54,13 +59,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.journal.AppendLater(site.Record{Kind: site.KindStarted, Facts: site.Facts{Detail: "version " + g.version}})
 	g.conditions.Clear(health.Starting)
 	g.announce()
-	var err error
 	select {
 	case <-ctx.Done():
 		g.log.Info("stopping")
-	case err = <-ended:
-		g.log.Error("a component failed; stopping", "error", err)
+	case failed := <-ended:
+		g.log.Error("a component failed; stopping", "error", failed)
 	}
+	var err error
 	for i := len(started) - 1; i >= 0; i-- {
 		err = errors.Join(err, started[i].stop())
 	}
@@ -78,13 +83,14 @@ func start(ctx context.Context, s stage, ended chan<- error) *running {
 	go func() {
 		defer close(r.done)
 		err := s.run(ctx)
-		if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		switch {
+		case err == nil && ctx.Err() == nil:
+			err = errors.New("ended by itself")
+		case err == nil || (ctx.Err() != nil && errors.Is(err, context.Canceled)):
 			return
 		}
-		if err == nil {
-			err = errors.New("ended by itself")
-		}
-		ended <- fmt.Errorf("%s: %w", s.name, err)
+		r.err = fmt.Errorf("%s: %w", s.name, err)
+		ended <- r.err
 	}()
 	return r
 }
@@ -96,7 +102,7 @@ func (r *running) stop() error {
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		return nil
+		return r.err
 	case <-timer.C:
 		return fmt.Errorf("%s did not stop within %s", r.name, r.budget)
 	}
@@ -121,6 +127,10 @@ func (g *Gateway) serveMQTT(ctx context.Context) error {
 }
 
 func (g *Gateway) serveAdmin(ctx context.Context) error {
+	if g.listeners.admin == nil {
+		<-ctx.Done()
+		return nil
+	}
 	server := g.admin.NewServer()
 	return serve(ctx, []*http.Server{server}, []func() error{
 		func() error { return server.Serve(g.listeners.admin) },

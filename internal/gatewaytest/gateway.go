@@ -37,8 +37,9 @@ type Gateway struct {
 	MQTT   string // host:port
 	Admin  *client.Client
 
-	stop func() error
-	log  lockedBuffer
+	stop    func() error
+	stopped bool // whether the test has called Stop
+	log     lockedBuffer
 }
 
 // Configure gives a configuration for a test: free ports on loopback, data in a
@@ -79,15 +80,17 @@ func Run(t testing.TB, cfg config.Config) *Gateway {
 		return <-done
 	})
 	t.Cleanup(func() {
-		if err := g.Stop(); err != nil {
-			t.Error(err)
+		if !g.stopped {
+			if err := g.Stop(); err != nil {
+				t.Error(err)
+			}
 		}
 		if t.Failed() {
 			t.Log(g.Log())
 		}
 	})
 	g.Admin = client.New(cfg.AdminSocket())
-	g.await("the gateway is ready", func() bool {
+	g.Await("the gateway is ready", func() bool {
 		status, err := g.Admin.Status(t.Context())
 		if err != nil || !status.Ready {
 			return false
@@ -105,8 +108,12 @@ func Run(t testing.TB, cfg config.Config) *Gateway {
 	return g
 }
 
-// Stop stops the gateway; stopping twice does no harm.
-func (g *Gateway) Stop() error { return g.stop() }
+// Stop stops the gateway and gives its error, which is the caller's to judge;
+// stopping twice does no harm.
+func (g *Gateway) Stop() error {
+	g.stopped = true
+	return g.stop()
+}
 
 // Log gives what the gateway has logged.
 func (g *Gateway) Log() string { return g.log.String() }
@@ -187,7 +194,7 @@ func (g *Gateway) Unlock(bearer, stationToken string) bool {
 // AwaitOnline waits until the gateway takes the station to be online, or offline.
 func (g *Gateway) AwaitOnline(id site.StationID, online bool) {
 	g.T.Helper()
-	g.await("station "+id.String()+" is on- or offline", func() bool {
+	g.Await("station "+id.String()+" is on- or offline", func() bool {
 		station, err := g.Admin.Station(g.T.Context(), id)
 		return err == nil && (station.Status == site.Online) == online
 	})
@@ -208,7 +215,7 @@ func (g *Gateway) Records() (records []site.Record) {
 // AwaitRecord waits for a record.
 func (g *Gateway) AwaitRecord(what string, match func(site.Record) bool) (found site.Record) {
 	g.T.Helper()
-	g.await(what, func() bool {
+	g.Await(what, func() bool {
 		for _, r := range g.Records() {
 			if match(r) {
 				found = r
@@ -220,8 +227,8 @@ func (g *Gateway) AwaitRecord(what string, match func(site.Record) bool) (found 
 	return found
 }
 
-// await asks again and again, at most for patience.
-func (g *Gateway) await(what string, ok func() bool) {
+// Await asks again and again, at most for patience.
+func (g *Gateway) Await(what string, ok func() bool) {
 	g.T.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

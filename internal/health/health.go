@@ -32,7 +32,8 @@ const (
 	ClockAhead     Code = "clock-ahead"
 	ListenerDown   Code = "listener-down"
 	PlainHTTP      Code = "plain-http"
-	JournalFull    Code = "journal-full"
+	KeyDamaged     Code = "key-damaged"
+	NoAdminSocket  Code = "no-admin-socket"
 )
 
 // Condition is one thing that is not as it should be.

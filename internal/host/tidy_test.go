@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +12,8 @@ import (
 
 func TestTidier_Run_onceAfterAWave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		freed := 0
-		tidier := host.NewTestTidier(func() { freed++ })
+		var freed atomic.Int32
+		tidier := host.NewTestTidier(func() { freed.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- tidier.Run(ctx) }()
@@ -22,24 +23,28 @@ func TestTidier_Run_onceAfterAWave(t *testing.T) {
 				synctest.Wait()
 			}
 		}
+		pass := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
 		come(150)
-		<-time.After(time.Hour)
-		if freed != 0 {
+		pass(time.Hour)
+		if freed.Load() != 0 {
 			t.Error("150 connections are no wave")
 		}
 		come(100)
-		if freed != 0 {
+		if freed.Load() != 0 {
 			t.Error("tidied in the middle of the wave")
 		}
-		<-time.After(time.Second)
-		if freed != 1 {
-			t.Errorf("tidied %d times after the wave, want once", freed)
+		pass(time.Second)
+		if freed.Load() != 1 {
+			t.Errorf("tidied %d times after the wave, want once", freed.Load())
 		}
-		<-time.After(time.Hour)
+		pass(time.Hour)
 		come(1)
-		<-time.After(time.Hour)
-		if freed != 1 {
-			t.Errorf("tidied %d times, want still once", freed)
+		pass(time.Hour)
+		if freed.Load() != 1 {
+			t.Errorf("tidied %d times, want still once", freed.Load())
 		}
 		cancel()
 		if err := <-done; err != nil {

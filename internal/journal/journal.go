@@ -11,6 +11,7 @@ package journal
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"gatehouse/internal/site"
@@ -23,7 +24,6 @@ type Query struct {
 	Until    time.Time // before
 	Station  site.StationID
 	Kinds    []site.Kind
-	Command  site.CommandID
 	Limit    int // at most this many; zero means 1,000
 }
 
@@ -32,8 +32,7 @@ func (q Query) Matches(r site.Record) bool {
 	switch {
 	case !q.Since.IsZero() && r.Time.Before(q.Since),
 		!q.Until.IsZero() && !r.Time.Before(q.Until),
-		q.Station != 0 && r.Station != q.Station,
-		q.Command != "" && r.Command != q.Command:
+		q.Station != 0 && r.Station != q.Station:
 		return false
 	}
 	if len(q.Kinds) == 0 {
@@ -67,20 +66,30 @@ type Verdict struct {
 // Store keeps the records. Its methods are safe for concurrent use; what cannot be
 // written is fault.Unavailable.
 type Store interface {
-	// Append makes records durable, in one transaction, before it returns nil. When
-	// ctx ends first the records stay queued and the error is fault.Timeout.
-	Append(ctx context.Context, records ...site.Record) error
+	// Keep makes a record durable before it returns nil. On any error the record is
+	// kept in memory all the same and written as soon as the disk takes it, in its
+	// place among the others: it must not be given again. When ctx ends first, the
+	// error is fault.Timeout.
+	Keep(ctx context.Context, r site.Record) error
 	// AppendLater keeps a record in memory and writes it soon, again and again while
-	// the disk fails. It never blocks.
+	// the disk fails. It never blocks. What the disk does not take goes to the system
+	// log by [Log].
 	AppendLater(r site.Record)
 	// Kept is how many records wait in memory.
 	Kept() int
 	// Read gives the selected records.
 	Read(ctx context.Context, q Query) ([]site.Record, error)
+	// Recent gives the newest records of a kind, oldest first: at most so many, from
+	// within so many newest of all kinds. Damaged ones are passed over.
+	Recent(ctx context.Context, kind site.Kind, most, within int) ([]site.Record, error)
+	// OfCommand gives the records of one command that was made at that time.
+	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
 	// Verify checks the whole chain.
 	Verify(ctx context.Context) (Verdict, error)
-	// Size is quick.
+	// Size says how much there is.
 	Size(ctx context.Context) (Size, error)
+	// Bytes is the size of the records' text; it asks no disk.
+	Bytes() int64
 	// Latest is the newest durable seq.
 	Latest() uint64
 	// Prune removes the oldest records that are older than before, and as many more
@@ -89,4 +98,10 @@ type Store interface {
 	Prune(ctx context.Context, before time.Time, maxBytes int64, keepAfter uint64) (removed int, err error)
 	// Watch names the function that hears how each transaction ended.
 	Watch(heard func(error))
+}
+
+// Log gives a record that the disk does not take to the system log.
+func Log(log *slog.Logger, r site.Record) {
+	log.Warn("record kept in memory", "kind", r.Kind, "time", r.Time.String(), "origin", r.Origin, "account", r.Account, "by", r.By,
+		"station", int64(r.Station), "lock", r.Lock, "command", r.Command, "outcome", r.Outcome, "detail", r.Detail, "count", r.Count)
 }

@@ -43,7 +43,8 @@ type Config struct {
 // Service is the journal. Its methods are safe for concurrent use.
 type Service struct {
 	Config
-	stalled atomic.Bool // storage failed or stalled at the last try
+	stalled atomic.Bool   // storage failed or stalled at the last try
+	full    chan struct{} // capacity 1: the journal is a tenth larger than it may be
 
 	mu   sync.Mutex                 // mu guards subs
 	subs map[chan struct{}]struct{} // one wake-up channel per follower
@@ -54,58 +55,38 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Clock == nil || cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil {
 		return nil, errors.New("the journal needs a store, a clock, a logger, health and metrics")
 	}
-	s := &Service{Config: cfg, subs: make(map[chan struct{}]struct{})}
+	s := &Service{Config: cfg, full: make(chan struct{}, 1), subs: make(map[chan struct{}]struct{})}
 	cfg.Store.Watch(s.heard)
 	cfg.Metrics.Gauge("gatehouse_journal_last_seq", func() float64 { return float64(cfg.Store.Latest()) })
 	cfg.Metrics.Gauge("gatehouse_journal_memory_records", func() float64 { return float64(cfg.Store.Kept()) })
-	cfg.Metrics.Gauge("gatehouse_journal_bytes", s.bytes)
+	cfg.Metrics.Gauge("gatehouse_journal_bytes", func() float64 { return float64(cfg.Store.Bytes()) })
 	return s, nil
 }
 
-// Intend writes the record that must exist before a command leaves. It returns nil
-// once the record is durable. While the storage fails, the record is kept in
-// memory and in the system log instead, and durable is false. It ends within
-// 2 s whatever the disk does.
-func (s *Service) Intend(r site.Record) (durable bool) {
+// Intend writes the record that must exist before a command leaves. It returns once
+// the record is durable; while the storage fails or stalls, once the record is in
+// memory and in the system log. It ends within 2 s whatever the disk does.
+func (s *Service) Intend(r site.Record) {
 	if s.stalled.Load() {
-		s.keep(r)
-		return false
+		s.Store.AppendLater(r)
+		Log(s.Logger, r)
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := s.Store.Append(ctx, r)
-	switch {
-	case err == nil:
-		return true
-	case fault.Is(err, fault.Timeout): // the record is queued behind the stalled disk
-		s.fail(err)
-		s.log(r)
-	default:
-		s.keep(r)
-	}
-	return false
-}
-
-// AppendLater writes a record soon; nobody waits for it. While the storage fails
-// it waits in memory, and unlock records go to the system log too.
-func (s *Service) AppendLater(r site.Record) {
-	if s.stalled.Load() && r.Kind == site.KindUnlock {
-		s.keep(r)
+	err := s.Store.Keep(ctx, r)
+	if err == nil {
 		return
 	}
-	s.Store.AppendLater(r)
+	s.fail(err)
+	if fault.Is(err, fault.Timeout) { // else the store has logged it
+		Log(s.Logger, r)
+	}
 }
 
-// keep puts a record into memory and into the system log.
-func (s *Service) keep(r site.Record) {
-	s.Store.AppendLater(r)
-	s.log(r)
-}
-
-func (s *Service) log(r site.Record) {
-	s.Logger.Warn("record kept in memory", "kind", r.Kind, "origin", r.Origin, "account", r.Account, "by", r.By,
-		"station", int64(r.Station), "lock", r.Lock, "command", r.Command, "outcome", r.Outcome)
-}
+// AppendLater writes a record soon; nobody waits for it. While the storage fails it
+// waits in memory and stands in the system log.
+func (s *Service) AppendLater(r site.Record) { s.Store.AppendLater(r) }
 
 // heard takes the end of each transaction from the store.
 func (s *Service) heard(err error) {
@@ -116,6 +97,12 @@ func (s *Service) heard(err error) {
 	if s.stalled.Swap(false) {
 		s.Health.Clear(health.StorageFailing)
 		s.Logger.Info("storage works again")
+	}
+	if s.MaxSize > 0 && s.Store.Bytes() > s.MaxSize+s.MaxSize/10 {
+		select {
+		case s.full <- struct{}{}:
+		default:
+		}
 	}
 	s.wakeAll()
 }
@@ -184,6 +171,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		case <-s.full:
 		}
 	}
 }
@@ -209,29 +197,16 @@ func (s *Service) Prune(ctx context.Context) (removed int, err error) {
 	return removed, nil
 }
 
-func (s *Service) bytes() float64 {
-	size, err := s.Size(context.Background())
-	if err != nil {
-		return math.NaN()
-	}
-	return float64(size.Bytes)
+// recentWithin bounds what RecentUnlocks looks through, so that a start stays quick.
+const (
+	recentUnlocks = 2000
+	recentWithin  = 20_000
+)
+
+// RecentUnlocks gives the newest 2,000 unlock records, oldest first.
+func (s *Service) RecentUnlocks(ctx context.Context) ([]site.Record, error) {
+	return s.Store.Recent(ctx, site.KindUnlock, recentUnlocks, recentWithin)
 }
-
-// maxRecent bounds what RecentUnlocks looks through, so that a start stays quick.
-const maxRecent = 2000
-
-// RecentUnlocks gives the unlock records since a time, oldest first, among the
-// newest 2,000 records.
-func (s *Service) RecentUnlocks(ctx context.Context, since time.Time) ([]site.Record, error) {
-	var after uint64
-	if latest := s.Store.Latest(); latest > maxRecent {
-		after = latest - maxRecent
-	}
-	return s.Store.Read(ctx, Query{AfterSeq: after, Since: since, Kinds: []site.Kind{site.KindUnlock}, Limit: maxRecent})
-}
-
-// commandSpan is how long after its first record a command's last one may come.
-const commandSpan = time.Hour
 
 // OfCommand gives the records of one command, oldest first. The id, a version 7
 // UUID, tells the time around which to look.
@@ -241,8 +216,5 @@ func (s *Service) OfCommand(ctx context.Context, id site.CommandID) ([]site.Reco
 		return nil, nil //nolint:nilerr // a text that is no command's id has no records
 	}
 	seconds, nanos := parsed.Time().UnixTime()
-	made := time.Unix(seconds, nanos)
-	return s.Store.Read(ctx, Query{
-		Since: made.Add(-time.Minute), Until: made.Add(commandSpan), Command: id, Limit: 8,
-	})
+	return s.Store.OfCommand(ctx, id, time.Unix(seconds, nanos).Add(-time.Minute))
 }

@@ -32,7 +32,8 @@ type disk struct {
 	err     error
 	stall   chan struct{}
 	heard   func(error)
-	query   journal.Query
+	bytes   int64
+	asked   time.Time
 	pruned  struct {
 		before    time.Time
 		maxBytes  int64
@@ -44,7 +45,9 @@ func (d *disk) Watch(heard func(error)) { d.heard = heard }
 func (d *disk) Latest() uint64          { return 5000 }
 func (d *disk) Kept() int               { return len(d.kept) }
 
-func (d *disk) Append(ctx context.Context, records ...site.Record) error {
+func (d *disk) Bytes() int64 { return d.bytes }
+
+func (d *disk) Keep(ctx context.Context, r site.Record) error {
 	d.mu.Lock()
 	stall, err := d.stall, d.err
 	d.mu.Unlock()
@@ -56,7 +59,7 @@ func (d *disk) Append(ctx context.Context, records ...site.Record) error {
 		}
 	}
 	if err == nil {
-		d.written = append(d.written, records...)
+		d.written = append(d.written, r)
 	}
 	d.heard(err)
 	return err
@@ -64,8 +67,8 @@ func (d *disk) Append(ctx context.Context, records ...site.Record) error {
 
 func (d *disk) AppendLater(r site.Record) { d.kept = append(d.kept, r) }
 
-func (d *disk) Read(_ context.Context, q journal.Query) ([]site.Record, error) {
-	d.query = q
+func (d *disk) OfCommand(_ context.Context, _ site.CommandID, made time.Time) ([]site.Record, error) {
+	d.asked = made
 	return nil, nil
 }
 
@@ -110,37 +113,32 @@ func intent(id site.CommandID) site.Record {
 
 func TestService_Intend_durable(t *testing.T) {
 	p := newService(t, nil)
-	if !p.Intend(intent("c-1")) || len(p.disk.written) != 1 || len(p.health.Conditions()) != 0 {
-		t.Errorf("written %v, conditions %v", p.disk.written, p.health.Conditions())
+	p.Intend(intent("c-1"))
+	if len(p.disk.written) != 1 || len(p.health.Conditions()) != 0 || p.log.Len() != 0 {
+		t.Errorf("written %v, conditions %v, log %s", p.disk.written, p.health.Conditions(), p.log)
 	}
 }
 
-// While the disk fails every record is kept, told to the system log, and the
-// gateway says that it is degraded but ready; once the disk works, all ends.
+// While the disk fails the gateway says that it is degraded but ready; no record is
+// given to the store twice; once the disk works, all ends.
 func TestService_Intend_diskFails(t *testing.T) {
 	p := newService(t, nil)
 	p.disk.err = fault.New(fault.Unavailable, "full")
-	if p.Intend(intent("c-1")) || p.Intend(intent("c-2")) {
-		t.Error("called durable what no disk took")
+	p.Intend(intent("c-1"))
+	if len(p.disk.kept) != 0 {
+		t.Error("a record that the store keeps was given to it again")
 	}
-	if len(p.disk.kept) != 2 {
-		t.Errorf("kept %v, want both", p.disk.kept)
-	}
-	for _, id := range []string{"c-1", "c-2"} {
-		if !strings.Contains(p.log.String(), "command="+id) {
-			t.Errorf("the system log does not have %s: %s", id, p.log)
-		}
+	p.Intend(intent("c-2"))
+	if len(p.disk.kept) != 1 || !strings.Contains(p.log.String(), "command=c-2") {
+		t.Errorf("kept %v, log %s; want the second in both", p.disk.kept, p.log)
 	}
 	if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.StorageFailing || len(p.health.NotReady()) != 0 {
 		t.Errorf("conditions %+v, not ready %v", c, p.health.NotReady())
 	}
-	p.AppendLater(intent("c-3"))
-	if !strings.Contains(p.log.String(), "command=c-3") {
-		t.Error("an outcome was not told to the system log")
-	}
 	p.disk.err = nil
 	p.disk.heard(nil)
-	if !p.Intend(intent("c-4")) || len(p.health.Conditions()) != 0 {
+	p.Intend(intent("c-4"))
+	if len(p.disk.written) != 1 || len(p.health.Conditions()) != 0 {
 		t.Errorf("after the disk came back: written %v, conditions %v", p.disk.written, p.health.Conditions())
 	}
 }
@@ -151,9 +149,7 @@ func TestService_Intend_diskHangs(t *testing.T) {
 		p := newService(t, nil)
 		p.disk.stall = make(chan struct{})
 		begun := time.Now()
-		if p.Intend(intent("c-1")) {
-			t.Error("called durable what hangs")
-		}
+		p.Intend(intent("c-1"))
 		if took := time.Since(begun); took != 2*time.Second {
 			t.Errorf("waited %s, want the patience of 2 s", took)
 		}
@@ -207,17 +203,20 @@ func TestService_Prune(t *testing.T) {
 
 func TestService_Run_prunesAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newService(t, nil)
+		p := newService(t, func(c *journal.Config) { c.MaxSize = 1000 })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- p.Run(ctx) }()
 		<-time.After(2*time.Hour + time.Minute)
+		p.disk.bytes = 1101
+		p.disk.heard(nil)
+		synctest.Wait()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(p.log.String(), "old records removed"); n != 3 {
-			t.Errorf("pruned %d times in two hours, want 3", n)
+		if n := strings.Count(p.log.String(), "old records removed"); n != 4 {
+			t.Errorf("pruned %d times in two hours and once the journal was too large, want 4", n)
 		}
 	})
 }
@@ -227,13 +226,12 @@ func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {
 	if _, err := p.OfCommand(t.Context(), "01890a5d-ac96-774b-bcce-b302099a8057"); err != nil {
 		t.Fatal(err)
 	}
-	made := time.UnixMilli(0x01890a5dac96)
-	if q := p.disk.query; !q.Since.Equal(made.Add(-time.Minute)) || !q.Until.Equal(made.Add(time.Hour)) || q.Command == "" {
-		t.Errorf("query %+v, want around %s", q, made)
+	if made := time.UnixMilli(0x01890a5dac96); !p.disk.asked.Equal(made.Add(-time.Minute)) {
+		t.Errorf("looked from %s, want a minute before %s", p.disk.asked, made)
 	}
-	p.disk.query = journal.Query{}
+	p.disk.asked = time.Time{}
 	for _, id := range []site.CommandID{"", "rubbish", "5b0d29f1-9c3f-4f0e-8a59-0c8a7f1f1f1f"} {
-		if records, err := p.OfCommand(t.Context(), id); err != nil || records != nil || p.disk.query.Limit != 0 {
+		if records, err := p.OfCommand(t.Context(), id); err != nil || records != nil || !p.disk.asked.IsZero() {
 			t.Errorf("%q: the store was asked", id)
 		}
 	}
@@ -241,7 +239,7 @@ func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {
 
 func TestQuery_Matches(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := site.Record{Time: site.At(at), Kind: site.KindUnlock, Facts: site.Facts{Station: 7, Command: "c"}}
+	r := site.Record{Time: site.At(at), Kind: site.KindUnlock, Facts: site.Facts{Station: 7}}
 	for name, c := range map[string]struct {
 		q    journal.Query
 		want bool
@@ -252,8 +250,6 @@ func TestQuery_Matches(t *testing.T) {
 		"until it":      {journal.Query{Until: at}, false},
 		"its station":   {journal.Query{Station: 7}, true},
 		"another":       {journal.Query{Station: 8}, false},
-		"its command":   {journal.Query{Command: "c"}, true},
-		"no command":    {journal.Query{Command: "d"}, false},
 		"its kind":      {journal.Query{Kinds: []site.Kind{site.KindLogin, site.KindUnlock}}, true},
 		"another kinds": {journal.Query{Kinds: []site.Kind{site.KindLogin}}, false},
 	} {

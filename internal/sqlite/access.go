@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,8 +51,10 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 		return g, err
 	}
 	g.From, g.Until = fromMillis(from), fromMillis(until)
-	g.Hours, err = site.ParseSchedule(hours)
-	return g, err
+	if g.Hours, err = site.ParseSchedule(hours); err != nil {
+		return g, errors.Join(errDamaged, err)
+	}
+	return g, nil
 }
 
 // AddAccount keeps a new account; Conflict when its id or e-mail exists.
@@ -151,6 +154,10 @@ func (db *DB) RemoveGrant(ctx context.Context, account site.AccountID, station s
 	}, r)
 }
 
+// errDamaged is wrapped by a scan that finds a value which was never written. Its row
+// is passed over: one damaged row must not keep every door shut.
+var errDamaged = errors.New("the row is damaged")
+
 // query reads all rows of a statement without arguments.
 func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows) (T, error)) (all []T, err error) {
 	rows, err := db.reading.QueryContext(ctx, text)
@@ -160,6 +167,10 @@ func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		one, err := scan(rows)
+		if errors.Is(err, errDamaged) {
+			db.log.Error("a row is damaged and passed over", "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, storageError(err)
 		}

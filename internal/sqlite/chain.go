@@ -89,6 +89,7 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	}
 	db.tail, db.bytes = e.last, e.bytes
 	db.latest.Store(e.last.seq)
+	db.size.Store(e.bytes)
 	return nil
 }
 

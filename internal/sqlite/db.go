@@ -14,11 +14,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"os"
 	"sync/atomic"
+	"syscall"
+	"time"
 
-	_ "modernc.org/sqlite" // the driver, named "sqlite"
+	sqlitedriver "modernc.org/sqlite" // registers the driver "sqlite" too
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -54,8 +57,11 @@ type DB struct {
 	reading *sql.DB
 	queue   *queue
 	latest  atomic.Uint64 // the last durable seq
+	size    atomic.Int64  // bytes, for whoever asks
 	stopped chan struct{} // closed when the writer goroutine has ended
-	watcher atomic.Pointer[func(error)]
+	// abandoned is closed when Close lets go of a disk that hangs.
+	abandoned chan struct{}
+	watcher   atomic.Pointer[func(error)]
 
 	// The writer goroutine's own.
 	tail    chain  // where the journal ends
@@ -66,17 +72,11 @@ type DB struct {
 }
 
 // Open opens or creates the database, brings it to this version's schema and
-// starts its writer. A database of a newer version is refused untouched. On a full
-// disk it uses the room that an earlier Open has kept.
+// starts its writer. A database of a newer version is refused untouched. One that
+// has been opened before opens on a full and on a read-only disk too.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	db, err := open(ctx, cfg)
-	if err != nil && isDisk(err) && giveReserve(cfg.Path, cfg.Logger) {
-		db, err = open(ctx, cfg)
-	}
-	switch {
-	case err == nil:
-		keepReserve(cfg.Path, cfg.Logger)
-	case isDisk(err):
+	if err != nil && isDisk(err) {
 		err = fault.Wrap(fault.Unavailable, "The database "+cfg.Path+" cannot be opened: check free space with df and the disk with dmesg", err)
 	}
 	return db, err
@@ -102,7 +102,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	db := &DB{
 		path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
 		writing: writing, reading: reading,
-		queue: newQueue(), stopped: make(chan struct{}),
+		queue: newQueue(), stopped: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	if err := db.start(ctx); err != nil {
 		return nil, errors.Join(err, reading.Close(), writing.Close())
@@ -118,23 +118,60 @@ func (db *DB) UseClock(clock site.Clock) { db.clock = clock }
 // error of the disk. It is called from the writer's goroutine and must be quick.
 func (db *DB) Watch(heard func(error)) { db.watcher.Store(&heard) }
 
-// Close writes what is still queued and closes the file.
+// closeBudget is how long Close waits for a disk that hangs.
+const closeBudget = 5 * time.Second
+
+// Close writes what is still queued and closes the file. What the disk does not
+// take goes to the system log, and the error says how much that was; of a disk that
+// hangs Close lets go.
 func (db *DB) Close() error {
 	db.queue.close()
-	<-db.stopped
-	err := errors.Join(db.reading.Close(), db.writing.Close())
-	keepReserve(db.path, db.log)
-	return err
+	timer := time.NewTimer(closeBudget)
+	defer timer.Stop()
+	select {
+	case <-db.stopped:
+	case <-timer.C:
+		close(db.abandoned)
+		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))
+	}
+	return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
+}
+
+// giveUp logs the records that are still in memory.
+func (db *DB) giveUp() error {
+	_, records, lost := db.queue.take(math.MaxInt)
+	db.logKept(records)
+	if n := len(records) + lost; n > 0 {
+		return fmt.Errorf("closing the database: %d records were not written; the system log has them", n)
+	}
+	return nil
 }
 
 // createPrivate makes the file readable by its owner alone before SQLite sees it;
 // SQLite gives its side files the same mode.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
+	if errors.Is(err, syscall.EROFS) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("opening the database: %w", err)
 	}
 	return f.Close()
+}
+
+// persistLog keeps SQLite's log and its index beside the file when it is closed,
+// though all is in the file then: without them the database could not be opened
+// again on a disk that has become full or read-only, and no door behind it.
+func persistLog(conn *sql.Conn) error {
+	return conn.Raw(func(driver any) error {
+		control, ok := driver.(sqlitedriver.FileControl)
+		if !ok {
+			return errors.New("keeping the log: the driver cannot")
+		}
+		_, err := control.FileControlPersistWAL("main", 1)
+		return err
+	})
 }
 
 // dsn gives the driver's name for a file; "file:" makes it heed the options.

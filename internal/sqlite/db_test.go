@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -97,7 +98,7 @@ func TestDB_Append_isThereAfterReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a?b#%.db") // a path that a URL would take apart
 	db := open(t, path, newClock())
 	for i := range 3 {
-		if err := db.Append(t.Context(), unlockRecord(i+1)); err != nil {
+		if err := db.AppendRecord(t.Context(), unlockRecord(i+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,7 +107,7 @@ func TestDB_Append_isThereAfterReopening(t *testing.T) {
 	}
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
-	if err := db.Append(t.Context(), unlockRecord(4)); err != nil {
+	if err := db.AppendRecord(t.Context(), unlockRecord(4)); err != nil {
 		t.Fatal(err)
 	}
 	records := mustRead(t, db, journal.Query{})
@@ -133,7 +134,7 @@ func TestDB_Append_concurrentCallersShareATransaction(t *testing.T) {
 	const callers = 50
 	errs := make(chan error, callers)
 	for i := range callers {
-		go func() { errs <- db.Append(context.Background(), unlockRecord(i+1)) }()
+		go func() { errs <- db.AppendRecord(context.Background(), unlockRecord(i+1)) }()
 	}
 	until(t, "all callers wait", func() bool { return db.Waiting() == callers })
 	close(release)
@@ -163,7 +164,7 @@ func TestDB_do_aFailedUseCaseLeavesTheOthersOfItsBatch(t *testing.T) {
 		second <- db.AddAccount(context.Background(), twin, site.Record{Kind: site.KindAccountAdded})
 	}()
 	until(t, "the second waits", func() bool { return db.Waiting() == 2 })
-	go func() { third <- db.Append(context.Background(), unlockRecord(7)) }()
+	go func() { third <- db.AppendRecord(context.Background(), unlockRecord(7)) }()
 	until(t, "the third waits", func() bool { return db.Waiting() == 3 })
 	close(release)
 	if err := <-first; err != nil {
@@ -182,44 +183,22 @@ func TestDB_do_aFailedUseCaseLeavesTheOthersOfItsBatch(t *testing.T) {
 	mustVerify(t, db, 2)
 }
 
-func TestDB_Append_fullDiskKeepsRecordsInOrder(t *testing.T) {
+// A use case gets its turn on a full disk though records wait that the disk does not
+// take: it may be what frees it.
+func TestDB_fullDisk_useCasesGoFirst(t *testing.T) {
 	db, _ := fresh(t)
 	var failing atomic.Bool
 	db.Watch(func(err error) { failing.Store(err != nil) })
-	if err := db.LimitPages(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	wrote := 0
-	for ; ; wrote++ { // until the file's last page is full
-		err := db.Append(t.Context(), unlockRecord(1))
-		if fault.Is(err, fault.Unavailable) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	wrote := fillUp(t, db)
 	if !failing.Load() {
 		t.Error("the watcher did not hear of the full disk")
 	}
-	big := site.Record{Kind: site.KindLogin, Facts: site.Facts{Detail: strings.Repeat("x", 4000)}}
-	for i := range 3 {
-		big.Count = i + 1
-		db.AppendLater(big)
+	db.AppendLater(site.Record{Kind: site.KindLogin, Facts: site.Facts{Detail: strings.Repeat("x", 3000)}})
+	if removed, err := db.Prune(t.Context(), time.Time{}, 0, uint64(wrote)); err != nil || removed != wrote {
+		t.Errorf("removed %d, %v; want %d", removed, err, wrote)
 	}
-	until(t, "the writer has tried", func() bool { return failing.Load() && db.Kept() == 3 })
-	if err := db.LimitPages(t.Context(), false); err != nil && !fault.Is(err, fault.Unavailable) {
-		t.Fatal(err)
-	}
-	until(t, "the kept records are written", func() bool { return db.Kept() == 0 })
-	if err := db.Append(t.Context(), unlockRecord(2)); err != nil {
-		t.Fatal(err)
-	}
-	records := mustRead(t, db, journal.Query{AfterSeq: uint64(wrote)})
-	if len(records) != 4 || records[0].Count != 1 || records[1].Count != 2 || records[2].Count != 3 || records[3].Station != 2 {
-		t.Errorf("after the full disk: %d records, want the three kept ones in order and the new one", len(records))
-	}
-	mustVerify(t, db, wrote+4)
+	until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+1) })
+	mustVerify(t, db, 1)
 }
 
 func TestDB_AppendLater_overflowIsRecorded(t *testing.T) {
@@ -227,30 +206,152 @@ func TestDB_AppendLater_overflowIsRecorded(t *testing.T) {
 	release := make(chan struct{})
 	<-db.Hold(release)
 	const over = 5
-	for i := range sqlite.MaxLater + over {
+	for i := range sqlite.MaxKept + over {
 		r := unlockRecord(1)
 		r.Count = i + 1
 		db.AppendLater(r)
 	}
 	close(release)
-	until(t, "the records are written", func() bool { return db.Kept() == 0 && db.Latest() == sqlite.MaxLater+1 })
+	until(t, "the records are written", func() bool { return db.Kept() == 0 && db.Latest() == sqlite.MaxKept+1 })
 	records := mustRead(t, db, journal.Query{Limit: 2})
 	if records[0].Kind != site.KindRecordsLost || records[0].Count != over || records[1].Count != over+1 {
 		t.Errorf("first records %+v: want the loss of %d and then the oldest kept", records, over)
 	}
 }
 
-func TestDB_Append_contextEndsBeforeTheDisk(t *testing.T) {
+// A use case whose caller was told that time ran out is not written afterwards; a
+// kept record is.
+func TestDB_contextEndsBeforeTheDisk(t *testing.T) {
 	db, _ := fresh(t)
 	release := make(chan struct{})
 	<-db.Hold(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := db.Append(ctx, unlockRecord(1)); !fault.Is(err, fault.Timeout) {
-		t.Errorf("got %v, want a timeout", err)
+	account := site.Account{ID: "a-1", Email: "porter@example.test"}
+	if err := db.AddAccount(ctx, account, record(site.KindAccountAdded)); !fault.Is(err, fault.Timeout) {
+		t.Errorf("use case: got %v, want a timeout", err)
+	}
+	if err := db.Keep(ctx, unlockRecord(7)); !fault.Is(err, fault.Timeout) {
+		t.Errorf("record: got %v, want a timeout", err)
 	}
 	close(release)
-	until(t, "the queued record is written all the same", func() bool { return db.Latest() == 1 })
+	until(t, "the kept record is written all the same", func() bool { return db.Latest() == 1 })
+	if records := mustRead(t, db, journal.Query{}); records[0].Station != 7 {
+		t.Errorf("records %+v", records)
+	}
+	if accounts, _, _, err := db.LoadAccess(t.Context()); err != nil || len(accounts) != 0 {
+		t.Errorf("accounts %v, %v: written after the timeout", accounts, err)
+	}
+}
+
+// While a use case is under way, the end of its caller's time does not make its
+// answer uncertain.
+func TestDB_contextEndsWhileTheDiskWrites(t *testing.T) {
+	db, _ := fresh(t)
+	release := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() { answered <- db.Slow(ctx, cancel, release) }()
+	<-ctx.Done()
+	select {
+	case err := <-answered:
+		t.Errorf("answered %v before the disk did", err)
+	default:
+	}
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("%v, though it was written", err)
+	}
+}
+
+// Records keep the order in which they were given, whoever waits for them and
+// however the disk fails: an outcome never stands before its intent.
+func TestDB_Keep_orderOverAFailingDisk(t *testing.T) {
+	db, _ := fresh(t)
+	var log bytes.Buffer
+	db.LogTo(&log)
+	refill := fillUp(t, db)
+	for i := range 6 {
+		r := site.Record{Kind: site.KindLogin, Facts: site.Facts{Count: i + 1, Detail: strings.Repeat("x", 4000)}}
+		if i%2 == 1 {
+			db.AppendLater(r)
+		} else if err := db.Keep(t.Context(), r); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("record %d: %v, want unavailable", i+1, err)
+		}
+	}
+	until(t, "all wait", func() bool { return db.Kept() == 6 })
+	if err := db.LimitPages(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all are written", func() bool { return db.Latest() == uint64(refill+6) })
+	records := mustRead(t, db, journal.Query{AfterSeq: uint64(refill)})
+	for i, r := range records {
+		if r.Count != i+1 {
+			t.Errorf("record %d in place %d", r.Count, i+1)
+		}
+	}
+	if len(records) != 6 {
+		t.Errorf("%d records, want each once", len(records))
+	}
+	mustVerify(t, db, refill+6)
+	for i := range 6 {
+		if n := strings.Count(log.String(), fmt.Sprintf("count=%d\n", i+1)); n > 1 || (n == 0 && i < 5) {
+			t.Errorf("record %d stands %d times in the system log", i+1, n)
+		}
+	}
+}
+
+// fillUp makes the disk full and says how many records it took.
+func fillUp(t *testing.T, db *sqlite.DB) (wrote int) {
+	t.Helper()
+	if err := db.LimitPages(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for ; ; wrote++ {
+		err := db.AppendRecord(t.Context(), unlockRecord(1))
+		if fault.Is(err, fault.Unavailable) {
+			return wrote
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a full disk did not take is not lost in silence when the database is closed.
+func TestDB_Close_whileTheDiskFails(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "gatehouse.db"), newClock())
+	var log bytes.Buffer
+	db.LogTo(&log)
+	fillUp(t, db)
+	for i := range 5 {
+		db.AppendLater(site.Record{Kind: site.KindLogin, Facts: site.Facts{Count: i + 1, Detail: strings.Repeat("x", 4000)}})
+	}
+	if err := db.Close(); err == nil || !strings.Contains(err.Error(), "5 records") {
+		t.Errorf("closed with %v, want an error that tells of 5 records", err)
+	}
+	db.AppendLater(site.Record{Kind: site.KindLogin, Facts: site.Facts{Count: 6}}) // comes too late
+	for i := range 6 {
+		if n := strings.Count(log.String(), fmt.Sprintf("count=%d\n", i+1)); n != 1 {
+			t.Errorf("record %d stands %d times in the system log, want once", i+1, n)
+		}
+	}
+}
+
+// Of a disk that hangs Close lets go.
+func TestDB_Close_whileTheDiskHangs(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "gatehouse.db"), newClock())
+	release := make(chan struct{})
+	<-db.Hold(release)
+	db.AppendLater(unlockRecord(1))
+	if err := db.Close(); err == nil || !strings.Contains(err.Error(), "1 records") {
+		t.Errorf("closed with %v", err)
+	}
+	close(release)
+	<-db.Stopped()
+	if err := db.ClosePools(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestDB_Close_writesWhatIsQueued(t *testing.T) {
@@ -262,13 +363,18 @@ func TestDB_Close_writesWhatIsQueued(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Append(t.Context(), unlockRecord(1)); !fault.Is(err, fault.Unavailable) {
+	if err := db.AppendRecord(t.Context(), unlockRecord(1)); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("after Close: %v, want unavailable", err)
 	}
-	if files, err := filepath.Glob(path + "-*"); err != nil || len(files) != 0 {
-		t.Errorf("%v, %v: a closed database is one file, so that it can be copied", files, err)
+	alone := filepath.Join(t.TempDir(), "copy.db") // the file without what stands beside it
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	v, err := sqlite.VerifyFile(t.Context(), path)
+	if err := os.WriteFile(alone, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v, err := sqlite.VerifyFile(t.Context(), alone)
 	if err != nil || v.Records != 1000 || v.Broken != 0 {
 		t.Errorf("verdict %+v, %v; want 1000 sound records", v, err)
 	}
@@ -327,13 +433,13 @@ func TestDB_Floor_isTheLaterOfSavedAndTrustedRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(1000)
-	if err := db.Append(t.Context(), unlockRecord(1)); err != nil {
+	if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
 		t.Fatal(err)
 	}
 	check(1_800_000_000_000)
 	clock.trusted.Store(false)
 	clock.ms.Add(1e9)
-	if err := db.Append(t.Context(), unlockRecord(1)); err != nil {
+	if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
 		t.Fatal(err)
 	}
 	check(1000)

@@ -2,11 +2,14 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 )
 
-// MaxLater is how many records wait in memory at most.
-const MaxLater = maxLater
+// MaxKept is how many records wait in memory at most.
+const MaxKept = maxKept
 
 // LimitPages makes the disk full: the file may not grow past its present size
 // (full) or may grow again (!full).
@@ -42,3 +45,21 @@ func (db *DB) Waiting() int {
 	defer db.queue.mu.Unlock()
 	return len(db.queue.ops)
 }
+
+// LogTo has db log to w.
+func (db *DB) LogTo(w io.Writer) { db.log = slog.New(slog.NewTextHandler(w, nil)) }
+
+// Stopped is closed when the writer has ended.
+func (db *DB) Stopped() <-chan struct{} { return db.stopped }
+
+// Slow is a use case that calls begun when it is under way and waits for release.
+func (db *DB) Slow(ctx context.Context, begun func(), release <-chan struct{}) error {
+	return db.do(ctx, func(*transaction) error {
+		begun()
+		<-release
+		return nil
+	})
+}
+
+// ClosePools closes what Close left open, because the disk hung.
+func (db *DB) ClosePools() error { return errors.Join(db.reading.Close(), db.writing.Close()) }

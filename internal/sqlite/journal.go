@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -19,27 +21,16 @@ const (
 	// pruneStep is how many records one transaction removes, so that an unlock never
 	// waits long behind retention.
 	pruneStep = 500
-	// disorder is how much older than its predecessor a record may be: it may have
-	// waited in memory while the disk failed.
-	disorder = time.Hour
 )
-
-// Append implements [journal.Store].
-func (db *DB) Append(ctx context.Context, records ...site.Record) error {
-	return db.do(ctx, nil, records...)
-}
 
 // AppendRecord makes one record durable before it returns nil.
 func (db *DB) AppendRecord(ctx context.Context, r site.Record) error { return db.do(ctx, nil, r) }
 
-// AppendLater implements [journal.Store].
-func (db *DB) AppendLater(r site.Record) {
-	db.stamp(&r)
-	db.queue.addLater(r)
-}
-
 // Kept implements [journal.Store].
 func (db *DB) Kept() int { return db.queue.kept() }
+
+// Bytes implements [journal.Store].
+func (db *DB) Bytes() int64 { return db.size.Load() }
 
 // Latest implements [journal.Store].
 func (db *DB) Latest() uint64 { return db.latest.Load() }
@@ -63,49 +54,96 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	after := q.AfterSeq
+	since, until := int64(math.MinInt64), int64(math.MaxInt64)
 	if !q.Since.IsZero() {
-		first, err := db.firstSince(ctx, q.Since.Add(-disorder))
-		if err != nil {
-			return nil, storageError(err)
-		}
-		after = max(after, first-1)
+		since = q.Since.UnixMilli()
 	}
-	until := int64(math.MaxInt64)
 	if !q.Until.IsZero() {
 		until = q.Until.UnixMilli()
 	}
 	rows, err := db.reading.QueryContext(ctx,
-		"SELECT body FROM journal WHERE seq > ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq",
-		int64(after), until, int64(q.Station), int64(q.Station)) //nolint:gosec // seq fits
+		"SELECT body FROM journal WHERE seq > ? AND time >= ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq",
+		int64(q.AfterSeq), since, until, int64(q.Station), int64(q.Station)) //nolint:gosec // seq fits
 	if err != nil {
 		return nil, storageError(err)
 	}
-	records, err := scanRecords(rows, q, limit)
+	var records []site.Record
+	var broken error
+	err = eachRecord(rows, func(r site.Record, damaged error) bool {
+		if damaged == nil && q.Matches(r) {
+			records = append(records, r)
+		}
+		broken = damaged
+		return damaged == nil && len(records) < limit
+	})
+	return records, storageError(errors.Join(err, broken))
+}
+
+// Recent implements [journal.Store].
+func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int) ([]site.Record, error) {
+	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	var records []site.Record
+	err = eachRecord(rows, func(r site.Record, damaged error) bool {
+		if damaged == nil && r.Kind == kind {
+			records = append(records, r)
+		}
+		return len(records) < most
+	})
+	slices.Reverse(records)
 	return records, storageError(err)
 }
 
-func scanRecords(rows *sql.Rows, q journal.Query, limit int) (records []site.Record, err error) {
-	defer func() { _ = rows.Close() }()
-	for len(records) < limit && rows.Next() {
-		var body sql.RawBytes
-		if err := rows.Scan(&body); err != nil {
-			return nil, err
-		}
-		var r site.Record
-		if err := json.Unmarshal(body, &r); err != nil {
-			return nil, fmt.Errorf("a record is damaged (run gatehouse journal verify): %w", err)
-		}
-		if q.Matches(r) {
+// commandSpan is within how many records a command's are looked for.
+const commandSpan = 5000
+
+// OfCommand implements [journal.Store].
+func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error) {
+	after, err := db.before(ctx, made)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", int64(after), commandSpan) //nolint:gosec // seq fits
+	if err != nil {
+		return nil, storageError(err)
+	}
+	var records []site.Record
+	err = eachRecord(rows, func(r site.Record, damaged error) bool {
+		if damaged == nil && r.Command == id {
 			records = append(records, r)
 		}
-	}
-	return records, rows.Err()
+		return true
+	})
+	return records, storageError(err)
 }
 
-// firstSince finds the first record at or after t by halving: the gateway's clock
-// never goes back, so seq and time rise together, but for a bounded disorder.
-func (db *DB) firstSince(ctx context.Context, t time.Time) (uint64, error) {
+// eachRecord calls use for each row's record, or with what is wrong with it, until
+// use gives false.
+func eachRecord(rows *sql.Rows, use func(r site.Record, damaged error) bool) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var body sql.RawBytes
+		if err := rows.Scan(&body); err != nil {
+			return err
+		}
+		var r site.Record
+		damaged := json.Unmarshal(body, &r)
+		if damaged != nil {
+			damaged = fmt.Errorf("a record is damaged (run gatehouse journal verify): %w", damaged)
+		}
+		if !use(r, damaged) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// before finds a seq after which the records of a moment stand, by halving. Within
+// one run of the gateway seq and time rise together; over runs with an untrusted
+// clock they need not, so that what it gives may be wrong then.
+func (db *DB) before(ctx context.Context, t time.Time) (uint64, error) {
 	e, err := readEnds(ctx, db.reading)
 	if err != nil {
 		return 0, err
@@ -116,7 +154,7 @@ func (db *DB) firstSince(ctx context.Context, t time.Time) (uint64, error) {
 		var at int64
 		err := db.reading.QueryRowContext(ctx, "SELECT time FROM journal WHERE seq = ?", int64(middle)).Scan(&at) //nolint:gosec // seq fits
 		if err != nil {
-			return 0, fmt.Errorf("finding the first record since %s: %w", site.At(t), err)
+			return 0, fmt.Errorf("finding the records of %s: %w", site.At(t), err)
 		}
 		if at < t.UnixMilli() {
 			low = middle + 1
@@ -124,7 +162,7 @@ func (db *DB) firstSince(ctx context.Context, t time.Time) (uint64, error) {
 			high = middle
 		}
 	}
-	return low, nil
+	return low - 1, nil
 }
 
 // Prune implements [journal.Store].

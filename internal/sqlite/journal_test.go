@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +24,7 @@ func filled(t *testing.T) (db *sqlite.DB, path string, clock *fakeClock) {
 	clock = newClock()
 	db = open(t, path, clock)
 	for i := range 10 {
-		if err := db.Append(t.Context(), unlockRecord(1+i%2)); err != nil {
+		if err := db.AppendRecord(t.Context(), unlockRecord(1+i%2)); err != nil {
 			t.Fatal(err)
 		}
 		clock.ms.Add(7_200_000)
@@ -64,6 +66,52 @@ func TestDB_Read_selects(t *testing.T) {
 		if len(got) != c.count || (c.count > 0 && got[0] != c.first) {
 			t.Errorf("%s: seqs %v, want %d from %d", name, got, c.count, c.first)
 		}
+	}
+}
+
+func TestDB_Recent(t *testing.T) {
+	db, path, _ := filled(t)
+	if err := db.AppendRecord(t.Context(), site.Record{Kind: site.KindLogin}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, path, "UPDATE journal SET body = '{\"seq\":9' WHERE seq = 9")
+	db = open(t, path, newClock())
+	defer func() { _ = db.Close() }()
+	for _, c := range []struct {
+		most, within int
+		want         []uint64
+	}{{3, 100, []uint64{7, 8, 10}}, {100, 4, []uint64{8, 10}}, {100, 1, nil}} {
+		records, err := db.Recent(t.Context(), site.KindUnlock, c.most, c.within)
+		if got := seqs(records); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+	}
+	if _, err := db.Read(t.Context(), journal.Query{}); err == nil || !strings.Contains(err.Error(), "journal verify") {
+		t.Errorf("reading over a damaged record: %v", err)
+	}
+}
+
+func TestDB_OfCommand(t *testing.T) {
+	db, _, _ := filled(t)
+	defer func() { _ = db.Close() }()
+	r := unlockRecord(1)
+	r.Command = "c-1"
+	for _, outcome := range []site.Outcome{site.Requested, site.Done} {
+		r.Outcome = outcome
+		if err := db.Keep(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := time.UnixMilli(1_800_000_000_000 + 10*7_200_000)
+	records, err := db.OfCommand(t.Context(), "c-1", made)
+	if got := seqs(records); err != nil || !slices.Equal(got, []uint64{11, 12}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if records, err := db.OfCommand(t.Context(), "c-1", made.Add(time.Hour)); err != nil || len(records) != 0 {
+		t.Errorf("later than it was made: %v, %v", records, err)
 	}
 }
 
@@ -135,7 +183,7 @@ func TestDB_Prune(t *testing.T) {
 				t.Fatalf("removed %d, %v; want %d", removed, err, c.removed)
 			}
 			mustVerify(t, db, 10-c.removed)
-			if err := db.Append(t.Context(), unlockRecord(3)); err != nil {
+			if err := db.AppendRecord(t.Context(), unlockRecord(3)); err != nil {
 				t.Fatal(err)
 			}
 			records := mustRead(t, db, journal.Query{})
@@ -167,11 +215,10 @@ func TestDB_journalProperty(t *testing.T) {
 			switch rapid.SampledFrom([]string{"append", "append", "prune", "reopen"}).Draw(rt, "step") {
 			case "append":
 				n := rapid.IntRange(1, 5).Draw(rt, "n")
-				batch := make([]site.Record, n)
-				for i := range batch {
-					batch[i] = unlockRecord(1 + i)
+				for i := range n - 1 {
+					db.AppendLater(unlockRecord(1 + i))
 				}
-				if err := db.Append(t.Context(), batch...); err != nil {
+				if err := db.Keep(t.Context(), unlockRecord(n)); err != nil {
 					rt.Fatal(err)
 				}
 				last += uint64(n)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -45,15 +44,15 @@ func (db *DB) Floor(ctx context.Context) (time.Time, error) {
 		return floor, err
 	}
 	if text != "" {
-		ms, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return floor, fmt.Errorf("reading the time floor: %w", err)
+		if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+			floor = time.UnixMilli(ms).UTC()
+		} else {
+			db.log.Error("the saved time floor is damaged", "error", err)
 		}
-		floor = time.UnixMilli(ms).UTC()
 	}
 	newest, err := db.Read(ctx, journal.Query{AfterSeq: max(db.Latest(), 1) - 1, Limit: 1})
 	if err != nil {
-		return floor, err
+		db.log.Error("the newest record does not tell the time floor", "error", err)
 	}
 	if len(newest) == 1 && newest[0].ClockTrusted && newest[0].Time.After(floor) {
 		floor = newest[0].Time.Time

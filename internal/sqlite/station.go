@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"gatehouse/internal/site"
@@ -42,7 +43,7 @@ func scanState(rows *sql.Rows) (s station.SavedState, err error) {
 	}
 	s.LastConnection = fromMillis(last)
 	if err := json.Unmarshal(locks, &s.Locks); err != nil {
-		return s, fmt.Errorf("reading the locks of station %d: %w", s.Station, err)
+		return s, fmt.Errorf("reading the locks of station %d: %w", s.Station, errors.Join(errDamaged, err))
 	}
 	return s, nil
 }

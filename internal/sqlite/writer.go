@@ -12,6 +12,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 )
 
@@ -94,7 +95,7 @@ func (db *DB) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the writer: %w", err)
 	}
-	if err := db.readTail(ctx, conn); err != nil {
+	if err := errors.Join(persistLog(conn), db.readTail(ctx, conn)); err != nil {
 		return errors.Join(err, conn.Close())
 	}
 	stmts, err := prepare(ctx, conn)
@@ -106,35 +107,83 @@ func (db *DB) start(ctx context.Context) error {
 }
 
 // do runs a use case: change and records in one durable transaction. When ctx
-// ends first, the use case stays queued and ctx's error is returned.
+// ends first, the error is Timeout and the use case is certainly not written; so
+// while its transaction is under way, only the disk's own answer counts.
 func (db *DB) do(ctx context.Context, change func(*transaction) error, records ...site.Record) error {
 	for i := range records {
 		db.stamp(&records[i])
 	}
 	o := &op{change: change, records: records, done: make(chan error, 1)}
 	if !db.queue.add(o) {
-		return fault.New(fault.Unavailable, "The gateway is stopping")
+		return errStopping
 	}
 	select {
 	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		if db.queue.cancel(o) {
+			return fault.Wrap(fault.Timeout, errStorage, ctx.Err())
+		}
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-db.abandoned:
+		return errStopping
+	}
+}
+
+// errStopping answers who comes after Close.
+var errStopping = fault.New(fault.Unavailable, "The gateway is stopping")
+
+// Keep implements [journal.Store].
+func (db *DB) Keep(ctx context.Context, r site.Record) error {
+	db.stamp(&r)
+	told := make(chan error, 1)
+	if !db.keep(kept{Record: r, told: told}) {
+		return errStopping
+	}
+	select {
+	case err := <-told:
 		return err
 	case <-ctx.Done():
 		return fault.Wrap(fault.Timeout, errStorage, ctx.Err())
 	}
 }
 
-// write is the writer goroutine: it gathers and commits until the queue is
-// closed and empty.
+// AppendLater implements [journal.Store].
+func (db *DB) AppendLater(r site.Record) {
+	db.stamp(&r)
+	db.keep(kept{Record: r})
+}
+
+// keep queues a record. Whatever has no place in the queue goes to the system log.
+func (db *DB) keep(k kept) bool {
+	dropped, ok := db.queue.keep(k)
+	if !ok {
+		journal.Log(db.log, k.Record)
+	}
+	db.drop(dropped)
+	return ok
+}
+
+// drop answers and logs records that memory cannot hold.
+func (db *DB) drop(dropped []kept) {
+	tell(dropped, errOverflow)
+	db.logKept(dropped)
+}
+
+// write is the writer goroutine: it gathers and commits until the queue is closed
+// and empty, or closed and the disk takes nothing.
 func (db *DB) write(conn *sql.Conn, stmts statements) {
 	defer close(db.stopped)
 	defer func() { _ = conn.Close() }()
 	defer stmts.close()
 	for {
-		ops, later, closed := db.queue.waiting()
+		urgent, work, closed := db.queue.waiting()
 		switch {
-		case ops:
-		case later && closed:
-		case later:
+		case urgent || (work && closed):
+		case work:
 			db.idle(laterDelay)
 		case closed:
 			return
@@ -142,7 +191,7 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 			<-db.queue.wake
 			continue
 		}
-		if err := db.commit(conn, stmts); err != nil && !ops {
+		if err := db.commit(conn, stmts); err != nil && !urgent {
 			if closed {
 				return
 			}
@@ -162,23 +211,25 @@ func (db *DB) idle(most time.Duration) {
 		case <-timer.C:
 			return
 		case <-db.queue.wake:
-			if ops, _, closed := db.queue.waiting(); ops || closed {
+			if urgent, _, closed := db.queue.waiting(); urgent || closed {
 				return
 			}
 		}
 	}
 }
 
-// commit takes what waits, writes it as one transaction and answers. Where the
-// disk would not take all of it, whoever waits gets a second try without the
-// records that nobody waits for: a use case may be what frees the disk.
+// commit takes what waits, writes it as one transaction and answers. Where the disk
+// is full, use cases get a second try without the records that wait in memory: one
+// of them may be what frees the disk.
 func (db *DB) commit(conn *sql.Conn, stmts statements) error {
-	ops, later, lost := db.queue.take(maxBatch)
-	results, err := db.tryBatch(conn, stmts, ops, db.withLost(later, lost))
+	ops, records, lost := db.queue.take(maxBatch)
+	results, err := db.tryBatch(conn, stmts, ops, records, lost)
+	tell(records, err)
 	if err != nil {
-		db.queue.putBack(later, lost)
-		if len(ops) > 0 && len(later)+lost > 0 {
-			results, err = db.tryBatch(conn, stmts, ops, nil)
+		db.logKept(records)
+		db.drop(db.queue.putBack(records, lost))
+		if len(ops) > 0 && len(records)+lost > 0 && isFull(err) {
+			results, err = db.tryBatch(conn, stmts, ops, nil, 0)
 		}
 	}
 	if heard := db.watcher.Load(); heard != nil {
@@ -194,40 +245,62 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 	return err
 }
 
+// tell answers whoever waits for a record; after that nobody does.
+func tell(records []kept, err error) {
+	for i := range records {
+		if told := records[i].told; told != nil {
+			records[i].told = nil
+			told <- err
+		}
+	}
+}
+
+// logKept gives each record that the disk did not take to the system log, once.
+func (db *DB) logKept(records []kept) {
+	for i := range records {
+		if !records[i].logged {
+			records[i].logged = true
+			journal.Log(db.log, records[i].Record)
+		}
+	}
+}
+
 // tryBatch is writeBatch with the writer's own state undone when it fails.
-func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, later []site.Record) ([]error, error) {
+func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []kept, lost int) ([]error, error) {
 	tail, bytes := db.tail, db.bytes
-	results, err := db.writeBatch(conn, stmts, ops, later)
+	results, err := db.writeBatch(conn, stmts, ops, records, lost)
 	if err != nil {
 		db.tail, db.bytes = tail, bytes
 		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
 		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
 	}
 	db.latest.Store(db.tail.seq)
+	db.size.Store(db.bytes)
 	return results, nil
 }
 
-// withLost adds the record that tells of records that memory could not hold.
-func (db *DB) withLost(later []site.Record, lost int) []site.Record {
-	if lost == 0 {
-		return later
-	}
+// lossRecord tells of records that memory could not hold.
+func (db *DB) lossRecord(lost int) site.Record {
 	r := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
 		Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
 	}}
 	db.stamp(&r)
-	return append([]site.Record{r}, later...)
+	return r
 }
 
-// writeBatch makes one transaction of the ops and the later records. An op that
-// fails by its own fault is undone alone; a failing disk fails the batch.
-func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, later []site.Record) ([]error, error) {
+// writeBatch makes one transaction of the ops and the records. An op that fails by
+// its own fault is undone alone; a failing disk fails the batch.
+func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []kept, lost int) ([]error, error) {
 	if _, err := stmts.begin.Exec(); err != nil {
 		return nil, fmt.Errorf("beginning: %w", err)
 	}
 	db.rows = db.rows[:0]
-	for i := range later {
-		db.rows = append(db.rows, db.chainOn(&later[i]))
+	if lost > 0 {
+		loss := db.lossRecord(lost)
+		db.rows = append(db.rows, db.chainOn(&loss))
+	}
+	for i := range records {
+		db.rows = append(db.rows, db.chainOn(&records[i].Record))
 	}
 	results := make([]error, len(ops))
 	for i, o := range ops {
@@ -294,6 +367,12 @@ func isDisk(err error) bool {
 		return true
 	}
 	return false
+}
+
+// isFull reports whether err says that the disk is full.
+func isFull(err error) bool {
+	var e *sqlitedriver.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
 // classify turns a violated constraint into the fault that it means.

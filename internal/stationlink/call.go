@@ -1,6 +1,7 @@
 package stationlink
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 // wire is one live connection with the commands that wait on it.
 type wire struct {
 	conn  Conn
-	slots chan struct{} // a place is taken for each pending call: at most maxPending, and no more than the station takes
+	slots chan struct{} // capacity maxPending: a place is taken for each pending call
 	gone  chan struct{} // closed when the connection has ended
 
 	mu      sync.Mutex // mu guards what follows
@@ -20,11 +21,7 @@ type wire struct {
 }
 
 func newWire(c Conn) *wire {
-	places := maxPending
-	if most := c.ReceiveMaximum(); most > 0 {
-		places = min(places, most)
-	}
-	return &wire{conn: c, slots: make(chan struct{}, places), gone: make(chan struct{})}
+	return &wire{conn: c, slots: make(chan struct{}, maxPending), gone: make(chan struct{})}
 }
 
 // call is one command that waits for its answer.
@@ -38,7 +35,7 @@ type call struct {
 
 // Call implements the caller of package unlock. It blocks until the station
 // answers or the command's deadline passes, whichever is first.
-func (l *Link) Call(cmd site.Command, wantResult bool, sent func()) site.Outcome {
+func (l *Link) Call(cmd site.Command, wantResult bool, mayLeave func() bool, left func()) site.Outcome {
 	w := l.wire(cmd.Station)
 	if w == nil {
 		return site.StationGone
@@ -57,36 +54,64 @@ func (l *Link) Call(cmd site.Command, wantResult bool, sent func()) site.Outcome
 		}
 	}
 	defer func() { <-w.slots }()
-	return w.call(cmd, wantResult, sent, timer)
+	return w.call(cmd, wantResult, mayLeave, left, timer)
 }
 
-func (w *wire) call(cmd site.Command, wantResult bool, sent func(), timer *time.Timer) site.Outcome {
+// Why a command must not be sent any more.
+var (
+	errMayNotLeave = errors.New("the right to it was lost while it waited")
+	errNoTime      = errors.New("too little time is left for it")
+)
+
+func (w *wire) call(cmd site.Command, wantResult bool, mayLeave func() bool, left func(), timer *time.Timer) site.Outcome {
 	qos, ok := w.conn.Subscribed()
 	if !ok {
 		return site.StationGone
-	}
-	left := time.Until(cmd.Deadline)
-	if left <= 0 {
-		return site.Expired
 	}
 	c := &call{command: cmd.ID, wantResult: wantResult, done: make(chan site.Outcome, 1)}
 	if !w.add(c) {
 		return site.StationGone
 	}
-	payload := appendCommand(make([]byte, 0, commandSize), cmd, left)
-	if err := w.conn.Send(c.packetID, qos, payload, cmd.Deadline); err != nil {
-		if outcome, answered := w.giveUp(c); answered {
-			return outcome
+	payload := func(b []byte) ([]byte, error) { // when nothing is left to wait for
+		ttl := wholeSeconds(time.Until(cmd.Deadline))
+		switch {
+		case ttl <= 0:
+			return nil, errNoTime
+		case !mayLeave():
+			return nil, errMayNotLeave
 		}
-		return site.Failed
+		return appendCommand(b, cmd, ttl), nil
 	}
-	sent()
+	if err := w.conn.Send(c.packetID, qos, payload, cmd.Deadline); err != nil {
+		return w.unsent(c, cmd.Deadline, err)
+	}
+	left()
 	select {
 	case outcome := <-c.done:
 		return outcome
 	case <-timer.C:
 		return w.expire(c)
 	}
+}
+
+// unsent ends a call whose command has not reached the station. A station that took
+// none until the deadline has its connection reset: it may have forgotten to
+// acknowledge the ones before.
+func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
+	_, _ = w.giveUp(c)
+	_, listening := w.conn.Subscribed()
+	switch {
+	case errors.Is(err, errMayNotLeave):
+		return site.Refused
+	case errors.Is(err, errNoTime):
+		return site.Expired
+	case time.Until(deadline) <= 0:
+		w.conn.Reset("command not taken in time")
+		return site.Expired
+	case !listening:
+		return site.StationGone
+	}
+	return site.Failed
 }
 
 // expire ends a call whose deadline has passed. Unless the station has

@@ -27,14 +27,15 @@ type Conn interface {
 	Station() site.StationID
 	Generation() uint64
 	Remote() string
-	// ReceiveMaximum is how many unacknowledged commands the station takes at a time;
-	// 0 when it has not said.
-	ReceiveMaximum() int
-	// Subscribed says at which QoS (0 or 1) the station listens for commands.
+	// Subscribed says at which QoS (0 or 1) the station listens for commands; not ok
+	// when it does not, or when the connection has ended.
 	Subscribed() (qos byte, ok bool)
-	// Send writes one command and returns when it is in the kernel's hands. An error
-	// means that nothing was written, or that the connection has been reset.
-	Send(packetID uint16, qos byte, payload []byte, deadline time.Time) error
+	// Send writes one command and returns when it is in the kernel's hands. It waits
+	// for that to the deadline at most; also while the station takes no further command
+	// before it has acknowledged others. payload is asked once, when nothing is left to
+	// wait for; it appends to b or says why the command must not be sent. An error means
+	// that nothing was written, or that the connection has been reset.
+	Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, error), deadline time.Time) error
 	// Reset ends the connection at once; nothing in its buffers is sent any more.
 	Reset(reason string)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,6 @@ func (p *presence) LockReported(id site.StationID, lock site.LockID, s site.Lock
 // conn is a Conn whose station is the test.
 type conn struct {
 	mu        sync.Mutex
-	most      int
 	qos       byte
 	deaf      bool
 	broken    error
@@ -69,24 +69,32 @@ type conn struct {
 	deadlines []time.Time
 	reset     string
 	onSend    func(packetID uint16)
+	room      func() // returns when the station takes the command
 }
 
 func (c *conn) Station() site.StationID { return gate }
 func (c *conn) Generation() uint64      { return 1 }
 func (c *conn) Remote() string          { return "192.0.2.1:1" }
-func (c *conn) ReceiveMaximum() int     { return c.most }
 func (c *conn) Subscribed() (byte, bool) {
 	return c.qos, !c.deaf
 }
 
-func (c *conn) Send(packetID uint16, _ byte, payload []byte, deadline time.Time) error {
+func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, error), deadline time.Time) error {
+	if c.room != nil {
+		c.room()
+	}
 	c.mu.Lock()
 	if c.reset != "" || c.broken != nil {
 		defer c.mu.Unlock()
 		return errors.Join(errors.New("closed"), c.broken)
 	}
+	text, err := payload(nil)
+	if err != nil {
+		defer c.mu.Unlock()
+		return err
+	}
 	c.sent = append(c.sent, packetID)
-	c.payloads = append(c.payloads, slices.Clone(payload))
+	c.payloads = append(c.payloads, text)
 	c.deadlines = append(c.deadlines, deadline)
 	onSend := c.onSend
 	c.mu.Unlock()
@@ -139,13 +147,15 @@ func result(t *testing.T, id site.CommandID, text string) []byte {
 
 func noop() {}
 
+func yes() bool { return true }
+
 func TestLink_Call_offlineSendsNothing(t *testing.T) {
 	l, _ := newLink(t)
-	if got := l.Call(cmd(time.Second), false, noop); got != site.StationGone {
+	if got := l.Call(cmd(time.Second), false, yes, noop); got != site.StationGone {
 		t.Errorf("outcome %s, want offline", got)
 	}
 	c := connect(t, l, &conn{qos: 1, deaf: true})
-	if got := l.Call(cmd(time.Second), false, noop); got != site.StationGone {
+	if got := l.Call(cmd(time.Second), false, yes, noop); got != site.StationGone {
 		t.Errorf("not subscribed: outcome %s, want offline", got)
 	}
 	if sent, _ := c.state(); len(sent) != 0 {
@@ -187,7 +197,7 @@ func TestLink_Call_answers(t *testing.T) {
 				k.onSend = func(id uint16) { go c.answer(l, k, id, t) }
 				connect(t, l, k)
 				begun := time.Now()
-				got := l.Call(cmd(5*time.Second), c.wantResult, noop)
+				got := l.Call(cmd(5*time.Second), c.wantResult, yes, noop)
 				if got != c.want {
 					t.Errorf("outcome %s, want %s", got, c.want)
 				}
@@ -217,7 +227,7 @@ func TestLink_Call_lateAnswerIsFollowedNotCounted(t *testing.T) {
 			return true
 		})
 		c := connect(t, l, &conn{qos: 1})
-		if got := l.Call(cmd(5*time.Second), false, noop); got != site.Expired {
+		if got := l.Call(cmd(5*time.Second), false, yes, noop); got != site.Expired {
 			t.Fatalf("outcome %s, want expired", got)
 		}
 		sent, reset := c.state()
@@ -238,7 +248,7 @@ func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
 		c := connect(t, l, &conn{qos: 1})
 		late := cmd(time.Second)
 		<-time.After(time.Second) // of the bubble's clock
-		if got := l.Call(late, false, noop); got != site.Expired {
+		if got := l.Call(late, false, yes, noop); got != site.Expired {
 			t.Errorf("outcome %s, want expired", got)
 		}
 		if sent, _ := c.state(); len(sent) != 0 {
@@ -250,31 +260,24 @@ func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
 func TestLink_Call_writeFails(t *testing.T) {
 	l, _ := newLink(t)
 	connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
-	if got := l.Call(cmd(time.Second), false, func() { t.Error("sent was called") }); got != site.Failed {
+	if got := l.Call(cmd(time.Second), false, yes, func() { t.Error("sent was called") }); got != site.Failed {
 		t.Errorf("outcome %s, want failed", got)
 	}
 }
 
-// A station has at most sixteen commands under way, and no more than it says that it
-// takes; the next waits for a place and gets one, or its deadline passes and it is
-// never sent.
+// A station has at most sixteen commands under way; the next waits for a place and gets
+// one, or its deadline passes and it is never sent.
 func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
-	for says, places := range map[int]int{0: 16, 65535: 16, 3: 3} {
-		boundsWhatIsUnderWay(t, says, places)
-	}
-}
-
-func boundsWhatIsUnderWay(t *testing.T, says, places int) {
-	t.Helper()
+	const places = 16
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLink(t)
-		c := connect(t, l, &conn{qos: 1, most: says})
+		c := connect(t, l, &conn{qos: 1})
 		outcomes := make(chan site.Outcome, 20)
 		for i := range places + 2 {
 			go func() {
 				k := cmd(5 * time.Second)
 				k.ID = site.CommandID(string(command[:35]) + string(rune('a'+i)))
-				outcomes <- l.Call(k, false, noop)
+				outcomes <- l.Call(k, false, yes, noop)
 			}()
 		}
 		synctest.Wait()
@@ -301,6 +304,56 @@ func boundsWhatIsUnderWay(t *testing.T, says, places int) {
 	})
 }
 
+// A command may have to wait in Send until the station takes one more. What it says and
+// whether it may be sent counts then; and where that moment does not come, it tells why.
+func TestLink_Call_waitsInSend(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait     time.Duration
+		end      func(l *stationlink.Link, k *conn) // after the wait
+		mayLeave bool
+		want     site.Outcome
+		payload  string
+		reset    bool
+	}{
+		"room":              {2 * time.Second, nil, true, site.Acknowledged, `"ttl":3}`, false},
+		"not any more":      {2 * time.Second, nil, false, site.Refused, "", false},
+		"too late to leave": {4600 * time.Millisecond, nil, true, site.Expired, "", false},
+		"no room": {5 * time.Second, func(_ *stationlink.Link, k *conn) {
+			k.broken = errors.New("late")
+		}, true, site.Expired, "", true},
+		"the connection ends": {2 * time.Second, func(l *stationlink.Link, k *conn) {
+			k.broken, k.deaf = errors.New("closed"), true
+			l.Disconnected(k, "gone")
+		}, true, site.StationGone, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLink(t)
+				k := &conn{qos: 1}
+				k.room = func() {
+					<-time.After(c.wait) // of the bubble's clock
+					if c.end != nil {
+						c.end(l, k)
+					}
+				}
+				k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
+				connect(t, l, k)
+				begun := time.Now()
+				mayLeave := func() bool { return c.mayLeave && time.Since(begun) == c.wait }
+				if got := l.Call(cmd(5*time.Second), false, mayLeave, noop); got != c.want {
+					t.Errorf("outcome %s, want %s", got, c.want)
+				}
+				if got := string(slices.Concat(k.payloads...)); !strings.HasSuffix(got, c.payload) || (got == "") != (c.payload == "") {
+					t.Errorf("sent %q, want …%s", got, c.payload)
+				}
+				if _, reset := k.state(); (reset != "") != c.reset {
+					t.Errorf("reset %q, want a reset: %v", reset, c.reset)
+				}
+			})
+		})
+	}
+}
+
 func TestLink_Connected_takeOver(t *testing.T) {
 	l, p := newLink(t)
 	first := connect(t, l, &conn{qos: 1})
@@ -315,7 +368,7 @@ func TestLink_Connected_takeOver(t *testing.T) {
 		}
 	}
 	second.onSend = func(id uint16) { go l.Acknowledged(second, id, 0) }
-	if got := l.Call(cmd(5*time.Second), false, noop); got != site.Acknowledged {
+	if got := l.Call(cmd(5*time.Second), false, yes, noop); got != site.Acknowledged {
 		t.Errorf("outcome %s, want acknowledged by the second", got)
 	}
 	l.Disconnected(second, "gone")
@@ -332,7 +385,7 @@ func TestLink_Acknowledged_byTheOldConnection(t *testing.T) {
 		first := connect(t, l, &conn{qos: 1})
 		second := connect(t, l, &conn{qos: 1})
 		second.onSend = func(id uint16) { go l.Acknowledged(first, id, 0) }
-		if got := l.Call(cmd(time.Second), false, noop); got != site.Expired {
+		if got := l.Call(cmd(time.Second), false, yes, noop); got != site.Expired {
 			t.Errorf("outcome %s, want expired", got)
 		}
 		synctest.Wait()
@@ -345,8 +398,42 @@ func TestLink_Connected_refusedByPresence(t *testing.T) {
 	if err := l.Connected(&conn{qos: 1}); err == nil {
 		t.Fatal("a connection with an old secret was accepted")
 	}
-	if got := l.Call(cmd(time.Second), false, noop); got != site.StationGone {
+	if got := l.Call(cmd(time.Second), false, yes, noop); got != site.StationGone {
 		t.Errorf("outcome %s, want offline", got)
+	}
+}
+
+// Whoever lost the right while the command waited is refused, and nothing is sent.
+func TestLink_Call_mayNotLeave(t *testing.T) {
+	l, _ := newLink(t)
+	c := connect(t, l, &conn{qos: 1})
+	if got := l.Call(cmd(time.Second), false, func() bool { return false }, noop); got != site.Refused {
+		t.Errorf("outcome %s, want refused", got)
+	}
+	if sent, _ := c.state(); len(sent) != 0 {
+		t.Error("a command was sent")
+	}
+}
+
+// The station is told no more time than there is.
+func TestLink_Call_ttl(t *testing.T) {
+	for left, want := range map[time.Duration]string{
+		5 * time.Second: `"ttl":5}`, 4950 * time.Millisecond: `"ttl":5}`, 4800 * time.Millisecond: `"ttl":4}`,
+		time.Second: `"ttl":1}`, 600 * time.Millisecond: `"ttl":1}`, 400 * time.Millisecond: "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, _ := newLink(t)
+			c := connect(t, l, &conn{qos: 1})
+			got := l.Call(cmd(left), false, yes, noop)
+			switch {
+			case got != site.Expired:
+				t.Errorf("%s: outcome %s", left, got)
+			case want == "" && len(c.payloads) != 0:
+				t.Errorf("%s: sent %s", left, c.payloads)
+			case want != "" && !strings.HasSuffix(string(c.payloads[0]), want):
+				t.Errorf("%s: sent %s, want %s", left, c.payloads[0], want)
+			}
+		})
 	}
 }
 
@@ -365,7 +452,7 @@ func TestLink_Call_payload(t *testing.T) {
 	c := &conn{qos: 1}
 	c.onSend = func(id uint16) { go l.Acknowledged(c, id, 0) }
 	connect(t, l, c)
-	l.Call(cmd(5*time.Second), false, noop)
+	l.Call(cmd(5*time.Second), false, yes, noop)
 	want := `{"id":"0190c8a0-0000-7000-8000-000000000001","command":"unlock","lockId":"lock-2","ttl":5}`
 	if got := string(c.payloads[0]); got != want {
 		t.Errorf("payload %s, want %s", got, want)

@@ -12,20 +12,27 @@ import (
 	"gatehouse/internal/site"
 )
 
-// commandSize is enough for any command's payload.
-const commandSize = 128
+// grace is how much of a second may be gone and the second still be told.
+const grace = 100 * time.Millisecond
 
-// appendCommand writes the payload of stations/<id>/command. left is the time to
-// the deadline; the station is told whole seconds, rounded up, and the reset at
-// the deadline guards the rest.
-func appendCommand(b []byte, cmd site.Command, left time.Duration) []byte {
+// wholeSeconds gives what a station is told of the time to the deadline, rounded
+// down, so that bytes which are already in its kernel when the connection is reset
+// do not open the door late. Of less than half a second nothing is left to tell.
+func wholeSeconds(left time.Duration) int {
+	if left < time.Second && left >= time.Second/2 {
+		return 1
+	}
+	return int((left + grace) / time.Second)
+}
+
+// appendCommand writes the payload of stations/<id>/command; ttl is in seconds.
+func appendCommand(b []byte, cmd site.Command, ttl int) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, cmd.ID...)
 	b = append(b, `","command":"unlock","lockId":"`...)
 	b = append(b, cmd.Lock.String()...)
 	b = append(b, `","ttl":`...)
-	seconds := (left + time.Second - 1) / time.Second
-	b = strconv.AppendInt(b, int64(seconds), 10)
+	b = strconv.AppendInt(b, int64(ttl), 10)
 	return append(b, '}')
 }
 

@@ -128,47 +128,63 @@ func (rs *replays) restore(account site.AccountID, digest string, answer Answer,
 	}
 }
 
-// remember reads the unlocks of the last minutes: their keys, so that a retry over
-// a restart sends nothing again; their ids, so that late answers find them; and
-// those without an outcome, to which it gives the outcome "unknown".
+// remember reads the newest unlocks: their keys, so that a retry over a restart
+// sends nothing again; their ids, so that late answers find them; and those without
+// an outcome, to which it gives the outcome "unknown".
 func (s *Service) remember(ctx context.Context) error {
-	now := s.Clock.Now()
-	records, err := s.Journal.RecentUnlocks(ctx, now.Add(-keyLife))
+	records, err := s.Journal.RecentUnlocks(ctx)
 	if err != nil {
 		return err
 	}
-	open := make(map[site.CommandID]site.Record)
+	answered := make(map[site.CommandID]bool)
 	for _, r := range records {
-		lock, err := site.ParseLockID(r.Lock)
-		if err != nil {
-			continue
-		}
-		age := now.Sub(r.Time.Time)
-		if r.Outcome == site.Requested {
-			open[r.Command] = r
-			s.commands.add(site.Command{
-				ID: r.Command, Station: r.Station, Lock: lock, Deadline: time.Now().Add(s.TTL - age),
-			}, r.Facts)
-		} else {
-			delete(open, r.Command)
+		switch {
+		case r.Outcome == site.Requested:
+			s.rememberCommand(r)
+		case !answered[r.Command]: // the first outcome was the client's answer
+			answered[r.Command] = true
 			s.commands.end(r.Command, r.Outcome)
-		}
-		if r.IdempotencyKey != "" {
-			answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome}
-			s.replays.restore(r.Account, r.IdempotencyKey, answer, time.Now().Add(keyLife-age))
+			s.rememberKey(r)
 		}
 	}
 	for _, r := range records {
-		if _, ok := open[r.Command]; ok && r.Outcome == site.Requested {
-			s.commands.end(r.Command, site.Unresolved)
-			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: unresolved(r.Facts)})
+		if r.Outcome == site.Requested && !answered[r.Command] {
+			r = unresolved(r)
+			s.commands.end(r.Command, r.Outcome)
+			s.rememberKey(r)
+			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: r.Facts})
 		}
 	}
 	return nil
 }
 
-func unresolved(f site.Facts) site.Facts {
-	f.Outcome = site.Unresolved
-	f.Detail = "the gateway ended before the station answered"
-	return f
+// age is how long ago a record was written. The clock may read less now than then,
+// where it was not trusted.
+func (s *Service) age(r site.Record) time.Duration { return max(s.Clock.Now().Sub(r.Time.Time), 0) }
+
+func (s *Service) rememberCommand(r site.Record) {
+	lock, err := site.ParseLockID(r.Lock)
+	if err != nil {
+		return
+	}
+	s.commands.add(site.Command{
+		ID: r.Command, Station: r.Station, Lock: lock, Deadline: time.Now().Add(s.TTL - s.age(r)),
+	}, r.Facts)
+}
+
+// rememberKey puts the answer to a key in place.
+func (s *Service) rememberKey(r site.Record) {
+	left := keyLife - s.age(r)
+	lock, err := site.ParseLockID(r.Lock)
+	if r.IdempotencyKey == "" || left <= 0 || err != nil {
+		return
+	}
+	answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome}
+	s.replays.restore(r.Account, r.IdempotencyKey, answer, time.Now().Add(left))
+}
+
+func unresolved(r site.Record) site.Record {
+	r.Outcome = site.Unresolved
+	r.Detail = "the gateway ended before the station answered"
+	return r
 }

@@ -23,6 +23,9 @@ type Permissions interface {
 	// Permits reports whether a grant of account for station holds right now. Quick;
 	// safe for concurrent use.
 	Permits(account site.AccountID, station site.StationID) bool
+	// Lives reports whether the session behind actor lives right now; true where no
+	// session is. Quick; safe for concurrent use.
+	Lives(actor site.Actor) bool
 }
 
 // Directory says which locks there are; package station satisfies it.
@@ -36,20 +39,21 @@ type Directory interface {
 type Caller interface {
 	// Call sends one command to the live connection of its station, if there is one,
 	// and waits for the acknowledgement, or with wantResult for the station's own
-	// result, at most until the command's deadline. sent is called at most once, when
-	// the command is in the connection. Safe for concurrent use.
-	Call(cmd site.Command, wantResult bool, sent func()) site.Outcome
+	// result, at most until the command's deadline. mayLeave is asked last of all
+	// before the command is sent; if it says no, the outcome is Refused and nothing is
+	// sent. left is called when the command is in the connection. Each is called at
+	// most once. Safe for concurrent use.
+	Call(cmd site.Command, wantResult bool, mayLeave func() bool, left func()) site.Outcome
 }
 
 // Journal keeps the records; package journal satisfies it.
 type Journal interface {
 	// Intend returns when the record is durable, or kept while the storage fails.
-	Intend(r site.Record) (durable bool)
+	Intend(r site.Record)
 	// AppendLater writes a record soon and does not wait.
 	AppendLater(r site.Record)
-	// RecentUnlocks gives the unlock records since a time, oldest first; of many, the
-	// newest.
-	RecentUnlocks(ctx context.Context, since time.Time) ([]site.Record, error)
+	// RecentUnlocks gives the newest unlock records, oldest first.
+	RecentUnlocks(ctx context.Context) ([]site.Record, error)
 	// OfCommand gives the records of one command, oldest first.
 	OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error)
 }
@@ -154,9 +158,10 @@ func (s *Service) open(req Request) Answer {
 	s.Journal.Intend(record)
 	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
 
-	outcome := s.Caller.Call(cmd, req.WaitResult, func() {
-		s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted))
-	})
+	outcome := s.Caller.Call(cmd, req.WaitResult,
+		// The record and a place may have taken seconds to get; a revocation meanwhile bites.
+		func() bool { return s.mayOpen(req) && s.Permissions.Lives(req.Actor) },
+		func() { s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted)) })
 	if outcome.Opened() {
 		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
 	}

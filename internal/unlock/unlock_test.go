@@ -39,13 +39,16 @@ type world struct {
 	commands   []site.Command
 	block      chan struct{}
 	lookups    int
+	onIntend   func()
+	dead       bool
+	withdrawn  bool
 }
 
 func (w *world) Permits(account site.AccountID, station site.StationID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lookups++
-	return account == porter && station == gate
+	return account == porter && station == gate && !w.withdrawn
 }
 
 func (w *world) HasLock(station site.StationID, lock site.LockID) bool {
@@ -55,7 +58,16 @@ func (w *world) HasLock(station site.StationID, lock site.LockID) bool {
 	return (station == gate || station == 7) && lock >= 1 && lock <= 2
 }
 
-func (w *world) Call(cmd site.Command, _ bool, sent func()) site.Outcome {
+func (w *world) Lives(site.Actor) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.dead
+}
+
+func (w *world) Call(cmd site.Command, _ bool, mayLeave func() bool, sent func()) site.Outcome {
+	if !mayLeave() {
+		return site.Refused
+	}
 	w.mu.Lock()
 	w.events = append(w.events, "call")
 	w.commands = append(w.commands, cmd)
@@ -68,12 +80,14 @@ func (w *world) Call(cmd site.Command, _ bool, sent func()) site.Outcome {
 	return outcome
 }
 
-func (w *world) Intend(r site.Record) bool {
+func (w *world) Intend(r site.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, "intend")
 	w.records = append(w.records, r)
-	return true
+	if w.onIntend != nil {
+		w.onIntend()
+	}
 }
 
 func (w *world) AppendLater(r site.Record) {
@@ -83,7 +97,7 @@ func (w *world) AppendLater(r site.Record) {
 	w.records = append(w.records, r)
 }
 
-func (w *world) RecentUnlocks(context.Context, time.Time) ([]site.Record, error) {
+func (w *world) RecentUnlocks(context.Context) ([]site.Record, error) {
 	return w.history, w.historyErr
 }
 
@@ -193,6 +207,22 @@ func TestService_Unlock_refusesAlike(t *testing.T) {
 	}
 }
 
+// A grant that is taken back, or a session that ends, while the record is being
+// written keeps the door shut.
+func TestService_Unlock_revokedOnTheWay(t *testing.T) {
+	for name, revoke := range map[string]func(*world){
+		"grant":   func(w *world) { w.withdrawn = true },
+		"session": func(w *world) { w.dead = true },
+	} {
+		w := newWorld(t)
+		w.onIntend = func() { revoke(w) }
+		answer := mustUnlock(t, w.service(), asPorter(""))
+		if answer.Outcome != site.Refused || w.sent() != 0 || w.records[1].Outcome != site.Refused {
+			t.Errorf("%s: answer %+v, %d sent, records %+v", name, answer, w.sent(), w.records)
+		}
+	}
+}
+
 func TestService_Unlock_administratorNeedsNoGrant(t *testing.T) {
 	w := newWorld(t)
 	mustUnlock(t, w.service(), unlock.Request{Actor: site.Actor{Origin: site.Admin, Name: "uid 0"}, Station: 7, Lock: 2})
@@ -290,15 +320,18 @@ func TestNew_remembersOverARestart(t *testing.T) {
 	ended := requested("c-1", digest, time.Minute)
 	acknowledged := ended
 	acknowledged.Outcome = site.Acknowledged
-	w.history = []site.Record{ended, acknowledged, requested("c-2", "", time.Minute)}
+	late := ended // says more of it, but was not the client's answer
+	late.Outcome = site.Late
+	unknown := requested("c-3", "digest-3", -time.Hour) // from a clock that was wrong
+	w.history = []site.Record{ended, acknowledged, late, requested("c-2", "", time.Hour), unknown}
 	s := w.service()
 	if answer := mustUnlock(t, s, asPorter("k")); answer.Command != "c-1" || !answer.Replayed || answer.Outcome != site.Acknowledged || w.sent() != 0 {
 		t.Errorf("answer %+v, %d sent", answer, w.sent())
 	}
-	if len(w.records) != 1 || w.records[0].Command != "c-2" || w.records[0].Outcome != site.Unresolved {
-		t.Fatalf("records %+v, want one with outcome unknown", w.records)
+	if len(w.records) != 2 || w.records[0].Command != "c-2" || w.records[0].Outcome != site.Unresolved || w.records[1].Command != "c-3" {
+		t.Fatalf("records %+v, want two with outcome unknown", w.records)
 	}
-	if !s.Followed("c-2", gate, site.Done) || w.records[1].Outcome != site.Late || w.records[1].Answer != "done" {
+	if !s.Followed("c-2", gate, site.Done) || w.records[2].Outcome != site.Late || w.records[2].Answer != "done" {
 		t.Errorf("records %+v, want a late answer", w.records)
 	}
 }
