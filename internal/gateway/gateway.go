@@ -185,10 +185,10 @@ func (g *Gateway) hashParams() access.Params {
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.link = stationlink.New(g.stations, g.metrics, g.log)
 	g.stations.OnRevoked(func(id site.StationID) {
-		if _, enrolled := g.stations.Station(id); !enrolled {
-			g.access.RemoveStationGrants(id)
-		}
 		g.link.Disconnect(id)
+		if _, enrolled := g.stations.Station(id); !enrolled {
+			g.access.RemoveStationGrants(id) // waits for grants that are being stored
+		}
 	})
 	g.broker, err = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier}, Logger: g.log, Metrics: g.metrics,
@@ -248,6 +248,7 @@ func (h stationHandler) Connected(c *broker.Conn) error {
 	h.tidier.Connected()
 	return h.link.Connected(c)
 }
+
 func (h stationHandler) Disconnected(c *broker.Conn, reason string) { h.link.Disconnected(c, reason) }
 func (h stationHandler) Heard(c *broker.Conn)                       { h.link.Heard(c) }
 func (h stationHandler) Report(c *broker.Conn, payload []byte)      { h.link.Report(c, payload) }

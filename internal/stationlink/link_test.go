@@ -49,6 +49,7 @@ func (p *presence) Connected(id site.StationID, _ uint64, _ string) error {
 	p.note("connected " + id.String())
 	return p.refuse
 }
+
 func (p *presence) Disconnected(id site.StationID, reason string) {
 	p.note("disconnected " + id.String() + " " + reason)
 }
