@@ -136,7 +136,9 @@ func (b *realBroker) send(tb testing.TB, id site.StationID, command string) {
 	b.mu.Lock()
 	conn := b.live[id]
 	b.mu.Unlock()
-	payload := fmt.Appendf(nil, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, command)
+	payload := func(b []byte) ([]byte, error) {
+		return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, command), nil
+	}
 	if err := conn.Send(1, 1, payload, time.Now().Add(patience)); err != nil {
 		tb.Errorf("sending to station %d: %v", id, err)
 	}
