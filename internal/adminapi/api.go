@@ -35,7 +35,6 @@ type Access interface {
 	Grants() []site.Grant // sorted by e-mail and station
 	PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error)
 	RemoveGrant(ctx context.Context, by site.Actor, account site.AccountID, station site.StationID) error
-	RemoveStationGrants(id site.StationID)
 }
 
 // Stations keeps stations; package station satisfies it. Safe for concurrent use.

@@ -110,11 +110,7 @@ func (a *API) removeStation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Stations.Remove(r.Context(), r.by, id); err != nil {
-		return nil, err
-	}
-	a.Access.RemoveStationGrants(id)
-	return nil, nil //nolint:nilnil // there is nothing to say
+	return nil, a.Stations.Remove(r.Context(), r.by, id)
 }
 
 func (a *API) unlock(r *request) (any, error) {

@@ -6,26 +6,6 @@ import (
 	"gatehouse/internal/metric"
 )
 
-// Stats are figures of the broker since its start, and of the moment. Bytes are
-// those of MQTT; of TLS and TCP nothing is counted.
-type Stats struct {
-	Open       int // connections
-	Connecting int // those of them that have not sent their CONNECT
-	PacketsIn  uint64
-	PacketsOut uint64
-	BytesIn    uint64
-	BytesOut   uint64
-}
-
-// Stats gives the figures.
-func (s *Server) Stats() Stats {
-	return Stats{
-		Open: s.crowd.count(), Connecting: s.crowd.waiting(),
-		PacketsIn: s.stats.packetsIn.Load(), PacketsOut: s.stats.packetsOut.Load(),
-		BytesIn: s.stats.bytesIn.Load(), BytesOut: s.stats.bytesOut.Load(),
-	}
-}
-
 // traffic counts packets and bytes.
 type traffic struct {
 	packetsIn, packetsOut atomic.Uint64

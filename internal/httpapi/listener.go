@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"container/list"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -23,8 +24,10 @@ const (
 // LimitListener bounds the open connections of inner, in all and per client address.
 // At a bound, a new connection takes the place of the oldest one that has not sent a
 // byte yet, so that a flood of silent connections keeps nobody out; where all have
-// spoken, the new one is closed. Both are counted. On a plain listener it also turns
-// what net/http answers to malformed requests into JSON (see the package doc).
+// spoken, the new one is closed. Both are counted. So is an accept that fails, for
+// example when memory or descriptors are used up; only a closed listener ends the
+// server. On a plain listener it also turns what net/http answers to malformed requests
+// into JSON (see the package doc).
 func LimitListener(inner net.Listener, total, perAddress int, metrics *metric.Registry) net.Listener {
 	return &limitListener{Listener: inner, most: total, mostFrom: perAddress, metrics: metrics, from: make(map[netip.Addr]int)}
 }
@@ -45,7 +48,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err
+			return nil, l.failed(err)
 		}
 		c := &limitConn{Conn: inner, listener: l, addr: clientAddr(inner.RemoteAddr())}
 		victim, admitted := l.admit(c)
@@ -61,6 +64,29 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		_ = inner.Close()
 	}
 }
+
+// failed counts a failed accept and gives what net/http makes of it.
+func (l *limitListener) failed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	l.metrics.Refused("http-accept")
+	return passing{err}
+}
+
+// passing is an error that net/http's server does not end for: it logs it and accepts
+// again, after 5 ms at first and twice that each time, up to a second. Of itself it does
+// so for some of the errors that pass, but not for ENOBUFS or ENOMEM.
+type passing struct{ error }
+
+// Timeout implements [net.Error].
+func (passing) Timeout() bool { return false }
+
+// Temporary implements [net.Error].
+func (passing) Temporary() bool { return true }
+
+// Unwrap gives the cause.
+func (p passing) Unwrap() error { return p.error }
 
 // clientAddr gives the address under which a client is counted; not valid for
 // clients without a bound of their own.

@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gatehouse/internal/httpapi"
 	"gatehouse/internal/metric"
@@ -216,6 +221,61 @@ func TestLimitListener_flood(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
 	w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 200, stationJSON)
+}
+
+// lame is a queue whose next accepts fail, and that the test closes itself.
+type lame struct {
+	queue
+	failures []error
+}
+
+func (*lame) Close() error { return nil }
+
+func (l *lame) Accept() (net.Conn, error) {
+	if len(l.failures) == 0 {
+		return l.queue.Accept()
+	}
+	err := l.failures[0]
+	l.failures = l.failures[1:]
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+}
+
+// A server goes on after accepts that fail, less and less often, and ends when its
+// listener is closed.
+func TestLimitListener_acceptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lame{make(queue), []error{
+			syscall.ENOBUFS, syscall.ENOMEM, syscall.EMFILE, syscall.EPERM, syscall.EPROTO, syscall.ECONNABORTED,
+			syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS,
+		}}
+		metrics, logs := metric.New(), &bytes.Buffer{}
+		limited := httpapi.LimitListener(l, 1, 1, metrics)
+		server := httpapi.NewServer(nil, slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		served, begun := make(chan error, 1), time.Now()
+		go func() { served <- server.Serve(limited) }()
+		near, far := net.Pipe()
+		select {
+		case l.queue <- far: // when it is accepted again
+		case err := <-served:
+			t.Fatalf("serving ended: %v", err)
+		}
+		// 5, 10, 20, … 640 ms and then 1 s each.
+		if got, want := time.Since(begun), 1275*time.Millisecond+2*time.Second; got != want {
+			t.Errorf("accepted again after %v, want %v", got, want)
+		}
+		if n := metrics.Counter(`gatehouse_refusals_total{reason="http-accept"}`).Get(); n != 10 {
+			t.Errorf("%d were counted", n)
+		}
+		if text := logs.String(); !strings.Contains(text, syscall.ENOBUFS.Error()) {
+			t.Errorf("logged %s", text)
+		}
+		_ = near.Close()
+		close(l.queue)
+		if err := <-served; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("serving ended: %v", err)
+		}
+		_ = server.Close()
+	})
 }
 
 // What net/http says by itself becomes JSON; what looks like it inside a body does not.

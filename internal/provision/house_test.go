@@ -47,6 +47,11 @@ func open(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stations.OnRevoked(func(id site.StationID) { // as the gateway does
+		if _, enrolled := stations.Station(id); !enrolled {
+			accounts.RemoveStationGrants(id)
+		}
+	})
 	h := &house{t: t, accounts: accounts, stations: &stationDesk{Service: stations}, zone: &zone{name: "UTC"}, store: store}
 	h.Service, err = provision.New(accounts, h.stations, h.zone)
 	if err != nil {

@@ -43,8 +43,6 @@ type Accounts interface {
 	PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error)
 	// RemoveGrant fails with NotFound or Unavailable.
 	RemoveGrant(ctx context.Context, by site.Actor, account site.AccountID, station site.StationID) error
-	// RemoveStationGrants forgets the grants for a station that was removed.
-	RemoveStationGrants(id site.StationID)
 }
 
 // Stations keeps stations; package station satisfies it. Safe for concurrent use.
@@ -61,7 +59,7 @@ type Stations interface {
 	SetSecret(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret) error
 	// SetToken fails with Invalid, NotFound, Conflict or Unavailable.
 	SetToken(ctx context.Context, by site.Actor, id site.StationID, token site.Secret) error
-	// Remove fails with NotFound or Unavailable.
+	// Remove removes its grants too. NotFound, Unavailable.
 	Remove(ctx context.Context, by site.Actor, id site.StationID) error
 }
 

@@ -21,13 +21,7 @@ func (w *plan) stationsToRemove() (steps []step) {
 		}
 		steps = append(steps, step{
 			change: change(site.KindStationRemoved, wordsOf(s.ID, s.Name)),
-			do: nothingIssued(func(ctx context.Context) error {
-				if err := w.stations.Remove(ctx, w.by, s.ID); err != nil {
-					return err
-				}
-				w.accounts.RemoveStationGrants(s.ID)
-				return nil
-			}),
+			do:     nothingIssued(func(ctx context.Context) error { return w.stations.Remove(ctx, w.by, s.ID) }),
 		})
 	}
 	return steps

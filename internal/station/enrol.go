@@ -9,6 +9,9 @@ import (
 	"gatehouse/internal/site"
 )
 
+// storeDeadline bounds one change of a station in the store.
+const storeDeadline = 10 * time.Second
+
 // What administrative records say beside their kind.
 const (
 	detailName      = "name changed"
@@ -37,9 +40,11 @@ type Enrolled struct {
 }
 
 // Enrol adds a station. It fails with [fault.Invalid] when the request cannot be
-// right, [fault.Conflict] when the id or the token is taken, [fault.Timeout] when ctx
-// ends before its turn, and [fault.Unavailable] when it cannot be stored. Changes of
-// different stations meet in the store; those of one station are made in turn.
+// right, [fault.Conflict] when the id or the token is taken, [fault.Unavailable] when
+// it cannot be stored, and, as every change of a station may, with [fault.Timeout] when
+// ctx ends before its turn or the store takes too long; nothing has changed then.
+// Changes of different stations meet in the store; those of one station are made in
+// turn.
 func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enrolled, error) {
 	r, err := r.complete()
 	if err != nil {
@@ -57,9 +62,11 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
 		Secret: hashSecret(r.Secret), Enrolled: site.At(s.clock.Now()).Time,
 	}
-	err = s.store.AddStation(context.WithoutCancel(ctx), st, record(site.KindStationAdded, by, st.ID, ""))
+	err = write(ctx, "enrolling", st.ID, func(ctx context.Context) error {
+		return s.store.AddStation(ctx, st, record(site.KindStationAdded, by, st.ID, ""))
+	})
 	if err != nil {
-		return Enrolled{}, fmt.Errorf("enrolling station %s: %w", st.ID, err)
+		return Enrolled{}, err
 	}
 	s.put(newLive(st, s.generations.Add(1)))
 	_ = s.transition(st.ID, func(_ *live, e *effect, _ time.Time) { e.event = true })
@@ -90,11 +97,20 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 }
 
 // take waits for the turn to change a station; [fault.Timeout] when ctx ends first.
-// Whoever has it writes to the store without a deadline and although the caller may
-// leave: only the store's answer tells whether the change stands.
 func (s *Service) take(ctx context.Context, id site.StationID) (give func(), err error) {
 	give, err = s.changes.Take(ctx, id)
 	return give, fault.Wrap(fault.Timeout, "The request was given up before its turn", err)
+}
+
+// write makes one change of a station in the store. It outlives its caller, because
+// only the store's answer tells whether the change stands, but not its own deadline.
+func write(ctx context.Context, doing string, id site.StationID, change func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+	defer cancel()
+	if err := change(ctx); err != nil {
+		return fmt.Errorf("%s station %s: %w", doing, id, err)
+	}
+	return nil
 }
 
 // checkFree refuses an id or a token that is taken. It first waits for a flush that
@@ -249,9 +265,11 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 	if !ok {
 		return errNotFound()
 	}
-	err = s.store.RemoveStation(context.WithoutCancel(ctx), id, record(site.KindStationRemoved, by, id, ""))
+	err = write(ctx, "removing", id, func(ctx context.Context) error {
+		return s.store.RemoveStation(ctx, id, record(site.KindStationRemoved, by, id, ""))
+	})
 	if err != nil {
-		return fmt.Errorf("removing station %s: %w", id, err)
+		return err
 	}
 	_ = s.transition(id, func(l *live, e *effect, _ time.Time) {
 		s.setOnline(l, e, false)
@@ -267,8 +285,9 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 // replace stores another enrolment of a station, then lets it hold; the caller has
 // the station's turn. A new secret begins a new generation.
 func (s *Service) replace(ctx context.Context, st site.Station, r site.Record) error {
-	if err := s.store.UpdateStation(context.WithoutCancel(ctx), st, r); err != nil {
-		return fmt.Errorf("changing station %s: %w", st.ID, err)
+	err := write(ctx, "changing", st.ID, func(ctx context.Context) error { return s.store.UpdateStation(ctx, st, r) })
+	if err != nil {
+		return err
 	}
 	return s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
 		old := l.enrolled.Load()

@@ -3,6 +3,7 @@ package station_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -171,6 +172,12 @@ func (m *memory) write(ctx context.Context, r site.Record, change func() error) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes++
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("a change without a deadline")
+	}
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.Timeout, "The storage is slow", ctx.Err())
+	}
 	if m.fail != nil {
 		return m.fail
 	}

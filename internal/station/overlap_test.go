@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -107,6 +109,31 @@ func TestService_inTurn(t *testing.T) {
 				}
 				release()
 				all.Wait()
+				f.agree(t)
+			})
+		})
+	}
+}
+
+// TestService_storeStalls proves that a change waits for a stalled store no longer than
+// its deadline, whatever its caller would, and has changed nothing then.
+func TestService_storeStalls(t *testing.T) {
+	for name, change := range changes() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := setup(t, 1)
+				before := f.Stations()
+				f.store.hook(func(ctx context.Context) { <-ctx.Done() })
+				begun := time.Now()
+				if err := change(context.Background(), f, 1); !fault.Is(err, fault.Timeout) {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(begun); took != station.StoreDeadline {
+					t.Errorf("took %s", took)
+				}
+				if !slices.Equal(f.Stations(), before) {
+					t.Errorf("changed to %+v", f.Stations())
+				}
 				f.agree(t)
 			})
 		})

@@ -181,7 +181,8 @@ func (s *Service) HasLock(id site.StationID, lock site.LockID) bool {
 
 // OnRevoked sets what is called, with no lock held, after the secret of a station
 // was replaced or the station was removed: it must end the live connection of
-// that station. To be set once, before the first connection.
+// that station, and of a removed one forget the grants. To be set once, before the first
+// connection.
 //
 // No connection slips through when the one who holds connections registers each
 // where this function finds it before calling [Service.Connected], and ends it

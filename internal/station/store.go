@@ -9,11 +9,11 @@ import (
 
 // Store keeps stations and their last known states. Each method is one durable
 // transaction together with its record. Errors are of kind [fault.Unavailable]
-// when the storage fails; an error means that nothing was changed. The methods
-// may be called concurrently.
+// when the storage fails and [fault.Timeout] when the context ends first; an error
+// means that nothing was changed, nor will be. The methods may be called concurrently.
 //
 // This package hands the changing methods a context that does not end when the
-// caller leaves: only their answer tells whether the change stands.
+// caller leaves, but has a deadline: only their answer tells whether the change stands.
 type Store interface {
 	// LoadStations reads every station and every state that was saved.
 	LoadStations(context.Context) ([]site.Station, []SavedState, error)
