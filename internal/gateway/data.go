@@ -23,6 +23,9 @@ func takeDirectory(path string) (release func(), err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be made: create it, or set data in the configuration or GATEHOUSE_DATA", err)
 	}
+	if err := os.Chmod(path, 0o700); err != nil && !errors.Is(err, unix.EROFS) { //nolint:gosec // a directory
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" is not this user's own: give another one, or its owner's", err)
+	}
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
 	if errors.Is(err, unix.EROFS) {                                                  // a card that has failed; doors open all the same
 		f, err = os.Open(filepath.Join(path, "lock")) //nolint:gosec // as above

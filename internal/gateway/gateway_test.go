@@ -82,6 +82,33 @@ func TestGateway_restart_keepsEverything(t *testing.T) {
 	}
 }
 
+// What a client was told stands in the journal when it looks there next; the data
+// directory is its owner's alone; the admin API is not on plain HTTP.
+func TestGateway_journalHasTheAnswer(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	if err := os.MkdirAll(cfg.Data, 0o755); err != nil { //nolint:gosec // the gateway has to mend it
+		t.Fatal(err)
+	}
+	g := gatewaytest.Start(t, cfg)
+	if info, err := os.Stat(cfg.Data); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("data directory %v, %v; want 0700", info.Mode(), err)
+	}
+	issued := g.Enrol(1042)
+	access, _ := g.Login()
+	if a := g.Do(http.MethodGet, "/admin/v1/status", access, nil); a.Status != http.StatusNotFound {
+		t.Errorf("/admin/v1 on plain HTTP: %d", a.Status)
+	}
+	for i := range 10 {
+		if g.Unlock(access, issued.StationToken) {
+			t.Fatal("an offline station opened")
+		}
+		records := g.Records()
+		if last := records[len(records)-1]; last.Outcome != site.StationGone {
+			t.Fatalf("unlock %d: the newest record is %+v", i+1, last)
+		}
+	}
+}
+
 func TestGateway_rotateAndRemove_endTheLiveConnection(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Configure(t))
 	issued := g.Enrol(1042)

@@ -73,7 +73,7 @@ func (g *Gateway) tlsConfig() (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(g.cfg.TLS.Certificate, g.cfg.TLS.Key)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, fmt.Sprintf("the certificate %s with the key %s cannot be used", g.cfg.TLS.Certificate, g.cfg.TLS.Key), err)
+		return nil, fault.Wrap(fault.Invalid, fmt.Sprintf("the certificate %s with the key %s cannot be used: %v", g.cfg.TLS.Certificate, g.cfg.TLS.Key, err), err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

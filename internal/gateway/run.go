@@ -143,7 +143,7 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 	for _, l := range g.listeners.http {
 		server := httpapi.NewServer(g.http.Handler(httpapi.ListenerOptions{
 			Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics,
-			Admin:   isLoopback(l.net) || l.tls != nil,
+			Admin:   l.tls != nil,
 			TLS:     l.tls != nil,
 		}), g.log)
 		server.BaseContext = func(net.Listener) context.Context { return ctx }

@@ -75,6 +75,9 @@ type Store interface {
 	// the disk fails. It never blocks. What the disk does not take goes to the system
 	// log by [Log].
 	AppendLater(r site.Record)
+	// Flush returns when what was given before is durable, or with an error when the
+	// disk takes nothing or ctx ends.
+	Flush(ctx context.Context) error
 	// Kept is how many records wait in memory.
 	Kept() int
 	// Read gives the selected records.
@@ -102,6 +105,6 @@ type Store interface {
 
 // Log gives a record that the disk does not take to the system log.
 func Log(log *slog.Logger, r site.Record) {
-	log.Warn("record kept in memory", "kind", r.Kind, "time", r.Time.String(), "origin", r.Origin, "account", r.Account, "by", r.By,
+	log.Warn("record kept in memory", "kind", r.Kind, "recorded", r.Time.String(), "origin", r.Origin, "account", r.Account, "by", r.By,
 		"station", int64(r.Station), "lock", r.Lock, "command", r.Command, "outcome", r.Outcome, "detail", r.Detail, "count", r.Count)
 }

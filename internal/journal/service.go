@@ -118,13 +118,28 @@ func (s *Service) fail(err error) {
 	})
 }
 
-// Read gives the selected records.
+// Read gives the selected records, those among them that were written a moment ago.
 func (s *Service) Read(ctx context.Context, q Query) ([]site.Record, error) {
+	s.flush(ctx)
 	return s.Store.Read(ctx, q)
 }
 
 // Verify checks the whole chain; it reads every record.
-func (s *Service) Verify(ctx context.Context) (Verdict, error) { return s.Store.Verify(ctx) }
+func (s *Service) Verify(ctx context.Context) (Verdict, error) {
+	s.flush(ctx)
+	return s.Store.Verify(ctx)
+}
+
+// flush lets who reads see what was answered before. While the storage fails, what
+// is on the disk has to do.
+func (s *Service) flush(ctx context.Context) {
+	if s.stalled.Load() || s.Store.Kept() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = s.Store.Flush(ctx) // its failure is told by the watcher
+}
 
 // Size says how much the journal holds.
 func (s *Service) Size(ctx context.Context) (Size, error) { return s.Store.Size(ctx) }

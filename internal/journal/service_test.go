@@ -47,6 +47,13 @@ func (d *disk) Kept() int               { return len(d.kept) }
 
 func (d *disk) Bytes() int64 { return d.bytes }
 
+func (d *disk) Flush(context.Context) error {
+	d.written, d.kept = append(d.written, d.kept...), nil
+	return nil
+}
+
+func (d *disk) Read(context.Context, journal.Query) ([]site.Record, error) { return d.written, nil }
+
 func (d *disk) Keep(ctx context.Context, r site.Record) error {
 	d.mu.Lock()
 	stall, err := d.stall, d.err
@@ -162,6 +169,15 @@ func TestService_Intend_diskHangs(t *testing.T) {
 			t.Errorf("the second waited %s, kept %v", took, p.disk.kept)
 		}
 	})
+}
+
+// Who reads the journal sees what was answered a moment before.
+func TestService_Read_flushes(t *testing.T) {
+	p := newService(t, nil)
+	p.AppendLater(intent("c-1"))
+	if records, err := p.Read(t.Context(), journal.Query{}); err != nil || len(records) != 1 {
+		t.Errorf("%v, %v", records, err)
+	}
 }
 
 func TestService_Subscribe(t *testing.T) {

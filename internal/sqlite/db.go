@@ -94,6 +94,9 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := migrate(ctx, writing, cfg.Path); err != nil {
 		return nil, errors.Join(err, writing.Close())
 	}
+	// A copy of the file alone is readable from the start; a disk that cannot write
+	// has nothing to move.
+	_, _ = writing.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 	reading, err := sql.Open("sqlite", dsn(cfg.Path, readerPragmas))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s for reading: %w", cfg.Path, err), writing.Close())

@@ -26,6 +26,9 @@ const (
 // AppendRecord makes one record durable before it returns nil.
 func (db *DB) AppendRecord(ctx context.Context, r site.Record) error { return db.do(ctx, nil, r) }
 
+// Flush implements [journal.Store]: an empty use case takes what waits with it.
+func (db *DB) Flush(ctx context.Context) error { return db.do(ctx, nil) }
+
 // Kept implements [journal.Store].
 func (db *DB) Kept() int { return db.queue.kept() }
 

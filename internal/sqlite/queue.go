@@ -40,6 +40,7 @@ type queue struct {
 	ops     []*op
 	records []kept
 	urgent  int // records that somebody waits for
+	taken   int // records that are being written
 	lost    int // records dropped since the last that was written
 	closed  bool
 }
@@ -91,6 +92,7 @@ func (q *queue) keep(k kept) (dropped []kept, ok bool) {
 func (q *queue) putBack(records []kept, lost int) (dropped []kept) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.taken = 0
 	q.lost += lost
 	q.records = append(records[:len(records):len(records)], q.records...)
 	return q.bound()
@@ -121,6 +123,7 @@ func (q *queue) take(maxBatch int) (ops []*op, records []kept, lost int) {
 		}
 	}
 	lost, q.lost = q.lost, 0
+	q.taken = len(records)
 	return ops, records, lost
 }
 
@@ -135,18 +138,25 @@ func split[T any](all []T, most int) (batch, rest []T) {
 
 // waiting reports whether somebody waits for an answer, whether anything is in
 // line at all, and whether the queue is closed.
-func (q *queue) waiting() (urgent, any, closed bool) {
+func (q *queue) waiting() (urgent, work, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	urgent = len(q.ops) > 0 || q.urgent > 0
 	return urgent, urgent || len(q.records) > 0 || q.lost > 0, q.closed
 }
 
-// kept is how many records wait in memory.
+// written says that the records that were taken are durable.
+func (q *queue) written() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken = 0
+}
+
+// kept is how many records are in memory alone.
 func (q *queue) kept() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.records)
+	return len(q.records) + q.taken
 }
 
 func (q *queue) close() {

@@ -36,7 +36,7 @@ func VerifyFile(ctx context.Context, path string) (journal.Verdict, error) {
 	}
 	verdict, err := verify(ctx, db)
 	if err != nil {
-		err = fault.Wrap(fault.Invalid, path+" is not a readable gatehouse database", err)
+		err = fault.Wrap(fault.Invalid, path+" is not a readable gatehouse database; a copy of a running gateway's needs its -wal file beside it", err)
 	}
 	return verdict, errors.Join(err, db.Close())
 }

@@ -224,6 +224,9 @@ func (db *DB) idle(most time.Duration) {
 func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 	ops, records, lost := db.queue.take(maxBatch)
 	results, err := db.tryBatch(conn, stmts, ops, records, lost)
+	if err == nil {
+		db.queue.written()
+	}
 	tell(records, err)
 	if err != nil {
 		db.logKept(records)

@@ -2,6 +2,7 @@ package stationlink
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ func newWire(c Conn) *wire {
 // call is one command that waits for its answer.
 type call struct {
 	command    site.CommandID
+	lock       site.LockID
 	packetID   uint16
 	wantResult bool
 	acked      bool
@@ -68,7 +70,7 @@ func (w *wire) call(cmd site.Command, wantResult bool, mayLeave func() bool, lef
 	if !ok {
 		return site.StationGone
 	}
-	c := &call{command: cmd.ID, wantResult: wantResult, done: make(chan site.Outcome, 1)}
+	c := &call{command: cmd.ID, lock: cmd.Lock, wantResult: wantResult, done: make(chan site.Outcome, 1)}
 	if !w.add(c) {
 		return site.StationGone
 	}
@@ -183,16 +185,17 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 	}
 }
 
-// answerCommand ends the call of that command; false when none waits.
-func (w *wire) answerCommand(id site.CommandID, outcome site.Outcome) bool {
+// answerCommand ends the call of that command. It gives whether one waits, and
+// whether the lock is its own; of another's lock nothing is believed.
+func (w *wire) answerCommand(id site.CommandID, lock site.LockID, outcome site.Outcome) (known, right bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.take(func(p *call) bool { return p.command == id })
-	if c == nil {
-		return false
+	c := w.take(func(p *call) bool { return p.command == id && (lock == 0 || lock == p.lock) })
+	if c != nil {
+		c.done <- outcome
+		return true, true
 	}
-	c.done <- outcome
-	return true
+	return slices.ContainsFunc(w.pending, func(p *call) bool { return p.command == id }), false
 }
 
 // take removes the first call that matches from pending; mu is held.
@@ -206,8 +209,8 @@ func (w *wire) take(match func(*call) bool) *call {
 	return nil
 }
 
-// end answers every pending call: the connection is gone. A command that was sent
-// may have arrived, so it has not failed; nobody knows.
+// end answers every pending call: the connection is gone, and with it the
+// acknowledgement. Whether the command arrived, the station may still tell.
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +223,7 @@ func (w *wire) end() {
 		if p.acked {
 			p.done <- site.Acknowledged
 		} else {
-			p.done <- site.Expired
+			p.done <- site.Failed
 		}
 	}
 	w.pending = nil

@@ -51,8 +51,9 @@ type Presence interface {
 }
 
 // Followed takes what a station says of a command that no Call waits for any more;
-// false when it names no recent command. Package unlock satisfies it.
-type Followed func(id site.CommandID, station site.StationID, outcome site.Outcome) bool
+// lock is 0 where the station names none. It gives false when that is no recent
+// command of that station and lock. Package unlock satisfies it.
+type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
 
 // maxPending bounds the commands of one station that wait for an answer; a further
 // one waits, within its deadline, for a place.
@@ -189,18 +190,27 @@ func (l *Link) Result(c Conn, payload []byte) {
 		l.complain("result not understood", c, err)
 		return
 	}
+	if !l.believe(c, res) {
+		l.metrics.Refused("result-unknown-command")
+		return
+	}
 	if res.lock != 0 && res.status != "" {
 		l.presence.LockReported(c.Station(), res.lock, res.status)
 	}
-	if w := l.present(c); w != nil && w.answerCommand(res.id, res.outcome) {
-		return
+}
+
+// believe hands a result to whoever waits for it, or to who follows commands; false
+// when it names no recent command of that station and lock.
+func (l *Link) believe(c Conn, res result) bool {
+	if w := l.present(c); w != nil {
+		if known, right := w.answerCommand(res.id, res.lock, res.outcome); known {
+			return right
+		}
 	}
 	l.mu.RLock()
 	followed := l.followed
 	l.mu.RUnlock()
-	if followed == nil || !followed(res.id, c.Station(), res.outcome) {
-		l.metrics.Refused("result-unknown-command")
-	}
+	return followed != nil && followed(res.id, c.Station(), res.lock, res.outcome)
 }
 
 // complain logs at a bounded rate what a station got wrong.

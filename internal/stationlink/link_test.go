@@ -188,8 +188,17 @@ func TestLink_Call_answers(t *testing.T) {
 		"another's result": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
 			l.Result(c, result(t, "0190c8a0-0000-7000-8000-000000000009", "done"))
 		}, site.Expired, true},
+		"another lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
+			l.Result(c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":"lock-1","status":"unlocked"}`))
+		}, site.Expired, true},
+		"no lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
+			l.Result(c, []byte(`{"id":"`+string(command)+`","result":"done"}`))
+		}, site.Done, false},
+		"a wrong lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
+			l.Result(c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":5}`))
+		}, site.Expired, true},
 		"rubbish":             {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Result(c, []byte(`{"id":7}`)) }, site.Expired, true},
-		"the connection ends": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Disconnected(c, "gone") }, site.Expired, false},
+		"the connection ends": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Disconnected(c, "gone") }, site.Failed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -220,7 +229,7 @@ func TestLink_Call_lateAnswerIsFollowedNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLink(t)
 		var followed []site.Outcome
-		l.Follow(func(id site.CommandID, station site.StationID, outcome site.Outcome) bool {
+		l.Follow(func(id site.CommandID, station site.StationID, _ site.LockID, outcome site.Outcome) bool {
 			if id != command || station != gate {
 				t.Errorf("followed %s of %d", id, station)
 			}
@@ -463,6 +472,13 @@ func TestLink_Call_payload(t *testing.T) {
 func TestLink_Result_reportsTheLock(t *testing.T) {
 	l, p := newLink(t)
 	c := connect(t, l, &conn{qos: 1})
+	known := false
+	l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return known })
+	l.Result(c, result(t, command, "done"))
+	if all := p.all(); slices.Contains(all, "lock 1042 lock-2 unlocked") {
+		t.Errorf("heard %v of a command that nobody knows", all)
+	}
+	known = true
 	l.Result(c, result(t, command, "done"))
 	if all := p.all(); !slices.Contains(all, "lock 1042 lock-2 unlocked") {
 		t.Errorf("heard %v", all)

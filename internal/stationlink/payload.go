@@ -44,8 +44,8 @@ type result struct {
 	status  site.LockStatus // "" when not stated
 }
 
-// parseResult reads a result. The id and the result must be right; a lock and its
-// status are taken only where both are.
+// parseResult reads a result. The id and the result must be right, and a lock that is
+// named must be one; a wrong status is passed over.
 func parseResult(payload []byte) (result, error) {
 	var raw struct {
 		ID     string          `json:"id"`
@@ -71,12 +71,19 @@ func parseResult(payload []byte) (result, error) {
 	default:
 		return result{}, errors.New("reading a result: result is not done, refused or failed")
 	}
+	if raw.LockID == nil {
+		return res, nil
+	}
 	var lock, status string
-	if json.Unmarshal(raw.LockID, &lock) == nil && json.Unmarshal(raw.Status, &status) == nil {
-		l, lockErr := site.ParseLockID(lock)
-		st, statusErr := site.ParseLockStatus(status)
-		if lockErr == nil && statusErr == nil {
-			res.lock, res.status = l, st
+	if err := json.Unmarshal(raw.LockID, &lock); err != nil {
+		return result{}, errors.New("reading a result: lockId is not a text")
+	}
+	if res.lock, err = site.ParseLockID(lock); err != nil {
+		return result{}, fmt.Errorf("reading a result: %w", err)
+	}
+	if json.Unmarshal(raw.Status, &status) == nil {
+		if st, err := site.ParseLockStatus(status); err == nil {
+			res.status = st
 		}
 	}
 	return res, nil

@@ -37,7 +37,17 @@ type entry struct {
 	facts   site.Facts // of its records, but for the outcome
 	outcome site.Outcome
 	follows int
-	late    bool // whether the last follow came after the deadline
+	said    site.Outcome  // what was said last
+	late    bool          // whether it came after the deadline
+	done    chan struct{} // closed when outcome is no longer Requested
+}
+
+// settle sets how the command ended, as far as is known.
+func (e *entry) settle(outcome site.Outcome) {
+	if e.outcome == site.Requested {
+		close(e.done)
+	}
+	e.outcome, e.said = outcome, outcome
 }
 
 // commands remembers the newest commands, so that what stations say of them later
@@ -58,32 +68,32 @@ func (c *commands) add(cmd site.Command, facts site.Facts) {
 	delete(c.byID, c.ring[c.next])
 	c.ring[c.next] = cmd.ID
 	c.next = (c.next + 1) % maxCommands
-	c.byID[cmd.ID] = &entry{cmd: cmd, facts: facts, outcome: site.Requested}
+	c.byID[cmd.ID] = &entry{cmd: cmd, facts: facts, outcome: site.Requested, done: make(chan struct{})}
 }
 
 // end keeps how Call ended, unless the station has said more meanwhile.
 func (c *commands) end(id site.CommandID, outcome site.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byID[id]; ok && e.follows == 0 {
-		e.outcome = outcome
+	if e, ok := c.byID[id]; ok && e.outcome == site.Requested {
+		e.settle(outcome)
 	}
 }
 
 // follow takes a station's further word; false when it names no command of that
-// station or has said enough.
-func (c *commands) follow(id site.CommandID, station site.StationID, outcome site.Outcome) (entry, bool) {
+// station and lock, says the same again, or has said enough. What comes after the
+// deadline does not change how the command ended.
+func (c *commands) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) (entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byID[id]
-	if !ok || e.cmd.Station != station || e.follows >= maxFollows {
+	if !ok || e.cmd.Station != station || (lock != 0 && e.cmd.Lock != lock) || e.follows >= maxFollows || e.said == outcome {
 		return entry{}, false
 	}
 	e.follows++
-	e.late = time.Now().After(e.cmd.Deadline)
-	e.outcome = outcome
-	if e.late {
-		e.outcome = site.Late
+	e.said = outcome
+	if e.late = time.Now().After(e.cmd.Deadline); !e.late {
+		e.settle(outcome)
 	}
 	return *e, true
 }

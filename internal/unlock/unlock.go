@@ -167,7 +167,11 @@ func (s *Service) open(req Request) Answer {
 	}
 	s.Metrics.Unlock(req.Actor.Origin, outcome)
 	record.Outcome = outcome
-	s.Journal.AppendLater(record)
+	if req.IdempotencyKey != "" { // a retry, even after a crash, is to get this answer
+		s.Journal.Intend(record)
+	} else {
+		s.Journal.AppendLater(record)
+	}
 	s.commands.end(cmd.ID, outcome)
 	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome}
 }
@@ -184,10 +188,11 @@ func (s *Service) record(req Request, cmd site.Command) site.Record {
 
 // Followed takes what a station says of a command after Call has returned, or of
 // one from before a restart: a result after the acknowledgement, or an answer that
-// came late. What names no recent command of that station changes nothing, and
-// one command gets a bounded number of records.
-func (s *Service) Followed(id site.CommandID, station site.StationID, outcome site.Outcome) bool {
-	entry, ok := s.commands.follow(id, station, outcome)
+// came late; lock is 0 where the station names none. What names no recent command
+// of that station and lock changes nothing, and one command gets a bounded number
+// of records.
+func (s *Service) Followed(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
+	entry, ok := s.commands.follow(id, station, lock, outcome)
 	if !ok {
 		return false
 	}
@@ -200,30 +205,58 @@ func (s *Service) Followed(id site.CommandID, station site.StationID, outcome si
 	return true
 }
 
-// Command gives how a command stands that this actor's account sent; NotFound for
-// any other.
+// Command gives how a command ended that this actor's account sent; of one that is
+// still under way it waits for the end. NotFound for any other; Timeout when ctx
+// ends first.
 func (s *Service) Command(ctx context.Context, actor site.Actor, id site.CommandID) (Answer, error) {
-	if entry, ok := s.commands.get(id); ok {
-		if entry.facts.Account != actor.Account || actor.Account == "" {
-			return Answer{}, fault.New(fault.NotFound, "Command not found")
+	entry, ok := s.commands.get(id)
+	if !ok {
+		records, err := s.Journal.OfCommand(ctx, id)
+		if err != nil {
+			return Answer{}, err
 		}
-		return Answer{Command: id, Station: entry.cmd.Station, Lock: entry.cmd.Lock, Outcome: entry.outcome}, nil
+		return fromRecords(records, actor.Account, id)
 	}
-	records, err := s.Journal.OfCommand(ctx, id)
-	if err != nil {
-		return Answer{}, err
+	if entry.facts.Account != actor.Account || actor.Account == "" {
+		return Answer{}, errNoCommand
 	}
-	return fromRecords(records, actor.Account, id)
+	select {
+	case <-entry.done:
+	case <-ctx.Done():
+		return Answer{}, fault.Wrap(fault.Timeout, "The command is still under way", ctx.Err())
+	}
+	if entry, ok = s.commands.get(id); !ok {
+		return Answer{}, errNoCommand
+	}
+	return Answer{Command: id, Station: entry.cmd.Station, Lock: entry.cmd.Lock, Outcome: ended(entry.outcome)}, nil
+}
+
+var errNoCommand = fault.New(fault.NotFound, "Command not found")
+
+// ended gives one of the outcomes of /local/v1 (contract, section 1): what nobody
+// knows was not acknowledged in time.
+func ended(outcome site.Outcome) site.Outcome {
+	switch outcome {
+	case site.Requested, site.Unresolved, site.Late:
+		return site.Expired
+	default:
+		return outcome
+	}
 }
 
 func fromRecords(records []site.Record, account site.AccountID, id site.CommandID) (Answer, error) {
 	if len(records) == 0 || records[0].Account != account || account == "" {
-		return Answer{}, fault.New(fault.NotFound, "Command not found")
+		return Answer{}, errNoCommand
 	}
-	last := records[len(records)-1]
-	lock, err := site.ParseLockID(last.Lock)
+	lock, err := site.ParseLockID(records[0].Lock)
 	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Command: id, Station: last.Station, Lock: lock, Outcome: last.Outcome}, nil
+	answer := Answer{Command: id, Station: records[0].Station, Lock: lock, Outcome: site.Expired}
+	for _, r := range records {
+		if ended(r.Outcome) == r.Outcome { // no word that came late, or nobody's
+			answer.Outcome = r.Outcome
+		}
+	}
+	return answer, nil
 }

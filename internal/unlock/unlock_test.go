@@ -331,7 +331,7 @@ func TestNew_remembersOverARestart(t *testing.T) {
 	if len(w.records) != 2 || w.records[0].Command != "c-2" || w.records[0].Outcome != site.Unresolved || w.records[1].Command != "c-3" {
 		t.Fatalf("records %+v, want two with outcome unknown", w.records)
 	}
-	if !s.Followed("c-2", gate, site.Done) || w.records[2].Outcome != site.Late || w.records[2].Answer != "done" {
+	if !s.Followed("c-2", gate, 1, site.Done) || w.records[2].Outcome != site.Late || w.records[2].Answer != "done" {
 		t.Errorf("records %+v, want a late answer", w.records)
 	}
 }
@@ -349,25 +349,73 @@ func TestService_Followed(t *testing.T) {
 		w := newWorld(t)
 		s := w.service()
 		answer := mustUnlock(t, s, asPorter(""))
-		if s.Followed(answer.Command, 7, site.Done) || s.Followed("c-unknown", gate, site.Done) {
-			t.Error("another station's word or an unknown command was recorded")
+		if s.Followed(answer.Command, 7, 1, site.Done) || s.Followed("c-unknown", gate, 1, site.Done) || s.Followed(answer.Command, gate, 2, site.Done) {
+			t.Error("another station's or lock's word, or an unknown command, was recorded")
 		}
-		if !s.Followed(answer.Command, gate, site.Done) {
+		if !s.Followed(answer.Command, gate, 0, site.Done) {
 			t.Fatal("the result after the acknowledgement was not recorded")
 		}
 		if r := w.records[2]; r.Outcome != site.Done || r.Answer != "" || r.Command != answer.Command || r.Session != "s" || r.Lock != "lock-1" {
 			t.Errorf("record %+v", r)
 		}
 		<-time.After(site.DefaultTTL + 1)
-		if !s.Followed(answer.Command, gate, site.Failed) {
+		if !s.Followed(answer.Command, gate, 0, site.Failed) {
 			t.Fatal("the late result was not recorded")
 		}
 		if r := w.records[3]; r.Outcome != site.Late || r.Answer != "failed" {
 			t.Errorf("record %+v", r)
 		}
-		s.Followed(answer.Command, gate, site.Done)
-		if s.Followed(answer.Command, gate, site.Done) {
+		s.Followed(answer.Command, gate, 0, site.Done)
+		if s.Followed(answer.Command, gate, 0, site.Done) {
 			t.Error("one command was given records without bound")
+		}
+	})
+}
+
+// With a key the outcome is as durable as the intent, before the client is answered.
+func TestService_Unlock_keyedOutcomeIsIntended(t *testing.T) {
+	w := newWorld(t)
+	mustUnlock(t, w.service(), asPorter("k"))
+	if !slices.Equal(w.events, []string{"intend", "call", "intend"}) {
+		t.Errorf("order %v", w.events)
+	}
+}
+
+// Whoever asks for a command that is under way waits for its end.
+func TestService_Command_underWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.service()
+		go func() {
+			if _, err := s.Unlock(t.Context(), asPorter("")); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		id := w.commands[0].ID
+		leaving, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Command(leaving, site.Actor{Account: porter}, id); !fault.Is(err, fault.Timeout) {
+			t.Errorf("the one that left: %v", err)
+		}
+		answers := make(chan unlock.Answer, 1)
+		go func() {
+			answer, err := s.Command(t.Context(), site.Actor{Account: porter}, id)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- answer
+		}()
+		synctest.Wait()
+		close(w.block)
+		if got := <-answers; got.Outcome != site.Acknowledged {
+			t.Errorf("answer %+v", got)
+		}
+		<-time.After(site.DefaultTTL + 1)
+		s.Followed(id, gate, 0, site.Failed)
+		if got, err := s.Command(t.Context(), site.Actor{Account: porter}, id); err != nil || got.Outcome != site.Acknowledged {
+			t.Errorf("after a late word: %+v, %v", got, err)
 		}
 	})
 }
@@ -377,16 +425,24 @@ func TestService_Command(t *testing.T) {
 	old := requested("c-old", "", time.Hour)
 	done := old
 	done.Outcome = site.Done
-	w.history = []site.Record{old, done}
+	unanswered := requested("c-unanswered", "", time.Hour)
+	late := done
+	late.Outcome = site.Late
+	w.history = []site.Record{old, done, late, unanswered}
 	s := w.service()
 	answer := mustUnlock(t, s, asPorter(""))
 	actor := site.Actor{Account: porter}
 	if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Acknowledged {
 		t.Errorf("%+v, %v", got, err)
 	}
-	s.Followed(answer.Command, gate, site.Done)
+	s.Followed(answer.Command, gate, 0, site.Done)
 	if got, err := s.Command(t.Context(), actor, answer.Command); err != nil || got.Outcome != site.Done {
 		t.Errorf("after the result: %+v, %v", got, err)
+	}
+	for id, want := range map[site.CommandID]site.Outcome{"c-old": site.Done, "c-unanswered": site.Expired} {
+		if got, err := s.Command(t.Context(), actor, id); err != nil || got.Outcome != want || got.Lock != 1 {
+			t.Errorf("%s: %+v, %v", id, got, err)
+		}
 	}
 	for _, c := range []struct {
 		actor site.Actor
