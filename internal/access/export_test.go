@@ -17,6 +17,8 @@ const (
 	SessionLife   = sessionLife
 	SettleEvery   = settleEvery
 	PruneEvery    = pruneEvery
+	FailureBurst  = failureBurst
+	FailureEach   = failureEach
 	FailureEvery  = failureEvery
 	StoreDeadline = storeDeadline
 )

@@ -10,34 +10,49 @@ import (
 )
 
 const (
-	// failureEvery is how often failed logins from one address get a record.
+	// failureBurst and failureEach bound the failed logins that get a record each,
+	// over all addresses: so many at once, and 60 a minute in the long run.
+	failureBurst, failureEach = 120, time.Second
+	// failureEvery is how often failed logins from one address get a record that
+	// they share, beyond that bound.
 	failureEvery = time.Minute
-	// maxFailing bounds the addresses that get records of their own at a time; the
-	// others share one.
+	// maxFailing bounds the addresses whose failures are counted apart at a time; the
+	// others share one count.
 	maxFailing = 64
 )
 
-// failures decides which failed logins get a record in the journal. An outsider
-// can fail as often as he likes, so each address gets one record a minute, which
-// counts the failures that it stands for. Safe for concurrent use.
+// failures decides which failed logins get a record in the journal. The throttle
+// bounds the failures of one address, but an outsider may have many: beyond a bound
+// over all, each address gets one record a minute, which counts the failures that it
+// stands for. Safe for concurrent use.
 type failures struct {
-	mu    sync.Mutex                // guards since
+	mu    sync.Mutex                // guards what follows
+	each  buckets[struct{}]         // of the records for one failure each
 	since map[netip.Addr]*unwritten // the invalid address stands for all that found no room
 }
 
-// unwritten are the failures of one address since its last record.
+// unwritten are the failures of one address since the last record that they shared.
 type unwritten struct {
 	next  time.Time // when the next record may be written
 	count int
 	facts site.Facts // of the last failure; without an account when they differ
 }
 
-func newFailures() *failures { return &failures{since: make(map[netip.Addr]*unwritten)} }
+func newFailures() *failures {
+	return &failures{
+		each:  newBuckets[struct{}](failureBurst, failureEach),
+		since: make(map[netip.Addr]*unwritten),
+	}
+}
 
 // note counts a failure and gives the record that is due, if one is.
 func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (site.Record, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.each.wait(struct{}{}, now) == 0 {
+		f.each.charge(struct{}{}, now)
+		return site.Record{Kind: site.KindLoginFailed, Facts: facts}, true
+	}
 	u := f.entry(address, now)
 	if u == f.since[netip.Addr{}] {
 		facts.Remote = ""
@@ -81,14 +96,15 @@ func (f *failures) forgetIdle(now time.Time) {
 	}
 }
 
-// due gives the records of failures that were held back for long enough.
-func (f *failures) due(now time.Time) []site.Record {
+// due gives the records of failures that were held back for long enough; with all,
+// those of every failure that is held back.
+func (f *failures) due(now time.Time, all bool) []site.Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgetIdle(now)
 	var records []site.Record
 	for _, u := range f.since {
-		if u.count > 0 && !now.Before(u.next) {
+		if u.count > 0 && (all || !now.Before(u.next)) {
 			records = append(records, u.write(now))
 		}
 	}
@@ -103,8 +119,7 @@ func (u *unwritten) write(now time.Time) site.Record {
 	return rec
 }
 
-// recordFailure journals a failed login, unless one from its address was journalled
-// in the last minute. The e-mail address stands there only if it has an account:
+// recordFailure journals a failed login, or counts it where there are too many. The e-mail address stands there only if it has an account:
 // otherwise it is a text of the attacker's choice, or a password in the wrong field.
 // A record that cannot be written is no error of the login.
 func (s *Service) recordFailure(ctx context.Context, a attempt) {
@@ -121,10 +136,11 @@ func (s *Service) recordFailure(ctx context.Context, a attempt) {
 	}
 }
 
-// writeFailures journals the failed logins that were held back. What storage does
-// not take is lost: it is a note of what did not happen.
-func (s *Service) writeFailures(ctx context.Context) error {
-	for _, rec := range s.failures.due(s.clock.Now()) {
+// writeFailures journals the failed logins that were held back for long enough, or
+// all of them. What storage does not take is lost: it is a note of what did not
+// happen.
+func (s *Service) writeFailures(ctx context.Context, all bool) error {
+	for _, rec := range s.failures.due(s.clock.Now(), all) {
 		if err := s.append(ctx, rec); err != nil {
 			return err
 		}

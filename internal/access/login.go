@@ -97,7 +97,7 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	if err := s.storeSession(ctx, account, session); err != nil {
 		return Tokens{}, err
 	}
-	access, expires, err := s.tokens.sign(session, s.clock.Now())
+	access, expires, err := s.tokens.sign(session, s.dir.issue(session.ID, s.clock.Now()))
 	if err != nil {
 		return Tokens{}, err
 	}

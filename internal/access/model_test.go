@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -35,6 +34,7 @@ type modelSession struct {
 	expires time.Time
 	refresh site.Secret
 	access  []modelToken
+	issued  int64 // the iat of its last access token since the start
 }
 
 // model decides by the contract's words alone which tokens live.
@@ -103,6 +103,7 @@ func (m *model) check(t *rapid.T) {
 			t.Fatalf("refreshing says %v, the model %v: %+v", err, lives, s)
 		}
 		if lives {
+			m.issue(t, s, fresh)
 			m.actor(fresh)
 		}
 		for _, token := range s.access {
@@ -112,6 +113,18 @@ func (m *model) check(t *rapid.T) {
 	if m.SessionCount() != count {
 		t.Fatalf("%d sessions are counted, the model has %d", m.SessionCount(), count)
 	}
+}
+
+// issue requires that an access token of s is a new one with the right times, and
+// says when it expires.
+func (m *model) issue(t *rapid.T, s *modelSession, token site.Secret) time.Time {
+	s.issued = max(m.clock.Now().Unix(), s.issued+1)
+	expires := min(s.issued+3600, s.expires.Unix())
+	claims := decode(t, token)
+	if iat, exp := claims["iat"].(float64), claims["exp"].(float64); int64(iat) != s.issued || int64(exp) != expires {
+		t.Fatalf("a token says iat %v and exp %v, the model %d and %d", iat, exp, s.issued, expires)
+	}
+	return time.Unix(expires, 0)
 }
 
 func (m *model) checkToken(t *rapid.T, s *modelSession, token modelToken, lives bool) {
@@ -165,6 +178,7 @@ func (m *model) logIn(t *rapid.T) {
 		account: email, trusted: m.clock.Trusted(), expires: now.Add(30 * 24 * time.Hour),
 		refresh: tokens.Refresh, access: []modelToken{{tokens.Access, tokens.Expires}},
 	}
+	m.issue(t, s, tokens.Access)
 	if !tokens.Expires.Equal(now.Add(time.Hour).Truncate(time.Second)) {
 		t.Fatalf("the access token expires %v", tokens.Expires)
 	}
@@ -181,14 +195,13 @@ func (m *model) outcome(t *rapid.T, err error) {
 func (m *model) refreshOne(t *rapid.T) {
 	s := m.pick(t)
 	fresh, err := m.Refresh(context.Background(), s.refresh)
-	if err != nil || len(s.access) > 3 {
+	if err != nil {
 		return
 	}
-	end := m.clock.Now().Add(access.AccessLife)
-	if s.expires.Before(end) {
-		end = s.expires
+	expires := m.issue(t, s, fresh)
+	if len(s.access) <= 3 {
+		s.access = append(s.access, modelToken{fresh, expires})
 	}
-	s.access = append(s.access, modelToken{fresh, end.Truncate(time.Second)})
 }
 
 // end is what the model expects of an end of sessions.
@@ -304,4 +317,7 @@ func (m *model) restartSettled(t *rapid.T) {
 	m.settle()
 	m.agree()
 	m.fakeHashing()
+	for _, s := range m.sessions {
+		s.issued = 0
+	}
 }

@@ -188,10 +188,13 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // settle writes what is known in memory and not yet in the store. When the process
-// is about to end, it gives up at the first failure.
+// is about to end, nothing is held back any longer, and it gives up at the first
+// failure.
 func (s *Service) settle(ctx context.Context) {
+	last := ctx.Err() != nil
+	writeFailures := func(ctx context.Context) error { return s.writeFailures(ctx, last) }
 	for _, write := range []func(context.Context) error{
-		s.retryEnded, s.retryWithdrawn, s.retryRebased, s.writeFailures,
+		s.retryEnded, s.retryWithdrawn, s.retryRebased, writeFailures,
 	} {
 		if err := write(context.WithoutCancel(ctx)); err != nil {
 			s.log.Warn("storage does not take what is to be stored of access", "error", err)

@@ -3,6 +3,7 @@ package access
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/site"
@@ -23,6 +24,7 @@ type session struct {
 	account *account
 	ended   *site.Record // why it is dead; nil while it lives. Shared by sessions that ended together
 	rebased bool         // whether Expires is newer than what the store holds
+	issued  atomic.Int64 // the iat of its last access token; 0 before the first since the start
 }
 
 // Sessions lists the live sessions of the account with that address, oldest
@@ -105,6 +107,24 @@ func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Se
 		return site.Session{}, false
 	}
 	return s.Session, true
+}
+
+// issue gives the iat of a new access token of a session: now in whole seconds, but
+// after every earlier one, because tokens with the same claims would be the same.
+func (d *directory) issue(id site.SessionID, now time.Time) time.Time {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	s := d.sessions[id]
+	if s == nil { // it has ended meanwhile, and so has every token of it
+		return now.Truncate(time.Second)
+	}
+	for {
+		last := s.issued.Load()
+		next := max(now.Unix(), last+1)
+		if s.issued.CompareAndSwap(last, next) {
+			return time.Unix(next, 0)
+		}
+	}
 }
 
 // bySession gives the unexpired session with that id of that account, alive or

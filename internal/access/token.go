@@ -71,7 +71,7 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	return b, true
 }
 
-// Refresh gives a new access token for a refresh token, which stays good and may
+// Refresh gives a new access token, unlike every other one, for a refresh token, which stays good and may
 // be used in parallel: Unauthenticated when it is unknown, malformed, expired or
 // revoked. It writes nothing, so it goes on while storage fails.
 func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
@@ -84,7 +84,7 @@ func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, 
 	if !ok {
 		return "", errToken
 	}
-	access, _, err := s.tokens.sign(session, now)
+	access, _, err := s.tokens.sign(session, s.dir.issue(session.ID, now))
 	return access, err
 }
 
@@ -145,9 +145,10 @@ func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
 	return m
 }
 
-// sign makes an access token of a session, which never outlives it.
-func (m *mint) sign(of site.Session, now time.Time) (access site.Secret, expires time.Time, err error) {
-	expires = now.Add(accessLife)
+// sign makes an access token of a session, which never outlives it. Tokens of one
+// session differ by when they are issued (see [directory.issue]).
+func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expires time.Time, err error) {
+	expires = issued.Add(accessLife)
 	if of.Expires.Before(expires) {
 		expires = of.Expires
 	}
@@ -155,7 +156,7 @@ func (m *mint) sign(of site.Session, now time.Time) (access site.Secret, expires
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer:    m.issuer,
 			Subject:   string(of.Account),
-			IssuedAt:  jwt.NewNumericDate(now),
+			IssuedAt:  jwt.NewNumericDate(issued),
 			ExpiresAt: jwt.NewNumericDate(expires),
 		},
 		Session: of.ID,

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,13 +54,48 @@ func TestService_Refresh_parallel(t *testing.T) {
 	h := open(t)
 	h.add(porter)
 	tokens := h.login(porter)
+	var seen sync.Map
 	parallel(50, func(int) {
 		fresh, err := h.Refresh(context.Background(), tokens.Refresh)
 		h.ok(err)
 		_, err = h.Authenticate(fresh)
 		h.ok(err)
+		if _, again := seen.LoadOrStore(fresh, true); again || fresh == tokens.Access {
+			t.Error("the same token was given twice")
+		}
 	})
 	h.alive(tokens)
+}
+
+// A refresh gives a new token within the same second too, each issued later than
+// the one before and for an hour.
+func TestService_Refresh_sameSecond(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	tokens := h.login(porter)
+	first := int64(decode(t, tokens.Access)["iat"].(float64))
+	if first != h.clock.Now().Unix() {
+		t.Errorf("the first token is issued at %d, not now", first)
+	}
+	for i := range int64(3) {
+		fresh := mustRefresh(t, h, tokens.Refresh)
+		claims := decode(t, fresh)
+		if iat := int64(claims["iat"].(float64)); iat != first+1+i || int64(claims["exp"].(float64)) != iat+3600 {
+			t.Errorf("refresh %d says %v", i, claims)
+		}
+		if got := slices.Sorted(maps.Keys(claims)); !slices.Equal(got, []string{"exp", "iat", "iss", "sid", "sub"}) {
+			t.Errorf("the claims are %v", got)
+		}
+		h.actor(fresh)
+	}
+	if other := decode(t, h.login(porter).Access); int64(other["iat"].(float64)) != first {
+		t.Error("another session is pushed on")
+	}
+	h.actor(tokens.Access)
+	h.clock.advance(time.Minute)
+	if iat := int64(decode(t, mustRefresh(t, h, tokens.Refresh))["iat"].(float64)); iat != h.clock.Now().Unix() {
+		t.Errorf("a minute later a token is issued at %d", iat)
+	}
 }
 
 func TestService_Authenticate_expires(t *testing.T) {
@@ -113,15 +149,15 @@ func TestService_Authenticate_claims(t *testing.T) {
 }
 
 // decode reads the claims of a token without judging it.
-func decode(t *testing.T, token site.Secret) map[string]any {
+func decode(t failer, token site.Secret) map[string]any {
 	t.Helper()
 	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token.Reveal(), ".")[1])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decoding a token: %v", err)
 	}
 	var claims map[string]any
 	if err := json.Unmarshal(payload, &claims); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decoding a token: %v", err)
 	}
 	return claims
 }

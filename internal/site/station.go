@@ -14,7 +14,7 @@ import (
 // are generated, of 26 characters (contract, section 2).
 const (
 	MaxStationName   = 100 // characters; of our own choice, as MaxLocks is
-	MinStationSecret = 12
+	MinStationSecret = 8
 	MaxStationSecret = 128
 	MinStationToken  = 8
 	MaxStationToken  = 128
@@ -48,7 +48,7 @@ func CleanStationName(text string) (name string, ok bool) {
 // ValidStationSecret reports whether a station may be given that secret:
 // [MinStationSecret] to [MaxStationSecret] printable ASCII characters. A password of
 // MQTT may be any bytes (MQTT 3.1.1, section 3.1.3.5); this one is typed into
-// hardware, too.
+// hardware, too, and may be a short one that the hardware came with.
 func ValidStationSecret(secret Secret) bool {
 	printable := func(c byte) bool { return c >= ' ' && c <= '~' }
 	return madeOf(secret, MinStationSecret, MaxStationSecret, printable)
@@ -78,8 +78,8 @@ func madeOf(word Secret, least, most int, allowed func(byte) bool) bool {
 }
 
 // SecretHash is what is kept of a station secret: a salted SHA-256, made and
-// compared by package station. A fast hash is enough, because the secret carries
-// 130 random bits. Like a [Secret] it prints as "redacted", because a secret that
+// compared by package station. A fast hash is enough for a generated secret, which
+// carries 130 random bits. Like a [Secret] it prints as "redacted", because a secret that
 // was given instead of generated may be guessable from it.
 type SecretHash struct {
 	Salt [16]byte

@@ -81,7 +81,7 @@ func TestService_Enrol_invalid(t *testing.T) {
 		"name with control":  func(r *station.EnrolRequest) { r.Name = "Gate\x1b[2J" },
 		"name with newline":  func(r *station.EnrolRequest) { r.Name = "Gate\nGate" },
 		"name not UTF-8":     func(r *station.EnrolRequest) { r.Name = "Gate\xff" },
-		"secret too short":   func(r *station.EnrolRequest) { r.Secret = "eleven char" },
+		"secret too short":   func(r *station.EnrolRequest) { r.Secret = "seven77" },
 		"secret too long":    func(r *station.EnrolRequest) { r.Secret = site.Secret(strings.Repeat("s", 129)) },
 		"secret not ASCII":   func(r *station.EnrolRequest) { r.Secret = "schlüsselwort" },
 		"secret with tab":    func(r *station.EnrolRequest) { r.Secret = "secret\tsecret" },

@@ -13,20 +13,26 @@ const (
 	// coarse is how far lastConnection may run ahead of the disk when nothing
 	// else changed.
 	coarse = 10 * time.Minute
+	// catchUpEvery is how often records that were left out are made up for.
+	catchUpEvery = 5 * time.Second
 	// flushBatch bounds one transaction of states.
 	flushBatch = 256
 	// flushDeadline bounds one flush, the last one included.
 	flushDeadline = 20 * time.Second
 )
 
-// Run writes changed states now and then, and once more when ctx ends; then it
-// returns nil. Storage that fails is logged once and tried again at the next
+// Run writes changed states now and then, makes up for records that were left out
+// every few seconds, and does both once more when ctx ends; then it returns nil. Storage that fails is logged once and tried again at the next
 // turn.
 func (s *Service) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.flushEvery)
 	defer ticker.Stop()
+	behind := time.NewTicker(catchUpEvery)
+	defer behind.Stop()
 	for {
 		select {
+		case <-behind.C:
+			s.catchUp(slices.DeleteFunc(s.all(), func(l *live) bool { return !l.behind() }))
 		case <-ticker.C:
 			s.settle(ctx)
 		case <-ctx.Done():
@@ -41,10 +47,15 @@ func (s *Service) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushDeadline)
 	defer cancel()
 	stations := s.all()
+	s.catchUp(stations)
+	s.flush(ctx, stations)
+}
+
+// catchUp brings the journal up to date.
+func (s *Service) catchUp(stations []*live) {
 	for _, l := range stations {
 		_ = s.transition(l.id, (*live).catchUp)
 	}
-	s.flush(ctx, stations)
 }
 
 // flush saves what changed. It takes no turns: the store passes over what was

@@ -1,6 +1,7 @@
 package station
 
 import (
+	"slices"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -11,7 +12,7 @@ import (
 // flaps, broken or hostile, fills no journal; whatever was left out is counted in
 // the next record, and the journal is brought up to date once there is room.
 const (
-	presenceBurst, presenceEvery = 3, 20 * time.Second // at most 6 in any minute
+	presenceBurst, presenceEvery = 30, 2 * time.Second // at most 60 in any minute
 	lockBurst, lockEvery         = 2 * site.MaxLocks, 2 * time.Second
 	batteryBurst, batteryEvery   = 2, time.Hour
 )
@@ -117,10 +118,23 @@ func (l *live) tellLock(e *effect, id site.LockID, detail string, now time.Time)
 	})
 }
 
-// catchUp brings the journal up to date where records were left out and what it
-// says last is no longer so.
+// presenceBehind reports whether changes of presence were left out that no record
+// counts yet; mu is held.
+func (l *live) presenceBehind() bool {
+	return l.presenceTold != l.online || l.presenceSpan.skipped > 0
+}
+
+// behind reports whether catchUp has something to do.
+func (l *live) behind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.presenceBehind() || slices.ContainsFunc(l.locks, func(k lock) bool { return k.told != k.status })
+}
+
+// catchUp brings the journal up to date where records were left out: of presence
+// whenever some were, of a lock when what the journal says last is no longer so.
 func (l *live) catchUp(e *effect, now time.Time) {
-	if l.presenceTold != l.online && l.presenceSpan.open(now, presenceBurst, presenceEvery) {
+	if l.presenceBehind() && l.presenceSpan.open(now, presenceBurst, presenceEvery) {
 		l.presenceSpan.forgive()
 		l.tellPresence(e, site.Facts{Detail: detailCaughtUp}, now)
 	}

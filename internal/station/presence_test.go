@@ -77,8 +77,8 @@ func TestService_presence_flapping(t *testing.T) {
 		f.clock.advance(time.Second)
 	}
 	for i := range times {
-		if i >= 6 && times[i].Sub(times[i-6]) < time.Minute {
-			t.Fatalf("seven records within %s", times[i].Sub(times[i-6]))
+		if i >= 60 && times[i].Sub(times[i-60]) < time.Minute {
+			t.Fatalf("61 records within %s", times[i].Sub(times[i-60]))
 		}
 	}
 	f.clock.advance(time.Hour)
@@ -88,37 +88,87 @@ func TestService_presence_flapping(t *testing.T) {
 	for _, r := range f.store.journalled() {
 		told += 1 + r.Count
 	}
-	if told != 1201 || len(times) < 30 {
+	if told != 1201 || len(times) < 300 {
 		t.Errorf("%d records account for %d changes of 1201", len(times), told)
 	}
 }
 
-// TestService_Run_catchesUp proves that the journal's last word becomes true.
+// TestService_presence_ordinary proves that someone who reconnects a station again
+// and again finds every change in the journal.
+func TestService_presence_ordinary(t *testing.T) {
+	f := setup(t, 1)
+	generation, _ := f.Authenticate(1, secret)
+	for range 15 {
+		if err := f.Connected(1, generation, ""); err != nil {
+			t.Fatal(err)
+		}
+		f.Disconnected(1, "closed")
+	}
+	for range 15 { // the same at the pace of the refill
+		f.clock.advance(4 * time.Second)
+		if err := f.Connected(1, generation, ""); err != nil {
+			t.Fatal(err)
+		}
+		f.Disconnected(1, "closed")
+	}
+	got := f.store.journalled()
+	if len(got) != 60 {
+		t.Errorf("%d records of 60 changes", len(got))
+	}
+	for _, r := range got {
+		if r.Count != 0 {
+			t.Errorf("the record stands for several: %+v", r)
+		}
+	}
+}
+
+// TestService_Run_catchesUp proves that the journal's last word becomes true within
+// seconds, and that whatever was left out is counted.
 func TestService_Run_catchesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startRun(t, 1)
-		generation, _ := r.Authenticate(1, secret)
-		for range 2 {
-			if err := r.Connected(1, generation, ""); err != nil {
-				t.Fatal(err)
-			}
-			r.Disconnected(1, "closed")
-		}
-		if got := r.store.journalled(); len(got) != 3 || got[2].Kind != site.KindStationOnline {
-			t.Fatalf("recorded %+v; the test wants the last change left out", got)
-		}
-		time.Sleep(time.Minute + time.Second)
-		synctest.Wait()
-		got := r.store.journalled()
-		if len(got) != 4 || got[3].Kind != site.KindStationOffline || got[3].Count != 0 || got[3].Detail == "" {
-			t.Errorf("after a minute the journal says %+v", got)
-		}
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		if got := r.store.journalled(); len(got) != 4 {
-			t.Errorf("caught up twice: %+v", got)
-		}
-	})
+	for name, c := range map[string]struct {
+		again bool // whether the station is back in the end
+		kind  site.Kind
+		count int
+	}{
+		"gone": {false, site.KindStationOffline, 2},
+		"back": {true, site.KindStationOnline, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := startRun(t, 1)
+				generation, _ := r.Authenticate(1, secret)
+				connect := func() {
+					if err := r.Connected(1, generation, ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				connect() // taken over from at once
+				for range 15 {
+					connect()
+					r.Disconnected(1, "closed")
+				}
+				connect()
+				r.Disconnected(1, "closed") // three are left out
+				if c.again {
+					connect()
+				}
+				if got := r.store.journalled(); len(got) != 30 {
+					t.Fatalf("recorded %d; the test wants the last changes left out", len(got))
+				}
+				time.Sleep(5*time.Second + time.Millisecond)
+				synctest.Wait()
+				got := r.store.journalled()
+				if len(got) != 31 || got[30].Kind != c.kind || got[30].Count != c.count || got[30].Detail == "" {
+					t.Errorf("after five seconds the journal says %+v", got[30:])
+				}
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				if got := r.store.journalled(); len(got) != 31 {
+					t.Errorf("caught up twice: %+v", got[30:])
+				}
+			})
+		})
+	}
 }
 
 // TestService_locks_flapping proves the same of locks.
