@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,11 +55,14 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 				if g.Unlock(access, issued.StationToken) {
 					t.Fatal("unlocked through a dead link")
 				}
+				g.AwaitOnline(id, false)
+				if state := socketTo(t, station.Conn.LocalAddr()); state != "" {
+					t.Errorf("the kernel still has the connection, and what is in it: %s", state)
+				}
 				h.Return()
 
 				// The gateway has reset the connection: its end, and no command, is all that
 				// the station's own packet brings.
-				g.AwaitOnline(id, false)
 				if err := station.Ping(); err == nil {
 					if c, err := station.NextCommand(); err == nil {
 						t.Fatalf("received %+v after the deadline", c)
@@ -91,6 +96,23 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 			})
 		}
 	}
+}
+
+// socketTo gives the kernel's line of our socket to a peer, or nothing when there is
+// none: after a reset there is none, after any other end it goes on sending.
+func socketTo(t *testing.T, peer net.Addr) string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/thread-self/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprintf(":%04X", peer.(*net.TCPAddr).Port)
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasSuffix(fields[2], port) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }
 
 func connectFrom(t *testing.T, h *gatewaytest.Host, g *gatewaytest.Gateway, issued adminapi.IssuedStation, version byte, persist bool) *gatewaytest.Station {
