@@ -97,6 +97,7 @@ func describe(err error) string {
 		text += "; the log of the gateway says why"
 	}
 	if e.RetryAfter > 0 {
+		text = strings.TrimSuffix(strings.TrimSuffix(text, " later"), "; try again") // here it is said when
 		text += fmt.Sprintf("; try again in %s", e.RetryAfter)
 	}
 	return text
@@ -114,7 +115,7 @@ func (a *app) settings() (config.Config, error) {
 // gateway gives the client of the gateway that the flags, the environment or the
 // configuration name, in this order.
 func (a *app) gateway() (*client.Client, error) {
-	path := cmp.Or(a.socket, a.variable("GATEHOUSE_SOCKET"))
+	path := a.namedSocket()
 	if path == "" {
 		cfg, err := a.settings()
 		if err != nil {
@@ -124,6 +125,9 @@ func (a *app) gateway() (*client.Client, error) {
 	}
 	return client.New(path), nil
 }
+
+// namedSocket gives the socket that the flags or the environment name, or "".
+func (a *app) namedSocket() string { return cmp.Or(a.socket, a.variable("GATEHOUSE_SOCKET")) }
 
 // variable gives the value of an environment variable.
 func (a *app) variable(name string) string {

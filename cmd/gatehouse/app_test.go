@@ -56,6 +56,8 @@ func TestApp_exit(t *testing.T) {
 		"sentence only":     {fmt.Errorf("calling: %w", fault.Wrap(fault.Conflict, "Station 7 exists", errors.New("UNIQUE constraint"))), true, 1, "gatehouse: Station 7 exists\n"},
 		"internal":          {fault.New(fault.Internal, "Internal error"), true, 1, "gatehouse: Internal error; the log of the gateway says why\n"},
 		"come back later":   {fault.Throttle("Too many", 30*time.Second), true, 1, "gatehouse: Too many; try again in 30s\n"},
+		"said already":      {fault.Throttle("Too many logins at once; try again", 5*time.Second), true, 1, "gatehouse: Too many logins at once; try again in 5s\n"},
+		"said with later":   {fault.Throttle("Too many failed logins; try again later", time.Minute), true, 1, "gatehouse: Too many failed logins; try again in 1m0s\n"},
 		"interrupted":       {fmt.Errorf("calling: %w", context.Canceled), true, 1, "gatehouse: interrupted\n"},
 		"usage, no address": {wrongUsage(errors.New("bad")), true, 2, "gatehouse: bad\nRun 'gatehouse --help' for how to use it.\n"},
 	} {

@@ -46,7 +46,7 @@ clock was not yet trusted.`,
   gatehouse journal --since 2026-11-01 --until 2026-12-01 --csv > november.csv
   gatehouse journal --follow --json
   gatehouse journal verify`,
-		Args: exclusive(exclusive(exclusive(takes(), "last", "after"), "follow", "until"), "csv", "json"),
+		Args: fromOne(exclusive(exclusive(exclusive(takes(), "last", "after"), "follow", "until"), "csv", "json"), "limit", "last"),
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.readJournal(ctx, flags) }),
 	}
 	f := cmd.Flags()
@@ -85,9 +85,6 @@ func (a *app) readJournal(ctx context.Context, flags selection) error {
 
 // query reads the flags.
 func (a *app) query(flags selection) (q client.JournalQuery, err error) {
-	if flags.limit < 0 || flags.last < 0 {
-		return q, wrongUsagef("--limit and --last take a number from 1 on")
-	}
 	q = client.JournalQuery{After: flags.after, Limit: flags.limit, Follow: flags.follow}
 	if q.Since, err = a.past("since", flags.since); err != nil {
 		return q, err

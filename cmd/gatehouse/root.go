@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ func (a *app) root() *cobra.Command {
 	root.Example = rootExample
 	root.Version = version
 	root.SilenceErrors = true
+	root.SetFlagErrorFunc(flagError)
 	root.SilenceUsage = true
 	root.CompletionOptions.DisableDefaultCmd = true
 	flags := root.PersistentFlags()
@@ -110,4 +112,49 @@ func exclusive(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs 
 		}
 		return next(cmd, args)
 	}
+}
+
+// fromOne takes what next takes, unless one of the flags is given and less than 1.
+func fromOne(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		for _, name := range flags {
+			if n, err := cmd.Flags().GetInt(name); err != nil || n < 1 && cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s takes a number from 1 on", name)
+			}
+		}
+		return next(cmd, args)
+	}
+}
+
+// flagError says of a flag whose value cannot be read what it takes; other errors
+// stay as they are.
+func flagError(cmd *cobra.Command, err error) error {
+	var wrong interface {
+		error
+		GetValue() string
+	}
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	text, _ := strings.CutPrefix(err.Error(), fmt.Sprintf("invalid argument %q for ", wrong.GetValue()))
+	text, _, _ = strings.Cut(text, `" flag: `)
+	_, name, _ := strings.Cut(text, "--") // after the short form, if it has one
+	flag := cmd.Flags().Lookup(name)
+	if flag == nil {
+		return err
+	}
+	var takes string
+	switch flag.Value.Type() {
+	case "int", "uint64":
+		takes = "a whole number"
+	case "float64":
+		takes = "a number such as 0.1"
+	case "duration":
+		takes = "a duration such as 500ms or 3s"
+	case "bool":
+		takes = "true or false"
+	default:
+		return err
+	}
+	return fmt.Errorf("--%s takes %s, not %q", name, takes, wrong.GetValue())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -39,9 +40,7 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.socket != "" {
-		cfg.Admin.Socket = a.socket
-	}
+	cfg.Admin.Socket = cmp.Or(a.namedSocket(), cfg.Admin.Socket)
 	if a.json {
 		cfg.Log.Format = "json"
 	}

@@ -187,9 +187,16 @@ func (a *app) stationWatch() *cobra.Command {
 		Args:  takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			return a.call(func(gw *client.Client) error {
+				first := true
 				for s, err := range gw.Watch(ctx) {
 					if err == nil {
-						err = a.result(s, func(w *lines) { a.printChange(w, s) })
+						err = a.result(s, func(w *lines) {
+							if first {
+								printWatchHead(w)
+							}
+							a.printChange(w, s)
+						})
+						first = false
 					}
 					if err != nil {
 						return err
@@ -199,6 +206,10 @@ func (a *app) stationWatch() *cobra.Command {
 			})
 		}),
 	}
+}
+
+func printWatchHead(w *lines) {
+	w.printf("%-25s  %10s  %-7s  %7s  %s  %s", "TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME")
 }
 
 func (a *app) printChange(w *lines, s adminapi.Station) {

@@ -75,7 +75,7 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 		w.printf("")
 		w.printf("%s: %s", c.Severity, printable(c.Summary))
 		w.printf("  What to do: %s", printable(c.Advice))
-		w.printf("  Since %s (%s)", a.local(c.Since), c.Code)
+		w.printf("  Since %s (%s)", a.stamp(c.Since), c.Code)
 	}
 }
 

@@ -16,7 +16,7 @@ func exampleStatus() adminapi.Status {
 		Version: "1.2.3", GatewayID: "gateway-id", Started: site.At(now.Add(-90 * time.Minute)),
 		Conditions: []health.Condition{{
 			Code: health.StorageFailing, Severity: health.Fatal, Summary: "The database cannot be written",
-			Advice: "Make room on the disk", Since: now.Add(-time.Minute),
+			Advice: "Make room on the disk", Since: site.At(now.Add(-time.Minute)),
 		}},
 		Clock: adminapi.ClockStatus{Now: site.At(now), Trusted: true},
 		Listeners: []adminapi.Listener{

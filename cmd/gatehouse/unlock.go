@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -31,6 +34,9 @@ func (a *app) unlock(ctx context.Context, args []string) error {
 	}
 	return a.callStation(args[0], func(gw *client.Client, id site.StationID) error {
 		unlocked, err := gw.Unlock(ctx, id, lock)
+		if fault.Is(err, fault.NotFound) {
+			return noLock(ctx, gw, id, lock, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -48,6 +54,25 @@ func (a *app) unlock(ctx context.Context, args []string) error {
 			w.printf("%s: %s (command %s).", name, howOpened(unlocked.Outcome), unlocked.CommandID)
 		})
 	})
+}
+
+// noLock says, where the station is there, that its lock is not; else it gives err.
+func noLock(ctx context.Context, gw *client.Client, id site.StationID, lock site.LockID, err error) error {
+	s, failed := gw.Station(ctx, id)
+	has := func(l site.Lock) bool { return l.ID == lock }
+	if failed != nil || len(s.Locks) == 0 || slices.ContainsFunc(s.Locks, has) {
+		return err
+	}
+	names := make([]string, len(s.Locks))
+	for i, l := range s.Locks {
+		names[i] = l.ID.String()
+	}
+	last := len(names) - 1
+	text := names[last]
+	if last > 0 {
+		text = strings.Join(names[:last], ", ") + " and " + text
+	}
+	return fmt.Errorf("Station %s has no %s: it has %s", id, lock, text) //nolint:staticcheck // a sentence for people, as the gateway's own
 }
 
 func howOpened(outcome site.Outcome) string {

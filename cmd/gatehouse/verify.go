@@ -46,7 +46,7 @@ func (a *app) verify(ctx context.Context, args []string) (verdict adminapi.Verdi
 		verdict, err = gw.VerifyJournal(ctx)
 		return err
 	})
-	if !fault.Is(err, fault.Unavailable) || a.socket != "" || a.variable("GATEHOUSE_SOCKET") != "" {
+	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
 		return verdict, err
 	}
 	cfg, unset := a.settings()

@@ -87,7 +87,7 @@ func statusOf(context.Context) (adminapi.Status, error) {
 	start := site.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return adminapi.Status{
 		Version: "1.0", GatewayID: "gateway", Boot: "boot", Started: start, Ready: true,
-		Conditions: []health.Condition{{Code: health.PlainHTTP, Severity: health.Warning, Summary: "s", Advice: "a", Since: start.Time}},
+		Conditions: []health.Condition{{Code: health.PlainHTTP, Severity: health.Warning, Summary: "s", Advice: "a", Since: start}},
 		Clock:      adminapi.ClockStatus{Now: start, Trusted: true},
 		Listeners:  []adminapi.Listener{{Name: "http", Address: "127.0.0.1:8080"}},
 		Stations:   adminapi.StationCount{Enrolled: 2, Online: 1}, Accounts: 3, Sessions: 4,

@@ -21,7 +21,7 @@ func places() map[string]place {
 		// Words.
 		"internal/architecture": {floor: 0},
 		"internal/fault":        {floor: 0},
-		"internal/health":       {floor: 0},
+		"internal/health":       {floor: 0, also: []string{"internal/site"}},
 		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
 		"internal/site":         {floor: 0},
 		"internal/turn":         {floor: 0},

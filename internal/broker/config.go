@@ -39,7 +39,7 @@ type Limits struct {
 	ConnectTimeout time.Duration
 	// PacketsPerSecond is how many packets a connection may send of its own accord,
 	// sustained; four times as many at once. Answers to commands do not count.
-	// Beyond, the connection is ended.
+	// Beyond, the station is read no faster, so that TCP slows it down.
 	PacketsPerSecond float64
 	// WriteTimeout is how long one packet may take to be written. Beyond, the
 	// connection is reset.

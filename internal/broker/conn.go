@@ -41,6 +41,10 @@ type Conn struct {
 	frames  framer
 	refused *refusal // for the next packet, which mochi has not asked for yet
 	pace    *rate.Limiter
+	held    []byte    // was read, and begins with a packet that comes too early
+	due     time.Time // when that one may pass; zero: none waits
+	slowed  bool      // one had to wait; the log knows
+	readBy  time.Time // the deadline for reading; zero: none
 	offer   offer
 	client  *mqtt.Client // mochi's side of it
 	seat    *seat        // held from the authenticated CONNECT on
@@ -184,16 +188,75 @@ func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
 	return r
 }
 
-// mayPass reports whether one more packet may come. What answers a command was
-// asked for and passes anyhow.
+// mayPass reports whether one more packet may come now; if not, due says when it
+// may. What answers a command was asked for and passes anyhow.
 func (c *Conn) mayPass() bool {
+	if !c.due.IsZero() { // it has waited (see fetch)
+		c.due = time.Time{}
+		return true
+	}
 	for {
 		credit := c.credit.Load()
 		if credit <= 0 {
-			return c.pace.Allow()
+			return c.pass()
 		}
 		if c.credit.CompareAndSwap(credit, credit-1) {
 			return true
 		}
 	}
+}
+
+// pass is mayPass for a packet that nobody asked for.
+func (c *Conn) pass() bool {
+	now := time.Now()
+	wait := c.pace.ReserveN(now, 1).DelayFrom(now)
+	if wait == 0 {
+		return true
+	}
+	c.due = now.Add(wait)
+	c.server.stats.slowed.Add(1)
+	if !c.slowed {
+		c.slowed = true
+		c.server.ledger.warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))
+	}
+	return false
+}
+
+// fetch reads what the station sent. While a packet comes too early, it waits
+// until that one may pass, and reads nothing: TCP makes the station wait too.
+func (c *Conn) fetch(p []byte) (int, error) {
+	if len(c.held) == 0 {
+		return c.stream.Read(p)
+	}
+	if err := c.awaitDue(); err != nil {
+		return 0, err
+	}
+	n := copy(p, c.held)
+	c.held = c.held[n:]
+	return n, nil
+}
+
+// awaitDue waits until the packet that comes too early may pass, or the connection
+// ends. The wait is ours: the station has as long as before to say the next thing.
+func (c *Conn) awaitDue() error {
+	if c.due.IsZero() { // what is held goes on with a packet that has begun
+		return nil
+	}
+	began := time.Now()
+	timer := time.NewTimer(c.due.Sub(began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.done:
+		return net.ErrClosed
+	}
+	if c.readBy.IsZero() {
+		return nil
+	}
+	return c.setReadBy(c.readBy.Add(time.Since(began)))
+}
+
+func (c *Conn) setReadBy(t time.Time) error {
+	c.readBy = t
+	return c.stream.SetReadDeadline(t)
 }

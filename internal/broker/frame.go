@@ -18,8 +18,8 @@ const (
 const controlSize = 1 << 10
 
 // framer follows the packets in the bytes that a station sends, ahead of mochi:
-// nothing that is too large, out of place or too fast is handed on, so none of it
-// is ever allocated for, decoded or logged.
+// nothing that is too large or out of place is handed on, so none of it is ever
+// allocated for, decoded or logged; what comes too fast is handed on later.
 type framer struct {
 	limit  int         // of a whole packet
 	allow  func() bool // whether one more packet may come now
@@ -40,7 +40,8 @@ const (
 )
 
 // scan reads on through p. It gives how many bytes may be handed on and, when the
-// next may not, why.
+// next never may, why; without a reason, the rest begins with a packet that may not
+// come yet, and is to be scanned again.
 func (f *framer) scan(p []byte) (int, *refusal) {
 	for i := 0; i < len(p); {
 		switch f.at {
@@ -55,6 +56,11 @@ func (f *framer) scan(p []byte) (int, *refusal) {
 			if r := f.open(p[i]); r != nil {
 				return i, r
 			}
+			if !f.allow() {
+				return i, nil
+			}
+			f.begun = true
+			f.at, f.digits, f.left = atLength, 0, 0
 		case atLength:
 			if r := f.measure(p[i]); r != nil {
 				return i, r
@@ -65,7 +71,7 @@ func (f *framer) scan(p []byte) (int, *refusal) {
 	return len(p), nil
 }
 
-// open begins a packet with its first byte.
+// open judges the first byte of a packet.
 func (f *framer) open(b byte) *refusal {
 	f.kind = b >> 4
 	switch {
@@ -75,11 +81,7 @@ func (f *framer) open(b byte) *refusal {
 		return errSecond
 	case !fromClient(f.kind):
 		return errKind
-	case !f.allow():
-		return errPace
 	}
-	f.begun = true
-	f.at, f.digits, f.left = atLength, 0, 0
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -145,32 +146,74 @@ func TestServer_tooManyConnections_otherAddress(t *testing.T) {
 	newClient(t, conn).connect(3, 4)
 }
 
-// Beyond 200 packets at once and 50 in a second a connection is ended.
+// Beyond 200 packets at once and 50 in a second a station is slowed, not ended,
+// and nothing that it sends is lost.
 func TestServer_packetRate(t *testing.T) {
 	for _, version := range []byte{4, 5} {
 		bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
 			c := p.dial(t)
 			c.connect(1, version)
-			for range 199 { // CONNECT was one
-				c.ping()
+			start := time.Now()
+			flood := bytes.Repeat(publication(version, 0, "stations/1/report", 0, "not json"), 199+500) // CONNECT was one
+			sent := make(chan struct{})
+			go func() {
+				defer close(sent)
+				c.try(flood)
+			}()
+			synctest.Wait()
+			if n := len(g.handler.all("report")); n != 199 {
+				t.Errorf("%d reports were heard at once", n)
 			}
-			time.Sleep(time.Second)
-			for range 50 {
-				c.ping()
+			<-sent // two writers of a pipe would keep the time from passing
+			c.ping()
+			if took := time.Since(start); took.Round(time.Millisecond) != 501*time.Second/50 {
+				t.Errorf("MQTT %d: took %v", version, took)
 			}
-			c.send([]byte{0xC0, 0})
-			packets := c.expectEnd()
-			if version == 5 && (len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x96, 0})) || version == 4 && len(packets) > 0 {
-				t.Errorf("MQTT %d: answered %x", version, packets)
+			if n := len(g.handler.all("report")); n != 699 {
+				t.Errorf("%d reports were heard", n)
 			}
-			if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "sent too many packets" {
-				t.Errorf("reason %q", e.text)
-			}
-			if n := g.refusals("mqtt-rate"); n != "1" {
+			if n := g.counted("gatehouse_mqtt_slowed_total"); n != "501" {
 				t.Errorf("counted %s times", n)
+			}
+			if lines := strings.Count(g.log.String(), "slowed"); lines != 1 {
+				t.Errorf("%d lines in the log", lines)
 			}
 		})
 	}
+}
+
+// However long a station has to wait, it is not taken for silent.
+func TestServer_packetRate_keepalive(t *testing.T) {
+	bubble(t, broker.Limits{PacketsPerSecond: 0.01}, func(t *testing.T, g *gate, p *pipes) {
+		c := p.dial(t)
+		hello := helloOf(1, 4)
+		hello.keepalive = 10
+		c.greet(hello)
+		report := publication(4, 0, "stations/1/report", 0, "{}")
+		start := time.Now()
+		go c.try(report[:3])
+		time.Sleep(100 * time.Second) // it has begun to pass
+		c.send(report[3:])
+		synctest.Wait()
+		if n := len(g.handler.all("report")); n != 1 {
+			t.Errorf("%d reports after %v", n, time.Since(start))
+		}
+	})
+}
+
+// A station that is being slowed can be ended at once.
+func TestServer_packetRate_ends(t *testing.T) {
+	bubble(t, broker.Limits{PacketsPerSecond: 0.01}, func(t *testing.T, g *gate, p *pipes) {
+		c := p.dial(t)
+		c.connect(1, 4)
+		c.send([]byte{0xC0, 0})
+		synctest.Wait()
+		start := time.Now()
+		g.connOf(1).Reset("enough")
+		if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "enough" || time.Since(start) > time.Second {
+			t.Errorf("%q after %v", e.text, time.Since(start))
+		}
+	})
 }
 
 // What answers a command is not held against the station.
@@ -187,8 +230,13 @@ func TestServer_packetRate_answers(t *testing.T) {
 		for range 198 { // CONNECT and SUBSCRIBE were two
 			c.ping()
 		}
-		c.send([]byte{0xC0, 0})
-		c.expectEnd()
+		if n := g.counted("gatehouse_mqtt_slowed_total"); n != "0" {
+			t.Errorf("%s packets had to wait", n)
+		}
+		c.ping()
+		if n := g.counted("gatehouse_mqtt_slowed_total"); n != "1" {
+			t.Errorf("%s packets had to wait, want the last", n)
+		}
 	})
 }
 

@@ -29,7 +29,6 @@ const (
 	codeBadMethod     = 0x8C
 	codeTakenOver     = 0x8E
 	codeTooLarge      = 0x95
-	codeTooMany       = 0x96
 
 	v3BadSecret     = 4
 	v3NotAuthorized = 5
@@ -60,7 +59,6 @@ var (
 	errKind      = &refusal{"mqtt-protocol", "sent a packet that no client sends", codeProtocol, 0}
 	errMalformed = &refusal{"mqtt-malformed", "sent a malformed packet", codeMalformed, 0}
 	errLarge     = &refusal{"mqtt-packet-size", "sent a packet that is too large", codeTooLarge, 0}
-	errPace      = &refusal{"mqtt-rate", "sent too many packets", codeTooMany, 0}
 	errHandshake = &refusal{"mqtt-tls", "TLS handshake failed", 0, 0}
 	errNoConnect = &refusal{"mqtt-connect-timeout", "no CONNECT in time", 0, 0}
 	errCrowded   = &refusal{"mqtt-connecting", "gave way to newer connections before its CONNECT", 0, 0}

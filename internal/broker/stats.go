@@ -10,6 +10,7 @@ import (
 type traffic struct {
 	packetsIn, packetsOut atomic.Uint64
 	bytesIn, bytesOut     atomic.Uint64
+	slowed                atomic.Uint64 // packets that had to wait for their time
 }
 
 // sent counts one written packet.
@@ -27,6 +28,7 @@ func (s *Server) register(r *metric.Registry) {
 		`gatehouse_mqtt_packets_total{direction="out"}`: &s.stats.packetsOut,
 		`gatehouse_mqtt_bytes_total{direction="in"}`:    &s.stats.bytesIn,
 		`gatehouse_mqtt_bytes_total{direction="out"}`:   &s.stats.bytesOut,
+		`gatehouse_mqtt_slowed_total`:                   &s.stats.slowed,
 	} {
 		r.Gauge(name, func() float64 { return float64(figure.Load()) })
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"net"
 	"time"
 )
@@ -11,18 +12,25 @@ import (
 type wire struct{ c *Conn }
 
 // Read implements [net.Conn]. What came before a packet that is refused still counts:
-// the refusal waits until mochi asks for more.
+// the refusal waits until mochi asks for more, and so does a packet that comes too early.
 func (w wire) Read(p []byte) (int, error) {
-	if r := w.c.refused; r != nil {
-		return 0, w.c.refuse(r, disconnect(w.c.Version(), r.code))
+	c := w.c
+	for {
+		if r := c.refused; r != nil {
+			return 0, c.refuse(r, disconnect(c.Version(), r.code))
+		}
+		got, err := c.fetch(p)
+		n, r := c.frames.scan(p[:got])
+		c.server.stats.bytesIn.Add(uint64(n))
+		c.refused = r
+		if r == nil && n < got {
+			c.held = append(bytes.Clone(p[n:got]), c.held...)
+			err = nil // it comes again
+		}
+		if n > 0 || err != nil && r == nil || got == 0 {
+			return n, err
+		}
 	}
-	n, err := w.c.stream.Read(p)
-	n, w.c.refused = w.c.frames.scan(p[:n])
-	w.c.server.stats.bytesIn.Add(uint64(n))
-	if n == 0 && w.c.refused != nil {
-		return w.Read(p)
-	}
-	return n, err
 }
 
 // Write implements [net.Conn].
@@ -44,10 +52,10 @@ func (w wire) Close() error {
 
 // SetDeadline implements [net.Conn] for reading: mochi means its keepalive by it,
 // and writes have deadlines of their own.
-func (w wire) SetDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
+func (w wire) SetDeadline(t time.Time) error { return w.c.setReadBy(t) }
 
 // SetReadDeadline implements [net.Conn].
-func (w wire) SetReadDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
+func (w wire) SetReadDeadline(t time.Time) error { return w.c.setReadBy(t) }
 
 // SetWriteDeadline implements [net.Conn]; it has no effect.
 func (wire) SetWriteDeadline(time.Time) error { return nil }

@@ -3,13 +3,16 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -112,6 +115,8 @@ type canaryHouse struct {
 	g      *gatewaytest.Gateway
 	log    *logBuffer
 	stop   func()
+	https  string             // base URL of what has a certificate
+	client *http.Client       // which trusts it
 	porter string             // an access token
 	admin  string             // likewise
 	hard   adminapi.MQTTLogin // of station 1042
@@ -122,6 +127,8 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 	t.Helper()
 	cfg := gatewaytest.Configure(t)
 	h := &canaryHouse{aviary: &aviary{t: t, secrets: map[string]string{}}, log: &logBuffer{}}
+	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
+	cfg.TLS.Certificate, cfg.TLS.Key, h.client = certificate(t)
 	logger := slog.New(handler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	running, err := gateway.New(t.Context(), gateway.Config{Config: cfg, Version: "test", Logger: logger})
 	if err != nil {
@@ -146,6 +153,8 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 		switch l.Name {
 		case "http":
 			h.g.HTTP = "http://" + l.Address
+		case "https":
+			h.https = "https://" + l.Address
 		case "mqtt":
 			h.g.MQTT = l.Address
 		}
@@ -158,6 +167,28 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 	return h
 }
 
+// certificate gives the files of a certificate with its key, and a client that trusts
+// it.
+func certificate(t *testing.T) (cert, key string, trusting *http.Client) {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	pair := server.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name, block := range map[string]pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, "key.pem": {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(&block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"), server.Client()
+}
+
 // do sends a request and hears its answer.
 func (h *canaryHouse) do(method, path, bearer, body string, may ...string) (status int, answer []byte) {
 	h.t.Helper()
@@ -166,7 +197,7 @@ func (h *canaryHouse) do(method, path, bearer, body string, may ...string) (stat
 
 func (h *canaryHouse) send(method, path, body string, header map[string]string, may ...string) (status int, answer []byte) {
 	h.t.Helper()
-	req, err := http.NewRequestWithContext(h.t.Context(), method, h.g.HTTP+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(h.t.Context(), method, h.https+path, strings.NewReader(body))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -174,7 +205,7 @@ func (h *canaryHouse) send(method, path, body string, header map[string]string, 
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := h.client.Do(req)
 	if err != nil {
 		h.t.Fatal(err)
 	}

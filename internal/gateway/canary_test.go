@@ -209,13 +209,13 @@ func (h *canaryHouse) doors() {
 // a text in it, and gives everything up to there.
 func (h *canaryHouse) follow(ctx context.Context, token string) func(until string) string {
 	h.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.g.HTTP+"/local/v1/stations/"+token+"/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.https+"/local/v1/stations/"+token+"/events", nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+h.porter)
 	req.Header.Set("Last-Event-ID", h.keep("event id of a stranger", "event-id-of-a-stranger-1"))
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := h.client.Do(req)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		h.t.Fatalf("following: %v", err)
 	}

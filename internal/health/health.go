@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"gatehouse/internal/site"
 )
 
 // Severity says how bad a condition is.
@@ -38,11 +40,11 @@ const (
 
 // Condition is one thing that is not as it should be.
 type Condition struct {
-	Code     Code      `json:"code"`
-	Severity Severity  `json:"severity"`
-	Summary  string    `json:"summary"` // what is wrong, in one sentence
-	Advice   string    `json:"advice"`  // what to do about it
-	Since    time.Time `json:"since"`
+	Code     Code           `json:"code"`
+	Severity Severity       `json:"severity"`
+	Summary  string         `json:"summary"` // what is wrong, in one sentence
+	Advice   string         `json:"advice"`  // what to do about it
+	Since    site.Timestamp `json:"since"`
 }
 
 // Registry holds the present conditions. The zero Registry is empty and ready.
@@ -62,7 +64,7 @@ func (r *Registry) Raise(c Condition) {
 	if old, ok := r.now[c.Code]; ok {
 		c.Since = old.Since
 	} else if c.Since.IsZero() {
-		c.Since = time.Now().UTC()
+		c.Since = site.At(time.Now())
 	}
 	r.now[c.Code] = c
 }

@@ -1,11 +1,13 @@
 package health_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
 
 	"gatehouse/internal/health"
+	"gatehouse/internal/site"
 )
 
 func TestRegistry(t *testing.T) {
@@ -15,7 +17,7 @@ func TestRegistry(t *testing.T) {
 	}
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	r.Raise(health.Condition{Code: health.ClockUntrusted, Severity: health.Notice})
-	r.Raise(health.Condition{Code: health.StorageFailing, Severity: health.Warning, Since: since, Summary: "old"})
+	r.Raise(health.Condition{Code: health.StorageFailing, Severity: health.Warning, Since: site.At(since), Summary: "old"})
 	r.Raise(health.Condition{Code: health.Starting, Severity: health.Fatal})
 	r.Raise(health.Condition{Code: health.StorageFailing, Severity: health.Warning, Summary: "new"})
 	var codes []health.Code
@@ -33,6 +35,9 @@ func TestRegistry(t *testing.T) {
 	}
 	if got := r.NotReady(); !slices.Equal(got, []health.Code{health.Starting}) {
 		t.Errorf("not ready: %v", got)
+	}
+	if text, err := json.Marshal(r.Conditions()[0].Since); err != nil || len(text) != len(`"2026-01-01T00:00:00.000Z"`) {
+		t.Errorf("since %s, %v: want milliseconds", text, err)
 	}
 	r.Clear(health.Starting)
 	r.Clear(health.Starting)

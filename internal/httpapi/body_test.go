@@ -97,6 +97,24 @@ func TestBody_tooLarge(t *testing.T) {
 	}
 }
 
+// A body that unlocking does not read is still not taken at any size.
+func TestBody_tooLarge_unlock(t *testing.T) {
+	w := newWorld(t)
+	for _, base := range []string{"/v1", "/local/v1"} {
+		unlock := request{method: "POST", path: base + "/stations/" + stationToken + "/locks/1/unlock", bearer: accessToken}
+		sent := len(w.unlocker.requests)
+		unlock.body = strings.Repeat(" ", httpapi.MaxBody+1)
+		w.do(unlock).want(t, 413, message("The body is too large: 16 KiB at most"))
+		if len(w.unlocker.requests) != sent {
+			t.Errorf("%s: a command was sent", base)
+		}
+		unlock.body = strings.Repeat(" ", httpapi.MaxBody)
+		if got := w.do(unlock); got.status != 200 {
+			t.Errorf("%s: got %d %s", base, got.status, got.body)
+		}
+	}
+}
+
 func TestBody_contentType(t *testing.T) {
 	w := newWorld(t)
 	for contentType, status := range map[string]int{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/httpapi"
 	"gatehouse/internal/site"
 )
 
@@ -185,7 +186,7 @@ func TestUnlock_idempotencyKey(t *testing.T) {
 // The operation has no body; one that comes is not looked at.
 func TestUnlock_bodyIgnored(t *testing.T) {
 	w := newWorld(t)
-	for _, body := range []string{"{}", "no JSON", strings.Repeat("x", 100<<10)} {
+	for _, body := range []string{"{}", "no JSON", strings.Repeat("x", httpapi.MaxBody)} {
 		w.do(request{
 			method: "POST", path: "/v1/stations/" + stationToken + "/locks/1/unlock", bearer: accessToken,
 			body: body, header: map[string]string{"Content-Type": "text/plain"},
