@@ -89,7 +89,7 @@ func hostileLater(version byte) map[string][]byte {
 	}
 	if version == 5 {
 		// The one that has ended whole processes: the filter ends where its options should be.
-		bad["SUBSCRIBE of issue 501"] = []byte{0x82, 9, 0, 1, 0, 0, 4, 't', 'e', 's', 't'}
+		bad["SUBSCRIBE that ends the library's process"] = []byte{0x82, 9, 0, 1, 0, 0, 4, 't', 'e', 's', 't'}
 		bad["SUBSCRIBE with retain handling 3"] = packet(0x82, u16(1), none, text(commandTopic(1)), []byte{0x31})
 		bad["PUBLISH with a subscription id"] = packet(0x30, text(own), properties(5, []byte{0x0B, 1}))
 		bad["PUBLISH with long properties"] = packet(0x30, text(own), []byte{0xFF, 0xFF, 0xFF, 0x7F})
