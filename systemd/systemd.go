@@ -1,0 +1,13 @@
+// Package systemd holds the units of the gateway, so that the packages and
+// "gatehouse service install" set up the very same ones. It knows nothing of what
+// the units run.
+package systemd
+
+import "embed"
+
+// Files are the units and their company: gatehouse.service, gatehouse.socket,
+// gatehouse-site.service, gatehouse.sysusers (sysusers.d(5)) and
+// gatehouse.tmpfiles (tmpfiles.d(5)). The service runs /usr/bin/gatehouse.
+//
+//go:embed gatehouse.service gatehouse.socket gatehouse-site.service gatehouse.sysusers gatehouse.tmpfiles
+var Files embed.FS
