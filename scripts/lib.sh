@@ -12,3 +12,16 @@ go_directories() {
 		[ ! -d "$directory" ] || echo "$directory"
 	done
 }
+
+# build_gateway FILE TARGET VERSION: builds the stripped gateway for Linux on a
+# TARGET: amd64, arm64, armv6 or armv7. The same tree gives the same bytes, in
+# whatever folder and on whatever machine it stands. GATEHOUSE_BUILD_TAGS adds build
+# tags.
+build_gateway() (
+	case $2 in
+	armv*) export GOARCH=arm GOARM="${2#armv}" ;;
+	*) export GOARCH="$2" GOAMD64=v1 GOARM64=v8.0 ;;
+	esac
+	GOOS=linux CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags "${GATEHOUSE_BUILD_TAGS-}" \
+		-ldflags "-s -w -X main.version=$3" -o "$1" ./cmd/gatehouse
+)

@@ -14,74 +14,129 @@ import (
 
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
+	"gatehouse/internal/host"
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	return &cobra.Command{
+	var check bool
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
 		Long: `Run the gateway in the foreground, until SIGINT or SIGTERM stops it in good order;
-a second one ends it at once. It logs to standard error.
+a second one ends it at once. It logs to standard error. SIGHUP has it read its
+configuration and its certificates again without ending any connection; a
+configuration that is wrong changes nothing.
 
 Without any configuration it keeps its data under ~/.local/state/gatehouse and
 listens on 127.0.0.1 only: HTTP on port 8080, MQTT on port 1883. Every key of the
 configuration can also be set in the environment; GATEHOUSE_DATA,
-GATEHOUSE_HTTP_LISTEN and GATEHOUSE_MQTT_LISTEN move these.`,
+GATEHOUSE_HTTP_LISTEN and GATEHOUSE_MQTT_LISTEN move these.
+
+Started by systemd, it takes over the sockets of gatehouse.socket, tells when it is
+ready, and shows the watchdog that it lives.`,
 		Example: `  gatehouse serve
   gatehouse serve --config /etc/gatehouse/gatehouse.toml
+  gatehouse serve --check
   GATEHOUSE_HTTP_LISTEN=127.0.0.1:0 GATEHOUSE_DATA=/tmp/demo gatehouse serve`,
 		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error { return a.serve(ctx) }),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			if check {
+				return a.checkSettings()
+			}
+			return a.serve(ctx)
+		}),
 	}
+	cmd.Flags().BoolVar(&check, "check", false, "only check the configuration and the certificate files that it names")
+	return cmd
 }
 
-func (a *app) serve(ctx context.Context) error {
+// checkSettings says whether serve would take the configuration.
+func (a *app) checkSettings() error {
 	cfg, err := a.settings()
 	if err != nil {
 		return err
 	}
-	cfg.Admin.Socket = cmp.Or(a.namedSocket(), cfg.Admin.Socket)
-	if a.json {
-		cfg.Log.Format = "json"
+	if err := gateway.CheckCertificate(cfg); err != nil {
+		return err
 	}
-	log, err := logger(cfg.Log, a.stderr)
+	return a.result(map[string]bool{"valid": true}, func(w *lines) { w.printf("The configuration is right.") })
+}
+
+func (a *app) serve(ctx context.Context) error {
+	cfg, err := a.serveSettings()
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		return fmt.Errorf("reading the level of the log: %w", err)
+	}
+	log := logger(cfg.Log, level, a.stderr)
+	supervisor, err := host.NewSupervisor()
+	if err != nil {
+		return err
+	}
+	sockets, err := host.Sockets()
+	if err != nil {
+		return err
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	gw, err := gateway.New(ctx, gateway.Config{
+		Config: cfg, Version: version, Logger: log, Level: level,
+		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor,
+	})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	go noteHangups(ctx, hangups, log)
-	gw, err := gateway.New(ctx, gateway.Config{Config: cfg, Version: version, Logger: log})
-	if err != nil {
-		return err
-	}
+	go a.reloadAt(ctx, hangups, gw)
 	return gw.Run(ctx)
 }
 
-// noteHangups says that SIGHUP changes nothing, until ctx ends.
-func noteHangups(ctx context.Context, hangups <-chan os.Signal, log *slog.Logger) {
+// serveSettings reads the configuration with what the flags of this start add to it.
+func (a *app) serveSettings() (config.Config, error) {
+	cfg, err := a.settings()
+	if err != nil {
+		return config.Config{}, err
+	}
+	cfg.Admin.Socket = cmp.Or(a.namedSocket(), cfg.Admin.Socket)
+	if a.json {
+		cfg.Log.Format = "json"
+	}
+	return cfg, nil
+}
+
+// whereSet says where a key of the configuration was set, for errors: "FILE:LINE" or a
+// variable, else its own name.
+func (a *app) whereSet(key string) string {
+	files, err := config.Files(a.config, a.environ)
+	if err != nil {
+		return key
+	}
+	_, sources, _ := config.Lay(files, a.environ)
+	return cmp.Or(sources[key], key)
+}
+
+// reloadAt has the configuration read again at each hangup, until ctx ends.
+func (a *app) reloadAt(ctx context.Context, hangups <-chan os.Signal, gw *gateway.Gateway) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			log.InfoContext(ctx, "hangup signal ignored: restart the gateway to read its configuration again")
+			gw.Reload(ctx, a.serveSettings)
 		}
 	}
 }
 
 // logger makes the log of the gateway.
-func logger(cfg config.Log, out io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		return nil, fmt.Errorf("reading the level of the log: %w", err)
-	}
+func logger(cfg config.Log, level slog.Leveler, out io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(out, options)), nil
+		return slog.New(slog.NewJSONHandler(out, options))
 	}
-	return slog.New(slog.NewTextHandler(out, options)), nil
+	return slog.New(slog.NewTextHandler(out, options))
 }

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -75,6 +76,13 @@ type Provisioner interface {
 	Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
 }
 
+// Parcel is the data of the gateway, ready to be written as an archive in clear text;
+// package backup satisfies it. Close is called in any case.
+type Parcel interface {
+	io.WriterTo
+	io.Closer
+}
+
 // Config is what an [API] needs; everything is required.
 type Config struct {
 	Access      Access
@@ -83,8 +91,11 @@ type Config struct {
 	Journal     Journal
 	Provisioner Provisioner
 	Status      func(context.Context) (Status, error) // safe for concurrent use
-	Logger      *slog.Logger
-	Metrics     *metric.Registry
+	// Backup records that by takes a backup, and makes it; one call at a time.
+	// Unavailable when there is no room or the storage fails.
+	Backup  func(ctx context.Context, by site.Actor) (Parcel, error)
+	Logger  *slog.Logger
+	Metrics *metric.Registry
 }
 
 // API is the admin API. Safe for concurrent use.
@@ -92,6 +103,7 @@ type API struct {
 	Config
 	streams slots // streams under way
 	checks  slots // checks of the whole journal under way
+	backups slots // backups under way
 
 	ending sync.Once
 	ended  chan struct{} // closed by EndStreams
@@ -100,11 +112,12 @@ type API struct {
 // New gives an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil ||
-		cfg.Provisioner == nil || cfg.Status == nil || cfg.Logger == nil || cfg.Metrics == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a status, a logger and metrics")
+		cfg.Provisioner == nil || cfg.Status == nil || cfg.Backup == nil || cfg.Logger == nil || cfg.Metrics == nil {
+		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a status, a backup, a logger and metrics")
 	}
 	return &API{
-		Config: cfg, streams: make(slots, maxStreams), checks: make(slots, maxChecks), ended: make(chan struct{}),
+		Config: cfg, streams: make(slots, maxStreams), checks: make(slots, maxChecks), backups: make(slots, maxBackups),
+		ended: make(chan struct{}),
 	}, nil
 }
 
@@ -132,7 +145,7 @@ const (
 // [Prefix]. A server that is to stop must call [API.EndStreams], or end its base
 // context, before it waits for its connections.
 func (a *API) Handler(door Door) http.Handler {
-	routes := a.mux()
+	routes := a.mux(door)
 	if door == Socket {
 		return a.throughSocket(routes)
 	}

@@ -50,6 +50,8 @@ type house struct {
 	unlocker    *unlocker
 	journal     *book
 	provisioner *provisioner
+	parcel      *parcel
+	takers      []site.Actor // of backups
 	metrics     *metric.Registry
 	log         *syncBuffer
 }
@@ -58,6 +60,7 @@ func open(t testing.TB) *house {
 	t.Helper()
 	h := &house{
 		t: t, store: &store{}, unlocker: &unlocker{}, journal: newBook(), provisioner: &provisioner{},
+		parcel:  &parcel{text: "all that makes a gateway"},
 		metrics: metric.New(), log: &syncBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -79,7 +82,7 @@ func open(t testing.TB) *house {
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Status: statusOf, Logger: log, Metrics: h.metrics,
+		Provisioner: h.provisioner, Status: statusOf, Backup: h.takeBackup, Logger: log, Metrics: h.metrics,
 	}
 }
 

@@ -16,18 +16,21 @@ const (
 	lengthily    = 30 * time.Minute // what applying a site or checking the journal may take
 	maxStreams   = 64
 	maxChecks    = 1
+	maxBackups   = 1
 	unknownRoute = "unknown" // the label of requests that match no route
 )
 
-// route is one line of the table: exactly one of handle and stream is set.
+// route is one line of the table: exactly one of handle, stream and give is set.
 type route struct {
 	method string
 	path   string // below Prefix
 	handle func(*request) (any, error)
 	stream func(*request, *stream) error
-	status int           // of success
-	body   int64         // largest body in bytes
-	within time.Duration // what handle may take
+	give   func(http.ResponseWriter, *request) error // answers by itself, unless it fails before its answer
+	local  bool                                      // through the socket only
+	status int                                       // of success
+	body   int64                                     // largest body in bytes
+	within time.Duration                             // what handle may take
 }
 
 // pattern names the route in logs and metrics.
@@ -39,6 +42,11 @@ func get(path string, handle func(*request) (any, error)) route {
 
 func follow(path string, stream func(*request, *stream) error) route {
 	return route{method: http.MethodGet, path: path, stream: stream, status: http.StatusOK}
+}
+
+// locally is a route that gives what must not leave this machine in clear text.
+func locally(path string, give func(http.ResponseWriter, *request) error) route {
+	return route{method: http.MethodGet, path: path, give: give, status: http.StatusOK, local: true}
 }
 
 func act(method, path string, status int, handle func(*request) (any, error)) route {
@@ -87,14 +95,19 @@ func (a *API) routes() []route {
 
 		follow("/journal", a.journal),
 		long(get("/journal/verify", a.verify)),
+
+		locally("/backup", a.backup),
 	}
 }
 
-// mux answers paths and methods that no route has with JSON too.
-func (a *API) mux() http.Handler {
+// mux serves the routes of a door. It answers paths and methods that no route has with
+// JSON too.
+func (a *API) mux(door Door) http.Handler {
 	byPath := map[string][]route{}
 	for _, rt := range a.routes() {
-		byPath[rt.path] = append(byPath[rt.path], rt)
+		if door == Socket || !rt.local {
+			byPath[rt.path] = append(byPath[rt.path], rt)
+		}
 	}
 	mux := http.NewServeMux()
 	for below, routes := range byPath {
@@ -131,8 +144,12 @@ func (a *API) unknownPath(w http.ResponseWriter, r *http.Request) {
 
 // serve runs a route for an administrator.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, rt route) {
-	if rt.stream != nil {
+	switch {
+	case rt.stream != nil:
 		a.serveStream(w, r, rt)
+		return
+	case rt.give != nil:
+		a.serveGift(w, r, rt)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), rt.within)

@@ -35,8 +35,10 @@ func places() map[string]place {
 
 		// Adapters.
 		"internal/adminapi":        {floor: 2},
+		"internal/backup":          {floor: 2},
 		"internal/adminapi/client": {floor: 2, also: []string{"internal/adminapi"}},
 		"internal/broker":          {floor: 2},
+		"internal/certificate":     {floor: 2},
 		"internal/host":            {floor: 2},
 		"internal/httpapi":         {floor: 2},
 		"internal/provision":       {floor: 2},
@@ -50,7 +52,7 @@ func places() map[string]place {
 
 		// Programs, and what only tests and tools use.
 		"cmd/gatehouse": {floor: 4, only: []string{
-			"internal/adminapi", "internal/adminapi/client", "internal/config", "internal/gateway", "internal/health",
+			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/config", "internal/gateway", "internal/health",
 			"internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim",
 		}},
 		"internal/gatewaytest": {floor: 4},

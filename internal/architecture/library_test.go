@@ -29,6 +29,7 @@ func libraries() []library {
 		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloudlink", "internal/stationsim"}, anyTest: true},
 		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access"}, anyTest: true},
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
+		{path: "filippo.io/age", product: []string{"internal/backup"}, ownTests: true},
 		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/sitefile"}, ownTests: true},
 		{path: "github.com/spf13/cobra", product: []string{"cmd/gatehouse"}, ownTests: true},
 		{path: "github.com/google/uuid", product: everywhere, anyTest: true},

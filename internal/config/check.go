@@ -89,6 +89,16 @@ func directory(field any) error {
 	return fmt.Errorf("there is no home directory to keep the data in: set data, or %sDATA", prefix)
 }
 
+// hostLabel accepts a name that may be part of a host name (RFC 1123, 2.1), or none.
+func hostLabel(field any) error {
+	const longest, letters = 63, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	text := *field.(*string)
+	if len(text) <= longest && strings.Trim(text, letters+"-") == "" && !strings.HasPrefix(text, "-") && !strings.HasSuffix(text, "-") {
+		return nil
+	}
+	return fmt.Errorf(`%s cannot be a host name: write up to %d letters, digits and hyphens, like "north-gate"`, quote(text), longest)
+}
+
 func timeZone(field any) error {
 	if text, ok := field.(*string); ok {
 		if _, err := time.LoadLocation(*text); err != nil {

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -12,6 +14,7 @@ import (
 // [mqtt] and GATEHOUSE_MQTT_TLS_LISTEN.
 type Config struct {
 	Data     string // data: the directory of the database and the keys
+	Name     string // name: what this gateway is called on the network; "" is the system's host name, see [Config.HostName]
 	TimeZone string // time_zone: IANA name in which the hours of grants are meant; "" is the system's
 
 	Log     Log     // [log]
@@ -31,8 +34,8 @@ type Log struct {
 	Format string // format: text or json
 }
 
-// TLS names the PEM files of every TLS listener. Both or neither are set; both,
-// where any TLS listener is.
+// TLS names the PEM files of every TLS listener. Both or neither are set; with
+// neither, the gateway makes a certificate of its own.
 type TLS struct {
 	Certificate string // certificate: the chain, leaf first
 	Key         string // key: its private key
@@ -140,6 +143,20 @@ func (c Config) AdminSocket() string {
 		return filepath.Join(c.Data, "admin.sock")
 	}
 	return c.Admin.Socket
+}
+
+// HostName is what this gateway is called on the network, without any domain: Name,
+// else what the system is called, else "gatehouse".
+func (c Config) HostName() string {
+	name := c.Name
+	if name == "" {
+		system, _ := os.Hostname() // which then has no name
+		name, _, _ = strings.Cut(system, ".")
+	}
+	if name == "" || hostLabel(&name) != nil {
+		return "gatehouse"
+	}
+	return strings.ToLower(name)
 }
 
 // Zone is the time zone in which the hours of grants are meant. It fails when the

@@ -54,11 +54,15 @@ func TestDefaults_data(t *testing.T) {
 }
 
 // The annotated file is what the package installs: it says nothing but the
-// defaults, but for the two places that belong to a system service.
+// defaults, but for what belongs to a system service.
 func TestLoad_annotatedFile(t *testing.T) {
 	want := config.Defaults(nil)
 	want.Data = "/var/lib/gatehouse"
 	want.Admin.Socket = "/run/gatehouse/admin.sock"
+	// The ports that gatehouse.socket holds.
+	want.HTTP.TLSListen = []string{"[::]:443"}
+	want.MQTT.Listen = []string{"[::]:1883"}
+	want.MQTT.TLSListen = []string{"[::]:8883"}
 	got, err := config.Load(annotated, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +155,7 @@ func TestParse_environmentWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := map[string]string{
-		"GATEHOUSE_DATA": "/srv/gatehouse", "GATEHOUSE_TIME_ZONE": "UTC",
+		"GATEHOUSE_DATA": "/srv/gatehouse", "GATEHOUSE_NAME": "north-gate", "GATEHOUSE_TIME_ZONE": "UTC",
 		"GATEHOUSE_LOG_LEVEL": "debug", "GATEHOUSE_LOG_FORMAT": "json",
 		"GATEHOUSE_TLS_CERTIFICATE": "/c.pem", "GATEHOUSE_TLS_KEY": "/k.pem",
 		"GATEHOUSE_HTTP_LISTEN": "127.0.0.1:0, [::1]:80", "GATEHOUSE_HTTP_TLS_LISTEN": ":443", "GATEHOUSE_HTTP_METRICS": "true",
@@ -179,7 +183,7 @@ func TestParse_environmentWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Config{
-		Data: "/srv/gatehouse", TimeZone: "UTC",
+		Data: "/srv/gatehouse", Name: "north-gate", TimeZone: "UTC",
 		Log: config.Log{Level: "debug", Format: "json"},
 		TLS: config.TLS{Certificate: "/c.pem", Key: "/k.pem"},
 		HTTP: config.HTTP{

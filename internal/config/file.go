@@ -13,19 +13,20 @@ import (
 // up in the text.
 const maxUnknown = 20
 
-// readFile lays the keys of the file over what stands.
-func (l *loader) readFile(text []byte) {
+// readFile lays the keys of the file with that index over what stands.
+func (l *loader) readFile(index int) {
+	f := file{loader: l, index: index, only: l.files[index].Only, byPath: make(map[string]key)}
 	var top map[string]toml.Primitive
-	meta, err := toml.Decode(string(text), &top)
+	var err error
+	f.meta, err = toml.Decode(string(l.files[index].Text), &top)
 	if parse, ok := errors.AsType[toml.ParseError](err); ok {
-		l.report(source{line: max(1, parse.Position.Line)}, fault{what: oneLine(parse.Message)})
+		f.complain(max(1, parse.Position.Line), oneLine(parse.Message))
 		return
 	}
 	if err != nil {
-		l.report(source{line: 1}, fault{what: err.Error()})
+		f.complain(1, err.Error())
 		return
 	}
-	f := file{loader: l, meta: meta, byPath: make(map[string]key)}
 	for _, k := range keys() {
 		f.byPath[k.path] = k
 	}
@@ -37,14 +38,21 @@ func (l *loader) readFile(text []byte) {
 // file is the decoding of one file.
 type file struct {
 	*loader
+	index   int
+	only    []string
 	meta    toml.MetaData
 	byPath  map[string]key
 	unknown int
 }
 
+func (f *file) complain(line int, what string) {
+	f.report(source{file: f.index, line: line}, fault{what: what})
+}
+
 // readTop reads a key outside any section, or a section.
 func (f *file) readTop(name string, at toml.Primitive) {
 	switch {
+	case f.only != nil && !slices.Contains(f.only, name):
 	case slices.Contains(sections(), name):
 		f.readSection(name, at)
 	case f.isSection(at):
@@ -65,12 +73,12 @@ func (f *file) isSection(at toml.Primitive) bool {
 
 func (f *file) readSection(section string, at toml.Primitive) {
 	if _, ok := f.value(at).(map[string]any); !ok {
-		f.report(source{line: f.line(at)}, fault{what: fmt.Sprintf("%s is a section: write [%s] on a line of its own, once", section, section)})
+		f.complain(f.line(at), fmt.Sprintf("%s is a section: write [%s] on a line of its own, once", section, section))
 		return
 	}
 	var inside map[string]toml.Primitive
 	if err := f.meta.PrimitiveDecode(at, &inside); err != nil {
-		f.report(source{line: f.line(at)}, fault{what: err.Error()})
+		f.complain(f.line(at), err.Error())
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(inside)) {
@@ -88,13 +96,13 @@ func (f *file) readKey(section, name string, at toml.Primitive) {
 		f.reportUnknown(at, unknownKey(section, name))
 		return
 	}
-	f.take(path, source{line: f.line(at)}, assign(k.field(&f.config), f.value(at)))
+	f.take(path, source{file: f.index, line: f.line(at)}, k.words(assign(k.field(&f.config), f.value(at))))
 }
 
 func (f *file) reportUnknown(at toml.Primitive, what string) {
 	f.unknown++
 	if f.unknown <= maxUnknown {
-		f.report(source{line: f.line(at)}, fault{what: what})
+		f.complain(f.line(at), what)
 	}
 }
 

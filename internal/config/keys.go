@@ -1,8 +1,11 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"time"
+
+	"gatehouse/internal/site"
 )
 
 // key is one setting: where its value lies in a Config and which values are
@@ -17,6 +20,7 @@ type key struct {
 func keys() []key {
 	return []key{
 		{"data", func(c *Config) any { return &c.Data }, directory},
+		{"name", func(c *Config) any { return &c.Name }, hostLabel},
 		{"time_zone", func(c *Config) any { return &c.TimeZone }, timeZone},
 		{"log.level", func(c *Config) any { return &c.Log.Level }, oneOf("debug", "info", "warn", "error")},
 		{"log.format", func(c *Config) any { return &c.Log.Format }, oneOf("text", "json")},
@@ -58,6 +62,18 @@ const maxConnections = 100_000
 // any.
 func (k key) section() string { section, _ := split(k.path); return section }
 func (k key) name() string    { _, name := split(k.path); return name }
+
+// secret reports whether the value is one that nobody may see.
+func (k key) secret() bool { return site.IsSecretName(k.name()) }
+
+// words gives what is wrong with a value that cannot be read; of a secret one, no
+// word of the value itself.
+func (k key) words(err error) error {
+	if err == nil || !k.secret() {
+		return err
+	}
+	return errors.New("the value cannot be read: write it as a text in quotes")
+}
 
 // variable is the name of the key in the environment.
 func (k key) variable() string {

@@ -2,11 +2,7 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 )
@@ -15,14 +11,21 @@ const (
 	// systemFile is read where no file is named and this one exists.
 	systemFile = "/etc/gatehouse/gatehouse.toml"
 
+	// partsFolder stands beside the file; its parts are laid over it.
+	partsFolder = "conf.d"
+
 	// prefix begins every variable of the gateway.
 	prefix = "GATEHOUSE_"
 
 	// fileVariable names the file.
 	fileVariable = prefix + "CONFIG"
 
-	// maxFile bounds what is read: the annotated file is a tenth of it.
-	maxFile = 64 << 10
+	// MaxFile bounds what is read of one file, in bytes: the annotated file is a tenth
+	// of it.
+	MaxFile = 64 << 10
+
+	// maxParts bounds how many files stand in the folder.
+	maxParts = 64
 )
 
 // ofCommandLine are variables that set no key: the command line reads them.
@@ -30,68 +33,63 @@ func ofCommandLine() []string {
 	return []string{fileVariable, prefix + "SOCKET", prefix + "PASSPHRASE"}
 }
 
-// Load gives the defaults, the file over them and the environment over both.
-// The file is path, else the one that GATEHOUSE_CONFIG names, else
-// /etc/gatehouse/gatehouse.toml where that exists; a file that is named must
-// exist. environ has the form of [os.Environ]. The error is an [*Error] with all
-// that is wrong, or says why the file cannot be read. The result is valid and its
-// Admin.Socket is set.
+// Load gives the defaults, the files over them in the order of [Files], and the
+// environment over all. environ has the form of [os.Environ]. The error is an
+// [*Error] with all that is wrong, or says why a file cannot be read. The result is
+// valid and its Admin.Socket is set.
 func Load(path string, environ []string) (Config, error) {
-	path = cmp.Or(path, lookup(environ, fileVariable))
-	text, err := read(cmp.Or(path, systemFile))
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
-		return Parse("", nil, environ)
-	}
+	files, err := Files(path, environ)
 	if err != nil {
-		return Config{}, fmt.Errorf("reading the configuration: %w", err)
+		return Config{}, err
 	}
-	return Parse(cmp.Or(path, systemFile), text, environ)
+	c, _, err := Lay(files, environ)
+	return c, err
 }
 
-// Parse is [Load] of a file that was read already; name stands in the problems.
+// Parse is [Load] of one file that was read already; name stands in the problems.
 func Parse(name string, text []byte, environ []string) (Config, error) {
-	l := loader{config: Defaults(environ), file: name, set: make(map[string]source), unread: make(map[string]bool)}
-	l.readFile(text)
+	c, _, err := Lay([]File{{Name: name, Text: text}}, environ)
+	return c, err
+}
+
+// Sources says where each key was set, by its path: "/etc/gatehouse/gatehouse.toml:12"
+// or the name of a variable. Keys that have their default are not in it.
+type Sources map[string]string
+
+// Lay gives the defaults, the files over them in their order, and the environment
+// over all, as [Load] does.
+func Lay(files []File, environ []string) (Config, Sources, error) {
+	l := loader{config: Defaults(environ), files: files, set: make(map[string]source), unread: make(map[string]bool)}
+	for i := range files {
+		l.readFile(i)
+	}
 	l.readEnvironment(environ)
 	for _, f := range l.config.faults() {
+		if f.other != nil && l.set[f.other.path].file > l.set[f.path].file {
+			f = *f.other // who laid the one over the other wants to read of his own file
+		}
 		if !l.unread[f.path] {
 			l.report(l.set[f.path], f)
 		}
 	}
 	if len(l.found) > 0 {
-		return Config{}, l.error()
+		return Config{}, nil, l.error()
 	}
 	l.config.Admin.Socket = l.config.AdminSocket()
-	return l.config, nil
+	return l.config, l.sources(), nil
 }
 
-// read gives the bytes of the file at path.
-func read(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // whoever starts the gateway names its file
-	if err != nil {
-		return nil, err //nolint:wrapcheck // Load does, and the error names the file
-	}
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // as above
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes: it is no configuration", path, maxFile)
-	}
-	return text, nil
-}
-
-// source says where something stands; a line or a variable, else the default.
+// source says where something stands; a line of a file or a variable, else the
+// default.
 type source struct {
-	line     int
-	variable string
+	file, line int
+	variable   string
 }
 
-// loader gathers the values and the problems of one [Parse].
+// loader gathers the values and the problems of one [Lay].
 type loader struct {
 	config Config
-	file   string
+	files  []File
 	set    map[string]source // where each key was set, by its path
 	unread map[string]bool   // keys whose value is of the wrong type, by path
 	found  []found
@@ -104,7 +102,9 @@ type found struct {
 }
 
 func (l *loader) report(at source, f fault) {
-	l.found = append(l.found, found{at, problem(cmp.Or(l.where(at), f.path), f)})
+	p := problem(cmp.Or(l.where(at), f.path), f)
+	p.Line = at.line
+	l.found = append(l.found, found{at, p})
 }
 
 // take keeps where the key at path was set and what was wrong with its value.
@@ -113,7 +113,7 @@ func (l *loader) take(path string, at source, err error) {
 	delete(l.unread, path)
 	if err != nil {
 		l.unread[path] = true
-		l.report(at, fault{path, err.Error()})
+		l.report(at, fault{path: path, what: err.Error()})
 	}
 }
 
@@ -123,17 +123,25 @@ func (l *loader) where(at source) string {
 	case at.variable != "":
 		return at.variable
 	case at.line > 0:
-		return fmt.Sprintf("%s:%d", l.file, at.line)
+		return fmt.Sprintf("%s:%d", l.files[at.file].Name, at.line)
 	default:
 		return ""
 	}
 }
 
-// error gives the problems in the order of the file, then of the environment,
+func (l *loader) sources() Sources {
+	all := make(Sources, len(l.set))
+	for path, at := range l.set {
+		all[path] = l.where(at)
+	}
+	return all
+}
+
+// error gives the problems in the order of the files, then of the environment,
 // then those of no place.
 func (l *loader) error() error {
 	slices.SortStableFunc(l.found, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.line, b.at.line))
+		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.file, b.at.file), cmp.Compare(a.at.line, b.at.line))
 	})
 	e := &Error{}
 	for _, f := range l.found {
@@ -158,7 +166,7 @@ func (l *loader) readEnvironment(environ []string) {
 			l.report(source{variable: variable}, fault{what: unknownVariable(variable)})
 			continue
 		}
-		l.take(k.path, source{variable: variable}, assignText(k.field(&l.config), text))
+		l.take(k.path, source{variable: variable}, k.words(assignText(k.field(&l.config), text)))
 	}
 }
 

@@ -69,7 +69,9 @@ func TestParse_oneProblem(t *testing.T) {
 		{"address", "[http]\nlisten = [\"8080\"]", `f.toml:2: http.listen: "8080" is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`},
 		{"port", "[http]\nlisten = [\"127.0.0.1:65536\"]", `f.toml:2: http.listen: "127.0.0.1:65536" is not an address`},
 		{"host", "[http]\nlisten = [\"127.0.0.300:80\"]", `f.toml:2: http.listen: "127.0.0.300:80" is not an address`},
-		{"TLS without certificate", "[mqtt]\ntls_listen = [\":8883\", \":8884\"]", `f.toml:2: mqtt.tls_listen: TLS needs a certificate and its key: set certificate and key in [tls]`},
+		{"name with a dot", "name = \"gate.example\"", `f.toml:1: name: "gate.example" cannot be a host name: write up to 63 letters, digits and hyphens, like "north-gate"`},
+		{"name with a hyphen first", "name = \"-gate\"", `f.toml:1: name: "-gate" cannot be a host name`},
+		{"long name", "name = \"" + strings.Repeat("x", 64) + "\"", `f.toml:1: name: "xxx`},
 		{"certificate without key", "[tls]\ncertificate = \"/c\"", `f.toml:2: tls.certificate: a certificate needs its key: set key in [tls]`},
 		{"key without certificate", "[tls]\nkey = \"/k\"", `f.toml:2: tls.key: a key needs its certificate: set certificate in [tls]`},
 		{"share above the whole", "[http]\nmax_connections = 10\nmax_connections_per_address = 11", `f.toml:3: http.max_connections_per_address: 11 is more than max_connections, which is 10`},
@@ -124,14 +126,14 @@ func TestParse_clashingListeners(t *testing.T) {
 func TestParse_everyProblemAtOnce(t *testing.T) {
 	got := problems(t, "[log]\nlevel = 7\nlevl = 7\n[unlock]\nttl = \"2h\"\n",
 		"GATEHOUSE_HTTP_LISTN=x", "GATEHOUSE_HTTP_METRICS=maybe", "GATEHOUSE_QUUX=x",
-		"GATEHOUSE_MQTT_MAX_PACKET_SIZE=1", "GATEHOUSE_HTTP_TLS_LISTEN=:443")
+		"GATEHOUSE_MQTT_MAX_PACKET_SIZE=1", "GATEHOUSE_HTTP_TLS_LISTEN=443")
 	want := []string{
 		`f.toml:2: log.level: 7 is not a text: put it in quotes`,
 		`f.toml:3: unknown key "levl" in [log]: did you mean "level"?`,
 		`f.toml:5: unlock.ttl: 2h is out of range: 1s to 1m`,
 		`GATEHOUSE_HTTP_LISTN: unknown variable: did you mean GATEHOUSE_HTTP_LISTEN?`,
 		`GATEHOUSE_HTTP_METRICS: http.metrics: "maybe" is neither true nor false`,
-		`GATEHOUSE_HTTP_TLS_LISTEN: http.tls_listen: TLS needs a certificate and its key: set certificate and key in [tls]`,
+		`GATEHOUSE_HTTP_TLS_LISTEN: http.tls_listen: "443" is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`,
 		`GATEHOUSE_MQTT_MAX_PACKET_SIZE: mqtt.max_packet_size: 1 is out of range: 1024 to 65536`,
 		`GATEHOUSE_QUUX: unknown variable: unset it`,
 	}
@@ -190,9 +192,9 @@ func TestConfig_Validate(t *testing.T) {
 	}
 	c := config.Defaults(home())
 	c.Unlock.TTL = 0
-	c.HTTP.TLSListen = []string{":443"}
+	c.TLS.Certificate = "/c"
 	want := "unlock.ttl: 0s is out of range: 1s to 1m\n" +
-		"http.tls_listen: TLS needs a certificate and its key: set certificate and key in [tls]"
+		"tls.certificate: a certificate needs its key: set key in [tls]"
 	if err := c.Validate(); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

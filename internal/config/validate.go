@@ -10,6 +10,7 @@ import (
 type Problem struct {
 	Where string // "/etc/gatehouse/gatehouse.toml:12", "GATEHOUSE_DATA", or the key where neither set it
 	What  string // what is wrong, and what to do about it
+	Line  int    // the line in Where; 0 where it names none
 }
 
 // String gives the problem on one line.
@@ -35,7 +36,10 @@ func (c Config) Validate() error {
 }
 
 // fault is a problem of the value of one key; of none when path is empty.
-type fault struct{ path, what string }
+type fault struct {
+	path, what string
+	other      *fault // where two values do not fit together, the same as seen from the other; or nil
+}
 
 // joined makes an Error of the faults, nil of none; where names the source of a
 // key.
@@ -63,7 +67,7 @@ func (c Config) faults() []fault {
 	var found []fault
 	for _, k := range keys() {
 		if err := k.check(k.field(&c)); err != nil {
-			found = append(found, fault{k.path, err.Error()})
+			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
 	return slices.Concat(found, c.listenFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults())
@@ -72,7 +76,6 @@ func (c Config) faults() []fault {
 // listener is one configured address with the key that names it.
 type listener struct {
 	path, text string
-	tls        bool
 }
 
 func (c Config) listeners() []listener {
@@ -80,18 +83,21 @@ func (c Config) listeners() []listener {
 	for _, group := range []struct {
 		path  string
 		texts []string
-		tls   bool
 	}{
-		{"http.listen", c.HTTP.Listen, false},
-		{"http.tls_listen", c.HTTP.TLSListen, true},
-		{"mqtt.listen", c.MQTT.Listen, false},
-		{"mqtt.tls_listen", c.MQTT.TLSListen, true},
+		{"http.listen", c.HTTP.Listen},
+		{"http.tls_listen", c.HTTP.TLSListen},
+		{"mqtt.listen", c.MQTT.Listen},
+		{"mqtt.tls_listen", c.MQTT.TLSListen},
 	} {
 		for _, text := range group.texts {
-			all = append(all, listener{group.path, text, group.tls})
+			all = append(all, listener{group.path, text})
 		}
 	}
 	return all
+}
+
+func (l listener) takenBy(other listener) string {
+	return fmt.Sprintf("%s is taken already by %s in %s: give each listener a port of its own", quote(l.text), quote(other.text), other.path)
 }
 
 // listenFaults finds addresses that cannot be bound at once. What is no address
@@ -109,46 +115,40 @@ func (c Config) listenFaults() []fault {
 			return err == nil && a.clashes(b)
 		})
 		if clash >= 0 {
-			found = append(found, fault{later.path, fmt.Sprintf("%s is taken already by %s in %s: give each listener a port of its own",
-				quote(later.text), quote(all[clash].text), all[clash].path)})
+			earlier := all[clash]
+			found = append(found, fault{later.path, later.takenBy(earlier), &fault{path: earlier.path, what: earlier.takenBy(later)}})
 		}
 	}
 	return found
 }
 
-// tlsFaults: a TLS listener without a certificate is a mistake, never a plain
-// listener.
+// tlsFaults: half a certificate is a mistake. Without any, the gateway makes its own.
 func (c Config) tlsFaults() []fault {
-	if c.TLS.Certificate != "" && c.TLS.Key != "" {
+	switch {
+	case c.TLS.Certificate != "" && c.TLS.Key == "":
+		return []fault{{path: "tls.certificate", what: "a certificate needs its key: set key in [tls]"}}
+	case c.TLS.Certificate == "" && c.TLS.Key != "":
+		return []fault{{path: "tls.key", what: "a key needs its certificate: set certificate in [tls]"}}
+	default:
 		return nil
 	}
-	var found []fault
-	for _, l := range c.listeners() {
-		if l.tls && !slices.ContainsFunc(found, func(f fault) bool { return f.path == l.path }) {
-			found = append(found, fault{l.path, "TLS needs a certificate and its key: set certificate and key in [tls]"})
-		}
-	}
-	switch {
-	case c.TLS.Certificate != "":
-		found = append(found, fault{"tls.certificate", "a certificate needs its key: set key in [tls]"})
-	case c.TLS.Key != "":
-		found = append(found, fault{"tls.key", "a key needs its certificate: set certificate in [tls]"})
-	}
-	return found
 }
 
 // limitFaults: the share of one address cannot be larger than the whole.
 func (c Config) limitFaults() []fault {
 	var found []fault
 	for _, l := range []struct {
-		path       string
+		section    string
 		each, most int
 	}{
-		{"http.max_connections_per_address", c.HTTP.MaxConnectionsPerAddress, c.HTTP.MaxConnections},
-		{"mqtt.max_connections_per_address", c.MQTT.MaxConnectionsPerAddress, c.MQTT.MaxConnections},
+		{"http", c.HTTP.MaxConnectionsPerAddress, c.HTTP.MaxConnections},
+		{"mqtt", c.MQTT.MaxConnectionsPerAddress, c.MQTT.MaxConnections},
 	} {
 		if l.each > l.most {
-			found = append(found, fault{l.path, fmt.Sprintf("%d is more than max_connections, which is %d", l.each, l.most)})
+			found = append(found, fault{
+				l.section + ".max_connections_per_address", fmt.Sprintf("%d is more than max_connections, which is %d", l.each, l.most),
+				&fault{path: l.section + ".max_connections", what: fmt.Sprintf("%d is less than max_connections_per_address, which is %d", l.most, l.each)},
+			})
 		}
 	}
 	return found
@@ -161,5 +161,8 @@ func (c Config) socketFaults() []fault {
 	if len(socket) <= most {
 		return nil
 	}
-	return []fault{{"admin.socket", fmt.Sprintf("the path %q is %d bytes long and a socket's may be %d: set a shorter one", socket, len(socket), most)}}
+	return []fault{{
+		path: "admin.socket",
+		what: fmt.Sprintf("the path %q is %d bytes long and a socket's may be %d: set a shorter one", socket, len(socket), most),
+	}}
 }

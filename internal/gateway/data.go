@@ -16,6 +16,9 @@ import (
 // databasePath is where the database stands in the data directory.
 func databasePath(data string) string { return filepath.Join(data, "gatehouse.db") }
 
+// certificateFolder is where the gateway's own certificates stand in it.
+func certificateFolder(data string) string { return filepath.Join(data, "tls") }
+
 // takeDirectory makes the data directory, for its owner alone, and takes a lock in
 // it, so that no second gateway writes to the same database. The kernel gives the
 // lock back when the process ends, however it ends.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,7 +17,9 @@ import (
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/adminapi"
+	"gatehouse/internal/backup"
 	"gatehouse/internal/broker"
+	"gatehouse/internal/certificate"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/host"
@@ -31,11 +34,16 @@ import (
 	"gatehouse/internal/unlock"
 )
 
-// Config says what to run.
+// Config says what to run. Config, Version and Logger are required.
 type Config struct {
 	Config  config.Config
 	Version string
 	Logger  *slog.Logger
+
+	Level      *slog.LevelVar          // that of the Logger; nil: a reload does not change it
+	Where      func(key string) string // where a key of the configuration stands, for errors; nil: its name
+	Sockets    []net.Listener          // held by the service manager; the gateway closes its copies
+	Supervisor *host.Supervisor        // the service manager; nil: there is none
 }
 
 // Gateway is one whole gateway, bound and ready to run.
@@ -46,6 +54,12 @@ type Gateway struct {
 	boot    site.BootID
 	id      site.GatewayID
 	started time.Time
+
+	level      *slog.LevelVar
+	where      func(key string) string
+	sockets    []net.Listener // inherited, not yet in use
+	inherited  bool           // whether there were any
+	supervisor *host.Supervisor
 
 	conditions *health.Registry
 	metrics    *metric.Registry
@@ -62,6 +76,7 @@ type Gateway struct {
 	unlock     *unlock.Service
 	admin      *adminapi.API
 	http       *httpapi.API
+	keeper     *certificate.Keeper // nil without any TLS listener
 	listeners  listeners
 }
 
@@ -71,13 +86,20 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(), tidier: host.NewTidier(),
+		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cfg.Supervisor,
+	}
+	if g.where == nil {
+		g.where = func(key string) string { return key }
+	}
+	if g.supervisor == nil {
+		g.supervisor = new(host.Supervisor)
 	}
 	g.conditions.Raise(health.Condition{
 		Code: health.Starting, Severity: health.Fatal,
 		Summary: "The gateway is starting", Advice: "Wait a moment",
 	})
 	for _, step := range []func(context.Context) error{
-		g.openData, g.buildRules, g.buildAdapters, g.bind,
+		g.openData, g.buildRules, g.buildAdapters, g.buildCertificate, g.bind,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -90,6 +112,10 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 func (g *Gateway) Close() error {
 	var errs []error
 	errs = append(errs, g.listeners.close())
+	for _, l := range g.sockets {
+		errs = append(errs, l.Close())
+	}
+	g.sockets = nil
 	if g.db != nil {
 		errs = append(errs, g.db.Close())
 		g.db = nil
@@ -104,6 +130,9 @@ func (g *Gateway) Close() error {
 // openData takes the data directory, the store and the clock.
 func (g *Gateway) openData(ctx context.Context) (err error) {
 	if g.release, err = takeDirectory(g.cfg.Data); err != nil {
+		return err
+	}
+	if err := backup.Complete(g.cfg.Data, g.log); err != nil {
 		return err
 	}
 	g.db, err = sqlite.Open(ctx, sqlite.Config{Path: databasePath(g.cfg.Data), Boot: g.boot, Logger: g.log})
@@ -216,7 +245,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
-		Provisioner: provisioner,
+		Provisioner: provisioner, Backup: g.backUp,
 		Status:      g.Status, Logger: g.log, Metrics: g.metrics,
 	})
 	if err != nil {

@@ -173,9 +173,6 @@ func TestNew_refusals(t *testing.T) {
 		says   string
 	}{
 		"address in use": {func(_ *testing.T, c *config.Config) { c.HTTP.Listen = []string{taken.Addr().String()} }, taken.Addr().String()},
-		"no certificate": {func(_ *testing.T, c *config.Config) {
-			c.TLS.Certificate, c.TLS.Key = "/nonexistent.pem", "/nonexistent.key"
-		}, "/nonexistent.pem"},
 		"no data directory": {func(t *testing.T, c *config.Config) {
 			file := filepath.Join(t.TempDir(), "file")
 			if err := os.WriteFile(file, nil, 0o600); err != nil {

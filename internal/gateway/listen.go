@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -16,10 +20,16 @@ import (
 
 // listener is one bound address.
 type listener struct {
-	name string // as status shows it: http, https, mqtt, mqtts
+	name string // as status shows it: http, https, mqtt, mqtts, redirect
 	net  net.Listener
 	tls  *tls.Config // nil: plain
 }
+
+// redirect is the name of the plain port that only leads to HTTPS.
+const redirect = "redirect"
+
+// plainPort is the port on which browsers look for a way to HTTPS.
+const plainPort = 80
 
 // listeners are all bound addresses.
 type listeners struct {
@@ -28,54 +38,143 @@ type listeners struct {
 }
 
 // bind takes every address before anything is served, so that an address in use
-// shows at the start.
+// shows at the start. A socket that the service manager holds for the address is
+// used; what it holds beside that either leads to HTTPS or is given back.
 func (g *Gateway) bind(ctx context.Context) error {
-	secure, err := g.tlsConfig()
-	if err != nil {
-		return err
+	var secure *tls.Config
+	if g.keeper != nil {
+		secure = g.keeper.TLS()
 	}
 	for _, group := range []struct {
-		name      string
+		name, key string
 		addresses []string
 		tls       *tls.Config
 		into      *[]listener
 	}{
-		{"http", g.cfg.HTTP.Listen, nil, &g.listeners.http},
-		{"https", g.cfg.HTTP.TLSListen, secure, &g.listeners.http},
-		{"mqtt", g.cfg.MQTT.Listen, nil, &g.listeners.mqtt},
-		{"mqtts", g.cfg.MQTT.TLSListen, secure, &g.listeners.mqtt},
+		{"http", "http.listen", g.cfg.HTTP.Listen, nil, &g.listeners.http},
+		{"https", "http.tls_listen", g.cfg.HTTP.TLSListen, secure, &g.listeners.http},
+		{"mqtt", "mqtt.listen", g.cfg.MQTT.Listen, nil, &g.listeners.mqtt},
+		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, secure, &g.listeners.mqtt},
 	} {
 		for _, address := range group.addresses {
-			l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+			l, err := g.listen(ctx, address)
 			if err != nil {
-				return fault.Wrap(fault.Conflict, fmt.Sprintf("%s cannot listen on %s: is it in use? change [%s] in the configuration", group.name, address, group.name[:4]), err)
+				return g.unbound(group.name, group.key, address, err)
 			}
 			*group.into = append(*group.into, listener{group.name, l, group.tls})
 		}
 	}
-	g.listeners.admin, err = adminapi.Listen(g.cfg.AdminSocket(), g.cfg.Admin.Group)
-	if errors.Is(err, unix.EROFS) { // a card that has failed; doors open all the same
-		g.log.Error("no administration socket", "error", err)
-		g.conditions.Raise(health.Condition{
-			Code: health.NoAdminSocket, Severity: health.Warning,
-			Summary: "There is no administration socket: its folder is read-only",
-			Advice:  "Check the disk with dmesg; replace the card if it is worn",
-		})
-		return nil
-	}
-	return err
+	g.settleSockets()
+	g.warnOfPlainHTTP()
+	return g.bindAdmin()
 }
 
-// tlsConfig loads the configured certificate; nil without one.
-func (g *Gateway) tlsConfig() (*tls.Config, error) {
-	if g.cfg.TLS.Certificate == "" {
-		return nil, nil //nolint:nilnil // no certificate is a valid configuration
+// listen gives the inherited socket for an address, or binds it.
+func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, error) {
+	at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), address) })
+	if at < 0 {
+		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
-	pair, err := tls.LoadX509KeyPair(g.cfg.TLS.Certificate, g.cfg.TLS.Key)
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, fmt.Sprintf("the certificate %s with the key %s cannot be used: %v", g.cfg.TLS.Certificate, g.cfg.TLS.Key, err), err)
+	l := g.sockets[at]
+	g.sockets = slices.Delete(g.sockets, at, at+1)
+	return l, nil
+}
+
+// unbound words why an address could not be bound, and where it stands.
+func (g *Gateway) unbound(name, key, address string, err error) error {
+	advice := "check the address"
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		advice = "the port is in use: stop the program that has it (ss -ltnp shows it), or change " + key
+	case errors.Is(err, unix.EACCES):
+		advice = "ports below 1024 need systemd's gatehouse.socket: take another port, or run \"gatehouse service install\""
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		advice = "this machine has no such address: change " + key
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+	return fault.Wrap(fault.Conflict, fmt.Sprintf("%s: %s cannot listen on %s: %s", g.where(key), name, address, advice), err)
+}
+
+// serves reports whether an inherited socket is what a configured address means: the
+// same port of the same address, where all ways to write "every address" are one.
+func serves(socket net.Addr, address string) bool {
+	held, ok := socket.(*net.TCPAddr)
+	host, port, err := net.SplitHostPort(address)
+	if !ok || err != nil || strconv.Itoa(held.Port) != port {
+		return false
+	}
+	wanted, err := netip.ParseAddr(host)
+	if host == "" || (err == nil && wanted.IsUnspecified()) {
+		return held.IP.IsUnspecified()
+	}
+	return err == nil && held.AddrPort().Addr().Unmap() == wanted.Unmap()
+}
+
+// settleSockets finds work for the inherited sockets that no configured address
+// claims: port 80 leads to HTTPS. The others are not served.
+func (g *Gateway) settleSockets() {
+	var unused []string
+	for _, l := range g.sockets {
+		if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.Port == plainPort && g.httpsPort() != "" {
+			g.listeners.http = append(g.listeners.http, listener{redirect, l, nil})
+			continue
+		}
+		unused = append(unused, l.Addr().String())
+		_ = l.Close()
+	}
+	g.sockets = nil
+	if len(unused) == 0 {
+		return
+	}
+	g.conditions.Raise(health.Condition{
+		Code: health.SocketUnused, Severity: health.Notice,
+		Summary: "systemd holds ports that the configuration does not use: " + strings.Join(unused, ", "),
+		Advice:  "Name them in the configuration, or take them out with: systemctl edit gatehouse.socket",
+	})
+}
+
+// httpsPort gives the port of the first HTTPS listener, or "".
+func (g *Gateway) httpsPort() string {
+	for _, l := range g.listeners.http {
+		if addr, ok := l.net.Addr().(*net.TCPAddr); ok && l.tls != nil {
+			return strconv.Itoa(addr.Port)
+		}
+	}
+	return ""
+}
+
+// warnOfPlainHTTP keeps saying that passwords cross the network in clear text, where
+// someone has configured it so.
+func (g *Gateway) warnOfPlainHTTP() {
+	var open []string
+	for _, l := range g.listeners.http {
+		if l.name == "http" && !isLoopback(l.net) {
+			open = append(open, l.net.Addr().String())
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	g.conditions.Raise(health.Condition{
+		Code: health.PlainHTTP, Severity: health.Warning,
+		Summary: "Apps may reach this gateway without encryption, on " + strings.Join(open, ", ") + ": passwords and tokens cross the network in clear text",
+		Advice:  "Use tls_listen instead of listen in [http] of the configuration",
+	})
+}
+
+// bindAdmin takes the administration socket.
+func (g *Gateway) bindAdmin() (err error) {
+	g.listeners.admin, err = adminapi.Listen(g.cfg.AdminSocket(), g.cfg.Admin.Group)
+	if !errors.Is(err, unix.EROFS) {
+		return err
+	}
+	// A card that has failed; doors open all the same.
+	g.log.Error("no administration socket", "error", err)
+	g.conditions.Raise(health.Condition{
+		Code: health.NoAdminSocket, Severity: health.Warning,
+		Summary: "There is no administration socket: its folder is read-only",
+		Advice:  "Check the disk with dmesg; replace the card if it is worn",
+	})
+	return nil
 }
 
 // close closes what is still open; closing twice does no harm.

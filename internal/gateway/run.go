@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"gatehouse/internal/broker"
@@ -38,10 +38,12 @@ func (g *Gateway) stages() []stage {
 		{"memory", g.tidier.Run, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"access", g.access.Run, time.Second},
+		{"certificate", g.keepCertificate, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
 		{"administration", g.serveAdmin, 6 * time.Second},
-		{"http", g.serveHTTP, 6 * time.Second},
+		{"http", g.serveHTTP, 7 * time.Second},
+		{"supervision", g.supervise, time.Second},
 	}
 }
 
@@ -62,6 +64,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		g.log.Info("stopping")
+		g.note(g.supervisor.Stopping())
 	case failed := <-ended:
 		g.log.Error("a component failed; stopping", "error", failed)
 	}
@@ -116,6 +119,7 @@ func (g *Gateway) announce() {
 	}
 	args = append(args, "admin", g.cfg.AdminSocket())
 	g.log.Info("ready", args...)
+	g.note(g.supervisor.Ready(g.words()))
 }
 
 func (g *Gateway) serveMQTT(ctx context.Context) error {
@@ -132,40 +136,62 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 		return nil
 	}
 	server := g.admin.NewServer()
-	return serve(ctx, []*http.Server{server}, []func() error{
+	return serve(ctx, []func() error{
 		func() error { return server.Serve(g.listeners.admin) },
+	}, func(ctx context.Context) {
+		if err := server.Shutdown(ctx); err != nil {
+			_ = server.Close()
+		}
 	})
 }
 
 func (g *Gateway) serveHTTP(ctx context.Context) error {
-	var servers []*http.Server
+	var services []*httpapi.Service
 	var loops []func() error
 	for _, l := range g.listeners.http {
-		server := httpapi.NewServer(g.http.Handler(httpapi.ListenerOptions{
-			Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics,
-			Admin:   l.tls != nil,
-			TLS:     l.tls != nil,
-		}), g.log)
-		server.BaseContext = func(net.Listener) context.Context { return ctx }
-		server.TLSConfig = l.tls
 		bounded := httpapi.LimitListener(l.net, g.cfg.HTTP.MaxConnections, g.cfg.HTTP.MaxConnectionsPerAddress, g.metrics)
-		servers = append(servers, server)
-		loops = append(loops, func() error {
-			if l.tls != nil {
-				return server.ServeTLS(bounded, "", "")
-			}
-			return server.Serve(bounded)
-		})
+		service := httpapi.NewService(g.handler(l), bounded, l.tls, g.log)
+		services = append(services, service)
+		loops = append(loops, service.Serve)
 	}
-	return serve(ctx, servers, loops)
+	return serve(ctx, loops, func(ctx context.Context) {
+		g.http.Drain()
+		g.admin.EndStreams()
+		grace := time.Duration(0)
+		if g.inherited {
+			grace = handover
+		}
+		var leaving sync.WaitGroup
+		for _, service := range services {
+			leaving.Go(func() { service.Leave(ctx, grace) })
+		}
+		leaving.Wait()
+	})
 }
 
-// drain is how long requests that are under way may take after the stop.
-const drain = 5 * time.Second
+// handler gives what a listener offers.
+func (g *Gateway) handler(l listener) http.Handler {
+	if l.name == redirect {
+		return g.http.Guide(g.httpsPort(), g.authority)
+	}
+	return g.http.Handler(httpapi.ListenerOptions{
+		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics,
+		Admin:   l.tls != nil,
+		TLS:     l.tls != nil,
+	})
+}
 
-// serve runs each server's loop until ctx ends or one fails, lets what is under
-// way finish, and waits for every loop.
-func serve(ctx context.Context, servers []*http.Server, loops []func() error) error {
+const (
+	// drain is how long requests that are under way may take after the stop.
+	drain = 5 * time.Second
+	// handover is how long kept connections get for one more request, in whose answer
+	// they are told to come back, where a successor will take them.
+	handover = 300 * time.Millisecond
+)
+
+// serve runs each loop until ctx ends or one fails, has them left in good order, and
+// waits for every loop.
+func serve(ctx context.Context, loops []func() error, leave func(context.Context)) error {
 	errs := make(chan error, len(loops))
 	for _, loop := range loops {
 		go func() { errs <- loop() }()
@@ -179,13 +205,9 @@ func serve(ctx context.Context, servers []*http.Server, loops []func() error) er
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	for _, server := range servers {
-		if err := server.Shutdown(stopping); err != nil {
-			_ = server.Close()
-		}
-	}
+	leave(stopping)
 	for ; waited < len(loops); waited++ {
-		<-errs //nolint:errcheck // http.ErrServerClosed, because of the Shutdown above
+		<-errs //nolint:errcheck // they were told to end
 	}
 	return failed
 }

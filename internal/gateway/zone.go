@@ -15,12 +15,12 @@ import (
 // one, else the one that a site file set, else the system's. Safe for concurrent
 // use.
 type zone struct {
-	configured string
-	db         *sqlite.DB
-	changed    func(*time.Location) // hears of a new zone
+	db      *sqlite.DB
+	changed func(*time.Location) // hears of a new zone
 
-	mu   sync.Mutex // mu guards name
-	name string     // "" is the system's
+	mu         sync.Mutex // mu guards what follows
+	configured string     // as in the configuration; "": it leaves the zone open
+	name       string     // "" is the system's
 }
 
 func openZone(ctx context.Context, configured string, db *sqlite.DB) (*zone, error) {
@@ -37,11 +37,36 @@ func openZone(ctx context.Context, configured string, db *sqlite.DB) (*zone, err
 	return z, nil
 }
 
+// configure takes over the configured zone, "" for none.
+func (z *zone) configure(ctx context.Context, name string) error {
+	present := name
+	if name == "" {
+		var err error
+		if present, err = z.db.TimeZone(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := time.LoadLocation(present); err != nil {
+		return fmt.Errorf("reading the time zone: %w", err)
+	}
+	z.mu.Lock()
+	z.configured, z.name = name, present
+	z.mu.Unlock()
+	z.changed(z.location())
+	return nil
+}
+
 // TimeZone gives the zone's IANA name, or "" for the system's.
 func (z *zone) TimeZone() string {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.name
+}
+
+func (z *zone) isConfigured() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.configured != ""
 }
 
 // location gives the zone itself; its name has been checked.
@@ -63,7 +88,7 @@ func (z *zone) SetTimeZone(ctx context.Context, by site.Actor, name string) (cha
 	if z.TimeZone() == name {
 		return false, nil
 	}
-	if z.configured != "" {
+	if z.isConfigured() {
 		return false, fault.New(fault.Conflict, "The time zone is set by time_zone in the configuration: change it there, or leave it out of the site file")
 	}
 	record := site.Record{Kind: site.KindTimeZone, Facts: site.ByActor(by)}

@@ -35,7 +35,10 @@ type Gateway struct {
 	Config config.Config
 	HTTP   string // base URL
 	MQTT   string // host:port
+	HTTPS  string // base URL; "" without TLS
 	Admin  *client.Client
+
+	Running *gateway.Gateway
 
 	stop    func() error
 	stopped bool // whether the test has called Stop
@@ -57,21 +60,36 @@ func Configure(t testing.TB) config.Config {
 func Start(t testing.TB, cfg config.Config) *Gateway {
 	t.Helper()
 	g := Run(t, cfg)
-	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: Email, Password: Password}); err != nil {
-		t.Fatal(err)
-	}
+	g.AddAccount()
 	return g
+}
+
+// AddAccount makes the account.
+func (g *Gateway) AddAccount() {
+	g.T.Helper()
+	if _, err := g.Admin.AddAccount(g.T.Context(), adminapi.NewAccount{Email: Email, Password: Password}); err != nil {
+		g.T.Fatal(err)
+	}
 }
 
 // Run runs a gateway on data that may exist already.
 func Run(t testing.TB, cfg config.Config) *Gateway {
 	t.Helper()
+	return RunAs(t, gateway.Config{Config: cfg})
+}
+
+// RunAs is Run with all that a gateway may be given; version and log are the test's.
+func RunAs(t testing.TB, as gateway.Config) *Gateway {
+	t.Helper()
+	cfg := as.Config
 	g := &Gateway{T: t, Config: cfg}
-	logger := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	running, err := gateway.New(t.Context(), gateway.Config{Config: cfg, Version: "test", Logger: logger})
+	as.Version = "test"
+	as.Logger = slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	running, err := gateway.New(t.Context(), as)
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Running = running
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- running.Run(ctx) }()
@@ -99,6 +117,8 @@ func Run(t testing.TB, cfg config.Config) *Gateway {
 			switch l.Name {
 			case "http":
 				g.HTTP = "http://" + l.Address
+			case "https":
+				g.HTTPS = "https://" + l.Address
 			case "mqtt":
 				g.MQTT = l.Address
 			}

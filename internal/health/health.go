@@ -36,6 +36,14 @@ const (
 	PlainHTTP      Code = "plain-http"
 	KeyDamaged     Code = "key-damaged"
 	NoAdminSocket  Code = "no-admin-socket"
+	SocketUnused   Code = "socket-unused"
+	RestartNeeded  Code = "restart-needed"
+
+	ConfigurationInvalid Code = "configuration-invalid"
+
+	CertificateInvalid  Code = "certificate-invalid"
+	CertificateExpiring Code = "certificate-expiring"
+	CertificateNotKept  Code = "certificate-not-kept"
 )
 
 // Condition is one thing that is not as it should be.

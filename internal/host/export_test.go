@@ -21,3 +21,9 @@ func NewTestTidier(free func()) *Tidier {
 	t.free = free
 	return t
 }
+
+// Reachable and Temporary are the parts of [Addresses].
+var (
+	Reachable = reachable
+	Temporary = temporary
+)

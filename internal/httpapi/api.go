@@ -100,6 +100,8 @@ type API struct {
 	errorLog  *rate.Limiter // bounds the log lines that failing requests can cause
 	exchanges sync.Pool     // of *exchange
 	scrape    sync.Mutex    // one scrape at a time, because each takes memory
+	draining  chan struct{} // closed by Drain
+	drain     sync.Once
 }
 
 // New gives an API; it starts nothing. It registers a gauge in cfg.Metrics, so one
@@ -112,11 +114,28 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		access: cfg.Access, stations: cfg.Stations, unlocker: cfg.Unlocker, health: cfg.Health,
 		metrics: cfg.Metrics, logger: cfg.Logger, admin: cfg.Admin, boot: cfg.Boot,
-		streams: newStreams(), errorLog: newErrorLimiter(),
+		streams: newStreams(), errorLog: newErrorLimiter(), draining: make(chan struct{}),
 	}
 	a.exchanges.New = func() any { return &exchange{api: a} }
 	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(a.streams.open()) })
 	return a, nil
+}
+
+// Drain begins the end, for servers that will be shut down a moment later: event
+// streams end, and every answer from now on tells its client to come back over a new
+// connection, which the successor of this process takes. So no request falls into the
+// gap where one side closes an idle connection and the other sends on it. May be
+// called again.
+func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
+
+// isDraining reports whether Drain has been called.
+func (a *API) isDraining() bool {
+	select {
+	case <-a.draining:
+		return true
+	default:
+		return false
+	}
 }
 
 // ListenerOptions say what one listener offers beside /v1, /local/v1, /healthz and

@@ -62,6 +62,8 @@ func (s *stream) run() {
 		select {
 		case <-s.x.r.Context().Done():
 			return
+		case <-s.x.api.draining:
+			return
 		case <-wake:
 			next = s.catchUp
 		case <-heartbeat.C:

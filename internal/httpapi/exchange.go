@@ -54,6 +54,9 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, tls bool) *exchange 
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	if a.isDraining() {
+		h.Set("Connection", "close")
+	}
 	return x
 }
 

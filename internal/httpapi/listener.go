@@ -28,11 +28,12 @@ const (
 // example when memory or descriptors are used up; only a closed listener ends the
 // server. On a plain listener it also turns what net/http answers to malformed requests
 // into JSON (see the package doc).
-func LimitListener(inner net.Listener, total, perAddress int, metrics *metric.Registry) net.Listener {
-	return &limitListener{Listener: inner, most: total, mostFrom: perAddress, metrics: metrics, from: make(map[netip.Addr]int)}
+func LimitListener(inner net.Listener, total, perAddress int, metrics *metric.Registry) *LimitedListener {
+	return &LimitedListener{Listener: inner, most: total, mostFrom: perAddress, metrics: metrics, from: make(map[netip.Addr]int)}
 }
 
-type limitListener struct {
+// LimitedListener is what [LimitListener] gives. Safe for concurrent use.
+type LimitedListener struct {
 	net.Listener
 	most, mostFrom int // in all, and from one address
 	metrics        *metric.Registry
@@ -44,7 +45,7 @@ type limitListener struct {
 }
 
 // Accept implements [net.Listener].
-func (l *limitListener) Accept() (net.Conn, error) {
+func (l *LimitedListener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
@@ -66,7 +67,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 }
 
 // failed counts a failed accept and gives what net/http makes of it.
-func (l *limitListener) failed(err error) error {
+func (l *LimitedListener) failed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return err
 	}
@@ -108,7 +109,7 @@ func clientAddr(addr net.Addr) netip.Addr {
 }
 
 // admit counts c in; victim is the connection that has to go for it.
-func (l *limitListener) admit(c *limitConn) (victim *limitConn, admitted bool) {
+func (l *LimitedListener) admit(c *limitConn) (victim *limitConn, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -129,7 +130,7 @@ func (l *limitListener) admit(c *limitConn) (victim *limitConn, admitted bool) {
 }
 
 // oldestSilent finds a connection; the caller holds mu.
-func (l *limitListener) oldestSilent(fits func(*limitConn) bool) *limitConn {
+func (l *LimitedListener) oldestSilent(fits func(*limitConn) bool) *limitConn {
 	for e := l.silent.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*limitConn); fits(c) {
 			return c
@@ -138,8 +139,18 @@ func (l *limitListener) oldestSilent(fits func(*limitConn) bool) *limitConn {
 	return nil
 }
 
+// CloseSilent closes the connections that have not sent a byte yet, for a server that
+// is shut down: it would wait for them, though some clients open connections ahead.
+func (l *LimitedListener) CloseSilent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for e := l.silent.Front(); e != nil; e = e.Next() {
+		_ = e.Value.(*limitConn).Conn.Close()
+	}
+}
+
 // count counts c in; the caller holds mu.
-func (l *limitListener) count(c *limitConn) {
+func (l *LimitedListener) count(c *limitConn) {
 	l.total++
 	if c.addr.IsValid() {
 		l.from[c.addr]++
@@ -149,7 +160,7 @@ func (l *limitListener) count(c *limitConn) {
 }
 
 // drop counts c out, once; the caller holds mu.
-func (l *limitListener) drop(c *limitConn) {
+func (l *LimitedListener) drop(c *limitConn) {
 	if !c.counted {
 		return
 	}
@@ -164,7 +175,7 @@ func (l *limitListener) drop(c *limitConn) {
 }
 
 // hear takes c from the silent ones; the caller holds mu.
-func (l *limitListener) hear(c *limitConn) {
+func (l *LimitedListener) hear(c *limitConn) {
 	if c.place != nil {
 		l.silent.Remove(c.place)
 		c.place = nil
@@ -174,7 +185,7 @@ func (l *limitListener) hear(c *limitConn) {
 // limitConn is a counted connection.
 type limitConn struct {
 	net.Conn
-	listener *limitListener
+	listener *LimitedListener
 	addr     netip.Addr
 	spoke    atomic.Bool
 

@@ -29,8 +29,8 @@ const (
 )
 
 // NewServer gives a server for a handler of [API.Handler], bounded in time and size.
-// Serve it on a listener of [LimitListener]. Event streams last until the context of
-// BaseContext ends: set it and end it before calling Shutdown, which waits for them.
+// Serve it on a listener of [LimitListener]. Before
+// shutting it down, call [API.Drain]: event streams last until then.
 func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -33,8 +33,8 @@ type Config struct {
 	Logger  *slog.Logger
 	Health  *health.Registry
 	Metrics *metric.Registry
-	MaxAge  time.Duration // of a record; zero: for ever
-	MaxSize int64         // of all records' text, in bytes; zero: without bound
+	MaxAge  time.Duration // of a record, until SetRetention; zero: for ever
+	MaxSize int64         // of all records' text, in bytes, until SetRetention; zero: without bound
 	// Held gives the last seq that the cloud has taken, where a cloud link is
 	// configured: later records are never pruned. Nil where there is none.
 	Held func() uint64
@@ -43,6 +43,8 @@ type Config struct {
 // Service is the journal. Its methods are safe for concurrent use.
 type Service struct {
 	Config
+	maxAge  atomic.Int64  // of a record, in nanoseconds; 0: for ever
+	maxSize atomic.Int64  // of all records' text, in bytes; 0: without bound
 	stalled atomic.Bool   // storage failed or stalled at the last try
 	full    chan struct{} // capacity 1: the journal is a tenth larger than it may be
 
@@ -56,11 +58,19 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("the journal needs a store, a clock, a logger, health and metrics")
 	}
 	s := &Service{Config: cfg, full: make(chan struct{}, 1), subs: make(map[chan struct{}]struct{})}
+	s.SetRetention(cfg.MaxAge, cfg.MaxSize)
 	cfg.Store.Watch(s.heard)
 	cfg.Metrics.Gauge("gatehouse_journal_last_seq", func() float64 { return float64(cfg.Store.Latest()) })
 	cfg.Metrics.Gauge("gatehouse_journal_memory_records", func() float64 { return float64(cfg.Store.Kept()) })
 	cfg.Metrics.Gauge("gatehouse_journal_bytes", func() float64 { return float64(cfg.Store.Bytes()) })
 	return s, nil
+}
+
+// SetRetention changes how long records are kept and how much room they may take, in
+// bytes; zero is without bound. It holds from the next time that records are removed.
+func (s *Service) SetRetention(maxAge time.Duration, maxSize int64) {
+	s.maxAge.Store(int64(maxAge))
+	s.maxSize.Store(maxSize)
 }
 
 // Intend writes the record that must exist before a command leaves. It returns once
@@ -98,7 +108,7 @@ func (s *Service) heard(err error) {
 		s.Health.Clear(health.StorageFailing)
 		s.Logger.Info("storage works again")
 	}
-	if s.MaxSize > 0 && s.Store.Bytes() > s.MaxSize+s.MaxSize/10 {
+	if most := s.maxSize.Load(); most > 0 && s.Store.Bytes() > most+most/10 {
 		select {
 		case s.full <- struct{}{}:
 		default:
@@ -194,10 +204,10 @@ func (s *Service) Run(ctx context.Context) error {
 // Prune applies retention once.
 func (s *Service) Prune(ctx context.Context) (removed int, err error) {
 	var before time.Time
-	if s.MaxAge > 0 && s.Clock.Trusted() { // an untrusted clock must not age records
-		before = s.Clock.Now().Add(-s.MaxAge)
+	if age := s.maxAge.Load(); age > 0 && s.Clock.Trusted() { // an untrusted clock must not age records
+		before = s.Clock.Now().Add(-time.Duration(age))
 	}
-	maxBytes := s.MaxSize
+	maxBytes := s.maxSize.Load()
 	if maxBytes <= 0 {
 		maxBytes = math.MaxInt64
 	}

@@ -48,9 +48,6 @@ type pair struct {
 func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prune bool) ([]stage, error) {
 	w := &plan{Service: p, by: by, site: s, prune: prune, named: namesOf(s)}
 	w.look()
-	if err := w.checkPasswords(); err != nil {
-		return nil, err
-	}
 	w.checkGrants()
 	tokens := w.tokens()
 	if err := sitefile.Report("", w.problems); err != nil {
@@ -111,23 +108,6 @@ func namesOf(s sitefile.Site) named {
 
 func (w *plan) problem(format string, args ...any) {
 	w.problems = append(w.problems, sitefile.Problem{Text: fmt.Sprintf(format, args...)})
-}
-
-// checkPasswords asks for each given password whether it would be taken.
-func (w *plan) checkPasswords() error {
-	var problems []sitefile.Problem
-	for _, a := range w.site.Accounts {
-		if a.Password == "" {
-			continue
-		}
-		if err := access.CheckPassword(a.Email, a.Password); err != nil {
-			problems = append(problems, sitefile.Problem{Text: "account " + string(a.Email) + ": " + fault.Sentence(err)})
-		}
-	}
-	if err := sitefile.Report("", problems); err != nil {
-		return fault.New(fault.Invalid, err.Error())
-	}
-	return nil
 }
 
 // checkGrants finds grants of what is neither in the site nor on the gateway.

@@ -28,6 +28,8 @@ const (
 	KindClockChanged   Kind = "clock-changed"
 	KindRecordsLost    Kind = "records-lost" // storage failed for so long that memory overflowed
 	KindTimeZone       Kind = "time-zone-changed"
+	KindBackupTaken    Kind = "backup-taken" // everything that makes this gateway left it, encrypted
+	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
 )
 
 // Kinds lists every kind, for those who choose among records.
@@ -38,7 +40,7 @@ func Kinds() []Kind {
 		KindAccountAdded, KindAccountChanged, KindAccountRemoved,
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
 		KindGranted, KindUngranted, KindStarted, KindStopped,
-		KindClockChanged, KindRecordsLost, KindTimeZone,
+		KindClockChanged, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
 	}
 }
 

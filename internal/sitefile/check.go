@@ -109,7 +109,9 @@ func (c *checker) password(i int, a Account) {
 		c.add(tableAccount, i, "password", "%s is too long: at most %d bytes", whose, site.MaxPassword)
 	case site.PasswordIsEmail:
 		c.add(tableAccount, i, "password", "%s is the e-mail address itself: choose another", whose)
-	case site.PasswordNotorious, site.PasswordGood: // package provision speaks of the notorious ones
+	case site.PasswordNotorious:
+		c.add(tableAccount, i, "password", "%s is one of the most common ones: choose another", whose)
+	case site.PasswordGood:
 	}
 }
 

@@ -28,9 +28,10 @@ const maxPasswordFile = 4 << 10
 // no other file: a password_file is a problem here (see [ParseFile]). Its error is
 // an [*Error] with every problem that was found.
 func Parse(name string, data []byte) (Site, error) {
-	return parse(name, data, func(string) (string, error) {
+	m, err := parse(name, data, nil, func(string) (string, error) {
 		return "", errors.New("there is no folder to look for it; give the password itself")
 	})
+	return m.Site, err
 }
 
 // ParseFile reads and checks the site file at path; the paths of password files
@@ -45,13 +46,38 @@ func ParseFile(path string) (Site, error) {
 	if err != nil {
 		return Site{}, fmt.Errorf("reading the site file: %w", err)
 	}
+	m, err := ParseMixed(path, data, nil)
+	return m.Site, err
+}
+
+// Names lists what a site file has at its top.
+func Names() []string { return []string{"timezone", tableAccount, tableStation, tableGrant} }
+
+// Mixed is a site whose file may hold more than the site.
+type Mixed struct {
+	Site          Site
+	PasswordFiles []string // the paths of those that it names
+	lines         map[string]int
+}
+
+// Line gives the line of the value at a path such as "grant[0].account" or, where it
+// is missing, of what it would lie in.
+func (m Mixed) Line(path string) int { return lineOf(m.lines, path) }
+
+// ParseMixed is [ParseFile] of data that was read from path already, and that may
+// also have the names of foreign at its top: those belong to another parser.
+func ParseMixed(path string, data []byte, foreign []string) (Mixed, error) {
 	folder := filepath.Dir(path)
-	return parse(path, data, func(name string) (string, error) {
+	var files []string
+	m, err := parse(path, data, foreign, func(name string) (string, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(folder, name)
 		}
+		files = append(files, name)
 		return readPassword(name)
 	})
+	m.PasswordFiles = files
+	return m, err
 }
 
 // readPassword reads a small regular file; anything else might never end.
@@ -83,30 +109,36 @@ func cause(err error) error {
 	return err
 }
 
-func parse(name string, data []byte, open func(string) (string, error)) (Site, error) {
+func parse(name string, data []byte, foreign []string, open func(string) (string, error)) (Mixed, error) {
 	if len(data) > MaxSize {
-		return Site{}, Report(name, []Problem{{Text: fmt.Sprintf("the file is too large: at most %d MiB", MaxSize>>20)}})
+		return Mixed{}, unreadable(name, Problem{Text: fmt.Sprintf("the file is too large: at most %d MiB", MaxSize>>20)})
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, []byte(mark))
 	if p := checkText(data); p != nil {
-		return Site{}, Report(name, []Problem{*p})
+		return Mixed{}, unreadable(name, *p)
 	}
 	doc := map[string]any{}
 	if _, err := toml.Decode(string(data), &doc); err != nil {
-		return Site{}, Report(name, []Problem{syntaxProblem(err)})
+		return Mixed{}, unreadable(name, syntaxProblem(err))
 	}
-	r := &reader{lines: linesOf(string(data)), open: open, bad: map[string]bool{}}
+	r := &reader{lines: linesOf(string(data)), open: open, foreign: foreign, bad: map[string]bool{}}
 	s := r.site(doc)
 	c := &checker{report: func(p place, text string) { r.add(p.path(), "%s", text) }}
 	c.check(s)
 	if err := Report(name, r.problems); err != nil {
-		return Site{}, err
+		return Mixed{}, err
 	}
-	return s, nil
+	return Mixed{Site: s, lines: r.lines}, nil
 }
+
+// mark is the mark that some editors put before UTF-8 text.
+const mark = "\ufeff"
 
 // checkText finds what the decoder would mistake or choke on.
 func checkText(data []byte) *Problem {
+	if isUTF16(data) {
+		return &Problem{Line: 1, Text: "the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)"}
+	}
 	if line := badLine(data); line > 0 {
 		return &Problem{Line: line, Text: "this is not UTF-8 text: save the file as UTF-8"}
 	}
@@ -114,6 +146,16 @@ func checkText(data []byte) *Problem {
 		return &Problem{Line: line, Text: "brackets or keys are nested too deeply"}
 	}
 	return nil
+}
+
+// isUTF16 reports whether data is text in UTF-16: it has the mark of one, or every
+// second byte of its start is zero.
+func isUTF16(data []byte) bool {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return true
+	}
+	start := data[:min(len(data), 64)&^1]
+	return len(start) > 0 && (2*bytes.Count(start, []byte{0}) == len(start))
 }
 
 // badLine gives the first line that is not UTF-8 text, or 0.

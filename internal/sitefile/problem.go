@@ -22,6 +22,8 @@ type Error struct {
 	File     string    // as the caller named it; empty when there is none
 	Problems []Problem // in the order of their lines; at most 20
 	More     int       // how many further problems are not shown
+
+	Unreadable bool // whether the text is no TOML, so that nothing in it was looked at
 }
 
 // Error gives one line for each problem, "site.toml:12: unknown key …".
@@ -41,6 +43,11 @@ func (e *Error) Error() string {
 		lines = append(lines, fmt.Sprintf("… and %d more", e.More))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// unreadable is the error of a text in which nothing could be looked at.
+func unreadable(file string, p Problem) error {
+	return &Error{File: file, Problems: []Problem{p}, Unreadable: true}
 }
 
 // Report makes an [*Error] of problems, in the order of their lines; none make nil.

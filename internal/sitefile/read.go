@@ -14,6 +14,7 @@ import (
 type reader struct {
 	lines    map[string]int
 	open     func(path string) (string, error) // reads a password file
+	foreign  []string                          // names at the top that belong to another parser
 	bad      map[string]bool                   // paths with a problem already
 	problems []Problem
 }
@@ -26,11 +27,13 @@ func (r *reader) add(path, format string, args ...any) {
 	}
 }
 
+func (r *reader) lineOf(path string) int { return lineOf(r.lines, path) }
+
 // lineOf gives the line of the value at path or, where it is missing, of what it
 // would lie in.
-func (r *reader) lineOf(path string) int {
+func lineOf(lines map[string]int, path string) int {
 	for {
-		if line, ok := r.lines[path]; ok {
+		if line, ok := lines[path]; ok {
 			return line
 		}
 		cut := strings.LastIndexAny(path, ".[")
@@ -42,7 +45,7 @@ func (r *reader) lineOf(path string) int {
 }
 
 func (r *reader) site(doc map[string]any) (s Site) {
-	r.known(doc, "", "the file", "timezone", tableAccount, tableStation, tableGrant)
+	r.known(doc, "", "the file", slices.Concat(Names(), r.foreign)...)
 	s.TimeZone, _ = field[string](r, doc, "", "timezone", "a text")
 	r.tables(doc, tableAccount, func(path string, m map[string]any) {
 		s.Accounts = append(s.Accounts, r.account(path, m))
@@ -74,7 +77,11 @@ func (r *reader) tables(doc map[string]any, name string, each func(path string, 
 			list = append(list, m)
 		}
 	default:
-		r.add(name, "write [[%s]] with two pairs of brackets: there may be several", name)
+		hint := ""
+		if name == tableStation && r.foreign != nil {
+			hint = "; the settings of [station] in the configuration cannot stand here"
+		}
+		r.add(name, "write [[%s]] with two pairs of brackets: there may be several%s", name, hint)
 	}
 	for i, m := range list {
 		each(index(name, i), m)

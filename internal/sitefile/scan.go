@@ -15,11 +15,20 @@ type scanner struct {
 	line  int
 	count map[string]int // elements so far of each array of tables, by path
 	at    map[string]int // line of each value, by path: "account[0].email"
+
+	comment func(from, to int)              // hears where each comment stands; may be nil
+	single  func(path string, from, to int) // hears where each value stands; may be nil
 }
 
 // linesOf gives the line of every table and value of a valid TOML text, by path.
 func linesOf(text string) map[string]int {
 	s := &scanner{text: text, line: 1, count: map[string]int{}, at: map[string]int{}}
+	s.document()
+	return s.at
+}
+
+// document walks over the whole text.
+func (s *scanner) document() {
 	table := ""
 	for s.space(); s.pos < len(s.text); s.space() {
 		if s.peek() == '[' {
@@ -28,7 +37,6 @@ func linesOf(text string) map[string]int {
 			s.assignment(table)
 		}
 	}
-	return s.at
 }
 
 // join gives the path of key within the table at path.
@@ -66,8 +74,12 @@ func (s *scanner) space() {
 		case ' ', '\t', '\r', '\n':
 			s.next()
 		case '#':
+			start := s.pos
 			for s.pos < len(s.text) && s.peek() != '\n' {
 				s.next()
+			}
+			if s.comment != nil {
+				s.comment(start, s.pos)
 			}
 		default:
 			return
@@ -157,6 +169,10 @@ func (s *scanner) value(path string) {
 		s.next()
 	}
 	s.note(path)
+	if s.single != nil {
+		start := s.pos
+		defer func() { s.single(path, start, s.pos) }()
+	}
 	switch s.peek() {
 	case '"', '\'':
 		s.quoted()

@@ -62,6 +62,7 @@ type DB struct {
 	// abandoned is closed when Close lets go of a disk that hangs.
 	abandoned chan struct{}
 	watcher   atomic.Pointer[func(error)]
+	pulse     pulse
 
 	// The writer goroutine's own.
 	tail    chain  // where the journal ends
@@ -105,6 +106,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	db := &DB{
 		path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
 		writing: writing, reading: reading,
+		pulse: pulse{born: time.Now()},
 		queue: newQueue(), stopped: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	if err := db.start(ctx); err != nil {

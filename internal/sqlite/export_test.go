@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -63,3 +64,27 @@ func (db *DB) Slow(ctx context.Context, begun func(), release <-chan struct{}) e
 
 // ClosePools closes what Close left open, because the disk hung.
 func (db *DB) ClosePools() error { return errors.Join(db.reading.Close(), db.writing.Close()) }
+
+// MigrateBy opens the file and brings it to the schema that has so many more
+// migrations than this version knows.
+func MigrateBy(ctx context.Context, path string, more ...string) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	return errors.Join(migrateBy(ctx, db, path, append(texts, more...)), db.Close())
+}
+
+// CompareCopy compares a copy with its original.
+func CompareCopy(ctx context.Context, original, path string) error {
+	db, err := sql.Open("sqlite", dsn(original, readerPragmas))
+	if err != nil {
+		return err
+	}
+	return errors.Join(compareCopy(ctx, db, path), db.Close())
+}

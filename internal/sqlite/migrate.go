@@ -15,46 +15,70 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema forward, one numbered file and one transaction at a
-// time; PRAGMA user_version says how many were applied. A database that holds
-// data is copied beside itself first.
-func migrate(ctx context.Context, db *sql.DB, path string) error {
+// schemas gives the texts of the migrations: the first makes schema 1 of an empty
+// file, and each that follows makes the next one of the one before.
+func schemas() ([]string, error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
-		return fmt.Errorf("listing migrations: %w", err)
+		return nil, fmt.Errorf("listing migrations: %w", err)
 	}
-	var version int
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+	var texts []string
+	for _, file := range files {
+		text, err := migrations.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		texts = append(texts, string(text))
+	}
+	if nextSchema != "" {
+		texts = append(texts, nextSchema)
+	}
+	return texts, nil
+}
+
+// migrate brings the schema forward, one text and one transaction at a time; PRAGMA
+// user_version says how many were applied. A database that holds data is copied
+// beside itself first.
+func migrate(ctx context.Context, db *sql.DB, path string) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	return migrateBy(ctx, db, path, texts)
+}
+
+func migrateBy(ctx context.Context, db *sql.DB, path string, texts []string) error {
+	version, err := schemaOf(ctx, db)
+	if err != nil {
 		return fmt.Errorf("opening the database %s: %w", path, err)
 	}
-	if version > len(files) {
-		return fault.New(fault.Conflict, fmt.Sprintf(
-			"the database %s is of a newer version of gatehouse (schema %d, this one knows %d): install the newer version again; nothing was changed",
-			path, version, len(files)))
+	if version > len(texts) {
+		return errNewer(path, version, len(texts))
 	}
-	if version > 0 && version < len(files) {
+	if version > 0 && version < len(texts) {
 		if err := copyBeside(ctx, db, path, version); err != nil {
 			return err
 		}
 	}
-	for ; version < len(files); version++ {
-		if err := applyMigration(ctx, db, files[version], version+1); err != nil {
+	return applyFrom(ctx, db, texts, version)
+}
+
+// applyFrom applies the migrations that a database of that version has not seen.
+func applyFrom(ctx context.Context, db *sql.DB, texts []string, version int) error {
+	for ; version < len(texts); version++ {
+		if err := applyMigration(ctx, db, texts[version], version+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func applyMigration(ctx context.Context, db *sql.DB, file string, version int) error {
-	text, err := migrations.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
-	}
+func applyMigration(ctx context.Context, db *sql.DB, text string, version int) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("migrating to schema %d: %w", version, err)
 	}
-	_, err = tx.ExecContext(ctx, string(text))
+	_, err = tx.ExecContext(ctx, text)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	}
@@ -67,14 +91,77 @@ func applyMigration(ctx context.Context, db *sql.DB, file string, version int) e
 	return nil
 }
 
-// copyBeside writes a whole copy of the database before its schema changes.
+func schemaOf(ctx context.Context, q queryer) (version int, err error) {
+	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	return version, err
+}
+
+// errNewer refuses a database of a newer version. Where the upgrade to that version
+// left a copy which this one can read, it says how to go back to it.
+func errNewer(path string, version, known int) error {
+	advice := "install the newer version again"
+	if former := copyName(path, known); isFile(former) {
+		advice += ", or go back to the data of before the upgrade with: gatehouse restore " + former
+	}
+	return fault.New(fault.Conflict, fmt.Sprintf(
+		"the database %s is of a newer version of gatehouse (schema %d, this one knows %d): %s; nothing was changed",
+		path, version, known, advice))
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// copyName is where the copy of the database at path stands that was taken before
+// its schema was changed from version.
+func copyName(path string, version int) string { return fmt.Sprintf("%s.schema%d", path, version) }
+
+// copyBeside writes a whole copy of the database before its schema changes, and
+// compares it with the original. Only a copy that is good, and on the disk, gets its
+// name; one that stood there goes only then.
 func copyBeside(ctx context.Context, db *sql.DB, path string, version int) error {
-	target := fmt.Sprintf("%s.schema%d", path, version)
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("replacing the old copy: %w", err)
+	target := copyName(path, version)
+	partial := target + ".partial"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing an unfinished copy: %w", err)
 	}
-	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", target); err != nil {
-		return fmt.Errorf("copying the database to %s before migrating: %w", target, err)
+	err := snapshot(ctx, db, partial)
+	if err == nil {
+		err = compareCopy(ctx, db, partial)
 	}
-	return os.Chmod(target, 0o600)
+	if err == nil {
+		err = rename(partial, target)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("copying the database to %s before changing its schema: %w", target, err), removeQuietly(partial))
+	}
+	return nil
+}
+
+// compareCopy checks a copy for itself, and that it has the schema and the journal of
+// the original.
+func compareCopy(ctx context.Context, original *sql.DB, path string) error {
+	copied, err := sql.Open("sqlite", dsn(path, lonePragmas))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = copied.Close() }()
+	if err := quickCheck(ctx, copied); err != nil {
+		return err
+	}
+	var versions [2]int
+	var journals [2]ends
+	for i, q := range []queryer{original, copied} {
+		var unread error
+		versions[i], err = schemaOf(ctx, q)
+		journals[i], unread = readEnds(ctx, q)
+		if err := errors.Join(err, unread); err != nil {
+			return err
+		}
+	}
+	if versions[0] != versions[1] || journals[0] != journals[1] {
+		return errors.New("the copy does not agree with the original")
+	}
+	return nil
 }

@@ -277,6 +277,7 @@ func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []ke
 		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
 		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
 	}
+	db.pulse.beat()
 	db.latest.Store(db.tail.seq)
 	db.size.Store(db.bytes)
 	return results, nil

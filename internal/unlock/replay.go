@@ -168,7 +168,7 @@ func (s *Service) rememberCommand(r site.Record) {
 		return
 	}
 	s.commands.add(site.Command{
-		ID: r.Command, Station: r.Station, Lock: lock, Deadline: time.Now().Add(s.TTL - s.age(r)),
+		ID: r.Command, Station: r.Station, Lock: lock, Deadline: time.Now().Add(time.Duration(s.ttl.Load()) - s.age(r)),
 	}, r.Facts)
 }
 

@@ -11,6 +11,7 @@ package unlock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -91,12 +92,13 @@ type Config struct {
 	Journal     Journal
 	Clock       site.Clock
 	Metrics     *metric.Registry
-	TTL         time.Duration // a command's deadline; zero: site.DefaultTTL
+	TTL         time.Duration // a command's deadline until SetTTL; zero: site.DefaultTTL
 }
 
 // Service opens doors. Its methods are safe for concurrent use.
 type Service struct {
 	Config
+	ttl      atomic.Int64 // of commands to come, in nanoseconds
 	commands *commands
 	replays  *replays
 }
@@ -111,11 +113,15 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		cfg.TTL = site.DefaultTTL
 	}
 	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays()}
+	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// SetTTL changes the deadline of the commands to come; it is more than zero.
+func (s *Service) SetTTL(ttl time.Duration) { s.ttl.Store(int64(ttl)) }
 
 // Unlock opens a lock, or says why not. It ends within the command's deadline, and
 // goes on when ctx ends: a command that has left is seen through. Errors: NotFound
@@ -151,7 +157,7 @@ func (s *Service) mayOpen(req Request) bool {
 func (s *Service) open(req Request) Answer {
 	cmd := site.Command{
 		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
-		Deadline: req.Accepted.Add(s.TTL),
+		Deadline: req.Accepted.Add(time.Duration(s.ttl.Load())),
 	}
 	record := s.record(req, cmd)
 	s.commands.add(cmd, record.Facts)

@@ -1,0 +1,213 @@
+package backup
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"filippo.io/age"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// workFactor is the exponent of scrypt's N; see the doc of the package.
+const workFactor = 16
+
+// The bounds of a passphrase for a new backup. Whoever holds the file may guess as long
+// as they like, so that it has to be longer than a password, which is guessed at a door
+// that counts.
+const (
+	MinPassphrase = 12 // characters
+	minDifferent  = 5  // characters that differ
+	maxPassphrase = 1024
+)
+
+// JudgePassphrase refuses a passphrase that is too weak for a new backup, with a
+// sentence that says why. An old backup opens with whatever it was made with.
+func JudgePassphrase(passphrase site.Secret) error {
+	text := []rune(passphrase.Reveal())
+	different := slices.Compact(slices.Sorted(slices.Values(text)))
+	switch {
+	case len(text) == 0:
+		return fault.New(fault.Invalid, "The passphrase is empty: give one of 12 characters at least")
+	case len(text) < MinPassphrase:
+		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too short: %d characters at least, such as four words that nobody would put together", MinPassphrase))
+	case len(different) < minDifferent:
+		return fault.New(fault.Invalid, "The passphrase is too simple: use more different characters, such as four words that nobody would put together")
+	case len(text) > maxPassphrase:
+		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too long: at most %d characters", maxPassphrase))
+	case !utf8.ValidString(passphrase.Reveal()):
+		return fault.New(fault.Invalid, "The passphrase is not valid UTF-8: write it again with an editor that saves UTF-8")
+	}
+	return nil
+}
+
+// Seal reads the archive of a gateway's data (as [Parcel.WriteTo] writes it), adds the
+// configuration, and writes the encrypted backup. An error of w or data comes back with
+// the kind that it has; a broken archive is Unavailable.
+func Seal(w io.Writer, passphrase site.Secret, data io.Reader, configuration []Loaded) (Manifest, error) {
+	if err := JudgePassphrase(passphrase); err != nil {
+		return Manifest{}, err
+	}
+	in, err := openArchive("What the gateway gives", data)
+	if err != nil {
+		return Manifest{}, brokeOff(err)
+	}
+	m := in.Manifest
+	m.Files = slices.Clone(m.Files)
+	for _, c := range configuration {
+		m.Files = append(m.Files, c.Entry)
+	}
+	layers, err := seal(w, passphrase)
+	if err != nil {
+		return Manifest{}, err
+	}
+	if err := repack(layers, in, m, configuration); err != nil {
+		return Manifest{}, brokeOff(err)
+	}
+	return m, layers.Close()
+}
+
+// repack writes what in holds, and the configuration behind it.
+func repack(w io.Writer, in *archive, m Manifest, configuration []Loaded) error {
+	out, err := newArchiver(w, m)
+	if err != nil {
+		return err
+	}
+	if err := in.each(out.add); err != nil {
+		return err
+	}
+	for _, c := range configuration {
+		if err := out.add(c.Entry, bytes.NewReader(c.text)); err != nil {
+			return err
+		}
+	}
+	return out.close()
+}
+
+// brokeOff words an error of the gateway's archive, unless it has words.
+func brokeOff(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, "The gateway broke off while it gave its data: look at its log and try again", err)
+}
+
+// layers is what lies between the archive and the file.
+type layers struct {
+	*gzip.Writer
+	age io.WriteCloser
+}
+
+func seal(w io.Writer, passphrase site.Secret) (*layers, error) {
+	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("taking the passphrase: %w", err)
+	}
+	recipient.SetWorkFactor(workFactor)
+	encrypted, err := age.Encrypt(w, recipient)
+	if err != nil {
+		return nil, fmt.Errorf("encrypting: %w", err)
+	}
+	compressed, err := gzip.NewWriterLevel(encrypted, gzip.BestSpeed)
+	if err != nil {
+		return nil, fmt.Errorf("compressing: %w", err)
+	}
+	return &layers{compressed, encrypted}, nil
+}
+
+// Close writes what is left; without it the file is cut off.
+func (l *layers) Close() error { return errors.Join(l.Writer.Close(), l.age.Close()) }
+
+// unseal decrypts a backup. Its errors, and those of reading what it gives, have the
+// name of the file in their sentence.
+func unseal(name string, file io.Reader, passphrase site.Secret) (io.Reader, error) {
+	identity, err := age.NewScryptIdentity(passphrase.Reveal())
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: give the one that the backup was made with", err)
+	}
+	identity.SetMaxWorkFactor(workFactor)
+	source := &tail{r: file}
+	plain, err := age.Decrypt(source, identity)
+	if err != nil {
+		return nil, unopened(name, err)
+	}
+	checked := &authenticated{name: name, plain: plain, source: source}
+	compressed, err := gzip.NewReader(checked)
+	if err != nil {
+		return nil, foreign(name, err)
+	}
+	return compressed, nil
+}
+
+// unopened says why the head of a file does not open.
+func unopened(name string, err error) error {
+	none, ok := errors.AsType[*age.NoIdentityMatchError](err)
+	switch {
+	case ok && slices.Equal(none.StanzaTypes, []string{"scrypt"}):
+		return fault.Wrap(fault.Unauthenticated, "The passphrase does not open "+name+": try again with the one that it was made with", err)
+	case ok:
+		return foreign(name, err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return cutOff(name, err)
+	default:
+		return fault.Wrap(fault.Invalid, name+" is damaged at its beginning, or no backup of gatehouse: copy it again from where it was made, or use another one", err)
+	}
+}
+
+func cutOff(name string, err error) error {
+	return fault.Wrap(fault.Invalid, name+" is cut off, or damaged at its end: copy it again from where it was made, or use another backup", err)
+}
+
+// foreign says that what is inside a file was not written by gatehouse, unless err
+// has words of its own.
+func foreign(name string, err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(fault.Invalid, name+" is no backup of gatehouse, though it is encrypted like one", err)
+}
+
+// authenticated reads the decrypted bytes of a file, and words what is wrong with it.
+type authenticated struct {
+	name   string
+	plain  io.Reader
+	source *tail
+}
+
+func (a *authenticated) Read(p []byte) (int, error) {
+	n, err := a.plain.Read(p)
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+		return n, err
+	case a.source.failed != nil:
+		return n, fault.Wrap(fault.Unavailable, a.name+" cannot be read: check the medium that it is on", a.source.failed)
+	case a.source.ended:
+		return n, cutOff(a.name, err)
+	default:
+		return n, fault.Wrap(fault.Invalid, a.name+" is damaged: copy it again from where it was made, or use another backup", err)
+	}
+}
+
+// tail notes how reading a file went: whether its end was reached, or it failed.
+type tail struct {
+	r      io.Reader
+	ended  bool
+	failed error
+}
+
+func (t *tail) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	switch {
+	case errors.Is(err, io.EOF):
+		t.ended = true
+	case err != nil:
+		t.failed = err
+	}
+	return n, err
+}

@@ -1,0 +1,57 @@
+// Package certificate keeps the certificate with which the gateway's TLS listeners
+// identify themselves: its own, or one from files that it is given. It knows files
+// and x509 and nothing of doors. The assembly makes one [Keeper] where there is a TLS
+// listener, hands [Keeper.TLS] to the servers, and runs it.
+//
+// # The promise
+//
+// There is always a certificate to serve. Damaged files, a full or read-only disk
+// and a wrong clock become conditions, with what to do about them, and never an error
+// that keeps the gateway from starting: the doors that need no TLS must open. A
+// certificate is exchanged without touching a connection that stands.
+//
+// # The gateway's own
+//
+// At first start the gateway makes a CA, which people install in apps and stations,
+// and a server certificate signed by it; four files in one folder:
+//
+//   - ca.key and ca.crt are made once and never replaced. Lost, ca.crt is made again
+//     from its key, with the same subject, so that whoever trusts the lost one trusts
+//     the new one. Damaged, they are left as they are and reported, because only a
+//     person can decide that everybody has to trust another CA: the gateway goes on
+//     with the server certificate that it has, or, without one, with one for this run.
+//   - server.key is made once, and again only when it is damaged. Renewing writes
+//     server.crt alone: so a power cut cannot leave a mixed pair, and whoever pins the
+//     public key need not be told.
+//
+// Each file is written so that a power cut leaves the old or the new one whole. What
+// cannot be written is served from memory and written later.
+//
+// The CA has no name constraints: they would have to name the gateway's names and
+// addresses as they are today, and every other name or address tomorrow would need a
+// new CA, installed everywhere again. What stands against its abuse is that its key
+// never leaves the folder, and that it can sign no further CA.
+//
+// # Time
+//
+// The CA is valid from 2020 to 2060, whatever the clock says when it is made. The
+// server certificate is valid for 397 days, as long as every client accepts (Apple
+// allows a CA that people installed 825, browsers allow public ones 398): 32 days back,
+// for clients whose clock is behind, and 365 ahead. It is renewed when a third is left.
+//
+// While the clock is untrusted no client must suffer for it. Then the certificate is
+// valid from 60 days back to 764 ahead, 824 in all, so that clients with the right
+// time accept it although the clock stood still for up to two years; and where the
+// clock is impossible (1970), as long as the CA, which Apple's devices alone refuse.
+// Such a certificate is made again as soon as the clock is trusted.
+//
+// # Names and addresses
+//
+// The certificate names the host, the gateway, both with ".local", localhost and the
+// machine's addresses, 32 at most. A new name or address leads to a new certificate
+// within half a minute, for addresses at most four times in four hours; the loss of
+// one leads to nothing, and a certificate made for a new address keeps the old ones:
+// an address that comes and goes does not wear out the memory card. IPv6 link-local
+// addresses are left out: they count only together with the name of the client's own
+// interface, which a certificate cannot hold.
+package certificate

@@ -1,0 +1,127 @@
+package certificate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"gatehouse/internal/fault"
+)
+
+// Check reports whether the two PEM files can be used, as [Keeper.Reload] would find
+// them: an error of kind Invalid says what is wrong with which file, and what to do.
+func Check(certificate, key string) error {
+	g := given{certificate: certificate, key: key}
+	_, err := g.load()
+	return err
+}
+
+// given are the files of a certificate that somebody else makes.
+type given struct {
+	certificate, key string
+	tried            [sha256.Size]byte // of both files, when they were last used
+	pair             *tls.Certificate  // the last good one; nil before
+}
+
+// look reads the files and reports whether there is a new certificate in them. Their
+// content is compared: a renewed certificate may have the size of the old one, and
+// copying may keep the time. When they cannot be used the last good one stays.
+func (g *given) look() (changed bool, err error) {
+	pair, err := g.load()
+	if err != nil || pair == nil {
+		return false, err
+	}
+	g.pair = pair
+	return true, nil
+}
+
+// load reads the files; nil when they are as they were when they were last used.
+func (g *given) load() (*tls.Certificate, error) {
+	if g.certificate == "" || g.key == "" {
+		return nil, bad("A certificate and its key belong together", "Set both, certificate and key, in [tls], or neither", nil)
+	}
+	chainText, err := readFile(g.certificate)
+	if err != nil {
+		return nil, unreadable("certificate", g.certificate, err)
+	}
+	keyText, err := readFile(g.key)
+	if err != nil {
+		return nil, unreadable("key", g.key, err)
+	}
+	both := sha256.Sum256(bytes.Join([][]byte{chainText, keyText}, []byte{0}))
+	if both == g.tried {
+		return nil, nil //nolint:nilnil // nothing new
+	}
+	pair, err := g.parse(chainText, keyText)
+	if err == nil {
+		g.tried = both
+	}
+	return pair, err
+}
+
+func (g *given) parse(chainText, keyText []byte) (*tls.Certificate, error) {
+	chain, err := parseCertificates(chainText)
+	if err != nil {
+		return nil, g.badChain(err)
+	}
+	key, err := parseKey(keyText)
+	if err != nil {
+		return nil, g.badKey(err)
+	}
+	leaf := chain[0]
+	if !fits(key, leaf) {
+		return nil, bad("The key in "+g.key+" does not belong to the certificate in "+g.certificate,
+			"Check that both come from the same order, and that the gateway's own certificate stands first in its file", nil)
+	}
+	if !forServers(leaf) {
+		return nil, bad("The certificate in "+g.certificate+" is not meant for a server", "Order one with the purpose serverAuth", nil)
+	}
+	pair := &tls.Certificate{PrivateKey: key, Leaf: leaf}
+	for _, one := range chain {
+		pair.Certificate = append(pair.Certificate, one.Raw)
+	}
+	return pair, nil
+}
+
+// forServers reports whether clients may accept the certificate as a server's (RFC
+// 5280, 4.2.1.12); without any purpose in it, it is for all.
+func forServers(leaf *x509.Certificate) bool {
+	return len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) == 0 ||
+		slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
+}
+
+func (g *given) badChain(err error) error {
+	if errors.Is(err, errNoCertificate) {
+		return bad("The file "+g.certificate+" holds no certificate", "Give a PEM file, with a line -----BEGIN CERTIFICATE----- in it", err)
+	}
+	return bad("A certificate in "+g.certificate+" is damaged", "Copy the file again from where it was made", err)
+}
+
+func (g *given) badKey(err error) error {
+	switch {
+	case errors.Is(err, errLocked):
+		return bad("The private key in "+g.key+" is protected with a passphrase", fmt.Sprintf("Take it off with openssl pkey -in %s -out NEWFILE", g.key), nil)
+	case errors.Is(err, errNoKey):
+		return bad("The file "+g.key+" holds no private key", "Give a PEM file, with a line -----BEGIN PRIVATE KEY----- in it", nil)
+	}
+	return bad("The private key in "+g.key+" cannot be used", "Copy the file again from where it was made", err)
+}
+
+func unreadable(what, path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return bad("The "+what+" file "+path+" does not exist", "Put it there, or change "+what+" in [tls]", err)
+	case errors.Is(err, fs.ErrPermission):
+		return bad("The "+what+" file "+path+" may not be read by the gateway's user", "Let it, with chown or chmod", err)
+	}
+	return bad("The "+what+" file "+path+" cannot be read", "Check that it is a PEM file on a disk that works", err)
+}
+
+func bad(summary, advice string, err error) error {
+	return problem{code: invalid, kind: fault.Invalid, summary: summary, advice: advice, cause: err}
+}

@@ -1,0 +1,229 @@
+package certificate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse/internal/health"
+	"gatehouse/internal/site"
+)
+
+// lookEvery is how often files, addresses and time are looked at. It costs two small
+// files of the page cache and a question to the kernel.
+const lookEvery = 20 * time.Second
+
+// Config is what [New] needs.
+type Config struct {
+	Folder      string // where the gateway's own CA and certificate are kept; made where it is missing
+	Certificate string // path of a PEM file, the chain with the gateway's own first; "": the gateway makes its own
+	Key         string // path of the PEM file of its private key; "" with it
+	Name        string // of the gateway; in the certificate where it can be a host name
+	Hostname    string // of the machine
+	GatewayID   site.GatewayID
+	Clock       site.Clock
+	Addresses   func() []netip.Addr // of the machine, without temporary ones; called every 20 s
+	Logger      *slog.Logger
+	Health      *health.Registry
+}
+
+// Keeper keeps the certificate of the TLS listeners. Safe for concurrent use.
+type Keeper struct {
+	cfg    Config
+	served atomic.Pointer[served] // never nil after New
+
+	mu       sync.Mutex // one look at a time: mu guards what follows. Handshakes never wait for it
+	given    *given     // nil without given files
+	own      *own
+	standing []problem
+}
+
+// New reads or makes the certificate. It fails only on an incomplete configuration:
+// what is wrong with files becomes a condition, and there is a certificate to serve.
+// See [Check] for who wants to refuse files that cannot be used.
+func New(cfg Config) (*Keeper, error) {
+	return newKeeper(cfg, func(string) error { return nil })
+}
+
+func newKeeper(cfg Config, step func(string) error) (*Keeper, error) {
+	if cfg.Folder == "" || cfg.Clock == nil || cfg.Addresses == nil || cfg.Logger == nil || cfg.Health == nil {
+		return nil, errors.New("certificates need a folder, a clock, the machine's addresses, a logger and a health registry")
+	}
+	k := &Keeper{cfg: cfg, own: &own{folder: folder{cfg.Folder, step}, id: cfg.GatewayID}}
+	if cfg.Certificate != "" || cfg.Key != "" {
+		k.given = &given{certificate: cfg.Certificate, key: cfg.Key}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.look()
+	if k.served.Load() == nil { // no file can do that
+		return nil, errors.Join(toErrors(k.standing)...)
+	}
+	return k, nil
+}
+
+// TLS gives the configuration of a listener. Each handshake takes the certificate of
+// its moment.
+func (k *Keeper) TLS() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.served.Load().pair, nil },
+	}
+}
+
+// Info tells what is in use.
+func (k *Keeper) Info() Info {
+	info := k.served.Load().info
+	info.Names, info.Addresses = slices.Clone(info.Names), slices.Clone(info.Addresses)
+	return info
+}
+
+// CA gives the certificate of the gateway's own CA as PEM, for whoever is to trust it;
+// nil where the certificate in use is not signed by it, or where it is not kept.
+func (k *Keeper) CA() []byte { return bytes.Clone(k.served.Load().ca) }
+
+// Run renews the certificate, takes up changed files and tries again what failed,
+// until ctx ends. It never fails; call it once.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			k.mu.Lock()
+			k.look()
+			k.mu.Unlock()
+		}
+	}
+}
+
+// Reload takes the two files, or the gateway's own certificate where both are "", and
+// reads everything again. An error, of kind Invalid, says what is wrong with the given
+// files; then nothing changes. What is wrong with the gateway's own becomes a condition.
+func (k *Keeper) Reload(certificate, key string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if certificate == "" && key == "" {
+		k.given = nil
+		k.own.reread()
+		k.look()
+		return nil
+	}
+	if err := Check(certificate, key); err != nil {
+		return err
+	}
+	k.given = &given{certificate: certificate, key: key}
+	k.look()
+	return nil
+}
+
+// look sees what there is and what should be, and acts on it.
+func (k *Keeper) look() {
+	w := k.wanted()
+	var next *served
+	var reason staleness
+	var errs []error
+	if k.given != nil {
+		next, errs = k.lookAtGiven(w)
+	} else {
+		reason, errs = k.own.look(w)
+		if k.own.server.leaf != nil {
+			next = k.own.serve()
+		}
+	}
+	k.exchange(next, reason)
+	var found []problem
+	for _, err := range errs {
+		if err != nil {
+			found = append(found, problemOf(err))
+		}
+	}
+	if s := k.served.Load(); s != nil {
+		found = append(found, ending(s, w)...)
+	}
+	k.tell(found)
+}
+
+// wanted gives what a certificate of the gateway's own should be now.
+func (k *Keeper) wanted() wanted {
+	now := k.cfg.Clock.Now().Round(0).UTC()
+	return wanted{
+		now: now, trusted: k.cfg.Clock.Trusted() && plausible(now), name: cmp.Or(k.cfg.Name, k.cfg.Hostname),
+		dns: dnsNames(k.cfg.Hostname, k.cfg.Name), ips: addresses(k.cfg.Addresses()),
+	}
+}
+
+// lookAtGiven gives what is new in the given files; at the start, where they cannot
+// be used, a certificate for this run.
+func (k *Keeper) lookAtGiven(w wanted) (next *served, errs []error) {
+	changed, err := k.given.look()
+	switch {
+	case changed:
+		return k.given.serve(), nil
+	case err != nil && k.served.Load() == nil:
+		made, failed := server{}.renew(authority{}, w, w.ips)
+		if failed != nil {
+			return nil, []error{err, failed}
+		}
+		return made.serve(), []error{err}
+	}
+	return nil, []error{err}
+}
+
+// exchange puts another certificate into use, where it is another one.
+func (k *Keeper) exchange(next *served, reason staleness) {
+	before := k.served.Load()
+	if next == nil {
+		return
+	}
+	k.served.Store(next)
+	if before != nil && before.info.Fingerprint == next.info.Fingerprint {
+		return
+	}
+	level := slog.LevelInfo
+	if next.info.Source == Passing {
+		level = slog.LevelWarn
+	}
+	args := []any{"from", next.info.Source, "names", next.info.Names, "addresses", next.info.Addresses, "not_after", site.At(next.info.NotAfter), "fingerprint", next.info.Fingerprint}
+	if reason != fresh {
+		args = append(args, "made_for", reason)
+	}
+	k.cfg.Logger.Log(context.Background(), level, "certificate in use", args...)
+}
+
+// tell raises what is wrong as conditions, and clears what is wrong no more. It logs
+// what is new.
+func (k *Keeper) tell(found []problem) {
+	for _, code := range []health.Code{invalid, expiring, notKept} {
+		is := func(p problem) bool { return p.code == code }
+		if i := slices.IndexFunc(found, is); i >= 0 {
+			k.cfg.Health.Raise(found[i].condition())
+		} else {
+			k.cfg.Health.Clear(code)
+		}
+	}
+	for _, p := range found {
+		if !slices.ContainsFunc(k.standing, func(old problem) bool { return old.code == p.code && old.summary == p.summary }) {
+			k.cfg.Logger.Warn("the certificate needs attention", "error", p)
+		}
+	}
+	k.standing = found
+}
+
+func toErrors(all []problem) []error {
+	out := make([]error, 0, len(all))
+	for _, p := range all {
+		out = append(out, p)
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package certificate
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// maxAddresses bounds the addresses in a certificate, which every handshake carries.
+const maxAddresses = 32
+
+// dnsNames gives the names under which clients reach the gateway: the host's, the
+// gateway's where it can be a host name, both with ".local" (RFC 6762), and localhost.
+func dnsNames(host, gateway string) []string {
+	var all []string
+	add := func(name string) {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	for _, name := range []string{host, gateway} {
+		name = strings.ToLower(strings.TrimSuffix(name, "."))
+		if !isHostName(name) || name == "localhost" {
+			continue
+		}
+		add(name)
+		if label, _, _ := strings.Cut(name, "."); label != "localhost" {
+			add(label)
+			add(label + ".local")
+		}
+	}
+	add("localhost")
+	return all
+}
+
+// isHostName reports whether a certificate can hold the name, in lower case (RFC
+// 1123, 2.1; the underscore occurs).
+func isHostName(name string) bool {
+	if len(name) == 0 || len(name) > 240 { // room for ".local" below the 253 of RFC 1035
+		return false
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		if strings.ContainsFunc(label, func(r rune) bool { return !strings.ContainsRune(hostRunes, r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+const hostRunes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// addresses gives those that a certificate should hold: loopback first, then IPv4,
+// in order, without what no client can name, and at most [maxAddresses].
+func addresses(found []netip.Addr) []netip.Addr {
+	all := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	for _, a := range found {
+		a = a.Unmap()
+		if a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && a.Zone() == "" && (a.Is4() || !a.IsLinkLocalUnicast()) {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(a, b netip.Addr) int {
+		return cmp.Or(first(b.IsLoopback())-first(a.IsLoopback()), a.Compare(b))
+	})
+	all = slices.Compact(all)
+	return all[:min(len(all), maxAddresses)]
+}
+
+func first(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// join adds old addresses to the present ones, as far as there is room.
+func join(present, old []netip.Addr) []netip.Addr {
+	all := slices.Clone(present)
+	for _, a := range old {
+		if len(all) < maxAddresses && !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// holds reports whether every one of few is among many.
+func holds[T comparable](many, few []T) bool {
+	return !slices.ContainsFunc(few, func(one T) bool { return !slices.Contains(many, one) })
+}
+
+// toIPs and fromIPs change between the addresses of net and of net/netip.
+func toIPs(all []netip.Addr) []net.IP {
+	out := make([]net.IP, 0, len(all))
+	for _, a := range all {
+		out = append(out, a.AsSlice())
+	}
+	return out
+}
+
+func fromIPs(all []net.IP) []netip.Addr {
+	out := make([]netip.Addr, 0, len(all))
+	for _, ip := range all {
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
+}

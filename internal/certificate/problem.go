@@ -1,0 +1,83 @@
+package certificate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/site"
+)
+
+// The conditions that a Keeper raises and clears; at most one problem of each stands
+// at a time.
+const (
+	invalid  = health.CertificateInvalid
+	expiring = health.CertificateExpiring
+	notKept  = health.CertificateNotKept
+)
+
+// soon is how long before its end a certificate is reported.
+const soon = 21 * day
+
+// problem is something that a person must mend: a condition for status and doctor,
+// and an error for whoever asked.
+type problem struct {
+	code            health.Code
+	kind            fault.Kind
+	summary, advice string
+	cause           error // for the log; may be nil
+}
+
+// Error implements error, with the cause.
+func (p problem) Error() string { return p.fault().Error() }
+
+// Unwrap gives the error with its kind and sentence.
+func (p problem) Unwrap() error { return p.fault() }
+
+func (p problem) fault() error {
+	return &fault.Error{Kind: p.kind, Sentence: p.summary + ": " + strings.ToLower(p.advice[:1]) + p.advice[1:], Err: p.cause}
+}
+
+// problemOf gives the problem that an error is; one of ours where it is none.
+func problemOf(err error) problem {
+	if p, ok := errors.AsType[problem](err); ok {
+		return p
+	}
+	return problem{
+		code: invalid, kind: fault.Internal, cause: err,
+		summary: "The gateway's own certificate cannot be made", advice: "See the log of the gateway, and report what it says",
+	}
+}
+
+func (p problem) condition() health.Condition {
+	return health.Condition{Code: p.code, Severity: health.Warning, Summary: p.summary, Advice: p.advice}
+}
+
+// ending reports a certificate that has ended, or soon will, or has not begun.
+func ending(s *served, w wanted) []problem {
+	if !plausible(w.now) { // it is the clock that is wrong
+		return nil
+	}
+	what, advice := "The gateway's own certificate", "Mend what keeps it from being renewed (gatehouse doctor says it), and check the date of this machine (timedatectl)"
+	if s.info.Source == Given {
+		what = "The certificate " + s.info.Certificate
+		advice = fmt.Sprintf("Put a new one into %s and its key into %s: they are taken up within a minute", s.info.Certificate, s.info.Key)
+	}
+	found := problem{code: expiring, kind: fault.Unavailable, advice: advice}
+	switch left := s.info.NotAfter.Sub(w.now); {
+	case w.trusted && s.info.NotBefore.After(w.now):
+		found.summary = what + " is not valid before " + date(s.info.NotBefore)
+	case left < 0:
+		found.summary = what + " has ended on " + date(s.info.NotAfter) + "; apps and stations refuse it"
+	case left <= soon:
+		found.summary = what + " ends on " + date(s.info.NotAfter) + "; apps and stations refuse it then"
+	default:
+		return nil
+	}
+	return []problem{found}
+}
+
+func date(t time.Time) string { return site.At(t).Format(time.DateOnly) }

@@ -1,0 +1,159 @@
+package certificate
+
+import (
+	"crypto"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net/netip"
+	"time"
+)
+
+const (
+	day = 24 * time.Hour
+
+	// before and ahead are how long a certificate is valid before and after it was
+	// made, 397 days in all; see the package doc.
+	before = 32 * day
+	ahead  = 365 * day
+
+	// beforeUntrusted and aheadUntrusted are the same while the clock is untrusted:
+	// together below the 825 days that Apple's devices accept at most.
+	beforeUntrusted = 60 * day
+	aheadUntrusted  = 764 * day
+
+	// longest is the life that no certificate of a trusted clock has.
+	longest = before + ahead + day
+
+	// late is when a certificate is renewed by an untrusted clock, which may be
+	// ahead: not a day sooner than needed.
+	late = 30 * day
+)
+
+// plausible reports whether a clock that nobody vouches for may be right.
+func plausible(now time.Time) bool {
+	return now.Year() >= 2026 && now.Before(endOfCA())
+}
+
+// validity gives the life of a certificate made now.
+func validity(now time.Time, trusted bool) (from, to time.Time) {
+	switch {
+	case trusted:
+		return now.Add(-before), now.Add(ahead)
+	case plausible(now):
+		return now.Add(-beforeUntrusted), now.Add(aheadUntrusted)
+	default:
+		return bornCA(), endOfCA()
+	}
+}
+
+// wanted is what a server certificate should be, now.
+type wanted struct {
+	now     time.Time
+	trusted bool // that time
+	name    string
+	dns     []string
+	ips     []netip.Addr
+}
+
+// server is the server certificate with its key.
+type server struct {
+	key     crypto.Signer     // nil: there is none
+	leaf    *x509.Certificate // nil: there is none
+	keyKept bool              // whether the key, and the certificate, are on disk
+	kept    bool
+	passing bool // signed by nobody but itself, for this run
+}
+
+// loadServer reads the key and the certificate, as far as they can be used.
+func loadServer(f folder) server {
+	key, err := readKey(f, fileServerKey)
+	if err != nil {
+		return server{}
+	}
+	leaf, err := readCertificate(f, fileServer)
+	if err != nil || !fits(key, leaf) {
+		return server{key: key, keyKept: true}
+	}
+	return server{key: key, leaf: leaf, keyKept: true, kept: true}
+}
+
+// staleness says why a server certificate has to be made.
+type staleness string
+
+// The reasons.
+const (
+	fresh        staleness = ""
+	staleMissing staleness = "there was none"
+	staleCA      staleness = "its CA is another one"
+	staleClock   staleness = "the clock was wrong when it was made"
+	staleAge     staleness = "its age"
+	staleName    staleness = "a new name"
+	staleAddress staleness = "a new address"
+)
+
+// stale says why the certificate has to be made again, if it has to.
+func (s server) stale(a authority, w wanted) staleness {
+	switch {
+	case s.leaf == nil:
+		return staleMissing
+	case a.key == nil && !s.passing: // nothing better can be made that anyone trusts
+		if w.trusted && w.now.After(s.leaf.NotAfter) {
+			return staleAge
+		}
+		return fresh
+	case a.key != nil && !a.vouches(s.leaf):
+		return staleCA
+	case w.trusted && (s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest || s.leaf.NotBefore.After(w.now)):
+		return staleClock
+	case s.aged(a, w):
+		return staleAge
+	case !holds(s.leaf.DNSNames, w.dns):
+		return staleName
+	case !holds(fromIPs(s.leaf.IPAddresses), w.ips):
+		return staleAddress
+	}
+	return fresh
+}
+
+// aged reports whether a third of the life is left, or less, by a clock that may be
+// right, and another life would be longer.
+func (s server) aged(a authority, w wanted) bool {
+	left := s.leaf.NotAfter.Sub(w.now)
+	due := s.leaf.NotAfter.Sub(s.leaf.NotBefore) / 3
+	if !w.trusted {
+		due = late
+	}
+	end := endOfCA()
+	if a.cert != nil {
+		end = a.cert.NotAfter
+	}
+	return plausible(w.now) && left <= due && s.leaf.NotAfter.Before(end)
+}
+
+// renew makes a certificate over the key, and a key where there is none. Without a CA
+// it is signed by itself.
+func (s server) renew(a authority, w wanted, ips []netip.Addr) (server, error) {
+	if s.key == nil {
+		key, err := newKey()
+		if err != nil {
+			return server{}, err
+		}
+		s.key, s.keyKept = key, false
+	}
+	template := &x509.Certificate{
+		Subject:     pkix.Name{Organization: []string{product}, CommonName: clip(w.name, maxCommonName)},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    w.dns, IPAddresses: toIPs(ips), BasicConstraintsValid: true,
+	}
+	template.NotBefore, template.NotAfter = validity(w.now, w.trusted)
+	parent, by := template, s.key
+	if a.key != nil {
+		parent, by = a.cert, a.key
+		if template.NotAfter.After(a.cert.NotAfter) {
+			template.NotAfter = a.cert.NotAfter
+		}
+	}
+	leaf, err := sign(template, parent, s.key, by)
+	return server{key: s.key, leaf: leaf, keyKept: s.keyKept, passing: a.key == nil}, err
+}

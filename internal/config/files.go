@@ -1,0 +1,102 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// File is one file of the configuration, as it was read.
+type File struct {
+	Name string // stands in the problems; usually its path
+	Text []byte
+	// Only names what is read of it at its top, keys and sections (see [Names]):
+	// whatever else stands there belongs to another parser. Nil reads all of it.
+	Only []string
+}
+
+// Files reads what [Load] lays over one another: the file, then every file of the
+// folder conf.d beside it whose name ends in .toml, in the order of their names. The
+// file is path, else the one that GATEHOUSE_CONFIG names, else
+// /etc/gatehouse/gatehouse.toml; one that is named must exist.
+func Files(path string, environ []string) ([]File, error) {
+	return filesOr(systemFile, named(path, environ))
+}
+
+// PartsFolder is the folder whose files [Files] reads after the file, whether it
+// exists or not.
+func PartsFolder(path string, environ []string) string {
+	return partsOf(cmp.Or(named(path, environ), systemFile))
+}
+
+// named gives the file that someone named, or "".
+func named(path string, environ []string) string { return cmp.Or(path, lookup(environ, fileVariable)) }
+
+func partsOf(file string) string { return filepath.Join(filepath.Dir(file), partsFolder) }
+
+// filesOr is Files with the file that is read where none is named.
+func filesOr(system, named string) ([]File, error) {
+	var all []File
+	name := cmp.Or(named, system)
+	text, err := read(name)
+	switch {
+	case err == nil:
+		all = append(all, File{Name: name, Text: text})
+	case named != "" || !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	parts, err := readParts(partsOf(name))
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	return append(all, parts...), nil
+}
+
+// readParts reads the files of the folder; none where there is no such folder. What
+// does not end in .toml, or is hidden, is no part: editors and packages leave such.
+func readParts(folder string) (parts []File, err error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // filesOr does, and the error names the folder
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".toml") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if len(parts) == maxParts {
+			return nil, fmt.Errorf("%s has more than %d files: put them together", folder, maxParts)
+		}
+		path := filepath.Join(folder, e.Name())
+		text, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, File{Name: path, Text: text})
+	}
+	return parts, nil
+}
+
+// read gives the bytes of the file at path.
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // whoever starts the gateway names its file
+	if err != nil {
+		return nil, err //nolint:wrapcheck // filesOr does, and the error names the file
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as above
+	}
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes: it is no configuration", path, MaxFile)
+	}
+	return text, nil
+}

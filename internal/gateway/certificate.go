@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"context"
+	"os"
+
+	"gatehouse/internal/certificate"
+	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/host"
+)
+
+// buildCertificate gets what the TLS listeners show, where there are any.
+func (g *Gateway) buildCertificate(context.Context) error {
+	if len(g.cfg.HTTP.TLSListen)+len(g.cfg.MQTT.TLSListen) == 0 {
+		return nil
+	}
+	cert, key, err := certificateFiles(g.cfg)
+	if err != nil {
+		return err
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		g.log.Warn("the certificate goes without the name of this machine", "error", err)
+	}
+	g.keeper, err = certificate.New(certificate.Config{
+		Folder: certificateFolder(g.cfg.Data), Certificate: cert, Key: key,
+		Name: g.cfg.Name, Hostname: hostname, GatewayID: g.id,
+		Clock: g.clock, Addresses: host.Addresses, Logger: g.log, Health: g.conditions,
+	})
+	return err
+}
+
+// certificateFiles gives the files that the configuration names, or "" twice.
+func certificateFiles(cfg config.Config) (cert, key string, err error) {
+	if cert, err = host.CredentialPath(cfg.TLS.Certificate); err != nil {
+		return "", "", fault.Wrap(fault.Invalid, "tls.certificate: "+err.Error(), err)
+	}
+	if key, err = host.CredentialPath(cfg.TLS.Key); err != nil {
+		return "", "", fault.Wrap(fault.Invalid, "tls.key: "+err.Error(), err)
+	}
+	return cert, key, nil
+}
+
+// CheckCertificate reports whether the certificate files that a configuration names
+// can be used; nil where it names none. Errors: Invalid.
+func CheckCertificate(cfg config.Config) error {
+	cert, key, err := certificateFiles(cfg)
+	if err != nil || cert == "" {
+		return err
+	}
+	return certificate.Check(cert, key)
+}
+
+// keepCertificate renews the certificate in time.
+func (g *Gateway) keepCertificate(ctx context.Context) error {
+	if g.keeper == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return g.keeper.Run(ctx)
+}
+
+// authority gives the certificate of the gateway's own authority as PEM, or nil.
+func (g *Gateway) authority() []byte {
+	if g.keeper == nil {
+		return nil
+	}
+	return g.keeper.CA()
+}

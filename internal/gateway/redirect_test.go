@@ -1,0 +1,80 @@
+package gateway_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"gatehouse/internal/gateway"
+	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/health"
+)
+
+// With the sockets that the package's unit holds, port 80 leads to HTTPS and hands out
+// what an app has to trust; it takes no password. A port that nothing claims is named.
+func TestGateway_portsOfThePackage(t *testing.T) {
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	cfg := gatewaytest.Configure(t)
+	cfg.HTTP.Listen, cfg.HTTP.TLSListen = nil, []string{"[::]:443"}
+	cfg.MQTT.Listen = []string{":1883"}
+	var sockets []net.Listener
+	for _, address := range []string{"[::]:80", "[::]:443", "[::]:1883", "[::]:8883"} {
+		sockets = append(sockets, newSocket(t, address).copy(t))
+	}
+	g := gatewaytest.RunAs(t, gateway.Config{Config: cfg, Sockets: sockets})
+	g.AddAccount()
+
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	plain := func(method, path string) (status int, header http.Header, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, resp.Header, string(text)
+	}
+	if status, h, _ := plain(http.MethodGet, "/v1/openapi.json?x=1"); status != http.StatusPermanentRedirect || h.Get("Location") != "https://127.0.0.1/v1/openapi.json?x=1" {
+		t.Errorf("a browser is answered %d %s", status, h.Get("Location"))
+	}
+	if status, _, body := plain(http.MethodPost, "/v1/auth/login"); status != http.StatusForbidden || !strings.Contains(body, "https") {
+		t.Errorf("a login in clear text is answered %d %s", status, body)
+	}
+	if status, _, _ := plain(http.MethodGet, "/readyz"); status != http.StatusOK {
+		t.Errorf("readyz: %d", status)
+	}
+	status, _, authority := plain(http.MethodGet, "/ca.crt")
+	pool := x509.NewCertPool()
+	if status != http.StatusOK || !pool.AppendCertsFromPEM([]byte(authority)) {
+		t.Fatalf("no certificate to trust: %d %s", status, authority)
+	}
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	resp, err := trusting.Post("https://localhost/v1/auth/login", "application/json", strings.NewReader(
+		`{"email":"`+gatewaytest.Email+`","password":"`+gatewaytest.Password+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("login over HTTPS: %d", resp.StatusCode)
+	}
+	trusting.CloseIdleConnections()
+	if c := reload(t, g, cfg, nil)[health.SocketUnused]; !strings.Contains(c.Summary, ":8883") || strings.Contains(c.Summary, ":80,") {
+		t.Errorf("unused ports are told as %+v", c)
+	}
+}

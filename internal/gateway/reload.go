@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gatehouse/internal/config"
+	"gatehouse/internal/health"
+)
+
+// Reload reads the configuration again by read and takes it over, with the
+// certificate files even where nothing else has changed. No connection ends. What can
+// only be taken over by a restart stays as it is and is named by a condition. When the
+// configuration or a certificate is wrong, nothing changes, and a condition says why.
+// Call it from one goroutine at a time.
+func (g *Gateway) Reload(ctx context.Context, read func() (config.Config, error)) {
+	g.note(g.supervisor.Reloading())
+	defer func() { g.note(g.supervisor.Ready(g.words())) }()
+	next, err := read()
+	if err == nil {
+		err = g.takeOver(ctx, next)
+	}
+	if err != nil {
+		g.keepConfiguration(err)
+		return
+	}
+	g.conditions.Clear(health.ConfigurationInvalid)
+	g.demandRestart(slices.DeleteFunc(config.Difference(g.cfg, next), g.takesOver))
+	g.log.Info("configuration read again")
+}
+
+// takeOver applies what can be applied; what can fail goes first.
+func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
+	if g.keeper != nil {
+		cert, key, err := certificateFiles(next)
+		if err != nil {
+			return err
+		}
+		if err := g.keeper.Reload(cert, key); err != nil {
+			return err
+		}
+	}
+	if err := g.zone.configure(ctx, next.TimeZone); err != nil {
+		return err
+	}
+	if g.level != nil {
+		if err := g.level.UnmarshalText([]byte(next.Log.Level)); err != nil {
+			return fmt.Errorf("reading the level of the log: %w", err)
+		}
+	}
+	g.unlock.SetTTL(next.Unlock.TTL)
+	g.journal.SetRetention(next.Journal.MaxAge, int64(next.Journal.MaxSize))
+	return nil
+}
+
+// takesOver reports whether Reload takes over a changed key at once.
+func (g *Gateway) takesOver(path string) bool {
+	switch path {
+	case "log.level", "time_zone", "unlock.ttl", "journal.max_age", "journal.max_size":
+		return true
+	case "tls.certificate", "tls.key":
+		return g.keeper != nil
+	}
+	return false
+}
+
+// demandRestart names the keys that wait for a restart, in a condition.
+func (g *Gateway) demandRestart(paths []string) {
+	g.conditions.Clear(health.RestartNeeded)
+	if len(paths) == 0 {
+		return
+	}
+	g.conditions.Raise(health.Condition{
+		Code: health.RestartNeeded, Severity: health.Notice,
+		Summary: "The configuration has changed and waits for a restart: " + strings.Join(paths, ", "),
+		Advice:  "Run: systemctl restart gatehouse",
+	})
+}
+
+// keepConfiguration keeps saying that a changed configuration was not taken over,
+// until the next that is. err is what was wrong with it.
+func (g *Gateway) keepConfiguration(err error) {
+	g.log.Error("configuration not taken over; the gateway goes on with what it has", "error", err)
+	summary, _, _ := strings.Cut(err.Error(), "\n")
+	g.conditions.Raise(health.Condition{
+		Code: health.ConfigurationInvalid, Severity: health.Warning,
+		Summary: "A changed configuration was not taken over: " + summary,
+		Advice:  "See all of it with \"gatehouse serve --check\", mend it, and run: systemctl reload gatehouse",
+	})
+}

@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatehouse/internal/health"
+)
+
+// statusEvery is how often the words for the service manager are looked at, where it
+// wants no sign of life.
+const statusEvery = 20 * time.Second
+
+// supervise tells the service manager how the gateway stands, and that it lives: only
+// while the store answers a write and the broker a connection. What makes doors slow
+// but open, such as a full disk, is no reason to be killed for.
+func (g *Gateway) supervise(ctx context.Context) error {
+	every := cmp.Or(g.supervisor.Patience()/3, statusEvery)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if g.supervisor.Patience() > 0 {
+			g.showLife(ctx, every)
+		}
+		if words := g.words(); words != told {
+			told = words
+			g.note(g.supervisor.Status(words))
+		}
+	}
+}
+
+// showLife feeds the watchdog if the gateway lives.
+func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := errors.Join(g.db.Alive(ctx, within), g.broker.Ping(ctx)); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			g.log.Error("no sign of life for the watchdog", "error", err)
+		}
+		return
+	}
+	g.note(g.supervisor.Alive())
+}
+
+// note logs that the service manager could not be told something. Nobody else can
+// mend that.
+func (g *Gateway) note(err error) {
+	if err != nil {
+		g.log.Warn("the service manager does not hear", "error", err)
+	}
+}
+
+// words say on one line how the gateway stands (systemctl status shows them).
+func (g *Gateway) words() string {
+	conditions := g.conditions.Conditions()
+	if len(conditions) > 0 && conditions[0].Severity == health.Fatal {
+		return "Cannot open doors: " + conditions[0].Summary
+	}
+	text := fmt.Sprintf("Ready to open doors: %d of %d stations online", g.stations.Online(), len(g.stations.Stations()))
+	if len(conditions) > 0 {
+		text += fmt.Sprintf("; %s: %s", conditions[0].Severity, conditions[0].Summary)
+	}
+	if more := len(conditions) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more: gatehouse status)", more)
+	}
+	return text
+}

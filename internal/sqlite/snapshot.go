@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/fault"
+)
+
+// spare is what stays free on the disk when a copy is made, in bytes: the journal
+// goes on growing meanwhile.
+const spare = 8 << 20
+
+// Snapshot writes a whole, consistent copy of the database to path, where nothing may
+// stand, for its owner alone; when it returns nil, the copy is on the disk. It reads
+// like any reader: no write waits for it. Unavailable when there is no room for it, or
+// the disk fails; then nothing is left at path.
+func (db *DB) Snapshot(ctx context.Context, path string) error {
+	if err := snapshot(ctx, db.reading, path); err != nil {
+		return errors.Join(err, removeQuietly(path))
+	}
+	return nil
+}
+
+// snapshot copies with VACUUM INTO, which holds one read transaction.
+func snapshot(ctx context.Context, db *sql.DB, path string) error {
+	if err := checkRoom(ctx, db, filepath.Dir(path)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) //nolint:gosec // the path is the caller's
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "The database cannot be copied to "+path, err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fault.Wrap(fault.Unavailable, "The database cannot be copied to "+path+": check free space with df and the disk with dmesg", err)
+	}
+	return f.Sync()
+}
+
+// checkRoom sees beforehand whether a copy fits into the folder, so that it does not
+// take the room that the journal needs.
+func checkRoom(ctx context.Context, db *sql.DB, folder string) error {
+	var pages, size int64
+	err := db.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages)
+	if err == nil {
+		err = db.QueryRowContext(ctx, "PRAGMA page_size").Scan(&size)
+	}
+	if err != nil {
+		return storageError(err)
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(folder, &disk); err != nil {
+		return fault.Wrap(fault.Unavailable, "The disk of "+folder+" does not say how much room it has", err)
+	}
+	free := int64(disk.Bavail) * int64(disk.Bsize) //nolint:gosec,unconvert // fits; the type is another one on 32 bits
+	if needed := pages*size + spare; free < needed {
+		return fault.New(fault.Unavailable, fmt.Sprintf(
+			"There is no room for a copy of the database in %s: it needs %d MB and %d MB are free; make room there and try again",
+			folder, needed>>20+1, free>>20))
+	}
+	return nil
+}
+
+// quickCheck finds most damage of a database file without comparing every index.
+func quickCheck(ctx context.Context, q queryer) error {
+	var verdict string
+	if err := q.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return fmt.Errorf("checking the database: %w", err)
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("checking the database: %w: %s", errDamagedFile, verdict)
+	}
+	return nil
+}
+
+// errDamagedFile says that SQLite finds a file damaged.
+var errDamagedFile = errors.New("the file is damaged")
+
+// rename gives a file that is on the disk its final name, and sees that the name is
+// on the disk too.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(to)) //nolint:gosec // the path is the caller's
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// removeQuietly removes a file that may not be there.
+func removeQuietly(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
