@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -76,10 +75,10 @@ func (p *product) environment(httpListen string) []string {
 	return append(env, "GATEHOUSE_DATA="+p.data, "GATEHOUSE_HTTP_LISTEN="+httpListen, "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
 }
 
-// launch starts the process and waits for nothing.
-func (p *product) launch(ctx context.Context, httpListen string) (err error) {
+// launch starts the process, with more in its environment, and waits for nothing.
+func (p *product) launch(ctx context.Context, httpListen string, more ...string) (err error) {
 	environment := func(cmd *exec.Cmd) error {
-		cmd.Env = p.environment(httpListen)
+		cmd.Env = append(p.environment(httpListen), more...)
 		return nil
 	}
 	p.process, err = startChild(ctx, environment, p.binary, "serve")
@@ -244,33 +243,6 @@ func exchange(request *http.Request) (http.Header, []byte, error) {
 		return nil, nil, fmt.Errorf("%s: %.200q", response.Status, body)
 	}
 	return response.Header, body, nil
-}
-
-// readyAt waits until address answers /readyz with 200, trying every half
-// millisecond without a library that would slow the start that is measured.
-func (p *product) readyAt(address string) error {
-	for deadline := time.Now().Add(productPatience); time.Now().Before(deadline); time.Sleep(500 * time.Microsecond) {
-		if answersReady(address) {
-			return nil
-		}
-		if p.process.exited() {
-			break
-		}
-	}
-	return fmt.Errorf("gatehouse is not ready: %s", p.process.log)
-}
-
-func answersReady(address string) bool {
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	_, _ = io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")
-	status := make([]byte, len("HTTP/1.1 200"))
-	_, err = io.ReadFull(conn, status)
-	return err == nil && string(status) == "HTTP/1.1 200"
 }
 
 // startGatehouse starts the gateway with its stations; ours is the contender for
