@@ -47,7 +47,11 @@ func newAuthority(name string, id site.GatewayID) (authority, error) {
 // subjectOfCA is what people see in the list of CAs that they trust.
 func subjectOfCA(name string, id site.GatewayID) pkix.Name {
 	short := " (" + clip(string(id), 8) + ")"
-	return pkix.Name{Organization: []string{product}, CommonName: clip(strings.TrimSpace(product+" "+name), maxCommonName-len(short)) + short}
+	return subject(clip(strings.TrimSpace(product+" "+name), maxCommonName-len(short)) + short)
+}
+
+func subject(name string) pkix.Name {
+	return pkix.Name{Organization: []string{product}, CommonName: clip(name, maxCommonName)} //nolint:misspell // a field of the standard library
 }
 
 const (

@@ -62,6 +62,38 @@ func TestKeeper_own_clockLost(t *testing.T) {
 	})
 }
 
+// A time server that was wrong, and is right again.
+func TestKeeper_own_clockWasAhead(t *testing.T) {
+	bubble(t, func(h *house) {
+		h.set(today.Add(100*day), true)
+		ca := h.start().CA()
+		h.set(today, true)
+		k := h.run()
+		h.accepts(k, h.trusting(ca), "gate")
+		h.codes()
+	})
+}
+
+// A clock that is called right and cannot be leads to one certificate, not to one
+// each time, and to no false alarm.
+func TestKeeper_own_impossibleClock(t *testing.T) {
+	for _, at := range []time.Time{time.Unix(5, 0), time.Date(2106, 2, 7, 0, 0, 0, 0, time.UTC)} {
+		bubble(t, func(h *house) {
+			h.set(at, true)
+			k := h.run()
+			first := k.Info()
+			for range 5 {
+				pass(0)
+				if got := k.Info(); got.Fingerprint != first.Fingerprint {
+					h.Fatalf("%s, then %s", short(first), short(got))
+				}
+			}
+			h.accepts(k, client{h.trusting(k.CA()).roots, today}, "gate")
+			h.codes()
+		})
+	}
+}
+
 // Without a time server for years, the certificate is renewed all the same.
 func TestKeeper_own_neverSure(t *testing.T) {
 	bubble(t, func(h *house) {

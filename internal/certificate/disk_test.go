@@ -1,13 +1,14 @@
 package certificate_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -101,7 +102,7 @@ func (h *house) sound(k *certificate.Keeper) {
 	if a, b := k.Info(), again.Info(); a.Fingerprint != b.Fingerprint || a.CAFingerprint != b.CAFingerprint || b.Source != certificate.Own {
 		h.Errorf("%s, and at the next start %s", short(a), short(b))
 	}
-	if string(k.CA()) != string(again.CA()) || k.CA() == nil {
+	if !bytes.Equal(k.CA(), again.CA()) || k.CA() == nil {
 		h.Errorf("CA %q, and at the next start %q", k.CA(), again.CA())
 	}
 }
@@ -113,10 +114,11 @@ func TestKeeper_own_failingDisk(t *testing.T) {
 		for n := 1; n <= number(t, prepare); n++ {
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 				bubble(t, func(h *house) {
-					ca, count := prepare(h), 0
-					failing := true
+					ca := prepare(h)
+					var count atomic.Int64
+					var mended atomic.Bool
 					k, err := certificate.NewBroken(h.cfg, func(string) error {
-						if count++; failing && count >= n {
+						if count.Add(1) >= int64(n) && !mended.Load() {
 							return errors.New("the disk is worn")
 						}
 						return nil
@@ -135,14 +137,14 @@ func TestKeeper_own_failingDisk(t *testing.T) {
 					if k.CA() != nil && string(k.CA()) != read(h, h.path("ca.crt")) {
 						h.Error("a CA is handed out that is not kept")
 					}
-					if count > 3*n+12 {
-						h.Errorf("%d tries in five minutes", count)
+					if got := count.Load(); got > int64(3*n+12) {
+						h.Errorf("%d tries in five minutes", got)
 					}
 					if got := strings.Count(h.log.String(), "level=WARN"); got != 1 {
 						h.Errorf("%d warnings in the log:\n%s", got, h.log)
 					}
 					before := k.Info()
-					failing = false
+					mended.Store(true)
 					pass(certificate.RetryAfter)
 					h.codes()
 					h.sound(k)
@@ -184,7 +186,7 @@ func TestKeeper_own_realDisk(t *testing.T) {
 		}
 		defer filler.Close()
 		for {
-			if _, err := io.WriteString(filler, strings.Repeat("x", 4096)); errors.Is(err, unix.ENOSPC) {
+			if _, err := filler.WriteString(strings.Repeat("x", 4096)); errors.Is(err, unix.ENOSPC) {
 				return func() { remove(h, filler.Name()) }
 			}
 		}

@@ -12,9 +12,13 @@ import (
 	"encoding/pem"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/certificate"
 	"gatehouse/internal/fault"
@@ -306,52 +310,26 @@ func TestCheck_files(t *testing.T) {
 	}
 }
 
-// No key, nor what stands where a key should, comes out anywhere.
-func TestKeeper_canaries(t *testing.T) {
+// A key that root wrote for root alone.
+func TestCheck_noPermission(t *testing.T) {
 	h := newHouse(t)
-	ordered := order(t, nil)
-	canary := "canary-" + rand.Text()
-	var heard strings.Builder
-	hear := func(texts ...any) {
-		for _, text := range texts {
-			if err, ok := text.(error); ok {
-				heard.WriteString(fault.Sentence(err))
-			}
-			for _, verb := range []string{"%v", "%+v", "%#v", "%x"} {
-				_, _ = io.WriteString(&heard, strings.ToLower(format(verb, text)))
-			}
+	h.give(order(t, nil))
+	for path, mode := range map[string]os.FileMode{h.cfg.Certificate: 0o644, h.cfg.Key: 0, filepath.Dir(filepath.Dir(h.cfg.Key)): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
 		}
 	}
-	k := h.start()
-	var secrets []string
-	for name, text := range h.files() {
-		if strings.HasSuffix(name, ".key") {
-			secrets = append(secrets, insides(text)...)
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its other user with it
+		if _, err := unix.SetfsuidRetUid(65534); err != nil {
+			t.Error(err)
 		}
-	}
-	hear(k, k.Info(), k.TLS(), string(k.CA()))
-	h.give(ordered)
-	hear(k.Reload(h.cfg.Certificate, h.cfg.Key), k, k.Info())
-	secrets = append(secrets, insides(ordered.key)...)
-	for _, key := range []string{
-		canary, "-----BEGIN PRIVATE KEY-----\n" + canary, "-----BEGIN PRIVATE KEY-----\n" + strings.ReplaceAll(canary, "-", "") + "AAA\n-----END PRIVATE KEY-----\n",
-		ordered.key[:100], strings.Replace(ordered.key, "\nM", "\nA", 1), order(t, nil).cert,
-	} {
-		h.give(pair{ordered.cert, key})
-		hear(certificate.Check(h.cfg.Certificate, h.cfg.Key), k.Reload(h.cfg.Certificate, h.cfg.Key), k, h.start().Info())
-	}
-	h.give(pair{canary, canary})
-	hear(certificate.Check(h.cfg.Certificate, h.cfg.Key))
-	write(t, h.path("ca.key"), canary)
-	write(t, h.path("server.key"), canary)
-	hear(k.Reload("", ""), k, k.Info(), h.conditions.Conditions(), h.log.String())
-	secrets = append(secrets, canary, strings.ReplaceAll(canary, "-", ""))
-	for _, secret := range secrets {
-		if len(secret) < 20 || strings.Contains(heard.String(), strings.ToLower(secret)) {
-			t.Errorf("%q came out", secret)
-		}
-	}
-	if heard.Len() < 10_000 || len(secrets) < 17 {
-		t.Errorf("heard %d bytes for %d secrets", heard.Len(), len(secrets))
+		failed <- certificate.Check(h.cfg.Certificate, h.cfg.Key)
+	}()
+	err := <-failed
+	want := "The key file " + h.cfg.Key + " may not be read by the gateway's user: let it"
+	if got := fault.Sentence(err); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -39,7 +39,7 @@ type house struct {
 	testing.TB
 	cfg        certificate.Config
 	conditions *health.Registry
-	log        *bytes.Buffer
+	log        *log
 
 	mu        sync.Mutex // guards what follows
 	time      time.Time
@@ -51,7 +51,7 @@ type house struct {
 // newHouse gives a machine named gate at 192.168.1.20 whose clock is right.
 func newHouse(t testing.TB) *house {
 	h := &house{
-		TB: t, conditions: &health.Registry{}, log: &bytes.Buffer{},
+		TB: t, conditions: &health.Registry{}, log: &log{},
 		time: today, since: time.Now(), trusted: true, addresses: parse("192.168.1.20"),
 	}
 	h.cfg = certificate.Config{
@@ -60,6 +60,24 @@ func newHouse(t testing.TB) *house {
 		Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Health: h.conditions,
 	}
 	return h
+}
+
+// log keeps what is logged; safe for concurrent use.
+type log struct {
+	mu   sync.Mutex // mu guards text
+	text bytes.Buffer
+}
+
+func (l *log) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func parse(texts ...string) []netip.Addr {
@@ -335,23 +353,4 @@ func leaf(t testing.TB, text string) *x509.Certificate {
 // short tells two certificates apart in a message.
 func short(i certificate.Info) string {
 	return fmt.Sprintf("%s %.11s until %s", i.Source, i.Fingerprint, i.NotAfter.Format(time.DateOnly))
-}
-
-func format(verb string, value any) string { return fmt.Sprintf(verb, value) }
-
-// insides gives the forms in which the secret of a key could come out: the lines of
-// its PEM, and its number in decimal and hexadecimal.
-func insides(key string) []string {
-	block, _ := pem.Decode([]byte(key))
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil
-	}
-	secret, err := parsed.(*ecdsa.PrivateKey).Bytes()
-	if err != nil {
-		return nil
-	}
-	text := fmt.Sprint(secret) // [1 2 3 …], as a printed slice of bytes
-	lines := strings.Split(strings.TrimSpace(key), "\n")
-	return append(lines[1:3], fmt.Sprintf("%x", secret), new(big.Int).SetBytes(secret).String(), text[1:len(text)-1])
 }

@@ -106,9 +106,9 @@ func (o *own) mayFollow() bool {
 }
 
 // keep writes what is not on disk yet, the CA first, so that no certificate of a CA
-// that nobody has stands there.
+// that nobody has stands there. Without a CA nothing is worth keeping.
 func (o *own) keep() error {
-	if o.server.passing || o.authority.key == nil || o.authority.kept && o.server.kept {
+	if o.authority.key == nil || o.authority.kept && o.server.kept {
 		o.failed = nil
 		return nil
 	}

@@ -136,6 +136,12 @@ func TestKeeper_own_manyAddresses(t *testing.T) {
 	if !maps.Equal(before, h.files()) {
 		t.Error("too many addresses lead to a new certificate each time")
 	}
+	h.move("10.0.0.1", "10.0.0.2")
+	k = h.start()
+	h.accepts(k, h.trusting(k.CA()), "127.0.0.1", "10.0.0.1", "10.0.0.2")
+	if n := len(k.Info().Addresses); n != 32 {
+		t.Errorf("%d addresses, with old ones", n)
+	}
 }
 
 // The certificate is renewed for its age, by Run, over the same key and by the same CA.

@@ -3,7 +3,6 @@ package certificate
 import (
 	"crypto"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"net/netip"
 	"time"
 )
@@ -141,7 +140,7 @@ func (s server) renew(a authority, w wanted, ips []netip.Addr) (server, error) {
 		s.key, s.keyKept = key, false
 	}
 	template := &x509.Certificate{
-		Subject:     pkix.Name{Organization: []string{product}, CommonName: clip(w.name, maxCommonName)},
+		Subject:     subject(w.name),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    w.dns, IPAddresses: toIPs(ips), BasicConstraintsValid: true,
