@@ -32,6 +32,13 @@
 // new CA, installed everywhere again. What stands against its abuse is that its key
 // never leaves the folder, and that it can sign no further CA.
 //
+// # Given files
+//
+// A certificate and key from files are read again whenever their content changes,
+// and at every reload. Bad ones change nothing and are reported; where there was
+// nothing good before, a certificate for this run is served until they are good. The
+// gateway's own CA is left alone meanwhile.
+//
 // # Time
 //
 // The CA is valid from 2020 to 2060, whatever the clock says when it is made. The

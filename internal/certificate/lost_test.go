@@ -96,6 +96,11 @@ func TestKeeper_own_cannotRenew(t *testing.T) {
 		}
 		h.set(today.Add(366*day), true)
 		pass(0)
+		replaced := k.Info()
+		pass(time.Hour)
+		if got := k.Info(); got.Fingerprint != replaced.Fingerprint {
+			h.Errorf("%s, then %s", short(replaced), short(got))
+		}
 		if k.Info().Source != certificate.Passing {
 			h.Errorf("%s", short(k.Info()))
 		}

@@ -63,7 +63,7 @@ func (o *own) take(w wanted) error {
 	case err == nil || o.authority.key == nil:
 		o.authority = stored
 	}
-	o.takeServer(loadServer(o.folder))
+	o.takeServer(loadServer(o.folder), w)
 	if errors.Is(err, errNoAuthority) {
 		return nil
 	}
@@ -71,11 +71,15 @@ func (o *own) take(w wanted) error {
 }
 
 // takeServer uses what the folder has of a server certificate, where it is good.
-func (o *own) takeServer(stored server) {
+func (o *own) takeServer(stored server, w wanted) {
+	good := stored.leaf != nil && o.authority.vouches(stored.leaf)
+	if o.authority.key == nil { // nobody can replace it
+		good = stored.stale(o.authority, w) == fresh
+	}
 	waits := o.server.leaf != nil && !o.server.kept && !o.server.passing && o.authority.vouches(o.server.leaf)
 	switch {
 	case waits: // to be written
-	case stored.leaf != nil && (o.authority.key == nil || o.authority.vouches(stored.leaf)):
+	case good:
 		o.server = stored
 	case o.server.key == nil:
 		o.server = server{key: stored.key, keyKept: stored.keyKept}
@@ -122,7 +126,7 @@ func (o *own) keep() error {
 	return o.failed
 }
 
-func (o *own) write() (err error) {
+func (o *own) write() error {
 	a, s := &o.authority, &o.server
 	for _, f := range []struct {
 		kept  *bool
