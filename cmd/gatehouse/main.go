@@ -11,7 +11,8 @@
 //     several problems, each has its own line.
 //   - Standard output holds the result only; with --json it is one JSON document,
 //     or one per line when following.
-//   - Nothing is asked: no command waits for a person at a terminal.
+//   - Nothing is asked: no command waits for a person at a terminal, but for the
+//     passphrase of a backup that nothing else gives.
 package main
 
 import (

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/doctor"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 )
 
@@ -24,7 +27,7 @@ open doors, or does not run.`,
 			return a.call(func(gw *client.Client) error {
 				status, err := gw.Status(ctx)
 				if err != nil {
-					return err
+					return a.outage(ctx, err)
 				}
 				status.Conditions, status.Listeners = list(status.Conditions), list(status.Listeners)
 				if err := a.result(status, func(w *lines) { a.printStatus(w, status) }); err != nil {
@@ -34,6 +37,17 @@ open doors, or does not run.`,
 			})
 		}),
 	}
+}
+
+// outage adds to the error of a gateway that does not answer what systemd knows of it.
+func (a *app) outage(ctx context.Context, err error) error {
+	if !fault.Is(err, fault.Unavailable) {
+		return err
+	}
+	if words := doctor.Outage(ctx, a.examination(false)); words != "" {
+		return fault.Wrap(fault.Unavailable, words, err)
+	}
+	return fault.Wrap(fault.Unavailable, describe(err)+"; gatehouse doctor says what is wrong", err)
 }
 
 // notReady is nil when doors can be opened; else the error of the command.
@@ -70,6 +84,10 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 		[2]string{"Accounts", fmt.Sprintf("%d, with %s", s.Accounts, plural(s.Sessions, "session"))},
 		[2]string{"Journal", journalText(s.Journal)},
 	)
+	if s.Memory.Used > 0 {
+		rows = append(rows, [2]string{"Memory", memoryText(s.Memory)})
+	}
+	rows = append(rows, a.certificateRows(s)...)
 	w.pairs(rows)
 	for _, c := range s.Conditions {
 		w.printf("")
@@ -110,6 +128,32 @@ func journalText(j adminapi.JournalSize) string {
 		return "empty"
 	}
 	return fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, bytesText(j.Bytes))
+}
+
+func memoryText(m adminapi.MemoryStatus) string {
+	text := bytesText(int64(m.Used)) //nolint:gosec // less than there is
+	if m.Limit > 0 {
+		text += " of " + bytesText(int64(m.Limit)) //nolint:gosec // likewise
+	}
+	return text
+}
+
+// certificateRows are what people compare before they trust the gateway.
+func (a *app) certificateRows(s adminapi.Status) [][2]string {
+	var rows [][2]string
+	if c := s.Certificate; c != nil {
+		whose := "given"
+		if c.Own {
+			whose = "the gateway's own"
+		}
+		rows = append(rows,
+			[2]string{"Certificate", fmt.Sprintf("%s, valid until %s, for %s", whose, a.stamp(c.NotAfter), strings.Join(c.Names, ", "))},
+			[2]string{"", "SHA-256 " + c.Fingerprint})
+		if c.AuthorityFingerprint != "" {
+			rows = append(rows, [2]string{"Authority", "SHA-256 " + c.AuthorityFingerprint})
+		}
+	}
+	return rows
 }
 
 // bytesText gives a size in the unit that fits it, such as "1.2 MB".

@@ -26,23 +26,32 @@ func exampleStatus() adminapi.Status {
 		Stations: adminapi.StationCount{Enrolled: 3, Online: 2}, Accounts: 4, Sessions: 1,
 		Journal: adminapi.JournalSize{Records: 1234, Bytes: 1_200_000, First: 12, Last: 1245},
 		Data:    "/var/lib/gatehouse",
+		Memory:  adminapi.MemoryStatus{Used: 41_000_000, Limit: 300_000_000},
+		Certificate: &adminapi.CertificateStatus{
+			Names: []string{"north-gate", "192.168.1.20"}, NotAfter: site.At(now.AddDate(1, 0, 0)), Own: true,
+			Fingerprint: "12:34", AuthorityFingerprint: "AB:CD",
+		},
 	}
 }
 
 func TestApp_printStatus(t *testing.T) {
 	var out strings.Builder
 	testApp().printStatus(&lines{w: &out}, exampleStatus())
-	want := `Gateway     NOT READY: it cannot open doors
-Version     1.2.3
-Id          gateway-id
-Running     since 2026-11-21 07:30:00 +0100 (1h30m0s)
-Clock       2026-11-21 09:00:00 +0100
-Data        /var/lib/gatehouse
-Listens on  http   127.0.0.1:8080
-            mqtts  0.0.0.0:8883 (TLS)
-Stations    3 enrolled, 2 online
-Accounts    4, with 1 session
-Journal     1234 records (12 to 1245), 1.2 MB
+	want := `Gateway      NOT READY: it cannot open doors
+Version      1.2.3
+Id           gateway-id
+Running      since 2026-11-21 07:30:00 +0100 (1h30m0s)
+Clock        2026-11-21 09:00:00 +0100
+Data         /var/lib/gatehouse
+Listens on   http   127.0.0.1:8080
+             mqtts  0.0.0.0:8883 (TLS)
+Stations     3 enrolled, 2 online
+Accounts     4, with 1 session
+Journal      1234 records (12 to 1245), 1.2 MB
+Memory       41.0 MB of 300.0 MB
+Certificate  the gateway's own, valid until 2027-11-21 09:00:00 +0100, for north-gate, 192.168.1.20
+             SHA-256 12:34
+Authority    SHA-256 AB:CD
 
 fatal: The database cannot be written
   What to do: Make room on the disk

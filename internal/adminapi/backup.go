@@ -29,7 +29,7 @@ func (a *API) serveGift(w http.ResponseWriter, r *http.Request, rt route) {
 // whoever asks encrypts it before it touches a disk. An archive that breaks off lacks
 // what its manifest names, so that it is not taken for a whole one.
 func (a *API) backup(w http.ResponseWriter, r *request) error {
-	if !a.backups.take() {
+	if !a.takeBackup(r.Context()) {
 		return fault.Throttle("A backup is being taken already", streamRetry)
 	}
 	defer a.backups.give()
@@ -51,6 +51,23 @@ func (a *API) backup(w http.ResponseWriter, r *request) error {
 		panic(http.ErrAbortHandler) // the peer sees that the answer is not whole
 	}
 	return nil
+}
+
+// backupWait is how long a backup waits for one before it to end: one whose taker has
+// just left ends by itself.
+const backupWait = time.Second
+
+// takeBackup waits a little for its turn.
+func (a *API) takeBackup(ctx context.Context) bool {
+	timer := time.NewTimer(backupWait)
+	defer timer.Stop()
+	select {
+	case a.backups <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // gift writes the answer, each piece within a time of its own, until the API is to end.

@@ -64,15 +64,19 @@ func (p *parcel) isClosed() bool {
 
 func TestClient_Backup(t *testing.T) {
 	h := open(t)
-	body, err := h.serve().Backup(t.Context())
-	h.must(err)
-	text, err := io.ReadAll(body)
-	h.must(errors.Join(err, body.Close()))
-	eventually(h.parcel.isClosed)
-	if string(text) != h.parcel.text {
-		t.Errorf("got %q", text)
+	c := h.serve()
+	for range 2 {
+		h.parcel.closed = 0
+		body, err := c.Backup(t.Context())
+		h.must(err)
+		text, err := io.ReadAll(body)
+		h.must(errors.Join(err, body.Close()))
+		eventually(h.parcel.isClosed)
+		if string(text) != h.parcel.text {
+			t.Errorf("got %q", text)
+		}
 	}
-	if len(h.takers) != 1 || !h.takers[0].Admin || !strings.HasPrefix(h.takers[0].Name, "uid ") {
+	if len(h.takers) != 2 || !h.takers[0].Admin || !strings.HasPrefix(h.takers[0].Name, "uid ") {
 		t.Errorf("taken by %+v", h.takers)
 	}
 }
@@ -117,8 +121,10 @@ func TestClient_Backup_breaksOff(t *testing.T) {
 			body <- b
 		}()
 		<-h.parcel.more // the first piece is written, though not yet sent
-		if _, err := c.Backup(t.Context()); !fault.Is(err, fault.Throttled) {
-			t.Errorf("%s: a second one: %v", name, err)
+		if name == "by itself" {
+			if _, err := c.Backup(t.Context()); !fault.Is(err, fault.Throttled) {
+				t.Errorf("a second one: %v", err)
+			}
 		}
 		broken(h)
 		h.parcel.more <- struct{}{}

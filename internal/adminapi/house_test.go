@@ -89,12 +89,15 @@ func (h *house) config(log *slog.Logger) adminapi.Config {
 func statusOf(context.Context) (adminapi.Status, error) {
 	start := site.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return adminapi.Status{
-		Version: "1.0", GatewayID: "gateway", Boot: "boot", Started: start, Ready: true,
+		Version: "1.0", GatewayID: "gateway", Name: "gate", Boot: "boot", Started: start, Ready: true,
 		Conditions: []health.Condition{{Code: health.PlainHTTP, Severity: health.Warning, Summary: "s", Advice: "a", Since: start}},
 		Clock:      adminapi.ClockStatus{Now: start, Trusted: true},
 		Listeners:  []adminapi.Listener{{Name: "http", Address: "127.0.0.1:8080"}},
+		Addresses:  []netip.Addr{netip.MustParseAddr("192.168.1.20")},
 		Stations:   adminapi.StationCount{Enrolled: 2, Online: 1}, Accounts: 3, Sessions: 4,
 		Journal: adminapi.JournalSize{Records: 5, Bytes: 600, First: 1, Last: 5}, Data: "/data",
+		Certificate: &adminapi.CertificateStatus{Names: []string{"gate"}, NotAfter: start, Fingerprint: "EF:01", AuthorityFingerprint: "AB:CD", Own: true},
+		Memory:      adminapi.MemoryStatus{Used: 7, Limit: 8},
 	}, nil
 }
 

@@ -59,10 +59,12 @@ func TestStatusOf_everyKind(t *testing.T) {
 
 func TestHandler_status(t *testing.T) {
 	h := open(t)
-	h.want(h.do("GET", "/admin/v1/status", ""), 200, `{"version":"1.0","gatewayId":"gateway","boot":"boot",`+
+	h.want(h.do("GET", "/admin/v1/status", ""), 200, `{"version":"1.0","gatewayId":"gateway","name":"gate","boot":"boot",`+
 		`"started":"2026-01-02T03:04:05.000Z","ready":true,"conditions":[{"code":"plain-http","severity":"warning","summary":"s","advice":"a","since":"2026-01-02T03:04:05.000Z"}],`+
-		`"clock":{"now":"2026-01-02T03:04:05.000Z","trusted":true},"listeners":[{"name":"http","address":"127.0.0.1:8080","tls":false}],`+
-		`"stations":{"enrolled":2,"online":1},"accounts":3,"sessions":4,"journal":{"records":5,"bytes":600,"first":1,"last":5},"data":"/data"}`)
+		`"clock":{"now":"2026-01-02T03:04:05.000Z","trusted":true},"listeners":[{"name":"http","address":"127.0.0.1:8080","tls":false}],"addresses":["192.168.1.20"],`+
+		`"stations":{"enrolled":2,"online":1},"accounts":3,"sessions":4,"journal":{"records":5,"bytes":600,"first":1,"last":5},"data":"/data",`+
+		`"certificate":{"names":["gate"],"notAfter":"2026-01-02T03:04:05.000Z","fingerprint":"EF:01","authorityFingerprint":"AB:CD","own":true},`+
+		`"memory":{"used":7,"limit":8}}`)
 }
 
 // blank hides what differs from run to run.

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"net/netip"
 	"time"
 
 	"gatehouse/internal/health"
@@ -19,19 +20,40 @@ type ErrorBody struct {
 
 // Status is the answer of GET /admin/v1/status.
 type Status struct {
-	Version    string             `json:"version"`
-	GatewayID  site.GatewayID     `json:"gatewayId"`
-	Boot       site.BootID        `json:"boot"`
-	Started    site.Timestamp     `json:"started"`
-	Ready      bool               `json:"ready"` // whether doors can be opened
-	Conditions []health.Condition `json:"conditions"`
-	Clock      ClockStatus        `json:"clock"`
-	Listeners  []Listener         `json:"listeners"`
-	Stations   StationCount       `json:"stations"`
-	Accounts   int                `json:"accounts"`
-	Sessions   int                `json:"sessions"`
-	Journal    JournalSize        `json:"journal"`
-	Data       string             `json:"data"` // the data directory
+	Version     string             `json:"version"`
+	GatewayID   site.GatewayID     `json:"gatewayId"`
+	Name        string             `json:"name"` // what it is called on the network, without any domain
+	Boot        site.BootID        `json:"boot"`
+	Started     site.Timestamp     `json:"started"`
+	Ready       bool               `json:"ready"` // whether doors can be opened
+	Conditions  []health.Condition `json:"conditions"`
+	Clock       ClockStatus        `json:"clock"`
+	Listeners   []Listener         `json:"listeners"`
+	Addresses   []netip.Addr       `json:"addresses"` // under which others reach this machine
+	Stations    StationCount       `json:"stations"`
+	Accounts    int                `json:"accounts"`
+	Sessions    int                `json:"sessions"`
+	Journal     JournalSize        `json:"journal"`
+	Data        string             `json:"data"`                  // the data directory
+	Certificate *CertificateStatus `json:"certificate,omitempty"` // absent without TLS
+	Memory      MemoryStatus       `json:"memory"`
+}
+
+// CertificateStatus is the certificate that the TLS listeners show.
+type CertificateStatus struct {
+	Names       []string       `json:"names"` // and addresses, for which it is made out
+	NotAfter    site.Timestamp `json:"notAfter"`
+	Fingerprint string         `json:"fingerprint"` // its SHA-256, as browsers show it
+	// AuthorityFingerprint is that of the gateway's own authority; empty where another
+	// one signed the certificate.
+	AuthorityFingerprint string `json:"authorityFingerprint,omitempty"`
+	Own                  bool   `json:"own"` // whether the gateway made it
+}
+
+// MemoryStatus is the memory of the process, in bytes.
+type MemoryStatus struct {
+	Used  uint64 `json:"used"`  // resident; 0 where the system does not say
+	Limit uint64 `json:"limit"` // what the machine has, or the service may have; likewise
 }
 
 // ClockStatus says what the gateway takes the time to be.

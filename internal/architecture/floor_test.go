@@ -19,16 +19,19 @@ type place struct {
 func places() map[string]place {
 	return map[string]place{
 		// Words.
+		"configs":               {floor: 0},
 		"internal/architecture": {floor: 0},
 		"internal/fault":        {floor: 0},
 		"internal/health":       {floor: 0, also: []string{"internal/site"}},
 		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
 		"internal/site":         {floor: 0},
 		"internal/turn":         {floor: 0},
+		"systemd":               {floor: 0},
 
 		// Rules.
 		"internal/access":   {floor: 1},
 		"internal/journal":  {floor: 1},
+		"internal/setup":    {floor: 1},
 		"internal/sitefile": {floor: 1},
 		"internal/station":  {floor: 1},
 		"internal/unlock":   {floor: 1},
@@ -37,27 +40,36 @@ func places() map[string]place {
 		"internal/adminapi":        {floor: 2},
 		"internal/backup":          {floor: 2},
 		"internal/adminapi/client": {floor: 2, also: []string{"internal/adminapi"}},
+		"internal/board":           {floor: 2},
 		"internal/broker":          {floor: 2},
 		"internal/certificate":     {floor: 2},
 		"internal/host":            {floor: 2},
 		"internal/httpapi":         {floor: 2},
+		"internal/installation":    {floor: 2},
 		"internal/provision":       {floor: 2},
 		"internal/sqlite":          {floor: 2},
 		"internal/stationlink":     {floor: 2},
 		"internal/stationsim":      {floor: 2},
 
 		// Assembly.
-		"internal/config":  {floor: 3},
-		"internal/gateway": {floor: 3, also: []string{"internal/config"}},
+		"internal/config": {floor: 3},
+		// It sets the configuration and talks to the gateway as an administrator does.
+		"internal/firstboot": {floor: 3, also: []string{"internal/config"}},
+		"internal/doctor":    {floor: 3, also: []string{"internal/config"}},
+		"internal/gateway":   {floor: 3, also: []string{"internal/config"}},
 
 		// Programs, and what only tests and tools use.
 		"cmd/gatehouse": {floor: 4, only: []string{
-			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/config", "internal/gateway", "internal/health",
-			"internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim",
+			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/board", "internal/config", "internal/doctor", "internal/firstboot",
+			"internal/gateway", "internal/health", "internal/host",
+			"internal/installation", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim",
 		}},
+		"internal/boardtest":   {floor: 4},
 		"internal/gatewaytest": {floor: 4},
 		"scripts/bench":        {floor: 5},
 		"scripts/demo":         {floor: 5},
+		"scripts/documents":    {floor: 5},
+		"scripts/imagetest":    {floor: 5},
 	}
 }
 

@@ -31,6 +31,8 @@ func libraries() []library {
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
 		{path: "filippo.io/age", product: []string{"internal/backup"}, ownTests: true},
 		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/sitefile"}, ownTests: true},
+		{path: "github.com/kardianos/service", product: []string{"internal/installation"}, ownTests: true},
+		{path: "github.com/coreos/go-systemd", product: []string{"internal/host"}, ownTests: true},
 		{path: "github.com/spf13/cobra", product: []string{"cmd/gatehouse"}, ownTests: true},
 		{path: "github.com/google/uuid", product: everywhere, anyTest: true},
 		{path: "golang.org/x", product: everywhere, anyTest: true},

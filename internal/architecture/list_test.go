@@ -47,7 +47,7 @@ func (p listed) testFiles() []string {
 // packages lists every package of the product.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	all := list(t, "list", "-json", "./...")
+	all := list(t, "list", "-tags", "board", "-json", "./...")
 	if len(all) < 10 {
 		t.Fatalf("only %d packages were found", len(all))
 	}

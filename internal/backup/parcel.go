@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 )
 
@@ -27,9 +28,11 @@ type Store interface {
 
 // Database knows database files that no gateway has open.
 type Database interface {
-	// Inspect checks a file wholly and says what it holds; name is how people know it.
-	// NotFound, Conflict for a newer version, Invalid for damage, Unavailable.
+	// Inspect checks a file and says what it holds; name is how people know it. NotFound,
+	// Conflict for a newer version, Invalid for damage, Unavailable.
 	Inspect(ctx context.Context, path, name string) (site.Inventory, error)
+	// Verify checks every record of its journal.
+	Verify(ctx context.Context, path string) (journal.Verdict, error)
 	// Renew brings a file to this version's schema, ends its sessions unless
 	// keepSessions, and appends r to its journal.
 	Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error)
@@ -117,12 +120,7 @@ func (p *Parcel) hold(ctx context.Context, name, path string) error {
 	}
 	p.held[path] = f
 	sum := sha256.New()
-	size, err := io.Copy(sum, reading(func(b []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return f.Read(b)
-	}))
+	size, err := io.Copy(sum, heeding(ctx, f))
 	if err != nil {
 		return fmt.Errorf("measuring %s: %w", path, err)
 	}
@@ -136,6 +134,16 @@ func (p *Parcel) hold(ctx context.Context, name, path string) error {
 type reading func([]byte) (int, error)
 
 func (r reading) Read(b []byte) (int, error) { return r(b) }
+
+// heeding reads until ctx ends.
+func heeding(ctx context.Context, r io.Reader) io.Reader {
+	return reading(func(b []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(b)
+	})
+}
 
 // maxSmall bounds a file that is taken into memory, in bytes.
 const maxSmall = 1 << 20

@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,11 +51,11 @@ func JudgePassphrase(passphrase site.Secret) error {
 // Seal reads the archive of a gateway's data (as [Parcel.WriteTo] writes it), adds the
 // configuration, and writes the encrypted backup. An error of w or data comes back with
 // the kind that it has; a broken archive is Unavailable.
-func Seal(w io.Writer, passphrase site.Secret, data io.Reader, configuration []Loaded) (Manifest, error) {
+func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Reader, configuration []Loaded) (Manifest, error) {
 	if err := JudgePassphrase(passphrase); err != nil {
 		return Manifest{}, err
 	}
-	in, err := openArchive("What the gateway gives", data)
+	in, err := openArchive("What the gateway gives", heeding(ctx, data))
 	if err != nil {
 		return Manifest{}, brokeOff(err)
 	}
@@ -63,7 +64,7 @@ func Seal(w io.Writer, passphrase site.Secret, data io.Reader, configuration []L
 	for _, c := range configuration {
 		m.Files = append(m.Files, c.Entry)
 	}
-	layers, err := seal(w, passphrase)
+	layers, err := seal(w, passphrase, workFactor)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -104,12 +105,12 @@ type layers struct {
 	age io.WriteCloser
 }
 
-func seal(w io.Writer, passphrase site.Secret) (*layers, error) {
+func seal(w io.Writer, passphrase site.Secret, logN int) (*layers, error) {
 	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("taking the passphrase: %w", err)
 	}
-	recipient.SetWorkFactor(workFactor)
+	recipient.SetWorkFactor(logN)
 	encrypted, err := age.Encrypt(w, recipient)
 	if err != nil {
 		return nil, fmt.Errorf("encrypting: %w", err)

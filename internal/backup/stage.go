@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 )
 
@@ -56,6 +59,9 @@ func Open(path string) (*Medium, error) {
 
 // reason words an error of the system without the path, which stands beside it.
 func reason(err error) string {
+	if err == nil {
+		return ""
+	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
@@ -68,7 +74,7 @@ func unknown(path, head string) error {
 	case head == "":
 		return fault.New(fault.Invalid, path+" is empty: use another backup")
 	case strings.HasPrefix(ageMagic, head):
-		return cutOff(path, nil)
+		return cutOff(path, io.ErrUnexpectedEOF)
 	default:
 		return fault.New(fault.Invalid, path+" is no backup of gatehouse: name a file that gatehouse backup has written, or a copy of a database that an upgrade has kept")
 	}
@@ -90,6 +96,7 @@ type Options struct {
 type Staged struct {
 	Manifest // of a plain copy: what it holds alone
 	Whole    bool
+	Journal  journal.Verdict // may be broken only where that was accepted
 
 	options Options
 	medium  string
@@ -104,7 +111,7 @@ func Stage(ctx context.Context, m *Medium, o Options) (s *Staged, err error) {
 	s = &Staged{options: o, medium: m.Path, Whole: m.Encrypted}
 	folder, err := os.MkdirTemp(o.Data, stagedPrefix) // with mode 0700
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to: run this as root or as the user of the gateway", err)
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
 	}
 	s.folder = filepath.Base(folder)
 	unpack := s.copyPlain
@@ -128,7 +135,8 @@ func (s *Staged) Discard() error {
 	}
 	var errs []error
 	for _, c := range s.laid {
-		if err := os.Remove(c.Target + restoredSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(c.Target + restoredSuffix)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			errs = append(errs, err)
 		}
 	}
@@ -153,7 +161,7 @@ func (s *Staged) Config() string {
 
 // unpack writes every file of a backup into the folder.
 func (s *Staged) unpack(ctx context.Context, file io.Reader) error {
-	plain, err := unseal(s.medium, file, s.options.Passphrase)
+	plain, err := unseal(s.medium, heeding(ctx, file), s.options.Passphrase)
 	if err != nil {
 		return err
 	}
@@ -169,12 +177,7 @@ func (s *Staged) unpack(ctx context.Context, file io.Reader) error {
 	if err != nil {
 		return err
 	}
-	err = in.each(func(e Entry, content io.Reader) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return write(root, e, content)
-	})
+	err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
 	if err := errors.Join(err, root.Close()); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -183,10 +186,11 @@ func (s *Staged) unpack(ctx context.Context, file io.Reader) error {
 	}
 	// What follows the archive is nothing but the end of the encryption, which says that
 	// nothing is missing.
-	if n, err := io.Copy(io.Discard, io.LimitReader(plain, maxManifest)); err != nil || n == maxManifest {
-		return foreign(s.medium, err)
+	n, err := plain.Read(make([]byte, 1))
+	if n == 0 && errors.Is(err, io.EOF) {
+		return nil
 	}
-	return nil
+	return foreign(s.medium, cmp.Or(err, errors.New("something stands behind the archive")))
 }
 
 // write writes one file of a backup.
@@ -216,7 +220,7 @@ func full(err error) error {
 }
 
 // copyPlain copies a database, and its log where it has one.
-func (s *Staged) copyPlain(_ context.Context, file io.Reader) error {
+func (s *Staged) copyPlain(ctx context.Context, file io.Reader) error {
 	var size int64
 	for _, suffix := range []string{"", "-wal"} {
 		if info, err := os.Stat(s.medium + suffix); err == nil {
@@ -231,17 +235,26 @@ func (s *Staged) copyPlain(_ context.Context, file io.Reader) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	if err := write(root, Entry{Name: underData + database, Mode: 0o600}, file); err != nil {
+	err = write(root, Entry{Name: underData + database, Mode: 0o600}, heeding(ctx, file))
+	if err == nil {
+		err = s.copyLog(ctx, root)
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
+	return fault.Wrap(fault.Unavailable, s.medium+" cannot be read ("+reason(err)+")", err)
+}
+
+// copyLog copies the log of a database that a gateway was killed over.
+func (s *Staged) copyLog(ctx context.Context, root *os.Root) error {
 	wal, err := os.Open(s.medium + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, s.medium+"-wal cannot be read ("+reason(err)+")", err)
+		return err
 	}
-	return errors.Join(write(root, Entry{Name: underData + database + "-wal", Mode: 0o600}, wal), wal.Close())
+	return errors.Join(write(root, Entry{Name: underData + database + "-wal", Mode: 0o600}, heeding(ctx, wal)), wal.Close())
 }
 
 // verify checks the database that was unpacked.
@@ -258,9 +271,12 @@ func (s *Staged) verify(ctx context.Context) error {
 		return fault.New(fault.Invalid, name+" is not the one that its manifest speaks of: use another backup")
 	}
 	s.Holds = holds
-	if holds.Broken != 0 && !s.options.AcceptJournal {
+	if s.Journal, err = s.options.Database.Verify(ctx, s.path(underData, database)); err != nil {
+		return fault.Wrap(fault.Invalid, "The journal in "+s.medium+" cannot be read: use another backup", err)
+	}
+	if s.Journal.Broken != 0 && !s.options.AcceptJournal {
 		return fault.New(fault.Invalid, fmt.Sprintf("The journal in %s is broken at record %d (%s): use another backup, or take it as it is with --accept-journal",
-			s.medium, holds.Broken, holds.Why))
+			s.medium, s.Journal.Broken, s.Journal.Why))
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func TestFiles_bounds(t *testing.T) {
 func TestFiles_withoutTheFile(t *testing.T) {
 	folder := tree(t, map[string]string{"conf.d/50-site.toml": "name = \"gate\""})
 	files, err := config.FilesOr(filepath.Join(folder, "gatehouse.toml"), "")
-	if err != nil || len(files) != 1 || files[0].Name != filepath.Join(folder, "conf.d/50-site.toml") {
+	if err != nil || len(files) != 1 || files[0].Name != filepath.Join(folder, "conf.d", "50-site.toml") {
 		t.Errorf("read %v, %v", files, err)
 	}
 	if files, err := config.FilesOr(filepath.Join(t.TempDir(), "gatehouse.toml"), ""); err != nil || files != nil {

@@ -72,6 +72,7 @@ func TestParse_oneProblem(t *testing.T) {
 		{"name with a dot", "name = \"gate.example\"", `f.toml:1: name: "gate.example" cannot be a host name: write up to 63 letters, digits and hyphens, like "north-gate"`},
 		{"name with a hyphen first", "name = \"-gate\"", `f.toml:1: name: "-gate" cannot be a host name`},
 		{"long name", "name = \"" + strings.Repeat("x", 64) + "\"", `f.toml:1: name: "xxx`},
+		{"nothing for stations", "[mqtt]\nlisten = []\ntls_listen = []", `f.toml:2: mqtt.listen: stations can reach the gateway nowhere: name an address in listen or tls_listen of [mqtt]`},
 		{"certificate without key", "[tls]\ncertificate = \"/c\"", `f.toml:2: tls.certificate: a certificate needs its key: set key in [tls]`},
 		{"key without certificate", "[tls]\nkey = \"/k\"", `f.toml:2: tls.key: a key needs its certificate: set certificate in [tls]`},
 		{"share above the whole", "[http]\nmax_connections = 10\nmax_connections_per_address = 11", `f.toml:3: http.max_connections_per_address: 11 is more than max_connections, which is 10`},

@@ -70,7 +70,7 @@ func (c Config) faults() []fault {
 			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
-	return slices.Concat(found, c.listenFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults())
+	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults())
 }
 
 // listener is one configured address with the key that names it.
@@ -120,6 +120,14 @@ func (c Config) listenFaults() []fault {
 		}
 	}
 	return found
+}
+
+// stationFaults: a gateway that no station can reach opens no door.
+func (c Config) stationFaults() []fault {
+	if len(c.MQTT.Listen)+len(c.MQTT.TLSListen) > 0 {
+		return nil
+	}
+	return []fault{{path: "mqtt.listen", what: "stations can reach the gateway nowhere: name an address in listen or tls_listen of [mqtt]"}}
 }
 
 // tlsFaults: half a certificate is a mistake. Without any, the gateway makes its own.

@@ -23,7 +23,8 @@ import (
 func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, error) {
 	record := site.Record{Kind: site.KindBackupTaken, Facts: site.ByActor(by)}
 	if err := g.db.AppendRecord(ctx, record); err != nil {
-		return nil, err
+		return nil, fault.Wrap(fault.KindOf(err),
+			"The storage takes no writes, so that a backup of the running gateway cannot be taken: stop the gateway and take it then", err)
 	}
 	source := backup.Source{Data: g.cfg.Data, Version: g.version, Database: sqlite.Files{Logger: g.log}, Now: g.clock.Now}
 	p, err := source.Running(ctx, g.db)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"os"
 
+	"gatehouse/internal/adminapi"
 	"gatehouse/internal/certificate"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/host"
+	"gatehouse/internal/site"
 )
 
 // buildCertificate gets what the TLS listeners show, where there are any.
@@ -59,6 +61,22 @@ func (g *Gateway) keepCertificate(ctx context.Context) error {
 		return nil
 	}
 	return g.keeper.Run(ctx)
+}
+
+// certificateStatus tells what the TLS listeners show; nil without any.
+func (g *Gateway) certificateStatus() *adminapi.CertificateStatus {
+	if g.keeper == nil {
+		return nil
+	}
+	info := g.keeper.Info()
+	names := info.Names
+	for _, addr := range info.Addresses {
+		names = append(names, addr.String())
+	}
+	return &adminapi.CertificateStatus{
+		Names: names, NotAfter: site.At(info.NotAfter), Fingerprint: info.Fingerprint,
+		AuthorityFingerprint: info.CAFingerprint, Own: info.Source != certificate.Given,
+	}
 }
 
 // authority gives the certificate of the gateway's own authority as PEM, or nil.

@@ -27,6 +27,7 @@ import (
 	"gatehouse/internal/journal"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/provision"
+	"gatehouse/internal/setup"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
 	"gatehouse/internal/station"
@@ -70,6 +71,7 @@ type Gateway struct {
 	journal    *journal.Service
 	zone       *zone
 	access     *access.Service
+	setup      *setup.Service
 	stations   *station.Service
 	link       *stationlink.Link
 	broker     *broker.Server
@@ -99,7 +101,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		Summary: "The gateway is starting", Advice: "Wait a moment",
 	})
 	for _, step := range []func(context.Context) error{
-		g.openData, g.buildRules, g.buildAdapters, g.buildCertificate, g.bind,
+		g.openData, g.buildRules, g.buildAdapters, g.buildCertificate, g.bind, g.startSetup,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -182,6 +184,9 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := g.newSetup(); err != nil {
+		return err
+	}
 	g.zone.changed = g.access.SetZone
 	g.clock.OnStep(func(step time.Duration) {
 		g.access.ClockStepped(context.WithoutCancel(ctx), step)
@@ -246,14 +251,14 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
 		Provisioner: provisioner, Backup: g.backUp,
-		Status:      g.Status, Logger: g.log, Metrics: g.metrics,
+		Status: g.Status, Logger: g.log, Metrics: g.metrics,
 	})
 	if err != nil {
 		return err
 	}
 	g.http, err = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Health: g.conditions,
-		Metrics: g.metrics, Logger: g.log, Admin: g.admin.Handler(adminapi.Web), Boot: g.boot,
+		Metrics: g.metrics, Logger: g.log, Admin: g.admin.Handler(adminapi.Web), Boot: g.boot, Setup: g.setup,
 	})
 	return err
 }

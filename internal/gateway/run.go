@@ -38,6 +38,7 @@ func (g *Gateway) stages() []stage {
 		{"memory", g.tidier.Run, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"access", g.access.Run, time.Second},
+		{"setup", g.setup.Run, time.Second},
 		{"certificate", g.keepCertificate, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},

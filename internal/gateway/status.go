@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"net/netip"
 
 	"gatehouse/internal/adminapi"
+	"gatehouse/internal/host"
 	"gatehouse/internal/site"
 )
 
@@ -14,13 +16,15 @@ func (g *Gateway) Status(ctx context.Context) (adminapi.Status, error) {
 		g.log.Warn("status without the journal's size", "error", err)
 	}
 	return adminapi.Status{
-		Version: g.version, GatewayID: g.id, Boot: g.boot, Started: site.At(g.started),
+		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Boot: g.boot, Started: site.At(g.started),
 		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
 		Clock:     adminapi.ClockStatus{Now: site.At(g.clock.Now()), Trusted: g.clock.Trusted()},
-		Listeners: g.listeners.describe(),
-		Stations:  adminapi.StationCount{Enrolled: len(g.stations.Stations()), Online: g.stations.Online()},
-		Accounts:  len(g.access.Accounts()), Sessions: g.access.SessionCount(),
-		Journal: adminapi.JournalSize{Records: size.Records, Bytes: size.Bytes, First: size.First, Last: size.Last},
-		Data:    g.cfg.Data,
+		Listeners: g.listeners.describe(), Addresses: append([]netip.Addr{}, host.Addresses()...),
+		Stations: adminapi.StationCount{Enrolled: len(g.stations.Stations()), Online: g.stations.Online()},
+		Accounts: len(g.access.Accounts()), Sessions: g.access.SessionCount(),
+		Journal:     adminapi.JournalSize{Records: size.Records, Bytes: size.Bytes, First: size.First, Last: size.Last},
+		Data:        g.cfg.Data,
+		Certificate: g.certificateStatus(),
+		Memory:      adminapi.MemoryStatus{Used: host.ResidentMemory(), Limit: host.TotalMemory()},
 	}, nil
 }

@@ -73,7 +73,18 @@ type Unlocker interface {
 	Command(ctx context.Context, actor site.Actor, id site.CommandID) (unlock.Answer, error)
 }
 
-// Config is what an API needs; everything but Admin must be given.
+// Setup makes the first administrator; package setup satisfies it. Both methods are
+// safe for concurrent use.
+type Setup interface {
+	// Open reports whether nobody has an account yet. Quick.
+	Open() bool
+	// Begin makes the account for whoever knows the setup code. Errors: NotFound once
+	// there is an account, Throttled, Forbidden for a wrong code, Invalid, Unavailable,
+	// Timeout.
+	Begin(ctx context.Context, code site.Secret, email string, password site.Secret) (site.Account, error)
+}
+
+// Config is what an API needs; everything but Admin and Setup must be given.
 type Config struct {
 	Access   Access
 	Stations Stations
@@ -83,6 +94,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Admin    http.Handler // serves /admin/v1/ on listeners that offer it; may be nil
 	Boot     site.BootID  // part of the ids of events
+	Setup    Setup        // nil: there is nothing to set up
 }
 
 // API answers HTTP requests. Safe for concurrent use.
@@ -95,6 +107,7 @@ type API struct {
 	logger   *slog.Logger
 	admin    http.Handler
 	boot     site.BootID
+	setup    Setup
 
 	streams   *streams
 	errorLog  *rate.Limiter // bounds the log lines that failing requests can cause
@@ -113,7 +126,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		access: cfg.Access, stations: cfg.Stations, unlocker: cfg.Unlocker, health: cfg.Health,
-		metrics: cfg.Metrics, logger: cfg.Logger, admin: cfg.Admin, boot: cfg.Boot,
+		metrics: cfg.Metrics, logger: cfg.Logger, admin: cfg.Admin, boot: cfg.Boot, setup: cfg.Setup,
 		streams: newStreams(), errorLog: newErrorLimiter(), draining: make(chan struct{}),
 	}
 	a.exchanges.New = func() any { return &exchange{api: a} }

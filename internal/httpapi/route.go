@@ -59,6 +59,7 @@ func (a *API) routes() []route {
 		{get, "/local/v1/stations/{station_token}/events", bearer, a.events, everywhere, debug},
 		{post, "/local/v1/stations/{station_token}/locks/{lock_id}/unlock", bearer, a.unlockAndWait, everywhere, info},
 		{get, "/local/v1/commands/{command_id}", bearer, a.readCommand, everywhere, debug},
+		{post, "/local/v1/setup", public, a.setUp, everywhere, info},
 
 		{get, "/healthz", public, alive, everywhere, debug},
 		{get, "/readyz", public, a.ready, everywhere, debug},

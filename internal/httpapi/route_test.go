@@ -57,6 +57,7 @@ func TestRoute_wrongMethod(t *testing.T) {
 		"/local/v1/stations/" + stationToken + "/events":         "GET, HEAD",
 		"/local/v1/stations/" + stationToken + "/locks/1/unlock": "POST",
 		"/local/v1/commands/" + string(command):                  "GET, HEAD",
+		"/local/v1/setup":                                        "POST",
 		"/healthz":                                               "GET, HEAD",
 		"/readyz":                                                "GET, HEAD",
 		"/metrics":                                               "GET, HEAD",

@@ -30,6 +30,7 @@ type world struct {
 	health   *health.Registry
 	metrics  *metric.Registry
 	logs     *logBuffer
+	setup    *fakeSetup
 	api      *httpapi.API
 	spec     *description
 
@@ -63,13 +64,13 @@ func newAPI(t testing.TB, level slog.Level, admin http.Handler) *world {
 	t.Helper()
 	w := &world{
 		t: t, access: newFakeAccess(), stations: newFakeStations(),
-		health: &health.Registry{}, metrics: metric.New(), logs: &logBuffer{},
+		health: &health.Registry{}, metrics: metric.New(), logs: &logBuffer{}, setup: &fakeSetup{},
 	}
 	w.unlocker = &fakeUnlocker{access: w.access, stations: w.stations, outcome: site.Acknowledged}
 	var err error
 	w.api, err = httpapi.New(httpapi.Config{
 		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Health: w.health, Metrics: w.metrics,
-		Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level})), Admin: admin, Boot: boot,
+		Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level})), Admin: admin, Boot: boot, Setup: w.setup,
 	})
 	if err != nil {
 		t.Fatal(err)

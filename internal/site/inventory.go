@@ -12,6 +12,4 @@ type Inventory struct {
 	First    uint64    `json:"first"`   // seq of the oldest record
 	Last     uint64    `json:"last"`    // seq of the newest; 0 when none was ever written
 	Newest   Timestamp `json:"newest"`  // when the newest record was made
-	Broken   uint64    `json:"broken,omitempty"`
-	Why      string    `json:"why,omitempty"` // what is wrong with record Broken, the first that was changed or removed
 }

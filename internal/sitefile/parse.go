@@ -198,7 +198,7 @@ func withoutSource(message string) string {
 		{"cannot use sign", quoting},
 		{"not a", quoting},      // binary, octal, hexadecimal
 		{"unexpected", message}, // names one sign, or the end of the file
-		{"strings cannot", message},
+		{"strings cannot", "a text in quotes must end in the line in which it begins: is the closing quote missing?"},
 		{"floats must", quoting},
 		{"newlines not", message},
 	} {

@@ -101,7 +101,7 @@ func TestParseMixed(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"nmae = \"x\"":                `site.toml:1: unknown key "nmae": did you mean "name"?`,
+		"naem = \"x\"":                `site.toml:1: unknown key "naem": did you mean "name"?`,
 		"[htp]":                       `site.toml:1: unknown key "htp": did you mean "http"?`,
 		"quux = 1":                    `site.toml:1: unknown key "quux": the file has timezone, account, station, grant, name, http`,
 		"[station]\nbattery_low = 11": `site.toml:1: write [[station]] with two pairs of brackets: there may be several; the settings of [station] in the configuration cannot stand here`,

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -52,15 +53,53 @@ func TestDB_Snapshot_whileTheWriterGoesOn(t *testing.T) {
 	}
 	mustVerify(t, db, 20_000+meanwhile)
 	inv, err := sqlite.Files{}.Inspect(t.Context(), target, "the copy")
-	if err != nil || inv.Broken != 0 || inv.Records < 20_000 || inv.Records > 20_000+meanwhile {
+	if err != nil || inv.Records < 20_000 || inv.Records > 20_000+meanwhile {
 		t.Errorf("the copy holds %+v, %v", inv, err)
 	}
+	mustBeSound(t, target, inv.Records)
 	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the copy: %v, %v", info.Mode(), err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
 	}
+}
+
+// hooked is a context that does something whenever it is asked whether it has ended.
+type hooked struct {
+	context.Context
+	asked func()
+}
+
+func (h hooked) Err() error {
+	h.asked()
+	return h.Context.Err()
+}
+
+// The copy is of one moment, though others write after each of its steps, and is not
+// begun again for them.
+func TestDB_Snapshot_ofOneMoment(t *testing.T) {
+	db, _ := fresh(t)
+	large(t, db)
+	target := filepath.Join(t.TempDir(), "copy.db")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	written := 0
+	err := db.Snapshot(hooked{ctx, func() {
+		if info, err := os.Stat(target); err != nil || info.Size() == 0 {
+			return // it has not begun
+		}
+		if written++; written > 100 {
+			cancel()
+		}
+		if err := db.AppendRecord(t.Context(), unlockRecord(8)); err != nil {
+			t.Error(err)
+		}
+	}}, target)
+	if err != nil || written < 5 {
+		t.Fatalf("%v after %d records were written meanwhile", err, written)
+	}
+	mustBeSound(t, target, 20_000)
 }
 
 func TestDB_Snapshot_fails(t *testing.T) {
@@ -183,6 +222,7 @@ func TestCompareCopy(t *testing.T) {
 		"no gateway's":       func(t *testing.T, copied string) { tamper(t, copied, "DROP TABLE journal_ends") },
 		"cut off":            func(t *testing.T, copied string) { cut(t, copied) },
 		"scribbled over":     func(t *testing.T, copied string) { scribble(t, copied) },
+		"with a bad page":    func(t *testing.T, copied string) { scribblePage(t, copied, "station_state") },
 		"not there any more": func(t *testing.T, copied string) { _ = os.Remove(copied) },
 	} {
 		copied := filepath.Join(t.TempDir(), "copy.db")
@@ -204,6 +244,32 @@ func cut(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scribblePage writes over the page of an empty table.
+func scribblePage(t *testing.T, path, table string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page int64
+	if err := db.QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_schema WHERE name = ?", table).Scan(&page); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", 64)), (page-1)*4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,7 +18,7 @@ const backupTimeout = time.Hour
 // [fault.Unavailable]; those of reading have the same kinds.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	limited, cancel := context.WithTimeout(ctx, backupTimeout)
-	resp, err := c.send(limited, http.MethodGet, "/backup", nil)
+	resp, err := c.send(limited, http.MethodGet, "/backup", nil) //nolint:bodyclose // given closes it
 	if err != nil {
 		cancel()
 		return nil, c.explain(ctx, err)

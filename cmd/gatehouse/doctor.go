@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/board"
+	"gatehouse/internal/doctor"
+	"gatehouse/internal/health"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var deep bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine the gateway and its machine, and say what mends what is wrong",
+		Long: `Examine the gateway and the machine that it runs on: configuration, ports, disk and
+its wear, database, clock, certificate, service and sandbox, memory, stations. It
+works while the gateway is down, changes nothing, and takes a minute at most.
+Each finding comes with the facts and the command that mends it, the worst first.
+Run it as root: others may not see everything, and the report says what they could
+not.
+
+Exit status 0: nothing is worse than a notice. 1: there is a warning, or something
+fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
+		Example: `  sudo gatehouse doctor
+  sudo gatehouse doctor --deep
+  sudo gatehouse doctor --json > report.json`,
+		Args: takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			report := doctor.Examine(ctx, a.examination(deep))
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := a.result(report, func(w *lines) { a.printReport(w, report) }); err != nil {
+				return err
+			}
+			return unhealthy(report)
+		}),
+	}
+	cmd.Flags().BoolVar(&deep, "deep", false, "verify the whole journal too, which takes minutes on a small board")
+	return cmd
+}
+
+// examination is what the doctor is to look at.
+func (a *app) examination(deep bool) doctor.Config {
+	return doctor.Config{
+		Machine: board.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
+		Version: version, Built: built(), Deep: deep,
+		Connect: func(socket string) doctor.Gateway { return client.New(socket) },
+	}
+}
+
+// built gives when this program was made; zero where that cannot be told.
+func built() time.Time {
+	path, err := os.Executable()
+	if err != nil {
+		return time.Time{}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// unhealthy is nil when nothing is worse than a notice; else the error of the command.
+func unhealthy(r doctor.Report) error {
+	if r.Healthy {
+		return nil
+	}
+	return fmt.Errorf("%s: do what the report says, and run it again", tally(r))
+}
+
+// tally counts what is wrong: "1 fatal finding, 2 warnings".
+func tally(r doctor.Report) string {
+	var parts []string
+	for _, kind := range []struct {
+		severity health.Severity
+		noun     string
+	}{{health.Fatal, "fatal finding"}, {health.Warning, "warning"}, {health.Notice, "notice"}} {
+		if n := r.Count(kind.severity); n > 0 {
+			parts = append(parts, plural(n, kind.noun))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing is wrong"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) printReport(w *lines, r doctor.Report) {
+	w.printf("Gatehouse %s, examined at %s: %s", r.Version, a.stamp(r.Time), tally(r))
+	w.printf("")
+	wide := width(r)
+	for _, f := range r.Findings {
+		w.printf("%-7s  %-*s  %s", f.Severity, wide, f.Check, printable(f.Summary))
+		if f.Severity == doctor.OK {
+			continue
+		}
+		for _, fact := range f.Evidence {
+			w.printf("%-7s  %-*s    %s", "", wide, "", printable(fact))
+		}
+		if f.Mend != "" {
+			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(f.Mend))
+		}
+	}
+	if len(r.Unchecked) > 0 {
+		w.printf("")
+		w.printf("Not checked:")
+	}
+	for _, u := range r.Unchecked {
+		w.printf("%-7s  %-*s  %s", "", wide, u.Check, printable(u.Why))
+		if u.Mend != "" {
+			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(u.Mend))
+		}
+	}
+}
+
+// width is that of the widest name of a check.
+func width(r doctor.Report) int {
+	wide := 0
+	for _, f := range r.Findings {
+		wide = max(wide, len(f.Check))
+	}
+	for _, u := range r.Unchecked {
+		wide = max(wide, len(u.Check))
+	}
+	return wide
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/firstboot"
+)
+
+const (
+	// unitName is the unit that runs the gateway.
+	unitName = "gatehouse.service"
+	// restartTimeout is how long the unit may take to start, and a little more.
+	restartTimeout = 4 * time.Minute
+	// systemTimeout is for what systemd and its journal answer at once.
+	systemTimeout = 10 * time.Second
+)
+
+func (a *app) firstBootCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "first-boot [FILE]",
+		Short: "Set this board up from a site file on its boot partition",
+		Long: `Set this board up from the file gatehouse-site.toml that lies on its boot partition
+(/boot/firmware, /boot/efi or /boot) or beside its configuration: settings, accounts,
+stations and grants. Everything is checked before anything changes. The result goes
+to gatehouse-result.txt beside the file; then the passwords in the file are wiped
+and it is called gatehouse-site.done.toml. Without such a file nothing happens.
+
+The service gatehouse-site runs this, as root, each time the board starts. Interrupted
+by a power cut, it goes on when the power is back. To check a file at a desk, without
+any gateway, give its name and --dry-run.`,
+		Example: `  gatehouse first-boot
+  gatehouse first-boot gatehouse-site.toml --dry-run`,
+		Args: takes("[FILE]"),
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			file := ""
+			if len(args) > 0 {
+				file = args[0]
+			}
+			return a.firstBoot(ctx, file, dryRun)
+		}),
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only check")
+	return cmd
+}
+
+func (a *app) firstBoot(ctx context.Context, file string, dryRun bool) error {
+	out, failed := firstboot.Run(ctx, firstboot.Config{
+		File: file, Folders: firstboot.Folders(), Settings: a.config, Socket: a.namedSocket(), Environ: a.environ,
+		Version: version, DryRun: dryRun,
+		Dial:    func(socket string) firstboot.Gateway { return client.New(socket) },
+		Restart: restartUnit, Complaint: unitComplaint,
+	})
+	if failed != nil && !a.json {
+		if out.Result != "" {
+			return fmt.Errorf("%w\nthis stands in %s too", failed, out.Result)
+		}
+		return failed
+	}
+	return errors.Join(failed, a.result(out, func(w *lines) { printFirstBoot(w, out) }))
+}
+
+// printFirstBoot tells of a first boot without any secret: what is told here stands in
+// the system's journal.
+func printFirstBoot(w *lines, out firstboot.Outcome) {
+	for _, warning := range out.Warnings {
+		w.printf("Note: %s", printable(warning))
+	}
+	switch {
+	case out.File == "":
+		w.printf("There is no gatehouse-site.toml in %s or beside the configuration; nothing to do.", strings.Join(firstboot.Folders(), ", "))
+	case out.DryRun:
+		w.printf("%s is right: %s to make; nothing was changed.", out.File, plural(len(out.Changes), "change"))
+	case out.OnlyWiped:
+		w.printf("%s was applied before; its passwords are wiped now. The result stands in %s.", out.File, out.Result)
+	default:
+		w.printf("%s was applied, with %s made; the result stands in %s.", out.File, plural(len(out.Changes), "change"), out.Result)
+	}
+}
+
+// restartUnit restarts the gateway where systemd runs it.
+func restartUnit(ctx context.Context) (restarted bool, err error) {
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return false, nil // another service manager, or none (sd_booted(3))
+	}
+	state, err := ask(ctx, "systemctl", "show", "--property=ActiveState", "--value", unitName)
+	if err != nil {
+		return false, err
+	}
+	if state == "inactive" {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
+	defer cancel()
+	if text, err := exec.CommandContext(ctx, "systemctl", "restart", unitName).CombinedOutput(); err != nil {
+		return false, fmt.Errorf("systemctl restart %s: %s", unitName, bytes.TrimSpace(text))
+	}
+	return true, nil
+}
+
+// unitComplaint gives what the gateway said last when it did not start: the lines that
+// this program writes when it fails, which hold no secret.
+func unitComplaint(ctx context.Context) string {
+	text, err := ask(ctx, "journalctl", "--unit="+unitName, "--lines=20", "--output=cat", "--no-pager", "--quiet")
+	if err != nil {
+		return ""
+	}
+	said := ""
+	for line := range strings.Lines(text) {
+		if complaint, is := strings.CutPrefix(strings.TrimSpace(line), "gatehouse: "); is {
+			said = printable(complaint)
+		}
+	}
+	return said
+}
+
+// ask runs a program of the system and gives what it answers.
+func ask(ctx context.Context, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemTimeout)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, program, args...).Output() //nolint:gosec // two programs of the system
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", program, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

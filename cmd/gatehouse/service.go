@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/config"
+	"gatehouse/internal/firstboot"
+	"gatehouse/internal/installation"
+)
+
+const (
+	// setupFile is what the login prompt shows while there is no administrator.
+	setupFile = "/run/gatehouse/setup.issue"
+
+	// maxSetup bounds how much of it is shown.
+	maxSetup = 2 << 10
+
+	// answerTimeout bounds the question to a gateway that has just said it is ready.
+	answerTimeout = 10 * time.Second
+)
+
+const serviceLong = `Make the gateway a service of this system: it starts with the system, is restarted
+when it fails, and runs as a user of its own who may do nothing else. This is for a
+program that was copied by hand, on Linux with systemd; the Debian package does the
+same by itself. Start, stop, restart and status work with either.`
+
+func (a *app) serviceCommand() *cobra.Command {
+	cmd := group("service", "Run the gateway as a service of this system", serviceLong)
+	cmd.AddCommand(
+		a.serviceInstallCommand(),
+		a.serviceUninstallCommand(),
+		a.serviceOrder("start", "Start the service, with its ports", `Start the gateway and open its ports, and wait until it is ready. One that runs
+already goes on.`, (*installation.Service).Start),
+		a.serviceOrder("stop", "Stop the service, and close its ports", `Stop the gateway in good order and close its ports, so that no connection starts it
+again. It starts with the system nevertheless.`, (*installation.Service).Stop),
+		a.serviceOrder("restart", "Start the service anew", `Stop the gateway in good order, start it again, and wait until it is ready. Its
+ports stay open: whoever connects meanwhile waits for a moment.`, (*installation.Service).Restart),
+		a.serviceStatusCommand(),
+	)
+	return cmd
+}
+
+func (a *app) serviceInstallCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "install",
+		Short: "Make this program a service, and start it",
+		Long: `Make this very program a service of systemd, start it, and wait until it is ready.
+It needs root. The program must stand where only root can exchange it, such as
+/usr/local/bin.
+
+It makes the user gatehouse, the configuration /etc/gatehouse/gatehouse.toml (where
+there is none), the folder /var/lib/gatehouse for the data, and the units
+gatehouse.service, gatehouse.socket and gatehouse-site.service in
+/etc/systemd/system. Change those with "systemctl edit", not in the files.
+
+After copying a newer program over the old one, run it again: it brings the units
+up to date and starts the gateway anew. When anything fails, all of it is undone.`,
+		Example: `  sudo install -m 755 gatehouse /usr/local/bin/
+  sudo /usr/local/bin/gatehouse service install`,
+		Args: takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error { return a.installService(ctx) }),
+	}
+}
+
+// installed is what an installation gives.
+type installed struct {
+	Changes   []installation.Change `json:"changes"`
+	Listeners []adminapi.Listener   `json:"listeners"`
+}
+
+func (a *app) installService(ctx context.Context) error {
+	if a.config != "" || a.socket != "" {
+		return wrongUsagef("the service reads /etc/gatehouse/gatehouse.toml: --config and --socket have no meaning here")
+	}
+	s, err := a.service()
+	if err != nil {
+		return err
+	}
+	changes, err := s.Install(ctx)
+	if err != nil {
+		return err
+	}
+	done := installed{Changes: list(changes), Listeners: list(listeners(ctx))}
+	return a.result(done, func(w *lines) {
+		setup := setupText(setupFile)
+		if site := siteFile(append(firstboot.Folders(), "/etc/gatehouse")); site != "" {
+			setup = site + " is being applied, which takes up to a few minutes; gatehouse-result.txt beside it then says how that went."
+		}
+		printInstalled(w, done, setup)
+	})
+}
+
+// service gives the service that this program is, or could be.
+func (a *app) service() (*installation.Service, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved // else it has been removed, which is said when it matters
+	}
+	return installation.New(installation.Config{Executable: path, Check: func() error {
+		_, err := serviceSettings()
+		return err
+	}})
+}
+
+// serviceSettings reads the configuration as the service will: with none of the
+// variables of whoever installs it.
+func serviceSettings() (config.Config, error) {
+	return config.Load("", []string{"HOME=/var/lib/gatehouse"})
+}
+
+// listeners asks a gateway that has just started. That it does not answer is no
+// failure of the installation.
+func listeners(ctx context.Context) []adminapi.Listener {
+	cfg, err := serviceSettings()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	gw := client.New(cfg.Admin.Socket)
+	defer gw.Close()
+	status, err := gw.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return status.Listeners
+}
+
+// siteFile finds the site file that the first boot applies; "" when there is none.
+func siteFile(folders []string) string {
+	for _, folder := range folders {
+		found, err := filepath.Glob(filepath.Join(folder, "gatehouse-site.toml*"))
+		if err == nil && len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
+}
+
+// setupText is what a new gateway has to say to whoever sets it up; "" when there is
+// nothing.
+func setupText(path string) string {
+	file, err := os.Open(path) //nolint:gosec // a constant, but in tests
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	text, _ := io.ReadAll(io.LimitReader(file, maxSetup))
+	return strings.TrimSpace(string(text))
+}
+
+func printInstalled(w *lines, done installed, setup string) {
+	printChanges(w, done.Changes)
+	w.printf("")
+	w.printf("The gateway is ready, and starts with the system.")
+	if len(done.Listeners) > 0 {
+		var rows [][2]string
+		for _, l := range done.Listeners {
+			rows = append(rows, [2]string{"", listenerText(l)})
+		}
+		rows[0][0] = "Listens on"
+		w.pairs(rows)
+	}
+	if setup != "" {
+		w.printf("")
+		for line := range strings.Lines(setup) {
+			w.printf("%s", printable(strings.TrimRight(line, "\r\n")))
+		}
+	}
+	if !slices.Contains(done.Changes, installation.Change{Kind: "created", What: "/etc/systemd/system/gatehouse.service"}) {
+		return // brought up to date: who did that knows it already
+	}
+	w.printf("")
+	w.printf("Next: \"sudo gatehouse status\" says how it is, \"sudo gatehouse doctor\" what could be better.")
+}
+
+func printChanges(w *lines, changes []installation.Change) {
+	rows := make([][2]string, len(changes))
+	for i, c := range changes {
+		rows[i] = [2]string{c.Kind, c.What}
+	}
+	w.pairs(rows)
+}
+
+// uninstalled is what is gone, and what is not.
+type uninstalled struct {
+	Changes []installation.Change `json:"changes"`
+	Kept    []string              `json:"kept"`
+}
+
+func (a *app) serviceUninstallCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "uninstall",
+		Short: "Stop the service, and remove what install has made",
+		Long: `Stop the gateway and remove the units that "gatehouse service install" has made.
+The configuration, the data, the user gatehouse and this program stay; installing
+again goes on with them.`,
+		Args: takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			s, err := a.service()
+			if err != nil {
+				return err
+			}
+			changes, err := s.Uninstall(ctx)
+			if err != nil {
+				return err
+			}
+			done := uninstalled{Changes: list(changes), Kept: []string{"/etc/gatehouse", "/var/lib/gatehouse", "user gatehouse"}}
+			return a.result(done, func(w *lines) { printUninstalled(w, done) })
+		}),
+	}
+}
+
+func printUninstalled(w *lines, done uninstalled) {
+	printChanges(w, done.Changes)
+	w.printf("")
+	w.printf("These stay: %s. To remove them too, with every account, station and journal record:", strings.Join(done.Kept, ", "))
+	w.printf("  sudo rm -rf /etc/gatehouse /var/lib/gatehouse && sudo userdel gatehouse")
+}
+
+// serviceOrder makes a command that needs no more than the service.
+func (a *app) serviceOrder(verb, short, long string, order func(*installation.Service, context.Context) ([]installation.Change, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: verb, Short: short, Long: long, Args: takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			s, err := a.service()
+			if err != nil {
+				return err
+			}
+			changes, err := order(s, ctx)
+			if err != nil {
+				return err
+			}
+			document := map[string][]installation.Change{"changes": list(changes)}
+			return a.result(document, func(w *lines) {
+				if len(changes) == 0 {
+					w.printf("The gateway runs already.")
+				}
+				printChanges(w, changes)
+			})
+		}),
+	}
+}
+
+func (a *app) serviceStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Say whether the service runs, and what it says of itself",
+		Long: `Say how systemd sees the gateway: whether it runs, since when, what it says of
+itself, and whether it starts with the system. "gatehouse status" asks the gateway
+itself, and says more. Exit status 1 means that it does not run.`,
+		Args: takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			s, err := a.service()
+			if err != nil {
+				return err
+			}
+			state, err := s.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if err := a.result(state, func(w *lines) { a.printService(w, state) }); err != nil {
+				return err
+			}
+			return notRunning(state)
+		}),
+	}
+}
+
+// notRunning is nil for a service that runs; else the error of the command.
+func notRunning(s installation.State) error {
+	switch {
+	case s.Running:
+		return nil
+	case s.Installed == "no":
+		return errors.New(`the service is not installed: run "gatehouse service install"`)
+	case s.State == "inactive":
+		return errors.New(`the service is stopped: run "gatehouse service start"`)
+	default:
+		return fmt.Errorf("the service is not ready (%s): journalctl --unit=gatehouse.service says why", s.State)
+	}
+}
+
+func (a *app) printService(w *lines, s installation.State) {
+	if s.Installed == "no" {
+		w.pairs([][2]string{{"Service", "not installed"}})
+		return
+	}
+	running := s.State
+	if s.Running {
+		running = fmt.Sprintf("running since %s (process %d)", a.stamp(s.Since), s.PID)
+	}
+	rows := [][2]string{{"Service", running}}
+	if s.Status != "" {
+		rows = append(rows, [2]string{"It says", s.Status})
+	}
+	w.pairs(append(rows,
+		[2]string{"Restarts", fmt.Sprintf("%d, by systemd since it was last started", s.Restarts)},
+		[2]string{"Ports", map[bool]string{true: "open", false: "closed"}[s.Sockets]},
+		[2]string{"Starts with the system", yesNo(s.Enabled)},
+		[2]string{"Installed by", installedBy(s.Installed)},
+	))
+}
+
+func installedBy(who string) string {
+	switch who {
+	case "package":
+		return "the Debian package"
+	case "service install":
+		return `"gatehouse service install"`
+	default:
+		return "somebody else"
+	}
+}

@@ -1,0 +1,100 @@
+package backup
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"gatehouse/internal/site"
+)
+
+// The names that a restore leaves in the data directory.
+const (
+	MarkerName   = markerName
+	StagedPrefix = stagedPrefix
+	KeptPrefix   = keptPrefix
+)
+
+// MaxWork is the most work that a file may ask for.
+const MaxWork = workFactor
+
+// CommitBreaking is Commit with a function that is called before each change of the
+// disk from the moment at which a restore begins.
+func (s *Staged) CommitBreaking(ctx context.Context, t Terms, before func(step string) error) (Restored, error) {
+	return s.commit(ctx, t, swap{data: s.options.Data, before: before})
+}
+
+// CompleteBreaking is Complete in the same way; it gives the files of the configuration
+// that wait.
+func CompleteBreaking(data string, before func(step string) error) (pending []string, err error) {
+	return swap{data: data, before: before}.complete()
+}
+
+// Piece is a piece of an archive that is made by hand.
+type Piece struct {
+	Name string
+	Text []byte
+	Type byte // 0: a file
+}
+
+// Craft encrypts an archive with any manifest and any pieces, without much work. A last
+// piece without a name stands behind the archive.
+func Craft(w io.Writer, passphrase site.Secret, logN int, manifest any, pieces ...Piece) error {
+	out, err := seal(w, passphrase, logN)
+	if err != nil {
+		return err
+	}
+	behind := []byte(nil)
+	if n := len(pieces); n > 0 && pieces[n-1].Name == "" {
+		pieces, behind = pieces[:n-1], pieces[n-1].Text
+	}
+	err = Archive(out, manifest, pieces...)
+	_, more := out.Write(behind)
+	return errors.Join(err, more, out.Close())
+}
+
+// Archive writes an archive with any manifest and any pieces.
+func Archive(w io.Writer, manifest any, pieces ...Piece) error {
+	text, ok := manifest.([]byte)
+	if !ok {
+		var err error
+		if text, err = json.Marshal(manifest); err != nil {
+			return err
+		}
+	}
+	out := tar.NewWriter(w)
+	for _, p := range append([]Piece{{Name: manifestName, Text: text}}, pieces...) {
+		head := &tar.Header{Name: p.Name, Typeflag: p.Type, Mode: 0o600, Size: int64(len(p.Text))}
+		if p.Type == tar.TypeSymlink {
+			head.Linkname, head.Size, p.Text = string(p.Text), 0, nil
+		}
+		if err := out.WriteHeader(head); err != nil {
+			return err
+		}
+		if _, err := out.Write(p.Text); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// EntryOf describes a text.
+func EntryOf(name string, text []byte) Entry { return entryOf(name, 0o600, text) }
+
+// ReadArchive reads an archive in clear text and gives the names and the bytes of what
+// it holds.
+func ReadArchive(r io.Reader) (files map[string][]byte, err error) {
+	in, err := openArchive("The archive", r)
+	if err != nil {
+		return nil, err
+	}
+	files = map[string][]byte{}
+	err = in.each(func(e Entry, content io.Reader) error {
+		text, err := io.ReadAll(content)
+		files[e.Name] = text
+		return err
+	})
+	return files, err
+}

@@ -1,0 +1,110 @@
+package firstboot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is how this package changes files; each method is durable when it comes back.
+// Tests put one in its place that fails, or from which the power is cut.
+type disk interface {
+	// MakeFolder makes a folder, and those above it.
+	MakeFolder(path string) error
+	// Write gives the file at path new contents: after a power cut it has the old or
+	// the new ones. A group of -1 is the process's own.
+	Write(path string, data []byte, mode fs.FileMode, group int) error
+	// Overwrite writes over the bytes of a file where they stand. A power cut leaves
+	// some of both.
+	Overwrite(path string, data []byte) error
+	Rename(from, to string) error
+	// Remove removes a file; one that is not there is no error.
+	Remove(path string) error
+}
+
+// ownGroup is the group of files that are for root alone.
+const ownGroup = -1
+
+// realDisk is the disk of the machine.
+type realDisk struct{}
+
+func (realDisk) MakeFolder(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // a folder of the configuration, for everyone to read
+		return err //nolint:wrapcheck // the callers word it
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// Write goes by a neighbour of a fixed name, so that a power cut leaves no more than
+// one behind, which the next run takes over.
+func (realDisk) Write(path string, data []byte, mode fs.FileMode, group int) error {
+	neighbour := path + ".new"
+	f, err := os.OpenFile(neighbour, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) //nolint:gosec // named by root, or a constant
+	if err != nil {
+		return err //nolint:wrapcheck // the callers word it
+	}
+	if group != ownGroup {
+		err = f.Chown(-1, group)
+	}
+	if err == nil && mode != 0o600 { // FAT has no modes
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(neighbour, path) //nolint:gosec // as above
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(neighbour)) //nolint:gosec // as above
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func (realDisk) Overwrite(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // the site file, or one that it names
+	if err != nil {
+		return err //nolint:wrapcheck // the callers word it
+	}
+	_, err = f.WriteAt(data, 0)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (realDisk) Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err //nolint:wrapcheck // the callers word it
+	}
+	return syncFolder(filepath.Dir(to))
+}
+
+func (realDisk) Remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // the callers word it
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes names durable; not every file system can.
+func syncFolder(path string) error {
+	d, err := os.Open(path) //nolint:gosec // as above
+	if err != nil {
+		return err //nolint:wrapcheck // the callers word it
+	}
+	err = d.Sync()
+	if errors.Is(err, unix.EINVAL) {
+		err = nil
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("writing the folder %s: %w", path, err)
+	}
+	return nil
+}

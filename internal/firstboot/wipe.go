@@ -1,0 +1,80 @@
+package firstboot
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// passwordFiles are those that the site names and that lie with it: such were put
+// there for this one purpose. A file elsewhere belongs to someone else.
+func (b *boot) passwordFiles() []string {
+	folder := parentOf(b.path) + string(filepath.Separator)
+	return slices.DeleteFunc(slices.Clone(b.plan.mixed.PasswordFiles), func(path string) bool {
+		return !strings.HasPrefix(filepath.Clean(path), folder)
+	})
+}
+
+// wipe does what b.state leaves to do: it overwrites the secrets where they stand,
+// removes password files, and gives the site file another name, so that it is not
+// applied again. Done twice, it does no harm.
+func (b *boot) wipe() error {
+	w := b.state.Wiping
+	for _, path := range w.Others {
+		if err := b.wipePasswordFile(path); err != nil {
+			return unwiped(path, err)
+		}
+	}
+	if err := b.disk.Overwrite(w.Path, []byte(w.Text)); err != nil {
+		return unwiped(w.Path, err)
+	}
+	if present, err := os.ReadFile(w.Path); err != nil || !bytes.Equal(present, []byte(w.Text)) {
+		return unwiped(w.Path, errors.Join(errors.New("it holds something else than was written"), err))
+	}
+	if err := b.disk.Rename(w.Path, b.donePath()); err != nil {
+		return unwiped(w.Path, err)
+	}
+	if err := b.disk.Remove(b.statePath()); err != nil {
+		return refuse(b.statePath(), "the file cannot be removed: %s", cause(err))
+	}
+	return nil
+}
+
+// findResult finds the result that an earlier run wrote.
+func (b *boot) findResult() {
+	for _, path := range []string{b.resultPath(), filepath.Join(b.folder, resultName)} {
+		if _, err := os.Stat(path); err == nil {
+			b.out.Result = path
+			return
+		}
+	}
+}
+
+func (b *boot) wipePasswordFile(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // unwiped words it
+	}
+	if err := b.disk.Overwrite(path, bytes.Repeat([]byte(" "), int(info.Size()))); err != nil {
+		return err //nolint:wrapcheck // unwiped words it
+	}
+	return b.disk.Remove(path) //nolint:wrapcheck // unwiped words it
+}
+
+// unwiped says that all is done but that secrets are left.
+func unwiped(path string, err error) error {
+	if errors.Is(err, unix.EROFS) {
+		return refuse(path, "everything was set up, but the passwords in this file could not be wiped, because the partition is read-only: "+
+			"run \"mount -o remount,rw %s\" and then \"gatehouse first-boot\"", parentOf(path))
+	}
+	return refuse(path, "everything was set up, but the passwords in this file could not be wiped (%s): delete it by hand", cause(err))
+}

@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gatehouse/internal/host"
+	"gatehouse/internal/setup"
+	"gatehouse/internal/site"
+)
+
+// startSetup tells the setup code of a gateway on which nobody has an account. It comes
+// after the listeners, because the console shows where they are.
+func (g *Gateway) startSetup(context.Context) error {
+	g.setup.Start()
+	return nil
+}
+
+// newSetup makes what makes the first administrator.
+func (g *Gateway) newSetup() (err error) {
+	files := &setupFiles{code: filepath.Join(g.cfg.Data, "setup.code"), notice: noticePath(g.cfg.Data), text: g.setupNotice}
+	g.setup, err = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
+	return err
+}
+
+// noticePath is where the login prompt of the text console finds the notice
+// (issue(5)): in the folder that systemd made for this run, else beside the data.
+func noticePath(data string) string {
+	folder, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":") // the first of several, see systemd.exec(5)
+	if folder == "" {
+		folder = data
+	}
+	return filepath.Join(folder, "setup.issue")
+}
+
+// setupNotice is what the text console shows of a gateway without an administrator.
+func (g *Gateway) setupNotice(code string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("")
+	line("Gatehouse %q has no administrator yet.", g.cfg.HostName())
+	line("")
+	line("  Setup code   %s", code)
+	for i, url := range g.setupURLs() {
+		name := ""
+		if i == 0 {
+			name = "Address"
+		}
+		line("  %-10s   %s", name, url)
+	}
+	line("")
+	line("Make the first one with this code in an app, or here as root:")
+	line("  gatehouse account add YOU@EXAMPLE.COM --admin")
+	line("")
+	return b.String()
+}
+
+// setupURLs gives the addresses at which the code is taken from the network.
+func (g *Gateway) setupURLs() (urls []string) {
+	for _, l := range g.listeners.http {
+		addr, ok := l.net.Addr().(*net.TCPAddr)
+		if !ok || l.tls == nil || addr.IP.IsLoopback() {
+			continue
+		}
+		hosts := []string{addr.IP.String()}
+		if addr.IP.IsUnspecified() {
+			hosts = []string{g.cfg.HostName() + ".local"}
+			for _, a := range host.Addresses() {
+				hosts = append(hosts, a.String())
+			}
+		}
+		for _, name := range hosts {
+			urls = append(urls, httpsURL(name, addr.Port))
+		}
+	}
+	return slices.Compact(urls)
+}
+
+func httpsURL(name string, port int) string {
+	const usual = 443
+	if port != usual {
+		return "https://" + net.JoinHostPort(name, strconv.Itoa(port))
+	}
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	return "https://" + name
+}
+
+// setupFiles keeps the setup code and shows it, in files that only this user and root
+// may read.
+type setupFiles struct {
+	code, notice string // paths
+	text         func(code string) string
+	shown        string // what the notice says; "" is not known
+}
+
+func (f *setupFiles) Code() (site.Secret, error) {
+	text, err := os.ReadFile(f.code)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return site.Secret(strings.TrimSpace(string(text))), err
+}
+
+func (f *setupFiles) Keep(code site.Secret) error { return writePrivate(f.code, code.Reveal()+"\n") }
+
+func (f *setupFiles) Forget() error { return removeIfThere(f.code) }
+
+func (f *setupFiles) Show(code site.Secret) error {
+	text := f.text(code.Reveal())
+	if text == f.shown {
+		return nil
+	}
+	if err := writePrivate(f.notice, text); err != nil {
+		return err
+	}
+	f.shown = text
+	return nil
+}
+
+func (f *setupFiles) Hide() error { return removeIfThere(f.notice) }
+
+// writePrivate writes a file so that a power cut leaves the old or the new one.
+func writePrivate(path, text string) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) //nolint:gosec // in folders of the gateway's own
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
