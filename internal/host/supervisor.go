@@ -90,19 +90,19 @@ func Sockets() ([]net.Listener, error) {
 	return tcp, nil
 }
 
-// credentialPrefix marks a path in the configuration as the name of a credential.
-const credentialPrefix = "credential:"
+// handedOver marks a path in the configuration as the name of a credential.
+const handedOver = "credential:"
 
-// credentialSet is the name under which the unit hands the folder of credentials
+// credentialFolder is the name under which the unit hands the folder of credentials
 // on (LoadCredential=credentials:/etc/gatehouse/credentials/): systemd puts it
 // before each file's own name.
-const credentialSet = "credentials_"
+const credentialFolder = "credentials_"
 
 // CredentialPath gives the file that a path of the configuration means: for
 // "credential:NAME" that which the service manager laid down for NAME
 // (systemd.exec(5), LoadCredential=), else the path itself.
 func CredentialPath(path string) (string, error) {
-	name, is := strings.CutPrefix(path, credentialPrefix)
+	name, is := strings.CutPrefix(path, handedOver)
 	if !is {
 		return path, nil
 	}
@@ -113,5 +113,5 @@ func CredentialPath(path string) (string, error) {
 	if name == "" || strings.ContainsAny(name, "/\x00") {
 		return "", fmt.Errorf("%s: write credential: and the name of a file in /etc/gatehouse/credentials", path)
 	}
-	return folder + "/" + credentialSet + name, nil
+	return folder + "/" + credentialFolder + name, nil
 }
