@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz kill-campaign fmt lint cross clean
+.PHONY: help build demo test check bench fuzz kill-campaign board-test fmt lint cross packages clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -31,6 +31,9 @@ fuzz: ## fuzz every parser for a long time (FUZZTIME=10m each)
 kill-campaign: ## kill the running gateway again and again (KILLS=1000)
 	scripts/kill-campaign $(KILLS)
 
+board-test: ## install, upgrade, break and remove the package on Debian 12 and 13
+	scripts/board-test
+
 fmt: ## format the Go code
 	scripts/fmt
 
@@ -39,6 +42,9 @@ lint: ## look for mistakes without running anything
 
 cross: ## build for every board: build/cross
 	scripts/cross
+
+packages: ## make the .deb and .tar.gz for every board: build/packages
+	scripts/packages
 
 clean: ## remove what was built
 	rm -rf build

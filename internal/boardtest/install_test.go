@@ -1,0 +1,140 @@
+//go:build board
+
+package boardtest_test
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// What an installer sees after "dpkg --install", and nothing else done.
+func TestInstall(t *testing.T) {
+	onEachDebian(t, func(t *testing.T, suite string) {
+		b := installed(t, suite)
+		t.Run("units", b.with(checkUnits))
+		t.Run("files", b.with(checkFiles))
+		t.Run("certificate", b.with(checkCertificate))
+		t.Run("plain HTTP", b.with(checkPlainHTTP))
+		d := b.startDoor(1042)
+		d.mustOpen()
+		if version := b.sh("gatehouse version"); !strings.Contains(version, "1.0.0") {
+			t.Errorf("gatehouse version prints %q", version)
+		}
+	})
+}
+
+// with is for parts of a test: the board fails the part.
+func (b *board) with(part func(b *board)) func(t *testing.T) {
+	return func(t *testing.T) {
+		whole := b.T
+		defer func() { b.T = whole }()
+		b.T = t
+		part(b)
+	}
+}
+
+func checkUnits(b *board) {
+	for _, unit := range []string{service, socket} {
+		if state := b.property(unit, "ActiveState"); state != "active" {
+			b.Errorf("%s is %s", unit, state)
+		}
+	}
+	for _, unit := range []string{service, socket, siteService} {
+		if state := b.property(unit, "UnitFileState"); state != "enabled" {
+			b.Errorf("%s is %s", unit, state)
+		}
+	}
+	if text := b.property(service, "StatusText"); len(strings.Fields(text)) < 2 {
+		b.Errorf("the status of the service is %q, which says nothing to people", text)
+	}
+	if failed := b.sh("systemctl --failed --no-legend --plain"); failed != "" {
+		b.Errorf("these units failed: %s", failed)
+	}
+	units := service + " " + socket + " " + siteService
+	if out, err := b.try("systemd-analyze verify --recursive-errors=no --man=no " + units); err != nil || out != "" {
+		b.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// The threshold is ten times the exposure that systemd reckons.
+	for unit, threshold := range map[string]string{service: "13", siteService: "16"} {
+		out, err := b.try("systemd-analyze security --no-pager --offline=true --threshold=" + threshold + " " + unit)
+		if err != nil {
+			b.Errorf("systemd-analyze security %s: %v\n%s", unit, err, out)
+		}
+	}
+	if user := b.sh("stat --format=%U /proc/" + b.property(service, "MainPID")); user != "gatehouse\n" {
+		b.Errorf("the gateway runs as %s", user)
+	}
+}
+
+func checkFiles(b *board) {
+	for path, want := range map[string]string{
+		"/usr/bin/gatehouse":                "755 root:root",
+		"/etc/gatehouse":                    "755 root:root",
+		"/etc/gatehouse/conf.d":             "755 root:root",
+		"/etc/gatehouse/credentials":        "700 root:root",
+		"/etc/gatehouse/gatehouse.toml":     "644 root:root",
+		"/run/gatehouse":                    "755 gatehouse:gatehouse",
+		"/var/lib/gatehouse":                "700 gatehouse:gatehouse",
+		"/var/lib/gatehouse/gatehouse.db":   "600 gatehouse:gatehouse",
+		"/var/lib/gatehouse/token.key":      "600 gatehouse:gatehouse",
+		"/var/lib/gatehouse/tls/ca.key":     "600 gatehouse:gatehouse",
+		"/var/lib/gatehouse/tls/server.key": "600 gatehouse:gatehouse",
+	} {
+		out, err := b.try("stat --format='%a %U:%G' " + path)
+		if got := strings.TrimSpace(out); err != nil || got != want {
+			b.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	shipped, err := os.ReadFile(root + "/configs/gatehouse.toml")
+	b.must(err)
+	if b.read("/etc/gatehouse/gatehouse.toml") != string(shipped) {
+		b.Error("the installed configuration is not configs/gatehouse.toml")
+	}
+}
+
+// The certificate holds for every name by which people call the board.
+func checkCertificate(b *board) {
+	authority := b.authority()
+	if string(authority) != b.read("/var/lib/gatehouse/tls/ca.crt") {
+		b.Error("GET /ca.crt gives another certificate than /var/lib/gatehouse/tls/ca.crt")
+	}
+	name := strings.TrimSpace(b.sh("hostname"))
+	for _, port := range []string{"443", "8883"} {
+		for _, called := range []string{b.address, name, name + ".local", "localhost"} {
+			cfg := b.trusting(authority)
+			cfg.ServerName = called
+			conn, err := tls.Dial("tcp", net.JoinHostPort(b.address, port), cfg)
+			if err != nil {
+				b.Errorf("TLS with %s on port %s: %v", called, port, err)
+				continue
+			}
+			_ = conn.Close()
+		}
+	}
+}
+
+// Port 80 leads to port 443 and takes no password.
+func checkPlainHTTP(b *board) {
+	client := &http.Client{
+		Timeout:       patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for _, path := range []string{"/", "/v1/openapi.json"} {
+		resp, err := client.Get("http://" + b.address + path)
+		b.must(err)
+		_ = resp.Body.Close()
+		if to := resp.Header.Get("Location"); resp.StatusCode/100 != 3 || to != "https://"+b.address+path {
+			b.Errorf("GET http://…%s: %s, to %q", path, resp.Status, to)
+		}
+	}
+	got, err := request{
+		method: http.MethodPost, url: "http://" + b.address + "/v1/auth/login", body: `{"email":"a@example.test","password":"b"}`,
+	}.send(client)
+	if err != nil || got.status == http.StatusOK || got.status == http.StatusUnauthorized {
+		b.Errorf("a login without encryption is answered %d %s, %v", got.status, got.body, err)
+	}
+}

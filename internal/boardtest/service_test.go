@@ -1,0 +1,107 @@
+//go:build board
+
+package boardtest_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const program = "/usr/local/bin/gatehouse"
+
+// A program that was copied by hand becomes the same service as the package's, and
+// goes again.
+func TestServiceCommand(t *testing.T) {
+	onEachDebian(t, func(t *testing.T, suite string) {
+		b := startBoard(t, suite)
+		b.putProgram()
+		before := b.everything()
+
+		b.sh("mkdir --parents /etc/gatehouse && echo 'wrong' >/etc/gatehouse/gatehouse.toml")
+		mess := b.everything()
+		if out, err := b.try(program + " service install"); err == nil || !strings.Contains(out, "/etc/gatehouse/gatehouse.toml:1") {
+			t.Errorf("with a wrong configuration: %v\n%s", err, out)
+		}
+		b.mustBe(mess)
+		b.sh("rm -r /etc/gatehouse")
+
+		// Fails at the last step: somebody has a port.
+		b.sh("systemd-run --quiet --unit=occupant --property=Type=exec perl -MIO::Socket::INET -e '" +
+			`my $s = IO::Socket::INET->new(LocalPort => 8883, Listen => 1) or die; sleep` + "'")
+		b.await("the port is taken", func() bool {
+			_, err := b.try("perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => 8883) or exit 1'")
+			return err == nil
+		})
+		if out, err := b.try(program + " service install"); err == nil {
+			t.Errorf("the service is installed without its port: %s", out)
+		}
+		b.sh("systemctl stop occupant")
+		b.mustBe(before)
+
+		b.sh(program + " service install")
+		b.awaitReady()
+		d := b.startDoor(1042)
+		d.mustOpen()
+		if user := b.sh("stat --format=%U /proc/" + b.property(service, "MainPID")); user != "gatehouse\n" {
+			t.Errorf("the gateway runs as %s", user)
+		}
+		if out, err := b.try(program + " service status"); err != nil || !strings.Contains(out, "running") {
+			t.Errorf("service status: %v\n%s", err, out)
+		}
+		pid := b.number(service, "MainPID")
+		b.sh(program + " service restart")
+		b.awaitActive(pid)
+		d.mustOpen()
+		b.sh(program + " service install") // once more, which keeps everything
+		d.mustOpen()
+		b.sh(program + " service stop")
+		if out, err := b.try(program + " service status"); err == nil {
+			t.Errorf("service status of a stopped service succeeds: %s", out)
+		}
+		b.sh(program + " service start")
+		d.mustOpen()
+
+		b.sh(program + " service uninstall")
+		b.mustBeGone()
+		b.sh("test -s " + database)
+	})
+}
+
+// putProgram copies the program to the board by hand.
+func (b *board) putProgram() {
+	b.Helper()
+	unpacked := b.dir + "/unpacked"
+	b.must(command("dpkg-deb", "--extract", deb(b.T, version), unpacked))
+	b.must(exec.Command("cp", unpacked+"/usr/bin/gatehouse", b.file(program)).Run())
+}
+
+// everything lists what an installation could leave behind.
+func (b *board) everything() string {
+	b.Helper()
+	return b.sh(`find /etc /usr/local /var/lib /opt -newermt '1970-01-01' -not -path '/var/lib/systemd/*' -not -path '/etc/.pwd.lock' \
+		-not -name 'group*' -not -name 'passwd*' -not -name 'shadow*' -not -name 'gshadow*' -not -name 'subuid*' -not -name 'subgid*' | sort
+		cut --delimiter=: --fields=1 /etc/passwd /etc/group | sort
+		systemctl list-unit-files --no-legend 'gatehouse*' || true
+		systemctl list-units --all --no-legend --plain 'gatehouse*'
+		systemctl --failed --no-legend --plain`)
+}
+
+// mustBe sees that nothing was left behind.
+func (b *board) mustBe(before string) {
+	b.Helper()
+	after := b.everything()
+	if after == before {
+		return
+	}
+	for line := range strings.Lines(after) {
+		if !strings.Contains(before, line) {
+			b.Errorf("left behind: %s", line)
+		}
+	}
+	for line := range strings.Lines(before) {
+		if !strings.Contains(after, line) {
+			b.Errorf("missing: %s", line)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+//go:build board
+
+package boardtest_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The units of the product.
+const (
+	service     = "gatehouse.service"
+	socket      = "gatehouse.socket"
+	siteService = "gatehouse-site.service"
+)
+
+// property gives a property of a unit.
+func (b *board) property(unit, name string) string {
+	b.Helper()
+	return strings.TrimSpace(b.sh("systemctl show --property=" + name + " --value " + unit))
+}
+
+// number gives a property of a unit that is a number.
+func (b *board) number(unit, name string) int {
+	b.Helper()
+	text := b.property(unit, name)
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatalf("%s of %s is %q", name, unit, text)
+	}
+	return n
+}
+
+// awaitActive waits until the service is ready, in another process than before.
+func (b *board) awaitActive(before int) {
+	b.Helper()
+	b.await("the service is active again", func() bool {
+		out, err := b.try("systemctl show --property=ActiveState,MainPID " + service)
+		return err == nil && strings.Contains(out, "ActiveState=active\n") &&
+			!strings.Contains(out, "MainPID=0\n") && !strings.Contains(out, "MainPID="+strconv.Itoa(before)+"\n")
+	})
+}
+
+// dropIn adds settings to the service.
+func (b *board) dropIn(name, text string) {
+	b.Helper()
+	b.write("/etc/systemd/system/"+service+".d/"+name+".conf", text)
+	b.sh("systemctl daemon-reload")
+}
+
+// hurryWatchdog makes systemd wait 3 s for a sign of life, not a minute, and the
+// gateway tell how it stands every second.
+func (b *board) hurryWatchdog() {
+	b.Helper()
+	b.dropIn("watchdog", "[Service]\nWatchdogSec=3\n")
+	b.sh("systemctl restart " + service)
+}
+
+// awaitStatus waits until "systemctl status" does, or does not, say it.
+func (b *board) awaitStatus(text string, says bool) {
+	b.Helper()
+	status := ""
+	defer func() {
+		if b.Failed() {
+			b.Logf("the status of the service is %q", status)
+		}
+	}()
+	b.await(fmt.Sprintf("the status of the service says %q: %t", text, says), func() bool {
+		status = b.property(service, "StatusText")
+		return strings.Contains(status, text) == says
+	})
+}
+
+// logged gives what a unit has logged, as written by the program.
+func (b *board) logged(unit string) string {
+	b.Helper()
+	return b.sh("journalctl --no-pager --output=cat --unit=" + unit)
+}
+
+// awaitLogged waits for a text in the log of a unit.
+func (b *board) awaitLogged(unit, text string) {
+	b.Helper()
+	b.await("the log of "+unit+" says "+strconv.Quote(text), func() bool { return strings.Contains(b.logged(unit), text) })
+}
