@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,37 +64,58 @@ func (a *app) checkSettings() error {
 }
 
 func (a *app) serve(ctx context.Context) error {
-	cfg, err := a.serveSettings()
-	if err != nil {
-		return err
-	}
-	level := new(slog.LevelVar)
-	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
-		return fmt.Errorf("reading the level of the log: %w", err)
-	}
-	log := logger(cfg.Log, level, a.stderr)
-	supervisor, err := host.NewSupervisor()
-	if err != nil {
-		return err
-	}
-	sockets, err := host.Sockets()
-	if err != nil {
-		return err
-	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	gw, err := gateway.New(ctx, gateway.Config{
-		Config: cfg, Version: version, Logger: log, Level: level,
-		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor,
-	})
+	gw, err := a.prepare(ctx)
 	if err != nil {
+		a.failSlowly(ctx)
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go a.reloadAt(ctx, hangups, gw)
 	return gw.Run(ctx)
+}
+
+// prepare makes a gateway that is bound and ready to run.
+func (a *app) prepare(ctx context.Context) (*gateway.Gateway, error) {
+	cfg, err := a.serveSettings()
+	if err != nil {
+		return nil, err
+	}
+	level := new(slog.LevelVar)
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		return nil, fmt.Errorf("reading the level of the log: %w", err)
+	}
+	supervisor, err := host.NewSupervisor()
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := host.Sockets()
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(ctx, gateway.Config{
+		Config: cfg, Version: version, Logger: logger(cfg.Log, level, a.stderr), Level: level,
+		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor,
+	})
+}
+
+// failurePause is how long a start that has failed takes to end under systemd.
+const failurePause = 2 * time.Second
+
+// failSlowly keeps a start that has failed from ending at once under systemd, which
+// starts the gateway again without any pause while a connection waits at one of its
+// sockets: that would keep a small board and its log busy.
+func (a *app) failSlowly(ctx context.Context) {
+	if a.variable("NOTIFY_SOCKET") == "" {
+		return
+	}
+	select {
+	case <-time.After(failurePause):
+	case <-ctx.Done():
+	}
 }
 
 // serveSettings reads the configuration with what the flags of this start add to it.

@@ -3,9 +3,11 @@
 package boardtest_test
 
 import (
+	"net"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A port that somebody else has: the log says so in one sentence, with the line of
@@ -36,6 +38,35 @@ func TestPortInUse(t *testing.T) {
 			t.Errorf("the log says of the port: %q", said)
 		}
 		b.sh("systemctl stop occupant")
+		b.awaitReady()
+		d.mustOpen()
+	})
+}
+
+// A gateway that cannot start, while a station waits at its port, is tried again and
+// again, but not without a pause; and it starts as soon as it can.
+func TestFailingStart_whileSomeoneWaits(t *testing.T) {
+	onEachDebian(t, func(t *testing.T, suite string) {
+		b := installed(t, suite)
+		d := b.startDoor(1042)
+		d.mustOpen()
+		b.write("/etc/gatehouse/conf.d/70-ours.toml", "[http]\nlistn = []\n")
+		_, _ = b.try("systemctl restart " + service) // it fails, as it should
+		conn, err := net.Dial("tcp", net.JoinHostPort(b.address, "1883"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		starts := func() int { return strings.Count(b.logged(service), "conf.d/70-ours.toml:2: ") }
+		before, began := starts(), time.Now()
+		b.await("three more starts", func() bool { return starts() >= before+3 })
+		if took := time.Since(began); took < 3*time.Second {
+			t.Errorf("three starts within %s", took)
+		}
+		if state := b.property(socket, "ActiveState"); state != "active" {
+			t.Errorf("the ports are %s", state)
+		}
+		b.sh("rm /etc/gatehouse/conf.d/70-ours.toml")
 		b.awaitReady()
 		d.mustOpen()
 	})
