@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +68,6 @@ func (a *app) serve(ctx context.Context) error {
 	defer signal.Stop(hangups)
 	gw, err := a.prepare(ctx)
 	if err != nil {
-		a.failSlowly(ctx)
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,22 +98,6 @@ func (a *app) prepare(ctx context.Context) (*gateway.Gateway, error) {
 		Config: cfg, Version: version, Logger: logger(cfg.Log, level, a.stderr), Level: level,
 		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor,
 	})
-}
-
-// failurePause is how long a start that has failed takes to end under systemd.
-const failurePause = 2 * time.Second
-
-// failSlowly keeps a start that has failed from ending at once under systemd, which
-// starts the gateway again without any pause while a connection waits at one of its
-// sockets: that would keep a small board and its log busy.
-func (a *app) failSlowly(ctx context.Context) {
-	if a.variable("NOTIFY_SOCKET") == "" {
-		return
-	}
-	select {
-	case <-time.After(failurePause):
-	case <-ctx.Done():
-	}
 }
 
 // serveSettings reads the configuration with what the flags of this start add to it.
