@@ -205,8 +205,10 @@ func lay(e Entry, path string, text []byte) error {
 	if mode&0o077 == 0 {
 		folder = 0o700 // what is private in a folder that did not exist
 	}
-	if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
-		return err
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), folder), os.Chmod(filepath.Dir(path), folder)); err != nil { // whatever the umask is
+			return err
+		}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -66,7 +66,10 @@ func (s Source) Running(ctx context.Context, store Store) (*Parcel, error) {
 		return nil, err
 	}
 	p, err := s.parcel(ctx, path, "The copy of the database")
-	return p, errors.Join(err, os.Remove(path))
+	if gone := os.Remove(path); gone != nil && err == nil {
+		return nil, errors.Join(gone, p.Close())
+	}
+	return p, err
 }
 
 // Stopped makes a parcel of a gateway that does not run; the caller holds the lock of

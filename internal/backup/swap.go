@@ -131,7 +131,7 @@ func (s swap) write(m marker) error {
 		return fmt.Errorf("noting the restore: %w", err)
 	}
 	partial := s.path(stagedPrefix + "marker")
-	err = s.do("write marker "+m.Phase, func() error { return os.WriteFile(partial, text, 0o600) })
+	err = s.do("write marker "+m.Phase, func() error { return writeNew(partial, text) })
 	if err == nil {
 		err = s.hand(partial)
 	}
@@ -142,6 +142,20 @@ func (s swap) write(m marker) error {
 		err = syncFolder(s.data)
 	}
 	return err
+}
+
+// writeNew writes a file that was not there: the data directory is another user's, who
+// may have put a link there.
+func writeNew(path string, text []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the data directory
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
 }
 
 // hand makes what is new in the data directory its owner's, and durable.

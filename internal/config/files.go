@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // File is one file of the configuration, as it was read.
@@ -86,11 +87,15 @@ func readParts(folder string) (parts []File, err error) {
 
 // read gives the bytes of the file at path.
 func read(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // whoever starts the gateway names its file
+	// Without O_NONBLOCK, a pipe of that name would never open.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // whoever starts the gateway names its file
 	if err != nil {
 		return nil, err //nolint:wrapcheck // filesOr does, and the error names the file
 	}
 	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
 	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // as above

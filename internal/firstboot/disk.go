@@ -33,7 +33,14 @@ const ownGroup = -1
 type realDisk struct{}
 
 func (realDisk) MakeFolder(path string) error {
-	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // a folder of the configuration, for everyone to read
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	err := os.MkdirAll(path, 0o755) //nolint:gosec // a folder of the configuration, for everyone to read
+	if err == nil {
+		err = os.Chmod(path, 0o755) //nolint:gosec // whatever the umask is
+	}
+	if err != nil {
 		return err //nolint:wrapcheck // the callers word it
 	}
 	return syncFolder(filepath.Dir(path))

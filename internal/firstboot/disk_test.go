@@ -20,6 +20,9 @@ func TestRun_wipingIsLeft(t *testing.T) {
 	}{
 		"the same":       {func(text string) string { return text }, false},
 		"wiped in part":  {func(text string) string { return strings.Replace(text, "hunter22-in-a-", "              ", 1) }, false},
+		"another password": {func(text string) string {
+			return strings.Replace(text, "given-porter-password", "other-porter-password", 1)
+		}, true},
 		"another name":   {func(text string) string { return strings.Replace(text, "entrance", "passage ", 1) }, true},
 		"another length": {func(text string) string { return text + "\n" }, true},
 	} {
@@ -33,7 +36,7 @@ func TestRun_wipingIsLeft(t *testing.T) {
 			if err != nil || out.OnlyWiped == c.applied || out.Result == "" {
 				t.Fatalf("got %+v, %v", out, err)
 			}
-			if applied := b.accounts["porter@example.test"] == "given-porter-password"; applied != c.applied {
+			if applied := b.accounts["porter@example.test"] != "changed-by-hand-meanwhile"; applied != c.applied {
 				t.Errorf("applied: %t, want %t", applied, c.applied)
 			}
 			b.accounts["porter@example.test"] = "given-porter-password"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -36,6 +37,7 @@ type wiping struct {
 	Path   string   `json:"path"`
 	Text   string   `json:"text"`   // what is to stand in the file; as long as what stands there
 	Spans  [][2]int `json:"spans"`  // the bytes from and up to which the two differ
+	Sum    []byte   `json:"sum"`    // SHA-256 of what stood in the file
 	Others []string `json:"others"` // password files
 }
 
@@ -138,8 +140,9 @@ func (s state) complete(in sitefile.Site) sitefile.Site {
 // result by now, so they go.
 func (b *boot) markApplied(context.Context) error {
 	text := sitefile.Redact(b.plan.data)
+	sum := sha256.Sum256(b.plan.data)
 	b.state = state{Wiping: &wiping{
-		Path: b.path, Text: string(text), Spans: differences(b.plan.data, text), Others: b.passwordFiles(),
+		Path: b.path, Text: string(text), Spans: differences(b.plan.data, text), Sum: sum[:], Others: b.passwordFiles(),
 	}}
 	return b.keepState()
 }
@@ -159,8 +162,9 @@ func differences(a, b []byte) (spans [][2]int) {
 	return spans
 }
 
-// wipes reports whether the file at path is the one whose wiping is left, whole or in
-// part: outside of its secrets it has not changed. Any other is a new site file.
+// wipes reports whether the file at path is the one whose wiping is left: as it was, or
+// wiped in part, which is a secret that is wiped and no change outside of the secrets.
+// Any other is a new site file.
 func (s state) wipes(path string) bool {
 	if s.Wiping == nil || s.Wiping.Path != path {
 		return false
@@ -169,11 +173,17 @@ func (s state) wipes(path string) bool {
 	if err != nil || len(present) != len(s.Wiping.Text) {
 		return false
 	}
+	if sum := sha256.Sum256(present); bytes.Equal(sum[:], s.Wiping.Sum) {
+		return true
+	}
+	begun := len(s.Wiping.Spans) == 0
 	for _, span := range s.Wiping.Spans {
 		if span[0] < 0 || span[0] > span[1] || span[1] > len(present) {
 			return false
 		}
-		copy(present[span[0]:span[1]], s.Wiping.Text[span[0]:span[1]])
+		wiped := s.Wiping.Text[span[0]:span[1]]
+		begun = begun || span[0] < span[1] && present[span[0]] == wiped[0]
+		copy(present[span[0]:span[1]], wiped)
 	}
-	return bytes.Equal(present, []byte(s.Wiping.Text))
+	return begun && bytes.Equal(present, []byte(s.Wiping.Text))
 }

@@ -91,7 +91,8 @@ func giveAway(data string, made bool) error {
 	if !ok {
 		return nil
 	}
-	err = os.Chown(filepath.Join(data, "lock"), int(stat.Uid), int(stat.Gid))
+	// Lchown: the owner of the directory may have put a link there, to a file of root's.
+	err = os.Lchown(filepath.Join(data, "lock"), int(stat.Uid), int(stat.Gid))
 	if errors.Is(err, syscall.EROFS) {
 		return nil // nothing was made
 	}

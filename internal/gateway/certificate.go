@@ -18,8 +18,9 @@ func (g *Gateway) buildCertificate(context.Context) error {
 		return nil
 	}
 	cert, key, err := certificateFiles(g.cfg)
-	if err != nil {
-		return err
+	if err != nil { // no reason to keep doors shut: the keeper goes on without the files, and says so
+		g.log.Error("the certificate files cannot be found", "error", err)
+		cert, key = g.cfg.TLS.Certificate, g.cfg.TLS.Key
 	}
 	hostname, err := os.Hostname()
 	if err != nil {

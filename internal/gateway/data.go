@@ -29,8 +29,8 @@ func takeDirectory(path string) (release func(), err error) {
 	if err := os.Chmod(path, 0o700); err != nil && !errors.Is(err, unix.EROFS) { //nolint:gosec // a directory
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" is not this user's own: give another one, or its owner's", err)
 	}
-	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
-	if errors.Is(err, unix.EROFS) {                                                  // a card that has failed; doors open all the same
+	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the path is the administrator's
+	if errors.Is(err, unix.EROFS) {                                                                  // a card that has failed; doors open all the same
 		f, err = os.Open(filepath.Join(path, "lock")) //nolint:gosec // as above
 	}
 	if err != nil {

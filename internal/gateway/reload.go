@@ -33,17 +33,20 @@ func (g *Gateway) Reload(ctx context.Context, read func() (config.Config, error)
 
 // takeOver applies what can be applied; what can fail goes first.
 func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
-	if g.keeper != nil {
-		cert, key, err := certificateFiles(next)
-		if err != nil {
-			return err
-		}
-		if err := g.keeper.Reload(cert, key); err != nil {
-			return err
-		}
+	if err := CheckCertificate(next); err != nil {
+		return err
 	}
 	if err := g.zone.configure(ctx, next.TimeZone); err != nil {
 		return err
+	}
+	if g.keeper != nil {
+		cert, key, err := certificateFiles(next)
+		if err == nil {
+			err = g.keeper.Reload(cert, key)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if g.level != nil {
 		if err := g.level.UnmarshalText([]byte(next.Log.Level)); err != nil {

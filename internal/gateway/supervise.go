@@ -14,11 +14,15 @@ import (
 // wants no sign of life.
 const statusEvery = 20 * time.Second
 
+// looks is how often within the service manager's patience the gateway shows that it
+// lives: so a card that stalls for most of that time does not have it killed.
+const looks = 6
+
 // supervise tells the service manager how the gateway stands, and that it lives: only
 // while the store answers a write and the broker a connection. What makes doors slow
 // but open, such as a full disk, is no reason to be killed for.
 func (g *Gateway) supervise(ctx context.Context) error {
-	every := cmp.Or(g.supervisor.Patience()/3, statusEvery)
+	every := cmp.Or(g.supervisor.Patience()/looks, statusEvery)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	told := ""
@@ -40,9 +44,15 @@ func (g *Gateway) supervise(ctx context.Context) error {
 
 // showLife feeds the watchdog if the gateway lives.
 func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	if err := errors.Join(g.db.Alive(ctx, within), g.broker.Ping(ctx)); err != nil {
+	ask := func(question func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		return question(ctx)
+	}
+	err := errors.Join(
+		ask(func(ctx context.Context) error { return g.db.Alive(ctx, g.supervisor.Patience()/3) }),
+		ask(g.broker.Ping))
+	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			g.log.Error("no sign of life for the watchdog", "error", err)
 		}

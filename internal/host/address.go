@@ -41,9 +41,9 @@ func reachable(found []net.Addr, passing map[netip.Addr]bool) []netip.Addr {
 // flagTemporary is IFA_F_TEMPORARY of the kernel's if_addr.h.
 const flagTemporary = 0x01
 
-// temporary reads which IPv6 addresses are temporary (proc(5), /proc/net/if_inet6).
+// temporary reads which IPv6 addresses are temporary (proc(5), /proc/[pid]/net).
 func temporary(root fs.FS) map[netip.Addr]bool {
-	text, err := fs.ReadFile(root, "proc/net/if_inet6")
+	text, err := fs.ReadFile(root, "proc/self/net/if_inet6") // as far as ProcSubset=pid lets it be seen too
 	if err != nil {
 		return nil
 	}

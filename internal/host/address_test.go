@@ -15,7 +15,7 @@ func TestReachable(t *testing.T) {
 	const table = "20010db8000000000000000000000001 02 40 00 80     eth0\n" +
 		"20010db8000000000000000000000bad 02 40 00 01     eth0\n" +
 		"garbage\n"
-	passing := host.Temporary(fstest.MapFS{"proc/net/if_inet6": {Data: []byte(table)}})
+	passing := host.Temporary(fstest.MapFS{"proc/self/net/if_inet6": {Data: []byte(table)}})
 	var found []net.Addr
 	for _, text := range []string{
 		"192.0.2.7/24", "127.0.0.1/8", "::1/128", "fe80::1/64", "169.254.1.1/16",

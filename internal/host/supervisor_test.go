@@ -53,9 +53,9 @@ func TestSupervisor_tells(t *testing.T) {
 		t.Error("children would take the watchdog for theirs")
 	}
 	for want, tell := range map[string]func() error{
-		"READY=1\nSTATUS=two lines":      func() error { return s.Ready("two\nlines") },
-		"STOPPING=1\nSTATUS=Stopping":    s.Stopping,
-		"WATCHDOG=1":                     s.Alive,
+		"READY=1\nSTATUS=two lines":     func() error { return s.Ready("two\nlines") },
+		"STOPPING=1\nSTATUS=Stopping":   s.Stopping,
+		"WATCHDOG=1":                    s.Alive,
 		"STATUS=READY=1 is no new line": func() error { return s.Status("READY=1\nis no new line") },
 	} {
 		if err := tell(); err != nil {

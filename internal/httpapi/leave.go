@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// silence is how long [Service.Leave] waits for connections that have not sent a byte:
-// some clients open connections ahead.
-const silence = time.Second
+// silence is how long [Service.Leave] waits for connections on which no request has
+// come yet: some clients open connections ahead, and anyone may.
+const silence = 2 * time.Second
 
 // Service serves one listener, and can leave it so that no request falls into the gap
 // to its successor on the same socket. net/http's own Shutdown is not enough for that:
@@ -82,7 +82,7 @@ func (s *Service) Leave(ctx context.Context, grace time.Duration) {
 func (s *Service) settle(ctx context.Context, grace time.Duration) {
 	kept := time.NewTimer(grace)
 	defer kept.Stop()
-	silent := time.AfterFunc(silence, s.listener.CloseSilent)
+	silent := time.AfterFunc(silence, s.closeSilent)
 	defer silent.Stop()
 	for waited := false; ; {
 		owed, all := s.count()
@@ -95,6 +95,17 @@ func (s *Service) settle(ctx context.Context, grace time.Duration) {
 		case <-kept.C:
 			waited = true
 		case <-s.change:
+		}
+	}
+}
+
+// closeSilent closes the connections on which no request has come yet.
+func (s *Service) closeSilent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, state := range s.states {
+		if state == http.StateNew {
+			go c.Close() // which may wait for the other side, where it is TLS
 		}
 	}
 }

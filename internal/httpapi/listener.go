@@ -139,16 +139,6 @@ func (l *LimitedListener) oldestSilent(fits func(*limitConn) bool) *limitConn {
 	return nil
 }
 
-// CloseSilent closes the connections that have not sent a byte yet, for a server that
-// is shut down: it would wait for them, though some clients open connections ahead.
-func (l *LimitedListener) CloseSilent() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for e := l.silent.Front(); e != nil; e = e.Next() {
-		_ = e.Value.(*limitConn).Conn.Close()
-	}
-}
-
 // count counts c in; the caller holds mu.
 func (l *LimitedListener) count(c *limitConn) {
 	l.total++

@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,14 +13,19 @@ import (
 // metaAlive is the key of table meta that [DB.Alive] writes.
 const metaAlive = "alive" // milliseconds since 1970 UTC
 
-// errNoAnswer says that an earlier write has neither succeeded nor failed.
-var errNoAnswer = errors.New("the store has not answered an earlier write")
-
 // pulse is what [DB.Alive] remembers.
 type pulse struct {
-	born   time.Time    // when the store was opened; set before its writer starts
-	wrote  atomic.Int64 // when the last transaction was on the disk, in nanoseconds since born; 0: none was
-	asking atomic.Bool  // a write of Alive is under way
+	born  time.Time    // when the store was opened; set before its writer starts
+	wrote atomic.Int64 // when the last transaction was on the disk, in nanoseconds since born; 0: none was
+
+	mu     sync.Mutex // mu guards asking
+	asking *question  // the write of Alive that is under way; nil: none is
+}
+
+// question is one write of [DB.Alive].
+type question struct {
+	done chan struct{} // closed when it was answered
+	err  error         // set before that
 }
 
 // Alive reports whether the store answers writes: nil at once where a transaction
@@ -32,23 +37,37 @@ func (db *DB) Alive(ctx context.Context, recent time.Duration) error {
 	if wrote := db.pulse.wrote.Load(); wrote != 0 && time.Since(db.pulse.born)-time.Duration(wrote) < recent {
 		return nil
 	}
-	if !db.pulse.asking.CompareAndSwap(false, true) {
-		return errNoAnswer
-	}
-	done := make(chan error, 1)
-	go func() {
-		defer db.pulse.asking.Store(false)
-		done <- db.setMeta(ctx, metaAlive, strconv.FormatInt(time.Now().UnixMilli(), 10))
-	}()
+	q := db.ask()
 	select {
-	case err := <-done:
-		if fault.Is(err, fault.Unavailable) {
+	case <-q.done:
+		if fault.Is(q.err, fault.Unavailable) {
 			return nil
 		}
-		return err
+		return q.err
 	case <-ctx.Done():
 		return fault.Wrap(fault.Timeout, errStorage, ctx.Err())
 	}
+}
+
+// ask gives the write that is under way, or begins one. It outlives whoever waits for
+// it: the next who asks hears its answer, however late the disk gives it.
+func (db *DB) ask() *question {
+	p := &db.pulse
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asking != nil {
+		return p.asking
+	}
+	q := &question{done: make(chan struct{})}
+	p.asking = q
+	go func() {
+		q.err = db.setMeta(context.Background(), metaAlive, strconv.FormatInt(time.Now().UnixMilli(), 10))
+		p.mu.Lock()
+		p.asking = nil
+		p.mu.Unlock()
+		close(q.done)
+	}()
+	return q
 }
 
 // beat notes that a transaction is on the disk.

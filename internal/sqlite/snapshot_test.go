@@ -48,7 +48,7 @@ func TestDB_Snapshot_whileTheWriterGoesOn(t *testing.T) {
 			meanwhile++
 		}
 	}
-	if meanwhile < 10 {
+	if meanwhile < 3 { // a writer that waits for the copy comes to one
 		t.Errorf("only %d records were written during the copy", meanwhile)
 	}
 	mustVerify(t, db, 20_000+meanwhile)
