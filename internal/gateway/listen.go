@@ -56,12 +56,15 @@ func (g *Gateway) bind(ctx context.Context) error {
 		{"mqtt", "mqtt.listen", g.cfg.MQTT.Listen, nil, &g.listeners.mqtt},
 		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, secure, &g.listeners.mqtt},
 	} {
+		narrow := make(map[uint16]*addressListener) // by port
 		for _, address := range group.addresses {
-			l, err := g.listen(ctx, address)
+			l, err := g.listen(ctx, address, narrow)
 			if err != nil {
 				return g.unbound(group.name, group.key, address, err)
 			}
-			*group.into = append(*group.into, listener{group.name, l, group.tls})
+			if l != nil {
+				*group.into = append(*group.into, listener{group.name, l, group.tls})
+			}
 		}
 	}
 	g.settleSockets()
@@ -69,15 +72,36 @@ func (g *Gateway) bind(ctx context.Context) error {
 	return g.bindAdmin()
 }
 
-// listen gives the inherited socket for an address, or binds it.
-func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, error) {
+// listen gives the inherited socket for an address, or binds it. Of a socket of every
+// address it makes one that serves this address alone; narrow keeps those, by port, and
+// a further address of the same port joins them: then there is no new listener.
+func (g *Gateway) listen(ctx context.Context, address string, narrow map[uint16]*addressListener) (net.Listener, error) {
 	at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), address) })
+	if at >= 0 {
+		return g.takeSocket(at), nil
+	}
+	wanted, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return new(net.ListenConfig).Listen(ctx, "tcp", address)
+	}
+	wanted = netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())
+	if l := narrow[wanted.Port()]; l != nil {
+		l.only = append(l.only, wanted)
+		return nil, nil //nolint:nilnil // it joined
+	}
+	at = slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), fmt.Sprintf("[::]:%d", wanted.Port())) })
 	if at < 0 {
 		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
+	l := &addressListener{Listener: g.takeSocket(at), only: []netip.AddrPort{wanted}}
+	narrow[wanted.Port()] = l
+	return l, nil
+}
+
+func (g *Gateway) takeSocket(at int) net.Listener {
 	l := g.sockets[at]
 	g.sockets = slices.Delete(g.sockets, at, at+1)
-	return l, nil
+	return l
 }
 
 // unbound words why an address could not be bound, and where it stands.
@@ -87,7 +111,7 @@ func (g *Gateway) unbound(name, key, address string, err error) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		advice = "the port is in use: stop the program that has it (ss -ltnp shows it), or change " + key
 	case errors.Is(err, unix.EACCES):
-		advice = "ports below 1024 need systemd's gatehouse.socket: take another port, or run \"gatehouse service install\""
+		advice = "ports below 1024 need gatehouse.socket (systemctl status gatehouse.socket says why it does not hold this one), or take another port"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		advice = "this machine has no such address: change " + key
 	}

@@ -78,3 +78,30 @@ func TestGateway_portsOfThePackage(t *testing.T) {
 		t.Errorf("unused ports are told as %+v", c)
 	}
 }
+
+// Where the configuration names fewer addresses than the socket has, whoever comes to
+// another one is turned away.
+func TestGateway_socketOfEveryAddress(t *testing.T) {
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	cfg := gatewaytest.Configure(t)
+	cfg.HTTP.Listen = []string{"127.0.0.2:8080", "127.0.0.3:8080"}
+	cfg.MQTT.Listen = []string{"127.0.0.1:1883"}
+	g := gatewaytest.RunAs(t, gateway.Config{Config: cfg, Sockets: []net.Listener{
+		newSocket(t, "[::]:8080").copy(t), newSocket(t, "[::]:1883").copy(t),
+	}})
+	for address, want := range map[string]bool{"127.0.0.2": true, "127.0.0.3": true, "127.0.0.1": false, "[::1]": false} {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Get("http://" + address + ":8080/healthz")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != want {
+			t.Errorf("%s is served: %t (%v), want %t", address, err == nil, err, want)
+		}
+	}
+	if standing := reload(t, g, cfg, nil); standing[health.PlainHTTP].Code != "" || standing[health.SocketUnused].Code != "" {
+		t.Errorf("what is loopback alone is warned of: %v", standing)
+	}
+}

@@ -7,8 +7,8 @@ import (
 // Check does what Run does every ten seconds.
 func Check(c *Clock) { c.check() }
 
-// MemoryOf is TotalMemory of the system whose root is given.
-func MemoryOf(root fs.FS) uint64 { return totalMemory(root) }
+// MemoryOf is TotalMemory of the system whose root is given, with so much memory.
+func MemoryOf(root fs.FS, machine uint64) uint64 { return totalMemory(root, machine) }
 
 // SynchronisedBy judges an answer of adjtimex.
 func SynchronisedBy(maxError int64, err error, file string) bool {

@@ -8,16 +8,29 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // TotalMemory gives the bytes of memory that this process may use: those of the
 // machine, or of its control group (version 1 or 2) where that has fewer. It is 0
 // where the system does not say.
-func TotalMemory() uint64 { return totalMemory(os.DirFS("/")) }
+func TotalMemory() uint64 { return totalMemory(os.DirFS("/"), sysinfoMemory()) }
 
-// totalMemory reads from root, the root of the file system.
-func totalMemory(root fs.FS) uint64 {
-	total := machineMemory(root)
+// sysinfoMemory asks the kernel (sysinfo(2)), which answers in a sandbox without
+// /proc/meminfo too.
+func sysinfoMemory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // 32 bits wide on arm
+}
+
+// totalMemory reads from root, the root of the file system; machine is what there is
+// in all, 0 where that is not known.
+func totalMemory(root fs.FS, machine uint64) uint64 {
+	total := machine
 	for _, file := range limitFiles(root) {
 		text, err := fs.ReadFile(root, file)
 		if err != nil {
@@ -29,24 +42,6 @@ func totalMemory(root fs.FS) uint64 {
 		}
 	}
 	return total
-}
-
-// machineMemory reads MemTotal of /proc/meminfo (proc(5)).
-func machineMemory(root fs.FS) uint64 {
-	text, err := fs.ReadFile(root, "proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[0] == "MemTotal:" {
-			kibibytes, err := strconv.ParseUint(fields[1], 10, 53)
-			if err == nil {
-				return kibibytes * 1024
-			}
-		}
-	}
-	return 0
 }
 
 // limitFiles lists where the limits of this process' control group and of those

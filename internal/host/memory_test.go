@@ -8,39 +8,36 @@ import (
 )
 
 func TestTotalMemory(t *testing.T) {
-	const (
-		meminfo = "MemTotal:         512000 kB\nMemFree:           1000 kB\n"
-		whole   = 512000 * 1024
-	)
+	const whole = 512000 * 1024
 	for _, test := range []struct {
-		name  string
-		files map[string]string
-		want  uint64
+		name    string
+		machine uint64
+		files   map[string]string
+		want    uint64
 	}{
-		{"no limit", map[string]string{"proc/meminfo": meminfo}, whole},
-		{"nothing", nil, 0},
-		{"nonsense", map[string]string{"proc/meminfo": "MemTotal: much kB\nMemTotal:\n"}, 0},
-		{"v2", map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/system.slice/gatehouse.service\n",
+		{"no limit", whole, nil, whole},
+		{"nothing", 0, nil, 0},
+		{"v2", whole, map[string]string{
+			"proc/self/cgroup": "0::/system.slice/gatehouse.service\n",
 			"sys/fs/cgroup/system.slice/gatehouse.service/memory.max": "67108864\n",
 		}, 64 << 20},
-		{"v2 of the parent", map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/system.slice/gatehouse.service\n",
+		{"v2 of the parent", whole, map[string]string{
+			"proc/self/cgroup": "0::/system.slice/gatehouse.service\n",
 			"sys/fs/cgroup/system.slice/gatehouse.service/memory.max": "max\n",
 			"sys/fs/cgroup/system.slice/memory.max":                   "134217728\n",
 		}, 128 << 20},
-		{"v2 at the root of a container", map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n",
+		{"v2 at the root of a container", whole, map[string]string{
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n",
 		}, 64 << 20},
-		{"v1", map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "9:cpu,cpuacct:/x\n8:memory:/x\n1:name=systemd:/y\n",
+		{"v1", whole, map[string]string{
+			"proc/self/cgroup": "9:cpu,cpuacct:/x\n8:memory:/x\n1:name=systemd:/y\n",
 			"sys/fs/cgroup/memory/x/memory.limit_in_bytes": "67108864\n",
 		}, 64 << 20},
-		{"v1 without a limit", map[string]string{
-			"proc/meminfo": meminfo, "proc/self/cgroup": "8:memory:/\n",
+		{"v1 without a limit", whole, map[string]string{
+			"proc/self/cgroup":                           "8:memory:/\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
 		}, whole},
-		{"limit alone", map[string]string{
+		{"limit alone", 0, map[string]string{
 			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n",
 		}, 64 << 20},
 	} {
@@ -49,7 +46,7 @@ func TestTotalMemory(t *testing.T) {
 			for name, text := range test.files {
 				root[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			if got := host.MemoryOf(root); got != test.want {
+			if got := host.MemoryOf(root, test.machine); got != test.want {
 				t.Errorf("%d bytes, want %d", got, test.want)
 			}
 		})

@@ -32,6 +32,7 @@ created /etc/gatehouse/conf.d
 created /etc/gatehouse/credentials
 created /var/lib/gatehouse
 created /etc/gatehouse/gatehouse.toml
+created /etc/systemd/system/gatehouse-redirect.socket
 created /etc/systemd/system/gatehouse.socket
 created /etc/systemd/system/gatehouse-site.service
 created /etc/systemd/system/gatehouse.service

@@ -200,6 +200,7 @@ func TestService_Uninstall(t *testing.T) {
 	want := `stopped gatehouse.service
 removed /etc/systemd/system/gatehouse.service
 removed /etc/systemd/system/gatehouse.socket
+removed /etc/systemd/system/gatehouse-redirect.socket
 removed /etc/systemd/system/gatehouse-site.service
 removed /etc/sysusers.d/gatehouse.conf
 removed /etc/tmpfiles.d/gatehouse.conf

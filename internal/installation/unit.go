@@ -14,6 +14,8 @@ const (
 	serviceUnit = "gatehouse.service"
 	socketUnit  = "gatehouse.socket"
 	siteUnit    = "gatehouse-site.service"
+	// redirectUnit comes and goes with socketUnit.
+	redirectUnit = "gatehouse-redirect.socket"
 )
 
 // Where things are.
@@ -43,14 +45,15 @@ const (
 	mark = "# Written by \"gatehouse service install\", which writes it anew at each run.\n"
 )
 
-// allUnits lists the units in the order in which they are written.
+// allUnits lists the units that are enabled and looked at; redirectUnit follows
+// socketUnit by itself.
 func allUnits() []string { return []string{socketUnit, siteUnit, serviceUnit} }
 
 func unitPath(unit string) string { return unitFolder + "/" + unit }
 
 // ownFiles are the files that an installation writes and an uninstallation removes.
 func ownFiles() []string {
-	return []string{unitPath(serviceUnit), unitPath(socketUnit), unitPath(siteUnit), usersFile, foldersFile}
+	return []string{unitPath(serviceUnit), unitPath(socketUnit), unitPath(redirectUnit), unitPath(siteUnit), usersFile, foldersFile}
 }
 
 // shipped gives a file of package systemd, marked as ours.
@@ -100,7 +103,7 @@ func render(template, executable string) string {
 
 // unitText gives the unit for the program at executable.
 func unitText(unit, executable string) (string, error) {
-	if unit == socketUnit {
+	if unit == socketUnit || unit == redirectUnit {
 		return shipped(unit)
 	}
 	t, err := template(unit)

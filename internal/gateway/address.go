@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// addressListener is an inherited socket of every address that serves only some: whoever
+// comes to another is turned away. systemd holds a port for every address, and the
+// configuration may name fewer.
+type addressListener struct {
+	net.Listener
+	only []netip.AddrPort // as they are configured; not empty
+}
+
+// Accept implements [net.Listener].
+func (l *addressListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && l.serves(at.AddrPort().Addr()) {
+			return conn, nil
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // as if nobody listened there
+		}
+		_ = conn.Close()
+	}
+}
+
+func (l *addressListener) serves(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(l.only, func(a netip.AddrPort) bool { return a.Addr() == addr })
+}
+
+// Addr implements [net.Listener]: the widest of the configured addresses.
+func (l *addressListener) Addr() net.Addr {
+	for _, a := range l.only {
+		if !a.Addr().IsLoopback() {
+			return net.TCPAddrFromAddrPort(a)
+		}
+	}
+	return net.TCPAddrFromAddrPort(l.only[0])
+}
