@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -112,16 +113,24 @@ func (a *app) settings() (config.Config, error) {
 	return cfg, nil
 }
 
+// serviceSocket is where the packaged service listens for administrators.
+const serviceSocket = "/run/gatehouse/admin.sock"
+
 // gateway gives the client of the gateway that the flags, the environment or the
 // configuration name, in this order.
 func (a *app) gateway() (*client.Client, error) {
 	path := a.namedSocket()
 	if path == "" {
 		cfg, err := a.settings()
-		if err != nil {
+		switch _, missing := os.Stat(serviceSocket); {
+		case err == nil:
+			path = cfg.Admin.Socket
+		case missing != nil || a.config != "":
 			return nil, fmt.Errorf("%w\nname the socket of the gateway with --socket, or mend its configuration", err)
+		default: // a mistake must not keep anybody from a gateway that runs
+			a.complain(err.Error())
+			path = serviceSocket
 		}
-		path = cfg.Admin.Socket
 	}
 	return client.New(path), nil
 }

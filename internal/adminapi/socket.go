@@ -158,8 +158,10 @@ func (l *listener) open() (err error) {
 	if l.made, err = os.Lstat(l.path); err != nil || l.group == noGroup {
 		return err
 	}
-	if err := os.Lchown(l.path, -1, l.group); err != nil {
-		return err
+	if l.group != os.Getegid() { // which the socket has already; a sandbox may forbid to give files away
+		if err := os.Lchown(l.path, -1, l.group); err != nil {
+			return err
+		}
 	}
 	return os.Chmod(l.path, 0o660) //nolint:gosec // its group may connect
 }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 
 	"gatehouse/internal/adminapi"
@@ -46,11 +48,18 @@ func certificateFiles(cfg config.Config) (cert, key string, err error) {
 }
 
 // CheckCertificate reports whether the certificate files that a configuration names
-// can be used; nil where it names none. Errors: Invalid.
+// can be used; nil where it names none. Of credentials it sees the sources where it may
+// read them: what systemd made of them belongs to the running gateway. Errors: Invalid.
 func CheckCertificate(cfg config.Config) error {
-	cert, key, err := certificateFiles(cfg)
-	if err != nil || cert == "" {
-		return err
+	cert, handedOver := host.CredentialSource(cfg.TLS.Certificate)
+	key, too := host.CredentialSource(cfg.TLS.Key)
+	if cert == "" {
+		return nil
+	}
+	for _, path := range []string{cert, key} {
+		if _, err := os.ReadFile(path); (handedOver || too) && errors.Is(err, fs.ErrPermission) { //nolint:gosec // the administrator's
+			return nil
+		}
 	}
 	return certificate.Check(cert, key)
 }

@@ -19,6 +19,16 @@ func databasePath(data string) string { return filepath.Join(data, "gatehouse.db
 // certificateFolder is where the gateway's own certificates stand in it.
 func certificateFolder(data string) string { return filepath.Join(data, "tls") }
 
+// refuseRoot keeps root from running a gateway on another user's data: what root makes
+// there, that user's gateway could not open.
+func refuseRoot(data string) error {
+	var stat unix.Stat_t
+	if os.Geteuid() != 0 || unix.Stat(data, &stat) != nil || stat.Uid == 0 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "The data directory "+data+" is that of another user, as whom the gateway runs: start the service with systemctl start gatehouse, or set GATEHOUSE_DATA to another directory")
+}
+
 // takeDirectory makes the data directory, for its owner alone, and takes a lock in
 // it, so that no second gateway writes to the same database. The kernel gives the
 // lock back when the process ends, however it ends.

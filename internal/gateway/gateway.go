@@ -131,6 +131,9 @@ func (g *Gateway) Close() error {
 
 // openData takes the data directory, the store and the clock.
 func (g *Gateway) openData(ctx context.Context) (err error) {
+	if err := refuseRoot(g.cfg.Data); err != nil {
+		return err
+	}
 	if g.release, err = takeDirectory(g.cfg.Data); err != nil {
 		return err
 	}
@@ -170,7 +173,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 		g.conditions.Raise(health.Condition{
 			Code: health.KeyDamaged, Severity: health.Warning,
 			Summary: "The key of access tokens could not be read or kept; apps have to refresh after each start",
-			Advice:  "Check the disk, remove token.key from the data directory, and restart the gateway",
+			Advice:  "Check the owner of token.key in the data directory, and the disk; only if the file is damaged remove it; then restart the gateway",
 		})
 	}
 	if g.zone, err = openZone(ctx, g.cfg.TimeZone, g.db); err != nil {

@@ -236,7 +236,9 @@ func TestGateway_startsOverDamage(t *testing.T) {
 		t.Error("the door does not open")
 	}
 	status, err := g.Admin.Status(t.Context())
-	if err != nil || !slices.ContainsFunc(status.Conditions, func(c health.Condition) bool { return c.Code == health.KeyDamaged }) {
+	if err != nil || !slices.ContainsFunc(status.Conditions, func(c health.Condition) bool {
+		return c.Code == health.KeyDamaged && strings.HasPrefix(c.Advice, "Check the owner of token.key")
+	}) {
 		t.Errorf("conditions %+v, %v; want key-damaged", status.Conditions, err)
 	}
 }

@@ -111,7 +111,7 @@ func (g *Gateway) unbound(name, key, address string, err error) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		advice = "the port is in use: stop the program that has it (ss -ltnp shows it), or change " + key
 	case errors.Is(err, unix.EACCES):
-		advice = "ports below 1024 need gatehouse.socket (systemctl status gatehouse.socket says why it does not hold this one), or take another port"
+		advice = "systemd has to hold a port below 1024: add ListenStream= with \"systemctl edit gatehouse.socket\", run \"systemctl restart gatehouse.socket gatehouse\", and see \"systemctl status gatehouse.socket\""
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		advice = "this machine has no such address: change " + key
 	}
@@ -188,6 +188,9 @@ func (g *Gateway) warnOfPlainHTTP() {
 // bindAdmin takes the administration socket.
 func (g *Gateway) bindAdmin() (err error) {
 	g.listeners.admin, err = adminapi.Listen(g.cfg.AdminSocket(), g.cfg.Admin.Group)
+	if g.cfg.Admin.Group != "" && (fault.Is(err, fault.Invalid) || errors.Is(err, unix.EPERM)) {
+		g.listeners.admin, err = g.bindWithoutGroup(err)
+	}
 	if !errors.Is(err, unix.EROFS) {
 		return err
 	}
@@ -199,6 +202,18 @@ func (g *Gateway) bindAdmin() (err error) {
 		Advice:  "Check the disk with dmesg; replace the card if it is worn",
 	})
 	return nil
+}
+
+// bindWithoutGroup takes the administration socket for root and the gateway's own user
+// alone: a group is no reason to keep doors shut.
+func (g *Gateway) bindWithoutGroup(why error) (net.Listener, error) {
+	g.log.Error("the group may not use the administration socket", "group", g.cfg.Admin.Group, "error", why)
+	g.conditions.Raise(health.Condition{
+		Code: health.NoAdminGroup, Severity: health.Warning,
+		Summary: "Only root may administer the gateway, not the group " + g.cfg.Admin.Group + ": " + fault.Sentence(why),
+		Advice:  "Set group = \"gatehouse\" in [admin] of the configuration, add people to it with: usermod -aG gatehouse NAME, and restart the gateway",
+	})
+	return adminapi.Listen(g.cfg.AdminSocket(), "")
 }
 
 // close closes what is still open; closing twice does no harm.

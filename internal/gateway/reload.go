@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gatehouse/internal/certificate"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 )
@@ -33,8 +34,12 @@ func (g *Gateway) Reload(ctx context.Context, read func() (config.Config, error)
 
 // takeOver applies what can be applied; what can fail goes first.
 func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
-	if err := CheckCertificate(next); err != nil {
+	if cert, key, err := certificateFiles(next); err != nil {
 		return err
+	} else if cert != "" {
+		if err := certificate.Check(cert, key); err != nil {
+			return err
+		}
 	}
 	if err := g.zone.configure(ctx, next.TimeZone); err != nil {
 		return err

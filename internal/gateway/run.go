@@ -179,6 +179,8 @@ func (g *Gateway) handler(l listener) http.Handler {
 		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics,
 		Admin:   l.tls != nil,
 		TLS:     l.tls != nil,
+
+		Authority: g.authority,
 	})
 }
 

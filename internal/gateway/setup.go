@@ -72,7 +72,10 @@ func (g *Gateway) setupURLs() (urls []string) {
 		}
 		hosts := []string{addr.IP.String()}
 		if addr.IP.IsUnspecified() {
-			hosts = []string{g.cfg.HostName() + ".local"}
+			hosts = nil
+			if name := host.NetworkName(); name != "" { // the gateway's own is published by nobody
+				hosts = append(hosts, name+".local")
+			}
 			for _, a := range host.Addresses() {
 				hosts = append(hosts, a.String())
 			}

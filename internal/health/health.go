@@ -36,6 +36,7 @@ const (
 	PlainHTTP      Code = "plain-http"
 	KeyDamaged     Code = "key-damaged"
 	NoAdminSocket  Code = "no-admin-socket"
+	NoAdminGroup   Code = "no-admin-group"
 	SocketUnused   Code = "socket-unused"
 	RestartNeeded  Code = "restart-needed"
 

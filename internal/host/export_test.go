@@ -27,3 +27,6 @@ var (
 	Reachable = reachable
 	Temporary = temporary
 )
+
+// NetworkNameOf is [NetworkName] of a system that is called so.
+func NetworkNameOf(system string) string { return networkName(system) }

@@ -115,3 +115,16 @@ func CredentialPath(path string) (string, error) {
 	}
 	return folder + "/" + credentialFolder + name, nil
 }
+
+// credentialSources is the folder whose files the unit hands over.
+const credentialSources = "/etc/gatehouse/credentials/"
+
+// CredentialSource gives the file that root laid down for a path of the configuration,
+// and whether it is a credential; any other path is its own source.
+func CredentialSource(path string) (source string, credential bool) {
+	name, credential := strings.CutPrefix(path, handedOver)
+	if !credential {
+		return path, false
+	}
+	return credentialSources + name, true
+}

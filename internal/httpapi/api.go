@@ -157,10 +157,14 @@ type ListenerOptions struct {
 	Metrics bool // /metrics
 	Admin   bool // /admin/v1/
 	TLS     bool // stated in the log lines of its requests
+
+	// Authority gives the certificate of the gateway's own authority as PEM, or nil where
+	// there is none; it is served as /ca.crt. Nil: there is no /ca.crt.
+	Authority func() []byte
 }
 
 // Handler gives the handler of one listener. Nothing of net/http answers past it:
 // what the route table does not name is 404 or 405 in JSON.
 func (a *API) Handler(options ListenerOptions) http.Handler {
-	return &listenerHandler{api: a, mux: a.mux(options), tls: options.TLS}
+	return &listenerHandler{api: a, mux: a.mux(options), tls: options.TLS, authority: options.Authority}
 }

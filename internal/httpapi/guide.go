@@ -36,16 +36,19 @@ func (g *guide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		alive(x)
 	case "/readyz":
 		g.api.ready(x)
-	case "/ca.crt":
-		g.authority(x)
+	case authorityPath:
+		x.giveAuthority(g.ca)
 	default:
 		g.lead(x)
 	}
 }
 
-// authority hands out the certificate that apps have to trust once.
-func (g *guide) authority(x *exchange) {
-	text := g.ca()
+// authorityPath is where the certificate of the gateway's own authority is.
+const authorityPath = "/ca.crt"
+
+// giveAuthority hands out the certificate that apps have to trust once.
+func (x *exchange) giveAuthority(ca func() []byte) {
+	text := ca()
 	if text == nil {
 		x.refuse(http.StatusNotFound, "Not found")
 		return

@@ -164,6 +164,8 @@ type listenerHandler struct {
 	api *API
 	mux *http.ServeMux
 	tls bool
+
+	authority func() []byte
 }
 
 // ServeHTTP implements [http.Handler].
@@ -172,6 +174,11 @@ func (h *listenerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.finish()
 	if !canonical(r.URL.EscapedPath()) {
 		x.refuse(http.StatusNotFound, "Not found")
+		return
+	}
+	if h.authority != nil && r.URL.Path == authorityPath && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		x.pattern = authorityPath
+		x.giveAuthority(h.authority)
 		return
 	}
 	h.mux.ServeHTTP(x, r)

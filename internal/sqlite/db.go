@@ -160,7 +160,7 @@ func createPrivate(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("opening the database: %w", err)
+		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be opened by this user: give it back to the gateway's with chown, as gatehouse doctor says", err)
 	}
 	return f.Close()
 }
