@@ -1,11 +1,11 @@
 // Package configs holds the annotated configuration, so that the packages and
-// "gatehouse service install" lay down the very same one. It knows nothing of what
-// the keys mean.
+// "gatehouse service install" lay down the very same one, and the examples of site
+// files, whose passwords are public. It knows nothing of what the keys mean.
 package configs
 
 import "embed"
 
-// Files are the files that are installed: gatehouse.toml.
+// Files are gatehouse.toml, which is installed, and the examples.
 //
-//go:embed gatehouse.toml
+//go:embed gatehouse.toml *.example.toml
 var Files embed.FS

@@ -81,6 +81,8 @@ func printFirstBoot(w *lines, out firstboot.Outcome) {
 		w.printf("There is no gatehouse-site.toml in %s or beside the configuration; nothing to do.", strings.Join(firstboot.Folders(), ", "))
 	case out.DryRun:
 		w.printf("%s is right: %s to make; nothing was changed.", out.File, plural(len(out.Changes), "change"))
+	case out.OnlyWiped && out.Result == "":
+		w.printf("%s was applied before; its passwords are wiped now.", out.File)
 	case out.OnlyWiped:
 		w.printf("%s was applied before; its passwords are wiped now. The result stands in %s.", out.File, out.Result)
 	default:

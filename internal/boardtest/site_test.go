@@ -28,8 +28,8 @@ password = "example-password-1"
 id = 1042
 name = "North entrance"
 locks = 2
-token = "example-token-of-1042-north"
-secret = "EXAMPLESECRETOF1042NORTH22"
+token = "board-token-of-1042-north"
+secret = "BOARDSECRETOF1042NORTH2233"
 
 [[grant]]
 account = "porter@example.test"
@@ -65,13 +65,13 @@ func TestFirstBoot(t *testing.T) {
 			}
 		}
 		b.sh("test ! -e " + siteFile + "; sync")
-		for _, secret := range []string{password, "EXAMPLESECRETOF1042NORTH22"} {
+		for _, secret := range []string{password, "BOARDSECRETOF1042NORTH2233"} {
 			if bytes.Contains(b.bytesOf(boot), []byte(secret)) {
 				t.Errorf("%s is still on the boot partition", secret)
 			}
 		}
 		d := b.unknownDoor()
-		d.issued.StationID, d.issued.StationToken, d.issued.MQTT.Password = 1042, "example-token-of-1042-north", "EXAMPLESECRETOF1042NORTH22"
+		d.issued.StationID, d.issued.StationToken, d.issued.MQTT.Password = 1042, "board-token-of-1042-north", "BOARDSECRETOF1042NORTH2233"
 		d.trust(b.authority())
 		d.login()
 		secured := b.trusting(b.authority())

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -103,13 +104,13 @@ func loadAuthority(f folder, name string, id site.GatewayID) (authority, error) 
 	case keyErr == nil && noCert:
 		return restoreAuthority(f, key, name, id)
 	case noKey:
-		return authority{cert: cert, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" is missing", adviceKey(f), keyErr)
+		return authority{cert: cert, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" is missing", adviceKey(f, nil), keyErr)
 	case keyErr != nil:
-		return authority{cert: cert, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" cannot be read", adviceKey(f), keyErr)
+		return authority{cert: cert, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" cannot be read", adviceKey(f, keyErr), keyErr)
 	case certErr != nil:
-		return authority{}, damagedAuthority(f, fileCA+" cannot be read", "Restore it from a backup or remove it: the gateway makes it again from its key, and who trusts it goes on", certErr)
+		return authority{}, damagedAuthority(f, fileCA+" cannot be read", adviceCertificate(f, certErr), certErr)
 	case !fits(key, cert):
-		return authority{cert: cert, kept: true}, damagedAuthority(f, fileCA+" and "+fileCAKey+" do not belong together", adviceKey(f), nil)
+		return authority{cert: cert, kept: true}, damagedAuthority(f, fileCA+" and "+fileCAKey+" do not belong together", adviceKey(f, nil), nil)
 	}
 	return authority{key: key, cert: cert, keyKept: true, kept: true}, nil
 }
@@ -123,9 +124,26 @@ func damagedAuthority(f folder, what, advice string, err error) error {
 	}
 }
 
-func adviceKey(f folder) string {
+// adviceKey says what to do about a key that err kept from being read. One that is only
+// not ours must never be removed: it is good.
+func adviceKey(f folder, err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return adviceOwner(f)
+	}
 	return fmt.Sprintf("Restore the folder from a backup (gatehouse restore); or remove %s and %s: the gateway makes a new CA within a minute, which every app and station has to be given then",
 		f.file(fileCAKey), f.file(fileCA))
+}
+
+func adviceCertificate(f folder, err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return adviceOwner(f)
+	}
+	return "Restore it from a backup or remove it: the gateway makes it again from its key, and who trusts it goes on"
+}
+
+// adviceOwner says how the gateway's user gets its files back.
+func adviceOwner(f folder) string {
+	return fmt.Sprintf("Give the files back to the gateway's user: chown -R --reference=%s %s; they are taken up within a minute", filepath.Dir(f.path), f.path)
 }
 
 func readKey(f folder, name string) (crypto.Signer, error) {
@@ -171,7 +189,7 @@ func restoreAuthority(f folder, key crypto.Signer, name string, id site.GatewayI
 	}
 	cert, err := certify(key, template)
 	if err != nil {
-		return authority{}, damagedAuthority(f, fileCAKey+" cannot sign", adviceKey(f), err)
+		return authority{}, damagedAuthority(f, fileCAKey+" cannot sign", adviceKey(f, nil), err)
 	}
 	return authority{key: key, cert: cert, keyKept: true}, nil
 }

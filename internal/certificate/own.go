@@ -3,6 +3,7 @@ package certificate
 import (
 	"crypto"
 	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -161,6 +162,9 @@ func (o *own) notKept(err error) error {
 		code: notKept, kind: fault.Unavailable, cause: err,
 		summary: "The gateway's certificate cannot be written to " + o.folder.path + "; another one is made at the next start",
 		advice:  "Make room or mend the disk (df and dmesg say what is wrong); it is tried again every ten minutes",
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		p.advice = adviceOwner(o.folder)
 	}
 	if !o.authority.kept {
 		p.summary = "The gateway's own CA cannot be written to " + o.folder.path + "; another one is made at the next start"

@@ -32,7 +32,7 @@ const (
 func TestExamine_illnesses(t *testing.T) {
 	names := make(map[string]bool)
 	for _, list := range [][]illness{
-		ofGateway(), ofConfiguration(), ofPorts(), ofDisk(), ofDatabase(), ofClock(), ofCertificate(), ofService(), ofMemory(),
+		ofData(), ofGateway(), ofFirstBoot(), ofConfiguration(), ofPorts(), ofDisk(), ofDatabase(), ofClock(), ofCertificate(), ofService(), ofMemory(),
 	} {
 		for _, i := range list {
 			if names[i.name] {
@@ -91,17 +91,31 @@ func ofGateway() []illness {
 		{"never comes up", func(_ *testing.T, w *ward) {
 			w.stop()
 			w.unit()["ActiveState"], w.unit()["SubState"], w.unit()["NRestarts"] = "activating", "auto-restart", "3"
-			w.outputs["journalctl --unit=gatehouse.service --lines=20"] = "gatehouse.service: Failed at step USER\n"
+			w.outputs["journalctl UNIT=gatehouse.service _PID=1 INVOCATION_ID=1a2b --lines=20"] = "gatehouse.service: Failed at step USER\n"
 		}, []string{
 			"fatal gateway: The gateway does not start: systemd tries it again and again > journalctl -u gatehouse -n 50",
 			"notice service: systemd had to start the gateway again > journalctl -u gatehouse -n 50; systemctl reset-failed gatehouse begins to count anew", stationsUnknown,
 		}, "log: gatehouse.service: Failed at step USER"},
-		{"log with more in it", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.unit()["ActiveState"], w.unit()["SubState"] = "failed", "failed"
-			w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service"] = "level=ERROR msg=bad\nlevel=WARN msg=setup setup_code=ABCD-1234\nlevel=INFO msg=ready\n"
-		}, []string{"fatal gateway: The gateway has failed, and systemd has given it up > journalctl -u gatehouse -n 50; then systemctl restart gatehouse", stationsUnknown},
-			"gateway: gatehouse.service is failed (failed), enabled\ngateway: log: level=ERROR msg=bad\nconfiguration:"},
+		{
+			"log with more in it", func(_ *testing.T, w *ward) {
+				w.stop()
+				w.unit()["ActiveState"], w.unit()["SubState"] = "failed", "failed"
+				w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service _SYSTEMD_INVOCATION_ID=1a2b --lines=20"] = "level=ERROR msg=bad\nlevel=WARN msg=setup setup_code=ABCD-1234\nlevel=INFO msg=ready\n"
+			},
+			[]string{"fatal gateway: The gateway has failed, and systemd has given it up > journalctl -u gatehouse -n 50; then systemctl restart gatehouse", stationsUnknown},
+			"gateway: gatehouse.service is failed (failed), enabled\ngateway: log: level=ERROR msg=bad\ndata:",
+		},
+		{
+			"log of an earlier start", func(_ *testing.T, w *ward) {
+				w.stop()
+				w.unit()["ActiveState"], w.unit()["SubState"], w.unit()["InvocationID"] = "failed", "failed", ""
+				w.unit()["ExecMainStartTimestampMonotonic"] = micros(30*24*time.Hour - time.Minute)
+				w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service"] = "old\n"
+				w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service --since=@1795247940"] = `level=ERROR error="a\nb"` + "\n"
+			},
+			[]string{"fatal gateway: The gateway has failed, and systemd has given it up > journalctl -u gatehouse -n 50; then systemctl restart gatehouse", stationsUnknown},
+			"gateway: log: level=ERROR error=\"a; b\"\ndata:",
+		},
 		{"comes up", func(_ *testing.T, w *ward) {
 			w.stop()
 			w.unit()["ActiveState"], w.unit()["SubState"] = "activating", "start"

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gatehouse/internal/board"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/sqlite"
 )
@@ -19,7 +18,6 @@ const logLarge = 64 << 20
 
 // checkDatabase looks at the data directory and into the database.
 func checkDatabase(ctx context.Context, p *patient, s *sheet) {
-	checkOwners(p, s)
 	checkCopies(p, s)
 	state, err := p.database()
 	evidence := stateFacts(state)
@@ -68,6 +66,9 @@ func damageAdvice(p *patient) string {
 
 func checkSchema(p *patient, s *sheet, state sqlite.FileState, evidence []string) {
 	switch {
+	case state.Schema > state.Known && p.runs() && p.status.Version != p.Version:
+		s.notice(fmt.Sprintf("The database was not judged: this program is version %s, the gateway runs %s", p.Version, p.status.Version),
+			fmt.Sprintf("examine it with the gateway's own program, which readlink /proc/%d/exe names", p.process), evidence...)
 	case state.Schema > state.Known:
 		s.fatal("The database is of a newer version of gatehouse", "install that version again, or go back with: gatehouse restore "+
 			fmt.Sprintf("%s.schema%d", p.data(databaseFile), state.Known), append(evidence, fmt.Sprintf("this version knows schema %d", state.Known))...)
@@ -99,49 +100,6 @@ func verifyJournal(ctx context.Context, p *patient, s *sheet) {
 		s.fatal("Someone changed or removed records of the journal",
 			"keep a copy of the database as evidence, and find out who could write to it", fmt.Sprintf("record %d: %s", broken, why))
 	}
-}
-
-// checkOwners sees that the data is for the gateway alone, and that it can use it.
-func checkOwners(p *patient, s *sheet) {
-	folder, err := p.Machine.Stat(p.settings.Data)
-	if err != nil {
-		return // the database says so
-	}
-	owner, known := board.Owner(folder)
-	var open, foreign []string
-	for _, path := range append([]string{p.settings.Data}, p.privateFiles()...) {
-		info, err := p.Machine.Stat(path)
-		if err != nil {
-			continue
-		}
-		if mode := info.Mode().Perm(); mode&othersAny != 0 {
-			open = append(open, path+" has mode "+mode.String())
-		}
-		if uid, ok := board.Owner(info); ok && known && uid != owner {
-			foreign = append(foreign, fmt.Sprintf("%s is owned by user %d, and not %d", path, uid, owner))
-		}
-	}
-	if len(open) > 0 {
-		s.warn("Others may read the gateway's data", "chmod -R go= "+p.settings.Data, open...)
-	}
-	user, found := p.Machine.UserID(p.unit["User"])
-	switch {
-	case known && found && !p.alien && owner != user:
-		s.fatal("The data does not belong to the gateway's user", fmt.Sprintf("chown -R %s: %s; %s", p.unit["User"], p.settings.Data, p.told("restart")),
-			fmt.Sprintf("%s is owned by user %d, and %s is %d", p.settings.Data, owner, p.unit["User"], user))
-	case len(foreign) > 0:
-		s.warn("Some of the data does not belong to the gateway's user, which cannot write it",
-			"chown -R --reference="+p.settings.Data+" "+p.settings.Data, foreign...)
-	}
-}
-
-// privateFiles lists the files that must be for the gateway alone.
-func (p *patient) privateFiles() []string {
-	var all []string
-	for _, name := range []string{databaseFile, databaseFile + "-wal", databaseFile + "-shm", "token.key", "setup.code", lockFile, "tls/ca.key", "tls/server.key"} {
-		all = append(all, p.data(name))
-	}
-	return all
 }
 
 // checkCopies names what upgrades and restores have left, which nothing removes.

@@ -104,6 +104,9 @@ func checkRoom(p *patient, s *sheet, room board.Space, find, where string) {
 // checkKind sees that the file system is one that keeps what it is given.
 func checkKind(p *patient, s *sheet, mount board.Mount, where string) {
 	move := "keep the data on an ext4 file system: stop the gateway, move " + p.settings.Data + " there, and set data in the configuration"
+	if p.installed() {
+		move += "; allow it there: " + allow("/the/path")
+	}
 	switch mount.Type {
 	case "tmpfs", "ramfs":
 		s.fatal("The data is kept in memory, and lost when the machine restarts", move, where)

@@ -125,7 +125,9 @@ func checks(deep bool) []check {
 		database = deepLimit
 	}
 	return []check{
+		{"data", checkLimit, checkData}, // first: much of the rest follows from it
 		{"gateway", checkLimit, checkGateway},
+		{"first boot", checkLimit, checkFirstBoot},
 		{"configuration", checkLimit, checkConfiguration},
 		{"ports", checkLimit, checkPorts},
 		{"disk", checkLimit, checkDisk},

@@ -56,7 +56,7 @@ func TestExamine_all(t *testing.T) {
 	for _, f := range healthy(t).examine(t).Findings {
 		names = append(names, f.Check)
 	}
-	want := []string{"gateway", "configuration", "ports", "disk", "wear", "database", "clock", "certificate", "service", "memory", "stations", "cloud"}
+	want := []string{"data", "gateway", "first boot", "configuration", "ports", "disk", "wear", "database", "clock", "certificate", "service", "memory", "stations", "cloud"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the checks are %v", names)
 	}
@@ -67,7 +67,7 @@ func TestExamine_sick(t *testing.T) {
 	w := healthy(t)
 	w.stop()
 	w.unit()["ActiveState"], w.unit()["Result"], w.unit()["ExecMainStatus"], w.unit()["NRestarts"] = "failed", "exit-code", "1", "12"
-	w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service"] = "gatehouse: /etc/gatehouse/gatehouse.toml:7: mqtt cannot listen on [::]:1883\n"
+	w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service _SYSTEMD_INVOCATION_ID=1a2b"] = "gatehouse: /etc/gatehouse/gatehouse.toml:7: mqtt cannot listen on [::]:1883\n"
 	w.put("/proc/net/tcp", listening("00000000", 1883), 0o444, 0)
 	w.put("/proc/700/comm", "mosquitto\n", 0o444, 0)
 	w.link("/proc/700/fd/5", "socket:["+socketInode+"]")

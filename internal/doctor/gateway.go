@@ -67,7 +67,7 @@ func reportUnit(ctx context.Context, p *patient, s *sheet) {
 	st := stateOf(p.unit, p.socket)
 	evidence := []string{unitState(p.unit)}
 	if st.ill {
-		evidence = append(evidence, lastLines(ctx, p.Machine)...)
+		evidence = append(evidence, lastLines(ctx, p)...)
 	}
 	s.fatal(st.words, st.mend, evidence...)
 }
@@ -133,22 +133,39 @@ func times(n int) string {
 }
 
 // lastLines gives the last complaints that the gateway wrote to its log, or systemd
-// about it; none where they cannot be read.
-func lastLines(ctx context.Context, m board.Machine) []string {
+// about it, since the last start was tried; none where they cannot be read.
+func lastLines(ctx context.Context, p *patient) []string {
 	const most = 3
-	for _, of := range []string{"_SYSTEMD_UNIT=" + serviceName, "--unit=" + serviceName} {
-		text, err := m.Run(ctx, "journalctl", of, "--lines=20", "--output=cat", "--no-pager", "--quiet")
+	for _, of := range sinceStart(p) {
+		text, err := p.Machine.Run(ctx, "journalctl", append(of, "--lines=20", "--output=cat", "--no-pager", "--quiet")...)
 		if err != nil {
 			return nil
 		}
 		var lines []string
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); isComplaint(line) {
-				lines = append(lines, "log: "+line)
+				lines = append(lines, "log: "+strings.ReplaceAll(line, `\n`, "; "))
 			}
 		}
 		if len(lines) > 0 {
 			return lines[max(len(lines)-most, 0):]
+		}
+	}
+	return nil
+}
+
+// sinceStart gives the arguments that choose, from the system's log, what the gateway
+// wrote since its last start was tried, and what systemd did. The start has a name; times
+// are worse, as the clock may have been set since.
+func sinceStart(p *patient) [][]string {
+	const own, about = "_SYSTEMD_UNIT=" + serviceName, "UNIT=" + serviceName
+	if id := p.unit["InvocationID"]; id != "" {
+		return [][]string{{own, "_SYSTEMD_INVOCATION_ID=" + id}, {about, "_PID=1", "INVOCATION_ID=" + id}}
+	}
+	for _, name := range []string{"ExecMainStartTimestampMonotonic", "InactiveExitTimestampMonotonic"} {
+		if at, known := p.unit.Moment(p.Machine, name); known {
+			since := fmt.Sprintf("--since=@%d", at.Unix())
+			return [][]string{{own, since}, {about, "_PID=1", since}}
 		}
 	}
 	return nil

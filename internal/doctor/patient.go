@@ -21,6 +21,7 @@ import (
 const (
 	serviceName = "gatehouse.service"
 	socketName  = "gatehouse.socket"
+	siteName    = "gatehouse-site.service"
 
 	// systemFile is the configuration of a gateway that systemd runs; systemData and
 	// systemSocket are where that keeps its data and is administered, for one whose
@@ -41,6 +42,7 @@ func unitProperties() []string {
 	return []string{
 		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus",
 		"FragmentPath", "DropInPaths", "NeedDaemonReload", "Environment", "User", "ControlGroup", "ProtectClock",
+		"ProtectSystem", "ProtectHome", "StateDirectory", "ReadWritePaths", "InvocationID", "ExecMainStartTimestampMonotonic", "InactiveExitTimestampMonotonic",
 		"StateChangeTimestampMonotonic", "ActiveEnterTimestampMonotonic", "ReloadResult",
 	}
 }
@@ -53,9 +55,11 @@ type patient struct {
 	systemd bool       // runs this machine
 	unit    board.Unit // of the service; empty where there is none, or where it runs another gateway
 	sockets board.Unit // likewise, of its sockets
+	site    board.Unit // likewise, of its first boot
 	asked   error      // why systemd did not answer
 
 	settings config.Config
+	wanted   string // the data directory that is configured; settings have the one in use
 	files    []config.File
 	broken   error // why the configuration cannot be used; then settings are those without the files
 
@@ -124,7 +128,7 @@ func (p *patient) askSystemd(ctx context.Context) {
 		err   error
 	}
 	got, done := within(ctx, askLimit, func(ctx context.Context) answer {
-		units, err := p.Machine.Units(ctx, unitProperties(), serviceName, socketName)
+		units, err := p.Machine.Units(ctx, unitProperties(), serviceName, socketName, siteName)
 		return answer{units, err}
 	})
 	switch {
@@ -132,8 +136,8 @@ func (p *patient) askSystemd(ctx context.Context) {
 		p.asked = errors.New("systemd does not answer")
 	case got.err != nil:
 		p.asked = got.err
-	case len(got.units) == 2:
-		p.unit, p.sockets = got.units[0], got.units[1]
+	case len(got.units) == 3:
+		p.unit, p.sockets, p.site = got.units[0], got.units[1], got.units[2]
 	}
 }
 
@@ -192,7 +196,7 @@ func (p *patient) configure(ctx context.Context) {
 	switch {
 	case !p.installed():
 	case p.named() && !p.isOfUnit():
-		p.unit, p.sockets = nil, nil
+		p.unit, p.sockets, p.site = nil, nil, nil
 	case p.broken != nil:
 		p.settings.Data, p.settings.Admin.Socket = systemData, systemSocket
 	}
@@ -227,7 +231,7 @@ func (p *patient) askGateway(ctx context.Context) {
 	if !done || errors.Is(got.err, context.DeadlineExceeded) {
 		got.err = fault.New(fault.Timeout, "the gateway does not answer within "+askLimit.String())
 	}
-	p.status, p.silent = got.status, got.err
+	p.status, p.silent, p.wanted = got.status, got.err, p.settings.Data
 	if p.runs() && p.status.Data != "" {
 		p.settings.Data = p.status.Data
 	}

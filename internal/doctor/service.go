@@ -57,15 +57,20 @@ func checkService(ctx context.Context, p *patient, s *sheet) {
 // checkUnitFile sees that the unit is the one of this version.
 func checkUnitFile(p *patient, s *sheet) {
 	path := p.unit["FragmentPath"]
+	programs := hidingPrograms(p)
 	if p.unit["NeedDaemonReload"] == "yes" {
 		s.warn("The unit was changed, and systemd has not read it", "systemctl daemon-reload; systemctl restart gatehouse", path)
 	}
 	if !strings.HasPrefix(path, adminFolder) {
+		if len(programs) > 0 {
+			s.warn("Another program hides the one of the package, "+packagedProgram, "rm "+strings.Join(programs, " ")+"; hash -r", programs...)
+		}
 		return
 	}
 	for _, folder := range packageFolders() {
 		if packaged := folder + serviceName; p.Machine.Exists(packaged) {
-			s.warn("A unit in "+adminFolder+" hides the one of the package", "rm "+path+"; systemctl daemon-reload; systemctl restart gatehouse", path+" hides "+packaged)
+			s.warn("A unit in "+adminFolder+" hides the one of the package", unhide(p, programs),
+				path+" hides "+packaged, listed(packagedProgram+" is hidden by", programs))
 			return
 		}
 	}
@@ -74,6 +79,31 @@ func checkUnitFile(p *patient, s *sheet) {
 	if err == nil && unread == nil && !slices.Equal(settings(string(present)), settings(string(shipped))) {
 		s.notice("The unit is not the one of this version", "sudo gatehouse service install; to keep settings of your own use systemctl edit gatehouse", path)
 	}
+}
+
+// packagedProgram is the program of the package; the other folders come before its in
+// the search for programs.
+const packagedProgram = "/usr/bin/gatehouse"
+
+func hidingPrograms(p *patient) []string {
+	if !p.Machine.Exists(packagedProgram) {
+		return nil
+	}
+	return slices.DeleteFunc([]string{"/usr/local/sbin/gatehouse", "/usr/local/bin/gatehouse"}, func(path string) bool { return !p.Machine.Exists(path) })
+}
+
+// unhide gives the commands that leave the package's units and program alone in place.
+// Links to the units that go would keep those of the package from being enabled.
+func unhide(p *patient, programs []string) string {
+	var gone []string
+	for _, name := range []string{serviceName, socketName, "gatehouse-redirect.socket", siteName} {
+		if p.Machine.Exists(adminFolder + name) {
+			gone = append(gone, adminFolder+name)
+		}
+	}
+	const all = "gatehouse.socket gatehouse-site gatehouse"
+	return "systemctl stop " + all + "; systemctl disable " + all + "; rm " + strings.Join(append(gone, programs...), " ") +
+		"; systemctl daemon-reload; systemctl enable --now " + all
 }
 
 // settings gives the lines of a unit that matter, without those that name the program,

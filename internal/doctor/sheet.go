@@ -21,11 +21,22 @@ type sheet struct {
 func (s *sheet) find(severity health.Severity, summary, mend string, evidence []string) {
 	kept := []string{} // never null in JSON
 	for _, fact := range evidence {
-		if fact != "" {
+		if fact = oneLine(fact); fact != "" {
 			kept = append(kept, fact)
 		}
 	}
-	s.findings = append(s.findings, Finding{Check: s.check, Severity: severity, Summary: summary, Evidence: kept, Mend: mend})
+	s.findings = append(s.findings, Finding{Check: s.check, Severity: severity, Summary: oneLine(summary), Evidence: kept, Mend: oneLine(mend)})
+}
+
+// oneLine joins the lines of a text, as an error of several has them.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // fatal, warn and notice write down what is wrong; an empty fact is left out.
@@ -50,7 +61,7 @@ func (s *sheet) fine(summary string, evidence ...string) {
 
 // skip says what could not be checked.
 func (s *sheet) skip(why, mend string) {
-	s.unchecked = append(s.unchecked, Unchecked{Check: s.check, Why: why, Mend: mend})
+	s.unchecked = append(s.unchecked, Unchecked{Check: s.check, Why: oneLine(why), Mend: mend})
 }
 
 // asRoot is the way to see what only root sees.

@@ -161,6 +161,8 @@ func ofGivenCertificate() []illness {
 
 func ofService() []illness {
 	const opened = "warning service: The sandbox of the gateway has been opened > systemctl cat gatehouse shows by which lines; take out what is not needed"
+	const stopAll = "systemctl stop gatehouse.socket gatehouse-site gatehouse; systemctl disable gatehouse.socket gatehouse-site gatehouse; "
+	const startAll = "systemctl daemon-reload; systemctl enable --now gatehouse.socket gatehouse-site gatehouse"
 	install := func(w *ward, change ...string) {
 		unit := string(w.files["usr/lib/systemd/system/gatehouse.service"].Data)
 		w.put("/etc/systemd/system/gatehouse.service", strings.NewReplacer(change...).Replace(unit), 0o644, 0)
@@ -182,7 +184,26 @@ func ofService() []illness {
 			install(w)
 			w.put("/usr/lib/systemd/system/gatehouse.service", "", 0o644, 0)
 		}, []string{
-			"warning service: A unit in /etc/systemd/system/ hides the one of the package > rm /etc/systemd/system/gatehouse.service; systemctl daemon-reload; systemctl restart gatehouse",
+			"warning service: A unit in /etc/systemd/system/ hides the one of the package > " + stopAll + "rm /etc/systemd/system/gatehouse.service; " + startAll,
+		}, ""},
+		{"hidden units and program", func(_ *testing.T, w *ward) {
+			install(w)
+			for _, name := range []string{"gatehouse.service", "gatehouse.socket", "gatehouse-redirect.socket", "gatehouse-site.service"} {
+				w.put("/usr/lib/systemd/system/"+name, "", 0o644, 0)
+				w.put("/etc/systemd/system/"+name, "", 0o644, 0)
+			}
+			w.put("/usr/bin/gatehouse", "", 0o755, 0)
+			w.put("/usr/local/bin/gatehouse", "", 0o755, 0)
+		}, []string{
+			"warning service: A unit in /etc/systemd/system/ hides the one of the package > " + stopAll +
+				"rm /etc/systemd/system/gatehouse.service /etc/systemd/system/gatehouse.socket /etc/systemd/system/gatehouse-redirect.socket " +
+				"/etc/systemd/system/gatehouse-site.service /usr/local/bin/gatehouse; " + startAll,
+		}, "/usr/bin/gatehouse is hidden by: /usr/local/bin/gatehouse"},
+		{"hidden program", func(_ *testing.T, w *ward) {
+			w.put("/usr/bin/gatehouse", "", 0o755, 0)
+			w.put("/usr/local/bin/gatehouse", "", 0o755, 0)
+		}, []string{
+			"warning service: Another program hides the one of the package, /usr/bin/gatehouse > rm /usr/local/bin/gatehouse; hash -r",
 		}, ""},
 		{
 			"drop-in", func(_ *testing.T, w *ward) {

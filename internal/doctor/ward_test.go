@@ -75,10 +75,11 @@ func healthy(t *testing.T) *ward {
 			"gatehouse.service": {
 				"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "Result": "success", "UnitFileState": "enabled",
 				"MainPID": "812", "NRestarts": "0", "FragmentPath": "/usr/lib/systemd/system/gatehouse.service", "NeedDaemonReload": "no",
-				"User": "gatehouse", "ControlGroup": "/system.slice/gatehouse.service", "ProtectClock": "yes", "ReloadResult": "success",
+				"User": "gatehouse", "ProtectSystem": "strict", "ProtectHome": "yes", "StateDirectory": "gatehouse", "InvocationID": "1a2b", "ControlGroup": "/system.slice/gatehouse.service", "ProtectClock": "yes", "ReloadResult": "success",
 				"StateChangeTimestampMonotonic": micros(29 * 24 * time.Hour), "ActiveEnterTimestampMonotonic": micros(29 * 24 * time.Hour),
 			},
 			"gatehouse.socket":          {"LoadState": "loaded", "ActiveState": "active", "Result": "success", "UnitFileState": "enabled"},
+			"gatehouse-site.service":    {"LoadState": "loaded", "ActiveState": "inactive", "Result": "success"},
 			"systemd-timesyncd.service": {"Id": "systemd-timesyncd.service", "ActiveState": "active"},
 		},
 		outputs: map[string]string{

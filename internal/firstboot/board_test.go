@@ -37,7 +37,8 @@ type board struct {
 	up        bool
 	disabled  bool // whether no service manager runs it
 	listeners []adminapi.Listener
-	offline   int // how often it is asked before the network gives it an address
+	offline   int     // how often it is asked before the network gives it an address
+	network   *string // what mDNS calls the machine; nil is the gateway's name
 }
 
 const present = "name = \"gate\"\n[log]\nlevel = \"warn\"\n"
@@ -113,6 +114,7 @@ func (b *board) firstBoot() firstboot.Config {
 		Folders: []string{b.path("boot"), b.path("boot2")}, Settings: b.path("etc/gatehouse.toml"), Environ: b.environ(), Version: "1.2.3",
 		Dial:    func(string) firstboot.Gateway { return b },
 		Restart: b.restart,
+		Network: b.networkName,
 		Now:     func() time.Time { return time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC) },
 	}
 	cfg.UseDisk(&fusedDisk{fuse: &b.fuse})
@@ -147,6 +149,13 @@ func (b *board) restart(context.Context) (bool, error) {
 }
 
 var errDown = fault.New(fault.Unavailable, "the gateway does not answer") //nolint:gochecknoglobals // a sentinel
+
+func (b *board) networkName() string {
+	if b.network != nil {
+		return *b.network
+	}
+	return b.config.HostName()
+}
 
 func (b *board) Close() {}
 

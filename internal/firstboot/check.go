@@ -19,6 +19,7 @@ import (
 // plan is what a site file means on this board.
 type plan struct {
 	data     []byte
+	files    []config.File // of the configuration as it stands
 	mixed    sitefile.Mixed
 	config   config.Config   // as it is to be
 	keys     []string        // of the configuration that the file sets, in order
@@ -94,8 +95,10 @@ func (b *boot) read(files []config.File) (problems []Problem, err error) {
 	if err != nil {
 		problems = ofSite(b.path, err)
 	}
+	problems = append(problems, b.publicProblems()...)
+	b.plan.files = files
 	var sources config.Sources
-	b.plan.config, sources, err = config.Lay(b.layers(files), b.Environ)
+	b.plan.config, sources, err = config.Lay(b.layers(files, b.siteLayer()), b.Environ)
 	if err != nil {
 		return append(problems, ofConfig(err)...), nil
 	}
@@ -116,16 +119,16 @@ func (b *boot) siteLayer() config.File {
 	return config.File{Name: b.path, Text: b.plan.data, Only: ours()}
 }
 
-// layers puts the site file where its settings will stand among the parts of the
+// layers puts a layer, such as the site file, where the settings of it stand among the parts of the
 // configuration: over those of an earlier site file.
-func (b *boot) layers(files []config.File) []config.File {
+func (b *boot) layers(files []config.File, layer config.File) []config.File {
 	at := slices.IndexFunc(files, func(f config.File) bool {
 		return b.isPart(f) && filepath.Base(f.Name) > settingsName
 	})
 	if at < 0 {
 		at = len(files)
 	}
-	return slices.Insert(slices.Clone(files), at, b.siteLayer())
+	return slices.Insert(slices.Clone(files), at, layer)
 }
 
 // isPart reports whether a file of the configuration stands in conf.d.

@@ -18,8 +18,8 @@ func TestRun_wipingIsLeft(t *testing.T) {
 		change  func(text string) string
 		applied bool
 	}{
-		"the same":       {func(text string) string { return text }, false},
-		"wiped in part":  {func(text string) string { return strings.Replace(text, "hunter22-in-a-", "              ", 1) }, false},
+		"the same":      {func(text string) string { return text }, false},
+		"wiped in part": {func(text string) string { return strings.Replace(text, "hunter22-in-a-", "              ", 1) }, false},
 		"another password": {func(text string) string {
 			return strings.Replace(text, "given-porter-password", "other-porter-password", 1)
 		}, true},

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,6 +20,12 @@ func TestRun_example(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := regexp.MustCompile(`(?m)^#(\S)`).ReplaceAllString(string(text), "$1")
+	for _, public := range []string{"at least eight characters", "JBSWY3DPEHPK3PXPJBSWY3DPEH", "the-token-that-apps-have-for-it"} {
+		if !strings.Contains(whole, `"`+public+`"`) {
+			t.Errorf("the example does not have %q", public)
+		}
+		whole = strings.ReplaceAll(whole, public, "own-"+strings.ReplaceAll(public, " ", "-"))
+	}
 	if strings.Count(whole, "#") > strings.Count(string(text), "#")-10 {
 		t.Error("hardly any line was taken into use")
 	}
@@ -42,6 +49,40 @@ func TestRun_example(t *testing.T) {
 				t.Error("what stands in the lines was not used, or was without being in use")
 			}
 		})
+	}
+}
+
+// What stands in the examples is known to everyone, and no secret of a board.
+func TestRun_publicSecrets(t *testing.T) {
+	text, err := os.ReadFile("../../configs/site.example.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(examplePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inUse := regexp.MustCompile(`(?m)^#(password|secret|token) = `).ReplaceAllString(string(own), "$1 = ")
+	for text, want := range map[string]int{string(text): 6, inUse: 3} {
+		b := newBoard(t)
+		b.write("boot/gatehouse-site.toml", text)
+		before := b.files()
+		out, err := b.run()
+		if err == nil || len(out.Problems) != want || len(b.accounts) > 0 {
+			t.Errorf("got %v, want %d problems", err, want)
+		}
+		lines := strings.Split(text, "\n")
+		for _, p := range out.Problems {
+			what, _, _ := strings.Cut(lines[p.Line-1], " = ")
+			if p.Text != "this "+what+" stands in the example: choose your own, or leave the line out" {
+				t.Errorf("line %d, %s: %s", p.Line, what, p.Text)
+			}
+		}
+		after := b.files()
+		delete(after, "boot/gatehouse-result.txt")
+		if !reflect.DeepEqual(before, after) {
+			t.Error("something was changed")
+		}
 	}
 }
 

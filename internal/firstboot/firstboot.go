@@ -8,6 +8,7 @@ import (
 
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/config"
+	"gatehouse/internal/host"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sitefile"
 )
@@ -40,6 +41,7 @@ type Config struct {
 	Restart   func(ctx context.Context) (restarted bool, err error) // false: the service manager does not run the gateway
 	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; nil: unknown
 	Patience  time.Duration                                         // for the gateway to be ready; 0: a minute
+	Network   func() string                                         // what mDNS calls this machine, "" for none; nil: the system's name
 	Now       func() time.Time                                      // while the gateway does not tell the time; nil: the system's
 
 	disk disk // nil: the real one
@@ -99,6 +101,9 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Network == nil {
+		cfg.Network = host.NetworkName
+	}
 	folder, err := filepath.Abs(parentOf(config.PartsFolder(cfg.Settings, cfg.Environ)))
 	if err != nil {
 		return Outcome{}, fmt.Errorf("finding the folder of the configuration: %w", err)
@@ -114,8 +119,9 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	}
 	if b.state = readState(b.statePath()); b.state.wipes(b.path) {
 		b.out.OnlyWiped = true
-		b.findResult()
-		return b.out, b.failed(b.wipe())
+		b.told = b.earlierResult()
+		failed := b.wipe()
+		return b.out, b.failed(failed)
 	}
 	if err := b.perform(ctx); err != nil {
 		b.tellFailure(err)

@@ -110,7 +110,8 @@ func TestRun_complaint(t *testing.T) {
 	for complaint, want := range map[string]string{
 		"SETTINGS:9: http cannot listen on [::]:443: change http.tls_listen": "SITE:5: REFUSED: http cannot listen on [::]:443: change http.tls_listen",
 		"SETTINGS:5: there is no gateway of that name":                       "SITE:1: REFUSED: there is no gateway of that name",
-		"SETTINGS:7: something else":                                         "SITE: REFUSED: SETTINGS:7: something else",
+		"SETTINGS:7: something else":                                         "SITE: REFUSED: something else",
+		"starting: SETTINGS:9: and SETTINGS:7 too":                           "SITE: REFUSED: starting: gatehouse-site.toml:5: and gatehouse-site.toml too",
 		"the disk is full: make room":                                        "SITE: REFUSED: the disk is full: make room",
 		"":                                                                   "SITE: REFUSED: the gateway does not answer",
 	} {

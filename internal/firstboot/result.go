@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
-	"net/netip"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +17,16 @@ const (
 	addressPatience = 20 * time.Second
 	// stampLayout is how people read a time.
 	stampLayout = "2006-01-02 15:04:05 MST"
+	// issuedTitle begins the passwords that were made, and leftTitle what is said of
+	// those that were not wiped.
+	issuedTitle = "PASSWORDS THAT WERE MADE"
+	leftTitle   = "PASSWORDS ARE LEFT ON THIS CARD"
+	// What they are called.
+	namePassword = "password"
+	nameSecret   = "MQTT password"
+	nameToken    = "station token"
+	// okHead begins the result of a first boot that was done.
+	okHead = "Gatehouse: OK\r\n"
 )
 
 // paper is the text of a result file.
@@ -53,43 +60,10 @@ func (p *paper) list(title string, items []string) {
 // tell writes the result of a first boot that was done, but for the wiping.
 func (b *boot) tell(ctx context.Context) error {
 	b.awaitAddresses(ctx)
+	b.noteName()
 	b.out.Addresses = append(b.out.Addresses, b.urls()...)
 	b.told = b.success().String()
 	return b.writeResult(b.told)
-}
-
-// tellFailure writes what is wrong. A result that cannot be written is no second
-// error: the log has the first.
-func (b *boot) tellFailure(err error) {
-	_ = b.writeResult(b.failure(problemsOf(err)).String())
-}
-
-// tellUnwiped adds to the result that secrets are left in the site file.
-func (b *boot) tellUnwiped(err error) {
-	p := &paper{}
-	_, _ = p.WriteString(b.told)
-	var texts []string
-	for _, problem := range problemsOf(err) {
-		texts = append(texts, problem.String())
-	}
-	p.list("PASSWORDS ARE LEFT ON THIS CARD", texts)
-	_ = b.writeResult(p.String()) // as in tellFailure
-}
-
-// writeResult writes beside the site file, or beside the configuration where that
-// cannot be.
-func (b *boot) writeResult(text string) error {
-	err := b.disk.Write(b.resultPath(), []byte(text), 0o600, ownGroup)
-	if err == nil {
-		b.out.Result = b.resultPath()
-		return nil
-	}
-	other := filepath.Join(b.folder, resultName)
-	if other == b.resultPath() || b.disk.Write(other, []byte(text), 0o600, ownGroup) != nil {
-		return refuse(b.resultPath(), "the result cannot be written: %s", cause(err))
-	}
-	b.out.Result = other
-	return nil
 }
 
 // success is the text of a first boot that was done.
@@ -220,13 +194,13 @@ func (b *boot) issued(p *paper) {
 		return
 	}
 	p.line("")
-	p.line("PASSWORDS THAT WERE MADE, because the site file gave none. They stand nowhere")
+	p.line(issuedTitle + ", because the site file gave none. They stand nowhere")
 	p.line("else: write them down now, and delete this file.")
 	for _, a := range b.site().Accounts {
 		if password, made := b.state.Accounts[a.Email]; made {
 			p.line("")
 			p.line("  Account %s", a.Email)
-			p.line("    password       %s", string(password))
+			p.line("    %-14s %s", namePassword, string(password))
 		}
 	}
 	for _, s := range b.site().Stations {
@@ -238,83 +212,10 @@ func (b *boot) issued(p *paper) {
 		p.line("  Station %s", stationText(s))
 		if made.Secret != "" {
 			p.line("    MQTT user name station-%s", s.ID)
-			p.line("    MQTT password  %s", string(made.Secret))
+			p.line("    %-14s %s", nameSecret, string(made.Secret))
 		}
 		if made.Token != "" {
-			p.line("    station token  %s", string(made.Token))
-		}
-	}
-}
-
-// urls gives where the gateway can be reached from the network: with TLS if it has
-// any such address.
-func (b *boot) urls() (all []string) {
-	for _, scheme := range []string{"https", "http"} {
-		for _, l := range b.status.Listeners {
-			if l.Name == scheme {
-				all = append(all, b.urlsOf(scheme, l.Address)...)
-			}
-		}
-		if len(all) > 0 {
-			break
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// urlsOf gives the URLs of one listener; none where only this board can reach it.
-func (b *boot) urlsOf(scheme, address string) (all []string) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil
-	}
-	add := func(host string) {
-		if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
-			all = append(all, scheme+"://"+bracketed(host))
-			return
-		}
-		all = append(all, scheme+"://"+net.JoinHostPort(host, port))
-	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case err != nil || !ip.IsLoopback() && !ip.IsUnspecified():
-		add(host)
-	case ip.IsUnspecified():
-		add(b.status.Name + ".local")
-		for _, a := range b.status.Addresses {
-			add(a.String())
-		}
-	}
-	return all
-}
-
-func bracketed(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
-}
-
-// awaitAddresses asks the gateway how it stands until the network has given the board
-// an address, for a moment.
-func (b *boot) awaitAddresses(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, min(addressPatience, b.Patience))
-	defer cancel()
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		if status, err := b.gateway.Status(ctx); err == nil {
-			b.status = status
-		}
-		if len(b.status.Addresses) > 0 {
-			return
-		}
-		select {
-		case <-limited.Done():
-			b.warn("The network gave this board no address yet: look for it in your router, or on the text console.")
-			return
-		case <-ticker.C:
+			p.line("    %-14s %s", nameToken, string(made.Token))
 		}
 	}
 }

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -206,25 +210,46 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 	return refusal
 }
 
-// lineOf takes the place off a complaint of the gateway about a line of the settings,
-// which are gone by now, and gives the line of the site file that made it; 0 where
-// there is none.
+// lineOf takes the places in the settings, which are gone by now, off a complaint of
+// the gateway. It gives the line of the site file that made the one with which the
+// complaint begins, 0 where there is none, and names the others as those of the site
+// file.
 func (b *boot) lineOf(complaint string) (line int, text string) {
-	rest, is := strings.CutPrefix(complaint, b.settingsPath()+":")
-	number, text, cut := strings.Cut(rest, ": ")
-	if !is || !cut {
-		return 0, complaint
-	}
-	_, sources, err := config.Lay([]config.File{{Name: b.settingsPath(), Text: b.plan.settings.Text}}, b.Environ)
-	if err != nil {
-		return 0, complaint
-	}
-	for _, key := range b.plan.keys {
-		if sources[key] == b.settingsPath()+":"+number {
-			return placed(b.plan.sources, key, "").Line, text
+	lines := b.siteLines()
+	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:(\d+)`)
+	if match := place.FindStringSubmatch(complaint); match != nil {
+		if rest, is := strings.CutPrefix(complaint, match[0]+": "); is {
+			line, complaint = lines[match[1]], rest
 		}
 	}
-	return 0, complaint
+	return line, place.ReplaceAllStringFunc(complaint, func(found string) string {
+		number := place.FindStringSubmatch(found)[1]
+		if lines[number] == 0 {
+			return filepath.Base(b.path)
+		}
+		return fmt.Sprintf("%s:%d", filepath.Base(b.path), lines[number])
+	})
+}
+
+// siteLines gives the lines of the site file by those of the settings that came of
+// them. The settings are read among the other parts of the configuration, without
+// which they may be wrong.
+func (b *boot) siteLines() map[string]int {
+	others := slices.DeleteFunc(slices.Clone(b.plan.files), func(f config.File) bool {
+		return b.isPart(f) && filepath.Base(f.Name) == settingsName
+	})
+	layer := config.File{Name: b.settingsPath(), Text: b.plan.settings.Text}
+	_, sources, err := config.Lay(b.layers(others, layer), b.Environ)
+	if err != nil {
+		return nil
+	}
+	lines := map[string]int{}
+	for _, key := range b.plan.keys {
+		if number, is := strings.CutPrefix(sources[key], b.settingsPath()+":"); is {
+			lines[number] = placed(b.plan.sources, key, "").Line
+		}
+	}
+	return lines
 }
 
 // restore puts the settings of before back.

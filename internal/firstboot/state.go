@@ -39,6 +39,7 @@ type wiping struct {
 	Spans  [][2]int `json:"spans"`  // the bytes from and up to which the two differ
 	Sum    []byte   `json:"sum"`    // SHA-256 of what stood in the file
 	Others []string `json:"others"` // password files
+	Result string   `json:"result"` // where the result of the first boot stands
 }
 
 // readState gives what an earlier run left. Nothing, or what cannot be read, is a
@@ -143,6 +144,7 @@ func (b *boot) markApplied(context.Context) error {
 	sum := sha256.Sum256(b.plan.data)
 	b.state = state{Wiping: &wiping{
 		Path: b.path, Text: string(text), Spans: differences(b.plan.data, text), Sum: sum[:], Others: b.passwordFiles(),
+		Result: b.out.Result,
 	}}
 	return b.keepState()
 }

@@ -37,6 +37,7 @@ func (b *boot) wipe() error {
 	if present, err := os.ReadFile(w.Path); err != nil || !bytes.Equal(present, []byte(w.Text)) {
 		return unwiped(w.Path, errors.Join(errors.New("it holds something else than was written"), err))
 	}
+	b.settleResult()
 	if err := b.disk.Rename(w.Path, b.donePath()); err != nil {
 		return unwiped(w.Path, err)
 	}
@@ -44,16 +45,6 @@ func (b *boot) wipe() error {
 		return refuse(b.statePath(), "the file cannot be removed: %s", cause(err))
 	}
 	return nil
-}
-
-// findResult finds the result that an earlier run wrote.
-func (b *boot) findResult() {
-	for _, path := range []string{b.resultPath(), filepath.Join(b.folder, resultName)} {
-		if _, err := os.Stat(path); err == nil {
-			b.out.Result = path
-			return
-		}
-	}
 }
 
 func (b *boot) wipePasswordFile(path string) error {

@@ -116,8 +116,8 @@ func CredentialPath(path string) (string, error) {
 	return folder + "/" + credentialFolder + name, nil
 }
 
-// credentialSources is the folder whose files the unit hands over.
-const credentialSources = "/etc/gatehouse/credentials/"
+// handedOverFrom is the folder whose files the unit hands over.
+const handedOverFrom = "/etc/gatehouse/credentials/"
 
 // CredentialSource gives the file that root laid down for a path of the configuration,
 // and whether it is a credential; any other path is its own source.
@@ -126,5 +126,5 @@ func CredentialSource(path string) (source string, credential bool) {
 	if !credential {
 		return path, false
 	}
-	return credentialSources + name, true
+	return handedOverFrom + name, true
 }

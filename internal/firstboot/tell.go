@@ -1,0 +1,140 @@
+package firstboot
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// tellFailure writes what is wrong. A result that cannot be written is no second
+// error: the log has the first.
+func (b *boot) tellFailure(err error) {
+	_ = b.writeResult(b.failure(problemsOf(err)).String())
+}
+
+// tellUnwiped adds to the result that secrets are left in the site file.
+func (b *boot) tellUnwiped(err error) {
+	p := &paper{}
+	_, _ = p.WriteString(b.told)
+	var texts []string
+	for _, problem := range problemsOf(err) {
+		texts = append(texts, problem.String())
+	}
+	p.list(leftTitle, texts)
+	_ = b.moveResult(p.String()) // as in tellFailure
+}
+
+// writeResult writes beside the site file, or beside the configuration where that
+// cannot be.
+func (b *boot) writeResult(text string) error {
+	err := b.writeResultTo(b.resultPath(), text)
+	if err == nil {
+		return nil
+	}
+	if b.asidePath() == b.resultPath() || b.writeResultTo(b.asidePath(), text) != nil {
+		return refuse(b.resultPath(), "the result cannot be written: %s", cause(err))
+	}
+	return nil
+}
+
+// asidePath is where the result stands when the card cannot be written.
+func (b *boot) asidePath() string { return filepath.Join(b.folder, resultName) }
+
+func (b *boot) writeResultTo(path, text string) error {
+	if err := b.keepUnread(path, text); err != nil {
+		return err
+	}
+	if err := b.disk.Write(path, []byte(text), 0o600, ownGroup); err != nil {
+		return err //nolint:wrapcheck // the caller words it
+	}
+	b.out.Result = path
+	return nil
+}
+
+// keepUnread gives an earlier result another name where it tells passwords that the new
+// one does not: they stand nowhere else, and nobody may have read them yet.
+func (b *boot) keepUnread(path, text string) error {
+	old, err := os.ReadFile(path) //nolint:gosec // a fixed name beside the site file or the configuration
+	if err != nil || !tellsMore(string(old), text) {
+		return nil //nolint:nilerr // there is none, or none that can be read
+	}
+	for n := 1; ; n++ {
+		kept := fmt.Sprintf("%s.%d.txt", strings.TrimSuffix(path, ".txt"), n)
+		if _, err := os.Lstat(kept); err == nil {
+			continue
+		}
+		if err := b.disk.Rename(path, kept); err != nil {
+			return err //nolint:wrapcheck // the caller words it
+		}
+		b.warn("An earlier result, with passwords that were made, is called %s now: delete it once you have them.", kept)
+		return nil
+	}
+}
+
+// tellsMore reports whether a result has passwords that were made and that another
+// lacks.
+func tellsMore(old, text string) bool {
+	_, issued, _ := strings.Cut(old, issuedTitle)
+	for line := range strings.Lines(issued) {
+		if value := issuedIn(line); !strings.Contains(text, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// issuedIn gives the password that a line of a result tells; "" is none.
+func issuedIn(line string) string {
+	for _, name := range []string{namePassword, nameSecret, nameToken} {
+		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+" "); is {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// earlierResult finds the result that an earlier run wrote, and gives its text without
+// what was said of passwords that are left. "" is none.
+func (b *boot) earlierResult() string {
+	for _, path := range []string{b.state.Wiping.Result, b.resultPath(), b.asidePath()} {
+		text, err := os.ReadFile(path) //nolint:gosec // as in keepUnread
+		if err != nil || !strings.HasPrefix(string(text), okHead) {
+			continue // gone, or of an attempt before
+		}
+		b.out.Result = path
+		whole, _, _ := strings.Cut(string(text), "\r\n"+leftTitle)
+		return whole
+	}
+	return ""
+}
+
+// settleResult brings the result of an earlier run to where people look for it, beside
+// the site file, and takes back that passwords are left. The site file is wiped by
+// now: a result that cannot be written stays where it is.
+func (b *boot) settleResult() {
+	if b.told == "" {
+		return
+	}
+	text, err := os.ReadFile(b.out.Result)
+	if err == nil && b.out.Result == b.resultPath() && string(text) == b.told {
+		return
+	}
+	_ = b.moveResult(b.told)
+}
+
+// moveResult writes the result again, removes the one that it replaces elsewhere, and
+// remembers where it is.
+func (b *boot) moveResult(text string) error {
+	old := b.out.Result
+	if err := b.writeResult(text); err != nil || b.out.Result == old {
+		return err
+	}
+	if old == b.asidePath() {
+		if err := b.disk.Remove(old); err != nil {
+			return refuse(old, "the file cannot be removed: %s", cause(err))
+		}
+	}
+	b.state.Wiping.Result = b.out.Result
+	return b.keepState()
+}
