@@ -1,10 +1,11 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz kill-campaign board-test fmt lint cross packages clean
+.PHONY: help build demo test check bench fuzz kill-campaign board-test fmt lint cross packages image image-test clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
+CUTS ?= 10
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,12 @@ cross: ## build for every board: build/cross
 
 packages: ## make the .deb and .tar.gz for every board: build/packages
 	scripts/packages
+
+image: ## make the image to flash, for arm64 with UEFI: build/image
+	scripts/image
+
+image-test: image ## prove the image in an emulated machine, with power cuts (CUTS=10)
+	go run ./scripts/imagetest -cuts $(CUTS)
 
 clean: ## remove what was built
 	rm -rf build
