@@ -21,8 +21,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Examine the gateway and its machine, and say what mends what is wrong",
 		Long: `Examine the gateway and the machine that it runs on: configuration, ports, disk and
-its wear, database, clock, certificate, service and sandbox, memory, stations. It
-works while the gateway is down, changes nothing, and takes a minute at most.
+its wear, data and database, clock, certificate, service and sandbox, first boot,
+memory, stations. It works while the gateway is down, changes nothing, and takes a
+minute at most.
 Each finding comes with the facts and the command that mends it, the worst first.
 Run it as root: others may not see everything, and the report says what they could
 not.

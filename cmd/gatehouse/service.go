@@ -62,8 +62,9 @@ It needs root. The program must stand where only root can exchange it, such as
 
 It makes the user gatehouse, the configuration /etc/gatehouse/gatehouse.toml (where
 there is none), the folder /var/lib/gatehouse for the data, and the units
-gatehouse.service, gatehouse.socket and gatehouse-site.service in
-/etc/systemd/system. Change those with "systemctl edit", not in the files.
+gatehouse.service, gatehouse.socket, gatehouse-redirect.socket and
+gatehouse-site.service in /etc/systemd/system. Change those with "systemctl edit",
+not in the files.
 
 After copying a newer program over the old one, run it again: it brings the units
 up to date and starts the gateway anew. When anything fails, all of it is undone.`,

@@ -56,6 +56,10 @@ func (p problem) condition() health.Condition {
 	return health.Condition{Code: p.code, Severity: health.Warning, Summary: p.summary, Advice: p.advice}
 }
 
+// credentials is where systemd lays copies of files down for a service as it starts
+// (systemd.exec(5), LoadCredential=): nobody can change them there.
+const credentials = "/run/credentials/"
+
 // ending reports a certificate that has ended, or soon will, or has not begun.
 func ending(s *served, w wanted) []problem {
 	if !plausible(w.now) { // it is the clock that is wrong
@@ -65,6 +69,9 @@ func ending(s *served, w wanted) []problem {
 	if s.info.Source == Given {
 		what = "The certificate " + s.info.Certificate
 		advice = fmt.Sprintf("Put a new one into %s and its key into %s: they are taken up within a minute", s.info.Certificate, s.info.Key)
+		if strings.HasPrefix(s.info.Certificate, credentials) {
+			advice = "Put a new one, and its key, into /etc/gatehouse/credentials, and run: systemctl restart gatehouse"
+		}
 	}
 	found := problem{code: expiring, kind: fault.Unavailable, advice: advice}
 	switch left := s.info.NotAfter.Sub(w.now); {
