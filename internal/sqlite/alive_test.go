@@ -43,7 +43,12 @@ func TestDB_Alive_whileTheDiskFails(t *testing.T) {
 		}
 		cancel()
 	}
+	waited := make(chan error, 1)
+	go func() { waited <- db.Alive(t.Context(), 0) }() // hears the answer to the first question, when it comes
 	close(release)
+	if err := <-waited; err != nil {
+		t.Errorf("a store that answers late counts as dead: %v", err)
+	}
 	until(t, "the store to answer again", func() bool { return db.Alive(t.Context(), 0) == nil })
 }
 
