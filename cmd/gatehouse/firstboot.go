@@ -26,7 +26,7 @@ const (
 )
 
 func (a *app) firstBootCommand() *cobra.Command {
-	var dryRun bool
+	var dryRun, takesName bool
 	cmd := &cobra.Command{
 		Use:   "first-boot [FILE]",
 		Short: "Set this board up from a site file on its boot partition",
@@ -47,17 +47,18 @@ any gateway, give its name and --dry-run.`,
 			if len(args) > 0 {
 				file = args[0]
 			}
-			return a.firstBoot(ctx, file, dryRun)
+			return a.firstBoot(ctx, file, dryRun, takesName)
 		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only check")
+	cmd.Flags().BoolVar(&takesName, "takes-name", false, "this machine takes over the gateway's name, as the image does")
 	return cmd
 }
 
-func (a *app) firstBoot(ctx context.Context, file string, dryRun bool) error {
+func (a *app) firstBoot(ctx context.Context, file string, dryRun, takesName bool) error {
 	out, failed := firstboot.Run(ctx, firstboot.Config{
 		File: file, Folders: firstboot.Folders(), Settings: a.config, Socket: a.namedSocket(), Environ: a.environ,
-		Version: version, DryRun: dryRun,
+		Version: version, DryRun: dryRun, TakesName: takesName,
 		Dial:    func(socket string) firstboot.Gateway { return client.New(socket) },
 		Restart: restartUnit, Complaint: unitComplaint,
 	})

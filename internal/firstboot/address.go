@@ -12,7 +12,7 @@ import (
 // noteName tells those who look for the gateway under its own name that nobody
 // publishes that one: mDNS goes by the name of the machine.
 func (b *boot) noteName() {
-	name, network := b.status.Name, b.Network()
+	name, network := b.status.Name, b.networkName()
 	if name == "" || network == name {
 		return
 	}
@@ -21,6 +21,14 @@ func (b *boot) noteName() {
 		called = "is called " + network
 	}
 	b.warn("This machine %s on the network: \"hostnamectl hostname %s\" makes it %s.local.", called, name, name)
+}
+
+// networkName is what this machine will be called on the network, "" for nothing.
+func (b *boot) networkName() string {
+	if b.TakesName && b.status.Name != "" {
+		return b.status.Name
+	}
+	return b.Network()
 }
 
 // urls gives where the gateway can be reached from the network: with TLS if it has
@@ -58,7 +66,7 @@ func (b *boot) urlsOf(scheme, address string) (all []string) {
 	case err != nil || !ip.IsLoopback() && !ip.IsUnspecified():
 		add(host)
 	case ip.IsUnspecified():
-		if name := b.Network(); name != "" {
+		if name := b.networkName(); name != "" {
 			add(name + ".local")
 		}
 		for _, a := range b.status.Addresses {

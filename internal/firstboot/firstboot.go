@@ -42,6 +42,7 @@ type Config struct {
 	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; nil: unknown
 	Patience  time.Duration                                         // for the gateway to be ready; 0: a minute
 	Network   func() string                                         // what mDNS calls this machine, "" for none; nil: the system's name
+	TakesName bool                                                  // this machine is about to be called like the gateway, as on the image
 	Now       func() time.Time                                      // while the gateway does not tell the time; nil: the system's
 
 	disk disk // nil: the real one

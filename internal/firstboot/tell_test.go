@@ -111,3 +111,16 @@ func TestRun_networkName(t *testing.T) {
 		}
 	}
 }
+
+// A machine that is about to be called like the gateway is found under that name.
+func TestRun_takesName(t *testing.T) {
+	b := withSite(t)
+	system := "debian"
+	b.network = &system
+	cfg := b.firstBoot()
+	cfg.TakesName = true
+	out, err := firstboot.Run(t.Context(), cfg)
+	if result := b.read("boot/gatehouse-result.txt"); err != nil || len(out.Warnings) > 0 || !strings.Contains(result, "https://north-gate.local\r\n") || strings.Contains(result, "debian") {
+		t.Errorf("%v, %q; the result reads\n%s", err, out.Warnings, result)
+	}
+}

@@ -77,6 +77,9 @@ func (t *trial) checkBoot(ctx context.Context) error {
 	if err := t.leftOnBoot(ctx); err != nil {
 		return err
 	}
+	if !strings.Contains(result, siteName+".local") || strings.Contains(result, "hostnamectl") {
+		return errors.New("gatehouse-result.txt does not give the name on the network that the site file asks for")
+	}
 	for _, secret := range t.site.secrets() {
 		if strings.Contains(result, secret) {
 			return errors.New("gatehouse-result.txt tells a secret of the site file")
