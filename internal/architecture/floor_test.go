@@ -29,12 +29,14 @@ func places() map[string]place {
 		"systemd":               {floor: 0},
 
 		// Rules.
-		"internal/access":   {floor: 1},
-		"internal/journal":  {floor: 1},
-		"internal/setup":    {floor: 1},
-		"internal/sitefile": {floor: 1},
-		"internal/station":  {floor: 1},
-		"internal/unlock":   {floor: 1},
+		"internal/access":       {floor: 1},
+		"internal/cloudcommand": {floor: 1},
+		"internal/cloudwire":    {floor: 1},
+		"internal/journal":      {floor: 1},
+		"internal/setup":        {floor: 1},
+		"internal/sitefile":     {floor: 1},
+		"internal/station":      {floor: 1},
+		"internal/unlock":       {floor: 1},
 
 		// Adapters.
 		"internal/adminapi":        {floor: 2},
@@ -43,6 +45,9 @@ func places() map[string]place {
 		"internal/board":           {floor: 2},
 		"internal/broker":          {floor: 2},
 		"internal/certificate":     {floor: 2},
+		"internal/cloudmqtt":       {floor: 2},
+		"internal/cloudlink":       {floor: 2, also: []string{"internal/cloudmqtt"}},
+		"internal/cloudtail":       {floor: 2, also: []string{"internal/cloudmqtt"}},
 		"internal/host":            {floor: 2},
 		"internal/httpapi":         {floor: 2},
 		"internal/installation":    {floor: 2},
@@ -60,7 +65,8 @@ func places() map[string]place {
 
 		// Programs, and what only tests and tools use.
 		"cmd/gatehouse": {floor: 4, only: []string{
-			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/board", "internal/config", "internal/doctor", "internal/firstboot",
+			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/board", "internal/cloudcommand", "internal/cloudmqtt", "internal/cloudtail",
+			"internal/cloudwire", "internal/config", "internal/doctor", "internal/firstboot",
 			"internal/gateway", "internal/health", "internal/host",
 			"internal/installation", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim",
 		}},

@@ -26,8 +26,8 @@ func libraries() []library {
 		// Each of these is wrapped by the one package that knows its traps.
 		{path: "modernc.org/sqlite", product: []string{"internal/sqlite", "scripts/bench"}, ownTests: true},
 		{path: "github.com/mochi-mqtt/server", product: []string{"internal/broker"}, ownTests: true},
-		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloudlink", "internal/stationsim"}, anyTest: true},
-		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access"}, anyTest: true},
+		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloudmqtt", "internal/stationsim"}, anyTest: true},
+		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloudcommand"}, anyTest: true},
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
 		{path: "filippo.io/age", product: []string{"internal/backup"}, ownTests: true},
 		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/sitefile"}, ownTests: true},

@@ -55,7 +55,19 @@ func (f *Facts) appendFields(b []byte) []byte {
 		b = append(b, `,"count":`...)
 		b = strconv.AppendInt(b, int64(f.Count), 10)
 	}
-	return b
+	b = appendField(b, "jti", f.JTI)
+	b = appendNumber(b, "from", f.From)
+	return appendNumber(b, "to", f.To)
+}
+
+func appendNumber(b []byte, name string, value uint64) []byte {
+	if value == 0 {
+		return b
+	}
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return strconv.AppendUint(b, value, 10)
 }
 
 func appendField(b []byte, name, value string) []byte {

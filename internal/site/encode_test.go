@@ -47,6 +47,8 @@ func draw(t *rapid.T, field reflect.Value) {
 		field.SetString(rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,12}`), rapid.Just("\u2028\x7f\xff<&>\"\\")).Draw(t, "text"))
 	case reflect.Int, reflect.Int64:
 		field.SetInt(rapid.Int64Range(-5, 1<<40).Draw(t, "number"))
+	case reflect.Uint64:
+		field.SetUint(rapid.Uint64().Draw(t, "seq"))
 	case reflect.Pointer:
 		v := rapid.Float64Range(-100, 100).Draw(t, "volts")
 		field.Set(reflect.ValueOf(&v))

@@ -30,6 +30,9 @@ const (
 	KindTimeZone       Kind = "time-zone-changed"
 	KindBackupTaken    Kind = "backup-taken" // everything that makes this gateway left it, encrypted
 	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
+	KindCloudOnline    Kind = "cloud-online"
+	KindCloudOffline   Kind = "cloud-offline"
+	KindGap            Kind = "gap" // records that the cloud had not taken yet had to be removed
 )
 
 // Kinds lists every kind, for those who choose among records.
@@ -41,6 +44,7 @@ func Kinds() []Kind {
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
 		KindGranted, KindUngranted, KindStarted, KindStopped,
 		KindClockChanged, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
+		KindCloudOnline, KindCloudOffline, KindGap,
 	}
 }
 
@@ -75,6 +79,9 @@ type Facts struct {
 	Remote         string     `json:"remote,omitempty"`         // client address
 	Detail         string     `json:"detail,omitempty"`         // a constant sentence, or what changed
 	Count          int        `json:"count,omitempty"`
+	JTI            string     `json:"jti,omitempty"`  // the id that the cloud gave its command
+	From           uint64     `json:"from,omitempty"` // of a gap: the first seq that is gone
+	To             uint64     `json:"to,omitempty"`   // and the last
 }
 
 // ByActor gives the facts that say who did something.
