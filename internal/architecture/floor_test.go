@@ -25,6 +25,7 @@ func places() map[string]place {
 		"internal/health":       {floor: 0, also: []string{"internal/site"}},
 		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
 		"internal/site":         {floor: 0},
+		"internal/timezone":     {floor: 0},
 		"internal/turn":         {floor: 0},
 		"systemd":               {floor: 0},
 
@@ -76,6 +77,7 @@ func places() map[string]place {
 		"scripts/demo":         {floor: 5},
 		"scripts/documents":    {floor: 5},
 		"scripts/imagetest":    {floor: 5},
+		"scripts/timezones":    {floor: 5},
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"gatehouse/internal/timezone"
 )
 
 // Config is the whole configuration. The name of a key in the file is the name
@@ -165,7 +167,7 @@ func (c Config) Zone() (*time.Location, error) {
 	if c.TimeZone == "" {
 		return time.Local, nil
 	}
-	zone, err := time.LoadLocation(c.TimeZone)
+	zone, err := timezone.Load(c.TimeZone)
 	if err != nil {
 		return nil, fmt.Errorf("reading the time zone: %w", err)
 	}

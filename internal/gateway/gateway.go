@@ -13,8 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	_ "time/tzdata" // boards often carry no time zones of their own
-
 	"gatehouse/internal/access"
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/backup"
