@@ -2,10 +2,10 @@ package access
 
 import (
 	"cmp"
-	"slices"
 	"sync"
 	"time"
 
+	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -119,6 +119,6 @@ func (d *directory) list() []site.Account {
 	for _, a := range d.accounts {
 		out = append(out, a.Account)
 	}
-	slices.SortFunc(out, func(a, b site.Account) int { return cmp.Compare(a.Email, b.Email) })
+	order.By(out, func(a, b site.Account) int { return cmp.Compare(a.Email, b.Email) })
 	return out
 }

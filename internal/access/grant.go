@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -252,7 +253,7 @@ func (d *directory) allGrants() []site.Grant {
 	for _, a := range d.accounts {
 		out = append(out, a.standing()...)
 	}
-	slices.SortFunc(out, func(a, b site.Grant) int {
+	order.By(out, func(a, b site.Grant) int {
 		return cmp.Or(
 			cmp.Compare(d.accounts[a.Account].Email, d.accounts[b.Account].Email),
 			cmp.Compare(a.Station, b.Station))

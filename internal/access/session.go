@@ -2,10 +2,10 @@ package access
 
 import (
 	"cmp"
-	"slices"
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -84,7 +84,7 @@ func (d *directory) excess(id site.AccountID) []site.SessionID {
 	for _, s := range a.sessions {
 		all = append(all, s.Session)
 	}
-	slices.SortFunc(all, older)
+	order.By(all, older)
 	out := make([]site.SessionID, 0, 1)
 	for _, s := range all[:len(all)-maxSessions+1] {
 		out = append(out, s.ID)
@@ -179,7 +179,7 @@ func (d *directory) sessionsOf(id site.AccountID, now time.Time) []site.Session 
 			out = append(out, seen)
 		}
 	}
-	slices.SortFunc(out, older)
+	order.By(out, older)
 	return out
 }
 

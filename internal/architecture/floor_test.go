@@ -25,6 +25,7 @@ func places() map[string]place {
 		"internal/health":       {floor: 0, also: []string{"internal/site"}},
 		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
 		"internal/site":         {floor: 0},
+		"internal/order":        {floor: 0},
 		"internal/timezone":     {floor: 0},
 		"internal/turn":         {floor: 0},
 		"systemd":               {floor: 0},
@@ -82,7 +83,7 @@ func places() map[string]place {
 }
 
 // forEveryone may be imported from every floor.
-func forEveryone() []string { return []string{"internal/fault", "internal/metric"} }
+func forEveryone() []string { return []string{"internal/fault", "internal/metric", "internal/order"} }
 
 // allows reports whether the package at p may import the one named, which stands
 // on floor.

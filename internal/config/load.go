@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gatehouse/internal/order"
 )
 
 const (
@@ -140,7 +142,7 @@ func (l *loader) sources() Sources {
 // error gives the problems in the order of the files, then of the environment,
 // then those of no place.
 func (l *loader) error() error {
-	slices.SortStableFunc(l.found, func(a, b found) int {
+	order.By(l.found, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.file, b.at.file), cmp.Compare(a.at.line, b.at.line))
 	})
 	e := &Error{}

@@ -19,6 +19,7 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/journal"
+	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
 )
@@ -158,7 +159,7 @@ func Examine(ctx context.Context, cfg Config) Report {
 		r.Findings = append(r.Findings, s.findings...)
 		r.Unchecked = append(r.Unchecked, s.unchecked...)
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	order.By(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
 	r.Healthy = r.Count(health.Fatal)+r.Count(health.Warning) == 0
 	return r
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gatehouse/internal/order"
 )
 
 // Addresses gives the addresses under which others reach this machine: those of its
@@ -34,7 +36,7 @@ func reachable(found []net.Addr, passing map[netip.Addr]bool) []netip.Addr {
 			all = append(all, addr)
 		}
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
+	order.By(all, netip.Addr.Compare)
 	return slices.Compact(all)
 }
 

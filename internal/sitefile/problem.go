@@ -3,8 +3,9 @@ package sitefile
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
+
+	"gatehouse/internal/order"
 )
 
 // maxProblems is how many problems an [Error] shows: more do not help whoever
@@ -55,7 +56,7 @@ func Report(file string, problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	order.By(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	e := &Error{File: file, Problems: problems}
 	if len(problems) > maxProblems {
 		e.Problems, e.More = problems[:maxProblems:maxProblems], len(problems)-maxProblems
