@@ -5,7 +5,8 @@
 // Promises: whoever may not use a station learns nothing, not even whether it
 // exists; a command leaves only after its record is durable (or kept, while the
 // storage fails); it never leaves after its deadline, which counts from the moment
-// the request was accepted; one Idempotency-Key sends one command.
+// the request was accepted, or is the end that the request brings with it, if that is
+// earlier; one Idempotency-Key sends one command.
 package unlock
 
 import (
@@ -67,6 +68,11 @@ type Request struct {
 	IdempotencyKey string         // "" or up to MaxKey bytes
 	WaitResult     bool           // wait for the station's own result, not only its acknowledgement
 	Accepted       time.Time      // when the request came in, with a monotonic reading; zero: now
+
+	// For commands that bring their own end and right with them, as those of the cloud do.
+	Until    time.Time   // the deadline where it is earlier, by the gateway's clock; zero: none of its own
+	MayLeave func() bool // asked last before the command leaves; nil: nothing more to ask. Quick
+	JTI      string      // the id that the cloud gave it, for the records
 }
 
 // MaxKey is the longest idempotency key, in bytes.
@@ -150,24 +156,40 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 func (s *Service) mayOpen(req Request) bool {
 	exists := s.Directory.HasLock(req.Station, req.Lock)
 	granted := s.Permissions.Permits(req.Actor.Account, req.Station)
-	return exists && (granted || req.Actor.Origin == site.Admin)
+	return exists && (granted || req.Actor.Origin == site.Admin || req.Actor.Origin == site.Cloud)
+}
+
+// mayLeave asks again what was asked before: the record and a place may have taken
+// seconds to get, and a revocation meanwhile bites.
+func (s *Service) mayLeave(req Request) bool {
+	return s.mayOpen(req) && s.Permissions.Lives(req.Actor) && (req.MayLeave == nil || req.MayLeave())
+}
+
+// deadline counts from the moment the request was accepted. The end that a request
+// brings with it is read off the clock once: a step of the clock later moves nothing.
+func (s *Service) deadline(req Request) time.Time {
+	deadline := req.Accepted.Add(time.Duration(s.ttl.Load()))
+	if req.Until.IsZero() {
+		return deadline
+	}
+	if until := time.Now().Add(req.Until.Sub(s.Clock.Now())); until.Before(deadline) {
+		return until
+	}
+	return deadline
 }
 
 // open is the straight line: intent, command, outcome.
 func (s *Service) open(req Request) Answer {
 	cmd := site.Command{
 		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
-		Deadline: req.Accepted.Add(time.Duration(s.ttl.Load())),
+		Deadline: s.deadline(req),
 	}
 	record := s.record(req, cmd)
 	s.commands.add(cmd, record.Facts)
 	s.Journal.Intend(record)
 	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
 
-	outcome := s.Caller.Call(cmd, req.WaitResult,
-		// The record and a place may have taken seconds to get; a revocation meanwhile bites.
-		func() bool { return s.mayOpen(req) && s.Permissions.Lives(req.Actor) },
-		func() { s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted)) })
+	outcome := s.call(req, cmd)
 	if outcome.Opened() {
 		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
 	}
@@ -182,10 +204,21 @@ func (s *Service) open(req Request) Answer {
 	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome}
 }
 
+// call sends the command, unless its time is over already: then its station is not
+// even asked for.
+func (s *Service) call(req Request, cmd site.Command) site.Outcome {
+	if !time.Now().Before(cmd.Deadline) {
+		return site.Expired
+	}
+	return s.Caller.Call(cmd, req.WaitResult,
+		func() bool { return s.mayLeave(req) },
+		func() { s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted)) })
+}
+
 func (s *Service) record(req Request, cmd site.Command) site.Record {
 	facts := site.ByActor(req.Actor)
 	facts.Station, facts.Lock, facts.Command = cmd.Station, cmd.Lock.String(), cmd.ID
-	facts.Outcome = site.Requested
+	facts.Outcome, facts.JTI = site.Requested, req.JTI
 	if req.IdempotencyKey != "" {
 		facts.IdempotencyKey = keyDigest(req)
 	}

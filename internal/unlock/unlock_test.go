@@ -42,6 +42,8 @@ type world struct {
 	onIntend   func()
 	dead       bool
 	withdrawn  bool
+	noLocks    bool
+	ahead      time.Duration // of the gateway's clock
 }
 
 func (w *world) Permits(account site.AccountID, station site.StationID) bool {
@@ -55,7 +57,7 @@ func (w *world) HasLock(station site.StationID, lock site.LockID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lookups++
-	return (station == gate || station == 7) && lock >= 1 && lock <= 2
+	return (station == gate || station == 7) && lock >= 1 && lock <= 2 && !w.noLocks
 }
 
 func (w *world) Lives(site.Actor) bool {
@@ -110,7 +112,7 @@ func (w *world) OfCommand(_ context.Context, id site.CommandID) (found []site.Re
 	return found, w.historyErr
 }
 
-func (w *world) Now() time.Time { return time.Now() }
+func (w *world) Now() time.Time { return time.Now().Add(w.ahead) }
 func (w *world) Trusted() bool  { return true }
 
 func (w *world) sent() int {
@@ -191,7 +193,9 @@ func TestService_Unlock_refusesAlike(t *testing.T) {
 		"not granted":     {Actor: site.Actor{Account: porter}, Station: 7, Lock: 1},
 		"another account": {Actor: site.Actor{Account: "other"}, Station: gate, Lock: 1},
 		"admin, no lock":  {Actor: site.Actor{Origin: site.Admin}, Station: gate, Lock: 3},
-		"cloud, no grant": {Actor: site.Actor{Origin: site.Cloud}, Station: gate, Lock: 1},
+		"cloud, no lock":  {Actor: site.Actor{Origin: site.Cloud}, Station: gate, Lock: 3},
+		"cloud, no gate":  {Actor: site.Actor{Origin: site.Cloud}, Station: 9, Lock: 1},
+		"local, no grant": {Actor: site.Actor{Origin: site.Local}, Station: gate, Lock: 1, MayLeave: func() bool { return true }, JTI: "j"},
 	} {
 		w := newWorld(t)
 		_, err := w.service().Unlock(t.Context(), req)
