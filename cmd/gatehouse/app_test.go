@@ -89,10 +89,18 @@ func TestLines_neverControlTheTerminal(t *testing.T) {
 }
 
 func TestFactsText(t *testing.T) {
-	record := fullRecord()
-	want := `porter@example.test  by uid 0 (root)  station 1042  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  said "no", twice  2 times`
-	if got := factsText(record.Facts); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	whole := fullRecord().Facts
+	const common = `porter@example.test  by uid 0 (root)  station 1042  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  said "no", twice  `
+	for want, change := range map[string]func(*site.Facts){
+		"2 times  jti jti":            func(f *site.Facts) { f.From, f.To = 0, 0 },
+		"records 101 to 500  jti jti": func(*site.Facts) {},
+		"records 500 to 500":          func(f *site.Facts) { f.From, f.JTI = 500, "" },
+	} {
+		facts := whole
+		change(&facts)
+		if got := factsText(facts); got != common+want {
+			t.Errorf("got  %s\nwant %s", got, common+want)
+		}
 	}
 }
 

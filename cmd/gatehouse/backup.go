@@ -125,7 +125,7 @@ func (a *app) configuration(cfg config.Config) backup.Configuration {
 	folder := filepath.Dir(config.PartsFolder(a.config, a.environ))
 	named := cmp.Or(a.config, a.variable("GATEHOUSE_CONFIG"), filepath.Join(folder, "gatehouse.toml"))
 	where := backup.Configuration{Main: named}
-	for _, path := range []string{cfg.TLS.Certificate, cfg.TLS.Key} {
+	for _, path := range []string{cfg.TLS.Certificate, cfg.TLS.Key, cfg.Cloud.PasswordFile, cfg.Cloud.CA, cfg.Cloud.Certificate, cfg.Cloud.Key} {
 		if filepath.IsAbs(path) {
 			where.More = append(where.More, path)
 		}

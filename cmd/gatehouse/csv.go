@@ -35,6 +35,9 @@ func csvColumns() []csvColumn {
 		{"remote", func(r site.Record) string { return r.Remote }},
 		{"detail", func(r site.Record) string { return r.Detail }},
 		{"count", func(r site.Record) string { return integer(r.Count) }},
+		{"jti", func(r site.Record) string { return r.JTI }},
+		{"from", func(r site.Record) string { return integer(r.From) }},
+		{"to", func(r site.Record) string { return integer(r.To) }},
 	}
 }
 
@@ -44,11 +47,11 @@ type csvColumn struct {
 }
 
 // integer gives n, or nothing for a zero that stands for absent.
-func integer[N ~int | ~int64](n N) string {
+func integer[N ~int | ~int64 | ~uint64](n N) string {
 	if n == 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64(n), 10)
+	return strconv.FormatInt(int64(n), 10) //nolint:gosec // a seq fits for ever
 }
 
 func float(f *float64) string {

@@ -212,6 +212,8 @@ func factsText(f site.Facts) string {
 	add(volts(f.BatteryVoltage), f.BatteryVoltage != nil)
 	add("from "+f.Remote, f.Remote != "")
 	add(f.Detail, f.Detail != "")
-	add(fmt.Sprintf("%d times", f.Count), f.Count > 1)
+	add(fmt.Sprintf("%d times", f.Count), f.Count > 1 && f.To == 0)
+	add(fmt.Sprintf("records %d to %d", f.From, f.To), f.To != 0)
+	add("jti "+f.JTI, f.JTI != "")
 	return strings.Join(parts, "  ")
 }

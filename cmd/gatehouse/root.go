@@ -50,6 +50,7 @@ func (a *app) root() *cobra.Command {
 		a.applyCommand(),
 		a.firstBootCommand(),
 		a.journalCommand(),
+		a.cloudCommand(),
 		a.backupCommand(),
 		a.restoreCommand(),
 		a.serviceCommand(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -67,9 +68,11 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 	rows := [][2]string{
 		{"Gateway", readiness(s)},
 		{"Version", s.Version},
+		{"Name", s.Name},
 		{"Id", string(s.GatewayID)},
 		{"Running", fmt.Sprintf("since %s (%s)", a.stamp(s.Started), s.Clock.Now.Sub(s.Started.Time).Round(time.Second))},
 		{"Clock", clockText(a.stamp(s.Clock.Now), s.Clock.Trusted)},
+		{"Time zone", cmp.Or(s.TimeZone, "the system's")},
 		{"Data", s.Data},
 	}
 	for i, l := range s.Listeners {
@@ -88,6 +91,7 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 		rows = append(rows, [2]string{"Memory", memoryText(s.Memory)})
 	}
 	rows = append(rows, a.certificateRows(s)...)
+	rows = append(rows, a.cloudRow(s)...)
 	w.pairs(rows)
 	for _, c := range s.Conditions {
 		w.printf("")

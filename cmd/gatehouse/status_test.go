@@ -13,7 +13,7 @@ import (
 func exampleStatus() adminapi.Status {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	return adminapi.Status{
-		Version: "1.2.3", GatewayID: "gateway-id", Started: site.At(now.Add(-90 * time.Minute)),
+		Version: "1.2.3", GatewayID: "gateway-id", Name: "north-gate", TimeZone: "Europe/Berlin", Started: site.At(now.Add(-90 * time.Minute)),
 		Conditions: []health.Condition{{
 			Code: health.StorageFailing, Severity: health.Fatal, Summary: "The database cannot be written",
 			Advice: "Make room on the disk", Since: site.At(now.Add(-time.Minute)),
@@ -31,6 +31,11 @@ func exampleStatus() adminapi.Status {
 			Names: []string{"north-gate", "192.168.1.20"}, NotAfter: site.At(now.AddDate(1, 0, 0)), Own: true,
 			Fingerprint: "12:34", AuthorityFingerprint: "AB:CD",
 		},
+		Cloud: &adminapi.CloudStatus{
+			URL: "tls://mqtt.example.test", Since: site.At(now.Add(-time.Hour)), Error: "resolve: no such host", Advice: "Correct url",
+			NextTry: site.At(now.Add(time.Minute)), Acknowledgement: "application", Delivered: 1200, Waiting: 45, LastDelivery: site.At(now.Add(-2 * time.Hour)),
+			Keys: []string{"front-desk", "night"},
+		},
 	}
 }
 
@@ -39,9 +44,11 @@ func TestApp_printStatus(t *testing.T) {
 	testApp().printStatus(&lines{w: &out}, exampleStatus())
 	want := `Gateway      NOT READY: it cannot open doors
 Version      1.2.3
+Name         north-gate
 Id           gateway-id
 Running      since 2026-11-21 07:30:00 +0100 (1h30m0s)
 Clock        2026-11-21 09:00:00 +0100
+Time zone    Europe/Berlin
 Data         /var/lib/gatehouse
 Listens on   http   127.0.0.1:8080
              mqtts  0.0.0.0:8883 (TLS)
@@ -52,6 +59,7 @@ Memory       41.0 MB of 300.0 MB
 Certificate  the gateway's own, valid until 2027-11-21 09:00:00 +0100, for north-gate, 192.168.1.20
              SHA-256 12:34
 Authority    SHA-256 AB:CD
+Cloud        NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 +0100, 45 records wait
 
 fatal: The database cannot be written
   What to do: Make room on the disk
@@ -59,6 +67,39 @@ fatal: The database cannot be written
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestApp_cloudRows(t *testing.T) {
+	show := func(change func(*adminapi.CloudStatus)) string {
+		status := exampleStatus()
+		change(status.Cloud)
+		var out strings.Builder
+		(&lines{w: &out}).pairs(testApp().cloudRows(status))
+		return out.String()
+	}
+	for want, change := range map[string]func(*adminapi.CloudStatus){
+		`Cloud link   NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 +0100
+Because      resolve: no such host
+What to do   Correct url
+Next try     2026-11-21 09:01:00 +0100
+Topics       gateways/gateway-id/…
+Delivered    up to 1200 of 1245, last at 2026-11-21 07:00:00 +0100; 45 records wait
+Counts when  the application has acknowledged it
+Keys         front-desk, night
+`: func(*adminapi.CloudStatus) {},
+		`Cloud link   connected to tls://mqtt.example.test since 2026-11-21 08:00:00 +0100
+Topics       gateways/gateway-id/…
+Delivered    nothing yet; every record is delivered
+Counts when  the broker has acknowledged it
+Keys         none: signed commands are refused (gatehouse cloud keygen makes one)
+`: func(c *adminapi.CloudStatus) {
+			*c = adminapi.CloudStatus{URL: c.URL, Since: c.Since, Connected: true, Acknowledgement: "broker"}
+		},
+	} {
+		if got := show(change); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 

@@ -97,7 +97,11 @@ func statusOf(context.Context) (adminapi.Status, error) {
 		Stations:   adminapi.StationCount{Enrolled: 2, Online: 1}, Accounts: 3, Sessions: 4,
 		Journal: adminapi.JournalSize{Records: 5, Bytes: 600, First: 1, Last: 5}, Data: "/data",
 		Certificate: &adminapi.CertificateStatus{Names: []string{"gate"}, NotAfter: start, Fingerprint: "EF:01", AuthorityFingerprint: "AB:CD", Own: true},
-		Memory:      adminapi.MemoryStatus{Used: 7, Limit: 8},
+		Memory:      adminapi.MemoryStatus{Used: 7, Limit: 8}, TimeZone: "Europe/Berlin",
+		Cloud: &adminapi.CloudStatus{
+			URL: "tls://mqtt.example.test", Since: start, Error: "e", Advice: "a", NextTry: start, Acknowledgement: "application",
+			Delivered: 3, Waiting: 2, Keys: []string{"k"},
+		},
 	}, nil
 }
 

@@ -37,6 +37,23 @@ type Status struct {
 	Data        string             `json:"data"`                  // the data directory
 	Certificate *CertificateStatus `json:"certificate,omitempty"` // absent without TLS
 	Memory      MemoryStatus       `json:"memory"`
+	TimeZone    string             `json:"timeZone"`        // in which the hours of grants are meant
+	Cloud       *CloudStatus       `json:"cloud,omitempty"` // absent without a cloud
+}
+
+// CloudStatus is how the cloud link stands.
+type CloudStatus struct {
+	URL             string         `json:"url"`
+	Connected       bool           `json:"connected"`
+	Since           site.Timestamp `json:"since"` // of being connected, or of not being so; null before the first attempt
+	Error           string         `json:"error,omitempty"`
+	Advice          string         `json:"advice,omitempty"`
+	NextTry         site.Timestamp `json:"nextTry"`         // null while connected or trying
+	Acknowledgement string         `json:"acknowledgement"` // whose counts: "application" or "broker"
+	Delivered       uint64         `json:"delivered"`       // the last seq that the cloud has taken
+	Waiting         uint64         `json:"waiting"`         // how many records it has not
+	LastDelivery    site.Timestamp `json:"lastDelivery"`    // null where there was none since the start
+	Keys            []string       `json:"keys"`            // the ids of the keys that may sign commands
 }
 
 // CertificateStatus is the certificate that the TLS listeners show.

@@ -73,6 +73,8 @@ func places() map[string]place {
 			"internal/installation", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim",
 		}},
 		"internal/boardtest":   {floor: 4},
+		"internal/brokertest":  {floor: 4},
+		"internal/cloudtest":   {floor: 4},
 		"internal/gatewaytest": {floor: 4},
 		"scripts/bench":        {floor: 5},
 		"scripts/demo":         {floor: 5},

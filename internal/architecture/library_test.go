@@ -72,7 +72,7 @@ func ruleOf(path string) (library, bool) {
 
 // isTool reports whether the package is never shipped.
 func isTool(name string) bool {
-	return strings.HasPrefix(name, "scripts/") || name == "internal/gatewaytest"
+	return strings.HasPrefix(name, "scripts/") || name == "internal/gatewaytest" || name == "internal/brokertest"
 }
 
 // allows reports whether the package may import the library; inTest says from
@@ -114,7 +114,7 @@ func checkLibrary(t *testing.T, name, path string, inTest bool) {
 func TestBinary_noTestLibraries(t *testing.T) {
 	forbidden := []string{
 		"github.com/getkin/kin-openapi", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
-		"testing", "net/http/httptest", "net/http/pprof", "expvar", "html/template", module + "/internal/gatewaytest",
+		"testing", "net/http/httptest", "net/http/pprof", "expvar", "html/template", module + "/internal/gatewaytest", module + "/internal/brokertest",
 	}
 	all := list(t, "list", "-deps", "-json=ImportPath,Standard", "./cmd/gatehouse")
 	for _, p := range all {

@@ -28,6 +28,7 @@ type Config struct {
 	Journal Journal // [journal]
 	Station Station // [station]
 	Login   Login   // [login]
+	Cloud   Cloud   // [cloud]
 }
 
 // Log says what the process tells the system log.
@@ -79,6 +80,9 @@ type Unlock struct {
 type Journal struct {
 	MaxAge  time.Duration // max_age: older records are dropped
 	MaxSize Bytes         // max_size: beyond it the oldest records are dropped
+	// HardSize is hard_size: records that the cloud has not taken are kept beyond MaxAge
+	// and MaxSize up to it; 0 is twice MaxSize, see [Journal.HardLimit].
+	HardSize Bytes
 }
 
 // Station is about what stations report.
@@ -124,6 +128,7 @@ func Defaults(environ []string) Config {
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
 		Station: Station{BatteryLow: 3.3, SaveInterval: time.Minute},
 		Login:   Login{ParallelHashes: 2, AccountFailures: 10, AddressFailures: 30},
+		Cloud:   Cloud{Ack: AckApplication, Keys: []string{}, Keepalive: 30 * time.Second, RecordsPerSecond: 100, Window: 100},
 	}
 }
 
@@ -145,6 +150,14 @@ func (c Config) AdminSocket() string {
 		return filepath.Join(c.Data, "admin.sock")
 	}
 	return c.Admin.Socket
+}
+
+// HardLimit is how large the journal may become while the cloud takes nothing.
+func (j Journal) HardLimit() Bytes {
+	if j.HardSize == 0 {
+		return 2 * j.MaxSize
+	}
+	return j.HardSize
 }
 
 // HostName is what this gateway is called on the network, without any domain: Name,

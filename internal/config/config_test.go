@@ -63,6 +63,7 @@ func TestLoad_annotatedFile(t *testing.T) {
 	want.HTTP.TLSListen = []string{"[::]:443"}
 	want.MQTT.Listen = []string{"[::]:1883"}
 	want.MQTT.TLSListen = []string{"[::]:8883"}
+	want.Journal.HardSize = 512_000_000 // what 0 is with the default of max_size
 	got, err := config.Load(annotated, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +169,11 @@ func TestParse_environmentWins(t *testing.T) {
 		"GATEHOUSE_UNLOCK_TTL": "9s", "GATEHOUSE_JOURNAL_MAX_AGE": "30d", "GATEHOUSE_JOURNAL_MAX_SIZE": "1GB",
 		"GATEHOUSE_STATION_BATTERY_LOW": "11.5", "GATEHOUSE_STATION_SAVE_INTERVAL": "2m",
 		"GATEHOUSE_LOGIN_HASH_MEMORY": "19MiB", "GATEHOUSE_LOGIN_HASH_TIME": "3", "GATEHOUSE_LOGIN_PARALLEL_HASHES": "4",
+		"GATEHOUSE_JOURNAL_HARD_SIZE": "3GB", "GATEHOUSE_CLOUD_URL": "mqtts://gate.example.test", "GATEHOUSE_CLOUD_CLIENT_ID": "gate-1",
+		"GATEHOUSE_CLOUD_USERNAME": "north gate", "GATEHOUSE_CLOUD_PASSWORD": "s3cr3t", "GATEHOUSE_CLOUD_PASSWORD_FILE": "",
+		"GATEHOUSE_CLOUD_CA": "/ca.pem", "GATEHOUSE_CLOUD_CERTIFICATE": "/gate.pem", "GATEHOUSE_CLOUD_KEY": "credential:gate.key",
+		"GATEHOUSE_CLOUD_ACK": "broker", "GATEHOUSE_CLOUD_KEYS": keyA + ", " + keyB, "GATEHOUSE_CLOUD_KEEPALIVE": "2m",
+		"GATEHOUSE_CLOUD_RECORDS_PER_SECOND": "1000", "GATEHOUSE_CLOUD_WINDOW": "7",
 		"GATEHOUSE_LOGIN_ACCOUNT_FAILURES": "5", "GATEHOUSE_LOGIN_ADDRESS_FAILURES": "20",
 	}
 	environ := []string{"GATEHOUSE_SOCKET=/x", "GATEHOUSE_PASSPHRASE=x", "GATEHOUSE_CONFIG=/x"}
@@ -196,9 +202,14 @@ func TestParse_environmentWins(t *testing.T) {
 		},
 		Admin:   config.Admin{Socket: "/run/a.sock", Group: "porters"},
 		Unlock:  config.Unlock{TTL: 9 * time.Second},
-		Journal: config.Journal{MaxAge: 720 * time.Hour, MaxSize: 1_000_000_000},
+		Journal: config.Journal{MaxAge: 720 * time.Hour, MaxSize: 1_000_000_000, HardSize: 3_000_000_000},
 		Station: config.Station{BatteryLow: 11.5, SaveInterval: 2 * time.Minute},
 		Login:   config.Login{HashMemory: 19 << 20, HashTime: 3, ParallelHashes: 4, AccountFailures: 5, AddressFailures: 20},
+		Cloud: config.Cloud{
+			URL: "mqtts://gate.example.test", ClientID: "gate-1", Username: "north gate", Password: "s3cr3t",
+			CA: "/ca.pem", Certificate: "/gate.pem", Key: "credential:gate.key", Ack: config.AckBroker, Keys: []string{keyA, keyB},
+			Keepalive: 2 * time.Minute, RecordsPerSecond: 1000, Window: 7,
+		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

@@ -44,6 +44,7 @@ func keys() []key {
 		{"unlock.ttl", func(c *Config) any { return &c.Unlock.TTL }, wholeSeconds(between(time.Second, time.Minute))},
 		{"journal.max_age", func(c *Config) any { return &c.Journal.MaxAge }, between(time.Hour, 100*365*day)},
 		{"journal.max_size", func(c *Config) any { return &c.Journal.MaxSize }, between(megabyte, 1000*1000*megabyte)},
+		{"journal.hard_size", func(c *Config) any { return &c.Journal.HardSize }, zeroOr(between(megabyte, 2*1000*1000*megabyte))},
 		{"station.battery_low", func(c *Config) any { return &c.Station.BatteryLow }, between(0.0, 60)},
 		{"station.save_interval", func(c *Config) any { return &c.Station.SaveInterval }, between(time.Second, time.Hour)},
 		{"login.hash_memory", func(c *Config) any { return &c.Login.HashMemory }, zeroOr(between(7*mebibyte, 1024*mebibyte))},
@@ -51,6 +52,19 @@ func keys() []key {
 		{"login.parallel_hashes", func(c *Config) any { return &c.Login.ParallelHashes }, between(1, 64)},
 		{"login.account_failures", func(c *Config) any { return &c.Login.AccountFailures }, between(1, 1000)},
 		{"login.address_failures", func(c *Config) any { return &c.Login.AddressFailures }, between(1, 1000)},
+		{"cloud.url", func(c *Config) any { return &c.Cloud.URL }, brokerURL},
+		{"cloud.client_id", func(c *Config) any { return &c.Cloud.ClientID }, printable},
+		{"cloud.username", func(c *Config) any { return &c.Cloud.Username }, printable},
+		{"cloud.password", func(c *Config) any { return &c.Cloud.Password }, anything},
+		{"cloud.password_file", func(c *Config) any { return &c.Cloud.PasswordFile }, anything},
+		{"cloud.ca", func(c *Config) any { return &c.Cloud.CA }, anything},
+		{"cloud.certificate", func(c *Config) any { return &c.Cloud.Certificate }, anything},
+		{"cloud.key", func(c *Config) any { return &c.Cloud.Key }, anything},
+		{"cloud.ack", func(c *Config) any { return &c.Cloud.Ack }, oneOf(AckApplication, AckBroker)},
+		{"cloud.keys", func(c *Config) any { return &c.Cloud.Keys }, commandKeys},
+		{"cloud.keepalive", func(c *Config) any { return &c.Cloud.Keepalive }, wholeSeconds(between(10*time.Second, 10*time.Minute))},
+		{"cloud.records_per_second", func(c *Config) any { return &c.Cloud.RecordsPerSecond }, between(1, 10_000)},
+		{"cloud.window", func(c *Config) any { return &c.Cloud.Window }, between(1, 1000)},
 	}
 }
 

@@ -38,7 +38,7 @@ func ofCommandLine() []string {
 // Load gives the defaults, the files over them in the order of [Files], and the
 // environment over all. environ has the form of [os.Environ]. The error is an
 // [*Error] with all that is wrong, or says why a file cannot be read. The result is
-// valid and its Admin.Socket is set.
+// valid, and its Admin.Socket and Journal.HardSize are set.
 func Load(path string, environ []string) (Config, error) {
 	files, err := Files(path, environ)
 	if err != nil {
@@ -78,6 +78,7 @@ func Lay(files []File, environ []string) (Config, Sources, error) {
 		return Config{}, nil, l.error()
 	}
 	l.config.Admin.Socket = l.config.AdminSocket()
+	l.config.Journal.HardSize = l.config.Journal.HardLimit()
 	return l.config, l.sources(), nil
 }
 

@@ -41,7 +41,7 @@ func TestParse_oneProblem(t *testing.T) {
 		{"section as value", "\nmqtt.listen.x = 1", `f.toml:2: mqtt.listen: a section is not a list`},
 		{"section as key", "http = 3", `f.toml:1: http is a section: write [http] on a line of its own, once`},
 		{"section as list", "[[http]]\nmetrics = true", `f.toml:1: http is a section: write [http] on a line of its own, once`},
-		{"key as section", "[data]\nx = 1", `f.toml:1: unknown section [data]: remove it, or name one of log, tls, http, mqtt, admin, unlock, journal, station, login`},
+		{"key as section", "[data]\nx = 1", `f.toml:1: unknown section [data]: remove it, or name one of log, tls, http, mqtt, admin, unlock, journal, station, login, cloud`},
 		{"not TOML", "[http]\nlisten = [\"a\"\nmetrics = true", `f.toml:3: `},
 		{"twice", "data = \"/x\"\ndata = \"/y\"", `f.toml:2: `},
 		{"text for list", "[mqtt]\nlisten = \":1883\"", `f.toml:2: mqtt.listen: ":1883" is not a list: write it like ["127.0.0.1:8080"], or [] for none`},

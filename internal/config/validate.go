@@ -70,7 +70,7 @@ func (c Config) faults() []fault {
 			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
-	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults())
+	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
 }
 
 // listener is one configured address with the key that names it.
@@ -160,6 +160,18 @@ func (c Config) limitFaults() []fault {
 		}
 	}
 	return found
+}
+
+// journalFaults: the hard limit is the larger one.
+func (c Config) journalFaults() []fault {
+	j := c.Journal
+	if j.HardLimit() >= j.MaxSize {
+		return nil
+	}
+	return []fault{{
+		"journal.hard_size", fmt.Sprintf("%s is less than max_size, which is %s: set a larger one, or 0", j.HardSize, j.MaxSize),
+		&fault{path: "journal.max_size", what: fmt.Sprintf("%s is more than hard_size, which is %s", j.MaxSize, j.HardSize)},
+	}}
 }
 
 // socketFaults: Linux takes 107 bytes for the path of a Unix socket (unix(7)).

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"gatehouse/internal/site"
 )
 
 // day is what "1d" means.
@@ -94,6 +96,8 @@ func assign(field, value any) error {
 	switch field := field.(type) {
 	case *string:
 		return assignString(field, value)
+	case *site.Secret:
+		return assignString((*string)(field), value)
 	case *bool:
 		return assignBool(field, value)
 	case *int:
@@ -174,6 +178,8 @@ func assignText(field any, text string) (err error) {
 	switch field := field.(type) {
 	case *string:
 		*field = text
+	case *site.Secret:
+		*field = site.Secret(text)
 	case *[]string:
 		*field = splitList(text)
 	case *bool:

@@ -32,7 +32,7 @@ const (
 func TestExamine_illnesses(t *testing.T) {
 	names := make(map[string]bool)
 	for _, list := range [][]illness{
-		ofData(), ofGateway(), ofFirstBoot(), ofConfiguration(), ofPorts(), ofDisk(), ofDatabase(), ofClock(), ofCertificate(), ofService(), ofMemory(),
+		ofData(), ofGateway(), ofFirstBoot(), ofConfiguration(), ofPorts(), ofDisk(), ofDatabase(), ofClock(), ofCertificate(), ofService(), ofMemory(), ofCloud(),
 	} {
 		for _, i := range list {
 			if names[i.name] {
@@ -171,6 +171,7 @@ func ofConfiguration() []illness {
 			"fatal gateway: The gateway is stopped > systemctl start gatehouse",
 			"fatal configuration: The gateway cannot start with this configuration: 1 problem > mend what is named, check it with gatehouse serve --check, then systemctl restart gatehouse",
 			"unchecked ports: the configuration, which names the ports, cannot be used > ", stationsUnknown,
+			"unchecked cloud: the configuration, which says whether there is a cloud, cannot be used > ",
 		}, ""},
 		{"configuration unreadable", func(_ *testing.T, w *ward) {
 			w.cfg.Files = func(string, []string) ([]config.File, error) { return nil, fs.ErrPermission }

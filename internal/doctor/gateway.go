@@ -181,8 +181,3 @@ func isComplaint(line string) bool {
 	}
 	return line != ""
 }
-
-// checkCloud is here so that nobody looks for it in vain.
-func checkCloud(_ context.Context, _ *patient, s *sheet) {
-	s.fine("This version has no cloud link; nothing depends on one")
-}

@@ -2,7 +2,6 @@ package firstboot
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -110,7 +109,8 @@ func (b *boot) read(files []config.File) (problems []Problem, err error) {
 	slices.Sort(b.plan.keys)
 	b.plan.sources = sources
 	b.plan.zone = b.plan.config.TimeZone
-	problems = append(problems, b.certificateProblems(sources)...)
+	problems = append(problems, b.publicSettings(sources)...)
+	problems = append(problems, b.fileProblems(sources)...)
 	return append(problems, b.zoneProblems(sources)...), nil
 }
 
@@ -165,45 +165,6 @@ func (b *boot) extract(files []config.File) error {
 	}
 	b.plan.settings = settings
 	return nil
-}
-
-// certificateProblems looks whether the files of the certificate are there and belong
-// together.
-func (b *boot) certificateProblems(sources config.Sources) (problems []Problem) {
-	var paths []string
-	for _, f := range []struct{ key, path string }{
-		{"tls.certificate", b.plan.config.TLS.Certificate}, {"tls.key", b.plan.config.TLS.Key},
-	} {
-		path, text := b.certificatePath(f.path)
-		if info, err := os.Stat(path); text == "" && err != nil {
-			text = fmt.Sprintf("the file %s cannot be read: %s", path, cause(err))
-		} else if text == "" && !info.Mode().IsRegular() {
-			text = path + " is not a file"
-		}
-		if text != "" && f.path != "" {
-			problems = append(problems, placed(sources, f.key, text))
-		}
-		paths = append(paths, path)
-	}
-	if len(problems) > 0 || b.plan.config.TLS.Certificate == "" {
-		return problems
-	}
-	if _, err := tls.LoadX509KeyPair(paths[0], paths[1]); err != nil {
-		return []Problem{placed(sources, "tls.certificate", fmt.Sprintf("the certificate %s and the key %s cannot be used: %s", paths[0], paths[1], err))}
-	}
-	return nil
-}
-
-// certificatePath gives the file behind a setting of [tls], where the unit finds a
-// credential; wrong says what is wrong with it.
-func (b *boot) certificatePath(text string) (path, wrong string) {
-	if name, is := strings.CutPrefix(text, "credential:"); is {
-		return filepath.Join(b.folder, "credentials", filepath.Base(name)), ""
-	}
-	if !filepath.IsAbs(text) {
-		return text, fmt.Sprintf("%q is not a whole path: begin it with /", text)
-	}
-	return text, ""
 }
 
 // zoneProblems: the zone of the site is no use beside another in the configuration.

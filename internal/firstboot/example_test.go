@@ -20,7 +20,7 @@ func TestRun_example(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := regexp.MustCompile(`(?m)^#(\S)`).ReplaceAllString(string(text), "$1")
-	for _, public := range []string{"at least eight characters", "JBSWY3DPEHPK3PXPJBSWY3DPEH", "the-token-that-apps-have-for-it"} {
+	for _, public := range []string{"at least eight characters", "the password that the broker knows", "JBSWY3DPEHPK3PXPJBSWY3DPEH", "the-token-that-apps-have-for-it"} {
 		if !strings.Contains(whole, `"`+public+`"`) {
 			t.Errorf("the example does not have %q", public)
 		}
@@ -45,7 +45,7 @@ func TestRun_example(t *testing.T) {
 				t.Errorf("%d accounts, %d stations, %+v", len(b.accounts), len(b.stations), out)
 			}
 			used := text == whole
-			if used != (b.accounts["cleaning@example.test"] == "one-line-of-a-password") || used != (b.config.TLS.Certificate != "") || used == b.exists("boot/cleaning.password") {
+			if used != (b.accounts["cleaning@example.test"] == "one-line-of-a-password") || used != (b.config.TLS.Certificate != "") || used != (b.config.Cloud.Password == "own-the-password-that-the-broker-knows") || used == b.exists("boot/cleaning.password") {
 				t.Error("what stands in the lines was not used, or was without being in use")
 			}
 		})
@@ -62,8 +62,8 @@ func TestRun_publicSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inUse := regexp.MustCompile(`(?m)^#(password|secret|token) = `).ReplaceAllString(string(own), "$1 = ")
-	for text, want := range map[string]int{string(text): 6, inUse: 3} {
+	inUse := regexp.MustCompile(`(?m)^#((?:password|secret|token|username) = |\[cloud\])`).ReplaceAllString(string(own), "$1")
+	for text, want := range map[string]int{string(text): 6, inUse: 4} {
 		b := newBoard(t)
 		b.write("boot/gatehouse-site.toml", text)
 		before := b.files()

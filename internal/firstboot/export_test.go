@@ -1,5 +1,7 @@
 package firstboot
 
+import "os/user"
+
 // Disk is what tests put in the place of the real one.
 type Disk = disk
 
@@ -8,6 +10,9 @@ type RealDisk = realDisk
 
 // UseDisk changes files by way of d.
 func (c *Config) UseDisk(d Disk) { c.disk = d }
+
+// UseGroup finds groups by way of f.
+func (c *Config) UseGroup(f func(name string) (*user.Group, error)) { c.group = f }
 
 // SettingsHead begins the file of the settings.
 const SettingsHead = settingsHead

@@ -3,6 +3,7 @@ package firstboot
 import (
 	"context"
 	"fmt"
+	"os/user"
 	"path/filepath"
 	"time"
 
@@ -45,7 +46,8 @@ type Config struct {
 	TakesName bool                                                  // this machine is about to be called like the gateway, as on the image
 	Now       func() time.Time                                      // while the gateway does not tell the time; nil: the system's
 
-	disk disk // nil: the real one
+	disk  disk                                   // nil: the real one
+	group func(name string) (*user.Group, error) // nil: the system's
 }
 
 // Outcome says what was done.
@@ -95,6 +97,9 @@ type boot struct {
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.disk == nil {
 		cfg.disk = realDisk{}
+	}
+	if cfg.group == nil {
+		cfg.group = user.LookupGroup
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = patience

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 
 	"gatehouse/configs"
+	"gatehouse/internal/config"
 	"gatehouse/internal/site"
 )
 
@@ -16,8 +18,7 @@ func (b *boot) publicProblems() (problems []Problem) {
 	public := publicSecrets()
 	look := func(key, what, path string, value site.Secret) {
 		if public[value.Reveal()] {
-			problems = append(problems, Problem{File: b.path, Line: b.plan.mixed.Line(path + "." + key), Text: fmt.Sprintf(
-				"this %s stands in the example: choose your own, or leave the line out", what)})
+			problems = append(problems, Problem{File: b.path, Line: b.plan.mixed.Line(path + "." + key), Text: isPublic(what)})
 		}
 	}
 	for i, a := range b.site().Accounts {
@@ -29,6 +30,21 @@ func (b *boot) publicProblems() (problems []Problem) {
 		look("token", "token", at, s.Token)
 	}
 	return problems
+}
+
+func isPublic(what string) string {
+	return "this " + what + " stands in the example: choose your own, or leave the line out"
+}
+
+// publicSettings does the same for the settings of the site file.
+func (b *boot) publicSettings(sources config.Sources) []Problem {
+	const key = "cloud.password"
+	if !slices.Contains(b.plan.keys, key) || !publicSecrets()[b.plan.config.Cloud.Password.Reveal()] {
+		return nil
+	}
+	p := placed(sources, key, "")
+	p.Text = isPublic("password")
+	return []Problem{p}
 }
 
 // exampleSecret is a line of an example that gives a secret, in use or not.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -166,7 +165,7 @@ func (b *boot) access() (mode fs.FileMode, group int) {
 	if !b.plan.settings.Secret {
 		return 0o644, ownGroup
 	}
-	if g, err := user.LookupGroup(serviceGroup); err == nil {
+	if g, err := b.group(serviceGroup); err == nil {
 		if id, err := strconv.Atoi(g.Gid); err == nil {
 			return 0o640, id
 		}

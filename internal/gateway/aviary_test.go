@@ -120,6 +120,7 @@ type canaryHouse struct {
 	porter string             // an access token
 	admin  string             // likewise
 	hard   adminapi.MQTTLogin // of station 1042
+	cloud  *canaryCloud
 }
 
 // runCanary runs a gateway whose log has that format, with the level at debug.
@@ -129,6 +130,7 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 	h := &canaryHouse{aviary: &aviary{t: t, secrets: map[string]string{}}, log: &logBuffer{}}
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
 	cfg.TLS.Certificate, cfg.TLS.Key, h.client = certificate(t)
+	h.cloud = newCanaryCloud(t, h.keep("password at the cloud", "password-of-north-gate-at-the-cloud"), &cfg.Cloud)
 	logger := slog.New(handler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	running, err := gateway.New(t.Context(), gateway.Config{Config: cfg, Version: "test", Logger: logger})
 	if err != nil {

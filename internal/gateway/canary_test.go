@@ -36,10 +36,12 @@ func TestGateway_canaries(t *testing.T) {
 			h.sessions()
 			h.doors()
 			h.hardware()
+			h.commands()
 			h.strangers()
 			h.telltales()
 			h.stop()
 			h.hear("the log", h.log.text.String())
+			h.hear("what went to the cloud", h.cloud.heard())
 			h.files("after the end")
 			for _, leak := range h.leaks() {
 				t.Error(leak)

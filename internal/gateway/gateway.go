@@ -18,6 +18,7 @@ import (
 	"gatehouse/internal/backup"
 	"gatehouse/internal/broker"
 	"gatehouse/internal/certificate"
+	"gatehouse/internal/cloudlink"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/host"
@@ -74,6 +75,8 @@ type Gateway struct {
 	link       *stationlink.Link
 	broker     *broker.Server
 	unlock     *unlock.Service
+	cloud      *cloudlink.Link
+	clouded    config.Cloud // what cloud goes by; the reloader's own
 	admin      *adminapi.API
 	http       *httpapi.API
 	keeper     *certificate.Keeper // nil without any TLS listener
@@ -99,7 +102,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		Summary: "The gateway is starting", Advice: "Wait a moment",
 	})
 	for _, step := range []func(context.Context) error{
-		g.openData, g.buildRules, g.buildAdapters, g.buildCertificate, g.bind, g.startSetup,
+		g.openData, g.buildRules, g.buildAdapters, g.buildCloud, g.buildCertificate, g.bind, g.startSetup,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -160,7 +163,7 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	g.journal, err = journal.New(journal.Config{
 		Store: g.db, Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
-		MaxAge: g.cfg.Journal.MaxAge, MaxSize: int64(g.cfg.Journal.MaxSize),
+		MaxAge: g.cfg.Journal.MaxAge, MaxSize: int64(g.cfg.Journal.MaxSize), HardSize: int64(g.cfg.Journal.HardLimit()), Held: g.held,
 	})
 	if err != nil {
 		return err
@@ -223,6 +226,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		g.link.Disconnect(id)
 		if _, enrolled := g.stations.Station(id); !enrolled {
 			g.access.RemoveStationGrants(id) // waits for grants that are being stored
+			g.cloud.StationsChanged()
 		}
 	})
 	g.broker, err = broker.New(broker.Config{

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -41,6 +42,10 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 			return err
 		}
 	}
+	cloud, err := cloudSettings(next)
+	if err != nil {
+		return err
+	}
 	if err := g.zone.configure(ctx, next.TimeZone); err != nil {
 		return err
 	}
@@ -58,20 +63,24 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 			return fmt.Errorf("reading the level of the log: %w", err)
 		}
 	}
+	if !reflect.DeepEqual(g.clouded, next.Cloud) { // a connection is not ended without need
+		g.cloud.Configure(cloud)
+		g.clouded = next.Cloud
+	}
 	g.unlock.SetTTL(next.Unlock.TTL)
-	g.journal.SetRetention(next.Journal.MaxAge, int64(next.Journal.MaxSize))
+	g.journal.SetRetention(next.Journal.MaxAge, int64(next.Journal.MaxSize), int64(next.Journal.HardLimit()))
 	return nil
 }
 
 // takesOver reports whether Reload takes over a changed key at once.
 func (g *Gateway) takesOver(path string) bool {
 	switch path {
-	case "log.level", "time_zone", "unlock.ttl", "journal.max_age", "journal.max_size":
+	case "log.level", "time_zone", "unlock.ttl", "journal.max_age", "journal.max_size", "journal.hard_size":
 		return true
 	case "tls.certificate", "tls.key":
 		return g.keeper != nil
 	}
-	return false
+	return strings.HasPrefix(path, "cloud.")
 }
 
 // demandRestart names the keys that wait for a restart, in a condition.

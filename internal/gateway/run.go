@@ -42,6 +42,7 @@ func (g *Gateway) stages() []stage {
 		{"certificate", g.keepCertificate, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
+		{"cloud link", g.cloud.Run, 9 * time.Second},
 		{"administration", g.serveAdmin, 6 * time.Second},
 		{"http", g.serveHTTP, 7 * time.Second},
 		{"supervision", g.supervise, time.Second},

@@ -25,6 +25,8 @@ func (g *Gateway) Status(ctx context.Context) (adminapi.Status, error) {
 		Journal:     adminapi.JournalSize{Records: size.Records, Bytes: size.Bytes, First: size.First, Last: size.Last},
 		Data:        g.cfg.Data,
 		Certificate: g.certificateStatus(),
+		TimeZone:    g.zone.TimeZone(),
+		Cloud:       g.cloudStatus(),
 		Memory:      adminapi.MemoryStatus{Used: host.ResidentMemory(), Limit: host.TotalMemory()},
 	}, nil
 }

@@ -42,6 +42,11 @@ const (
 
 	ConfigurationInvalid Code = "configuration-invalid"
 
+	CloudDown           Code = "cloud-down"
+	CloudPlain          Code = "cloud-plain"
+	CloudUnacknowledged Code = "cloud-unacknowledged"
+	CloudBacklog        Code = "cloud-backlog"
+
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
 	CertificateNotKept  Code = "certificate-not-kept"

@@ -54,6 +54,33 @@ type Size struct {
 	Last    uint64 `json:"last"`  // the newest seq; 0 when none was ever written
 }
 
+// Retention says which records have to go. Zero sizes are not meant: without a bound,
+// they are [math.MaxInt64].
+type Retention struct {
+	Before   time.Time // older ones go
+	MaxBytes int64     // the oldest go until the rest is no larger
+	// Held gives the last seq that the cloud has taken. Later ones stay in spite of Before
+	// and MaxBytes. It is asked before each step, from the writer's goroutine, and must be
+	// quick. Nil: none is held.
+	Held func() uint64
+	// HardBytes is the size beyond which the oldest go whether the cloud has taken them or
+	// not, until the rest is a twentieth smaller. One record of kind gap then says which
+	// it had not, in the transaction that removes the first of these.
+	HardBytes int64
+}
+
+// Removed says what [Store.Prune] did.
+type Removed struct {
+	Records     int // all of them
+	Undelivered int // of these, such as the cloud had not taken
+}
+
+// Entry is a record as it stands on the disk.
+type Entry struct {
+	Seq  uint64
+	Body []byte // its JSON, unless it was damaged
+}
+
 // Verdict is what checking the chain found.
 type Verdict struct {
 	Records int    `json:"records"` // how many were checked
@@ -95,10 +122,11 @@ type Store interface {
 	Bytes() int64
 	// Latest is the newest durable seq.
 	Latest() uint64
-	// Prune removes the oldest records that are older than before, and as many more
-	// as maxBytes asks for; never one after keepAfter. It works in small steps and
-	// says how many it removed.
-	Prune(ctx context.Context, before time.Time, maxBytes int64, keepAfter uint64) (removed int, err error)
+	// Oldest is the oldest kept seq, or the next one where none is kept; it asks no disk.
+	Oldest() uint64
+	// Prune removes the oldest records that have to go. It works in small steps and says
+	// how many it removed, also when it fails.
+	Prune(ctx context.Context, r Retention) (Removed, error)
 	// Watch names the function that hears how each transaction ended.
 	Watch(heard func(error))
 }

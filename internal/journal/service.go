@@ -3,9 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,13 +16,9 @@ import (
 	"gatehouse/internal/site"
 )
 
-const (
-	// patience is how long an unlock waits for a slow disk before it goes on without
-	// it. It leaves most of a command's deadline to the station.
-	patience = 2 * time.Second
-	// pruneEvery is how often retention is applied.
-	pruneEvery = time.Hour
-)
+// patience is how long an unlock waits for a slow disk before it goes on without
+// it. It leaves most of a command's deadline to the station.
+const patience = 2 * time.Second
 
 // Config is what a Service needs.
 type Config struct {
@@ -35,18 +29,24 @@ type Config struct {
 	Metrics *metric.Registry
 	MaxAge  time.Duration // of a record, until SetRetention; zero: for ever
 	MaxSize int64         // of all records' text, in bytes, until SetRetention; zero: without bound
-	// Held gives the last seq that the cloud has taken, where a cloud link is
-	// configured: later records are never pruned. Nil where there is none.
+	// HardSize is how large the text of all records may become for the sake of those that
+	// the cloud has not taken, until SetRetention; zero: without bound.
+	HardSize int64
+	// Held gives the last seq that the cloud has taken: later records are kept beyond
+	// MaxAge and MaxSize up to HardSize. It must be quick and may be called concurrently.
+	// Nil, or math.MaxInt64 from it: there is no cloud link.
 	Held func() uint64
 }
 
 // Service is the journal. Its methods are safe for concurrent use.
 type Service struct {
 	Config
-	maxAge  atomic.Int64  // of a record, in nanoseconds; 0: for ever
-	maxSize atomic.Int64  // of all records' text, in bytes; 0: without bound
-	stalled atomic.Bool   // storage failed or stalled at the last try
-	full    chan struct{} // capacity 1: the journal is a tenth larger than it may be
+	maxAge   atomic.Int64  // of a record, in nanoseconds; 0: for ever
+	maxSize  atomic.Int64  // of all records' text, in bytes; [math.MaxInt64]: without bound
+	hardSize atomic.Int64  // the same, with those that are held; never less than maxSize
+	stalled  atomic.Bool   // storage failed or stalled at the last try
+	backlog  atomic.Bool   // whether health.CloudBacklog is raised
+	full     chan struct{} // capacity 1: the journal is larger than it may be, see [Service.overfull]
 
 	mu   sync.Mutex                 // mu guards subs
 	subs map[chan struct{}]struct{} // one wake-up channel per follower
@@ -58,19 +58,12 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("the journal needs a store, a clock, a logger, health and metrics")
 	}
 	s := &Service{Config: cfg, full: make(chan struct{}, 1), subs: make(map[chan struct{}]struct{})}
-	s.SetRetention(cfg.MaxAge, cfg.MaxSize)
+	s.SetRetention(cfg.MaxAge, cfg.MaxSize, cfg.HardSize)
 	cfg.Store.Watch(s.heard)
 	cfg.Metrics.Gauge("gatehouse_journal_last_seq", func() float64 { return float64(cfg.Store.Latest()) })
 	cfg.Metrics.Gauge("gatehouse_journal_memory_records", func() float64 { return float64(cfg.Store.Kept()) })
 	cfg.Metrics.Gauge("gatehouse_journal_bytes", func() float64 { return float64(cfg.Store.Bytes()) })
 	return s, nil
-}
-
-// SetRetention changes how long records are kept and how much room they may take, in
-// bytes; zero is without bound. It holds from the next time that records are removed.
-func (s *Service) SetRetention(maxAge time.Duration, maxSize int64) {
-	s.maxAge.Store(int64(maxAge))
-	s.maxSize.Store(maxSize)
 }
 
 // Intend writes the record that must exist before a command leaves. It returns once
@@ -108,12 +101,13 @@ func (s *Service) heard(err error) {
 		s.Health.Clear(health.StorageFailing)
 		s.Logger.Info("storage works again")
 	}
-	if most := s.maxSize.Load(); most > 0 && s.Store.Bytes() > most+most/10 {
+	if s.overfull() {
 		select {
 		case s.full <- struct{}{}:
 		default:
 		}
 	}
+	s.watchBacklog()
 	s.wakeAll()
 }
 
@@ -180,46 +174,6 @@ func (s *Service) wakeAll() {
 		default:
 		}
 	}
-}
-
-// Run applies retention until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(pruneEvery)
-	defer ticker.Stop()
-	for {
-		if removed, err := s.Prune(ctx); err != nil && ctx.Err() == nil {
-			s.Logger.Warn("retention did not finish", "error", err, "removed", removed)
-		} else if removed > 0 {
-			s.Logger.Info("old records removed", "removed", removed)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		case <-s.full:
-		}
-	}
-}
-
-// Prune applies retention once.
-func (s *Service) Prune(ctx context.Context) (removed int, err error) {
-	var before time.Time
-	if age := s.maxAge.Load(); age > 0 && s.Clock.Trusted() { // an untrusted clock must not age records
-		before = s.Clock.Now().Add(-time.Duration(age))
-	}
-	maxBytes := s.maxSize.Load()
-	if maxBytes <= 0 {
-		maxBytes = math.MaxInt64
-	}
-	keepAfter := uint64(math.MaxInt64)
-	if s.Held != nil {
-		keepAfter = s.Held()
-	}
-	removed, err = s.Store.Prune(ctx, before, maxBytes, keepAfter)
-	if err != nil {
-		return removed, fmt.Errorf("removing old records: %w", err)
-	}
-	return removed, nil
 }
 
 // recentWithin bounds what RecentUnlocks looks through, so that a start stays quick.

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,20 +32,20 @@ type disk struct {
 	err     error
 	stall   chan struct{}
 	heard   func(error)
-	bytes   int64
+	bytes   atomic.Int64
 	asked   time.Time
-	pruned  struct {
-		before    time.Time
-		maxBytes  int64
-		keepAfter uint64
-	}
+	oldest  uint64
+	pruned  journal.Retention
+	prunes  int
+	removed journal.Removed // by each Prune
 }
 
 func (d *disk) Watch(heard func(error)) { d.heard = heard }
 func (d *disk) Latest() uint64          { return 5000 }
 func (d *disk) Kept() int               { return len(d.kept) }
 
-func (d *disk) Bytes() int64 { return d.bytes }
+func (d *disk) Bytes() int64   { return d.bytes.Load() }
+func (d *disk) Oldest() uint64 { return d.oldest }
 
 func (d *disk) Flush(context.Context) error {
 	d.written, d.kept = append(d.written, d.kept...), nil
@@ -79,9 +79,14 @@ func (d *disk) OfCommand(_ context.Context, _ site.CommandID, made time.Time) ([
 	return nil, nil
 }
 
-func (d *disk) Prune(_ context.Context, before time.Time, maxBytes int64, keepAfter uint64) (int, error) {
-	d.pruned.before, d.pruned.maxBytes, d.pruned.keepAfter = before, maxBytes, keepAfter
-	return 3, nil
+func (d *disk) Prune(_ context.Context, r journal.Retention) (journal.Removed, error) {
+	d.pruned = r
+	d.prunes++
+	if d.removed.Records > 0 {
+		d.bytes.Store(0)
+	}
+	d.heard(nil) // as a transaction does
+	return d.removed, nil
 }
 
 type clock struct{ trusted bool }
@@ -98,7 +103,7 @@ type parts struct {
 
 func newService(t *testing.T, change func(*journal.Config)) parts {
 	t.Helper()
-	p := parts{disk: &disk{}, health: &health.Registry{}, log: &bytes.Buffer{}}
+	p := parts{disk: &disk{oldest: 1, removed: journal.Removed{Records: 3}}, health: &health.Registry{}, log: &bytes.Buffer{}}
 	cfg := journal.Config{
 		Store: p.disk, Clock: clock{trusted: true}, Logger: slog.New(slog.NewTextHandler(p.log, nil)),
 		Health: p.health, Metrics: metric.New(),
@@ -193,48 +198,6 @@ func TestService_Subscribe(t *testing.T) {
 		t.Error("woken after cancel")
 	default:
 	}
-}
-
-func TestService_Prune(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newService(t, func(c *journal.Config) {
-			c.MaxAge, c.MaxSize = time.Hour, 1000
-			c.Held = func() uint64 { return 42 }
-		})
-		if removed, err := p.Prune(t.Context()); err != nil || removed != 3 {
-			t.Errorf("%d, %v", removed, err)
-		}
-		if got := p.disk.pruned; !got.before.Equal(time.Now().Add(-time.Hour)) || got.maxBytes != 1000 || got.keepAfter != 42 {
-			t.Errorf("pruned by %+v", got)
-		}
-		p = newService(t, func(c *journal.Config) { c.MaxAge, c.Clock = time.Hour, clock{} })
-		if _, err := p.Prune(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if got := p.disk.pruned; !got.before.IsZero() || got.maxBytes != math.MaxInt64 || got.keepAfter != math.MaxInt64 {
-			t.Errorf("under an untrusted clock pruned by %+v: no record may age", got)
-		}
-	})
-}
-
-func TestService_Run_prunesAndEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newService(t, func(c *journal.Config) { c.MaxSize = 1000 })
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- p.Run(ctx) }()
-		<-time.After(2*time.Hour + time.Minute)
-		p.disk.bytes = 1101
-		p.disk.heard(nil)
-		synctest.Wait()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if n := strings.Count(p.log.String(), "old records removed"); n != 4 {
-			t.Errorf("pruned %d times in two hours and once the journal was too large, want 4", n)
-		}
-	})
 }
 
 func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {

@@ -87,9 +87,10 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	db.tail, db.bytes = e.last, e.bytes
+	db.span = span{first: e.anchor.seq + 1, tail: e.last, bytes: e.bytes}
 	db.latest.Store(e.last.seq)
 	db.size.Store(e.bytes)
+	db.oldest.Store(e.anchor.seq + 1)
 	return nil
 }
 

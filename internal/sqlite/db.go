@@ -57,6 +57,7 @@ type DB struct {
 	reading *sql.DB
 	queue   *queue
 	latest  atomic.Uint64 // the last durable seq
+	oldest  atomic.Uint64 // first, for whoever asks
 	size    atomic.Int64  // bytes, for whoever asks
 	stopped chan struct{} // closed when the writer goroutine has ended
 	// abandoned is closed when Close lets go of a disk that hangs.
@@ -65,11 +66,17 @@ type DB struct {
 	pulse     pulse
 
 	// The writer goroutine's own.
-	tail    chain  // where the journal ends
-	bytes   int64  // of its bodies
+	span
 	rows    []row  // of the present transaction
 	encoded []byte // the present record
 	args    []any  // of the present statement
+}
+
+// span is what the writer knows of the journal, as the present transaction leaves it.
+type span struct {
+	first uint64 // the oldest kept seq, or the one that will be
+	tail  chain  // where it ends
+	bytes int64  // of its bodies
 }
 
 // Open opens or creates the database, brings it to this version's schema and

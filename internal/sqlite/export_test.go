@@ -88,3 +88,23 @@ func CompareCopy(ctx context.Context, original, path string) error {
 	}
 	return errors.Join(compareCopy(ctx, db, path), db.Close())
 }
+
+// Schema is the version of the schema that this version of the program makes.
+func Schema() (int, error) {
+	texts, err := schemas()
+	return len(texts), err
+}
+
+// MakeBy makes a file with the first so many migrations, as an older version did.
+func MakeBy(ctx context.Context, path string, version int) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	return errors.Join(migrateBy(ctx, db, path, texts[:version]), db.Close())
+}

@@ -125,25 +125,26 @@ func count(ctx context.Context, db *sql.DB, inv *site.Inventory) error {
 }
 
 // Renew makes a database file ready to be served in the place of another: it brings
-// it to this version's schema, ends its sessions unless keepSessions, and appends r,
-// with the number of sessions that ended as its count.
+// it to this version's schema, ends its sessions unless keepSessions, has it wait with
+// commands of the cloud (see [DB.CommandsFrom]), and appends r, with the number of
+// sessions that ended as its count.
 func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error) {
 	if err := forward(ctx, path); err != nil {
 		return 0, err
 	}
 	err = f.write(ctx, path, func(db *DB) error {
-		var drop func(*transaction) error
 		if !keepSessions {
 			if err := db.reading.QueryRowContext(ctx, "SELECT count(*) FROM session").Scan(&ended); err != nil {
 				return storageError(err)
 			}
-			drop = func(t *transaction) error {
-				_, err := t.exec("DELETE FROM session")
-				return err
-			}
 		}
 		r.Count = ended
-		return db.do(ctx, drop, r)
+		return db.do(ctx, func(t *transaction) (err error) {
+			if !keepSessions {
+				_, err = t.exec("DELETE FROM session")
+			}
+			return errors.Join(err, t.setMeta(metaCommands, commandsWait))
+		}, r)
 	})
 	return ended, err
 }

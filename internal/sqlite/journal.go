@@ -15,19 +15,21 @@ import (
 	"gatehouse/internal/site"
 )
 
-const (
-	// defaultLimit is how many records a query without a limit gives.
-	defaultLimit = 1000
-	// pruneStep is how many records one transaction removes, so that an unlock never
-	// waits long behind retention.
-	pruneStep = 500
-)
+// defaultLimit is how many records a query without a limit gives.
+const defaultLimit = 1000
 
 // AppendRecord makes one record durable before it returns nil.
 func (db *DB) AppendRecord(ctx context.Context, r site.Record) error { return db.do(ctx, nil, r) }
 
-// Flush implements [journal.Store]: an empty use case takes what waits with it.
-func (db *DB) Flush(ctx context.Context) error { return db.do(ctx, nil) }
+// Flush implements [journal.Store]: an empty use case takes what waits with it, as much
+// as one transaction may hold.
+func (db *DB) Flush(ctx context.Context) error {
+	for waiting := db.Kept(); ; waiting -= maxBatch {
+		if err := db.do(ctx, nil); err != nil || waiting <= maxBatch {
+			return err
+		}
+	}
+}
 
 // Kept implements [journal.Store].
 func (db *DB) Kept() int { return db.queue.kept() }
@@ -166,73 +168,6 @@ func (db *DB) before(ctx context.Context, t time.Time) (uint64, error) {
 		}
 	}
 	return low - 1, nil
-}
-
-// Prune implements [journal.Store].
-func (db *DB) Prune(ctx context.Context, before time.Time, maxBytes int64, keepAfter uint64) (removed int, err error) {
-	for {
-		var step int
-		err := db.do(ctx, func(t *transaction) (err error) {
-			step, err = db.pruneStep(t, before, maxBytes, keepAfter)
-			return err
-		})
-		removed += step
-		if err != nil || step < pruneStep {
-			return removed, err
-		}
-		if ctx.Err() != nil {
-			return removed, ctx.Err()
-		}
-	}
-}
-
-// pruneStep removes up to pruneStep records from the front and moves the anchor.
-func (db *DB) pruneStep(t *transaction, before time.Time, maxBytes int64, keepAfter uint64) (int, error) {
-	e, err := readEnds(context.Background(), t.conn)
-	if err != nil {
-		return 0, err
-	}
-	anchor, bytes, err := t.cut(before, db.bytes, maxBytes, keepAfter)
-	if err != nil || anchor.seq == 0 {
-		return 0, err
-	}
-	if _, err := t.exec("DELETE FROM journal WHERE seq <= ?", int64(anchor.seq)); err != nil { //nolint:gosec // seq fits
-		return 0, err
-	}
-	_, err = t.exec("UPDATE journal_ends SET first = ?, anchor = ?, bytes = ?", int64(anchor.seq+1), anchor.hash[:], bytes) //nolint:gosec // seq fits
-	if err == nil {
-		db.bytes = bytes
-	}
-	return int(anchor.seq - e.anchor.seq), err //nolint:gosec // at most pruneStep
-}
-
-// cut finds the last record that has to go, at most pruneStep from the front, and
-// what bytes are left after it; the zero chain when none has to.
-func (t *transaction) cut(before time.Time, bytes, maxBytes int64, keepAfter uint64) (last chain, left int64, err error) {
-	oldest := int64(math.MinInt64)
-	if !before.IsZero() {
-		oldest = before.UnixMilli()
-	}
-	rows, err := t.conn.QueryContext(context.Background(),
-		"SELECT seq, time, length(CAST(body AS BLOB)), hash FROM journal ORDER BY seq LIMIT ?", pruneStep)
-	if err != nil {
-		return chain{}, 0, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var seq, at, size int64
-		var hash sql.RawBytes
-		if err := rows.Scan(&seq, &at, &size, &hash); err != nil {
-			return chain{}, 0, err
-		}
-		if uint64(seq) > keepAfter || (at >= oldest && bytes <= maxBytes) { //nolint:gosec // seq is positive
-			break
-		}
-		last.seq = uint64(seq) //nolint:gosec // seq is positive
-		copy(last.hash[:], hash)
-		bytes -= size
-	}
-	return last, bytes, rows.Err()
 }
 
 // storageError gives an error of reading the kind Unavailable; nil stays nil.

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"encoding/json"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -156,49 +155,6 @@ func TestVerifyFile_absentOrForeign(t *testing.T) {
 	}
 }
 
-func TestDB_Prune(t *testing.T) {
-	cut := time.UnixMilli(1_800_000_000_000 + 4*7_200_000) // four records are older
-	for name, c := range map[string]struct {
-		before    time.Time
-		maxBytes  func(total int64) int64
-		keepAfter uint64
-		removed   int
-	}{
-		"nothing asked":             {time.Time{}, func(int64) int64 { return math.MaxInt64 }, math.MaxInt64, 0},
-		"by age":                    {cut, func(int64) int64 { return math.MaxInt64 }, math.MaxInt64, 4},
-		"by size":                   {time.Time{}, func(total int64) int64 { return total/2 + 9 }, math.MaxInt64, 5},
-		"by size to nothing":        {time.Time{}, func(int64) int64 { return 0 }, math.MaxInt64, 10},
-		"never what is held":        {cut, func(int64) int64 { return 0 }, 2, 2},
-		"nothing while all is held": {cut, func(int64) int64 { return 0 }, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, _, _ := filled(t)
-			defer func() { _ = db.Close() }()
-			size, err := db.Size(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			removed, err := db.Prune(t.Context(), c.before, c.maxBytes(size.Bytes), c.keepAfter)
-			if err != nil || removed != c.removed {
-				t.Fatalf("removed %d, %v; want %d", removed, err, c.removed)
-			}
-			mustVerify(t, db, 10-c.removed)
-			if err := db.AppendRecord(t.Context(), unlockRecord(3)); err != nil {
-				t.Fatal(err)
-			}
-			records := mustRead(t, db, journal.Query{})
-			if last := records[len(records)-1]; last.Seq != 11 {
-				t.Errorf("the next seq is %d, want 11", last.Seq)
-			}
-			size, err = db.Size(t.Context())
-			if err != nil || size.Records != int64(11-c.removed) || size.First != uint64(c.removed+1) || size.Last != 11 {
-				t.Errorf("size %+v, %v", size, err)
-			}
-			mustVerify(t, db, 11-c.removed)
-		})
-	}
-}
-
 // Whatever order of writes, prunes and reopenings: the chain is sound, gapless, and
 // its size is that of the kept records.
 func TestDB_journalProperty(t *testing.T) {
@@ -224,7 +180,7 @@ func TestDB_journalProperty(t *testing.T) {
 				last += uint64(n)
 			case "prune":
 				keepAfter := rapid.Uint64Range(0, last+1).Draw(rt, "keepAfter")
-				if _, err := db.Prune(t.Context(), time.Time{}, 0, keepAfter); err != nil {
+				if _, err := db.Prune(t.Context(), journal.Retention{Held: heldAt(keepAfter)}); err != nil {
 					rt.Fatal(err)
 				}
 				first = max(first, min(keepAfter, last)+1)

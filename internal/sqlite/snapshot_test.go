@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,7 +152,7 @@ func TestMigrate_keepsAVerifiedCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := inspect(t, path)
-	kept := path + ".schema1"
+	kept := fmt.Sprint(path, ".schema", before.Schema)
 	for name, text := range map[string]string{kept: "an older copy", kept + ".partial": "an unfinished one"} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -171,13 +172,14 @@ func TestMigrate_keepsAVerifiedCopy(t *testing.T) {
 	}
 
 	// This version refuses what the later one wrote, and says how to go back.
+	newer := fmt.Sprintf("(schema %d, this one knows %d)", before.Schema+1, before.Schema)
 	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Boot: "b"})
-	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "(schema 2, this one knows 1)") ||
+	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), newer) ||
 		!strings.Contains(err.Error(), "gatehouse restore "+kept+"; nothing was changed") {
 		t.Errorf("opening a newer database: %v", err)
 	}
 	if _, err := (sqlite.Files{}).Inspect(t.Context(), path, "The file"); !fault.Is(err, fault.Conflict) ||
-		err.Error() != "The file is of a newer version of gatehouse (schema 2, this one knows 1): install that version first" {
+		err.Error() != "The file is of a newer version of gatehouse "+newer+": install that version first" {
 		t.Errorf("inspecting a newer database: %v", err)
 	}
 	if err := os.Remove(kept); err != nil {
@@ -197,11 +199,12 @@ func TestMigrate_failing(t *testing.T) {
 	if err := sqlite.MigrateBy(t.Context(), path, later, "CREATE NONSENSE"); err == nil {
 		t.Fatal("a migration that is no SQL was made")
 	}
-	if got := inspect(t, path+".schema1"); got != before {
+	kept := fmt.Sprint(path, ".schema", before.Schema)
+	if got := inspect(t, kept); got != before {
 		t.Errorf("the copy holds %+v, the database held %+v", got, before)
 	}
 	// The version to which the copy belongs goes on with it.
-	if err := os.Rename(path+".schema1", path); err != nil {
+	if err := os.Rename(kept, path); err != nil {
 		t.Fatal(err)
 	}
 	db = open(t, path, newClock())

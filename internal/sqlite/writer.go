@@ -31,7 +31,8 @@ const errStorage = "The gateway cannot write to its storage right now"
 // transaction is what one op may do: SQL on the writer's connection, within the
 // transaction of its batch. It never leaves this package.
 type transaction struct {
-	conn *sql.Conn
+	conn    *sql.Conn
+	records []site.Record // that the op found to write while it ran, stamped
 }
 
 func (t *transaction) exec(query string, args ...any) (rows int64, err error) {
@@ -270,16 +271,17 @@ func (db *DB) logKept(records []kept) {
 
 // tryBatch is writeBatch with the writer's own state undone when it fails.
 func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []kept, lost int) ([]error, error) {
-	tail, bytes := db.tail, db.bytes
+	before := db.span
 	results, err := db.writeBatch(conn, stmts, ops, records, lost)
 	if err != nil {
-		db.tail, db.bytes = tail, bytes
+		db.span = before
 		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
 		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
 	}
 	db.pulse.beat()
 	db.latest.Store(db.tail.seq)
 	db.size.Store(db.bytes)
+	db.oldest.Store(db.first)
 	return results, nil
 }
 
@@ -308,15 +310,18 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 	}
 	results := make([]error, len(ops))
 	for i, o := range ops {
-		results[i] = db.applyChange(conn, o)
+		var found []site.Record
+		found, results[i] = db.applyChange(conn, o)
 		if results[i] != nil {
 			if isDisk(results[i]) {
 				return nil, results[i]
 			}
 			continue
 		}
-		for j := range o.records {
-			db.rows = append(db.rows, db.chainOn(&o.records[j]))
+		for _, records := range [][]site.Record{o.records, found} {
+			for j := range records {
+				db.rows = append(db.rows, db.chainOn(&records[j]))
+			}
 		}
 	}
 	if err := db.insert(stmts, db.rows); err != nil {
@@ -333,28 +338,29 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 	return results, nil
 }
 
-// applyChange runs an op's change so that it can be undone alone.
-func (db *DB) applyChange(conn *sql.Conn, o *op) error {
+// applyChange runs an op's change so that it can be undone alone. It gives the records
+// that the change found to write.
+func (db *DB) applyChange(conn *sql.Conn, o *op) ([]site.Record, error) {
 	if o.change == nil {
-		return nil
+		return nil, nil
 	}
 	t := &transaction{conn: conn}
 	if _, err := t.exec("SAVEPOINT op"); err != nil {
-		return err
+		return nil, err
 	}
-	tail, bytes := db.tail, db.bytes
+	before := db.span
 	err := o.change(t)
 	if err != nil && !isDisk(err) {
-		db.tail, db.bytes = tail, bytes
+		db.span = before
 		if _, undo := t.exec("ROLLBACK TO op"); undo != nil {
-			return undo
+			return nil, undo
 		}
 		err = classify(err)
 	}
 	if _, release := t.exec("RELEASE op"); release != nil {
-		return errors.Join(err, release)
+		return nil, errors.Join(err, release)
 	}
-	return err
+	return t.records, err
 }
 
 // isDisk reports whether err is the storage's own, so that no statement of the

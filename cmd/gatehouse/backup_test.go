@@ -1,0 +1,25 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"gatehouse/internal/config"
+)
+
+// Every file that the configuration names by its path goes with a backup, or is named as
+// left out; a credential goes with its folder.
+func TestApp_configuration(t *testing.T) {
+	cfg := config.Config{
+		TLS: config.TLS{Certificate: "/etc/gatehouse/gate.pem", Key: "credential:gate.key"},
+		Cloud: config.Cloud{
+			PasswordFile: "/etc/gatehouse/cloud.password", CA: "/srv/ca.pem",
+			Certificate: "/etc/gatehouse/cloud.pem", Key: "/etc/gatehouse/cloud.key",
+		},
+	}
+	where := (&app{config: "/etc/gatehouse/gatehouse.toml"}).configuration(cfg)
+	want := []string{"/etc/gatehouse/gate.pem", "/etc/gatehouse/cloud.password", "/srv/ca.pem", "/etc/gatehouse/cloud.pem", "/etc/gatehouse/cloud.key"}
+	if !slices.Equal(where.More, want) || !slices.Equal(where.Outside(), []string{"/srv/ca.pem"}) {
+		t.Errorf("with it go %q, without %q", where.More, where.Outside())
+	}
+}

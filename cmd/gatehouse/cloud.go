@@ -1,0 +1,262 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/cloudcommand"
+	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/site"
+)
+
+const cloudLong = `The cloud link is the gateway's own connection to an MQTT broker elsewhere, set up
+in [cloud] of the configuration. States and the journal go up; signed commands come
+down and open doors.
+
+Commands are signed with a key that the gateway trusts, so that whoever holds the
+broker still opens nothing.`
+
+const cloudExample = `  gatehouse cloud keygen --id front-desk
+  gatehouse cloud test --key cloud-front-desk.key
+  gatehouse cloud sign 1042 lock-1 --key cloud-front-desk.key | mosquitto_pub -h mqtt.example.test -t gateways/ID/command -q 1 -s`
+
+func (a *app) cloudCommand() *cobra.Command {
+	cmd := group("cloud", "Set up and try the link to the cloud", cloudLong)
+	cmd.Example = cloudExample
+	cmd.AddCommand(a.cloudKeygenCommand(), a.cloudSignCommand(), a.cloudStatusCommand(), a.cloudTestCommand(), a.cloudTailCommand())
+	return cmd
+}
+
+func (a *app) cloudKeygenCommand() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use:   "keygen [FILE]",
+		Short: "Make a key that signs commands from the cloud",
+		Long: `Make a key that signs commands from the cloud, and write its private half to FILE,
+or without it to cloud-KID.key in the current folder. A file that exists is left as
+it is. Nothing is asked of the gateway: run it where the commands are to be signed,
+so that the private half never leaves that machine.
+
+What is printed is the public half, as a line for the configuration of each gateway
+that is to trust it. The private half is PKCS #8 in PEM, which every library of JSON
+Web Tokens reads (EdDSA with Ed25519); tokens name the key by its id, as kid.`,
+		Example: `  gatehouse cloud keygen
+  gatehouse cloud keygen --id front-desk
+  gatehouse cloud keygen /root/front-desk.key --id front-desk --json`,
+		Args: takes("[FILE]"),
+		RunE: a.does(func(_ context.Context, args []string) error {
+			return a.cloudKeygen(strings.Join(args, ""), id)
+		}),
+	}
+	cmd.Flags().StringVar(&id, "id", "", "name the key `KID` (default 16 characters of its fingerprint)")
+	return cmd
+}
+
+// madeKey is what keygen made, as --json shows it.
+type madeKey struct {
+	KeyID string `json:"keyId"`
+	File  string `json:"file"`
+	Key   string `json:"key"` // the text for keys in [cloud]
+}
+
+func (a *app) cloudKeygen(path, id string) error {
+	if id != "" && !cloudcommand.ValidKeyID(id) {
+		return wrongUsagef("--id takes 1 to %d visible ASCII characters without quotes, backslashes and commas", cloudcommand.MaxKeyID)
+	}
+	if path == "" && strings.ContainsRune(id, '/') {
+		return wrongUsagef("no file can be named after this --id: name one as FILE")
+	}
+	key, err := cloudcommand.Generate(id)
+	if err != nil {
+		return err
+	}
+	text, err := key.PEM()
+	if err != nil {
+		return err
+	}
+	public := key.Public()
+	path = cmp.Or(path, "cloud-"+public.ID+".key")
+	if err := writeKey(path, text); err != nil {
+		return err
+	}
+	return a.result(madeKey{KeyID: public.ID, File: path, Key: public.String()}, func(w *lines) {
+		w.printf("The private key is in %s. It belongs to the application that signs commands, and to", printable(path))
+		w.printf("nobody else: whoever has it opens the doors of each gateway that trusts it.")
+		w.printf("")
+		w.printf("To trust it, put this line under [cloud] in /etc/gatehouse/gatehouse.toml, or the text in")
+		w.printf("quotes into the list that is there, and run \"systemctl reload gatehouse\":")
+		w.printf("")
+		w.printf("keys = [%q]", public)
+	})
+}
+
+// writeKey writes a new file that only its owner reads.
+func writeKey(path string, text site.Secret) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // named on the command line
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s exists already: name another file, or move that one away if no application signs with it", printable(path))
+	case err != nil:
+		return fmt.Errorf("writing the private key: %w", err)
+	}
+	_, err = file.WriteString(text.Reveal())
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		_ = os.Remove(path) // half a key is none
+		return fmt.Errorf("writing the private key: %w", err)
+	}
+	return nil
+}
+
+// cloudSigning holds the flags of cloud sign.
+type cloudSigning struct {
+	key     string
+	gateway string
+	actor   string
+	ttl     time.Duration
+	id      string
+}
+
+const cloudSignLong = `Sign a command that opens one lock of station N ("lock-1", or "1" for short), and
+print it: a JSON Web Token in one line, to be published to the topic
+gateways/ID/command of the cloud's broker at QoS 1, not retained. How it ended comes
+on gateways/ID/result.
+
+A command opens its lock once, until its time is over; sign a new one for each
+opening. This machine's clock has to be right to within some seconds.
+
+The gateway must trust the key: see "gatehouse cloud keygen". Its id is asked of the
+gateway that runs here, unless --gateway gives it.`
+
+const cloudSignExample = `  gatehouse cloud sign 1042 lock-1 --key cloud-front-desk.key
+  gatehouse cloud sign 1042 1 --key front-desk.key --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --actor porter@example.test |
+    mosquitto_pub -h mqtt.example.test -t gateways/6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c/command -q 1 -s`
+
+func (a *app) cloudSignCommand() *cobra.Command {
+	var flags cloudSigning
+	cmd := &cobra.Command{
+		Use:     "sign N LOCK --key FILE",
+		Short:   "Sign a command that opens a lock from the cloud",
+		Long:    cloudSignLong,
+		Example: cloudSignExample,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("key") {
+				return errors.New("--key must be given: \"gatehouse cloud keygen\" makes one")
+			}
+			return takes("N", "LOCK")(cmd, args)
+		},
+		ValidArgsFunction: a.completeArguments(a.stationIDs),
+		RunE:              a.does(func(ctx context.Context, args []string) error { return a.cloudSign(ctx, args, flags) }),
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.key, "key", "", "sign with the private key in `FILE`")
+	f.StringVar(&flags.gateway, "gateway", "", "for the gateway with the `ID` (default the one that runs here)")
+	f.StringVar(&flags.actor, "actor", "", "the journal names `NAME` as who opened (default you)")
+	f.DurationVar(&flags.ttl, "ttl", 30*time.Second, "it holds for `TIME`, 1s to 1m")
+	f.StringVar(&flags.id, "jti", "", "give it the `ID`, which no other command ever has (default a random one)")
+	return cmd
+}
+
+// signedCommand is a signed command, as --json shows it.
+type signedCommand struct {
+	ID        string         `json:"jti"`
+	GatewayID site.GatewayID `json:"gatewayId"`
+	Topic     string         `json:"topic"` // where it is to be published
+	Expires   site.Timestamp `json:"expires"`
+	Token     string         `json:"token"`
+}
+
+func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) error {
+	cmd := cloudcommand.Command{Name: cloudcommand.Unlock, ID: cmp.Or(flags.id, uuid.NewString()), Actor: cmp.Or(flags.actor, userName())}
+	var err error
+	if cmd.Station, err = site.ParseStationID(args[0]); err != nil {
+		return wrongUsage(err)
+	}
+	if cmd.Lock, err = site.ParseLockID(args[1]); err != nil {
+		return wrongUsage(err)
+	}
+	if flags.ttl < time.Second || flags.ttl > cloudcommand.MaxLifetime || flags.ttl%time.Second != 0 {
+		return wrongUsagef("--ttl takes whole seconds from 1s to 1m")
+	}
+	key, err := a.signingKey(flags.key)
+	if err != nil {
+		return err
+	}
+	if cmd.Gateway, err = a.gatewayID(ctx, flags.gateway); err != nil {
+		return err
+	}
+	cmd.IssuedAt = a.now()
+	cmd.Expires = cmd.IssuedAt.Add(flags.ttl)
+	token, err := key.Sign(cmd)
+	if err != nil {
+		return wrongUsage(err)
+	}
+	result := signedCommand{
+		ID: cmd.ID, GatewayID: cmd.Gateway, Topic: cloudwire.Topic(cmd.Gateway, cloudwire.CommandLeaf),
+		Expires: site.At(cmd.Expires.Truncate(time.Second)), Token: token,
+	}
+	return a.result(result, func(w *lines) { w.printf("%s", token) })
+}
+
+// maxKeyFile bounds a file that should hold a key, in bytes.
+const maxKeyFile = 64 << 10
+
+// signingKey reads a private key, and warns of one that others can read.
+func (a *app) signingKey(path string) (cloudcommand.PrivateKey, error) {
+	file, err := os.Open(path) //nolint:gosec // named on the command line
+	if err != nil {
+		return cloudcommand.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
+	if err != nil {
+		return cloudcommand.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
+	}
+	key, err := cloudcommand.ParsePrivateKey(text)
+	if err != nil {
+		return cloudcommand.PrivateKey{}, fmt.Errorf("reading the private key in %s: %w", printable(path), err)
+	}
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		a.complain("warning: others can read " + printable(path) + ": run chmod 600 on it, and make a new key if anyone may have")
+	}
+	return key, nil
+}
+
+// gatewayID gives the id that is stated, else that of the running gateway.
+func (a *app) gatewayID(ctx context.Context, stated string) (id site.GatewayID, err error) {
+	if stated != "" {
+		if strings.ContainsAny(stated, "/+# \t\r\n\x00") {
+			return "", wrongUsagef("--gateway takes the id that \"gatehouse status\" shows, not %q", stated)
+		}
+		return site.GatewayID(stated), nil
+	}
+	err = a.call(func(gw *client.Client) error {
+		status, err := gw.Status(ctx)
+		id = status.GatewayID
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("asking the gateway for its id: %s; elsewhere give it with --gateway", describe(err))
+	}
+	return id, err
+}
+
+// userName is who runs this, as the system calls him.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}

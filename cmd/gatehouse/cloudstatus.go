@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/adminapi/client"
+)
+
+func (a *app) cloudStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Say how the cloud link is, and how far the cloud has come",
+		Long: `Say how the cloud link of the running gateway is: whether it is connected, since
+when, what is wrong and what to do about it, which records the cloud has taken and
+how many wait. Exit status 1 means that the link is down, or that there is no cloud.`,
+		Example: "  gatehouse cloud status\n  gatehouse cloud status --json",
+		Args:    takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			return a.call(func(gw *client.Client) error {
+				status, err := gw.Status(ctx)
+				if err != nil {
+					return a.outage(ctx, err)
+				}
+				if status.Cloud == nil {
+					return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
+				}
+				if err := a.result(status.Cloud, func(w *lines) { w.pairs(a.cloudRows(status)) }); err != nil {
+					return err
+				}
+				if !status.Cloud.Connected {
+					return fmt.Errorf("the cloud link is down: %s", printable(outageOf(status.Cloud)))
+				}
+				return nil
+			})
+		}),
+	}
+}
+
+// outageOf says on one line why the link is down and what to do.
+func outageOf(c *adminapi.CloudStatus) string {
+	if c.Error == "" {
+		return "it has not come up yet; wait a moment"
+	}
+	return strings.TrimSuffix(c.Error+"; "+c.Advice, "; ")
+}
+
+// cloudRow is the line of the cloud link in the status of the gateway.
+func (a *app) cloudRow(s adminapi.Status) [][2]string {
+	if s.Cloud == nil {
+		return nil
+	}
+	return [][2]string{{"Cloud", a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)}}
+}
+
+func (a *app) cloudText(c *adminapi.CloudStatus) string {
+	switch {
+	case c.Connected:
+		return fmt.Sprintf("connected to %s since %s", printable(c.URL), a.stamp(c.Since))
+	case c.Since.IsZero():
+		return "connecting to " + printable(c.URL)
+	default:
+		return fmt.Sprintf("NOT connected to %s since %s", printable(c.URL), a.stamp(c.Since))
+	}
+}
+
+func waitingText(c *adminapi.CloudStatus) string {
+	if c.Waiting == 0 {
+		return "every record is delivered"
+	}
+	verb := "wait"
+	if c.Waiting == 1 {
+		verb = "waits"
+	}
+	return plural(int(c.Waiting), "record") + " " + verb //nolint:gosec // as many as a disk holds
+}
+
+func (a *app) cloudRows(s adminapi.Status) [][2]string {
+	c := s.Cloud
+	rows := [][2]string{{"Cloud link", a.cloudText(c)}}
+	if c.Error != "" {
+		rows = append(rows, [2]string{"Because", printable(c.Error)}, [2]string{"What to do", printable(c.Advice)})
+	}
+	if !c.NextTry.IsZero() {
+		rows = append(rows, [2]string{"Next try", a.stamp(c.NextTry)})
+	}
+	delivered := "nothing yet"
+	if c.Delivered > 0 {
+		delivered = fmt.Sprintf("up to %d of %d", c.Delivered, s.Journal.Last)
+	}
+	if !c.LastDelivery.IsZero() {
+		delivered += ", last at " + a.stamp(c.LastDelivery)
+	}
+	keys := "none: signed commands are refused (gatehouse cloud keygen makes one)"
+	if len(c.Keys) > 0 {
+		keys = printable(strings.Join(c.Keys, ", "))
+	}
+	return append(rows,
+		[2]string{"Topics", "gateways/" + string(s.GatewayID) + "/…"},
+		[2]string{"Delivered", delivered + "; " + waitingText(c)},
+		[2]string{"Counts when", "the " + c.Acknowledgement + " has acknowledged it"},
+		[2]string{"Keys", keys},
+	)
+}

@@ -1,0 +1,118 @@
+package brokertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// newMosquitto prepares a Mosquitto with its files in dir. It keeps retained messages
+// and sessions across a SIGKILL as well as it can: it writes them down once a second.
+func newMosquitto(dir string, o options) (*Broker, error) {
+	program, err := find("mosquitto", "/usr/sbin/mosquitto", "/usr/local/sbin/mosquitto")
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := FreeAddresses(1)
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(addresses[0])
+	if err != nil {
+		return nil, err
+	}
+	listener := "listener " + port + " " + host
+	lines := []string{
+		"per_listener_settings false",
+		listener,
+		"log_type all", "log_dest stderr",
+		"persistence true", "persistence_location " + dir + "/", "autosave_interval 1",
+	}
+	if os.Getuid() == 0 {
+		lines = append(lines, "user root") // who else could not read the files
+	}
+	more, err := o.mosquitto(dir)
+	if err != nil {
+		return nil, err
+	}
+	lines = append(lines, more...)
+	if o.whole != "" {
+		lines = []string{strings.Replace(o.whole, "listener 8883\n", listener+"\n", 1), "persistence_location " + dir + "/", "log_type all", "log_dest stderr"}
+		if os.Getuid() == 0 {
+			lines = append(lines, "user root")
+		}
+	}
+	config := filepath.Join(dir, "mosquitto.conf")
+	if err := writeLines(config, lines); err != nil {
+		return nil, err
+	}
+	return &Broker{
+		Name: "mosquitto", address: addresses[0], options: o,
+		args: []string{program, "-c", config}, log: filepath.Join(dir, "log"),
+	}, nil
+}
+
+// mosquitto gives the lines of mosquitto.conf(5) for the options, and writes the
+// password file.
+func (o *options) mosquitto(dir string) (lines []string, err error) {
+	if o.acl != "" {
+		lines = append(lines, "acl_file "+o.acl)
+	}
+	if o.certificate != "" {
+		lines = append(lines, "certfile "+o.certificate, "keyfile "+o.key)
+	}
+	if o.clientCA != "" {
+		lines = append(lines, "cafile "+o.clientCA, "require_certificate true", "use_identity_as_username true")
+	}
+	lines = append(lines, o.lines...)
+	if len(o.users) == 0 {
+		return append(lines, fmt.Sprintf("allow_anonymous %t", o.clientCA == "")), nil
+	}
+	file := filepath.Join(dir, "passwords")
+	if err := PasswordFile(file, o.users); err != nil {
+		return nil, err
+	}
+	return append(lines, "allow_anonymous false", "password_file "+file), nil
+}
+
+// PasswordFile writes a password file for Mosquitto (mosquitto_passwd(1)).
+func PasswordFile(path string, passwords map[string]string) error {
+	program, err := find("mosquitto_passwd", "/usr/bin/mosquitto_passwd")
+	if err != nil {
+		return err
+	}
+	var plain []string
+	for name, password := range passwords {
+		plain = append(plain, name+":"+password)
+	}
+	if err := writeLines(path, plain); err != nil {
+		return err
+	}
+	if out, err := exec.Command(program, "-U", path).CombinedOutput(); err != nil { //nolint:gosec,noctx // ends at once
+		return fmt.Errorf("hashing the passwords for mosquitto: %w: %s", err, out)
+	}
+	return nil
+}
+
+// find gives the path of a program, also where PATH has no sbin.
+func find(name string, places ...string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, path := range places {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not installed: run scripts/setup", name)
+}
+
+func writeLines(path string, lines []string) error {
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("configuring a broker: %w", err)
+	}
+	return nil
+}

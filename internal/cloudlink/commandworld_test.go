@@ -1,0 +1,310 @@
+package cloudlink_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse/internal/cloudcommand"
+	"gatehouse/internal/cloudlink"
+	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+	"gatehouse/internal/unlock"
+)
+
+// world is everything that commands need: a disk, a station with two locks, and a
+// signer.
+type world struct {
+	t       testing.TB
+	key     cloudcommand.PrivateKey
+	metrics *metric.Registry
+	log     *bytes.Buffer
+
+	mu       sync.Mutex // mu guards what follows
+	events   []string   // in order: "take c-1", "unlock c-1", "end c-1 done"
+	rows     map[string]site.TakenCommand
+	disk     error
+	stalls   bool // the disk answers nobody
+	floor    time.Time
+	asked    int // questions for the floor
+	ahead    time.Duration
+	opened   []unlock.Request
+	outcome  site.Outcome
+	unlocker error
+	onUnlock func(unlock.Request)
+	onState  func()
+	from     time.Time // of a restored gateway
+	waiting  bool
+	unsure   bool // the clock
+	results  []cloudwire.Result
+	records  []site.Record
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	key, err := cloudcommand.Generate("front-desk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, key: key, rows: make(map[string]site.TakenCommand), outcome: site.Done, metrics: metric.New(), log: &bytes.Buffer{}}
+}
+
+func keyring(t testing.TB, keys ...cloudcommand.Key) cloudcommand.Keyring {
+	t.Helper()
+	var lines []string
+	for _, key := range keys {
+		lines = append(lines, key.String())
+	}
+	ring, err := cloudcommand.NewKeyring(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+// commands gives commands that trust the signer; called again they are those of the
+// next run of the process.
+func (w *world) commands() *cloudlink.Commands {
+	w.t.Helper()
+	c, err := cloudlink.NewCommands(context.Background(), w.config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c.Trust(keyring(w.t, w.key.Public()))
+	return c
+}
+
+func (w *world) config() cloudlink.CommandConfig {
+	return cloudlink.CommandConfig{
+		Gateway: gatewayID, Unlocker: w, Store: w, State: w.state, Record: w.record, Answer: w.answer,
+		Clock: w, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Metrics: w.metrics,
+	}
+}
+
+func (w *world) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.ahead)
+}
+
+func (w *world) Trusted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.unsure
+}
+
+func (w *world) state(id site.StationID) (site.StationState, bool) {
+	if w.onState != nil {
+		w.onState()
+	}
+	return site.StationState{ID: id, Locks: []site.Lock{{ID: 1}, {ID: 2}}}, id == 1042
+}
+
+func (w *world) record(r site.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.records = append(w.records, r)
+}
+
+func (w *world) answer(r cloudwire.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.results = append(w.results, r)
+}
+
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func (w *world) Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error) {
+	w.mu.Lock()
+	w.events = append(w.events, "unlock "+req.JTI)
+	w.opened = append(w.opened, req)
+	outcome, err, on := w.outcome, w.unlocker, w.onUnlock
+	w.mu.Unlock()
+	if err != nil {
+		return unlock.Answer{}, err
+	}
+	if on != nil {
+		on(req)
+	}
+	if ctx.Err() != nil {
+		w.t.Error("the end of the process ends an unlock that has begun")
+	}
+	if !req.MayLeave() {
+		outcome = site.Refused
+	}
+	return unlock.Answer{Command: "command-of-" + site.CommandID(req.JTI), Outcome: outcome}, nil
+}
+
+// wait is what the disk does before anything else.
+func (w *world) wait(ctx context.Context) error {
+	w.mu.Lock()
+	stalls := w.stalls
+	w.mu.Unlock()
+	if stalls {
+		<-ctx.Done()
+	}
+	return fault.Wrap(fault.Timeout, "slow", ctx.Err())
+}
+
+func (w *world) TakeCommand(ctx context.Context, cmd site.TakenCommand) error {
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.disk != nil {
+		return w.disk
+	}
+	if _, there := w.rows[cmd.ID]; there {
+		w.events = append(w.events, "take "+cmd.ID+" again")
+		return fault.New(fault.Conflict, "there")
+	}
+	if cmd.Outcome != site.Requested || !cmd.Ended.IsZero() {
+		w.t.Errorf("taken as %+v", cmd)
+	}
+	w.events = append(w.events, "take "+cmd.ID)
+	w.rows[cmd.ID] = cmd
+	return nil
+}
+
+func (w *world) EndCommand(ctx context.Context, id string, outcome site.Outcome, at time.Time) error {
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.disk != nil {
+		return w.disk
+	}
+	cmd, there := w.rows[id]
+	if !there {
+		return fault.New(fault.NotFound, "no such command")
+	}
+	cmd.Outcome, cmd.Ended = outcome, at
+	w.rows[id] = cmd
+	w.events = append(w.events, fmt.Sprintf("end %s %s", id, outcome))
+	return nil
+}
+
+func (w *world) TakenCommands(context.Context) (all []site.TakenCommand, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, cmd := range w.rows {
+		all = append(all, cmd)
+	}
+	return all, w.disk
+}
+
+func (w *world) ForgetCommands(_ context.Context, before time.Time) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.disk != nil {
+		return 0, w.disk
+	}
+	n := len(w.rows)
+	maps.DeleteFunc(w.rows, func(_ string, cmd site.TakenCommand) bool { return cmd.Until.Before(before) })
+	return n - len(w.rows), nil
+}
+
+func (w *world) CommandsFrom(context.Context) (time.Time, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.from, w.waiting, nil
+}
+
+func (w *world) SaveCommandsFrom(_ context.Context, from time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.disk == nil {
+		w.from, w.waiting = from, false
+	}
+	return w.disk
+}
+
+func (w *world) Floor(context.Context) (time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	return w.floor, nil // a full disk can be read
+}
+
+// good is a command that holds for half a minute.
+func (w *world) good(id string) cloudcommand.Command {
+	now := w.Now()
+	return cloudcommand.Command{
+		ID: id, Gateway: gatewayID, Name: "unlock", Station: 1042, Lock: 2, Actor: "porter@example.test",
+		IssuedAt: now, Expires: now.Add(30 * time.Second),
+	}
+}
+
+func (w *world) sign(c cloudcommand.Command) []byte {
+	w.t.Helper()
+	token, err := w.key.Sign(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return []byte(token)
+}
+
+// send has a new command handled.
+func (w *world) send(c *cloudlink.Commands, id string) {
+	w.t.Helper()
+	c.Handle(context.Background(), w.sign(w.good(id)), false, time.Now())
+}
+
+// last gives the newest answer.
+func (w *world) last() cloudwire.Result {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.results) == 0 {
+		w.t.Fatal("nothing was answered")
+	}
+	return w.results[len(w.results)-1]
+}
+
+func (w *world) unlocks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.opened)
+}
+
+// counted gives how often the metrics counted a refusal for that reason.
+func (w *world) counted(reason string) string {
+	var text strings.Builder
+	w.metrics.Write(&text)
+	for line := range strings.Lines(text.String()) {
+		if n, ok := strings.CutPrefix(line, `gatehouse_refusals_total{reason="cloud-`+reason+`"} `); ok {
+			return strings.TrimSpace(n)
+		}
+	}
+	return "0"
+}
+
+// row gives what the disk has of a command.
+func (w *world) row(id string) (site.TakenCommand, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cmd, ok := w.rows[id]
+	return cmd, ok
+}
+
+// seen gives what happened so far, for tests beside which commands run.
+func (w *world) seen() (events []string, records []site.Record, asked int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.events), slices.Clone(w.records), w.asked
+}

@@ -1,0 +1,272 @@
+package cloudlink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/journal"
+)
+
+const (
+	// pageSize is how many records are read at once.
+	pageSize = 128
+	// readAgain is how long after a failed read the next is tried.
+	readAgain = 5 * time.Second
+	// resendLeast and resendMost bound how long an application may say nothing before
+	// what it has not acknowledged is sent again, each time after twice as long.
+	resendLeast = 30 * time.Second
+	resendMost  = 10 * time.Minute
+	// askAgain is how soon an application that acknowledges what it has acknowledged
+	// before, which asks for what comes after, is sent that again.
+	askAgain = 3 * time.Second
+	// livePerSecond and liveBurst bound the lane of live records.
+	livePerSecond = 5
+	liveBurst     = 50
+)
+
+// errNoPuback ends a connection whose broker takes messages and says nothing.
+var errNoPuback = errors.New("the broker does not acknowledge what it is sent")
+
+// outbox hands the journal up in one session: in order of seq from the cursor on. Its
+// own goroutine does it all.
+type outbox struct {
+	*session
+	pace   *rate.Limiter
+	lively *rate.Limiter
+
+	page    []journal.Entry // read, not yet sent
+	at      uint64          // the last seq that was sent, or is delivered
+	unacked []uint64        // sent, and not acknowledged by the application, in order
+	flight  []flying        // sent, and not acknowledged by the broker, in order
+	live    uint64          // up to here nothing is live any more
+
+	lastSent time.Time
+	taken    time.Time     // when the application last took something, or had it all
+	again    bool          // whether anything was sent again since
+	progress time.Time     // when what it has not taken was first sent, or sent again
+	resend   time.Duration // how long after progress to send again
+}
+
+// flying is a message on its way to the broker.
+type flying struct {
+	delivery delivery
+	seq      uint64
+	sent     time.Time
+}
+
+func newOutbox(s *session) *outbox {
+	return &outbox{
+		session: s, at: s.cursor.Load(), live: s.Journal.Latest(), resend: resendLeast,
+		pace: rate.NewLimiter(rate.Limit(s.settings.PerSecond), max(s.settings.PerSecond, 1)), lively: rate.NewLimiter(livePerSecond, liveBurst),
+	}
+}
+
+// run sends until ctx ends, or fails when the connection is of no use any more.
+func (o *outbox) run(ctx context.Context) error {
+	wake, cancel := o.Journal.Subscribe()
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		pause := o.fill(ctx)
+		o.sendLive(ctx)
+		o.judgeWaiting(o.taken, len(o.unacked) > 0)
+		timer.Reset(max(min(pause, o.due()), time.Millisecond))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-o.acks.wake:
+			o.acknowledged(o.acks.highest.Load())
+		case <-first(o.flight):
+			if !o.confirm() {
+				return nil // the connection is lost, which its own error tells
+			}
+		case <-timer.C:
+			if err := o.overdue(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// first is closed when the oldest message has arrived; nil without any.
+func first(flight []flying) <-chan struct{} {
+	if len(flight) == 0 {
+		return nil
+	}
+	return flight[0].delivery.Done()
+}
+
+// room reports whether more may be on its way.
+func (o *outbox) room() bool {
+	return len(o.flight) < o.settings.Window && len(o.unacked) < o.settings.Window
+}
+
+// fill sends what there is, as much as may be on its way, and says when to come back;
+// far off when nothing but a signal can change that.
+func (o *outbox) fill(ctx context.Context) time.Duration {
+	for o.room() && o.at < o.Journal.Latest() && ctx.Err() == nil {
+		if len(o.page) == 0 {
+			latest := o.Journal.Latest()
+			page, err := o.Store.Outbox(ctx, o.at, pageSize)
+			if err != nil {
+				return readAgain
+			}
+			if o.page = page; len(page) == 0 {
+				o.sendGap(latest)
+				continue
+			}
+		}
+		reservation := o.pace.Reserve()
+		if delay := reservation.Delay(); delay > 0 {
+			reservation.Cancel()
+			return delay
+		}
+		o.sendNext()
+	}
+	return resendMost
+}
+
+// sendNext sends the next record of the page, or what stands in its place.
+func (o *outbox) sendNext() {
+	entry := o.page[0]
+	if entry.Seq > o.at+1 {
+		o.sendGap(entry.Seq - 1)
+		return
+	}
+	o.page = o.page[1:]
+	if !json.Valid(entry.Body) {
+		o.sendGap(entry.Seq)
+		return
+	}
+	o.send(entry.Seq, entry.Body)
+}
+
+// sendGap says that the records up to a seq are gone.
+func (o *outbox) sendGap(to uint64) { o.send(to, cloudwire.Encode(cloudwire.NewGap(o.at+1, to))) }
+
+func (o *outbox) send(seq uint64, payload []byte) {
+	now := time.Now()
+	if len(o.unacked) == 0 {
+		o.progress = now
+		if !o.again {
+			o.taken = now
+		}
+	}
+	raise(&o.sent, seq) // before it is on its way: the acknowledgement may be quick
+	o.flight = append(o.flight, flying{o.conn.Publish(cloudmqtt.Message{
+		Topic: cloudwire.Topic(o.Gateway, cloudwire.JournalLeaf), QoS: 1, Payload: payload,
+	}), seq, now})
+	if !o.settings.BrokerAcks {
+		o.unacked = append(o.unacked, seq)
+	}
+	o.at, o.lastSent = seq, now
+}
+
+// sendLive sends new records at once where older ones still wait.
+func (o *outbox) sendLive(ctx context.Context) {
+	latest := o.Journal.Latest()
+	o.live = max(o.live, o.at)
+	if latest <= o.live {
+		return
+	}
+	after := o.live
+	o.live = latest
+	if o.lively.Tokens() < 1 {
+		return
+	}
+	entries, err := o.Store.Outbox(ctx, max(after, latest-min(latest, liveBurst)), liveBurst)
+	if err != nil {
+		return // they come in their turn
+	}
+	for _, entry := range entries {
+		if o.lively.Allow() {
+			o.conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(o.Gateway, cloudwire.LiveLeaf), Payload: entry.Body})
+		}
+	}
+}
+
+// confirm takes the broker's acknowledgement of the oldest message; false when there
+// will be none.
+func (o *outbox) confirm() bool {
+	oldest := o.flight[0]
+	if oldest.delivery.Err() != nil {
+		return false
+	}
+	o.flight = o.flight[1:]
+	if o.settings.BrokerAcks {
+		o.delivered(oldest.seq)
+	}
+	return true
+}
+
+// acknowledged takes the application's word that it has everything up to a seq: as far
+// as that was ever sent, so that a word which was meant for another journal, before
+// this one was restored from a backup, loses nothing.
+func (o *outbox) acknowledged(seq uint64) {
+	seq = min(seq, o.sent.Load())
+	if o.settings.BrokerAcks {
+		return
+	}
+	if seq <= o.cursor.Load() {
+		if len(o.unacked) > 0 && time.Since(o.lastSent) >= askAgain {
+			o.sendAgain()
+		}
+		return
+	}
+	o.delivered(seq)
+	for len(o.unacked) > 0 && o.unacked[0] <= seq {
+		o.unacked = o.unacked[1:]
+	}
+	o.progress, o.taken, o.resend, o.again = time.Now(), time.Now(), resendLeast, false
+	if o.at < seq { // it was sent in an earlier session
+		o.at = seq
+		for len(o.page) > 0 && o.page[0].Seq <= seq {
+			o.page = o.page[1:]
+		}
+	}
+}
+
+// delivered moves the cursor.
+func (o *outbox) delivered(seq uint64) {
+	raise(&o.cursor, seq)
+	o.acknowledgedNow()
+}
+
+// sendAgain goes back to the cursor.
+func (o *outbox) sendAgain() {
+	o.at, o.page, o.unacked = o.cursor.Load(), nil, nil
+	o.progress, o.again = time.Now(), true
+}
+
+// due is when overdue has something to do next.
+func (o *outbox) due() time.Duration {
+	due := resendMost
+	if len(o.flight) > 0 {
+		due = min(due, time.Until(o.flight[0].sent.Add(deliveryPatience)))
+	}
+	if len(o.unacked) > 0 {
+		due = min(due, time.Until(o.progress.Add(o.resend)))
+	}
+	return due
+}
+
+// overdue gives up a broker that says nothing, and sends again what an application
+// said nothing of.
+func (o *outbox) overdue() error {
+	if len(o.flight) > 0 && time.Since(o.flight[0].sent) >= deliveryPatience {
+		return errNoPuback
+	}
+	if len(o.unacked) > 0 && time.Since(o.progress) >= o.resend {
+		o.sendAgain()
+		o.resend = min(2*o.resend, resendMost)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package cloudlink_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/cloudlink"
+	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/health"
+)
+
+// ackAll has the application acknowledge every record when it comes.
+func (p *parts) ackAll() {
+	p.set(func() {
+		p.hear = func(m message) {
+			if a, _ := cloudwire.ParseTopic(m.Topic); a.Leaf == cloudwire.JournalLeaf {
+				var seq uint64
+				_, _ = fmt.Sscanf(string(m.Payload), `{"seq":%d`, &seq)
+				p.ack(seq)
+			}
+		}
+	})
+}
+
+// Every record, in order, once: what was there before and what comes later.
+func TestOutbox_order(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(300)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 50}, (*parts).ackAll)
+		time.Sleep(5 * time.Second)
+		h.add(1)
+		synctest.Wait()
+		h.add(7)
+		time.Sleep(20 * time.Second)
+		if got, want := p.seqs(cloudwire.JournalLeaf), span(1, 308); got != want {
+			t.Errorf("got %s", got)
+		}
+		if p.Held() != 308 || p.Status().Waiting != 0 {
+			t.Errorf("held %d, %+v", p.Held(), p.Status())
+		}
+		if cursor, _ := h.saved(); cursor != 308 {
+			t.Errorf("kept %d", cursor)
+		}
+	})
+}
+
+// Without an application nothing counts as delivered, no more than the window is on its
+// way, and that is sent again, ever more seldom; an application that comes asks for it.
+func TestOutbox_noApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(20)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 5})
+		time.Sleep(29 * time.Second)
+		if got := p.seqs(cloudwire.JournalLeaf); got != span(1, 5) {
+			t.Errorf("at first %s", got)
+		}
+		time.Sleep(3 * time.Hour)
+		all := p.on(cloudwire.JournalLeaf)
+		if n := len(all) / 5; n < 15 || n > 30 {
+			t.Errorf("sent %d times in 3 hours", n)
+		}
+		if p.Held() != 0 {
+			t.Errorf("held %d", p.Held())
+		}
+		if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.CloudUnacknowledged {
+			t.Errorf("conditions %+v", c)
+		}
+		before := len(all)
+		p.ack(0)
+		synctest.Wait()
+		if got := len(p.on(cloudwire.JournalLeaf)); got != before+5 {
+			t.Errorf("asked, it sent %d", got-before)
+		}
+		p.ack(0) // at once again: no more
+		synctest.Wait()
+		if got := len(p.on(cloudwire.JournalLeaf)); got != before+5 {
+			t.Errorf("asked twice, it sent %d", got-before)
+		}
+		p.ackAll()
+		p.ack(5)
+		time.Sleep(time.Minute)
+		if p.Held() != 20 || len(p.health.Conditions()) != 0 {
+			t.Errorf("held %d, conditions %+v", p.Held(), p.health.Conditions())
+		}
+	})
+}
+
+// After a connection was lost the link goes on behind what was acknowledged.
+func TestOutbox_reconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(10)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 10})
+		synctest.Wait()
+		p.ack(4)
+		p.cut()
+		time.Sleep(time.Minute)
+		if got, want := p.seqs(cloudwire.JournalLeaf), span(1, 10)+" "+span(5, 10); !strings.HasPrefix(got, want) {
+			t.Errorf("got %s", got)
+		}
+		p.ack(9) // of the first connection or the second: it was sent
+		synctest.Wait()
+		if p.Held() != 9 {
+			t.Errorf("held %d", p.Held())
+		}
+	})
+}
+
+// What was never sent cannot be acknowledged, and what is retained is no word of now.
+func TestOutbox_wildAcks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(10)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 3})
+		synctest.Wait()
+		p.tell(cloudwire.AckLeaf, `{"seq":2}`, true)
+		for _, bad := range []string{"", "x", "{}", `{"seq":-1}`, `{"seq":"3"}`, `[]`, `{"seq":1e99}`} {
+			p.tell(cloudwire.AckLeaf, bad, false)
+		}
+		synctest.Wait()
+		if p.Held() != 0 {
+			t.Errorf("held %d", p.Held())
+		}
+		p.ack(1 << 60)
+		synctest.Wait()
+		if p.Held() != 3 || p.seqs(cloudwire.JournalLeaf) != span(1, 6) {
+			t.Errorf("held %d after %s", p.Held(), p.seqs(cloudwire.JournalLeaf))
+		}
+	})
+}
+
+// Where the broker's acknowledgement counts, one that does not come does not count.
+func TestOutbox_brokerAcks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(10)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 4, BrokerAcks: true})
+		synctest.Wait()
+		if p.Held() != 10 {
+			t.Errorf("held %d", p.Held())
+		}
+		p.ack(1) // nobody asked
+		p.set(func() { p.mute = true })
+		h.add(10)
+		synctest.Wait()
+		if p.Held() != 10 || p.seqs(cloudwire.JournalLeaf) != span(1, 14) {
+			t.Errorf("held %d after %s", p.Held(), p.seqs(cloudwire.JournalLeaf))
+		}
+		p.set(func() { p.mute = false })
+		p.cut()
+		time.Sleep(time.Minute)
+		if p.Held() != 20 || p.seqs(cloudwire.JournalLeaf) != span(1, 14)+" "+span(11, 20) {
+			t.Errorf("held %d after %s", p.Held(), p.seqs(cloudwire.JournalLeaf))
+		}
+	})
+}
+
+// A broker that takes everything and says nothing is left.
+func TestOutbox_mute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(10)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 4})
+		synctest.Wait()
+		p.set(func() { p.mute = true })
+		p.ack(4)
+		time.Sleep(2 * time.Minute)
+		if len(p.attempts()) < 2 || !strings.Contains(p.Status().Error+p.log.String(), "does not acknowledge") {
+			t.Errorf("%d dials, %+v", len(p.attempts()), p.Status())
+		}
+	})
+}
+
+// What is gone or damaged is named in its place.
+func TestOutbox_gaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(30)
+		h.set(func() {
+			for _, gone := range []uint64{1, 2, 3, 10, 20, 21, 29, 30} {
+				delete(h.bodies, gone)
+			}
+			h.bodies[15] = `{"seq":15,`
+		})
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 5}, (*parts).ackAll)
+		time.Sleep(time.Minute)
+		want := "1-3 " + span(4, 9) + " 10-10 " + span(11, 14) + " 15-15 " + span(16, 19) + " 20-21 " + span(22, 28) + " 29-30"
+		if got := p.seqs(cloudwire.JournalLeaf); got != want || p.Held() != 30 {
+			t.Errorf("held %d after %s", p.Held(), got)
+		}
+	})
+}
+
+// A backlog goes up at its pace; what happens meanwhile goes up at once beside it, and
+// in its turn.
+func TestOutbox_pace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(1000)
+		p := run(t, h, cloudlink.Settings{PerSecond: 20, Window: 100}, (*parts).ackAll)
+		time.Sleep(10 * time.Second)
+		if n := len(p.on(cloudwire.JournalLeaf)); n < 200 || n > 225 {
+			t.Errorf("%d in 10 s", n)
+		}
+		if live := p.seqs(cloudwire.LiveLeaf); live != "" {
+			t.Errorf("live: %s", live)
+		}
+		h.add(2)
+		synctest.Wait()
+		if live := p.seqs(cloudwire.LiveLeaf); live != "1001 1002" {
+			t.Errorf("live: %s", live)
+		}
+		h.add(500) // more than there is room for on the lane
+		synctest.Wait()
+		if n := len(p.on(cloudwire.LiveLeaf)); n > 60 || n < 10 {
+			t.Errorf("%d live records", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := p.seqs(cloudwire.JournalLeaf); got != span(1, 1502) {
+			t.Errorf("got %s", got)
+		}
+		live := len(p.on(cloudwire.LiveLeaf))
+		h.add(1)
+		time.Sleep(time.Second)
+		if len(p.on(cloudwire.LiveLeaf)) != live || p.Held() != 1503 {
+			t.Errorf("held %d, a live record of what waits for nothing", p.Held())
+		}
+	})
+}
+
+// A disk that cannot be read now is read later, without anything new.
+func TestOutbox_diskFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(10)
+		h.set(func() { h.broken = true })
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 20}, (*parts).ackAll)
+		time.Sleep(time.Minute)
+		if p.seqs(cloudwire.JournalLeaf) != "" {
+			t.Fatal("sent what could not be read")
+		}
+		h.mu.Lock()
+		h.broken = false
+		h.mu.Unlock()
+		time.Sleep(time.Minute)
+		if got := p.seqs(cloudwire.JournalLeaf); got != span(1, 10) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// The journal goes up at QoS 1, never retained; live records at QoS 0.
+func TestOutbox_quality(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(5)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1, Window: 10})
+		synctest.Wait()
+		h.add(1)
+		synctest.Wait()
+		for _, m := range append(p.on(cloudwire.JournalLeaf), p.on(cloudwire.LiveLeaf)...) {
+			want := cloudmqtt.Message{Topic: m.Topic, Payload: m.Payload, QoS: 1}
+			if strings.HasSuffix(m.Topic, "live") {
+				want.QoS = 0
+			}
+			if fmt.Sprint(m.Message) != fmt.Sprint(want) {
+				t.Errorf("%+v", m.Message)
+			}
+		}
+		if len(p.on(cloudwire.LiveLeaf)) != 1 {
+			t.Error("no live record")
+		}
+	})
+}

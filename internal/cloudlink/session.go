@@ -1,0 +1,158 @@
+package cloudlink
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/site"
+)
+
+const (
+	// deliveryPatience is how long the broker may take to acknowledge a message. One
+	// that takes longer is as good as gone.
+	deliveryPatience = time.Minute
+	// goodbyePatience is how long the last word may take.
+	goodbyePatience = time.Second
+	// commandPatience bounds the handling of a command, which goes on when its
+	// connection has ended: a command that has left is seen through.
+	commandPatience = time.Minute
+)
+
+// session is one connection with all that belongs to it.
+type session struct {
+	*Link
+	settings Settings
+	conn     connection
+	began    time.Time
+	acks     mailbox
+}
+
+func newSession(l *Link, settings Settings) *session {
+	return &session{Link: l, settings: settings, acks: mailbox{wake: make(chan struct{}, 1)}}
+}
+
+// dialConfig adds to the configured broker what makes the connection the gateway's.
+func (s *session) dialConfig() cloudmqtt.Config {
+	cfg := s.settings.Broker
+	if cfg.ClientID == "" {
+		cfg.ClientID = string(s.Gateway)
+	}
+	cfg.Now = s.Clock.Now
+	cfg.Will = &cloudmqtt.Message{
+		Topic: cloudwire.Topic(s.Gateway, cloudwire.StatusLeaf), QoS: 1, Retained: true,
+		Payload: cloudwire.Encode(cloudwire.Status{Status: cloudwire.Offline}),
+	}
+	cfg.Topics = []string{cloudwire.Topic(s.Gateway, cloudwire.CommandLeaf), cloudwire.Topic(s.Gateway, cloudwire.AckLeaf)}
+	cfg.Receive = s.receive
+	return cfg
+}
+
+// receive takes a message of the broker; it is called by many goroutines at once.
+func (s *session) receive(m cloudmqtt.Message) {
+	received := time.Now()
+	address, _ := cloudwire.ParseTopic(m.Topic)
+	switch address.Leaf {
+	case cloudwire.AckLeaf:
+		ack, err := cloudwire.ParseAck(m.Payload)
+		if err != nil || m.Retained { // what was said before this connection counts no more
+			s.Metrics.Refused("cloud-ack")
+			return
+		}
+		s.acks.put(ack.Seq)
+	case cloudwire.CommandLeaf:
+		ctx, cancel := context.WithTimeout(context.Background(), commandPatience)
+		defer cancel()
+		s.commands.handle(ctx, m.Payload, m.Retained, received)
+	}
+}
+
+// serve serves the connection until it is lost, with the reason, or until ctx ends.
+func (s *session) serve(ctx context.Context) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.began = time.Now()
+	since := site.At(s.Clock.Now())
+	s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Online, Version: s.Version, Since: &since})
+	lanes := []func(context.Context) error{newOutbox(s).run, newMirror(s).run, s.sendResults}
+	failed := make(chan error, len(lanes))
+	var running sync.WaitGroup
+	for _, lane := range lanes {
+		running.Go(func() {
+			if err := lane(inner); err != nil {
+				failed <- err
+			}
+		})
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-s.conn.Lost():
+		err = s.conn.Err()
+	case err = <-failed:
+	}
+	cancel()
+	if ended := after(&running); ctx.Err() != nil && within(goodbyePatience, ended) {
+		within(goodbyePatience, s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Offline}).Done()) // a clean end sends no will
+	}
+	s.conn.Close() // ends a lane that still waits for the broker to read
+	running.Wait()
+	return err
+}
+
+// after gives what is closed when all have ended.
+func after(all *sync.WaitGroup) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(ended)
+	}()
+	return ended
+}
+
+// within waits for a signal and reports whether it came in time.
+func within(patience time.Duration, signal <-chan struct{}) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-signal:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// say sends a payload, retained where it says how the gateway stands.
+func (s *session) say(leaf cloudwire.Leaf, payload any) delivery {
+	return s.conn.Publish(cloudmqtt.Message{
+		Topic: cloudwire.Topic(s.Gateway, leaf), QoS: 1, Retained: leaf == cloudwire.StatusLeaf, Payload: cloudwire.Encode(payload),
+	})
+}
+
+// mailbox holds the newest acknowledgement until somebody looks.
+type mailbox struct {
+	highest atomic.Uint64
+	wake    chan struct{} // capacity 1
+}
+
+// put keeps the higher one: acknowledgements may overtake each other.
+func (m *mailbox) put(seq uint64) {
+	raise(&m.highest, seq)
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// raise sets value to at least seq.
+func raise(value *atomic.Uint64, seq uint64) {
+	for {
+		now := value.Load()
+		if now >= seq || value.CompareAndSwap(now, seq) {
+			return
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package cloudlink_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/cloudlink"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+	"gatehouse/internal/unlock"
+)
+
+// A process that is killed while a command is under way tells at its next start that
+// nobody knows how it ended, and carries no copy out.
+func TestNewCommands_afterAKill(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		killed := w.commands()
+		token := w.sign(w.good("c-1"))
+		hold := make(chan struct{})
+		w.onUnlock = func(unlock.Request) { <-hold }
+		var under sync.WaitGroup
+		under.Go(func() { killed.Handle(context.Background(), token, false, time.Now()) })
+		synctest.Wait()
+		next := w.commands()
+		if got := w.last(); got.ID != "c-1" || got.Outcome != site.Unresolved || !got.Time.Equal(site.At(w.Now()).Time) || len(w.results) != 1 {
+			t.Errorf("answered %+v", w.results)
+		}
+		if row, _ := w.row("c-1"); row.Outcome != site.Unresolved {
+			t.Errorf("kept as %+v", row)
+		}
+		next.Handle(t.Context(), token, false, time.Now())
+		if got := w.last(); got.Reason != "repeated" || got.First.Outcome != site.Unresolved || w.unlocks() != 1 {
+			t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
+		}
+		close(hold)
+		under.Wait()
+	})
+}
+
+// That nobody knows is kept later, where the disk does not take it at the start.
+func TestNewCommands_afterAKill_storageStalls(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.rows["c-1"] = site.TakenCommand{ID: "c-1", Until: w.Now(), Outcome: site.Requested}
+		w.stalls = true
+		c := w.commands()
+		w.set(func() { w.stalls = false })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c.Run(ctx)
+		if row, _ := w.row("c-1"); row.Outcome != site.Unresolved || row.Ended.IsZero() {
+			t.Errorf("kept as %+v", row)
+		}
+	})
+}
+
+// What ended before a restart is remembered as it ended, and not answered again.
+func TestNewCommands_afterAnEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.send(w.commands(), "c-1")
+		next := w.commands()
+		if len(w.results) != 1 {
+			t.Errorf("answered %+v", w.results)
+		}
+		w.send(next, "c-1")
+		if got := w.last(); got.Reason != "repeated" || got.First.Outcome != site.Done || w.unlocks() != 1 {
+			t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
+		}
+	})
+}
+
+func TestNewCommands_fails(t *testing.T) {
+	w := newWorld(t)
+	w.disk = errors.New("disk")
+	if _, err := cloudlink.NewCommands(t.Context(), w.config()); err == nil {
+		t.Error("started without its memory")
+	}
+}
+
+// While the disk fails doors open, none of them twice; when it works again it is given
+// what it missed.
+func TestCommands_handle_storageFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		w.set(func() { w.disk = fault.New(fault.Unavailable, "full") })
+		w.send(c, "c-1")
+		w.send(c, "c-1")
+		if w.unlocks() != 1 || w.last().Reason != "repeated" || w.last().First.Outcome != site.Done {
+			t.Errorf("%d unlocks, answered %+v", w.unlocks(), w.results)
+		}
+		w.send(c, "c-2")
+		<-time.After(time.Minute)
+		w.set(func() { w.disk = nil })
+		<-time.After(11 * time.Second)
+		for _, id := range []string{"c-1", "c-2"} {
+			if row, ok := w.row(id); !ok || row.Outcome != site.Done || row.Ended.IsZero() {
+				t.Errorf("%s is kept as %+v", id, row)
+			}
+		}
+		w.set(func() { w.events = nil })
+		w.send(c, "c-3")
+		events, _, _ := w.seen()
+		if want := []string{"take c-3", "unlock c-3", "end c-3 done"}; !slices.Equal(events, want) {
+			t.Errorf("with the disk back: %v", events)
+		}
+		<-time.After(time.Minute)
+		if events, _, _ := w.seen(); len(events) != 3 {
+			t.Errorf("written again without need: %v", events)
+		}
+		cancel()
+		running.Wait()
+		if strings.Count(w.log.String(), "level=ERROR") != 1 || strings.Count(w.log.String(), "on disk again") != 1 {
+			t.Errorf("logged %s", w.log)
+		}
+	})
+}
+
+// A disk that does not answer keeps the first command waiting for two seconds, and no
+// other.
+func TestCommands_handle_storageStalls(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.set(func() { w.stalls = true })
+		began := time.Now()
+		w.send(c, "c-1")
+		if waited := time.Since(began); waited != 2*time.Second || w.unlocks() != 1 {
+			t.Errorf("opened %d after %s", w.unlocks(), waited)
+		}
+		w.send(c, "c-2")
+		if waited := time.Since(began); waited != 2*time.Second || w.unlocks() != 2 {
+			t.Errorf("the second: opened %d after %s", w.unlocks(), waited)
+		}
+	})
+}
+
+// What was not stored is stored at the end of the process at last, for which a disk
+// that stalls is not waited for long.
+func TestCommands_run_ends(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.set(func() { w.disk = fault.New(fault.Unavailable, "full") })
+		w.send(c, "c-1")
+		w.set(func() { w.disk = nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c.Run(ctx)
+		if row, ok := w.row("c-1"); !ok || row.Outcome != site.Done {
+			t.Errorf("kept as %+v", row)
+		}
+		w.set(func() { w.disk = fault.New(fault.Unavailable, "full") })
+		w.send(c, "c-2")
+		w.set(func() { w.disk, w.stalls = nil, true })
+		began := time.Now()
+		c.Run(ctx)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("ending took %s", took)
+		}
+	})
+}
+
+// An id that is on disk is taken, whatever the process remembers.
+func TestCommands_handle_conflict(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.rows["c-1"] = site.TakenCommand{ID: "c-1", Until: w.Now(), Outcome: site.Done}
+		for range 2 {
+			w.send(c, "c-1")
+			if got := w.last(); got.Reason != "repeated" || got.First.Outcome != site.Unresolved || w.unlocks() != 0 {
+				t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
+			}
+		}
+	})
+}
+
+// An attempt that ended for the process and not for the disk is no repetition.
+func TestCommands_handle_storedLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.set(func() { w.stalls = true })
+		w.onUnlock = func(req unlock.Request) {
+			w.set(func() {
+				w.stalls = false
+				w.rows["c-1"] = site.TakenCommand{ID: "c-1", Until: req.Until, Outcome: site.Requested}
+			})
+		}
+		w.send(c, "c-1")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c.Run(ctx)
+		if row, _ := w.row("c-1"); row.Outcome != site.Done || w.last().Outcome != site.Done {
+			t.Errorf("kept as %+v, answered %+v", row, w.last())
+		}
+	})
+}
+
+func TestCommands_handle_busy(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		for n := range cloudlink.MaxTaken {
+			id := strconv.Itoa(n)
+			w.rows[id] = site.TakenCommand{ID: id, Until: w.Now().Add(time.Minute), Outcome: site.Done}
+		}
+		c := w.commands()
+		w.send(c, "one more")
+		if got := w.last(); got.Reason != "busy" || w.unlocks() != 0 {
+			t.Errorf("answered %+v", got)
+		}
+		w.send(c, "17")
+		if w.last().Reason != "repeated" {
+			t.Errorf("answered %+v", w.last())
+		}
+	})
+}
+
+// An id is forgotten when no clock can accept its command again: five seconds after
+// its end, by the time that the disk is sure of and by the clock.
+func TestCommands_run_forgets(t *testing.T) {
+	end := 30 * time.Second // of c-1, after the beginning
+	for _, c := range []struct {
+		name         string
+		floor, ahead time.Duration
+		gone         bool
+	}{
+		{"everything is past", end + 6*time.Second, 0, true},
+		{"to the margin", end + 5*time.Second, 0, false},
+		{"just beyond the margin", end + 5*time.Second + time.Millisecond, 0, true},
+		{"the disk is sure of nothing", -time.Hour, 0, false},
+		{"the disk is sure of the end", end, time.Hour, false},
+		{"the clock has not followed yet", time.Hour, -2 * time.Minute, false},
+		{"the clock has just followed", time.Hour, 0, true},
+	} {
+		inBubble(t, func(t *testing.T, w *world) {
+			commands := w.commands()
+			began := w.Now()
+			w.send(commands, "c-1")
+			w.set(func() { w.floor, w.ahead = began.Add(c.floor), c.ahead })
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { commands.Run(ctx) })
+			<-time.After(2 * time.Minute)
+			if _, there := w.row("c-1"); there == c.gone {
+				t.Errorf("%s: on disk: %t", c.name, there)
+			}
+			cancel()
+			running.Wait()
+			w.set(func() { w.rows, w.ahead = map[string]site.TakenCommand{}, 0 })
+			w.send(commands, "c-1")
+			if forgotten := w.unlocks() == 2; forgotten != c.gone {
+				t.Errorf("%s: forgotten by the process: %t", c.name, forgotten)
+			}
+		})
+	}
+}
+
+// The disk may know a later time than the clock, until that follows.
+func TestCommands_run_forgets_notAheadOfTheClock(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.send(c, "c-1")
+		<-time.After(55 * time.Second)
+		w.send(c, "c-2")
+		w.set(func() { w.floor = time.Now().Add(time.Hour) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		<-time.After(11 * time.Second)
+		_, first := w.row("c-1")
+		_, second := w.row("c-2")
+		if first || !second {
+			t.Errorf("the one that ended is kept: %t, the one that has not: %t", first, second)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// With nothing to forget the disk is left alone, and one that fails loses no id.
+func TestCommands_run_forgets_leavesTheDiskAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		<-time.After(10 * time.Minute)
+		if _, _, asked := w.seen(); asked != 0 {
+			t.Errorf("asked %d times", asked)
+		}
+		w.send(c, "c-1")
+		w.set(func() { w.disk, w.floor = fault.New(fault.Unavailable, "full"), time.Now().Add(time.Hour) })
+		<-time.After(3 * time.Minute)
+		if _, _, asked := w.seen(); asked == 0 || asked > 3 {
+			t.Errorf("asked %d times in three minutes", asked)
+		}
+		w.set(func() { w.rows = map[string]site.TakenCommand{} })
+		w.send(c, "c-1")
+		if w.last().Reason != "repeated" {
+			t.Errorf("answered %+v", w.last())
+		}
+		w.set(func() { w.disk = nil })
+		<-time.After(2 * time.Minute)
+		_, _, asked := w.seen()
+		<-time.After(10 * time.Minute)
+		if _, _, later := w.seen(); later != asked {
+			t.Errorf("asked %d times, then %d", asked, later)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// A command may be forgotten before its end is kept: that is no failing disk.
+func TestCommands_handle_forgottenMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.onUnlock = func(unlock.Request) { w.set(func() { clear(w.rows) }) }
+		w.send(w.commands(), "c-1")
+		if w.last().Outcome != site.Done || strings.Contains(w.log.String(), "storage") {
+			t.Errorf("answered %+v, logged %s", w.last(), w.log)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gatehouse/internal/cloudcommand"
+	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/site"
+)
+
+// What counts as the delivery of a journal record: the values of [Cloud.Ack].
+const (
+	AckApplication = "application" // the application said so on the topic ack
+	AckBroker      = "broker"      // the broker has acknowledged it
+)
+
+// Cloud is the gateway's own connection to an MQTT broker elsewhere. Files are paths,
+// or credential:NAME as in [TLS]; they are PEM but for PasswordFile, whose first line
+// counts.
+type Cloud struct {
+	URL              string        // url: "tls://host:8883" and the like; "" is no cloud link
+	ClientID         string        // client_id: of MQTT; "" is the gateway's id
+	Username         string        // username: "" is none
+	Password         site.Secret   // password: "" is none, or that in PasswordFile
+	PasswordFile     string        // password_file: the file that holds the password
+	CA               string        // ca: the file of the authorities that sign the broker's certificate; "" is the system's
+	Certificate      string        // certificate: the file of the client certificate; "" is none
+	Key              string        // key: the file of its private key
+	Ack              string        // ack: AckApplication or AckBroker
+	Keys             []string      // keys: who may sign commands, each "KID BASE64" of an Ed25519 public key
+	Keepalive        time.Duration // keepalive: of MQTT, whole seconds
+	RecordsPerSecond int           // records_per_second: how fast a backlog is sent
+	Window           int           // window: records that are sent before the first is acknowledged
+}
+
+// faults finds what does not fit together in [cloud].
+func (c Cloud) faults() []fault {
+	return slices.Concat(c.certificateFaults(), c.passwordFaults())
+}
+
+// certificateFaults: half a certificate is a mistake, and so are certificates where
+// nothing checks them.
+func (c Cloud) certificateFaults() (found []fault) {
+	switch {
+	case c.Certificate != "" && c.Key == "":
+		found = append(found, fault{path: "cloud.certificate", what: "a certificate needs its key: set key in [cloud]"})
+	case c.Certificate == "" && c.Key != "":
+		found = append(found, fault{path: "cloud.key", what: "a key needs its certificate: set certificate in [cloud]"})
+	}
+	for _, f := range []struct{ name, path string }{{"ca", c.CA}, {"certificate", c.Certificate}} {
+		if broker, err := cloudmqtt.ParseURL(c.URL); err == nil && !broker.TLS && f.path != "" {
+			found = append(found, fault{
+				"cloud." + f.name, "without TLS nothing looks at it: write the url with tls://, or leave it out",
+				&fault{path: "cloud.url", what: "without TLS nothing looks at " + f.name + ": write it with tls://, or leave " + f.name + " out"},
+			})
+		}
+	}
+	return found
+}
+
+// passwordFaults: one password, and a name with it (MQTT 3.1.1, 3.1.2.9).
+func (c Cloud) passwordFaults() (found []fault) {
+	const both = "password and password_file are both set: keep one of the two"
+	if c.Password != "" && c.PasswordFile != "" {
+		found = append(found, fault{"cloud.password_file", both, &fault{path: "cloud.password", what: both}})
+	}
+	for _, f := range []struct {
+		path string
+		set  bool
+	}{{"cloud.password", c.Password != ""}, {"cloud.password_file", c.PasswordFile != ""}} {
+		if f.set && c.Username == "" {
+			found = append(found, fault{path: f.path, what: "a password needs a user name: set username in [cloud]"})
+		}
+	}
+	return found
+}
+
+// brokerURL accepts no text, or where a broker is reached.
+func brokerURL(field any) error {
+	text, ok := field.(*string)
+	if !ok || *text == "" {
+		return nil
+	}
+	_, err := cloudmqtt.ParseURL(*text)
+	return err //nolint:wrapcheck // a sentence that needs no more
+}
+
+// printable accepts a text of one line, as the fields of MQTT hold them.
+func printable(field any) error {
+	const longest = 512
+	text, ok := field.(*string)
+	if !ok || len(*text) <= longest && utf8.ValidString(*text) && !strings.ContainsFunc(*text, unicode.IsControl) {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be used: write a text of one line, up to %d bytes", quote(*text), longest)
+}
+
+// commandKeys checks the list of those who may sign commands.
+func commandKeys(field any) error {
+	list, ok := field.(*[]string)
+	if !ok {
+		return nil
+	}
+	_, err := cloudcommand.NewKeyring(*list)
+	return err //nolint:wrapcheck // as above
+}

@@ -1,0 +1,103 @@
+package gateway_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse/internal/brokertest"
+	"gatehouse/internal/cloudcommand"
+	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/config"
+	"gatehouse/internal/site"
+)
+
+// canaryCloud is the cloud of a canaryHouse.
+type canaryCloud struct {
+	t      *testing.T
+	broker *brokertest.Broker
+	key    cloudcommand.PrivateKey
+
+	mu   sync.Mutex
+	came []string // everything that the gateway has sent
+}
+
+// newCanaryCloud starts a broker that wants a password, and gives what the gateway needs
+// to reach it.
+func newCanaryCloud(t *testing.T, password string, cfg *config.Cloud) *canaryCloud {
+	t.Helper()
+	c := &canaryCloud{t: t, broker: brokertest.Mosquitto(t, brokertest.Users(map[string]string{"north-gate": password, "cloud": "password-of-the-application"}))}
+	var err error
+	if c.key, err = cloudcommand.Generate("canary"); err != nil {
+		t.Fatal(err)
+	}
+	cfg.URL, cfg.Username, cfg.Password = c.broker.URL(), "north-gate", site.Secret(password)
+	cfg.Ack, cfg.Keys = config.AckBroker, []string{c.key.Public().String()}
+	return c
+}
+
+// listen takes everything that the gateway sends.
+func (c *canaryCloud) listen() *cloudmqtt.Conn {
+	c.t.Helper()
+	conn, err := cloudmqtt.Dial(c.t.Context(), cloudmqtt.Config{
+		URL: c.broker.URL(), ClientID: "canary-application", Username: "cloud", Password: "password-of-the-application", KeepAlive: time.Minute,
+		Topics: cloudwire.Filters("+"), MaxPayload: 1 << 16, PerSecond: 10_000, Burst: 10_000,
+		Receive: func(m cloudmqtt.Message) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.came = append(c.came, m.Topic+" "+string(m.Payload))
+		},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(conn.Close)
+	return conn
+}
+
+// heard gives everything that the gateway has sent.
+func (c *canaryCloud) heard() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.came, "\n")
+}
+
+// commands sends signed commands, well and badly, and waits until each is answered. What
+// was sent may open a door until it expires, and stands nowhere.
+func (h *canaryHouse) commands() {
+	t := h.t
+	status, err := h.g.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := h.cloud.listen()
+	stranger, err := cloudcommand.Generate("canary")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for jti, key := range map[string]cloudcommand.PrivateKey{"canary-good-1": h.cloud.key, "canary-bad-2": stranger} {
+		token, err := key.Sign(cloudcommand.Command{
+			ID: jti, Gateway: status.GatewayID, Name: cloudcommand.Unlock, Station: 1043, Lock: 1, Actor: "the porter",
+			IssuedAt: time.Now(), Expires: time.Now().Add(time.Minute),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signature := token[strings.LastIndex(token, ".")+1:]
+		h.keep("signature of "+jti, signature)
+		conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(status.GatewayID, cloudwire.CommandLeaf), Payload: []byte(token), QoS: 1})
+	}
+	rubbish := h.keep("password sent as a command", "a-password-sent-as-a-command")
+	conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(status.GatewayID, cloudwire.CommandLeaf), Payload: []byte(rubbish), QoS: 1})
+	h.g.Await("the commands are answered", func() bool {
+		all := h.cloud.heard()
+		return strings.Contains(all, `{"id":"canary-good-1","outcome":"offline"`) && strings.Contains(all, `"reason":"bad-signature"`) && strings.Contains(all, `"reason":"malformed"`)
+	})
+	private, err := h.cloud.key.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.keep("private key of the commands", strings.Split(private.Reveal(), "\n")[2])
+}

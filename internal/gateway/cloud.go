@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/cloudcommand"
+	"gatehouse/internal/cloudlink"
+	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/host"
+	"gatehouse/internal/site"
+)
+
+// buildCloud builds the cloud link, also where there is no cloud yet. Nothing that is
+// wrong with it keeps the gateway from starting.
+func (g *Gateway) buildCloud(ctx context.Context) error {
+	g.clouded = g.cfg.Cloud
+	settings, err := cloudSettings(g.cfg)
+	if err != nil {
+		settings = cloudlink.Settings{
+			Broker: cloudmqtt.Config{URL: g.cfg.Cloud.URL},
+			Broken: &cloudmqtt.DialError{Step: cloudmqtt.StepConfiguration, Err: err, Advice: "Mend [cloud] in the configuration and restart the gateway"},
+		}
+	}
+	g.cloud, err = cloudlink.New(ctx, cloudlink.Config{
+		Gateway: g.id, Version: g.version, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock,
+		Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
+	}, settings)
+	return err
+}
+
+// cloudSettings gives what the configuration says of the cloud; the zero Settings
+// where it names none. Errors: Invalid.
+func cloudSettings(cfg config.Config) (cloudlink.Settings, error) {
+	c := cfg.Cloud
+	if c.URL == "" {
+		return cloudlink.Settings{}, nil
+	}
+	keys, err := cloudcommand.NewKeyring(c.Keys)
+	if err != nil {
+		return cloudlink.Settings{}, fault.Wrap(fault.Invalid, "cloud.keys: "+err.Error(), err)
+	}
+	settings := cloudlink.Settings{
+		Broker: cloudmqtt.Config{
+			URL: c.URL, ClientID: c.ClientID, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive,
+		},
+		BrokerAcks: c.Ack == config.AckBroker, Keys: keys, PerSecond: c.RecordsPerSecond, Window: c.Window,
+	}
+	for _, file := range []struct {
+		key, name string
+		path      *string
+	}{
+		{"password_file", c.PasswordFile, &settings.Broker.PasswordFile},
+		{"ca", c.CA, &settings.Broker.CA},
+		{"certificate", c.Certificate, &settings.Broker.Certificate},
+		{"key", c.Key, &settings.Broker.Key},
+	} {
+		if *file.path, err = host.CredentialPath(file.name); err != nil {
+			return cloudlink.Settings{}, fault.Wrap(fault.Invalid, "cloud."+file.key+": "+err.Error(), err)
+		}
+	}
+	return settings, nil
+}
+
+// held is the last seq that retention may remove.
+func (g *Gateway) held() uint64 {
+	if g.cloud == nil {
+		return 0
+	}
+	return g.cloud.Held()
+}
+
+// cloudStatus tells how the link stands; nil without a cloud.
+func (g *Gateway) cloudStatus() *adminapi.CloudStatus {
+	s := g.cloud.Status()
+	if s.URL == "" {
+		return nil
+	}
+	acknowledgement := config.AckApplication
+	if s.BrokerAcks {
+		acknowledgement = config.AckBroker
+	}
+	return &adminapi.CloudStatus{
+		URL: s.URL, Connected: s.Connected, Since: site.At(s.Since), Error: s.Error, Advice: s.Advice, NextTry: site.At(s.NextTry),
+		Acknowledgement: acknowledgement, Delivered: s.Delivered, Waiting: s.Waiting, LastDelivery: site.At(s.LastAck),
+		Keys: append([]string{}, s.Keys...),
+	}
+}
