@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"gatehouse/internal/brokertest"
 )
 
 // TestReadme runs the examples of README.md that use curl and mosquitto-clients, as
@@ -22,6 +24,7 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	broker := brokertest.Mosquitto(t)
 	commands := scriptCommands()
 	commands["asdocumented"] = cmdAsDocumented
 	testscript.Run(t, testscript.Params{
@@ -34,8 +37,9 @@ func TestReadme(t *testing.T) {
 			env.Setenv("GATEHOUSE_DATA", env.WorkDir+"/data")
 			env.Setenv("GATEHOUSE_HTTP_LISTEN", "127.0.0.1:0")
 			env.Setenv("GATEHOUSE_MQTT_LISTEN", "127.0.0.1:0")
+			env.Setenv("BROKER", broker.Address())
 			files := map[string]string{"home/.curlrc": "", "site.example.toml": string(site)}
-			for name, title := range map[string]string{"app": "Unlock a door from an app", "station": "Be a station"} {
+			for name, title := range map[string]string{"app": "Unlock a door from an app", "station": "Be a station", "cloud": "Open a door from the cloud"} {
 				for i, e := range examples(string(readme), title) {
 					files[fmt.Sprintf("%s-%d.sh", name, i+1)] = e.script()
 					files[fmt.Sprintf("%s-%d.answer", name, i+1)] = e.answer
@@ -100,6 +104,9 @@ func (e example) script() string {
 		"-h 127.0.0.1 -p 1883", "-h ${MQTT%:*} -p ${MQTT##*:}",
 		`6f1c…`, `'$REFRESH_TOKEN'`,
 		`0190c8a0-…`, `'$COMMAND'`,
+		"18830", "${BROKER##*:}",
+		"front-desk …", "$KEY",
+		"0f9b…", "$GATEWAY",
 	).Replace(e.variables + "exec " + e.command)
 }
 

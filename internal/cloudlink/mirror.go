@@ -18,7 +18,8 @@ const (
 	// lookInterval is how often the stations are listed, which finds those that were
 	// enrolled and have not changed since.
 	lookInterval = 10 * time.Second
-	// dueInterval is how often what has to wait for its second is looked at.
+	// dueInterval is how often what has to wait for its second is looked at, and how long
+	// after a change the next is not.
 	dueInterval = 100 * time.Millisecond
 )
 
@@ -61,9 +62,9 @@ func (m *mirror) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	looked := time.Now()
-	for {
+	for listen := wake; ; {
 		m.sendDue()
-		if len(m.queue) > 0 {
+		if len(m.queue) > 0 || listen == nil {
 			timer.Reset(dueInterval)
 		} else {
 			timer.Reset(lookInterval)
@@ -75,7 +76,8 @@ func (m *mirror) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-wake:
+		case <-listen:
+			listen = nil // what changes in the next moment is taken together
 			m.follow()
 		case <-m.poke:
 			m.look(ctx)
@@ -84,6 +86,7 @@ func (m *mirror) run(ctx context.Context) error {
 				return nil // the connection is lost, which its own error tells
 			}
 		case <-timer.C:
+			listen = wake
 			if len(m.flight) > 0 && time.Since(m.flight[0].sent) >= deliveryPatience {
 				return errNoPuback
 			}

@@ -16,6 +16,9 @@ import (
 const (
 	// pageSize is how many records are read at once.
 	pageSize = 128
+	// breath is how long after new records the next are not looked at: many at once
+	// cost the doors less, taken together.
+	breath = 10 * time.Millisecond
 	// readAgain is how long after a failed read the next is tried.
 	readAgain = 5 * time.Second
 	// resendLeast and resendMost bound how long an application may say nothing before
@@ -73,15 +76,19 @@ func (o *outbox) run(ctx context.Context) error {
 	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		pause := o.fill(ctx)
+	for listen := wake; ; {
+		pause := min(o.fill(ctx), o.due())
 		o.sendLive(ctx)
 		o.judgeWaiting(o.taken, len(o.unacked) > 0)
-		timer.Reset(max(min(pause, o.due()), time.Millisecond))
+		if listen == nil {
+			pause = min(pause, breath)
+		}
+		timer.Reset(max(pause, time.Millisecond))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-wake:
+		case <-listen:
+			listen = nil
 		case <-o.acks.wake:
 			o.acknowledged(o.acks.highest.Load())
 		case <-first(o.flight):
@@ -89,6 +96,7 @@ func (o *outbox) run(ctx context.Context) error {
 				return nil // the connection is lost, which its own error tells
 			}
 		case <-timer.C:
+			listen = wake
 			if err := o.overdue(); err != nil {
 				return err
 			}

@@ -103,7 +103,7 @@ func parseFlags(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median counts")
 	seconds := flags.Float64("seconds", 3, "length of each measurement in a round")
 	quick := flags.Bool("quick", false, "2 rounds of 1 second: a look, not a measurement")
-	only := flags.String("only", "", "parts to measure, comma-separated: floor, rival, gatehouse (unlocks), reads, fleet (1,000 stations); empty for all")
+	only := flags.String("only", "", "parts to measure, comma-separated: floor, rival, gatehouse (unlocks), reads, cloud (unlocks beside a cloud link), fleet (1,000 stations); empty for all")
 	flags.StringVar(&o.json, "json", "", "write every sample and figure to this file as JSON")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "where the temporary data goes; its disk is part of what is measured")
 	flags.StringVar(&o.binary, "binary", "", "measure this gatehouse instead of building one")
@@ -132,13 +132,13 @@ func parseFlags(args []string) (options, error) {
 }
 
 // parts are what --only chooses from.
-func parts() []string { return []string{"floor", "rival", "gatehouse", "reads", "fleet"} }
+func parts() []string { return []string{"floor", "rival", "gatehouse", "reads", "cloud", "fleet"} }
 
 func (o *options) wants(part string) bool { return slices.Contains(o.only, part) }
 
 // needsProduct tells whether anything wanted is about the gateway itself.
 func (o *options) needsProduct() bool {
-	return o.wants("gatehouse") || o.wants("reads") || o.wants("fleet")
+	return o.wants("gatehouse") || o.wants("reads") || o.wants("cloud") || o.wants("fleet")
 }
 
 // bench measures everything that is wanted and prints it.
@@ -169,7 +169,7 @@ func bench(ctx context.Context, o options) error {
 	return nil
 }
 
-// measure runs the three kinds of measurement, one after the other.
+// measure runs the kinds of measurement, one after the other.
 func measure(ctx context.Context, o options, dir string, r *report) error {
 	load, err := startRole(ctx, "load", nil, nil)
 	if err != nil {
@@ -178,6 +178,11 @@ func measure(ctx context.Context, o options, dir string, r *report) error {
 	defer load.stop()
 	if o.wants("floor") || o.wants("rival") || o.wants("gatehouse") || o.wants("reads") {
 		if err := measureRequests(ctx, o, dir, load, r); err != nil {
+			return err
+		}
+	}
+	if o.wants("cloud") {
+		if err := measureCloud(ctx, o, dir, load, r); err != nil {
 			return err
 		}
 	}

@@ -27,6 +27,7 @@ const (
 type product struct {
 	binary   string
 	data     string
+	extra    []string // of its environment
 	process  *child
 	http     string // addresses, while it runs
 	mqtt     string
@@ -88,7 +89,7 @@ func (p *product) launch(ctx context.Context, httpListen string, more ...string)
 // start launches the gateway on free ports and waits until it says that it is
 // ready, and where it listens.
 func (p *product) start(ctx context.Context) error {
-	if err := p.launch(ctx, "127.0.0.1:0"); err != nil {
+	if err := p.launch(ctx, "127.0.0.1:0", p.extra...); err != nil {
 		return err
 	}
 	var err error
@@ -252,29 +253,43 @@ func startGatehouse(ctx context.Context, o options, dir string, started *stack) 
 	if err != nil {
 		return ours, nil, err
 	}
-	if err := p.start(ctx); err != nil {
-		return ours, nil, err
-	}
-	started.push(p.stop)
-	if err := p.provision(ctx, o.stations); err != nil {
-		return ours, nil, err
-	}
-	stations, err := startStations(ctx, stationsJob{Address: p.mqtt, Results: o.results, Stations: p.logins()}, started)
-	if err != nil {
+	if ours, err = p.contend(ctx, o, "gatehouse", started); err != nil {
 		return ours, nil, err
 	}
 	bearer, err := p.login(ctx)
 	if err != nil {
 		return ours, nil, err
 	}
-	ours = contender{name: "gatehouse", address: p.http, want: okBody, pids: []int{p.process.pid()}, stations: stations}
 	read := contender{name: "gatehouse", address: p.http, want: `"stationId":`, pids: ours.pids}
 	for _, s := range p.stations {
-		ours.requests = append(ours.requests, unlockRequest(s.StationToken, bearer))
 		read.requests = append(read.requests, readRequest(s.StationToken, bearer))
 	}
 	bare, err := startBare(ctx, p, bearer, read, started)
 	return ours, []contender{bare, read}, err
+}
+
+// contend starts the gateway with its stations, as a contender for unlocks.
+func (p *product) contend(ctx context.Context, o options, name string, started *stack) (contender, error) {
+	if err := p.start(ctx); err != nil {
+		return contender{}, err
+	}
+	started.push(p.stop)
+	if err := p.provision(ctx, o.stations); err != nil {
+		return contender{}, err
+	}
+	stations, err := startStations(ctx, stationsJob{Address: p.mqtt, Results: o.results, Stations: p.logins()}, started)
+	if err != nil {
+		return contender{}, err
+	}
+	bearer, err := p.login(ctx)
+	if err != nil {
+		return contender{}, err
+	}
+	c := contender{name: name, address: p.http, want: okBody, pids: []int{p.process.pid()}, stations: stations}
+	for _, s := range p.stations {
+		c.requests = append(c.requests, unlockRequest(s.StationToken, bearer))
+	}
+	return c, nil
 }
 
 // startBare starts the handler that writes what one read of ours gave.

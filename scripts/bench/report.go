@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ type report struct {
 
 // sample is one server measured once.
 type sample struct {
-	Kind    string     `json:"kind"` // unlock or read
+	Kind    string     `json:"kind"` // unlock, read or cloud
 	Server  string     `json:"server"`
 	Clients int        `json:"clients"`
 	Round   int        `json:"round"`
@@ -72,6 +73,7 @@ func written() quantity {
 // comparison is a target that is a ratio of two servers.
 type comparison struct {
 	name     string
+	ours     string // the server that is judged; "": gatehouse
 	kind     string
 	clients  int
 	quantity quantity
@@ -81,16 +83,25 @@ type comparison struct {
 }
 
 func comparisons() []comparison {
-	return []comparison{
-		{"unlock p50, 1 client", "unlock", 1, p50(), "floor", 2, false},
-		{"unlock p99, 8 clients", "unlock", 8, p99(), "floor", 3, false},
-		{"unlocks/s, 64 clients", "unlock", 64, rate(), "floor", 0.5, true},
-		{"unlocks/s, 64 clients", "unlock", 64, rate(), "rival", 2, true},
-		{"CPU per unlock, 64 clients", "unlock", 64, cpu(), "floor", 3, false},
-		{"CPU per unlock, 8 clients", "unlock", 8, cpu(), "floor", 3, false},
-		{"station reads/s, 8 clients", "read", 8, rate(), "bare", 0.5, true},
-		{"station reads/s, 64 clients", "read", 64, rate(), "bare", 0.5, true},
+	all := []comparison{
+		{"unlock p50, 1 client", "", "unlock", 1, p50(), "floor", 2, false},
+		{"unlock p99, 8 clients", "", "unlock", 8, p99(), "floor", 3, false},
+		{"unlocks/s, 64 clients", "", "unlock", 64, rate(), "floor", 0.5, true},
+		{"unlocks/s, 64 clients", "", "unlock", 64, rate(), "rival", 2, true},
+		{"CPU per unlock, 64 clients", "", "unlock", 64, cpu(), "floor", 3, false},
+		{"CPU per unlock, 8 clients", "", "unlock", 8, cpu(), "floor", 3, false},
+		{"station reads/s, 8 clients", "", "read", 8, rate(), "bare", 0.5, true},
+		{"station reads/s, 64 clients", "", "read", 64, rate(), "bare", 0.5, true},
 	}
+	for _, cloud := range []string{linkDown, blackHole, draining} {
+		for _, clients := range []int{1, 8} {
+			name := fmt.Sprintf("unlock beside a cloud link (%s), %d at once", cloud, clients)
+			all = append(all,
+				comparison{name + ", p50", cloud, "cloud", clients, p50(), noCloud, 1.1, false},
+				comparison{name + ", p99", cloud, "cloud", clients, p99(), noCloud, 1.1, false})
+		}
+	}
+	return all
 }
 
 func (r *report) note(format string, args ...any) {
@@ -117,7 +128,8 @@ func (r *report) judge() {
 
 func (c comparison) judge(r *report) figure {
 	f := figure{Name: c.name, Target: fmt.Sprintf("%s %.1f × %s", sign(c.atLeast), c.limit, c.against)}
-	ours := r.values(c.kind, "gatehouse", c.clients, c.quantity)
+	server := cmp.Or(c.ours, "gatehouse")
+	ours := r.values(c.kind, server, c.clients, c.quantity)
 	theirs := r.values(c.kind, c.against, c.clients, c.quantity)
 	if len(theirs) > 0 {
 		f.Against = c.against + " " + c.quantity.text(median(theirs))
@@ -136,7 +148,7 @@ func (c comparison) judge(r *report) figure {
 	if c.atLeast {
 		f.Passed = f.Ratio >= c.limit
 	}
-	if failed := r.failed(c.kind, "gatehouse", c.clients); failed > 0 {
+	if failed := r.failed(c.kind, server, c.clients); failed > 0 {
 		f.Passed, f.Why = false, fmt.Sprintf("%d failed", failed)
 	}
 	return f
@@ -206,9 +218,9 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprint(w, "\nmedians of the rounds, with the range of the rates:\n")
 	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "REQUEST\tSERVER\tCLIENTS\tP50\tP99\tPER SECOND\tROUNDS\tCPU EACH\tWRITTEN EACH\tFAILED")
-	for _, kind := range []string{"unlock", "read"} {
+	for _, kind := range []string{"unlock", "read", "cloud"} {
 		for _, clients := range []int{1, 8, 64} {
-			for _, server := range []string{"floor", "bare", "gatehouse", "rival"} {
+			for _, server := range []string{"floor", "bare", "gatehouse", "rival", noCloud, linkDown, blackHole, draining} {
 				r.printRow(table, kind, server, clients)
 			}
 		}
