@@ -13,8 +13,10 @@ type connection interface {
 	// Lost is closed when the connection has ended by itself, and Err says why.
 	Lost() <-chan struct{}
 	Err() error
-	// Close ends the connection within its own time.
+	// Close says goodbye and ends the connection, Drop ends it so that the broker
+	// publishes the will; each within its own time.
 	Close()
+	Drop()
 }
 
 // delivery is a message on its way: a [cloudmqtt.Delivery].

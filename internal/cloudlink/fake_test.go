@@ -113,6 +113,14 @@ func (c *conn) Err() error {
 
 func (c *conn) Close() { c.end(errors.New("closed")) }
 
+// Drop ends the connection; the broker publishes the will.
+func (c *conn) Drop() {
+	c.broker.set(func() {
+		c.broker.received = append(c.broker.received, message{*c.cfg.Will, time.Now()})
+	})
+	c.end(errors.New("dropped"))
+}
+
 func (c *conn) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,6 +141,19 @@ func (b *broker) cut() {
 	now := b.now
 	b.mu.Unlock()
 	now.end(errors.New("cut"))
+}
+
+// confirmOldest acknowledges the oldest message that waits for it.
+func (b *broker) confirmOldest() {
+	b.mu.Lock()
+	now := b.now
+	b.mu.Unlock()
+	now.mu.Lock()
+	defer now.mu.Unlock()
+	if now.err == nil && len(now.open) > 0 {
+		close(now.open[0].done)
+		now.open = now.open[1:]
+	}
 }
 
 // tell sends a message down.
@@ -297,14 +318,27 @@ func (h *house) saved() (cursor uint64, saves int) {
 func (h *house) CloudStations(context.Context) ([]site.StationID, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.disk(); err != nil {
+		return nil, err
+	}
 	return slices.Clone(h.there), nil
+}
+
+// listed gives what is kept of the stations.
+func (h *house) listed() []site.StationID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.there)
 }
 
 func (h *house) SaveCloudStations(_ context.Context, ids []site.StationID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.disk(); err != nil {
+		return err
+	}
 	h.there = slices.Clone(ids)
-	return h.disk()
+	return nil
 }
 
 func (h *house) Outbox(_ context.Context, after uint64, limit int) (page []journal.Entry, err error) {

@@ -224,6 +224,9 @@ func (l *Link) Run(ctx context.Context) error {
 		cancel()
 		if replaced {
 			backoff = l.Backoff.start()
+			if ctx.Err() == nil {
+				l.replaced()
+			}
 			continue
 		}
 		delay := backoff.next(time.Since(began))

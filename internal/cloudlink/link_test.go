@@ -228,3 +228,43 @@ func TestLink_broken(t *testing.T) {
 		}
 	})
 }
+
+// A connection that ends in any other way than at the gateway's own wish leaves the will.
+func TestLink_will(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, cloudlink.Settings{PerSecond: 10, Window: 10})
+		synctest.Wait()
+		p.set(func() { p.mute = true })
+		h.add(1)
+		time.Sleep(61 * time.Second)
+		all := p.on(cloudwire.StatusLeaf)
+		if len(all) < 2 || string(all[1].Payload) != `{"status":"offline"}` {
+			t.Errorf("%d words; a broker that acknowledges nothing is left without the will", len(all))
+		}
+		p.set(func() { p.mute = true })
+		p.stop() // it does not take the last word
+		all = p.on(cloudwire.StatusLeaf)
+		if last := all[len(all)-1]; string(last.Payload) != `{"status":"offline"}` {
+			t.Errorf("the last word is %s", last.Payload)
+		}
+	})
+}
+
+// While other settings are tried, the link is not said to be up; the journal has its end.
+func TestLink_replaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, cloudlink.Settings{})
+		synctest.Wait()
+		p.set(func() { p.refuse = errors.New("away") })
+		p.Configure(cloudlink.Settings{Broker: cloudmqtt.Config{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
+		synctest.Wait()
+		if s := p.Status(); s.Connected || s.URL != "tls://other.example.test" {
+			t.Errorf("%+v", s)
+		}
+		if down := h.kinds(site.KindCloudOffline); len(down) != 1 || !strings.Contains(down[0].Detail, "settings") {
+			t.Errorf("records %+v", down)
+		}
+	})
+}

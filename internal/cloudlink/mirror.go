@@ -32,6 +32,10 @@ type mirror struct {
 	queue  []site.StationID             // to be sent; no station twice
 	seen   uint64                       // the newest event that was looked at
 	flight []flyingState
+	heard  time.Time // when the broker last acknowledged something
+	unkept bool      // the disk does not have there as it is
+	// recalled says that there has what an earlier session has left at the broker.
+	recalled bool
 }
 
 // flyingState is a state on its way, or the removal of one.
@@ -51,13 +55,6 @@ func (m *mirror) run(ctx context.Context) error {
 	wake, cancel := m.Stations.Subscribe()
 	defer cancel()
 	m.seen = m.Stations.Latest()
-	ids, err := m.Store.CloudStations(ctx)
-	if err != nil {
-		m.Logger.Warn("states of removed stations may stay at the cloud", "error", err)
-	}
-	for _, id := range ids {
-		m.there[id] = true
-	}
 	m.look(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -78,16 +75,16 @@ func (m *mirror) run(ctx context.Context) error {
 			return nil
 		case <-listen:
 			listen = nil // what changes in the next moment is taken together
-			m.follow()
+			m.follow(ctx)
 		case <-m.poke:
 			m.look(ctx)
 		case <-oldest:
-			if !m.confirm(ctx) {
-				return nil // the connection is lost, which its own error tells
+			if err := m.confirm(ctx); err != nil {
+				return err
 			}
 		case <-timer.C:
 			listen = wake
-			if len(m.flight) > 0 && time.Since(m.flight[0].sent) >= deliveryPatience {
+			if len(m.flight) > 0 && mute(m.flight[0].sent, m.heard) >= deliveryPatience {
 				return errNoPuback
 			}
 		}
@@ -101,6 +98,7 @@ func (m *mirror) run(ctx context.Context) error {
 // look queues stations that were enrolled and those that were removed since the last
 // look. It keeps which may have a state at the broker before any is sent there.
 func (m *mirror) look(ctx context.Context) {
+	m.recall(ctx)
 	enrolled := make(map[site.StationID]bool)
 	grown := false
 	for _, s := range m.Stations.Stations() {
@@ -118,8 +116,25 @@ func (m *mirror) look(ctx context.Context) {
 			m.add(id)
 		}
 	}
-	if grown {
+	if grown || m.unkept {
 		m.keep(ctx)
+	}
+}
+
+// recall reads which stations may have a state at the broker, once: until that has
+// worked, nothing is written over it.
+func (m *mirror) recall(ctx context.Context) {
+	if m.recalled {
+		return
+	}
+	ids, err := m.Store.CloudStations(ctx)
+	if err != nil {
+		m.Logger.Warn("states of removed stations may stay at the cloud for now", "error", err)
+		return
+	}
+	m.recalled = true
+	for _, id := range ids {
+		m.there[id] = true
 	}
 }
 
@@ -129,7 +144,7 @@ func (m *mirror) leaves(id site.StationID) bool {
 }
 
 // follow queues the stations that have changed.
-func (m *mirror) follow() {
+func (m *mirror) follow(ctx context.Context) {
 	latest := m.Stations.Latest()
 	events, gap := m.Stations.EventsSince(m.seen, 0)
 	if gap {
@@ -141,6 +156,9 @@ func (m *mirror) follow() {
 	for _, event := range events {
 		m.seen = max(m.seen, event.Number)
 		m.add(event.State.ID)
+	}
+	if slices.ContainsFunc(m.queue, func(id site.StationID) bool { return !m.there[id] }) {
+		m.look(ctx) // enrolled a moment ago: kept before it is sent
 	}
 }
 
@@ -178,23 +196,27 @@ func (m *mirror) send(id site.StationID, now time.Time) {
 	}), id, !enrolled, now})
 }
 
-// confirm takes the broker's acknowledgement of the oldest state; false when there will
-// be none.
-func (m *mirror) confirm(ctx context.Context) bool {
+// confirm takes the broker's acknowledgement of the oldest state, or why there will be
+// none.
+func (m *mirror) confirm(ctx context.Context) error {
 	oldest := m.flight[0]
-	if oldest.delivery.Err() != nil {
-		return false
+	if err := oldest.delivery.Err(); err != nil {
+		return err
 	}
 	m.flight = m.flight[1:]
+	m.heard = time.Now()
 	if _, enrolled := m.Stations.State(oldest.station); oldest.removed && !enrolled {
 		delete(m.there, oldest.station)
 		m.keep(ctx)
 	}
-	return true
+	return nil
 }
 
 // keep writes down which stations may have a state at the broker.
 func (m *mirror) keep(ctx context.Context) {
+	if m.unkept = !m.recalled; m.unkept {
+		return
+	}
 	ids := make([]site.StationID, 0, len(m.there))
 	for id := range m.there {
 		ids = append(ids, id)
@@ -202,7 +224,8 @@ func (m *mirror) keep(ctx context.Context) {
 	slices.Sort(ids)
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	if err := m.Store.SaveCloudStations(ctx, ids); err != nil {
+	err := m.Store.SaveCloudStations(ctx, ids)
+	if m.unkept = err != nil; m.unkept {
 		m.Logger.Warn("which states stand at the cloud is not kept", "error", err)
 	}
 }

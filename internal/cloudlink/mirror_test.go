@@ -137,8 +137,8 @@ func TestMirror_removal(t *testing.T) {
 		h.set(func() { delete(h.stations, 9) })
 		q.StationsChanged()
 		synctest.Wait()
-		if len(h.there) != 0 {
-			t.Errorf("kept %v", h.there)
+		if len(h.listed()) != 0 {
+			t.Errorf("kept %v", h.listed())
 		}
 	})
 }
@@ -159,6 +159,50 @@ func TestMirror_removalLost(t *testing.T) {
 		time.Sleep(time.Minute)
 		if p.states(1) != "3 - -" {
 			t.Errorf("got %s", p.states(1))
+		}
+	})
+}
+
+// A station that is removed a moment after it was enrolled leaves nothing either.
+func TestMirror_removedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, cloudlink.Settings{})
+		synctest.Wait()
+		h.change(7, 3)
+		time.Sleep(2 * time.Second)
+		h.set(func() { delete(h.stations, 7) })
+		p.StationsChanged()
+		synctest.Wait()
+		if p.states(7) != "3 -" {
+			t.Errorf("got %s", p.states(7))
+		}
+	})
+}
+
+// A disk that fails for a while, at whatever moment, does not let the list of the states
+// that stand at the broker be lost.
+func TestMirror_diskFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.there = []site.StationID{7}
+		h.broken = true
+		p := run(t, h, cloudlink.Settings{})
+		synctest.Wait()
+		h.change(8, 3)
+		time.Sleep(time.Minute)
+		h.set(func() { h.broken = false })
+		time.Sleep(time.Minute)
+		if fmt.Sprint(h.listed()) != "[8]" || p.states(7) != "-" || p.states(8) != "3" {
+			t.Errorf("kept %v; %q and %q", h.listed(), p.states(7), p.states(8))
+		}
+		h.set(func() { h.broken = true })
+		h.change(9, 3)
+		time.Sleep(time.Minute)
+		h.set(func() { h.broken = false })
+		time.Sleep(time.Minute)
+		if fmt.Sprint(h.listed()) != "[8 9]" {
+			t.Errorf("kept %v", h.listed())
 		}
 	})
 }

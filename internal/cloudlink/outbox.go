@@ -19,6 +19,8 @@ const (
 	// breath is how long after new records the next are not looked at: many at once
 	// cost the doors less, taken together.
 	breath = 10 * time.Millisecond
+	// maxRecord bounds a record, in bytes; no sound one comes near it.
+	maxRecord = 256 << 10
 	// readAgain is how long after a failed read the next is tried.
 	readAgain = 5 * time.Second
 	// resendLeast and resendMost bound how long an application may say nothing before
@@ -49,6 +51,8 @@ type outbox struct {
 	flight  []flying        // sent, and not acknowledged by the broker, in order
 	live    uint64          // up to here nothing is live any more
 
+	unread   bool      // the journal could not be read at the last try
+	heard    time.Time // when the broker last acknowledged something
 	lastSent time.Time
 	taken    time.Time     // when the application last took something, or had it all
 	again    bool          // whether anything was sent again since
@@ -92,8 +96,8 @@ func (o *outbox) run(ctx context.Context) error {
 		case <-o.acks.wake:
 			o.acknowledged(o.acks.highest.Load())
 		case <-first(o.flight):
-			if !o.confirm() {
-				return nil // the connection is lost, which its own error tells
+			if err := o.confirm(); err != nil {
+				return err
 			}
 		case <-timer.C:
 			listen = wake
@@ -124,7 +128,7 @@ func (o *outbox) fill(ctx context.Context) time.Duration {
 		if len(o.page) == 0 {
 			latest := o.Journal.Latest()
 			page, err := o.Store.Outbox(ctx, o.at, pageSize)
-			if err != nil {
+			if o.complain(err); err != nil {
 				return readAgain
 			}
 			if o.page = page; len(page) == 0 {
@@ -142,6 +146,14 @@ func (o *outbox) fill(ctx context.Context) time.Duration {
 	return resendMost
 }
 
+// complain says when the journal cannot be read, once until it can.
+func (o *outbox) complain(err error) {
+	if err != nil && !o.unread {
+		o.Logger.Error("the cloud link cannot read the journal; records wait", "after", o.at, "error", err)
+	}
+	o.unread = err != nil
+}
+
 // sendNext sends the next record of the page, or what stands in its place.
 func (o *outbox) sendNext() {
 	entry := o.page[0]
@@ -150,7 +162,7 @@ func (o *outbox) sendNext() {
 		return
 	}
 	o.page = o.page[1:]
-	if !json.Valid(entry.Body) {
+	if len(entry.Body) > maxRecord || !json.Valid(entry.Body) {
 		o.sendGap(entry.Seq)
 		return
 	}
@@ -201,18 +213,19 @@ func (o *outbox) sendLive(ctx context.Context) {
 	}
 }
 
-// confirm takes the broker's acknowledgement of the oldest message; false when there
-// will be none.
-func (o *outbox) confirm() bool {
+// confirm takes the broker's acknowledgement of the oldest message, or why there will be
+// none.
+func (o *outbox) confirm() error {
 	oldest := o.flight[0]
-	if oldest.delivery.Err() != nil {
-		return false
+	if err := oldest.delivery.Err(); err != nil {
+		return err
 	}
 	o.flight = o.flight[1:]
+	o.heard = time.Now()
 	if o.settings.BrokerAcks {
 		o.delivered(oldest.seq)
 	}
-	return true
+	return nil
 }
 
 // acknowledged takes the application's word that it has everything up to a seq: as far
@@ -258,7 +271,7 @@ func (o *outbox) sendAgain() {
 func (o *outbox) due() time.Duration {
 	due := resendMost
 	if len(o.flight) > 0 {
-		due = min(due, time.Until(o.flight[0].sent.Add(deliveryPatience)))
+		due = min(due, deliveryPatience-mute(o.flight[0].sent, o.heard))
 	}
 	if len(o.unacked) > 0 {
 		due = min(due, time.Until(o.progress.Add(o.resend)))
@@ -269,7 +282,7 @@ func (o *outbox) due() time.Duration {
 // overdue gives up a broker that says nothing, and sends again what an application
 // said nothing of.
 func (o *outbox) overdue() error {
-	if len(o.flight) > 0 && time.Since(o.flight[0].sent) >= deliveryPatience {
+	if len(o.flight) > 0 && mute(o.flight[0].sent, o.heard) >= deliveryPatience {
 		return errNoPuback
 	}
 	if len(o.unacked) > 0 && time.Since(o.progress) >= o.resend {

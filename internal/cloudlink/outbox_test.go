@@ -11,6 +11,7 @@ import (
 	"gatehouse/internal/cloudmqtt"
 	"gatehouse/internal/cloudwire"
 	"gatehouse/internal/health"
+	"gatehouse/internal/site"
 )
 
 // ackAll has the application acknowledge every record when it comes.
@@ -275,6 +276,67 @@ func TestOutbox_quality(t *testing.T) {
 		}
 		if len(p.on(cloudwire.LiveLeaf)) != 1 {
 			t.Error("no live record")
+		}
+	})
+}
+
+// An application that remembers more than this gateway ever sent, such as what was lost
+// by a restore, acknowledges nothing of what is sent later.
+func TestOutbox_ackOfAnotherJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 100})
+		synctest.Wait()
+		p.ack(5000)
+		synctest.Wait()
+		h.add(50)
+		time.Sleep(time.Second)
+		p.ack(0)
+		synctest.Wait()
+		if p.Held() != 0 {
+			t.Errorf("held %d", p.Held())
+		}
+		p.ack(3)
+		synctest.Wait()
+		if p.Held() != 3 {
+			t.Errorf("held %d", p.Held())
+		}
+	})
+}
+
+// A broker that is slow, and goes on, is not left.
+func TestOutbox_slowBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(300)
+		for id := range site.StationID(300) {
+			h.stations[id+1] = site.StationState{ID: id + 1}
+		}
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 100, BrokerAcks: true}, func(p *parts) { p.mute = true })
+		for range 1300 {
+			time.Sleep(500 * time.Millisecond)
+			p.confirmOldest()
+		}
+		seen := make(map[string]bool)
+		for _, m := range p.on(cloudwire.StateLeaf) {
+			seen[m.Topic] = true
+		}
+		if len(p.attempts()) != 1 || p.Held() != 300 || len(seen) != 300 {
+			t.Errorf("%d connections, held %d, %d states", len(p.attempts()), p.Held(), len(seen))
+		}
+	})
+}
+
+// A record that no broker would take does not stop those behind it.
+func TestOutbox_hugeRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(3)
+		h.set(func() { h.bodies[2] = `{"seq":2,"detail":"` + strings.Repeat("x", 1<<20) + `"}` })
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 100}, (*parts).ackAll)
+		time.Sleep(time.Second)
+		if got := p.seqs(cloudwire.JournalLeaf); got != "1 2-2 3" {
+			t.Errorf("got %s", got)
 		}
 	})
 }

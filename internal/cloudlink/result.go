@@ -115,6 +115,7 @@ type flyingResult struct {
 func (s *session) sendResults(ctx context.Context) error {
 	s.results.again()
 	var flight []flyingResult
+	var heard time.Time
 	timer := time.NewTimer(deliveryPatience)
 	defer timer.Stop()
 	for {
@@ -128,20 +129,21 @@ func (s *session) sendResults(ctx context.Context) error {
 		var oldest <-chan struct{}
 		if len(flight) > 0 {
 			oldest = flight[0].delivery.Done()
-			timer.Reset(deliveryPatience - time.Since(flight[0].sent))
+			timer.Reset(deliveryPatience - mute(flight[0].sent, heard))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.results.added:
 		case <-oldest:
-			if flight[0].delivery.Err() != nil {
-				return nil // the connection is lost, which its own error tells
+			if err := flight[0].delivery.Err(); err != nil {
+				return err
 			}
+			heard = time.Now()
 			s.results.done(flight[0].token)
 			flight = flight[1:]
 		case <-timer.C:
-			if len(flight) > 0 {
+			if len(flight) > 0 && mute(flight[0].sent, heard) >= deliveryPatience {
 				return errNoPuback
 			}
 		}

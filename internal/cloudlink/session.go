@@ -15,6 +15,8 @@ const (
 	// deliveryPatience is how long the broker may take to acknowledge a message. One
 	// that takes longer is as good as gone.
 	deliveryPatience = time.Minute
+	// leastInbound is how many messages a second the broker may send at least.
+	leastInbound = 300
 	// goodbyePatience is how long the last word may take.
 	goodbyePatience = time.Second
 	// commandPatience bounds the handling of a command, which goes on when its
@@ -42,6 +44,8 @@ func (s *session) dialConfig() cloudmqtt.Config {
 		cfg.ClientID = string(s.Gateway)
 	}
 	cfg.Now = s.Clock.Now
+	cfg.PerSecond = float64(max(leastInbound, 2*s.settings.PerSecond)) // an application may acknowledge each record
+	cfg.Burst = 2 * int(cfg.PerSecond)
 	cfg.Will = &cloudmqtt.Message{
 		Topic: cloudwire.Topic(s.Gateway, cloudwire.StatusLeaf), QoS: 1, Retained: true,
 		Payload: cloudwire.Encode(cloudwire.Status{Status: cloudwire.Offline}),
@@ -62,7 +66,7 @@ func (s *session) receive(m cloudmqtt.Message) {
 			s.Metrics.Refused("cloud-ack")
 			return
 		}
-		s.acks.put(ack.Seq)
+		s.acks.put(min(ack.Seq, s.sent.Load())) // judged by what was sent when it came: what is sent later it cannot mean
 	case cloudwire.CommandLeaf:
 		ctx, cancel := context.WithTimeout(context.Background(), commandPatience)
 		defer cancel()
@@ -95,12 +99,20 @@ func (s *session) serve(ctx context.Context) error {
 	case err = <-failed:
 	}
 	cancel()
-	if ended := after(&running); ctx.Err() != nil && within(goodbyePatience, ended) {
-		within(goodbyePatience, s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Offline}).Done()) // a clean end sends no will
+	if ended := after(&running); ctx.Err() != nil && within(goodbyePatience, ended) && s.sayGoodbye() {
+		s.conn.Close()
+	} else {
+		s.conn.Drop() // the broker says with the will that the gateway is gone
 	}
-	s.conn.Close() // ends a lane that still waits for the broker to read
 	running.Wait()
 	return err
+}
+
+// sayGoodbye says what the will would, which a clean end keeps from being sent; false
+// when the broker does not have it.
+func (s *session) sayGoodbye() bool {
+	last := s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Offline})
+	return within(goodbyePatience, last.Done()) && last.Err() == nil
 }
 
 // after gives what is closed when all have ended.
@@ -131,6 +143,10 @@ func (s *session) say(leaf cloudwire.Leaf, payload any) delivery {
 		Topic: cloudwire.Topic(s.Gateway, leaf), QoS: 1, Retained: leaf == cloudwire.StatusLeaf, Payload: cloudwire.Encode(payload),
 	})
 }
+
+// mute is how long the broker has acknowledged nothing, when the oldest message that is
+// on its way was sent then and it was last heard then.
+func mute(sent, heard time.Time) time.Duration { return min(time.Since(sent), time.Since(heard)) }
 
 // mailbox holds the newest acknowledgement until somebody looks.
 type mailbox struct {

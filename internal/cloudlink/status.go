@@ -132,6 +132,16 @@ func (l *Link) down(err error, delay time.Duration) {
 	}
 }
 
+// errReplaced is why a connection ends whose settings are others now.
+var errReplaced = errors.New("the settings of the cloud link have changed")
+
+// replaced says that a connection was given up for other settings.
+func (l *Link) replaced() {
+	if l.Status().Connected {
+		l.down(errReplaced, 0)
+	}
+}
+
 // record writes a record of the link itself, as far as allowed.
 func (l *Link) record(kind site.Kind, detail string) {
 	if !l.records.AllowN(time.Now(), 1) {

@@ -43,6 +43,31 @@ func TestConn_Close(t *testing.T) {
 	}
 }
 
+// A connection that is dropped ends without a goodbye, so that the broker publishes the
+// will.
+func TestConn_Drop(t *testing.T) {
+	last, ended := make(chan byte, 100), make(chan struct{})
+	b := listen(t, func(p *peer) {
+		defer close(ended)
+		_, _ = p.welcome(0)
+		for {
+			first, _, err := p.read()
+			if err != nil {
+				return
+			}
+			last <- first
+		}
+	})
+	c := dial(t, config(b.url()))
+	c.Drop()
+	c.Close()
+	within(t, "the end", c.Lost())
+	within(t, "the broker's end", ended)
+	if len(last) > 0 {
+		t.Errorf("the broker was sent a packet of %#x", <-last)
+	}
+}
+
 // The goodbye arrives although much of what the broker sends was not read: a reset does
 // not overtake it.
 func TestConn_Close_unread(t *testing.T) {

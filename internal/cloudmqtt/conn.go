@@ -153,3 +153,14 @@ func (c *Conn) Close() {
 	})
 	c.filter.receiving.Wait()
 }
+
+// Drop ends the connection without a goodbye: the broker publishes the will. It returns
+// when every Receive has. After it [Conn.Close] does nothing.
+func (c *Conn) Drop() {
+	c.closing.Do(func() {
+		c.filter.finish(ErrClosed)
+		_ = c.filter.raw.Close()
+		c.client.Disconnect(goodbye)
+	})
+	c.filter.receiving.Wait()
+}

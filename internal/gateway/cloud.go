@@ -13,8 +13,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-// buildCloud builds the cloud link, also where there is no cloud yet. Nothing that is
-// wrong with it keeps the gateway from starting.
+// buildCloud builds the cloud link, also where there is no cloud yet. A file or a
+// credential that is missing does not keep the gateway from starting.
 func (g *Gateway) buildCloud(ctx context.Context) error {
 	g.clouded = g.cfg.Cloud
 	settings, err := cloudSettings(g.cfg)
@@ -28,6 +28,7 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 		Gateway: g.id, Version: g.version, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock,
 		Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
 	}, settings)
+	g.linked.Store(g.cloud)
 	return err
 }
 
@@ -66,10 +67,10 @@ func cloudSettings(cfg config.Config) (cloudlink.Settings, error) {
 
 // held is the last seq that retention may remove.
 func (g *Gateway) held() uint64 {
-	if g.cloud == nil {
-		return 0
+	if link := g.linked.Load(); link != nil {
+		return link.Held()
 	}
-	return g.cloud.Held()
+	return 0
 }
 
 // cloudStatus tells how the link stands; nil without a cloud.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,7 +77,8 @@ type Gateway struct {
 	broker     *broker.Server
 	unlock     *unlock.Service
 	cloud      *cloudlink.Link
-	clouded    config.Cloud // what cloud goes by; the reloader's own
+	linked     atomic.Pointer[cloudlink.Link] // cloud, for the journal, which is there before it
+	clouded    config.Cloud                   // what cloud goes by; the reloader's own
 	admin      *adminapi.API
 	http       *httpapi.API
 	keeper     *certificate.Keeper // nil without any TLS listener
