@@ -79,6 +79,7 @@ func places() map[string]place {
 		"scripts/bench":        {floor: 5},
 		"scripts/demo":         {floor: 5},
 		"scripts/documents":    {floor: 5},
+		"scripts/fleet":        {floor: 5},
 		"scripts/imagetest":    {floor: 5},
 		"scripts/timezones":    {floor: 5},
 	}

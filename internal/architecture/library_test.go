@@ -72,7 +72,7 @@ func ruleOf(path string) (library, bool) {
 
 // isTool reports whether the package is never shipped.
 func isTool(name string) bool {
-	return strings.HasPrefix(name, "scripts/") || name == "internal/gatewaytest" || name == "internal/brokertest"
+	return strings.HasPrefix(name, "scripts/") || slices.Contains([]string{"internal/brokertest", "internal/gatewaytest"}, name) || name == "internal/brokertest"
 }
 
 // allows reports whether the package may import the library; inTest says from

@@ -212,7 +212,7 @@ func FreeAddresses(count int) (addresses []string, err error) {
 		if err != nil {
 			continue
 		}
-		defer func() { _ = l.Close() }() // held until all are found, so that none comes twice
+		defer func() { _ = l.Close() }() //nolint:gocritic // held until all are found, so that none comes twice
 		addresses = append(addresses, l.Addr().String())
 	}
 	return nil, errors.New("no ports are free on loopback")

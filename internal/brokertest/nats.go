@@ -16,7 +16,7 @@ func natsProgram() (string, error) {
 		return "", err
 	}
 	var stderr bytes.Buffer
-	build := exec.Command(filepath.Join(dir, "scripts/nats")) //nolint:gosec,noctx // ends by itself
+	build := exec.Command(filepath.Join(dir, "scripts", "nats")) //nolint:gosec,noctx // ends by itself
 	build.Stderr = &stderr
 	out, err := build.Output()
 	if err != nil {
@@ -33,6 +33,10 @@ func newNATS(dir string, o options) (*Broker, error) {
 	}
 	return members[0], nil
 }
+
+// electionPatience is how long who connects waits for the other servers to agree on who
+// leads, before he is turned away (mqtt.js_api_timeout; 5 s by itself).
+const electionPatience = "20s"
 
 // NATSCluster prepares a cluster of NATS servers with their files in dir: launch them
 // all, then await each, and kill them in the end. A cluster of three keeps what it was
@@ -61,7 +65,7 @@ func natsMembers(dir string, nodes int, o options) ([]*Broker, error) {
 		lines = append(lines,
 			"server_name: "+name, fmt.Sprintf("listen: %q", clients[n]),
 			fmt.Sprintf("jetstream { store_dir: %q }", filepath.Join(dir, name)),
-			fmt.Sprintf("mqtt { listen: %q, %s }", mqtt[n], o.natsTLS()),
+			fmt.Sprintf("mqtt { listen: %q, js_api_timeout: %s, %s }", mqtt[n], electionPatience, o.natsTLS()),
 		)
 		if nodes > 1 {
 			lines = append(lines, fmt.Sprintf("cluster { name: gatehouse, listen: %q, routes: [%s] }", routes[n], routeList(routes)))

@@ -48,7 +48,7 @@ func record(seq uint64, boot site.BootID) []byte {
 func (b *book) take(words ...string) {
 	for _, word := range words {
 		var from, to uint64
-		payload := []byte(nil)
+		var payload []byte
 		if n, _ := fmt.Sscanf(word, "%d-%d", &from, &to); n == 2 {
 			payload = cloudwire.Encode(cloudwire.NewGap(from, to))
 		} else {
