@@ -133,8 +133,10 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 		cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Gateway == "" {
 		return nil, errors.New("the cloud link needs a gateway, a store, a journal, stations, an unlocker, a clock, a logger, health and metrics")
 	}
-	l := &Link{Config: cfg, dial: dial, poke: make(chan struct{}, 1), changed: make(chan struct{}), results: newResults(),
-		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst)}
+	l := &Link{
+		Config: cfg, dial: dial, poke: make(chan struct{}, 1), changed: make(chan struct{}), results: newResults(),
+		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst),
+	}
 	cursor, err := cfg.Store.CloudCursor(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the cloud has come: %w", err)
