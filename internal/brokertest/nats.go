@@ -36,7 +36,7 @@ func newNATS(dir string, o options) (*Broker, error) {
 
 // electionPatience is how long who connects waits for the other servers to agree on who
 // leads, before he is turned away (mqtt.js_api_timeout; 5 s by itself).
-const electionPatience = "20s"
+const electionPatience = "10s"
 
 // NATSCluster prepares a cluster of NATS servers with their files in dir: launch them
 // all, then await each, and kill them in the end. A cluster of three keeps what it was

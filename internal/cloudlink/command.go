@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	refusalEvery = 10 * time.Second
 	// tidyEvery is how often what the disk did not take is tried again.
 	tidyEvery = 10 * time.Second
+	// seePatience is how long the end of the gateway waits for commands that are being
+	// carried out.
+	seePatience = 4 * time.Second
 )
 
 // Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
@@ -59,7 +63,7 @@ type commands struct {
 	commandConfig
 	ring    atomic.Pointer[cloudcommand.Keyring] // the keys that are trusted now
 	taken   *taken
-	since   restored
+	since   *restored
 	noting  *rate.Limiter // records of refusals
 	leftOut atomic.Int64  // of these, since the last
 }
@@ -70,9 +74,9 @@ type commands struct {
 func newCommands(ctx context.Context, cfg commandConfig) (*commands, error) {
 	c := &commands{
 		commandConfig: cfg, noting: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst),
-		taken: newTaken(cfg.Store, cfg.Clock, cfg.Logger),
-		since: restored{store: cfg.Store, clock: cfg.Clock, log: cfg.Logger},
+		since: &restored{store: cfg.Store, clock: cfg.Clock, log: cfg.Logger},
 	}
+	c.taken = newTaken(cfg.Store, cfg.Clock, cfg.Logger, c.since)
 	c.trust(cloudcommand.Keyring{})
 	interrupted, err := c.taken.load(ctx)
 	if err == nil {
@@ -91,24 +95,43 @@ func newCommands(ctx context.Context, cfg commandConfig) (*commands, error) {
 // not even by a command that was verified already and has not left.
 func (c *commands) trust(ring cloudcommand.Keyring) { c.ring.Store(&ring) }
 
-// run keeps the memory of commands in order until ctx ends.
+// run keeps the memory of commands in order until ctx ends. Then it waits for those that
+// are being carried out, for a while, and takes no others meanwhile.
 func (c *commands) run(ctx context.Context) {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	for {
-		c.since.settle(ctx)
-		c.taken.tidy(ctx)
+		c.tidy(ctx)
 		if n := c.leftOut.Load(); n > 0 && c.noting.Allow() {
 			c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: int(n)}))
 			c.leftOut.Add(-n)
 		}
 		select {
 		case <-ctx.Done():
-			c.taken.tidy(context.WithoutCancel(ctx))
+			c.finish(context.WithoutCancel(ctx))
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// tidy keeps what is not on disk yet. It does not end with the gateway, which waits for
+// it: what is broken off looks like a disk that fails.
+func (c *commands) tidy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takePatience)
+	defer cancel()
+	if c.since.settle() {
+		_ = c.taken.ask(ctx, c.since.save) // tried again soon
+	}
+	c.taken.tidy(ctx)
+}
+
+// finish sees through what has begun.
+func (c *commands) finish(ctx context.Context) {
+	seeing, cancel := context.WithTimeout(ctx, seePatience)
+	defer cancel()
+	c.taken.drain(seeing)
+	c.taken.tidy(ctx)
 }
 
 // refused is a command that is not carried out.
@@ -118,8 +141,9 @@ type refused struct {
 	first *cloudwire.First     // of a repeated one
 }
 
-// handle takes one message: it carries the command out and answers it, which takes as
-// long as the station does. What has begun is seen through when ctx ends.
+// handle takes one message. It returns when the command is refused or its id is taken;
+// how it is carried out, which takes as long as the station does, is answered later, and
+// seen through when ctx ends.
 func (c *commands) handle(ctx context.Context, payload []byte, retained bool, received time.Time) {
 	if ctx.Err() != nil {
 		return
@@ -137,13 +161,13 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 	switch first, reason := c.taken.take(ctx, cmd.ID, cmd.Expires); reason {
 	case "":
 		key, _ := ring.Key(cmd.KeyID)
-		c.open(ctx, cmd, key, received)
+		go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
 	case cloudcommand.Repeated:
 		r := newRefused(cmd, reason, "a command with this jti came before; sign a new one for each opening")
 		r.first = &cloudwire.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
 		c.refuse(r)
 	default:
-		c.refuse(newRefused(cmd, reason, "too many commands came in a short time; try again in some minutes"))
+		c.refuse(newRefused(cmd, reason, "too many commands came in a short time; try again a little later"))
 	}
 }
 
@@ -205,10 +229,26 @@ func refusalRecord(facts site.Facts) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// open carries out a command whose id is taken.
+// carryOut carries out a command whose id is taken, and gives its place back. What goes
+// wrong with one command ends no other.
+func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
+	defer c.taken.leave()
+	defer func() {
+		if broken := recover(); broken != nil {
+			c.Logger.Error("carrying out a cloud command broke down", "jti", cmd.ID, "panic", broken, "stack", string(debug.Stack()))
+			c.end(cmd.ID, site.Unresolved, cloudwire.Result{})
+		}
+	}()
+	if message := c.since.admits(cmd.IssuedAt); message != "" { // its id was forgotten since it was judged
+		c.forbid(cmd, unlock.Answer{}, message)
+		return
+	}
+	c.open(ctx, cmd, key, received)
+}
+
 func (c *commands) open(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
 	var withdrawn atomic.Bool
-	answer, err := c.Unlocker.Unlock(context.WithoutCancel(ctx), unlock.Request{
+	answer, err := c.Unlocker.Unlock(ctx, unlock.Request{
 		Actor: site.Actor{Origin: site.Cloud, Name: cmd.Actor}, Station: cmd.Station, Lock: cmd.Lock,
 		WaitResult: true, Accepted: received, Until: cmd.Expires, JTI: cmd.ID,
 		MayLeave: func() bool {

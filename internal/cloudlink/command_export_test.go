@@ -15,8 +15,12 @@ type (
 	Results       = results
 )
 
-// MaxTaken is how many ids are remembered.
-const MaxTaken = maxTaken
+// MaxTaken is how many ids are remembered, MaxUnderWay how many commands are carried out
+// at once.
+const (
+	MaxTaken    = maxTaken
+	MaxUnderWay = maxUnderWay
+)
 
 // NewCommands is newCommands.
 func NewCommands(ctx context.Context, cfg CommandConfig) (*Commands, error) {

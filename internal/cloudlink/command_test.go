@@ -31,6 +31,7 @@ func TestCommands_handle(t *testing.T) {
 		received := time.Now().Add(-time.Second)
 		cmd := w.good("c-1")
 		c.Handle(t.Context(), w.sign(cmd), false, received)
+		synctest.Wait()
 		if want := []string{"take c-1", "unlock c-1", "end c-1 done"}; !slices.Equal(w.events, want) {
 			t.Errorf("in this order: %v, want %v", w.events, want)
 		}
@@ -113,6 +114,7 @@ func TestCommands_handle_refuses(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T, w *world) {
 			w.commands().Handle(t.Context(), payload(w, w.good("c-1")), reason == "retained", time.Now())
+			synctest.Wait()
 			if len(w.opened) > 0 || len(w.rows) > 0 {
 				t.Errorf("%s: opened %+v, taken %+v", reason, w.opened, w.rows)
 			}
@@ -149,11 +151,13 @@ func TestCommands_handle_recordsOfRefusals(t *testing.T) {
 		cmd := w.good("c-1")
 		cmd.Station = 7
 		c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+		synctest.Wait()
 		if r := w.records[0]; r.By != "porter@example.test" || r.Station != 7 || r.Lock != "lock-2" {
 			t.Errorf("signed: %+v", r)
 		}
 		c.Trust(cloudcommand.Keyring{})
 		c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+		synctest.Wait()
 		if r := w.records[1]; r.By != "" || r.Station != 0 || r.Lock != "" {
 			t.Errorf("not signed: %+v", r)
 		}
@@ -192,10 +196,87 @@ func TestCommands_handle_copies(t *testing.T) {
 		if w.unlocks() != 1 || len(w.results) != 9_999 || w.last().First.Outcome != site.Requested || !w.last().First.Time.IsZero() {
 			t.Errorf("%d unlocks, %d answers, the last %+v", w.unlocks(), len(w.results), w.last())
 		}
-		close(hold)
 		copies.Wait()
+		close(hold)
+		synctest.Wait()
 		if w.unlocks() != 1 || w.last().Outcome != site.Done {
 			t.Errorf("%d unlocks, the last answer %+v", w.unlocks(), w.last())
+		}
+	})
+}
+
+// A station that does not answer holds nothing up: the message is done with when its id
+// is taken. What is on its way is bounded; what is beyond is refused and may come again.
+func TestCommands_handle_silentStation(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		hold := make(chan struct{})
+		w.onUnlock = func(unlock.Request) { <-hold }
+		for n := range cloudlink.MaxUnderWay {
+			w.send(c, fmt.Sprint(n))
+		}
+		if _, taken := w.row("0"); w.unlocks() != cloudlink.MaxUnderWay || len(w.results) != 0 || !taken {
+			t.Fatalf("%d unlocks, answered %+v", w.unlocks(), w.results)
+		}
+		w.send(c, "0")
+		if w.last().Reason != "repeated" {
+			t.Errorf("a copy: answered %+v", w.last())
+		}
+		w.send(c, "one more")
+		if _, taken := w.row("one more"); w.last().Reason != "busy" || taken || w.unlocks() != cloudlink.MaxUnderWay {
+			t.Errorf("answered %+v, taken: %t", w.last(), taken)
+		}
+		close(hold)
+		synctest.Wait()
+		w.send(c, "one more")
+		if w.last().Outcome != site.Done || len(w.results) != cloudlink.MaxUnderWay+3 {
+			t.Errorf("answered %+v, %d answers", w.last(), len(w.results))
+		}
+	})
+}
+
+// The end waits for a command that is being carried out, though not for ever, and none
+// begins meanwhile.
+func TestCommands_run_seesThrough(t *testing.T) {
+	for answers, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Minute: 4 * time.Second} {
+		inBubble(t, func(t *testing.T, w *world) {
+			c := w.commands()
+			w.onUnlock = func(unlock.Request) { <-time.After(answers) }
+			w.send(c, "c-1")
+			began := time.Now()
+			stop := keep(c)
+			go func() {
+				<-time.After(want / 2)
+				c.Handle(context.Background(), w.sign(w.good("c-2")), false, time.Now())
+			}()
+			stop()
+			if took := time.Since(began); took != want {
+				t.Errorf("a station that answers after %s: waited %s", answers, took)
+			}
+			if row, _ := w.row("c-1"); (row.Outcome == site.Done) != (answers == want) {
+				t.Errorf("kept as %+v", row)
+			}
+			if w.unlocks() != 1 || w.counted("busy") != "1" {
+				t.Errorf("one began meanwhile: %+v", w.results)
+			}
+			<-time.After(answers - want)
+		})
+	}
+}
+
+// A mistake in carrying one command out ends neither the process nor another command.
+func TestCommands_handle_breaksDown(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.onUnlock = func(unlock.Request) { panic("a mistake") }
+		w.send(c, "c-1")
+		if row, _ := w.row("c-1"); w.last().Outcome != site.Unresolved || row.Outcome != site.Unresolved || !strings.Contains(w.log.String(), "a mistake") {
+			t.Errorf("answered %+v, kept as %+v, logged %s", w.last(), row, w.log)
+		}
+		w.onUnlock = nil
+		w.send(c, "c-2")
+		if w.last().Outcome != site.Done {
+			t.Errorf("answered %+v", w.last())
 		}
 	})
 }
@@ -272,10 +353,12 @@ func TestCommands_handle_contextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w.onState = cancel
 		c.Handle(ctx, w.sign(w.good("c-1")), false, time.Now())
+		synctest.Wait()
 		if want := []string{"take c-1", "unlock c-1", "end c-1 done"}; !slices.Equal(w.events, want) || w.last().Outcome != site.Done {
 			t.Errorf("in this order: %v, answered %+v", w.events, w.last())
 		}
 		c.Handle(ctx, w.sign(w.good("c-2")), false, time.Now())
+		synctest.Wait()
 		if len(w.results) != 1 || w.unlocks() != 1 {
 			t.Errorf("begun after the end: %+v", w.results)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/cloudcommand"
@@ -33,7 +34,10 @@ type world struct {
 	events   []string   // in order: "take c-1", "unlock c-1", "end c-1 done"
 	rows     map[string]site.TakenCommand
 	disk     error
-	stalls   bool // the disk answers nobody
+	stalls   bool          // the disk answers nobody
+	hangs    chan struct{} // until it is closed the disk answers nobody, whatever the context says
+	calls    int           // of the disk, under way
+	most     int           // of these at once
 	floor    time.Time
 	asked    int // questions for the floor
 	ahead    time.Duration
@@ -151,8 +155,15 @@ func (w *world) Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, 
 // wait is what the disk does before anything else.
 func (w *world) wait(ctx context.Context) error {
 	w.mu.Lock()
-	stalls := w.stalls
+	stalls, hangs := w.stalls, w.hangs
+	w.calls++
+	w.most = max(w.most, w.calls)
 	w.mu.Unlock()
+	defer w.set(func() { w.calls-- })
+	if hangs != nil {
+		<-hangs
+		return nil
+	}
 	if stalls {
 		<-ctx.Done()
 	}
@@ -208,7 +219,10 @@ func (w *world) TakenCommands(context.Context) (all []site.TakenCommand, err err
 	return all, w.disk
 }
 
-func (w *world) ForgetCommands(_ context.Context, before time.Time) (int, error) {
+func (w *world) ForgetCommands(ctx context.Context, before time.Time) (int, error) {
+	if err := w.wait(ctx); err != nil {
+		return 0, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.disk != nil {
@@ -225,7 +239,10 @@ func (w *world) CommandsFrom(context.Context) (time.Time, bool, error) {
 	return w.from, w.waiting, nil
 }
 
-func (w *world) SaveCommandsFrom(_ context.Context, from time.Time) error {
+func (w *world) SaveCommandsFrom(ctx context.Context, from time.Time) error {
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.disk == nil {
@@ -259,10 +276,11 @@ func (w *world) sign(c cloudcommand.Command) []byte {
 	return []byte(token)
 }
 
-// send has a new command handled.
+// send has a new command handled, and carried out as far as that goes now.
 func (w *world) send(c *cloudlink.Commands, id string) {
 	w.t.Helper()
 	c.Handle(context.Background(), w.sign(w.good(id)), false, time.Now())
+	synctest.Wait()
 }
 
 // last gives the newest answer.
@@ -300,6 +318,13 @@ func (w *world) row(id string) (site.TakenCommand, bool) {
 	defer w.mu.Unlock()
 	cmd, ok := w.rows[id]
 	return cmd, ok
+}
+
+// line gives since when commands are taken, as the disk has it, and how many it has.
+func (w *world) line() (from time.Time, kept int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.from, len(w.rows)
 }
 
 // seen gives what happened so far, for tests beside which commands run.

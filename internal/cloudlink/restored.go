@@ -2,6 +2,7 @@ package cloudlink
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -9,10 +10,11 @@ import (
 	"gatehouse/internal/site"
 )
 
-// restored keeps a gateway that was restored from a backup from carrying out again what
-// it took after the backup, of which it knows nothing: it takes only commands that were
-// issued since a trusted clock has first told the time. On any other gateway it admits
-// all.
+// restored keeps a gateway from carrying out again what it took and does not know any
+// more: one that was restored from a backup, of all that came after it, takes only
+// commands that were issued since a trusted clock has first told the time; one that had
+// to forget commands before their time, only those that were issued since their end.
+// On any other gateway it admits all.
 type restored struct {
 	store CommandStore
 	clock site.Clock
@@ -41,30 +43,55 @@ func (r *restored) admits(issued time.Time) (message string) {
 	case r.waiting:
 		return "the gateway was restored from a backup, and takes commands when the system says that its clock is synchronised"
 	case issued.Before(r.from):
-		return "the gateway was restored from a backup after this was signed; sign a new command"
+		return "the gateway may have carried this out and not know it any more, after a restore from a backup or very many commands; sign a new command"
 	}
 	return ""
 }
 
-// settle takes the moment from a trusted clock, and keeps it. One that is not kept is
-// told anew after a restart, which is later still.
-func (r *restored) settle(ctx context.Context) {
+// settle takes the moment from a trusted clock, and says whether one is to be saved. One
+// that is not is told anew after a restart, which is later still.
+func (r *restored) settle() (unsaved bool) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.waiting && r.clock.Trusted() {
 		r.from, r.waiting, r.unsaved = r.clock.Now(), false, true
 		r.log.Info("commands of the cloud are taken again after a restore", "from", site.At(r.from).String())
 	}
+	return r.unsaved
+}
+
+// advance sees to it, also on disk, that nothing is taken any more that was issued before
+// that time. It fails on a gateway that still waits, which takes nothing.
+func (r *restored) advance(ctx context.Context, end time.Time) error {
+	r.mu.Lock()
+	if r.waiting {
+		r.mu.Unlock()
+		return errWaiting
+	}
+	if r.from.Before(end) {
+		r.from, r.unsaved = end, true
+		r.log.Warn("very many commands of the cloud; those that were issued earlier are taken no more", "from", site.At(end).String())
+	}
+	r.mu.Unlock()
+	return r.save(ctx)
+}
+
+// errWaiting says that nothing can be forgotten before its time yet.
+var errWaiting = errors.New("the gateway was restored from a backup and no trusted clock has told the time")
+
+// save keeps the moment.
+func (r *restored) save(ctx context.Context) error {
+	r.mu.Lock()
 	from, unsaved := r.from, r.unsaved
 	r.mu.Unlock()
 	if !unsaved {
-		return
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, takePatience)
-	defer cancel()
 	if err := r.store.SaveCommandsFrom(ctx, from); err != nil {
-		return // tried again soon
+		return err // tried again soon
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsaved = false
+	r.unsaved = !r.from.Equal(from)
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -24,12 +25,14 @@ func TestCommands_handle_restored(t *testing.T) {
 		<-time.After(15 * time.Second)
 		before := w.sign(w.good("c-1"))
 		c.Handle(ctx, before, false, time.Now())
+		synctest.Wait()
 		if got := w.last(); got.Reason != "not-permitted" || !strings.Contains(got.Message, "clock is synchronised") {
 			t.Errorf("with no trusted clock: %+v", got)
 		}
 		w.set(func() { w.unsure, w.disk = false, fault.New(fault.Unavailable, "full") })
 		<-time.After(10 * time.Second) // to the moment of 20 s
 		c.Handle(ctx, before, false, time.Now())
+		synctest.Wait()
 		if got := w.last(); got.Reason != "not-permitted" || !strings.Contains(got.Message, "sign a new command") || w.unlocks() != 0 {
 			t.Errorf("signed before: %+v", got)
 		}
@@ -46,6 +49,7 @@ func TestCommands_handle_restored(t *testing.T) {
 			t.Errorf("kept: from %s, waiting %t, want %s", w.from, w.waiting, kept)
 		}
 		w.commands().Handle(t.Context(), before, false, time.Now())
+		synctest.Wait()
 		if got := w.last(); got.Reason != "not-permitted" || w.unlocks() != 1 {
 			t.Errorf("after another start: %+v", got)
 		}

@@ -19,9 +19,6 @@ const (
 	leastInbound = 300
 	// goodbyePatience is how long the last word may take.
 	goodbyePatience = time.Second
-	// commandPatience bounds the handling of a command, which goes on when its
-	// connection has ended: a command that has left is seen through.
-	commandPatience = time.Minute
 )
 
 // session is one connection with all that belongs to it.
@@ -68,9 +65,7 @@ func (s *session) receive(m cloudmqtt.Message) {
 		}
 		s.acks.put(min(ack.Seq, s.sent.Load())) // judged by what was sent when it came: what is sent later it cannot mean
 	case cloudwire.CommandLeaf:
-		ctx, cancel := context.WithTimeout(context.Background(), commandPatience)
-		defer cancel()
-		s.commands.handle(ctx, m.Payload, m.Retained, received)
+		s.commands.handle(context.Background(), m.Payload, m.Retained, received)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/cloudcommand"
@@ -24,6 +23,10 @@ const (
 	// maxTaken bounds the ids that are remembered: what trusted signers can send in a
 	// quarter of an hour, one a second to each of 50 doors.
 	maxTaken = 50_000
+	// crowded is from how many on those are forgotten that only the present clock is past.
+	crowded = maxTaken * 9 / 10
+	// maxUnderWay bounds the commands that are carried out at once.
+	maxUnderWay = 256
 )
 
 // CommandStore keeps which commands of the cloud were taken; package sqlite satisfies
@@ -40,8 +43,9 @@ type CommandStore interface {
 	TakenCommands(ctx context.Context) ([]site.TakenCommand, error)
 	// ForgetCommands removes those whose Until is before that time, and says how many.
 	ForgetCommands(ctx context.Context, before time.Time) (int, error)
-	// CommandsFrom says, on a gateway that was restored from a backup, since when commands
-	// are taken again; waiting: since no moment yet. The zero time on any other.
+	// CommandsFrom says since when the commands were issued that may be taken; waiting:
+	// since no moment yet. The zero time on a gateway that was never restored from a
+	// backup and never forgot a command before its time.
 	CommandsFrom(ctx context.Context) (from time.Time, waiting bool, err error)
 	// SaveCommandsFrom keeps that moment.
 	SaveCommandsFrom(ctx context.Context, from time.Time) error
@@ -53,11 +57,13 @@ type CommandStore interface {
 // taken is the memory of the commands that were taken, in the process and on disk. The
 // one in the process decides; the other makes it last over a restart.
 type taken struct {
-	store   CommandStore
-	clock   site.Clock
-	log     *slog.Logger
-	stalled atomic.Bool // the disk failed at the last try: nobody waits for it
-	looked  time.Time   // when old ids were last looked for; only tidy touches it
+	disk
+	store  CommandStore
+	clock  site.Clock
+	log    *slog.Logger
+	since  *restored
+	places chan struct{} // capacity maxUnderWay; each command that is carried out holds one
+	looked time.Time     // when old ids were last looked for; only tidy touches it
 
 	mu   sync.Mutex // mu guards byID
 	byID map[string]*takenCommand
@@ -66,12 +72,16 @@ type taken struct {
 // takenCommand is a command that was taken, and what of it is on disk.
 type takenCommand struct {
 	site.TakenCommand
-	kept  bool // the id
-	whole bool // all of it
+	kept    bool // the id
+	whole   bool // all of it
+	writing bool // take writes the id, and nobody else does
 }
 
-func newTaken(store CommandStore, clock site.Clock, log *slog.Logger) *taken {
-	return &taken{store: store, clock: clock, log: log, looked: time.Now(), byID: make(map[string]*takenCommand)}
+func newTaken(store CommandStore, clock site.Clock, log *slog.Logger, since *restored) *taken {
+	return &taken{
+		disk: newDisk(log), store: store, clock: clock, log: log, since: since, looked: time.Now(),
+		places: make(chan struct{}, maxUnderWay), byID: make(map[string]*takenCommand),
+	}
 }
 
 // load reads what an earlier run has kept, and gives the ids of those that it did not
@@ -92,32 +102,35 @@ func (t *taken) load(ctx context.Context) (interrupted []string, err error) {
 	return interrupted, nil
 }
 
-// take takes an id that was never taken before: then reason is "", and the id is
-// durable, or kept in memory while the storage fails. Of a repeated one it gives how it
-// stands.
+// take takes an id that was never taken before: then reason is "", the id is durable,
+// or kept in memory while the storage fails, and the command has a place until leave is
+// called. Of a repeated one it gives how it stands.
 func (t *taken) take(ctx context.Context, id string, until time.Time) (first site.TakenCommand, reason cloudcommand.Reason) {
 	cmd := site.TakenCommand{ID: id, Until: until, Outcome: site.Requested}
 	if first, reason = t.claim(cmd); reason != "" {
 		return first, reason
 	}
-	if t.stalled.Load() {
+	if t.stalled() {
+		t.written(id, false)
 		return cmd, ""
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takePatience)
 	defer cancel()
-	err := t.store.TakeCommand(ctx, cmd)
-	if fault.Is(err, fault.Conflict) { // it is on disk, and load has not seen it
+	err := t.ask(ctx, func(ctx context.Context) error {
+		err := t.store.TakeCommand(ctx, cmd)
+		t.written(id, err == nil || fault.Is(err, fault.Conflict))
+		return err
+	})
+	if fault.Is(err, fault.Conflict) { // it is on disk, and neither load nor this process has put it there
 		cmd.Outcome = site.Unresolved
-		t.mark(cmd, true, true)
+		t.settle(cmd)
+		t.leave()
 		return cmd, cloudcommand.Repeated
-	}
-	if t.heard(err) {
-		t.mark(cmd, true, false)
 	}
 	return cmd, ""
 }
 
-// claim takes an id in memory. Of many at once it lets one pass.
+// claim takes an id in memory, and a place. Of many at once it lets one pass.
 func (t *taken) claim(cmd site.TakenCommand) (first site.TakenCommand, reason cloudcommand.Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,16 +140,49 @@ func (t *taken) claim(cmd site.TakenCommand) (first site.TakenCommand, reason cl
 	if len(t.byID) >= maxTaken {
 		return first, cloudcommand.Busy
 	}
-	t.byID[cmd.ID] = &takenCommand{TakenCommand: cmd}
+	select {
+	case t.places <- struct{}{}:
+	default:
+		return first, cloudcommand.Busy
+	}
+	t.byID[cmd.ID] = &takenCommand{TakenCommand: cmd, writing: true}
 	return first, ""
 }
 
-// mark says how a command stands in memory and on disk.
-func (t *taken) mark(cmd site.TakenCommand, kept, whole bool) {
+// leave gives a command's place back.
+func (t *taken) leave() { <-t.places }
+
+// drain waits until no command is carried out, or until ctx ends. Meanwhile none is
+// taken.
+func (t *taken) drain(ctx context.Context) {
+	held := 0
+	for held < maxUnderWay && ctx.Err() == nil {
+		select {
+		case t.places <- struct{}{}:
+			held++
+		case <-ctx.Done():
+		}
+	}
+	for range held {
+		t.leave()
+	}
+}
+
+// written says that take writes the id no more, and whether it is on disk.
+func (t *taken) written(id string, kept bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, ok := t.byID[id]; ok {
+		known.kept, known.writing = kept, false
+	}
+}
+
+// settle says how a command of which all is on disk stands.
+func (t *taken) settle(cmd site.TakenCommand) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if known, ok := t.byID[cmd.ID]; ok {
-		known.Outcome, known.Ended, known.kept, known.whole = cmd.Outcome, cmd.Ended, kept, whole
+		known.Outcome, known.Ended, known.whole = cmd.Outcome, cmd.Ended, true
 	}
 }
 
@@ -151,8 +197,8 @@ func (t *taken) end(id string, outcome site.Outcome, at time.Time) {
 	known.Outcome, known.Ended, known.whole = outcome, at, false
 	cmd := *known
 	t.mu.Unlock()
-	if t.stalled.Load() {
-		return
+	if cmd.writing || t.stalled() {
+		return // tidy brings it on disk
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), takePatience)
 	defer cancel()
@@ -160,42 +206,28 @@ func (t *taken) end(id string, outcome site.Outcome, at time.Time) {
 }
 
 // keep brings on disk what of a command is not there; false when the disk does not
-// take it.
+// take it in time.
 func (t *taken) keep(ctx context.Context, cmd takenCommand) bool {
-	if !cmd.kept {
-		begun := cmd.TakenCommand
-		begun.Outcome, begun.Ended = site.Requested, time.Time{}
-		err := t.store.TakeCommand(ctx, begun)
-		if !fault.Is(err, fault.Conflict) && !t.heard(err) {
-			return false
+	return t.ask(ctx, func(ctx context.Context) error {
+		if !cmd.kept {
+			begun := cmd.TakenCommand
+			begun.Outcome, begun.Ended = site.Requested, time.Time{}
+			if err := t.store.TakeCommand(ctx, begun); !answered(err) {
+				return err
+			}
 		}
-	}
-	if cmd.Outcome != site.Requested {
-		err := t.store.EndCommand(ctx, cmd.ID, cmd.Outcome, cmd.Ended)
-		if !fault.Is(err, fault.NotFound) && !t.heard(err) { // it may be forgotten by now
-			return false
+		if cmd.Outcome != site.Requested {
+			if err := t.store.EndCommand(ctx, cmd.ID, cmd.Outcome, cmd.Ended); !answered(err) {
+				return err
+			}
 		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known, ok := t.byID[cmd.ID]; ok {
-		known.kept, known.whole = true, known.Outcome == cmd.Outcome && cmd.Outcome != site.Requested
-	}
-	return true
-}
-
-// heard takes what the disk said; true when it has done what it was asked for.
-func (t *taken) heard(err error) bool {
-	if err == nil {
-		if t.stalled.Swap(false) {
-			t.log.Info("the ids of cloud commands are kept on disk again")
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if known, ok := t.byID[cmd.ID]; ok {
+			known.kept, known.whole = true, known.Outcome == cmd.Outcome && cmd.Outcome != site.Requested
 		}
-		return true
-	}
-	if !t.stalled.Swap(true) {
-		t.log.Error("storage fails; doors still open, the ids of cloud commands are kept in memory", "error", err)
-	}
-	return false
+		return nil
+	}) == nil
 }
 
 // tidy brings on disk what it did not take before, and forgets what no clock could
@@ -203,26 +235,33 @@ func (t *taken) heard(err error) bool {
 func (t *taken) tidy(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, takePatience)
 	defer cancel()
+	if !t.idle(ctx) {
+		return
+	}
 	for _, cmd := range t.unkept() {
 		if !t.keep(ctx, cmd) {
 			return
 		}
 	}
-	if time.Since(t.looked) < forgetEvery {
+	if time.Since(t.looked) < forgetEvery && !t.crowded() {
 		return
 	}
 	t.looked = time.Now()
-	if err := t.forget(ctx); err != nil {
+	if t.lastBefore(t.clock.Now().Add(-forgetMargin)).IsZero() {
+		return // and the disk is left alone
+	}
+	if err := t.ask(ctx, t.forget); err != nil {
 		t.log.Warn("old ids of cloud commands are not forgotten yet", "error", err)
 	}
 }
 
-// unkept gives the commands of which something may not be on disk.
+// unkept gives the commands of which something may not be on disk, but those that take
+// brings there.
 func (t *taken) unkept() (all []takenCommand) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, cmd := range t.byID {
-		if !cmd.whole {
+		if !cmd.whole && !cmd.writing {
 			all = append(all, *cmd)
 		}
 	}
@@ -230,20 +269,35 @@ func (t *taken) unkept() (all []takenCommand) {
 }
 
 // forget removes the ids of commands that ended before the time that the disk is sure
-// of and before that of the present clock, which may not have followed yet.
+// of and before that of the present clock, which may not have followed yet. Where the
+// disk is sure of too little, the present clock has to do: then nothing is taken any
+// more that was issued before the end of what is forgotten, whatever a clock says later.
 func (t *taken) forget(ctx context.Context) error {
-	if !t.holdsBefore(t.clock.Now().Add(-forgetMargin)) {
-		return nil // and the disk is left alone
-	}
-	sure, err := t.store.Floor(ctx)
+	past := t.clock.Now().Add(-forgetMargin)
+	before, err := t.store.Floor(ctx)
 	if err != nil {
 		return err
 	}
-	if now := t.clock.Now(); now.Before(sure) {
-		sure = now
+	if before = before.Add(-forgetMargin); past.Before(before) {
+		before = past
 	}
-	before := sure.Add(-forgetMargin)
-	if !t.holdsBefore(before) {
+	if err := t.remove(ctx, before); err != nil || !t.crowded() {
+		return err
+	}
+	last := t.lastBefore(past)
+	if last.IsZero() {
+		return nil
+	}
+	end := last.Truncate(time.Millisecond).Add(time.Millisecond) // as the disk keeps times
+	if err := t.since.advance(ctx, end); err != nil {
+		return err
+	}
+	return t.remove(ctx, end)
+}
+
+// remove forgets the commands that ended before that time.
+func (t *taken) remove(ctx context.Context, before time.Time) error {
+	if t.lastBefore(before).IsZero() {
 		return nil
 	}
 	if _, err := t.store.ForgetCommands(ctx, before); err != nil {
@@ -259,14 +313,21 @@ func (t *taken) forget(ctx context.Context) error {
 	return nil
 }
 
-// holdsBefore reports whether there is a command that ended before that time.
-func (t *taken) holdsBefore(when time.Time) bool {
+// crowded reports whether there is little room for more.
+func (t *taken) crowded() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byID) >= crowded
+}
+
+// lastBefore gives the latest end of a command that ended before that time, or zero.
+func (t *taken) lastBefore(when time.Time) (last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, cmd := range t.byID {
-		if cmd.Until.Before(when) {
-			return true
+		if cmd.Until.Before(when) && cmd.Until.After(last) {
+			last = cmd.Until
 		}
 	}
-	return false
+	return last
 }

@@ -25,8 +25,7 @@ func TestNewCommands_afterAKill(t *testing.T) {
 		token := w.sign(w.good("c-1"))
 		hold := make(chan struct{})
 		w.onUnlock = func(unlock.Request) { <-hold }
-		var under sync.WaitGroup
-		under.Go(func() { killed.Handle(context.Background(), token, false, time.Now()) })
+		killed.Handle(context.Background(), token, false, time.Now())
 		synctest.Wait()
 		next := w.commands()
 		if got := w.last(); got.ID != "c-1" || got.Outcome != site.Unresolved || !got.Time.Equal(site.At(w.Now()).Time) || len(w.results) != 1 {
@@ -36,11 +35,11 @@ func TestNewCommands_afterAKill(t *testing.T) {
 			t.Errorf("kept as %+v", row)
 		}
 		next.Handle(t.Context(), token, false, time.Now())
+		synctest.Wait()
 		if got := w.last(); got.Reason != "repeated" || got.First.Outcome != site.Unresolved || w.unlocks() != 1 {
 			t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
 		}
 		close(hold)
-		under.Wait()
 	})
 }
 
@@ -323,6 +322,196 @@ func TestCommands_handle_forgottenMeanwhile(t *testing.T) {
 		w.send(w.commands(), "c-1")
 		if w.last().Outcome != site.Done || strings.Contains(w.log.String(), "storage") {
 			t.Errorf("answered %+v, logged %s", w.last(), w.log)
+		}
+	})
+}
+
+// keep has commands run, until what it gives is called.
+func keep(c *cloudlink.Commands) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// A disk that hangs, whatever the context says, keeps one command waiting for two
+// seconds and is not asked again before it has answered; then it is given everything.
+func TestCommands_handle_storageHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		end := keep(c)
+		<-time.After(time.Second)
+		hangs := make(chan struct{})
+		w.set(func() { w.hangs = hangs })
+		began := time.Now()
+		w.send(c, "c-1")
+		w.send(c, "c-2")
+		if waited := time.Since(began); waited != 2*time.Second || w.unlocks() != 2 || w.last().Outcome != site.Done {
+			t.Errorf("%d opened after %s, answered %+v", w.unlocks(), waited, w.results)
+		}
+		w.send(c, "c-1")
+		if w.last().Reason != "repeated" || w.unlocks() != 2 {
+			t.Errorf("answered %+v, %d unlocks", w.last(), w.unlocks())
+		}
+		<-time.After(time.Minute)
+		w.set(func() {
+			if w.most != 1 {
+				t.Errorf("%d calls hang at once", w.most)
+			}
+			w.hangs = nil
+		})
+		close(hangs)
+		<-time.After(11 * time.Second)
+		for _, id := range []string{"c-1", "c-2"} {
+			if row, ok := w.row(id); !ok || row.Outcome != site.Done || row.Ended.IsZero() {
+				t.Errorf("%s is kept as %+v", id, row)
+			}
+		}
+		end()
+		synctest.Wait()
+		if strings.Count(w.log.String(), "level=ERROR") != 1 || strings.Count(w.log.String(), "on disk again") != 1 {
+			t.Errorf("logged %s", w.log)
+		}
+	})
+}
+
+// A disk that begins to hang while a command is carried out delays neither its answer
+// nor, for long, the end of the process.
+func TestCommands_run_ends_storageHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		end := keep(c)
+		hangs := make(chan struct{})
+		w.onUnlock = func(unlock.Request) { w.set(func() { w.hangs = hangs }) }
+		w.send(c, "c-1")
+		if w.last().Outcome != site.Done {
+			t.Errorf("answered %+v", w.last())
+		}
+		began := time.Now()
+		end()
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("ending took %s", took)
+		}
+		close(hangs)
+		synctest.Wait()
+		if row, _ := w.row("c-1"); row.Outcome != site.Done {
+			t.Errorf("the late call kept it as %+v", row)
+		}
+	})
+}
+
+// Whatever tidying does while an id is on its way to the disk, its command is no
+// repetition of itself.
+func TestCommands_run_tidiesWhileTaking(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		hangs := make(chan struct{})
+		w.set(func() { w.hangs = hangs })
+		go c.Handle(context.Background(), w.sign(w.good("c-1")), false, time.Now())
+		synctest.Wait()
+		w.set(func() { w.hangs = nil })
+		defer keep(c)()
+		synctest.Wait()
+		close(hangs)
+		synctest.Wait()
+		if got := w.last(); got.Outcome != site.Done || w.unlocks() != 1 {
+			t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
+		}
+	})
+}
+
+// crowd gives commands that remember as many ids as they can, all of which end in a
+// minute, the last of them "last" at that time.
+func (w *world) crowd() (c *cloudlink.Commands, end time.Time) {
+	end = w.Now().Add(time.Minute)
+	w.rows["last"] = site.TakenCommand{ID: "last", Until: end, Outcome: site.Done}
+	for n := range cloudlink.MaxTaken - 1 {
+		id := strconv.Itoa(n)
+		w.rows[id] = site.TakenCommand{ID: id, Until: end.Add(-time.Second), Outcome: site.Done}
+	}
+	return w.commands(), end
+}
+
+// With no clock that is trusted, ids are forgotten by the present one when there are too
+// many; what was issued before their end is then refused for ever.
+func TestCommands_run_forgets_crowded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.unsure = true
+		c, end := w.crowd()
+		old := w.good("17")
+		old.Expires = end.Add(-time.Second)
+		token := w.sign(old)
+		stop := keep(c)
+		<-time.After(64 * time.Second)
+		w.send(c, "too early")
+		if from, kept := w.line(); w.last().Reason != "busy" || !from.IsZero() || kept != cloudlink.MaxTaken {
+			t.Errorf("before the margin: answered %+v, from %s, %d kept", w.last(), from, kept)
+		}
+		<-time.After(7 * time.Second)
+		w.send(c, "c-1")
+		if from, kept := w.line(); w.last().Outcome != site.Done || from.Before(end) || from.After(end.Add(time.Millisecond)) || kept != 1 {
+			t.Errorf("answered %+v, from %s, %d kept", w.last(), from, kept)
+		}
+		stop()
+		for _, c := range []*cloudlink.Commands{c, w.commands()} { // the second: after a restart
+			w.set(func() { w.ahead = -time.Minute })
+			c.Handle(t.Context(), token, false, time.Now())
+			if got := w.last(); got.Reason != "not-permitted" || !strings.Contains(got.Message, "sign a new command") || w.unlocks() != 1 {
+				t.Errorf("with the clock set back: %+v", got)
+			}
+			w.set(func() { w.ahead = 0 })
+			w.send(c, "c-1")
+			if w.last().Reason != "repeated" {
+				t.Errorf("what was not forgotten: %+v", w.last())
+			}
+		}
+	})
+}
+
+// What cannot be kept safe from a repetition is not forgotten.
+func TestCommands_run_forgets_crowded_notSafe(t *testing.T) {
+	for name, spoil := range map[string]func(w *world){
+		"the disk fails":                      func(w *world) { w.disk = fault.New(fault.Unavailable, "full") },
+		"a restored gateway waits for a time": func(w *world) { w.waiting = true },
+	} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.unsure = true
+			if name[0] == 'a' {
+				spoil(w)
+			}
+			c, _ := w.crowd()
+			w.set(func() { spoil(w) })
+			stop := keep(c)
+			<-time.After(2 * time.Minute)
+			stop()
+			if len(w.rows) != cloudlink.MaxTaken || !w.from.IsZero() {
+				t.Errorf("%s: %d kept, from %s", name, len(w.rows), w.from)
+			}
+			w.set(func() { w.disk, w.waiting, w.unsure = nil, false, false })
+			c.Handle(t.Context(), w.sign(w.good("17")), false, time.Now())
+			if w.last().Outcome != site.Refused || w.unlocks() != 0 {
+				t.Errorf("%s: answered %+v", name, w.last())
+			}
+		})
+	}
+}
+
+// An id that is forgotten between the look at its command and its taking opens nothing.
+func TestCommands_handle_forgottenWhileJudged(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c, _ := w.crowd()
+		token := w.sign(w.good("last"))
+		w.onState = func() {
+			w.set(func() { w.ahead = time.Hour })
+			keep(c)()
+		}
+		c.Handle(t.Context(), token, false, time.Now())
+		synctest.Wait()
+		if got := w.last(); got.Reason != "not-permitted" || w.unlocks() != 0 {
+			t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
 		}
 	})
 }
