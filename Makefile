@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz kill-campaign board-test fmt lint cross packages image image-test clean
+.PHONY: help build demo test check bench fuzz kill-campaign cloud-campaign fleet board-test fmt lint cross packages image image-test clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -31,6 +31,13 @@ fuzz: ## fuzz every parser for a long time (FUZZTIME=10m each)
 
 kill-campaign: ## kill the running gateway again and again (KILLS=1000)
 	scripts/kill-campaign $(KILLS)
+
+cloud-campaign: CUTS = 500
+cloud-campaign: ## cut the way to the cloud and kill both its ends again and again (CUTS=500)
+	scripts/cloud-campaign $(CUTS)
+
+fleet: ## run 50 gateways over a cluster of brokers and kill one of them
+	go run ./scripts/fleet
 
 board-test: ## install, upgrade, break and remove the package on Debian 12 and 13
 	scripts/board-test
