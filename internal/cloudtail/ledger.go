@@ -55,7 +55,6 @@ type ledger struct {
 	size     int               // of their payloads
 	since    time.Time         // when the first of them came
 	low      uint64            // the lowest of them
-	lowAt    time.Time         // when that came last
 	highest  uint64            // that came, held or not
 	goesOn   time.Time         // when something new came though giveUpAfter had passed; zero: it did not
 	reported bool              // Waiting was said
@@ -163,7 +162,7 @@ func (l *ledger) giveAhead(now time.Time) {
 
 // wait begins to wait for what is missing.
 func (l *ledger) wait(now time.Time) {
-	l.since, l.lowAt, l.goesOn, l.reported = now, now, time.Time{}, false
+	l.since, l.goesOn, l.reported = now, time.Time{}, false
 }
 
 func (l *ledger) drop(a *ahead) {
@@ -209,9 +208,7 @@ func (l *ledger) hold(now time.Time, it item) {
 	default:
 		return
 	}
-	if it.from <= l.low {
-		l.low, l.lowAt = it.from, now
-	}
+	l.low = min(l.low, it.from)
 }
 
 func (l *ledger) keep(now time.Time, it item) {
@@ -228,7 +225,7 @@ func (l *ledger) tick(now time.Time) {
 		l.reported = true
 		l.emit(Event{Kind: Waiting, Gateway: l.gateway, From: l.last + 1, To: l.low - 1})
 	}
-	if l.settled(now) {
+	for len(l.ahead) > 0 && l.settled(now) {
 		l.goOn(now)
 	}
 }
@@ -237,12 +234,13 @@ func (l *ledger) tick(now time.Time) {
 // gateway that sends again begins with the first record that it does not count as
 // delivered: so when the lowest has come again and again, that is it.
 func (l *ledger) settled(now time.Time) bool {
+	first := l.ahead[l.low]
 	switch {
-	case now.Sub(l.lowAt) < settling:
+	case now.Sub(first.at) < settling:
 		return false
-	case l.begun && l.low == l.last+1 && (l.watched || !l.asking || l.ahead[l.low].times > 1): // another start
+	case l.begun && l.low == l.last+1 && (l.watched || !l.asking || first.times > 1): // another start
 		return true
-	case l.ahead[l.low].times >= sure, l.highest >= l.low+widest:
+	case first.times >= sure, l.highest >= l.low+widest:
 		return true
 	case !l.asking: // nothing is lost by it
 		return !l.begun || now.Sub(l.since) >= 2*reportAfter
