@@ -97,7 +97,11 @@ func (o *options) nats() (lines []string) {
 	}
 	var users []string
 	for name, password := range o.users {
-		users = append(users, fmt.Sprintf("{user: %q, password: %q}", name, password))
+		permissions := ""
+		if text := o.permissions[name]; text != "" {
+			permissions = ", permissions: " + text
+		}
+		users = append(users, fmt.Sprintf("{user: %q, password: %q%s}", name, password, permissions))
 	}
 	return []string{"authorization { users: [" + strings.Join(users, ", ") + "] }"}
 }

@@ -5,6 +5,7 @@ type Option func(*options)
 
 type options struct {
 	users       map[string]string
+	permissions map[string]string
 	acl         string
 	certificate string
 	key         string
@@ -26,6 +27,12 @@ func apply(with []Option) (o options) {
 // Users lets in only who has one of these names with its password.
 func Users(passwords map[string]string) Option {
 	return func(o *options) { o.users = passwords }
+}
+
+// Permissions says what users of a NATS server may do, each in its own words, such as
+// {publish: ["a.>"], subscribe: ["b"]}; who is not named may do everything.
+func Permissions(texts map[string]string) Option {
+	return func(o *options) { o.permissions = texts }
 }
 
 // ACL says who may do what, in a file of Mosquitto's format (mosquitto.conf(5),

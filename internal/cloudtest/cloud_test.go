@@ -93,8 +93,22 @@ func (d *door) play(t *testing.T, stations int) {
 	}
 }
 
-// opened is how often the locks of a station have opened.
-func (d *door) opened(station int) int { return d.stations[station-1].Status().Opened }
+// opened is how often the locks of a station have opened, once they have as often as
+// that.
+func (d *door) opened(station, least int) int {
+	d.T.Helper()
+	return openings(d.T, d.stations[station-1], least)
+}
+
+// openings waits until a station's locks have opened that often, at least: it sends its
+// result just before it says so.
+func openings(t testing.TB, station *stationsim.Station, least int) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_ = station.Wait(ctx, func(s stationsim.Status) bool { return s.Opened >= least }) // who calls compares
+	return station.Status().Opened
+}
 
 // cloud gives the status of the link; a gateway in these tests has one.
 func (d *door) cloud() (connected bool, delivered, waiting uint64) {
@@ -315,7 +329,7 @@ func TestCloud_blackHole(t *testing.T) {
 		a.next(before, "what was recorded meanwhile has come", func(e cloudtail.Event) bool {
 			return e.Kind == cloudtail.Record && e.Record.Kind == site.KindCloudOffline
 		})
-		if n := d.opened(1); n != 10 {
+		if n := d.opened(1, 10); n != 10 {
 			t.Errorf("the lock opened %d times", n)
 		}
 	})

@@ -38,10 +38,10 @@ func TestCloud_command(t *testing.T) {
 		before = a.count()
 		s.command(d.id, d.signer.right("c-2")) // all before it have been handled, or nearly so
 		a.next(before, "the next command is answered", isResult("c-2", site.Done))
-		if n := d.opened(1); n != 2 {
+		if n := d.opened(1, 2); n != 2 {
 			t.Errorf("two commands opened the lock %d times", n)
 		}
-		if n := d.opened(2); n != 0 {
+		if n := d.opened(2, 0); n != 0 {
 			t.Errorf("the other station opened %d times", n)
 		}
 		a.next(0, "the record has come", func(e cloudtail.Event) bool {
@@ -80,7 +80,7 @@ func TestCloud_refusals(t *testing.T) {
 			})
 		}
 		d.retained(t, s, a)
-		if n := d.opened(1); n != 0 {
+		if n := d.opened(1, 0); n != 0 {
 			t.Errorf("the lock opened %d times", n)
 		}
 	})

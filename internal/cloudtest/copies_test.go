@@ -57,7 +57,7 @@ func TestCommand_copiesAndKill(t *testing.T) {
 	a.next(before, "the last is answered", func(e cloudtail.Event) bool {
 		return e.Kind == cloudtail.Result && e.Result.ID == "another" && e.Result.Outcome == site.Done
 	})
-	if opened := station.Status().Opened; opened != 2 {
+	if opened := openings(t, station, 2); opened != 2 {
 		t.Errorf("the lock opened %d times for two commands", opened)
 	}
 	repeated := 0

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ import (
 
 const (
 	documentedRights        = "../../packaging/cloud/mosquitto.acl"
+	guide                   = "../../packaging/README.md"
 	documentedConfiguration = "../../packaging/cloud/mosquitto.conf"
 )
 
@@ -174,6 +176,30 @@ func TestMosquitto_certificates(t *testing.T) {
 	}
 }
 
+// The rights of the installer's guide on NATS.
+func TestNATS_documented(t *testing.T) {
+	t.Parallel()
+	cfg := gatewaytest.Configure(t)
+	id := identity(t, cfg)
+	found := regexp.MustCompile("`permissions: ({publish: .*})`").FindStringSubmatch(read(t, guide))
+	if found == nil {
+		t.Fatal("the guide does not show the permissions of a gateway")
+	}
+	passwords := map[string]string{"another-gateway": "secret-1", "application": "secret-2", "viewer": "secret-3", string(id): "secret-4"}
+	const up = `["gateways.*.status", "gateways.*.journal", "gateways.*.live", "gateways.*.result", "gateways.*.stations.*.state"]`
+	broker := brokertest.NATS(t, brokertest.Users(passwords), brokertest.Permissions(map[string]string{
+		string(id):        strings.ReplaceAll(found[1], "ID", string(id)),
+		"another-gateway": strings.ReplaceAll(found[1], "ID", "another-gateway"),
+		"application":     `{publish: ["gateways.*.command", "gateways.*.ack"], subscribe: ` + up + `}`,
+		"viewer":          `{publish: {deny: [">"]}, subscribe: ` + up + `}`,
+	}))
+	as := func(user string) cloudmqtt.Config {
+		return cloudmqtt.Config{URL: broker.URL(), Username: user, Password: site.Secret(passwords[user])}
+	}
+	cfg.Cloud.URL, cfg.Cloud.Username, cfg.Cloud.Password = broker.URL(), string(id), site.Secret(passwords[string(id)])
+	serves(t, cfg, as)
+}
+
 // serves sees that everything goes through that has to, and nothing else.
 func serves(t *testing.T, cfg config.Config, as login) {
 	t.Helper()
@@ -199,7 +225,7 @@ func serves(t *testing.T, cfg config.Config, as login) {
 	newSender(t, as("application")).command(d.id, d.signer.right("c-1"))
 	a.next(0, "the command is answered", isResult("c-1", site.Done))
 	d.awaitDelivered()
-	if n := d.opened(1); n != 1 {
+	if n := d.opened(1, 1); n != 1 {
 		t.Errorf("the lock opened %d times", n)
 	}
 	d.deaf(t, as)
