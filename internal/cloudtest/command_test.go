@@ -65,7 +65,8 @@ func TestCloud_refusals(t *testing.T) {
 		a.next(0, "the gateway is there", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Status && e.Status.Status == "online" })
 		s := newSender(t, cloudmqtt.Config{URL: b.URL()})
 		wanted := make(map[string]bool)
-		for _, test := range d.signer.refused() {
+		for i := range d.signer.refused() {
+			test := d.signer.refused()[i] // made anew, so that none has expired
 			before := a.count()
 			s.command(d.id, test.token)
 			e := a.next(before, "it is answered: "+test.reason, func(e cloudtail.Event) bool { return e.Kind == cloudtail.Result })
@@ -126,8 +127,8 @@ func (s *signer) refused() []refusedToken {
 		{"missing-claim", s.token(header(nil), s.claims(object{"actor": nil}))},
 		{"wrong-audience", s.token(header(nil), s.claims(object{"aud": "another-gateway"}))},
 		{"expired", s.token(header(nil), s.claims(object{"iat": now - 60, "exp": now - 1}))},
-		{"not-yet-valid", s.token(header(nil), s.claims(object{"iat": now + 30, "exp": now + 60}))},
-		{"lifetime", s.token(header(nil), s.claims(object{"exp": now + 61}))},
+		{"not-yet-valid", s.token(header(nil), s.claims(object{"iat": now + 3600, "exp": now + 3630}))},
+		{"lifetime", s.token(header(nil), s.claims(object{"iat": now, "exp": now + 61}))},
 		{"unknown-command", s.token(header(nil), s.claims(object{"cmd": "lock"}))},
 		{"unknown-station", s.token(header(nil), s.claims(object{"station": 77}))},
 		{"unknown-lock", s.token(header(nil), s.claims(object{"lock": "lock-3"}))},
