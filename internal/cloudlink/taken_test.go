@@ -293,6 +293,7 @@ func TestCommands_run_forgets_leavesTheDiskAlone(t *testing.T) {
 			t.Errorf("asked %d times", asked)
 		}
 		w.send(c, "c-1")
+		synctest.Wait() // it has ended, and the disk knows
 		w.set(func() { w.disk, w.floor = fault.New(fault.Unavailable, "full"), time.Now().Add(time.Hour) })
 		<-time.After(3 * time.Minute)
 		if _, _, asked := w.seen(); asked == 0 || asked > 3 {
