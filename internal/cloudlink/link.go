@@ -103,7 +103,7 @@ type Config struct {
 	Health   *health.Registry
 	Metrics  *metric.Registry
 
-	Backoff Backoff // zero: 1 s to 5 min
+	Backoff cloudmqtt.Backoff // zero: 1 s to 5 min
 }
 
 // Link is the link. Its methods are safe for concurrent use.
@@ -202,7 +202,7 @@ func (l *Link) Run(ctx context.Context) error {
 	saving.Go(func() { l.saveCursor(ctx) })
 	saving.Go(func() { l.commands.run(ctx) })
 	defer saving.Wait()
-	backoff := l.Backoff.start()
+	backoff := l.Backoff.Start()
 	for ctx.Err() == nil {
 		settings, changed := l.present()
 		if !settings.Enabled() {
@@ -225,13 +225,13 @@ func (l *Link) Run(ctx context.Context) error {
 		replaced := stop.Err() != nil
 		cancel()
 		if replaced {
-			backoff = l.Backoff.start()
+			backoff = l.Backoff.Start()
 			if ctx.Err() == nil {
 				l.replaced()
 			}
 			continue
 		}
-		delay := backoff.next(time.Since(began))
+		delay := backoff.Next(time.Since(began))
 		l.down(err, delay)
 		timer := time.NewTimer(delay)
 		wait(ctx, changed, timer.C)

@@ -31,19 +31,16 @@ type mirror struct {
 	last   map[site.StationID]time.Time // when each was last sent in this session; enrolled stations only
 	queue  []site.StationID             // to be sent; no station twice
 	seen   uint64                       // the newest event that was looked at
-	flight []flyingState
-	heard  time.Time // when the broker last acknowledged something
-	unkept bool      // the disk does not have there as it is
+	flight flight[stateSent]
+	unkept bool // the disk does not have there as it is
 	// recalled says that there has what an earlier session has left at the broker.
 	recalled bool
 }
 
-// flyingState is a state on its way, or the removal of one.
-type flyingState struct {
-	delivery delivery
-	station  site.StationID
-	removed  bool
-	sent     time.Time
+// stateSent is a state on its way, or the removal of one.
+type stateSent struct {
+	station site.StationID
+	removed bool
 }
 
 func newMirror(s *session) *mirror {
@@ -66,10 +63,6 @@ func (m *mirror) run(ctx context.Context) error {
 		} else {
 			timer.Reset(lookInterval)
 		}
-		var oldest <-chan struct{}
-		if len(m.flight) > 0 {
-			oldest = m.flight[0].delivery.Done()
-		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -78,14 +71,14 @@ func (m *mirror) run(ctx context.Context) error {
 			m.follow(ctx)
 		case <-m.poke:
 			m.look(ctx)
-		case <-oldest:
+		case <-m.flight.arrived():
 			if err := m.confirm(ctx); err != nil {
 				return err
 			}
 		case <-timer.C:
 			listen = wake
-			if len(m.flight) > 0 && mute(m.flight[0].sent, m.heard) >= deliveryPatience {
-				return errNoPuback
+			if _, err := m.flight.patience(); err != nil {
+				return err
 			}
 		}
 		if time.Since(looked) >= lookInterval {
@@ -140,7 +133,7 @@ func (m *mirror) recall(ctx context.Context) {
 
 // leaves reports whether the removal of a state is on its way.
 func (m *mirror) leaves(id site.StationID) bool {
-	return slices.ContainsFunc(m.flight, func(f flyingState) bool { return f.removed && f.station == id })
+	return slices.ContainsFunc(m.flight.all, func(f flying[stateSent]) bool { return f.what == stateSent{id, true} })
 }
 
 // follow queues the stations that have changed.
@@ -172,7 +165,7 @@ func (m *mirror) add(id site.StationID) {
 func (m *mirror) sendDue() {
 	now := time.Now()
 	m.queue = slices.DeleteFunc(m.queue, func(id site.StationID) bool {
-		if len(m.flight) >= stateWindow || now.Sub(m.last[id]) < stateInterval {
+		if len(m.flight.all) >= stateWindow || now.Sub(m.last[id]) < stateInterval {
 			return false
 		}
 		m.send(id, now)
@@ -191,22 +184,20 @@ func (m *mirror) send(id site.StationID, now time.Time) {
 	} else if !m.there[id] {
 		return
 	}
-	m.flight = append(m.flight, flyingState{m.conn.Publish(cloudmqtt.Message{
+	m.flight.add(m.conn.Publish(cloudmqtt.Message{
 		Topic: cloudwire.StateTopic(m.Gateway, id), QoS: 1, Retained: true, Payload: payload,
-	}), id, !enrolled, now})
+	}), stateSent{id, !enrolled})
 }
 
 // confirm takes the broker's acknowledgement of the oldest state, or why there will be
 // none.
 func (m *mirror) confirm(ctx context.Context) error {
-	oldest := m.flight[0]
-	if err := oldest.delivery.Err(); err != nil {
+	landed, err := m.flight.land()
+	if err != nil {
 		return err
 	}
-	m.flight = m.flight[1:]
-	m.heard = time.Now()
-	if _, enrolled := m.Stations.State(oldest.station); oldest.removed && !enrolled {
-		delete(m.there, oldest.station)
+	if _, enrolled := m.Stations.State(landed.station); landed.removed && !enrolled {
+		delete(m.there, landed.station)
 		m.keep(ctx)
 	}
 	return nil

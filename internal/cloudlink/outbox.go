@@ -3,7 +3,6 @@ package cloudlink
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -35,9 +34,6 @@ const (
 	liveBurst     = 50
 )
 
-// errNoPuback ends a connection whose broker takes messages and says nothing.
-var errNoPuback = errors.New("the broker does not acknowledge what it is sent")
-
 // outbox hands the journal up in one session: in order of seq from the cursor on. Its
 // own goroutine does it all.
 type outbox struct {
@@ -48,23 +44,15 @@ type outbox struct {
 	page    []journal.Entry // read, not yet sent
 	at      uint64          // the last seq that was sent, or is delivered
 	unacked []uint64        // sent, and not acknowledged by the application, in order
-	flight  []flying        // sent, and not acknowledged by the broker, in order
+	flight  flight[uint64]  // their seqs: sent, and not acknowledged by the broker
 	live    uint64          // up to here nothing is live any more
 
-	unread   bool      // the journal could not be read at the last try
-	heard    time.Time // when the broker last acknowledged something
+	unread   bool // the journal could not be read at the last try
 	lastSent time.Time
 	taken    time.Time     // when the application last took something, or had it all
 	again    bool          // whether anything was sent again since
 	progress time.Time     // when what it has not taken was first sent, or sent again
 	resend   time.Duration // how long after progress to send again
-}
-
-// flying is a message on its way to the broker.
-type flying struct {
-	delivery delivery
-	seq      uint64
-	sent     time.Time
 }
 
 func newOutbox(s *session) *outbox {
@@ -95,7 +83,7 @@ func (o *outbox) run(ctx context.Context) error {
 			listen = nil
 		case <-o.acks.wake:
 			o.acknowledged(o.acks.highest.Load())
-		case <-first(o.flight):
+		case <-o.flight.arrived():
 			if err := o.confirm(); err != nil {
 				return err
 			}
@@ -108,17 +96,9 @@ func (o *outbox) run(ctx context.Context) error {
 	}
 }
 
-// first is closed when the oldest message has arrived; nil without any.
-func first(flight []flying) <-chan struct{} {
-	if len(flight) == 0 {
-		return nil
-	}
-	return flight[0].delivery.Done()
-}
-
 // room reports whether more may be on its way.
 func (o *outbox) room() bool {
-	return len(o.flight) < o.settings.Window && len(o.unacked) < o.settings.Window
+	return len(o.flight.all) < o.settings.Window && len(o.unacked) < o.settings.Window
 }
 
 // fill sends what there is, as much as may be on its way, and says when to come back;
@@ -181,9 +161,9 @@ func (o *outbox) send(seq uint64, payload []byte) {
 		}
 	}
 	raise(&o.sent, seq) // before it is on its way: the acknowledgement may be quick
-	o.flight = append(o.flight, flying{o.conn.Publish(cloudmqtt.Message{
+	o.flight.add(o.conn.Publish(cloudmqtt.Message{
 		Topic: cloudwire.Topic(o.Gateway, cloudwire.JournalLeaf), QoS: 1, Payload: payload,
-	}), seq, now})
+	}), seq)
 	if !o.settings.BrokerAcks {
 		o.unacked = append(o.unacked, seq)
 	}
@@ -216,16 +196,11 @@ func (o *outbox) sendLive(ctx context.Context) {
 // confirm takes the broker's acknowledgement of the oldest message, or why there will be
 // none.
 func (o *outbox) confirm() error {
-	oldest := o.flight[0]
-	if err := oldest.delivery.Err(); err != nil {
-		return err
+	seq, err := o.flight.land()
+	if err == nil && o.settings.BrokerAcks {
+		o.delivered(seq)
 	}
-	o.flight = o.flight[1:]
-	o.heard = time.Now()
-	if o.settings.BrokerAcks {
-		o.delivered(oldest.seq)
-	}
-	return nil
+	return err
 }
 
 // acknowledged takes the application's word that it has everything up to a seq: as far
@@ -269,10 +244,7 @@ func (o *outbox) sendAgain() {
 
 // due is when overdue has something to do next.
 func (o *outbox) due() time.Duration {
-	due := resendMost
-	if len(o.flight) > 0 {
-		due = min(due, deliveryPatience-mute(o.flight[0].sent, o.heard))
-	}
+	due, _ := o.flight.patience()
 	if len(o.unacked) > 0 {
 		due = min(due, time.Until(o.progress.Add(o.resend)))
 	}
@@ -282,12 +254,10 @@ func (o *outbox) due() time.Duration {
 // overdue gives up a broker that says nothing, and sends again what an application
 // said nothing of.
 func (o *outbox) overdue() error {
-	if len(o.flight) > 0 && mute(o.flight[0].sent, o.heard) >= deliveryPatience {
-		return errNoPuback
-	}
 	if len(o.unacked) > 0 && time.Since(o.progress) >= o.resend {
 		o.sendAgain()
 		o.resend = min(2*o.resend, resendMost)
 	}
-	return nil
+	_, err := o.flight.patience()
+	return err
 }

@@ -103,48 +103,36 @@ func (r *results) done(token uint64) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w waitingResult) bool { return w.token == token })
 }
 
-// flyingResult is an answer on its way.
-type flyingResult struct {
-	delivery delivery
-	token    uint64
-	sent     time.Time
-}
-
 // sendResults sends the answers to commands until ctx ends, or fails when the connection
 // is of no use any more.
 func (s *session) sendResults(ctx context.Context) error {
 	s.results.again()
-	var flight []flyingResult
-	var heard time.Time
+	var sent flight[uint64] // tokens
 	timer := time.NewTimer(deliveryPatience)
 	defer timer.Stop()
 	for {
-		for len(flight) < resultWindow {
+		for len(sent.all) < resultWindow {
 			result, token, ok := s.results.next()
 			if !ok {
 				break
 			}
-			flight = append(flight, flyingResult{s.say(cloudwire.ResultLeaf, result), token, time.Now()})
+			sent.add(s.say(cloudwire.ResultLeaf, result), token)
 		}
-		var oldest <-chan struct{}
-		if len(flight) > 0 {
-			oldest = flight[0].delivery.Done()
-			timer.Reset(deliveryPatience - mute(flight[0].sent, heard))
-		}
+		left, _ := sent.patience()
+		timer.Reset(left)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.results.added:
-		case <-oldest:
-			if err := flight[0].delivery.Err(); err != nil {
+		case <-sent.arrived():
+			token, err := sent.land()
+			if err != nil {
 				return err
 			}
-			heard = time.Now()
-			s.results.done(flight[0].token)
-			flight = flight[1:]
+			s.results.done(token)
 		case <-timer.C:
-			if len(flight) > 0 && mute(flight[0].sent, heard) >= deliveryPatience {
-				return errNoPuback
+			if _, err := sent.patience(); err != nil {
+				return err
 			}
 		}
 	}

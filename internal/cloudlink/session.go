@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// deliveryPatience is how long the broker may take to acknowledge a message. One
-	// that takes longer is as good as gone.
-	deliveryPatience = time.Minute
 	// leastInbound is how many messages a second the broker may send at least.
 	leastInbound = 300
 	// goodbyePatience is how long the last word may take.
@@ -138,10 +135,6 @@ func (s *session) say(leaf cloudwire.Leaf, payload any) delivery {
 		Topic: cloudwire.Topic(s.Gateway, leaf), QoS: 1, Retained: leaf == cloudwire.StatusLeaf, Payload: cloudwire.Encode(payload),
 	})
 }
-
-// mute is how long the broker has acknowledged nothing, when the oldest message that is
-// on its way was sent then and it was last heard then.
-func mute(sent, heard time.Time) time.Duration { return min(time.Since(sent), time.Since(heard)) }
 
 // mailbox holds the newest acknowledgement until somebody looks.
 type mailbox struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -40,14 +39,7 @@ type Config struct {
 	// returned for counts as taken.
 	Handle func(Event) error
 
-	Backoff Backoff
-}
-
-// Backoff says how long to wait before connecting again: at random between half of a
-// bound and the whole, which doubles from Least to Most.
-type Backoff struct {
-	Least time.Duration // zero: 1 s
-	Most  time.Duration // zero: 1 min
+	Backoff cloudmqtt.Backoff // zero: 1 s to 1 min
 }
 
 // Run follows until ctx ends, through every loss of the connection, or until Handle or
@@ -86,11 +78,7 @@ func newTail(cfg Config) (*tail, error) {
 	if cfg.Handle == nil || cfg.Gateway == "" {
 		return nil, errors.New("following the cloud needs a gateway and what to do with events")
 	}
-	if cfg.Backoff.Least <= 0 {
-		cfg.Backoff.Least = time.Second
-	}
-	cfg.Backoff.Most = max(cfg.Backoff.Most, cfg.Backoff.Least)
-	if cfg.Backoff.Most == cfg.Backoff.Least {
+	if cfg.Backoff.Most <= 0 {
 		cfg.Backoff.Most = time.Minute
 	}
 	state, err := loadState(cfg.State)
@@ -120,7 +108,7 @@ func dial(ctx context.Context, cfg cloudmqtt.Config) (connection, error) {
 
 // run connects again and again.
 func (t *tail) run(ctx context.Context) error {
-	bound := t.Backoff.Least
+	tries := t.Backoff.Start()
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := t.follow(ctx)
@@ -131,11 +119,7 @@ func (t *tail) run(ctx context.Context) error {
 		if hopeless {
 			return err
 		}
-		if time.Since(began) > t.Backoff.Most {
-			bound = t.Backoff.Least
-		}
-		delay := bound/2 + rand.N(bound/2+1) //nolint:gosec // spreads retries, guards nothing
-		bound = min(2*bound, t.Backoff.Most)
+		delay := tries.Next(time.Since(began))
 		t.tell(Event{Kind: Disconnected, Detail: fmt.Sprintf("%s; next attempt in %s", text, delay.Round(100*time.Millisecond))})
 		timer := time.NewTimer(delay)
 		select {

@@ -27,7 +27,9 @@ type application struct {
 	stopped func()
 }
 
-// newApplication runs an application until the test ends, or stop.
+// newApplication runs an application until the test ends, or stop. It has subscribed to
+// everything: NATS loses what is published between a subscription's retained message
+// and its acknowledgement.
 func newApplication(t *testing.T, cfg cloudtail.Config) *application {
 	t.Helper()
 	a := &application{t: t, changed: make(chan struct{})}
@@ -35,7 +37,7 @@ func newApplication(t *testing.T, cfg cloudtail.Config) *application {
 		cfg.Gateway = cloudtail.All
 	}
 	cfg.Handle = a.handle
-	cfg.Backoff = cloudtail.Backoff{Least: 50 * time.Millisecond, Most: 200 * time.Millisecond}
+	cfg.Backoff = cloudmqtt.Backoff{Least: 50 * time.Millisecond, Most: 200 * time.Millisecond}
 	if cfg.Broker.ClientID == "" {
 		cfg.Broker.ClientID = "application-" + randomID()
 	}
@@ -50,6 +52,7 @@ func newApplication(t *testing.T, cfg cloudtail.Config) *application {
 		}
 	})
 	t.Cleanup(a.stopped)
+	a.next(0, "the application has connected", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Connected })
 	return a
 }
 

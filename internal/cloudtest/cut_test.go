@@ -19,7 +19,6 @@ import (
 	"gatehouse/internal/brokertest"
 	"gatehouse/internal/cloudmqtt"
 	"gatehouse/internal/cloudtail"
-	"gatehouse/internal/cloudwire"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
 )
@@ -182,7 +181,7 @@ func TestOutbox_everyCut(t *testing.T) {
 		stop, cancel := context.WithCancel(t.Context())
 		var working sync.WaitGroup
 		working.Go(func() { b.work(stop, 5*time.Millisecond) })
-		cutAll(t, b, broker, proxy, a, cuts)
+		cutAll(t, b, broker, proxy, cuts)
 		cancel()
 		working.Wait()
 		proxy.Hold() // so that something is left
@@ -209,7 +208,7 @@ func (b *board) produce(records uint64) {
 }
 
 // cutAll does all that may happen to the way, and every other time kills the gateway.
-func cutAll(t *testing.T, b *board, broker *brokertest.Broker, proxy *brokertest.Proxy, a *application, cuts int) {
+func cutAll(t *testing.T, b *board, broker *brokertest.Broker, proxy *brokertest.Proxy, cuts int) {
 	t.Helper()
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -238,13 +237,13 @@ func cutAll(t *testing.T, b *board, broker *brokertest.Broker, proxy *brokertest
 	}
 	names := []string{"cut", "silence", "long death", "refused", "broker killed", "gateway killed in silence"}
 	for n := range cuts {
-		before := a.count()
 		name := "gateway killed"
 		if n%2 == 0 {
 			b.kill()
 			b.start()
-			a.next(before, "the gateway is back", func(e cloudtail.Event) bool {
-				return e.Kind == cloudtail.Status && e.Status.Status == cloudwire.Online
+			b.await("the link is up again", func() bool {
+				status, err := b.admin.Status(t.Context())
+				return err == nil && status.Cloud != nil && status.Cloud.Connected
 			})
 		} else {
 			name = names[random.IntN(len(names))]

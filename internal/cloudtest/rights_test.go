@@ -204,7 +204,6 @@ func TestNATS_documented(t *testing.T) {
 func serves(t *testing.T, cfg config.Config, as login) {
 	t.Helper()
 	viewer := newApplication(t, cloudtail.Config{Broker: as("viewer")})
-	viewer.next(0, "the viewer is there", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Connected })
 	d := &door{signer: newSigner(t)}
 	cfg.Cloud.Keys = []string{d.signer.public}
 	d.Gateway = gatewaytest.Run(t, cfg)

@@ -74,7 +74,7 @@ func (f *fleet) startApplication(context.Context) error {
 	done := make(chan error, 1)
 	cfg := cloudtail.Config{
 		Broker: a.broker, Gateway: cloudtail.All, Acknowledge: true, State: filepath.Join(f.dir, "application.state"), Handle: a.handle,
-		Backoff: cloudtail.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second},
+		Backoff: cloudmqtt.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second},
 	}
 	cfg.Broker.ClientID = "application"
 	go func() { done <- cloudtail.Run(ctx, cfg) }()

@@ -1,27 +1,28 @@
-package cloudlink
+package cloudmqtt
 
 import (
 	"math/rand/v2"
 	"time"
 )
 
-// Backoff says how long the link waits before it tries again. The first wait is drawn
-// between Least and four times as much, and each wait after a failure from a span
-// twice as long, up to Most: gateways that lost the same broker at the same moment come
-// back spread, and the more of them fail the wider.
+// Backoff says how long to wait before connecting again. The first wait is drawn between
+// Least and four times as much, and each wait after a failure from a span twice as long,
+// up to Most: clients that lost the same broker at the same moment come back spread, and
+// the more of them fail the wider.
 type Backoff struct {
 	Least  time.Duration // zero: 1 s
 	Most   time.Duration // zero: 5 min
 	Stable time.Duration // a connection that lasted as long starts anew; zero: 1 min
 }
 
-// tries is one run of failures.
-type tries struct {
+// Tries is one run of attempts. It belongs to one goroutine.
+type Tries struct {
 	Backoff
 	span time.Duration // the longest that the next wait may be
 }
 
-func (b Backoff) start() *tries {
+// Start begins a run of attempts.
+func (b Backoff) Start() *Tries {
 	if b.Least <= 0 {
 		b.Least = time.Second
 	}
@@ -31,13 +32,13 @@ func (b Backoff) start() *tries {
 	if b.Stable <= 0 {
 		b.Stable = time.Minute
 	}
-	return &tries{Backoff: b, span: b.first()}
+	return &Tries{Backoff: b, span: b.first()}
 }
 
 func (b Backoff) first() time.Duration { return min(4*b.Least, b.Most) }
 
-// next gives the wait after a connection, or the attempt at one, that lasted so long.
-func (t *tries) next(lasted time.Duration) time.Duration {
+// Next gives the wait after a connection, or the attempt at one, that lasted so long.
+func (t *Tries) Next(lasted time.Duration) time.Duration {
 	if lasted >= t.Stable {
 		t.span = t.first()
 	}
