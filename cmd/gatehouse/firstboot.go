@@ -14,6 +14,7 @@ import (
 
 	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/firstboot"
+	"gatehouse/internal/sitefile"
 )
 
 const (
@@ -57,7 +58,7 @@ any gateway, give its name and --dry-run.`,
 
 func (a *app) firstBoot(ctx context.Context, file string, dryRun, takesName bool) error {
 	out, failed := firstboot.Run(ctx, firstboot.Config{
-		File: file, Folders: firstboot.Folders(), Settings: a.config, Socket: a.namedSocket(), Environ: a.environ,
+		File: file, Folders: sitefile.BootFolders(), Settings: a.config, Socket: a.namedSocket(), Environ: a.environ,
 		Version: version, DryRun: dryRun, TakesName: takesName,
 		Dial:    func(socket string) firstboot.Gateway { return client.New(socket) },
 		Restart: restartUnit, Complaint: unitComplaint,
@@ -79,7 +80,7 @@ func printFirstBoot(w *lines, out firstboot.Outcome) {
 	}
 	switch {
 	case out.File == "":
-		w.printf("There is no gatehouse-site.toml in %s or beside the configuration; nothing to do.", strings.Join(firstboot.Folders(), ", "))
+		w.printf("There is no gatehouse-site.toml in %s or beside the configuration; nothing to do.", strings.Join(sitefile.BootFolders(), ", "))
 	case out.DryRun:
 		w.printf("%s is right: %s to make; nothing was changed.", out.File, plural(len(out.Changes), "change"))
 	case out.OnlyWiped && out.Result == "":

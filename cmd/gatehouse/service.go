@@ -16,8 +16,8 @@ import (
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/config"
-	"gatehouse/internal/firstboot"
 	"gatehouse/internal/installation"
+	"gatehouse/internal/sitefile"
 )
 
 const (
@@ -96,7 +96,7 @@ func (a *app) installService(ctx context.Context) error {
 	done := installed{Changes: list(changes), Listeners: list(listeners(ctx))}
 	return a.result(done, func(w *lines) {
 		setup := setupText(setupFile)
-		if site := siteFile(append(firstboot.Folders(), "/etc/gatehouse")); site != "" {
+		if site := siteFile(append(sitefile.BootFolders(), "/etc/gatehouse")); site != "" {
 			setup = site + " is being applied, which takes up to a few minutes; gatehouse-result.txt beside it then says how that went."
 		}
 		printInstalled(w, done, setup)
@@ -145,9 +145,11 @@ func listeners(ctx context.Context) []adminapi.Listener {
 // siteFile finds the site file that the first boot applies; "" when there is none.
 func siteFile(folders []string) string {
 	for _, folder := range folders {
-		found, err := filepath.Glob(filepath.Join(folder, "gatehouse-site.toml*"))
-		if err == nil && len(found) > 0 {
-			return found[0]
+		for _, name := range sitefile.FileNames() {
+			path := filepath.Join(folder, name)
+			if _, err := os.Stat(path); err == nil {
+				return path
+			}
 		}
 	}
 	return ""

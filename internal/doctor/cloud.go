@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"gatehouse/internal/adminapi"
+	"gatehouse/internal/cloudmqtt"
 )
 
 const (
@@ -87,7 +87,7 @@ func checkCloudFiles(p *patient, s *sheet) {
 			s.warn("The cloud link cannot read "+file.key, "put it there, or correct "+file.key+" in [cloud]", path+": "+sentence(err))
 		}
 	}
-	if c.CA == "" && !strings.HasPrefix(c.URL, "tcp:") && !strings.HasPrefix(c.URL, "mqtt:") {
+	if broker, err := cloudmqtt.ParseURL(c.URL); err == nil && broker.TLS && c.CA == "" {
 		if _, err := p.Machine.Read(systemRoots); errors.Is(err, fs.ErrNotExist) {
 			s.warn("This system knows no certificate authorities, so that no broker's certificate can be checked",
 				"apt-get install ca-certificates, or name the broker's authority as ca in [cloud]", systemRoots+" is missing")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
+
+	"gatehouse/internal/sitefile"
 )
 
 const (
@@ -16,8 +18,8 @@ const (
 // siteFiles are where a first boot looks for its file, which it renames in the end.
 func siteFiles() []string {
 	var all []string
-	for _, folder := range []string{"/boot/firmware", "/boot/efi", "/boot", "/etc/gatehouse"} {
-		for _, name := range []string{"gatehouse-site.toml", "gatehouse-site.toml.txt"} {
+	for _, folder := range append(sitefile.BootFolders(), "/etc/gatehouse") {
+		for _, name := range sitefile.FileNames() {
 			all = append(all, path.Join(folder, name))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/sitefile"
 )
 
 // find sets the site file, which is absent in most boots, and names what else is
@@ -24,7 +26,7 @@ func (b *boot) find() error {
 	var seen []os.FileInfo
 	var all []string
 	for _, folder := range slices.Concat(b.Folders, []string{b.folder}) {
-		for _, name := range names() {
+		for _, name := range sitefile.FileNames() {
 			path := filepath.Join(folder, name)
 			info, err := os.Stat(path)
 			switch {

@@ -14,10 +14,6 @@ import (
 	"gatehouse/internal/sitefile"
 )
 
-// Folders are where a site file is looked for: the boot partition as Raspberry Pi OS,
-// an image with UEFI and others mount it.
-func Folders() []string { return []string{"/boot/firmware", "/boot/efi", "/boot"} }
-
 // Gateway is the running gateway; package adminapi/client satisfies it.
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
@@ -63,10 +59,6 @@ type Outcome struct {
 	Warnings     []string          `json:"warnings"`
 	Problems     []Problem         `json:"problems"`
 }
-
-// The names of a site file. Windows hides the ending of a name and its editor adds
-// one, so the second is as common as the first.
-func names() []string { return []string{"gatehouse-site.toml", "gatehouse-site.toml.txt"} }
 
 const (
 	doneName     = "gatehouse-site.done.toml"
