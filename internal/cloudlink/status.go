@@ -21,6 +21,10 @@ const (
 	longUnacked = time.Hour
 )
 
+// adviceHungUp is for a broker that ends the connection again and again.
+const adviceHungUp = "Doors are not concerned. When it happens again and again: two gateways with one client_id end each other's " +
+	"connection, as a board and a copy of its card do; the broker's log names who came"
+
 // Status says how the link stands.
 type Status struct {
 	URL       string    // of the broker; empty without a cloud
@@ -105,6 +109,9 @@ func (l *Link) down(err error, delay time.Duration) {
 	now := l.Clock.Now()
 	l.mu.Lock()
 	was := l.status.Connected
+	if was && errors.Is(err, cloudmqtt.ErrHungUp) {
+		advice = adviceHungUp
+	}
 	if was || l.status.Since.IsZero() {
 		l.status.Since = now
 	}
@@ -125,7 +132,7 @@ func (l *Link) down(err error, delay time.Duration) {
 		Summary: fmt.Sprintf("The cloud link is down, doors go on working: %s", reason), Advice: advice,
 	})
 	if !same || was {
-		l.Logger.Warn("cloud link down", "error", err, "next", delay.Round(time.Second).String())
+		l.Logger.Warn("cloud link down", "error", err, "next", delay.Round(time.Second).String(), "advice", advice)
 	}
 	if was {
 		l.record(site.KindCloudOffline, reason)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
@@ -17,9 +18,12 @@ import (
 // writeTimeout bounds the turn of a packet to be written, and its writing.
 const writeTimeout = 10 * time.Second
 
-// Why a connection ends by itself.
+// ErrHungUp is why a connection ended that the broker closed: among others because
+// another client has connected under the same ClientID ([MQTT-3.1.4-2]).
+var ErrHungUp = errors.New("the broker closed the connection")
+
+// Why else a connection ends by itself.
 var (
-	errHungUp     = errors.New("the broker closed the connection")
 	errSilent     = errors.New("the broker says nothing any more")
 	errNotReading = errors.New("the broker does not read what is sent to it")
 	errPaho       = errors.New("the MQTT client gave the connection up")
@@ -100,7 +104,9 @@ func (f *filter) Read(p []byte) (n int, err error) {
 func whyRead(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errHungUp
+		return ErrHungUp
+	case errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%w: %w", ErrHungUp, err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errSilent
 	}

@@ -335,6 +335,27 @@ func TestCloud_blackHole(t *testing.T) {
 	})
 }
 
+// Two gateways under one name, which end each other's connection: both deliver all the
+// same, in the time that each has, and say what is wrong.
+func TestCloud_oneNameTwice(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		same := func(c *config.Cloud) { c.ClientID = "the-same" }
+		d, other := newDoor(t, b, 0, same), newDoor(t, b, 0, same)
+		for _, g := range []*door{d, other} {
+			g.Await("it is told who ended its connection", func() bool {
+				status, err := g.Admin.Status(t.Context())
+				return err == nil && status.Cloud != nil && strings.Contains(status.Cloud.Advice, "client_id")
+			})
+		}
+		for _, g := range []*door{d, other} {
+			a.next(0, "it has delivered that", func(e cloudtail.Event) bool {
+				return e.Kind == cloudtail.Record && e.Gateway == g.id && e.Record.Kind == site.KindCloudOffline
+			})
+		}
+	})
+}
+
 // awaitNotice waits until the gateway takes its link for lost.
 func (d *door) awaitNotice(t *testing.T) {
 	t.Helper()

@@ -176,7 +176,7 @@ func TestMosquitto_certificates(t *testing.T) {
 	}
 }
 
-// The rights of the installer's guide on NATS.
+// The rights of the installer's guide on NATS, over TLS.
 func TestNATS_documented(t *testing.T) {
 	t.Parallel()
 	cfg := gatewaytest.Configure(t)
@@ -187,16 +187,19 @@ func TestNATS_documented(t *testing.T) {
 	}
 	passwords := map[string]string{"another-gateway": "secret-1", "application": "secret-2", "viewer": "secret-3", string(id): "secret-4"}
 	const up = `["gateways.*.status", "gateways.*.journal", "gateways.*.live", "gateways.*.result", "gateways.*.stations.*.state"]`
-	broker := brokertest.NATS(t, brokertest.Users(passwords), brokertest.Permissions(map[string]string{
+	authority := newAuthority(t)
+	certificate, key := authority.server()
+	broker := brokertest.NATS(t, brokertest.TLS(certificate, key, ""), brokertest.Users(passwords), brokertest.Permissions(map[string]string{
 		string(id):        strings.ReplaceAll(found[1], "ID", string(id)),
 		"another-gateway": strings.ReplaceAll(found[1], "ID", "another-gateway"),
 		"application":     `{publish: ["gateways.*.command", "gateways.*.ack"], subscribe: ` + up + `}`,
 		"viewer":          `{publish: {deny: [">"]}, subscribe: ` + up + `}`,
 	}))
 	as := func(user string) cloudmqtt.Config {
-		return cloudmqtt.Config{URL: broker.URL(), Username: user, Password: site.Secret(passwords[user])}
+		return cloudmqtt.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user, Password: site.Secret(passwords[user])}
 	}
-	cfg.Cloud.URL, cfg.Cloud.Username, cfg.Cloud.Password = broker.URL(), string(id), site.Secret(passwords[string(id)])
+	login := as(string(id))
+	cfg.Cloud.URL, cfg.Cloud.CA, cfg.Cloud.Username, cfg.Cloud.Password = login.URL, login.CA, login.Username, login.Password
 	serves(t, cfg, as)
 }
 
