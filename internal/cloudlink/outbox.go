@@ -3,12 +3,14 @@ package cloudlink
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/cloudmqtt"
 	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/health"
 	"gatehouse/internal/journal"
 )
 
@@ -108,9 +110,13 @@ func (o *outbox) fill(ctx context.Context) time.Duration {
 		if len(o.page) == 0 {
 			latest := o.Journal.Latest()
 			page, err := o.Store.Outbox(ctx, o.at, pageSize)
-			if o.complain(err); err != nil {
+			if err != nil {
+				if ctx.Err() == nil {
+					o.unreadable(err)
+				}
 				return readAgain
 			}
+			o.readable()
 			if o.page = page; len(page) == 0 {
 				o.sendGap(latest)
 				continue
@@ -126,12 +132,22 @@ func (o *outbox) fill(ctx context.Context) time.Duration {
 	return resendMost
 }
 
-// complain says when the journal cannot be read, once until it can.
-func (o *outbox) complain(err error) {
-	if err != nil && !o.unread {
+// unreadable says that the journal cannot be read; once in the log until it can.
+func (o *outbox) unreadable(err error) {
+	if !o.unread {
 		o.Logger.Error("the cloud link cannot read the journal; records wait", "after", o.at, "error", err)
 	}
-	o.unread = err != nil
+	o.unread = true
+	o.Health.Raise(health.Condition{
+		Code: health.CloudUnreadable, Severity: health.Warning,
+		Summary: fmt.Sprintf("The records after seq %d cannot be read for the cloud, and wait: %s", o.at, err),
+		Advice:  "gatehouse doctor looks at the disk and the database",
+	})
+}
+
+func (o *outbox) readable() {
+	o.unread = false
+	o.Health.Clear(health.CloudUnreadable)
 }
 
 // sendNext sends the next record of the page, or what stands in its place.

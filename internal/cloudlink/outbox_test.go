@@ -246,12 +246,21 @@ func TestOutbox_diskFails(t *testing.T) {
 		if p.seqs(cloudwire.JournalLeaf) != "" {
 			t.Fatal("sent what could not be read")
 		}
+		if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.CloudUnreadable {
+			t.Errorf("conditions %+v", c)
+		}
+		if n := strings.Count(p.log.String(), "cannot read the journal"); n != 1 {
+			t.Errorf("the log says it %d times", n)
+		}
 		h.mu.Lock()
 		h.broken = false
 		h.mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := p.seqs(cloudwire.JournalLeaf); got != span(1, 10) {
 			t.Errorf("got %s", got)
+		}
+		if c := p.health.Conditions(); len(c) != 0 {
+			t.Errorf("conditions %+v when all is well", c)
 		}
 	})
 }

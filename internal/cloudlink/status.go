@@ -60,7 +60,7 @@ func (l *Link) none() {
 	l.mu.Lock()
 	l.status = Status{}
 	l.mu.Unlock()
-	for _, code := range []health.Code{health.CloudDown, health.CloudPlain, health.CloudUnacknowledged} {
+	for _, code := range []health.Code{health.CloudDown, health.CloudPlain, health.CloudUnacknowledged, health.CloudUnreadable} {
 		l.Health.Clear(code)
 	}
 }

@@ -46,6 +46,7 @@ const (
 	CloudPlain          Code = "cloud-plain"
 	CloudUnacknowledged Code = "cloud-unacknowledged"
 	CloudBacklog        Code = "cloud-backlog"
+	CloudUnreadable     Code = "cloud-unreadable"
 
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
