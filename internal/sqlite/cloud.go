@@ -48,13 +48,18 @@ func scanTaken(rows *sql.Rows) (c site.TakenCommand, err error) {
 	return c, err
 }
 
-// ForgetCommands forgets those whose Until is before a moment, and says how many.
+// ForgetCommands forgets those whose Until is before a moment, and says how many; step
+// by step, so that who writes meanwhile waits for no more than one step.
 func (db *DB) ForgetCommands(ctx context.Context, before time.Time) (forgotten int, err error) {
-	err = db.do(ctx, func(t *transaction) error {
-		rows, err := t.exec("DELETE FROM cloud_command WHERE until < ?", toMillis(before))
-		forgotten = int(rows)
-		return err
-	})
+	for rows := int64(pruneStep); err == nil && rows == pruneStep; {
+		err = db.do(ctx, func(t *transaction) (err error) {
+			rows, err = t.exec("DELETE FROM cloud_command WHERE id IN (SELECT id FROM cloud_command WHERE until < ? LIMIT ?)", toMillis(before), pruneStep)
+			return err
+		})
+		if err == nil {
+			forgotten += int(rows)
+		}
+	}
 	return forgotten, err
 }
 

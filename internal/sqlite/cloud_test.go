@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -58,6 +59,21 @@ func TestDB_TakeCommand(t *testing.T) {
 	}
 	checkTaken(t, db)
 	mustVerify(t, db, 0)
+}
+
+// Many are forgotten in several transactions, all the same.
+func TestDB_ForgetCommands_many(t *testing.T) {
+	db, _ := fresh(t)
+	const many = 1300
+	for i := range many {
+		if err := db.TakeCommand(t.Context(), site.TakenCommand{ID: fmt.Sprint("c-", i), Until: at(int64(i)), Outcome: site.Requested}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := db.ForgetCommands(t.Context(), at(many-1)); err != nil || n != many-1 {
+		t.Errorf("%d are forgotten, %v", n, err)
+	}
+	checkTaken(t, db, site.TakenCommand{ID: fmt.Sprint("c-", many-1), Until: at(many - 1), Outcome: site.Requested})
 }
 
 func checkTaken(t *testing.T, db *sqlite.DB, want ...site.TakenCommand) {
