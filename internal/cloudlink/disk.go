@@ -19,6 +19,7 @@ type disk struct {
 	mu     sync.Mutex // mu guards what follows
 	late   int        // calls for which nobody waits any more
 	failed bool       // what the last call to end said
+	slow   bool       // and it said so only when its time was up
 	told   bool       // that the storage fails
 }
 
@@ -27,15 +28,16 @@ func newDisk(log *slog.Logger) disk { return disk{log: log, woken: make(chan str
 // errLate says that the disk was not asked.
 var errLate = fault.New(fault.Unavailable, "the storage has not answered yet")
 
-// stalled reports whether the disk failed at the last try: nobody waits for it.
+// stalled reports whether the disk does not answer in time: nobody waits for it. One that
+// fails at once is asked each time, so that nothing is missed when it works again.
 func (d *disk) stalled() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.failed || d.late > 0
+	return d.slow || d.late > 0
 }
 
 // ask has the disk do something, and gives what it says, or the end of ctx where that
-// comes first.
+// comes first; errLate when do is not called at all.
 func (d *disk) ask(ctx context.Context, do func(context.Context) error) error {
 	if d.hangs() {
 		return errLate
@@ -45,7 +47,7 @@ func (d *disk) ask(ctx context.Context, do func(context.Context) error) error {
 	go func() {                 // ends with the call
 		err := do(ctx)
 		d.hear(err, func() {
-			ended, d.failed = true, !answered(err)
+			ended, d.failed, d.slow = true, !answered(err), fault.Is(err, fault.Timeout)
 			if left {
 				d.late--
 			}
@@ -90,6 +92,7 @@ func (d *disk) hear(err error, change func()) {
 	}
 }
 
+// hangs reports whether a call is late.
 func (d *disk) hangs() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

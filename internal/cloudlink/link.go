@@ -116,6 +116,7 @@ type Link struct {
 	skipped  atomic.Int64  // of these, left out since the last
 
 	cursor  atomic.Uint64 // the last seq that the cloud has taken
+	kept    atomic.Uint64 // of these, the last that the disk knows of
 	sent    atomic.Uint64 // the highest seq that this process has sent, at least cursor
 	enabled atomic.Bool
 	poke    chan struct{} // capacity 1: a station was enrolled or removed
@@ -142,6 +143,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 		return nil, fmt.Errorf("reading how far the cloud has come: %w", err)
 	}
 	l.cursor.Store(cursor)
+	l.kept.Store(cursor)
 	l.sent.Store(cursor)
 	if l.commands, err = newCommands(ctx, l.commandConfig()); err != nil {
 		return nil, err
@@ -180,12 +182,13 @@ func (l *Link) present() (Settings, <-chan struct{}) {
 }
 
 // Held is the last seq that the cloud has taken, beyond which retention removes
-// nothing; the largest there is without a cloud.
+// nothing; the largest there is without a cloud. It is one that the disk knows of: the
+// next run would give up for lost what is removed beyond.
 func (l *Link) Held() uint64 {
 	if !l.enabled.Load() {
 		return 1<<63 - 1
 	}
-	return l.cursor.Load()
+	return l.kept.Load()
 }
 
 // StationsChanged says that a station was enrolled or removed. It never blocks.
@@ -265,7 +268,7 @@ func (l *Link) connect(ctx context.Context, settings Settings) error {
 
 // saveCursor keeps the cursor on disk, now and then and at the end.
 func (l *Link) saveCursor(ctx context.Context) {
-	saved, savedAt := l.cursor.Load(), time.Now()
+	savedAt := time.Now()
 	ticker := time.NewTicker(saveSoon)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -273,14 +276,14 @@ func (l *Link) saveCursor(ctx context.Context) {
 		case <-ctx.Done():
 		case <-ticker.C:
 		}
-		at := l.cursor.Load()
+		at, saved := l.cursor.Load(), l.kept.Load()
 		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {
 			continue
 		}
 		savedAt = time.Now()
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 		if err := l.Store.SaveCloudCursor(within, at); err == nil {
-			saved = at
+			l.kept.Store(at)
 		}
 		cancel()
 	}

@@ -1,9 +1,12 @@
 package cloudlink_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +49,24 @@ func TestLink_status(t *testing.T) {
 		if string(all[0].Payload) != online || string(all[1].Payload) != `{"status":"offline"}` {
 			t.Errorf("%s, then %s", all[0].Payload, all[1].Payload)
 		}
+	})
+}
+
+// The status is said again: the will of the connection before may have come after it.
+func TestLink_status_again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), cloudlink.Settings{})
+		time.Sleep(time.Hour)
+		all := p.on(cloudwire.StatusLeaf)
+		if len(all) != 5 || all[1].at.Sub(all[0].at) != time.Minute {
+			t.Errorf("%+v", all)
+		}
+		for _, m := range all {
+			if !m.Retained || !bytes.Equal(m.Payload, all[0].Payload) {
+				t.Errorf("%+v", m)
+			}
+		}
+		p.stop()
 	})
 }
 
@@ -239,7 +260,7 @@ func TestLink_will(t *testing.T) {
 		h.add(1)
 		time.Sleep(61 * time.Second)
 		all := p.on(cloudwire.StatusLeaf)
-		if len(all) < 2 || string(all[1].Payload) != `{"status":"offline"}` {
+		if !slices.ContainsFunc(all, func(m message) bool { return string(m.Payload) == `{"status":"offline"}` }) {
 			t.Errorf("%d words; a broker that acknowledges nothing is left without the will", len(all))
 		}
 		p.set(func() { p.mute = true })
@@ -265,6 +286,39 @@ func TestLink_replaced(t *testing.T) {
 		}
 		if down := h.kinds(site.KindCloudOffline); len(down) != 1 || !strings.Contains(down[0].Detail, "settings") {
 			t.Errorf("records %+v", down)
+		}
+	})
+}
+
+// reluctant is a connection whose broker has stopped reading when the last word is to be
+// said: publishing waits as long as package cloudmqtt may.
+type reluctant struct{ *conn }
+
+func (c reluctant) Publish(m cloudmqtt.Message) cloudlink.Delivery {
+	if strings.Contains(string(m.Payload), cloudwire.Offline) {
+		select {
+		case <-c.lost:
+		case <-time.After(20 * time.Second):
+		}
+	}
+	return c.conn.Publish(m)
+}
+
+// The end waits no longer for the last word than it may.
+func TestLink_Run_endsThoughNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), cloudlink.Settings{}, func(p *parts) {
+			dial := p.dial
+			p.DialBy(func(ctx context.Context, cfg cloudmqtt.Config) (cloudlink.Connection, error) {
+				c, err := dial(ctx, cfg)
+				return reluctant{c.(*conn)}, err
+			})
+		})
+		synctest.Wait()
+		began := time.Now()
+		p.stop()
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("it took %s", took)
 		}
 	})
 }

@@ -41,8 +41,8 @@ func TestOutbox_order(t *testing.T) {
 		if got, want := p.seqs(cloudwire.JournalLeaf), span(1, 308); got != want {
 			t.Errorf("got %s", got)
 		}
-		if p.Held() != 308 || p.Status().Waiting != 0 {
-			t.Errorf("held %d, %+v", p.Held(), p.Status())
+		if p.Status().Delivered != 308 || p.Status().Waiting != 0 {
+			t.Errorf("delivered %d, %+v", p.Status().Delivered, p.Status())
 		}
 		if cursor, _ := h.saved(); cursor != 308 {
 			t.Errorf("kept %d", cursor)
@@ -66,8 +66,8 @@ func TestOutbox_noApplication(t *testing.T) {
 		if n := len(all) / 5; n < 15 || n > 30 {
 			t.Errorf("sent %d times in 3 hours", n)
 		}
-		if p.Held() != 0 {
-			t.Errorf("held %d", p.Held())
+		if p.Status().Delivered != 0 {
+			t.Errorf("delivered %d", p.Status().Delivered)
 		}
 		if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.CloudUnacknowledged {
 			t.Errorf("conditions %+v", c)
@@ -86,8 +86,8 @@ func TestOutbox_noApplication(t *testing.T) {
 		p.ackAll()
 		p.ack(5)
 		time.Sleep(time.Minute)
-		if p.Held() != 20 || len(p.health.Conditions()) != 0 {
-			t.Errorf("held %d, conditions %+v", p.Held(), p.health.Conditions())
+		if p.Status().Delivered != 20 || len(p.health.Conditions()) != 0 {
+			t.Errorf("delivered %d, conditions %+v", p.Status().Delivered, p.health.Conditions())
 		}
 	})
 }
@@ -107,8 +107,8 @@ func TestOutbox_reconnect(t *testing.T) {
 		}
 		p.ack(9) // of the first connection or the second: it was sent
 		synctest.Wait()
-		if p.Held() != 9 {
-			t.Errorf("held %d", p.Held())
+		if p.Status().Delivered != 9 {
+			t.Errorf("delivered %d", p.Status().Delivered)
 		}
 	})
 }
@@ -125,13 +125,13 @@ func TestOutbox_wildAcks(t *testing.T) {
 			p.tell(cloudwire.AckLeaf, bad, false)
 		}
 		synctest.Wait()
-		if p.Held() != 0 {
-			t.Errorf("held %d", p.Held())
+		if p.Status().Delivered != 0 {
+			t.Errorf("delivered %d", p.Status().Delivered)
 		}
 		p.ack(1 << 60)
 		synctest.Wait()
-		if p.Held() != 3 || p.seqs(cloudwire.JournalLeaf) != span(1, 6) {
-			t.Errorf("held %d after %s", p.Held(), p.seqs(cloudwire.JournalLeaf))
+		if p.Status().Delivered != 3 || p.seqs(cloudwire.JournalLeaf) != span(1, 6) {
+			t.Errorf("delivered %d after %s", p.Status().Delivered, p.seqs(cloudwire.JournalLeaf))
 		}
 	})
 }
@@ -143,21 +143,21 @@ func TestOutbox_brokerAcks(t *testing.T) {
 		h.add(10)
 		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 4, BrokerAcks: true})
 		synctest.Wait()
-		if p.Held() != 10 {
-			t.Errorf("held %d", p.Held())
+		if p.Status().Delivered != 10 {
+			t.Errorf("delivered %d", p.Status().Delivered)
 		}
 		p.ack(1) // nobody asked
 		p.set(func() { p.mute = true })
 		h.add(10)
 		synctest.Wait()
-		if p.Held() != 10 || p.seqs(cloudwire.JournalLeaf) != span(1, 14) {
-			t.Errorf("held %d after %s", p.Held(), p.seqs(cloudwire.JournalLeaf))
+		if p.Status().Delivered != 10 || p.seqs(cloudwire.JournalLeaf) != span(1, 14) {
+			t.Errorf("delivered %d after %s", p.Status().Delivered, p.seqs(cloudwire.JournalLeaf))
 		}
 		p.set(func() { p.mute = false })
 		p.cut()
 		time.Sleep(time.Minute)
-		if p.Held() != 20 || p.seqs(cloudwire.JournalLeaf) != span(1, 14)+" "+span(11, 20) {
-			t.Errorf("held %d after %s", p.Held(), p.seqs(cloudwire.JournalLeaf))
+		if p.Status().Delivered != 20 || p.seqs(cloudwire.JournalLeaf) != span(1, 14)+" "+span(11, 20) {
+			t.Errorf("delivered %d after %s", p.Status().Delivered, p.seqs(cloudwire.JournalLeaf))
 		}
 	})
 }
@@ -192,8 +192,8 @@ func TestOutbox_gaps(t *testing.T) {
 		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 5}, (*parts).ackAll)
 		time.Sleep(time.Minute)
 		want := "1-3 " + span(4, 9) + " 10-10 " + span(11, 14) + " 15-15 " + span(16, 19) + " 20-21 " + span(22, 28) + " 29-30"
-		if got := p.seqs(cloudwire.JournalLeaf); got != want || p.Held() != 30 {
-			t.Errorf("held %d after %s", p.Held(), got)
+		if got := p.seqs(cloudwire.JournalLeaf); got != want || p.Status().Delivered != 30 {
+			t.Errorf("delivered %d after %s", p.Status().Delivered, got)
 		}
 	})
 }
@@ -229,8 +229,8 @@ func TestOutbox_pace(t *testing.T) {
 		live := len(p.on(cloudwire.LiveLeaf))
 		h.add(1)
 		time.Sleep(time.Second)
-		if len(p.on(cloudwire.LiveLeaf)) != live || p.Held() != 1503 {
-			t.Errorf("held %d, a live record of what waits for nothing", p.Held())
+		if len(p.on(cloudwire.LiveLeaf)) != live || p.Status().Delivered != 1503 {
+			t.Errorf("delivered %d, a live record of what waits for nothing", p.Status().Delivered)
 		}
 	})
 }
@@ -243,6 +243,7 @@ func TestOutbox_diskFails(t *testing.T) {
 		h.set(func() { h.broken = true })
 		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 20}, (*parts).ackAll)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if p.seqs(cloudwire.JournalLeaf) != "" {
 			t.Fatal("sent what could not be read")
 		}
@@ -302,13 +303,13 @@ func TestOutbox_ackOfAnotherJournal(t *testing.T) {
 		time.Sleep(time.Second)
 		p.ack(0)
 		synctest.Wait()
-		if p.Held() != 0 {
-			t.Errorf("held %d", p.Held())
+		if p.Status().Delivered != 0 {
+			t.Errorf("delivered %d", p.Status().Delivered)
 		}
 		p.ack(3)
 		synctest.Wait()
-		if p.Held() != 3 {
-			t.Errorf("held %d", p.Held())
+		if p.Status().Delivered != 3 {
+			t.Errorf("delivered %d", p.Status().Delivered)
 		}
 	})
 }
@@ -330,8 +331,8 @@ func TestOutbox_slowBroker(t *testing.T) {
 		for _, m := range p.on(cloudwire.StateLeaf) {
 			seen[m.Topic] = true
 		}
-		if len(p.attempts()) != 1 || p.Held() != 300 || len(seen) != 300 {
-			t.Errorf("%d connections, held %d, %d states", len(p.attempts()), p.Held(), len(seen))
+		if len(p.attempts()) != 1 || p.Status().Delivered != 300 || len(seen) != 300 {
+			t.Errorf("%d connections, held %d, %d states", len(p.attempts()), p.Status().Delivered, len(seen))
 		}
 	})
 }
@@ -346,6 +347,28 @@ func TestOutbox_hugeRecord(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := p.seqs(cloudwire.JournalLeaf); got != "1 2-2 3" {
 			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// What retention may remove is known to the disk as delivered: another run would give it
+// up for lost.
+func TestLink_Held_isOnDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(100)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 1000})
+		time.Sleep(2 * time.Second)
+		p.ack(100)
+		for range 30 {
+			synctest.Wait()
+			if saved, _ := h.saved(); p.Held() > saved {
+				t.Fatalf("retention may remove up to %d, the disk knows of %d", p.Held(), saved)
+			}
+			time.Sleep(time.Second)
+		}
+		if p.Held() != 100 {
+			t.Errorf("held %d", p.Held())
 		}
 	})
 }

@@ -7,12 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/cloudcommand"
 	"gatehouse/internal/site"
 )
 
 // restored keeps a gateway from carrying out again what it took and does not know any
 // more: one that was restored from a backup, of all that came after it, takes only
-// commands that were issued since a trusted clock has first told the time; one that had
+// commands that were issued since a trusted clock has first told the time, and by then
+// could not have been taken from a signer whose clock is ahead; one that had
 // to forget commands before their time, only those that were issued since their end.
 // On any other gateway it admits all.
 type restored struct {
@@ -54,7 +56,7 @@ func (r *restored) settle() (unsaved bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting && r.clock.Trusted() {
-		r.from, r.waiting, r.unsaved = r.clock.Now(), false, true
+		r.from, r.waiting, r.unsaved = r.clock.Now().Add(cloudcommand.MaxAhead), false, true
 		r.log.Info("commands of the cloud are taken again after a restore", "from", site.At(r.from).String())
 	}
 	return r.unsaved

@@ -30,19 +30,24 @@ func TestCommands_handle_restored(t *testing.T) {
 			t.Errorf("with no trusted clock: %+v", got)
 		}
 		w.set(func() { w.unsure, w.disk = false, fault.New(fault.Unavailable, "full") })
-		<-time.After(10 * time.Second) // to the moment of 20 s
+		<-time.After(9 * time.Second) // beyond the moment of 20 s
+		w.send(c, "c-2")
+		if got := w.last(); got.Reason != "not-permitted" || w.unlocks() != 0 {
+			t.Errorf("it could have been taken before from a signer whose clock is five seconds ahead: %+v", got)
+		}
+		<-time.After(time.Second)
 		c.Handle(ctx, before, false, time.Now())
 		synctest.Wait()
 		if got := w.last(); got.Reason != "not-permitted" || !strings.Contains(got.Message, "sign a new command") || w.unlocks() != 0 {
 			t.Errorf("signed before: %+v", got)
 		}
-		w.send(c, "c-2")
+		w.send(c, "c-3")
 		if w.last().Outcome != site.Done {
 			t.Errorf("signed since: %+v", w.last())
 		}
 		w.set(func() { w.disk = nil })
 		<-time.After(10 * time.Second)
-		kept := time.Now().Add(-15 * time.Second)
+		kept := time.Now().Add(-10 * time.Second)
 		cancel()
 		running.Wait()
 		if w.waiting || !w.from.Equal(kept) {

@@ -14,8 +14,11 @@ import (
 const (
 	// leastInbound is how many messages a second the broker may send at least.
 	leastInbound = 300
-	// goodbyePatience is how long the last word may take.
+	// goodbyePatience is how long the lanes may take to end, and how long the last word.
 	goodbyePatience = time.Second
+	// When the status is said again, in a session: soon, and every so often.
+	statusSoon  = time.Minute
+	statusEvery = 15 * time.Minute
 )
 
 // session is one connection with all that belongs to it.
@@ -72,8 +75,12 @@ func (s *session) serve(ctx context.Context) error {
 	defer cancel()
 	s.began = time.Now()
 	since := site.At(s.Clock.Now())
-	s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Online, Version: s.Version, Since: &since})
-	lanes := []func(context.Context) error{newOutbox(s).run, newMirror(s).run, s.sendResults}
+	online := cloudwire.Status{Status: cloudwire.Online, Version: s.Version, Since: &since}
+	s.say(cloudwire.StatusLeaf, online)
+	lanes := []func(context.Context) error{
+		newOutbox(s).run, newMirror(s).run, s.sendResults,
+		func(ctx context.Context) error { return s.repeat(ctx, online) },
+	}
 	failed := make(chan error, len(lanes))
 	var running sync.WaitGroup
 	for _, lane := range lanes {
@@ -100,11 +107,34 @@ func (s *session) serve(ctx context.Context) error {
 	return err
 }
 
+// repeat says again that the gateway is there: a cluster of brokers may find out late
+// that the connection before is gone, and publish its will after the word of this one.
+func (s *session) repeat(ctx context.Context, online cloudwire.Status) error {
+	timer := time.NewTimer(statusSoon)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			s.say(cloudwire.StatusLeaf, online)
+			timer.Reset(statusEvery)
+		}
+	}
+}
+
 // sayGoodbye says what the will would, which a clean end keeps from being sent; false
-// when the broker does not have it.
+// when the broker does not have it in time. Then the end of the connection frees who
+// still says it.
 func (s *session) sayGoodbye() bool {
-	last := s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Offline})
-	return within(goodbyePatience, last.Done()) && last.Err() == nil
+	said := make(chan struct{})
+	var last delivery
+	go func() {
+		defer close(said)
+		last = s.say(cloudwire.StatusLeaf, cloudwire.Status{Status: cloudwire.Offline})
+		<-last.Done()
+	}()
+	return within(goodbyePatience, said) && last.Err() == nil
 }
 
 // after gives what is closed when all have ended.

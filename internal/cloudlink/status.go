@@ -127,6 +127,7 @@ func (l *Link) down(err error, delay time.Duration) {
 		severity = health.Warning
 	}
 	l.Health.Clear(health.CloudUnacknowledged)
+	l.Health.Clear(health.CloudUnreadable)
 	l.Health.Raise(health.Condition{
 		Code: health.CloudDown, Severity: severity,
 		Summary: fmt.Sprintf("The cloud link is down, doors go on working: %s", reason), Advice: advice,

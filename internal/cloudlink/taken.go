@@ -2,6 +2,7 @@ package cloudlink
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -65,8 +66,9 @@ type taken struct {
 	places chan struct{} // capacity maxUnderWay; each command that is carried out holds one
 	looked time.Time     // when old ids were last looked for; only tidy touches it
 
-	mu   sync.Mutex // mu guards byID
-	byID map[string]*takenCommand
+	mu     sync.Mutex // mu guards what follows
+	byID   map[string]*takenCommand
+	ending bool // none is taken any more
 }
 
 // takenCommand is a command that was taken, and what of it is on disk.
@@ -121,6 +123,9 @@ func (t *taken) take(ctx context.Context, id string, until time.Time) (first sit
 		t.written(id, err == nil || fault.Is(err, fault.Conflict))
 		return err
 	})
+	if errors.Is(err, errLate) { // another call has become so since
+		t.written(id, false)
+	}
 	if fault.Is(err, fault.Conflict) { // it is on disk, and neither load nor this process has put it there
 		cmd.Outcome = site.Unresolved
 		t.settle(cmd)
@@ -137,7 +142,7 @@ func (t *taken) claim(cmd site.TakenCommand) (first site.TakenCommand, reason cl
 	if known, ok := t.byID[cmd.ID]; ok {
 		return known.TakenCommand, cloudcommand.Repeated
 	}
-	if len(t.byID) >= maxTaken {
+	if t.ending || len(t.byID) >= maxTaken {
 		return first, cloudcommand.Busy
 	}
 	select {
@@ -152,19 +157,18 @@ func (t *taken) claim(cmd site.TakenCommand) (first site.TakenCommand, reason cl
 // leave gives a command's place back.
 func (t *taken) leave() { <-t.places }
 
-// drain waits until no command is carried out, or until ctx ends. Meanwhile none is
+// drain waits until no command is carried out, or until ctx ends. From then on none is
 // taken.
 func (t *taken) drain(ctx context.Context) {
-	held := 0
-	for held < maxUnderWay && ctx.Err() == nil {
+	t.mu.Lock()
+	t.ending = true
+	t.mu.Unlock()
+	for range maxUnderWay {
 		select {
-		case t.places <- struct{}{}:
-			held++
+		case t.places <- struct{}{}: // and it is not given back
 		case <-ctx.Done():
+			return
 		}
-	}
-	for range held {
-		t.leave()
 	}
 }
 
@@ -246,22 +250,24 @@ func (t *taken) tidy(ctx context.Context) {
 	if time.Since(t.looked) < forgetEvery && !t.crowded() {
 		return
 	}
+	if !t.lastBefore(t.clock.Now().Add(-forgetMargin)).IsZero() { // else the disk is left alone
+		if err := t.ask(ctx, t.forget); err != nil {
+			t.log.Warn("old ids of cloud commands are not forgotten yet", "error", err)
+		}
+		if t.stalled() {
+			return // asked again soon: nothing else would find out that it answers
+		}
+	}
 	t.looked = time.Now()
-	if t.lastBefore(t.clock.Now().Add(-forgetMargin)).IsZero() {
-		return // and the disk is left alone
-	}
-	if err := t.ask(ctx, t.forget); err != nil {
-		t.log.Warn("old ids of cloud commands are not forgotten yet", "error", err)
-	}
 }
 
-// unkept gives the commands of which something may not be on disk, but those that take
-// brings there.
+// unkept gives the commands of which something may not be on disk that is there to be
+// kept, but those that take brings there.
 func (t *taken) unkept() (all []takenCommand) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, cmd := range t.byID {
-		if !cmd.whole && !cmd.writing {
+		if under := cmd.kept && cmd.Outcome == site.Requested; !under && !cmd.whole && !cmd.writing {
 			all = append(all, *cmd)
 		}
 	}

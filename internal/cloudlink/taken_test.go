@@ -3,6 +3,7 @@ package cloudlink_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -244,17 +245,17 @@ func TestCommands_run_forgets(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
 			running.Go(func() { commands.Run(ctx) })
-			<-time.After(2 * time.Minute)
+			<-time.After(2*time.Minute + time.Second) // and nothing is looked for for nine more
 			if _, there := w.row("c-1"); there == c.gone {
 				t.Errorf("%s: on disk: %t", c.name, there)
 			}
-			cancel()
-			running.Wait()
 			w.set(func() { w.rows, w.ahead = map[string]site.TakenCommand{}, 0 })
 			w.send(commands, "c-1")
 			if forgotten := w.unlocks() == 2; forgotten != c.gone {
 				t.Errorf("%s: forgotten by the process: %t", c.name, forgotten)
 			}
+			cancel()
+			running.Wait()
 		})
 	}
 }
@@ -504,15 +505,127 @@ func TestCommands_run_forgets_crowded_notSafe(t *testing.T) {
 func TestCommands_handle_forgottenWhileJudged(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, _ := w.crowd()
+		end := keep(c)
 		token := w.sign(w.good("last"))
 		w.onState = func() {
 			w.set(func() { w.ahead = time.Hour })
-			keep(c)()
+			<-time.After(time.Minute + 10*time.Second)
 		}
 		c.Handle(t.Context(), token, false, time.Now())
 		synctest.Wait()
+		end()
 		if got := w.last(); got.Reason != "not-permitted" || w.unlocks() != 0 {
 			t.Errorf("answered %+v, %d unlocks", got, w.unlocks())
 		}
+	})
+}
+
+// A failure that is over keeps no command off the disk: neither one that came at once,
+// which says nothing of the next call, nor one that took its time, after the next try.
+func TestCommands_handle_storageWorksAgain(t *testing.T) {
+	for name, spoil := range map[string]func(*world){
+		"at once":   func(w *world) { w.disk = fault.New(fault.Unavailable, "full") },
+		"in a time": func(w *world) { w.stalls = true },
+	} {
+		inBubble(t, func(t *testing.T, w *world) {
+			c := w.commands()
+			end := keep(c)
+			w.send(c, "c-0")
+			<-time.After(55 * time.Second)
+			w.set(func() { w.floor = time.Now().Add(time.Hour); spoil(w) })
+			<-time.After(11 * time.Second) // it is to forget c-0, and fails
+			synctest.Wait()
+			if !strings.Contains(w.log.String(), "storage fails") {
+				t.Fatalf("%s: the disk did not fail", name)
+			}
+			w.set(func() { w.disk, w.stalls = nil, false })
+			<-time.After(11 * time.Second)
+			token := w.sign(w.good("c-1"))
+			c.Handle(t.Context(), token, false, time.Now())
+			synctest.Wait()
+			if _, there := w.row("c-1"); !there {
+				t.Errorf("%s: c-1 is carried out, and not on a disk that works", name)
+			}
+			w.commands().Handle(t.Context(), token, false, time.Now()) // after a kill
+			synctest.Wait()
+			if n := w.unlocks(); n != 2 {
+				t.Errorf("%s: %d unlocks by two commands", name, n)
+			}
+			end()
+		})
+	}
+}
+
+// Of the commands that come in the moment in which a call of the disk becomes late, all
+// are on disk when it works again.
+func TestCommands_handle_storageBecomesLate(t *testing.T) {
+	for range 50 {
+		inBubble(t, func(t *testing.T, w *world) {
+			c := w.commands()
+			hangs := make(chan struct{})
+			w.set(func() { w.hangs = hangs })
+			var all sync.WaitGroup
+			all.Go(func() { c.Handle(t.Context(), w.sign(w.good("first")), false, time.Now()) })
+			synctest.Wait()
+			for i := range 60 {
+				token := w.sign(w.good(fmt.Sprint("c-", i)))
+				all.Go(func() {
+					<-time.After(2 * time.Second) // when nobody waits for the first any more
+					c.Handle(t.Context(), token, false, time.Now())
+				})
+			}
+			<-time.After(3 * time.Second)
+			w.set(func() { w.hangs = nil })
+			close(hangs)
+			all.Wait()
+			end := keep(c)
+			<-time.After(11 * time.Second)
+			for i := range 60 {
+				if _, there := w.row(fmt.Sprint("c-", i)); !there {
+					t.Errorf("c-%d is not on disk", i)
+				}
+			}
+			end()
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// What comes while the gateway ends is refused: nobody would see it through.
+func TestCommands_run_takesNoneAfterIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		keep(c)()
+		w.send(c, "c-1")
+		if w.last().Reason != "busy" || w.unlocks() != 0 {
+			t.Errorf("answered %+v, %d unlocks", w.last(), w.unlocks())
+		}
+	})
+}
+
+// That a disk works is said when it does: a command that is being carried out and needs
+// nothing of it says nothing.
+func TestCommands_run_logsNoFalseHope(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		release := make(chan struct{})
+		w.onUnlock = func(req unlock.Request) {
+			if req.JTI == "c-0" {
+				<-release
+			}
+		}
+		end := keep(c)
+		w.send(c, "c-0")
+		w.set(func() { w.disk = fault.New(fault.Unavailable, "full") })
+		w.send(c, "c-1")
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if strings.Contains(w.log.String(), "on disk again") || strings.Count(w.log.String(), "storage fails") != 1 {
+			t.Errorf("logged %s", w.log)
+		}
+		close(release)
+		end()
 	})
 }
