@@ -24,7 +24,7 @@ type session struct {
 	account *account
 	ended   *site.Record // why it is dead; nil while it lives. Shared by sessions that ended together
 	rebased bool         // whether Expires is newer than what the store holds
-	issued  atomic.Int64 // the iat of its last access token; 0 before the first since the start
+	issued  atomic.Int64 // which iat its access tokens have since the start, see nextIssue
 }
 
 // Sessions lists the live sessions of the account with that address, oldest
@@ -109,21 +109,49 @@ func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Se
 	return s.Session, true
 }
 
-// issue gives the iat of a new access token of a session: now in whole seconds, but
-// after every earlier one, because tokens with the same claims would be the same.
+// issue gives the iat of a new access token of a session: now in whole seconds, or
+// where that was given out already, the latest second before that was not, because
+// tokens with the same claims would be the same. None is ahead of now, so that no token
+// lives longer than it may. Beyond issueBack seconds the token is the same again, which
+// harms nothing.
 func (d *directory) issue(id site.SessionID, now time.Time) time.Time {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
+	second := now.Unix()
 	s := d.sessions[id]
 	if s == nil { // it has ended meanwhile, and so has every token of it
-		return now.Truncate(time.Second)
+		return time.Unix(second, 0)
 	}
 	for {
 		last := s.issued.Load()
-		next := max(now.Unix(), last+1)
+		iat, next := nextIssue(last, second)
 		if s.issued.CompareAndSwap(last, next) {
-			return time.Unix(next, 0)
+			return time.Unix(iat, 0)
 		}
+	}
+}
+
+const (
+	// issueBack is how many seconds before now a token may be dated.
+	issueBack = 60
+	// issueSpan is the width of the span in a packed pair.
+	issueSpan = 8
+)
+
+// nextIssue gives the iat for a token of this second, and the pair that says which were
+// given out: the latest of them, and in the lowest issueSpan bits how far they go back
+// from it.
+func nextIssue(pair, second int64) (iat, next int64) {
+	latest, span := pair>>issueSpan, pair&(1<<issueSpan-1)
+	switch earliest := latest - span; {
+	case second > latest+issueBack, second < earliest: // or the clock has stepped back
+		return second, second << issueSpan
+	case second > latest:
+		return second, second<<issueSpan | min(second-earliest, issueBack)
+	case second-earliest >= issueBack:
+		return second, pair
+	default:
+		return earliest - 1, pair + 1
 	}
 }
 
