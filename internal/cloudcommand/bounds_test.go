@@ -76,7 +76,7 @@ func TestRefusal_names(t *testing.T) {
 		"unknown key":    {forge(t, goodHeader().with(fields{"kid": "x"}), goodClaims(), seed(1)), "c-1", "x", "no key with the id x is trusted: keys in [cloud] lists those that are"},
 		"algorithm":      {unsigned(t, goodHeader().with(fields{"alg": "none"})), "c-1", "", "the token is not signed with EdDSA, the one algorithm that is taken"},
 		"unreadable jti": {forge(t, goodHeader(), goodClaims().with(fields{"jti": "\x1b"}), seed(9)), "", keyID, "the signature is not that of the trusted key front-desk"},
-		"unreadable kid": {forge(t, goodHeader().with(fields{"kid": "a\x1b"}), goodClaims(), seed(9)), "c-1", "", "the header does not name the key (kid)"},
+		"unreadable kid": {forge(t, goodHeader().with(fields{"kid": "a\x1b"}), goodClaims(), seed(9)), "c-1", "", "the header does not name the key (kid), which it need not where one key alone is trusted"},
 		"malformed":      {"x", "", "", "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once"},
 	} {
 		got := refusal(t, c.token, noon())

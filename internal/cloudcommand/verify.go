@@ -16,7 +16,8 @@ import (
 
 // Verify gives the command that a token is, when a trusted key has signed it for that
 // gateway and it holds at that time; ASCII white space around the token is passed over.
-// The error is always a [*Refusal]. It takes any bytes.
+// The header names the key (kid), which it may leave out where one alone is trusted. The
+// error is always a [*Refusal]. It takes any bytes.
 //
 // A command holds from iat until just before exp, to the fraction of a second. Nothing
 // is allowed to a signer whose clock is behind; one whose clock is ahead may be so by
@@ -98,8 +99,8 @@ func (v *verification) key(t *jwt.Token) (Key, error) {
 		return Key{}, flawf(Malformed, "the header is %s", err)
 	}
 	if kind, stated := t.Header["typ"]; stated {
-		if kind, ok := kind.(string); !ok || !strings.EqualFold(kind, "JWT") {
-			return Key{}, flawf(Malformed, "the header states a typ, and it is not JWT")
+		if kind, ok := kind.(string); !ok || !strings.EqualFold(kind, "JWT") && !strings.EqualFold(kind, "JOSE") {
+			return Key{}, flawf(Malformed, "the header states a typ, and it is neither JWT nor JOSE")
 		}
 	}
 	for _, name := range []string{"crit", "b64"} { // nothing critical is understood (RFC 7515, section 4.1.11; RFC 7797)
@@ -108,8 +109,11 @@ func (v *verification) key(t *jwt.Token) (Key, error) {
 		}
 	}
 	id, _ := t.Header["kid"].(string)
+	if _, stated := header["kid"]; !stated && v.ring.Len() == 1 {
+		id = v.ring.IDs()[0]
+	}
 	if !ValidKeyID(id) {
-		return Key{}, flawf(UnknownKey, "the header does not name the key (kid)")
+		return Key{}, flawf(UnknownKey, "the header does not name the key (kid), which it need not where one key alone is trusted")
 	}
 	v.keyID = id
 	key, ok := v.ring.Key(id)

@@ -49,6 +49,7 @@ func TestKeyring_Verify(t *testing.T) {
 		"plain":               good,
 		"white space around":  " \t\r\n\v\f" + good + "\n",
 		"no typ":              forge(t, goodHeader().with(fields{"typ": absent}), goodClaims(), seed(1)),
+		"typ JOSE":            forge(t, goodHeader().with(fields{"typ": "JOSE"}), goodClaims(), seed(1)),
 		"typ in small":        forge(t, goodHeader().with(fields{"typ": "jwt"}), goodClaims(), seed(1)),
 		"more in the header":  forge(t, goodHeader().with(fields{"jku": "https://example.test", "x5c": []int{1}}), goodClaims(), seed(1)),
 		"station as a text":   forge(t, goodHeader(), goodClaims().with(fields{"station": "1042"}), seed(1)),
@@ -67,6 +68,34 @@ func TestKeyring_Verify(t *testing.T) {
 	got, err := ring(t).Verify([]byte(forge(t, goodHeader().with(fields{"kid": "night"}), goodClaims(), seed(2))), gateway, noon())
 	if err != nil || got.KeyID != "night" {
 		t.Errorf("the other key: %+v, %v", got, err)
+	}
+}
+
+// Where one key alone is trusted, a header that names none means that one.
+func TestKeyring_Verify_oneKey(t *testing.T) {
+	one, err := cloudcommand.NewKeyring([]string{cloudcommand.Key{ID: keyID, Public: public(seed(1))}.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unnamed := goodHeader().with(fields{"kid": absent})
+	got, err := one.Verify([]byte(forge(t, unnamed, goodClaims(), seed(1))), gateway, noon())
+	if err != nil || got.KeyID != keyID {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, c := range map[string]struct {
+		ring   cloudcommand.Keyring
+		token  string
+		reason cloudcommand.Reason
+	}{
+		"another's signature": {one, forge(t, unnamed, goodClaims(), seed(2)), cloudcommand.BadSignature},
+		"another kid":         {one, forge(t, goodHeader().with(fields{"kid": "night"}), goodClaims(), seed(1)), cloudcommand.UnknownKey},
+		"kid null":            {one, forge(t, goodHeader().with(fields{"kid": nil}), goodClaims(), seed(1)), cloudcommand.UnknownKey},
+		"no key":              {cloudcommand.Keyring{}, forge(t, unnamed, goodClaims(), seed(1)), cloudcommand.UnknownKey},
+	} {
+		_, err := c.ring.Verify([]byte(c.token), gateway, noon())
+		if refusal, ok := errors.AsType[*cloudcommand.Refusal](err); !ok || refusal.Reason != c.reason {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

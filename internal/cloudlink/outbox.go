@@ -26,7 +26,7 @@ const (
 	readAgain = 5 * time.Second
 	// resendLeast and resendMost bound how long an application may say nothing before
 	// what it has not acknowledged is sent again, each time after twice as long.
-	resendLeast = 30 * time.Second
+	resendLeast = 5 * time.Second
 	resendMost  = 10 * time.Minute
 	// askAgain is how soon an application that acknowledges what it has acknowledged
 	// before, which asks for what comes after, is sent that again.

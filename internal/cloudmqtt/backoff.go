@@ -6,9 +6,9 @@ import (
 )
 
 // Backoff says how long to wait before connecting again. The first wait is drawn between
-// Least and four times as much, and each wait after a failure from a span twice as long,
-// up to Most: clients that lost the same broker at the same moment come back spread, and
-// the more of them fail the wider.
+// Least and four times as much, and each wait after a failure from a span half as long
+// again, up to Most: clients that lost the same broker at the same moment come back
+// spread, over about as long as it was gone, and none much later than that.
 type Backoff struct {
 	Least  time.Duration // zero: 1 s
 	Most   time.Duration // zero: 5 min
@@ -43,7 +43,7 @@ func (t *Tries) Next(lasted time.Duration) time.Duration {
 		t.span = t.first()
 	}
 	span := t.span
-	t.span = min(2*t.span, t.Most)
+	t.span = min(t.span+t.span/2, t.Most)
 	if span <= t.Least {
 		return t.Least
 	}

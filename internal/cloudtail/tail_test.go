@@ -213,7 +213,7 @@ func TestRun_goesOn(t *testing.T) {
 			synctest.Wait()
 			expect(t, "given", c.given(), "connected 1 2 3 disconnected")
 			expect(t, "before the connection was lost", c.said(), "")
-			time.Sleep(2 * time.Second)
+			time.Sleep(5 * time.Second) // the first wait is four at most
 			// What was not acknowledged over the old connection is asked for, not acknowledged.
 			if c.asked() == 0 {
 				t.Error("it does not ask for what it has not acknowledged")
