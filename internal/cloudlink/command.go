@@ -204,14 +204,19 @@ func (c *commands) judge(cmd cloudcommand.Command, retained bool) (cloudcommand.
 	return cloudcommand.UnknownLock, "station " + cmd.Station.String() + " has no " + cmd.Lock.String()
 }
 
-// refuse answers a command that is not carried out, counts it and notes it, as far as
-// the rate allows.
+// refuse counts a command that is not carried out, notes it and answers it: who has the
+// answer finds the record.
 func (c *commands) refuse(r refused) {
 	c.Metrics.Refused("cloud-" + string(r.Reason))
+	c.note(r)
 	c.Answer(cloudwire.Result{
 		ID: r.ID, Outcome: site.Refused, Time: site.At(c.Clock.Now()),
 		Reason: string(r.Reason), Message: r.Message, First: r.first,
 	})
+}
+
+// note records a refusal, as far as the rate allows.
+func (c *commands) note(r refused) {
 	if !c.noting.Allow() {
 		c.leftOut.Add(1)
 		return
@@ -278,10 +283,12 @@ func (c *commands) forbid(cmd cloudcommand.Command, answer unlock.Answer, messag
 	c.end(cmd.ID, site.Refused, cloudwire.Result{Command: answer.Command, Reason: string(reason), Message: message})
 }
 
-// end answers a command that was taken and keeps how it ended.
+// end answers a command that was taken and keeps how it ended. Who has the answer and
+// repeats the command is told the same.
 func (c *commands) end(id string, outcome site.Outcome, result cloudwire.Result) {
 	now := c.Clock.Now()
 	result.ID, result.Outcome, result.Time = id, outcome, site.At(now)
+	keep := c.taken.end(id, outcome, now)
 	c.Answer(result)
-	c.taken.end(id, outcome, now)
+	keep()
 }

@@ -190,23 +190,24 @@ func (t *taken) settle(cmd site.TakenCommand) {
 	}
 }
 
-// end keeps how a command ended.
-func (t *taken) end(id string, outcome site.Outcome, at time.Time) {
+// end notes how a command ended; keep then brings that on disk.
+func (t *taken) end(id string, outcome site.Outcome, at time.Time) (keep func()) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	known, ok := t.byID[id]
 	if !ok {
-		t.mu.Unlock()
-		return
+		return func() {}
 	}
 	known.Outcome, known.Ended, known.whole = outcome, at, false
 	cmd := *known
-	t.mu.Unlock()
-	if cmd.writing || t.stalled() {
-		return // tidy brings it on disk
+	return func() {
+		if cmd.writing || t.stalled() {
+			return // tidy brings it on disk
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), takePatience)
+		defer cancel()
+		t.keep(ctx, cmd)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), takePatience)
-	defer cancel()
-	t.keep(ctx, cmd)
 }
 
 // keep brings on disk what of a command is not there; false when the disk does not
