@@ -19,6 +19,7 @@ import (
 
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/brokertest"
 )
 
 // patience is how long a script waits for a condition before it fails.
@@ -33,18 +34,20 @@ const patience = 60 * time.Second
 //	http STATUS METHOD URL [-bearer T] [-json BODY] [NAME=field …]
 //	                                   one request; NAME becomes the field of the JSON answer
 //	setjson FILE NAME=field …          NAME becomes the field of the JSON in a file, or in stdout of the last exec
+//	freeaddress NAME …                 NAME becomes an address that a gateway can listen on again after a restart
 //	sql FILE STATEMENT                 one change to a database, as someone with access to the file makes it
 //
 // A field is a path such as mqtt.password or 0.stationId.
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
-		"exitcode":  cmdExitCode,
-		"waitready": cmdWaitReady,
-		"waitgone":  cmdWaitGone,
-		"waitfor":   cmdWaitFor,
-		"http":      cmdHTTP,
-		"setjson":   cmdSetJSON,
-		"sql":       cmdSQL,
+		"exitcode":    cmdExitCode,
+		"waitready":   cmdWaitReady,
+		"waitgone":    cmdWaitGone,
+		"waitfor":     cmdWaitFor,
+		"http":        cmdHTTP,
+		"setjson":     cmdSetJSON,
+		"sql":         cmdSQL,
+		"freeaddress": cmdFreeAddress,
 	}
 }
 
@@ -224,6 +227,15 @@ func matches(ts *testscript.TestScript, pattern, text string) bool {
 	re, err := regexp.Compile(`(?m)` + pattern)
 	ts.Check(err)
 	return re.MatchString(text)
+}
+
+func cmdFreeAddress(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, neg, args, 1, "freeaddress NAME …")
+	addresses, err := brokertest.FreeAddresses(len(args))
+	ts.Check(err)
+	for i, name := range args {
+		ts.Setenv(name, addresses[i])
+	}
 }
 
 func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {

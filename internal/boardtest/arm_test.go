@@ -79,7 +79,7 @@ func emulate(t *testing.T, serve []string) *gatewaytest.Gateway {
 	var log bytes.Buffer
 	cmd := exec.Command(serve[0], serve[1:]...)
 	cmd.Env = append(os.Environ(), "HOME="+data, "GATEHOUSE_DATA="+data, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0",
-		"GATEHOUSE_ADMIN_SOCKET="+data+"/admin.sock")
+		"GATEHOUSE_ADMIN_SOCKET="+data+"/admin.sock", "GATEHOUSE_LOGIN_HASH_MEMORY=7MiB", "GATEHOUSE_LOGIN_HASH_TIME=1")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func (b *board) awaitStatus(text string, says bool) {
 // logged gives what a unit has logged, as written by the program.
 func (b *board) logged(unit string) string {
 	b.Helper()
-	return b.sh("journalctl --no-pager --output=cat --unit=" + unit)
+	return b.sh("journalctl --sync && journalctl --no-pager --output=cat --unit=" + unit)
 }
 
 // awaitLogged waits for a text in the log of a unit.

@@ -91,6 +91,7 @@ func TestUpgrade_neverReady(t *testing.T) {
 		if copies := b.sh("ls " + database + ".schema* 2>/dev/null || true"); copies != "" {
 			t.Errorf("a version that never became ready has migrated the database: %s", copies)
 		}
+		b.sh("rm /etc/systemd/system/" + service + ".d/impatient.conf && systemctl daemon-reload")
 		b.wayBack(out)
 		b.awaitReady()
 		d.mustOpen() // with the access token of before

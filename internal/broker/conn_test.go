@@ -250,13 +250,14 @@ func TestConn_Send_concurrently(t *testing.T) {
 }
 
 // stall connects a station that does not read, and fills the buffers towards it.
-// It gives the error that ended that.
-func stall(g *gate, deadline time.Time) (*client, *broker.Conn, error) {
+// It gives the error that ended that. Each write has a deadline of its own: filling
+// takes as long as it does.
+func stall(g *gate, deadline func() time.Time) (*client, *broker.Conn, error) {
 	g.t.Helper()
 	c, conn := g.connectAndSubscribe(1, 4, 1)
 	_ = c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	for {
-		if err := conn.Send(1, 1, says(make([]byte, 8000)), deadline); err != nil {
+		if err := conn.Send(1, 1, says(make([]byte, 8000)), deadline()); err != nil {
 			return c, conn, err
 		}
 	}
@@ -270,7 +271,7 @@ func TestConn_Send_stalled(t *testing.T) {
 	var c *client
 	go func() {
 		var err error
-		c, _, err = stall(g, soon())
+		c, _, err = stall(g, soon)
 		stalled <- err
 	}()
 	other, conn := g.connectAndSubscribe(2, 4, 1)
@@ -298,8 +299,11 @@ func TestConn_Send_stalled(t *testing.T) {
 
 func TestConn_Send_stalledDeadline(t *testing.T) {
 	g := open(t, setup{limits: broker.Limits{WriteTimeout: time.Hour}})
-	deadline := time.Now().Add(300 * time.Millisecond)
-	c, _, err := stall(g, deadline)
+	var deadline time.Time
+	c, _, err := stall(g, func() time.Time {
+		deadline = time.Now().Add(time.Second)
+		return deadline
+	})
 	if err == nil || time.Now().Before(deadline) {
 		t.Errorf("ended early with %v", err)
 	}

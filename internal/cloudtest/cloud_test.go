@@ -90,6 +90,18 @@ func (d *door) play(t *testing.T, stations int) {
 	})
 	for n := range stations {
 		d.AwaitOnline(site.StationID(n+1), true)
+		subscribed(t, d.stations[n])
+	}
+}
+
+// subscribed waits until a station has subscribed to its commands, which comes a moment
+// after it is online.
+func subscribed(t testing.TB, station *stationsim.Station) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := station.Wait(ctx, func(s stationsim.Status) bool { return s.Connected }); err != nil {
+		t.Fatal(err)
 	}
 }
 

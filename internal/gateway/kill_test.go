@@ -20,6 +20,7 @@ import (
 
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/brokertest"
 	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
@@ -108,11 +109,14 @@ func prepareKilled(t *testing.T) *killed {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
 	}
-	http, mqtt := freeAddress(t), freeAddress(t)
-	k.base, k.mqtt = "http://"+http, mqtt
-	k.env = append(os.Environ(), "GATEHOUSE_DATA="+k.data, "GATEHOUSE_HTTP_LISTEN="+http, "GATEHOUSE_MQTT_LISTEN="+mqtt)
+	// It must come back on the same addresses: its stations know no others.
+	addresses, err := brokertest.FreeAddresses(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.base, k.mqtt = "http://"+addresses[0], addresses[1]
+	k.env = append(os.Environ(), "GATEHOUSE_DATA="+k.data, "GATEHOUSE_HTTP_LISTEN="+addresses[0], "GATEHOUSE_MQTT_LISTEN="+addresses[1])
 	k.admin = client.New(filepath.Join(k.data, "admin.sock"))
-	var err error
 	if k.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
 	}
@@ -125,18 +129,6 @@ func prepareKilled(t *testing.T) *killed {
 	k.start()
 	k.provision()
 	return k
-}
-
-// freeAddress gives a loopback address that nobody listens on. The gateway must
-// come back on the same one, because its stations know no other.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func (k *killed) start() {
