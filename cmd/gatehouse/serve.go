@@ -94,8 +94,12 @@ func (a *app) prepare(ctx context.Context) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := logger(cfg.Log, level, a.stderr)
+	for _, name := range config.Foreign(a.environ) {
+		log.Warn("a variable of the environment that is no setting is passed over", "variable", name)
+	}
 	return gateway.New(ctx, gateway.Config{
-		Config: cfg, Version: version, Logger: logger(cfg.Log, level, a.stderr), Level: level,
+		Config: cfg, Version: version, Logger: log, Level: level,
 		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor,
 	})
 }

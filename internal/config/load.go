@@ -166,7 +166,9 @@ func (l *loader) readEnvironment(environ []string) {
 		}
 		k, known := byVariable[variable]
 		if !known {
-			l.report(source{variable: variable}, fault{what: unknownVariable(variable)})
+			if what := unknownVariable(variable); what != "" {
+				l.report(source{variable: variable}, fault{what: what})
+			}
 			continue
 		}
 		l.take(k.path, source{variable: variable}, k.words(assignText(k.field(&l.config), text)))

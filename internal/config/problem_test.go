@@ -126,20 +126,32 @@ func TestParse_clashingListeners(t *testing.T) {
 
 func TestParse_everyProblemAtOnce(t *testing.T) {
 	got := problems(t, "[log]\nlevel = 7\nlevl = 7\n[unlock]\nttl = \"2h\"\n",
-		"GATEHOUSE_HTTP_LISTN=x", "GATEHOUSE_HTTP_METRICS=maybe", "GATEHOUSE_QUUX=x",
+		"GATEHOUSE_HTTP_LISTN=x", "GATEHOUSE_HTTP_METRICS=maybe", "GATEHOUSE_CLOUD_QUUXES=x",
 		"GATEHOUSE_MQTT_MAX_PACKET_SIZE=1", "GATEHOUSE_HTTP_TLS_LISTEN=443")
 	want := []string{
 		`f.toml:2: log.level: 7 is not a text: put it in quotes`,
 		`f.toml:3: unknown key "levl" in [log]: did you mean "level"?`,
 		`f.toml:5: unlock.ttl: 2h is out of range: 1s to 1m`,
+		`GATEHOUSE_CLOUD_QUUXES: unknown variable: unset it`,
 		`GATEHOUSE_HTTP_LISTN: unknown variable: did you mean GATEHOUSE_HTTP_LISTEN?`,
 		`GATEHOUSE_HTTP_METRICS: http.metrics: "maybe" is neither true nor false`,
 		`GATEHOUSE_HTTP_TLS_LISTEN: http.tls_listen: "443" is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`,
 		`GATEHOUSE_MQTT_MAX_PACKET_SIZE: mqtt.max_packet_size: 1 is out of range: 1024 to 65536`,
-		`GATEHOUSE_QUUX: unknown variable: unset it`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A variable that is like no setting is somebody else's, and told apart from a slip.
+func TestForeign(t *testing.T) {
+	environ := []string{"GATEHOUSE_BIN=/x", "PATH=/y", "GATEHOUSE_DATA=/z", "GATEHOUSE_SOCKET=/s", "GATEHOUSE_TEST_URL", "GATEHOUSE_LOG_LEVL=x", "GATEHOUSE_CLOUD=x"}
+	if got := config.Foreign(environ); strings.Join(got, " ") != "GATEHOUSE_BIN GATEHOUSE_TEST_URL" {
+		t.Errorf("%q", got)
+	}
+	got := problems(t, "", environ...)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "GATEHOUSE_CLOUD: ") || !strings.HasPrefix(got[1], "GATEHOUSE_LOG_LEVL: ") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -35,16 +35,34 @@ func unknownSection(name string) string {
 	return what + ": remove it, or name one of " + strings.Join(sections(), ", ")
 }
 
-// unknownVariable says that the environment sets no key by that name.
+// unknownVariable says that the environment sets no key by that name; "" where the
+// variable is somebody else's: like no key's, and in no section.
 func unknownVariable(name string) string {
+	text := strings.TrimPrefix(name, prefix)
 	names := make([]string, 0, len(keys()))
 	for _, k := range keys() {
 		names = append(names, strings.TrimPrefix(k.variable(), prefix))
 	}
-	if meant, ok := nearest(strings.TrimPrefix(name, prefix), names); ok {
+	if meant, ok := nearest(text, names); ok {
 		return "unknown variable: did you mean " + prefix + meant + "?"
 	}
-	return "unknown variable: unset it"
+	if section, _, _ := strings.Cut(text, "_"); slices.Contains(sections(), strings.ToLower(section)) {
+		return "unknown variable: unset it"
+	}
+	return ""
+}
+
+// Foreign lists the variables that begin like those of the gateway and are passed over,
+// because they are like none of them.
+func Foreign(environ []string) (names []string) {
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, prefix) && !slices.Contains(ofCommandLine(), name) &&
+			!slices.ContainsFunc(keys(), func(k key) bool { return k.variable() == name }) && unknownVariable(name) == "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func namesIn(section string) []string {
