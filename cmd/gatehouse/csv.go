@@ -73,6 +73,8 @@ func newCSVRecords(out io.Writer) csvRecords {
 	return csvRecords{w: w, columns: csvColumns()}
 }
 
+func (csvRecords) end() error { return nil }
+
 func (c csvRecords) begin() error {
 	names := make([]string, len(c.columns))
 	for i, column := range c.columns {

@@ -129,16 +129,17 @@ func beforeLast(ctx context.Context, gw *client.Client, n int) (uint64, error) {
 	return status.Journal.Last - min(uint64(n), status.Journal.Last), nil
 }
 
-// recordWriter writes records in one format.
+// recordWriter writes records in one format. What breaks off has no end.
 type recordWriter interface {
 	begin() error
 	record(site.Record) error
+	end() error
 }
 
 func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.JournalQuery, asCSV bool) (err error) {
 	out := bufio.NewWriter(a.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	w := a.recordWriter(out, asCSV)
+	w := a.recordWriter(out, asCSV, query.Follow)
 	if err := w.begin(); err != nil {
 		return err
 	}
@@ -153,28 +154,57 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 			return err
 		}
 	}
-	if !query.Follow {
+	if !query.Follow && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return nil
+	return w.end()
 }
 
-func (a *app) recordWriter(out io.Writer, asCSV bool) recordWriter {
+func (a *app) recordWriter(out io.Writer, asCSV, follow bool) recordWriter {
 	switch {
 	case asCSV:
 		return newCSVRecords(out)
+	case a.json && follow:
+		return jsonLines{&app{stdout: out}}
 	case a.json:
-		return jsonRecords{&app{stdout: out}}
+		return &jsonList{out: out}
 	default:
 		return textRecords{app: a, out: &lines{w: out}}
 	}
 }
 
-// jsonRecords writes one record a line.
-type jsonRecords struct{ *app }
+// jsonLines writes one record a line.
+type jsonLines struct{ *app }
 
-func (jsonRecords) begin() error                 { return nil }
-func (j jsonRecords) record(r site.Record) error { return j.document(r) }
+func (jsonLines) begin() error                 { return nil }
+func (j jsonLines) record(r site.Record) error { return j.document(r) }
+func (jsonLines) end() error                   { return nil }
+
+// jsonList writes one list, a record a line.
+type jsonList struct {
+	out io.Writer
+	any bool
+}
+
+func (j *jsonList) begin() error { return j.write([]byte("[")) }
+
+func (j *jsonList) record(r site.Record) error {
+	var text []byte
+	if j.any {
+		text = append(text, ",\n"...)
+	}
+	j.any = true
+	return j.write(r.AppendJSON(text))
+}
+
+func (j *jsonList) end() error { return j.write([]byte("]\n")) }
+
+func (j *jsonList) write(text []byte) error {
+	if _, err := j.out.Write(text); err != nil {
+		return fmt.Errorf("writing the records: %w", err)
+	}
+	return nil
+}
 
 // textRecords writes records for people.
 type textRecords struct {
@@ -183,6 +213,7 @@ type textRecords struct {
 }
 
 func (textRecords) begin() error { return nil }
+func (textRecords) end() error   { return nil }
 
 func (t textRecords) record(r site.Record) error {
 	doubt := " "

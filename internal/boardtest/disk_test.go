@@ -4,7 +4,6 @@ package boardtest_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,10 +77,9 @@ func (b *board) awaitJournal(d *door) {
 func (b *board) recorded() map[site.CommandID]bool {
 	b.Helper()
 	all := make(map[site.CommandID]bool)
-	decoder := json.NewDecoder(strings.NewReader(b.sh("gatehouse journal --json")))
-	for decoder.More() {
-		var r site.Record
-		b.must(decoder.Decode(&r))
+	var records []site.Record
+	b.must(json.Unmarshal([]byte(b.sh("gatehouse journal --json")), &records))
+	for _, r := range records {
 		if r.Kind == site.KindUnlock && r.Outcome != "" {
 			all[r.Command] = true
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -84,19 +82,17 @@ func (t *trial) readJournal(ctx context.Context, data string) (map[string]bool, 
 	return commands(out)
 }
 
-// commands gives the command ids of journal records, which stand one a line.
-func commands(lines []byte) (map[string]bool, error) {
-	ids := map[string]bool{}
-	scanner := bufio.NewScanner(bytes.NewReader(lines))
-	for scanner.Scan() {
-		var r struct {
-			Kind      string
-			CommandID string `json:"commandId"`
-		}
-		if err := json.Unmarshal(scanner.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("a record of the journal: %w: %s", err, strings.TrimSpace(scanner.Text()))
-		}
+// commands gives the command ids of journal records.
+func commands(list []byte) (map[string]bool, error) {
+	var records []struct {
+		CommandID string `json:"commandId"`
+	}
+	if err := json.Unmarshal(list, &records); err != nil {
+		return nil, fmt.Errorf("the records of the journal: %w", err)
+	}
+	ids := make(map[string]bool, len(records))
+	for _, r := range records {
 		ids[r.CommandID] = true
 	}
-	return ids, scanner.Err()
+	return ids, nil
 }
