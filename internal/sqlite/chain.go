@@ -52,6 +52,7 @@ func (db *DB) chainOn(r *site.Record) row {
 	db.encoded = r.AppendJSON(db.encoded[:0])
 	db.tail = db.tail.next(db.encoded)
 	db.bytes += int64(len(db.encoded))
+	db.floor.follow(r)
 	return row{
 		seq: int64(r.Seq), time: r.Time.UnixMilli(), station: int64(r.Station), //nolint:gosec // seq fits for ever
 		body: string(db.encoded), hash: db.tail.hash,
@@ -87,7 +88,12 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	db.span = span{first: e.anchor.seq + 1, tail: e.last, bytes: e.bytes}
+	f, err := db.readFloor(ctx, conn)
+	if err != nil {
+		return err
+	}
+	db.span = span{first: e.anchor.seq + 1, tail: e.last, bytes: e.bytes, floor: f}
+	db.sure.Store(f.sure)
 	db.latest.Store(e.last.seq)
 	db.size.Store(e.bytes)
 	db.oldest.Store(e.anchor.seq + 1)

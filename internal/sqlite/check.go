@@ -3,19 +3,16 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/journal"
-	"gatehouse/internal/site"
 )
 
 // watchPragmas open a file only to look at it: neither the file nor its log nor the
@@ -140,29 +137,4 @@ func (s *FileState) look(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	return ctx.Err()
-}
-
-// floorIn is [DB.Floor] of a file that is not open as one.
-func floorIn(ctx context.Context, db *sql.DB) (floor time.Time, err error) {
-	var text string
-	err = db.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaFloor).Scan(&text)
-	if err != nil {
-		return floor, err
-	}
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		floor = time.UnixMilli(ms).UTC()
-	}
-	var body []byte
-	err = db.QueryRowContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1").Scan(&body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return floor, nil
-	}
-	var newest site.Record
-	if err == nil {
-		err = json.Unmarshal(body, &newest)
-	}
-	if err == nil && newest.ClockTrusted && newest.Time.After(floor) {
-		floor = newest.Time.Time
-	}
-	return floor, err
 }

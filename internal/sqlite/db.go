@@ -59,6 +59,7 @@ type DB struct {
 	latest  atomic.Uint64 // the last durable seq
 	oldest  atomic.Uint64 // first, for whoever asks
 	size    atomic.Int64  // bytes, for whoever asks
+	sure    atomic.Int64  // the time floor, for whoever asks
 	stopped chan struct{} // closed when the writer goroutine has ended
 	// abandoned is closed when Close lets go of a disk that hangs.
 	abandoned chan struct{}
@@ -77,6 +78,7 @@ type span struct {
 	first uint64 // the oldest kept seq, or the one that will be
 	tail  chain  // where it ends
 	bytes int64  // of its bodies
+	floor floor  // what it tells of the time
 }
 
 // Open opens or creates the database, brings it to this version's schema and

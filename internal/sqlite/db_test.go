@@ -417,34 +417,6 @@ func TestDB_GatewayID_isMadeOnce(t *testing.T) {
 	}
 }
 
-func TestDB_Floor_isTheLaterOfSavedAndTrustedRecord(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gatehouse.db")
-	clock := newClock()
-	db := open(t, path, clock)
-	defer func() { _ = db.Close() }()
-	check := func(want int64) {
-		t.Helper()
-		floor, err := db.Floor(t.Context())
-		if err != nil || floor.UnixMilli() != want {
-			t.Errorf("floor %v, %v; want %d", floor.UnixMilli(), err, want)
-		}
-	}
-	if err := db.SaveFloor(t.Context(), time.UnixMilli(1000)); err != nil {
-		t.Fatal(err)
-	}
-	check(1000)
-	if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
-		t.Fatal(err)
-	}
-	check(1_800_000_000_000)
-	clock.trusted.Store(false)
-	clock.ms.Add(1e9)
-	if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
-		t.Fatal(err)
-	}
-	check(1000)
-}
-
 func tamper(t *testing.T, path, statement string, args ...any) {
 	t.Helper()
 	raw, err := sql.Open("sqlite", path)

@@ -4,19 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strconv"
-	"time"
 
 	"github.com/google/uuid"
 
-	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 )
 
 // The keys of table meta.
 const (
 	metaGateway  = "gateway_id"
-	metaFloor    = "clock_floor"         // milliseconds since 1970 UTC
+	metaFloor    = "clock_floor"         // milliseconds since 1970 UTC; see [floor]
 	metaTimeZone = "time_zone"           // IANA name, as a site file set it
 	metaCursor   = "cloud_cursor"        // the last seq that the cloud has taken
 	metaCommands = "cloud_commands_from" // see [DB.CommandsFrom]
@@ -36,36 +33,6 @@ func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 		}
 	}
 	return site.GatewayID(id), nil
-}
-
-// Floor gives the time floor: the later of what was saved and of the newest
-// record, if a trusted clock stamped it; zero before the first.
-func (db *DB) Floor(ctx context.Context) (time.Time, error) {
-	var floor time.Time
-	text, err := db.meta(ctx, metaFloor)
-	if err != nil {
-		return floor, err
-	}
-	if text != "" {
-		if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-			floor = time.UnixMilli(ms).UTC()
-		} else {
-			db.log.Error("the saved time floor is damaged", "error", err)
-		}
-	}
-	newest, err := db.Read(ctx, journal.Query{AfterSeq: max(db.Latest(), 1) - 1, Limit: 1})
-	if err != nil {
-		db.log.Error("the newest record does not tell the time floor", "error", err)
-	}
-	if len(newest) == 1 && newest[0].ClockTrusted && newest[0].Time.After(floor) {
-		floor = newest[0].Time.Time
-	}
-	return floor, nil
-}
-
-// SaveFloor keeps the time floor.
-func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
-	return db.setMeta(ctx, metaFloor, strconv.FormatInt(t.UnixMilli(), 10))
 }
 
 // TimeZone gives the time zone that a site file set, or "".

@@ -125,6 +125,9 @@ func (p *pruner) step(t *transaction) (journal.Removed, error) {
 		return journal.Removed{}, err
 	}
 	p.db.first, p.db.bytes = last.seq+1, bytes
+	if last.seq == p.db.tail.seq {
+		p.db.floor.newest = 0
+	}
 	removed := journal.Removed{Records: int(last.seq - e.anchor.seq)} //nolint:gosec // at most pruneStep
 	if from := max(held, e.anchor.seq) + 1; from <= last.seq {
 		removed.Undelivered = int(last.seq - from + 1) //nolint:gosec // as above

@@ -282,6 +282,7 @@ func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []ke
 	db.latest.Store(db.tail.seq)
 	db.size.Store(db.bytes)
 	db.oldest.Store(db.first)
+	db.sure.Store(db.floor.sure)
 	return results, nil
 }
 
@@ -331,6 +332,9 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 		if _, err := stmts.ends.Exec(int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
 			return nil, fmt.Errorf("writing the journal's end: %w", err)
 		}
+	}
+	if err := db.floor.hold(&transaction{conn: conn}); err != nil {
+		return nil, fmt.Errorf("writing the time floor: %w", err)
 	}
 	if _, err := stmts.commit.Exec(); err != nil {
 		return nil, fmt.Errorf("committing: %w", err)

@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// floor is the time floor (contract, section 4): the latest time that was sure, because
+// [DB.SaveFloor] was told so or a trusted clock stamped a record. Every transaction leaves
+// a disk that tells it. The newest record does, so that an unlock writes nothing more for
+// it; where that is untrusted, or earlier, or removed, table meta does, by the same
+// transaction. So it never goes back. Milliseconds since 1970 UTC; 0 is none.
+type floor struct {
+	sure   int64 // the floor
+	saved  int64 // what table meta tells
+	newest int64 // what the newest record tells
+}
+
+// Floor gives the time floor as it stands on the disk; zero before the first. It never
+// gives less than it gave, also after a power cut. It asks no disk.
+func (db *DB) Floor(context.Context) (time.Time, error) { return fromMillis(db.sure.Load()), nil }
+
+// SaveFloor raises the time floor to t. A floor that is higher stays.
+func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
+	return db.do(ctx, func(tx *transaction) error {
+		db.floor.sure = max(db.floor.sure, t.UnixMilli())
+		return db.floor.save(tx)
+	})
+}
+
+// follow takes note of a record that is the newest now.
+func (f *floor) follow(r *site.Record) {
+	f.newest = 0
+	if r.ClockTrusted {
+		f.newest = r.Time.UnixMilli()
+		f.sure = max(f.sure, f.newest)
+	}
+}
+
+// hold sees to it, at the end of a transaction, that the disk tells the floor.
+func (f *floor) hold(t *transaction) error {
+	if f.newest >= f.sure {
+		return nil
+	}
+	return f.save(t)
+}
+
+// save has table meta tell the floor.
+func (f *floor) save(t *transaction) error {
+	if f.saved >= f.sure {
+		return nil
+	}
+	f.saved = f.sure
+	return t.setMeta(metaFloor, strconv.FormatInt(f.sure, 10))
+}
+
+// readFloor gives the floor of a file that is being opened. What is damaged is passed
+// over: it must not keep every door shut.
+func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
+	newest, err := newestSure(ctx, q)
+	if err != nil {
+		db.log.Error("the newest record does not tell the time floor", "error", err)
+	}
+	saved, err := savedFloor(ctx, q)
+	if errors.Is(err, errDamaged) {
+		db.log.Error("the saved time floor is damaged", "error", err)
+		err = nil
+	}
+	return floor{sure: max(saved, newest), saved: saved, newest: newest}, err
+}
+
+// floorIn is [DB.Floor] of a file that may be open elsewhere. The newest record comes
+// first: once it does not tell the floor any more, table meta does.
+func floorIn(ctx context.Context, q queryer) (time.Time, error) {
+	newest, unread := newestSure(ctx, q)
+	saved, err := savedFloor(ctx, q)
+	if errors.Is(err, errDamaged) {
+		err = nil
+	}
+	return fromMillis(max(saved, newest)), errors.Join(unread, err)
+}
+
+// newestSure gives the time of the newest record, if a trusted clock stamped it.
+func newestSure(ctx context.Context, q queryer) (int64, error) {
+	var body []byte
+	err := q.QueryRowContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1").Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	var r site.Record
+	if err == nil {
+		err = json.Unmarshal(body, &r)
+	}
+	if err != nil || !r.ClockTrusted {
+		return 0, err
+	}
+	return r.Time.UnixMilli(), nil
+}
+
+// savedFloor gives what table meta tells; errDamaged when that is no number.
+func savedFloor(ctx context.Context, q queryer) (int64, error) {
+	var text string
+	err := q.QueryRowContext(ctx, "SELECT coalesce(max(value), '0') FROM meta WHERE key = ?", metaFloor).Scan(&text)
+	if err != nil {
+		return 0, fmt.Errorf("reading the time floor: %w", err)
+	}
+	saved, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the time floor: %w: %w", errDamaged, err)
+	}
+	return saved, nil
+}
