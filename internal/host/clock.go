@@ -74,6 +74,7 @@ type Clock struct {
 	cfg    ClockConfig
 	onStep func(time.Duration)
 	floor  time.Time // the newest that was saved; only Run touches it
+	sure   time.Time // the system's time as of the last check that found it right; only Run touches it
 	state  state     // as of the last check; only Run touches it
 
 	reading atomic.Pointer[reading]
@@ -158,8 +159,11 @@ func (c *Clock) Run(ctx context.Context) error {
 		case <-save.C:
 			c.save(ctx, saveTimeout)
 		case <-poll.C:
-			if became, jump := c.check(); became {
+			changed, jump := c.check()
+			if changed && c.Trusted() {
 				c.onStep(jump)
+			}
+			if changed { // also where it lost trust: nothing later is sure
 				c.save(ctx, saveTimeout)
 			}
 		}
@@ -167,14 +171,21 @@ func (c *Clock) Run(ctx context.Context) error {
 }
 
 // check asks the system once and follows it. It reports whether the clock became
-// trusted by that, and how far it jumped forward.
-func (c *Clock) check() (became bool, jump time.Duration) {
+// trusted by that or lost trust, and how far it jumped forward.
+func (c *Clock) check() (changed bool, jump time.Duration) {
 	now := untrusted
+	var wall time.Time
 	if c.cfg.System.Synchronised() { // before the time, which may be stepped in between
-		jump = c.follow()
+		wall, jump = c.follow()
 		now = judge(jump)
 	}
 	trusted := now == right || now == slowing
+	switch {
+	case trusted:
+		c.sure = wall
+	case now == ahead:
+		c.sure = time.Time{} // the system takes back what it said before
+	}
 	was := c.trusted.Swap(trusted)
 	if jump >= step {
 		c.cfg.Logger.Info("clock stepped forward", "step", jump)
@@ -184,7 +195,7 @@ func (c *Clock) check() (became bool, jump time.Duration) {
 		c.state = now
 		c.tell()
 	}
-	return trusted && !was, max(jump, 0)
+	return trusted != was, max(jump, 0)
 }
 
 // state is how the clock stands to the system's.
@@ -209,20 +220,20 @@ func judge(jump time.Duration) state {
 	}
 }
 
-// follow moves the clock towards the system's time and gives how far that was
-// ahead of it; negative when behind.
-func (c *Clock) follow() time.Duration {
+// follow moves the clock towards the system's time, and gives that and how far it was
+// ahead of the clock; negative when behind.
+func (c *Clock) follow() (wall time.Time, jump time.Duration) {
 	ours, now := c.Now(), time.Now()
-	wall := c.cfg.System.Wall(now)
+	wall = c.cfg.System.Wall(now)
 	// Round strips the monotonic readings, which know of no step.
-	jump := wall.Round(0).Sub(ours.Round(0))
+	jump = wall.Round(0).Sub(ours.Round(0))
 	switch {
 	case jump > 0:
 		c.reading.Store(&reading{mark: now, at: wall})
 	case jump > -maxSlew:
 		c.reading.Store(&reading{mark: now, at: ours, lag: -jump})
 	}
-	return jump
+	return wall, jump
 }
 
 // tell raises the condition of the present state and clears the others.
@@ -245,19 +256,20 @@ func (c *Clock) tell() {
 	}
 }
 
-// save keeps the time floor, if this time is sure and later than what is kept.
-// Without it the next start may read an earlier time, no worse: so a failure is
-// logged and the next turn tries again.
+// save keeps the time floor: the last time that was sure, if it is later than what is
+// kept. The system's time of right now need not be: somebody may have set it since the
+// last check. Without it the next start may read an earlier time, no worse: so a failure
+// is logged and the next turn tries again.
 func (c *Clock) save(ctx context.Context, timeout time.Duration) {
-	wall := c.cfg.System.Wall(time.Now()).UTC().Round(0)
-	if !c.Trusted() || !wall.After(c.floor) {
+	sure := c.sure.UTC().Round(0)
+	if !sure.After(c.floor) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := c.cfg.Save(ctx, wall); err != nil {
+	if err := c.cfg.Save(ctx, sure); err != nil {
 		c.cfg.Logger.Warn("the time floor was not saved", "error", err)
 		return
 	}
-	c.floor = wall
+	c.floor = sure
 }

@@ -228,6 +228,65 @@ func TestClock_savesTheFloorAtTheEnd(t *testing.T) {
 	})
 }
 
+// When the clock loses trust, the last time that was sure is saved at once: what comes
+// after it never is.
+func TestClock_savesTheFloorWhenTrustIsLost(t *testing.T) {
+	within(t, func(r *rig) {
+		start := time.Now()
+		r.set(0, true)
+		r.run(time.Time{})
+		r.pass(5 * time.Minute)
+		r.set(0, false)
+		r.pass(10 * time.Second)
+		if saved := r.floors(); len(saved) != 2 || saved[1].Sub(start) != 5*time.Minute {
+			t.Errorf("saved %v, want the start and five minutes later", saved)
+		}
+		r.pass(time.Hour)
+		if saved := r.floors(); len(saved) != 2 {
+			t.Errorf("saved %v without trust", saved)
+		}
+	})
+}
+
+// A time that the system itself takes back within seconds is not saved for ever.
+func TestClock_savesNoTimeThatWasTakenBack(t *testing.T) {
+	within(t, func(r *rig) {
+		r.set(0, true)
+		r.run(time.Time{})
+		r.pass(time.Minute)
+		r.set(1000*time.Hour, true)
+		r.pass(10 * time.Second)
+		r.set(0, true)
+		r.pass(time.Hour)
+		r.is(1000*time.Hour, false, health.ClockAhead)
+		if saved := r.floors(); len(saved) != 1 {
+			t.Errorf("saved %v, want the start alone", saved)
+		}
+	})
+}
+
+// Somebody sets the date just before the floor is saved: the system does not vouch for
+// it, and nobody has asked yet.
+func TestClock_savesNoTimeThatWasNotChecked(t *testing.T) {
+	within(t, func(r *rig) {
+		start := time.Now()
+		r.set(0, true)
+		ctx, cancel := context.WithCancel(r.Context())
+		c := r.start(time.Time{})
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		r.pass(time.Minute + 5*time.Second)
+		r.set(1000*time.Hour, false)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if saved := r.floors(); len(saved) != 2 || saved[1].Sub(start) != time.Minute {
+			t.Errorf("saved %v, want the start and a minute later", saved)
+		}
+	})
+}
+
 func TestNewClock_incomplete(t *testing.T) {
 	if _, err := host.NewClock(host.ClockConfig{}); err == nil {
 		t.Error("a clock without anything was made")
