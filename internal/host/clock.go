@@ -74,7 +74,8 @@ type Clock struct {
 	cfg    ClockConfig
 	onStep func(time.Duration)
 	floor  time.Time // the newest that was saved; only Run touches it
-	sure   time.Time // the system's time as of the last check that found it right; only Run touches it
+	sure   time.Time // the system's time as of the last check that found it right, else the floor; only Run touches it
+	sureAt time.Time // the moment of the monotonic clock at which it was sure; only Run touches it
 	state  state     // as of the last check; only Run touches it
 
 	reading atomic.Pointer[reading]
@@ -104,8 +105,8 @@ func NewClock(cfg ClockConfig) (*Clock, error) {
 	if cfg.System == nil {
 		cfg.System = machine{}
 	}
-	c := &Clock{cfg: cfg, floor: cfg.Floor, onStep: func(time.Duration) {}}
 	now := time.Now()
+	c := &Clock{cfg: cfg, floor: cfg.Floor, sure: cfg.Floor, sureAt: now, onStep: func(time.Duration) {}}
 	start := cfg.System.Wall(now)
 	if cfg.Floor.After(start) {
 		start = cfg.Floor
@@ -182,7 +183,7 @@ func (c *Clock) check() (changed bool, jump time.Duration) {
 	trusted := now == right || now == slowing
 	switch {
 	case trusted:
-		c.sure = wall
+		c.sure, c.sureAt = wall, time.Now()
 	case now == ahead:
 		c.sure = time.Time{} // the system takes back what it said before
 	}
@@ -256,12 +257,18 @@ func (c *Clock) tell() {
 	}
 }
 
-// save keeps the time floor: the last time that was sure, if it is later than what is
-// kept. The system's time of right now need not be: somebody may have set it since the
-// last check. Without it the next start may read an earlier time, no worse: so a failure
-// is logged and the next turn tries again.
+// save keeps the time floor, if it is later than what is kept: the last time that was
+// sure and what has passed since by the monotonic clock, which may be slow but is not
+// set. So time goes on over the restarts of a board that nobody tells the time, and what
+// has expired there stays so. The system's time of right now need not be sure: somebody
+// may have set it since the last check. Without the floor the next start may read an
+// earlier time, no worse: so a failure is logged and the next turn tries again.
 func (c *Clock) save(ctx context.Context, timeout time.Duration) {
-	sure := c.sure.UTC().Round(0)
+	if c.sure.IsZero() {
+		return
+	}
+	elapsed := time.Since(c.sureAt)
+	sure := c.sure.UTC().Round(0).Add(elapsed - elapsed/slew)
 	if !sure.After(c.floor) {
 		return
 	}
