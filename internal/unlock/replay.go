@@ -172,9 +172,14 @@ func (s *Service) rememberCommand(r site.Record) {
 	}, r.Facts)
 }
 
-// rememberKey puts the answer to a key in place.
+// rememberKey puts the answer to a key in place. Where the clock was not trusted when it
+// was given, it may have stepped since, and nobody knows how old the answer is: then the
+// key lives its whole life again.
 func (s *Service) rememberKey(r site.Record) {
-	left := keyLife - s.age(r)
+	left := keyLife
+	if r.ClockTrusted {
+		left -= s.age(r)
+	}
 	lock, err := site.ParseLockID(r.Lock)
 	if r.IdempotencyKey == "" || left <= 0 || err != nil {
 		return

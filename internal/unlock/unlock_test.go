@@ -306,9 +306,29 @@ func TestService_Unlock_idempotencyKeyIsBounded(t *testing.T) {
 }
 
 func requested(id site.CommandID, key string, age time.Duration) site.Record {
-	return site.Record{Time: site.At(time.Now().Add(-age)), Kind: site.KindUnlock, Facts: site.Facts{
+	return site.Record{Time: site.At(time.Now().Add(-age)), ClockTrusted: true, Kind: site.KindUnlock, Facts: site.Facts{
 		Origin: site.Local, Account: porter, Station: gate, Lock: "lock-1", Command: id, Outcome: site.Requested, IdempotencyKey: key,
 	}}
+}
+
+// A key is remembered over a restart as long as it lives; where the clock was not
+// trusted and may have stepped since, for longer rather than shorter.
+func TestNew_remembersKeysByTheirAge(t *testing.T) {
+	for _, c := range []struct {
+		age      time.Duration
+		trusted  bool
+		replayed bool
+	}{{9 * time.Minute, true, true}, {11 * time.Minute, true, false}, {11 * time.Minute, false, true}, {-time.Hour, false, true}} {
+		before := newWorld(t)
+		mustUnlock(t, before.service(), asPorter("k"))
+		w := newWorld(t)
+		answered := requested("c-1", before.records[0].IdempotencyKey, c.age)
+		answered.Outcome, answered.ClockTrusted = site.Acknowledged, c.trusted
+		w.history = []site.Record{answered}
+		if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
+			t.Errorf("%s old, trusted %t: replayed %t", c.age, c.trusted, got)
+		}
+	}
 }
 
 // A retry after a restart sends nothing again; a command without an outcome gets
