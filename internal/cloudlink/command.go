@@ -158,7 +158,7 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 		c.refuse(newRefused(cmd, reason, message))
 		return
 	}
-	switch first, reason := c.taken.take(ctx, cmd.ID, cmd.Expires); reason {
+	switch first, reason := c.taken.take(ctx, cmd.ID, cmd.Expires, cmd.Station); reason {
 	case "":
 		key, _ := ring.Key(cmd.KeyID)
 		go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
@@ -237,7 +237,7 @@ func refusalRecord(facts site.Facts) site.Record {
 // carryOut carries out a command whose id is taken, and gives its place back. What goes
 // wrong with one command ends no other.
 func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
-	defer c.taken.leave()
+	defer c.taken.leave(cmd.Station)
 	defer func() {
 		if broken := recover(); broken != nil {
 			c.Logger.Error("carrying out a cloud command broke down", "jti", cmd.ID, "panic", broken, "stack", string(debug.Stack()))

@@ -16,10 +16,11 @@ type (
 )
 
 // MaxTaken is how many ids are remembered, MaxUnderWay how many commands are carried out
-// at once.
+// at once, and MaxAtStation how many of these by one station.
 const (
-	MaxTaken    = maxTaken
-	MaxUnderWay = maxUnderWay
+	MaxTaken     = maxTaken
+	MaxUnderWay  = maxUnderWay
+	MaxAtStation = maxAtStation
 )
 
 // NewCommands is newCommands.

@@ -213,7 +213,7 @@ func TestCommands_handle_silentStation(t *testing.T) {
 		hold := make(chan struct{})
 		w.onUnlock = func(unlock.Request) { <-hold }
 		for n := range cloudlink.MaxUnderWay {
-			w.send(c, fmt.Sprint(n))
+			w.sendTo(c, site.StationID(1042+n/cloudlink.MaxAtStation), fmt.Sprint(n))
 		}
 		if _, taken := w.row("0"); w.unlocks() != cloudlink.MaxUnderWay || len(w.results) != 0 || !taken {
 			t.Fatalf("%d unlocks, answered %+v", w.unlocks(), w.results)
@@ -222,7 +222,7 @@ func TestCommands_handle_silentStation(t *testing.T) {
 		if w.last().Reason != "repeated" {
 			t.Errorf("a copy: answered %+v", w.last())
 		}
-		w.send(c, "one more")
+		w.sendTo(c, 9999, "one more")
 		if _, taken := w.row("one more"); w.last().Reason != "busy" || taken || w.unlocks() != cloudlink.MaxUnderWay {
 			t.Errorf("answered %+v, taken: %t", w.last(), taken)
 		}

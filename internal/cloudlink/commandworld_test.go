@@ -22,8 +22,8 @@ import (
 	"gatehouse/internal/unlock"
 )
 
-// world is everything that commands need: a disk, a station with two locks, and a
-// signer.
+// world is everything that commands need: a disk, stations with two locks each, from
+// number 1042 on, and a signer.
 type world struct {
 	t       testing.TB
 	key     cloudcommand.PrivateKey
@@ -110,7 +110,7 @@ func (w *world) state(id site.StationID) (site.StationState, bool) {
 	if w.onState != nil {
 		w.onState()
 	}
-	return site.StationState{ID: id, Locks: []site.Lock{{ID: 1}, {ID: 2}}}, id == 1042
+	return site.StationState{ID: id, Locks: []site.Lock{{ID: 1}, {ID: 2}}}, id >= 1042
 }
 
 func (w *world) record(r site.Record) {
@@ -280,6 +280,15 @@ func (w *world) sign(c cloudcommand.Command) []byte {
 func (w *world) send(c *cloudlink.Commands, id string) {
 	w.t.Helper()
 	c.Handle(context.Background(), w.sign(w.good(id)), false, time.Now())
+	synctest.Wait()
+}
+
+// sendTo is send for a station of its own.
+func (w *world) sendTo(c *cloudlink.Commands, station site.StationID, id string) {
+	w.t.Helper()
+	cmd := w.good(id)
+	cmd.Station = station
+	c.Handle(context.Background(), w.sign(cmd), false, time.Now())
 	synctest.Wait()
 }
 

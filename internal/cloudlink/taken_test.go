@@ -568,7 +568,9 @@ func TestCommands_handle_storageBecomesLate(t *testing.T) {
 			all.Go(func() { c.Handle(t.Context(), w.sign(w.good("first")), false, time.Now()) })
 			synctest.Wait()
 			for i := range 60 {
-				token := w.sign(w.good(fmt.Sprint("c-", i)))
+				cmd := w.good(fmt.Sprint("c-", i))
+				cmd.Station += site.StationID(i) // one has not as many places
+				token := w.sign(cmd)
 				all.Go(func() {
 					<-time.After(2 * time.Second) // when nobody waits for the first any more
 					c.Handle(t.Context(), token, false, time.Now())

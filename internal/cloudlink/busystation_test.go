@@ -1,0 +1,107 @@
+package cloudlink_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/cloudlink"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+	"gatehouse/internal/stationlink"
+	"gatehouse/internal/unlock"
+)
+
+// A station has places for a few commands of the cloud and no more, whatever the others
+// have; one that is refused for it may come again.
+func TestCommands_handle_busyStation(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		hold := make(chan struct{})
+		w.onUnlock = func(unlock.Request) { <-hold }
+		for n := range cloudlink.MaxAtStation {
+			w.send(c, fmt.Sprint(n))
+		}
+		w.send(c, "one more")
+		if _, taken := w.row("one more"); w.last().Reason != "busy" || taken || w.unlocks() != cloudlink.MaxAtStation || w.counted("busy") != "1" {
+			t.Errorf("answered %+v, taken: %t, %d unlocks", w.last(), taken, w.unlocks())
+		}
+		if r := w.records[0]; r.Outcome != site.Refused || r.Detail != "busy" || r.JTI != "one more" {
+			t.Errorf("recorded %+v", r)
+		}
+		w.send(c, "0")
+		if w.last().Reason != "repeated" {
+			t.Errorf("a copy: answered %+v", w.last())
+		}
+		w.sendTo(c, 1043, "elsewhere")
+		if w.unlocks() != cloudlink.MaxAtStation+1 {
+			t.Errorf("another station waits for this one: answered %+v", w.last())
+		}
+		close(hold)
+		synctest.Wait()
+		for n := range 2 * cloudlink.MaxAtStation { // each gives its place back
+			w.send(c, fmt.Sprint("later-", n))
+		}
+		w.send(c, "one more")
+		if w.last().Outcome != site.Done || w.counted("busy") != "1" {
+			t.Errorf("answered %+v", w.last())
+		}
+	})
+}
+
+// A station that acknowledges and sends no results, as it may (contract, section 1), keeps
+// commands of the cloud until their deadline; a local unlock finds a place beside them.
+func TestCommands_handle_localUnlockBeside(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		link := stationlink.New(anyone{}, metric.New(), slog.New(slog.DiscardHandler))
+		if err := link.Connected(hardware{link: link}); err != nil {
+			t.Fatal(err)
+		}
+		unlock5s := func(id site.CommandID, wantResult bool) site.Outcome {
+			cmd := site.Command{ID: id, Station: 1042, Lock: 1, Deadline: time.Now().Add(site.DefaultTTL)}
+			return link.Call(cmd, wantResult, func() bool { return true }, func() {})
+		}
+		w.onUnlock = func(req unlock.Request) { unlock5s(site.CommandID(req.JTI), req.WaitResult) }
+		c := w.commands()
+		for n := range 64 {
+			w.send(c, fmt.Sprint(n))
+		}
+		began := time.Now()
+		if outcome := unlock5s("local", false); outcome != site.Acknowledged || time.Since(began) != 0 {
+			t.Errorf("a local unlock beside commands of the cloud: %s after %s", outcome, time.Since(began))
+		}
+		if w.unlocks() != cloudlink.MaxAtStation {
+			t.Errorf("%d commands of the cloud are under way", w.unlocks())
+		}
+		<-time.After(site.DefaultTTL)
+		synctest.Wait()
+		if w.last().Outcome != site.Done {
+			t.Errorf("in the end answered %+v", w.last())
+		}
+	})
+}
+
+// hardware is a station's connection that acknowledges every command.
+type hardware struct {
+	stationlink.Conn
+	link *stationlink.Link
+}
+
+func (hardware) Station() site.StationID  { return 1042 }
+func (hardware) Generation() uint64       { return 1 }
+func (hardware) Remote() string           { return "192.0.2.1:1" }
+func (hardware) Subscribed() (byte, bool) { return 1, true }
+
+func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, error), _ time.Time) error {
+	_, err := payload(nil)
+	go h.link.Acknowledged(h, id, 0)
+	return err
+}
+
+// anyone lets every station in.
+type anyone struct{ stationlink.Presence }
+
+func (anyone) Connected(site.StationID, uint64, string) error { return nil }
+func (anyone) Heard(site.StationID)                           {}
