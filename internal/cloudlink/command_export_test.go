@@ -16,11 +16,14 @@ type (
 )
 
 // MaxTaken is how many ids are remembered, MaxUnderWay how many commands are carried out
-// at once, and MaxAtStation how many of these by one station.
+// at once, and MaxAtStation how many of these by one station; Burst how many are looked at
+// at once, and PerSecond in each second.
 const (
 	MaxTaken     = maxTaken
 	MaxUnderWay  = maxUnderWay
 	MaxAtStation = maxAtStation
+	Burst        = burst
+	PerSecond    = perSecond
 )
 
 // NewCommands is newCommands.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -319,6 +320,37 @@ func TestLink_Run_endsThoughNobodyReads(t *testing.T) {
 		p.stop()
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// However much the broker may send, a second has so many commands whose signature is
+// looked at; the others wait and are answered, and what is no command does not wait.
+func TestLink_pacesCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), cloudlink.Settings{PerSecond: 10_000})
+		synctest.Wait()
+		judged := func() int {
+			var text strings.Builder
+			p.Metrics.Write(&text)
+			var n int
+			_, after, _ := strings.Cut(text.String(), `gatehouse_refusals_total{reason="cloud-malformed"}`)
+			_, _ = fmt.Sscan(after, &n)
+			return n
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range cloudlink.Burst + 4*cloudlink.PerSecond {
+			all.Go(func() { p.tell(cloudwire.CommandLeaf, "no token", false) })
+		}
+		synctest.Wait()
+		p.ack(0)
+		if n := judged(); n != cloudlink.Burst || time.Since(began) != 0 {
+			t.Errorf("%d are judged at once, and an acknowledgement took %s", n, time.Since(began))
+		}
+		all.Wait()
+		if n, took := judged(), time.Since(began); n != cloudlink.Burst+4*cloudlink.PerSecond || took.Round(time.Second) != 4*time.Second {
+			t.Errorf("%d are judged in %s", n, took)
 		}
 	})
 }

@@ -65,7 +65,7 @@ func (s *session) receive(m cloudmqtt.Message) {
 		}
 		s.acks.put(min(ack.Seq, s.sent.Load())) // judged by what was sent when it came: what is sent later it cannot mean
 	case cloudwire.CommandLeaf:
-		s.commands.handle(context.Background(), m.Payload, m.Retained, received)
+		s.commands.receive(context.Background(), m.Payload, m.Retained, received)
 	}
 }
 
