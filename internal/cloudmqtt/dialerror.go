@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
 // Step is a part of [Dial], in the order in which they come.
@@ -45,8 +47,31 @@ func (p *plan) failed(ctx context.Context, step Step, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer in time: %w", err)
 	}
-	return &DialError{Step: step, Err: err, Advice: p.advice(step, err)}
+	return &DialError{Step: step, Err: foreignWords{err}, Advice: p.advice(step, err)}
 }
+
+// foreignWords is an error in whose text whoever answered may have a say: a certificate
+// has thousands of names, and whoever signs it himself chooses each. It goes to logs,
+// conditions and terminals.
+type foreignWords struct{ error }
+
+// Error gives one line of printable characters, and not more of it than people read.
+func (e foreignWords) Error() string {
+	const most = 300
+	text := e.error.Error()
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// Unwrap gives the error itself.
+func (e foreignWords) Unwrap() error { return e.error }
 
 const adviceConfiguration = "Correct the setting or the file that is named, and reload the configuration"
 

@@ -10,11 +10,16 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"gatehouse/internal/cloudmqtt"
 )
@@ -153,6 +158,31 @@ func TestDial_tls(t *testing.T) {
 			contains(t, "the error", failed.Error(), test.error)
 			contains(t, "the advice", failed.Advice, test.advice)
 		})
+	}
+}
+
+// Who answers with a certificate that he has signed himself chooses its names, and with
+// them the text of the error: what is said of it stays short and on one line.
+func TestDial_hostileNames(t *testing.T) {
+	key := newKey(t)
+	cert := certify(t, &x509.Certificate{
+		Subject:  pkix.Name{CommonName: "x"},
+		DNSNames: append([]string{"a.example", "\x1b[2J\nMAINPID=1\n"}, slices.Repeat([]string{strings.Repeat("x", 2500)}, 90)...),
+	}, key.Public(), key, nil)
+	server := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}}
+	failed := refusedAt(t, secured(t, "broker.example", server, (*peer).serve), cloudmqtt.StepTLS)
+	contains(t, "the advice", failed.Advice, "certificate is not for broker.example")
+
+	cfg := config("tcp://broker.example")
+	cfg.Open = func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("a.example \u202e\u2028\xff" + strings.Repeat("ä", 2500))
+	}
+	other := refusedAt(t, cfg, cloudmqtt.StepConnect)
+	for _, text := range []string{failed.Error(), failed.Err.Error(), other.Error(), other.Err.Error()} {
+		unfit := func(r rune) bool { return !unicode.IsPrint(r) }
+		if len(text) > 350 || strings.ContainsFunc(text, unfit) || !utf8.ValidString(text) || !strings.Contains(text, "a.example") {
+			t.Errorf("the error has %d bytes: %q", len(text), text)
+		}
 	}
 }
 
