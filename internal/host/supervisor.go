@@ -66,8 +66,16 @@ func (s *Supervisor) tell(lines ...string) error {
 	return nil
 }
 
-// statusLine keeps the words on their one line.
-func statusLine(words string) string { return "STATUS=" + strings.Join(strings.Fields(words), " ") }
+// statusLine keeps the words on their one line, and short: they go in one datagram with
+// what must arrive, and systemd drops what has more than 4,096 bytes.
+func statusLine(words string) string {
+	const most = 2000
+	words = strings.Join(strings.Fields(words), " ")
+	if len(words) > most {
+		words = strings.ToValidUTF8(words[:most], "") + "…"
+	}
+	return "STATUS=" + words
+}
 
 // Sockets takes over the listening TCP sockets that the service manager holds for
 // this process (sd_listen_fds(3)); none where it holds none. Call it once: the

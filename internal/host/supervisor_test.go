@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"gatehouse/internal/host"
 )
@@ -70,6 +71,19 @@ func TestSupervisor_tells(t *testing.T) {
 	}
 	if got := heard(); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") {
 		t.Errorf("told %q", got)
+	}
+}
+
+// However much there is to say, it goes in one datagram that systemd takes: with it goes
+// that the process serves.
+func TestSupervisor_Ready_longWords(t *testing.T) {
+	heard := manager(t)
+	if err := new(host.Supervisor).Ready("The cloud " + strings.Repeat("ä", 113_000)); err != nil {
+		t.Fatal(err)
+	}
+	got := heard()
+	if !strings.HasPrefix(got, "READY=1\nSTATUS=The cloud ää") || !strings.HasSuffix(got, "ä…") || len(got) > 2100 || !utf8.ValidString(got) {
+		t.Errorf("told %d bytes: %q", len(got), got)
 	}
 }
 
