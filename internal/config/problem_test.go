@@ -44,7 +44,7 @@ func TestParse_oneProblem(t *testing.T) {
 		{"key as section", "[data]\nx = 1", `f.toml:1: unknown section [data]: remove it, or name one of log, tls, http, mqtt, admin, unlock, journal, station, login, cloud`},
 		{"not TOML", "[http]\nlisten = [\"a\"\nmetrics = true", `f.toml:3: `},
 		{"twice", "data = \"/x\"\ndata = \"/y\"", `f.toml:2: `},
-		{"text for list", "[mqtt]\nlisten = \":1883\"", `f.toml:2: mqtt.listen: ":1883" is not a list: write it like ["127.0.0.1:8080"], or [] for none`},
+		{"text for list", "[mqtt]\nlisten = \":1883\"", `f.toml:2: mqtt.listen: a text is not a list: write it like ["127.0.0.1:8080"], or [] for none`},
 		{"number in list", "[mqtt]\nlisten = [\n  \":1883\",\n  7,\n]", `f.toml:2: mqtt.listen: 7 in the list is not a text: put it in quotes`},
 		{"number for text", "data = 7", `f.toml:1: data: 7 is not a text: put it in quotes`},
 		{"text for bool", "[http]\nmetrics = \"yes\"", `f.toml:2: http.metrics: "yes" is neither true nor false (without quotes)`},

@@ -159,7 +159,11 @@ func assignFloat(field *float64, value any) error {
 func assignList(field *[]string, value any) error {
 	items, ok := value.([]any)
 	if !ok {
-		return fmt.Errorf(`%s is not a list: write it like ["127.0.0.1:8080"], or [] for none`, describe(value))
+		what := describe(value)
+		if _, text := value.(string); text { // not shown: among the keys of the cloud it may be a private one
+			what = "a text"
+		}
+		return fmt.Errorf(`%s is not a list: write it like ["127.0.0.1:8080"], or [] for none`, what)
 	}
 	list := make([]string, 0, len(items))
 	for _, item := range items {
