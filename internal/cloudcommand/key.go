@@ -1,6 +1,7 @@
 package cloudcommand
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
@@ -28,7 +29,7 @@ func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToSt
 
 // ParseKey reads what [Key.String] gives. It takes the base64 of a PEM file too (a
 // SubjectPublicKeyInfo, RFC 8410), and the x of a JWK (RFC 8037). Errors never quote the
-// key: it may be a private one by mistake.
+// line: either word may be a private key by mistake.
 func ParseKey(line string) (Key, error) {
 	words := strings.Fields(line)
 	if len(words) != 2 {
@@ -39,9 +40,46 @@ func ParseKey(line string) (Key, error) {
 	}
 	public, err := parsePublic(words[1])
 	if err != nil {
-		return Key{}, fmt.Errorf("the key %s: %w", words[0], err)
+		return Key{}, err
+	}
+	if secretID(words[0], public) {
+		return Key{}, errSecretID
 	}
 	return Key{ID: words[0], Public: public}, nil
+}
+
+// errSecretID does not show the id, as all that is said of a key would.
+var errSecretID = errors.New("the id of this key is a private key, which belongs to the signer alone: write a name of your own, a space and the base64 of the public half, and make a new key if anyone has seen this one")
+
+// secretID reports whether the id of a key is a private one, in base64 or in hexadecimal:
+// PKCS #8 (RFC 8410, section 7) or, bare, that of the key itself. Other ids of 32 bytes are
+// good ones, such as thumbprints (RFC 7638).
+func secretID(id string, public ed25519.PublicKey) bool {
+	inHex, _ := hex.DecodeString(id)
+	for _, raw := range [][]byte{inHex, decodeBase64(id)} {
+		if bytes.Contains(raw, []byte("\x06\x03\x2b\x65\x70\x04\x22\x04\x20")) { // Ed25519, and a private key
+			return true
+		}
+		if len(raw) < ed25519.SeedSize {
+			continue
+		}
+		seed := raw[:ed25519.SeedSize] // the public half may stand behind it
+		if public.Equal(ed25519.NewKeyFromSeed(seed).Public()) {
+			return true
+		}
+	}
+	return false
+}
+
+// decodeBase64 takes both alphabets, with and without padding (RFC 4648, sections 4 and
+// 5); nil for what is none.
+func decodeBase64(text string) []byte {
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
+	raw, err := base64.RawStdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // ValidKeyID reports whether a key may have that id.
@@ -55,9 +93,8 @@ func ValidKeyID(id string) bool {
 var errPublic = errors.New("this is not the public half of an Ed25519 key in base64: give what \"gatehouse cloud keygen\" has printed")
 
 func parsePublic(text string) (ed25519.PublicKey, error) {
-	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
-	der, err := base64.RawStdEncoding.Strict().DecodeString(text)
-	if err != nil {
+	der := decodeBase64(text)
+	if der == nil {
 		return nil, errPublic
 	}
 	if _, err := x509.ParsePKCS8PrivateKey(der); err == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
@@ -56,7 +57,7 @@ func TestParseKey_refuses(t *testing.T) {
 		{"three words", "front desk 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "a key is written as"},
 		{"quotes", `"front" 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=`, "the id of a key has 1 to 128 visible"},
 		{"id too long", strings.Repeat("k", 129) + " 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "the id of a key has 1 to 128 visible"},
-		{"no base64", "front-desk BASE64!", "the key front-desk: this is not the public half"},
+		{"no base64", "front-desk BASE64!", "this is not the public half"},
 		{"too short", "front-desk " + base64.StdEncoding.EncodeToString(make([]byte, 31)), "this is not the public half"},
 		{"too long", "front-desk " + base64.StdEncoding.EncodeToString(make([]byte, 33)), "this is not the public half"},
 		{"lax base64", "front-desk 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURp=", "this is not the public half"},
@@ -71,6 +72,61 @@ func TestParseKey_refuses(t *testing.T) {
 		}
 		if _, text, _ := strings.Cut(c.line, " "); len(text) > 20 && strings.Contains(err.Error(), text[:20]) {
 			t.Errorf("%s: the error shows the key: %v", c.name, err)
+		}
+	}
+}
+
+// Whichever word of a line is a private key, or a piece of one, no error shows it, and none
+// is taken as an id, which is shown.
+func TestParseKey_misplaced(t *testing.T) {
+	der, err := x509.MarshalPKCS8PrivateKey(seed(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := base64.StdEncoding.EncodeToString(public(seed(1)))
+	bare, std, url := seed(1).Seed(), base64.StdEncoding, base64.RawURLEncoding
+	for name, c := range map[string]struct{ secret, line string }{
+		"swapped":             {std.EncodeToString(der), std.EncodeToString(der) + " front-desk"},
+		"twice":               {std.EncodeToString(der), std.EncodeToString(der) + " " + std.EncodeToString(der)},
+		"halves":              {std.EncodeToString(der)[:32], std.EncodeToString(der)[:32] + " " + std.EncodeToString(der)[32:]},
+		"seed swapped":        {std.EncodeToString(bare), std.EncodeToString(bare) + " front-desk"},
+		"PKCS #8 as id":       {std.EncodeToString(der), std.EncodeToString(der) + " " + public},
+		"of another key":      {std.EncodeToString(der), std.EncodeToString(der) + " 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="},
+		"PKCS #8 in hex":      {hex.EncodeToString(der), hex.EncodeToString(der) + " " + public},
+		"seed as id":          {std.EncodeToString(bare), std.EncodeToString(bare) + " " + public},
+		"seed in base64url":   {url.EncodeToString(bare), url.EncodeToString(bare) + " " + public},
+		"seed in hex":         {hex.EncodeToString(bare), strings.ToUpper(hex.EncodeToString(bare)) + " " + public},
+		"seed and public":     {url.EncodeToString(bare), url.EncodeToString(seed(1)) + " " + public},
+		"the same in hex":     {hex.EncodeToString(bare), hex.EncodeToString(seed(1)) + " " + public},
+		"three words":         {std.EncodeToString(der), std.EncodeToString(der) + " " + public + " front-desk"},
+		"too long for any id": {hex.EncodeToString(der), hex.EncodeToString(der) + hex.EncodeToString(der) + " " + public},
+	} {
+		_, err := cloudcommand.NewKeyring([]string{c.line})
+		if err == nil || strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.secret[:20])) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err = cloudcommand.ParseKey(std.EncodeToString(der) + " " + public)
+	if err == nil || !strings.HasPrefix(err.Error(), "the id of this key is a private key") {
+		t.Error(err)
+	}
+}
+
+// Names that look alike are good ones: fingerprints and thumbprints of the key, the key
+// itself, and those of key services.
+func TestParseKey_ids(t *testing.T) {
+	key := public(seed(1))
+	thumbprint := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + base64.RawURLEncoding.EncodeToString(key) + `"}`))
+	for _, id := range []string{
+		"front-desk", "a:b/c", "21fe31dfa154a261", mustGenerate(t, "").Public().ID,
+		base64.RawURLEncoding.EncodeToString(thumbprint[:]), hex.EncodeToString(thumbprint[:]), base64.StdEncoding.EncodeToString(key),
+		strings.Repeat("0", 64), strings.Repeat("A", 86), strings.Repeat("f", 128),
+		"arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+		"projects/p/locations/global/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1",
+		"https://v.vault.azure.net/keys/front-desk/78deebed173b48e48f55abf87ed4cf71",
+	} {
+		if got, err := cloudcommand.ParseKey(cloudcommand.Key{ID: id, Public: key}.String()); err != nil || got.ID != id {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 		}
 	})
 	t.Cleanup(h.stop)
-	h.g = &gatewaytest.Gateway{T: t, Config: cfg, Admin: client.New(cfg.AdminSocket())}
+	h.g = &gatewaytest.Gateway{T: t, Config: cfg, Running: running, Admin: client.New(cfg.AdminSocket())}
 	status, err := running.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,10 @@
 package gateway_test
 
 import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +15,7 @@ import (
 	"gatehouse/internal/cloudmqtt"
 	"gatehouse/internal/cloudwire"
 	"gatehouse/internal/config"
+	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 )
 
@@ -99,5 +104,37 @@ func (h *canaryHouse) commands() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.keep("private key of the commands", strings.Split(private.Reveal(), "\n")[2])
+	h.misplaced(strings.Split(private.Reveal(), "\n")[2])
+}
+
+// misplaced puts a private key where the configuration has the ids and the public halves
+// of those that are trusted.
+func (h *canaryHouse) misplaced(private string) {
+	t := h.t
+	der, err := base64.StdEncoding.DecodeString(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := der[len(der)-ed25519.SeedSize:]
+	h.keep("private key of the commands", private)
+	seed64 := h.keep("seed of the private key", base64.StdEncoding.EncodeToString(seed))
+	seedHex := h.keep("seed of the private key in hexadecimal", hex.EncodeToString(seed))
+	public := base64.StdEncoding.EncodeToString(h.cloud.key.Public().Public)
+	for _, line := range []string{
+		private, private + " front-desk", private + " " + private, "front-desk " + private, private[:32] + " " + private[32:],
+		private + " " + public, seed64 + " front-desk", seed64 + " " + public, seedHex + " " + public, private + " " + public + " front-desk",
+	} {
+		cfg := h.g.Config
+		cfg.Cloud.Keys = []string{line}
+		for _, err := range []error{nil, cfg.Validate()} { // as it is found late, and early
+			h.hear("the refusal of a key", fmt.Sprint(err))
+			got := reload(t, h.g, cfg, err)
+			if got[health.ConfigurationInvalid].Code == "" || strings.Contains(fmt.Sprint(got), private[:32]) {
+				t.Errorf("a private key in the place of a public one: %v", got)
+			}
+		}
+		_, err := config.Parse("f.toml", []byte("[cloud]\nkeys = \""+line+"\""), nil)
+		h.hear("the refusal of a text as keys", fmt.Sprint(err))
+	}
+	reload(t, h.g, h.g.Config, nil)
 }
