@@ -207,7 +207,8 @@ func TestRun_acknowledges(t *testing.T) {
 // restarts.
 func TestRun_goesOn(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cloud) {
-		_ = c.follow(nil, func() {
+		soon := func(cfg *cloudtail.Config) { cfg.Backoff = cloudmqtt.Backoff{Least: time.Second, Most: time.Second} }
+		_ = c.follow(soon, func() {
 			c.records(1, 3, "a")
 			c.now.cut()
 			synctest.Wait()
