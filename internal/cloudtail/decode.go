@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"gatehouse/internal/cloudmqtt"
 	"gatehouse/internal/cloudwire"
@@ -41,6 +42,9 @@ func parseRecord(payload []byte) (*site.Record, error) {
 	}
 	if record.Seq == 0 || record.Kind == "" {
 		return nil, errors.New("a record without a seq or a kind")
+	}
+	if record.Seq > math.MaxInt64 {
+		return nil, fmt.Errorf("a record with the seq %d, which no journal reaches", record.Seq)
 	}
 	return &record, nil
 }

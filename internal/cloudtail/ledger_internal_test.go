@@ -254,6 +254,7 @@ func TestLedger_holdsNoMoreThanItMay(t *testing.T) {
 func TestParseItem_refuses(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `[]`, `{"seq":0,"kind":"login"}`, `{"seq":"7","kind":"login"}`, `{"seq":-1,"kind":"login"}`, `{"seq":7}`, `{"seq":7,"kind":"login"`,
+		`{"seq":9223372036854775808,"kind":"login"}`, `{"seq":18446744073709551615,"kind":"gap","from":1,"to":18446744073709551615}`,
 		`{"seq":500,"kind":"gap","from":0,"to":500}`, `{"seq":500,"kind":"gap","from":501,"to":500}`, `{"seq":501,"kind":"gap","from":100,"to":500}`,
 	} {
 		if it, err := parseItem([]byte(text)); err == nil {
