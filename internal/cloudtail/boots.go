@@ -19,20 +19,28 @@ type boot struct {
 	Boot site.BootID `json:"boot"`
 }
 
-// at gives the start that wrote a record; "" if that is not known.
-func (b boots) at(seq uint64) site.BootID {
+// at gives the start that wrote a record, "" where a gap stood; false if that is not
+// known.
+func (b boots) at(seq uint64) (given site.BootID, known bool) {
 	for _, one := range slices.Backward(b) {
 		if one.From <= seq {
-			return one.Boot
+			return one.Boot, true
 		}
 	}
-	return ""
+	return "", false
 }
 
-// agree reports whether the item may be what was given under its number.
+// agree reports whether the item may be what was given under its number. A record whose
+// place a gap took was not.
 func (b boots) agree(it item) bool {
-	given := b.at(it.to)
-	return given == "" || it.boot == "" || given == it.boot
+	given, known := b.at(it.to)
+	return !known || it.boot == "" || given == it.boot
+}
+
+// inGap reports whether a gap was given in the place of that record.
+func (b boots) inGap(seq uint64) bool {
+	given, known := b.at(seq)
+	return known && given == ""
 }
 
 // add notes what is given next.

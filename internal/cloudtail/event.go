@@ -23,7 +23,7 @@ const (
 	Gap          Kind = "gap"          // the gateway no longer has the records From to To
 	Waiting      Kind = "waiting"      // the records From to To did not come: they are asked for, and nothing after them is acknowledged
 	Missing      Kind = "missing"      // they do not come: the gateway counts them as delivered
-	Restored     Kind = "restored"     // the gateway was restored from a backup: its records from From on are others than before
+	Restored     Kind = "restored"     // the gateway was restored from a backup: its records from From on are others than before, or than a gap said
 	Malformed    Kind = "malformed"    // a message that is not of the contract; Detail says why
 )
 

@@ -110,7 +110,10 @@ func (l *ledger) connected(now time.Time) {
 	l.low = l.lowest()
 }
 
-// had reports whether this very thing was given.
+// had reports whether this very thing was given. A record whose place a gap took was not:
+// it was overtaken by the gap, or the gateway was restored, or the gap was not its own. One
+// that comes again and again is believed, so that no gap, however far it reaches, silences a
+// gateway for good.
 func (l *ledger) had(it item) bool {
 	return l.begun && it.to <= l.last && l.boots.agree(it)
 }
@@ -125,17 +128,18 @@ func (l *ledger) follows(it item) bool {
 	case it.record == nil:
 		return it.from <= l.last+1 && it.to > l.last
 	default:
-		given := l.boots.at(l.last)
+		given, _ := l.boots.at(l.last)
 		return it.from == l.last+1 && (given == "" || given == it.boot)
 	}
 }
 
 // give hands the next thing to the application.
 func (l *ledger) give(it item) {
+	it.from = max(it.from, l.last+1) // a gap may begin before
 	l.boots.add(it)
 	e := Event{Kind: Record, Gateway: l.gateway, Record: it.record, Payload: it.payload}
 	if it.record == nil {
-		e.Kind, e.From, e.To = Gap, max(it.from, l.last+1), it.to
+		e.Kind, e.From, e.To = Gap, it.from, it.to
 	}
 	l.begun, l.last = true, it.to
 	l.given++
@@ -152,7 +156,7 @@ func (l *ledger) giveAhead(now time.Time) {
 		l.give(a.item)
 	}
 	for _, a := range l.ahead {
-		if a.from <= l.last && (a.to > l.last || l.boots.agree(a.item)) {
+		if a.from <= l.last && (a.to > l.last || l.boots.agree(a.item) || l.boots.inGap(a.to)) {
 			l.drop(a)
 		}
 	}
@@ -256,10 +260,11 @@ func (l *ledger) goOn(now time.Time) {
 	case l.begun && first.from > l.last+1:
 		l.emit(Event{Kind: Missing, Gateway: l.gateway, From: l.last + 1, To: first.from - 1})
 	case l.begun && first.from <= l.last:
-		l.emit(Event{
-			Kind: Restored, Gateway: l.gateway, From: first.from,
-			Detail: fmt.Sprintf("records of %s had come under these numbers", l.boots.at(first.from)),
-		})
+		detail := "these records had been said to be gone"
+		if boot, _ := l.boots.at(first.from); boot != "" {
+			detail = fmt.Sprintf("records of %s had come under these numbers", boot)
+		}
+		l.emit(Event{Kind: Restored, Gateway: l.gateway, From: first.from, Detail: detail})
 		l.boots.cut(first.from)
 	}
 	l.begun, l.last = true, first.from-1

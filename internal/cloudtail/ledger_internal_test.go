@@ -119,6 +119,55 @@ func TestLedger_gapOfTheGateway(t *testing.T) {
 	b.expectAck(t, 503)
 	b.take("500-510") // it grew while it was on its way
 	b.expect(t, "gap 504-510")
+	b.expectAck(t, 510)
+	b.take("501a", "503a", "511a")
+	b.expect(t, "record 511a")
+	b.take("505a") // overtaken by the gap, and never again
+	b.pass(time.Minute)
+	b.take("512a")
+	b.pass(time.Minute)
+	b.expect(t, "record 512a")
+	b.expectAck(t, 512)
+}
+
+// A gap that is not the gateway's own, however far it reaches, does not silence it, and
+// what came of it is not acknowledged.
+func TestLedger_forgedGap(t *testing.T) {
+	for name, forged := range map[string]string{"at first": "1-9223372036854775807", "later": "1-3 4a 5a 2-9223372036854775807"} {
+		b := newBook(true)
+		b.take(strings.Fields(forged)...)
+		b.acknowledge()
+		b.said = nil
+		for range sure {
+			b.expectAck(t, 0)
+			b.expect(t)
+			b.take("6a", "7a", "8b", "9b")
+			b.pass(2 * time.Second)
+		}
+		for range sure {
+			b.take("8b", "9b")
+			b.pass(2 * time.Second)
+		}
+		if want := []string{"restored 6", "record 6a", "record 7a", "record 8b", "record 9b"}; !slices.Equal(b.said, want) {
+			t.Errorf("%s: said %q", name, b.said)
+		}
+		b.expectAck(t, 9)
+	}
+}
+
+// A gateway that was restored writes records where a gap stood before: they are given.
+func TestLedger_restoredIntoAGap(t *testing.T) {
+	b := newBook(true)
+	b.take("1a", "2-500", "501a")
+	b.expect(t, "record 1a", "gap 2-500", "record 501a")
+	b.acknowledge()
+	b.connected(b.now)
+	for range sure {
+		b.take("201b", "202b")
+		b.pass(2 * time.Second)
+	}
+	b.expect(t, "restored 201", "record 201b", "record 202b")
+	b.expectAck(t, 202)
 }
 
 // What the broker lost is asked for, and nothing after it is acknowledged until it has
