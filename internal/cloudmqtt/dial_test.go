@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/site"
 )
 
 // file writes a file with that text and gives its path.
@@ -87,26 +88,29 @@ func TestDial_configuration(t *testing.T) {
 		change func(cfg *cloudmqtt.Config)
 		want   string
 	}{
-		"URL":                  {func(cfg *cloudmqtt.Config) { cfg.URL = "tls://joe:" + secret + "@broker.example" }, "set username and password_file"},
-		"no keepalive":         {func(cfg *cloudmqtt.Config) { cfg.KeepAlive = 0 }, "keepalive"},
-		"long keepalive":       {func(cfg *cloudmqtt.Config) { cfg.KeepAlive = 19 * time.Hour }, "keepalive"},
-		"rate":                 {func(cfg *cloudmqtt.Config) { cfg.PerSecond = -1 }, "rate"},
-		"burst":                {func(cfg *cloudmqtt.Config) { cfg.Burst = 0 }, "rate"},
-		"payload":              {func(cfg *cloudmqtt.Config) { cfg.MaxPayload = 1<<20 + 1 }, "bound of a payload"},
-		"negative payload":     {func(cfg *cloudmqtt.Config) { cfg.MaxPayload = -1 }, "bound of a payload"},
-		"nobody receives":      {func(cfg *cloudmqtt.Config) { cfg.Topics, cfg.Receive = []string{"a"}, nil }, "nobody"},
-		"will":                 {func(cfg *cloudmqtt.Config) { cfg.Will = &cloudmqtt.Message{Topic: "#"} }, "will"},
-		"client id":            {func(cfg *cloudmqtt.Config) { cfg.ClientID = "a\x00" }, "client id"},
-		"user name":            {func(cfg *cloudmqtt.Config) { cfg.Username = "\xff" }, "user name"},
-		"password only":        {func(cfg *cloudmqtt.Config) { cfg.Password = secret }, "set username"},
-		"password file only":   {func(cfg *cloudmqtt.Config) { cfg.PasswordFile = secretFile }, "set username"},
-		"certificate only":     {func(cfg *cloudmqtt.Config) { cfg.URL, cfg.Certificate = "tls://b", secretFile }, "belong together"},
-		"key only":             {func(cfg *cloudmqtt.Config) { cfg.URL, cfg.Key = "tls://b", secretFile }, "belong together"},
-		"CA without TLS":       {func(cfg *cloudmqtt.Config) { cfg.CA = secretFile }, "tls://"},
-		"filter":               {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{"a", "b/#/c"} }, `"b/#/c"`},
-		"half a level":         {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{"a/b+"} }, `"a/b+"`},
-		"shared subscription":  {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{"$share/a/b"} }, `"$share/a/b"`},
-		"no filter":            {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{""} }, `""`},
+		"URL":                 {func(cfg *cloudmqtt.Config) { cfg.URL = "tls://joe:" + secret + "@broker.example" }, "set username and password_file"},
+		"no keepalive":        {func(cfg *cloudmqtt.Config) { cfg.KeepAlive = 0 }, "keepalive"},
+		"long keepalive":      {func(cfg *cloudmqtt.Config) { cfg.KeepAlive = 19 * time.Hour }, "keepalive"},
+		"rate":                {func(cfg *cloudmqtt.Config) { cfg.PerSecond = -1 }, "rate"},
+		"burst":               {func(cfg *cloudmqtt.Config) { cfg.Burst = 0 }, "rate"},
+		"payload":             {func(cfg *cloudmqtt.Config) { cfg.MaxPayload = 1<<20 + 1 }, "bound of a payload"},
+		"negative payload":    {func(cfg *cloudmqtt.Config) { cfg.MaxPayload = -1 }, "bound of a payload"},
+		"nobody receives":     {func(cfg *cloudmqtt.Config) { cfg.Topics, cfg.Receive = []string{"a"}, nil }, "nobody"},
+		"will":                {func(cfg *cloudmqtt.Config) { cfg.Will = &cloudmqtt.Message{Topic: "#"} }, "will"},
+		"client id":           {func(cfg *cloudmqtt.Config) { cfg.ClientID = "a\x00" }, "client id"},
+		"user name":           {func(cfg *cloudmqtt.Config) { cfg.Username = "\xff" }, "user name"},
+		"password only":       {func(cfg *cloudmqtt.Config) { cfg.Password = secret }, "set username"},
+		"password file only":  {func(cfg *cloudmqtt.Config) { cfg.PasswordFile = secretFile }, "set username"},
+		"certificate only":    {func(cfg *cloudmqtt.Config) { cfg.URL, cfg.Certificate = "tls://b", secretFile }, "belong together"},
+		"key only":            {func(cfg *cloudmqtt.Config) { cfg.URL, cfg.Key = "tls://b", secretFile }, "belong together"},
+		"CA without TLS":      {func(cfg *cloudmqtt.Config) { cfg.CA = secretFile }, "tls://"},
+		"filter":              {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{"a", "b/#/c"} }, `"b/#/c"`},
+		"half a level":        {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{"a/b+"} }, `"a/b+"`},
+		"shared subscription": {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{"$share/a/b"} }, `"$share/a/b"`},
+		"no filter":           {func(cfg *cloudmqtt.Config) { cfg.Topics = []string{""} }, `""`},
+		"long password": {func(cfg *cloudmqtt.Config) {
+			cfg.Username, cfg.Password = "joe", site.Secret(strings.Repeat(secret, 1<<14))
+		}, "more than 65535 bytes"},
 		"no password file":     {func(cfg *cloudmqtt.Config) { cfg.Username, cfg.PasswordFile = "joe", "/none" }, "reading password_file: open /none"},
 		"empty password file":  {func(cfg *cloudmqtt.Config) { cfg.Username, cfg.PasswordFile = "joe", file(t, "\n") }, "one line"},
 		"password file, lines": {func(cfg *cloudmqtt.Config) { cfg.Username, cfg.PasswordFile = "joe", file(t, secret+"\n"+secret) }, "one line"},

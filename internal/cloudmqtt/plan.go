@@ -92,7 +92,13 @@ func validName(text string) bool {
 	return len(text) <= maxTopic && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0
 }
 
+// maxPassword is the longest password of MQTT, in bytes (MQTT 3.1.1, section 3.1.3.5).
+const maxPassword = 1<<16 - 1
+
 func (p *plan) readPassword() error {
+	if len(p.Password) > maxPassword {
+		return fmt.Errorf("the password has more than %d bytes", maxPassword)
+	}
 	if p.Password != "" || p.PasswordFile == "" {
 		return nil
 	}
@@ -101,7 +107,7 @@ func (p *plan) readPassword() error {
 		return fmt.Errorf("reading password_file: %w", err)
 	}
 	line := strings.TrimRight(string(text), "\r\n")
-	if line == "" || len(line) > 1<<16-1 || strings.ContainsAny(line, "\r\n") {
+	if line == "" || len(line) > maxPassword || strings.ContainsAny(line, "\r\n") {
 		return fmt.Errorf("the password_file %s does not hold one line", p.PasswordFile)
 	}
 	p.Password = site.Secret(line)
