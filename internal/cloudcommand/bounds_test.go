@@ -49,6 +49,8 @@ func TestKeyring_Verify_bounds_ofTexts(t *testing.T) {
 		"jti of 128":    {"jti": strings.Repeat("j", 126) + " !"},
 		"actor of one":  {"actor": "a"},
 		"actor of 128":  {"actor": strings.Repeat("ü", 128)},
+		"actor, spaces": {"actor": "Zoë O’Neill\u00a0(nuit) 🔑"},
+		"actor, Farsi":  {"actor": "علی\u200cرضا"},
 		"lock 64":       {"lock": 64},
 		"station 1":     {"station": 1},
 		"station 2^31":  {"station": "2147483647"},

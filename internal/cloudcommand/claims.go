@@ -95,7 +95,7 @@ func (c *claims) command(gateway site.GatewayID, now time.Time) (cmd Command, er
 		return cmd, err
 	}
 	if cmd.Actor, err = c.text("actor"); err == nil && !validActor(cmd.Actor) {
-		err = flawf(Malformed, "its actor is not 1 to %d characters without control characters", MaxActor)
+		err = flawf(Malformed, "its actor is not 1 to %d printable characters", MaxActor)
 	}
 	return cmd, err
 }

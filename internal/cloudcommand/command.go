@@ -70,7 +70,7 @@ func (c Command) check() error {
 	case c.Name == "":
 		return errors.New("it names no command")
 	case !validActor(c.Actor):
-		return fmt.Errorf("its actor has 1 to %d characters, none of them a control character", MaxActor)
+		return fmt.Errorf("its actor has 1 to %d printable characters", MaxActor)
 	case !c.Station.Valid():
 		return errors.New("it names no station")
 	case c.Lock < 1 || c.Lock > site.MaxLocks:
@@ -87,6 +87,9 @@ func validID(id string) bool {
 	})
 }
 
+// validActor takes what names are written with, in any language; nothing that breaks lines,
+// hides or turns the writing around where it is shown.
 func validActor(actor string) bool {
-	return actor != "" && utf8.ValidString(actor) && utf8.RuneCountInString(actor) <= MaxActor && !strings.ContainsFunc(actor, unicode.IsControl)
+	unfit := func(r rune) bool { return !unicode.IsPrint(r) && !unicode.In(r, unicode.Zs, unicode.Join_Control) }
+	return actor != "" && utf8.ValidString(actor) && utf8.RuneCountInString(actor) <= MaxActor && !strings.ContainsFunc(actor, unfit)
 }

@@ -275,6 +275,11 @@ func TestKeyring_Verify_claims(t *testing.T) {
 		{"actor a number", fields{"actor": 1}, cloudcommand.Malformed},
 		{"actor too long", fields{"actor": strings.Repeat("ü", 129)}, cloudcommand.Malformed},
 		{"actor with a control character", fields{"actor": "a\x1b[2J"}, cloudcommand.Malformed},
+		{"actor turned around", fields{"actor": "porter\u202egpj.exe"}, cloudcommand.Malformed},
+		{"actor isolated", fields{"actor": "\u2066porter\u2069"}, cloudcommand.Malformed},
+		{"actor of two lines", fields{"actor": "porter\u2028admin"}, cloudcommand.Malformed},
+		{"actor of two paragraphs", fields{"actor": "porter\u2029admin"}, cloudcommand.Malformed},
+		{"actor with something hidden", fields{"actor": "por\u200bter\ufeff"}, cloudcommand.Malformed},
 		{"everything in capitals", fields{"exp": absent, "EXP": at + 30}, cloudcommand.MissingClaim},
 	} {
 		t.Run(c.name, func(t *testing.T) {
