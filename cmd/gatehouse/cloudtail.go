@@ -55,8 +55,13 @@ func (a *app) cloudTailCommand() *cobra.Command {
 		Short:   "Follow what gateways hand up, as an application does",
 		Long:    cloudTailLong,
 		Example: cloudTailExample,
-		Args:    takes(),
-		RunE:    a.does(func(ctx context.Context, _ []string) error { return a.cloudTail(ctx, flags) }),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := passwordOfWhom(flags.username, flags.passwordFile); err != nil {
+				return err
+			}
+			return takes()(cmd, args)
+		},
+		RunE: a.does(func(ctx context.Context, _ []string) error { return a.cloudTail(ctx, flags) }),
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.url, "url", "", "connect to the broker at `URL`, tls://host:8883 or tcp://host:1883")
@@ -70,6 +75,14 @@ func (a *app) cloudTailCommand() *cobra.Command {
 	f.StringVar(&flags.state, "state", "", "keep in `FILE` how far the records have come")
 	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing: look on")
 	return cmd
+}
+
+// passwordOfWhom refuses a password that would not be looked at.
+func passwordOfWhom(username, passwordFile string) error {
+	if passwordFile != "" && username == "" {
+		return errors.New("--password-file is the password of a user: it needs --username")
+	}
+	return nil
 }
 
 func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) error {

@@ -59,6 +59,9 @@ func (a *app) cloudTestCommand() *cobra.Command {
 					return fmt.Errorf("--%s is the login of who sends a command: it needs --key", name)
 				}
 			}
+			if err := passwordOfWhom(flags.username, flags.passwordFile); err != nil {
+				return err
+			}
 			return takes()(cmd, args)
 		},
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.cloudTest(ctx, flags) }),
