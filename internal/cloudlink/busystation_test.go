@@ -14,40 +14,65 @@ import (
 	"gatehouse/internal/unlock"
 )
 
-// A station has places for a few commands of the cloud and no more, whatever the others
-// have; one that is refused for it may come again.
+// A station is given a few commands of the cloud at once, whatever the others have; the
+// rest wait for these, each as long as it holds.
 func TestCommands_handle_busyStation(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.commands()
 		hold := make(chan struct{})
 		w.onUnlock = func(unlock.Request) { <-hold }
-		for n := range cloudlink.MaxAtStation {
+		for n := range 3 * cloudlink.MaxAtStation {
 			w.send(c, fmt.Sprint(n))
 		}
-		w.send(c, "one more")
-		if _, taken := w.row("one more"); w.last().Reason != "busy" || taken || w.unlocks() != cloudlink.MaxAtStation || w.counted("busy") != "1" {
-			t.Errorf("answered %+v, taken: %t, %d unlocks", w.last(), taken, w.unlocks())
+		if w.unlocks() != cloudlink.MaxAtStation || len(w.results) != 0 {
+			t.Errorf("%d unlocks at once, answered %+v", w.unlocks(), w.results)
 		}
-		if r := w.records[0]; r.Outcome != site.Refused || r.Detail != "busy" || r.JTI != "one more" {
-			t.Errorf("recorded %+v", r)
-		}
-		w.send(c, "0")
+		w.send(c, fmt.Sprint(2*cloudlink.MaxAtStation))
 		if w.last().Reason != "repeated" {
-			t.Errorf("a copy: answered %+v", w.last())
+			t.Errorf("a copy of one that waits: answered %+v", w.last())
 		}
 		w.sendTo(c, 1043, "elsewhere")
 		if w.unlocks() != cloudlink.MaxAtStation+1 {
 			t.Errorf("another station waits for this one: answered %+v", w.last())
 		}
+		<-time.After(29 * time.Second)
+		if w.unlocks() != cloudlink.MaxAtStation+1 {
+			t.Errorf("%d unlocks", w.unlocks())
+		}
 		close(hold)
 		synctest.Wait()
-		for n := range 2 * cloudlink.MaxAtStation { // each gives its place back
-			w.send(c, fmt.Sprint("later-", n))
+		done := 0
+		for _, r := range w.results {
+			if r.Outcome == site.Done {
+				done++
+			}
 		}
-		w.send(c, "one more")
-		if w.last().Outcome != site.Done || w.counted("busy") != "1" {
-			t.Errorf("answered %+v", w.last())
+		if want := 3*cloudlink.MaxAtStation + 1; done != want || w.unlocks() != want {
+			t.Errorf("%d of %d are done, by %d unlocks", done, want, w.unlocks())
 		}
+	})
+}
+
+// Who waits for a station longer than his command holds is told so by the unlock, which
+// never begins one that is over.
+func TestCommands_handle_busyStationForTooLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		hold := make(chan struct{})
+		w.onUnlock = func(req unlock.Request) {
+			if w.Now().Before(req.Until) {
+				<-hold
+			}
+		}
+		for n := range cloudlink.MaxAtStation + 1 {
+			w.send(c, fmt.Sprint(n))
+		}
+		<-time.After(30 * time.Second)
+		synctest.Wait()
+		if w.unlocks() != cloudlink.MaxAtStation+1 || len(w.results) != 1 {
+			t.Errorf("%d unlocks, answered %+v", w.unlocks(), w.results)
+		}
+		close(hold)
 	})
 }
 
@@ -75,7 +100,7 @@ func TestCommands_handle_localUnlockBeside(t *testing.T) {
 		if w.unlocks() != cloudlink.MaxAtStation {
 			t.Errorf("%d commands of the cloud are under way", w.unlocks())
 		}
-		<-time.After(site.DefaultTTL)
+		<-time.After(64 / cloudlink.MaxAtStation * site.DefaultTTL)
 		synctest.Wait()
 		if w.last().Outcome != site.Done {
 			t.Errorf("in the end answered %+v", w.last())

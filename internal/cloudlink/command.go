@@ -21,10 +21,10 @@ import (
 const (
 	// perSecond commands are looked at, and burst at once; more of them wait, and with them
 	// the connection. Whether a command is signed costs 1.6 ms on the smallest board: who
-	// may publish, or is the broker, takes a quarter of its processor and no more. Three
-	// commands a second to each of 50 doors do not wait.
-	perSecond = 150
-	burst     = 300
+	// may publish, or is the broker, takes half of its processor and no more. Six commands a
+	// second to each of 50 doors do not wait.
+	perSecond = 300
+	burst     = 600
 	// Records of refused commands: at most refusalBurst at once and one more per
 	// refusalEvery, so that whoever may publish fills no journal.
 	refusalBurst = 60
@@ -69,6 +69,7 @@ type commands struct {
 	commandConfig
 	ring    atomic.Pointer[cloudcommand.Keyring] // the keys that are trusted now
 	taken   *taken
+	queues  queues
 	since   *restored
 	pace    *rate.Limiter // of all that come
 	noting  *rate.Limiter // records of refusals
@@ -174,7 +175,7 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 		c.refuse(newRefused(cmd, reason, message))
 		return
 	}
-	switch first, reason := c.taken.take(ctx, cmd.ID, cmd.Expires, cmd.Station); reason {
+	switch first, reason := c.taken.take(ctx, cmd.ID, cmd.Expires); reason {
 	case "":
 		key, _ := ring.Key(cmd.KeyID)
 		go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
@@ -250,16 +251,17 @@ func refusalRecord(facts site.Facts) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// carryOut carries out a command whose id is taken, and gives its place back. What goes
-// wrong with one command ends no other.
+// carryOut carries out a command whose id is taken, after those of the same station, and
+// gives its place back. What goes wrong with one command ends no other.
 func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
-	defer c.taken.leave(cmd.Station)
+	defer c.taken.leave()
 	defer func() {
 		if broken := recover(); broken != nil {
 			c.Logger.Error("carrying out a cloud command broke down", "jti", cmd.ID, "panic", broken, "stack", string(debug.Stack()))
 			c.end(cmd.ID, site.Unresolved, cloudwire.Result{})
 		}
 	}()
+	defer c.queues.enter(cmd.Station, cmd.Expires.Sub(c.Clock.Now()))()
 	if message := c.since.admits(cmd.IssuedAt); message != "" { // its id was forgotten since it was judged
 		c.forbid(cmd, unlock.Answer{}, message)
 		return

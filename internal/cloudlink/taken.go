@@ -28,10 +28,6 @@ const (
 	crowded = maxTaken * 9 / 10
 	// maxUnderWay bounds the commands that are carried out at once.
 	maxUnderWay = 256
-	// maxAtStation bounds those of one station: half of the places that it has with
-	// package stationlink. A station that sends no results keeps each command of the cloud
-	// on its place until the deadline, and nothing local may ever wait for the cloud.
-	maxAtStation = 8
 )
 
 // CommandStore keeps which commands of the cloud were taken; package sqlite satisfies
@@ -70,10 +66,9 @@ type taken struct {
 	places chan struct{} // capacity maxUnderWay; each command that is carried out holds one
 	looked time.Time     // when old ids were last looked for; only tidy touches it
 
-	mu        sync.Mutex // mu guards what follows
-	byID      map[string]*takenCommand
-	atStation map[site.StationID]int // how many of each are carried out
-	ending    bool                   // none is taken any more
+	mu     sync.Mutex // mu guards what follows
+	byID   map[string]*takenCommand
+	ending bool // none is taken any more
 }
 
 // takenCommand is a command that was taken, and what of it is on disk.
@@ -87,7 +82,7 @@ type takenCommand struct {
 func newTaken(store CommandStore, clock site.Clock, log *slog.Logger, since *restored) *taken {
 	return &taken{
 		disk: newDisk(log), store: store, clock: clock, log: log, since: since, looked: time.Now(),
-		places: make(chan struct{}, maxUnderWay), byID: make(map[string]*takenCommand), atStation: make(map[site.StationID]int),
+		places: make(chan struct{}, maxUnderWay), byID: make(map[string]*takenCommand),
 	}
 }
 
@@ -110,11 +105,11 @@ func (t *taken) load(ctx context.Context) (interrupted []string, err error) {
 }
 
 // take takes an id that was never taken before: then reason is "", the id is durable,
-// or kept in memory while the storage fails, and the command has a place, also at its
-// station, until leave is called. Of a repeated one it gives how it stands.
-func (t *taken) take(ctx context.Context, id string, until time.Time, station site.StationID) (first site.TakenCommand, reason cloudcommand.Reason) {
+// or kept in memory while the storage fails, and the command has a place until leave is
+// called. Of a repeated one it gives how it stands.
+func (t *taken) take(ctx context.Context, id string, until time.Time) (first site.TakenCommand, reason cloudcommand.Reason) {
 	cmd := site.TakenCommand{ID: id, Until: until, Outcome: site.Requested}
-	if first, reason = t.claim(cmd, station); reason != "" {
+	if first, reason = t.claim(cmd); reason != "" {
 		return first, reason
 	}
 	if t.stalled() {
@@ -134,20 +129,20 @@ func (t *taken) take(ctx context.Context, id string, until time.Time, station si
 	if fault.Is(err, fault.Conflict) { // it is on disk, and neither load nor this process has put it there
 		cmd.Outcome = site.Unresolved
 		t.settle(cmd)
-		t.leave(station)
+		t.leave()
 		return cmd, cloudcommand.Repeated
 	}
 	return cmd, ""
 }
 
 // claim takes an id in memory, and a place. Of many at once it lets one pass.
-func (t *taken) claim(cmd site.TakenCommand, station site.StationID) (first site.TakenCommand, reason cloudcommand.Reason) {
+func (t *taken) claim(cmd site.TakenCommand) (first site.TakenCommand, reason cloudcommand.Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if known, ok := t.byID[cmd.ID]; ok {
 		return known.TakenCommand, cloudcommand.Repeated
 	}
-	if t.ending || len(t.byID) >= maxTaken || t.atStation[station] >= maxAtStation {
+	if t.ending || len(t.byID) >= maxTaken {
 		return first, cloudcommand.Busy
 	}
 	select {
@@ -155,20 +150,12 @@ func (t *taken) claim(cmd site.TakenCommand, station site.StationID) (first site
 	default:
 		return first, cloudcommand.Busy
 	}
-	t.atStation[station]++
 	t.byID[cmd.ID] = &takenCommand{TakenCommand: cmd, writing: true}
 	return first, ""
 }
 
 // leave gives a command's place back.
-func (t *taken) leave(station site.StationID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.atStation[station]--; t.atStation[station] == 0 {
-		delete(t.atStation, station)
-	}
-	<-t.places
-}
+func (t *taken) leave() { <-t.places }
 
 // drain waits until no command is carried out, or until ctx ends. From then on none is
 // taken.
