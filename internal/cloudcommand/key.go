@@ -28,10 +28,19 @@ type Key struct {
 func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToString(k.Public) }
 
 // ParseKey reads what [Key.String] gives. It takes the base64 of a PEM file too (a
-// SubjectPublicKeyInfo, RFC 8410), and the x of a JWK (RFC 8037). Errors never quote the
-// line: either word may be a private key by mistake.
+// SubjectPublicKeyInfo, RFC 8410), and the x of a JWK (RFC 8037); and either without an
+// id, as [ParsePrivateKey] takes a key that nobody has named. Errors never quote the line:
+// either word may be a private key by mistake.
 func ParseKey(line string) (Key, error) {
 	words := strings.Fields(line)
+	if len(words) == 1 {
+		switch public, err := parsePublic(words[0]); {
+		case err == nil:
+			return Key{ID: derivedID(public), Public: public}, nil
+		case !errors.Is(err, errPublic):
+			return Key{}, err
+		}
+	}
 	if len(words) != 2 {
 		return Key{}, errors.New("a key is written as its id, a space and the base64 of its public half, as \"gatehouse cloud keygen\" prints it")
 	}

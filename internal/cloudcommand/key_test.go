@@ -38,6 +38,18 @@ func TestKey_String(t *testing.T) {
 	}
 }
 
+// A key that nobody has named has the name that its private half has.
+func TestParseKey_unnamed(t *testing.T) {
+	private, err := cloudcommand.ParsePrivateKey([]byte(opensslKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, public, _ := strings.Cut(private.Public().String(), " ")
+	if key, err := cloudcommand.ParseKey(public); err != nil || key.String() != private.Public().String() {
+		t.Errorf("%v, %v; want %s", key, err, private.Public())
+	}
+}
+
 func TestParseKey_refuses(t *testing.T) {
 	private, err := x509.MarshalPKCS8PrivateKey(seed(1))
 	if err != nil {
@@ -53,7 +65,8 @@ func TestParseKey_refuses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, line, says string }{
 		{"nothing", "", "a key is written as its id, a space and"},
-		{"no id", "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "a key is written as its id, a space and"},
+		{"id alone", "front-desk", "a key is written as its id, a space and"},
+		{"private alone", base64.StdEncoding.EncodeToString(private), "this is a private key"},
 		{"three words", "front desk 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "a key is written as"},
 		{"quotes", `"front" 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=`, "the id of a key has 1 to 128 visible"},
 		{"id too long", strings.Repeat("k", 129) + " 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "the id of a key has 1 to 128 visible"},
