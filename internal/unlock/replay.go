@@ -137,6 +137,7 @@ func (s *Service) remember(ctx context.Context) error {
 		return err
 	}
 	answered := make(map[site.CommandID]bool)
+	last := lastUntrusted(records)
 	for _, r := range records {
 		switch {
 		case r.Outcome == site.Requested:
@@ -144,14 +145,14 @@ func (s *Service) remember(ctx context.Context) error {
 		case !answered[r.Command]: // the first outcome was the client's answer
 			answered[r.Command] = true
 			s.commands.end(r.Command, r.Outcome)
-			s.rememberKey(r)
+			s.rememberKey(r, last)
 		}
 	}
 	for _, r := range records {
 		if r.Outcome == site.Requested && !answered[r.Command] {
 			r = unresolved(r)
 			s.commands.end(r.Command, r.Outcome)
-			s.rememberKey(r)
+			s.rememberKey(r, last)
 			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: r.Facts})
 		}
 	}
@@ -172,14 +173,26 @@ func (s *Service) rememberCommand(r site.Record) {
 	}, r.Facts)
 }
 
-// rememberKey puts the answer to a key in place. Where the clock was not trusted when it
-// was given, it may have stepped since, and nobody knows how old the answer is: then the
-// key lives its whole life again.
-func (s *Service) rememberKey(r site.Record) {
-	left := keyLife
-	if r.ClockTrusted {
-		left -= s.age(r)
+// lastUntrusted gives the newest record of the last run that a clock stamped which was not
+// trusted; the zero record where there is none.
+func lastUntrusted(records []site.Record) (last site.Record) {
+	for _, r := range records {
+		if !r.ClockTrusted && r.Boot == records[len(records)-1].Boot {
+			last = r
+		}
 	}
+	return last
+}
+
+// rememberKey puts the answer to a key in place. An untrusted clock may have stepped since
+// it was given: then the key is as old as it was at the last untrusted record of its run,
+// when the clock had not, and rather lives too long.
+func (s *Service) rememberKey(r, last site.Record) {
+	age := s.age(r)
+	if !r.ClockTrusted && r.Boot == last.Boot {
+		age = last.Time.Sub(r.Time.Time)
+	}
+	left := keyLife - age
 	lock, err := site.ParseLockID(r.Lock)
 	if r.IdempotencyKey == "" || left <= 0 || err != nil {
 		return

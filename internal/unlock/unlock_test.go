@@ -3,6 +3,7 @@ package unlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -311,23 +312,50 @@ func requested(id site.CommandID, key string, age time.Duration) site.Record {
 	}}
 }
 
-// A key is remembered over a restart as long as it lives; where the clock was not
-// trusted and may have stepped since, for longer rather than shorter.
+// A key is remembered over a restart as long as it lives. Where the clock was not trusted
+// and may have stepped since, it is as old as it was when the last run ended.
 func TestNew_remembersKeysByTheirAge(t *testing.T) {
 	for _, c := range []struct {
+		name     string
 		age      time.Duration
 		trusted  bool
+		boot     site.BootID
+		after    time.Duration // from it to the last record of the last run
 		replayed bool
-	}{{9 * time.Minute, true, true}, {11 * time.Minute, true, false}, {11 * time.Minute, false, true}, {-time.Hour, false, true}} {
+	}{
+		{"young", 9 * time.Minute, true, "last", 0, true},
+		{"old", 11 * time.Minute, true, "last", 0, false},
+		{"the clock has stepped forward", time.Hour, false, "last", 9 * time.Minute, true},
+		{"and it was old before", time.Hour, false, "last", 11 * time.Minute, false},
+		{"the clock has gone back", -time.Hour, false, "last", time.Minute, true},
+		{"of an earlier run", time.Hour, false, "before", 0, false},
+	} {
 		before := newWorld(t)
 		mustUnlock(t, before.service(), asPorter("k"))
 		w := newWorld(t)
 		answered := requested("c-1", before.records[0].IdempotencyKey, c.age)
-		answered.Outcome, answered.ClockTrusted = site.Acknowledged, c.trusted
-		w.history = []site.Record{answered}
+		answered.Outcome, answered.ClockTrusted, answered.Boot = site.Acknowledged, c.trusted, c.boot
+		newest := requested("c-2", "another", c.age-c.after)
+		newest.Outcome, newest.ClockTrusted, newest.Boot = site.Acknowledged, c.trusted, "last"
+		w.history = []site.Record{answered, newest}
 		if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
-			t.Errorf("%s old, trusted %t: replayed %t", c.age, c.trusted, got)
+			t.Errorf("%s: replayed %t", c.name, got)
 		}
+	}
+}
+
+// However many keys there were before, none of them keeps a new one out.
+func TestNew_remembersNoOldKeys(t *testing.T) {
+	w := newWorld(t)
+	for i := range 1000 {
+		r := requested(site.CommandID(fmt.Sprint("c-", i)), fmt.Sprintf("%032d", i), 240*time.Hour-time.Duration(i)*time.Minute)
+		r.ClockTrusted = false
+		w.history = append(w.history, r)
+		r.Outcome = site.Acknowledged
+		w.history = append(w.history, r)
+	}
+	if _, err := w.service().Unlock(t.Context(), asPorter("a new one")); err != nil {
+		t.Error(err)
 	}
 }
 
