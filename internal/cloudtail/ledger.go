@@ -50,6 +50,7 @@ type ledger struct {
 	// watched says that the application was there when the gateway connected: so it was
 	// sent everything that the gateway did not count as delivered then.
 	watched bool
+	online  time.Time // since when the gateway has been connected, as it last said
 
 	ahead    map[uint64]*ahead // what came and cannot be given yet, by its first seq
 	size     int               // of their payloads
@@ -93,6 +94,18 @@ func (l *ledger) receive(now time.Time, it item) {
 		l.giveAhead(now)
 	default:
 		l.hold(now, it)
+	}
+}
+
+// says takes what the gateway says of its connection: that it has just connected, unless it
+// has said that before or the broker has kept it.
+func (l *ledger) says(now time.Time, online *site.Timestamp, kept bool) {
+	again := online != nil && online.Equal(l.online)
+	if online != nil {
+		l.online = online.Time
+	}
+	if !again && !kept {
+		l.connected(now)
 	}
 }
 
@@ -222,6 +235,7 @@ func (l *ledger) keep(now time.Time, it item) {
 
 // tick does what time alone brings about.
 func (l *ledger) tick(now time.Time) {
+	l.dropLate(now)
 	if len(l.ahead) == 0 || l.ahead[l.low] == nil {
 		return
 	}
@@ -231,6 +245,20 @@ func (l *ledger) tick(now time.Time) {
 	}
 	for len(l.ahead) > 0 && l.settled(now) {
 		l.goOn(now)
+	}
+}
+
+// late reports whether a gap has taken the place of something that is held. Nothing is
+// missing before it: either the gateway has it and sends it again, or nobody does.
+func (l *ledger) late(a *ahead) bool { return l.begun && a.to <= l.last && l.boots.inGap(a.to) }
+
+// dropLate forgets what is late and has not come again.
+func (l *ledger) dropLate(now time.Time) {
+	for _, a := range l.ahead {
+		if l.late(a) && now.Sub(a.at) >= giveUpAfter {
+			l.drop(a)
+			l.low = l.lowest()
+		}
 	}
 }
 
@@ -279,7 +307,10 @@ func (l *ledger) arrived() { l.watched, l.asks = false, askFirst }
 // due reports whether the gateway is to be asked to send again what is not
 // acknowledged, and notes that it is.
 func (l *ledger) due(now time.Time) bool {
-	missing := len(l.ahead) > 0 && now.Sub(l.since) >= settling
+	missing := false
+	for _, a := range l.ahead {
+		missing = missing || !l.late(a) && now.Sub(l.since) >= settling
+	}
 	if !missing && l.asks == 0 || now.Sub(l.asked) < askEvery {
 		return false
 	}

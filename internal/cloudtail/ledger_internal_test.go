@@ -170,6 +170,26 @@ func TestLedger_restoredIntoAGap(t *testing.T) {
 	b.expectAck(t, 202)
 }
 
+// One record in whose place a gap was given is not asked for without end, and forgotten
+// when it does not come again.
+func TestLedger_lateForAGap(t *testing.T) {
+	b := newBook(true)
+	b.take("1-500", "501a", "300a")
+	b.acknowledge()
+	for range giveUpAfter / askEvery {
+		b.pass(askEvery)
+		if b.asks == 0 && b.due(b.now) {
+			t.Fatal("it asks for what is not missing")
+		}
+	}
+	b.pass(settling)
+	if len(b.ahead) != 0 {
+		t.Errorf("%d are held", len(b.ahead))
+	}
+	b.take("502a")
+	b.expect(t, "gap 1-500", "record 501a", "record 502a")
+}
+
 // What the broker lost is asked for, and nothing after it is acknowledged until it has
 // come.
 func TestLedger_lost(t *testing.T) {

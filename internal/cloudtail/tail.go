@@ -263,8 +263,8 @@ func (t *tail) receive(m cloudmqtt.Message) {
 		var e Event
 		if e, err = decode(m, address); err == nil {
 			t.tell(e)
-			if e.Kind == Status && !e.Retained && e.Status.Status == cloudwire.Online {
-				l.connected(time.Now())
+			if e.Kind == Status && e.Status.Status == cloudwire.Online {
+				l.says(time.Now(), e.Status.Since, e.Retained)
 			}
 		}
 	}

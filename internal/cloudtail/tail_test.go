@@ -390,3 +390,24 @@ func TestRun_stateFile(t *testing.T) {
 		expect(t, "acknowledged", c.said(), "")
 	})
 }
+
+// A status that is said again is no new connection: what the gateway sent before the
+// application came is not taken for had.
+func TestRun_statusSaidAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, c *cloud) {
+		_ = c.follow(nil, func() {
+			status := cloudwire.Topic(gatewayID, cloudwire.StatusLeaf)
+			const online = `{"status":"online","version":"1","since":"2026-11-21T08:00:00.000Z"}`
+			c.records(1, 10, "a")
+			time.Sleep(10 * time.Second)
+			c.now.cut() // the gateway is restored with five records meanwhile, and sends 6b to 10b to nobody
+			time.Sleep(10 * time.Second)
+			c.said()
+			c.send(status, online, true)
+			c.send(status, online, false)
+			c.records(11, 11, "b")
+			time.Sleep(2 * time.Second)
+			expect(t, "acknowledged", c.said(), "")
+		})
+	})
+}
