@@ -26,7 +26,9 @@ const (
 	readAgain = 5 * time.Second
 	// resendLeast and resendMost bound how long an application may say nothing before
 	// what it has not acknowledged is sent again, each time after twice as long.
+	// One that goes on acknowledging is waited for up to resendSlow.
 	resendLeast = 5 * time.Second
+	resendSlow  = 30 * time.Second
 	resendMost  = 10 * time.Minute
 	// askAgain is how soon an application that acknowledges what it has acknowledged
 	// before, which asks for what comes after, is sent that again.
@@ -237,7 +239,9 @@ func (o *outbox) acknowledged(seq uint64) {
 	for len(o.unacked) > 0 && o.unacked[0] <= seq {
 		o.unacked = o.unacked[1:]
 	}
-	o.progress, o.taken, o.resend, o.again = time.Now(), time.Now(), resendLeast, false
+	// One that takes its time, and many records at once, is given twice as long as it took.
+	o.resend = min(max(2*time.Since(o.taken), resendLeast), resendSlow)
+	o.progress, o.taken, o.again = time.Now(), time.Now(), false
 	if o.at < seq { // it was sent in an earlier session
 		o.at = seq
 		for len(o.page) > 0 && o.page[0].Seq <= seq {

@@ -235,6 +235,24 @@ func TestOutbox_pace(t *testing.T) {
 	})
 }
 
+// An application that acknowledges many records at once, every few seconds, is sent
+// nothing twice for that.
+func TestOutbox_slowApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(1000)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 10})
+		for range 40 {
+			time.Sleep(8 * time.Second)
+			p.ack(p.Status().Sent)
+			synctest.Wait()
+		}
+		if n := len(p.on(cloudwire.JournalLeaf)); n > 40*10+20 {
+			t.Errorf("%d records were sent for 400", n)
+		}
+	})
+}
+
 // A disk that cannot be read now is read later, without anything new.
 func TestOutbox_diskFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

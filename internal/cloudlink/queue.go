@@ -11,7 +11,7 @@ import (
 // the places that it has with package stationlink. A station that sends no results keeps
 // each of them on its place until the deadline, and nothing local may ever wait for the
 // cloud.
-const maxAtStation = 8
+const maxAtStation = 16
 
 // queues has the commands of each station wait for one another. The zero queues is ready.
 // Its methods are safe for concurrent use.
@@ -27,7 +27,7 @@ type queue struct {
 }
 
 // enter waits for a place at a station, but no longer than that, and gives what gives it
-// back.
+// back. The time that a command waits here counts for its deadline, as everywhere.
 func (q *queues) enter(id site.StationID, patience time.Duration) (leave func()) {
 	mine := q.join(id)
 	timer := time.NewTimer(patience)

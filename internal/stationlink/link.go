@@ -57,7 +57,7 @@ type Followed func(id site.CommandID, station site.StationID, lock site.LockID, 
 
 // maxPending bounds the commands of one station that wait for an answer; a further
 // one waits, within its deadline, for a place.
-const maxPending = 16
+const maxPending = 32
 
 // Link connects the broker with the rules. Its methods are safe for concurrent use.
 type Link struct {

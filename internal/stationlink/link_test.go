@@ -275,18 +275,18 @@ func TestLink_Call_writeFails(t *testing.T) {
 	}
 }
 
-// A station has at most sixteen commands under way; the next waits for a place and gets
+// A station has at most thirty-two commands under way; the next waits for a place and gets
 // one, or its deadline passes and it is never sent.
 func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
-	const places = 16
+	const places = 32
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLink(t)
 		c := connect(t, l, &conn{qos: 1})
-		outcomes := make(chan site.Outcome, 20)
+		outcomes := make(chan site.Outcome, places+2)
 		for i := range places + 2 {
 			go func() {
 				k := cmd(5 * time.Second)
-				k.ID = site.CommandID(string(command[:35]) + string(rune('a'+i)))
+				k.ID = site.CommandID(string(command[:35]) + string(rune('0'+i)))
 				outcomes <- l.Call(k, false, yes, noop)
 			}()
 		}
