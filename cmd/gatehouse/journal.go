@@ -180,24 +180,29 @@ func (jsonLines) begin() error                 { return nil }
 func (j jsonLines) record(r site.Record) error { return j.document(r) }
 func (jsonLines) end() error                   { return nil }
 
-// jsonList writes one list, a record a line.
+// jsonList writes one list, a record a line. It writes nothing before there is something
+// to write.
 type jsonList struct {
 	out io.Writer
 	any bool
 }
 
-func (j *jsonList) begin() error { return j.write([]byte("[")) }
+func (*jsonList) begin() error { return nil }
 
 func (j *jsonList) record(r site.Record) error {
-	var text []byte
-	if j.any {
-		text = append(text, ",\n"...)
+	separator := ",\n"
+	if !j.any {
+		separator, j.any = "[", true
 	}
-	j.any = true
-	return j.write(r.AppendJSON(text))
+	return j.write(r.AppendJSON([]byte(separator)))
 }
 
-func (j *jsonList) end() error { return j.write([]byte("]\n")) }
+func (j *jsonList) end() error {
+	if !j.any {
+		return j.write([]byte("[]\n"))
+	}
+	return j.write([]byte("]\n"))
+}
 
 func (j *jsonList) write(text []byte) error {
 	if _, err := j.out.Write(text); err != nil {

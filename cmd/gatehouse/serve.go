@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,12 @@ ready, and shows the watchdog that it lives.`,
 	return cmd
 }
 
+// checked is what --check says.
+type checked struct {
+	Valid      bool     `json:"valid"`
+	PassedOver []string `json:"passedOver"` // variables of the environment
+}
+
 // checkSettings says whether serve would take the configuration.
 func (a *app) checkSettings() error {
 	cfg, err := a.settings()
@@ -59,7 +66,13 @@ func (a *app) checkSettings() error {
 	if err := gateway.CheckCertificate(cfg); err != nil {
 		return err
 	}
-	return a.result(map[string]bool{"valid": true}, func(w *lines) { w.printf("The configuration is right.") })
+	foreign := config.Foreign(a.environ)
+	return a.result(checked{Valid: true, PassedOver: list(foreign)}, func(w *lines) {
+		w.printf("The configuration is right.")
+		if len(foreign) > 0 {
+			w.printf("Passed over, because they are no settings: %s.", strings.Join(foreign, ", "))
+		}
+	})
 }
 
 func (a *app) serve(ctx context.Context) error {

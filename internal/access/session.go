@@ -112,8 +112,8 @@ func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Se
 // issue gives the iat of a new access token of a session: now in whole seconds, or
 // where that was given out already, the latest second before that was not, because
 // tokens with the same claims would be the same. None is ahead of now, so that no token
-// lives longer than it may. Beyond issueBack seconds the token is the same again, which
-// harms nothing.
+// lives longer than it may. Where the last issueBack seconds may all have been given out,
+// the token is the same again, which harms nothing.
 func (d *directory) issue(id site.SessionID, now time.Time) time.Time {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -138,9 +138,9 @@ const (
 	issueSpan = 8
 )
 
-// nextIssue gives the iat for a token of this second, and the pair that says which were
-// given out: the latest of them, and in the lowest issueSpan bits how far they go back
-// from it.
+// nextIssue gives the iat for a token of this second, and the pair that says which may have
+// been given out: the latest of them, and in the lowest issueSpan bits how far back from it
+// the earliest was.
 func nextIssue(pair, second int64) (iat, next int64) {
 	latest, span := pair>>issueSpan, pair&(1<<issueSpan-1)
 	switch earliest := latest - span; {

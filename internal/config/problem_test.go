@@ -145,12 +145,12 @@ func TestParse_everyProblemAtOnce(t *testing.T) {
 
 // A variable that is like no setting is somebody else's, and told apart from a slip.
 func TestForeign(t *testing.T) {
-	environ := []string{"GATEHOUSE_BIN=/x", "PATH=/y", "GATEHOUSE_DATA=/z", "GATEHOUSE_SOCKET=/s", "GATEHOUSE_TEST_URL", "GATEHOUSE_LOG_LEVL=x", "GATEHOUSE_CLOUD=x"}
+	environ := []string{"GATEHOUSE_BIN=/x", "PATH=/y", "GATEHOUSE_DATA=/z", "GATEHOUSE_SOCKET=/s", "GATEHOUSE_TEST_URL", "GATEHOUSE_LOG_LEVL=x", "GATEHOUSE_CLOUD=x", "GATEHOUSE_DATA_DIR=x"}
 	if got := config.Foreign(environ); strings.Join(got, " ") != "GATEHOUSE_BIN GATEHOUSE_TEST_URL" {
 		t.Errorf("%q", got)
 	}
 	got := problems(t, "", environ...)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "GATEHOUSE_CLOUD: ") || !strings.HasPrefix(got[1], "GATEHOUSE_LOG_LEVL: ") {
+	if len(got) != 3 || !strings.HasPrefix(got[0], "GATEHOUSE_CLOUD: ") || !strings.HasPrefix(got[1], "GATEHOUSE_DATA_DIR: ") || !strings.HasPrefix(got[2], "GATEHOUSE_LOG_LEVL: ") {
 		t.Errorf("%q", got)
 	}
 }

@@ -36,7 +36,8 @@ func unknownSection(name string) string {
 }
 
 // unknownVariable says that the environment sets no key by that name; "" where the
-// variable is somebody else's: like no key's, and in no section.
+// variable is somebody else's: like no key's, and it begins with the name of no section
+// and of no key that stands in none.
 func unknownVariable(name string) string {
 	text := strings.TrimPrefix(name, prefix)
 	names := make([]string, 0, len(keys()))
@@ -46,7 +47,8 @@ func unknownVariable(name string) string {
 	if meant, ok := nearest(text, names); ok {
 		return "unknown variable: did you mean " + prefix + meant + "?"
 	}
-	if section, _, _ := strings.Cut(text, "_"); slices.Contains(sections(), strings.ToLower(section)) {
+	first, _, _ := strings.Cut(strings.ToLower(text), "_")
+	if slices.Contains(sections(), first) || slices.Contains(namesIn(""), first) {
 		return "unknown variable: unset it"
 	}
 	return ""

@@ -39,7 +39,7 @@ const (
 
 // ClockConfig is what [NewClock] needs.
 type ClockConfig struct {
-	Floor  time.Time                              // the last time that was sure, as it was saved; zero at first start
+	Floor  time.Time                              // what Save was last given, or a trusted record's time; zero at first start
 	Save   func(context.Context, time.Time) error // keeps the floor; called from Run only
 	Logger *slog.Logger
 	Health *health.Registry // told clock-untrusted and clock-ahead
