@@ -56,7 +56,7 @@ func TestCredentialsAndGroup(t *testing.T) {
 		b.sh("systemctl restart " + service)
 		b.awaitReady()
 		b.awaitCertificate("443", "gate.example.test")
-		b.sh("systemctl reload " + service)
+		b.reload()
 		b.awaitCertificate("443", "gate.example.test")
 		b.sh("setpriv --reuid=porter --regid=porter --init-groups gatehouse station list")
 	})

@@ -29,7 +29,7 @@ func TestReload(t *testing.T) {
 		before := b.number(service, "MainPID")
 
 		b.write("/etc/gatehouse/conf.d/60-log.toml", "[log]\nlevel = \"debug\"\n")
-		b.sh("systemctl reload " + service)
+		b.reload()
 		d.mustOpen()
 		b.awaitLogged(service, "level=DEBUG")
 
@@ -37,7 +37,7 @@ func TestReload(t *testing.T) {
 			"[tls]\ncertificate = \"/etc/gatehouse/own.crt\"\nkey = \"/etc/gatehouse/own.key\"\n")
 		for _, name := range []string{"first", "renewed"} {
 			authority := b.ownCertificate(name)
-			b.sh("systemctl reload " + service)
+			b.reload()
 			b.awaitCertificate("443", name)
 			b.awaitCertificate("8883", name)
 			d.trust(authority)
@@ -76,7 +76,7 @@ func checkInvalidReload(b *board, d *door) {
 		}
 		b.sh("rm /etc/gatehouse/conf.d/" + file)
 	}
-	b.sh("systemctl reload " + service)
+	b.reload()
 	d.mustOpen()
 }
 

@@ -83,3 +83,13 @@ func (b *board) awaitLogged(unit, text string) {
 	b.Helper()
 	b.await("the log of "+unit+" says "+strconv.Quote(text), func() bool { return strings.Contains(b.logged(unit), text) })
 }
+
+// reload has the configuration read again, and waits until it is: "systemctl reload" ends
+// as soon as the gateway is told.
+func (b *board) reload() {
+	b.Helper()
+	count := func() int { return strings.Count(b.logged(service), `msg="configuration read again"`) }
+	before := count()
+	b.sh("systemctl reload " + service)
+	b.await("the configuration is read again", func() bool { return count() > before })
+}
