@@ -200,6 +200,24 @@ func (c *client) ping() {
 	c.expect(0xD0)
 }
 
+// survives pings, and reports whether an answer comes rather than the end. An answer
+// says that the handler has been told of the connection.
+func (c *client) survives() bool {
+	c.t.Helper()
+	c.try([]byte{0xC0, 0})
+	for {
+		header, _, err := c.read()
+		switch {
+		case isEnd(err):
+			return false
+		case err != nil:
+			c.t.Fatalf("neither an answer to the ping nor the end: %v", err)
+		case header == 0xD0:
+			return true
+		}
+	}
+}
+
 // command is a PUBLISH as a station got it.
 type command struct {
 	topic   string

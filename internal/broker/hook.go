@@ -75,10 +75,9 @@ func (*hook) OnConnectAuthenticate(cl *mqtt.Client, _ packets.Packet) bool {
 // OnSessionEstablish implements [mqtt.Hook]: the station's connection before this
 // one ends, before this one is acknowledged.
 func (h *hook) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
-	c := connOf(cl)
-	if before := h.server.seats.take(c); before != nil {
+	h.server.seats.take(connOf(cl), func(before *Conn) {
 		before.end(reasonTakenOver, disconnect(before.Version(), codeTakenOver))
-	}
+	})
 }
 
 // OnSessionEstablished implements [mqtt.Hook]: CONNACK has been written.

@@ -15,24 +15,43 @@ type seats struct {
 // seat is the place of one station. It stays when the station leaves: only a
 // secret makes one, so there are no more than stations.
 type seat struct {
+	// takeOver holds a token while a connection takes the seat and ends the one before
+	// it: who takes it next finds nobody alive but that one.
+	takeOver chan struct{}
 	// order is held while the handler is told of a new connection, so that it hears
 	// of those of one station in the order of their take-overs.
 	order sync.Mutex
 	taker *Conn
 }
 
-// take makes c the connection of its station, and gives the one before it, or nil.
-func (t *seats) take(c *Conn) (before *Conn) {
+// take makes c the connection of its station, once end has ended the one before it,
+// if there is one.
+func (t *seats) take(c *Conn, end func(before *Conn)) {
+	c.seat = t.of(c.Station())
+	c.seat.takeOver <- struct{}{}
+	defer func() { <-c.seat.takeOver }()
+	if before := t.swap(c); before != nil {
+		end(before)
+	}
+}
+
+// of gives the seat of a station.
+func (t *seats) of(id site.StationID) *seat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.taken == nil {
 		t.taken = make(map[site.StationID]*seat)
 	}
-	c.seat = t.taken[c.Station()]
-	if c.seat == nil {
-		c.seat = &seat{}
-		t.taken[c.Station()] = c.seat
+	if t.taken[id] == nil {
+		t.taken[id] = &seat{takeOver: make(chan struct{}, 1)}
 	}
+	return t.taken[id]
+}
+
+// swap puts c on its seat and gives the one before it, or nil.
+func (t *seats) swap(c *Conn) (before *Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	before, c.seat.taker = c.seat.taker, c
 	return before
 }

@@ -70,29 +70,27 @@ func TestServer_takeover_storm(t *testing.T) {
 				_, _, _ = clients[i].read()
 			})
 		}
-		connecting.Wait()
-		g.handler.await(t, "one live connection", func() bool {
-			return len(g.handler.live()) == 1 && g.server.Stats().Open == 1
-		})
+		connecting.Wait() // each of them has taken over, and all but the last are over
+		var survivors []*client
+		for i, c := range clients {
+			if c.version = byte(4 + i%2); c.survives() {
+				survivors = append(survivors, c)
+			}
+		}
+		if len(survivors) != 1 {
+			t.Fatalf("round %d: %d survivors", round, len(survivors))
+		}
+		g.handler.await(t, "one live connection", func() bool { return len(g.handler.live()) == 1 })
 		conn := g.connOf(1)
 		connected := g.handler.all("connected")
 		if last := connected[len(connected)-1]; last.conn != conn {
 			t.Fatalf("round %d: the handler heard last of a connection that is over", round)
 		}
-		survivors := 0
-		for _, c := range clients {
-			if c.conn.LocalAddr().String() == conn.Remote() {
-				survivors++
-				c.version = conn.Version()
-				c.subscribe(1, 1)
-				c.exchangeCommand(conn, 1)
-				continue
-			}
-			c.expectEnd()
+		if survivor := survivors[0].conn.LocalAddr().String(); conn.Remote() != survivor {
+			t.Fatalf("round %d: the handler knows %s, %s survives", round, conn.Remote(), survivor)
 		}
-		if survivors != 1 {
-			t.Fatalf("round %d: %d survivors", round, survivors)
-		}
+		survivors[0].subscribe(1, 1)
+		survivors[0].exchangeCommand(conn, 1)
 	}
 	if connected, over := len(g.handler.all("connected")), len(g.handler.all("disconnected")); connected != over+1 {
 		t.Errorf("%d connected, %d disconnected", connected, over)
@@ -145,16 +143,19 @@ func TestServer_takeover_overtaken(t *testing.T) {
 		second.send(helloOf(1, 4).bytes()) // waits for the stuck write of the first
 		synctest.Wait()
 		third := p.dial(t)
-		third.send(helloOf(1, 4).bytes()) // and is about to be acknowledged
-		time.Sleep(time.Second)           // the second goes on
+		third.send(helloOf(1, 4).bytes()) // waits for the second
 		if body := third.expect(0x20); body[1] != 0 {
 			t.Errorf("CONNACK %x", body)
+		}
+		if _, lives := conn.Subscribed(); lives {
+			t.Error("the third is acknowledged while the first lives")
 		}
 		second.expectEnd()
 		third.ping()
 		if err := <-stuck; err == nil {
 			t.Error("the stuck Send gave no error")
 		}
+		synctest.Wait()
 		if live := g.handler.live(); len(live) != 1 {
 			t.Errorf("%d live connections", len(live))
 		}
