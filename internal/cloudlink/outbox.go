@@ -22,6 +22,9 @@ const (
 	breath = 10 * time.Millisecond
 	// maxRecord bounds a record, in bytes; no sound one comes near it.
 	maxRecord = 256 << 10
+	// packEvery is how far apart a backlog goes where its pace holds it up: the records of
+	// one pack, each sent alone, would disturb more unlocks.
+	packEvery = 100 * time.Millisecond
 	// readAgain is how long after a failed read the next is tried.
 	readAgain = 5 * time.Second
 	// resendLeast and resendMost bound how long an application may say nothing before
@@ -43,6 +46,7 @@ const (
 type outbox struct {
 	*session
 	pace   *rate.Limiter
+	rest   time.Time // the pace allows no record before
 	lively *rate.Limiter
 
 	page    []journal.Entry // read, not yet sent
@@ -124,14 +128,28 @@ func (o *outbox) fill(ctx context.Context) time.Duration {
 				continue
 			}
 		}
-		reservation := o.pace.Reserve()
-		if delay := reservation.Delay(); delay > 0 {
-			reservation.Cancel()
+		if delay := o.hold(time.Now()); delay > 0 {
 			return delay
 		}
 		o.sendNext()
 	}
 	return resendMost
+}
+
+// hold says how long the next record has to wait for its turn; where it has none, the
+// pace counts it.
+func (o *outbox) hold(now time.Time) time.Duration {
+	if delay := o.rest.Sub(now); delay > 0 {
+		return delay
+	}
+	reservation := o.pace.ReserveN(now, 1)
+	delay := reservation.DelayFrom(now)
+	if delay > 0 {
+		reservation.CancelAt(now)
+		delay = max(delay, packEvery)
+		o.rest = now.Add(delay)
+	}
+	return delay
 }
 
 // unreadable says that the journal cannot be read; once in the log until it can.
@@ -197,10 +215,11 @@ func (o *outbox) sendLive(ctx context.Context) {
 	}
 	after := o.live
 	o.live = latest
-	if o.lively.Tokens() < 1 {
+	most := int(o.lively.Tokens())
+	if most < 1 {
 		return
 	}
-	entries, err := o.Store.Outbox(ctx, max(after, latest-min(latest, liveBurst)), liveBurst)
+	entries, err := o.Store.Outbox(ctx, max(after, latest-min(latest, uint64(most))), most)
 	if err != nil {
 		return // they come in their turn
 	}

@@ -235,6 +235,34 @@ func TestOutbox_pace(t *testing.T) {
 	})
 }
 
+// A backlog goes in packs, at most ten a second, and none is lost of its pace.
+func TestOutbox_packs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(2000)
+		p := run(t, h, cloudlink.Settings{PerSecond: 100, Window: 100}, (*parts).ackAll)
+		time.Sleep(11 * time.Second)
+		packs := make(map[time.Duration]int)
+		var first time.Time
+		for _, m := range p.on(cloudwire.JournalLeaf) {
+			if first.IsZero() {
+				first = m.at
+			}
+			packs[m.at.Sub(first).Truncate(time.Millisecond)]++
+		}
+		records := 0
+		for after, n := range packs {
+			records += n
+			if after > 0 && n > 11 {
+				t.Errorf("%d records after %s", n, after)
+			}
+		}
+		if len(packs) > 111 || records < 1190 || records > 1200 {
+			t.Errorf("%d records in %d packs", records, len(packs))
+		}
+	})
+}
+
 // An application that acknowledges many records at once, every few seconds, is sent
 // nothing twice for that.
 func TestOutbox_slowApplication(t *testing.T) {
