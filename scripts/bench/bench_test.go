@@ -111,6 +111,19 @@ func TestStatistics(t *testing.T) {
 	if got := median([]float64{4, 1, 9, 2}); got != 3 {
 		t.Errorf("median of four is %v", got)
 	}
+	seven := []float64{7, 1, 6, 2, 5, 3, 4}
+	twenty := make([]float64, 20)
+	for i := range twenty {
+		twenty[i] = float64(20 - i)
+	}
+	for _, c := range []struct {
+		values    []float64
+		low, high float64
+	}{{[]float64{3}, 3, 3}, {seven, 1, 7}, {twenty, 6, 15}} { // tables of the sign test
+		if low, high := confidence(c.values); low != c.low || high != c.high {
+			t.Errorf("confidence of %d values: %v to %v, want %v to %v", len(c.values), low, high, c.low, c.high)
+		}
+	}
 	if got := thousands(1234567.4); got != "1,234,567" {
 		t.Errorf("thousands: %s", got)
 	}
@@ -128,7 +141,7 @@ func TestReport_judge(t *testing.T) {
 	add("rival", 400, 350, 380)
 	r.judge()
 	floor, rival := r.Figures[2], r.Figures[3]
-	if !floor.Passed || floor.Ratio < 0.54 || floor.Ratio > 0.55 || floor.Low != 0.5 {
+	if !floor.Passed || floor.Ratio < 0.54 || floor.Ratio > 0.55 || floor.Low != 0.5 || floor.open() {
 		t.Errorf("against the floor: %+v", floor)
 	}
 	if rival.Passed || rival.Measured != "600/s" || rival.Against != "rival 380/s" {

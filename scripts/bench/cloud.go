@@ -42,33 +42,58 @@ func measureCloud(ctx context.Context, o options, dir string, load *role, r *rep
 	}
 	started.push(hole.close)
 	var contenders []contender
+	var gateways []*product
 	for _, c := range []struct{ name, broker string }{{noCloud, ""}, {linkDown, nobody}, {blackHole, hole.address()}, {draining, address}} {
-		made, err := startClouded(ctx, o, dir, c.name, c.broker, &started)
+		p, made, err := startClouded(ctx, o, dir, c.name, c.broker, &started)
 		if err != nil {
 			return err
 		}
-		contenders = append(contenders, made)
+		contenders, gateways = append(contenders, made), append(gateways, p)
 	}
 	if err := hole.swallow(); err != nil {
 		return err
 	}
-	return runRounds(ctx, o, load, "cloud", contenders, []int{1, 8}, r)
+	// A difference of a tenth needs many pairs: shorter ones, of about the same length.
+	o.rounds, o.window = o.rounds*cloudPairs, o.window/3
+	if err := runRounds(ctx, o, load, "cloud", contenders, []int{1, 8}, r); err != nil {
+		return err
+	}
+	return checkDraining(ctx, gateways[len(gateways)-1])
+}
+
+// cloudPairs is how many short rounds stand for one.
+const cloudPairs = 8
+
+// checkDraining makes sure that the backlog was on its way all the time.
+func checkDraining(ctx context.Context, p *product) error {
+	var status struct {
+		Cloud struct{ Delivered, Waiting int64 }
+	}
+	if err := p.command(ctx, &status, "status", "--json"); err != nil {
+		return err
+	}
+	if c := status.Cloud; c.Delivered < 1000 || c.Waiting == 0 {
+		return fmt.Errorf("the backlog did not drain beside the unlocks: %d records delivered, %d wait", c.Delivered, c.Waiting)
+	}
+	progress("cloud: %d records were delivered meanwhile, %d still wait", status.Cloud.Delivered, status.Cloud.Waiting)
+	return nil
 }
 
 // startClouded starts a gateway with a long journal and a cloud at that broker.
-func startClouded(ctx context.Context, o options, dir, name, broker string, started *stack) (contender, error) {
+func startClouded(ctx context.Context, o options, dir, name, broker string, started *stack) (*product, contender, error) {
 	p, err := newProduct(o.binary, dir, name)
 	if err != nil {
-		return contender{}, err
+		return nil, contender{}, err
 	}
 	progress("cloud: filling the journal of %q", name)
 	if err := fillJournal(ctx, p.data); err != nil {
-		return contender{}, err
+		return nil, contender{}, err
 	}
 	if broker != "" {
 		p.extra = []string{"GATEHOUSE_CLOUD_URL=tcp://" + broker, "GATEHOUSE_CLOUD_ACK=broker"}
 	}
-	return p.contend(ctx, o, name, started)
+	c, err := p.contend(ctx, o, name, started)
+	return p, c, err
 }
 
 // hole is a way to a broker that can swallow everything from one moment on, without

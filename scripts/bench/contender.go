@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -77,7 +78,19 @@ func measureRequests(ctx context.Context, o options, dir string, load *role, r *
 	return runRounds(ctx, o, load, "read", reads, []int{8, 64}, r)
 }
 
-// runRounds lets the contenders take turns, in another order each round.
+// freeze stops the processes of the server, thaw lets them go on. One that is gone
+// shows when it is asked.
+func (c contender) freeze() { c.signal(syscall.SIGSTOP) }
+func (c contender) thaw()   { c.signal(syscall.SIGCONT) }
+
+func (c contender) signal(s syscall.Signal) {
+	for _, pid := range c.pids {
+		_ = syscall.Kill(pid, s)
+	}
+}
+
+// runRounds lets the contenders take turns, in another order each round. Whoever's
+// turn it is not stands still, whatever it does of itself.
 func runRounds(ctx context.Context, o options, load *role, kind string, contenders []contender, clients []int, r *report) error {
 	if len(contenders) == 0 {
 		return nil
@@ -89,12 +102,18 @@ func runRounds(ctx context.Context, o options, load *role, kind string, contende
 		}
 	}
 	watch := watchOthers(load, contenders)
+	for _, c := range contenders {
+		c.freeze()
+		defer c.thaw()
+	}
 	for round := range o.rounds {
 		progress("%s: round %d of %d", kind, round+1, o.rounds)
 		for _, n := range clients {
 			for i := range contenders {
 				c := contenders[(round+i)%len(contenders)]
+				c.thaw()
 				result, err := ask(ctx, load, c, n, o.window)
+				c.freeze()
 				if err != nil {
 					return err
 				}

@@ -12,7 +12,8 @@
 // Each server is a process of its own, and so are the load and the stations,
 // which are the same code for all; the request bytes of an unlock have the same
 // form and length for all. The rounds are short and the servers alternate within
-// each, in an order that rotates. A figure is the median over the rounds.
+// each, in an order that rotates; meanwhile the others stand still. A figure is the
+// median over the rounds, a ratio that of the rounds' ratios.
 //
 // It uses the public interfaces of the product alone (the command line and the
 // protocols), builds the binary itself, and leaves nothing behind: every child

@@ -37,9 +37,10 @@ type figure struct {
 	Target   string  `json:"target"`
 	Measured string  `json:"measured"` // empty if it was not
 	Against  string  `json:"against,omitempty"`
-	Ratio    float64 `json:"ratio,omitempty"` // of the medians
-	Low      float64 `json:"low,omitempty"`   // of the ratios of the single rounds
+	Ratio    float64 `json:"ratio,omitempty"` // median of those of the single rounds
+	Low      float64 `json:"low,omitempty"`   // where that median is with 95 % confidence
 	High     float64 `json:"high,omitempty"`
+	Limit    float64 `json:"limit,omitempty"`
 	Passed   bool    `json:"passed"`
 	Why      string  `json:"why,omitempty"` // it falls short, if not for the figure
 }
@@ -120,8 +121,8 @@ func (r *report) judge() {
 		}
 	}
 	for _, f := range r.Figures {
-		if f.Low > 0 && f.High > 2*f.Low {
-			r.note("%s: the rounds differ by more than a factor of two; measure again on an idle machine", f.Name)
+		if f.open() {
+			r.note("%s: %.2f to %.2f leaves the verdict open; measure with more rounds on an idle machine", f.Name, f.Low, f.High)
 		}
 	}
 }
@@ -138,12 +139,13 @@ func (c comparison) judge(r *report) figure {
 		return f
 	}
 	f.Measured = c.quantity.text(median(ours))
-	f.Ratio = median(ours) / median(theirs)
-	f.Low, f.High = math.Inf(1), math.Inf(-1)
+	ratios := make([]float64, len(ours)) // each of two servers one after the other: what slows a machine for a while slows both
 	for round := range ours {
-		ratio := ours[round] / theirs[round]
-		f.Low, f.High = min(f.Low, ratio), max(f.High, ratio)
+		ratios[round] = ours[round] / theirs[round]
 	}
+	f.Ratio = median(ratios)
+	f.Low, f.High = confidence(ratios)
+	f.Limit = c.limit
 	f.Passed = f.Ratio <= c.limit
 	if c.atLeast {
 		f.Passed = f.Ratio >= c.limit
@@ -153,6 +155,9 @@ func (c comparison) judge(r *report) figure {
 	}
 	return f
 }
+
+// open tells whether the limit lies within what the rounds leave possible.
+func (f figure) open() bool { return f.Low < f.Limit && f.Limit < f.High }
 
 func sign(atLeast bool) string {
 	if atLeast {
@@ -210,7 +215,7 @@ func fleetFigures(f *fleet) []figure {
 func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", r.Machine)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FIGURE\tTARGET\tGATEHOUSE\tAGAINST\tRATIO\tROUNDS\tVERDICT")
+	fmt.Fprintln(table, "FIGURE\tTARGET\tGATEHOUSE\tAGAINST\tRATIO\t95 %\tVERDICT")
 	for _, f := range r.Figures {
 		fmt.Fprintln(table, strings.Join(f.cells(), "\t"))
 	}
@@ -275,6 +280,23 @@ func median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// confidence gives between which of the values the median of all such rounds lies with
+// 95 % confidence, by the sign test: whatever their distribution. Fewer than six values
+// cannot tell as much; then it is the range.
+func confidence(values []float64) (low, high float64) {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	outside := 0 // values to leave out at each end
+	for term, sum := math.Pow(0.5, float64(n)), 0.0; outside < n/2; outside++ {
+		if sum += term; sum > 0.025 {
+			break
+		}
+		term *= float64(n-outside) / float64(outside+1)
+	}
+	cut := max(outside-1, 0)
+	return sorted[cut], sorted[n-1-cut]
 }
 
 func numbers(durations []time.Duration) []float64 {
