@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	sqlitedriver "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
@@ -24,33 +21,6 @@ const (
 	// retryDelay is how long the writer waits before it tries a failing disk again.
 	retryDelay = time.Second
 )
-
-// errStorage is the sentence that people see when a write cannot be made.
-const errStorage = "The gateway cannot write to its storage right now"
-
-// transaction is what one op may do: SQL on the writer's connection, within the
-// transaction of its batch. It never leaves this package.
-type transaction struct {
-	conn    *sql.Conn
-	records []site.Record // that the op found to write while it ran, stamped
-}
-
-func (t *transaction) exec(query string, args ...any) (rows int64, err error) {
-	res, err := t.conn.ExecContext(context.Background(), query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
-// mustChange is exec for a statement that has to find its row.
-func (t *transaction) mustChange(what, query string, args ...any) error {
-	rows, err := t.exec(query, args...)
-	if err == nil && rows == 0 {
-		return fault.New(fault.NotFound, what+" not found")
-	}
-	return err
-}
 
 // statements are the prepared statements of the hot path.
 type statements struct {
@@ -365,38 +335,4 @@ func (db *DB) applyChange(conn *sql.Conn, o *op) ([]site.Record, error) {
 		return nil, errors.Join(err, release)
 	}
 	return t.records, err
-}
-
-// isDisk reports whether err is the storage's own, so that no statement of the
-// batch can be trusted, rather than one statement's.
-func isDisk(err error) bool {
-	var e *sqlitedriver.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT,
-		sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY,
-		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PERM:
-		return true
-	}
-	return false
-}
-
-// isFull reports whether err says that the disk is full.
-func isFull(err error) bool {
-	var e *sqlitedriver.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL
-}
-
-// classify turns a violated constraint into the fault that it means.
-func classify(err error) error {
-	var e *sqlitedriver.Error
-	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CONSTRAINT {
-		return err
-	}
-	if e.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
-		return fault.Wrap(fault.NotFound, "The account or station does not exist", err)
-	}
-	return fault.Wrap(fault.Conflict, "It exists already", err)
 }

@@ -1,0 +1,47 @@
+package sqlite
+
+import (
+	"errors"
+
+	sqlitedriver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"gatehouse/internal/fault"
+)
+
+// errStorage is the sentence that people see when a write cannot be made.
+const errStorage = "The gateway cannot write to its storage right now"
+
+// isDisk reports whether err is the storage's own, so that no statement of the
+// batch can be trusted, rather than one statement's.
+func isDisk(err error) bool {
+	var e *sqlitedriver.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT,
+		sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY,
+		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PERM:
+		return true
+	}
+	return false
+}
+
+// isFull reports whether err says that the disk is full.
+func isFull(err error) bool {
+	var e *sqlitedriver.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL
+}
+
+// classify turns a violated constraint into the fault that it means.
+func classify(err error) error {
+	var e *sqlitedriver.Error
+	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CONSTRAINT {
+		return err
+	}
+	if e.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
+		return fault.Wrap(fault.NotFound, "The account or station does not exist", err)
+	}
+	return fault.Wrap(fault.Conflict, "It exists already", err)
+}
