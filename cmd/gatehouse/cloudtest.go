@@ -187,7 +187,7 @@ func (t *trial) configuration(context.Context) (says string, err error) {
 	}
 	c := t.cfg.Cloud
 	if c.URL == "" {
-		return "", &errStep{"no cloud is configured", "Set url in [cloud] of the configuration, such as \"tls://mqtt.example.test:8883\""}
+		return "", &errStep{"no cloud is configured", "Set url in [cloud] of the configuration, such as \"tls://mqtt.example.test:8883\", or GATEHOUSE_CLOUD_URL as the gateway has it"}
 	}
 	t.broker = cloudmqtt.Config{
 		URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive, Open: t.open,
