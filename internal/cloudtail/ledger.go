@@ -15,8 +15,8 @@ const (
 	// settling is how long what was overtaken on the way may take to come.
 	settling = time.Second
 	// askEvery is how often a gateway is asked to send again, and askFirst how many
-	// times when the application has just come: one that has just sent something waits a
-	// moment first.
+	// times when the application has just come, or something late: one that has just sent
+	// something waits a moment first.
 	askEvery = 2 * time.Second
 	askFirst = 3
 	// reportAfter is how long records may be missing before that is said.
@@ -226,6 +226,9 @@ func (l *ledger) hold(now time.Time, it item) {
 		return
 	}
 	l.low = min(l.low, it.from)
+	if l.late(l.ahead[it.from]) { // a gateway that has it may be slow to send it again by itself
+		l.asks = askFirst
+	}
 }
 
 func (l *ledger) keep(now time.Time, it item) {
@@ -235,7 +238,7 @@ func (l *ledger) keep(now time.Time, it item) {
 
 // tick does what time alone brings about.
 func (l *ledger) tick(now time.Time) {
-	l.dropLate(now)
+	l.dropLate()
 	if len(l.ahead) == 0 || l.ahead[l.low] == nil {
 		return
 	}
@@ -252,13 +255,20 @@ func (l *ledger) tick(now time.Time) {
 // missing before it: either the gateway has it and sends it again, or nobody does.
 func (l *ledger) late(a *ahead) bool { return l.begun && a.to <= l.last && l.boots.inGap(a.to) }
 
-// dropLate forgets what is late and has not come again.
-func (l *ledger) dropLate(now time.Time) {
+// dropLate forgets the lowest of what is held, in the place of something that was given, once
+// the gateway has for long sent others again without it: it begins with the first that it
+// does not count as delivered. One that never sends again may be a restored one, for which
+// the broker's word counts: of that nothing is forgotten.
+func (l *ledger) dropLate() {
+	var again time.Time // when something last came again
 	for _, a := range l.ahead {
-		if l.late(a) && now.Sub(a.at) >= giveUpAfter {
-			l.drop(a)
-			l.low = l.lowest()
+		if a.times > 1 && a.at.After(again) {
+			again = a.at
 		}
+	}
+	for a := l.ahead[l.low]; l.begun && a != nil && a.to <= l.last && again.Sub(a.at) >= giveUpAfter; a = l.ahead[l.low] {
+		l.drop(a)
+		l.low = l.lowest()
 	}
 }
 

@@ -170,8 +170,42 @@ func TestLedger_restoredIntoAGap(t *testing.T) {
 	b.expectAck(t, 202)
 }
 
+// A gateway that was restored into a gap, and has been without an application for so long
+// that it sends again every ten minutes only, is asked and believed soon all the same.
+func TestLedger_restoredIntoAGap_longAgo(t *testing.T) {
+	b := newBook(true)
+	b.take("1-500", "501a")
+	b.acknowledge()
+	b.said = nil
+	b.take("300b", "301b")
+	sent := b.now
+	for end := b.now.Add(time.Minute); b.now.Before(end) && len(b.said) == 0; b.pass(tickEvery) {
+		if ago := b.now.Sub(sent); b.due(b.now) && ago >= 3*time.Second || ago >= 10*time.Minute {
+			b.take("300b", "301b")
+			sent = b.now
+		}
+	}
+	b.expect(t, "restored 300", "record 300b", "record 301b")
+	b.expectAck(t, 301)
+}
+
+// Nor is anything forgotten of one for which the broker's word counts, which never sends
+// again.
+func TestLedger_restoredIntoAGap_brokersWord(t *testing.T) {
+	b := newBook(true)
+	b.take("1-500", "501a")
+	b.acknowledge()
+	b.said = nil
+	b.take("300b", "301b")
+	b.pass(giveUpAfter + time.Minute)
+	b.expect(t)
+	b.take("302b")
+	b.pass(2 * time.Second)
+	b.expect(t, "restored 300", "record 300b", "record 301b", "record 302b")
+}
+
 // One record in whose place a gap was given is not asked for without end, and forgotten
-// when it does not come again.
+// with the next one.
 func TestLedger_lateForAGap(t *testing.T) {
 	b := newBook(true)
 	b.take("1-500", "501a", "300a")
@@ -182,12 +216,30 @@ func TestLedger_lateForAGap(t *testing.T) {
 			t.Fatal("it asks for what is not missing")
 		}
 	}
-	b.pass(settling)
+	b.take("502a")
 	if len(b.ahead) != 0 {
 		t.Errorf("%d are held", len(b.ahead))
 	}
-	b.take("502a")
 	b.expect(t, "gap 1-500", "record 501a", "record 502a")
+}
+
+// It does not hold up another start for ever, nor does what came under a number that was
+// given, when the gateway sends again without it.
+func TestLedger_lateForAGap_anotherStart(t *testing.T) {
+	for _, late := range []string{"300a", "501c"} {
+		b := newBook(true)
+		b.take("1-500", "501a", late)
+		b.acknowledge()
+		b.said = nil
+		for range giveUpAfter/(4*time.Second) + 3 {
+			b.take("502b", "503b")
+			b.pass(4 * time.Second)
+		}
+		b.expect(t, "record 502b", "record 503b")
+		if len(b.ahead) != 0 {
+			t.Errorf("%s: %d are held", late, len(b.ahead))
+		}
+	}
 }
 
 // What the broker lost is asked for, and nothing after it is acknowledged until it has
