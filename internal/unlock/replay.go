@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -137,22 +138,22 @@ func (s *Service) remember(ctx context.Context) error {
 		return err
 	}
 	answered := make(map[site.CommandID]bool)
-	last := lastUntrusted(records)
-	for _, r := range records {
+	ages := s.ages(records)
+	for i, r := range records {
 		switch {
 		case r.Outcome == site.Requested:
 			s.rememberCommand(r)
 		case !answered[r.Command]: // the first outcome was the client's answer
 			answered[r.Command] = true
 			s.commands.end(r.Command, r.Outcome)
-			s.rememberKey(r, last)
+			s.rememberKey(r, ages[i])
 		}
 	}
-	for _, r := range records {
+	for i, r := range records {
 		if r.Outcome == site.Requested && !answered[r.Command] {
 			r = unresolved(r)
 			s.commands.end(r.Command, r.Outcome)
-			s.rememberKey(r, last)
+			s.rememberKey(r, ages[i])
 			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: r.Facts})
 		}
 	}
@@ -173,25 +174,28 @@ func (s *Service) rememberCommand(r site.Record) {
 	}, r.Facts)
 }
 
-// lastUntrusted gives the newest record of the last run that a clock stamped which was not
-// trusted; the zero record where there is none.
-func lastUntrusted(records []site.Record) (last site.Record) {
-	for _, r := range records {
-		if !r.ClockTrusted && r.Boot == records[len(records)-1].Boot {
-			last = r
+// ages gives how old each record is, the oldest first. A clock that was not trusted may have
+// stepped since, and stood differently in another run: what it stamped is as old as the
+// record after it, and older by what passed between them where that one was stamped so in
+// the same run. A key rather lives too long.
+func (s *Service) ages(records []site.Record) []time.Duration {
+	ages := make([]time.Duration, len(records))
+	var age time.Duration
+	after := site.Record{ClockTrusted: true}
+	for i, r := range slices.Backward(records) {
+		switch {
+		case r.ClockTrusted:
+			age = s.age(r)
+		case !after.ClockTrusted && after.Boot == r.Boot:
+			age += after.Time.Sub(r.Time.Time)
 		}
+		ages[i], after = age, r
 	}
-	return last
+	return ages
 }
 
-// rememberKey puts the answer to a key in place. An untrusted clock may have stepped since
-// it was given: then the key is as old as it was at the last untrusted record of its run,
-// when the clock had not, and rather lives too long.
-func (s *Service) rememberKey(r, last site.Record) {
-	age := s.age(r)
-	if !r.ClockTrusted && r.Boot == last.Boot {
-		age = last.Time.Sub(r.Time.Time)
-	}
+// rememberKey puts the answer to a key of that age in place.
+func (s *Service) rememberKey(r site.Record, age time.Duration) {
 	left := keyLife - age
 	lock, err := site.ParseLockID(r.Lock)
 	if r.IdempotencyKey == "" || left <= 0 || err != nil {

@@ -313,7 +313,7 @@ func requested(id site.CommandID, key string, age time.Duration) site.Record {
 }
 
 // A key is remembered over a restart as long as it lives. Where the clock was not trusted
-// and may have stepped since, it is as old as it was when the last run ended.
+// and may have stepped since, it is as old as it was when its run ended.
 func TestNew_remembersKeysByTheirAge(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -328,7 +328,7 @@ func TestNew_remembersKeysByTheirAge(t *testing.T) {
 		{"the clock has stepped forward", time.Hour, false, "last", 9 * time.Minute, true},
 		{"and it was old before", time.Hour, false, "last", 11 * time.Minute, false},
 		{"the clock has gone back", -time.Hour, false, "last", time.Minute, true},
-		{"of an earlier run", time.Hour, false, "before", 0, false},
+		{"of an earlier run", time.Hour, false, "before", 0, true},
 	} {
 		before := newWorld(t)
 		mustUnlock(t, before.service(), asPorter("k"))
@@ -338,6 +338,43 @@ func TestNew_remembersKeysByTheirAge(t *testing.T) {
 		newest := requested("c-2", "another", c.age-c.after)
 		newest.Outcome, newest.ClockTrusted, newest.Boot = site.Acknowledged, c.trusted, "last"
 		w.history = []site.Record{answered, newest}
+		if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
+			t.Errorf("%s: replayed %t", c.name, got)
+		}
+	}
+}
+
+// A key that a clock stamped which was not trusted yet lives on over a step of the clock and
+// further restarts, until so much time has surely passed.
+func TestNew_remembersKeysOverAStep(t *testing.T) {
+	type stamp struct {
+		age     time.Duration
+		trusted bool
+		boot    site.BootID
+	}
+	const longAgo = 50_000 * time.Hour // by a clock that was not set
+	for _, c := range []struct {
+		name     string
+		then     []stamp
+		replayed bool
+	}{
+		{"set and lost in the same run", []stamp{{time.Minute, true, "a"}, {time.Second, false, "a"}}, true},
+		{"set before the next run", []stamp{{9 * time.Minute, true, "b"}}, true},
+		{"set before the next run, long since", []stamp{{11 * time.Minute, true, "b"}}, false},
+		{"never set", []stamp{{longAgo - time.Minute, false, "a"}, {longAgo, false, "b"}, {longAgo - 8*time.Minute, false, "b"}}, true},
+		{"never set, long since", []stamp{{longAgo - 3*time.Minute, false, "a"}, {longAgo, false, "b"}, {longAgo - 8*time.Minute, false, "b"}}, false},
+	} {
+		before := newWorld(t)
+		mustUnlock(t, before.service(), asPorter("k"))
+		w := newWorld(t)
+		for i, s := range append([]stamp{{longAgo, false, "a"}}, c.then...) {
+			r := requested(site.CommandID(fmt.Sprint("c-", i)), "another", s.age)
+			if i == 0 {
+				r.IdempotencyKey = before.records[0].IdempotencyKey
+			}
+			r.Outcome, r.ClockTrusted, r.Boot = site.Acknowledged, s.trusted, s.boot
+			w.history = append(w.history, r)
+		}
 		if got := mustUnlock(t, w.service(), asPorter("k")).Replayed; got != c.replayed {
 			t.Errorf("%s: replayed %t", c.name, got)
 		}
