@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -140,10 +141,11 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	out := bufio.NewWriter(a.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	w := a.recordWriter(out, asCSV, query.Follow)
-	if err := w.begin(); err != nil {
-		return err
-	}
+	begin := sync.OnceValue(w.begin) // when there is something to write, or nothing to come
 	for r, err := range gw.Journal(ctx, query) {
+		if err == nil {
+			err = begin()
+		}
 		if err == nil {
 			err = w.record(r)
 		}
@@ -156,6 +158,9 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	}
 	if !query.Follow && ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if err := begin(); err != nil {
+		return err
 	}
 	return w.end()
 }
@@ -180,29 +185,24 @@ func (jsonLines) begin() error                 { return nil }
 func (j jsonLines) record(r site.Record) error { return j.document(r) }
 func (jsonLines) end() error                   { return nil }
 
-// jsonList writes one list, a record a line. It writes nothing before there is something
-// to write.
+// jsonList writes one list, a record a line.
 type jsonList struct {
 	out io.Writer
 	any bool
 }
 
-func (*jsonList) begin() error { return nil }
+func (j *jsonList) begin() error { return j.write([]byte("[")) }
 
 func (j *jsonList) record(r site.Record) error {
-	separator := ",\n"
-	if !j.any {
-		separator, j.any = "[", true
+	var text []byte
+	if j.any {
+		text = append(text, ",\n"...)
 	}
-	return j.write(r.AppendJSON([]byte(separator)))
+	j.any = true
+	return j.write(r.AppendJSON(text))
 }
 
-func (j *jsonList) end() error {
-	if !j.any {
-		return j.write([]byte("[]\n"))
-	}
-	return j.write([]byte("]\n"))
-}
+func (j *jsonList) end() error { return j.write([]byte("]\n")) }
 
 func (j *jsonList) write(text []byte) error {
 	if _, err := j.out.Write(text); err != nil {
