@@ -47,9 +47,10 @@ func unknownVariable(name string) string {
 	if meant, ok := nearest(text, names); ok {
 		return "unknown variable: did you mean " + prefix + meant + "?"
 	}
-	first, _, _ := strings.Cut(strings.ToLower(text), "_")
-	if slices.Contains(sections(), first) || slices.Contains(namesIn(""), first) {
-		return "unknown variable: unset it"
+	for _, ours := range slices.Concat(sections(), namesIn("")) {
+		if rest, ok := strings.CutPrefix(strings.ToLower(text), ours); ok && (rest == "" || rest[0] == '_') {
+			return "unknown variable: unset it"
+		}
 	}
 	return ""
 }
