@@ -10,7 +10,7 @@ import (
 
 // Bounds of a station's memory; what does not fit is lost.
 const (
-	maxWaiting = 32 // commands received but not yet acknowledged: as many as the gateway sends
+	maxWaiting = 16 // commands received but not yet acknowledged
 	maxQueued  = 4  // commands waiting for the actuator of one lock
 )
 

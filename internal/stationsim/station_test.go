@@ -162,21 +162,6 @@ func TestStation_Run_slowWithinTTL(t *testing.T) {
 	})
 }
 
-// A slow station takes as many commands at once as the gateway may have under way.
-func TestStation_Run_takesManyAtOnce(t *testing.T) {
-	const locks = 32
-	slow := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Faults.Slow, cfg.Locks = 2*time.Second, locks }
-	play(t, slow, func(b *pipeBroker, s *stationsim.Station, _ *journal) {
-		for i := range locks {
-			b.command(fmt.Sprintf(`{"id":"c-%d","command":"unlock","lockId":"lock-%d","ttl":5}`, i, i+1))
-		}
-		after(4 * time.Second)
-		if opened := s.Status().Opened; opened != locks {
-			t.Errorf("%d of %d opened", opened, locks)
-		}
-	})
-}
-
 // What was not acknowledged dies with its connection, on this side too.
 func TestStation_Run_forgetsUnacknowledgedWithTheConnection(t *testing.T) {
 	slow := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Faults.Slow = 2 * time.Second }
