@@ -106,6 +106,10 @@ func (c *Conn) Remote() string { return c.remote }
 // Version is 4 for MQTT 3.1.1 and 5 for MQTT 5.
 func (c *Conn) Version() byte { return byte(c.version.Load()) }
 
+// ReceiveMaximum is how many commands at QoS 1 the station takes before it has
+// acknowledged one of them (MQTT 5, section 3.1.2.11.3); 0 when it has not said so.
+func (c *Conn) ReceiveMaximum() int { return cap(c.open) }
+
 // Subscribed reports at which QoS (0 or 1) the station is subscribed to its
 // commands now; a connection that has ended is subscribed to nothing.
 func (c *Conn) Subscribed() (qos byte, ok bool) {

@@ -116,6 +116,12 @@ func TestConn_Send_stationsOwnLimits(t *testing.T) {
 	c.greet(h)
 	c.subscribe(1, 1)
 	conn := g.connOf(1)
+	if n := conn.ReceiveMaximum(); n != 2 {
+		t.Errorf("it takes %d", n)
+	}
+	if _, conn := g.connectAndSubscribe(2, 5, 1); conn.ReceiveMaximum() != 0 {
+		t.Errorf("one that says nothing takes %d", conn.ReceiveMaximum())
+	}
 	if err := conn.Send(1, 1, says(make([]byte, 100)), soon()); !errors.Is(err, broker.ErrNotTaken) {
 		t.Errorf("a packet that is too large gave %v", err)
 	}

@@ -31,8 +31,8 @@ func (s *Server) Ping(ctx context.Context) error {
 	defer near.Close()
 	ended := make(chan struct{})
 	go func() {
-		defer s.probing.Unlock()
 		defer close(ended)
+		defer s.probing.Unlock() // before the end is told: the next ping may come at once
 		c := s.newConn(far, nil, time.Now())
 		c.probe = true
 		s.serve(c)

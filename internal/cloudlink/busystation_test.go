@@ -84,15 +84,15 @@ func TestCommands_handle_localUnlockBeside(t *testing.T) {
 		if err := link.Connected(hardware{link: link}); err != nil {
 			t.Fatal(err)
 		}
-		call := func(id site.CommandID, accepted time.Time, wantResult bool) site.Outcome {
-			cmd := site.Command{ID: id, Station: 1042, Lock: 1, Deadline: accepted.Add(site.DefaultTTL)}
+		call := func(origin site.Origin, id site.CommandID, accepted time.Time, wantResult bool) site.Outcome {
+			cmd := site.Command{ID: id, Station: 1042, Lock: 1, Origin: origin, Deadline: accepted.Add(site.DefaultTTL)}
 			return link.Call(cmd, wantResult, func() bool { return true }, func() {})
 		}
 		left := 0
 		w.onUnlock = func(req unlock.Request) {
 			if time.Until(req.Accepted.Add(site.DefaultTTL)) > 0 { // else package unlock does not call
 				w.set(func() { left++ })
-				call(site.CommandID(req.JTI), req.Accepted, req.WaitResult)
+				call(site.Cloud, site.CommandID(req.JTI), req.Accepted, req.WaitResult)
 			}
 		}
 		c := w.commands()
@@ -100,7 +100,7 @@ func TestCommands_handle_localUnlockBeside(t *testing.T) {
 			w.send(c, fmt.Sprint(n))
 		}
 		began := time.Now()
-		if outcome := call("local", began, false); outcome != site.Acknowledged || time.Since(began) != 0 {
+		if outcome := call(site.Local, "local", began, false); outcome != site.Acknowledged || time.Since(began) != 0 {
 			t.Errorf("a local unlock beside commands of the cloud: %s after %s", outcome, time.Since(began))
 		}
 		if w.unlocks() != cloudlink.MaxAtStation {
@@ -123,6 +123,7 @@ type hardware struct {
 func (hardware) Station() site.StationID  { return 1042 }
 func (hardware) Generation() uint64       { return 1 }
 func (hardware) Remote() string           { return "192.0.2.1:1" }
+func (hardware) ReceiveMaximum() int      { return 0 }
 func (hardware) Subscribed() (byte, bool) { return 1, true }
 
 func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, error), _ time.Time) error {

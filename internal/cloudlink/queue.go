@@ -7,10 +7,10 @@ import (
 	"gatehouse/internal/site"
 )
 
-// maxAtStation bounds the commands of the cloud that one station is given at once: half of
-// the places that it has with package stationlink. A station that sends no results keeps
-// each of them on its place until the deadline, and nothing local may ever wait for the
-// cloud.
+// maxAtStation bounds the commands of the cloud that wait for the answers of one station:
+// half of the places that it has with package stationlink. A station that sends no results
+// keeps each of them on its place until the deadline, and nothing local may ever wait for
+// the cloud.
 const maxAtStation = 16
 
 // queues has the commands of each station wait for one another. The zero queues is ready.

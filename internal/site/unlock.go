@@ -33,6 +33,7 @@ type Command struct {
 	ID       CommandID
 	Station  StationID
 	Lock     LockID
+	Origin   Origin    // who asked for it
 	Deadline time.Time // with a monotonic reading
 }
 

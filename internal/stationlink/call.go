@@ -11,9 +11,14 @@ import (
 
 // wire is one live connection with the commands that wait on it.
 type wire struct {
-	conn  Conn
-	slots chan struct{} // capacity maxPending: a place is taken for each pending call
-	gone  chan struct{} // closed when the connection has ended
+	conn Conn
+	gone chan struct{} // closed when the connection has ended
+
+	// Places: a call has a token in each of its own.
+	slots chan struct{} // until it is over
+	// Until its command is acknowledged; the cloud's have a narrower one before them, half
+	// as wide, so that nothing local waits for the cloud.
+	local, cloud []chan struct{}
 
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
@@ -22,7 +27,15 @@ type wire struct {
 }
 
 func newWire(c Conn) *wire {
-	return &wire{conn: c, slots: make(chan struct{}, maxPending), gone: make(chan struct{})}
+	most := maxUnacked
+	if n := c.ReceiveMaximum(); n > 0 {
+		most = min(most, n)
+	}
+	unacked, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
+	return &wire{
+		conn: c, gone: make(chan struct{}), slots: make(chan struct{}, maxPending),
+		local: []chan struct{}{unacked}, cloud: []chan struct{}{half, unacked},
+	}
 }
 
 // call is one command that waits for its answer.
@@ -30,6 +43,7 @@ type call struct {
 	command    site.CommandID
 	lock       site.LockID
 	packetID   uint16
+	places     []chan struct{} // to be given back when it is acknowledged or over
 	wantResult bool
 	acked      bool
 	done       chan site.Outcome // capacity 1; sent to once, by who takes the call out of pending
@@ -44,19 +58,46 @@ func (l *Link) Call(cmd site.Command, wantResult bool, mayLeave func() bool, lef
 	}
 	timer := time.NewTimer(time.Until(cmd.Deadline))
 	defer timer.Stop()
-	select {
-	case w.slots <- struct{}{}:
-	default:
-		select {
-		case w.slots <- struct{}{}:
-		case <-w.gone:
-			return site.StationGone
-		case <-timer.C:
-			return site.Expired
-		}
+	if outcome := w.await(w.slots, timer); outcome != "" {
+		return outcome
 	}
 	defer func() { <-w.slots }()
-	return w.call(cmd, wantResult, mayLeave, left, timer)
+	places := w.local
+	if cmd.Origin == site.Cloud {
+		places = w.cloud
+	}
+	for i, place := range places {
+		if outcome := w.await(place, timer); outcome != "" {
+			free(places[:i])
+			return outcome
+		}
+	}
+	return w.call(cmd, places, wantResult, mayLeave, left, timer)
+}
+
+// await takes one of those places, or says how the call ends that has waited for it in
+// vain.
+func (w *wire) await(place chan struct{}, timer *time.Timer) site.Outcome {
+	select {
+	case place <- struct{}{}:
+		return ""
+	default:
+	}
+	select {
+	case place <- struct{}{}:
+		return ""
+	case <-w.gone:
+		return site.StationGone
+	case <-timer.C:
+		return site.Expired
+	}
+}
+
+// free gives places back.
+func free(places []chan struct{}) {
+	for _, place := range places {
+		<-place
+	}
 }
 
 // Why a command must not be sent any more.
@@ -65,13 +106,11 @@ var (
 	errNoTime      = errors.New("too little time is left for it")
 )
 
-func (w *wire) call(cmd site.Command, wantResult bool, mayLeave func() bool, left func(), timer *time.Timer) site.Outcome {
+func (w *wire) call(cmd site.Command, places []chan struct{}, wantResult bool, mayLeave func() bool, left func(), timer *time.Timer) site.Outcome {
 	qos, ok := w.conn.Subscribed()
-	if !ok {
-		return site.StationGone
-	}
-	c := &call{command: cmd.ID, lock: cmd.Lock, wantResult: wantResult, done: make(chan site.Outcome, 1)}
-	if !w.add(c) {
+	c := &call{command: cmd.ID, lock: cmd.Lock, places: places, wantResult: wantResult, done: make(chan site.Outcome, 1)}
+	if !ok || !w.add(c) {
+		free(places)
 		return site.StationGone
 	}
 	payload := func(b []byte) ([]byte, error) { // when nothing is left to wait for
@@ -169,6 +208,13 @@ func (w *wire) inUse(id uint16) bool {
 	return false
 }
 
+// land gives back the places of a call that the station has acknowledged, or that is
+// over; mu is held.
+func (c *call) land() {
+	free(c.places)
+	c.places = nil
+}
+
 // answerPacket ends the call with that packet id, unless it waits for the
 // station's result and the packet only acknowledges it.
 func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
@@ -177,6 +223,7 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 	for _, p := range w.pending {
 		if p.packetID == id && p.wantResult && outcome == site.Acknowledged {
 			p.acked = true
+			p.land()
 			return
 		}
 	}
@@ -203,6 +250,7 @@ func (w *wire) take(match func(*call) bool) *call {
 	for i, p := range w.pending {
 		if match(p) {
 			w.pending = append(w.pending[:i], w.pending[i+1:]...)
+			p.land()
 			return p
 		}
 	}

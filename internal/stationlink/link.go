@@ -30,6 +30,9 @@ type Conn interface {
 	// Subscribed says at which QoS (0 or 1) the station listens for commands; not ok
 	// when it does not, or when the connection has ended.
 	Subscribed() (qos byte, ok bool)
+	// ReceiveMaximum is how many commands at QoS 1 the station takes before it has
+	// acknowledged one of them; 0 when it has not said so.
+	ReceiveMaximum() int
 	// Send writes one command and returns when it is in the kernel's hands. It waits
 	// for that to the deadline at most; also while the station takes no further command
 	// before it has acknowledged others. payload is asked once, when nothing is left to
@@ -55,9 +58,12 @@ type Presence interface {
 // command of that station and lock. Package unlock satisfies it.
 type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
 
-// maxPending bounds the commands of one station that wait for an answer; a further
-// one waits, within its deadline, for a place.
-const maxPending = 32
+// Bounds of the commands of one station; a further one waits, within its deadline, for
+// a place.
+const (
+	maxPending = 32 // that wait for an answer
+	maxUnacked = 16 // of these, that the station has not acknowledged
+)
 
 // Link connects the broker with the rules. Its methods are safe for concurrent use.
 type Link struct {

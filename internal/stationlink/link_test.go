@@ -3,6 +3,7 @@ package stationlink_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -64,6 +65,7 @@ type conn struct {
 	mu        sync.Mutex
 	qos       byte
 	deaf      bool
+	takes     int
 	broken    error
 	sent      []uint16
 	payloads  [][]byte
@@ -76,6 +78,7 @@ type conn struct {
 func (c *conn) Station() site.StationID { return gate }
 func (c *conn) Generation() uint64      { return 1 }
 func (c *conn) Remote() string          { return "192.0.2.1:1" }
+func (c *conn) ReceiveMaximum() int     { return c.takes }
 func (c *conn) Subscribed() (byte, bool) {
 	return c.qos, !c.deaf
 }
@@ -278,18 +281,11 @@ func TestLink_Call_writeFails(t *testing.T) {
 // A station has at most thirty-two commands under way; the next waits for a place and gets
 // one, or its deadline passes and it is never sent.
 func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
-	const places = 32
+	const places = 16
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := newLink(t)
 		c := connect(t, l, &conn{qos: 1})
-		outcomes := make(chan site.Outcome, places+2)
-		for i := range places + 2 {
-			go func() {
-				k := cmd(5 * time.Second)
-				k.ID = site.CommandID(string(command[:35]) + string(rune('0'+i)))
-				outcomes <- l.Call(k, false, yes, noop)
-			}()
-		}
+		outcomes := callMany(l, places+2, site.Local, false)
 		synctest.Wait()
 		sent, _ := c.state()
 		if len(sent) != places {
@@ -312,6 +308,86 @@ func TestLink_Call_boundsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("%d commands were sent, want %d still", len(sent), places+1)
 		}
 	})
+}
+
+// callMany makes so many calls at once.
+func callMany(l *stationlink.Link, n int, origin site.Origin, wantResult bool) (outcomes chan site.Outcome) {
+	outcomes = make(chan site.Outcome, n)
+	for i := range n {
+		go func() {
+			k := cmd(5 * time.Second)
+			k.ID = site.CommandID(fmt.Sprintf("%s%s%03d", command[:30], origin[:3], i))
+			k.Origin = origin
+			outcomes <- l.Call(k, wantResult, yes, noop)
+		}()
+	}
+	return outcomes
+}
+
+// Commands that a station has acknowledged take it no room, while their results are
+// waited for.
+func TestLink_Call_waitsForResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := &conn{qos: 1}
+		k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
+		connect(t, l, k)
+		outcomes := callMany(l, 40, site.Local, true)
+		synctest.Wait()
+		if sent, _ := k.state(); len(sent) != 32 {
+			t.Errorf("%d commands wait for their results", len(sent))
+		}
+		for range 40 { // those that had to wait for a place have no time left
+			<-outcomes
+		}
+	})
+}
+
+// The cloud has half of the commands that a station takes unacknowledged, at most: a
+// local one never waits for it.
+func TestLink_Call_cloudLeavesRoom(t *testing.T) {
+	for name, c := range map[string]struct{ takes, cloud, local int }{
+		"not stated": {0, 8, 16},
+		"many":       {1000, 8, 16},
+		"few":        {5, 2, 5},
+		"one":        {1, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLink(t)
+				k := connect(t, l, &conn{qos: 1, takes: c.takes})
+				cloud := callMany(l, 20, site.Cloud, true)
+				synctest.Wait()
+				sent, _ := k.state()
+				if len(sent) != c.cloud {
+					t.Fatalf("%d commands of the cloud are under way, want %d", len(sent), c.cloud)
+				}
+				local := callMany(l, 20, site.Local, false)
+				synctest.Wait()
+				if sent, _ = k.state(); len(sent) != c.local {
+					t.Errorf("%d commands are under way, want %d", len(sent), c.local)
+				}
+				for n := range 40 { // as they come
+					sent, _ = k.state()
+					if n == len(sent) {
+						t.Fatalf("%d commands were sent", n)
+					}
+					l.Acknowledged(k, sent[n], 0)
+					synctest.Wait()
+				}
+				for range 20 {
+					if got := <-local; got != site.Acknowledged {
+						t.Errorf("a local one: %s", got)
+					}
+				}
+				for range 20 {
+					if got := <-cloud; got != site.Acknowledged {
+						t.Errorf("one of the cloud: %s", got)
+					}
+				}
+			})
+		})
+	}
 }
 
 // A command may have to wait in Send until the station takes one more. What it says and

@@ -182,7 +182,7 @@ func (s *Service) deadline(req Request) time.Time {
 func (s *Service) open(req Request) Answer {
 	cmd := site.Command{
 		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
-		Deadline: s.deadline(req),
+		Origin: req.Actor.Origin, Deadline: s.deadline(req),
 	}
 	record := s.record(req, cmd)
 	s.commands.add(cmd, record.Facts)

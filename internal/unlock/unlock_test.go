@@ -170,6 +170,9 @@ func TestService_Unlock_intentBeforeCommandBeforeOutcome(t *testing.T) {
 			t.Errorf("record %+v", r)
 		}
 	}
+	if w.commands[0].Origin != site.Local {
+		t.Errorf("command %+v", w.commands[0])
+	}
 	if id, err := uuid.Parse(string(answer.Command)); err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
 		t.Errorf("command id %q: %v", answer.Command, err)
 	}
