@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse/internal/httpapi"
 )
@@ -85,7 +86,7 @@ func TestServer_errorLog(t *testing.T) {
 
 // Sending the body slowly does not keep a connection for good.
 func TestServer_slowBody(t *testing.T) {
-	w := newWorldWith(t, allOptions(), nil, brief)
+	w := newWorldWith(t, allOptions(), nil, func(s *http.Server) { s.ReadTimeout = 20 * time.Millisecond })
 	for _, path := range []string{"/v1/auth/login", "/v1/stations/" + stationToken + "/locks/1/unlock"} {
 		body, feed := io.Pipe()
 		go func() {
