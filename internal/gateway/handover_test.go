@@ -147,7 +147,9 @@ func answerFor(t *testing.T, address string, login adminapi.MQTTLogin) *sync.Map
 }
 
 // load sends requests without a pause: half of them over connections that are kept,
-// half over new ones.
+// half over new ones. Those over kept ones have an Idempotency-Key, with which the
+// client repeats what went out on a connection that the gateway was about to close:
+// HTTP/1.1 gives it no other way (RFC 9112, section 9.3.1).
 type load struct {
 	asked, opened atomic.Int64
 	stop          atomic.Bool
@@ -162,12 +164,17 @@ func newLoad(t *testing.T, url, access string) *load {
 	l := new(load)
 	t.Cleanup(l.end)
 	for i := range 6 {
-		transport := &http.Transport{DisableKeepAlives: i%2 == 0, MaxIdleConnsPerHost: 1}
+		kept := i%2 == 1
+		transport := &http.Transport{DisableKeepAlives: !kept, MaxIdleConnsPerHost: 1}
 		client := &http.Client{Transport: transport}
 		l.done.Go(func() {
 			defer transport.CloseIdleConnections()
-			for !l.stop.Load() {
-				if err := l.ask(client, url, access); err != nil {
+			for n := 0; !l.stop.Load(); n++ {
+				header := http.Header{"Authorization": {"Bearer " + access}}
+				if kept {
+					header.Set("Idempotency-Key", fmt.Sprintf("unlock-%d-%d", i, n))
+				}
+				if err := l.ask(client, url, header); err != nil {
 					l.mu.Lock()
 					l.errors = append(l.errors, err)
 					l.mu.Unlock()
@@ -178,12 +185,12 @@ func newLoad(t *testing.T, url, access string) *load {
 	return l
 }
 
-func (l *load) ask(client *http.Client, url, access string) error {
+func (l *load) ask(client *http.Client, url string, header http.Header) error {
 	req, err := http.NewRequest(http.MethodPost, url, nil) //nolint:noctx // ends with the gateway
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+access)
+	req.Header = header
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
