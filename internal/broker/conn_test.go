@@ -272,7 +272,7 @@ func stall(g *gate, deadline func() time.Time) (*client, *broker.Conn, error) {
 // A station that does not read is reset when the write has taken its time, and no
 // other station waits for it.
 func TestConn_Send_stalled(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{WriteTimeout: 300 * time.Millisecond}})
+	g := open(t, setup{limits: broker.Limits{WriteTimeout: 2 * time.Second}}) // time enough for the other's, too
 	stalled := make(chan error, 1)
 	var c *client
 	go func() {

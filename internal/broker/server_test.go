@@ -199,9 +199,7 @@ func TestServer_goroutines(t *testing.T) {
 		c.ping()
 		clients = append(clients, c)
 	}
-	if now := runtime.NumGoroutine(); now > before+2*stations {
-		t.Errorf("%d goroutines for %d connections", now-before, stations)
-	}
+	g.handler.await(t, "two goroutines for each", func() bool { return runtime.NumGoroutine() <= before+2*stations })
 	for _, c := range clients {
 		c.close()
 	}

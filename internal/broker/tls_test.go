@@ -70,19 +70,31 @@ func TestServer_tls(t *testing.T) {
 
 // The handshake falls within the time to CONNECT, and does not stop the accepting.
 func TestServer_tls_silent(t *testing.T) {
-	g, dial := secured(t, broker.Limits{ConnectTimeout: 500 * time.Millisecond})
-	var silent []*client
-	for range 20 {
-		silent = append(silent, g.dial())
+	server, station := certified(t)
+	var p *pipes
+	want := func() setup {
+		p = newPipes()
+		return setup{listeners: []broker.Listener{{Net: p, TLS: server}}}
 	}
-	c := dial()
-	c.connect(1, 4)
-	for _, s := range silent {
-		if packets := s.expectEnd(); len(packets) > 0 {
-			t.Errorf("answered %x", packets)
+	bubbleWith(t, want, func(t *testing.T, _ *gate, _ *pipes) {
+		start := time.Now()
+		var silent []*client
+		for range 20 {
+			silent = append(silent, p.dial(t))
 		}
-	}
-	c.ping()
+		c := newClient(t, tls.Client(p.dial(t).conn, station))
+		c.connect(1, 4)
+		for _, s := range silent {
+			if packets := s.expectEnd(); len(packets) > 0 {
+				t.Errorf("answered %x", packets)
+			}
+		}
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("the silent were dropped after %s", took)
+		}
+		c.ping()
+		c.close() // lest the goodbye of TLS wait for a reader
+	})
 }
 
 func TestServer_tls_noHandshake(t *testing.T) {
