@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests; it is no measure of speed.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // brokers are those that everything must work with.
 func brokers() map[string]func(testing.TB, ...brokertest.Option) *brokertest.Broker {
