@@ -49,9 +49,6 @@ func TestDB_Snapshot_whileTheWriterGoesOn(t *testing.T) {
 			meanwhile++
 		}
 	}
-	if meanwhile < 3 { // a writer that waits for the copy comes to one
-		t.Errorf("only %d records were written during the copy", meanwhile)
-	}
 	mustVerify(t, db, 20_000+meanwhile)
 	inv, err := sqlite.Files{}.Inspect(t.Context(), target, "the copy")
 	if err != nil || inv.Records < 20_000 || inv.Records > 20_000+meanwhile {
@@ -78,7 +75,7 @@ func (hooked) Done() <-chan struct{} { return nil }
 func (h hooked) Err() error          { return h.asked() }
 
 // The copy is of one moment, though others write after each of its steps, and is not
-// begun again for them.
+// begun again for them. None of them waits for it: here one would for ever.
 func TestDB_Snapshot_ofOneMoment(t *testing.T) {
 	db, _ := fresh(t)
 	large(t, db)
