@@ -176,15 +176,17 @@ func (s *Service) wakeAll() {
 	}
 }
 
-// recentWithin bounds what RecentUnlocks looks through, so that a start stays quick.
+// Bounds of what RecentUnlocks looks through, so that a start stays quick.
 const (
 	recentUnlocks = 2000
 	recentWithin  = 20_000
 )
 
-// RecentUnlocks gives the newest 2,000 unlock records, oldest first.
-func (s *Service) RecentUnlocks(ctx context.Context) ([]site.Record, error) {
-	return s.Store.Recent(ctx, site.KindUnlock, recentUnlocks, recentWithin)
+// RecentUnlocks gives the newest 2,000 unlock records, oldest first, and with them those
+// of a span before the last of a run; but none beyond the newest 20,000 records of all
+// kinds.
+func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
+	return s.Store.Recent(ctx, site.KindUnlock, recentUnlocks, recentWithin, span)
 }
 
 // OfCommand gives the records of one command, oldest first. The id, a version 7

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,6 +236,30 @@ func TestQuery_Matches(t *testing.T) {
 		if c.q.Matches(r) != c.want {
 			t.Errorf("%s: want %v", name, c.want)
 		}
+	}
+}
+
+// lookedThrough is a Store that notes what it was asked for.
+type lookedThrough struct {
+	journal.Store
+	asked []any
+}
+
+func (l *lookedThrough) Recent(_ context.Context, kind site.Kind, most, within int, span time.Duration) ([]site.Record, error) {
+	l.asked = []any{kind, most, within, span}
+	return nil, nil
+}
+
+// The span is what the caller wants, the bounds are those of a quick start.
+func TestService_RecentUnlocks(t *testing.T) {
+	p := newService(t, nil)
+	store := &lookedThrough{}
+	p.Store = store
+	if _, err := p.RecentUnlocks(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if want := []any{site.KindUnlock, 2000, 20_000, time.Hour}; !slices.Equal(store.asked, want) {
+		t.Errorf("asked for %v, want %v", store.asked, want)
 	}
 }
 

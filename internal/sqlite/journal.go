@@ -85,17 +85,25 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 }
 
 // Recent implements [journal.Store].
-func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int) ([]site.Record, error) {
+func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int, span time.Duration) ([]site.Record, error) {
 	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within)
 	if err != nil {
 		return nil, storageError(err)
 	}
 	var records []site.Record
+	var last site.Record // of its run
 	err = eachRecord(rows, func(r site.Record, damaged error) bool {
-		if damaged == nil && r.Kind == kind {
-			records = append(records, r)
+		if damaged != nil || r.Kind != kind {
+			return true
 		}
-		return len(records) < most
+		if r.Boot != last.Boot {
+			last = r
+		}
+		if len(records) >= most && last.Time.Sub(r.Time.Time) >= span {
+			return false
+		}
+		records = append(records, r)
+		return len(records) < most || span > 0
 	})
 	slices.Reverse(records)
 	return records, storageError(err)

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -81,15 +82,45 @@ func TestDB_Recent(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	for _, c := range []struct {
 		most, within int
+		span         time.Duration
 		want         []uint64
-	}{{3, 100, []uint64{7, 8, 10}}, {100, 4, []uint64{8, 10}}, {100, 1, nil}} {
-		records, err := db.Recent(t.Context(), site.KindUnlock, c.most, c.within)
+	}{
+		{3, 100, 0, []uint64{7, 8, 10}},
+		{100, 4, 0, []uint64{8, 10}},
+		{100, 1, 0, nil},
+		{1, 100, 8*time.Hour + 1, []uint64{6, 7, 8, 10}}, // the records are two hours apart
+		{1, 100, 8 * time.Hour, []uint64{7, 8, 10}},
+		{1, 4, 8 * time.Hour, []uint64{8, 10}},
+	} {
+		records, err := db.Recent(t.Context(), site.KindUnlock, c.most, c.within, c.span)
 		if got := seqs(records); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
 	if _, err := db.Read(t.Context(), journal.Query{}); err == nil || !strings.Contains(err.Error(), "journal verify") {
 		t.Errorf("reading over a damaged record: %v", err)
+	}
+}
+
+// What a clock said in one run says nothing of another run's.
+func TestDB_Recent_ofEachRun(t *testing.T) {
+	db, path, clock := filled(t)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Boot: "boot-2", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	clock.ms.Add(365 * 24 * 3_600_000)
+	db.UseClock(clock)
+	if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
+		t.Fatal(err)
+	}
+	records, err := db.Recent(t.Context(), site.KindUnlock, 1, 100, 3*time.Hour)
+	if got := seqs(records); err != nil || !slices.Equal(got, []uint64{9, 10, 11}) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

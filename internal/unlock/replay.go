@@ -133,7 +133,7 @@ func (rs *replays) restore(account site.AccountID, digest string, answer Answer,
 // sends nothing again; their ids, so that late answers find them; and those without
 // an outcome, to which it gives the outcome "unknown".
 func (s *Service) remember(ctx context.Context) error {
-	records, err := s.Journal.RecentUnlocks(ctx)
+	records, err := s.Journal.RecentUnlocks(ctx, keyLife)
 	if err != nil {
 		return err
 	}
