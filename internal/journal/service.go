@@ -183,8 +183,8 @@ const (
 )
 
 // RecentUnlocks gives the newest 2,000 unlock records, oldest first, and with them those
-// of a span before the last of a run; but none beyond the newest 20,000 records of all
-// kinds.
+// with an Idempotency-Key that a run wrote within a span before its last; but none beyond
+// the newest 20,000 records of all kinds.
 func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
 	return s.Store.Recent(ctx, site.KindUnlock, recentUnlocks, recentWithin, span)
 }

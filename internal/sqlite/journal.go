@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -84,6 +85,9 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 	return records, storageError(errors.Join(err, broken))
 }
 
+// keyField stands in each record with an Idempotency-Key.
+const keyField = `"idempotencyKey":`
+
 // Recent implements [journal.Store].
 func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int, span time.Duration) ([]site.Record, error) {
 	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within)
@@ -92,18 +96,25 @@ func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int, span
 	}
 	var records []site.Record
 	var last site.Record // of its run
-	err = eachRecord(rows, func(r site.Record, damaged error) bool {
+	over := false
+	use := func(r site.Record, damaged error) bool {
 		if damaged != nil || r.Kind != kind {
 			return true
 		}
 		if r.Boot != last.Boot {
 			last = r
 		}
-		if len(records) >= most && last.Time.Sub(r.Time.Time) >= span {
+		if over = last.Time.Sub(r.Time.Time) >= span; over && len(records) >= most {
 			return false
 		}
 		records = append(records, r)
-		return len(records) < most || span > 0
+		return len(records) < most || !over
+	}
+	err = eachBody(rows, func(body []byte) bool {
+		if len(records) >= most && !bytes.Contains(body, []byte(keyField)) { // decoding is what takes time
+			return true
+		}
+		return use(decode(body))
 	})
 	slices.Reverse(records)
 	return records, storageError(err)
@@ -135,22 +146,29 @@ func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) 
 // eachRecord calls use for each row's record, or with what is wrong with it, until
 // use gives false.
 func eachRecord(rows *sql.Rows, use func(r site.Record, damaged error) bool) error {
+	return eachBody(rows, func(body []byte) bool { return use(decode(body)) })
+}
+
+// eachBody is eachRecord for records as they stand; use must keep nothing of them.
+func eachBody(rows *sql.Rows, use func(body []byte) bool) error {
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var body sql.RawBytes
 		if err := rows.Scan(&body); err != nil {
 			return err
 		}
-		var r site.Record
-		damaged := json.Unmarshal(body, &r)
-		if damaged != nil {
-			damaged = fmt.Errorf("a record is damaged (run gatehouse journal verify): %w", damaged)
-		}
-		if !use(r, damaged) {
+		if !use(body) {
 			return nil
 		}
 	}
 	return rows.Err()
+}
+
+func decode(body []byte) (r site.Record, damaged error) {
+	if damaged = json.Unmarshal(body, &r); damaged != nil {
+		damaged = fmt.Errorf("a record is damaged (run gatehouse journal verify): %w", damaged)
+	}
+	return r, damaged
 }
 
 // before finds a seq after which the records of a moment stand, by halving. Within

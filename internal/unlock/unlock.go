@@ -54,8 +54,8 @@ type Journal interface {
 	Intend(r site.Record)
 	// AppendLater writes a record soon and does not wait.
 	AppendLater(r site.Record)
-	// RecentUnlocks gives the newest unlock records, oldest first: not less, within
-	// reason, than those of a span before the last.
+	// RecentUnlocks gives the newest unlock records, oldest first: among them, within
+	// reason, all with an Idempotency-Key of a span before the last.
 	RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error)
 	// OfCommand gives the records of one command, oldest first.
 	OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error)
