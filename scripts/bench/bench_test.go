@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,17 +112,20 @@ func TestStatistics(t *testing.T) {
 	if got := median([]float64{4, 1, 9, 2}); got != 3 {
 		t.Errorf("median of four is %v", got)
 	}
-	seven := []float64{7, 1, 6, 2, 5, 3, 4}
-	twenty := make([]float64, 20)
-	for i := range twenty {
-		twenty[i] = float64(20 - i)
-	}
+	ten := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512} // powers of two from 0 to 9
 	for _, c := range []struct {
-		values    []float64
-		low, high float64
-	}{{[]float64{3}, 3, 3}, {seven, 1, 7}, {twenty, 6, 15}} { // tables of the sign test
-		if low, high := confidence(c.values); low != c.low || high != c.high {
-			t.Errorf("confidence of %d values: %v to %v, want %v to %v", len(c.values), low, high, c.low, c.high)
+		values           []float64
+		ratio, low, high float64
+	}{
+		{[]float64{3}, 3, 3, 3},
+		{[]float64{1, 1, 1, 1, 100}, 1, 1, 100},
+		{ten, math.Pow(2, 4.5), math.Pow(2, 2), math.Pow(2, 7)}, // the ninth of the 55 means at each end, as tables have it for n = 10
+	} {
+		ratio, low, high := estimate(c.values)
+		for i, got := range []float64{ratio, low, high} {
+			if want := []float64{c.ratio, c.low, c.high}[i]; math.Abs(got-want) > 1e-9*want {
+				t.Errorf("estimate of %v: %v, %v to %v; want %v, %v to %v", c.values, ratio, low, high, c.ratio, c.low, c.high)
+			}
 		}
 	}
 	if got := thousands(1234567.4); got != "1,234,567" {

@@ -13,7 +13,8 @@
 // which are the same code for all; the request bytes of an unlock have the same
 // form and length for all. The rounds are short and the servers alternate within
 // each, in an order that rotates; meanwhile the others stand still. A figure is the
-// median over the rounds, a ratio that of the rounds' ratios.
+// median over the rounds; a ratio is estimated from those of the rounds, with an
+// interval.
 //
 // It uses the public interfaces of the product alone (the command line and the
 // protocols), builds the binary itself, and leaves nothing behind: every child
