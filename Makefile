@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz kill-campaign cloud-campaign fleet board-test fmt lint cross packages image image-test clean
+.PHONY: help build demo test check bench fuzz kill-campaign cloud-campaign fleet torture board-test fmt lint cross packages image image-test clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -38,6 +38,9 @@ cloud-campaign: ## cut the way to the cloud and kill both its ends again and aga
 
 fleet: ## run 50 gateways over a cluster of brokers and kill one of them
 	go run ./scripts/fleet
+
+torture: ## run the attacks in their long form (hours)
+	GATEHOUSETEST_TORTURE=1 go test -count=1 -v -timeout 6h ./internal/attacktest
 
 board-test: ## install, upgrade, break and remove the package on Debian 12 and 13
 	scripts/board-test

@@ -72,6 +72,7 @@ func places() map[string]place {
 			"internal/gateway", "internal/health", "internal/host",
 			"internal/installation", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim",
 		}},
+		"internal/attacktest":  {floor: 4},
 		"internal/boardtest":   {floor: 4},
 		"internal/brokertest":  {floor: 4},
 		"internal/cloudtest":   {floor: 4},

@@ -108,24 +108,27 @@ func RunAs(t testing.TB, as gateway.Config) *Gateway {
 		}
 	})
 	g.Admin = client.New(cfg.AdminSocket())
-	g.Await("the gateway is ready", func() bool {
-		status, err := g.Admin.Status(t.Context())
-		if err != nil || !status.Ready {
-			return false
-		}
-		for _, l := range status.Listeners {
-			switch l.Name {
-			case "http":
-				g.HTTP = "http://" + l.Address
-			case "https":
-				g.HTTPS = "https://" + l.Address
-			case "mqtt":
-				g.MQTT = l.Address
-			}
-		}
-		return true
-	})
+	g.Await("the gateway is ready", g.learn)
 	return g
+}
+
+// learn reports whether the gateway is ready, and takes its addresses from its status.
+func (g *Gateway) learn() bool {
+	status, err := g.Admin.Status(g.T.Context())
+	if err != nil || !status.Ready {
+		return false
+	}
+	for _, l := range status.Listeners {
+		switch l.Name {
+		case "http":
+			g.HTTP = "http://" + l.Address
+		case "https":
+			g.HTTPS = "https://" + l.Address
+		case "mqtt":
+			g.MQTT = l.Address
+		}
+	}
+	return true
 }
 
 // Stop stops the gateway and gives its error, which is the caller's to judge;
