@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -65,7 +66,7 @@ func Exec(t testing.TB, launch Launch) *Program {
 // wait until it is ready.
 func (p *Program) Start() {
 	p.T.Helper()
-	argv := append(p.launch.Wrap[:len(p.launch.Wrap):len(p.launch.Wrap)], Binary(p.T), "serve")
+	argv := slices.Concat(p.launch.Wrap, []string{Binary(p.T), "serve"})
 	p.Process = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // ended by Kill
 	p.Process.Env = append(os.Environ(), "GATEHOUSE_DATA="+p.Data,
 		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
@@ -171,7 +172,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		var dir string
-		if dir, built.err = os.MkdirTemp("", "gatehouse-test-"); built.err != nil {
+		if dir, built.err = os.MkdirTemp("", "gatehouse-test-"); built.err != nil { //nolint:usetesting // outlives the first test
 			return
 		}
 		built.path = filepath.Join(dir, "gatehouse")
