@@ -39,6 +39,7 @@ func libraries() []library {
 
 		// These are for tests and would make the binary larger by megabytes.
 		{path: "github.com/getkin/kin-openapi", anyTest: true},
+		{path: "github.com/hanwen/go-fuse", anyTest: true},
 		{path: "github.com/rogpeppe/go-internal", anyTest: true},
 		{path: "go.uber.org/goleak", anyTest: true},
 		{path: "pgregory.net/rapid", anyTest: true},

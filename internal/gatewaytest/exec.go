@@ -25,6 +25,7 @@ func Torture() bool { return os.Getenv(tortureVariable) != "" }
 // loopback ports with its data in a temporary folder.
 type Launch struct {
 	Data string   // data folder; "": a temporary one
+	Tags string   // build tags of the binary; "": none, as it is shipped
 	Env  []string // further variables, "GATEHOUSE_…=…"; they win over those that Exec sets
 	Wrap []string // a program with its arguments that runs the binary, such as strace
 	Log  *os.File // what becomes its stdout and stderr; nil: a file that Gateway.Log reads
@@ -66,7 +67,7 @@ func Exec(t testing.TB, launch Launch) *Program {
 // wait until it is ready.
 func (p *Program) Start() {
 	p.T.Helper()
-	argv := slices.Concat(p.launch.Wrap, []string{Binary(p.T), "serve"})
+	argv := slices.Concat(p.launch.Wrap, []string{BinaryWith(p.T, p.launch.Tags), "serve"})
 	p.Process = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // ended by Kill
 	p.Process.Env = append(os.Environ(), "GATEHOUSE_DATA="+p.Data,
 		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
@@ -152,54 +153,58 @@ func (p *Program) Run(args ...string) (out string, status int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// built is the binary, made once for all tests of a process.
+// built holds the binaries that were made for the tests of this process.
 var built struct { //nolint:gochecknoglobals // one build for a process
-	once sync.Once
-	path string
-	err  error
+	mu    sync.Mutex
+	dir   string
+	paths map[string]string // by build tags
 }
 
-// binaryVariable names a binary that is there already: [InNamespaces] sets it, where
-// nothing can be built.
-const binaryVariable = "GATEHOUSETEST_BINARY"
+// binaryVariable names a folder with binaries that are there already: [InNamespaces]
+// sets it, where nothing can be built.
+const binaryVariable = "GATEHOUSETEST_BINARIES"
 
 // Binary builds the gateway as it is shipped, without the race detector, once for all
 // tests of the process, and returns its path.
 func Binary(t testing.TB) string {
 	t.Helper()
-	built.once.Do(func() {
-		if built.path = os.Getenv(binaryVariable); built.path != "" {
-			return
+	return BinaryWith(t, "")
+}
+
+// BinaryWith is Binary with build tags.
+func BinaryWith(t testing.TB, tags string) string {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if path := built.paths[tags]; path != "" {
+		return path
+	}
+	if built.paths == nil {
+		built.paths = make(map[string]string)
+		built.dir = os.Getenv(binaryVariable)
+	}
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "gatehouse-test-") //nolint:usetesting // outlives the first test
+		if err != nil {
+			t.Fatal(err)
 		}
-		var dir string
-		if dir, built.err = os.MkdirTemp("", "gatehouse-test-"); built.err != nil { //nolint:usetesting // outlives the first test
-			return
-		}
-		built.path = filepath.Join(dir, "gatehouse")
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built.path, "gatehouse/cmd/gatehouse") //nolint:noctx // ends by itself
+		built.dir = dir
+	}
+	path := filepath.Join(built.dir, "gatehouse"+tags)
+	if _, err := os.Stat(path); err != nil {
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-o", path, "gatehouse/cmd/gatehouse") //nolint:noctx,gosec // ends by itself
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = &buildError{err, out}
+			t.Fatalf("building the gateway: %v\n%s", err, out)
 		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
 	}
-	return built.path
+	built.paths[tags] = path
+	return path
 }
 
-// RemoveBinary removes what [Binary] has built. A TestMain calls it last.
+// RemoveBinary removes what [BinaryWith] has built. A TestMain calls it last.
 func RemoveBinary() {
-	if built.path != "" && os.Getenv(binaryVariable) == "" {
-		_ = os.RemoveAll(filepath.Dir(built.path))
+	if built.dir != "" && os.Getenv(binaryVariable) == "" {
+		_ = os.RemoveAll(built.dir)
 	}
-}
-
-type buildError struct {
-	err error
-	out []byte
-}
-
-func (e *buildError) Error() string {
-	return "building the gateway: " + e.err.Error() + "\n" + string(e.out)
 }

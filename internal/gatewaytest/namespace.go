@@ -19,7 +19,8 @@ const inside = "GATEHOUSETEST_INSIDE"
 // namespace of its own, as root there, and reports false in the process outside,
 // whose test then ends with the other's result. So a test may cut links and fill
 // disks without touching the machine, and needs no privilege where unprivileged
-// user namespaces are allowed. A test that runs the binary inside calls [Binary] first.
+// user namespaces are allowed. A test that runs the
+// binary inside calls [Binary] first.
 func InNamespaces(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inside) == t.Name() {
@@ -30,7 +31,7 @@ func InNamespaces(t *testing.T) bool {
 		return true
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), inside+"="+t.Name(), binaryVariable+"="+built.path)
+	cmd.Env = append(os.Environ(), inside+"="+t.Name(), binaryVariable+"="+built.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if uid := os.Getuid(); uid != 0 {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
@@ -40,6 +41,9 @@ func InNamespaces(t *testing.T) bool {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("in its namespaces: %v\n%s", err, out)
+	}
+	if testing.Verbose() {
+		t.Logf("in its namespaces:\n%s", out)
 	}
 	return false
 }
