@@ -61,7 +61,10 @@ func runProgram(t testing.TB, name string, args ...string) {
 type Host struct {
 	t    testing.TB
 	Here string // our address on the cable
-	work chan func()
+
+	device string // our end of the cable
+	shaped bool
+	work   chan func()
 }
 
 // NewHost makes a host. n, 0 to 255, tells several apart.
@@ -69,7 +72,7 @@ func NewHost(t testing.TB, n int) *Host {
 	t.Helper()
 	h := &Host{t: t, work: make(chan func())}
 	number := strconv.Itoa(n)
-	h.Here = "10.77." + number + ".1"
+	h.Here, h.device = "10.77."+number+".1", "here"+number
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and the namespace with it
 		for f := range h.work {
@@ -116,3 +119,16 @@ func (h *Host) Vanish() { h.Command("nft", "add rule ip hole in drop; add rule i
 
 // Return ends Vanish.
 func (h *Host) Return() { h.Command("nft", "flush chain ip hole in; flush chain ip hole out") }
+
+// Shape gives our end of the cable a token bucket with these parameters of "tc tbf":
+// with a tiny rate, what is sent to the host waits in a queue that a reset of its
+// connection does not empty.
+func (h *Host) Shape(parameters string) {
+	h.t.Helper()
+	args := append([]string{"qdisc", "replace", "dev", h.device, "root", "tbf"}, strings.Fields(parameters)...)
+	if h.shaped {
+		args[1] = "change" // a replacement would drop what waits
+	}
+	h.shaped = true
+	runProgram(h.t, "tc", args...)
+}

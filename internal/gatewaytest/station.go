@@ -46,6 +46,7 @@ type Command struct {
 	Command  string `json:"command"`
 	LockID   string `json:"lockId"`
 	TTL      int    `json:"ttl"`
+	NotAfter int64  `json:"notAfter"` // in the station's own uptime, milliseconds; 0: none came
 }
 
 // Dial connects a station to the gateway and subscribes it to its commands.
@@ -71,6 +72,14 @@ func (s *Station) Open(qos byte) {
 
 // TryOpen is Open for goroutines other than the test's.
 func (s *Station) TryOpen(qos byte) error {
+	if err := s.TryConnect(); err != nil {
+		return err
+	}
+	return s.TrySubscribe(qos)
+}
+
+// TryConnect sends CONNECT and takes its answer.
+func (s *Station) TryConnect() error {
 	s.in = bufio.NewReader(s.Conn)
 	if err := s.TrySend(connect, s.connectBody()); err != nil {
 		return err
@@ -78,6 +87,12 @@ func (s *Station) TryOpen(qos byte) error {
 	if first, body, err := s.read(); err != nil || first != connack || body[1] != 0 {
 		return errors.Join(fmt.Errorf("CONNECT was answered %#x %x", first, body), err)
 	}
+	return nil
+}
+
+// TrySubscribe subscribes to the station's commands and takes the answer, passing over
+// what comes before it.
+func (s *Station) TrySubscribe(qos byte) error {
 	s.packetID++
 	body := binary.BigEndian.AppendUint16(nil, s.packetID)
 	if s.Version == 5 {
@@ -88,6 +103,9 @@ func (s *Station) TryOpen(qos byte) error {
 		return err
 	}
 	first, body, err := s.read()
+	for err == nil && first == puback { // of a report before it
+		first, body, err = s.read()
+	}
 	if err != nil || first != suback || body[len(body)-1] != qos {
 		return errors.Join(fmt.Errorf("SUBSCRIBE was answered %#x %x", first, body), err)
 	}
@@ -219,13 +237,20 @@ func (s *Station) Result(c Command, result, status string) {
 // Publish publishes to one of the station's own topics at QoS 1.
 func (s *Station) Publish(topic string, payload []byte) {
 	s.T.Helper()
+	if err := s.TryPublish(topic, payload); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// TryPublish is Publish for goroutines other than the test's.
+func (s *Station) TryPublish(topic string, payload []byte) error {
 	s.packetID++
 	body := text(nil, "stations/"+s.Login.ClientID[len("station-"):]+"/"+topic)
 	body = binary.BigEndian.AppendUint16(body, s.packetID)
 	if s.Version == 5 {
 		body = append(body, 0)
 	}
-	s.Send(0x32, append(body, payload...))
+	return s.TrySend(0x32, append(body, payload...))
 }
 
 // Ping sends a PINGREQ and does not wait.
