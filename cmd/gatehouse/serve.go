@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/host"
+	"gatehouse/internal/systemlog"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -75,11 +76,25 @@ func (a *app) checkSettings() error {
 	})
 }
 
+// logPatience is how long the end of the process waits for the reader of its log.
+const logPatience = 2 * time.Second
+
 func (a *app) serve(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	gw, err := a.prepare(ctx)
+	signal.Ignore(syscall.SIGPIPE) // a reader of the log that goes away
+	cfg, err := a.serveSettings()
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		return fmt.Errorf("reading the level of the log: %w", err)
+	}
+	log := systemlog.New(a.stderr, cfg.Log.Format == "json", level)
+	defer log.Close(logPatience)
+	gw, err := a.prepare(ctx, cfg, log.Logger(), level)
 	if err != nil {
 		return err
 	}
@@ -90,15 +105,7 @@ func (a *app) serve(ctx context.Context) error {
 }
 
 // prepare makes a gateway that is bound and ready to run.
-func (a *app) prepare(ctx context.Context) (*gateway.Gateway, error) {
-	cfg, err := a.serveSettings()
-	if err != nil {
-		return nil, err
-	}
-	level := new(slog.LevelVar)
-	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
-		return nil, fmt.Errorf("reading the level of the log: %w", err)
-	}
+func (a *app) prepare(ctx context.Context, cfg config.Config, log *slog.Logger, level *slog.LevelVar) (*gateway.Gateway, error) {
 	supervisor, err := host.NewSupervisor()
 	if err != nil {
 		return nil, err
@@ -107,7 +114,6 @@ func (a *app) prepare(ctx context.Context) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := logger(cfg.Log, level, a.stderr)
 	for _, name := range config.Foreign(a.environ) {
 		log.Warn("a variable of the environment that is no setting is passed over", "variable", name)
 	}
@@ -151,13 +157,4 @@ func (a *app) reloadAt(ctx context.Context, hangups <-chan os.Signal, gw *gatewa
 			gw.Reload(ctx, a.serveSettings)
 		}
 	}
-}
-
-// logger makes the log of the gateway.
-func logger(cfg config.Log, level slog.Leveler, out io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(out, options))
-	}
-	return slog.New(slog.NewTextHandler(out, options))
 }

@@ -36,7 +36,7 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accepting on %s: %w", l.Net.Addr(), err)
 		default:
-			s.ledger.warn("accepting a station's connection failed", "error", err, "listener", l.Net.Addr().String())
+			s.ledger.Warn("accepting a station's connection failed", "error", err, "listener", l.Net.Addr().String())
 			rest(ctx, pause)
 			pause = min(2*pause, mostPause)
 		}
@@ -96,7 +96,7 @@ func (s *Server) serve(c *Conn) {
 func (s *Server) converse(c *Conn) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
-			s.ledger.warn("handling a packet broke", "kind", fmt.Sprintf("%T", broken), "stack", string(debug.Stack()))
+			s.ledger.Warn("handling a packet broke", "kind", fmt.Sprintf("%T", broken), "stack", string(debug.Stack()))
 			err = errPanic
 		}
 	}()

@@ -221,7 +221,7 @@ func (c *Conn) pass() bool {
 	c.server.stats.slowed.Add(1)
 	if !c.slowed {
 		c.slowed = true
-		c.server.ledger.warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))
+		c.server.ledger.Warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))
 	}
 	return false
 }

@@ -90,7 +90,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 		return
 	}
 	if err := h.server.handler.Connected(c); err != nil {
-		h.server.ledger.warn("station refused", "reason", reasonRefused, "error", err, "remote", c.remote, "station", int64(c.Station()))
+		h.server.ledger.Warn("station refused", "reason", reasonRefused, "error", err, "remote", c.remote, "station", int64(c.Station()))
 		h.server.metrics.Refused("mqtt-handler")
 		c.Reset(reasonRefused)
 		return

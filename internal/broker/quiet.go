@@ -3,12 +3,14 @@ package broker
 import (
 	"context"
 	"log/slog"
+
+	"gatehouse/internal/systemlog"
 )
 
 // quiet takes mochi's log. Of a line it keeps the message and the error, both
 // sentences of mochi's own; attributes are dropped, because whole packets stand in
 // them, with passwords and payloads.
-type quiet struct{ ledger *ledger }
+type quiet struct{ ledger *systemlog.Ledger }
 
 // Enabled implements [slog.Handler].
 func (quiet) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -22,7 +24,7 @@ func (q quiet) Handle(_ context.Context, line slog.Record) error {
 		}
 		return true
 	})
-	q.ledger.warn("the mqtt library complains", "message", line.Message, "error", said)
+	q.ledger.Warn("the mqtt library complains", "message", line.Message, "error", said)
 	return nil
 }
 

@@ -1,12 +1,5 @@
 package broker
 
-import (
-	"log/slog"
-	"sync/atomic"
-
-	"golang.org/x/time/rate"
-)
-
 // refusal is one thing that is not let pass: how it is counted, what is said of it
 // and how the station is answered.
 type refusal struct {
@@ -99,36 +92,11 @@ func disconnect(version, code byte) []byte {
 	return []byte{typeDisconnect << 4, 2, code, 0}
 }
 
-// ledger logs at a bounded rate what the outside can cause at any rate.
-type ledger struct {
-	log     *slog.Logger
-	pace    *rate.Limiter
-	skipped atomic.Int64 // since the last line
-}
-
-// newLedger gives one that writes 20 lines at once and one a second after that.
-func newLedger(log *slog.Logger) *ledger {
-	return &ledger{log: log, pace: rate.NewLimiter(1, 20)}
-}
-
-// warn logs unless there was too much already; what was left out is counted in the
-// next line.
-func (l *ledger) warn(message string, attrs ...any) {
-	if !l.pace.Allow() {
-		l.skipped.Add(1)
-		return
-	}
-	if n := l.skipped.Swap(0); n > 0 {
-		attrs = append(attrs, "skipped", n)
-	}
-	l.log.Warn(message, attrs...)
-}
-
 // note counts and logs a refusal of c.
 func (s *Server) note(c *Conn, r *refusal) {
 	if c.probe {
 		return
 	}
 	s.metrics.Refused(r.metric)
-	s.ledger.warn("station refused", "reason", r.reason, "remote", c.remote, "station", int64(c.Station()))
+	s.ledger.Warn("station refused", "reason", r.reason, "remote", c.remote, "station", int64(c.Station()))
 }

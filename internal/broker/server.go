@@ -12,6 +12,7 @@ import (
 	"github.com/mochi-mqtt/server/v2"
 
 	"gatehouse/internal/metric"
+	"gatehouse/internal/systemlog"
 )
 
 // Server is the broker. [Server.Serve] runs it; the other methods are safe for
@@ -20,7 +21,7 @@ type Server struct {
 	authenticator Authenticator
 	handler       Handler
 	limits        Limits
-	ledger        *ledger
+	ledger        *systemlog.Ledger
 	metrics       *metric.Registry
 	mochi         *mqtt.Server
 	crowd         *crowd
@@ -52,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 		authenticator: cfg.Authenticator,
 		handler:       cfg.Handler,
 		limits:        cfg.Limits,
-		ledger:        newLedger(cfg.Logger),
+		ledger:        systemlog.NewLedger(cfg.Logger, time.Second, 20),
 		metrics:       cfg.Metrics,
 		crowd:         newCrowd(cfg.Limits),
 		buffers:       sync.Pool{New: func() any { return new([]byte) }},

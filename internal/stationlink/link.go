@@ -15,10 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/systemlog"
 )
 
 // Conn is the live connection of one station; package broker's satisfies it. Its
@@ -70,10 +69,11 @@ type Link struct {
 	presence Presence
 	metrics  *metric.Registry
 	log      *slog.Logger
-	noise    *rate.Limiter // for what a station can cause to be logged
+	noise    *systemlog.Ledger // for what stations get wrong
 
-	mu       sync.RWMutex             // mu guards what follows
-	live     map[site.StationID]*wire // the one live connection of each station
+	mu       sync.RWMutex                         // mu guards what follows
+	live     map[site.StationID]*wire             // the one live connection of each station
+	events   map[site.StationID]*systemlog.Ledger // of each station that ever connected
 	followed Followed
 }
 
@@ -81,7 +81,8 @@ type Link struct {
 func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, metrics: metrics, log: log,
-		noise: rate.NewLimiter(1, 10), live: make(map[site.StationID]*wire),
+		noise: systemlog.NewLedger(log, time.Second, 10), live: make(map[site.StationID]*wire),
+		events: make(map[site.StationID]*systemlog.Ledger),
 	}
 }
 
@@ -110,7 +111,7 @@ func (l *Link) Connected(c Conn) error {
 		l.forget(c)
 		return errors.Join(errRevoked, err)
 	}
-	l.log.Info("station connected", "station", int64(c.Station()), "remote", c.Remote())
+	l.eventsOf(c.Station()).Info("station connected", "station", int64(c.Station()), "remote", c.Remote())
 	return nil
 }
 
@@ -119,7 +120,7 @@ func (l *Link) Connected(c Conn) error {
 func (l *Link) Disconnected(c Conn, reason string) {
 	if l.forget(c) {
 		l.presence.Disconnected(c.Station(), reason)
-		l.log.Info("station disconnected", "station", int64(c.Station()), "reason", reason)
+		l.eventsOf(c.Station()).Info("station disconnected", "station", int64(c.Station()), "reason", reason)
 	}
 }
 
@@ -221,7 +222,24 @@ func (l *Link) believe(c Conn, res result) bool {
 
 // complain logs at a bounded rate what a station got wrong.
 func (l *Link) complain(message string, c Conn, err error) {
-	if l.noise.Allow() {
-		l.log.Warn(message, "station", int64(c.Station()), "error", err)
+	l.noise.Warn(message, "station", int64(c.Station()), "error", err)
+}
+
+// A station's connections and their ends are logged at this rate: one that flaps,
+// broken or hostile, fills no log. The journal has them at a bounded rate too.
+const (
+	eventsAtOnce = 10
+	eventsEvery  = 10 * time.Second
+)
+
+// eventsOf returns the log of one station's connections.
+func (l *Link) eventsOf(id site.StationID) *systemlog.Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := l.events[id]
+	if events == nil {
+		events = systemlog.NewLedger(l.log, eventsEvery, eventsAtOnce)
+		l.events[id] = events
 	}
+	return events
 }
