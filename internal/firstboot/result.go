@@ -61,6 +61,7 @@ func (p *paper) list(title string, items []string) {
 func (b *boot) tell(ctx context.Context) error {
 	b.awaitAddresses(ctx)
 	b.noteName()
+	b.noteLeft()
 	b.out.Addresses = append(b.out.Addresses, b.urls()...)
 	b.told = b.success().String()
 	return b.writeResult(b.told)

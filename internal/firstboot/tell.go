@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -97,7 +98,11 @@ func issuedIn(line string) string {
 // earlierResult finds the result that an earlier run wrote, and gives its text without
 // what was said of passwords that are left. "" is none.
 func (b *boot) earlierResult() string {
-	for _, path := range []string{b.state.Wiping.Result, b.resultPath(), b.asidePath()} {
+	places := []string{b.resultPath(), b.asidePath()}
+	if b.state.Wiping.Result == b.asidePath() {
+		slices.Reverse(places)
+	}
+	for _, path := range places {
 		text, err := os.ReadFile(path) //nolint:gosec // as in keepUnread
 		if err != nil || !strings.HasPrefix(string(text), okHead) {
 			continue // gone, or of an attempt before

@@ -7,18 +7,31 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// passwordFiles are those that the site names and that lie with it: such were put
-// there for this one purpose. A file elsewhere belongs to someone else.
+// passwordFiles are the files with passwords that are removed with those of the site
+// file: see [boot.removes].
 func (b *boot) passwordFiles() []string {
-	folder := parentOf(b.path) + string(filepath.Separator)
-	return slices.DeleteFunc(slices.Clone(b.plan.mixed.PasswordFiles), func(path string) bool {
-		return !strings.HasPrefix(filepath.Clean(path), folder)
-	})
+	return slices.DeleteFunc(slices.Clone(b.plan.mixed.PasswordFiles), func(path string) bool { return !b.removes(path) })
+}
+
+// removes reports whether path is a password file that was put on the card for this
+// purpose alone: it lies beside the site file and is named for it. Any other file may be
+// one that the board needs to start.
+func (b *boot) removes(path string) bool {
+	extension := filepath.Ext(path)
+	return filepath.Dir(path) == parentOf(b.path) && (extension == ".password" || extension == ".secret")
+}
+
+// noteLeft warns of password files on the card that are not removed.
+func (b *boot) noteLeft() {
+	for _, path := range b.plan.mixed.PasswordFiles {
+		if filepath.Dir(path) == parentOf(b.path) && !b.removes(path) {
+			b.warn("The password in %s is not wiped: only files beside the site file that are called *.password or *.secret are removed.", path)
+		}
+	}
 }
 
 // wipe does what b.state leaves to do: it overwrites the secrets where they stand,
@@ -27,6 +40,9 @@ func (b *boot) passwordFiles() []string {
 func (b *boot) wipe() error {
 	w := b.state.Wiping
 	for _, path := range w.Others {
+		if !b.removes(path) {
+			continue // no run of this program has written that
+		}
 		if err := b.wipePasswordFile(path); err != nil {
 			return unwiped(path, err)
 		}
@@ -48,12 +64,15 @@ func (b *boot) wipe() error {
 }
 
 func (b *boot) wipePasswordFile(path string) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err //nolint:wrapcheck // unwiped words it
+	}
+	if !info.Mode().IsRegular() {
+		return b.disk.Remove(path) //nolint:wrapcheck // as above
 	}
 	if err := b.disk.Overwrite(path, bytes.Repeat([]byte(" "), int(info.Size()))); err != nil {
 		return err //nolint:wrapcheck // unwiped words it
