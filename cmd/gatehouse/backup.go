@@ -44,9 +44,9 @@ journal, keys and certificates, and the configuration. A blank board that restor
 it is the same gateway. Doors go on opening meanwhile. Where no gateway runs, its
 data directory is read directly, which works on a full or failing disk too.
 
-Run it as root, who may read all of the configuration. The passphrase, 12 characters
-at least, comes from --passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE,
-or is asked for. Keep it apart from the file: without it nobody opens the backup.
+Run it as root, who may read all of the configuration. The passphrase
+comes from --passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE; else the
+terminal offers a generated one. Your own needs at least 16 characters. Keep it apart from the file: without it nobody opens the backup.
 FILE is - for standard output.`,
 		Example: `  gatehouse backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup

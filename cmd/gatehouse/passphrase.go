@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"gatehouse/internal/backup"
 	"gatehouse/internal/site"
 )
 
@@ -30,9 +31,9 @@ func (p *passphraseFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.stdin, "passphrase-stdin", false, "read the passphrase from the first line of standard input")
 }
 
-// passphrase gives the passphrase from where the flags or the environment say, else from
-// whoever sits at the terminal, who is asked twice where a new one is chosen.
-func (a *app) passphrase(ctx context.Context, p passphraseFlags, twice bool) (site.Secret, error) {
+// passphrase returns the passphrase from where the flags or the environment say, else the
+// one that is typed at the terminal. For a new backup the terminal is offered one.
+func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (site.Secret, error) {
 	value, set := a.lookup(passphraseVariable)
 	switch {
 	case p.file != "":
@@ -48,9 +49,25 @@ func (a *app) passphrase(ctx context.Context, p passphraseFlags, twice bool) (si
 	if !ok || !term.IsTerminal(int(terminal.Fd())) {
 		return "", wrongUsagef("the passphrase is missing: give it with --passphrase-file, --passphrase-stdin or %s, or run this in a terminal", passphraseVariable)
 	}
+	if fresh {
+		return a.newPassphrase(ctx, terminal)
+	}
+	return a.ask(ctx, terminal, "Passphrase of the backup: ")
+}
+
+// newPassphrase offers a generated passphrase; one of the person's own is asked for
+// twice.
+func (a *app) newPassphrase(ctx context.Context, terminal *os.File) (site.Secret, error) {
+	offered := backup.GeneratePassphrase()
+	_, _ = fmt.Fprintf(a.stderr, "A new passphrase for this backup:\n\n    %s\n\n"+
+		"Write it down, apart from the backup, and press Enter to use it; or type one of your own,\nof at least %d characters.\n",
+		offered.Reveal(), backup.MinPassphrase)
 	given, err := a.ask(ctx, terminal, "Passphrase of the backup: ")
-	if err != nil || !twice {
-		return given, err
+	if err != nil || given == "" || given == offered {
+		return offered, err
+	}
+	if err := backup.JudgePassphrase(given); err != nil {
+		return "", err
 	}
 	again, err := a.ask(ctx, terminal, "The same again: ")
 	if err == nil && again != given {

@@ -254,18 +254,30 @@ func (failing) Write([]byte) (int, error) { return 0, errFull }
 
 func TestJudgePassphrase(t *testing.T) {
 	for passphrase, want := range map[site.Secret]string{
-		"":                        "empty",
-		"elevenchars":             "too short",
-		"aaaaaaaaaaaabc":          "too simple",
-		"ёёёёёёёёёёё":             "too short",
-		"twelve chars":            "",
-		"öäü ÖÄÜ ßéè☃":            "",
-		"not utf-8 \xff\xfe here": "UTF-8",
+		"":                            "empty",
+		"fifteen charact":             "too short",
+		"aaaaaaaaaaaaaaaabc":          "first that a program would guess",
+		"password12345678":            "first that a program would guess",
+		"ёёёёёёёёёёёёёёё":             "too short",
+		"sixteen letters.":            "",
+		"öäü ÖÄÜ ßéè☃ zwölf":          "",
+		"not utf-8 \xff\xfe here, is": "UTF-8",
 		site.Secret(strings.Repeat("long enough ", 100)): "too long",
 	} {
 		err := backup.JudgePassphrase(passphrase)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !fault.Is(err, fault.Invalid)) {
 			t.Errorf("%q: %v", passphrase.Reveal(), err)
 		}
+	}
+}
+
+func TestGeneratePassphrase(t *testing.T) {
+	seen := map[site.Secret]bool{}
+	for range 200 {
+		passphrase := backup.GeneratePassphrase()
+		if err := backup.JudgePassphrase(passphrase); err != nil || len(passphrase) != 24 || seen[passphrase] {
+			t.Fatalf("%q: %v", passphrase.Reveal(), err)
+		}
+		seen[passphrase] = true
 	}
 }

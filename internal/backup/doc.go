@@ -14,8 +14,8 @@
 // The passphrase is stretched by scrypt with N = 2^16 and r = 8, which takes 64 MiB
 // of memory for a moment. The usual 2^18 of age takes 256 MiB: on a board of 512 MiB
 // that is where doors are served from. Four times less work for who guesses is made
-// up for by two bits of the passphrase, of which [JudgePassphrase] wants twelve
-// characters. A file that asks for more work than that is refused, so that no file
+// up for by two bits of the passphrase: [GeneratePassphrase] makes one of 100 bits, and
+// [JudgePassphrase] wants sixteen characters that are not predictable. A file that asks for more work than that is refused, so that no file
 // takes the memory of a board.
 //
 // Its promises: nothing of a backup is written in clear text outside the data

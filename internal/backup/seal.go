@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"filippo.io/age"
@@ -19,33 +21,44 @@ import (
 // workFactor is the exponent of scrypt's N; see the doc of the package.
 const workFactor = 16
 
-// The bounds of a passphrase for a new backup. Whoever holds the file may guess as long
-// as they like, so that it has to be longer than a password, which is guessed at a door
-// that counts.
+// The bounds of a passphrase for a new backup, in characters. Whoever holds the file may
+// guess for as long as they like, so it has to be longer than a password, which is
+// guessed at a door that counts.
 const (
-	MinPassphrase = 12 // characters
-	minDifferent  = 5  // characters that differ
+	MinPassphrase = 16
 	maxPassphrase = 1024
 )
 
 // JudgePassphrase refuses a passphrase that is too weak for a new backup, with a
-// sentence that says why. An old backup opens with whatever it was made with.
+// sentence that says why. An old backup opens with the one that it was made with.
 func JudgePassphrase(passphrase site.Secret) error {
-	text := []rune(passphrase.Reveal())
-	different := slices.Compact(slices.Sorted(slices.Values(text)))
-	switch {
-	case len(text) == 0:
-		return fault.New(fault.Invalid, "The passphrase is empty: give one of 12 characters at least")
-	case len(text) < MinPassphrase:
-		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too short: %d characters at least, such as four words that nobody would put together", MinPassphrase))
-	case len(different) < minDifferent:
-		return fault.New(fault.Invalid, "The passphrase is too simple: use more different characters, such as four words that nobody would put together")
-	case len(text) > maxPassphrase:
+	text := passphrase.Reveal()
+	const advice = "run this in a terminal to be offered one, or use four words that do not belong together"
+	switch n := utf8.RuneCountInString(text); {
+	case n == 0:
+		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is empty: it needs at least %d characters", MinPassphrase))
+	case n < MinPassphrase:
+		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too short: it needs at least %d characters; %s", MinPassphrase, advice))
+	case n > maxPassphrase:
 		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too long: at most %d characters", maxPassphrase))
-	case !utf8.ValidString(passphrase.Reveal()):
+	case !utf8.ValidString(text):
 		return fault.New(fault.Invalid, "The passphrase is not valid UTF-8: write it again with an editor that saves UTF-8")
+	case site.Predictable(passphrase):
+		return fault.New(fault.Invalid, "The passphrase is among the first that a program would guess: "+advice)
 	}
 	return nil
+}
+
+// GeneratePassphrase returns a passphrase of 100 random bits that is easy to write down:
+// five groups of four letters and digits of base32, which has no 0, 1, 8 or 9.
+func GeneratePassphrase() site.Secret {
+	const groups, size = 5, 4
+	random := strings.ToLower(rand.Text())
+	parts := make([]string, groups)
+	for i := range parts {
+		parts[i] = random[i*size : (i+1)*size]
+	}
+	return site.Secret(strings.Join(parts, "-"))
 }
 
 // Seal reads the archive of a gateway's data (as [Parcel.WriteTo] writes it), adds the
