@@ -30,6 +30,7 @@ type Conn struct {
 	station    atomic.Int64
 	version    atomic.Uint32
 	generation uint64
+	number     site.ConnectionID // in the order of the take-overs
 	topics     topics
 	mostPacket int // what the station takes at most, in bytes; 0: not stated
 
@@ -99,6 +100,10 @@ func (c *Conn) Station() site.StationID { return site.StationID(c.station.Load()
 
 // Generation is that of the secret under which the station authenticated.
 func (c *Conn) Generation() uint64 { return c.generation }
+
+// Number tells this connection from every other of the server; of the connections of
+// one station it is greater for one that took over from another.
+func (c *Conn) Number() site.ConnectionID { return c.number }
 
 // Remote is the address of the station, with its port.
 func (c *Conn) Remote() string { return c.remote }

@@ -10,6 +10,7 @@ import (
 type seats struct {
 	mu    sync.Mutex // mu guards what follows, and taker of each seat
 	taken map[site.StationID]*seat
+	last  site.ConnectionID // that was given out
 }
 
 // seat is the place of one station. It stays when the station leaves: only a
@@ -48,10 +49,12 @@ func (t *seats) of(id site.StationID) *seat {
 	return t.taken[id]
 }
 
-// swap puts c on its seat and gives the one before it, or nil.
+// swap numbers c, puts it on its seat and returns the one before it, or nil.
 func (t *seats) swap(c *Conn) (before *Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.last++
+	c.number = t.last
 	before, c.seat.taker = c.seat.taker, c
 	return before
 }

@@ -120,11 +120,12 @@ type hardware struct {
 	link *stationlink.Link
 }
 
-func (hardware) Station() site.StationID  { return 1042 }
-func (hardware) Generation() uint64       { return 1 }
-func (hardware) Remote() string           { return "192.0.2.1:1" }
-func (hardware) ReceiveMaximum() int      { return 0 }
-func (hardware) Subscribed() (byte, bool) { return 1, true }
+func (hardware) Station() site.StationID   { return 1042 }
+func (hardware) Generation() uint64        { return 1 }
+func (hardware) Number() site.ConnectionID { return 1 }
+func (hardware) Remote() string            { return "192.0.2.1:1" }
+func (hardware) ReceiveMaximum() int       { return 0 }
+func (hardware) Subscribed() (byte, bool)  { return 1, true }
 
 func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, error), _ time.Time) error {
 	_, err := payload(nil)
@@ -135,5 +136,5 @@ func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, error), 
 // anyone lets every station in.
 type anyone struct{ stationlink.Presence }
 
-func (anyone) Connected(site.StationID, uint64, string) error { return nil }
-func (anyone) Heard(site.StationID)                           {}
+func (anyone) Connected(site.StationID, site.ConnectionID, uint64, string) error { return nil }
+func (anyone) Heard(site.StationID)                                              {}

@@ -48,6 +48,10 @@ func ParseClientID(text string) (StationID, error) {
 	return ParseStationID(digits)
 }
 
+// ConnectionID tells the connections of stations apart: within one run of the gateway it
+// is greater for a later one. Zero names none.
+type ConnectionID uint64
+
 // LockID is the number n of the lock "lock-n" of a station: 1 to [MaxLocks].
 type LockID int
 

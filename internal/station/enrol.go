@@ -272,7 +272,7 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 		return err
 	}
 	_ = s.transition(id, func(l *live, e *effect, _ time.Time) {
-		s.setOnline(l, e, false)
+		s.setConnection(l, e, 0)
 		l.removed = true
 	})
 	s.mu.Lock()

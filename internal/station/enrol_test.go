@@ -250,7 +250,7 @@ func TestService_Update_keepsGeneration(t *testing.T) {
 	if err := f.SetToken(t.Context(), admin(), 1, "another-token"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Connected(1, generation, ""); err != nil {
+	if err := f.Connected(1, f.next(), generation, ""); err != nil {
 		t.Errorf("refused: %v", err)
 	}
 }
@@ -292,7 +292,7 @@ func TestService_Remove(t *testing.T) {
 	var revoked []site.StationID
 	f.OnRevoked(func(id site.StationID) {
 		revoked = append(revoked, id)
-		f.Disconnected(id, "the station was removed")
+		f.Disconnected(id, f.last(), "the station was removed")
 	})
 	if err := f.Remove(t.Context(), admin(), 1); err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestService_Remove_thenEnrol(t *testing.T) {
 	if _, err := f.Enrol(t.Context(), admin(), station.EnrolRequest{ID: 1, Locks: 1, Secret: secret, Token: token}); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, f.Connected(1, generation, ""), fault.Unauthenticated)
+	wantKind(t, f.Connected(1, f.next(), generation, ""), fault.Unauthenticated)
 	st := f.state(t, 1)
 	if st.Status != site.Offline || st.BatteryVoltage != nil || !st.LastConnection.IsZero() || st.Locks[0].Status != site.Unknown || f.Firmware(1) != "" {
 		t.Errorf("the new station begins with %+v", st)

@@ -126,8 +126,8 @@ func TestService_events_when(t *testing.T) {
 		{"several at once", func() {
 			_ = f.Report(1, []byte(`{"batteryVoltage":4,"firmware":"2","locks":[{"lockId":"lock-1","status":"locked"}]}`))
 		}, true},
-		{"disconnected", func() { f.Disconnected(1, "closed") }, true},
-		{"again", func() { f.Disconnected(1, "closed") }, false},
+		{"disconnected", func() { f.Disconnected(1, f.last(), "closed") }, true},
+		{"again", func() { f.Disconnected(1, f.last(), "closed") }, false},
 	} {
 		before := f.Latest()
 		c.do()

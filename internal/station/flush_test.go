@@ -104,7 +104,7 @@ func TestService_Run_coarse(t *testing.T) {
 		if writes < 5 || writes > 6 {
 			t.Errorf("saved %d times in an hour, want every ten minutes or so", writes)
 		}
-		r.Disconnected(1, "closed")
+		r.Disconnected(1, r.last(), "closed")
 		if got := r.turn(1); len(got) != 1 || !r.store.state(1).LastConnection.Equal(r.state(t, 1).LastConnection.Time) {
 			t.Errorf("going offline was saved %d times", len(got))
 		}

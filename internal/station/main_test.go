@@ -265,9 +265,16 @@ func (m *memory) state(id site.StationID) station.SavedState {
 // fixture is a service over memory with a clock that the test moves.
 type fixture struct {
 	*station.Service
-	store *memory
-	clock *handClock
+	store       *memory
+	clock       *handClock
+	connections atomic.Uint64
 }
+
+// next numbers a new connection.
+func (f *fixture) next() site.ConnectionID { return site.ConnectionID(f.connections.Add(1)) }
+
+// last is the number of the newest connection.
+func (f *fixture) last() site.ConnectionID { return site.ConnectionID(f.connections.Load()) }
 
 // setup gives a service with the stations 1 to n, each with two locks; station 1
 // has secret and token.
@@ -310,7 +317,7 @@ func (f *fixture) connect(tb testing.TB) {
 	if !ok {
 		tb.Fatal("the right secret was refused")
 	}
-	if err := f.Connected(1, generation, "192.0.2.7:51000"); err != nil {
+	if err := f.Connected(1, f.next(), generation, "192.0.2.7:51000"); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package station
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -23,43 +24,47 @@ const (
 	detailCaughtUp = "changed too often for a record each"
 )
 
-// Connected says that a connection which authenticated under that generation now
-// is the connection of the station; one that was there before has been taken over
-// from. It fails with [fault.Unauthenticated] when the secret has been replaced
-// since, and with [fault.NotFound] when the station has been removed: the
-// connection must then be ended.
-func (s *Service) Connected(id site.StationID, generation uint64, remote string) error {
-	stale := false
+// Connected makes a connection, which authenticated under that generation, the
+// connection of the station. It releases the one before in the same step. It fails
+// with [fault.Unauthenticated] when the secret has been replaced since, with
+// [fault.Conflict] when a later connection is the station's already, and with
+// [fault.NotFound] when the station has been removed: the connection must then be
+// ended.
+func (s *Service) Connected(id site.StationID, connection site.ConnectionID, generation uint64, remote string) error {
+	var refused error
 	err := s.transition(id, func(l *live, e *effect, now time.Time) {
-		if stale = l.enrolled.Load().generation != generation; stale {
+		switch {
+		case l.enrolled.Load().generation != generation:
+			refused = fault.New(fault.Unauthenticated, "The secret of the station has been replaced")
+			return
+		case connection <= l.connection:
+			refused = fault.New(fault.Conflict, "A later connection of the station has taken over")
 			return
 		}
 		facts := site.Facts{Remote: remote}
-		if l.online {
+		if l.online() {
 			facts.Detail = detailTakeover
 		}
 		l.heard = now
-		s.setOnline(l, e, true)
+		s.setConnection(l, e, connection)
 		l.tellPresence(e, facts, now)
 	})
-	if err == nil && stale {
-		return fault.New(fault.Unauthenticated, "The secret of the station has been replaced")
-	}
-	return err
+	return cmp.Or(err, refused)
 }
 
-// Disconnected says that the station's connection has ended; reason is a constant
-// sentence for the journal. To be called for the connection that is still the
-// station's, not for one that was taken over from. Calling it again, or for a
-// station that was removed, does nothing.
-func (s *Service) Disconnected(id site.StationID, reason string) {
+// Disconnected says that a connection has ended, and reports whether that took the
+// station offline; reason is a constant sentence for the journal. Only the end of the
+// station's present connection does: for one that was taken over from, that was
+// refused, or whose end is known, Disconnected does nothing.
+func (s *Service) Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool) {
 	_ = s.transition(id, func(l *live, e *effect, now time.Time) {
-		if !l.online {
+		if offline = l.online() && l.connection == connection; !offline {
 			return
 		}
-		s.setOnline(l, e, false)
+		s.setConnection(l, e, 0)
 		l.tellPresence(e, site.Facts{Detail: reason}, now)
 	})
+	return offline
 }
 
 // Heard says that a packet of the station has come in.
@@ -77,17 +82,20 @@ func (s *Service) Heard(id site.StationID) {
 // Online is how many stations have a live connection.
 func (s *Service) Online() int { return int(s.online.Load()) }
 
-// setOnline changes presence and the count of it.
-func (s *Service) setOnline(l *live, e *effect, online bool) {
-	if l.online == online {
+// setConnection changes the connection of a station, 0 for none, and the count of
+// stations that have one.
+func (s *Service) setConnection(l *live, e *effect, connection site.ConnectionID) {
+	before := l.online()
+	l.connection = connection
+	switch now := l.online(); {
+	case now == before:
 		return
-	}
-	l.online, e.event = online, true
-	if online {
+	case now:
 		s.online.Add(1)
-	} else {
+	default:
 		s.online.Add(-1)
 	}
+	e.event = true
 }
 
 // tellPresence notes a record of the present presence, as far as allowed.
@@ -96,9 +104,9 @@ func (l *live) tellPresence(e *effect, facts site.Facts, now time.Time) {
 	if !ok {
 		return
 	}
-	l.presenceTold = l.online
+	l.presenceTold = l.online()
 	kind := site.KindStationOffline
-	if l.online {
+	if l.online() {
 		kind = site.KindStationOnline
 	}
 	facts.Station, facts.Count = l.id, skipped
@@ -121,7 +129,7 @@ func (l *live) tellLock(e *effect, id site.LockID, detail string, now time.Time)
 // presenceBehind reports whether changes of presence were left out that no record
 // counts yet; mu is held.
 func (l *live) presenceBehind() bool {
-	return l.presenceTold != l.online || l.presenceSpan.skipped > 0
+	return l.presenceTold != l.online() || l.presenceSpan.skipped > 0
 }
 
 // behind reports whether catchUp has something to do.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/station"
 )
@@ -22,12 +23,12 @@ func TestService_presence(t *testing.T) {
 	f.clock.advance(time.Minute)
 	f.Heard(1)
 	f.clock.advance(time.Minute)
-	f.Disconnected(1, "the connection was lost")
-	f.Disconnected(1, "the connection was lost")
+	f.Disconnected(1, f.last(), "the connection was lost")
+	f.Disconnected(1, f.last(), "the connection was lost")
 	if st := f.state(t, 1); st.Status != site.Offline || !st.LastConnection.Equal(epoch().Add(time.Minute)) || f.Online() != 0 {
 		t.Errorf("after disconnecting: %+v, %d online", st, f.Online())
 	}
-	f.Disconnected(9, "the connection was lost")
+	f.Disconnected(9, f.last(), "the connection was lost")
 	f.Heard(9)
 	want := []site.Record{
 		{Kind: site.KindStationOnline, Facts: site.Facts{Station: 1, Remote: "192.0.2.7:51000"}},
@@ -50,11 +51,44 @@ func TestService_Connected_takeover(t *testing.T) {
 	if len(got) != 2 || got[1].Kind != site.KindStationOnline || got[1].Detail != "a second connection took over" {
 		t.Errorf("recorded %+v", got)
 	}
-	if err := f.Connected(1, 0, ""); err == nil {
+	if err := f.Connected(1, f.next(), 0, ""); err == nil {
 		t.Error("a connection of no generation took over")
 	}
 	if f.Online() != 1 {
 		t.Error("a refused connection ended the one that was there")
+	}
+}
+
+// The end of a connection that is not the station's present one changes nothing, whenever
+// it is heard of; nor does the beginning of one that is older.
+func TestService_Disconnected_otherConnection(t *testing.T) {
+	f := setup(t, 1)
+	f.connect(t)
+	old := f.last()
+	f.connect(t)
+	if f.Disconnected(1, old, "taken over") || f.state(t, 1).Status != site.Online {
+		t.Error("the end of the old connection took the station offline")
+	}
+	generation, _ := f.Authenticate(1, secret)
+	wantKind(t, f.Connected(1, old, generation, ""), fault.Conflict)
+	if !f.Disconnected(1, f.last(), "closed") || f.state(t, 1).Status != site.Offline {
+		t.Error("the end of the present connection left the station online")
+	}
+}
+
+// A connection that is refused, because the secret was replaced while it authenticated,
+// leaves presence with the one before.
+func TestService_Connected_refusedLeavesPresence(t *testing.T) {
+	f := setup(t, 1)
+	f.connect(t)
+	first := f.last()
+	generation, _ := f.Authenticate(1, secret)
+	if _, err := f.Rotate(t.Context(), admin(), 1); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, f.Connected(1, f.next(), generation, ""), fault.Unauthenticated)
+	if !f.Disconnected(1, first, "revoked") || f.Online() != 0 {
+		t.Errorf("%d stations are online, none has a connection", f.Online())
 	}
 }
 
@@ -67,10 +101,10 @@ func TestService_presence_flapping(t *testing.T) {
 	told := 0
 	for range 600 { // 10 minutes
 		before := len(f.store.journalled())
-		if err := f.Connected(1, generation, ""); err != nil {
+		if err := f.Connected(1, f.next(), generation, ""); err != nil {
 			t.Fatal(err)
 		}
-		f.Disconnected(1, "closed")
+		f.Disconnected(1, f.last(), "closed")
 		for range len(f.store.journalled()) - before {
 			times = append(times, f.clock.Now())
 		}
@@ -82,7 +116,7 @@ func TestService_presence_flapping(t *testing.T) {
 		}
 	}
 	f.clock.advance(time.Hour)
-	if err := f.Connected(1, generation, ""); err != nil {
+	if err := f.Connected(1, f.next(), generation, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range f.store.journalled() {
@@ -99,17 +133,17 @@ func TestService_presence_ordinary(t *testing.T) {
 	f := setup(t, 1)
 	generation, _ := f.Authenticate(1, secret)
 	for range 15 {
-		if err := f.Connected(1, generation, ""); err != nil {
+		if err := f.Connected(1, f.next(), generation, ""); err != nil {
 			t.Fatal(err)
 		}
-		f.Disconnected(1, "closed")
+		f.Disconnected(1, f.last(), "closed")
 	}
 	for range 15 { // the same at the pace of the refill
 		f.clock.advance(4 * time.Second)
-		if err := f.Connected(1, generation, ""); err != nil {
+		if err := f.Connected(1, f.next(), generation, ""); err != nil {
 			t.Fatal(err)
 		}
-		f.Disconnected(1, "closed")
+		f.Disconnected(1, f.last(), "closed")
 	}
 	got := f.store.journalled()
 	if len(got) != 60 {
@@ -138,17 +172,17 @@ func TestService_Run_catchesUp(t *testing.T) {
 				r := startRun(t, 1)
 				generation, _ := r.Authenticate(1, secret)
 				connect := func() {
-					if err := r.Connected(1, generation, ""); err != nil {
+					if err := r.Connected(1, r.next(), generation, ""); err != nil {
 						t.Fatal(err)
 					}
 				}
 				connect() // taken over from at once
 				for range 15 {
 					connect()
-					r.Disconnected(1, "closed")
+					r.Disconnected(1, r.last(), "closed")
 				}
 				connect()
-				r.Disconnected(1, "closed") // three are left out
+				r.Disconnected(1, r.last(), "closed") // three are left out
 				if c.again {
 					connect()
 				}

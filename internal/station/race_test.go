@@ -3,6 +3,7 @@ package station_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"gatehouse/internal/site"
@@ -49,10 +50,13 @@ func TestService_hotPathsDuringWrite(t *testing.T) {
 // memory has.
 func TestService_concurrent(t *testing.T) {
 	f := setup(t, 8)
-	f.OnRevoked(func(id site.StationID) { f.Disconnected(id, "the secret was replaced") })
+	var live [9]atomic.Uint64 // the connection of each station
+	f.OnRevoked(func(id site.StationID) {
+		f.Disconnected(id, site.ConnectionID(live[id].Load()), "the secret was replaced")
+	})
 	var wg sync.WaitGroup
 	for id := site.StationID(1); id <= 8; id++ {
-		wg.Go(func() { f.live(t, id) })
+		wg.Go(func() { f.live(t, id, &live[id]) })
 		wg.Go(func() { f.read(id) })
 	}
 	wg.Wait()
@@ -69,7 +73,7 @@ func TestService_concurrent(t *testing.T) {
 }
 
 // live leads the life of one station, several times over.
-func (f *fixture) live(t *testing.T, id site.StationID) {
+func (f *fixture) live(t *testing.T, id site.StationID, connection *atomic.Uint64) {
 	t.Helper()
 	for range 50 {
 		word, err := f.Rotate(t.Context(), admin(), id)
@@ -77,7 +81,9 @@ func (f *fixture) live(t *testing.T, id site.StationID) {
 			t.Error(err)
 		}
 		generation, _ := f.Authenticate(id, word)
-		if err := f.Connected(id, generation, "192.0.2.7:51000"); err != nil {
+		number := f.next()
+		connection.Store(uint64(number))
+		if err := f.Connected(id, number, generation, "192.0.2.7:51000"); err != nil {
 			t.Error(err)
 		}
 		_ = f.Report(id, []byte(`{"batteryVoltage":4,"locks":[{"lockId":"lock-1","status":"unlocked"}]}`))
@@ -86,7 +92,7 @@ func (f *fixture) live(t *testing.T, id site.StationID) {
 			t.Error(err)
 		}
 		if generation%3 == 0 {
-			f.Disconnected(id, "closed")
+			f.Disconnected(id, number, "closed")
 		}
 		if generation%5 == 0 {
 			f.replaceStation(t, id)
@@ -140,7 +146,7 @@ func TestService_Remove_race(t *testing.T) {
 				default:
 				}
 				if generation, ok := f.Authenticate(1, secret); ok {
-					_ = f.Connected(1, generation, "")
+					_ = f.Connected(1, f.next(), generation, "")
 				}
 			}
 		})

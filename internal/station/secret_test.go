@@ -95,7 +95,7 @@ func TestService_Rotate_race(t *testing.T) {
 			if err := replace(f); err != nil {
 				t.Fatal(err)
 			}
-			wantKind(t, f.Connected(1, generation, "192.0.2.7:51000"), fault.Unauthenticated)
+			wantKind(t, f.Connected(1, f.next(), generation, "192.0.2.7:51000"), fault.Unauthenticated)
 			if st := f.state(t, 1); st.Status != site.Offline || !st.LastConnection.IsZero() || f.Online() != 0 || len(f.store.journalled()) != 0 {
 				t.Errorf("the refused connection left %+v", st)
 			}
@@ -107,7 +107,7 @@ func TestService_Rotate_race(t *testing.T) {
 		if err := f.Remove(t.Context(), admin(), 1); err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, f.Connected(1, generation, ""), fault.NotFound)
+		wantKind(t, f.Connected(1, f.next(), generation, ""), fault.NotFound)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestService_SetSecret(t *testing.T) {
 	if err := f.SetSecret(t.Context(), admin(), 1, secret); err != nil || revoked != 0 || f.store.writeCount() != writes {
 		t.Errorf("setting the same secret: %v, %d ended, %d writes", err, revoked, f.store.writeCount()-writes)
 	}
-	if err := f.Connected(1, generation, ""); err != nil {
+	if err := f.Connected(1, f.next(), generation, ""); err != nil {
 		t.Errorf("setting the same secret began a new generation: %v", err)
 	}
 	if err := f.SetSecret(t.Context(), admin(), 1, "another-secret"); err != nil {

@@ -17,17 +17,18 @@ type live struct {
 	// event and their records are out, and taken before mu. Readers never take it.
 	turn sync.Mutex
 
-	mu       sync.Mutex // mu guards what follows
-	removed  bool       // no longer enrolled; nothing may happen to it any more
-	online   bool
-	heard    time.Time // zero before the first contact
-	battery  *float64  // volts; what it points to never changes
-	low      bool      // the battery is known to be low
-	firmware string
-	locks    []lock // lock-1 first, as many as were enrolled
+	mu      sync.Mutex // mu guards what follows
+	removed bool       // no longer enrolled; nothing may happen to it any more
+	// connection is the one owner of presence: the station is online while there is one.
+	connection site.ConnectionID
+	heard      time.Time // zero before the first contact
+	battery    *float64  // volts; what it points to never changes
+	low        bool      // the battery is known to be low
+	firmware   string
+	locks      []lock // lock-1 first, as many as were enrolled
 
 	presenceSpan, lockSpan, batterySpan allowance
-	presenceTold                        bool // what the journal says of online
+	presenceTold                        bool // what the journal says of presence
 
 	dirty bool      // something beside heard changed since the last save
 	saved time.Time // what was last saved of heard
@@ -82,6 +83,9 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 	}
 }
 
+// online reports whether the station has a live connection; mu is held.
+func (l *live) online() bool { return l.connection != 0 }
+
 func (l *live) setBattery(volts float64) { l.battery = &volts }
 
 // State gives what is known of a station now, as a copy.
@@ -112,7 +116,7 @@ func (l *live) state() site.StationState {
 	st := site.StationState{
 		ID: l.id, Status: site.Offline, LastConnection: site.At(l.heard), Locks: l.lockStates(),
 	}
-	if l.online {
+	if l.online() {
 		st.Status = site.Online
 	}
 	if l.battery != nil {

@@ -25,6 +25,8 @@ import (
 type Conn interface {
 	Station() site.StationID
 	Generation() uint64
+	// Number is greater for a connection that took over from another of its station.
+	Number() site.ConnectionID
 	Remote() string
 	// Subscribed says at which QoS (0 or 1) the station listens for commands; not ok
 	// when it does not, or when the connection has ended.
@@ -45,8 +47,12 @@ type Conn interface {
 // Presence hears of connections and reports; package station satisfies it. Its
 // methods are quick and safe for concurrent use.
 type Presence interface {
-	Connected(id site.StationID, generation uint64, remote string) error
-	Disconnected(id site.StationID, reason string)
+	// Connected makes a connection the one of its station, in the place of the one
+	// before; an error refuses it.
+	Connected(id site.StationID, connection site.ConnectionID, generation uint64, remote string) error
+	// Disconnected reports whether the end of that connection took the station offline;
+	// the end of one that is not the station's present connection does nothing.
+	Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool)
 	Heard(id site.StationID)
 	Report(id site.StationID, payload []byte) error
 	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
@@ -107,7 +113,7 @@ func (l *Link) Connected(c Conn) error {
 		old.conn.Reset("taken over")
 		old.end()
 	}
-	if err := l.presence.Connected(c.Station(), c.Generation(), c.Remote()); err != nil {
+	if err := l.presence.Connected(c.Station(), c.Number(), c.Generation(), c.Remote()); err != nil {
 		l.forget(c)
 		return errors.Join(errRevoked, err)
 	}
@@ -115,17 +121,17 @@ func (l *Link) Connected(c Conn) error {
 	return nil
 }
 
-// Disconnected hears that a connection has ended. Only the end of the present one
-// takes the station offline: on a take-over the old one's end comes later.
+// Disconnected hears that a connection has ended; on a take-over the old one's end
+// may come later than the new one's beginning.
 func (l *Link) Disconnected(c Conn, reason string) {
-	if l.forget(c) {
-		l.presence.Disconnected(c.Station(), reason)
+	l.forget(c)
+	if l.presence.Disconnected(c.Station(), c.Number(), reason) {
 		l.eventsOf(c.Station()).Info("station disconnected", "station", int64(c.Station()), "reason", reason)
 	}
 }
 
 // forget drops c if it is the present connection of its station.
-func (l *Link) forget(c Conn) bool {
+func (l *Link) forget(c Conn) {
 	l.mu.Lock()
 	w := l.live[c.Station()]
 	present := w != nil && w.conn == c
@@ -136,7 +142,6 @@ func (l *Link) forget(c Conn) bool {
 	if present {
 		w.end()
 	}
-	return present
 }
 
 // Disconnect resets a station's live connection, because its secret was rotated
