@@ -147,7 +147,7 @@ func TestRestore_plainCopy(t *testing.T) {
 	}
 	log := g.open(t)
 	defer func() { must(t, log.Close()) }()
-	last, err := log.Recent(t.Context(), site.KindRestored, 1, 1, 0)
+	last, err := log.Recent(t.Context(), 1, 1, 0)
 	if err != nil || len(last) != 1 || last[0].Count != 1 || last[0].By != "uid 0 (root)" ||
 		last[0].Detail != "from a copy of the database whose newest record is of 2026-11-21T19:05:12.000Z; sessions were ended" {
 		t.Errorf("the journal says %+v, %v", last, err)

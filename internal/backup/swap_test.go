@@ -16,7 +16,6 @@ import (
 
 	"gatehouse/internal/backup"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/site"
 )
 
 func tamper(t *testing.T, path, statement string) {
@@ -253,7 +252,7 @@ func TestCommit_journal(t *testing.T) {
 	blank.restore(t, old.crafted(t), backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()})
 	db := blank.open(t)
 	defer func() { must(t, db.Close()) }()
-	last, err := db.Recent(t.Context(), site.KindRestored, 1, 1, 0)
+	last, err := db.Recent(t.Context(), 1, 1, 0)
 	if err != nil || len(last) != 1 || last[0].Seq != 4 || last[0].Count != 1 ||
 		last[0].Detail != "from the backup of 2026-11-21T19:05:12.000Z, made by version 1.2.3; sessions were ended" {
 		t.Errorf("the journal says %+v, %v", last, err)

@@ -3,9 +3,9 @@ package cloudlink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 
 	"gatehouse/internal/cloudcommand"
 	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 	"gatehouse/internal/unlock"
@@ -29,8 +30,10 @@ const (
 	// refusalEvery, so that whoever may publish fills no journal.
 	refusalBurst = 60
 	refusalEvery = 10 * time.Second
-	// tidyEvery is how often what the disk did not take is tried again.
-	tidyEvery = 10 * time.Second
+	// summaryEvery is how often refusals that were left out are summed up in one record.
+	summaryEvery = 10 * time.Second
+	// maxUnderWay bounds the commands that are carried out at once.
+	maxUnderWay = 256
 	// seePatience is how long the end of the gateway waits for commands that are being
 	// carried out.
 	seePatience = 4 * time.Second
@@ -38,8 +41,15 @@ const (
 
 // Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
 type Unlocker interface {
+	// Claim claims the id of a command that holds until then, before it is given to Unlock.
+	// It does not block. Conflict for an id that was claimed before, also by an earlier run
+	// of the process, with the answer so far; Throttled when none can be claimed now.
+	Claim(id string, until time.Time) (unlock.Answer, error)
+	// Interrupted returns the ids of commands whose end nobody will ever know.
+	Interrupted() []string
 	// Unlock opens a lock, or says why not, within the command's deadline; once it has
-	// begun it is seen through. NotFound for a lock that there is not.
+	// begun it is seen through. NotFound for a lock that there is not; Unavailable when
+	// its record cannot be made durable: nothing was sent, and its id is free again.
 	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
 }
 
@@ -47,7 +57,6 @@ type Unlocker interface {
 type commandConfig struct {
 	Gateway  site.GatewayID
 	Unlocker Unlocker
-	Store    CommandStore
 	State    func(site.StationID) (site.StationState, bool) // of an enrolled station; quick
 	Record   func(site.Record)                              // writes it soon; never blocks
 	Answer   func(cloudwire.Result)                         // sends it soon; never blocks
@@ -58,7 +67,7 @@ type commandConfig struct {
 
 func (l *Link) commandConfig() commandConfig {
 	return commandConfig{
-		Gateway: l.Gateway, Unlocker: l.Unlocker, Store: l.Store, State: l.Stations.State,
+		Gateway: l.Gateway, Unlocker: l.Unlocker, State: l.Stations.State,
 		Record: l.Journal.AppendLater, Answer: l.results.put, Clock: l.Clock, Logger: l.Logger, Metrics: l.Metrics,
 	}
 }
@@ -68,78 +77,67 @@ func (l *Link) commandConfig() commandConfig {
 type commands struct {
 	commandConfig
 	ring    atomic.Pointer[cloudcommand.Keyring] // the keys that are trusted now
-	taken   *taken
+	slots   chan struct{}                        // capacity maxUnderWay; each command that is carried out holds one
 	queues  queues
-	since   *restored
 	pace    *rate.Limiter // of all that come
 	noting  *rate.Limiter // records of refusals
 	leftOut atomic.Int64  // of these, since the last
+
+	beginning sync.Mutex // guards ending; who holds it alone acquires slots
+	ending    bool       // no command begins any more
 }
 
-// newCommands reads which commands were taken before, so that none of them is carried
-// out again. Those that the end of the gateway interrupted are answered now. Nobody is
-// trusted before trust is called.
-func newCommands(ctx context.Context, cfg commandConfig) (*commands, error) {
+// newCommands answers the commands that the end of the process before has interrupted.
+// No key is trusted before trust is called.
+func newCommands(cfg commandConfig) *commands {
 	c := &commands{
-		commandConfig: cfg, pace: rate.NewLimiter(perSecond, burst), noting: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst),
-		since: &restored{store: cfg.Store, clock: cfg.Clock, log: cfg.Logger},
+		commandConfig: cfg, slots: make(chan struct{}, maxUnderWay),
+		pace: rate.NewLimiter(perSecond, burst), noting: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst),
 	}
-	c.taken = newTaken(cfg.Store, cfg.Clock, cfg.Logger, c.since)
 	c.trust(cloudcommand.Keyring{})
-	interrupted, err := c.taken.load(ctx)
-	if err == nil {
-		err = c.since.load(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading which commands the cloud sent: %w", err)
-	}
-	for _, id := range interrupted {
+	for _, id := range cfg.Unlocker.Interrupted() {
 		c.end(id, site.Unresolved, cloudwire.Result{})
 	}
-	return c, nil
+	return c
 }
 
 // trust replaces the keys. One that is no longer among them opens nothing from now on,
 // not even by a command that was verified already and has not left.
 func (c *commands) trust(ring cloudcommand.Keyring) { c.ring.Store(&ring) }
 
-// run keeps the memory of commands in order until ctx ends. Then it waits for those that
-// are being carried out, for a while, and takes no others meanwhile.
+// run sums up refusals until ctx ends. Then it waits for the commands that are being
+// carried out, for a while, and no other begins meanwhile.
 func (c *commands) run(ctx context.Context) {
-	ticker := time.NewTicker(tidyEvery)
+	ticker := time.NewTicker(summaryEvery)
 	defer ticker.Stop()
 	for {
-		c.tidy(ctx)
 		if n := c.leftOut.Load(); n > 0 && c.noting.Allow() {
 			c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: int(n)}))
 			c.leftOut.Add(-n)
 		}
 		select {
 		case <-ctx.Done():
-			c.finish(context.WithoutCancel(ctx))
+			c.drain(context.WithoutCancel(ctx))
 			return
 		case <-ticker.C:
 		}
 	}
 }
 
-// tidy keeps what is not on disk yet. It does not end with the gateway, which waits for
-// it: what is broken off looks like a disk that fails.
-func (c *commands) tidy(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takePatience)
+// drain waits until no command is carried out, and no longer than seePatience.
+func (c *commands) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, seePatience)
 	defer cancel()
-	if c.since.settle() {
-		_ = c.taken.ask(ctx, c.since.save) // tried again soon
+	c.beginning.Lock()
+	c.ending = true
+	c.beginning.Unlock()
+	for range maxUnderWay {
+		select {
+		case c.slots <- struct{}{}: // never released
+		case <-ctx.Done():
+			return
+		}
 	}
-	c.taken.tidy(ctx)
-}
-
-// finish sees through what has begun.
-func (c *commands) finish(ctx context.Context) {
-	seeing, cancel := context.WithTimeout(ctx, seePatience)
-	defer cancel()
-	c.taken.drain(seeing)
-	c.taken.tidy(ctx)
 }
 
 // refused is a command that is not carried out.
@@ -158,7 +156,7 @@ func (c *commands) receive(ctx context.Context, payload []byte, retained bool, r
 	}
 }
 
-// handle takes one message. It returns when the command is refused or its id is taken;
+// handle takes one message. It returns when the command is refused or its id is claimed;
 // how it is carried out, which takes as long as the station does, is answered later, and
 // seen through when ctx ends.
 func (c *commands) handle(ctx context.Context, payload []byte, retained bool, received time.Time) {
@@ -172,19 +170,35 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 		return
 	}
 	if reason, message := c.judge(cmd, retained); reason != "" {
-		c.refuse(newRefused(cmd, reason, message))
+		c.refuse(*newRefused(cmd, reason, message))
 		return
 	}
-	switch first, reason := c.taken.take(ctx, cmd.ID, cmd.Expires); reason {
-	case "":
-		key, _ := ring.Key(cmd.KeyID)
-		go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
-	case cloudcommand.Repeated:
-		r := newRefused(cmd, reason, "a command with this jti came before; sign a new one for each opening")
+	if r := c.begin(cmd); r != nil {
+		c.refuse(*r)
+		return
+	}
+	key, _ := ring.Key(cmd.KeyID)
+	go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
+}
+
+// begin acquires a slot and claims the command's id, or returns why not.
+func (c *commands) begin(cmd cloudcommand.Command) *refused {
+	c.beginning.Lock()
+	defer c.beginning.Unlock()
+	if c.ending || len(c.slots) == cap(c.slots) {
+		return newRefused(cmd, cloudcommand.Busy, "too many commands came in a short time; try again a little later")
+	}
+	first, err := c.Unlocker.Claim(cmd.ID, cmd.Expires)
+	switch {
+	case err == nil:
+		c.slots <- struct{}{}
+		return nil
+	case fault.Is(err, fault.Conflict):
+		r := newRefused(cmd, cloudcommand.Repeated, "a command with this jti came before; sign a new one for each opening")
 		r.first = &cloudwire.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
-		c.refuse(r)
+		return r
 	default:
-		c.refuse(newRefused(cmd, reason, "too many commands came in a short time; try again a little later"))
+		return newRefused(cmd, cloudcommand.Busy, fault.Sentence(err)+"; try again a little later")
 	}
 }
 
@@ -196,8 +210,8 @@ func refusalOf(err error) cloudcommand.Refusal {
 	return cloudcommand.Refusal{Reason: cloudcommand.Malformed, Message: err.Error()}
 }
 
-func newRefused(cmd cloudcommand.Command, reason cloudcommand.Reason, message string) refused {
-	return refused{cmd: cmd, Refusal: cloudcommand.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
+func newRefused(cmd cloudcommand.Command, reason cloudcommand.Reason, message string) *refused {
+	return &refused{cmd: cmd, Refusal: cloudcommand.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
 }
 
 // judge finds what the token itself does not tell. To a trusted signer a station that
@@ -205,9 +219,6 @@ func newRefused(cmd cloudcommand.Command, reason cloudcommand.Reason, message st
 func (c *commands) judge(cmd cloudcommand.Command, retained bool) (cloudcommand.Reason, string) {
 	if retained {
 		return cloudcommand.Retained, "the command lay at the broker for whoever would come; publish commands without the retain flag"
-	}
-	if message := c.since.admits(cmd.IssuedAt); message != "" {
-		return cloudcommand.NotPermitted, message
 	}
 	state, enrolled := c.State(cmd.Station)
 	if !enrolled {
@@ -251,10 +262,10 @@ func refusalRecord(facts site.Facts) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// carryOut carries out a command whose id is taken, after those of the same station, and
-// gives its place back. What goes wrong with one command ends no other.
+// carryOut carries out a command whose id is claimed, after those of the same station, and
+// releases its slot. What goes wrong with one command ends no other.
 func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
-	defer c.taken.leave()
+	defer func() { <-c.slots }()
 	defer func() {
 		if broken := recover(); broken != nil {
 			c.Logger.Error("carrying out a cloud command broke down", "jti", cmd.ID, "panic", broken, "stack", string(debug.Stack()))
@@ -262,10 +273,6 @@ func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key c
 		}
 	}()
 	defer c.queues.enter(cmd.Station, cmd.Expires.Sub(c.Clock.Now()))()
-	if message := c.since.admits(cmd.IssuedAt); message != "" { // its id was forgotten since it was judged
-		c.forbid(cmd, unlock.Answer{}, message)
-		return
-	}
 	c.open(ctx, cmd, key, received)
 }
 
@@ -281,6 +288,9 @@ func (c *commands) open(ctx context.Context, cmd cloudcommand.Command, key cloud
 		},
 	})
 	switch {
+	case fault.Is(err, fault.Unavailable):
+		c.Metrics.Refused("cloud-" + string(cloudcommand.Busy))
+		c.end(cmd.ID, site.Refused, cloudwire.Result{Command: answer.Command, Reason: string(cloudcommand.Busy), Message: fault.Sentence(err)})
 	case withdrawn.Load():
 		c.forbid(cmd, answer, "the key that signed it is no longer trusted")
 	case err != nil:
@@ -301,12 +311,8 @@ func (c *commands) forbid(cmd cloudcommand.Command, answer unlock.Answer, messag
 	c.end(cmd.ID, site.Refused, cloudwire.Result{Command: answer.Command, Reason: string(reason), Message: message})
 }
 
-// end answers a command that was taken and keeps how it ended. Who has the answer and
-// repeats the command is told the same.
+// end answers a command that was claimed.
 func (c *commands) end(id string, outcome site.Outcome, result cloudwire.Result) {
-	now := c.Clock.Now()
-	result.ID, result.Outcome, result.Time = id, outcome, site.At(now)
-	keep := c.taken.end(id, outcome, now)
+	result.ID, result.Outcome, result.Time = id, outcome, site.At(c.Clock.Now())
 	c.Answer(result)
-	keep()
 }

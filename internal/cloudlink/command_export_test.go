@@ -15,11 +15,9 @@ type (
 	Results       = results
 )
 
-// MaxTaken is how many ids are remembered, MaxUnderWay how many commands are carried out
-// at once, and MaxAtStation how many of these by one station; Burst how many are looked at
+// MaxUnderWay is how many commands are carried out at once, and MaxAtStation how many of these by one station; Burst how many are looked at
 // at once, and PerSecond in each second.
 const (
-	MaxTaken     = maxTaken
 	MaxUnderWay  = maxUnderWay
 	MaxAtStation = maxAtStation
 	Burst        = burst
@@ -27,9 +25,7 @@ const (
 )
 
 // NewCommands is newCommands.
-func NewCommands(ctx context.Context, cfg CommandConfig) (*Commands, error) {
-	return newCommands(ctx, cfg)
-}
+func NewCommands(cfg CommandConfig) *Commands { return newCommands(cfg) }
 
 // Trust, Handle and Run are trust, handle and run.
 func (c *commands) Trust(ring cloudcommand.Keyring) { c.trust(ring) }

@@ -32,7 +32,7 @@ func TestCommands_handle(t *testing.T) {
 		cmd := w.good("c-1")
 		c.Handle(t.Context(), w.sign(cmd), false, received)
 		synctest.Wait()
-		if want := []string{"take c-1", "unlock c-1", "end c-1 done"}; !slices.Equal(w.events, want) {
+		if want := []string{"claim c-1", "unlock c-1"}; !slices.Equal(w.events, want) {
 			t.Errorf("in this order: %v, want %v", w.events, want)
 		}
 		req := w.opened[0]
@@ -47,13 +47,10 @@ func TestCommands_handle(t *testing.T) {
 		if len(w.records) != 0 {
 			t.Errorf("recorded %+v besides the records of the unlock", w.records)
 		}
-		if row, _ := w.row("c-1"); row.Outcome != site.Done || !row.Ended.Equal(w.Now()) || !row.Until.Equal(cmd.Expires) {
-			t.Errorf("kept as %+v", row)
-		}
 	})
 }
 
-// Whatever becomes of it, the outcome is answered and kept.
+// Whatever becomes of it, the outcome is answered.
 func TestCommands_handle_outcomes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.commands()
@@ -62,9 +59,6 @@ func TestCommands_handle_outcomes(t *testing.T) {
 			w.send(c, string(outcome))
 			if got := w.last(); got.Outcome != outcome || got.ID != string(outcome) || got.Reason != "" {
 				t.Errorf("%s is answered as %+v", outcome, got)
-			}
-			if row, _ := w.row(string(outcome)); row.Outcome != outcome {
-				t.Errorf("%s is kept as %+v", outcome, row)
 			}
 		}
 	})
@@ -115,8 +109,8 @@ func TestCommands_handle_refuses(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			w.commands().Handle(t.Context(), payload(w, w.good("c-1")), reason == "retained", time.Now())
 			synctest.Wait()
-			if len(w.opened) > 0 || len(w.rows) > 0 {
-				t.Errorf("%s: opened %+v, taken %+v", reason, w.opened, w.rows)
+			if len(w.opened) > 0 || len(w.claimed) > 0 {
+				t.Errorf("%s: opened %+v, claimed %+v", reason, w.opened, w.claimed)
 			}
 			id := "c-1"
 			if reason == "malformed" || reason == "oversized" {
@@ -215,21 +209,17 @@ func TestCommands_handle_silentStation(t *testing.T) {
 		for n := range cloudlink.MaxUnderWay {
 			w.sendTo(c, site.StationID(1042+n/cloudlink.MaxAtStation), fmt.Sprint(n))
 		}
-		if _, taken := w.row("0"); w.unlocks() != cloudlink.MaxUnderWay || len(w.results) != 0 || !taken {
+		if w.unlocks() != cloudlink.MaxUnderWay || len(w.results) != 0 {
 			t.Fatalf("%d unlocks, answered %+v", w.unlocks(), w.results)
 		}
-		w.send(c, "0")
-		if w.last().Reason != "repeated" {
-			t.Errorf("a copy: answered %+v", w.last())
-		}
 		w.sendTo(c, 9999, "one more")
-		if _, taken := w.row("one more"); w.last().Reason != "busy" || taken || w.unlocks() != cloudlink.MaxUnderWay {
-			t.Errorf("answered %+v, taken: %t", w.last(), taken)
+		if _, claimed := w.claimed["one more"]; w.last().Reason != "busy" || claimed || w.unlocks() != cloudlink.MaxUnderWay {
+			t.Errorf("answered %+v, claimed: %t", w.last(), claimed)
 		}
 		close(hold)
 		synctest.Wait()
 		w.send(c, "one more")
-		if w.last().Outcome != site.Done || len(w.results) != cloudlink.MaxUnderWay+3 {
+		if w.last().Outcome != site.Done || len(w.results) != cloudlink.MaxUnderWay+2 {
 			t.Errorf("answered %+v, %d answers", w.last(), len(w.results))
 		}
 	})
@@ -253,9 +243,6 @@ func TestCommands_run_seesThrough(t *testing.T) {
 			if took := time.Since(began); took != want {
 				t.Errorf("a station that answers after %s: waited %s", answers, took)
 			}
-			if row, _ := w.row("c-1"); (row.Outcome == site.Done) != (answers == want) {
-				t.Errorf("kept as %+v", row)
-			}
 			if w.unlocks() != 1 || w.counted("busy") != "1" {
 				t.Errorf("one began meanwhile: %+v", w.results)
 			}
@@ -270,8 +257,8 @@ func TestCommands_handle_breaksDown(t *testing.T) {
 		c := w.commands()
 		w.onUnlock = func(unlock.Request) { panic("a mistake") }
 		w.send(c, "c-1")
-		if row, _ := w.row("c-1"); w.last().Outcome != site.Unresolved || row.Outcome != site.Unresolved || !strings.Contains(w.log.String(), "a mistake") {
-			t.Errorf("answered %+v, kept as %+v, logged %s", w.last(), row, w.log)
+		if w.last().Outcome != site.Unresolved || !strings.Contains(w.log.String(), "a mistake") {
+			t.Errorf("answered %+v, logged %s", w.last(), w.log)
 		}
 		w.onUnlock = nil
 		w.send(c, "c-2")
@@ -284,11 +271,7 @@ func TestCommands_handle_breaksDown(t *testing.T) {
 // Nobody is trusted until somebody is named.
 func TestNewCommands_trustsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		c, err := cloudlink.NewCommands(t.Context(), w.config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.send(c, "c-1")
+		w.send(cloudlink.NewCommands(w.config()), "c-1")
 		if w.last().Reason != "unknown-key" || w.unlocks() != 0 {
 			t.Errorf("answered %+v", w.last())
 		}
@@ -312,8 +295,8 @@ func TestCommands_trust(t *testing.T) {
 			if got.Outcome != site.Refused || got.Reason != "not-permitted" || got.Command != "command-of-c-1" || w.counted("not-permitted") != "1" {
 				t.Errorf("%s: answered %+v, counted %s", name, got, w.counted("not-permitted"))
 			}
-			if row, _ := w.row("c-1"); row.Outcome != site.Refused || len(w.records) != 0 {
-				t.Errorf("%s: kept as %+v, recorded %+v", name, row, w.records)
+			if len(w.records) != 0 {
+				t.Errorf("%s: recorded %+v", name, w.records)
 			}
 		})
 	}
@@ -337,9 +320,6 @@ func TestCommands_handle_removedOnTheWay(t *testing.T) {
 		if got := w.last(); got.Outcome != site.Refused || got.Reason != "not-permitted" || got.ID != "c-1" {
 			t.Errorf("answered %+v", got)
 		}
-		if row, _ := w.row("c-1"); row.Outcome != site.Refused {
-			t.Errorf("kept as %+v", row)
-		}
 		if len(w.records) != 1 || w.records[0].Detail != "not-permitted" || w.records[0].JTI != "c-1" || w.records[0].Station != 1042 || w.records[0].Lock != "lock-2" {
 			t.Errorf("recorded %+v", w.records)
 		}
@@ -354,7 +334,7 @@ func TestCommands_handle_contextEnds(t *testing.T) {
 		w.onState = cancel
 		c.Handle(ctx, w.sign(w.good("c-1")), false, time.Now())
 		synctest.Wait()
-		if want := []string{"take c-1", "unlock c-1", "end c-1 done"}; !slices.Equal(w.events, want) || w.last().Outcome != site.Done {
+		if want := []string{"claim c-1", "unlock c-1"}; !slices.Equal(w.events, want) || w.last().Outcome != site.Done {
 			t.Errorf("in this order: %v, answered %+v", w.events, w.last())
 		}
 		c.Handle(ctx, w.sign(w.good("c-2")), false, time.Now())
@@ -389,7 +369,7 @@ func TestCommands_refuse_boundedRate(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { c.Run(ctx) })
 		<-time.After(time.Minute)
-		_, records, _ := w.seen()
+		_, records := w.seen()
 		if last := records[len(records)-1]; len(records) != 62 || last.Count != 1 || last.Detail == "malformed" || last.Origin != site.Cloud {
 			t.Errorf("%d records, the last %+v", len(records), last)
 		}
@@ -427,5 +407,45 @@ func TestCommands_handle_overlap(t *testing.T) {
 	}
 	if len(w.results) != 32*8 {
 		t.Errorf("%d answers", len(w.results))
+	}
+}
+
+// What cannot be claimed, or recorded, is refused and may come again.
+func TestCommands_handle_busy(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.full = true
+		w.send(c, "c-1")
+		if got := w.last(); got.Reason != "busy" || !strings.HasPrefix(got.Message, "Too many; ") || len(w.records) != 1 || w.records[0].Detail != "busy" {
+			t.Errorf("nothing can be claimed: %+v, recorded %+v", got, w.records)
+		}
+		w.full, w.unlocker = false, fault.New(fault.Unavailable, "The storage takes no writes")
+		w.send(c, "c-2")
+		if got := w.last(); got.Outcome != site.Refused || got.Reason != "busy" || !strings.HasPrefix(got.Message, "The storage") || w.counted("busy") != "2" || len(w.records) != 1 {
+			t.Errorf("nothing can be recorded: %+v, counted %s, recorded %+v", got, w.counted("busy"), w.records)
+		}
+	})
+}
+
+// A process that was killed while a command was under way answers at its next start that
+// its end is unknown.
+func TestNewCommands_afterAKill(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.interrupted = []string{"c-1"}
+		w.commands()
+		if got := w.last(); got.ID != "c-1" || got.Outcome != site.Unresolved || !got.Time.Equal(site.At(w.Now()).Time) || len(w.results) != 1 {
+			t.Errorf("answered %+v", w.results)
+		}
+	})
+}
+
+// keep has commands run, until what it returns is called.
+func keep(c *cloudlink.Commands) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
 	}
 }

@@ -3,9 +3,7 @@ package cloudlink_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +20,7 @@ import (
 	"gatehouse/internal/unlock"
 )
 
-// world is everything that commands need: a disk, stations with two locks each, from
+// world is everything that commands need: stations with two locks each, from
 // number 1042 on, and a signer.
 type world struct {
 	t       testing.TB
@@ -30,27 +28,20 @@ type world struct {
 	metrics *metric.Registry
 	log     *bytes.Buffer
 
-	mu       sync.Mutex // mu guards what follows
-	events   []string   // in order: "take c-1", "unlock c-1", "end c-1 done"
-	rows     map[string]site.TakenCommand
-	disk     error
-	stalls   bool          // the disk answers nobody
-	hangs    chan struct{} // until it is closed the disk answers nobody, whatever the context says
-	calls    int           // of the disk, under way
-	most     int           // of these at once
-	floor    time.Time
-	asked    int // questions for the floor
-	ahead    time.Duration
-	opened   []unlock.Request
-	outcome  site.Outcome
-	unlocker error
-	onUnlock func(unlock.Request)
-	onState  func()
-	from     time.Time // of a restored gateway
-	waiting  bool
-	unsure   bool // the clock
-	results  []cloudwire.Result
-	records  []site.Record
+	mu          sync.Mutex // mu guards what follows
+	events      []string   // in order: "claim c-1", "unlock c-1"
+	claimed     map[string]unlock.Answer
+	interrupted []string
+	full        bool // nothing more can be claimed
+	ahead       time.Duration
+	opened      []unlock.Request
+	outcome     site.Outcome
+	unlocker    error
+	onUnlock    func(unlock.Request)
+	onState     func()
+	unsure      bool // the clock
+	results     []cloudwire.Result
+	records     []site.Record
 }
 
 func newWorld(t testing.TB) *world {
@@ -59,7 +50,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{t: t, key: key, rows: make(map[string]site.TakenCommand), outcome: site.Done, metrics: metric.New(), log: &bytes.Buffer{}}
+	return &world{t: t, key: key, claimed: make(map[string]unlock.Answer), outcome: site.Done, metrics: metric.New(), log: &bytes.Buffer{}}
 }
 
 func keyring(t testing.TB, keys ...cloudcommand.Key) cloudcommand.Keyring {
@@ -79,17 +70,14 @@ func keyring(t testing.TB, keys ...cloudcommand.Key) cloudcommand.Keyring {
 // next run of the process.
 func (w *world) commands() *cloudlink.Commands {
 	w.t.Helper()
-	c, err := cloudlink.NewCommands(context.Background(), w.config())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := cloudlink.NewCommands(w.config())
 	c.Trust(keyring(w.t, w.key.Public()))
 	return c
 }
 
 func (w *world) config() cloudlink.CommandConfig {
 	return cloudlink.CommandConfig{
-		Gateway: gatewayID, Unlocker: w, Store: w, State: w.state, Record: w.record, Answer: w.answer,
+		Gateway: gatewayID, Unlocker: w, State: w.state, Record: w.record, Answer: w.answer,
 		Clock: w, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Metrics: w.metrics,
 	}
 }
@@ -149,114 +137,28 @@ func (w *world) Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, 
 	if !req.MayLeave() {
 		outcome = site.Refused
 	}
+	w.set(func() {
+		w.claimed[req.JTI] = unlock.Answer{Outcome: outcome, Ended: time.Now().Add(w.ahead), Replayed: true}
+	})
 	return unlock.Answer{Command: "command-of-" + site.CommandID(req.JTI), Outcome: outcome}, nil
 }
 
-// wait is what the disk does before anything else.
-func (w *world) wait(ctx context.Context) error {
-	w.mu.Lock()
-	stalls, hangs := w.stalls, w.hangs
-	w.calls++
-	w.most = max(w.most, w.calls)
-	w.mu.Unlock()
-	defer w.set(func() { w.calls-- })
-	if hangs != nil {
-		<-hangs
-		return nil
-	}
-	if stalls {
-		<-ctx.Done()
-	}
-	return fault.Wrap(fault.Timeout, "slow", ctx.Err())
-}
-
-func (w *world) TakeCommand(ctx context.Context, cmd site.TakenCommand) error {
-	if err := w.wait(ctx); err != nil {
-		return err
-	}
+// Claim is that of package unlock, in short.
+func (w *world) Claim(id string, _ time.Time) (unlock.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.disk != nil {
-		return w.disk
+	if w.full {
+		return unlock.Answer{}, fault.Throttle("Too many", time.Second)
 	}
-	if _, there := w.rows[cmd.ID]; there {
-		w.events = append(w.events, "take "+cmd.ID+" again")
-		return fault.New(fault.Conflict, "there")
+	if first, ok := w.claimed[id]; ok {
+		return first, fault.New(fault.Conflict, "came before")
 	}
-	if cmd.Outcome != site.Requested || !cmd.Ended.IsZero() {
-		w.t.Errorf("taken as %+v", cmd)
-	}
-	w.events = append(w.events, "take "+cmd.ID)
-	w.rows[cmd.ID] = cmd
-	return nil
+	w.events = append(w.events, "claim "+id)
+	w.claimed[id] = unlock.Answer{Outcome: site.Requested, Replayed: true}
+	return unlock.Answer{}, nil
 }
 
-func (w *world) EndCommand(ctx context.Context, id string, outcome site.Outcome, at time.Time) error {
-	if err := w.wait(ctx); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.disk != nil {
-		return w.disk
-	}
-	cmd, there := w.rows[id]
-	if !there {
-		return fault.New(fault.NotFound, "no such command")
-	}
-	cmd.Outcome, cmd.Ended = outcome, at
-	w.rows[id] = cmd
-	w.events = append(w.events, fmt.Sprintf("end %s %s", id, outcome))
-	return nil
-}
-
-func (w *world) TakenCommands(context.Context) (all []site.TakenCommand, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, cmd := range w.rows {
-		all = append(all, cmd)
-	}
-	return all, w.disk
-}
-
-func (w *world) ForgetCommands(ctx context.Context, before time.Time) (int, error) {
-	if err := w.wait(ctx); err != nil {
-		return 0, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.disk != nil {
-		return 0, w.disk
-	}
-	n := len(w.rows)
-	maps.DeleteFunc(w.rows, func(_ string, cmd site.TakenCommand) bool { return cmd.Until.Before(before) })
-	return n - len(w.rows), nil
-}
-
-func (w *world) CommandsFrom(context.Context) (time.Time, bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.from, w.waiting, nil
-}
-
-func (w *world) SaveCommandsFrom(ctx context.Context, from time.Time) error {
-	if err := w.wait(ctx); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.disk == nil {
-		w.from, w.waiting = from, false
-	}
-	return w.disk
-}
-
-func (w *world) Floor(context.Context) (time.Time, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked++
-	return w.floor, nil // a full disk can be read
-}
+func (w *world) Interrupted() []string { return w.interrupted }
 
 // good is a command that holds for half a minute.
 func (w *world) good(id string) cloudcommand.Command {
@@ -321,24 +223,9 @@ func (w *world) counted(reason string) string {
 	return "0"
 }
 
-// row gives what the disk has of a command.
-func (w *world) row(id string) (site.TakenCommand, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	cmd, ok := w.rows[id]
-	return cmd, ok
-}
-
-// line gives since when commands are taken, as the disk has it, and how many it has.
-func (w *world) line() (from time.Time, kept int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.from, len(w.rows)
-}
-
 // seen gives what happened so far, for tests beside which commands run.
-func (w *world) seen() (events []string, records []site.Record, asked int) {
+func (w *world) seen() (events []string, records []site.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.events), slices.Clone(w.records), w.asked
+	return slices.Clone(w.events), slices.Clone(w.records)
 }

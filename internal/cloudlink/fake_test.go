@@ -461,11 +461,8 @@ func (noUnlocker) Unlock(context.Context, unlock.Request) (unlock.Answer, error)
 	return unlock.Answer{}, fault.New(fault.NotFound, "no")
 }
 
-func (h *house) TakenCommands(context.Context) ([]site.TakenCommand, error) { return nil, nil }
-
-func (h *house) CommandsFrom(context.Context) (from time.Time, waiting bool, err error) {
-	return from, false, nil
-}
+func (noUnlocker) Claim(string, time.Time) (unlock.Answer, error) { return unlock.Answer{}, nil }
+func (noUnlocker) Interrupted() []string                          { return nil }
 
 func newHouse() *house {
 	return &house{bodies: make(map[uint64]string), stations: make(map[site.StationID]site.StationState)}

@@ -46,7 +46,6 @@ type Journal interface {
 // Store is what the link keeps; package sqlite satisfies it. Safe for concurrent use.
 // Errors are fault.Unavailable when the disk fails.
 type Store interface {
-	CommandStore
 	// CloudCursor gives the last seq that the cloud has taken; 0 before the first.
 	CloudCursor(ctx context.Context) (uint64, error)
 	// SaveCloudCursor keeps it.
@@ -127,8 +126,7 @@ type Link struct {
 	status   Status
 }
 
-// New gives the link, and reads how far the cloud has come and which commands it sent.
-// It starts nothing.
+// New returns the link, and reads how far the cloud has come. It starts nothing.
 func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 	if cfg.Store == nil || cfg.Journal == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Clock == nil ||
 		cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Gateway == "" {
@@ -145,9 +143,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 	l.cursor.Store(cursor)
 	l.kept.Store(cursor)
 	l.sent.Store(cursor)
-	if l.commands, err = newCommands(ctx, l.commandConfig()); err != nil {
-		return nil, err
-	}
+	l.commands = newCommands(l.commandConfig())
 	l.Configure(settings)
 	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() float64 { return float(l.Status().Connected) })
 	cfg.Metrics.Gauge("gatehouse_cloud_waiting_records", func() float64 { return float64(l.Status().Waiting) })

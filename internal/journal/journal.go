@@ -109,10 +109,11 @@ type Store interface {
 	Kept() int
 	// Read gives the selected records.
 	Read(ctx context.Context, q Query) ([]site.Record, error)
-	// Recent gives the newest records of a kind, oldest first, from within so many newest
-	// of all kinds: at most so many, and more with an Idempotency-Key that a run of the
-	// gateway wrote within a span before its last. Damaged ones are passed over.
-	Recent(ctx context.Context, kind site.Kind, most, within int, span time.Duration) ([]site.Record, error)
+	// Recent returns the newest records of unlocks, oldest first, from within so many newest
+	// of all kinds: at most so many, and more with an Idempotency-Key or a JTI that a run of
+	// the gateway wrote within a span before its last. The records of a restore and of lost
+	// records stand between them. Damaged ones are passed over.
+	Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error)
 	// OfCommand gives the records of one command that was made at that time.
 	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
 	// Verify checks the whole chain.

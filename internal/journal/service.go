@@ -68,23 +68,25 @@ func New(cfg Config) (*Service, error) {
 
 // Intend writes the record that must exist before a command leaves. It returns once
 // the record is durable; while the storage fails or stalls, once the record is in
-// memory and in the system log. It ends within 2 s whatever the disk does.
-func (s *Service) Intend(r site.Record) {
+// memory and in the system log. It ends within 2 s whatever the disk does; durable
+// reports whether the record is on disk then.
+func (s *Service) Intend(r site.Record) (durable bool) {
 	if s.stalled.Load() {
 		s.Store.AppendLater(r)
 		Log(s.Logger, r)
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := s.Store.Keep(ctx, r)
 	if err == nil {
-		return
+		return true
 	}
 	s.fail(err)
 	if fault.Is(err, fault.Timeout) { // else the store has logged it
 		Log(s.Logger, r)
 	}
+	return false
 }
 
 // AppendLater writes a record soon; nobody waits for it. While the storage fails it
@@ -182,11 +184,12 @@ const (
 	recentWithin  = 20_000
 )
 
-// RecentUnlocks gives the newest 2,000 unlock records, oldest first, and with them those
-// with an Idempotency-Key that a run wrote within a span before its last; but none beyond
-// the newest 20,000 records of all kinds.
+// RecentUnlocks returns the newest 2,000 unlock records, oldest first, and with them those
+// with an Idempotency-Key or a JTI that a run wrote within a span before its last; but none
+// beyond the newest 20,000 records of all kinds. The records of a restore and of lost
+// records stand between them.
 func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
-	return s.Store.Recent(ctx, site.KindUnlock, recentUnlocks, recentWithin, span)
+	return s.Store.Recent(ctx, recentUnlocks, recentWithin, span)
 }
 
 // OfCommand gives the records of one command, oldest first. The id, a version 7

@@ -245,8 +245,8 @@ type lookedThrough struct {
 	asked []any
 }
 
-func (l *lookedThrough) Recent(_ context.Context, kind site.Kind, most, within int, span time.Duration) ([]site.Record, error) {
-	l.asked = []any{kind, most, within, span}
+func (l *lookedThrough) Recent(_ context.Context, most, within int, span time.Duration) ([]site.Record, error) {
+	l.asked = []any{most, within, span}
 	return nil, nil
 }
 
@@ -258,7 +258,7 @@ func TestService_RecentUnlocks(t *testing.T) {
 	if _, err := p.RecentUnlocks(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if want := []any{site.KindUnlock, 2000, 20_000, time.Hour}; !slices.Equal(store.asked, want) {
+	if want := []any{2000, 20_000, time.Hour}; !slices.Equal(store.asked, want) {
 		t.Errorf("asked for %v, want %v", store.asked, want)
 	}
 }

@@ -56,12 +56,3 @@ const (
 // Opened reports whether the outcome counts as success for /v1: the station's
 // acknowledgement, or its "done", arrived within the deadline.
 func (o Outcome) Opened() bool { return o == Acknowledged || o == Done }
-
-// TakenCommand is what is kept of a command that came from the cloud, so that none is
-// carried out twice (contract, section 3).
-type TakenCommand struct {
-	ID      string    // the jti that the cloud gave it
-	Until   time.Time // its exp
-	Outcome Outcome   // [Requested] until it has ended
-	Ended   time.Time // zero until then
-}

@@ -4,136 +4,17 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
 )
-
-// A command is taken once for ever, also by a process that is started again.
-func TestDB_TakeCommand(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gatehouse.db")
-	db := open(t, path, newClock())
-	ctx := t.Context()
-	first := site.TakenCommand{ID: "c-1", Until: at(60_000), Outcome: site.Requested}
-	second := site.TakenCommand{ID: `C-1 "'%`, Until: at(50_000), Outcome: site.Expired, Ended: at(51_000)}
-	if err := errors.Join(db.TakeCommand(ctx, first), db.TakeCommand(ctx, second)); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.TakeCommand(ctx, site.TakenCommand{ID: "c-1", Until: at(90_000)}); !fault.Is(err, fault.Conflict) {
-		t.Errorf("taken twice: %v", err)
-	}
-	if err := db.EndCommand(ctx, "c-1", site.Done, at(1234)); err != nil {
-		t.Error(err)
-	}
-	if err := db.EndCommand(ctx, "c-9", site.Done, at(1234)); !fault.Is(err, fault.NotFound) {
-		t.Errorf("one that was not taken has ended: %v", err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db = open(t, path, newClock())
-	defer func() { _ = db.Close() }()
-	if err := db.TakeCommand(ctx, first); !fault.Is(err, fault.Conflict) {
-		t.Errorf("taken again after a restart: %v", err)
-	}
-	first.Outcome, first.Ended = site.Done, at(1234)
-	checkTaken(t, db, second, first)
-	for _, c := range []struct {
-		before time.Time
-		want   int
-	}{{at(50_000), 0}, {at(50_001), 1}, {at(60_000), 0}, {at(1 << 40), 1}} {
-		if n, err := db.ForgetCommands(ctx, c.before); err != nil || n != c.want {
-			t.Errorf("%s: %d are forgotten, %v; want %d", c.before, n, err, c.want)
-		}
-	}
-	checkTaken(t, db)
-	mustVerify(t, db, 0)
-}
-
-// Many are forgotten in several transactions, all the same.
-func TestDB_ForgetCommands_many(t *testing.T) {
-	db, _ := fresh(t)
-	const many = 1300
-	for i := range many {
-		if err := db.TakeCommand(t.Context(), site.TakenCommand{ID: fmt.Sprint("c-", i), Until: at(int64(i)), Outcome: site.Requested}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := db.ForgetCommands(t.Context(), at(many-1)); err != nil || n != many-1 {
-		t.Errorf("%d are forgotten, %v", n, err)
-	}
-	checkTaken(t, db, site.TakenCommand{ID: fmt.Sprint("c-", many-1), Until: at(many - 1), Outcome: site.Requested})
-}
-
-func checkTaken(t *testing.T, db *sqlite.DB, want ...site.TakenCommand) {
-	t.Helper()
-	if got, err := db.TakenCommands(t.Context()); err != nil || !slices.Equal(got, want) {
-		t.Errorf("taken: %+v, %v; want %+v", got, err, want)
-	}
-}
-
-// What was taken while the disk is full is not there, and that is said.
-func TestDB_TakeCommand_fullDisk(t *testing.T) {
-	db, _ := fresh(t)
-	fillUp(t, db)
-	err := db.TakeCommand(t.Context(), site.TakenCommand{ID: strings.Repeat("x", 5000), Until: at(1)})
-	if !fault.Is(err, fault.Unavailable) {
-		t.Errorf("got %v", err)
-	}
-	checkTaken(t, db)
-}
-
-// A restored gateway keeps what was taken before its backup, and takes nothing else until
-// a trusted clock has told the time.
-func TestFiles_Renew_commands(t *testing.T) {
-	db, path, _ := filled(t)
-	ctx := t.Context()
-	taken := site.TakenCommand{ID: "c-1", Until: at(60_000), Outcome: site.Done, Ended: at(7)}
-	if err := errors.Join(db.TakeCommand(ctx, taken), db.SaveCloudCursor(ctx, 4), db.SaveCloudStations(ctx, []site.StationID{7})); err != nil {
-		t.Fatal(err)
-	}
-	if from, waiting, err := db.CommandsFrom(ctx); err != nil || waiting || !from.IsZero() {
-		t.Errorf("before: %s, %t, %v", from, waiting, err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, keepSessions := range []bool{true, false} {
-		if _, err := (sqlite.Files{Logger: slog.New(slog.DiscardHandler)}).Renew(ctx, path, keepSessions, record(site.KindRestored)); err != nil {
-			t.Fatal(err)
-		}
-		db = open(t, path, newClock())
-		if from, waiting, err := db.CommandsFrom(ctx); err != nil || !waiting || !from.IsZero() {
-			t.Errorf("restored: %s, %t, %v", from, waiting, err)
-		}
-		if err := db.SaveCommandsFrom(ctx, at(1234)); err != nil {
-			t.Error(err)
-		}
-		if from, waiting, err := db.CommandsFrom(ctx); err != nil || waiting || !from.Equal(at(1234)) {
-			t.Errorf("once the clock is right: %s, %t, %v", from, waiting, err)
-		}
-		checkTaken(t, db, taken)
-		cursor, err := db.CloudCursor(ctx)
-		stations, unread := db.CloudStations(ctx)
-		if errors.Join(err, unread) != nil || cursor != 4 || !slices.Equal(stations, []site.StationID{7}) {
-			t.Errorf("the cloud has taken %d and shows %v, %v", cursor, stations, errors.Join(err, unread))
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func TestDB_CloudCursor(t *testing.T) {
 	db, path, _ := filled(t)
@@ -245,7 +126,7 @@ func TestOpen_fromTheFirstSchema(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tamper(t, path, "DROP TABLE cloud_command; DROP TABLE IF EXISTS next_version; PRAGMA user_version = 1")
+	tamper(t, path, "DROP TABLE IF EXISTS next_version; PRAGMA user_version = 1")
 	old := filepath.Join(t.TempDir(), "old.db")
 	if err := sqlite.MakeBy(t.Context(), old, 1); err != nil {
 		t.Fatal(err)
@@ -255,10 +136,6 @@ func TestOpen_fromTheFirstSchema(t *testing.T) {
 	}
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
-	if err := db.TakeCommand(t.Context(), site.TakenCommand{ID: "c-1", Until: at(1)}); err != nil {
-		t.Error(err)
-	}
-	checkTaken(t, db, site.TakenCommand{ID: "c-1", Until: at(1), Outcome: site.Requested})
 	if after := mustRead(t, db, journal.Query{}); !reflect.DeepEqual(before, after) {
 		t.Errorf("the records are %+v, were %+v", after, before)
 	}

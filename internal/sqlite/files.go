@@ -125,9 +125,8 @@ func count(ctx context.Context, db *sql.DB, inv *site.Inventory) error {
 }
 
 // Renew makes a database file ready to be served in the place of another: it brings
-// it to this version's schema, ends its sessions unless keepSessions, has it wait with
-// commands of the cloud (see [DB.CommandsFrom]), and appends r, with the number of
-// sessions that ended as its count.
+// it to this version's schema, ends its sessions unless keepSessions, and appends r, with
+// the number of sessions that ended as its count.
 func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error) {
 	if err := forward(ctx, path); err != nil {
 		return 0, err
@@ -143,7 +142,7 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 			if !keepSessions {
 				_, err = t.exec("DELETE FROM session")
 			}
-			return errors.Join(err, t.setMeta(metaCommands, commandsWait))
+			return err
 		}, r)
 	})
 	return ended, err

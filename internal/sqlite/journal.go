@@ -85,11 +85,17 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 	return records, storageError(errors.Join(err, broken))
 }
 
-// keyField stands in each record with an Idempotency-Key.
-const keyField = `"idempotencyKey":`
+// once returns what the records hold that a start must not forget: keys and ids of
+// commands that are carried out once, and the kinds that say where such are missing.
+func once() [][]byte {
+	return [][]byte{
+		[]byte(`"idempotencyKey":`), []byte(`"jti":`),
+		[]byte(`"kind":"` + string(site.KindRestored) + `"`), []byte(`"kind":"` + string(site.KindRecordsLost) + `"`),
+	}
+}
 
 // Recent implements [journal.Store].
-func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int, span time.Duration) ([]site.Record, error) {
+func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error) {
 	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within)
 	if err != nil {
 		return nil, storageError(err)
@@ -98,7 +104,13 @@ func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int, span
 	var last site.Record // of its run
 	over := false
 	use := func(r site.Record, damaged error) bool {
-		if damaged != nil || r.Kind != kind {
+		switch {
+		case damaged != nil:
+			return true
+		case r.Kind == site.KindRestored, r.Kind == site.KindRecordsLost:
+			records = append(records, r)
+			return true
+		case r.Kind != site.KindUnlock:
 			return true
 		}
 		if r.Boot != last.Boot {
@@ -110,8 +122,10 @@ func (db *DB) Recent(ctx context.Context, kind site.Kind, most, within int, span
 		records = append(records, r)
 		return len(records) < most || !over
 	}
+	needles := once()
 	err = eachBody(rows, func(body []byte) bool {
-		if len(records) >= most && !bytes.Contains(body, []byte(keyField)) { // decoding is what takes time
+		needed := func(needle []byte) bool { return bytes.Contains(body, needle) }
+		if len(records) >= most && !slices.ContainsFunc(needles, needed) { // decoding is what takes time
 			return true
 		}
 		return use(decode(body))

@@ -109,7 +109,7 @@ func TestDB_Recent(t *testing.T) {
 		{3, 100, 6 * time.Hour, []uint64{7, 8, 10}},
 		{3, 100, 20 * time.Hour, []uint64{2, 4, 6, 7, 8, 10}},
 	} {
-		records, err := db.Recent(t.Context(), site.KindUnlock, c.most, c.within, c.span)
+		records, err := db.Recent(t.Context(), c.most, c.within, c.span)
 		if got := seqs(records); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
@@ -135,7 +135,7 @@ func TestDB_Recent_ofEachRun(t *testing.T) {
 	if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
 		t.Fatal(err)
 	}
-	records, err := db.Recent(t.Context(), site.KindUnlock, 1, 100, 3*time.Hour)
+	records, err := db.Recent(t.Context(), 1, 100, 3*time.Hour)
 	if got := seqs(records); err != nil || !slices.Equal(got, []uint64{10, 11}) {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -13,11 +13,10 @@ import (
 // The keys of table meta.
 const (
 	metaGateway  = "gateway_id"
-	metaFloor    = "clock_floor"         // milliseconds since 1970 UTC; see [floor]
-	metaTimeZone = "time_zone"           // IANA name, as a site file set it
-	metaCursor   = "cloud_cursor"        // the last seq that the cloud has taken
-	metaCommands = "cloud_commands_from" // see [DB.CommandsFrom]
-	metaStations = "cloud_stations"      // JSON list of the stations whose state stands at the cloud
+	metaFloor    = "clock_floor"    // milliseconds since 1970 UTC; see [floor]
+	metaTimeZone = "time_zone"      // IANA name, as a site file set it
+	metaCursor   = "cloud_cursor"   // the last seq that the cloud has taken
+	metaStations = "cloud_stations" // JSON list of the stations whose state stands at the cloud
 )
 
 // GatewayID gives this gateway's id, made at the first call for ever.

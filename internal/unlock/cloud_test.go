@@ -117,11 +117,12 @@ func TestService_Unlock_mayLeave(t *testing.T) {
 	if answer.Outcome != site.Refused || w.sent() != 0 || w.records[1].Outcome != site.Refused {
 		t.Errorf("%+v, %d sent, records %+v", answer, w.sent(), w.records)
 	}
-	w.onIntend, trusted = nil, true
+	w.onIntend, trusted, req.JTI = nil, true, "jti-2"
 	if answer := mustUnlock(t, w.service(), req); answer.Outcome != site.Acknowledged || w.sent() != 1 {
 		t.Errorf("%+v, %d sent", answer, w.sent())
 	}
 	gone := req
+	gone.JTI = "jti-3"
 	gone.MayLeave = func() bool { return true }
 	w.onIntend = func() { w.noLocks = true }
 	if answer := mustUnlock(t, w.service(), gone); answer.Outcome != site.Refused || w.sent() != 1 {

@@ -140,7 +140,10 @@ func (s *Service) remember(ctx context.Context) error {
 	answered := make(map[site.CommandID]bool)
 	ages := s.ages(records)
 	for i, r := range records {
+		s.rememberSigned(r)
 		switch {
+		case r.Kind == site.KindRestored, r.Kind == site.KindRecordsLost:
+			s.signed.doubt(ages[i])
 		case r.Outcome == site.Requested:
 			s.rememberCommand(r)
 		case !answered[r.Command]: // the first outcome was the client's answer
@@ -154,6 +157,7 @@ func (s *Service) remember(ctx context.Context) error {
 			r = unresolved(r)
 			s.commands.end(r.Command, r.Outcome)
 			s.rememberKey(r, ages[i])
+			s.rememberInterrupted(r)
 			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: r.Facts})
 		}
 	}

@@ -4,9 +4,10 @@
 //
 // Promises: whoever may not use a station learns nothing, not even whether it
 // exists; a command leaves only after its record is durable (or kept, while the
-// storage fails); it never leaves after its deadline, which counts from the moment
+// storage fails; a signed command not even then); it never leaves after its deadline, which counts from the moment
 // the request was accepted, or is the end that the request brings with it, if that is
-// earlier; one Idempotency-Key sends one command.
+// earlier; one Idempotency-Key sends one command, and so does
+// one JTI.
 package unlock
 
 import (
@@ -50,12 +51,14 @@ type Caller interface {
 
 // Journal keeps the records; package journal satisfies it.
 type Journal interface {
-	// Intend returns when the record is durable, or kept while the storage fails.
-	Intend(r site.Record)
+	// Intend returns when the record is durable, or kept while the storage fails; durable
+	// reports which.
+	Intend(r site.Record) (durable bool)
 	// AppendLater writes a record soon and does not wait.
 	AppendLater(r site.Record)
 	// RecentUnlocks gives the newest unlock records, oldest first: among them, within
-	// reason, all with an Idempotency-Key of a span before the last.
+	// reason, all with an Idempotency-Key or a JTI of a span before the last; and the
+	// records of a restore and of lost records between them.
 	RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error)
 	// OfCommand gives the records of one command, oldest first.
 	OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error)
@@ -73,7 +76,7 @@ type Request struct {
 	// For commands that bring their own end and right with them, as those of the cloud do.
 	Until    time.Time   // the deadline where it is earlier, by the gateway's clock; zero: none of its own
 	MayLeave func() bool // asked last before the command leaves; nil: nothing more to ask. Quick
-	JTI      string      // the id that the cloud gave it, for the records
+	JTI      string      // the id that the cloud gave it, which [Service.Claim] has claimed
 }
 
 // MaxKey is the longest idempotency key, in bytes.
@@ -85,7 +88,10 @@ type Answer struct {
 	Station  site.StationID
 	Lock     site.LockID
 	Outcome  site.Outcome
-	Replayed bool // the answer of an earlier request with the same key
+	Replayed bool      // the answer of an earlier request with the same key
+	Ended    time.Time // of Claim's: when the first ended, by the gateway's clock; zero: not yet
+
+	unrecorded bool // a signed command was not sent, because its record is not durable
 }
 
 // errNotFound is the one answer to everything that the actor may not use.
@@ -108,6 +114,7 @@ type Service struct {
 	ttl      atomic.Int64 // of commands to come, in nanoseconds
 	commands *commands
 	replays  *replays
+	signed   *signed
 }
 
 // New gives the use case and reads from the journal what commands and keys of the
@@ -119,7 +126,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = site.DefaultTTL
 	}
-	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays()}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(), signed: &signed{byID: make(map[string]signedCommand)}}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err
@@ -134,7 +141,8 @@ func (s *Service) SetTTL(ttl time.Duration) { s.ttl.Store(int64(ttl)) }
 // goes on when ctx ends: a command that has left is seen through. Errors: NotFound
 // for everything that the actor may not use, with the same work whatever the
 // reason; Invalid for an unusable key; Timeout when ctx ends while an earlier
-// request with the same key is still under way.
+// request with the same key is still under way; Unavailable for a request with a JTI
+// whose record cannot be made durable.
 func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 	if req.Accepted.IsZero() {
 		req.Accepted = time.Now()
@@ -144,6 +152,9 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 		return Answer{}, errNotFound
 	}
 	s.Metrics.Leg(metric.Accepted).Observe(time.Since(req.Accepted))
+	if req.JTI != "" {
+		return s.openSigned(req)
+	}
 	if req.IdempotencyKey == "" {
 		return s.open(req), nil
 	}
@@ -187,10 +198,14 @@ func (s *Service) open(req Request) Answer {
 	}
 	record := s.record(req, cmd)
 	s.commands.add(cmd, record.Facts)
-	s.Journal.Intend(record)
+	durable := s.Journal.Intend(record)
 	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
 
-	outcome := s.call(req, cmd)
+	unrecorded := !durable && req.JTI != ""
+	outcome := site.Refused
+	if !unrecorded {
+		outcome = s.call(req, cmd)
+	}
 	if outcome.Opened() {
 		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
 	}
@@ -202,7 +217,7 @@ func (s *Service) open(req Request) Answer {
 		s.Journal.AppendLater(record)
 	}
 	s.commands.end(cmd.ID, outcome)
-	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome}
+	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded}
 }
 
 // call sends the command, unless its time is over already: then its station is not

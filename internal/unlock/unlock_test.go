@@ -44,6 +44,7 @@ type world struct {
 	dead       bool
 	withdrawn  bool
 	noLocks    bool
+	full       bool          // the disk: no record is durable
 	ahead      time.Duration // of the gateway's clock
 }
 
@@ -83,7 +84,7 @@ func (w *world) Call(cmd site.Command, _ bool, mayLeave func() bool, sent func()
 	return outcome
 }
 
-func (w *world) Intend(r site.Record) {
+func (w *world) Intend(r site.Record) (durable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, "intend")
@@ -91,6 +92,7 @@ func (w *world) Intend(r site.Record) {
 	if w.onIntend != nil {
 		w.onIntend()
 	}
+	return !w.full
 }
 
 func (w *world) AppendLater(r site.Record) {
@@ -147,6 +149,11 @@ func asPorter(key string) unlock.Request {
 
 func mustUnlock(t *testing.T, s *unlock.Service, req unlock.Request) unlock.Answer {
 	t.Helper()
+	if req.JTI != "" {
+		if _, err := s.Claim(req.JTI, req.Until); err != nil {
+			t.Fatal(err)
+		}
+	}
 	answer, err := s.Unlock(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
