@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,8 @@ type Conn struct {
 	frames  framer
 	refused *refusal // for the next packet, which mochi has not asked for yet
 	pace    *rate.Limiter
-	held    []byte    // was read, and begins with a packet that comes too early
+	held    []byte    // was read; after what has passed, a packet that is not whole or comes too early
+	passed  int       // of the first bytes of held, how many may be handed on
 	due     time.Time // when that one may pass; zero: none waits
 	slowed  bool      // one had to wait; the log knows
 	readBy  time.Time // the deadline for reading; zero: none
@@ -231,26 +233,47 @@ func (c *Conn) pass() bool {
 	return false
 }
 
-// fetch reads what the station sent. While a packet comes too early, it waits
-// until that one may pass, and reads nothing: TCP makes the station wait too.
-func (c *Conn) fetch(p []byte) (int, error) {
+// scan has the framer judge b, and returns how many of its bytes may be handed on.
+func (c *Conn) scan(b []byte) int {
+	n, r := c.frames.scan(b)
+	c.server.stats.bytesIn.Add(uint64(n))
+	c.refused = r
+	return n
+}
+
+// handOn copies to p what was held and may pass now.
+func (c *Conn) handOn(p []byte) int {
+	n := copy(p, c.held[:c.passed])
+	c.held, c.passed = c.held[n:], c.passed-n
 	if len(c.held) == 0 {
-		return c.stream.Read(p)
+		c.held = nil // an idle station costs no buffer
 	}
-	if err := c.awaitDue(); err != nil {
-		return 0, err
+	return n
+}
+
+// growth is by how much what is held grows at least, while a packet is not whole.
+const growth = 512
+
+// fetch adds to what is held, and sees what of it may pass. While a packet comes too
+// early, it waits until that one may, and reads nothing: TCP makes the station wait too.
+func (c *Conn) fetch() error {
+	if c.due.IsZero() {
+		c.held = slices.Grow(c.held, growth)
+		got, err := c.stream.Read(c.held[len(c.held):cap(c.held)])
+		c.held = c.held[:len(c.held)+got]
+		if got == 0 {
+			return err
+		}
+	} else if err := c.awaitDue(); err != nil {
+		return err
 	}
-	n := copy(p, c.held)
-	c.held = c.held[n:]
-	return n, nil
+	c.passed = c.scan(c.held)
+	return nil
 }
 
 // awaitDue waits until the packet that comes too early may pass, or the connection
 // ends. The wait is ours: the station has as long as before to say the next thing.
 func (c *Conn) awaitDue() error {
-	if c.due.IsZero() { // what is held goes on with a packet that has begun
-		return nil
-	}
 	began := time.Now()
 	timer := time.NewTimer(c.due.Sub(began))
 	defer timer.Stop()

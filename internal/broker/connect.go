@@ -8,8 +8,6 @@ import (
 
 // offer is what a CONNECT asked for and mochi is not shown.
 type offer struct {
-	will             bool
-	method           bool // an authentication method
 	expiry           bool // a session that outlives the connection
 	keepaliveChanged bool
 }
@@ -29,13 +27,12 @@ func clampKeepalive(seconds uint16) uint16 {
 }
 
 // readConnect takes out of a CONNECT whatever the gateway does not offer, before
-// mochi acts on it: from here on there is no will, no old session and none kept.
+// mochi acts on it: from here on there is no old session and none kept. A will has been
+// refused before (see checkConnect).
 func (c *Conn) readConnect(pk *packets.Packet) {
 	c.version.Store(uint32(pk.ProtocolVersion))
 	keepalive := clampKeepalive(pk.Connect.Keepalive)
 	c.offer = offer{
-		will:             pk.Connect.WillFlag,
-		method:           pk.Properties.AuthenticationMethod != "",
 		expiry:           pk.Properties.SessionExpiryInterval > 0,
 		keepaliveChanged: keepalive != pk.Connect.Keepalive,
 	}
@@ -45,7 +42,6 @@ func (c *Conn) readConnect(pk *packets.Packet) {
 	}
 	pk.Connect.Keepalive = keepalive
 	pk.Connect.Clean = true
-	pk.Connect.WillFlag, pk.Connect.WillRetain, pk.Connect.WillQos = false, false, 0
 	pk.Properties.SessionExpiryIntervalFlag, pk.Properties.SessionExpiryInterval = false, 0
 }
 
@@ -59,10 +55,6 @@ func (s *Server) admit(c *Conn, pk *packets.Packet) *refusal {
 		return errAnonymous
 	case err != nil || who.ClientIdentifier != string(who.Username):
 		return errClientID
-	case c.offer.will:
-		return errWill
-	case c.offer.method:
-		return errMethod
 	}
 	c.station.Store(int64(id))
 	generation, ok := s.authenticator.Authenticate(id, site.Secret(who.Password))

@@ -19,7 +19,7 @@
 //     the order of the take-overs.
 //   - A station reaches its own three topics and nothing else.
 //   - No byte that arrives ends the process, stops other stations, or takes more
-//     than bounded memory and time: packets are measured before they are decoded
-//     (see framer), paced, and decoded under recover.
+//     than bounded memory and time: packets are measured and checked against the
+//     standard before they are decoded (see framer), paced, and decoded under recover.
 //   - No secret and no payload is logged.
 package broker

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"sync/atomic"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -39,4 +40,61 @@ func (s *Server) Stats() Stats {
 		PacketsIn: s.stats.packetsIn.Load(), PacketsOut: s.stats.packetsOut.Load(),
 		BytesIn: s.stats.bytesIn.Load(), BytesOut: s.stats.bytesOut.Load(),
 	}
+}
+
+// Check judges what a station sends, and returns how many of the bytes pass and why
+// the next does not.
+func Check(b []byte) (passed int, err error) {
+	f := framer{limit: int(DefaultLimits().PacketSize), allow: func() bool { return true }}
+	passed, r := f.scan(b)
+	if r != nil {
+		return passed, r
+	}
+	return passed, nil
+}
+
+// Decode has the library decode packets.
+func Decode(b []byte) error {
+	in, version := bytes.NewBuffer(b), byte(0)
+	for in.Len() > 0 {
+		pk := packets.Packet{ProtocolVersion: version}
+		header, _ := in.ReadByte()
+		if err := pk.FixedHeader.Decode(header); err != nil {
+			return err
+		}
+		size, _, err := packets.DecodeLength(in)
+		if err != nil {
+			return err
+		}
+		pk.FixedHeader.Remaining = size
+		if err := decode(&pk, in.Next(size)); err != nil {
+			return err
+		}
+		version = pk.ProtocolVersion
+	}
+	return nil
+}
+
+func decode(pk *packets.Packet, body []byte) error {
+	switch pk.FixedHeader.Type {
+	case packets.Connect:
+		if err := pk.ConnectDecode(body); err != nil {
+			return err
+		}
+		if code := pk.ConnectValidate(); code != packets.CodeSuccess {
+			return code
+		}
+		return nil
+	case packets.Publish:
+		return pk.PublishDecode(body)
+	case packets.Puback:
+		return pk.PubackDecode(body)
+	case packets.Subscribe:
+		return pk.SubscribeDecode(body)
+	case packets.Unsubscribe:
+		return pk.UnsubscribeDecode(body)
+	case packets.Disconnect:
+		return pk.DisconnectDecode(body)
+	}
+	return nil
 }

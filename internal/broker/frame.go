@@ -6,6 +6,9 @@ const (
 	typeConnack     = 2
 	typePublish     = 3
 	typePuback      = 4
+	typePubrec      = 5
+	typePubrel      = 6
+	typePubcomp     = 7
 	typeSubscribe   = 8
 	typeUnsubscribe = 10
 	typePingreq     = 12
@@ -17,121 +20,114 @@ const (
 // what a refused packet costs to decode small.
 const controlSize = 1 << 10
 
-// framer follows the packets in the bytes that a station sends, ahead of mochi:
-// nothing that is too large or out of place is handed on, so none of it is ever
-// allocated for, decoded or logged; what comes too fast is handed on later.
+// framer cuts what a station sends into packets, ahead of mochi: nothing is handed
+// on but whole packets that are as the standard wants them (see check), so nothing
+// else is ever decoded or logged. A packet that is too large or out of place is
+// refused by its first bytes.
 type framer struct {
-	limit  int         // of a whole packet
-	allow  func() bool // whether one more packet may come now
-	begun  bool        // CONNECT has come
-	kind   byte        // of the packet at hand
-	at     stage
-	digits int // of its length that have been read
-	left   int // bytes of its body still to come; while measuring, its length
+	limit   int         // of a whole packet
+	allow   func() bool // whether one more packet may come now
+	begun   bool        // CONNECT has come and is well-formed
+	version byte        // that CONNECT names; 0: not known
 }
 
-// stage is a part of a packet.
-type stage byte
-
-const (
-	atHeader stage = iota
-	atLength
-	atBody
-)
-
-// scan reads on through p. It gives how many bytes may be handed on and, when the
-// next never may, why; without a reason, the rest begins with a packet that may not
-// come yet, and is to be scanned again.
-func (f *framer) scan(p []byte) (int, *refusal) {
-	for i := 0; i < len(p); {
-		switch f.at {
-		case atBody:
-			n := min(f.left, len(p)-i)
-			i, f.left = i+n, f.left-n
-			if f.left == 0 {
-				f.at = atHeader
-			}
-			continue
-		case atHeader:
-			if r := f.open(p[i]); r != nil {
-				return i, r
-			}
-			if !f.allow() {
-				return i, nil
-			}
-			f.begun = true
-			f.at, f.digits, f.left = atLength, 0, 0
-		case atLength:
-			if r := f.measure(p[i]); r != nil {
-				return i, r
-			}
+// scan returns how many of the first bytes of b are packets that may be handed on
+// and, when the next never may, why. Without a reason, the rest begins with a packet
+// that is not whole or may not come yet, and is to be scanned again.
+func (f *framer) scan(b []byte) (passed int, r *refusal) {
+	for rest := b; len(rest) > 0; rest = b[passed:] {
+		size, r := f.measure(rest)
+		if r != nil {
+			return passed, r
 		}
-		i++
+		if size == 0 || size > len(rest) || !f.allow() {
+			return passed, nil
+		}
+		if r := f.check(rest[:size]); r != nil {
+			return passed, r
+		}
+		passed += size
 	}
-	return len(p), nil
+	return passed, nil
 }
 
-// open judges the first byte of a packet.
-func (f *framer) open(b byte) *refusal {
-	f.kind = b >> 4
+// measure returns the size of the packet that b begins with, or 0 while its length
+// has not come. A length has at most four bytes (MQTT 5, section 1.5.5).
+func (f *framer) measure(b []byte) (size int, r *refusal) {
+	kind := b[0] >> 4
+	if r := f.open(kind); r != nil {
+		return 0, r
+	}
+	left := 0
+	for i, digit := range b[1:min(len(b), 5)] {
+		left |= int(digit&0x7F) << (7 * i)
+		if digit < 0x80 {
+			size = 2 + i + left
+			return size, f.checkSize(kind, size)
+		}
+	}
+	if len(b) >= 5 {
+		return 0, errMalformed
+	}
+	return 0, nil
+}
+
+// open judges the type of a packet.
+func (f *framer) open(kind byte) *refusal {
 	switch {
-	case !f.begun && f.kind != typeConnect:
+	case !f.begun && kind != typeConnect:
 		return errFirst
-	case f.begun && f.kind == typeConnect:
+	case f.begun && kind == typeConnect:
 		return errSecond
-	case !fromClient(f.kind):
+	case !fromClient(kind):
 		return errKind
 	}
 	return nil
 }
 
-// measure takes one byte of the packet's length, which has at most four (MQTT 5,
-// section 1.5.5).
-func (f *framer) measure(b byte) *refusal {
-	f.left |= int(b&0x7f) << (7 * f.digits)
-	f.digits++
-	if b&0x80 != 0 {
-		if f.digits == 4 {
-			return errMalformed
-		}
-		return nil
-	}
-	if r := f.checkSize(1 + f.digits + f.left); r != nil {
-		return r
-	}
-	f.at = atBody
-	if f.left == 0 {
-		f.at = atHeader
-	}
-	return nil
-}
-
-func (f *framer) checkSize(whole int) *refusal {
-	switch f.kind {
-	case typePingreq:
-		if f.left > 0 {
-			return errMalformed
-		}
+func (f *framer) checkSize(kind byte, size int) *refusal {
+	switch kind {
+	case typeConnect, typePublish:
 	case typeSubscribe, typeUnsubscribe:
-		if whole > controlSize {
+		if size > controlSize {
 			return errSubscribe
 		}
-	case typePuback, typeDisconnect:
-		if whole > controlSize {
+	default:
+		if size > controlSize {
 			return errLarge
 		}
 	}
-	if whole > f.limit {
+	if size > f.limit {
 		return errLarge
 	}
 	return nil
 }
 
-// fromClient reports whether a station may send that type. Those of QoS 2 and
-// AUTH are among the others: neither is offered.
+// check judges a whole packet.
+func (f *framer) check(packet []byte) (r *refusal) {
+	if f.begun {
+		return checkPacket(f.version, packet)
+	}
+	f.version, r = checkConnect(packet)
+	f.begun = r == nil
+	return r
+}
+
+// answer is what a station hears of r: CONNACK until its CONNECT was well-formed,
+// DISCONNECT after that.
+func (f *framer) answer(r *refusal) []byte {
+	if f.begun {
+		return disconnect(f.version, r.code)
+	}
+	return r.connack(f.version)
+}
+
+// fromClient reports whether a client may send that type. AUTH is among the others:
+// it is not offered.
 func fromClient(kind byte) bool {
 	switch kind {
-	case typeConnect, typePublish, typePuback, typeSubscribe, typeUnsubscribe, typePingreq, typeDisconnect:
+	case typeConnect, typePublish, typePuback, typePubrec, typePubrel, typePubcomp,
+		typeSubscribe, typeUnsubscribe, typePingreq, typeDisconnect:
 		return true
 	}
 	return false

@@ -145,11 +145,12 @@ func TestServer_hostile_reasons(t *testing.T) {
 		metric string
 		b      []byte
 	}{
-		"sent a second CONNECT":              {"mqtt-protocol", helloOf(1, 4).bytes()},
-		"sent a packet that no client sends": {"mqtt-protocol", []byte{0xF0, 2, 0, 0}},
-		"sent a malformed packet":            {"mqtt-malformed", []byte{0xC0, 1, 0}},
-		"subscribed to a foreign topic":      {"mqtt-subscribe", packet(0x82, u16(1), bytes.Repeat(join(text(""), []byte{0}), 9))},
-		"disconnected":                       {"mqtt-none", []byte{0xE0, 0}},
+		"sent a second CONNECT":                                    {"mqtt-protocol", helloOf(1, 4).bytes()},
+		"sent a packet that no client sends":                       {"mqtt-protocol", []byte{0xF0, 2, 0, 0}},
+		"sent a malformed packet":                                  {"mqtt-malformed", []byte{0xC0, 1, 0}},
+		"subscribed to a foreign topic":                            {"mqtt-subscribe", packet(0x82, u16(1), bytes.Repeat(join(text("a"), []byte{0}), 9))},
+		"sent a packet that says what the protocol does not allow": {"mqtt-protocol", packet(0x82, u16(0), text("a"), []byte{0})},
+		"disconnected":                                             {"mqtt-none", []byte{0xE0, 0}},
 	} {
 		g := open(t, setup{})
 		c := g.connect(1, 4)

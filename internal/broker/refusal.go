@@ -16,13 +16,20 @@ func (r *refusal) Error() string { return r.reason }
 const (
 	codeMalformed     = 0x81
 	codeProtocol      = 0x82
+	codeBadVersion    = 0x84
+	codeBadClientID   = 0x85
 	codeBadSecret     = 0x86
 	codeNotAuthorized = 0x87
 	codeStopping      = 0x8B
 	codeBadMethod     = 0x8C
 	codeTakenOver     = 0x8E
+	codeBadAlias      = 0x94
 	codeTooLarge      = 0x95
+	codeNoRetain      = 0x9A
+	codeNoQoS         = 0x9B
 
+	v3BadVersion    = 1
+	v3BadClientID   = 2
 	v3BadSecret     = 4
 	v3NotAuthorized = 5
 )
@@ -30,6 +37,8 @@ const (
 // What is refused. Of these the station learns by a code of their own in CONNACK:
 var (
 	errWill      = &refusal{"mqtt-will", "wills are not offered", codeNotAuthorized, v3NotAuthorized}
+	errVersion   = &refusal{"mqtt-version", "MQTT 3.1.1 and 5.0 are spoken, no other version", codeBadVersion, v3BadVersion}
+	errNoID      = &refusal{"mqtt-client-id", "no client id, and the old session wanted", codeBadClientID, v3BadClientID}
 	errAnonymous = &refusal{"mqtt-anonymous", "no user name or password", codeBadSecret, v3BadSecret}
 	errClientID  = &refusal{"mqtt-client-id", "client id and user name are not those of one station", codeNotAuthorized, v3NotAuthorized}
 	errSecret    = &refusal{"mqtt-secret", "wrong station or secret", codeBadSecret, v3BadSecret}
@@ -39,9 +48,9 @@ var (
 // Breaches of the rights of a station:
 var (
 	errTopic     = &refusal{"mqtt-topic", "published to a foreign topic", codeNotAuthorized, 0}
-	errRetain    = &refusal{"mqtt-retain", "published a retained message", codeNotAuthorized, 0}
-	errQoS       = &refusal{"mqtt-qos", "published at QoS 2", codeNotAuthorized, 0}
-	errAlias     = &refusal{"mqtt-alias", "used a topic alias", codeNotAuthorized, 0}
+	errRetain    = &refusal{"mqtt-retain", "published a retained message", codeNoRetain, 0}
+	errQoS       = &refusal{"mqtt-qos", "published at QoS 2", codeNoQoS, 0}
+	errAlias     = &refusal{"mqtt-alias", "used a topic alias", codeBadAlias, 0}
 	errSubscribe = &refusal{"mqtt-subscribe", "subscribed to a foreign topic", codeNotAuthorized, 0}
 )
 
@@ -51,6 +60,7 @@ var (
 	errSecond    = &refusal{"mqtt-protocol", "sent a second CONNECT", codeProtocol, 0}
 	errKind      = &refusal{"mqtt-protocol", "sent a packet that no client sends", codeProtocol, 0}
 	errMalformed = &refusal{"mqtt-malformed", "sent a malformed packet", codeMalformed, 0}
+	errBreach    = &refusal{"mqtt-protocol", "sent a packet that says what the protocol does not allow", codeProtocol, 0}
 	errLarge     = &refusal{"mqtt-packet-size", "sent a packet that is too large", codeTooLarge, 0}
 	errHandshake = &refusal{"mqtt-tls", "TLS handshake failed", 0, 0}
 	errNoConnect = &refusal{"mqtt-connect-timeout", "no CONNECT in time", 0, 0}

@@ -39,16 +39,16 @@ func (c *Conn) judge(pk *packets.Packet) *refusal {
 	return nil
 }
 
-// judgePublish lets the station's own report and result pass. In MQTT 5 a breach at
-// QoS 1 is answered by a PUBACK; every other one ends the connection.
+// judgePublish lets the station's own report and result pass. In MQTT 5 a foreign
+// topic at QoS 1 is answered by a PUBACK; every other breach ends the connection.
 func (c *Conn) judgePublish(pk *packets.Packet) *refusal {
 	r := c.breach(pk)
-	answerable := c.Version() == 5 && pk.FixedHeader.Qos == 1 && r != errAlias
+	answerable := c.Version() == 5 && pk.FixedHeader.Qos == 1 && r == errTopic
 	if r == nil || !answerable {
 		return r
 	}
 	c.server.note(c, r)
-	pk.TopicName, pk.FixedHeader.Retain = nowhere, false
+	pk.TopicName = nowhere
 	return nil
 }
 
@@ -57,8 +57,6 @@ func (c *Conn) breach(pk *packets.Packet) *refusal {
 	switch {
 	case pk.FixedHeader.Qos > 1:
 		return errQoS
-	case pk.Properties.TopicAliasFlag:
-		return errAlias
 	case pk.FixedHeader.Retain:
 		return errRetain
 	case pk.TopicName != c.topics.report && pk.TopicName != c.topics.result:
@@ -76,9 +74,6 @@ func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
 	foreign := false
 	for i := range pk.Filters {
 		f := &pk.Filters[i]
-		if f.RetainHandling > 2 { // MQTT 5, section 3.8.3.1
-			return errMalformed
-		}
 		if f.Filter != c.topics.command || f.NoLocal || len(pk.Properties.SubscriptionIdentifier) > 0 {
 			*f, foreign = packets.Subscription{Filter: nowhere}, true
 		}

@@ -67,8 +67,9 @@ func TestServer_acknowledged(t *testing.T) {
 	}
 }
 
-// A breach of the right to publish. MQTT 5 is answered "Not authorized", in PUBACK
-// or DISCONNECT; MQTT 3.1.1 is disconnected. None of it reaches anybody.
+// A breach of the right to publish. MQTT 5 is answered "Not authorized" for a foreign
+// topic, in PUBACK or DISCONNECT, and by a code of its own for what is not offered;
+// MQTT 3.1.1 is disconnected. None of it reaches anybody.
 func TestServer_publish_breach(t *testing.T) {
 	const own = "stations/1/report"
 	cases := []struct {
@@ -76,26 +77,27 @@ func TestServer_publish_breach(t *testing.T) {
 		flags  byte
 		topic  string
 		reason string
+		code   byte // of MQTT 5
 		stays  bool // the connection of MQTT 5
 	}{
-		{"another's report", 0, "stations/2/report", "mqtt-topic", false},
-		{"another's report at QoS 1", 2, "stations/2/report", "mqtt-topic", true},
-		{"another's command", 2, "stations/2/command", "mqtt-topic", true},
-		{"its own command", 2, "stations/1/command", "mqtt-topic", true},
-		{"below its report", 2, own + "/x", "mqtt-topic", true},
-		{"with a slash", 2, "/" + own, "mqtt-topic", true},
-		{"in other letters", 2, "Stations/1/report", "mqtt-topic", true},
-		{"$SYS", 2, "$SYS/broker/version", "mqtt-topic", true},
-		{"$SYS at QoS 0", 0, "$SYS/broker/version", "mqtt-topic", false},
-		{"$share", 2, "$share/a/stations/1/report", "mqtt-topic", true},
-		{"wildcard +", 2, "stations/+/report", "mqtt-topic", true},
-		{"wildcard #", 0, "#", "mqtt-topic", false},
-		{"no topic", 2, "", "mqtt-topic", true},
-		{"no topic at QoS 0", 0, "", "mqtt-topic", false},
-		{"retained", 1, own, "mqtt-retain", false},
-		{"retained at QoS 1", 3, own, "mqtt-retain", true},
-		{"QoS 2", 4, own, "mqtt-qos", false},
-		{"QoS 2 to another", 4, "stations/2/report", "mqtt-qos", false},
+		{"another's report", 0, "stations/2/report", "mqtt-topic", 0x87, false},
+		{"another's report at QoS 1", 2, "stations/2/report", "mqtt-topic", 0x87, true},
+		{"another's command", 2, "stations/2/command", "mqtt-topic", 0x87, true},
+		{"its own command", 2, "stations/1/command", "mqtt-topic", 0x87, true},
+		{"below its report", 2, own + "/x", "mqtt-topic", 0x87, true},
+		{"with a slash", 2, "/" + own, "mqtt-topic", 0x87, true},
+		{"in other letters", 2, "Stations/1/report", "mqtt-topic", 0x87, true},
+		{"$SYS", 2, "$SYS/broker/version", "mqtt-topic", 0x87, true},
+		{"$SYS at QoS 0", 0, "$SYS/broker/version", "mqtt-topic", 0x87, false},
+		{"$share", 2, "$share/a/stations/1/report", "mqtt-topic", 0x87, true},
+		{"wildcard +", 2, "stations/+/report", "mqtt-protocol", 0x82, false},
+		{"wildcard #", 0, "#", "mqtt-protocol", 0x82, false},
+		{"no topic", 2, "", "mqtt-protocol", 0x82, false},
+		{"no topic at QoS 0", 0, "", "mqtt-protocol", 0x82, false},
+		{"retained", 1, own, "mqtt-retain", 0x9A, false},
+		{"retained at QoS 1", 3, own, "mqtt-retain", 0x9A, false},
+		{"QoS 2", 4, own, "mqtt-qos", 0x9B, false},
+		{"QoS 2 to another", 4, "stations/2/report", "mqtt-qos", 0x9B, false},
 	}
 	for _, test := range cases {
 		for _, version := range []byte{4, 5} {
@@ -109,12 +111,12 @@ func TestServer_publish_breach(t *testing.T) {
 					t.Errorf("%s: MQTT 3.1.1 is answered %x", test.name, packets)
 				}
 			case test.stays:
-				if body := c.expect(0x40); len(body) < 3 || !bytes.Equal(body[:3], []byte{0, 5, 0x87}) {
+				if body := c.expect(0x40); len(body) < 3 || !bytes.Equal(body[:3], []byte{0, 5, test.code}) {
 					t.Errorf("%s: PUBACK %x", test.name, body)
 				}
 				c.ping()
 			default:
-				if packets := c.expectEnd(); len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x87, 0}) {
+				if packets := c.expectEnd(); len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, test.code, 0}) {
 					t.Errorf("%s: answered %x", test.name, packets)
 				}
 			}
@@ -139,7 +141,7 @@ func TestServer_publish_topicAlias(t *testing.T) {
 				id = u16(5)
 			}
 			c.send(packet(0x30|flags, text(topic), id, properties(5, []byte{0x23, 0, 1}), []byte("{}")))
-			if packets := c.expectEnd(); len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x87, 0}) {
+			if packets := c.expectEnd(); len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x94, 0}) {
 				t.Errorf("%s: answered %x", name, packets)
 			}
 			if len(g.handler.all("report")) != 0 {
@@ -170,7 +172,7 @@ func TestServer_subscribe_breach(t *testing.T) {
 		"stations/2/command": 1, "stations/1/report": 1, "stations/1/result": 0, "stations/1/command/#": 1, "stations/1/+": 1,
 		"stations/+/command": 1, "+/1/command": 1, "#": 0, "+": 0, "/stations/1/command": 1, "stations/1/command/": 1,
 		"$share/g/stations/1/command": 1, "$SHARE/g/stations/1/command": 1, "$share": 1, "$SYS/#": 0, "$SYS/broker/version": 0,
-		"": 1, "stations/1/Command": 1, "stations/01/command": 1,
+		"stations/1/Command": 1, "stations/01/command": 1,
 	}
 	for _, version := range []byte{4, 5} {
 		if version == 5 {

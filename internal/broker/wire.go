@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wire is a connection as mochi sees it. What mochi reads has been measured by the
+// wire is a connection as mochi sees it. What mochi reads has been judged by the
 // framer; each of its writes is one whole packet and takes turns with the commands;
 // its deadlines hold for reading alone; its Close leaves no command behind.
 type wire struct{ c *Conn }
@@ -16,18 +16,25 @@ type wire struct{ c *Conn }
 func (w wire) Read(p []byte) (int, error) {
 	c := w.c
 	for {
-		if r := c.refused; r != nil {
-			return 0, c.refuse(r, disconnect(c.Version(), r.code))
+		if c.passed > 0 {
+			return c.handOn(p), nil
 		}
-		got, err := c.fetch(p)
-		n, r := c.frames.scan(p[:got])
-		c.server.stats.bytesIn.Add(uint64(n))
-		c.refused = r
-		if r == nil && n < got {
-			c.held = append(bytes.Clone(p[n:got]), c.held...)
+		if r := c.refused; r != nil {
+			return 0, c.refuse(r, c.frames.answer(r))
+		}
+		if len(c.held) > 0 {
+			if err := c.fetch(); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		got, err := c.stream.Read(p) // whole packets pass as they are
+		n := c.scan(p[:got])
+		if c.refused == nil && n < got {
+			c.held = bytes.Clone(p[n:got])
 			err = nil // it comes again
 		}
-		if n > 0 || err != nil && r == nil || got == 0 {
+		if n > 0 || err != nil && c.refused == nil || got == 0 {
 			return n, err
 		}
 	}
