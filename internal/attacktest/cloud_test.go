@@ -2,6 +2,7 @@ package attacktest_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -136,7 +137,7 @@ func newApplication(t *testing.T, url string, gateway site.GatewayID) *applicati
 	a := &application{gateway: gateway}
 	var err error
 	a.conn, err = cloudmqtt.Dial(t.Context(), cloudmqtt.Config{
-		URL: url, ClientID: "application", KeepAlive: time.Minute, Topics: cloudwire.Filters(gateway), MaxPayload: 1 << 16,
+		URL: url, ClientID: "application-" + rand.Text()[:8], KeepAlive: time.Minute, Topics: cloudwire.Filters(gateway), MaxPayload: 1 << 16,
 		Receive: func(m cloudmqtt.Message) {
 			a.mu.Lock()
 			defer a.mu.Unlock()

@@ -430,7 +430,7 @@ func start(t *testing.T, h *house, settings cloudlink.Settings, before ...func(*
 	t.Helper()
 	p := &parts{broker: &broker{}, house: h, health: &health.Registry{}, log: &bytes.Buffer{}}
 	link, err := cloudlink.New(t.Context(), cloudlink.Config{
-		Gateway: gatewayID, Version: "1.2.3", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: noUnlocker{},
+		Gateway: gatewayID, Version: "1.2.3", Boot: "boot-1", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: noUnlocker{},
 		Clock: clock{}, Logger: slog.New(slog.NewTextHandler(p.log, nil)), Health: p.health, Metrics: metric.New(),
 	}, settings)
 	if err != nil {

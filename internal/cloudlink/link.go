@@ -93,6 +93,7 @@ func (s Settings) Enabled() bool { return s.Broker.URL != "" }
 type Config struct {
 	Gateway  site.GatewayID
 	Version  string
+	Boot     site.BootID
 	Store    Store
 	Journal  Journal
 	Stations Stations
@@ -119,6 +120,10 @@ type Link struct {
 	sent    atomic.Uint64 // the highest seq that this process has sent, at least cursor
 	enabled atomic.Bool
 	poke    chan struct{} // capacity 1: a station was enrolled or removed
+
+	// silent is for how long, while connected, no application has acknowledged what waits.
+	// The outbox of one session after the other keeps it.
+	silent time.Duration
 
 	mu       sync.Mutex // mu guards what follows
 	settings Settings

@@ -46,7 +46,7 @@ func TestLink_status(t *testing.T) {
 		if len(all) != 2 || !all[0].Retained || !all[1].Retained {
 			t.Fatalf("%+v", all)
 		}
-		const online = `{"status":"online","version":"1.2.3","since":"2000-01-01T00:00:00.000Z"}`
+		const online = `{"status":"online","version":"1.2.3","since":"2000-01-01T00:00:00.000Z","boot":"boot-1","journal":{"next":1}}`
 		if string(all[0].Payload) != online || string(all[1].Payload) != `{"status":"offline"}` {
 			t.Errorf("%s, then %s", all[0].Payload, all[1].Payload)
 		}

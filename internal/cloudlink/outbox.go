@@ -36,6 +36,10 @@ const (
 	// askAgain is how soon an application that acknowledges what it has acknowledged
 	// before, which asks for what comes after, is sent that again.
 	askAgain = 3 * time.Second
+	// widest is how many windows may be on their way at once while no application says
+	// anything. One that has acknowledged records that this process does not know of may
+	// wait for those behind the window: each time it is sent twice as many.
+	widest = 16
 	// livePerSecond and liveBurst bound the lane of live records.
 	livePerSecond = 5
 	liveBurst     = 50
@@ -57,15 +61,16 @@ type outbox struct {
 
 	unread   bool // the journal could not be read at the last try
 	lastSent time.Time
-	taken    time.Time     // when the application last took something, or had it all
-	again    bool          // whether anything was sent again since
+	taken    time.Time     // when the application last took something, or had it all; later by the time without a connection
 	progress time.Time     // when what it has not taken was first sent, or sent again
 	resend   time.Duration // how long after progress to send again
+	windows  int           // that may be on their way
+	wanted   bool          // the application has asked for the next resend
 }
 
 func newOutbox(s *session) *outbox {
 	return &outbox{
-		session: s, at: s.cursor.Load(), live: s.Journal.Latest(), resend: resendLeast,
+		session: s, at: s.cursor.Load(), live: s.Journal.Latest(), resend: resendLeast, windows: 1, taken: time.Now().Add(-s.silent),
 		pace: rate.NewLimiter(rate.Limit(s.settings.PerSecond), max(s.settings.PerSecond, 1)), lively: rate.NewLimiter(livePerSecond, liveBurst),
 	}
 }
@@ -76,10 +81,11 @@ func (o *outbox) run(ctx context.Context) error {
 	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer func() { o.silent = time.Since(o.taken) }()
 	for listen := wake; ; {
 		pause := min(o.fill(ctx), o.due())
 		o.sendLive(ctx)
-		o.judgeWaiting(o.taken, len(o.unacked) > 0)
+		o.judgeWaiting(o.taken, o.sent.Load() > o.cursor.Load())
 		if listen == nil {
 			pause = min(pause, breath)
 		}
@@ -106,7 +112,7 @@ func (o *outbox) run(ctx context.Context) error {
 
 // room reports whether more may be on its way.
 func (o *outbox) room() bool {
-	return len(o.flight.all) < o.settings.Window && len(o.unacked) < o.settings.Window
+	return len(o.flight.all) < o.settings.Window && len(o.unacked) < o.windows*o.settings.Window
 }
 
 // fill sends what there is, as much as may be on its way, and says when to come back;
@@ -192,9 +198,9 @@ func (o *outbox) send(seq uint64, payload []byte) {
 	now := time.Now()
 	if len(o.unacked) == 0 {
 		o.progress = now
-		if !o.again {
-			o.taken = now
-		}
+	}
+	if o.sent.Load() == o.cursor.Load() { // everything before it was taken
+		o.taken = now
 	}
 	raise(&o.sent, seq) // before it is on its way: the acknowledgement may be quick
 	o.flight.add(o.conn.Publish(cloudmqtt.Message{
@@ -249,9 +255,7 @@ func (o *outbox) acknowledged(seq uint64) {
 		return
 	}
 	if seq <= o.cursor.Load() {
-		if len(o.unacked) > 0 && time.Since(o.lastSent) >= askAgain {
-			o.sendAgain()
-		}
+		o.answer()
 		return
 	}
 	o.delivered(seq)
@@ -260,7 +264,7 @@ func (o *outbox) acknowledged(seq uint64) {
 	}
 	// One that takes its time, and many records at once, is given twice as long as it took.
 	o.resend = min(max(2*time.Since(o.taken), resendLeast), resendSlow)
-	o.progress, o.taken, o.again = time.Now(), time.Now(), false
+	o.progress, o.taken, o.windows = time.Now(), time.Now(), 1
 	if o.at < seq { // it was sent in an earlier session
 		o.at = seq
 		for len(o.page) > 0 && o.page[0].Seq <= seq {
@@ -278,7 +282,21 @@ func (o *outbox) delivered(seq uint64) {
 // sendAgain goes back to the cursor.
 func (o *outbox) sendAgain() {
 	o.at, o.page, o.unacked = o.cursor.Load(), nil, nil
-	o.progress, o.again = time.Now(), true
+	o.progress, o.wanted = time.Now(), false
+}
+
+// answer answers an application that acknowledges what was acknowledged before: with the
+// status, which says what is next, and with that, unless it was sent just now; then soon.
+func (o *outbox) answer() {
+	o.session.asked.Store(true)
+	if len(o.unacked) == 0 {
+		return
+	}
+	if time.Since(o.lastSent) < askAgain {
+		o.progress, o.resend, o.wanted = o.lastSent, askAgain, true
+		return
+	}
+	o.sendAgain()
 }
 
 // due is when overdue has something to do next.
@@ -294,6 +312,9 @@ func (o *outbox) due() time.Duration {
 // said nothing of.
 func (o *outbox) overdue() error {
 	if len(o.unacked) > 0 && time.Since(o.progress) >= o.resend {
+		if !o.wanted {
+			o.windows = min(2*o.windows, widest)
+		}
 		o.sendAgain()
 		o.resend = min(2*o.resend, resendMost)
 	}

@@ -2,6 +2,7 @@ package cloudlink_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,7 +64,7 @@ func TestOutbox_noApplication(t *testing.T) {
 		}
 		time.Sleep(3 * time.Hour)
 		all := p.on(cloudwire.JournalLeaf)
-		if n := len(all) / 5; n < 15 || n > 30 {
+		if n := len(all) / 20; n < 15 || n > 30 { // soon all at once, whatever the window
 			t.Errorf("sent %d times in 3 hours", n)
 		}
 		if p.Status().Delivered != 0 {
@@ -75,12 +76,12 @@ func TestOutbox_noApplication(t *testing.T) {
 		before := len(all)
 		p.ack(0)
 		synctest.Wait()
-		if got := len(p.on(cloudwire.JournalLeaf)); got != before+5 {
+		if got := len(p.on(cloudwire.JournalLeaf)); got != before+20 {
 			t.Errorf("asked, it sent %d", got-before)
 		}
 		p.ack(0) // at once again: no more
 		synctest.Wait()
-		if got := len(p.on(cloudwire.JournalLeaf)); got != before+5 {
+		if got := len(p.on(cloudwire.JournalLeaf)); got != before+20 {
 			t.Errorf("asked twice, it sent %d", got-before)
 		}
 		p.ackAll()
@@ -275,7 +276,7 @@ func TestOutbox_slowApplication(t *testing.T) {
 			p.ack(p.Status().Sent)
 			synctest.Wait()
 		}
-		if n := len(p.on(cloudwire.JournalLeaf)); n > 40*10+20 {
+		if n := len(p.on(cloudwire.JournalLeaf)); n > 40*10+40 {
 			t.Errorf("%d records were sent for 400", n)
 		}
 	})
@@ -415,6 +416,86 @@ func TestLink_Held_isOnDisk(t *testing.T) {
 		}
 		if p.Held() != 100 {
 			t.Errorf("held %d", p.Held())
+		}
+	})
+}
+
+// That no application acknowledges is said also of a link that never lasts an hour, counts
+// the time without a connection for nothing, and is said until one does.
+func TestOutbox_noApplicationOverReconnects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(20)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 5})
+		said := func() bool {
+			return slices.ContainsFunc(p.health.Conditions(), func(c health.Condition) bool { return c.Code == health.CloudUnacknowledged })
+		}
+		connected := time.Duration(0)
+		for connected < 3*time.Hour && !said() { // at most that long: it may have come up meanwhile
+			time.Sleep(3 * time.Second)
+			if connected += 3 * time.Second; !p.Status().Connected {
+				connected -= 3 * time.Second
+				continue
+			}
+			p.cut()
+			time.Sleep(10 * time.Second)
+		}
+		if !said() || connected < time.Hour {
+			t.Errorf("said: %t, after %s", said(), connected)
+		}
+		p.ack(5)
+		synctest.Wait()
+		for !p.Status().Connected {
+			time.Sleep(time.Second)
+		}
+		p.ack(10)
+		time.Sleep(time.Second)
+		if said() {
+			t.Error("still said when an application has acknowledged")
+		}
+	})
+}
+
+// Whoever acknowledges what was acknowledged before is answered with the status.
+func TestOutbox_saysWhatIsNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(10)
+		p := run(t, h, cloudlink.Settings{PerSecond: 1000, Window: 100})
+		synctest.Wait()
+		p.ack(7)
+		time.Sleep(6 * time.Second)
+		next := func() (all []string) {
+			for _, m := range p.on(cloudwire.StatusLeaf) {
+				_, after, _ := strings.Cut(string(m.Payload), `"journal":`)
+				all = append(all, after)
+			}
+			return all
+		}
+		if got := next(); !slices.Equal(got, []string{`{"next":1}}`, `{"next":8}}`}) {
+			t.Errorf("moved: %v", got)
+		}
+		for range 100 {
+			p.ack(7)
+			p.ack(3)
+		}
+		time.Sleep(2 * time.Second)
+		if got := next(); len(got) != 3 || got[2] != `{"next":8}}` {
+			t.Errorf("asked: %v", got)
+		}
+	})
+}
+
+// An application that has more than this process knows of, and says nothing, is sent what
+// is new to it in the end.
+func TestOutbox_silentApplicationIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(400)
+		p := run(t, h, cloudlink.Settings{PerSecond: 10_000, Window: 50})
+		time.Sleep(time.Minute)
+		if !strings.Contains(p.seqs(cloudwire.JournalLeaf), "399 400") {
+			t.Error("one window is sent for ever")
 		}
 	})
 }

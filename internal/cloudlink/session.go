@@ -16,9 +16,13 @@ const (
 	leastInbound = 300
 	// goodbyePatience is how long the lanes may take to end, and how long the last word.
 	goodbyePatience = time.Second
-	// When the status is said again, in a session: soon, and every so often.
+	// When the status is published again, in a session: soon, and every so often; within
+	// statusMoved where the journal's next record has changed; within statusAsked where an
+	// application wants to know it, and no more often.
 	statusSoon  = time.Minute
 	statusEvery = 15 * time.Minute
+	statusMoved = 5 * time.Second
+	statusAsked = time.Second
 )
 
 // session is one connection with all that belongs to it.
@@ -26,8 +30,9 @@ type session struct {
 	*Link
 	settings Settings
 	conn     connection
-	began    time.Time
+	since    site.Timestamp
 	acks     mailbox
+	asked    atomic.Bool // an application wants to know the status
 }
 
 func newSession(l *Link, settings Settings) *session {
@@ -73,13 +78,11 @@ func (s *session) receive(m cloudmqtt.Message) {
 func (s *session) serve(ctx context.Context) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.began = time.Now()
-	since := site.At(s.Clock.Now())
-	online := cloudwire.Status{Status: cloudwire.Online, Version: s.Version, Since: &since}
-	s.say(cloudwire.StatusLeaf, online)
+	s.since = site.At(s.Clock.Now())
+	next := s.sayOnline()
 	lanes := []func(context.Context) error{
 		newOutbox(s).run, newMirror(s).run, s.sendResults,
-		func(ctx context.Context) error { return s.repeat(ctx, online) },
+		func(ctx context.Context) error { return s.repeat(ctx, next) },
 	}
 	failed := make(chan error, len(lanes))
 	var running sync.WaitGroup
@@ -107,19 +110,38 @@ func (s *session) serve(ctx context.Context) error {
 	return err
 }
 
-// repeat says again that the gateway is there: a cluster of brokers may find out late
-// that the connection before is gone, and publish its will after the word of this one.
-func (s *session) repeat(ctx context.Context, online cloudwire.Status) error {
-	timer := time.NewTimer(statusSoon)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-			s.say(cloudwire.StatusLeaf, online)
-			timer.Reset(statusEvery)
+// sayOnline publishes that the gateway is there and which record is next, and returns
+// that.
+func (s *session) sayOnline() (next uint64) {
+	next = s.cursor.Load() + 1
+	s.say(cloudwire.StatusLeaf, cloudwire.Status{
+		Status: cloudwire.Online, Version: s.Version, Since: &s.since, Boot: s.Boot, Journal: &cloudwire.StatusJournal{Next: next},
+	})
+	return next
+}
+
+// repeat publishes the status again: when the next record has changed or an application
+// wants to know it; and now and then, because a cluster of brokers may find out late that
+// the connection before is gone, and publish its will after the status of this one.
+func (s *session) repeat(ctx context.Context, next uint64) error {
+	again := time.NewTimer(statusSoon)
+	defer again.Stop()
+	tick := time.NewTicker(statusAsked)
+	defer tick.Stop()
+	for last := time.Now(); ; last = time.Now() {
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				moved := s.cursor.Load()+1 != next && time.Since(last) >= statusMoved
+				due = s.asked.Swap(false) || moved
+			case <-again.C:
+				again.Reset(statusEvery)
+				due = true
+			}
 		}
+		next = s.sayOnline()
 	}
 }
 

@@ -126,7 +126,6 @@ func (l *Link) down(err error, delay time.Duration) {
 	if now.Sub(since) >= longDown {
 		severity = health.Warning
 	}
-	l.Health.Clear(health.CloudUnacknowledged)
 	l.Health.Clear(health.CloudUnreadable)
 	l.Health.Raise(health.Condition{
 		Code: health.CloudDown, Severity: severity,
@@ -166,7 +165,8 @@ func (l *Link) acknowledgedNow() {
 	l.mu.Unlock()
 }
 
-// judgeWaiting raises a condition while records wait and nobody takes them.
+// judgeWaiting raises a condition while records wait and no application takes them. It
+// lasts until one does, also while there is no connection.
 func (s *session) judgeWaiting(progress time.Time, waiting bool) {
 	if !waiting || time.Since(progress) < longUnacked {
 		s.Health.Clear(health.CloudUnacknowledged)
@@ -174,7 +174,7 @@ func (s *session) judgeWaiting(progress time.Time, waiting bool) {
 	}
 	s.Health.Raise(health.Condition{
 		Code: health.CloudUnacknowledged, Severity: health.Warning,
-		Summary: "The cloud link is up, but no application has acknowledged a record for an hour; records wait",
+		Summary: "No application has acknowledged a record in an hour with the cloud link up; records wait",
 		Advice:  "See that the application runs and publishes to the topic ack; where there is none, set ack = \"broker\" in [cloud]",
 	})
 }

@@ -3,6 +3,7 @@ package cloudtail
 import (
 	"slices"
 
+	"gatehouse/internal/cloudwire"
 	"gatehouse/internal/site"
 )
 
@@ -57,4 +58,14 @@ func (b *boots) add(it item) {
 // cut forgets the records from a seq on.
 func (b *boots) cut(from uint64) {
 	*b = slices.DeleteFunc(*b, func(one boot) bool { return one.From >= from })
+}
+
+// news reports whether a status says more than how far the gateway has come.
+func (l *ledger) news(s cloudwire.Status) bool {
+	moved := s.Journal != nil
+	s.Journal = nil
+	text := string(cloudwire.Encode(s))
+	same := moved && text == l.status
+	l.status = text
+	return !same
 }

@@ -262,7 +262,9 @@ func (t *tail) receive(m cloudmqtt.Message) {
 	default:
 		var e Event
 		if e, err = decode(m, address); err == nil {
-			t.tell(e)
+			if e.Kind != Status || l.news(*e.Status) {
+				t.tell(e)
+			}
 			if e.Kind == Status && e.Status.Status == cloudwire.Online {
 				l.says(time.Now(), e.Status.Since, e.Retained)
 			}

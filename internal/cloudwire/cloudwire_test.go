@@ -61,6 +61,7 @@ func TestEncode(t *testing.T) {
 	volts := 3.71
 	for want, payload := range map[string]any{
 		`{"status":"online","version":"1.2.3","since":"2026-11-21T08:00:00.005Z"}`: cloudwire.Status{Status: cloudwire.Online, Version: "1.2.3", Since: &at},
+		`{"status":"online","boot":"b-1","journal":{"next":7}}`:                    cloudwire.Status{Status: cloudwire.Online, Boot: "b-1", Journal: &cloudwire.StatusJournal{Next: 7}},
 		`{"status":"offline"}`: cloudwire.Status{Status: cloudwire.Offline},
 		`{"seq":12}`:           cloudwire.Ack{Seq: 12},
 		`{"seq":500,"kind":"gap","from":101,"to":500}`:                  cloudwire.NewGap(101, 500),

@@ -19,7 +19,14 @@ const (
 type Status struct {
 	Status  string          `json:"status"`
 	Version string          `json:"version,omitempty"`
-	Since   *site.Timestamp `json:"since,omitempty"` // when the connection was made
+	Since   *site.Timestamp `json:"since,omitempty"`   // when the connection was made
+	Boot    site.BootID     `json:"boot,omitempty"`    // of the gateway's process
+	Journal *StatusJournal  `json:"journal,omitempty"` // how far the journal was acknowledged
+}
+
+// StatusJournal says where the record of a new application begins.
+type StatusJournal struct {
+	Next uint64 `json:"next"` // the first seq that no application has acknowledged
 }
 
 // Ack is the payload of [AckLeaf]: the application has every record up to Seq.

@@ -25,7 +25,7 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 		}
 	}
 	g.cloud, err = cloudlink.New(ctx, cloudlink.Config{
-		Gateway: g.id, Version: g.version, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock,
+		Gateway: g.id, Version: g.version, Boot: g.boot, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock,
 		Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
 	}, settings)
 	g.linked.Store(g.cloud)
