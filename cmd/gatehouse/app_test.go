@@ -90,7 +90,7 @@ func TestLines_neverControlTheTerminal(t *testing.T) {
 
 func TestFactsText(t *testing.T) {
 	whole := fullRecord().Facts
-	const common = `porter@example.test  by uid 0 (root)  station 1042  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  said "no", twice  `
+	const common = `porter@example.test  by uid 0 (root) (signed by kid)  station 1042  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  said "no", twice  `
 	for want, change := range map[string]func(*site.Facts){
 		"2 times  jti jti":            func(f *site.Facts) { f.From, f.To = 0, 0 },
 		"records 101 to 500  jti jti": func(*site.Facts) {},

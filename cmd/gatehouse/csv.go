@@ -38,6 +38,7 @@ func csvColumns() []csvColumn {
 		{"jti", func(r site.Record) string { return r.JTI }},
 		{"from", func(r site.Record) string { return integer(r.From) }},
 		{"to", func(r site.Record) string { return integer(r.To) }},
+		{"kid", func(r site.Record) string { return r.KeyID }},
 	}
 }
 

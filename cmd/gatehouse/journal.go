@@ -238,7 +238,7 @@ func factsText(f site.Facts) string {
 		}
 	}
 	add(string(f.Email), f.Email != "")
-	add("by "+f.By, f.By != "")
+	add("by "+f.Doer(), f.Doer() != "")
 	add("account "+string(f.Account), f.Account != "" && f.Email == "")
 	add("station "+f.Station.String(), f.Station != 0)
 	add(f.Lock, f.Lock != "")

@@ -32,8 +32,8 @@ type cloudSite struct {
 	app     *application
 }
 
-// newCloudSite starts the broker, the gateway and the station.
-func newCloudSite(t *testing.T, launch gatewaytest.Launch) *cloudSite {
+// newCloudSite starts the broker, the gateway, which trusts more keys also, and the station.
+func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...cloudcommand.PrivateKey) *cloudSite {
 	t.Helper()
 	s := &cloudSite{broker: brokertest.Mosquitto(t)}
 	at, err := brokertest.FreeAddresses(1)
@@ -43,8 +43,12 @@ func newCloudSite(t *testing.T, launch gatewaytest.Launch) *cloudSite {
 	if s.key, err = cloudcommand.Generate("front-desk"); err != nil {
 		t.Fatal(err)
 	}
+	keys := s.key.Public().String()
+	for _, key := range more {
+		keys += "," + key.Public().String()
+	}
 	launch.Env = append([]string{
-		"GATEHOUSE_MQTT_LISTEN=" + at[0], "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + s.key.Public().String(),
+		"GATEHOUSE_MQTT_LISTEN=" + at[0], "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + keys,
 	}, launch.Env...)
 	s.Program = gatewaytest.Exec(t, launch)
 	status, err := s.Admin.Status(t.Context())
@@ -102,10 +106,13 @@ func (s *cloudSite) awaitLink() {
 }
 
 // token signs a command for lock-1 that holds for a minute.
-func (s *cloudSite) token(id string) []byte {
+func (s *cloudSite) token(id string) []byte { return s.tokenBy(s.key, id) }
+
+// tokenBy is token with another key.
+func (s *cloudSite) tokenBy(key cloudcommand.PrivateKey, id string) []byte {
 	s.T.Helper()
 	now := time.Now()
-	token, err := s.key.Sign(cloudcommand.Command{
+	token, err := key.Sign(cloudcommand.Command{
 		ID: id, Gateway: s.gateway, Name: cloudcommand.Unlock, Station: 1042, Lock: 1, Actor: "uid 0", IssuedAt: now, Expires: now.Add(time.Minute),
 	})
 	if err != nil {

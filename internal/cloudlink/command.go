@@ -250,6 +250,9 @@ func (c *commands) note(r refused) {
 		return
 	}
 	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: int(c.leftOut.Swap(0))}
+	if r.Verified {
+		facts.KeyID = r.KeyID
+	}
 	if r.cmd.Lock != 0 {
 		facts.Lock = r.cmd.Lock.String()
 	}
@@ -279,7 +282,7 @@ func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key c
 func (c *commands) open(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
 	var withdrawn atomic.Bool
 	answer, err := c.Unlocker.Unlock(ctx, unlock.Request{
-		Actor: site.Actor{Origin: site.Cloud, Name: cmd.Actor}, Station: cmd.Station, Lock: cmd.Lock,
+		Actor: site.Actor{Origin: site.Cloud, Name: cmd.Actor, KeyID: cmd.KeyID}, Station: cmd.Station, Lock: cmd.Lock,
 		WaitResult: true, Accepted: received, Until: cmd.Expires, JTI: cmd.ID,
 		MayLeave: func() bool {
 			trusted := c.ring.Load().Trusts(key)
@@ -296,6 +299,8 @@ func (c *commands) open(ctx context.Context, cmd cloudcommand.Command, key cloud
 	case err != nil:
 		c.forbid(cmd, answer, "the station or the lock was removed")
 	default:
+		c.Logger.Info("cloud command carried out", "jti", cmd.ID, "key", cmd.KeyID, "actor", cmd.Actor,
+			"station", cmd.Station, "lock", cmd.Lock, "command", answer.Command, "outcome", answer.Outcome)
 		c.end(cmd.ID, answer.Outcome, cloudwire.Result{Command: answer.Command})
 	}
 }
@@ -306,7 +311,7 @@ func (c *commands) forbid(cmd cloudcommand.Command, answer unlock.Answer, messag
 	const reason = cloudcommand.NotPermitted
 	c.Metrics.Refused("cloud-" + string(reason))
 	if answer.Command == "" {
-		c.Record(refusalRecord(site.Facts{By: cmd.Actor, Station: cmd.Station, Lock: cmd.Lock.String(), JTI: cmd.ID, Detail: string(reason)}))
+		c.Record(refusalRecord(site.Facts{By: cmd.Actor, Station: cmd.Station, Lock: cmd.Lock.String(), JTI: cmd.ID, KeyID: cmd.KeyID, Detail: string(reason)}))
 	}
 	c.end(cmd.ID, site.Refused, cloudwire.Result{Command: answer.Command, Reason: string(reason), Message: message})
 }

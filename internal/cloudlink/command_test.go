@@ -36,7 +36,7 @@ func TestCommands_handle(t *testing.T) {
 			t.Errorf("in this order: %v, want %v", w.events, want)
 		}
 		req := w.opened[0]
-		if req.Actor != (site.Actor{Origin: site.Cloud, Name: "porter@example.test"}) || req.Station != 1042 || req.Lock != 2 || !req.WaitResult ||
+		if req.Actor != (site.Actor{Origin: site.Cloud, Name: "porter@example.test", KeyID: "front-desk"}) || req.Station != 1042 || req.Lock != 2 || !req.WaitResult ||
 			req.Accepted != received || !req.Until.Equal(cmd.Expires) || req.JTI != "c-1" || req.IdempotencyKey != "" {
 			t.Errorf("asked for %+v", req)
 		}
@@ -146,13 +146,13 @@ func TestCommands_handle_recordsOfRefusals(t *testing.T) {
 		cmd.Station = 7
 		c.Handle(t.Context(), w.sign(cmd), false, time.Now())
 		synctest.Wait()
-		if r := w.records[0]; r.By != "porter@example.test" || r.Station != 7 || r.Lock != "lock-2" {
+		if r := w.records[0]; r.Doer() != "porter@example.test (signed by front-desk)" || r.Station != 7 || r.Lock != "lock-2" {
 			t.Errorf("signed: %+v", r)
 		}
 		c.Trust(cloudcommand.Keyring{})
 		c.Handle(t.Context(), w.sign(cmd), false, time.Now())
 		synctest.Wait()
-		if r := w.records[1]; r.By != "" || r.Station != 0 || r.Lock != "" {
+		if r := w.records[1]; r.Doer() != "" || r.Station != 0 || r.Lock != "" {
 			t.Errorf("not signed: %+v", r)
 		}
 	})

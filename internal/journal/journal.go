@@ -135,6 +135,6 @@ type Store interface {
 
 // Log gives a record that the disk does not take to the system log.
 func Log(log *slog.Logger, r site.Record) {
-	log.Warn("record kept in memory", "kind", r.Kind, "recorded", r.Time.String(), "origin", r.Origin, "account", r.Account, "by", r.By,
+	log.Warn("record kept in memory", "kind", r.Kind, "recorded", r.Time.String(), "origin", r.Origin, "account", r.Account, "by", r.Doer(),
 		"station", int64(r.Station), "lock", r.Lock, "command", r.Command, "outcome", r.Outcome, "detail", r.Detail, "count", r.Count)
 }

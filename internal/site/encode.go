@@ -56,6 +56,7 @@ func (f *Facts) appendFields(b []byte) []byte {
 		b = strconv.AppendInt(b, int64(f.Count), 10)
 	}
 	b = appendField(b, "jti", f.JTI)
+	b = appendField(b, "kid", f.KeyID)
 	b = appendNumber(b, "from", f.From)
 	return appendNumber(b, "to", f.To)
 }

@@ -80,11 +80,25 @@ type Facts struct {
 	Detail         string     `json:"detail,omitempty"`         // a constant sentence, or what changed
 	Count          int        `json:"count,omitempty"`
 	JTI            string     `json:"jti,omitempty"`  // the id that the cloud gave its command
+	KeyID          string     `json:"kid,omitempty"`  // the key that signed that command; By is what its signer claims
 	From           uint64     `json:"from,omitempty"` // of a gap: the first seq that is gone
 	To             uint64     `json:"to,omitempty"`   // and the last
 }
 
 // ByActor gives the facts that say who did something.
 func ByActor(a Actor) Facts {
-	return Facts{Origin: a.Origin, Account: a.Account, Email: a.Email, Session: a.Session, By: a.Name}
+	return Facts{Origin: a.Origin, Account: a.Account, Email: a.Email, Session: a.Session, By: a.Name, KeyID: a.KeyID}
+}
+
+// Doer returns the name of who did it as people are to see it: of a signed command
+// "claimed name (signed by key)", because the signer chooses the name.
+func (f *Facts) Doer() string {
+	switch {
+	case f.KeyID == "":
+		return f.By
+	case f.By == "":
+		return "(signed by " + f.KeyID + ")"
+	default:
+		return f.By + " (signed by " + f.KeyID + ")"
+	}
 }

@@ -21,6 +21,7 @@ type Actor struct {
 	Email   Email     // of Account, as it was when the actor was authenticated
 	Admin   bool      // whether Account is an administrator
 	Name    string    // for [Admin] "uid 1000 (porter)"; for [Cloud] the signer's claim
+	KeyID   string    // for [Cloud] the key that signed the request
 }
 
 // DefaultTTL is the deadline of a command when nothing else is configured
