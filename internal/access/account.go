@@ -79,9 +79,9 @@ func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string
 	return err
 }
 
-// SetPassword replaces an account's password. Its sessions live on (specification,
-// "Authentication", rule 6); a login that is under way with the old password does
-// not come through any more. Invalid, NotFound or Unavailable.
+// SetPassword replaces an account's password and forgets every count of failed logins of
+// the account. Its sessions live on (specification, "Authentication", rule 6); a login
+// that is under way with the old password does not come through any more. Invalid, NotFound or Unavailable.
 func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, password site.Secret) error {
 	account, err := s.find(email)
 	if err != nil {
@@ -101,6 +101,7 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 		return err
 	}
 	s.dir.setPassword(account.ID, hash, true)
+	s.attempts.clear(accountKey(string(account.Email)))
 	return nil
 }
 
@@ -132,11 +133,12 @@ func (s *Service) PasswordMatches(ctx context.Context, email string, password si
 	if err != nil {
 		return false, err
 	}
-	if err := s.hashing.slots.wait(ctx); err != nil {
+	leave, err := s.hashing.queue.enter(ctx, adminPath(), 0)
+	if err != nil {
 		return false, err
 	}
-	defer s.hashing.slots.leave()
-	_, matches := s.hashing.verify(account.Password, password)
+	defer leave()
+	_, matches := s.hashing.verify(account.Password, Params{}, password)
 	return matches, nil
 }
 
@@ -207,11 +209,18 @@ func (s *Service) newHash(ctx context.Context, email site.Email, password site.S
 	if err := CheckPassword(email, password); err != nil {
 		return "", err
 	}
-	if err := s.hashing.slots.wait(ctx); err != nil {
+	leave, err := s.hashing.queue.enter(ctx, adminPath(), 0)
+	if err != nil {
 		return "", err
 	}
-	defer s.hashing.slots.leave()
+	defer leave()
 	return s.hashing.hash(password), nil
+}
+
+// adminPath is where an administrator's change waits for a slot.
+func adminPath() path {
+	all := share{lane: laneAdmin}
+	return path{all, all, all}
 }
 
 // shown is what callers see of an account: everything but the hash.

@@ -2,6 +2,9 @@ package access
 
 import (
 	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,13 +20,16 @@ type directory struct {
 	emails   map[site.Email]*account
 	sessions map[site.SessionID]*session
 	refresh  map[[32]byte]*session
+	costs    []Params // of the stored password hashes, by account id
 	zone     *time.Location
 }
 
 // account is an account with all that belongs to it.
 type account struct {
 	site.Account
-	passwords int // how often the password was set since the start
+	passwords int                      // how often the password was set since the start
+	cost      Params                   // of its hash; zero when that is unreadable
+	known     map[netip.Addr]time.Time // client addresses of its logins, and until when they count
 	sessions  map[site.SessionID]*session
 	grants    map[site.StationID]grant
 }
@@ -44,11 +50,37 @@ func (d *directory) addAccount(a site.Account) {
 	defer d.mu.Unlock()
 	entry := &account{
 		Account:  a,
+		known:    make(map[netip.Addr]time.Time),
 		sessions: make(map[site.SessionID]*session),
 		grants:   make(map[site.StationID]grant),
 	}
 	d.accounts[a.ID] = entry
 	d.emails[a.Email] = entry
+	d.setCost(entry)
+}
+
+// setCost notes the cost of an account's password hash. The caller holds mu.
+func (d *directory) setCost(a *account) {
+	stored, _ := parseHash(a.Password.Reveal()) // unreadable: zero
+	a.cost = stored.params
+	d.listCosts()
+}
+
+// listCosts lists the costs of the stored hashes anew. The caller holds mu.
+func (d *directory) listCosts() {
+	d.costs = d.costs[:0]
+	for _, id := range slices.Sorted(maps.Keys(d.accounts)) {
+		d.costs = append(d.costs, d.accounts[id].cost)
+	}
+}
+
+// costLike returns the cost of one of the stored hashes, the same for the same choice
+// while they stay; zero where there is none. The caller holds mu.
+func (d *directory) costLike(choice uint64) Params {
+	if len(d.costs) == 0 {
+		return Params{}
+	}
+	return d.costs[choice%uint64(len(d.costs))]
 }
 
 // setPassword replaces the hash of an account. A new password, unlike a new hash
@@ -61,6 +93,7 @@ func (d *directory) setPassword(id site.AccountID, hash site.Secret, fresh bool)
 		return
 	}
 	a.Password = hash
+	d.setCost(a)
 	if fresh {
 		a.passwords++
 	}
@@ -87,6 +120,7 @@ func (d *directory) removeAccount(id site.AccountID) {
 	}
 	delete(d.accounts, id)
 	delete(d.emails, a.Email)
+	d.listCosts()
 }
 
 // byEmail gives the account with its password hash.

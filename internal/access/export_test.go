@@ -6,8 +6,13 @@ import "context"
 const (
 	MaxSessions   = maxSessions
 	MaxWaiting    = maxWaiting
+	MaxTrusted    = maxTrusted
+	MaxStranger   = maxStranger
+	Wider         = wider
+	TrustedEvery  = trustedEvery
+	LoginBurst    = loginBurst
+	LoginEvery    = loginEvery
 	MaxHashed     = maxHashed
-	MaxBuckets    = maxBuckets
 	MaxFailing    = maxFailing
 	AccountBurst  = accountBurst
 	AccountEvery  = accountEvery
@@ -35,13 +40,14 @@ func ReadHash(text string) (params Params, again string, err error) {
 	return h.params, h.String(), err
 }
 
-// Tracked gives the sizes of the tables that outsiders can fill.
-func (s *Service) Tracked() (accounts, addresses, failing int) {
-	s.throttle.mu.Lock()
-	defer s.throttle.mu.Unlock()
+// Tracked returns the sizes of the tables that outsiders can fill.
+func (s *Service) Tracked() (largest, failing int) {
+	s.attempts.mu.Lock()
+	defer s.attempts.mu.Unlock()
 	s.failures.mu.Lock()
 	defer s.failures.mu.Unlock()
-	return len(s.throttle.accounts.full), len(s.throttle.addresses.full), len(s.failures.since)
+	t := s.attempts
+	return max(t.pairs.Len(), t.clients.Len(), t.networks.Len(), t.accounts.Len(), t.trusted.Len(), t.logins.Len()), len(s.failures.since)
 }
 
 // Prune drops expired sessions, as Run does every hour.

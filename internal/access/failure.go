@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/throttle"
 )
 
 const (
@@ -26,9 +27,9 @@ const (
 // over all, each address gets one record a minute, which counts the failures that it
 // stands for. Safe for concurrent use.
 type failures struct {
-	mu    sync.Mutex                // guards what follows
-	each  buckets[struct{}]         // of the records for one failure each
-	since map[netip.Addr]*unwritten // the invalid address stands for all that found no room
+	mu    sync.Mutex                  // guards what follows
+	each  *throttle.Buckets[struct{}] // of the records for one failure each
+	since map[netip.Addr]*unwritten   // the invalid address stands for all that found no room
 }
 
 // unwritten are the failures of one address since the last record that they shared.
@@ -40,7 +41,7 @@ type unwritten struct {
 
 func newFailures() *failures {
 	return &failures{
-		each:  newBuckets[struct{}](failureBurst, failureEach),
+		each:  throttle.New[struct{}](failureBurst, failureEach),
 		since: make(map[netip.Addr]*unwritten),
 	}
 }
@@ -49,8 +50,8 @@ func newFailures() *failures {
 func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (site.Record, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.each.wait(struct{}{}, now) == 0 {
-		f.each.charge(struct{}{}, now)
+	if f.each.Wait(struct{}{}, now) == 0 {
+		f.each.Take(struct{}{}, now)
 		return site.Record{Kind: site.KindLoginFailed, Facts: facts}, true
 	}
 	u := f.entry(address, now)
@@ -119,15 +120,16 @@ func (u *unwritten) write(now time.Time) site.Record {
 	return rec
 }
 
-// recordFailure journals a failed login, or counts it where there are too many. The e-mail address stands there only if it has an account:
-// otherwise it is a text of the attacker's choice, or a password in the wrong field.
+// recordFailure journals a failed login, or counts it where there are too many; those of
+// an IPv6 network are counted together. The e-mail address stands there only if it has an
+// account: otherwise it is a text of the attacker's choice, or a password in the wrong field.
 // A record that cannot be written is no error of the login.
 func (s *Service) recordFailure(ctx context.Context, a attempt) {
 	facts := site.Facts{Origin: site.Local, Remote: remoteText(a.remote)}
 	if account, ok := s.dir.byEmail(a.email); ok {
 		facts.Account, facts.Email = account.ID, account.Email
 	}
-	rec, ok := s.failures.note(a.address, facts, s.clock.Now())
+	rec, ok := s.failures.note(throttle.Network(a.remote), facts, s.clock.Now())
 	if !ok {
 		return
 	}

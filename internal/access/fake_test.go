@@ -22,6 +22,12 @@ type grantKey struct {
 	station site.StationID
 }
 
+// loginKey names a client address of an account's logins.
+type loginKey struct {
+	account site.AccountID
+	remote  string
+}
+
 // memoryStore is an access.Store in memory with the promises of the real one:
 // transactions, cascades, unique e-mail addresses. Its methods fail on demand.
 type memoryStore struct {
@@ -32,6 +38,7 @@ type memoryStore struct {
 	accounts map[site.AccountID]site.Account
 	sessions map[site.SessionID]site.Session
 	grants   map[grantKey]site.Grant
+	known    map[loginKey]site.LoginAddress
 	records  []site.Record
 	failing  map[string]error // by method; "" for every method
 	calls    map[string]int
@@ -44,6 +51,7 @@ func newStore() *memoryStore {
 		accounts: make(map[site.AccountID]site.Account),
 		sessions: make(map[site.SessionID]site.Session),
 		grants:   make(map[grantKey]site.Grant),
+		known:    make(map[loginKey]site.LoginAddress),
 		failing:  make(map[string]error),
 		calls:    make(map[string]int),
 	}
@@ -89,6 +97,14 @@ func (m *memoryStore) LoadAccess(ctx context.Context) (a []site.Account, s []sit
 	return a, s, g, err
 }
 
+func (m *memoryStore) LoginAddresses(ctx context.Context) (k []site.LoginAddress, err error) {
+	err = m.do(ctx, "LoadAccess", func() error {
+		k = slices.Collect(maps.Values(m.known))
+		return nil
+	})
+	return k, err
+}
+
 func (m *memoryStore) AddAccount(ctx context.Context, account site.Account, rec site.Record) error {
 	return m.do(ctx, "AddAccount", func() error {
 		for _, a := range m.accounts {
@@ -119,6 +135,7 @@ func (m *memoryStore) RemoveAccount(ctx context.Context, account site.AccountID,
 		delete(m.accounts, account)
 		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
 		maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.account == account })
+		maps.DeleteFunc(m.known, func(k loginKey, _ site.LoginAddress) bool { return k.account == account })
 		return nil
 	}, rec)
 }
@@ -144,6 +161,9 @@ func (m *memoryStore) AddSession(ctx context.Context, session site.Session, evic
 			delete(m.sessions, id)
 		}
 		m.sessions[session.ID] = session
+		if session.Remote != "" {
+			m.known[loginKey{session.Account, session.Remote}] = site.LoginAddress{Account: session.Account, Remote: session.Remote, Until: session.Expires}
+		}
 		return nil
 	}, rec)
 }
@@ -172,6 +192,7 @@ func (m *memoryStore) RebaseSessions(ctx context.Context, expires map[site.Sessi
 func (m *memoryStore) DropExpired(ctx context.Context, now time.Time) error {
 	return m.do(ctx, "DropExpired", func() error {
 		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires) })
+		maps.DeleteFunc(m.known, func(_ loginKey, k site.LoginAddress) bool { return !now.Before(k.Until) })
 		return nil
 	})
 }

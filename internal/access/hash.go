@@ -1,8 +1,11 @@
 package access
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -139,21 +142,32 @@ func (h hash) String() string {
 // derive computes an argon2id sum; tests count its calls.
 type derive func(password, salt []byte, time, memoryKiB uint32, threads uint8, length uint32) []byte
 
-// hashing makes and compares hashes. Whoever calls hash or verify holds a slot.
+// hashing makes and compares hashes. The caller of hash and verify holds a slot.
 type hashing struct {
 	params Params
-	dummy  hash // matches nothing
+	dummy  hash   // matches nothing
+	secret []byte // key of choice
 	derive derive
-	slots  *slots
+	queue  *queue
 }
 
-func newHashing(params Params, atOnce int) hashing {
+func newHashing(params Params, atOnce int, key []byte) hashing {
+	secret := sha256.Sum256(append([]byte("gatehouse like hash\x00"), key...))
 	return hashing{
+		secret: secret[:],
 		params: params,
 		dummy:  hash{params: params, salt: random(saltLen), sum: random(sumLen)},
 		derive: argon2.IDKey,
-		slots:  newSlots(atOnce),
+		queue:  newQueue(atOnce),
 	}
+}
+
+// choice returns a number that depends on the e-mail address alone, also over restarts,
+// and that nobody without the key can tell.
+func (h *hashing) choice(email string) uint64 {
+	mac := hmac.New(sha256.New, h.secret)
+	mac.Write([]byte(email))
+	return binary.BigEndian.Uint64(mac.Sum(nil))
 }
 
 // hash makes the hash of a new password.
@@ -163,13 +177,16 @@ func (h *hashing) hash(password site.Secret) site.Secret {
 	return site.Secret(made.String())
 }
 
-// verify compares a password with a stored hash and says whether the hash should
-// be made anew. An empty or unreadable hash and an overlong password match nothing,
-// at the same cost.
-func (h *hashing) verify(stored, password site.Secret) (outdated, matches bool) {
+// verify compares a password with a stored hash and reports whether the hash should
+// be made anew. An overlong password matches nothing, at the same cost. So does an empty
+// or unreadable hash, at the cost of like, or of a new hash where like is zero.
+func (h *hashing) verify(stored site.Secret, like Params, password site.Secret) (outdated, matches bool) {
 	against, err := parseHash(stored.Reveal())
 	if err != nil {
 		against = h.dummy
+		if like != (Params{}) {
+			against.params = like
+		}
 	}
 	text := password.Reveal()
 	fits := len(text) <= maxHashed

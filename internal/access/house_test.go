@@ -65,6 +65,7 @@ func (h *house) restart() {
 	h.t.Helper()
 	cfg := access.Config{
 		Store: h.store, Clock: h.clock, Key: []byte(keyText), Issuer: issuer, Params: cheap(), Zone: time.UTC,
+		HashSlots: 2,
 	}
 	for _, tweak := range h.tweak {
 		tweak(&cfg)

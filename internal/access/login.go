@@ -23,12 +23,12 @@ type Tokens struct {
 	Expires time.Time   // when Access expires
 }
 
-// Login opens a session for whoever knows an account's password. Unauthenticated
-// when address or password is wrong, which of them cannot be told; Throttled after
-// too many failures for the account or from the address, or when too many logins
-// wait already; Unavailable when the session cannot be stored, or ctx ends.
+// Login opens a session for a client that knows an account's password; remote is its
+// whole address. Unauthenticated when e-mail address or password is wrong, which of them
+// cannot be told; Throttled after too many failures (see [attempts]), and when too many
+// logins wait already; Unavailable when the session cannot be stored, or ctx ends.
 func (s *Service) Login(ctx context.Context, email string, password site.Secret, remote netip.Addr) (Tokens, error) {
-	a := newAttempt(email, remote)
+	a := s.newAttempt(email, remote)
 	who, err := s.prove(ctx, a, password)
 	if err == nil {
 		var tokens Tokens
@@ -49,32 +49,44 @@ func (s *Service) Login(ctx context.Context, email string, password site.Secret,
 // proof is an account whose password was shown.
 type proof struct {
 	account   site.AccountID
-	stored    site.Secret // the hash that the password was compared with
+	stored    site.Secret // the hash that the password is compared with; empty without an account
+	params    Params      // the cost of comparing it without an account
 	passwords int         // which of the account's passwords that was
 	upgraded  site.Secret // its hash by the present parameters; empty when that is stored
 }
 
-// prove compares the password. It looks at the throttle before waiting for a slot,
-// so that a flood costs nothing, and again with the slot, because the attempts
-// before it in the queue have failed meanwhile. The work is the same for every
-// address: an unknown one is compared with a hash that matches nothing.
+// prove compares the password. It asks the throttle before waiting for a slot, so that
+// a flood costs nothing, and again with the slot, because the attempts before it in the
+// queue have failed meanwhile. A trusted client whose failures are used up is compared
+// all the same: only a wrong password is answered as throttled. The work is the same for
+// every e-mail address: an unknown one is compared with a hash that matches nothing.
 func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (proof, error) {
-	if err := s.throttle.admit(a, s.clock.Now()); err != nil {
+	turn, err := s.attempts.admit(a, s.clock.Now())
+	if err == nil {
+		err = pause(ctx, turn)
+	}
+	if err != nil {
 		return proof{}, err
 	}
-	if err := s.hashing.slots.queue(ctx); err != nil {
+	at, room := a.path()
+	leave, err := s.hashing.queue.enter(ctx, at, room)
+	if err != nil {
 		return proof{}, err
 	}
-	defer s.hashing.slots.leave()
-	if err := s.throttle.charge(a, s.clock.Now()); err != nil {
-		return proof{}, err
+	defer leave()
+	throttled := s.attempts.charge(a, s.clock.Now())
+	if throttled != nil && !a.trusted() {
+		return proof{}, throttled
 	}
-	who := s.dir.toProve(a.email)
-	outdated, matches := s.hashing.verify(who.stored, password)
-	if !matches {
+	who := s.dir.toProve(a)
+	outdated, matches := s.hashing.verify(who.stored, who.params, password)
+	switch {
+	case !matches && throttled != nil:
+		return proof{}, throttled
+	case !matches:
 		return proof{}, errCredentials
 	}
-	s.throttle.succeed(a)
+	s.attempts.succeed(a, throttled == nil, s.clock.Now())
 	if outdated {
 		who.upgraded = s.hashing.hash(password)
 	}
@@ -157,16 +169,17 @@ func (s *Service) upgrade(ctx context.Context, who proof) {
 	s.dir.setPassword(who.account, who.upgraded, false)
 }
 
-// toProve gives what a password is to be compared with; nothing for an address
-// without an account.
-func (d *directory) toProve(email site.Email) proof {
+// toProve returns what a password is to be compared with. For an e-mail address without
+// an account that is a hash that matches nothing, with the parameters of a stored one:
+// which, is drawn from the address by a secret key, so that addresses without an account
+// take the same times as those with one.
+func (d *directory) toProve(a attempt) proof {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	a := d.emails[email]
-	if a == nil {
-		return proof{}
+	if found := d.emails[a.email]; found != nil {
+		return proof{account: found.ID, stored: found.Password, passwords: found.passwords}
 	}
-	return proof{account: a.ID, stored: a.Password, passwords: a.passwords}
+	return proof{params: d.costLike(a.choice)}
 }
 
 // proven gives the account, unless it was removed or its password was set since

@@ -94,6 +94,37 @@ func TestService_Login_indistinguishable(t *testing.T) {
 	}
 }
 
+// Where stored hashes differ in cost, e-mail addresses without an account differ alike:
+// each has the cost of some stored hash, always the same, also over a restart.
+func TestService_Login_sameWorkAfterChange(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	dear := access.Params{MemoryKiB: 16, Time: 2, Threads: 1}
+	h.tweak = append(h.tweak, func(c *access.Config) { c.Params = dear })
+	h.restart()
+	h.add(guest)
+	costs := func() (all string) {
+		h.WrapDerive(func(next access.Derive) access.Derive {
+			return func(password, salt []byte, time, memory uint32, threads uint8, length uint32) []byte {
+				all += fmt.Sprint(time, ":", memory, " ")
+				return next(password, salt, time, memory, threads, length)
+			}
+		})
+		for i := range 100 {
+			h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(i)), "Invalid credentials")
+		}
+		return all
+	}
+	first := costs()
+	if cheap, all := strings.Count(first, "1:8 "), strings.Count(first, "2:16 "); cheap < 20 || all < 20 || cheap+all != 100 {
+		t.Errorf("%d are compared at the old cost and %d at the new", cheap, all)
+	}
+	h.restart()
+	if again := costs(); again != first {
+		t.Error("the costs of unknown addresses change with a restart")
+	}
+}
+
 func TestService_Login_overlongPassword(t *testing.T) {
 	h := open(t)
 	h.add(porter)

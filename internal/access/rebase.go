@@ -56,6 +56,7 @@ func (d *directory) rebase(now time.Time, step time.Duration) {
 			s.Expires = latest
 		}
 		s.ClockTrusted, s.rebased = true, true
+		s.account.remember(s.Remote, s.Expires)
 	}
 }
 

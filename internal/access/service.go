@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"slices"
 	"time"
 
@@ -29,9 +30,6 @@ const (
 	// minKey is the shortest HMAC key taken: the output size of SHA-256 (RFC 7518,
 	// section 3.2).
 	minKey = 32
-	// defaultHashSlots is how many passwords are hashed at once when nothing else
-	// is configured.
-	defaultHashSlots = 2
 )
 
 // Config is what a [Service] needs. Store, Clock, Key and Issuer are required.
@@ -44,10 +42,10 @@ type Config struct {
 	Logger    *slog.Logger   // nil: silent
 	Metrics   *metric.Registry
 	Zone      *time.Location // in which the hours of grants are meant; nil: time.Local
-	HashSlots int            // passwords hashed at once; below 1: 2
+	HashSlots int            // passwords hashed at once; below 1: one fewer than there are processors, at least 1
 
-	// How many failed logins an account and an address may have at once before they
-	// have to wait; below 1: 10 and 30.
+	// How many failed logins an account may have at once at one address, and an address
+	// for all accounts, before they have to wait; below 1: 10 and 30.
 	AccountFailures, AddressFailures int
 }
 
@@ -66,7 +64,7 @@ type Service struct {
 	tokens   mint
 	verified *verified
 	hashing  hashing
-	throttle *throttle
+	attempts *attempts
 	failures *failures
 	dir      *directory
 
@@ -96,8 +94,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		metrics:  cfg.Metrics,
 		tokens:   newMint(cfg.Key, cfg.Issuer, cfg.Clock),
 		verified: newVerified(),
-		hashing:  newHashing(cfg.Params, cfg.HashSlots),
-		throttle: newThrottle(cfg.AccountFailures, cfg.AddressFailures),
+		hashing:  newHashing(cfg.Params, cfg.HashSlots, cfg.Key),
+		attempts: newAttempts(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),
 		dir:      dir,
 
@@ -140,7 +138,7 @@ func (c *Config) complete() error {
 		c.Zone = time.Local
 	}
 	if c.HashSlots < 1 {
-		c.HashSlots = defaultHashSlots
+		c.HashSlots = max(runtime.GOMAXPROCS(0)-1, 1) // doors need one, too
 	}
 	c.Key = slices.Clone(c.Key)
 	return nil
@@ -152,12 +150,19 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading accounts, sessions and grants: %w", err)
 	}
+	known, err := cfg.Store.LoginAddresses(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading the addresses of logins: %w", err)
+	}
 	dir := newDirectory(cfg.Zone)
 	for _, a := range accounts {
 		if _, err := parseHash(a.Password.Reveal()); err != nil {
 			cfg.Logger.Error("stored password is unreadable; set a new one", "account", a.ID, "error", err)
 		}
 		dir.addAccount(a)
+	}
+	for _, k := range known {
+		dir.addKnown(k)
 	}
 	for _, s := range sessions {
 		dir.addSession(s, nil)

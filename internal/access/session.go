@@ -59,6 +59,7 @@ func (d *directory) addSession(entered site.Session, evicted []site.SessionID) {
 		return
 	}
 	s := &session{Session: entered, account: a}
+	a.remember(s.Remote, s.Expires)
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
 	d.refresh[s.Refresh] = s

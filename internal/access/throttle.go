@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"net/netip"
 	"sync"
@@ -8,152 +9,210 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/throttle"
 )
 
-// What failed logins are allowed, per account and per client address.
+// What logins are allowed.
 const (
-	accountBurst  = 10
-	accountEvery  = 30 * time.Second
-	addressBurst  = 30
-	addressEvery  = 6 * time.Second
-	maxBuckets    = 4096 // in each of the two tables
-	addressPrefix = 64   // a client of IPv6 has at least so much for itself
+	// accountBurst and accountEvery bound the failures of one account at one address.
+	accountBurst, accountEvery = 10, 30 * time.Second
+	// addressBurst and addressEvery bound the failures of one address.
+	addressBurst, addressEvery = 30, 6 * time.Second
+	// wider is how many times as many failures the bounds over several addresses allow:
+	// one account from all addresses that are not known for it, and one IPv6 network.
+	// The contract promises that fewer than 64 others keep no new address out.
+	wider = 64
+	// loginBurst and loginEvery bound the logins of one account that succeed, because
+	// each is a record in the journal.
+	loginBurst, loginEvery = 600, 5 * time.Second
+	// trustedBurst and trustedEvery pace what goes on for a trusted client whose
+	// failures are used up: so many wait at once, and one goes after the other.
+	trustedBurst, trustedEvery = 40, 100 * time.Millisecond
 )
 
-// attempt is one login, as the throttle sees it.
+// attempt is one login, as the throttle and the queue see it.
 type attempt struct {
 	email   site.Email // empty for a text that is no address
-	account [32]byte   // the address, hashed: known or not makes no difference
-	address netip.Addr // IPv6 by its /64
-	remote  netip.Addr
+	account [32]byte   // the address, hashed: whether it has an account makes no difference
+	choice  uint64     // a secret number of the e-mail address
+	remote  netip.Addr // the whole address of the client, with its zone
+	lane    lane       // laneStranger unless the client is trusted
 }
 
 // newAttempt reads who wants to log in. A malformed address is an attempt like
 // every other.
-func newAttempt(email string, remote netip.Addr) attempt {
+func (s *Service) newAttempt(email string, remote netip.Addr) attempt {
 	a := attempt{remote: remote.Unmap()}
 	parsed, err := site.ParseEmail(email)
 	if err == nil {
 		a.email, email = parsed, string(parsed)
 	}
-	a.account = sha256.Sum256([]byte(email))
-	a.address = a.remote
-	if a.remote.Is6() {
-		prefix, _ := a.remote.Prefix(addressPrefix) // without its zone
-		a.address = prefix.Addr()
+	a.account = accountKey(email)
+	a.choice = s.hashing.choice(email)
+	switch {
+	case s.dir.knows(a.email, a.remote, s.clock.Now()):
+		a.lane = laneKnown
+	case a.remote.IsLoopback():
+		a.lane = laneLoopback
 	}
 	return a
 }
 
-// throttle bounds failed logins. Safe for concurrent use.
-type throttle struct {
-	mu        sync.Mutex // guards both tables
-	accounts  buckets[[32]byte]
-	addresses buckets[netip.Addr]
+// accountKey names an account, or what might be one, in the tables of the throttle.
+func accountKey(email string) [32]byte { return sha256.Sum256([]byte(email)) }
+
+// trusted reports whether failures of others must not keep the client out.
+func (a attempt) trusted() bool { return a.lane != laneStranger }
+
+// pair is the key of what is counted for one account at one address.
+func (a attempt) pair() party { return party{a.account, a.remote} }
+
+// path returns where the attempt stands in the queue, and how many of its smallest
+// share may wait there. Trusted clients share by account, so that one account's
+// logins delay no other's; strangers by network, because they may name any account.
+func (a attempt) path() (at path, room int) {
+	if a.trusted() {
+		account := share{lane: a.lane, account: a.account}
+		return path{{lane: a.lane}, account, {lane: a.lane, account: a.account, client: a.remote.String()}}, maxTrusted
+	}
+	network := share{lane: a.lane, client: throttle.Network(a.remote).String()}
+	return path{{lane: a.lane}, network, {lane: a.lane, client: a.remote.String() + "/"}}, maxStranger
 }
 
-func newThrottle(accountFailures, addressFailures int) *throttle {
-	return &throttle{
-		accounts:  newBuckets[[32]byte](accountFailures, accountEvery),
-		addresses: newBuckets[netip.Addr](addressFailures, addressEvery),
+// party is an account at a client address.
+type party struct {
+	account [32]byte
+	client  netip.Addr
+}
+
+// attempts bounds failed logins, by the rules of the contract, section 1. Failures are
+// counted for an account at an address first, then for the address. A client that is
+// trusted (known for the account, or on this machine) is not refused before its
+// password has been compared; the others are, and have wider bounds behind those for
+// the account from all their addresses, and for an IPv6 network. Safe for concurrent
+// use.
+type attempts struct {
+	mu       sync.Mutex // mu guards the tables
+	pairs    *throttle.Buckets[party]
+	clients  *throttle.Buckets[netip.Addr]
+	networks *throttle.Buckets[netip.Addr]
+	accounts *throttle.Buckets[[32]byte] // from addresses that are not trusted
+	trusted  *throttle.Buckets[party]    // attempts beyond the bounds
+	logins   *throttle.Buckets[[32]byte] // that succeeded
+}
+
+func newAttempts(accountFailures, addressFailures int) *attempts {
+	return &attempts{
+		pairs:    throttle.New[party](accountFailures, accountEvery),
+		clients:  throttle.New[netip.Addr](addressFailures, addressEvery),
+		networks: throttle.New[netip.Addr](wider*addressFailures, addressEvery/wider),
+		accounts: throttle.New[[32]byte](wider*accountFailures, accountEvery/wider),
+		trusted:  throttle.New[party](trustedBurst, trustedEvery),
+		logins:   throttle.New[[32]byte](loginBurst, loginEvery),
 	}
 }
 
-// admit reports whether an attempt may be made; Throttled with the time to wait.
-func (t *throttle) admit(a attempt, now time.Time) error {
+// admit returns Throttled, with the time to wait, for an attempt that may not be made.
+// It returns how long one that may be made has to wait for its turn.
+func (t *attempts) admit(a attempt, now time.Time) (pause time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.check(a, now)
-}
-
-// charge is admit that counts the attempt as failed at once, so that attempts
-// under way at the same time cannot exceed the bound.
-func (t *throttle) charge(a attempt, now time.Time) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.check(a, now); err != nil {
-		return err
+	if wait := t.logins.Wait(a.account, now); wait > 0 {
+		return 0, tooMany("Too many logins; try again later", wait)
 	}
-	t.accounts.charge(a.account, now)
-	t.addresses.charge(a.address, now)
-	return nil
-}
-
-// check is admit for whoever holds mu.
-func (t *throttle) check(a attempt, now time.Time) error {
-	wait := max(t.accounts.wait(a.account, now), t.addresses.wait(a.address, now))
-	if wait > 0 {
-		return fault.Throttle("Too many failed logins; try again later", wait)
-	}
-	return nil
-}
-
-// succeed takes the charge back and forgets the failures of the account. Those of
-// the address stay: one good login must not pay for guessing at other accounts.
-func (t *throttle) succeed(a attempt) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.accounts.full, a.account)
-	t.addresses.refund(a.address)
-}
-
-// buckets are token buckets, each kept as the time at which it is full again (the
-// generic cell rate algorithm). A key without an entry has a full bucket.
-type buckets[K comparable] struct {
-	burst int
-	every time.Duration
-	full  map[K]time.Time
-}
-
-func newBuckets[K comparable](burst int, every time.Duration) buckets[K] {
-	return buckets[K]{burst: burst, every: every, full: make(map[K]time.Time)}
-}
-
-// wait says how long it is until the bucket of key holds a token; zero for now.
-func (b *buckets[K]) wait(key K, now time.Time) time.Duration {
-	room := time.Duration(b.burst-1) * b.every
-	return max(b.fullAt(key, now).Sub(now)-room, 0)
-}
-
-// charge takes a token.
-func (b *buckets[K]) charge(key K, now time.Time) {
-	full := b.fullAt(key, now)
-	if _, ok := b.full[key]; !ok && len(b.full) >= maxBuckets {
-		b.evict()
-	}
-	b.full[key] = full.Add(b.every)
-}
-
-// fullAt says when the bucket of key is full: never before now, and never longer
-// from now than it takes to fill, even if the clock went back.
-func (b *buckets[K]) fullAt(key K, now time.Time) time.Time {
-	full, ok := b.full[key]
-	latest := now.Add(time.Duration(b.burst) * b.every)
+	wait := t.wait(a, now)
 	switch {
-	case !ok || full.Before(now):
-		return now
-	case full.After(latest):
-		return latest
+	case wait == 0:
+		return 0, nil
+	case !a.trusted():
+		return 0, tooMany(failedTooOften, wait)
 	}
-	return full
+	if wait := t.trusted.Wait(a.pair(), now); wait > 0 {
+		return 0, tooMany(failedTooOften, wait)
+	}
+	pause = t.trusted.Lag(a.pair(), now)
+	t.trusted.Take(a.pair(), now)
+	return pause, nil
 }
 
-// refund puts a token back.
-func (b *buckets[K]) refund(key K) {
-	if full, ok := b.full[key]; ok {
-		b.full[key] = full.Add(-b.every)
+const failedTooOften = "Too many failed logins; try again later"
+
+func tooMany(sentence string, wait time.Duration) error { return fault.Throttle(sentence, wait) }
+
+// wait returns how long it takes until a may fail once more. The caller holds mu.
+func (t *attempts) wait(a attempt, now time.Time) time.Duration {
+	wait := max(t.pairs.Wait(a.pair(), now), t.clients.Wait(a.remote, now))
+	if !a.trusted() {
+		wait = max(wait, t.networks.Wait(throttle.Network(a.remote), now), t.accounts.Wait(a.account, now))
+	}
+	return wait
+}
+
+// charge counts an attempt as failed before its password is compared, so that attempts
+// at the same time cannot exceed the bounds. Beyond them it counts nothing, and returns
+// what a failure is to be answered with: a stranger is not compared then.
+func (t *attempts) charge(a attempt, now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if wait := t.wait(a, now); wait > 0 {
+		return tooMany(failedTooOften, wait)
+	}
+	t.pairs.Take(a.pair(), now)
+	t.clients.Take(a.remote, now)
+	if !a.trusted() {
+		t.networks.Take(throttle.Network(a.remote), now)
+		t.accounts.Take(a.account, now)
+	}
+	return nil
+}
+
+// succeed counts a login that has come through. It takes the charge back where there
+// was one, and forgets the failures of the account at this address. Those of the
+// address stay: one good login must not pay for guessing at other accounts.
+func (t *attempts) succeed(a attempt, charged bool, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.logins.Take(a.account, now)
+	t.pairs.Forget(a.pair())
+	if !charged {
+		return
+	}
+	t.clients.Refund(a.remote)
+	if !a.trusted() {
+		t.networks.Refund(throttle.Network(a.remote))
+		t.accounts.Refund(a.account)
 	}
 }
 
-// evict forgets the bucket that is full soonest: the one with the fewest recent
-// failures, so that a flood of new keys does not free the key under attack.
-func (b *buckets[K]) evict() {
-	var mildest K
-	var soonest time.Time
-	for key, full := range b.full {
-		if soonest.IsZero() || full.Before(soonest) {
-			mildest, soonest = key, full
+// clear forgets every count of an account, and of the addresses from which it was
+// tried: an administrator has set its password.
+func (t *attempts) clear(account [32]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.accounts.Forget(account)
+	t.logins.Forget(account)
+	t.trusted.ForgetFunc(func(p party) bool { return p.account == account })
+	t.pairs.ForgetFunc(func(p party) bool {
+		if p.account != account {
+			return false
 		}
+		t.clients.Forget(p.client)
+		t.networks.Forget(throttle.Network(p.client))
+		return true
+	})
+}
+
+// pause waits for d; Unavailable when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
 	}
-	delete(b.full, mildest)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return unavailable("waiting to compare a password", ctx.Err())
+	}
 }

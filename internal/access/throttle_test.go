@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/throttle"
 )
 
 // throttled requires a Throttled error with that time to wait.
@@ -24,27 +22,63 @@ func (h *house) throttled(err error, wait time.Duration) {
 	}
 }
 
+// exhaust fails at an account from one address until that is throttled.
+func (h *house) exhaust(email string, from netip.Addr) {
+	h.t.Helper()
+	for range access.AccountBurst {
+		h.refused(h.try(email, wrong, from), "Invalid credentials")
+	}
+	h.throttled(h.try(email, wrong, from), access.AccountEvery)
+}
+
+// Failures of an account count at one address, known or not.
 func TestService_Login_throttlesAccount(t *testing.T) {
 	for name, email := range map[string]string{"known": porter, "unknown": guest, "malformed": "no address"} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t)
 			h.add(porter)
 			h.hashes.Store(0)
-			for i := range access.AccountBurst {
-				h.refused(h.try(email, wrong, address(i)), "Invalid credentials")
-			}
-			h.throttled(h.try(email, wrong, address(100)), access.AccountEvery)
-			h.throttled(h.try(email, right, address(101)), access.AccountEvery)
+			h.exhaust(email, address(1))
+			h.throttled(h.try(email, right, address(1)), access.AccountEvery)
 			if n := h.hashes.Load(); n != access.AccountBurst {
 				t.Errorf("%d passwords were hashed, want %d", n, access.AccountBurst)
 			}
 			h.clock.advance(access.AccountEvery - time.Millisecond)
-			h.throttled(h.try(email, wrong, address(102)), time.Millisecond)
+			h.throttled(h.try(email, wrong, address(1)), time.Millisecond)
 			h.clock.advance(time.Millisecond)
-			h.refused(h.try(email, wrong, address(103)), "Invalid credentials")
-			h.throttled(h.try(email, wrong, address(104)), access.AccountEvery)
+			h.refused(h.try(email, wrong, address(1)), "Invalid credentials")
+			h.throttled(h.try(email, wrong, address(1)), access.AccountEvery)
 		})
 	}
+}
+
+// No number of failures from elsewhere locks an account.
+func TestService_Login_failuresElsewhere(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.fakeHashing()
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	for i := range access.Wider - 1 {
+		h.exhaust(porter, address(i))
+	}
+	h.ok(h.try(porter, right, address(1000)))
+}
+
+// Behind that stands a bound over all addresses that are not known for the account.
+func TestService_Login_throttlesManyAddresses(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.login(porter) // from the first address
+	h.fakeHashing()
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	for i := range access.Wider {
+		h.exhaust(porter, address(1000+i))
+	}
+	h.throttled(h.try(porter, right, address(2000)), access.AccountEvery/access.Wider)
+	h.ok(h.try(porter, right, address(1)))
+	h.ok(h.try(porter, right, netip.IPv6Loopback()))
+	h.clock.advance(access.AccountEvery / access.Wider)
+	h.ok(h.try(porter, right, address(2000)))
 }
 
 func TestService_Login_throttlesSpellingsTogether(t *testing.T) {
@@ -52,19 +86,18 @@ func TestService_Login_throttlesSpellingsTogether(t *testing.T) {
 	h.add(porter)
 	spellings := []string{porter, "PORTER@example.test", " porter@example.test", "Porter@Example.Test\t"}
 	for i := range access.AccountBurst {
-		h.refused(h.try(spellings[i%len(spellings)], wrong, address(i)), "Invalid credentials")
+		h.refused(h.try(spellings[i%len(spellings)], wrong, address(1)), "Invalid credentials")
 	}
-	for i, spelling := range spellings {
-		h.is(h.try(spelling, right, address(100+i)), fault.Throttled)
+	for _, spelling := range spellings {
+		h.is(h.try(spelling, right, address(1)), fault.Throttled)
 	}
 }
 
 func TestService_Login_throttlesAddress(t *testing.T) {
 	cases := map[string]struct{ same, other string }{
 		"IPv4":          {"192.0.2.1 192.0.2.1 ::ffff:192.0.2.1", "192.0.2.2"},
-		"IPv6 by /64":   {"2001:db8:0:1::1 2001:db8:0:1::2 2001:db8:0:1:ffff::", "2001:db8:0:2::1"},
-		"loopback":      {"127.0.0.1", "127.0.0.2"},
-		"link-local":    {"fe80::1%eth0 fe80::2%wlan0", "fe80:0:0:1::1"},
+		"IPv6":          {"2001:db8:0:1::1", "2001:db8:0:1::2"}, // also within one network
+		"link-local":    {"fe80::1%eth0", "fe80::1%wlan0"},
 		"none is known": {"invalid", "192.0.2.1"},
 	}
 	for name, c := range cases {
@@ -87,6 +120,32 @@ func TestService_Login_throttlesAddress(t *testing.T) {
 	}
 }
 
+// An IPv6 network has a bound of its own, which fewer than 64 addresses do not reach.
+func TestService_Login_throttlesNetwork(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.fakeHashing()
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	host := func(n int) netip.Addr {
+		return netip.AddrFrom16([16]byte{0xfd, 1: 1, 13: byte(n >> 8), 14: byte(n), 15: 1})
+	}
+	n := 0
+	fail := func() error {
+		n++
+		return h.try(fmt.Sprintf("u%d@example.test", n), wrong, host(n/access.AddressBurst))
+	}
+	for range access.AddressBurst * (access.Wider - 1) {
+		h.refused(fail(), "Invalid credentials")
+	}
+	h.ok(h.try(porter, right, host(1000)))
+	for range access.AddressBurst {
+		h.refused(fail(), "Invalid credentials")
+	}
+	h.throttled(h.try(porter, right, host(1001)), access.AddressEvery/access.Wider)
+	h.ok(h.try(porter, right, host(1000))) // known by now
+	h.ok(h.try(porter, right, address(1)))
+}
+
 // addresses reads addresses; what is none becomes the invalid address.
 func addresses(text string) []netip.Addr {
 	var out []netip.Addr
@@ -105,15 +164,104 @@ func addresses(text string) []netip.Addr {
 	return out
 }
 
-// Whoever is logged in is not touched by someone's guessing at the account.
+// A trusted client whose failures are used up is told so when its password is wrong,
+// and comes in when it is right.
+func TestService_Login_trusted(t *testing.T) {
+	for name, from := range map[string]netip.Addr{
+		"known": address(1), "IPv4 loopback": netip.MustParseAddr("127.0.0.9"), "IPv6 loopback": netip.IPv6Loopback(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			h.add(porter)
+			h.login(porter)
+			h.exhaust(porter, from)
+			for i := range access.AddressBurst - access.AccountBurst {
+				h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, from), "Invalid credentials")
+			}
+			h.is(h.try(guest, wrong, from), fault.Throttled)
+			before := len(h.store.of(site.KindLoginFailed))
+			h.ok(h.try(porter, right, from))
+			h.exhaustedAddress(from)
+			if n := len(h.store.of(site.KindLoginFailed)); n != before {
+				t.Errorf("%d records of throttled logins", n-before)
+			}
+		})
+	}
+}
+
+// exhaustedAddress requires that the address may fail no more, at any account.
+func (h *house) exhaustedAddress(from netip.Addr) {
+	h.t.Helper()
+	h.throttled(h.try("another@example.test", wrong, from), access.AddressEvery)
+	h.throttled(h.try(porter, wrong, from), access.AddressEvery)
+}
+
+// An address is known for 30 days from the last login, whatever becomes of the session,
+// also over a restart, and for that account alone.
+func TestService_Login_knownAddress(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.add(guest)
+	tokens := h.login(porter)
+	h.ok(h.RevokeByRefresh(context.Background(), tokens.Refresh))
+	known := func(email string) bool {
+		h.t.Helper()
+		for range access.AccountBurst {
+			_ = h.try(email, wrong, address(1))
+		}
+		return h.try(email, right, address(1)) == nil
+	}
+	if !known(porter) || known(guest) {
+		t.Error("the address is known for the wrong account")
+	}
+	h.restart()
+	h.clock.advance(access.SessionLife - time.Second)
+	h.Prune(context.Background())
+	h.restart()
+	if !known(porter) { // which makes it known again
+		t.Error("the address is not known after a restart")
+	}
+	h.clock.advance(access.SessionLife)
+	if known(porter) {
+		t.Error("the address is known for more than 30 days")
+	}
+}
+
+// A user with many addresses makes no more than a bounded number of them known.
+func TestService_Login_knownAddressesBounded(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.fakeHashing()
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	for i := range site.MaxLoginAddresses + 1 {
+		h.clock.advance(time.Minute)
+		h.ok(h.try(porter, right, address(i)))
+	}
+	h.exhaust(porter, address(0))
+	h.is(h.try(porter, right, address(0)), fault.Throttled)
+	h.exhaust(porter, address(1))
+	h.ok(h.try(porter, right, address(1)))
+}
+
+// An administrator's change of the password clears every count.
+func TestService_SetPassword_clearsCounts(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.exhaust(porter, address(1))
+	for i := range access.AddressBurst - access.AccountBurst {
+		h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(1)), "Invalid credentials")
+	}
+	h.ok(h.SetPassword(context.Background(), admin(), porter, "another good password"))
+	h.ok(h.try(porter, "another good password", address(1)))
+}
+
+// A session that is there already is not touched by someone's guessing at the account.
 func TestService_Login_throttledLeavesSessions(t *testing.T) {
 	h := open(t)
 	h.add(porter)
 	tokens := h.login(porter)
-	for i := range access.AccountBurst {
-		h.refused(h.try(porter, wrong, address(1+i%2)), "Invalid credentials")
-	}
-	h.is(h.try(porter, right, address(1)), fault.Throttled)
+	h.exhaust(porter, address(2))
+	h.is(h.try(porter, right, address(2)), fault.Throttled)
 	h.alive(tokens)
 	h.ok(h.RevokeByRefresh(context.Background(), tokens.Refresh))
 	h.dead(tokens)
@@ -124,10 +272,10 @@ func TestService_Login_successClearsAccount(t *testing.T) {
 	h.add(porter)
 	for i := range 3 * access.AccountBurst {
 		if i%access.AccountBurst == access.AccountBurst-1 {
-			h.ok(h.try(porter, right, address(i)))
+			h.ok(h.try(porter, right, address(1)))
 			continue
 		}
-		h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
+		h.refused(h.try(porter, wrong, address(1)), "Invalid credentials")
 	}
 }
 
@@ -139,58 +287,25 @@ func TestService_Login_successKeepsAddress(t *testing.T) {
 		h.ok(h.try(porter, right, address(7)))
 		h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(7)), "Invalid credentials")
 	}
-	h.is(h.try(porter, right, address(7)), fault.Throttled)
+	h.exhaustedAddress(address(7))
 }
 
-// Attempts that were let through to the queue are looked at again when their turn
-// comes: guessing in parallel wins nothing.
-func TestService_Login_throttlesQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		h.add(porter)
-		h.hashes.Store(0)
-		gate := make(chan struct{})
-		h.onHash(func(string) { <-gate })
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() { _ = h.try(porter, wrong, address(i)) })
-		}
-		synctest.Wait()
-		close(gate)
-		all.Wait()
-		if n := h.hashes.Load(); n != access.AccountBurst {
-			t.Errorf("%d passwords were tried, want %d", n, access.AccountBurst)
-		}
-	})
-}
-
-// Whoever is throttled takes no place in the queue for a slot.
-func TestService_Login_throttledBeforeQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		h.add(porter)
-		for i := range access.AccountBurst {
-			h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
-		}
-		gate := make(chan struct{})
-		h.onHash(func(string) { <-gate })
-		var all sync.WaitGroup
-		for i := range 2 {
-			all.Go(func() { _ = h.try(guest, wrong, address(i)) })
-		}
-		synctest.Wait()
-		var answered atomic.Bool
-		all.Go(func() {
-			h.throttled(h.try(porter, wrong, address(99)), access.AccountEvery)
-			answered.Store(true)
-		})
-		synctest.Wait()
-		if !answered.Load() {
-			t.Error("a throttled login waits")
-		}
-		close(gate)
-		all.Wait()
-	})
+// Logins that succeed have a bound, because each is a record in the journal; they are
+// no matter of other accounts.
+func TestService_Login_boundsSuccess(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.add(guest)
+	h.fakeHashing()
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	h.ok(h.SetPassword(context.Background(), admin(), guest, right))
+	for i := range access.LoginBurst {
+		h.ok(h.try(porter, right, address(i)))
+	}
+	h.throttled(h.try(porter, right, address(1)), access.LoginEvery)
+	h.ok(h.try(guest, right, address(1)))
+	h.clock.advance(access.LoginEvery)
+	h.ok(h.try(porter, right, address(1)))
 }
 
 // The tables are bounded, and filling them does not free the account under attack.
@@ -198,41 +313,34 @@ func TestService_Login_throttleBounded(t *testing.T) {
 	h := open(t)
 	h.add(porter)
 	h.fakeHashing()
-	for i := range access.AccountBurst {
-		h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
-	}
-	for i := range access.MaxBuckets + 100 {
+	h.exhaust(porter, address(1))
+	for i := range throttle.MaxKeys + 100 {
 		h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(100+i)), "Invalid credentials")
 	}
-	accounts, addresses, failing := h.Tracked()
-	if accounts != access.MaxBuckets || addresses != access.MaxBuckets || failing > access.MaxFailing+1 {
-		t.Errorf("%d accounts, %d addresses and %d failing addresses are tracked", accounts, addresses, failing)
+	largest, failing := h.Tracked()
+	if largest != throttle.MaxKeys || failing > access.MaxFailing+1 {
+		t.Errorf("%d keys and %d failing addresses are tracked", largest, failing)
 	}
 	h.is(h.try(porter, right, address(1)), fault.Throttled)
 }
 
-// A clock that goes back (which it must not) does not lock anyone out for longer
-// than the bucket holds.
+// A clock that goes back (which it must not) locks nobody out for longer than the
+// bucket holds.
 func TestService_Login_throttleClockBack(t *testing.T) {
 	h := open(t)
 	h.add(porter)
-	for i := range access.AccountBurst {
-		h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
-	}
+	h.exhaust(porter, address(1))
 	h.clock.advance(-24 * time.Hour)
-	err := h.try(porter, right, address(99))
-	h.throttled(err, access.AccountEvery)
+	h.throttled(h.try(porter, right, address(1)), access.AccountEvery)
 }
 
 func TestService_Login_throttledIsNotJournalled(t *testing.T) {
 	h := open(t)
 	h.add(porter)
-	for i := range access.AccountBurst {
-		h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
-	}
+	h.exhaust(porter, address(1))
 	before := len(h.store.of(site.KindLoginFailed))
-	for i := range 100 {
-		h.is(h.try(porter, wrong, address(100+i)), fault.Throttled)
+	for range 100 {
+		h.is(h.try(porter, wrong, address(1)), fault.Throttled)
 	}
 	if n := len(h.store.of(site.KindLoginFailed)) - before; n != 0 {
 		t.Errorf("%d records of throttled logins", n)
@@ -242,12 +350,10 @@ func TestService_Login_throttledIsNotJournalled(t *testing.T) {
 func TestService_Login_throttleConfigured(t *testing.T) {
 	h := open(t, func(c *access.Config) { c.AccountFailures, c.AddressFailures = 2, 3 })
 	h.add(porter)
-	for i := range 2 {
-		h.refused(h.try(porter, wrong, address(i)), "Invalid credentials")
+	for range 2 {
+		h.refused(h.try(porter, wrong, address(9)), "Invalid credentials")
 	}
-	h.throttled(h.try(porter, wrong, address(5)), access.AccountEvery)
-	for i := range 3 {
-		h.refused(h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(9)), "Invalid credentials")
-	}
-	h.throttled(h.try(guest, wrong, address(9)), access.AddressEvery)
+	h.throttled(h.try(porter, wrong, address(9)), access.AccountEvery)
+	h.refused(h.try(guest, wrong, address(9)), "Invalid credentials")
+	h.throttled(h.try("third@example.test", wrong, address(9)), access.AddressEvery)
 }

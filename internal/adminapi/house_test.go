@@ -356,6 +356,8 @@ func (s *store) note(r site.Record) error {
 
 func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
+func (s *store) LoginAddresses(context.Context) ([]site.LoginAddress, error) { return nil, nil }
+
 func (s *store) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
 	return nil, nil, nil, nil
 }

@@ -27,6 +27,7 @@ func places() map[string]place {
 		"internal/site":         {floor: 0},
 		"internal/systemlog":    {floor: 0},
 		"internal/order":        {floor: 0},
+		"internal/throttle":     {floor: 0},
 		"internal/timezone":     {floor: 0},
 		"internal/turn":         {floor: 0},
 		"systemd":               {floor: 0},

@@ -95,9 +95,9 @@ type Station struct {
 type Login struct {
 	HashMemory      Bytes // hash_memory: of one argon2id hash; 0 is by the memory of the board
 	HashTime        int   // hash_time: passes over it; 0 is by hash_memory
-	ParallelHashes  int   // parallel_hashes: computed at once
-	AccountFailures int   // account_failures: failed logins at once before an account has to wait
-	AddressFailures int   // address_failures: the same for one client address
+	ParallelHashes  int   // parallel_hashes: computed at once; 0 is one fewer than there are processors, at least 1
+	AccountFailures int   // account_failures: failed logins at once of an account at one client address, before it has to wait there
+	AddressFailures int   // address_failures: the same of one client address, for all accounts
 }
 
 // Defaults gives the configuration of a gateway that was told nothing; it is the
@@ -127,7 +127,7 @@ func Defaults(environ []string) Config {
 		Unlock:  Unlock{TTL: 5 * time.Second},
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
 		Station: Station{BatteryLow: 3.3, SaveInterval: time.Minute},
-		Login:   Login{ParallelHashes: 2, AccountFailures: 10, AddressFailures: 30},
+		Login:   Login{AccountFailures: 10, AddressFailures: 30},
 		Cloud:   Cloud{Ack: AckApplication, Keys: []string{}, Keepalive: 30 * time.Second, RecordsPerSecond: 100, Window: 100},
 	}
 }

@@ -49,7 +49,7 @@ func keys() []key {
 		{"station.save_interval", func(c *Config) any { return &c.Station.SaveInterval }, between(time.Second, time.Hour)},
 		{"login.hash_memory", func(c *Config) any { return &c.Login.HashMemory }, zeroOr(between(7*mebibyte, 1024*mebibyte))},
 		{"login.hash_time", func(c *Config) any { return &c.Login.HashTime }, between(0, 100)},
-		{"login.parallel_hashes", func(c *Config) any { return &c.Login.ParallelHashes }, between(1, 64)},
+		{"login.parallel_hashes", func(c *Config) any { return &c.Login.ParallelHashes }, between(0, 64)},
 		{"login.account_failures", func(c *Config) any { return &c.Login.AccountFailures }, between(1, 1000)},
 		{"login.address_failures", func(c *Config) any { return &c.Login.AddressFailures }, between(1, 1000)},
 		{"cloud.url", func(c *Config) any { return &c.Cloud.URL }, brokerURL},

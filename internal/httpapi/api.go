@@ -78,10 +78,10 @@ type Unlocker interface {
 type Setup interface {
 	// Open reports whether nobody has an account yet. Quick.
 	Open() bool
-	// Begin makes the account for whoever knows the setup code. Errors: NotFound once
-	// there is an account, Throttled, Forbidden for a wrong code, Invalid, Unavailable,
-	// Timeout.
-	Begin(ctx context.Context, code site.Secret, email string, password site.Secret) (site.Account, error)
+	// Begin makes the account for a client at remote that knows the setup code. Errors:
+	// NotFound once there is an account, Forbidden for a wrong code, Throttled for a wrong
+	// one after too many, Invalid, Unavailable, Timeout.
+	Begin(ctx context.Context, remote netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error)
 }
 
 // Config is what an API needs; everything but Admin and Setup must be given.

@@ -38,8 +38,8 @@
 // POST /local/v1/setup with {"code","email","password"} makes the first administrator
 // of a gateway on which nobody has an account, for whoever knows its setup code (see
 // package setup): 201 {"accountId","email"}; 403 for a wrong code, and for a request
-// that came neither over TLS nor from this machine; 429 after five attempts within a
-// minute. As soon as there is an account, 404 "Not found".
+// that came neither over TLS nor from this machine; 429 for a wrong code after five
+// from the same address within a minute. As soon as there is an account, 404 "Not found".
 //
 // # What net/http answers by itself
 //

@@ -37,7 +37,7 @@ func (a *API) setUp(x *exchange) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), setupTimeout)
 	defer cancel()
-	account, err := a.setup.Begin(ctx, site.Secret(values[0]), values[1], site.Secret(values[2]))
+	account, err := a.setup.Begin(ctx, remoteAddr(x.r), site.Secret(values[0]), values[1], site.Secret(values[2]))
 	if err != nil {
 		x.fail(err)
 		return

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ type fakeSetup struct {
 
 func (s *fakeSetup) Open() bool { return s.open }
 
-func (s *fakeSetup) Begin(_ context.Context, code site.Secret, email string, password site.Secret) (site.Account, error) {
+func (s *fakeSetup) Begin(_ context.Context, _ netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error) {
 	switch {
 	case s.fails != nil:
 		return site.Account{}, s.fails

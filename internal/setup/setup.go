@@ -6,8 +6,9 @@
 //
 // Promises: the code stands in one line of the log, in the notice for the console, and
 // in the store until the first account exists; then it is gone and good for nothing.
-// Guessing it takes for ever: 40 random bits, five attempts a minute for everybody
-// together. However many come at once, one account is made.
+// The right code is taken at any time, whatever others send: it has 40 random bits, so
+// that comparing many wrong ones finds nothing. Wrong ones are slowed for each client
+// address. However many come at once, one account is made.
 package setup
 
 import (
@@ -16,21 +17,23 @@ import (
 	"crypto/subtle"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/throttle"
 )
 
 const (
-	// attempts is how many may be made at once, and attemptEvery how soon there is
-	// another: 2^40 codes at this rate last for 400,000 years.
+	// attempts is how many wrong codes an address may send at once, and attemptEvery how
+	// soon it may send another. An IPv6 network may send wider times as many.
 	attempts     = 5
 	attemptEvery = time.Minute / attempts
+	wider        = 64
 	// lookEvery is how often [Service.Run] looks whether there is an account now, and
 	// whether the notice still holds.
 	lookEvery = time.Second
@@ -75,10 +78,14 @@ type Config struct {
 // Service makes the first administrator. Open and Begin are safe for concurrent use.
 type Service struct {
 	Config
-	turn  chan struct{} // capacity 1: holds a token while an attempt or a look is under way
-	limit *rate.Limiter
-	over  atomic.Bool // there has been an account
-	code  site.Secret // set by Start
+	turn chan struct{} // capacity 1: holds a token while an account is made or a look is under way
+	over atomic.Bool   // there has been an account
+	code site.Secret   // set by Start
+
+	mu       sync.Mutex // mu guards the tables of wrong codes
+	clients  *throttle.Buckets[netip.Addr]
+	networks *throttle.Buckets[netip.Addr]
+	lines    *throttle.Buckets[struct{}] // of the log
 
 	// Guarded by turn, and touched by Start before there is any other caller.
 	concealed bool // whether there is no notice and no kept code any more
@@ -90,7 +97,12 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Accounts == nil || cfg.Store == nil || cfg.Notice == nil || cfg.Logger == nil {
 		return nil, errors.New("setting up needs accounts, a store, a notice and a logger")
 	}
-	s := &Service{Config: cfg, turn: make(chan struct{}, 1), limit: rate.NewLimiter(rate.Every(attemptEvery), attempts)}
+	s := &Service{
+		Config: cfg, turn: make(chan struct{}, 1),
+		clients:  throttle.New[netip.Addr](attempts, attemptEvery),
+		networks: throttle.New[netip.Addr](wider*attempts, attemptEvery/wider),
+		lines:    throttle.New[struct{}](attempts, attemptEvery),
+	}
 	s.over.Store(len(cfg.Accounts.Accounts()) > 0)
 	return s, nil
 }
@@ -173,11 +185,17 @@ func (s *Service) Open() bool {
 	return !s.over.Load()
 }
 
-// Begin makes the first administrator, for whoever knows the code. Errors: NotFound
-// once there is an account, Throttled, Forbidden for a wrong code, Invalid for an
-// address or a password that will not do, Unavailable, and Timeout when ctx ends before
-// its turn.
-func (s *Service) Begin(ctx context.Context, code site.Secret, email string, password site.Secret) (site.Account, error) {
+// Begin makes the first administrator, for a client at remote that knows the code.
+// Errors: NotFound once there is an account, Forbidden for a wrong code, Throttled for a
+// wrong code after too many of them, Invalid for an e-mail address or a password that
+// will not do, Unavailable, and Timeout when ctx ends before its turn.
+func (s *Service) Begin(ctx context.Context, remote netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error) {
+	if !s.Open() {
+		return site.Account{}, errOver()
+	}
+	if !s.matches(code) {
+		return site.Account{}, s.wrong(remote, time.Now())
+	}
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -185,16 +203,7 @@ func (s *Service) Begin(ctx context.Context, code site.Secret, email string, pas
 		return site.Account{}, fault.Wrap(fault.Timeout, "Another attempt is under way; try again", ctx.Err())
 	}
 	if !s.Open() {
-		return site.Account{}, fault.New(fault.NotFound, "Not found")
-	}
-	if r := s.limit.Reserve(); r.Delay() > 0 {
-		wait := r.Delay()
-		r.Cancel()
-		return site.Account{}, fault.Throttle("Too many attempts; try again later", wait)
-	}
-	if !s.matches(code) {
-		s.Logger.Warn("somebody tried to set the gateway up with a wrong setup code")
-		return site.Account{}, fault.New(fault.Forbidden, "The setup code is wrong; it stands in the log of the gateway and on its text console")
+		return site.Account{}, errOver()
 	}
 	account, err := s.Accounts.AddAccount(ctx, site.Actor{Origin: site.Admin, Name: "setup code"}, email, password, true)
 	if err != nil {
@@ -203,6 +212,37 @@ func (s *Service) Begin(ctx context.Context, code site.Secret, email string, pas
 	s.over.Store(true)
 	s.conceal()
 	return account, nil
+}
+
+func errOver() error { return fault.New(fault.NotFound, "Not found") }
+
+// wrong counts a wrong code and returns what it is answered with.
+func (s *Service) wrong(remote netip.Addr, now time.Time) error {
+	wait, say := s.count(remote, now)
+	if wait > 0 {
+		return fault.Throttle("Too many attempts; try again later", wait)
+	}
+	if say {
+		s.Logger.Warn("wrong setup code", "remote", remote)
+	}
+	return fault.New(fault.Forbidden, "The setup code is wrong; it stands in the log of the gateway and on its text console")
+}
+
+// count counts a wrong code, unless the client has to wait; say reports whether the log
+// still takes a line.
+func (s *Service) count(remote netip.Addr, now time.Time) (wait time.Duration, say bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	network := throttle.Network(remote)
+	if wait := max(s.clients.Wait(remote, now), s.networks.Wait(network, now)); wait > 0 {
+		return wait, false
+	}
+	s.clients.Take(remote, now)
+	s.networks.Take(network, now)
+	if say = s.lines.Wait(struct{}{}, now) == 0; say {
+		s.lines.Take(struct{}{}, now)
+	}
+	return 0, say
 }
 
 // matches compares in a time that does not depend on the code.

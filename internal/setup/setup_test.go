@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"strings"
 	"sync"
@@ -73,6 +74,9 @@ func (h *house) Hide() error {
 	return nil
 }
 
+// owner is the address of the owner's phone.
+func owner() netip.Addr { return netip.MustParseAddr("192.0.2.7") }
+
 // start gives a Service that was started.
 func (h *house) start() *setup.Service {
 	h.t.Helper()
@@ -112,10 +116,10 @@ func TestService_Start_withAccount(t *testing.T) {
 	if s.Open() || h.kept != "" || h.notice != "" || h.log.Len() > 0 {
 		t.Errorf("open: %t, kept %q, shown %q, logged\n%s", s.Open(), h.kept.Reveal(), h.notice, h.log.String())
 	}
-	if _, err := s.Begin(t.Context(), "K7QF-3MRD", "a@example.test", "correct horse"); !fault.Is(err, fault.NotFound) || fault.Sentence(err) != "Not found" {
+	if _, err := s.Begin(t.Context(), owner(), "K7QF-3MRD", "a@example.test", "correct horse"); !fault.Is(err, fault.NotFound) || fault.Sentence(err) != "Not found" {
 		t.Errorf("got %v", err)
 	}
-	if _, err := s.Begin(t.Context(), "", "a@example.test", "correct horse"); !fault.Is(err, fault.NotFound) {
+	if _, err := s.Begin(t.Context(), owner(), "", "a@example.test", "correct horse"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -133,7 +137,7 @@ func TestService_Start_badStore(t *testing.T) {
 		if !form.MatchString(h.notice) || h.notice == "K7QF-3MRD" {
 			t.Errorf("%s: the code is %q", name, h.notice)
 		}
-		if _, err := s.Begin(t.Context(), site.Secret(h.notice), "a@example.test", "correct horse"); err != nil {
+		if _, err := s.Begin(t.Context(), owner(), site.Secret(h.notice), "a@example.test", "correct horse"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -144,15 +148,15 @@ func TestService_Begin(t *testing.T) {
 	s := h.start()
 	code := h.kept.Reveal()
 	for _, wrong := range []string{"", "AAAA-AAAA", code[:8], code + "2"} {
-		if _, err := s.Begin(t.Context(), site.Secret(wrong), "a@example.test", "correct horse"); !fault.Is(err, fault.Forbidden) {
+		if _, err := s.Begin(t.Context(), owner(), site.Secret(wrong), "a@example.test", "correct horse"); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("with the code %q: %v", wrong, err)
 		}
 	}
-	made, err := s.Begin(t.Context(), site.Secret(" "+strings.ToLower(strings.Replace(code, "-", " ", 1))), "a@example.test", "correct horse")
+	made, err := s.Begin(t.Context(), owner(), site.Secret(" "+strings.ToLower(strings.Replace(code, "-", " ", 1))), "a@example.test", "correct horse")
 	if err != nil || made.Email != "a@example.test" || s.Open() || h.kept != "" || h.notice != "" {
 		t.Errorf("made %v, %v; open: %t, kept %q, shown %q", made.Email, err, s.Open(), h.kept.Reveal(), h.notice)
 	}
-	if _, err := s.Begin(t.Context(), site.Secret(code), "b@example.test", "correct horse"); !fault.Is(err, fault.NotFound) {
+	if _, err := s.Begin(t.Context(), owner(), site.Secret(code), "b@example.test", "correct horse"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a second time: %v", err)
 	}
 	if strings.Count(h.log.String(), code) != 1 {
@@ -164,38 +168,70 @@ func TestService_Begin(t *testing.T) {
 func TestService_Begin_refused(t *testing.T) {
 	h := &house{t: t, adding: fault.New(fault.Unavailable, "no storage")}
 	s := h.start()
-	if _, err := s.Begin(t.Context(), h.kept, "a@example.test", "correct horse"); !fault.Is(err, fault.Unavailable) || !s.Open() || h.notice == "" {
+	if _, err := s.Begin(t.Context(), owner(), h.kept, "a@example.test", "correct horse"); !fault.Is(err, fault.Unavailable) || !s.Open() || h.notice == "" {
 		t.Errorf("got %v, open: %t, shown %q", err, s.Open(), h.notice)
 	}
 	h.adding = nil
-	if _, err := s.Begin(t.Context(), h.kept, "a@example.test", "correct horse"); err != nil {
+	if _, err := s.Begin(t.Context(), owner(), h.kept, "a@example.test", "correct horse"); err != nil {
 		t.Error(err)
 	}
 }
 
-// Five attempts at once and five a minute, right ones too: else the right one would
-// tell itself apart.
+// Five wrong codes at once and five a minute from one address; the right one is taken at
+// any time, also from there.
 func TestService_Begin_throttled(t *testing.T) {
+	for name, from := range map[string]struct{ attacker, owner string }{
+		"another address":          {"192.0.2.66", "192.0.2.7"},
+		"a neighbour of IPv6":      {"fd00::66", "fd00::7"},
+		"the owner's own address":  {"192.0.2.7", "192.0.2.7"},
+		"this machine":             {"127.0.0.1", "127.0.0.1"},
+		"the same link-local name": {"fe80::1%eth0", "fe80::1%wlan0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &house{t: t}
+				s := h.start()
+				compared := 0
+				for range 2000 {
+					_, err := s.Begin(t.Context(), netip.MustParseAddr(from.attacker), "AAAA-AAAA", "a@example.test", "correct horse")
+					if after := fault.RetryAfter(err); !fault.Is(err, fault.Throttled) {
+						compared++
+					} else if after <= 0 || after > time.Minute {
+						t.Fatalf("come back after %s", after)
+					}
+					time.Sleep(300 * time.Millisecond)
+				}
+				if compared < 50 || compared > 56 { // in ten minutes
+					t.Errorf("%d wrong codes in ten minutes", compared)
+				}
+				if _, err := s.Begin(t.Context(), netip.MustParseAddr(from.owner), h.kept, "a@example.test", "correct horse"); err != nil {
+					t.Errorf("the right code: %v", err)
+				}
+				if lines := strings.Count(h.log.String(), "wrong setup code"); lines > compared {
+					t.Errorf("%d lines in the log", lines)
+				}
+			})
+		})
+	}
+}
+
+// An IPv6 network has a bound of its own, and the log one for all addresses.
+func TestService_Begin_throttledNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{t: t}
 		s := h.start()
-		made := 0
-		for range 2000 {
-			_, err := s.Begin(t.Context(), "AAAA-AAAA", "a@example.test", "correct horse")
-			if fault.Is(err, fault.Throttled) {
-				if after := fault.RetryAfter(err); after <= 0 || after > time.Minute {
-					t.Fatalf("come back after %s", after)
-				}
-				if _, err := s.Begin(t.Context(), h.kept, "a@example.test", "correct horse"); !fault.Is(err, fault.Throttled) {
-					t.Fatalf("the right code: %v", err)
-				}
-			} else {
-				made++
+		compared := 0
+		for i := range 2000 {
+			from := netip.AddrFrom16([16]byte{0: 0xfd, 14: byte(i >> 8), 15: byte(i)})
+			if _, err := s.Begin(t.Context(), from, "AAAA-AAAA", "a@example.test", "correct horse"); !fault.Is(err, fault.Throttled) {
+				compared++
 			}
-			time.Sleep(300 * time.Millisecond)
 		}
-		if made < 50 || made > 56 { // in ten minutes
-			t.Errorf("%d attempts in ten minutes", made)
+		if lines := strings.Count(h.log.String(), "wrong setup code"); compared != 5*64 || lines != 5 {
+			t.Errorf("%d wrong codes of one network, %d lines in the log", compared, lines)
+		}
+		if _, err := s.Begin(t.Context(), netip.MustParseAddr("fd00::ffff:1"), h.kept, "a@example.test", "correct horse"); err != nil {
+			t.Errorf("the right code: %v", err)
 		}
 	})
 }
@@ -209,7 +245,7 @@ func TestService_Begin_race(t *testing.T) {
 	results := make(chan error, 5)
 	for range cap(results) {
 		wait.Go(func() {
-			_, err := s.Begin(t.Context(), code, "a@example.test", "correct horse")
+			_, err := s.Begin(t.Context(), owner(), code, "a@example.test", "correct horse")
 			results <- err
 		})
 	}
@@ -236,12 +272,12 @@ func TestService_Begin_givenUp(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = s.Begin(context.Background(), h.kept, "a@example.test", "correct horse")
+			_, _ = s.Begin(context.Background(), owner(), h.kept, "a@example.test", "correct horse")
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Begin(ctx, h.kept, "a@example.test", "correct horse"); !fault.Is(err, fault.Timeout) {
+		if _, err := s.Begin(ctx, owner(), h.kept, "a@example.test", "correct horse"); !fault.Is(err, fault.Timeout) {
 			t.Errorf("got %v", err)
 		}
 		close(h.hang)

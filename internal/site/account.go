@@ -23,6 +23,16 @@ type Session struct {
 	Remote       string // the address that logged in, for the list of sessions
 }
 
+// LoginAddress is a client address from which an account was logged in to.
+type LoginAddress struct {
+	Account AccountID
+	Remote  string    // as in a Session
+	Until   time.Time // when the newest of these sessions expires or would have
+}
+
+// MaxLoginAddresses is how many of them are kept for one account, the newest.
+const MaxLoginAddresses = 64
+
 // Grant lets one account use one station.
 type Grant struct {
 	Account AccountID

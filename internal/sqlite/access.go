@@ -27,6 +27,22 @@ func (db *DB) LoadAccess(ctx context.Context) (accounts []site.Account, sessions
 	return accounts, sessions, grants, nil
 }
 
+// LoginAddresses reads the client addresses of logins.
+func (db *DB) LoginAddresses(ctx context.Context) ([]site.LoginAddress, error) {
+	all, err := query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
+	if err != nil {
+		return nil, fmt.Errorf("reading the addresses of logins: %w", err)
+	}
+	return all, nil
+}
+
+func scanLoginAddress(rows *sql.Rows) (k site.LoginAddress, err error) {
+	var until int64
+	err = rows.Scan(&k.Account, &k.Remote, &until)
+	k.Until = fromMillis(until)
+	return k, err
+}
+
 func scanAccount(rows *sql.Rows) (a site.Account, err error) {
 	var created int64
 	var password string
@@ -90,7 +106,7 @@ func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, hash site.
 	})
 }
 
-// AddSession keeps a new session and ends the evicted ones.
+// AddSession keeps a new session with its client address, and ends the evicted ones.
 func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.SessionID, r site.Record) error {
 	return db.do(ctx, func(t *transaction) error {
 		if err := t.dropSessions(evicted); err != nil {
@@ -98,8 +114,26 @@ func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.Ses
 		}
 		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created), toMillis(s.Expires), s.ClockTrusted, s.Remote)
-		return err
+		if err != nil || s.Remote == "" {
+			return err
+		}
+		return t.keepAddress(s)
 	}, r)
+}
+
+// keepAddress keeps the client address of a session for its account, and of the
+// account's addresses the newest.
+func (t *transaction) keepAddress(s site.Session) error {
+	_, err := t.exec(`INSERT INTO login_address (account, remote, until) VALUES (?, ?, ?)
+		ON CONFLICT (account, remote) DO UPDATE SET until = excluded.until`,
+		string(s.Account), s.Remote, toMillis(s.Expires))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`DELETE FROM login_address WHERE account = ?1 AND remote NOT IN
+		(SELECT remote FROM login_address WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`,
+		string(s.Account), site.MaxLoginAddresses)
+	return err
 }
 
 // EndSessions forgets sessions; those that are gone already do not matter.
@@ -116,9 +150,13 @@ func (t *transaction) dropSessions(ids []site.SessionID) error {
 	return nil
 }
 
-// DropExpired forgets the sessions that ended before now.
+// DropExpired forgets the sessions, and client addresses of logins, that expired before
+// now.
 func (db *DB) DropExpired(ctx context.Context, now time.Time) error {
 	return db.do(ctx, func(t *transaction) error {
+		if _, err := t.exec("DELETE FROM login_address WHERE until <= ?", toMillis(now)); err != nil {
+			return err
+		}
 		_, err := t.exec("DELETE FROM session WHERE expires <= ?", toMillis(now))
 		return err
 	})

@@ -126,7 +126,7 @@ func TestOpen_fromTheFirstSchema(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tamper(t, path, "DROP TABLE IF EXISTS next_version; PRAGMA user_version = 1")
+	tamper(t, path, "DROP TABLE login_address; DROP TABLE IF EXISTS next_version; PRAGMA user_version = 1")
 	old := filepath.Join(t.TempDir(), "old.db")
 	if err := sqlite.MakeBy(t.Context(), old, 1); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -157,4 +159,49 @@ func TestDB_store_removingCascades(t *testing.T) {
 	if err != nil || len(grants)+len(sessions) != 0 {
 		t.Errorf("after removing the account: grants %+v, sessions %+v, %v", grants, sessions, err)
 	}
+}
+
+// The client addresses of logins outlive their sessions, until those would have expired;
+// of an account the newest are kept.
+func TestDB_LoginAddresses(t *testing.T) {
+	db, _, _ := filled(t)
+	defer func() { _ = db.Close() }()
+	ctx := t.Context()
+	if err := db.AddAccount(ctx, site.Account{ID: "a-1", Email: "porter@example.test"}, record(site.KindAccountAdded)); err != nil {
+		t.Fatal(err)
+	}
+	add := func(id string, remote string, expires int64) {
+		t.Helper()
+		s := site.Session{ID: site.SessionID(id), Account: "a-1", Refresh: [32]byte([]byte(fmt.Sprintf("%032s", id))), Expires: at(expires), Remote: remote}
+		if err := errors.Join(db.AddSession(ctx, s, nil, record(site.KindLogin)), db.EndSessions(ctx, []site.SessionID{s.ID}, record(site.KindSessionRevoked))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(all ...site.LoginAddress) {
+		t.Helper()
+		got, err := db.LoginAddresses(ctx)
+		if err != nil || !reflect.DeepEqual(got, all) {
+			t.Errorf("got %v, %v; want %v", got, err, all)
+		}
+	}
+	add("k-0", "", 1000)
+	want()
+	add("k-1", "192.0.2.1", 1000)
+	add("k-2", "fe80::1%eth0", 1500)
+	add("k-3", "192.0.2.1", 2000)
+	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)}, site.LoginAddress{Account: "a-1", Remote: "fe80::1%eth0", Until: at(1500)})
+	if err := db.DropExpired(ctx, at(1500)); err != nil {
+		t.Fatal(err)
+	}
+	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)})
+	for i := range int64(site.MaxLoginAddresses) {
+		add(fmt.Sprint("m-", i), fmt.Sprintf("10.0.0.%d", i), 3000+i)
+	}
+	if got, err := db.LoginAddresses(ctx); err != nil || len(got) != site.MaxLoginAddresses || got[0].Remote == "192.0.2.1" {
+		t.Errorf("%d addresses, %v", len(got), err)
+	}
+	if err := db.RemoveAccount(ctx, "a-1", record(site.KindAccountRemoved)); err != nil {
+		t.Fatal(err)
+	}
+	want()
 }

@@ -1,0 +1,214 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"gatehouse/internal/fault"
+)
+
+const (
+	// maxWaiting bounds the logins of one lane that wait for a slot.
+	maxWaiting = 256
+	// maxTrusted and maxStranger bound those of one share: an account at one address
+	// that is known for it, and an address that is not.
+	maxTrusted, maxStranger = 64, 4
+	// slotRetry is when a login that found no room should come back.
+	slotRetry = 2 * time.Second
+)
+
+// lane is one of the groups that take turns at the slots.
+type lane uint8
+
+const (
+	laneStranger lane = iota // addresses from which nobody has logged in to the account
+	laneLoopback             // this machine
+	laneKnown                // accounts at addresses from which they were logged in to
+	laneAdmin                // administrators' changes
+)
+
+// share is who gets turns: with only lane set the lane, with more of it set an account
+// or a network within the lane, and with all of it one client within those.
+type share struct {
+	lane    lane
+	account [32]byte
+	client  string
+}
+
+// path is where a waiter stands: its lane, the larger share within it, and the smaller
+// one within that.
+type path [3]share
+
+// queue bounds how many passwords are hashed at once, because each takes megabytes of
+// memory and all of a core, and orders those that wait. The slot goes to the lane that
+// has had none for the longest time, within it to such a share, within that to such a
+// client, and within that to the login that has waited longest. So nobody waits for
+// more than one hash of each other share, however many logins a share sends. Safe for
+// concurrent use.
+type queue struct {
+	mu      sync.Mutex // mu guards everything below
+	free    int
+	waiting []*waiter
+	shares  map[share]*turns // of every share that waits
+	served  uint64           // slots that were handed over so far
+}
+
+// waiter is one login that waits.
+type waiter struct {
+	path   path
+	shares [3]*turns  // of its path
+	done   chan error // capacity 1; nil in it is a slot
+}
+
+// turns are those of a share that waits.
+type turns struct {
+	last    uint64 // when it had the last one, as a value of queue.served; before that, when it came
+	waiting int
+}
+
+func newQueue(slots int) *queue {
+	return &queue{free: slots, shares: make(map[share]*turns)}
+}
+
+// enter waits for a slot and returns a function that releases it. It returns Throttled
+// at once when room logins of the same smallest share wait already, and when the lane
+// is full; then also to a waiter of the largest share, which makes room for another's.
+// It returns Unavailable when ctx ends first.
+func (q *queue) enter(ctx context.Context, at path, room int) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, unavailable("waiting to hash a password", err)
+	}
+	w, err := q.join(at, room)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case err = <-w.done:
+	case <-ctx.Done():
+		if q.abandon(w) {
+			return nil, unavailable("waiting to hash a password", ctx.Err())
+		}
+		err = <-w.done
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.leave, nil
+}
+
+// join returns a waiter, which has its slot already where one is free.
+func (q *queue) join(at path, room int) (*waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := &waiter{path: at, done: make(chan error, 1)}
+	if q.free > 0 { // nobody waits
+		q.free--
+		w.done <- nil
+		return w, nil
+	}
+	if room > 0 && (q.waitingOf(at[2]) >= room || !q.makeRoom(at)) {
+		return nil, errFull()
+	}
+	for i, s := range at {
+		if q.shares[s] == nil {
+			q.shares[s] = &turns{last: q.served}
+		}
+		w.shares[i] = q.shares[s]
+		w.shares[i].waiting++
+	}
+	q.waiting = append(q.waiting, w)
+	return w, nil
+}
+
+// errFull is the answer where there is no room.
+func errFull() error { return fault.Throttle("Too many logins at once; try again", slotRetry) }
+
+func (q *queue) waitingOf(s share) int {
+	if t := q.shares[s]; t != nil {
+		return t.waiting
+	}
+	return 0
+}
+
+// makeRoom reports whether one more may wait in the lane. In a full lane the newest
+// waiter of the share that has the most is evicted, unless that is the newcomer's own.
+func (q *queue) makeRoom(at path) bool {
+	if q.waitingOf(at[0]) < maxWaiting {
+		return true
+	}
+	largest, most := -1, q.waitingOf(at[1])+2 // more than the newcomer's share would have
+	for i, w := range q.waiting {
+		if n := w.shares[1].waiting; w.path[0] == at[0] && n >= most {
+			largest, most = i, n
+		}
+	}
+	if largest < 0 {
+		return false
+	}
+	w := q.waiting[largest]
+	q.remove(largest)
+	w.done <- errFull()
+	return true
+}
+
+// abandon removes a waiter, and reports whether it was still waiting.
+func (q *queue) abandon(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, w)
+	if i >= 0 {
+		q.remove(i)
+	}
+	return i >= 0
+}
+
+// remove takes the waiter at i out of the queue.
+func (q *queue) remove(i int) {
+	w := q.waiting[i]
+	for i, t := range w.shares {
+		if t.waiting--; t.waiting == 0 {
+			delete(q.shares, w.path[i])
+		}
+	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+}
+
+// leave releases a slot: the waiter whose turn it is gets it.
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.free++
+		return
+	}
+	next := 0
+	for i := range q.waiting {
+		if q.before(q.waiting[i], q.waiting[next]) {
+			next = i
+		}
+	}
+	w := q.waiting[next]
+	q.served++
+	for _, t := range w.shares {
+		t.last = q.served
+	}
+	q.remove(next)
+	w.done <- nil
+}
+
+// before reports whether a's turn is before that of b, which has waited longer than a
+// or is a.
+func (q *queue) before(a, b *waiter) bool {
+	for i, t := range a.shares {
+		switch other := b.shares[i]; {
+		case t == other:
+		case t.last == other.last: // both have come since, b first
+			return false
+		default:
+			return t.last < other.last
+		}
+	}
+	return false
+}

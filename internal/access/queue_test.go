@@ -1,0 +1,233 @@
+package access_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// holdHashes makes every hash wait until the returned function is called.
+func (h *house) holdHashes() (release func()) {
+	gate := make(chan struct{})
+	h.onHash(func(string) { <-gate })
+	return sync.OnceFunc(func() { close(gate) })
+}
+
+// No more passwords are hashed at once than there are slots, and no more wait than
+// there is room for.
+func TestService_Login_slots(t *testing.T) {
+	const flood = 1000
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		tokens := h.login(porter)
+		var now, most atomic.Int64
+		gate := make(chan struct{})
+		h.onHash(func(string) {
+			most.Store(max(most.Load(), now.Add(1)))
+			<-gate
+			now.Add(-1)
+		})
+		var throttled, invalid atomic.Int64
+		var all sync.WaitGroup
+		for i := range flood {
+			all.Go(func() {
+				switch err := h.try(fmt.Sprintf("u%d@example.test", i), wrong, address(i)); fault.KindOf(err) {
+				case fault.Throttled:
+					throttled.Add(1)
+					if fault.RetryAfter(err) <= 0 {
+						t.Error("a throttled login is not told when to come back")
+					}
+				case fault.Unauthenticated:
+					invalid.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if now.Load() != 2 || throttled.Load() != flood-2-access.MaxWaiting {
+			t.Errorf("%d hashes at once and %d refused, want 2 and all that found no room", now.Load(), throttled.Load())
+		}
+		h.alive(tokens)
+		close(gate)
+		all.Wait()
+		if most.Load() > 2 || invalid.Load() != 2+access.MaxWaiting {
+			t.Errorf("%d hashes at once, %d answered", most.Load(), invalid.Load())
+		}
+	})
+}
+
+// The order of hashes: lanes take turns, within them accounts or networks, within those
+// clients.
+func TestService_Login_turns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(c *access.Config) { c.HashSlots = 1 })
+		h.add(porter)
+		h.add(guest)
+		h.login(porter)                        // from 1
+		h.ok(h.try(guest, right, address(2)))  // an insider
+		h.ok(h.try(guest, right, address(22))) // with another address
+		var order []string
+		gate := make(chan struct{})
+		h.onHash(func(password string) {
+			<-gate
+			order = append(order, password)
+		})
+		var all sync.WaitGroup
+		join := func(name, email string, from netip.Addr) {
+			all.Go(func() { _, _ = h.Login(context.Background(), email, site.Secret(name), from) })
+			synctest.Wait()
+		}
+		join("first", "x@example.test", address(99))
+		for i := range 3 {
+			join(fmt.Sprint("insider ", i), guest, address(2))
+		}
+		join("other address", guest, address(22))
+		join("owner", porter, address(1))
+		for i := range 2 {
+			join(fmt.Sprint("stranger ", i), porter, netip.MustParseAddr("fd00::1"))
+			join(fmt.Sprint("same network ", i), guest, netip.MustParseAddr(fmt.Sprint("fd00::2", i)))
+		}
+		join("another network", porter, address(50))
+		join("local", porter, netip.IPv6Loopback())
+		close(gate)
+		all.Wait()
+		want := "[first insider 0 stranger 0 local owner another network other address same network 0 insider 1 same network 1 insider 2 stranger 1]"
+		if got := fmt.Sprint(order); got != want {
+			t.Errorf("the order is\n%s, want\n%s", got, want)
+		}
+	})
+}
+
+// A lane that is full makes room for a share that has less of it.
+func TestService_Login_evicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		release := h.holdHashes()
+		var all sync.WaitGroup
+		var throttled, newcomer atomic.Int64
+		for i := range access.MaxWaiting + 2 {
+			all.Go(func() {
+				from := netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)})
+				if fault.Is(h.try(guest, wrong, from), fault.Throttled) {
+					throttled.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		if throttled.Load() != 0 {
+			t.Fatalf("%d were refused", throttled.Load())
+		}
+		h.is(h.try(guest, wrong, netip.MustParseAddr("fd00::ff:1")), fault.Throttled)
+		for range access.MaxStranger {
+			all.Go(func() { _ = h.try(porter, wrong, address(1)); newcomer.Add(1) })
+		}
+		synctest.Wait()
+		if throttled.Load() != access.MaxStranger || newcomer.Load() != 0 {
+			t.Errorf("%d were evicted, and %d newcomers refused", throttled.Load(), newcomer.Load())
+		}
+		h.is(h.try(guest, wrong, address(1)), fault.Throttled) // one address has so much room and no more
+		release()
+		all.Wait()
+	})
+}
+
+func TestService_Login_cancelledWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		release := h.holdHashes()
+		var held sync.WaitGroup
+		for i := range 2 {
+			held.Go(func() { _ = h.try(guest, wrong, address(i)) })
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		var gone sync.WaitGroup
+		for i := range access.MaxWaiting {
+			gone.Go(func() {
+				_, err := h.Login(ctx, fmt.Sprintf("u%d@example.test", i), wrong, address(10+i))
+				h.is(err, fault.Unavailable)
+			})
+		}
+		synctest.Wait()
+		h.is(h.try(porter, wrong, address(999)), fault.Throttled)
+		cancel()
+		gone.Wait()
+		_, err := h.Login(ctx, porter, wrong, address(999))
+		h.is(err, fault.Unavailable)
+		late := make(chan error, 1)
+		go func() { late <- h.try(porter, wrong, address(999)) }()
+		synctest.Wait() // it waits: those that were cancelled left room
+		release()
+		h.refused(<-late, "Invalid credentials")
+		held.Wait()
+	})
+}
+
+// Attempts that were let through to the queue are looked at again when their turn
+// comes: guessing in parallel wins nothing.
+func TestService_Login_throttlesQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(c *access.Config) { c.AccountFailures = 2 })
+		h.add(porter)
+		h.hashes.Store(0)
+		release := h.holdHashes()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { _ = h.try(porter, wrong, address(1)) })
+		}
+		synctest.Wait()
+		release()
+		all.Wait()
+		if n := h.hashes.Load(); n != 2 {
+			t.Errorf("%d passwords were tried, want 2", n)
+		}
+	})
+}
+
+// A throttled login does not wait for a slot.
+func TestService_Login_throttledBeforeQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		h.exhaust(porter, address(1))
+		release := h.holdHashes()
+		var all sync.WaitGroup
+		for i := range 2 {
+			all.Go(func() { _ = h.try(guest, wrong, address(10+i)) })
+		}
+		synctest.Wait()
+		h.throttled(h.try(porter, wrong, address(1)), access.AccountEvery)
+		release()
+		all.Wait()
+	})
+}
+
+// An administrator is not refused because of a flood of logins.
+func TestService_SetPassword_whileFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		release := h.holdHashes()
+		var all sync.WaitGroup
+		for i := range access.MaxWaiting + 10 {
+			all.Go(func() { _ = h.try(guest, wrong, address(i)) })
+		}
+		synctest.Wait()
+		all.Go(func() { h.ok(h.SetPassword(context.Background(), admin(), porter, "another password")) })
+		all.Go(func() {
+			_, err := h.PasswordMatches(context.Background(), porter, right)
+			h.ok(err)
+		})
+		synctest.Wait()
+		release()
+		all.Wait()
+	})
+}
