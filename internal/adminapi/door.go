@@ -9,18 +9,33 @@ import (
 	"gatehouse/internal/site"
 )
 
-// actorKey is the key of a request's actor in its context.
-type actorKey struct{}
+// callerKey is the key of a request's caller in its context.
+type callerKey struct{}
 
-func withActor(r *http.Request, by site.Actor) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), actorKey{}, by))
+// caller is an administrator who was let in.
+type caller struct {
+	by    site.Actor
+	stays func() bool // whether the administrator would be let in now
+}
+
+func withCaller(r *http.Request, c caller) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 }
 
 // actorOf gives the administrator behind a request; the zero Actor where none was
 // let in.
 func actorOf(ctx context.Context) site.Actor {
-	by, _ := ctx.Value(actorKey{}).(site.Actor)
-	return by
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c.by
+}
+
+// staysOf returns what reports whether the administrator behind a request would be let
+// in now; streams ask it again and again.
+func staysOf(ctx context.Context) func() bool {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c.stays
+	}
+	return func() bool { return false }
 }
 
 // throughSocket lets in whom the credentials of the connection allow.
@@ -37,14 +52,16 @@ func (a *API) throughSocket(next http.Handler) http.Handler {
 				"Forbidden: only root, the user of the gateway and members of the socket's group may use it"))
 			return
 		}
-		next.ServeHTTP(w, withActor(r, site.Actor{Origin: site.Admin, Admin: true, Name: p.name()}))
+		by := site.Actor{Origin: site.Admin, Admin: true, Name: p.name()}
+		next.ServeHTTP(w, withCaller(r, caller{by, func() bool { return true }})) // what a process may does not end
 	})
 }
 
 // throughWeb lets in whoever has the access token of an administrator account.
 func (a *API) throughWeb(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		by, err := a.Access.Authenticate(bearer(r))
+		token := bearer(r)
+		by, err := a.Access.Authenticate(token)
 		if err != nil {
 			a.turnAway(w, r, "admin-token", err)
 			return
@@ -54,7 +71,10 @@ func (a *API) throughWeb(next http.Handler) http.Handler {
 			return
 		}
 		by.Origin, by.Name = site.Admin, string(by.Email)
-		next.ServeHTTP(w, withActor(r, by))
+		next.ServeHTTP(w, withCaller(r, caller{by, func() bool {
+			now, err := a.Access.Authenticate(token)
+			return err == nil && now.Admin
+		}}))
 	})
 }
 

@@ -9,6 +9,9 @@ import (
 	"gatehouse/internal/fault"
 )
 
+// stayEvery is how soon a stream notices that its caller may not have it any more.
+const stayEvery = time.Second
+
 // pulse is how often an idle stream sends an empty line, so that a peer that is
 // gone is noticed.
 const pulse = 15 * time.Second
@@ -22,6 +25,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	ended   <-chan struct{}
+	stays   func() bool // whether the caller may still have the stream
 	started bool
 }
 
@@ -32,17 +36,20 @@ func (a *API) serveStream(w http.ResponseWriter, r *http.Request, rt route) {
 		return
 	}
 	defer a.streams.give()
-	s := &stream{w: w, control: http.NewResponseController(w), ended: a.ended}
+	s := &stream{w: w, control: http.NewResponseController(w), ended: a.ended, stays: staysOf(r.Context())}
 	_ = s.control.SetReadDeadline(time.Time{}) // the server's is meant for requests
 	err := rt.stream(&request{Request: r, by: actorOf(r.Context())}, s)
+	if err == nil && r.Context().Err() == nil && !s.stays() {
+		err = errRevoked()
+	}
 	switch {
 	case err != nil && !s.started:
 		a.refuse(w, r, rt.pattern(), err)
 	case err != nil && r.Context().Err() == nil:
 		_, body := a.explain(r, rt.pattern(), err)
-		_ = s.send(body)
+		_ = s.line(body)
 	case s.over():
-		_ = s.send(ErrorBody{Message: "The gateway is being stopped"})
+		_ = s.line(ErrorBody{Message: "The gateway is being stopped"})
 		fallthrough
 	default:
 		a.Metrics.Request(rt.pattern(), rt.status)
@@ -63,8 +70,19 @@ func (s *stream) start() error {
 	return s.flush()
 }
 
-// send writes one line.
+// errRevoked ends the stream of a caller whose session, account or role has ended.
+func errRevoked() error { return fault.New(fault.Unauthenticated, "Token is invalid") }
+
+// send writes one line, while the caller may have it.
 func (s *stream) send(item any) error {
+	if !s.stays() {
+		return errRevoked()
+	}
+	return s.line(item)
+}
+
+// line writes one line.
+func (s *stream) line(item any) error {
 	if err := s.start(); err != nil {
 		return err
 	}
@@ -99,23 +117,26 @@ func (s *stream) over() bool {
 // wait flushes what was sent and returns true when there may be more to send, or
 // false when the stream is to end or the peer is gone.
 func (s *stream) wait(ctx context.Context, wake <-chan struct{}) bool {
+	if s.start() != nil || s.flush() != nil {
+		return false
+	}
+	stay, beat := time.NewTicker(stayEvery), time.NewTicker(pulse)
+	defer stay.Stop()
+	defer beat.Stop()
 	for {
-		if s.start() != nil || s.flush() != nil {
-			return false
-		}
-		beat := time.NewTimer(pulse)
 		select {
 		case <-ctx.Done():
-			beat.Stop()
 			return false
 		case <-s.ended:
-			beat.Stop()
 			return false
 		case <-wake:
-			beat.Stop()
 			return true
+		case <-stay.C:
+			if !s.stays() {
+				return false
+			}
 		case <-beat.C:
-			if s.write([]byte("\n")) != nil {
+			if s.write([]byte("\n")) != nil || s.flush() != nil {
 				return false
 			}
 		}

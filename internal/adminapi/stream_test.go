@@ -479,3 +479,42 @@ func TestHandler_streamStalled(t *testing.T) {
 		}
 	})
 }
+
+// A stream over HTTPS ends within a second of whatever ended its caller's right to it, with
+// a line that says so, and what comes after that is not in it.
+func TestHandler_streamRevoked(t *testing.T) {
+	for name, end := range map[string]func(h *house) error{
+		"revoked": func(h *house) error {
+			_, err := h.access.RevokeAccount(h.t.Context(), site.Actor{}, chief)
+			return err
+		},
+		"removed": func(h *house) error { return h.access.RemoveAccount(h.t.Context(), site.Actor{}, chief) },
+		"demoted": func(h *house) error { return h.access.SetAdmin(h.t.Context(), site.Actor{}, chief, false) },
+	} {
+		for _, path := range []string{"/admin/v1/journal?follow=true", "/admin/v1/stations/watch"} {
+			synctest.Test(t, func(t *testing.T) {
+				h := open(t)
+				h.addAccount(chief, true)
+				h.addStation(7)
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+				r.Header.Set("Authorization", "Bearer "+h.token(chief))
+				w, ended := httptest.NewRecorder(), make(chan time.Time, 1)
+				go func() {
+					h.api.Handler(adminapi.Web).ServeHTTP(w, r)
+					ended <- time.Now()
+				}()
+				<-time.After(10 * time.Second)
+				h.must(end(h))
+				began := time.Now()
+				h.addStation(8)
+				h.journal.write(1, 8)
+				if took := (<-ended).Sub(began); took > time.Second {
+					t.Errorf("%s %s: it ended after %s", name, path, took)
+				}
+				if text := w.Body.String(); strings.Contains(text, ":8,") || !strings.HasSuffix(text, `{"message":"Token is invalid"}`+"\n") {
+					t.Errorf("%s %s: the stream is %s", name, path, text)
+				}
+			})
+		}
+	}
+}
