@@ -15,12 +15,13 @@ import (
 const statusEvery = 20 * time.Second
 
 // looks is how often within the service manager's patience the gateway shows that it
-// lives: so a card that stalls for most of that time does not have it killed.
+// lives.
 const looks = 6
 
-// supervise tells the service manager how the gateway stands, and that it lives: only
-// while the store answers a write and the broker a connection. What makes doors slow
-// but open, such as a full disk, is no reason to be killed for.
+// supervise tells the service manager how the gateway stands, and that it lives: while
+// doors can be opened, which is while the broker answers a connection and the path of
+// an unlock is free. A disk that is full, fails or does not answer keeps no door shut,
+// and is no reason to be killed: a start would have to wait for it.
 func (g *Gateway) supervise(ctx context.Context) error {
 	every := cmp.Or(g.supervisor.Patience()/looks, statusEvery)
 	ticker := time.NewTicker(every)
@@ -49,9 +50,7 @@ func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
 		defer cancel()
 		return question(ctx)
 	}
-	err := errors.Join(
-		ask(func(ctx context.Context) error { return g.db.Alive(ctx, g.supervisor.Patience()/3) }),
-		ask(g.broker.Ping))
+	err := errors.Join(ask(g.pathLives), ask(g.broker.Ping))
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			g.log.Error("no sign of life for the watchdog", "error", err)
@@ -59,6 +58,25 @@ func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
 		return
 	}
 	g.note(g.supervisor.Alive())
+}
+
+// pathLives takes each lock that an unlock takes on its way to the broker; it fails when
+// one of them is not released before ctx ends.
+func (g *Gateway) pathLives(ctx context.Context) error {
+	free := make(chan struct{})
+	go func() {
+		defer close(free)
+		g.access.SessionCount()
+		g.stations.Stations()
+		g.link.Disconnect(0) // no station has that id
+		g.db.Kept()
+	}()
+	select {
+	case <-free:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the path of an unlock is blocked: %w", ctx.Err())
+	}
 }
 
 // note logs that the service manager could not be told something. Nobody else can

@@ -28,7 +28,9 @@ type Launch struct {
 	Tags string   // build tags of the binary; "": none, as it is shipped
 	Env  []string // further variables, "GATEHOUSE_…=…"; they win over those that Exec sets
 	Wrap []string // a program with its arguments that runs the binary, such as strace
-	Log  *os.File // what becomes its stdout and stderr; nil: a file that Gateway.Log reads
+	// Socket is the administration socket; "": admin.sock in the data folder.
+	Socket string
+	Log    *os.File // what becomes its stdout and stderr; nil: a file that Gateway.Log reads
 }
 
 // Program is the real binary as a process of its own. The methods of [Gateway] work
@@ -51,7 +53,11 @@ func Exec(t testing.TB, launch Launch) *Program {
 		launch.Data = filepath.Join(t.TempDir(), "data")
 	}
 	p := &Program{Gateway: &Gateway{T: t}, Data: launch.Data, launch: launch}
-	p.Admin = client.New(filepath.Join(launch.Data, "admin.sock"))
+	if launch.Socket == "" {
+		launch.Socket = filepath.Join(launch.Data, "admin.sock")
+	}
+	p.launch.Socket = launch.Socket
+	p.Admin = client.New(launch.Socket)
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
@@ -69,7 +75,7 @@ func (p *Program) Start() {
 	p.T.Helper()
 	argv := slices.Concat(p.launch.Wrap, []string{BinaryWith(p.T, p.launch.Tags), "serve"})
 	p.Process = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // ended by Kill
-	p.Process.Env = append(os.Environ(), "GATEHOUSE_DATA="+p.Data,
+	p.Process.Env = append(os.Environ(), "GATEHOUSE_DATA="+p.Data, "GATEHOUSE_ADMIN_SOCKET="+p.launch.Socket,
 		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
 	p.Process.Env = append(p.Process.Env, p.launch.Env...)
 	var out io.Writer = &p.log

@@ -99,8 +99,8 @@ type Store interface {
 	// error is fault.Timeout.
 	Keep(ctx context.Context, r site.Record) error
 	// AppendLater keeps a record in memory and writes it soon, again and again while
-	// the disk fails. It never blocks. What the disk does not take goes to the system
-	// log by [Log].
+	// the disk fails. It never blocks. While the disk fails or stalls, the record goes to
+	// the system log by [Log] before AppendLater returns.
 	AppendLater(r site.Record)
 	// Flush returns when what was given before is durable, or with an error when the
 	// disk takes nothing or ctx ends.
@@ -118,8 +118,8 @@ type Store interface {
 	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
 	// Verify checks the whole chain.
 	Verify(ctx context.Context) (Verdict, error)
-	// Size says how much there is.
-	Size(ctx context.Context) (Size, error)
+	// Size says how much there is; it asks no disk.
+	Size() Size
 	// Bytes is the size of the records' text; it asks no disk.
 	Bytes() int64
 	// Latest is the newest durable seq.

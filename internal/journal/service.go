@@ -73,18 +73,18 @@ func New(cfg Config) (*Service, error) {
 func (s *Service) Intend(r site.Record) (durable bool) {
 	if s.stalled.Load() {
 		s.Store.AppendLater(r)
-		Log(s.Logger, r)
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := s.Store.Keep(ctx, r)
-	if err == nil {
+	switch {
+	case err == nil:
 		return true
-	}
-	s.fail(err)
-	if fault.Is(err, fault.Timeout) { // else the store has logged it
+	case fault.Is(err, fault.Timeout): // the disk is slow, but answers
 		Log(s.Logger, r)
+	default:
+		s.fail(err) // the store has logged the record
 	}
 	return false
 }
@@ -147,8 +147,8 @@ func (s *Service) flush(ctx context.Context) {
 	_ = s.Store.Flush(ctx) // its failure is told by the watcher
 }
 
-// Size says how much the journal holds.
-func (s *Service) Size(ctx context.Context) (Size, error) { return s.Store.Size(ctx) }
+// Size returns how much the journal holds; it asks no disk.
+func (s *Service) Size() Size { return s.Store.Size() }
 
 // Latest is the newest durable seq.
 func (s *Service) Latest() uint64 { return s.Store.Latest() }

@@ -14,9 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/url"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -64,7 +64,8 @@ type DB struct {
 	// abandoned is closed when Close lets go of a disk that hangs.
 	abandoned chan struct{}
 	watcher   atomic.Pointer[func(error)]
-	pulse     pulse
+	stall     *time.Timer // fires when the disk takes too long for a transaction
+	hearing   sync.Mutex  // held while the watcher hears, so that it hears in order
 
 	// The writer goroutine's own.
 	span
@@ -115,7 +116,6 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	db := &DB{
 		path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
 		writing: writing, reading: reading,
-		pulse: pulse{born: time.Now()},
 		queue: newQueue(), stopped: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	if err := db.start(ctx); err != nil {
@@ -151,11 +151,11 @@ func (db *DB) Close() error {
 	return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
 }
 
-// giveUp logs the records that are still in memory.
+// giveUp logs the records that are still in memory, also those that the writer has in
+// hand.
 func (db *DB) giveUp() error {
-	_, records, lost := db.queue.take(math.MaxInt)
-	db.logKept(records)
-	if n := len(records) + lost; n > 0 {
+	db.logKept(db.queue.fail(errStopping))
+	if n := db.queue.kept() + db.queue.missing(); n > 0 {
 		return fmt.Errorf("closing the database: %d records were not written; the system log has them", n)
 	}
 	return nil

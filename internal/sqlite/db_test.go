@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -438,4 +439,72 @@ func digest(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// While the disk hangs, whoever waits for a record is answered, every record is in the
+// system log once, and the watcher hears of it; once the disk answers, all are written.
+func TestDB_diskHangs(t *testing.T) {
+	db, _ := fresh(t)
+	var log lockedLog
+	db.LogTo(&log)
+	heard := make(chan error, 100)
+	db.Watch(func(err error) { heard <- err })
+	release := make(chan struct{})
+	held := db.Hold(release)
+	<-held
+	db.AppendLater(commandRecord("c-before"))
+	if err := db.Keep(t.Context(), commandRecord("c-waits")); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("who waits for a record hears %v", err)
+	}
+	if err := <-heard; !fault.Is(err, fault.Unavailable) {
+		t.Errorf("the watcher hears %v", err)
+	}
+	db.AppendLater(commandRecord("c-after"))
+	if err := db.Keep(t.Context(), commandRecord("c-next")); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("who comes later hears %v", err)
+	}
+	for _, id := range []string{"c-before", "c-waits", "c-after", "c-next"} {
+		if n := strings.Count(log.String(), "command="+id); n != 1 {
+			t.Errorf("%s is in the system log %d times", id, n)
+		}
+	}
+	close(release)
+	if err := db.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for err := range heard {
+		if err == nil {
+			break
+		}
+	}
+	records, err := db.Read(t.Context(), journal.Query{})
+	if err != nil || len(records) != 4 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+	db.AppendLater(commandRecord("c-well"))
+	if err := db.Flush(t.Context()); err != nil || strings.Contains(log.String(), "c-well") {
+		t.Errorf("a record is logged though the disk works again: %v", err)
+	}
+}
+
+func commandRecord(id site.CommandID) site.Record {
+	return site.Record{Kind: site.KindUnlock, Facts: site.Facts{Command: id}}
+}
+
+// lockedLog is a log that several goroutines may write to.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

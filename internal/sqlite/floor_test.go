@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"log/slog"
 	"math"
 	"os"
@@ -190,4 +191,17 @@ func TestDB_Floor_ofAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	unchanged()
+}
+
+// metaValue reads a named value from outside.
+func metaValue(t *testing.T, path, key string) (value string) {
+	t.Helper()
+	file, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	row := file.QueryRowContext(t.Context(), "SELECT value FROM meta WHERE key = ?", key)
+	_ = row.Scan(&value) // no such row leaves it empty
+	return value
 }

@@ -42,16 +42,13 @@ func (db *DB) Bytes() int64 { return db.size.Load() }
 func (db *DB) Latest() uint64 { return db.latest.Load() }
 
 // Size implements [journal.Store].
-func (db *DB) Size(ctx context.Context) (journal.Size, error) {
-	e, err := readEnds(ctx, db.reading)
-	if err != nil {
-		return journal.Size{}, storageError(err)
+func (db *DB) Size() journal.Size {
+	first, last := db.oldest.Load(), db.latest.Load()
+	size := journal.Size{Bytes: db.size.Load(), Last: last}
+	if first <= last {
+		size.First, size.Records = first, int64(last-first+1) //nolint:gosec // fits
 	}
-	size := journal.Size{Records: int64(e.last.seq - e.anchor.seq), Bytes: e.bytes, Last: e.last.seq} //nolint:gosec // fits
-	if size.Records > 0 {
-		size.First = e.anchor.seq + 1
-	}
-	return size, nil
+	return size
 }
 
 // Read implements [journal.Store].

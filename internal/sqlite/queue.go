@@ -4,7 +4,9 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -12,8 +14,12 @@ import (
 // past it the oldest are dropped and counted.
 const maxKept = 20_000
 
-// errOverflow tells who waits for a record that it was dropped.
-var errOverflow = errors.New("too many records wait for the disk")
+// errOverflow tells who waits for a record that it was dropped, errStalled that the
+// disk does not answer.
+var (
+	errOverflow = errors.New("too many records wait for the disk")
+	errStalled  = fault.New(fault.Unavailable, "The storage does not answer")
+)
 
 // op is one use case that waits for its transaction: it is written now or not at
 // all.
@@ -39,9 +45,11 @@ type queue struct {
 	mu      sync.Mutex // mu guards what follows
 	ops     []*op
 	records []kept
-	urgent  int // records that somebody waits for
-	taken   int // records that are being written
-	lost    int // records dropped since the last that was written
+	urgent  int       // records that somebody waits for
+	taken   []kept    // records that are being written
+	began   time.Time // when the transaction that is under way began; zero: none is
+	failing bool      // the disk failed or stalled at the last try
+	lost    int       // records dropped since the last that was written
 	closed  bool
 }
 
@@ -71,44 +79,101 @@ func (q *queue) cancel(o *op) bool {
 	return true
 }
 
-// keep queues a record; false after close. dropped are the records that had to go
-// for it.
-func (q *queue) keep(k kept) (dropped []kept, ok bool) {
+// keep queues a record; false after close. unlogged are the records that the system
+// log must have: while the disk fails, this one, and those that had to go for it.
+func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, false
+	}
+	if q.failing {
+		unlogged = append(unlogged, k.Record)
+		k.logged = true
+		if !q.began.IsZero() { // it hangs
+			k.tell(errStalled)
+		}
 	}
 	q.records = append(q.records, k)
 	if k.told != nil {
 		q.urgent++
 	}
 	q.signal()
-	return q.bound(), true
+	return append(unlogged, q.bound()...), true
 }
 
-// putBack returns the records of a failed transaction to the front of the line;
-// nobody waits for them any more. dropped are those for which there is no room.
-func (q *queue) putBack(records []kept, lost int) (dropped []kept) {
+// putBack returns the records that were taken to the front of the line, after their
+// transaction failed.
+func (q *queue) putBack(lost int) (unlogged []site.Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.taken = 0
 	q.lost += lost
-	q.records = append(records[:len(records):len(records)], q.records...)
+	q.records = append(q.taken[:len(q.taken):len(q.taken)], q.records...)
+	q.taken = nil
 	return q.bound()
 }
 
-// bound drops the oldest records past the bound; mu is held.
-func (q *queue) bound() (dropped []kept) {
+// fail says that the disk failed or stalled: whoever waits for a record is answered,
+// and waits for it no more. unlogged are the records that the system log must have.
+func (q *queue) fail(err error) (unlogged []site.Record) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failed(err)
+}
+
+// failed is fail; mu is held.
+func (q *queue) failed(err error) (unlogged []site.Record) {
+	q.failing = true
+	for _, records := range [][]kept{q.taken, q.records} {
+		for i := range records {
+			k := &records[i]
+			k.tell(err)
+			if !k.logged {
+				k.logged = true
+				unlogged = append(unlogged, k.Record)
+			}
+		}
+	}
+	q.urgent = 0
+	return unlogged
+}
+
+// stalled is fail if a transaction has been under way for so long.
+func (q *queue) stalled(long time.Duration) (unlogged []site.Record, stalled bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.began.IsZero() || time.Since(q.began) < long {
+		return nil, false
+	}
+	return q.failed(errStalled), true
+}
+
+// bound drops the oldest records past the bound and returns those that were not
+// logged; mu is held.
+func (q *queue) bound() (unlogged []site.Record) {
 	over := max(len(q.records)-maxKept, 0)
-	dropped, q.records = q.records[:over:over], q.records[over:]
+	dropped := q.records[:over:over]
+	q.records = q.records[over:]
 	for i := range dropped {
-		if dropped[i].told != nil {
+		k := &dropped[i]
+		if k.told != nil {
 			q.urgent--
+			k.tell(errOverflow)
+		}
+		if !k.logged {
+			unlogged = append(unlogged, k.Record)
 		}
 	}
 	q.lost += over
-	return dropped
+	return unlogged
+}
+
+// tell answers whoever waits for the record; after that nobody does.
+func (k *kept) tell(err error) {
+	if k.told != nil {
+		k.told <- err
+		k.told = nil
+	}
 }
 
 // take gives the next batch: at most maxBatch ops and records each.
@@ -123,7 +188,7 @@ func (q *queue) take(maxBatch int) (ops []*op, records []kept, lost int) {
 		}
 	}
 	lost, q.lost = q.lost, 0
-	q.taken = len(records)
+	q.taken, q.began = records, time.Now()
 	return ops, records, lost
 }
 
@@ -149,14 +214,31 @@ func (q *queue) waiting() (urgent, work, closed bool) {
 func (q *queue) written() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.taken = 0
+	for i := range q.taken {
+		q.taken[i].tell(nil)
+	}
+	q.taken, q.began, q.failing = nil, time.Time{}, false
+}
+
+// ended says that no transaction is under way.
+func (q *queue) ended() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.began = time.Time{}
 }
 
 // kept is how many records are in memory alone.
 func (q *queue) kept() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.records) + q.taken
+	return len(q.records) + len(q.taken)
+}
+
+// missing is how many records were dropped since the last that was written.
+func (q *queue) missing() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
 }
 
 func (q *queue) close() {

@@ -20,6 +20,9 @@ const (
 	laterDelay = 5 * time.Millisecond
 	// retryDelay is how long the writer waits before it tries a failing disk again.
 	retryDelay = time.Second
+	// stallAfter is how long a transaction may take before the disk counts as failing,
+	// though no error comes. It is less than an unlock waits for its record.
+	stallAfter = 1500 * time.Millisecond
 )
 
 // statements are the prepared statements of the hot path.
@@ -73,6 +76,8 @@ func (db *DB) start(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
+	db.stall = time.AfterFunc(stallAfter, db.watchStall)
+	db.stall.Stop()
 	go db.write(conn, stmts)
 	return nil
 }
@@ -128,20 +133,39 @@ func (db *DB) AppendLater(r site.Record) {
 	db.keep(kept{Record: r})
 }
 
-// keep queues a record. Whatever has no place in the queue goes to the system log.
+// keep queues a record. While the disk fails it goes to the system log too, and so does
+// whatever has no place in the queue.
 func (db *DB) keep(k kept) bool {
-	dropped, ok := db.queue.keep(k)
+	unlogged, ok := db.queue.keep(k)
 	if !ok {
-		journal.Log(db.log, k.Record)
+		unlogged = append(unlogged, k.Record)
 	}
-	db.drop(dropped)
+	db.logKept(unlogged)
 	return ok
 }
 
-// drop answers and logs records that memory cannot hold.
-func (db *DB) drop(dropped []kept) {
-	tell(dropped, errOverflow)
-	db.logKept(dropped)
+// logKept writes records that the disk did not take to the system log.
+func (db *DB) logKept(records []site.Record) {
+	for _, r := range records {
+		journal.Log(db.log, r)
+	}
+}
+
+// watchStall hears that a transaction may have been under way for stallAfter.
+func (db *DB) watchStall() {
+	db.hearing.Lock()
+	defer db.hearing.Unlock()
+	if unlogged, stalled := db.queue.stalled(stallAfter); stalled {
+		db.logKept(unlogged)
+		db.heard(errStalled)
+	}
+}
+
+// heard passes on how the last transaction ended, or that it does not; hearing is held.
+func (db *DB) heard(err error) {
+	if heard := db.watcher.Load(); heard != nil {
+		(*heard)(err)
+	}
 }
 
 // write is the writer goroutine: it gathers and commits until the queue is closed
@@ -194,21 +218,22 @@ func (db *DB) idle(most time.Duration) {
 // of them may be what frees the disk.
 func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 	ops, records, lost := db.queue.take(maxBatch)
+	db.stall.Reset(stallAfter)
+	defer db.stall.Stop()
 	results, err := db.tryBatch(conn, stmts, ops, records, lost)
 	if err == nil {
 		db.queue.written()
-	}
-	tell(records, err)
-	if err != nil {
-		db.logKept(records)
-		db.drop(db.queue.putBack(records, lost))
+	} else {
+		db.logKept(db.queue.fail(err))
+		db.logKept(db.queue.putBack(lost))
 		if len(ops) > 0 && len(records)+lost > 0 && isFull(err) {
 			results, err = db.tryBatch(conn, stmts, ops, nil, 0)
 		}
 	}
-	if heard := db.watcher.Load(); heard != nil {
-		(*heard)(err)
-	}
+	db.queue.ended()
+	db.hearing.Lock()
+	db.heard(err)
+	db.hearing.Unlock()
 	for i, o := range ops {
 		if err != nil {
 			o.done <- err
@@ -217,26 +242,6 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 		}
 	}
 	return err
-}
-
-// tell answers whoever waits for a record; after that nobody does.
-func tell(records []kept, err error) {
-	for i := range records {
-		if told := records[i].told; told != nil {
-			records[i].told = nil
-			told <- err
-		}
-	}
-}
-
-// logKept gives each record that the disk did not take to the system log, once.
-func (db *DB) logKept(records []kept) {
-	for i := range records {
-		if !records[i].logged {
-			records[i].logged = true
-			journal.Log(db.log, records[i].Record)
-		}
-	}
 }
 
 // tryBatch is writeBatch with the writer's own state undone when it fails.
@@ -248,7 +253,6 @@ func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []ke
 		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
 		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
 	}
-	db.pulse.beat()
 	db.latest.Store(db.tail.seq)
 	db.size.Store(db.bytes)
 	db.oldest.Store(db.first)

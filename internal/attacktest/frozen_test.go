@@ -1,0 +1,144 @@
+package attacktest_test
+
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/gatewaytest"
+)
+
+// What was possible: a card that hung without an error (here a file system that is
+// frozen) starved the watchdog, and the service manager killed a gateway that was
+// opening doors. And what happened meanwhile stood nowhere: outcomes and presence were
+// lost with the process.
+func TestAttack_frozenDisk_watchdog(t *testing.T) {
+	gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	disk := gatewaytest.NewDisk(t)
+	signs := watchdog(t)
+	p := gatewaytest.Exec(t, gatewaytest.Launch{
+		Data: filepath.Join(disk.Dir, "data"),
+		Env: []string{
+			"NOTIFY_SOCKET=" + signs.path, "WATCHDOG_USEC=" + strconv.Itoa(int(watchdogPatience.Microseconds())),
+		},
+	})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	access, _ := p.Login()
+	first := answering(p, issued.MQTT)
+	p.AwaitOnline(1042, true)
+	thaw := freeze(t, disk.Dir)
+	const unlocks = 7
+	for range unlocks {
+		if !p.Unlock(access, issued.StationToken) {
+			t.Error("the door did not open while the disk hangs")
+		}
+	}
+	first.Close()
+	p.AwaitOnline(1042, false)
+	fed := signs.alive.Load()
+	p.Await("the watchdog is fed for three times its patience", func() bool { return signs.alive.Load() >= fed+3*6 })
+	p.Await("intents, outcomes and presence are in the system log", func() bool {
+		intents, outcomes, offline := 0, 0, false
+		for line := range strings.Lines(p.Log()) {
+			if !strings.Contains(line, "record kept in memory") {
+				continue
+			}
+			switch {
+			case strings.Contains(line, "outcome=requested"):
+				intents++
+			case strings.Contains(line, "outcome=acknowledged"):
+				outcomes++
+			case strings.Contains(line, "kind=station-offline"):
+				offline = true
+			}
+		}
+		return intents == unlocks && outcomes == unlocks && offline
+	})
+	status, err := p.Admin.Status(t.Context())
+	if err != nil || len(status.Conditions) == 0 || status.Conditions[0].Code != "storage-failing" || !status.Ready {
+		t.Errorf("status %+v, %v; want storage-failing first, and ready", status, err)
+	}
+	thaw()
+	p.Await("every record is in the journal", func() bool {
+		intents, outcomes := 0, 0
+		for _, r := range p.Records() {
+			switch r.Outcome {
+			case "requested":
+				intents++
+			case "acknowledged":
+				outcomes++
+			}
+		}
+		return intents == unlocks && outcomes == unlocks
+	})
+}
+
+const watchdogPatience = 3 * time.Second
+
+// manager stands for the service manager: it counts the signs of life.
+type manager struct {
+	path  string
+	alive atomic.Int64
+}
+
+func watchdog(t *testing.T) *manager {
+	t.Helper()
+	m := &manager{path: filepath.Join(t.TempDir(), "notify")}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	go func() {
+		for b := make([]byte, 4096); ; {
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(b[:n]), "WATCHDOG=1") {
+				m.alive.Add(1)
+			}
+		}
+	}()
+	return m
+}
+
+// From linux/fs.h.
+const (
+	fiFreeze = 0xC0045877
+	fiThaw   = 0xC0045878
+)
+
+// freeze has every write to a file system wait until thaw is called, or the test ends.
+func freeze(t *testing.T, dir string) (thaw func()) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.IoctlSetInt(fd, fiFreeze, 0); err != nil {
+		t.Fatal(err)
+	}
+	frozen := true
+	thaw = func() {
+		if frozen {
+			frozen = false
+			if err := unix.IoctlSetInt(fd, fiThaw, 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(thaw)
+	return thaw
+}
