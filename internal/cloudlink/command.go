@@ -26,10 +26,6 @@ const (
 	// second to each of 50 doors do not wait.
 	perSecond = 300
 	burst     = 600
-	// Records of refused commands: at most refusalBurst at once and one more per
-	// refusalEvery, so that whoever may publish fills no journal.
-	refusalBurst = 60
-	refusalEvery = 10 * time.Second
 	// summaryEvery is how often refusals that were left out are summed up in one record.
 	summaryEvery = 10 * time.Second
 	// maxUnderWay bounds the commands that are carried out at once.
@@ -76,12 +72,11 @@ func (l *Link) commandConfig() commandConfig {
 // most once, and answers each. Its methods are safe for concurrent use.
 type commands struct {
 	commandConfig
-	ring    atomic.Pointer[cloudcommand.Keyring] // the keys that are trusted now
-	slots   chan struct{}                        // capacity maxUnderWay; each command that is carried out holds one
-	queues  queues
-	pace    *rate.Limiter // of all that come
-	noting  *rate.Limiter // records of refusals
-	leftOut atomic.Int64  // of these, since the last
+	ring   atomic.Pointer[cloudcommand.Keyring] // the keys that are trusted now
+	slots  chan struct{}                        // capacity maxUnderWay; each command that is carried out holds one
+	queues queues
+	pace   *rate.Limiter // of all that come
+	noting *noting
 
 	beginning sync.Mutex // guards ending; who holds it alone acquires slots
 	ending    bool       // no command begins any more
@@ -92,7 +87,7 @@ type commands struct {
 func newCommands(cfg commandConfig) *commands {
 	c := &commands{
 		commandConfig: cfg, slots: make(chan struct{}, maxUnderWay),
-		pace: rate.NewLimiter(perSecond, burst), noting: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst),
+		pace: rate.NewLimiter(perSecond, burst), noting: newNoting(),
 	}
 	c.trust(cloudcommand.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
@@ -111,9 +106,8 @@ func (c *commands) run(ctx context.Context) {
 	ticker := time.NewTicker(summaryEvery)
 	defer ticker.Stop()
 	for {
-		if n := c.leftOut.Load(); n > 0 && c.noting.Allow() {
-			c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: int(n)}))
-			c.leftOut.Add(-n)
+		if n, ok := c.noting.summary(); ok {
+			c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
 		}
 		select {
 		case <-ctx.Done():
@@ -245,11 +239,11 @@ func (c *commands) refuse(r refused) {
 
 // note records a refusal, as far as the rate allows.
 func (c *commands) note(r refused) {
-	if !c.noting.Allow() {
-		c.leftOut.Add(1)
+	leftOut, ok := c.noting.allow(r.Refusal)
+	if !ok {
 		return
 	}
-	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: int(c.leftOut.Swap(0))}
+	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: leftOut}
 	if r.Verified {
 		facts.KeyID = r.KeyID
 	}

@@ -378,6 +378,42 @@ func TestCommands_refuse_boundedRate(t *testing.T) {
 	})
 }
 
+// What a trusted key has signed is recorded whatever nobody's rubbish does, and copies of it
+// fill no journal either.
+func TestCommands_refuse_signedIsRecorded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		for range 1000 {
+			c.Handle(t.Context(), []byte("rubbish"), false, time.Now())
+		}
+		w.send(c, "c-1")
+		before := len(w.records)
+		token := w.sign(w.good("c-1"))
+		for range 3000 {
+			c.Handle(t.Context(), token, false, time.Now()) // repeated
+		}
+		c.Handle(t.Context(), token, true, time.Now()) // retained
+		c.Handle(t.Context(), w.sign(w.good("c-2")), true, time.Now())
+		<-time.After(time.Minute)
+		c.Handle(t.Context(), token, false, time.Now()) // expired
+		got := make(map[string]int)
+		for _, r := range w.records[before:] {
+			got[r.JTI+" "+r.Detail]++
+		}
+		if got["c-1 repeated"] < 600 || got["c-1 repeated"] > 610 || got["c-1 retained"] != 1 || got["c-2 retained"] != 1 || got["c-1 expired"] != 1 {
+			t.Errorf("recorded %v", got)
+		}
+		for n := range 10_000 { // whoever holds the tokens of years
+			cmd := w.good(fmt.Sprint("old-", n))
+			cmd.IssuedAt, cmd.Expires = cmd.IssuedAt.Add(-time.Hour), cmd.Expires.Add(-time.Hour)
+			c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+		}
+		if n := len(w.records) - before; n > 6000 {
+			t.Errorf("%d records in an hour", n)
+		}
+	})
+}
+
 // Many commands at once, with their copies, with keys that come and go: each opens once
 // at most.
 func TestCommands_handle_overlap(t *testing.T) {
