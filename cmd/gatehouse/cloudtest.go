@@ -111,7 +111,7 @@ func lowerFirst(s string) string {
 }
 
 func (a *app) cloudTest(ctx context.Context, flags cloudTrial) error {
-	t := &trial{app: a, flags: flags, steps: []trialStep{}}
+	t := &trial{app: a, flags: flags, steps: []trialStep{}, resolved: "none: the broker is named by its address"}
 	err := t.run(ctx)
 	if a.json {
 		document := struct {
@@ -190,7 +190,7 @@ func (t *trial) configuration(context.Context) (says string, err error) {
 		return "", &errStep{"no cloud is configured", "Set url in [cloud] of the configuration, such as \"tls://mqtt.example.test:8883\", or GATEHOUSE_CLOUD_URL as the gateway has it"}
 	}
 	t.broker = cloudmqtt.Config{
-		URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive, Open: t.open,
+		URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive, Lookup: t.lookup, Open: t.open,
 		PasswordFile: source(c.PasswordFile), CA: source(c.CA), Certificate: source(c.Certificate), Key: source(c.Key),
 	}
 	return "the broker is " + c.URL, nil
@@ -235,20 +235,15 @@ func (t *trial) identity(ctx context.Context) (says string, err error) {
 	return "its id is " + string(t.gateway) + ", and this test's client id is " + t.broker.ClientID, nil
 }
 
+// lookup finds the addresses of the broker as the gateway does, and keeps them.
+func (t *trial) lookup(ctx context.Context, name string) ([]string, error) {
+	found, err := net.DefaultResolver.LookupHost(ctx, name)
+	t.resolved = name + " is " + strings.Join(found, ", ")
+	return found, err
+}
+
 // open connects as the gateway does, and keeps what it saw.
 func (t *trial) open(ctx context.Context, network, address string) (net.Conn, error) {
-	name, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	found, err := net.DefaultResolver.LookupHost(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	t.resolved = name + " is " + strings.Join(found, ", ")
-	if net.ParseIP(name) != nil {
-		t.resolved = "none: the broker is named by its address"
-	}
 	began := time.Now()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {

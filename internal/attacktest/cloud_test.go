@@ -111,10 +111,15 @@ func (s *cloudSite) token(id string) []byte { return s.tokenBy(s.key, id) }
 // tokenBy is token with another key.
 func (s *cloudSite) tokenBy(key cloudcommand.PrivateKey, id string) []byte {
 	s.T.Helper()
-	now := time.Now()
-	token, err := key.Sign(cloudcommand.Command{
-		ID: id, Gateway: s.gateway, Name: cloudcommand.Unlock, Station: 1042, Lock: 1, Actor: "uid 0", IssuedAt: now, Expires: now.Add(time.Minute),
-	})
+	return s.sign(key, cloudcommand.Command{ID: id, IssuedAt: time.Now()})
+}
+
+// sign signs a command for lock-1 that holds for a minute from IssuedAt.
+func (s *cloudSite) sign(key cloudcommand.PrivateKey, cmd cloudcommand.Command) []byte {
+	s.T.Helper()
+	cmd.Gateway, cmd.Name, cmd.Station, cmd.Lock, cmd.Actor = s.gateway, cloudcommand.Unlock, 1042, 1, "uid 0"
+	cmd.Expires = cmd.IssuedAt.Add(time.Minute)
+	token, err := key.Sign(cmd)
 	if err != nil {
 		s.T.Fatal(err)
 	}

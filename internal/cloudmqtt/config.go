@@ -42,7 +42,9 @@ type Config struct {
 	// the first MaxPayload+1 bytes, so that it can tell. 0: 8 KiB; at most 1 MiB.
 	MaxPayload int
 
-	// Open opens the connection below TLS; nil: the system's dialer.
+	// Lookup finds the addresses of a host name; nil: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// Open opens the connection to one address below TLS; nil: the system's dialer.
 	Open func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

@@ -14,6 +14,7 @@ import (
 
 const (
 	dialTimeout = 30 * time.Second       // for all of [Dial]
+	leastShare  = 5 * time.Second        // of that for one of several addresses
 	goodbye     = 1000                   // milliseconds that a clean end may take
 	pingTimeout = 365 * 24 * time.Hour   // paho's; the filter is the judge of silence
 	nowhere     = "tcp://broker.invalid" // a URL that paho wants and never uses
@@ -31,8 +32,10 @@ type Conn struct {
 	closing sync.Once
 }
 
-// Dial connects, logs in and subscribes. It gives up when ctx ends, and after 30 s. Its
-// errors are of type [*DialError]; nothing is left running behind one.
+// Dial connects, logs in and subscribes. The addresses of a name are tried in turn until
+// one lets it; so a cluster behind one name is reached while one of its nodes fails at any
+// step. It gives up when ctx ends, and after 30 s. Its errors are of type [*DialError], of
+// the address where it came furthest; nothing is left running behind one.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -40,16 +43,78 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, &DialError{Step: StepConfiguration, Err: err, Advice: adviceConfiguration}
 	}
-	raw, stream, step, err := p.open(ctx)
+	addresses, err := p.addresses(ctx)
 	if err != nil {
-		return nil, p.failed(ctx, step, err)
+		return nil, p.failed(ctx, StepResolve, err)
+	}
+	var furthest *DialError
+	for n, address := range addresses {
+		c, failed := p.try(ctx, address, len(addresses)-n)
+		if failed == nil {
+			return c, nil
+		}
+		if furthest == nil || failed.Step.after(furthest.Step) {
+			furthest = failed
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, furthest
+}
+
+// addresses returns the addresses of the broker's host, each with its port; at least one.
+// Where Open is given and Lookup is not, Open resolves the name.
+func (p *plan) addresses(ctx context.Context) ([]string, error) {
+	lookup := p.Lookup
+	switch {
+	case net.ParseIP(p.endpoint.Host) != nil, lookup == nil && p.Open != nil:
+		return []string{p.endpoint.Address}, nil
+	case lookup == nil:
+		lookup = net.DefaultResolver.LookupHost
+	}
+	found, err := lookup(ctx, p.endpoint.Host)
+	if err == nil && len(found) == 0 {
+		err = &net.DNSError{Err: "no addresses", Name: p.endpoint.Host, IsNotFound: true}
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(p.endpoint.Address)
+	for n := range found {
+		found[n] = net.JoinHostPort(found[n], port)
+	}
+	return found, err
+}
+
+// try connects to one address, with its share of the time that is left for so many.
+func (p *plan) try(ctx context.Context, address string, left int) (*Conn, *DialError) {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithTimeout(ctx, max(time.Until(deadline)/time.Duration(left), leastShare))
+	defer cancel()
+	c, step, err := p.connect(ctx, address, left > 1)
+	if err == nil {
+		return c, nil
+	}
+	if left > 1 {
+		err = fmt.Errorf("%s: %w", address, err)
+	}
+	return nil, p.failed(ctx, step, err)
+}
+
+// connect takes every step to one address; it names the one that failed. Where there are
+// others it waits for TCP no longer than leastShare.
+func (p *plan) connect(ctx context.Context, address string, others bool) (*Conn, Step, error) {
+	raw, stream, step, err := p.open(ctx, address, others)
+	if err != nil {
+		return nil, step, err
 	}
 	c := p.newConn(stream, raw)
 	unguard := context.AfterFunc(ctx, func() { c.filter.finish(ctx.Err()) })
 	if err := c.login(); err != nil {
 		unguard()
 		c.filter.finish(err) // paho has given up by itself
-		return nil, p.failed(ctx, StepLogin, err)
+		return nil, StepLogin, err
 	}
 	err = c.subscribe(p.Topics)
 	if !unguard() {
@@ -57,9 +122,9 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	if err != nil {
 		c.Close()
-		return nil, p.failed(ctx, StepSubscribe, err)
+		return nil, StepSubscribe, err
 	}
-	return c, nil
+	return c, StepSubscribe, nil
 }
 
 func (p *plan) newConn(stream, raw net.Conn) *Conn {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,8 +40,14 @@ func (e *DialError) Error() string { return string(e.Step) + ": " + e.Err.Error(
 // Unwrap gives the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
+// after reports whether a step comes after another.
+func (s Step) after(other Step) bool {
+	order := []Step{StepConfiguration, StepResolve, StepConnect, StepTLS, StepLogin, StepSubscribe}
+	return slices.Index(order, s) > slices.Index(order, other)
+}
+
 // failed makes the error of a step. That ctx was cancelled says more than what it broke.
-func (p *plan) failed(ctx context.Context, step Step, err error) error {
+func (p *plan) failed(ctx context.Context, step Step, err error) *DialError {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &DialError{Step: step, Err: ctx.Err()}

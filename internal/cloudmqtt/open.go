@@ -11,13 +11,19 @@ import (
 )
 
 // open opens the connection below MQTT: stream is raw, or TLS on it. It names the step
-// that failed.
-func (p *plan) open(ctx context.Context) (raw, stream net.Conn, step Step, err error) {
+// that failed. Where there are others to be tried, TCP has no longer than leastShare.
+func (p *plan) open(ctx context.Context, address string, others bool) (raw, stream net.Conn, step Step, err error) {
 	open := p.Open
 	if open == nil {
 		open = new(net.Dialer).DialContext
 	}
-	raw, err = open(ctx, "tcp", p.endpoint.Address)
+	reaching := ctx
+	if others {
+		var cancel context.CancelFunc
+		reaching, cancel = context.WithTimeout(ctx, leastShare)
+		defer cancel()
+	}
+	raw, err = open(reaching, "tcp", address)
 	if err != nil {
 		if _, name := errors.AsType[*net.DNSError](err); name {
 			return nil, nil, StepResolve, err
