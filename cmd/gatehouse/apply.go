@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -38,14 +37,12 @@ func (a *app) apply(ctx context.Context, path string, options sitefile.Options) 
 		return err
 	}
 	return a.call(func(gw *client.Client) error {
-		applied, failed := gw.Apply(ctx, s, options)
-		if failed != nil && len(applied.Changes) == 0 {
-			return failed
+		applied, err := gw.Apply(ctx, s, options)
+		if err != nil {
+			return err
 		}
-		// What was made before a failure is shown too: its secrets stand nowhere else.
 		applied.Changes, applied.Accounts, applied.Stations = list(applied.Changes), list(applied.Accounts), list(applied.Stations)
-		shown := a.result(applied, func(w *lines) { printApplied(w, applied, options.DryRun) })
-		return errors.Join(failed, shown)
+		return a.result(applied, func(w *lines) { printApplied(w, applied, options.DryRun) })
 	})
 }
 

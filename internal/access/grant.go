@@ -79,11 +79,7 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 	if had && sameGrant(old, grant) {
 		return false, nil
 	}
-	rec := change(by, site.KindGranted, account, limits(grant))
-	rec.Station = grant.Station
-	if had {
-		rec.Detail += "; before: " + limits(old)
-	}
+	rec := s.grantRecord(by, account, grant)
 	err = s.administer(ctx, "storing a grant", func(ctx context.Context) error {
 		return s.store.PutGrant(ctx, grant, rec)
 	})

@@ -9,16 +9,6 @@ import (
 	"gatehouse/internal/sitefile"
 )
 
-// brokenApply is the error of an apply that failed on the way.
-type brokenApply struct {
-	done Applied
-	err  error
-}
-
-func (b *brokenApply) Error() string { return b.err.Error() }
-
-func (b *brokenApply) Unwrap() error { return b.err }
-
 func (a *API) apply(r *request) (any, error) {
 	in, err := body[ApplyRequest](r)
 	if err != nil {
@@ -29,9 +19,6 @@ func (a *API) apply(r *request) (any, error) {
 		return nil, err
 	}
 	result, err := a.Provisioner.Apply(r.Context(), r.by, parsed, sitefile.Options{DryRun: in.DryRun, Prune: in.Prune})
-	if err != nil && len(result.Changes) > 0 {
-		return nil, &brokenApply{done: appliedOf(result), err: err}
-	}
 	if err != nil {
 		return nil, err
 	}

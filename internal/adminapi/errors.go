@@ -69,11 +69,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, pattern string, err
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	var answer any = body
-	if broken, ok := errors.AsType[*brokenApply](err); ok {
-		answer = ApplyBroken{ErrorBody: body, Applied: broken.done}
-	}
-	writeJSON(w, status, answer)
+	writeJSON(w, status, body)
 }
 
 // explain words err for the caller and counts it.

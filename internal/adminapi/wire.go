@@ -290,14 +290,6 @@ type Applied struct {
 	Stations []IssuedStation `json:"stations"`
 }
 
-// ApplyBroken is the answer of POST /admin/v1/apply when a change failed after
-// others had been made: why, and what was done and issued before, which is shown
-// nowhere else. Its status is that of the failure.
-type ApplyBroken struct {
-	ErrorBody
-	Applied
-}
-
 // Change is one change that an apply made. Kind is a constant word such as
 // "station-added"; What is for people and holds no secret.
 type Change struct {

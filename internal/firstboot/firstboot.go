@@ -170,10 +170,10 @@ func (b *boot) failed(err error) error {
 // apply makes accounts, stations and grants what the site says.
 func (b *boot) apply(ctx context.Context) error {
 	applied, err := b.gateway.Apply(ctx, b.state.complete(b.plan.mixed.Site), sitefile.Options{})
-	b.out.Changes = append(b.out.Changes, applied.Changes...)
 	if err != nil {
 		return b.refusedBy(err)
 	}
+	b.out.Changes = append(b.out.Changes, applied.Changes...)
 	return nil
 }
 

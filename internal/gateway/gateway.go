@@ -251,7 +251,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.link.Follow(g.unlock.Followed)
 	g.metrics.Gauge("gatehouse_ready", g.ready)
-	provisioner, err := provision.New(g.access, g.stations, g.zone)
+	provisioner, err := provision.New(g.access, g.stations, g.zone, g.db)
 	if err != nil {
 		return err
 	}

@@ -80,26 +80,29 @@ func (z *zone) location() *time.Location {
 	return location
 }
 
-// SetTimeZone keeps and applies a zone that a site file names; Invalid for an
-// unknown name, Conflict where the configuration sets another, Unavailable.
-func (z *zone) SetTimeZone(ctx context.Context, by site.Actor, name string) (changed bool, err error) {
+// Draft drafts a zone that a site file names; Invalid for an unknown name, Conflict
+// where the configuration sets another.
+func (z *zone) Draft(by site.Actor, name string) (site.Amendment, error) {
 	if _, err := timezone.Load(name); err != nil || name == "" {
-		return false, fault.New(fault.Invalid, "There is no time zone of that name: write it like Europe/Berlin")
-	}
-	if z.TimeZone() == name {
-		return false, nil
+		return site.Amendment{}, fault.New(fault.Invalid, "There is no time zone of that name: write it like Europe/Berlin")
 	}
 	if z.isConfigured() {
-		return false, fault.New(fault.Conflict, "The time zone is set by time_zone in the configuration: change it there, or leave it out of the site file")
+		return site.Amendment{}, fault.New(fault.Conflict, "The time zone is set by time_zone in the configuration: change it there, or leave it out of the site file")
 	}
 	record := site.Record{Kind: site.KindTimeZone, Facts: site.ByActor(by)}
 	record.Detail = name
-	if err := z.db.SetTimeZone(ctx, name, record); err != nil {
-		return false, err
+	return site.Amendment{TimeZone: name, Record: record}, nil
+}
+
+// Adopt puts a stored zone into effect.
+func (z *zone) Adopt(amendments []site.Amendment) {
+	for _, a := range amendments {
+		if a.TimeZone == "" {
+			continue
+		}
+		z.mu.Lock()
+		z.name = a.TimeZone
+		z.mu.Unlock()
+		z.changed(z.location())
 	}
-	z.mu.Lock()
-	z.name = name
-	z.mu.Unlock()
-	z.changed(z.location())
-	return true, nil
 }

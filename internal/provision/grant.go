@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"context"
 	"strings"
 
 	"gatehouse/internal/site"
@@ -12,14 +11,14 @@ func (w *plan) grantsToRemove() (steps []step) {
 	if !w.prune {
 		return nil
 	}
-	for _, g := range w.accounts.Grants() {
+	for _, g := range w.grants {
 		email := w.emailByID[g.Account]
 		if w.named.grants[pair{email, g.Station}] || !w.named.accounts[email] || w.goes(g.Station) {
 			continue
 		}
 		steps = append(steps, step{
 			change: change(site.KindUngranted, string(email)+" may no longer use "+w.stationWords(g.Station)),
-			do:     nothingIssued(func(ctx context.Context) error { return w.accounts.RemoveGrant(ctx, w.by, g.Account, g.Station) }),
+			draft:  func(d *draft) error { return d.add(w.accounts.DraftWithdrawal(d.by, g), nil) },
 		})
 	}
 	return steps
@@ -27,7 +26,7 @@ func (w *plan) grantsToRemove() (steps []step) {
 
 func (w *plan) grantsToPut() (steps []step) {
 	present := make(map[pair]site.Grant)
-	for _, g := range w.accounts.Grants() {
+	for _, g := range w.grants {
 		present[pair{w.emailByID[g.Account], g.Station}] = g
 	}
 	for _, g := range w.site.Grants {
@@ -41,19 +40,12 @@ func (w *plan) grantsToPut() (steps []step) {
 	return steps
 }
 
-// putGrant looks the account up only when its turn comes: it may be made by an
-// earlier step.
 func (w *plan) putGrant(email site.Email, g site.Grant) step {
 	what := string(email) + " may use " + w.stationWords(g.Station) + termsWords(g)
-	return step{change: change(site.KindGranted, what), do: nothingIssued(func(ctx context.Context) error {
-		account, err := w.accounts.AccountByEmail(string(email))
-		if err != nil {
-			return err
-		}
-		g.Account = account.ID
-		_, err = w.accounts.PutGrant(ctx, w.by, g)
-		return err
-	})}
+	return step{
+		change: change(site.KindGranted, what),
+		draft:  func(d *draft) error { return d.add(w.accounts.DraftGrant(d.by, d.accounts[email], g)) },
+	}
 }
 
 func sameTerms(a, b site.Grant) bool {

@@ -25,7 +25,7 @@ type house struct {
 	*provision.Service
 	t        testing.TB
 	accounts *access.Service
-	stations *stationDesk
+	stations *station.Service
 	zone     *zone
 	store    *countingStore
 }
@@ -52,8 +52,8 @@ func open(t testing.TB) *house {
 			accounts.RemoveStationGrants(id)
 		}
 	})
-	h := &house{t: t, accounts: accounts, stations: &stationDesk{Service: stations}, zone: &zone{name: "UTC"}, store: store}
-	h.Service, err = provision.New(accounts, h.stations, h.zone)
+	h := &house{t: t, accounts: accounts, stations: stations, zone: &zone{name: "UTC"}, store: store}
+	h.Service, err = provision.New(accounts, h.stations, h.zone, store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,71 +99,41 @@ type zone struct{ name string }
 
 func (z *zone) TimeZone() string { return z.name }
 
-func (z *zone) SetTimeZone(_ context.Context, _ site.Actor, name string) (bool, error) {
-	changed := z.name != name
-	z.name = name
-	return changed, nil
+func (z *zone) Draft(_ site.Actor, name string) (site.Amendment, error) {
+	return site.Amendment{TimeZone: name, Record: site.Record{Kind: site.KindTimeZone}}, nil
 }
 
-// stationDesk is the real service, where a test may step in before an enrolment.
-type stationDesk struct {
-	*station.Service
-	enrolling func(ctx context.Context, id site.StationID) error
-}
-
-func (d *stationDesk) Enrol(ctx context.Context, by site.Actor, r station.EnrolRequest) (station.Enrolled, error) {
-	if d.enrolling != nil {
-		if err := d.enrolling(ctx, r.ID); err != nil {
-			return station.Enrolled{}, err
+func (z *zone) Adopt(amendments []site.Amendment) {
+	for _, a := range amendments {
+		if a.TimeZone != "" {
+			z.name = a.TimeZone
 		}
 	}
-	return d.Service.Enrol(ctx, by, r)
-}
-
-// disk takes time for each flush; whoever comes meanwhile shares the next one.
-type disk struct {
-	flush time.Duration
-
-	mu         sync.Mutex    // mu guards what follows
-	last, next chan struct{} // each closed when that flush has ended; next is nil when none is to come
-}
-
-// write returns when a flush has ended that began after the call.
-func (d *disk) write() {
-	d.mu.Lock()
-	if d.next == nil {
-		d.next = make(chan struct{})
-		go d.run(d.last, d.next)
-		d.last = d.next
-	}
-	done := d.next
-	d.mu.Unlock()
-	<-done
-}
-
-func (d *disk) run(before, done chan struct{}) {
-	if before != nil {
-		<-before
-	}
-	d.mu.Lock()
-	d.next = nil
-	d.mu.Unlock()
-	time.Sleep(d.flush) // in the bubble of the one test that sets it
-	close(done)
 }
 
 // countingStore takes everything and keeps the records.
 type countingStore struct {
-	access.Store       // nil: what is not here must not be called
-	disk         *disk // nil: takes no time
+	access.Store // nil: what is not here must not be called
 	mu           sync.Mutex
 	records      []site.Record
+	amends       int
+	amending     func(ctx context.Context) error // called before amendments are taken; nil: they are
+}
+
+func (s *countingStore) Amend(ctx context.Context, all []site.Amendment) error {
+	if s.amending != nil {
+		if err := s.amending(ctx); err != nil {
+			return err
+		}
+	}
+	for _, a := range all {
+		_ = s.note(a.Record)
+	}
+	s.amends++
+	return nil
 }
 
 func (s *countingStore) note(r site.Record) error {
-	if s.disk != nil {
-		s.disk.write()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records = append(s.records, r)
@@ -182,22 +152,6 @@ func (s *countingStore) LoginAddresses(context.Context) ([]site.LoginAddress, er
 
 func (s *countingStore) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
 	return nil, nil, nil, nil
-}
-
-func (s *countingStore) AddAccount(_ context.Context, _ site.Account, r site.Record) error {
-	return s.note(r)
-}
-
-func (s *countingStore) UpdateAccount(_ context.Context, _ site.Account, r site.Record) error {
-	return s.note(r)
-}
-
-func (s *countingStore) RemoveAccount(_ context.Context, _ site.AccountID, r site.Record) error {
-	return s.note(r)
-}
-
-func (s *countingStore) PutGrant(_ context.Context, _ site.Grant, r site.Record) error {
-	return s.note(r)
 }
 
 func (s *countingStore) RemoveGrant(_ context.Context, _ site.AccountID, _ site.StationID, r site.Record) error {

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +26,7 @@ type plan struct {
 	emailByID      map[site.AccountID]site.Email
 	stationByID    map[site.StationID]site.Station
 	stationNames   map[site.StationID]string // as they are to be
+	grants         []site.Grant
 	named          named
 	problems       []sitefile.Problem
 }
@@ -42,31 +44,76 @@ type pair struct {
 	station site.StationID
 }
 
-// plan gives the changes in stages: time zone, accounts, stations, grants; within
-// each, first what is removed. Error: Invalid, Conflict, or that of comparing
-// passwords.
-func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prune bool) ([]stage, error) {
+// plan returns the changes in the order in which they are made: time zone, accounts,
+// stations, grants; within each, first what is removed. Error: Invalid, Conflict, or
+// that of comparing passwords.
+func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prune bool) (*plan, []step, error) {
 	w := &plan{Service: p, by: by, site: s, prune: prune, named: namesOf(s)}
 	w.look()
 	w.checkGrants()
 	tokens := w.tokens()
 	if err := sitefile.Report("", w.problems); err != nil {
-		return nil, fault.New(fault.Conflict, err.Error())
+		return nil, nil, fault.New(fault.Conflict, err.Error())
 	}
 	accounts, err := w.accountsToChange(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	return w, slices.Concat(
+		w.timeZone(), w.accountsToRemove(), accounts,
+		w.stationsToRemove(), tokens, w.stationsToChange(),
+		w.grantsToRemove(), w.grantsToPut(),
+	), nil
+}
+
+// errChanged says that the plan is of a gateway that is not as it was.
+var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same time; apply the site again")
+
+// hold keeps everybody else from changing what the plan looked at. Conflict where
+// somebody has changed it since.
+func (w *plan) hold(ctx context.Context) (release func(), err error) {
+	freeAccounts, err := w.accounts.Hold(ctx, w.emails(), w.pairs())
+	if err != nil {
 		return nil, err
 	}
-	return []stage{
-		{oneAtATime, w.timeZone()},
-		{changesAtOnce, w.accountsToRemove()},
-		{accountsAtOnce, accounts},
-		{changesAtOnce, w.stationsToRemove()},
-		{oneAtATime, tokens},
-		{changesAtOnce, w.stationsToChange()},
-		{changesAtOnce, w.grantsToRemove()},
-		{changesAtOnce, w.grantsToPut()},
-	}, nil
+	freeStations, err := w.stations.Hold(ctx, w.ids())
+	if err != nil {
+		freeAccounts()
+		return nil, err
+	}
+	release = func() { freeStations(); freeAccounts() }
+	now := &plan{Service: w.Service, site: w.site}
+	now.look()
+	if !maps.Equal(w.accountByEmail, now.accountByEmail) || !maps.Equal(w.stationByID, now.stationByID) || !slices.EqualFunc(w.grants, now.grants, equalGrants) {
+		release()
+		return nil, errChanged
+	}
+	return release, nil
+}
+
+func equalGrants(a, b site.Grant) bool {
+	return a.Account == b.Account && a.Station == b.Station && sameTerms(a, b)
+}
+
+// emails, pairs and ids list what the site names or the gateway has.
+func (w *plan) emails() []site.Email {
+	return slices.Concat(slices.Collect(maps.Keys(w.accountByEmail)), slices.Collect(maps.Keys(w.named.accounts)))
+}
+
+func (w *plan) pairs() (out []access.GrantOf) {
+	for _, g := range w.grants {
+		out = append(out, access.GrantOf{Account: g.Account, Station: g.Station})
+	}
+	for p := range w.named.grants {
+		if account, there := w.accountByEmail[p.account]; there {
+			out = append(out, access.GrantOf{Account: account.ID, Station: p.station})
+		}
+	}
+	return out
+}
+
+func (w *plan) ids() []site.StationID {
+	return slices.Concat(slices.Collect(maps.Keys(w.stationByID)), slices.Collect(maps.Keys(w.named.stations)))
 }
 
 // look takes note of what is on the gateway.
@@ -86,6 +133,7 @@ func (w *plan) look() {
 	for _, s := range w.site.Stations {
 		w.stationNames[s.ID] = nameOf(s, w.stationNames[s.ID])
 	}
+	w.grants = w.accounts.Grants()
 }
 
 func namesOf(s sitefile.Site) named {
@@ -138,10 +186,7 @@ func (w *plan) timeZone() []step {
 	}
 	return []step{{
 		change: change(site.KindTimeZone, "time zone "+name),
-		do: func(ctx context.Context) (issued, error) {
-			_, err := w.zone.SetTimeZone(ctx, w.by, name)
-			return issued{}, err
-		},
+		draft:  func(d *draft) error { return d.add(w.zone.Draft(d.by, name)) },
 	}}
 }
 
@@ -155,7 +200,7 @@ func (w *plan) accountsToRemove() (steps []step) {
 		}
 		steps = append(steps, step{
 			change: change(site.KindAccountRemoved, "account "+string(a.Email)),
-			do:     nothingIssued(func(ctx context.Context) error { return w.accounts.RemoveAccount(ctx, w.by, string(a.Email)) }),
+			draft:  func(d *draft) error { return d.add(w.accounts.DraftRemoval(d.by, a.Email)) },
 		})
 	}
 	return steps
@@ -166,7 +211,7 @@ func (w *plan) accountsToRemove() (steps []step) {
 func (w *plan) accountsToChange(ctx context.Context) ([]step, error) {
 	byAccount := make([][]step, len(w.site.Accounts))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(accountsAtOnce)
+	group.SetLimit(hashesAtOnce)
 	for i, a := range w.site.Accounts {
 		old, there := w.accountByEmail[a.Email]
 		if !there {
@@ -190,20 +235,29 @@ func (w *plan) addAccount(a sitefile.Account) step {
 	if admin {
 		what += ", an administrator"
 	}
-	return step{change: change(site.KindAccountAdded, what), do: func(ctx context.Context) (issued, error) {
-		password, generated := a.Password, site.Secret("")
-		if password == "" {
-			generated = access.GeneratePassword()
-			password = generated
-		}
-		made, err := w.accounts.AddAccount(ctx, w.by, string(a.Email), password, admin)
-		if err != nil {
-			return issued{}, err
-		}
-		return issued{account: &sitefile.IssuedAccount{ID: made.ID, Email: made.Email, Password: generated}}, nil
-	}}
+	password, generated := a.Password, site.Secret("")
+	if password == "" {
+		generated = access.GeneratePassword()
+		password = generated
+	}
+	var hashed site.Secret
+	return step{
+		change: change(site.KindAccountAdded, what),
+		hash: func(ctx context.Context) (err error) {
+			hashed, err = w.accounts.HashPassword(ctx, a.Email, password)
+			return err
+		},
+		draft: func(d *draft) error {
+			added := w.accounts.DraftAccount(d.by, a.Email, hashed, admin)
+			d.accounts[a.Email] = *added.AddAccount
+			d.result.Accounts = append(d.result.Accounts, sitefile.IssuedAccount{ID: added.AddAccount.ID, Email: a.Email, Password: generated})
+			return d.add(added, nil)
+		},
+	}
 }
 
+// changeAccount drafts role and password together, with the first of their steps: each
+// is a whole account.
 func (w *plan) changeAccount(ctx context.Context, old site.Account, a sitefile.Account) (steps []step, err error) {
 	what := "account " + string(a.Email)
 	if a.Admin != nil && *a.Admin != old.Admin {
@@ -211,32 +265,34 @@ func (w *plan) changeAccount(ctx context.Context, old site.Account, a sitefile.A
 		if !*a.Admin {
 			role = ": no administrator any more"
 		}
-		steps = append(steps, step{
-			change: change(site.KindAccountChanged, what+role),
-			do:     nothingIssued(func(ctx context.Context) error { return w.accounts.SetAdmin(ctx, w.by, string(a.Email), *a.Admin) }),
-		})
+		steps = append(steps, step{change: change(site.KindAccountChanged, what+role)})
 	}
-	if a.Password == "" {
-		return steps, nil
+	var hashed site.Secret
+	if a.Password != "" {
+		matches, err := w.accounts.PasswordMatches(ctx, string(a.Email), a.Password)
+		if err != nil {
+			return nil, naming(what, err)
+		}
+		if !matches {
+			steps = append(steps, step{
+				change: change(site.KindAccountChanged, what+": new password"),
+				hash: func(ctx context.Context) (err error) {
+					hashed, err = w.accounts.HashPassword(ctx, a.Email, a.Password)
+					return err
+				},
+			})
+		}
 	}
-	matches, err := w.accounts.PasswordMatches(ctx, string(a.Email), a.Password)
-	if err != nil {
-		return nil, naming(what, err)
-	}
-	if !matches {
-		steps = append(steps, step{
-			change: change(site.KindAccountChanged, what+": new password"),
-			do:     nothingIssued(func(ctx context.Context) error { return w.accounts.SetPassword(ctx, w.by, string(a.Email), a.Password) }),
-		})
+	if len(steps) > 0 {
+		steps[0].draft = func(d *draft) error {
+			amendments, err := w.accounts.DraftChange(d.by, a.Email, a.Admin, hashed)
+			d.amendments = append(d.amendments, amendments...)
+			return err
+		}
 	}
 	return steps, nil
 }
 
 func change(kind site.Kind, what string) sitefile.Change {
 	return sitefile.Change{Kind: string(kind), What: what}
-}
-
-// nothingIssued makes a step's function of one that issues nothing.
-func nothingIssued(do func(context.Context) error) func(context.Context) (issued, error) {
-	return func(ctx context.Context) (issued, error) { return issued{}, do(ctx) }
 }

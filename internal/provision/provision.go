@@ -1,6 +1,6 @@
 // Package provision makes the accounts, stations, grants and time zone of a
 // gateway match a site file (contract, section 5, "apply"). It works out every
-// change before it makes the first, refuses a site that does not fit what is on
+// change before it makes them all in one transaction, refuses a site that does not fit what is on
 // the gateway, and changes nothing that is as stated already: the same site a
 // second time changes nothing.
 //
@@ -11,7 +11,9 @@ package provision
 import (
 	"context"
 	"errors"
+	"time"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sitefile"
@@ -23,26 +25,27 @@ import (
 type Accounts interface {
 	// Accounts lists the accounts, sorted by e-mail.
 	Accounts() []site.Account
-	// AccountByEmail fails with NotFound.
-	AccountByEmail(email string) (site.Account, error)
+	// Grants lists the grants.
+	Grants() []site.Grant
 	// PasswordMatches hashes, so it takes long and few run at once. NotFound,
 	// Unavailable.
 	PasswordMatches(ctx context.Context, email string, password site.Secret) (bool, error)
-	// AddAccount fails with Invalid, Conflict or Unavailable.
-	AddAccount(ctx context.Context, by site.Actor, email string, password site.Secret, admin bool) (site.Account, error)
-	// RemoveAccount removes its grants too. NotFound, Unavailable.
-	RemoveAccount(ctx context.Context, by site.Actor, email string) error
-	// SetPassword fails with Invalid, NotFound or Unavailable.
-	SetPassword(ctx context.Context, by site.Actor, email string, password site.Secret) error
-	// SetAdmin fails with NotFound or Unavailable.
-	SetAdmin(ctx context.Context, by site.Actor, email string, admin bool) error
+	// HashPassword fails with Invalid for a password that is too weak, else Unavailable.
+	HashPassword(ctx context.Context, email site.Email, password site.Secret) (site.Secret, error)
 
-	// Grants lists the grants.
-	Grants() []site.Grant
-	// PutGrant fails with Invalid, NotFound or Unavailable.
-	PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error)
-	// RemoveGrant fails with NotFound or Unavailable.
-	RemoveGrant(ctx context.Context, by site.Actor, account site.AccountID, station site.StationID) error
+	// Hold keeps others from changing these accounts and grants. Unavailable.
+	Hold(ctx context.Context, emails []site.Email, grants []access.GrantOf) (release func(), err error)
+	// The drafts are of what is held.
+	DraftAccount(by site.Actor, email site.Email, hash site.Secret, admin bool) site.Amendment
+	// DraftChange fails with NotFound.
+	DraftChange(by site.Actor, email site.Email, admin *bool, hash site.Secret) ([]site.Amendment, error)
+	// DraftRemoval fails with NotFound.
+	DraftRemoval(by site.Actor, email site.Email) (site.Amendment, error)
+	// DraftGrant fails with Invalid.
+	DraftGrant(by site.Actor, account site.Account, grant site.Grant) (site.Amendment, error)
+	DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment
+	// Adopt puts into effect what is stored.
+	Adopt(amendments []site.Amendment)
 }
 
 // Stations keeps stations; package station satisfies it. Safe for concurrent use.
@@ -51,48 +54,61 @@ type Stations interface {
 	Stations() []site.Station
 	// SecretMatches reports whether secret is that station's.
 	SecretMatches(id site.StationID, secret site.Secret) bool
-	// Enrol fails with Invalid, Conflict or Unavailable.
-	Enrol(ctx context.Context, by site.Actor, r station.EnrolRequest) (station.Enrolled, error)
-	// Update fails with Invalid, NotFound or Unavailable.
-	Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int) (changed bool, err error)
-	// SetSecret fails with Invalid, NotFound or Unavailable.
-	SetSecret(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret) error
-	// SetToken fails with Invalid, NotFound, Conflict or Unavailable.
-	SetToken(ctx context.Context, by site.Actor, id site.StationID, token site.Secret) error
-	// Remove removes its grants too. NotFound, Unavailable.
-	Remove(ctx context.Context, by site.Actor, id site.StationID) error
+
+	// Hold keeps others from changing these stations. Timeout.
+	Hold(ctx context.Context, ids []site.StationID) (release func(), err error)
+	// The drafts are of what is held; they fail with Invalid.
+	Draft(by site.Actor, r station.EnrolRequest) (station.Enrolled, site.Amendment, error)
+	DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error)
+	DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error)
+	DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error)
+	DraftRemoval(by site.Actor, id site.StationID) site.Amendment
+	// Adopt puts into effect what is stored, but for connections, which disconnect ends
+	// once nothing is held.
+	Adopt(amendments []site.Amendment) (disconnect func())
 }
 
 // Zone keeps the time zone in which the hours of grants are meant.
 type Zone interface {
-	// TimeZone gives its IANA name.
+	// TimeZone returns its IANA name.
 	TimeZone() string
-	// SetTimeZone fails with Invalid or Unavailable.
-	SetTimeZone(ctx context.Context, by site.Actor, name string) (changed bool, err error)
+	// Draft fails with Invalid, or with Conflict where the configuration sets another.
+	Draft(by site.Actor, name string) (site.Amendment, error)
+	// Adopt puts into effect what is stored.
+	Adopt(amendments []site.Amendment)
 }
+
+// Store keeps what is changed; package sqlite satisfies it.
+type Store interface {
+	// Amend stores all amendments or none. NotFound, Conflict, Unavailable, Timeout.
+	Amend(ctx context.Context, amendments []site.Amendment) error
+}
+
+// storeDeadline bounds the one transaction.
+const storeDeadline = 30 * time.Second
 
 // Service applies sites, one at a time. Safe for concurrent use.
 type Service struct {
 	accounts Accounts
 	stations Stations
 	zone     Zone
+	store    Store
 	turn     chan struct{} // capacity 1: holds a token while a site is being applied
 }
 
-// New gives a Service; all three parts are required.
-func New(accounts Accounts, stations Stations, zone Zone) (*Service, error) {
-	if accounts == nil || stations == nil || zone == nil {
-		return nil, errors.New("provisioning needs accounts, stations and a time zone")
+// New returns a Service; all parts are required.
+func New(accounts Accounts, stations Stations, zone Zone, store Store) (*Service, error) {
+	if accounts == nil || stations == nil || zone == nil || store == nil {
+		return nil, errors.New("provisioning needs accounts, stations, a time zone and a store")
 	}
-	return &Service{accounts: accounts, stations: stations, zone: zone, turn: make(chan struct{}, 1)}, nil
+	return &Service{accounts: accounts, stations: stations, zone: zone, store: store, turn: make(chan struct{}, 1)}, nil
 }
 
-// Apply makes the gateway match s and says what it changed, or with o.DryRun what
-// it would change. Errors: Invalid when the site itself is wrong, Conflict when it
-// does not fit what is on the gateway, Timeout when ctx ends before its turn; then
-// nothing has changed. When a change fails on the way, the error is that of the
-// change and the result holds what was done before: what was issued in it is shown
-// nowhere else. The same site applied again goes on from there.
+// Apply makes the gateway match s and returns what it changed, or with o.DryRun what it
+// would change. All of it is one transaction: after an error, or a power cut, nothing
+// has changed. Errors: Invalid when the site itself is wrong, Conflict when it does not
+// fit what is on the gateway or somebody changed that meanwhile, Timeout when ctx ends
+// before its turn, Unavailable when it cannot be stored.
 func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
 	if err := s.Check(); err != nil {
 		return sitefile.Result{}, fault.New(fault.Invalid, err.Error())
@@ -103,12 +119,12 @@ func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o s
 	case <-ctx.Done():
 		return sitefile.Result{}, fault.Wrap(fault.Timeout, "Another site is being applied; try again when it is done", ctx.Err())
 	}
-	stages, err := p.plan(ctx, by, s, o.Prune)
+	w, steps, err := p.plan(ctx, by, s, o.Prune)
 	if err != nil {
 		return sitefile.Result{}, err
 	}
 	if o.DryRun {
-		return preview(stages), nil
+		return preview(steps), nil
 	}
-	return run(ctx, stages)
+	return w.run(ctx, steps)
 }

@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/provision"
@@ -44,7 +40,7 @@ hours = "Mon-Fri 08:00-18:00"
 `
 
 func TestNew(t *testing.T) {
-	if _, err := provision.New(nil, nil, nil); err == nil {
+	if _, err := provision.New(nil, nil, nil, nil); err == nil {
 		t.Error("a Service without parts was made")
 	}
 }
@@ -324,78 +320,51 @@ func TestService_Apply_invalidSite(t *testing.T) {
 	}
 }
 
-// When a change fails, what was done before is told with its secrets, and the same
-// site goes on from there.
-func TestService_Apply_failsOnTheWay(t *testing.T) {
+// When the store does not take the site, nothing has changed, and the same site can be
+// applied again.
+func TestService_Apply_storeFails(t *testing.T) {
 	h := open(t)
-	h.stations.enrolling = func(_ context.Context, id site.StationID) error {
-		if id == 7 {
-			for !h.stations.HasLock(1042, 1) {
-				runtime.Gosched() // the other one comes first
-			}
-			return fault.New(fault.Unavailable, "This cannot be stored now; try again")
-		}
-		return nil
+	h.store.amending = func(context.Context) error {
+		return fault.New(fault.Unavailable, "This cannot be stored now; try again")
 	}
 	result, err := h.try(small, sitefile.Options{})
-	if !fault.Is(err, fault.Unavailable) || fault.Sentence(err) != "station 7, 1 lock: This cannot be stored now; try again" {
-		t.Errorf("got %v", err)
+	if !fault.Is(err, fault.Unavailable) || len(result.Changes)+len(result.Accounts)+len(result.Stations) != 0 {
+		t.Errorf("got %v and %q", err, lines(result))
 	}
-	if len(result.Changes) != 4 || len(result.Accounts) != 2 || len(result.Stations) != 1 || result.Stations[0].ID != 1042 {
-		t.Errorf("done before: %q", lines(result))
+	if len(h.accounts.Accounts())+len(h.stations.Stations())+len(h.accounts.Grants()) != 0 || h.zone.name != "UTC" {
+		t.Error("something has changed")
 	}
-	h.stations.enrolling = nil
-	if got := lines(h.apply(small, sitefile.Options{})); len(got) != 3 || got[0] != "station-added: station 7, 1 lock" {
-		t.Errorf("the rest: %q", got)
+	h.store.amending = nil
+	h.apply(small, sitefile.Options{})
+	if h.store.amends != 1 || len(h.accounts.Grants()) != 2 {
+		t.Errorf("%d transactions, %d grants", h.store.amends, len(h.accounts.Grants()))
 	}
 }
 
-// Stations are enrolled 16 at once, so that the store can share flushes of the
-// disk, and no more than that.
-func TestService_Apply_manyAtOnce(t *testing.T) {
-	const rounds, atOnce = 4, 16
+// What somebody else changes between plan and transaction is not overwritten.
+func TestService_Apply_changedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
-		var begun atomic.Int64
-		release := make(chan struct{})
-		h.stations.enrolling = func(context.Context, site.StationID) error { begun.Add(1); <-release; return nil }
-		done := make(chan sitefile.Result)
-		go func() { done <- h.apply(bareStations(rounds*atOnce), sitefile.Options{}) }()
-		for range rounds {
-			synctest.Wait()
-			if n := begun.Swap(0); n != atOnce {
-				t.Errorf("%d at once", n)
-			}
-			for range atOnce {
-				release <- struct{}{}
-			}
+		h.apply(small, sitefile.Options{})
+		release, err := h.accounts.Hold(t.Context(), []site.Email{"new@example.test"}, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		result := <-done
-		if len(h.stations.Stations()) != rounds*atOnce || !slices.IsSortedFunc(result.Stations, byID) || len(result.Stations) != rounds*atOnce {
-			t.Error("not every station was enrolled, or they are out of order")
+		failed := make(chan error, 1)
+		go func() {
+			_, err := h.try("[[station]]\nid = 7\nname = 'Cellar'\n[[account]]\nemail = 'new@example.test'\n", sitefile.Options{})
+			failed <- err
+		}()
+		synctest.Wait() // it has planned and waits for the account
+		if _, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1); err != nil {
+			t.Fatal(err)
 		}
-	})
-}
-
-// On a card that takes 20 ms to flush, a thousand stations and the grants of one
-// account for them take seconds, because what goes on at once shares the flushes.
-func TestService_Apply_sharesFlushes(t *testing.T) {
-	const n = 1000
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		h.store.disk = &disk{flush: 20 * time.Millisecond}
-		var ids []string
-		for i := range n {
-			ids = append(ids, strconv.Itoa(i+1))
+		release()
+		if err := <-failed; !fault.Is(err, fault.Conflict) || !strings.Contains(fault.Sentence(err), "apply the site again") {
+			t.Errorf("got %v", err)
 		}
-		text := "[[account]]\nemail = 'a@b.test'\n[[grant]]\naccount = 'a@b.test'\nstations = [" + strings.Join(ids, ", ") + "]\n"
-		began := time.Now()
-		h.apply(bareStations(n)+text, sitefile.Options{})
-		if took := time.Since(began); took > 6*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		if len(h.stations.Stations()) != n || len(h.accounts.Grants()) != n {
-			t.Error("not everything was made")
+		if st, _ := h.stations.Station(7); st.Name != "Attic" || len(h.accounts.Accounts()) != 2 {
+			t.Errorf("the station's name is %q, and there are %d accounts", st.Name, len(h.accounts.Accounts()))
 		}
 	})
 }
@@ -408,38 +377,12 @@ func bareStations(n int) string {
 	return b.String()
 }
 
-// After a failure no further change begins.
-func TestService_Apply_stopsAtFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		var begun atomic.Int64
-		release := make(chan struct{})
-		h.stations.enrolling = func(context.Context, site.StationID) error {
-			begun.Add(1)
-			<-release
-			return fault.New(fault.Unavailable, "This cannot be stored now; try again")
-		}
-		failed := make(chan error)
-		go func() {
-			_, err := h.try(bareStations(100), sitefile.Options{})
-			failed <- err
-		}()
-		synctest.Wait()
-		close(release)
-		if err := <-failed; !fault.Is(err, fault.Unavailable) || begun.Load() != 16 {
-			t.Errorf("%d enrolments began: %v", begun.Load(), err)
-		}
-	})
-}
-
-func byID(a, b sitefile.IssuedStation) int { return int(a.ID - b.ID) }
-
 // A second site waits for its turn, and gives up with its context.
 func TestService_Apply_oneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		release := make(chan struct{})
-		h.stations.enrolling = func(context.Context, site.StationID) error { <-release; return nil }
+		h.store.amending = func(context.Context) error { <-release; return nil }
 		first := make(chan error, 1)
 		go func() {
 			_, err := h.Apply(t.Context(), admin(), sitefile.Site{Stations: []sitefile.Station{{ID: 1}}}, sitefile.Options{})
@@ -459,19 +402,15 @@ func TestService_Apply_oneAtATime(t *testing.T) {
 	})
 }
 
-// A caller who leaves ends the work between two changes.
+// A caller who leaves while the store writes learns nothing, and all of it is done.
 func TestService_Apply_callerLeaves(t *testing.T) {
 	h := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.stations.enrolling = func(context.Context, site.StationID) error { cancel(); return nil }
+	h.store.amending = func(ctx context.Context) error { cancel(); return ctx.Err() }
 	s := sitefile.Site{Stations: []sitefile.Station{{ID: 1}}, Accounts: []sitefile.Account{{Email: "a@b.test"}}, TimeZone: "Europe/Rome"}
 	s.Grants = []sitefile.Grant{{Account: "a@b.test", Stations: []site.StationID{1}}}
-	result, err := h.Apply(ctx, admin(), s, sitefile.Options{})
-	if !fault.Is(err, fault.Timeout) || len(h.accounts.Grants()) != 0 {
-		t.Errorf("got %v", err)
-	}
-	if len(result.Changes) == 0 {
-		t.Error("what was done is not told")
+	if _, err := h.Apply(ctx, admin(), s, sitefile.Options{}); err != nil || len(h.accounts.Grants()) != 1 {
+		t.Errorf("got %v and %d grants", err, len(h.accounts.Grants()))
 	}
 }
 

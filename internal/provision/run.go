@@ -6,97 +6,126 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 	"gatehouse/internal/sitefile"
 )
 
-// How many changes are made at once: enough for the store to write several with
-// one flush of the disk, and for the processor to hash passwords without a pile of
-// others waiting.
-const (
-	oneAtATime     = 1
-	accountsAtOnce = 4
-	changesAtOnce  = 16
-)
+// hashesAtOnce is how many passwords wait to be hashed at once.
+const hashesAtOnce = 4
 
-// step is one change. When do succeeds it says what it issued, if anything.
+// step is one change of a plan.
 type step struct {
 	change sitefile.Change
-	do     func(context.Context) (issued, error)
+	// hash hashes a password, before anything is held; nil where there is none.
+	hash func(context.Context) error
+	// draft drafts the change, once everything that it touches is held; nil where the step
+	// before has drafted it.
+	draft func(*draft) error
 }
 
-// issued is what a step made; at most one of its fields is set.
-type issued struct {
-	account *sitefile.IssuedAccount
-	station *sitefile.IssuedStation
+// draft is what a plan comes to.
+type draft struct {
+	by         site.Actor
+	accounts   map[site.Email]site.Account      // as they will be
+	stations   map[site.StationID]*site.Station // likewise
+	amendments []site.Amendment
+	result     sitefile.Result
 }
 
-// stage is steps that do not depend on one another. Stages run one after another.
-type stage struct {
-	atOnce int
-	steps  []step
-}
-
-// preview lists the changes of stages without making them.
-func preview(stages []stage) (r sitefile.Result) {
-	for _, st := range stages {
-		for _, s := range st.steps {
-			r.Changes = append(r.Changes, s.change)
-		}
+// preview lists the changes of a plan without making them.
+func preview(steps []step) (r sitefile.Result) {
+	for _, s := range steps {
+		r.Changes = append(r.Changes, s.change)
 	}
 	return r
 }
 
-// run makes the changes; the result holds those that were made, in their order.
-func run(ctx context.Context, stages []stage) (r sitefile.Result, err error) {
-	for _, st := range stages {
-		made, err := st.run(ctx)
-		for i, s := range st.steps {
-			if made[i] != nil {
-				r.Changes = append(r.Changes, s.change)
-				r.Accounts = appendIf(r.Accounts, made[i].account)
-				r.Stations = appendIf(r.Stations, made[i].station)
-			}
-		}
-		if err != nil {
-			return r, err
-		}
-	}
-	return r, nil
-}
-
-// run makes the changes of one stage, several at once. After the first failure it
-// begins no more. What was made stands at the index of its step.
-func (st stage) run(ctx context.Context) ([]*issued, error) {
-	made := make([]*issued, len(st.steps))
+// hash hashes the passwords of all steps, several at once.
+func hash(ctx context.Context, steps []step) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(st.atOnce)
-	for i, s := range st.steps {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return fault.Wrap(fault.Timeout, "The request was given up on the way", ctx.Err())
-			}
-			out, err := s.do(ctx)
-			if err != nil {
-				return naming(s.change.What, err)
-			}
-			made[i] = &out
-			return nil
-		})
+	group.SetLimit(hashesAtOnce)
+	for _, s := range steps {
+		if s.hash == nil {
+			continue
+		}
+		group.Go(func() error { return naming(s.change.What, s.hash(ctx)) })
 	}
-	return made, group.Wait()
+	return group.Wait()
 }
 
-// naming puts before the sentence of err what it is about; the kind stays.
+// run makes the changes of a plan: all of them or none.
+func (w *plan) run(ctx context.Context, steps []step) (sitefile.Result, error) {
+	if len(steps) == 0 {
+		return sitefile.Result{}, nil
+	}
+	if err := hash(ctx, steps); err != nil {
+		return sitefile.Result{}, err
+	}
+	done, d, err := w.amend(ctx, steps)
+	if err != nil {
+		return sitefile.Result{}, err
+	}
+	done()
+	d.result.Changes = preview(steps).Changes
+	return d.result, nil
+}
+
+// amend drafts, stores and adopts the changes while nobody else changes what they
+// touch; done is to be called then.
+func (w *plan) amend(ctx context.Context, steps []step) (done func(), d *draft, err error) {
+	release, err := w.hold(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	if d, err = w.draft(steps); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+	defer cancel()
+	if err := w.store.Amend(ctx, d.amendments); err != nil {
+		return nil, nil, err
+	}
+	w.accounts.Adopt(d.amendments)
+	w.zone.Adopt(d.amendments)
+	return w.stations.Adopt(d.amendments), d, nil
+}
+
+func (w *plan) draft(steps []step) (*draft, error) {
+	d := &draft{by: w.by, accounts: map[site.Email]site.Account{}, stations: map[site.StationID]*site.Station{}}
+	for email, account := range w.accountByEmail {
+		d.accounts[email] = account
+	}
+	for id, st := range w.stationByID {
+		d.stations[id] = &st
+	}
+	for _, s := range steps {
+		if s.draft == nil {
+			continue
+		}
+		if err := s.draft(d); err != nil {
+			return nil, naming(s.change.What, err)
+		}
+	}
+	return d, nil
+}
+
+// add adds an amendment, unless it could not be drafted.
+func (d *draft) add(a site.Amendment, err error) error {
+	if err == nil {
+		d.amendments = append(d.amendments, a)
+	}
+	return err
+}
+
+// naming puts before the sentence of err what it is about; the kind stays, and nil
+// stays nil.
 func naming(what string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &fault.Error{
 		Kind: fault.KindOf(err), Sentence: what + ": " + fault.Sentence(err),
 		RetryAfter: fault.RetryAfter(err), Err: err,
 	}
-}
-
-func appendIf[T any](list []T, element *T) []T {
-	if element == nil {
-		return list
-	}
-	return append(list, *element)
 }

@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ func (w *plan) stationsToRemove() (steps []step) {
 		}
 		steps = append(steps, step{
 			change: change(site.KindStationRemoved, wordsOf(s.ID, s.Name)),
-			do:     nothingIssued(func(ctx context.Context) error { return w.stations.Remove(ctx, w.by, s.ID) }),
+			draft:  func(d *draft) error { return d.add(w.stations.DraftRemoval(d.by, s.ID), nil) },
 		})
 	}
 	return steps
@@ -44,12 +43,13 @@ func (w *plan) stationsToChange() (steps []step) {
 func (w *plan) addStation(s sitefile.Station) step {
 	request := station.EnrolRequest{ID: s.ID, Name: nameOf(s, ""), Locks: locksOf(s, defaultLocks), Secret: s.Secret, Token: s.Token}
 	what := fmt.Sprintf("%s, %s", wordsOf(s.ID, request.Name), locksText(request.Locks))
-	return step{change: change(site.KindStationAdded, what), do: func(ctx context.Context) (issued, error) {
-		made, err := w.stations.Enrol(ctx, w.by, request)
+	return step{change: change(site.KindStationAdded, what), draft: func(d *draft) error {
+		made, added, err := w.stations.Draft(d.by, request)
 		if err != nil {
-			return issued{}, err
+			return err
 		}
-		return issued{station: &sitefile.IssuedStation{ID: s.ID, Token: made.Token, Secret: made.Secret}}, nil
+		d.result.Stations = append(d.result.Stations, sitefile.IssuedStation{ID: s.ID, Token: made.Token, Secret: made.Secret})
+		return d.add(added, nil)
 	}}
 }
 
@@ -58,16 +58,13 @@ func (w *plan) changeStation(old site.Station, s sitefile.Station) (steps []step
 	if news := differences(old, name, locks); news != "" {
 		steps = append(steps, step{
 			change: change(site.KindStationChanged, wordsOf(s.ID, old.Name)+": "+news),
-			do: nothingIssued(func(ctx context.Context) error {
-				_, err := w.stations.Update(ctx, w.by, s.ID, name, locks)
-				return err
-			}),
+			draft:  func(d *draft) error { return d.add(w.stations.DraftUpdate(d.by, d.stations[s.ID], name, locks)) },
 		})
 	}
 	if s.Secret != "" && !w.stations.SecretMatches(s.ID, s.Secret) {
 		steps = append(steps, step{
 			change: change(site.KindStationRotated, wordsOf(s.ID, old.Name)+": new secret"),
-			do:     nothingIssued(func(ctx context.Context) error { return w.stations.SetSecret(ctx, w.by, s.ID, s.Secret) }),
+			draft:  func(d *draft) error { return d.add(w.stations.DraftSecret(d.by, d.stations[s.ID], s.Secret)) },
 		})
 	}
 	return steps
@@ -125,7 +122,7 @@ func (w *plan) inTurn(waiting []sitefile.Station, holder map[site.Secret]site.St
 			holder[s.Token] = s.ID
 			steps = append(steps, step{
 				change: change(site.KindStationChanged, wordsOf(s.ID, old.Name)+": new station token"),
-				do:     nothingIssued(func(ctx context.Context) error { return w.stations.SetToken(ctx, w.by, s.ID, s.Token) }),
+				draft:  func(d *draft) error { return d.add(w.stations.DraftToken(d.by, d.stations[s.ID], s.Token)) },
 			})
 		}
 		if len(later) == len(waiting) {

@@ -37,11 +37,6 @@ func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 // TimeZone gives the time zone that a site file set, or "".
 func (db *DB) TimeZone(ctx context.Context) (string, error) { return db.meta(ctx, metaTimeZone) }
 
-// SetTimeZone keeps the time zone that a site file set.
-func (db *DB) SetTimeZone(ctx context.Context, name string, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.setMeta(metaTimeZone, name) }, r)
-}
-
 // meta gives a named value, or "" where there is none.
 func (db *DB) meta(ctx context.Context, key string) (string, error) {
 	var value string

@@ -58,19 +58,23 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 	if err := s.checkFree(r); err != nil {
 		return Enrolled{}, err
 	}
-	st := site.Station{
-		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
-		Secret: hashSecret(r.Secret), Enrolled: site.At(s.clock.Now()).Time,
-	}
+	st := s.fresh(r)
 	err = write(ctx, "enrolling", st.ID, func(ctx context.Context) error {
 		return s.store.AddStation(ctx, st, record(site.KindStationAdded, by, st.ID, ""))
 	})
 	if err != nil {
 		return Enrolled{}, err
 	}
-	s.put(newLive(st, s.generations.Add(1)))
-	_ = s.transition(st.ID, func(_ *live, e *effect, _ time.Time) { e.event = true })
+	s.admit(st)
 	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret}, nil
+}
+
+// fresh is the station that a complete request asks for.
+func (s *Service) fresh(r EnrolRequest) site.Station {
+	return site.Station{
+		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
+		Secret: hashSecret(r.Secret), Enrolled: site.At(s.clock.Now()).Time,
+	}
 }
 
 // complete checks the request and generates what is not given.
@@ -113,12 +117,9 @@ func write(ctx context.Context, doing string, id site.StationID, change func(con
 	return nil
 }
 
-// checkFree refuses an id or a token that is taken. It first waits for a flush that
-// goes on: that may hold the state of a station that had the id before, which must
-// not be saved as that of the new one.
+// checkFree refuses an id or a token that is taken.
 func (s *Service) checkFree(r EnrolRequest) error {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
+	s.awaitFlush()
 	if _, taken := s.find(r.ID); taken {
 		return fault.New(fault.Conflict, fmt.Sprintf("Station %s is enrolled already", r.ID))
 	}
@@ -261,8 +262,7 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 		return err
 	}
 	defer give()
-	st, ok := s.Station(id)
-	if !ok {
+	if _, ok := s.Station(id); !ok {
 		return errNotFound()
 	}
 	err = write(ctx, "removing", id, func(ctx context.Context) error {
@@ -271,6 +271,13 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 	if err != nil {
 		return err
 	}
+	s.forget(id)
+	return nil
+}
+
+// forget ends the enrolment of a station that the store has removed.
+func (s *Service) forget(id site.StationID) {
+	st, _ := s.Station(id)
 	_ = s.transition(id, func(l *live, e *effect, _ time.Time) {
 		s.setConnection(l, e, 0)
 		l.removed = true
@@ -279,16 +286,20 @@ func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) 
 	defer s.mu.Unlock()
 	delete(s.byID, id)
 	delete(s.byToken, keyOf(st.Token))
-	return nil
 }
 
-// replace stores another enrolment of a station, then lets it hold; the caller has
-// the station's turn. A new secret begins a new generation.
+// replace stores another enrolment of a station and adopts it; the caller has the
+// station's turn. A new secret begins a new generation.
 func (s *Service) replace(ctx context.Context, st site.Station, r site.Record) error {
 	err := write(ctx, "changing", st.ID, func(ctx context.Context) error { return s.store.UpdateStation(ctx, st, r) })
 	if err != nil {
 		return err
 	}
+	return s.adopt(st)
+}
+
+// adopt lets another enrolment of a station hold that the store has.
+func (s *Service) adopt(st site.Station) error {
 	return s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
 		old := l.enrolled.Load()
 		next := &enrolment{station: st, generation: old.generation}

@@ -9,8 +9,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -152,19 +150,12 @@ func (c *Client) Unlock(ctx context.Context, id site.StationID, lock site.LockID
 	return call[adminapi.Unlocked](ctx, c, http.MethodPost, stationPath(id, "/locks/"+lock.String()+"/unlock"), nil)
 }
 
-// Apply makes the gateway match a site, as [sitefile.ParseFile] gives it. When it
-// fails on the way, the answer beside the error holds what was done before, with
-// the secrets that were issued: show them, they are shown nowhere else. Errors:
-// [fault.Invalid], [fault.Conflict], [fault.Unavailable].
+// Apply makes the gateway match a site, as [sitefile.ParseFile] returns it: all of it,
+// or after an error none of it. Errors: [fault.Invalid], [fault.Conflict],
+// [fault.Unavailable].
 func (c *Client) Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (adminapi.Applied, error) {
 	body := adminapi.ApplyRequest{Site: adminapi.SiteOf(s), DryRun: o.DryRun, Prune: o.Prune}
-	applied, err := callWithin[adminapi.Applied](ctx, c, applyTimeout, http.MethodPost, "/apply", body)
-	if r, ok := errors.AsType[*refusal](err); ok {
-		var broken adminapi.ApplyBroken
-		_ = json.Unmarshal(r.body, &broken) // not every refusal has done something
-		return broken.Applied, err
-	}
-	return applied, err
+	return callWithin[adminapi.Applied](ctx, c, applyTimeout, http.MethodPost, "/apply", body)
 }
 
 // JournalQuery selects records of the journal; the zero query selects all.

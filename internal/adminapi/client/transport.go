@@ -28,12 +28,8 @@ const (
 	dialTimeout   = 5 * time.Second
 )
 
-// maxLine bounds one line of a stream, and maxRefusal the answer to a call that
-// failed, which may tell of everything that was done before.
-const (
-	maxLine    = 1 << 20
-	maxRefusal = 16 << 20
-)
+// maxLine bounds one line of a stream, and the answer to a call that failed.
+const maxLine = 1 << 20
 
 // host stands in the URL; the connection goes to the socket whatever it says.
 const host = "http://gatehouse"
@@ -167,30 +163,19 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 	return req, nil
 }
 
-// refusal is the gateway's answer to a call that it did not do.
-type refusal struct {
-	err  error // a fault.Error with the gateway's sentence
-	body []byte
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-
-func (r *refusal) Unwrap() error { return r.err }
-
-// refused gives a refused call the kind of its status and the gateway's sentence.
+// refused returns the error of a refused call: the kind of its status and the gateway's
+// sentence.
 func refused(resp *http.Response) error {
-	r := &refusal{}
-	r.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what there is of it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxLine)) // what there is of it
 	var said adminapi.ErrorBody
-	if err := json.Unmarshal(r.body, &said); err != nil || said.Message == "" {
+	if err := json.Unmarshal(body, &said); err != nil || said.Message == "" {
 		said.Message = "the gateway answers " + resp.Status
 	}
 	e := &fault.Error{Kind: adminapi.KindOf(resp.StatusCode), Sentence: said.Message}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(seconds) * time.Second
 	}
-	r.err = e
-	return r
+	return e
 }
 
 // explain gives err a sentence that says what to do, unless it has one. The end

@@ -1,0 +1,20 @@
+package site
+
+// Amendment is one change that an administrator makes, with its record. Exactly one of
+// the other fields is set. Several are stored in one transaction: all or none.
+type Amendment struct {
+	AddAccount    *Account
+	UpdateAccount *Account // replaces what is stored of the account with that id
+	RemoveAccount AccountID
+
+	AddStation    *Station
+	UpdateStation *Station // replaces what is stored of the station with that id
+	RemoveStation StationID
+
+	PutGrant    *Grant // in place of the one for the same account and station
+	RemoveGrant *Grant // the one for that account and station
+
+	TimeZone string // IANA name
+
+	Record Record
+}

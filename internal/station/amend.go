@@ -1,0 +1,124 @@
+package station
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// Hold waits until nobody changes these stations and keeps it so until release is
+// called. Amendments are drafted, stored and adopted meanwhile. [fault.Timeout] when
+// ctx ends before. Nobody else may hold two.
+func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(), err error) {
+	var held []func()
+	release = func() {
+		for _, give := range held {
+			give()
+		}
+	}
+	slices.Sort(ids) // everybody in the same order: no two can wait for each other
+	for _, id := range slices.Compact(ids) {
+		give, err := s.take(ctx, id)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, give)
+	}
+	s.awaitFlush()
+	return release, nil
+}
+
+// awaitFlush waits for a flush that goes on: that may hold the state of a station that
+// had the id of a new one before.
+func (s *Service) awaitFlush() {
+	s.flushing.Lock()
+	s.flushing.Unlock() //nolint:staticcheck,gocritic // its turn is all that is wanted
+}
+
+// Draft drafts a new station. [fault.Invalid] when the request cannot be right; whether
+// id and token are free is for the store to say.
+func (s *Service) Draft(by site.Actor, r EnrolRequest) (Enrolled, site.Amendment, error) {
+	r, err := r.complete()
+	if err != nil {
+		return Enrolled{}, site.Amendment{}, err
+	}
+	st := s.fresh(r)
+	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret},
+		site.Amendment{AddStation: &st, Record: record(site.KindStationAdded, by, st.ID, "")}, nil
+}
+
+// DraftUpdate drafts another name and number of locks for st and changes it.
+// [fault.Invalid].
+func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error) {
+	name, err := cleanName(name)
+	if err != nil {
+		return site.Amendment{}, err
+	}
+	if err := checkLocks(locks); err != nil {
+		return site.Amendment{}, err
+	}
+	detail := whatChanged(st.Name != name, st.Locks != locks)
+	st.Name, st.Locks = name, locks
+	return amendment(site.KindStationChanged, by, *st, detail), nil
+}
+
+// DraftToken drafts another station token for st and changes it. [fault.Invalid].
+func (s *Service) DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error) {
+	if err := checkToken(token); err != nil {
+		return site.Amendment{}, err
+	}
+	st.Token = token
+	return amendment(site.KindStationChanged, by, *st, detailToken), nil
+}
+
+// DraftSecret drafts another secret for st and changes it. [fault.Invalid].
+func (s *Service) DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error) {
+	if err := checkSecret(secret); err != nil {
+		return site.Amendment{}, err
+	}
+	st.Secret = hashSecret(secret)
+	return amendment(site.KindStationRotated, by, *st, detailGiven), nil
+}
+
+// DraftRemoval drafts the removal of a station with its grants.
+func (s *Service) DraftRemoval(by site.Actor, id site.StationID) site.Amendment {
+	return site.Amendment{RemoveStation: id, Record: record(site.KindStationRemoved, by, id, "")}
+}
+
+func amendment(kind site.Kind, by site.Actor, st site.Station, detail string) site.Amendment {
+	return site.Amendment{UpdateStation: &st, Record: record(kind, by, st.ID, detail)}
+}
+
+// Adopt puts stored amendments into effect. It returns what ends the connections of
+// stations that were removed or have a new secret, to be called once nothing is held.
+func (s *Service) Adopt(amendments []site.Amendment) (disconnect func()) {
+	var revoked []site.StationID
+	for _, a := range amendments {
+		switch {
+		case a.AddStation != nil:
+			s.admit(*a.AddStation)
+		case a.UpdateStation != nil:
+			if old, ok := s.Station(a.UpdateStation.ID); ok && old.Secret != a.UpdateStation.Secret {
+				revoked = append(revoked, a.UpdateStation.ID)
+			}
+			_ = s.adopt(*a.UpdateStation)
+		case a.RemoveStation != 0:
+			s.forget(a.RemoveStation)
+			revoked = append(revoked, a.RemoveStation)
+		}
+	}
+	return func() {
+		for _, id := range revoked {
+			s.revoke(id)
+		}
+	}
+}
+
+// admit lets a stored station hold.
+func (s *Service) admit(st site.Station) {
+	s.put(newLive(st, s.generations.Add(1)))
+	_ = s.transition(st.ID, func(_ *live, e *effect, _ time.Time) { e.event = true })
+}
