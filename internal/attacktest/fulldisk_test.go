@@ -36,7 +36,7 @@ func TestAttack_tokenOnFullDisk(t *testing.T) {
 		if !s.Unlock(access, s.issued.StationToken) {
 			t.Fatal("a full disk keeps a local door shut")
 		}
-		return raised(s, health.StorageFailing)
+		return raised(s.Program, health.StorageFailing)
 	})
 	token, before := s.token("once"), s.station.Status().Opened
 	if got := s.command("once", token); got.Outcome != site.Refused || got.Reason != "busy" {
@@ -52,7 +52,7 @@ func TestAttack_tokenOnFullDisk(t *testing.T) {
 	}
 }
 
-func raised(s *cloudSite, code health.Code) bool {
+func raised(s *gatewaytest.Program, code health.Code) bool {
 	status, err := s.Admin.Status(s.T.Context())
 	if err != nil {
 		return false

@@ -36,6 +36,7 @@ type broker struct {
 	received []message
 	now      *conn
 	hear     func(message) // called without mu
+	dialling func(cloudmqtt.Config) error
 }
 
 // message is one that came in, and when.
@@ -69,6 +70,11 @@ func (b *broker) dial(_ context.Context, cfg cloudmqtt.Config) (cloudlink.Connec
 	b.dials = append(b.dials, time.Now())
 	if b.refuse != nil {
 		return nil, b.refuse
+	}
+	if b.dialling != nil {
+		if err := b.dialling(cfg); err != nil {
+			return nil, err
+		}
 	}
 	b.now = &conn{broker: b, cfg: cfg, lost: make(chan struct{})}
 	return b.now, nil
@@ -136,11 +142,14 @@ func (c *conn) end(err error) {
 }
 
 // cut breaks the present connection.
-func (b *broker) cut() {
+func (b *broker) cut() { b.end(errors.New("cut")) }
+
+// end ends it with a reason.
+func (b *broker) end(err error) {
 	b.mu.Lock()
 	now := b.now
 	b.mu.Unlock()
-	now.end(errors.New("cut"))
+	now.end(err)
 }
 
 // confirmOldest acknowledges the oldest message that waits for it.

@@ -123,7 +123,9 @@ type Link struct {
 
 	// silent is for how long, while connected, no application has acknowledged what waits.
 	// The outbox of one session after the other keeps it.
-	silent time.Duration
+	silent   time.Duration
+	identity identity
+	alone    atomic.Bool // the broker did not let the gateway subscribe to its own status: it is not asked again
 
 	mu       sync.Mutex // mu guards what follows
 	settings Settings
@@ -167,6 +169,8 @@ func float(is bool) float64 {
 // made again; keys that are no longer trusted open nothing from now on.
 func (l *Link) Configure(settings Settings) {
 	l.commands.trust(settings.Keys)
+	l.identity.reset()
+	l.alone.Store(false)
 	l.enabled.Store(settings.Enabled())
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,10 +206,10 @@ func (l *Link) StationsChanged() {
 
 // Run keeps the connection until ctx ends, where there is a cloud.
 func (l *Link) Run(ctx context.Context) error {
-	var saving sync.WaitGroup
-	saving.Go(func() { l.saveCursor(ctx) })
-	saving.Go(func() { l.commands.run(ctx) })
-	defer saving.Wait()
+	var others sync.WaitGroup
+	others.Go(func() { l.watch(ctx) })
+	others.Go(func() { l.commands.run(ctx) })
+	defer others.Wait()
 	backoff := l.Backoff.Start()
 	for ctx.Err() == nil {
 		settings, changed := l.present()
@@ -260,6 +264,8 @@ func (l *Link) connect(ctx context.Context, settings Settings) error {
 	s := newSession(l, settings)
 	conn, err := l.dial(ctx, s.dialConfig())
 	if err != nil {
+		failed, ok := errors.AsType[*cloudmqtt.DialError](err)
+		l.alone.Store(l.alone.Load() || ok && failed.Step == cloudmqtt.StepSubscribe)
 		return err
 	}
 	s.conn = conn
@@ -267,8 +273,9 @@ func (l *Link) connect(ctx context.Context, settings Settings) error {
 	return s.serve(ctx)
 }
 
-// saveCursor keeps the cursor on disk, now and then and at the end.
-func (l *Link) saveCursor(ctx context.Context) {
+// watch keeps the cursor on disk, now and then and at the end, and judges what changes by
+// time alone.
+func (l *Link) watch(ctx context.Context) {
 	savedAt := time.Now()
 	ticker := time.NewTicker(saveSoon)
 	defer ticker.Stop()
@@ -276,6 +283,7 @@ func (l *Link) saveCursor(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
+			l.judgeIdentity()
 		}
 		at, saved := l.cursor.Load(), l.kept.Load()
 		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {

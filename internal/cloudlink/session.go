@@ -2,6 +2,7 @@ package cloudlink
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,9 @@ func (s *session) dialConfig() cloudmqtt.Config {
 		Payload: cloudwire.Encode(cloudwire.Status{Status: cloudwire.Offline}),
 	}
 	cfg.Topics = []string{cloudwire.Topic(s.Gateway, cloudwire.CommandLeaf), cloudwire.Topic(s.Gateway, cloudwire.AckLeaf)}
+	if !s.alone.Load() {
+		cfg.Optional = []string{cloudwire.Topic(s.Gateway, cloudwire.StatusLeaf)}
+	}
 	cfg.Receive = s.receive
 	return cfg
 }
@@ -69,6 +73,11 @@ func (s *session) receive(m cloudmqtt.Message) {
 			return
 		}
 		s.acks.put(min(ack.Seq, s.sent.Load())) // judged by what was sent when it came: what is sent later it cannot mean
+	case cloudwire.StatusLeaf:
+		var status cloudwire.Status
+		if json.Unmarshal(m.Payload, &status) == nil && !m.Retained && status.Boot != "" && status.Boot != s.Boot {
+			s.asked.Store(s.identity.saw(status.Boot, received) || s.asked.Load())
+		}
 	case cloudwire.CommandLeaf:
 		s.commands.receive(context.Background(), m.Payload, m.Retained, received)
 	}

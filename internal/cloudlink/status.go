@@ -23,7 +23,7 @@ const (
 
 // adviceHungUp is for a broker that ends the connection again and again.
 const adviceHungUp = "Doors are not concerned. When it happens again and again: two gateways with one client_id end each other's " +
-	"connection, as a board and a copy of its card do; the broker's log names who came"
+	"connection, as a board and a copy of its card do: set the copy up anew; the broker's log names who came"
 
 // Status says how the link stands.
 type Status struct {
@@ -60,7 +60,7 @@ func (l *Link) none() {
 	l.mu.Lock()
 	l.status = Status{}
 	l.mu.Unlock()
-	for _, code := range []health.Code{health.CloudDown, health.CloudPlain, health.CloudUnacknowledged, health.CloudUnreadable} {
+	for _, code := range []health.Code{health.CloudDown, health.CloudPlain, health.CloudUnacknowledged, health.CloudUnreadable, health.CloudIdentity} {
 		l.Health.Clear(code)
 	}
 }
@@ -111,6 +111,7 @@ func (l *Link) down(err error, delay time.Duration) {
 	was := l.status.Connected
 	if was && errors.Is(err, cloudmqtt.ErrHungUp) {
 		advice = adviceHungUp
+		l.identity.hungUp(time.Now())
 	}
 	if was || l.status.Since.IsZero() {
 		l.status.Since = now

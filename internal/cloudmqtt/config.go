@@ -27,6 +27,10 @@ type Config struct {
 	// Messages on any other topic are dropped.
 	Topics []string
 
+	// Optional are subscribed to after Topics; that the broker refuses one is no error. Some
+	// brokers end the connection instead, which fails at [StepSubscribe].
+	Optional []string
+
 	// Receive takes each message that comes in; it may be nil without Topics. It is
 	// called concurrently, by at most [MaxReceiving] goroutines, in no order, also
 	// before Dial returns and never after the connection is over. The broker gets its

@@ -117,6 +117,12 @@ func (p *plan) connect(ctx context.Context, address string, others bool) (*Conn,
 		return nil, StepLogin, err
 	}
 	err = c.subscribe(p.Topics)
+	if err == nil {
+		err = c.subscribe(p.Optional)
+		if _, refused := errors.AsType[unsubscribed](err); refused {
+			err = nil
+		}
+	}
 	if !unguard() {
 		err = firstOf(err, ctx.Err())
 	}

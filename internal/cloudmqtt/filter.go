@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -66,7 +67,7 @@ type filter struct {
 
 func newFilter(stream, raw net.Conn, cfg Config) *filter {
 	f := &filter{
-		Conn: stream, raw: raw, silence: cfg.silence(), topics: cfg.Topics, most: cfg.MaxPayload,
+		Conn: stream, raw: raw, silence: cfg.silence(), topics: slices.Concat(cfg.Topics, cfg.Optional), most: cfg.MaxPayload,
 		pace:       rate.NewLimiter(rate.Limit(cfg.PerSecond), cfg.Burst),
 		places:     make(chan struct{}, MaxReceiving),
 		turn:       make(chan struct{}, 1),

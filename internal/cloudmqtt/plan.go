@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -66,7 +67,7 @@ func (p *plan) check() error {
 		return errors.New("the rate of messages is not above 0")
 	case p.MaxPayload < 0 || p.MaxPayload > maxInbound:
 		return errors.New("the bound of a payload is not from 1 byte to 1 MiB")
-	case len(p.Topics) > 0 && p.Receive == nil:
+	case len(p.Topics)+len(p.Optional) > 0 && p.Receive == nil:
 		return errors.New("nobody takes the messages of the topics")
 	case p.Will != nil && !p.Will.valid():
 		return fmt.Errorf("the will: %w", errMessage)
@@ -79,7 +80,7 @@ func (p *plan) check() error {
 	case !p.endpoint.TLS && p.CA+p.Certificate != "":
 		return errors.New("ca, certificate and key mean nothing without TLS: write tls:// in url")
 	}
-	for _, topic := range p.Topics {
+	for _, topic := range slices.Concat(p.Topics, p.Optional) {
 		if !validFilter(topic) {
 			return fmt.Errorf("one cannot subscribe to %q", topic)
 		}

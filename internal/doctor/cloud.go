@@ -21,7 +21,11 @@ const (
 func checkCloud(_ context.Context, p *patient, s *sheet) {
 	c := p.settings.Cloud
 	switch {
-	case p.broken != nil && p.runs() && p.status.Cloud != nil:
+	case p.runs() && p.status.Cloud != nil && (p.broken != nil || c.URL == ""):
+		if p.broken == nil {
+			s.warn("The gateway that runs has a cloud link, which the configuration names no more: it still takes commands and hands records up",
+				p.told("reload"), "broker "+p.status.Cloud.URL)
+		}
 		reportCloud(p.status.Cloud, p.status.Cloud.URL, p, s)
 		return
 	case p.broken != nil && p.runs():

@@ -45,6 +45,13 @@ func ofCloud() []illness {
 		}, []string{
 			"notice cloud: The gateway that runs goes by another [cloud] than the configuration has > systemctl reload gatehouse",
 		}, "broker tls://mqtt.example.test"},
+		{"reload forgotten after the cloud was removed", func(_ *testing.T, w *ward) {
+			config := w.config
+			w.connect("")
+			w.config = config
+		}, []string{
+			"warning cloud: The gateway that runs has a cloud link, which the configuration names no more: it still takes commands and hands records up > systemctl reload gatehouse",
+		}, "cloud: broker tls://mqtt.example.test"},
 		{"files missing", func(_ *testing.T, w *ward) {
 			w.connect("username = \"x\"\npassword_file = \"credential:cloud\"\nca = \"/etc/gatehouse/ca.pem\"\n")
 		}, []string{

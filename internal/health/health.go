@@ -47,6 +47,7 @@ const (
 	CloudUnacknowledged Code = "cloud-unacknowledged"
 	CloudBacklog        Code = "cloud-backlog"
 	CloudUnreadable     Code = "cloud-unreadable"
+	CloudIdentity       Code = "cloud-identity"
 
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
