@@ -41,6 +41,7 @@ func (a *app) root() *cobra.Command {
 		a.serveCommand(),
 		a.statusCommand(),
 		a.doctorCommand(),
+		a.clockCommand(),
 		a.accountCommand(),
 		a.stationCommand(),
 		a.grantCommand(),

@@ -116,7 +116,7 @@ func clockText(now string, trusted bool) string {
 	if trusted {
 		return now
 	}
-	return now + " (not yet trusted: the system does not say that its clock is synchronised)"
+	return now + " (not trusted: gatehouse clock says why)"
 }
 
 func listenerText(l adminapi.Listener) string {

@@ -9,8 +9,8 @@ import (
 
 // ClockStepped tells that the clock has become trusted and jumped forward by step.
 // Sessions that were alive just before and rest on the untrusted clock keep what
-// was left of them, at most 30 days from now; the others are judged by the new
-// time. What the store would not take, [Service.Run] tries again.
+// was left of them; the others are judged by the new time. None lives longer than 30
+// days from now. What the store would not take, [Service.Run] tries again.
 //
 // It must be called for a step of zero too: otherwise a session from before would
 // still count as resting on an untrusted clock at a later step, and outlive its 30
@@ -41,21 +41,25 @@ func (s *Service) retryRebased(ctx context.Context) error {
 	return nil
 }
 
-// rebase carries the sessions that rest on an untrusted clock over a step to now.
+// rebase carries the sessions that rest on an untrusted clock over a step to now, and
+// shortens those that would live longer than a new one.
 // Those that had expired before the step stay expired by just as much.
 func (d *directory) rebase(now time.Time, step time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	latest := site.At(now.Add(sessionLife)).Time
 	for _, s := range d.sessions {
-		if s.ClockTrusted {
+		expires := s.Expires
+		if !s.ClockTrusted {
+			expires = expires.Add(step)
+		}
+		if expires.After(latest) { // it began under a wrong time, which was taken back since
+			expires = latest
+		}
+		if s.ClockTrusted && expires.Equal(s.Expires) {
 			continue
 		}
-		s.Expires = s.Expires.Add(step)
-		if s.Expires.After(latest) {
-			s.Expires = latest
-		}
-		s.ClockTrusted, s.rebased = true, true
+		s.Expires, s.ClockTrusted, s.rebased = expires, true, true
 		s.account.remember(s.Remote, s.Expires)
 	}
 }

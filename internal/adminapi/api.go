@@ -83,6 +83,18 @@ type Parcel interface {
 	io.Closer
 }
 
+// Timekeeper keeps the clock; package gateway satisfies it. Safe for concurrent use.
+type Timekeeper interface {
+	Clock() Clock
+	// AcceptClock takes the system's time for right, on record; Conflict where the
+	// clock is ahead of it.
+	AcceptClock(ctx context.Context, by site.Actor) error
+	// ResetClock sets the clock and its floor back to the system's time, on record;
+	// Conflict where the clock is not ahead of it, Unavailable where that cannot be
+	// stored: then nothing has changed.
+	ResetClock(ctx context.Context, by site.Actor) error
+}
+
 // Config is what an [API] needs; everything is required.
 type Config struct {
 	Access      Access
@@ -90,6 +102,7 @@ type Config struct {
 	Unlocker    Unlocker
 	Journal     Journal
 	Provisioner Provisioner
+	Timekeeper  Timekeeper
 	Status      func(context.Context) (Status, error) // safe for concurrent use
 	// Backup records that by takes a backup, and makes it; one call at a time.
 	// Unavailable when there is no room or the storage fails.
@@ -112,8 +125,8 @@ type API struct {
 // New gives an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil ||
-		cfg.Provisioner == nil || cfg.Status == nil || cfg.Backup == nil || cfg.Logger == nil || cfg.Metrics == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a status, a backup, a logger and metrics")
+		cfg.Provisioner == nil || cfg.Timekeeper == nil || cfg.Status == nil || cfg.Backup == nil || cfg.Logger == nil || cfg.Metrics == nil {
+		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a backup, a logger and metrics")
 	}
 	return &API{
 		Config: cfg, streams: make(slots, maxStreams), checks: make(slots, maxChecks), backups: make(slots, maxBackups),

@@ -52,6 +52,7 @@ type house struct {
 	provisioner *provisioner
 	parcel      *parcel
 	takers      []site.Actor // of backups
+	timekeeper  timekeeper
 	metrics     *metric.Registry
 	log         *syncBuffer
 }
@@ -82,7 +83,7 @@ func open(t testing.TB) *house {
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Status: statusOf, Backup: h.takeBackup, Logger: log, Metrics: h.metrics,
+		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Status: statusOf, Backup: h.takeBackup, Logger: log, Metrics: h.metrics,
 	}
 }
 

@@ -96,6 +96,10 @@ func (a *API) routes() []route {
 		follow("/journal", a.journal),
 		long(get("/journal/verify", a.verify)),
 
+		get("/clock", a.clock),
+		act(post, "/clock/accept", ok, a.acceptClock),
+		act(post, "/clock/reset", ok, a.resetClock),
+
 		locally("/backup", a.backup),
 	}
 }

@@ -21,7 +21,7 @@ func TestNew_incomplete(t *testing.T) {
 		"access": func(c *adminapi.Config) { c.Access = nil }, "stations": func(c *adminapi.Config) { c.Stations = nil },
 		"unlocker": func(c *adminapi.Config) { c.Unlocker = nil }, "journal": func(c *adminapi.Config) { c.Journal = nil },
 		"provisioner": func(c *adminapi.Config) { c.Provisioner = nil }, "status": func(c *adminapi.Config) { c.Status = nil },
-		"backup": func(c *adminapi.Config) { c.Backup = nil },
+		"backup": func(c *adminapi.Config) { c.Backup = nil }, "timekeeper": func(c *adminapi.Config) { c.Timekeeper = nil },
 		"logger": func(c *adminapi.Config) { c.Logger = nil }, "metrics": func(c *adminapi.Config) { c.Metrics = nil },
 	} {
 		cfg := h.config(slog.New(slog.DiscardHandler))

@@ -76,7 +76,21 @@ type MemoryStatus struct {
 // ClockStatus says what the gateway takes the time to be.
 type ClockStatus struct {
 	Now     site.Timestamp `json:"now"`
-	Trusted bool           `json:"trusted"`
+	Trusted bool           `json:"trusted"`          // also where an administrator has accepted it for this run
+	Why     string         `json:"why,omitempty"`    // it is not trusted, as a sentence
+	Advice  string         `json:"advice,omitempty"` // what to do about it
+}
+
+// Clock is the answer of GET /admin/v1/clock, and of POST …/clock/accept and
+// …/clock/reset: how the gateway's clock stands then.
+type Clock struct {
+	ClockStatus
+	State        string         `json:"state"`        // how it stands to the system's clock, such as "synchronised"
+	Accepted     bool           `json:"accepted"`     // an administrator has accepted the system's time in this run
+	System       site.Timestamp `json:"system"`       // the system's time
+	Synchronised bool           `json:"synchronised"` // whether the system holds its time for right
+	Floor        site.Timestamp `json:"floor"`        // the last time that was sure, below which no clock of this gateway reads; null: none
+	Believed     site.Timestamp `json:"believed"`     // when a step that is not believed yet will be; null: there is none
 }
 
 // Listener is one address on which the gateway listens; Name is "http", "mqtt",

@@ -108,3 +108,32 @@ func TestKeeper_own_neverSure(t *testing.T) {
 		}
 	})
 }
+
+// A wrong time has led the clock years ahead of a system that is right again: a
+// certificate that is not valid yet by the system's time is replaced by one that is.
+func TestKeeper_own_aheadOfTheSystem(t *testing.T) {
+	for name, years := range map[string]int{"one year": 1, "14 years": 14} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(h *house) {
+				wrong := today.AddDate(years, 0, 0)
+				h.set(wrong, true)
+				k := h.start()
+				ca, first := k.CA(), k.Info()
+				h.set(wrong, false)
+				right := today
+				h.cfg.System = func() (time.Time, bool) { return right, false }
+				if got := h.start().Info(); got.Fingerprint != first.Fingerprint {
+					h.Error("a system that nobody vouches for led to another certificate")
+				}
+				h.cfg.System = func() (time.Time, bool) { return right, true }
+				k = h.run()
+				made := k.Info()
+				h.accepts(k, client{h.trusting(ca).roots, today}, "gate")
+				pass(0)
+				if got := k.Info(); got.Fingerprint != made.Fingerprint {
+					h.Error("it is made again and again")
+				}
+			})
+		})
+	}
+}

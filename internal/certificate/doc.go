@@ -48,8 +48,10 @@
 //
 // While the clock is untrusted no client must suffer for it. Then the certificate is
 // valid from 60 days back to 764 ahead, 824 in all, so that clients with the right
-// time accept it although the clock stood still for up to two years; and where the
-// clock is impossible (1970), as long as the CA, which Apple's devices alone refuse.
+// time accept it although the clock stood still for up to two years. Where the clock is
+// ahead of the system's, because one of them was wrong once, it is counted from the
+// system's time; where they are two years apart, or the clock is impossible (1970), it is
+// valid as long as the CA, which Apple's devices alone refuse.
 // Such a certificate is made again as soon as the clock is trusted.
 //
 // # Names and addresses

@@ -30,7 +30,8 @@ type Config struct {
 	Hostname    string // of the machine
 	GatewayID   site.GatewayID
 	Clock       site.Clock
-	Addresses   func() []netip.Addr // of the machine, without temporary ones; called every 20 s
+	System      func() (now time.Time, synchronised bool) // the system's own time, of which the clock may be ahead; nil: the clock's
+	Addresses   func() []netip.Addr                       // of the machine, without temporary ones; called every 20 s
 	Logger      *slog.Logger
 	Health      *health.Registry
 }
@@ -154,13 +155,21 @@ func (k *Keeper) look() {
 	k.tell(found)
 }
 
-// wanted gives what a certificate of the gateway's own should be now.
+// wanted returns what a certificate of the gateway's own should be now.
 func (k *Keeper) wanted() wanted {
 	now := k.cfg.Clock.Now().Round(0).UTC()
-	return wanted{
+	w := wanted{
 		now: now, trusted: k.cfg.Clock.Trusted() && plausible(now), name: cmp.Or(k.cfg.Name, k.cfg.Hostname),
 		dns: dnsNames(k.cfg.Hostname, k.cfg.Name), ips: addresses(k.cfg.Addresses()),
 	}
+	w.earliest, w.sure = now, w.trusted
+	if k.cfg.System == nil || w.trusted {
+		return w
+	}
+	if system, synchronised := k.cfg.System(); plausible(system) && system.Before(now) {
+		w.earliest, w.sure = system.Round(0).UTC(), synchronised
+	}
+	return w
 }
 
 // lookAtGiven gives what is new in the given files; at the start, where they cannot

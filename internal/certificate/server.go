@@ -33,13 +33,15 @@ func plausible(now time.Time) bool {
 	return now.Year() >= 2026 && now.Before(endOfCA())
 }
 
-// validity gives the life of a certificate made now.
-func validity(now time.Time, trusted bool) (from, to time.Time) {
+// validity returns the life of a certificate made now. That of an untrusted clock covers
+// all times that it may be.
+func (w wanted) validity() (from, to time.Time) {
+	from, to = w.earliest.Add(-beforeUntrusted), w.earliest.Add(aheadUntrusted)
 	switch {
-	case trusted:
-		return now.Add(-before), now.Add(ahead)
-	case plausible(now):
-		return now.Add(-beforeUntrusted), now.Add(aheadUntrusted)
+	case w.trusted:
+		return w.now.Add(-before), w.now.Add(ahead)
+	case plausible(w.now) && to.Sub(w.now) > 2*late:
+		return from, to
 	default:
 		return bornCA(), endOfCA()
 	}
@@ -47,11 +49,13 @@ func validity(now time.Time, trusted bool) (from, to time.Time) {
 
 // wanted is what a server certificate should be, now.
 type wanted struct {
-	now     time.Time
-	trusted bool // that time
-	name    string
-	dns     []string
-	ips     []netip.Addr
+	now      time.Time
+	trusted  bool      // that time
+	earliest time.Time // what it may be at least: now, or the system's time before it
+	sure     bool      // whether somebody vouches for earliest
+	name     string
+	dns      []string
+	ips      []netip.Addr
 }
 
 // server is the server certificate with its key.
@@ -102,7 +106,7 @@ func (s server) stale(a authority, w wanted) staleness {
 		return fresh
 	case a.key != nil && !a.vouches(s.leaf):
 		return staleCA
-	case w.trusted && (s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest || s.leaf.NotBefore.After(w.now)):
+	case w.trusted && s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest || w.sure && s.leaf.NotBefore.After(w.earliest):
 		return staleClock
 	case s.aged(a, w):
 		return staleAge
@@ -145,7 +149,7 @@ func (s server) renew(a authority, w wanted, ips []netip.Addr) (server, error) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    w.dns, IPAddresses: toIPs(ips), BasicConstraintsValid: true,
 	}
-	template.NotBefore, template.NotAfter = validity(w.now, w.trusted)
+	template.NotBefore, template.NotAfter = w.validity()
 	parent, by := template, s.key
 	if a.key != nil {
 		parent, by = a.cert, a.key

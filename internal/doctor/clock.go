@@ -38,7 +38,7 @@ func checkClock(ctx context.Context, p *patient, s *sheet) {
 	state, _ := p.database()
 	if behind := state.Floor.Sub(now); !state.Floor.IsZero() && behind > behindLimit {
 		s.warn(fmt.Sprintf("The system's clock is %s behind the last time that was sure", span(behind)),
-			"check the date and the time servers of this machine: timedatectl", append(evidence, "the last sure time is "+moment(state.Floor))...)
+			"check the date and the time servers of this machine: timedatectl; if they are right and were wrong before: gatehouse clock reset", append(evidence, "the last sure time is "+moment(state.Floor))...)
 	}
 	if p.runs() {
 		evidence = append(evidence, "the gateway's time is "+moment(p.status.Clock.Now.Time))

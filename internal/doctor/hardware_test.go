@@ -201,7 +201,7 @@ func ofClock() []illness {
 			"notice service: systemd does not run this machine: nothing starts the gateway again when it ends > run it under a program that does",
 		}, ""},
 		{"behind the floor", func(_ *testing.T, w *ward) { w.state.Floor = now().Add(3 * time.Hour) }, []string{
-			"warning clock: The system's clock is 3 hours behind the last time that was sure > check the date and the time servers of this machine: timedatectl",
+			"warning clock: The system's clock is 3 hours behind the last time that was sure > check the date and the time servers of this machine: timedatectl; if they are right and were wrong before: gatehouse clock reset",
 		}, "the last sure time is 2026-11-21 11:00:00 UTC"},
 		{"before the program", func(_ *testing.T, w *ward) { w.cfg.Built = now().Add(60 * time.Hour) }, []string{
 			"warning clock: The system's clock stands before the day on which this program was made > set the clock: timedatectl set-ntp true",

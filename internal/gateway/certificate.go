@@ -31,7 +31,7 @@ func (g *Gateway) buildCertificate(context.Context) error {
 	g.keeper, err = certificate.New(certificate.Config{
 		Folder: certificateFolder(g.cfg.Data), Certificate: cert, Key: key,
 		Name: g.cfg.Name, Hostname: hostname, GatewayID: g.id,
-		Clock: g.clock, Addresses: host.Addresses, Logger: g.log, Health: g.conditions,
+		Clock: g.clock, System: g.clock.System, Addresses: host.Addresses, Logger: g.log, Health: g.conditions,
 	})
 	return err
 }

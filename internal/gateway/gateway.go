@@ -45,6 +45,7 @@ type Config struct {
 	Where      func(key string) string // where a key of the configuration stands, for errors; nil: its name
 	Sockets    []net.Listener          // held by the service manager; the gateway closes its copies
 	Supervisor *host.Supervisor        // the service manager; nil: there is none
+	System     host.System             // where the time comes from; nil: this machine
 }
 
 // Gateway is one whole gateway, bound and ready to run.
@@ -61,6 +62,7 @@ type Gateway struct {
 	sockets    []net.Listener // inherited, not yet in use
 	inherited  bool           // whether there were any
 	supervisor *host.Supervisor
+	system     host.System
 
 	conditions *health.Registry
 	metrics    *metric.Registry
@@ -92,6 +94,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(), tidier: host.NewTidier(),
 		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cfg.Supervisor,
+		system: cfg.System,
 	}
 	if g.where == nil {
 		g.where = func(key string) string { return key }
@@ -147,15 +150,9 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	floor, err := g.db.Floor(ctx)
-	if err != nil {
+	if err := g.buildClock(ctx); err != nil {
 		return err
 	}
-	g.clock, err = host.NewClock(host.ClockConfig{Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions})
-	if err != nil {
-		return err
-	}
-	g.db.UseClock(g.clock)
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)
 	return err
@@ -194,13 +191,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 		return err
 	}
 	g.zone.changed = g.access.SetZone
-	g.clock.OnStep(func(step time.Duration) {
-		g.access.ClockStepped(context.WithoutCancel(ctx), step)
-		if step < time.Second {
-			return
-		}
-		g.journal.AppendLater(site.Record{Kind: site.KindClockChanged, Facts: site.Facts{Detail: "the clock stepped forward by " + step.Round(time.Second).String()}})
-	})
+	g.clock.OnStep(func(step time.Duration) { g.clockStepped(ctx, step) })
 	g.stations, err = station.New(ctx, station.Config{
 		Store: g.db, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
 		Boot: g.boot, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
@@ -257,7 +248,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
-		Provisioner: provisioner, Backup: g.backUp,
+		Provisioner: provisioner, Timekeeper: g, Backup: g.backUp,
 		Status: g.Status, Logger: g.log, Metrics: g.metrics,
 	})
 	if err != nil {

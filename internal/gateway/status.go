@@ -16,7 +16,7 @@ func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 	return adminapi.Status{
 		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Boot: g.boot, Started: site.At(g.started),
 		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
-		Clock:     adminapi.ClockStatus{Now: site.At(g.clock.Now()), Trusted: g.clock.Trusted()},
+		Clock:     g.Clock().ClockStatus,
 		Listeners: g.listeners.describe(), Addresses: append([]netip.Addr{}, host.Addresses()...),
 		Stations: adminapi.StationCount{Enrolled: len(g.stations.Stations()), Online: g.stations.Online()},
 		Accounts: len(g.access.Accounts()), Sessions: g.access.SessionCount(),

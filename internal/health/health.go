@@ -32,6 +32,7 @@ const (
 	StorageFailing Code = "storage-failing"
 	ClockUntrusted Code = "clock-untrusted"
 	ClockAhead     Code = "clock-ahead"
+	ClockStep      Code = "clock-step"
 	ListenerDown   Code = "listener-down"
 	PlainHTTP      Code = "plain-http"
 	KeyDamaged     Code = "key-damaged"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,26 +30,32 @@ const (
 	// system's: a second takes 100 seconds to lose.
 	slew = 100
 
-	// maxSlew is the most that is worth losing so, in some 17 hours. Whoever is
-	// further ahead was told a wrong time before.
+	// maxSlew is the most that is worth losing so, in some 17 hours. A clock that
+	// is further ahead was set by a wrong time before.
 	maxSlew = 10 * time.Minute
 
 	// step is the least jump that is worth mentioning.
 	step = time.Second
+
+	// maxStep is how far the system's time may be beyond the base, and standing how
+	// long a time that is further ahead must have stood before it is believed
+	// (contract, section 4, "The clock").
+	maxStep  = 30 * 24 * time.Hour
+	standing = 24 * time.Hour
 )
 
 // ClockConfig is what [NewClock] needs.
 type ClockConfig struct {
 	Floor  time.Time                              // what Save was last given, or a trusted record's time; zero at first start
-	Save   func(context.Context, time.Time) error // keeps the floor; called from Run only
+	Save   func(context.Context, time.Time) error // keeps the floor; one call at a time
 	Logger *slog.Logger
-	Health *health.Registry // told clock-untrusted and clock-ahead
+	Health *health.Registry // receives clock-untrusted, clock-ahead and clock-step
 	System System           // nil: this machine
 }
 
-// System is what the machine says of the time.
+// System is what the machine says of the time. Safe for concurrent use.
 type System interface {
-	// Wall gives the system's time at now, which is a reading of [time.Now].
+	// Wall returns the system's time at now, which is a reading of [time.Now].
 	Wall(now time.Time) time.Time
 	// Synchronised reports whether the system holds its time for right.
 	Synchronised() bool
@@ -58,13 +65,22 @@ type System interface {
 // [site.Clock]. Safe for concurrent use.
 //
 // It starts at the later of the system's time and the floor, and from there
-// follows the monotonic clock alone, so that nobody's "date -s" moves it. While
-// the system says that it is synchronised, the clock is held to the system's time:
+// follows the monotonic clock alone, so that no "date -s" moves it. While the
+// system says that it is synchronised, the clock is held to the system's time:
 // a system ahead is followed at once, in one step forward. A system behind is
 // never followed back: the clock runs one percent slower until they meet. If it is
 // ahead by more than ten minutes, the floor or the system must be wrong, and
-// nobody here can tell which: the clock goes on from the floor, counts as
+// nothing here can decide which: the clock goes on from the floor, counts as
 // untrusted, and says so as the condition clock-ahead.
+//
+// Time services of a local network are not authenticated, so one answer is not
+// enough for a large step. A system's time more than 30 days beyond the base is not
+// believed until it has stood for 24 hours: the clock goes on from where it is,
+// untrusted, and says so as the condition clock-step. The base is the floor at the
+// start, later the last time that stood for 24 hours, so that many small steps reach
+// no further than one. Without a floor, at the first start ever, the first time of a
+// synchronised system is believed. [Clock.Accept] and [Clock.Reset] are the
+// administrator's two ways out.
 //
 // Its times carry a monotonic reading that agrees with that of [time.Now], except
 // after a start from the floor, until the first step: then they carry none. So
@@ -73,31 +89,45 @@ type System interface {
 type Clock struct {
 	cfg    ClockConfig
 	onStep func(time.Duration)
-	floor  time.Time // the newest that was saved; only Run touches it
-	sure   time.Time // the system's time as of the last check that found it right, else the floor; only Run touches it
-	sureAt time.Time // the moment of the monotonic clock at which it was sure; only Run touches it
-	state  state     // as of the last check; only Run touches it
+
+	saving sync.Mutex // one write of the floor at a time; guards floor. Taken before mu
+	floor  time.Time  // the newest that was saved
+
+	mu       sync.Mutex // guards what follows; Now and Trusted never wait for it
+	sure     instant    // the system's time as of the last check that found it right, else the floor; zero: none
+	base     instant    // what a step is measured from; zero: none
+	heard    instant    // the system's time as of the last check while it was synchronised; zero: it was not
+	stood    time.Time  // the moment of the monotonic clock since when the system's time has stood
+	state    State      // as of the last check
+	accepted bool       // an administrator has confirmed the system's time in this run
 
 	reading atomic.Pointer[reading]
-	told    atomic.Int64 // the latest time told, in nanoseconds since 1970
 	trusted atomic.Bool
 }
+
+// instant is a time and the moment of the monotonic clock at which it was.
+type instant struct{ time, at time.Time }
+
+// on returns the time that it is at a later moment.
+func (i instant) on(now time.Time) time.Time { return i.time.Round(0).Add(now.Sub(i.at)) }
 
 // reading ties the gateway's time to the monotonic clock.
 type reading struct {
 	mark time.Time     // a moment of the monotonic clock
 	at   time.Time     // the gateway's time at mark
 	lag  time.Duration // what is to be lost from there on
+	told *atomic.Int64 // the latest time that was read, in nanoseconds since 1970; shared by all readings until a reset
 }
 
-// time gives the gateway's time now.
+// time returns the gateway's time now.
 func (r *reading) time() time.Time {
 	elapsed := time.Since(r.mark)
 	return r.at.Add(elapsed - min(elapsed/slew, r.lag))
 }
 
 // NewClock reads the system's clock and starts from there or from the floor,
-// whichever is later. It fails only on an incomplete configuration.
+// whichever is later; from the floor too where the system is more than 30 days ahead
+// of it. It fails only on an incomplete configuration.
 func NewClock(cfg ClockConfig) (*Clock, error) {
 	if cfg.Save == nil || cfg.Logger == nil || cfg.Health == nil {
 		return nil, errors.New("a clock needs a way to save its floor, a logger and a health registry")
@@ -106,40 +136,47 @@ func NewClock(cfg ClockConfig) (*Clock, error) {
 		cfg.System = machine{}
 	}
 	now := time.Now()
-	c := &Clock{cfg: cfg, floor: cfg.Floor, sure: cfg.Floor, sureAt: now, onStep: func(time.Duration) {}}
+	c := &Clock{cfg: cfg, floor: cfg.Floor, onStep: func(time.Duration) {}}
 	start := cfg.System.Wall(now)
-	if cfg.Floor.After(start) {
-		start = cfg.Floor
+	if !cfg.Floor.IsZero() {
+		c.sure = instant{cfg.Floor, now}
+		c.base = c.sure
+		if ahead := start.Round(0).Sub(cfg.Floor); ahead < 0 || ahead > maxStep {
+			start = cfg.Floor
+		}
 	}
-	c.reading.Store(&reading{mark: now, at: start})
+	c.reading.Store(&reading{mark: now, at: start, told: new(atomic.Int64)})
 	c.check()
 	return c, nil
 }
 
 // OnStep has f called whenever the clock has become trusted, and when Run begins
 // with a trusted one, with the length of the jump forward that came with it: 0 or
-// more. Call it before Run, once; f runs in Run's goroutine.
+// more. Call it before Run, once; f runs in the goroutine of Run, Accept or Reset, and
+// must be safe for concurrent use.
 func (c *Clock) OnStep(f func(step time.Duration)) { c.onStep = f }
 
-// Now gives the time. No call gives less than an earlier one gave, in whatever
-// goroutine, nor less than the floor. It stands in any time zone: UTC would cost the
-// monotonic reading.
+// Now returns the time. No call returns less than an earlier one did, in whatever
+// goroutine, nor less than the floor, [Clock.Reset] apart. It stands in any time zone:
+// UTC would cost the monotonic reading.
 func (c *Clock) Now() time.Time {
-	t := c.reading.Load().time()
+	r := c.reading.Load()
+	t := r.time()
 	nanos := t.UnixNano()
 	for {
-		told := c.told.Load()
+		told := r.told.Load()
 		if nanos < told {
 			return t.Add(time.Duration(told - nanos))
 		}
-		if c.told.CompareAndSwap(told, nanos) {
+		if r.told.CompareAndSwap(told, nanos) {
 			return t
 		}
 	}
 }
 
-// Trusted reports whether the system says that its clock is synchronised, and
-// this clock agrees with it.
+// Trusted reports whether the time is vouched for: the system says that its clock is
+// synchronised, and this clock agrees with it and believes it; or an administrator has
+// accepted the system's time in this run and no time service contradicts.
 func (c *Clock) Trusted() bool { return c.trusted.Load() }
 
 // Run watches the system's clock and keeps the floor on disk until ctx ends. It
@@ -171,104 +208,23 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// check asks the system once and follows it. It reports whether the clock became
-// trusted by that or lost trust, and how far it jumped forward.
-func (c *Clock) check() (changed bool, jump time.Duration) {
-	now := untrusted
-	var wall time.Time
-	if c.cfg.System.Synchronised() { // before the time, which may be stepped in between
-		wall, jump = c.follow()
-		now = judge(jump)
-	}
-	trusted := now == right || now == slowing
-	switch {
-	case trusted:
-		c.sure, c.sureAt = wall, time.Now()
-	case now == ahead:
-		c.sure = time.Time{} // the system takes back what it said before
-	}
-	was := c.trusted.Swap(trusted)
-	if jump >= step {
-		c.cfg.Logger.Info("clock stepped forward", "step", jump)
-	}
-	if now != c.state {
-		c.cfg.Logger.Info("clock changed its state", "state", now, "ahead", -jump)
-		c.state = now
-		c.tell()
-	}
-	return trusted != was, max(jump, 0)
-}
-
-// state is how the clock stands to the system's.
-type state string
-
-const (
-	untrusted state = "untrusted"           // the system does not vouch for its time
-	right     state = "synchronised"        // they agree
-	slowing   state = "losing its lead"     // ahead, and losing it
-	ahead     state = "ahead of the system" // too far ahead to lose it
-)
-
-// judge gives the state of a clock from which the system's is jump ahead.
-func judge(jump time.Duration) state {
-	switch {
-	case jump <= -maxSlew:
-		return ahead
-	case jump <= -step:
-		return slowing
-	default:
-		return right
-	}
-}
-
-// follow moves the clock towards the system's time, and gives that and how far it was
-// ahead of the clock; negative when behind.
-func (c *Clock) follow() (wall time.Time, jump time.Duration) {
-	ours, now := c.Now(), time.Now()
-	wall = c.cfg.System.Wall(now)
-	// Round strips the monotonic readings, which know of no step.
-	jump = wall.Round(0).Sub(ours.Round(0))
-	switch {
-	case jump > 0:
-		c.reading.Store(&reading{mark: now, at: wall})
-	case jump > -maxSlew:
-		c.reading.Store(&reading{mark: now, at: ours, lag: -jump})
-	}
-	return wall, jump
-}
-
-// tell raises the condition of the present state and clears the others.
-func (c *Clock) tell() {
-	c.cfg.Health.Clear(health.ClockUntrusted)
-	c.cfg.Health.Clear(health.ClockAhead)
-	switch c.state {
-	case untrusted:
-		c.cfg.Health.Raise(health.Condition{
-			Code: health.ClockUntrusted, Severity: health.Notice,
-			Summary: "The system does not say that its clock is right",
-			Advice:  "Give this machine a time server that it can reach (timedatectl shows the state); until then records are marked, and hours may be judged by a wrong time",
-		})
-	case ahead:
-		c.cfg.Health.Raise(health.Condition{
-			Code: health.ClockAhead, Severity: health.Warning,
-			Summary: "The gateway's clock is ahead of the system's and does not go back",
-			Advice:  "Check the date and the time servers of this machine; if they are right now and were wrong before, the two meet when that date is reached",
-		})
-	}
-}
-
 // save keeps the time floor, if it is later than what is kept: the last time that was
 // sure and what has passed since by the monotonic clock, which may be slow but is not
-// set. So time goes on over the restarts of a board that nobody tells the time, and what
-// has expired there stays so. The system's time of right now need not be sure: somebody
-// may have set it since the last check. Without the floor the next start may read an
+// set. So time goes on over the restarts of a board that no time server reaches, and what
+// has expired there stays so. The system's time of right now need not be sure: it may
+// have been set since the last check. Without the floor the next start may read an
 // earlier time, no worse: so a failure is logged and the next turn tries again.
 func (c *Clock) save(ctx context.Context, timeout time.Duration) {
-	if c.sure.IsZero() {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.mu.Lock()
+	from := c.sure
+	c.mu.Unlock()
+	if from.time.IsZero() {
 		return
 	}
-	elapsed := time.Since(c.sureAt)
-	sure := c.sure.UTC().Round(0).Add(elapsed - elapsed/slew)
+	elapsed := time.Since(from.at)
+	sure := from.time.UTC().Round(0).Add(elapsed - elapsed/slew)
 	if !sure.After(c.floor) {
 		return
 	}

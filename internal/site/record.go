@@ -26,7 +26,9 @@ const (
 	KindStarted        Kind = "gateway-started"
 	KindStopped        Kind = "gateway-stopped"
 	KindClockChanged   Kind = "clock-changed"
-	KindRecordsLost    Kind = "records-lost" // storage failed for so long that memory overflowed
+	KindClockAccepted  Kind = "clock-accepted" // an administrator vouches for the system's time
+	KindClockReset     Kind = "clock-reset"    // an administrator lowered the time floor; later records may have earlier times
+	KindRecordsLost    Kind = "records-lost"   // storage failed for so long that memory overflowed
 	KindTimeZone       Kind = "time-zone-changed"
 	KindBackupTaken    Kind = "backup-taken" // everything that makes this gateway left it, encrypted
 	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
@@ -43,7 +45,7 @@ func Kinds() []Kind {
 		KindAccountAdded, KindAccountChanged, KindAccountRemoved,
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
 		KindGranted, KindUngranted, KindStarted, KindStopped,
-		KindClockChanged, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
+		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
 		KindCloudOnline, KindCloudOffline, KindGap,
 	}
 }

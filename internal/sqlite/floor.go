@@ -16,15 +16,15 @@ import (
 // [DB.SaveFloor] was told so or a trusted clock stamped a record. Every transaction leaves
 // a disk that tells it. The newest record does, so that an unlock writes nothing more for
 // it; where that is untrusted, or earlier, or removed, table meta does, by the same
-// transaction. So it never goes back. Milliseconds since 1970 UTC; 0 is none.
+// transaction. So it never goes back but by [DB.ResetFloor]. Milliseconds since 1970 UTC; 0 is none.
 type floor struct {
 	sure   int64 // the floor
 	saved  int64 // what table meta tells
 	newest int64 // what the newest record tells
 }
 
-// Floor gives the time floor as it stands on the disk; zero before the first. It never
-// gives less than it gave, also after a power cut. It asks no disk.
+// Floor returns the time floor as it stands on the disk; zero before the first. It never
+// returns less than it did, also after a power cut, [DB.ResetFloor] apart. It asks no disk.
 func (db *DB) Floor(context.Context) (time.Time, error) { return fromMillis(db.sure.Load()), nil }
 
 // SaveFloor raises the time floor to t. A floor that is higher stays.
@@ -33,6 +33,15 @@ func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
 		db.floor.sure = max(db.floor.sure, t.UnixMilli())
 		return db.floor.save(tx)
 	})
+}
+
+// ResetFloor lowers the time floor to t. The record, which is not later than t, is the
+// newest then, so that no earlier one has a say.
+func (db *DB) ResetFloor(ctx context.Context, t time.Time, r site.Record) error {
+	return db.do(ctx, func(tx *transaction) error {
+		db.floor = floor{sure: t.UnixMilli()}
+		return db.floor.save(tx)
+	}, r)
 }
 
 // follow takes note of a record that is the newest now.

@@ -27,8 +27,8 @@ type floorModel struct {
 	want  int64
 }
 
-// The floor never goes back, whatever is written or removed after it, and whichever way
-// the process ends; and no clock raises it that is not trusted. The runs are short,
+// The floor never goes back but by a reset, whatever is written or removed after it, and
+// whichever way the process ends; and no clock raises it that is not trusted. The runs are short,
 // because each step waits for the disk.
 func TestDB_Floor_neverGoesBack(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestDB_Floor_neverGoesBack(t *testing.T) {
 		m := &floorModel{outer: t, clock: newClock(), path: filepath.Join(t.TempDir(), "gatehouse.db")}
 		m.db = open(t, m.path, m.clock)
 		defer func() { _ = m.db.Close() }()
-		steps := []func(*rapid.T){m.append, m.append, m.appendMany, m.save, m.prune, m.note, m.restart, m.powerCut}
+		steps := []func(*rapid.T){m.append, m.append, m.appendMany, m.save, m.reset, m.prune, m.note, m.restart, m.powerCut}
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(r, "step")](r)
 			m.check(r)
@@ -100,6 +100,13 @@ func (m *floorModel) save(r *rapid.T) {
 	ms := rapid.Int64Range(1_000, 1_020).Draw(r, "ms")
 	m.want = max(m.want, ms)
 	m.must(r, m.db.SaveFloor(m.outer.Context(), time.UnixMilli(ms)))
+}
+
+// reset lowers the floor, or leaves it, on record.
+func (m *floorModel) reset(r *rapid.T) {
+	m.want = min(m.want, rapid.Int64Range(1_000, 1_020).Draw(r, "ms"))
+	at := time.UnixMilli(m.want)
+	m.must(r, m.db.ResetFloor(m.outer.Context(), at, site.Record{Time: site.At(at), Kind: site.KindClockReset}))
 }
 
 // prune removes the older records, or all.

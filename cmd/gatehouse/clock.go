@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/site"
+)
+
+const clockLong = `Show the clock of the running gateway: its time and the system's, whether it is
+trusted, the time floor (the last time that was sure, below which it never reads),
+and what is wrong with them and what to do about it.
+
+While the clock is not trusted doors open as ever; records are marked, and signed
+commands of the cloud are refused.
+
+A gateway that does not run has no clock. Its floor stays on its disk: start it
+first, then accept or reset.`
+
+func (a *app) clockCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "clock",
+		Short: "Show the clock and its floor, and what is wrong with them",
+		Long:  clockLong,
+		Example: `  gatehouse clock
+  gatehouse clock accept`,
+		Args: takes(),
+		RunE: a.does(a.clockBody((*client.Client).Clock, "")),
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "accept",
+			Short: "Take the system's time for right",
+			Long: `Take the system's present time for right, on your word: compare it with a watch
+first. The gateway's clock steps forward to it however far that is, and is trusted
+until the gateway is restarted, also where no time service vouches. The journal
+records it.`,
+			Args: takes(),
+			RunE: a.does(a.clockBody((*client.Client).AcceptClock, "The system's time is accepted until the gateway is restarted.")),
+		},
+		&cobra.Command{
+			Use:   "reset",
+			Short: "Lower a floor that a wrong time has raised",
+			Long: `Set the gateway's clock and its floor back to the system's present time, after a
+wrong time has raised them: compare the system's time with a watch first. The
+journal records it; what it recorded under the wrong time keeps that time.`,
+			Args: takes(),
+			RunE: a.does(a.clockBody((*client.Client).ResetClock, "The clock and its floor are set back to the system's time.")),
+		},
+	)
+	return cmd
+}
+
+// clockBody makes the body of a command that does something to the clock and shows how
+// it stands then.
+func (a *app) clockBody(do func(*client.Client, context.Context) (adminapi.Clock, error), done string) body {
+	return func(ctx context.Context, _ []string) error {
+		return a.call(func(gw *client.Client) error {
+			clock, err := do(gw, ctx)
+			if err != nil {
+				return err
+			}
+			return a.result(clock, func(w *lines) {
+				if done != "" {
+					w.printf("%s", done)
+					w.printf("")
+				}
+				a.printClock(w, clock)
+			})
+		})
+	}
+}
+
+func (a *app) printClock(w *lines, c adminapi.Clock) {
+	w.pairs([][2]string{
+		{"Clock", a.stamp(c.Now)},
+		{"System", fmt.Sprintf("%s (%s)", a.stamp(c.System), distance(c.System, c.Now))},
+		{"Trusted", trustText(c)},
+		{"Floor", a.floorText(c.Floor)},
+	})
+	if c.Why == "" {
+		return
+	}
+	w.printf("")
+	w.printf("%s", printable(c.Why))
+	if !c.Believed.IsZero() {
+		w.printf("  It is believed from %s on, by the system's time, if it stands until then.", a.stamp(c.Believed))
+	}
+	w.printf("  What to do: %s", printable(c.Advice))
+}
+
+// distance says how far the system's time is from the gateway's.
+func distance(system, gateway site.Timestamp) string {
+	switch d := system.Sub(gateway.Time).Round(time.Second); {
+	case d.Abs() < 2*time.Second:
+		return "the same"
+	case d > 0:
+		return d.String() + " ahead of it"
+	default:
+		return (-d).String() + " behind it"
+	}
+}
+
+func trustText(c adminapi.Clock) string {
+	switch {
+	case c.Trusted && c.Accepted && !c.Synchronised:
+		return "yes, accepted by an administrator until the gateway is restarted"
+	case c.Trusted:
+		return "yes (" + c.State + ")"
+	default:
+		return "no (" + printable(c.State) + ")"
+	}
+}
+
+func (a *app) floorText(floor site.Timestamp) string {
+	if floor.IsZero() {
+		return "none yet: the first time of a synchronised system is believed"
+	}
+	return a.stamp(floor)
+}

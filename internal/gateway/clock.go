@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"gatehouse/internal/adminapi"
+	"gatehouse/internal/host"
+	"gatehouse/internal/site"
+)
+
+// buildClock starts the clock on the floor that the store has kept.
+func (g *Gateway) buildClock(ctx context.Context) error {
+	floor, err := g.db.Floor(ctx)
+	if err != nil {
+		return err
+	}
+	g.clock, err = host.NewClock(host.ClockConfig{
+		Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions, System: g.system,
+	})
+	if err != nil {
+		return err
+	}
+	g.db.UseClock(g.clock)
+	return nil
+}
+
+// clockStepped carries the sessions over a step of the clock, and records it.
+func (g *Gateway) clockStepped(ctx context.Context, step time.Duration) {
+	g.access.ClockStepped(context.WithoutCancel(ctx), step)
+	if step < time.Second {
+		return
+	}
+	g.journal.AppendLater(site.Record{Kind: site.KindClockChanged, Facts: site.Facts{Detail: "the clock stepped forward by " + step.Round(time.Second).String()}})
+}
+
+// Clock implements [adminapi.Timekeeper].
+func (g *Gateway) Clock() adminapi.Clock {
+	s := g.clock.Status()
+	floor, _ := g.db.Floor(context.Background()) // it asks no disk
+	return adminapi.Clock{
+		ClockStatus: adminapi.ClockStatus{Now: site.At(s.Now), Trusted: s.Trusted, Why: s.Why, Advice: s.Advice},
+		State:       string(s.State), Accepted: s.Accepted, System: site.At(s.System), Synchronised: s.Synchronised,
+		Floor: site.At(floor), Believed: site.At(s.Believed),
+	}
+}
+
+// AcceptClock implements [adminapi.Timekeeper].
+func (g *Gateway) AcceptClock(ctx context.Context, by site.Actor) error {
+	was := g.clock.Now()
+	jump, err := g.clock.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	facts := site.ByActor(by)
+	facts.Detail = "the system's time was accepted; the clock stood at " + site.At(was).String()
+	g.journal.Intend(site.Record{Kind: site.KindClockAccepted, Facts: facts})
+	g.log.Info("the system's time was accepted", "by", by.Name, "step", jump)
+	return nil
+}
+
+// ResetClock implements [adminapi.Timekeeper].
+func (g *Gateway) ResetClock(ctx context.Context, by site.Actor) error {
+	err := g.clock.Reset(ctx, func(ctx context.Context, floor, was time.Time) error {
+		facts := site.ByActor(by)
+		facts.Detail = "the clock and its floor were set back; the clock stood at " + site.At(was).String()
+		return g.db.ResetFloor(ctx, floor, site.Record{Time: site.At(floor), Kind: site.KindClockReset, Facts: facts})
+	})
+	if err == nil {
+		g.log.Info("the clock and its floor were set back", "by", by.Name)
+	}
+	return err
+}
