@@ -264,6 +264,9 @@ func (s *Staged) verify(ctx context.Context) error {
 		name = "The database in " + s.medium
 	}
 	holds, err := s.options.Database.Inspect(ctx, s.path(underData, database), name)
+	if err == nil {
+		err = s.options.Database.Unaltered(ctx, s.path(underData, database), name)
+	}
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", cfg.Path, err)
 	}
 	writing.SetMaxOpenConns(1)
+	dropForeign(ctx, writing, cfg.Logger)
 	if err := migrate(ctx, writing, cfg.Path); err != nil {
 		return nil, errors.Join(err, writing.Close())
 	}

@@ -1,0 +1,137 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"gatehouse/internal/fault"
+)
+
+// object is a table, an index, a trigger or a view: one row of sqlite_schema.
+type object struct {
+	kind, name, table string
+	text              string // the statement that makes it, with single blanks; "": SQLite makes it by itself
+}
+
+// String names the object, for people.
+func (o object) String() string { return o.kind + " " + o.name }
+
+// foreignObjects compares the schema of a database with the one that the migrations up
+// to its version make. It returns what is there and should not be, or is there in
+// another form, and what is missing. A database that is empty, or of a newer version
+// than this program knows, has neither.
+//
+// A trigger undoes what the gateway does without any code of it, and would outlive the
+// removal of an account: no version of gatehouse makes one, nor a view.
+func foreignObjects(ctx context.Context, db *sql.DB) (foreign, missing []object, err error) {
+	texts, err := schemas()
+	if err != nil {
+		return nil, nil, err
+	}
+	version, err := schemaOf(ctx, db)
+	if err != nil || version < 1 || version > len(texts) {
+		return nil, nil, err
+	}
+	wanted, err := objectsOf(ctx, texts[:version])
+	if err != nil {
+		return nil, nil, err
+	}
+	present, err := objectsIn(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	return without(present, wanted), without(wanted, present), nil
+}
+
+// without returns those of all that are not among others.
+func without(all, others []object) (left []object) {
+	for _, o := range all {
+		if !slices.Contains(others, o) {
+			left = append(left, o)
+		}
+	}
+	return left
+}
+
+// objectsOf returns what migrations make.
+func objectsOf(ctx context.Context, texts []string) (objects []object, err error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, fmt.Errorf("making a schema to compare with: %w", err)
+	}
+	db.SetMaxOpenConns(1) // each connection has a database of its own
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, text := range texts {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			return nil, fmt.Errorf("making a schema to compare with: %w", err)
+		}
+	}
+	return objectsIn(ctx, db)
+}
+
+// objectsIn returns what a database has, but for the statistics that ANALYZE leaves.
+func objectsIn(ctx context.Context, db *sql.DB) (objects []object, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat_'")
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var o object
+		if err := rows.Scan(&o.kind, &o.name, &o.table, &o.text); err != nil {
+			return nil, fmt.Errorf("reading the schema: %w", err)
+		}
+		o.text = strings.Join(strings.Fields(o.text), " ")
+		objects = append(objects, o)
+	}
+	return objects, rows.Err()
+}
+
+// dropForeign removes the triggers, views and indexes of a database that no migration
+// makes. What it cannot remove it logs and leaves: foreign tables, which do nothing by
+// themselves, and everything on a disk that takes no writes. An error never keeps the
+// gateway from starting.
+func dropForeign(ctx context.Context, db *sql.DB, log *slog.Logger) {
+	foreign, missing, err := foreignObjects(ctx, db)
+	if err != nil {
+		return // the migration, which reads the same, says why
+	}
+	for _, o := range foreign {
+		err := errors.New("a table is never removed")
+		if o.kind != "table" && o.text != "" {
+			_, err = db.ExecContext(ctx, "DROP "+strings.ToUpper(o.kind)+` "`+strings.ReplaceAll(o.name, `"`, `""`)+`"`)
+		}
+		if err != nil {
+			log.Error("the database holds what no version of gatehouse makes", "object", o.String(), "error", err)
+			continue
+		}
+		log.Error("removed from the database what no version of gatehouse makes", "object", o.String())
+	}
+	for _, o := range missing {
+		log.Error("the database lacks what this version makes", "object", o.String())
+	}
+}
+
+// Unaltered refuses a database file whose schema is not exactly the one that the
+// migrations up to its version make; name is how people know it. Errors: Invalid,
+// Unavailable when it cannot be read.
+func (f Files) Unaltered(ctx context.Context, path, name string) error {
+	db, err := sql.Open("sqlite", dsn(path, "mode=ro&_dqs=0"))
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", path, err)
+	}
+	defer func() { _ = db.Close() }()
+	foreign, missing, err := foreignObjects(ctx, db)
+	if err != nil {
+		return unusable(name, err)
+	}
+	if all := slices.Concat(foreign, missing); len(all) > 0 {
+		return fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
+	}
+	return nil
+}
