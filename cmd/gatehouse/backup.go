@@ -21,9 +21,7 @@ import (
 	"gatehouse/internal/backup"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/gateway"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
 )
 
 // backupFlags are the flags of backup.
@@ -44,9 +42,10 @@ journal, keys and certificates, and the configuration. A blank board that restor
 it is the same gateway. Doors go on opening meanwhile. Where no gateway runs, its
 data directory is read directly, which works on a full or failing disk too.
 
-Run it as root, who may read all of the configuration. The passphrase
-comes from --passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE; else the
-terminal offers a generated one. Your own needs at least 16 characters. Keep it apart from the file: without it nobody opens the backup.
+Run it as root, who may read all of the configuration. The passphrase comes from
+--passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE; else the terminal
+offers a generated one. Your own needs at least 16 characters. Keep it apart from the
+file: without it nobody opens the backup.
 FILE is - for standard output.`,
 		Example: `  gatehouse backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup
@@ -122,15 +121,23 @@ func (a *app) checkOutput(path string, force bool) error {
 // configuration says where the configuration stands that the flags and the environment
 // name.
 func (a *app) configuration(cfg config.Config) backup.Configuration {
+	return backup.Configuration{Main: a.mainConfig(), More: namedFiles(cfg)}
+}
+
+// mainConfig is the main file of the configuration, whether it is there or not.
+func (a *app) mainConfig() string {
 	folder := filepath.Dir(config.PartsFolder(a.config, a.environ))
-	named := cmp.Or(a.config, a.variable("GATEHOUSE_CONFIG"), filepath.Join(folder, "gatehouse.toml"))
-	where := backup.Configuration{Main: named}
+	return cmp.Or(a.config, a.variable("GATEHOUSE_CONFIG"), filepath.Join(folder, "gatehouse.toml"))
+}
+
+// namedFiles lists the files that a configuration names.
+func namedFiles(cfg config.Config) (paths []string) {
 	for _, path := range []string{cfg.TLS.Certificate, cfg.TLS.Key, cfg.Cloud.PasswordFile, cfg.Cloud.CA, cfg.Cloud.Certificate, cfg.Cloud.Key} {
 		if filepath.IsAbs(path) {
-			where.More = append(where.More, path)
+			paths = append(paths, path)
 		}
 	}
-	return where
+	return paths
 }
 
 // data gives the archive of the gateway's data: from the gateway where one runs, else
@@ -146,56 +153,42 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
 		return nil, err
 	}
-	stopped, unread := a.stoppedData(ctx, cfg.Data)
+	stopped, unread := a.stoppedData(cfg.Data)
 	if errors.Is(unread, errRuns) {
 		return nil, err // what the gateway said counts
 	}
 	return stopped, unread
 }
 
-// errRuns says that a gateway holds the data directory.
-var errRuns = errors.New("a gateway runs there")
-
-// stoppedData reads the files of a gateway that does not run.
-func (a *app) stoppedData(ctx context.Context, data string) (io.ReadCloser, error) {
-	log := a.warnings()
-	source := backup.Source{Data: data, Version: version, Database: sqlite.Files{Logger: log}, Now: a.now}
-	if _, err := os.Stat(data); err != nil {
-		_, err := source.Stopped(ctx) // says what is missing
-		return nil, err
-	}
-	release, _, err := gateway.TakeData(data, log)
-	if fault.Is(err, fault.Conflict) {
-		return nil, errRuns
-	}
+// stoppedData has a worker read the files of a gateway that does not run.
+func (a *app) stoppedData(data string) (io.ReadCloser, error) {
+	from, to, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the data directory: %w", err)
 	}
-	path := filepath.Join(data, databaseFile)
-	if _, err := os.Stat(path); err == nil {
-		record := site.Record{Kind: site.KindBackupTaken, Facts: site.Facts{Origin: site.Admin, By: whoami(), Detail: "of the stopped gateway"}}
-		if err := (sqlite.Files{Logger: log}).Note(ctx, path, record); err != nil {
-			a.complain("warning: the journal has no record of this backup: " + fault.Sentence(err))
-		}
-	}
-	parcel, err := source.Stopped(ctx)
+	w, err := a.startWorker(order{Job: jobBackup, Data: data, By: whoami()}, to)
+	_ = to.Close() // the worker has it
 	if err != nil {
-		release()
-		return nil, err
+		return nil, errors.Join(err, from.Close())
 	}
-	return &locked{parcel.Reader(), release}, nil
+	got, err := w.listen()
+	if err != nil {
+		_ = w.finish() // it has said why
+		return nil, errors.Join(err, from.Close())
+	}
+	if got.Warning != "" {
+		a.complain("warning: " + got.Warning)
+	}
+	return &worked{from, w}, nil
 }
 
-// locked gives the lock of the data directory back when the archive was read.
-type locked struct {
-	io.ReadCloser
-	release func()
+// worked is what a worker writes.
+type worked struct {
+	*os.File
+	worker *worker
 }
 
-func (l *locked) Close() error {
-	defer l.release()
-	return l.ReadCloser.Close()
-}
+func (r *worked) Close() error { return errors.Join(r.File.Close(), r.worker.finish()) }
 
 // warnings is a log for what a command does besides its result.
 func (a *app) warnings() *slog.Logger {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,9 +13,8 @@ import (
 	"gatehouse/internal/backup"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/gateway"
+	"gatehouse/internal/host"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
 )
 
 // restoreFlags are the flags of restore.
@@ -23,6 +23,7 @@ type restoreFlags struct {
 	keepSessions  bool
 	noConfig      bool
 	acceptJournal bool
+	complete      bool
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -36,8 +37,9 @@ unless --keep-sessions. The gateway must be stopped.
 
 Everything is verified before anything is replaced, and what was there is kept in a
 folder of the data directory. A power cut on the way leaves the old gateway or the
-new one; the next start completes what had begun. Run it as root: the files become
-those of the owner of the data directory.
+new one; the next start completes what had begun. Run it as root: it works in the
+data directory as the owner of it. Of the configuration come back gatehouse.toml,
+conf.d, credentials, and files that it names in a folder called gatehouse.
 
 FILE may also be a plain copy of a database, such as the one that an upgrade keeps;
 then only the database is replaced, and no passphrase is asked for.`,
@@ -46,9 +48,20 @@ then only the database is replaced, and no passphrase is asked for.`,
   systemctl start gatehouse.socket gatehouse.service
 
   gatehouse restore --keep-sessions /var/lib/gatehouse/gatehouse.db.schema1`,
-		Args: exclusive(takes("FILE"), "passphrase-file", "passphrase-stdin"),
-		RunE: a.does(func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) }),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if flags.complete {
+				return takes()(cmd, args)
+			}
+			return exclusive(takes("FILE"), "passphrase-file", "passphrase-stdin")(cmd, args)
+		},
+		RunE: a.does(func(ctx context.Context, args []string) error {
+			if flags.complete {
+				return a.completeRestore()
+			}
+			return a.restore(ctx, args[0], flags)
+		}),
 	}
+	cmd.Flags().BoolVar(&flags.complete, "complete", false, "only complete what a power cut has interrupted, as the service does when it starts")
 	flags.passphrase.add(cmd)
 	cmd.Flags().BoolVar(&flags.keepSessions, "keep-sessions", false, "leave everyone logged in who was when the backup was taken")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration as it is")
@@ -68,6 +81,7 @@ type restoredGateway struct {
 	Kept          string         `json:"kept,omitempty"` // the folder with what was there
 	Configuration []string       `json:"configuration"`  // files that were written or set aside
 	Aside         []string       `json:"aside"`          // where what stood there is now
+	LeftOut       []string       `json:"leftOut"`        // names in the backup that are no files of a configuration
 }
 
 func (a *app) restore(ctx context.Context, path string, flags restoreFlags) error {
@@ -99,38 +113,87 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 		return r, err
 	}
 	defer func() { _ = medium.Close() }()
+	if err := a.completeRestore(); err != nil {
+		return r, running("the data directory", err)
+	}
 	cfg, err := a.settings()
 	if err != nil {
 		return r, err
 	}
-	release, abandon, err := gateway.TakeData(cfg.Data, a.warnings())
-	if err != nil {
-		return r, running(cfg.Data, err)
-	}
-	defer func() {
-		if err != nil && !errors.Is(err, backup.ErrBegun) {
-			abandon()
-		} else {
-			release()
-		}
-	}()
-	options := backup.Options{Data: cfg.Data, Database: sqlite.Files{Logger: a.warnings()}, AcceptJournal: flags.acceptJournal}
-	if medium.Encrypted {
-		if options.Passphrase, err = a.passphrase(ctx, flags.passphrase, false); err != nil {
-			return r, err
-		}
-	}
-	staged, err := backup.Stage(ctx, medium, options)
+	abandon, err := makeData(cfg.Data)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, staged.Discard()) }()
-	return a.commit(ctx, medium, staged, cfg, flags)
+	staged, err := a.stage(ctx, medium, cfg, flags)
+	if err == nil {
+		r, err = a.commit(ctx, medium, staged, cfg, flags)
+		err = errors.Join(err, staged.finish())
+	}
+	if err != nil && !errors.Is(err, backup.ErrBegun) {
+		abandon()
+	}
+	return r, running(cfg.Data, err)
+}
+
+// stagedRestore is what a worker has unpacked, and the configuration that goes with it.
+type stagedRestore struct {
+	*worker
+	answer
+	draft backup.Draft
+}
+
+// stage has a worker unpack and verify a medium.
+func (a *app) stage(ctx context.Context, medium *backup.Medium, cfg config.Config, flags restoreFlags) (*stagedRestore, error) {
+	job := order{Job: jobRestore, Data: cfg.Data, Name: medium.Path, Whole: medium.Encrypted, AcceptJournal: flags.acceptJournal}
+	if !medium.Encrypted {
+		return a.stagePlain(medium, job)
+	}
+	passphrase, err := a.passphrase(ctx, flags.passphrase, false)
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the backup: %w", err)
+	}
+	w, err := a.startWorker(job, from)
+	_ = from.Close() // the worker has it
+	if err != nil {
+		return nil, errors.Join(err, to.Close())
+	}
+	s := &stagedRestore{worker: w}
+	s.draft, err = medium.Pass(ctx, passphrase, to, func() (err error) {
+		s.answer, err = w.listen()
+		return err
+	})
+	if err != nil {
+		_ = w.finish() // it has said why
+		return nil, err
+	}
+	return s, nil
+}
+
+func (a *app) stagePlain(medium *backup.Medium, job order) (*stagedRestore, error) {
+	file, log := medium.Plain()
+	files := []*os.File{file}
+	if log != nil {
+		job.Log, files = true, append(files, log)
+	}
+	w, err := a.startWorker(job, files...)
+	if err != nil {
+		return nil, err
+	}
+	s := &stagedRestore{worker: w}
+	if s.answer, err = w.listen(); err != nil {
+		_ = w.finish() // it has said why
+		return nil, err
+	}
+	return s, nil
 }
 
 // running says how to stop the gateway that holds the data directory.
 func running(data string, err error) error {
-	if !fault.Is(err, fault.Conflict) {
+	if !errors.Is(err, errRuns) {
 		return err
 	}
 	return fault.Wrap(fault.Conflict, "A gateway is running on "+data+
@@ -138,42 +201,77 @@ func running(data string, err error) error {
 }
 
 // commit puts in place what was verified.
-func (a *app) commit(ctx context.Context, medium *backup.Medium, staged *backup.Staged, cfg config.Config, flags restoreFlags) (restoredGateway, error) {
-	r := restoredGateway{
-		File: medium.Path, Version: staged.Version, Created: staged.Created, Holds: staged.Holds, Broken: staged.Journal.Broken, Data: cfg.Data,
-		Configuration: []string{}, Aside: []string{},
+func (a *app) commit(ctx context.Context, medium *backup.Medium, staged *stagedRestore, cfg config.Config, flags restoreFlags) (r restoredGateway, err error) {
+	m := staged.Manifest
+	r = restoredGateway{
+		File: medium.Path, Version: m.Version, Created: m.Created, Holds: m.Holds, Broken: staged.Broken, Data: cfg.Data,
+		Configuration: []string{}, Aside: []string{}, LeftOut: []string{},
 	}
+	var placement *backup.Placement
 	terms := backup.Terms{KeepSessions: flags.keepSessions, By: whoami(), Now: a.now()}
-	if staged.Config() != "" && !flags.noConfig {
-		if err := a.checkRestored(staged.Config(), cfg); err != nil {
+	if !staged.draft.Empty() && !flags.noConfig {
+		if placement, err = a.place(staged.draft, cfg, terms); err != nil {
 			return r, err
 		}
-		where := a.configuration(cfg)
-		terms.Configuration = &where
+		r.LeftOut = list(placement.LeftOut)
 	}
-	done, err := staged.Commit(ctx, terms)
+	done, err := placement.Carry(ctx, staged, terms)
 	if err != nil {
+		if placement != nil && !errors.Is(err, backup.ErrBegun) {
+			err = errors.Join(err, placement.Discard())
+		}
 		return r, err
 	}
 	r.SessionsEnded, r.Kept = done.Ended, done.Kept
-	r.Configuration, r.Aside = list(done.Written), list(done.Aside)
+	written, aside := placement.Written()
+	r.Configuration, r.Aside = list(written), list(aside)
 	return r, nil
 }
 
-// checkRestored sees whether this version takes the configuration in the backup, and
-// whether it keeps its data where the data is restored to.
-func (a *app) checkRestored(path string, present config.Config) error {
-	restored, err := config.Load(path, a.environ)
+// place prepares the configuration of a backup, when this version takes it and it keeps
+// its data where the data is restored to.
+func (a *app) place(draft backup.Draft, present config.Config, terms backup.Terms) (*backup.Placement, error) {
+	where := a.configuration(present)
+	if err := ownConfiguration(where); err != nil {
+		return nil, err
+	}
+	restored, err := a.readDraft(draft)
 	if err != nil {
-		text, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", ""), "\n")
-		return fault.Wrap(fault.Invalid, "This version does not take the configuration in the backup ("+text+"): restore without it, with --no-config", err)
+		return nil, err
 	}
 	if restored.Data != present.Data {
-		return fault.New(fault.Conflict, fmt.Sprintf(
+		return nil, fault.New(fault.Conflict, fmt.Sprintf(
 			"The configuration in the backup keeps its data in %s, and this one in %s: set GATEHOUSE_DATA to the directory that you want, or restore without the configuration, with --no-config",
 			restored.Data, present.Data))
 	}
-	return nil
+	data, err := filepath.Abs(present.Data)
+	if err != nil {
+		return nil, fmt.Errorf("finding the data directory: %w", err)
+	}
+	owner, err := host.OwnerOf(data)
+	if err != nil {
+		return nil, err
+	}
+	return where.Prepare(draft, backup.Intent{Data: data, Named: namedFiles(restored), Group: owner.GID, Stamp: backup.Stamp(terms.Now)})
+}
+
+// readDraft reads the configuration of a backup in a folder of its own.
+func (a *app) readDraft(draft backup.Draft) (config.Config, error) {
+	folder, err := os.MkdirTemp("", "gatehouse-restore-")
+	if err != nil {
+		return config.Config{}, fmt.Errorf("reading the configuration in the backup: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	path, err := draft.Write(folder)
+	if err != nil {
+		return config.Config{}, err
+	}
+	restored, err := config.Load(path, a.environ)
+	if err != nil {
+		text, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), folder+"/", ""), "\n")
+		return restored, fault.Wrap(fault.Invalid, "This version does not take the configuration in the backup ("+text+"): restore without it, with --no-config", err)
+	}
+	return restored, nil
 }
 
 func (a *app) printRestored(w *lines, r restoredGateway) {
@@ -196,6 +294,9 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 	}
 	if len(r.Aside) > 0 {
 		w.printf("What stood there is kept: %s.", printable(strings.Join(r.Aside, ", ")))
+	}
+	if len(r.LeftOut) > 0 {
+		w.printf("Not restored, because the configuration does not name them: %s.", printable(strings.Join(r.LeftOut, ", ")))
 	}
 	w.printf("Start the gateway: systemctl start gatehouse.socket gatehouse.service, or gatehouse serve.")
 }

@@ -54,6 +54,7 @@ func (a *app) root() *cobra.Command {
 		a.cloudCommand(),
 		a.backupCommand(),
 		a.restoreCommand(),
+		a.workerCommand(),
 		a.serviceCommand(),
 		a.simulateCommand(),
 		a.versionCommand(),

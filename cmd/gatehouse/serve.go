@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/host"
 	"gatehouse/internal/systemlog"
@@ -84,6 +85,9 @@ func (a *app) serve(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	signal.Ignore(syscall.SIGPIPE) // a reader of the log that goes away
+	if err := a.completeRestore(); err != nil {
+		a.complain("warning: " + fault.Sentence(err)) // doors come first
+	}
 	cfg, err := a.serveSettings()
 	if err != nil {
 		return err

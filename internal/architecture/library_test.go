@@ -29,7 +29,7 @@ func libraries() []library {
 		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloudmqtt", "internal/stationsim"}, anyTest: true},
 		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloudcommand"}, anyTest: true},
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
-		{path: "filippo.io/age", product: []string{"internal/backup"}, ownTests: true},
+		{path: "filippo.io/age", product: []string{"internal/backup"}, anyTest: true},
 		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/sitefile"}, ownTests: true},
 		{path: "github.com/kardianos/service", product: []string{"internal/installation"}, ownTests: true},
 		{path: "github.com/coreos/go-systemd", product: []string{"internal/host"}, ownTests: true},

@@ -18,12 +18,12 @@ import (
 // A blank directory that restores a backup is the same gateway.
 func TestRestore_blank(t *testing.T) {
 	old := newGateway(t, "North")
-	old.write(t, "etc/conf.d/50-site.toml", "name = \"North\"\n")
-	old.write(t, "etc/conf.d/50-site.toml~", "an editor's")
-	old.write(t, "etc/credentials/mqtt", "secret")
-	old.write(t, "etc/ssl/cert.pem", "certificate")
-	old.write(t, "etc/notes.txt", "nothing of ours")
-	old.config.More = []string{old.path("etc/ssl/cert.pem"), "/elsewhere/key.pem"}
+	old.write(t, "gatehouse/conf.d/50-site.toml", "name = \"North\"\n")
+	old.write(t, "gatehouse/conf.d/50-site.toml~", "an editor's")
+	old.write(t, "gatehouse/credentials/mqtt", "secret")
+	old.write(t, "gatehouse/ssl/cert.pem", "certificate")
+	old.write(t, "gatehouse/notes.txt", "nothing of ours")
+	old.config.More = []string{old.path("gatehouse/ssl/cert.pem"), "/elsewhere/key.pem"}
 	path := old.back(t)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the backup: %v, %v", info, err)
@@ -35,7 +35,8 @@ func TestRestore_blank(t *testing.T) {
 	}
 
 	root := t.TempDir()
-	blank := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "etc", "other.toml")}}
+	blank := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "gatehouse", "other.toml")}}
+	blank.config.More = []string{blank.path("gatehouse/ssl/cert.pem"), "/elsewhere/key.pem"}
 	must(t, os.Mkdir(blank.data, 0o700))
 	done := blank.restore(t, path, blank.terms())
 	if done.Ended != 1 || done.Kept != "" || len(done.Aside) != 0 || len(done.Written) != 4 {
@@ -48,18 +49,21 @@ func TestRestore_blank(t *testing.T) {
 	if got != want || got.Gateway != old.id {
 		t.Errorf("it holds %+v, want %+v", got, want)
 	}
-	for _, name := range []string{"data/token.key", "data/tls/ca.crt", "data/tls/ca.key", "etc/conf.d/50-site.toml", "etc/credentials/mqtt", "etc/ssl/cert.pem"} {
+	for name, mode := range map[string]os.FileMode{
+		"data/token.key": 0o600, "data/tls/ca.crt": 0o600, "data/tls/ca.key": 0o600,
+		"gatehouse/conf.d/50-site.toml": 0o640, "gatehouse/credentials/mqtt": 0o600, "gatehouse/ssl/cert.pem": 0o640,
+	} {
 		if blank.read(t, name) != old.read(t, name) {
 			t.Errorf("%s is another one", name)
 		}
-		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != 0o640 {
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if blank.read(t, "etc/other.toml") != old.read(t, "etc/gatehouse.toml") {
+	if blank.read(t, "gatehouse/other.toml") != old.read(t, "gatehouse/gatehouse.toml") {
 		t.Error("the main file is another one")
 	}
-	if found := names(t, filepath.Join(root, "etc")); !slices.Equal(found, []string{"conf.d", "credentials", "other.toml", "ssl"}) {
+	if found := names(t, filepath.Join(root, "gatehouse")); !slices.Equal(found, []string{"conf.d", "credentials", "other.toml", "ssl"}) {
 		t.Errorf("the configuration has %v", found)
 	}
 	if found := hidden(t, blank.data); len(found) > 0 {
@@ -74,9 +78,9 @@ func TestRestore_blank(t *testing.T) {
 // stay where they shall.
 func TestRestore_keepsWhatWasThere(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
-	old.write(t, "etc/conf.d/10-same.toml", "# same\n")
-	present.write(t, "etc/conf.d/10-same.toml", "# same\n")
-	present.write(t, "etc/conf.d/50-site.toml", "# of South alone\n")
+	old.write(t, "gatehouse/conf.d/10-same.toml", "# same\n")
+	present.write(t, "gatehouse/conf.d/10-same.toml", "# same\n")
+	present.write(t, "gatehouse/conf.d/50-site.toml", "# of South alone\n")
 	present.write(t, "data/gatehouse.db.schema1", "kept by an upgrade of South")
 	present.write(t, "data/setup.issue", "not of a backup")
 	before := tree(t, present.root())
@@ -102,23 +106,22 @@ func TestRestore_keepsWhatWasThere(t *testing.T) {
 		t.Errorf("the data directory has %v", found)
 	}
 	const aside = ".before-restore-20261121T190512Z"
-	etc := tree(t, present.path("etc"))
+	etc := tree(t, present.path("gatehouse"))
 	same(t, map[string]string{
-		present.path("etc"):                             "",
-		present.path("etc/gatehouse.toml"):              "# of North\n",
-		present.path("etc/gatehouse.toml" + aside):      "# of South\n",
-		present.path("etc/conf.d"):                      "",
-		present.path("etc/conf.d/10-same.toml"):         "# same\n",
-		present.path("etc/conf.d/50-site.toml" + aside): "# of South alone\n",
+		present.path("gatehouse"):                             "",
+		present.path("gatehouse/gatehouse.toml"):              "# of North\n",
+		present.path("gatehouse/gatehouse.toml" + aside):      "# of South\n",
+		present.path("gatehouse/conf.d"):                      "",
+		present.path("gatehouse/conf.d/10-same.toml"):         "# same\n",
+		present.path("gatehouse/conf.d/50-site.toml" + aside): "# of South alone\n",
 	}, etc)
 
 	// A second one in the same second takes another name, and needs no configuration.
-	terms.Configuration = nil
-	done = present.restore(t, newGateway(t, "West").crafted(t), terms)
+	done = present.restoreData(t, newGateway(t, "West").crafted(t), terms)
 	if done.Kept != kept+"-2" || len(done.Written) != 0 {
 		t.Errorf("the second: %+v", done)
 	}
-	same(t, etc, tree(t, present.path("etc")))
+	same(t, etc, tree(t, present.path("gatehouse")))
 }
 
 // A plain copy of a database replaces the database alone.
@@ -135,7 +138,7 @@ func TestRestore_plainCopy(t *testing.T) {
 	if got.Accounts != 1 || got.Records != before.Records+1 || done.Ended != 1 {
 		t.Errorf("it holds %+v after %+v", got, done)
 	}
-	if g.read(t, "data/token.key") != "North token key" || g.read(t, "etc/gatehouse.toml") != "# of North\n" {
+	if g.read(t, "data/token.key") != "North token key" || g.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
 		t.Error("more than the database was replaced")
 	}
 	if _, err := os.Stat(former); err != nil {
@@ -169,7 +172,7 @@ func TestStopped_killed(t *testing.T) {
 		t.Error("the archive has no log")
 	}
 	blank := gateway{data: t.TempDir()}
-	blank.restore(t, killed.crafted(t), backup.Terms{Now: clock{}.Now()})
+	blank.restoreData(t, killed.crafted(t), backup.Terms{Now: clock{}.Now()})
 	if got := blank.inventory(t); got.Records != g.inventory(t).Records+1 || blank.broken(t) != 0 {
 		t.Errorf("it holds %+v", got)
 	}

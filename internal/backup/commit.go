@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -13,18 +12,16 @@ import (
 
 // Terms say how to put a restored gateway in place.
 type Terms struct {
-	KeepSessions  bool           // else every login ends
-	Configuration *Configuration // nil: it stays as it is
-	By            string         // who restores, for the journal
+	KeepSessions  bool   // else every login ends
+	Configuration string // the id of the [Placement] that goes with it; "": it stays as it is
+	By            string // who restores, for the journal
 	Now           time.Time
 }
 
 // Restored says what a restore did.
 type Restored struct {
-	Ended   int      // sessions
-	Kept    string   // the folder with what was there; "" where there was nothing
-	Written []string // files of the configuration that were written or set aside
-	Aside   []string // where those that stood there before are now
+	Ended int    // sessions
+	Kept  string // the folder with what was there; "" where there was nothing
 }
 
 // ErrBegun is wrapped by an error of [Staged.Commit] after which things are not as they
@@ -43,19 +40,12 @@ func (s *Staged) commit(ctx context.Context, t Terms, sw swap) (r Restored, err 
 	if r.Ended, err = s.options.Database.Renew(ctx, s.path(underData, database), t.KeepSessions, record); err != nil {
 		return r, err
 	}
-	m := marker{Phase: movingOut, Staged: s.folder, Whole: s.Whole}
-	if t.Configuration != nil && s.Config() != "" {
-		m.Config, err = t.Configuration.prepare(s.path(), s.Manifest, stamp(t.Now))
-		s.laid = m.Config
-		if err != nil {
-			return r, err
-		}
-	}
+	m := marker{Phase: movingOut, Staged: s.folder, Whole: s.Whole, Configuration: t.Configuration}
 	if m.Kept, err = s.free(sw, t.Now); err != nil {
 		return r, err
 	}
-	if err := sw.hand(s.path()); err != nil {
-		return r, fmt.Errorf("handing the restored files over: %w", err)
+	if err := settle(s.path()); err != nil {
+		return r, fmt.Errorf("writing the restored files: %w", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return r, err
@@ -68,25 +58,23 @@ func (s *Staged) commit(ctx context.Context, t Terms, sw swap) (r Restored, err 
 
 // finish does what [Complete] does after a power cut.
 func (r Restored) finish(sw swap, m marker) (Restored, error) {
-	pending, err := sw.complete()
-	if err == nil && len(pending) > 0 {
-		err = fmt.Errorf("no permission to write %s", strings.Join(pending, ", "))
-	}
-	if err != nil {
-		return r, fault.Wrap(fault.Unavailable, "The restore has begun and could not be finished ("+err.Error()+
-			"): mend that, then start the gateway, which completes it, or restore again", errors.Join(ErrBegun, err))
+	if _, err := sw.complete(); err != nil {
+		return r, begun(err)
 	}
 	if m.Kept != "" {
 		r.Kept = sw.path(m.Kept)
 	}
-	for _, c := range m.Config {
-		r.Written = append(r.Written, c.Target)
-		if c.Kept != "" {
-			r.Aside = append(r.Aside, c.Kept)
-		}
-	}
 	return r, nil
 }
+
+// begun words an error that comes when there is no way back.
+func begun(err error) error {
+	return fault.Wrap(fault.Unavailable, "The restore has begun and could not be finished ("+err.Error()+
+		"): correct that, then start the gateway, which completes it, or restore again", errors.Join(ErrBegun, err))
+}
+
+// Forget ends a restore whose configuration is in place.
+func (s *Staged) Forget() error { return Forget(s.options.Data) }
 
 // story is what the journal says of the restore.
 func (s *Staged) story(keepSessions bool) string {
@@ -107,7 +95,7 @@ func (s *Staged) free(sw swap, now time.Time) (string, error) {
 		return "", err
 	}
 	for i := range 100 {
-		name := keptPrefix + stamp(now)
+		name := keptPrefix + Stamp(now)
 		if i > 0 {
 			name += fmt.Sprintf("-%d", i+1)
 		}

@@ -1,9 +1,7 @@
 package backup
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,9 +40,7 @@ func (c Configuration) Load() (all []Loaded, err error) {
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		one := Loaded{Path: path, text: text, Entry: entryOf(c.name(path), uint32(info.Mode().Perm()), text)}
-		one.Owner, one.Group = names(info)
-		all = append(all, one)
+		all = append(all, Loaded{Path: path, text: text, Entry: entryOf(c.name(path), uint32(info.Mode().Perm()), text)})
 	}
 	return all, nil
 }
@@ -137,86 +133,4 @@ func (c Configuration) target(name string) string {
 		return c.Main
 	}
 	return filepath.Join(filepath.Dir(c.Main), filepath.FromSlash(strings.TrimPrefix(name, underConfig)))
-}
-
-// A restore writes a file of the configuration beside its place first, and keeps what
-// stood there.
-const (
-	restoredSuffix = ".restored"
-	keptSuffix     = ".before-restore-"
-)
-
-// change is what a restore does to one file of the configuration.
-type change struct {
-	Target string `json:"target"`
-	Kept   string `json:"kept,omitempty"` // where the present file goes; "": there is none
-	Gone   bool   `json:"gone,omitempty"` // whether nothing comes in its place
-}
-
-// prepare writes the restored files beside their places, and says what to do with them.
-// Those that are there already, as they are, need nothing. What conf.d has and the
-// backup has not goes: it would be read with it.
-func (c Configuration) prepare(staged string, m Manifest, stamp string) (changes []change, err error) {
-	wanted := make(map[string]bool)
-	for _, e := range m.Files {
-		if !strings.HasPrefix(e.Name, underConfig) {
-			continue
-		}
-		target := c.target(e.Name)
-		wanted[target] = true
-		present, unread := os.ReadFile(target) //nolint:gosec // a file of the configuration
-		text, err := os.ReadFile(filepath.Join(staged, filepath.FromSlash(e.Name)))
-		if err != nil {
-			return changes, fmt.Errorf("reading %s: %w", e.Name, err)
-		}
-		if unread == nil && bytes.Equal(present, text) {
-			continue
-		}
-		one := change{Target: target}
-		if !errors.Is(unread, fs.ErrNotExist) {
-			one.Kept = target + keptSuffix + stamp
-		}
-		changes = append(changes, one)
-		if err := lay(e, target+restoredSuffix, text); err != nil {
-			return changes, fault.Wrap(fault.Unavailable, "The configuration file "+target+
-				" cannot be written: run this as root, name another configuration with --config, or leave it as it is with --no-config", err)
-		}
-	}
-	if len(wanted) == 0 {
-		return nil, nil
-	}
-	present, err := c.paths()
-	if err != nil {
-		return changes, unreadable(err)
-	}
-	for _, path := range present {
-		if filepath.Dir(path) == filepath.Join(filepath.Dir(c.Main), "conf.d") && !wanted[path] {
-			changes = append(changes, change{Target: path, Kept: path + keptSuffix + stamp, Gone: true})
-		}
-	}
-	return changes, nil
-}
-
-// lay writes one restored file, with the mode and, where this may give files away, the
-// owner that it had.
-func lay(e Entry, path string, text []byte) error {
-	mode := os.FileMode(e.Mode).Perm()
-	folder := os.FileMode(0o755)
-	if mode&0o077 == 0 {
-		folder = 0o700 // what is private in a folder that did not exist
-	}
-	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), folder), os.Chmod(filepath.Dir(path), folder)); err != nil { // whatever the umask is
-			return err
-		}
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // beside a file of the configuration
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, named(e.Owner, e.Group).give(path), f.Chmod(mode), f.Sync(), f.Close())
 }

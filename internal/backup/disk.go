@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -41,63 +38,12 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// owner is whom a file belongs to. The zero owner is whoever runs this.
-type owner struct {
-	uid, gid int
-	known    bool
-}
-
-// ownerOf gives the owner of what stands at path, for whoever may give files away.
-func ownerOf(path string) (owner, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return owner{}, err
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return owner{int(stat.Uid), int(stat.Gid), ok && os.Geteuid() == 0}, nil
-}
-
-// named gives the owner of these names, where this system knows them.
-func named(name, group string) owner {
-	o := owner{known: os.Geteuid() == 0}
-	if u, err := user.Lookup(name); err == nil {
-		o.uid, _ = strconv.Atoi(u.Uid)
-	}
-	if g, err := user.LookupGroup(group); err == nil {
-		o.gid, _ = strconv.Atoi(g.Gid)
-	}
-	return o
-}
-
-// names gives the names of a file's owner and group, where this system knows them.
-func names(info fs.FileInfo) (name, group string) {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return "", ""
-	}
-	if u, err := user.LookupId(strconv.Itoa(int(stat.Uid))); err == nil {
-		name = u.Username
-	}
-	if g, err := user.LookupGroupId(strconv.Itoa(int(stat.Gid))); err == nil {
-		group = g.Name
-	}
-	return name, group
-}
-
-// give makes the file at path the owner's.
-func (o owner) give(path string) error {
-	if !o.known {
-		return nil
-	}
-	return os.Lchown(path, o.uid, o.gid)
-}
-
-// settle makes everything under root the owner's, and sees that it is on the disk.
-func (o owner) settle(root string) error {
+// settle sees that everything under root is on the disk.
+func settle(root string) error {
 	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(o.give(path), syncFolder(path)) // a file syncs like a folder
+		return syncFolder(path) // a file syncs like a folder
 	})
 }

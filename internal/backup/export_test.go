@@ -20,16 +20,44 @@ const (
 // MaxWork is the most work that a file may ask for.
 const MaxWork = workFactor
 
-// CommitBreaking is Commit with a function that is called before each change of the
-// disk from the moment at which a restore begins.
-func (s *Staged) CommitBreaking(ctx context.Context, t Terms, before func(step string) error) (Restored, error) {
-	return s.commit(ctx, t, swap{data: s.options.Data, before: before})
+// Breaking is a gateway's files whose disk fails: before is called before each change of
+// the disk from the moment at which a restore begins.
+type Breaking struct {
+	*Staged
+	Before func(step string) error
 }
 
-// CompleteBreaking is Complete in the same way; it gives the files of the configuration
-// that wait.
-func CompleteBreaking(data string, before func(step string) error) (pending []string, err error) {
-	return swap{data: data, before: before}.complete()
+// Commit is that of [Staged].
+func (b Breaking) Commit(ctx context.Context, t Terms) (Restored, error) {
+	return b.commit(ctx, t, swap{data: b.options.Data, before: b.Before})
+}
+
+// Forget is that of [Staged].
+func (b Breaking) Forget() error { return swap{data: b.options.Data, before: b.Before}.forget() }
+
+// BreakBefore has before called before each change of the disk.
+func (p *Placement) BreakBefore(before func(step string) error) { p.before = before }
+
+// forgetting forgets with a disk that fails.
+type forgetting swap
+
+func (f forgetting) Forget() error { return swap(f).forget() }
+
+// CompleteBreaking is Complete, and Resume where the configuration is this user's, with a
+// disk that fails.
+func CompleteBreaking(data string, c *Configuration, before func(step string) error) (waits string, err error) {
+	s := swap{data: data, before: before}
+	if c == nil {
+		return s.complete()
+	}
+	_, err = c.resume(func(string) (string, interface{ Forget() error }, error) {
+		id, err := s.complete()
+		return id, forgetting(s), err
+	}, before)
+	if err != nil {
+		return "", err
+	}
+	return s.complete()
 }
 
 // Piece is a piece of an archive that is made by hand.

@@ -3,6 +3,8 @@ package backup_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -45,7 +47,7 @@ type gateway struct {
 func newGateway(t *testing.T, station string) gateway {
 	t.Helper()
 	root := t.TempDir()
-	g := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "etc", "gatehouse.toml")}}
+	g := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "gatehouse", "gatehouse.toml")}}
 	must(t, os.Mkdir(g.data, 0o700))
 	db := g.open(t)
 	id, err := db.GatewayID(t.Context())
@@ -58,7 +60,7 @@ func newGateway(t *testing.T, station string) gateway {
 	g.write(t, "data/token.key", station+" token key")
 	g.write(t, "data/tls/ca.crt", station+" certificate of the CA")
 	g.write(t, "data/tls/ca.key", station+" key of the CA")
-	g.write(t, "etc/gatehouse.toml", "# of "+station+"\n")
+	g.write(t, "gatehouse/gatehouse.toml", "# of "+station+"\n")
 	return g
 }
 
@@ -183,28 +185,89 @@ func save(t *testing.T, text []byte) string {
 }
 
 // stage unpacks a file for the gateway.
-func (g gateway) stage(ctx context.Context, path string) (*backup.Staged, error) {
+func (g gateway) stage(ctx context.Context, path string) (unpacked, error) {
+	return g.stageWith(ctx, path, backup.Options{})
+}
+
+// unpacked is a backup in the data directory, and the configuration that goes with it.
+type unpacked struct {
+	*backup.Staged
+	draft backup.Draft
+}
+
+func (g gateway) stageWith(ctx context.Context, path string, o backup.Options) (u unpacked, err error) {
 	m, err := backup.Open(path)
 	if err != nil {
-		return nil, err
+		return u, err
 	}
 	defer func() { _ = m.Close() }()
-	return backup.Stage(ctx, m, backup.Options{Data: g.data, Passphrase: passphrase, Database: files})
+	o.Data, o.Database = g.data, files
+	if !m.Encrypted {
+		file, log := m.Plain()
+		in := backup.Input{Name: path, Data: file}
+		if log != nil {
+			in.Log = log
+		}
+		u.Staged, err = backup.Stage(ctx, in, o)
+		return u, err
+	}
+	from, to := io.Pipe()
+	u.draft, err = m.Pass(ctx, passphrase, to, func() (err error) {
+		u.Staged, err = backup.Stage(ctx, backup.Input{Name: path, Whole: true, Data: from}, o)
+		_ = from.Close()
+		return err
+	})
+	if err != nil && u.Staged != nil {
+		err = errors.Join(err, u.Discard())
+	}
+	return u, err
 }
 
-func (g gateway) terms() backup.Terms {
-	return backup.Terms{Configuration: &g.config, By: "uid 0 (root)", Now: clock{}.Now()}
+func (g gateway) terms() backup.Terms { return backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()} }
+
+func (g gateway) intent() backup.Intent {
+	return backup.Intent{Data: g.data, Named: g.config.More, Group: os.Getgid(), Stamp: backup.Stamp(clock{}.Now())}
 }
 
-// restore restores a file to the gateway.
-func (g gateway) restore(t *testing.T, path string, terms backup.Terms) backup.Restored {
+// prepare prepares the configuration of what was unpacked.
+func (g gateway) prepare(t *testing.T, u unpacked) *backup.Placement {
+	t.Helper()
+	if u.draft.Empty() {
+		return nil
+	}
+	p, err := g.config.Prepare(u.draft, g.intent())
+	must(t, err)
+	return p
+}
+
+// done is what a restore has done.
+type done struct {
+	backup.Restored
+	Written, Aside []string
+}
+
+// restore restores a file to the gateway, with its configuration.
+func (g gateway) restore(t *testing.T, path string, terms backup.Terms) (d done) {
 	t.Helper()
 	staged, err := g.stage(t.Context(), path)
 	must(t, err)
-	done, err := staged.Commit(t.Context(), terms)
+	placement := g.prepare(t, staged)
+	d.Restored, err = placement.Carry(t.Context(), staged, terms)
+	must(t, err)
+	d.Written, d.Aside = placement.Written()
+	must(t, staged.Discard())
+	return d
+}
+
+// restoreData restores a file to the gateway, without its configuration.
+func (g gateway) restoreData(t *testing.T, path string, terms backup.Terms) (d done) {
+	t.Helper()
+	staged, err := g.stage(t.Context(), path)
+	must(t, err)
+	d.Restored, err = staged.Commit(t.Context(), terms)
 	must(t, err)
 	must(t, staged.Discard())
-	return done
+	return d
 }
 
 // tree is every file and folder under a folder, with its bytes.

@@ -41,8 +41,6 @@ type Entry struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"` // in hexadecimal
 	Mode   uint32 `json:"mode"`   // the permission bits
-	Owner  string `json:"owner,omitempty"`
-	Group  string `json:"group,omitempty"` // both only of the configuration, whose files may be of several users
 }
 
 // check refuses a manifest that no gatehouse has written.

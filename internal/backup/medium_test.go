@@ -136,12 +136,17 @@ func encryptedTo(t *testing.T, recipient age.Recipient, text string) string {
 	return save(t, out.Bytes())
 }
 
-func TestStage_emptyPassphrase(t *testing.T) {
+func TestMedium_Pass_emptyPassphrase(t *testing.T) {
 	g := newGateway(t, "North")
 	m, err := backup.Open(g.crafted(t))
 	must(t, err)
 	defer func() { must(t, m.Close()) }()
-	if _, err := backup.Stage(t.Context(), m, backup.Options{Data: g.data, Database: files}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "The passphrase is empty") {
+	from, to := io.Pipe()
+	_, err = m.Pass(t.Context(), "", to, func() error {
+		_, err := io.Copy(io.Discard, from)
+		return err
+	})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "The passphrase is empty") {
 		t.Error(err)
 	}
 }
@@ -234,10 +239,7 @@ func TestStage_brokenJournal(t *testing.T) {
 		!strings.HasPrefix(err.Error(), "The journal in "+path+" is broken at record 2 (the record or one before it was changed)") {
 		t.Error(err)
 	}
-	m, err := backup.Open(path)
-	must(t, err)
-	defer func() { must(t, m.Close()) }()
-	staged, err := backup.Stage(t.Context(), m, backup.Options{Data: present.data, Passphrase: passphrase, Database: files, AcceptJournal: true})
+	staged, err := present.stageWith(t.Context(), path, backup.Options{AcceptJournal: true})
 	must(t, err)
 	_, err = staged.Commit(t.Context(), present.terms())
 	must(t, err)

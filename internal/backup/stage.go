@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/journal"
-	"gatehouse/internal/site"
 )
 
 // How the two kinds of files that can be restored begin.
@@ -29,6 +26,7 @@ type Medium struct {
 	Path      string
 	Encrypted bool // a backup, not a plain copy of a database
 	file      *os.File
+	log       *os.File // of a plain copy of a database that a gateway was killed over; else nil
 }
 
 // Open opens a file to restore from and sees what it is, without a passphrase. Errors:
@@ -51,11 +49,32 @@ func Open(path string) (*Medium, error) {
 	}
 	text := string(head[:n])
 	m := &Medium{Path: path, Encrypted: text == ageMagic, file: f}
-	if m.Encrypted || strings.HasPrefix(text, sqliteMagic) {
+	switch {
+	case m.Encrypted:
 		return m, nil
+	case strings.HasPrefix(text, sqliteMagic):
+		err = m.openLog()
+		return m, err
+	default:
+		return nil, errors.Join(unknown(path, text), f.Close())
 	}
-	return nil, errors.Join(unknown(path, text), f.Close())
 }
+
+// openLog opens the log of a plain copy, where it has one.
+func (m *Medium) openLog() error {
+	log, err := os.Open(m.Path + "-wal")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return errors.Join(fault.Wrap(fault.Unavailable, m.Path+"-wal cannot be read ("+reason(err)+")", err), m.file.Close())
+	}
+	m.log = log
+	return nil
+}
+
+// Plain returns the open file of a plain copy, and that of its log or nil.
+func (m *Medium) Plain() (file, log *os.File) { return m.file, m.log }
 
 // reason words an error of the system without the path, which stands beside it.
 func reason(err error) string {
@@ -81,12 +100,25 @@ func unknown(path, head string) error {
 }
 
 // Close closes the file.
-func (m *Medium) Close() error { return m.file.Close() }
+func (m *Medium) Close() error {
+	if m.log != nil {
+		return errors.Join(m.file.Close(), m.log.Close())
+	}
+	return m.file.Close()
+}
+
+// Input is what a restore unpacks in the data directory.
+type Input struct {
+	Name  string // of the medium, for people
+	Whole bool   // Data is the archive that [Medium.Pass] writes, not a plain database
+	Data  io.Reader
+	Log   io.Reader // of a plain database; nil: it has none
+	Size  int64     // of a plain database and its log, in bytes
+}
 
 // Options say how to unpack.
 type Options struct {
 	Data          string // the data directory, whose lock the caller holds
-	Passphrase    site.Secret
 	Database      Database
 	AcceptJournal bool // also one of which a record was changed
 }
@@ -101,24 +133,23 @@ type Staged struct {
 	options Options
 	medium  string
 	folder  string // its name in the data directory
-	laid    []change
 }
 
-// Stage unpacks a medium and verifies all of it. The kinds of its errors tell the causes
-// apart: Unauthenticated for a wrong passphrase, Conflict for a newer version, Invalid
-// for damage. When it fails, it leaves nothing.
-func Stage(ctx context.Context, m *Medium, o Options) (s *Staged, err error) {
-	s = &Staged{options: o, medium: m.Path, Whole: m.Encrypted}
+// Stage unpacks a backup and verifies all of it. The kinds of its errors tell the causes
+// apart: Conflict for a newer version, Invalid for damage, Unavailable for the disk. When
+// it fails, it leaves nothing.
+func Stage(ctx context.Context, in Input, o Options) (s *Staged, err error) {
+	s = &Staged{options: o, medium: in.Name, Whole: in.Whole}
 	folder, err := os.MkdirTemp(o.Data, stagedPrefix) // with mode 0700
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
 	}
 	s.folder = filepath.Base(folder)
 	unpack := s.copyPlain
-	if m.Encrypted {
+	if in.Whole {
 		unpack = s.unpack
 	}
-	err = unpack(ctx, m.file)
+	err = unpack(ctx, in)
 	if err == nil {
 		err = s.verify(ctx)
 	}
@@ -133,39 +164,16 @@ func (s *Staged) Discard() error {
 	if m, err := (swap{data: s.options.Data}).read(); err == nil && m.Staged == s.folder {
 		return nil
 	}
-	var errs []error
-	for _, c := range s.laid {
-		err := os.Remove(c.Target + restoredSuffix)
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			errs = append(errs, err)
-		}
-	}
-	s.laid = nil
-	return errors.Join(append(errs, os.RemoveAll(s.path()))...)
+	return os.RemoveAll(s.path())
 }
 
 func (s *Staged) path(below ...string) string {
 	return filepath.Join(append([]string{s.options.Data, s.folder}, below...)...)
 }
 
-// Config gives the path of the main file of the configuration as it was unpacked, beside
-// which the rest of it stands; "" where the backup has none.
-func (s *Staged) Config() string {
-	for _, e := range s.Files {
-		if e.Name == mainConfig {
-			return s.path(filepath.FromSlash(mainConfig))
-		}
-	}
-	return ""
-}
-
-// unpack writes every file of a backup into the folder.
-func (s *Staged) unpack(ctx context.Context, file io.Reader) error {
-	plain, err := unseal(s.medium, heeding(ctx, file), s.options.Passphrase)
-	if err != nil {
-		return err
-	}
-	in, err := openArchive(s.medium, plain)
+// unpack writes every file of an archive into the folder.
+func (s *Staged) unpack(ctx context.Context, input Input) error {
+	in, err := openArchive(s.medium, heeding(ctx, input.Data))
 	if err != nil {
 		return foreign(s.medium, err)
 	}
@@ -184,13 +192,7 @@ func (s *Staged) unpack(ctx context.Context, file io.Reader) error {
 		}
 		return foreign(s.medium, err)
 	}
-	// What follows the archive is nothing but the end of the encryption, which says that
-	// nothing is missing.
-	n, err := plain.Read(make([]byte, 1))
-	if n == 0 && errors.Is(err, io.EOF) {
-		return nil
-	}
-	return foreign(s.medium, cmp.Or(err, errors.New("something stands behind the archive")))
+	return nil
 }
 
 // write writes one file of a backup.
@@ -204,7 +206,7 @@ func write(root *os.Root, e Entry, content io.Reader) error {
 		return full(err)
 	}
 	_, err = io.Copy(diskWriter{f}, content)
-	return errors.Join(err, full(f.Chmod(os.FileMode(e.Mode).Perm()|0o600)), full(f.Close()))
+	return errors.Join(err, full(f.Close()))
 }
 
 // diskWriter says of an error that the disk is to blame.
@@ -220,14 +222,8 @@ func full(err error) error {
 }
 
 // copyPlain copies a database, and its log where it has one.
-func (s *Staged) copyPlain(ctx context.Context, file io.Reader) error {
-	var size int64
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(s.medium + suffix); err == nil {
-			size += info.Size()
-		}
-	}
-	if err := checkRoom(s.options.Data, size); err != nil {
+func (s *Staged) copyPlain(ctx context.Context, in Input) error {
+	if err := checkRoom(s.options.Data, in.Size); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(s.path())
@@ -235,26 +231,14 @@ func (s *Staged) copyPlain(ctx context.Context, file io.Reader) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	err = write(root, Entry{Name: underData + database, Mode: 0o600}, heeding(ctx, file))
-	if err == nil {
-		err = s.copyLog(ctx, root)
+	err = write(root, Entry{Name: underData + database}, heeding(ctx, in.Data))
+	if err == nil && in.Log != nil {
+		err = write(root, Entry{Name: underData + database + "-wal"}, heeding(ctx, in.Log))
 	}
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
 	return fault.Wrap(fault.Unavailable, s.medium+" cannot be read ("+reason(err)+")", err)
-}
-
-// copyLog copies the log of a database that a gateway was killed over.
-func (s *Staged) copyLog(ctx context.Context, root *os.Root) error {
-	wal, err := os.Open(s.medium + "-wal")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(root, Entry{Name: underData + database + "-wal", Mode: 0o600}, heeding(ctx, wal)), wal.Close())
 }
 
 // verify checks the database that was unpacked.
@@ -284,5 +268,5 @@ func (s *Staged) verify(ctx context.Context) error {
 	return nil
 }
 
-// stamp names what is kept after the moment of the restore.
-func stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
+// Stamp names what is kept after the moment of the restore.
+func Stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"gatehouse/internal/fault"
 )
@@ -23,90 +22,116 @@ const (
 
 // The phases of a swap. Each may be done again from its beginning.
 const (
-	movingOut = "out" // what stands in the data directory is the old gateway's
-	movingIn  = "in"  // what stands there is the new one's, as far as it is there
+	movingOut = "out"  // what stands in the data directory is the old gateway's
+	movingIn  = "in"   // what stands there is the new one's, as far as it is there
+	moved     = "done" // all of it is; the configuration may still wait
 )
 
-// marker says that a swap has begun, and how far it is. As long as it is there, nobody
-// may open the database.
+// marker says that a swap has begun, and how far it is. Before the phase moved, nobody
+// may open the database. It names nothing outside the data directory.
 type marker struct {
-	Phase  string   `json:"phase"`
-	Staged string   `json:"staged"` // the folder in the data directory with what is new
-	Kept   string   `json:"kept"`   // the folder in the data directory for what is old; "": there is nothing
-	Whole  bool     `json:"whole"`  // whether everything is replaced, or the database alone
-	Config []change `json:"config,omitempty"`
+	Phase         string `json:"phase"`
+	Staged        string `json:"staged"`                  // the folder in the data directory with what is new
+	Kept          string `json:"kept"`                    // the folder in the data directory for what is old; "": there is nothing
+	Whole         bool   `json:"whole"`                   // whether everything is replaced, or the database alone
+	Configuration string `json:"configuration,omitempty"` // the id of the [Placement] that goes with it
 }
 
-// swap replaces the data of a gateway by restored data.
+// swap replaces the data of a gateway by restored data. It works in the data directory
+// alone, as the owner of it.
 type swap struct {
 	data   string
-	before func(step string) error // called before each change of the disk; nil: not
+	before hook
 }
 
-// Complete finishes a restore that was interrupted after it had begun to replace files,
-// and removes what an interrupted backup or restore has left. Whoever has taken the lock
-// of the data directory calls it before anything there is opened. What it cannot do for
-// the configuration, because only root may, it says in the log.
-func Complete(data string, log *slog.Logger) error {
-	s := swap{data: data}
-	pending, err := s.complete()
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, "A restore of "+data+
-			" was interrupted and cannot be completed: check free space with df and the disk with dmesg, then start again", err)
-	}
-	if len(pending) > 0 {
-		log.Warn("a restore was interrupted; the data is the restored one, and these files of the configuration wait beside their places with the ending "+
-			restoredSuffix+": as root, move them there", "files", strings.Join(pending, " "))
-	}
-	return nil
-}
-
-// complete gives the files of the configuration that it could not put in place.
-func (s swap) complete() (pending []string, err error) {
-	m, err := s.read()
-	if errors.Is(err, fs.ErrNotExist) {
-		s.tidy()
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if m.Phase == movingOut {
-		if err := s.moveOut(m); err != nil {
-			return nil, err
-		}
-		m.Phase = movingIn
-		if err := s.write(m); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.moveIn(m); err != nil {
-		return nil, err
-	}
-	if pending, err = s.placeConfig(m.Config); err != nil {
-		return nil, err
-	}
-	if err := s.do("forget", func() error { return os.Remove(s.path(markerName)) }); err != nil {
-		return nil, err
-	}
-	if err := syncFolder(s.data); err != nil {
-		return nil, err
-	}
-	s.tidy()
-	return pending, nil
-}
-
-func (s swap) path(name string) string { return filepath.Join(s.data, name) }
+// hook is called before each change of the disk, and may prevent it; nil: not.
+type hook func(step string) error
 
 // do makes one change of the disk.
-func (s swap) do(step string, change func() error) error {
-	if s.before != nil {
-		if err := s.before(step); err != nil {
+func (h hook) do(step string, change func() error) error {
+	if h != nil {
+		if err := h(step); err != nil {
 			return err
 		}
 	}
 	return change()
 }
+
+// Complete finishes a restore that was interrupted after it had begun to replace files,
+// and removes what an interrupted backup or restore has left. The caller holds the lock
+// of the data directory and has opened nothing there. A configuration that waits for
+// [Configuration.Resume] is logged.
+func Complete(data string, log *slog.Logger) error {
+	waits, err := swap{data: data}.complete()
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "A restore of "+data+
+			" was interrupted and cannot be completed: check free space with df and the disk with dmesg, then start again", err)
+	}
+	if waits != "" {
+		log.Warn("a restore was interrupted; the data is the restored one, the configuration is not: run gatehouse restore --complete as root, then start again")
+	}
+	return nil
+}
+
+// Waiting returns the id of the [Placement] that a restore in the data directory waits
+// for, or "".
+func Waiting(data string) (string, error) {
+	m, err := swap{data: data}.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return m.Configuration, err
+}
+
+// Forget ends a restore whose configuration is in place.
+func Forget(data string) error { return swap{data: data}.forget() }
+
+// complete returns the id of the configuration that waits.
+func (s swap) complete() (waits string, err error) {
+	m, err := s.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		s.tidy()
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if m.Phase == movingOut {
+		if err := s.moveOut(m); err != nil {
+			return "", err
+		}
+		m.Phase = movingIn
+		if err := s.write(m); err != nil {
+			return "", err
+		}
+	}
+	if m.Phase == movingIn {
+		if err := s.moveIn(m); err != nil {
+			return "", err
+		}
+		if m.Configuration == "" {
+			return "", s.forget()
+		}
+		m.Phase = moved
+		if err := s.write(m); err != nil {
+			return "", err
+		}
+	}
+	s.tidy()
+	return m.Configuration, nil
+}
+
+// forget removes the marker.
+func (s swap) forget() error {
+	err := s.before.do("forget", func() error { return os.Remove(s.path(markerName)) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.tidy()
+	return syncFolder(s.data)
+}
+
+func (s swap) path(name string) string { return filepath.Join(s.data, name) }
 
 // read gives the marker; [fs.ErrNotExist] where there is none.
 func (s swap) read() (m marker, err error) {
@@ -131,12 +156,9 @@ func (s swap) write(m marker) error {
 		return fmt.Errorf("noting the restore: %w", err)
 	}
 	partial := s.path(stagedPrefix + "marker")
-	err = s.do("write marker "+m.Phase, func() error { return writeNew(partial, text) })
+	err = s.before.do("write marker "+m.Phase, func() error { return writeNew(partial, text, 0o600, ownGroup) })
 	if err == nil {
-		err = s.hand(partial)
-	}
-	if err == nil {
-		err = s.do("set marker "+m.Phase, func() error { return os.Rename(partial, s.path(markerName)) })
+		err = s.before.do("set marker "+m.Phase, func() error { return os.Rename(partial, s.path(markerName)) })
 	}
 	if err == nil {
 		err = syncFolder(s.data)
@@ -144,27 +166,23 @@ func (s swap) write(m marker) error {
 	return err
 }
 
-// writeNew writes a file that was not there: the data directory is another user's, who
-// may have put a link there.
-func writeNew(path string, text []byte) error {
+// ownGroup is the group of the process.
+const ownGroup = -1
+
+// writeNew writes a file that was not there, durably.
+func writeNew(path string, text []byte, mode os.FileMode, group int) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the data directory
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the data directory, or beside the configuration
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
-}
-
-// hand makes what is new in the data directory its owner's, and durable.
-func (s swap) hand(path string) error {
-	o, err := ownerOf(s.data)
-	if err != nil {
-		return err
+	if group != ownGroup {
+		err = errors.Join(err, f.Chown(-1, group))
 	}
-	return o.settle(path)
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 }
 
 // old lists what makes up the gateway that is replaced.
@@ -209,19 +227,15 @@ func (s swap) moveOut(m marker) error {
 		return err
 	}
 	kept := s.path(m.Kept)
-	if err := s.do("make "+keptPrefix, func() error { return os.MkdirAll(kept, 0o700) }); err != nil {
+	if err := s.before.do("make "+keptPrefix, func() error { return os.MkdirAll(kept, 0o700) }); err != nil {
 		return err
 	}
 	for _, name := range names {
-		if err := s.do("keep "+name, func() error { return os.Rename(s.path(name), filepath.Join(kept, name)) }); err != nil {
+		if err := s.before.do("keep "+name, func() error { return os.Rename(s.path(name), filepath.Join(kept, name)) }); err != nil {
 			return err
 		}
 	}
-	o, err := ownerOf(s.data)
-	if err != nil {
-		return err
-	}
-	return errors.Join(o.give(kept), syncFolder(kept), syncFolder(s.data))
+	return errors.Join(syncFolder(kept), syncFolder(s.data))
 }
 
 // moveIn puts the new in place. Whatever of it is not in its folder any more has been
@@ -236,60 +250,12 @@ func (s swap) moveIn(m marker) error {
 		return err
 	}
 	for _, e := range entries {
-		err := s.do("place "+e.Name(), func() error { return os.Rename(filepath.Join(staged, e.Name()), s.path(e.Name())) })
+		err := s.before.do("place "+e.Name(), func() error { return os.Rename(filepath.Join(staged, e.Name()), s.path(e.Name())) })
 		if err != nil {
 			return err
 		}
 	}
 	return errors.Join(syncFolder(staged), syncFolder(s.data))
-}
-
-// placeConfig puts the restored configuration in place, and gives the files for which
-// this user may not do it.
-func (s swap) placeConfig(changes []change) (pending []string, err error) {
-	for _, c := range changes {
-		err := s.placeFile(c)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			pending = append(pending, c.Target)
-		} else if err != nil {
-			return pending, fmt.Errorf("placing %s: %w", c.Target, err)
-		}
-	}
-	return pending, nil
-}
-
-// placeFile puts one file in place, unless that was done before.
-func (s swap) placeFile(c change) error {
-	waiting, err := present(filepath.Dir(c.Target), filepath.Base(c.Target)+restoredSuffix)
-	if err != nil || len(waiting) == 0 && !c.Gone {
-		return err
-	}
-	if c.Kept != "" {
-		if err := s.keepFile(c); err != nil {
-			return err
-		}
-	}
-	if !c.Gone {
-		if err := s.do("place configuration", func() error { return os.Rename(c.Target+restoredSuffix, c.Target) }); err != nil {
-			return err
-		}
-	}
-	return syncFolder(filepath.Dir(c.Target))
-}
-
-// keepFile gives the present file its other name. Where a file comes in its place, it has
-// both names until then, so that there is always one.
-func (s swap) keepFile(c change) error {
-	err := s.do("keep configuration", func() error {
-		if c.Gone {
-			return os.Rename(c.Target, c.Kept)
-		}
-		return os.Link(c.Target, c.Kept)
-	})
-	if errors.Is(err, fs.ErrExist) || c.Gone && errors.Is(err, fs.ErrNotExist) {
-		return nil // done before
-	}
-	return err
 }
 
 // tidy removes what interrupted backups and restores have left. A disk that does not let

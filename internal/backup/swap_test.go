@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"gatehouse/internal/backup"
@@ -46,7 +45,7 @@ func identity(t *testing.T, g gateway) map[string]string {
 	t.Helper()
 	return map[string]string{
 		"database": string(g.inventory(t).Gateway), "key": g.read(t, "data/token.key"), "ca": g.read(t, "data/tls/ca.key"),
-		"config": g.read(t, "etc/gatehouse.toml"),
+		"config": g.read(t, "gatehouse/gatehouse.toml"),
 	}
 }
 
@@ -54,19 +53,21 @@ func identity(t *testing.T, g gateway) map[string]string {
 // start completes, also if that is interrupted at any moment.
 func TestCommit_powerCut(t *testing.T) {
 	old := newGateway(t, "North")
-	old.write(t, "etc/conf.d/50-site.toml", "# of North\n")
+	old.write(t, "gatehouse/conf.d/50-site.toml", "# of North\n")
 	path := old.crafted(t)
 	wantNew := identity(t, old)
 	sawOld, sawNew := 0, 0
 	for n := 1; ; n++ {
 		present := newGateway(t, "South")
-		present.write(t, "etc/conf.d/60-more.toml", "# of South alone\n")
+		present.write(t, "gatehouse/conf.d/60-more.toml", "# of South alone\n")
 		wantOld := identity(t, present)
 		before := tree(t, present.root())
 		staged, err := present.stage(t.Context(), path)
 		must(t, err)
 		var steps []string
-		_, err = staged.CommitBreaking(t.Context(), present.terms(), breakAt(n, &steps))
+		placement := present.prepare(t, staged)
+		placement.BreakBefore(breakAt(n, &steps))
+		_, err = placement.Carry(t.Context(), backup.Breaking{Staged: staged.Staged, Before: breakAt(n, &steps)}, present.terms())
 		if len(steps) < n {
 			must(t, err)
 			break // there are no more steps
@@ -76,16 +77,17 @@ func TestCommit_powerCut(t *testing.T) {
 		}
 		begun := errors.Is(err, backup.ErrBegun)
 		// The process may live to tidy up, or not.
-		if n%2 == 0 {
-			must(t, staged.Discard())
+		if n%2 == 0 && !begun {
+			placement.BreakBefore(nil)
+			must(t, errors.Join(staged.Discard(), placement.Discard()))
 		}
 		name := fmt.Sprintf("broken at step %d, %s", n, steps[n-1])
 		for again := 1; ; again++ {
 			var more []string
-			pending, err := backup.CompleteBreaking(present.data, breakAt(again, &more))
+			waits, err := backup.CompleteBreaking(present.data, &present.config, breakAt(again, &more))
 			if len(more) < again {
-				if err != nil || len(pending) > 0 {
-					t.Fatalf("%s: completing: %v, %v", name, pending, err)
+				if err != nil || waits != "" {
+					t.Fatalf("%s: completing: %q, %v", name, waits, err)
 				}
 				break
 			}
@@ -103,12 +105,14 @@ func TestCommit_powerCut(t *testing.T) {
 		if got := identity(t, present); !maps.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
-		if found := hidden(t, present.data); len(found) > 0 {
-			t.Errorf("%s: left behind: %v", name, found)
+		for _, folder := range []string{present.data, filepath.Dir(present.config.Main), present.path("gatehouse/conf.d")} {
+			if found := hidden(t, folder); len(found) > 0 {
+				t.Errorf("%s: left behind in %s: %v", name, folder, found)
+			}
 		}
 		if begun {
 			checkReplaced(t, name, present, before)
-		} else if _, err := os.Stat(present.path("etc/conf.d/60-more.toml")); err != nil {
+		} else if _, err := os.Stat(present.path("gatehouse/conf.d/60-more.toml")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -127,41 +131,42 @@ func checkReplaced(t *testing.T, name string, g gateway, before map[string]strin
 		}
 	}
 	want := []string{"50-site.toml", "60-more.toml.before-restore-20261121T190512Z"}
-	if found := names(t, g.path("etc/conf.d")); !slices.Equal(found, want) {
+	if found := names(t, g.path("gatehouse/conf.d")); !slices.Equal(found, want) {
 		t.Errorf("%s: conf.d has %v", name, found)
 	}
-	if text := g.read(t, "etc/gatehouse.toml.before-restore-20261121T190512Z"); text != "# of South\n" {
+	if text := g.read(t, "gatehouse/gatehouse.toml.before-restore-20261121T190512Z"); text != "# of South\n" {
 		t.Errorf("%s: the configuration that is kept: %q", name, text)
 	}
 }
 
-// The gateway completes what root had begun; the configuration it may not touch, so it
-// says where that waits.
-func TestComplete_withoutRights(t *testing.T) {
+// The gateway completes the data of what root had begun; the configuration waits for
+// root, and the data is not forgotten meanwhile.
+func TestComplete_waits(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	staged, err := present.stage(t.Context(), old.crafted(t))
 	must(t, err)
-	_, err = staged.CommitBreaking(t.Context(), present.terms(), func(step string) error {
+	_, err = present.prepare(t, staged).Carry(t.Context(), backup.Breaking{Staged: staged.Staged, Before: func(step string) error {
 		if step == "keep token.key" {
 			return errPower
 		}
 		return nil
-	})
+	}}, present.terms())
 	if !errors.Is(err, backup.ErrBegun) || !strings.HasPrefix(fault.Sentence(err), "The restore has begun and could not be finished (the power fails)") {
 		t.Fatal(err)
 	}
-	pending, err := backup.CompleteBreaking(present.data, func(step string) error {
-		if strings.HasSuffix(step, "configuration") {
-			return &os.PathError{Op: "link", Err: syscall.EROFS}
+	for range 2 {
+		var log bytes.Buffer
+		must(t, backup.Complete(present.data, slog.New(slog.NewTextHandler(&log, nil))))
+		if !strings.Contains(log.String(), "run gatehouse restore --complete as root") {
+			t.Errorf("the log says %q", log.String())
 		}
-		return nil
-	})
-	must(t, err)
-	if !slices.Equal(pending, []string{present.config.Main}) {
-		t.Errorf("pending: %v", pending)
 	}
-	if present.inventory(t).Gateway != old.id || present.read(t, "etc/gatehouse.toml") != "# of South\n" || present.read(t, "etc/gatehouse.toml.restored") != "# of North\n" {
+	if present.inventory(t).Gateway != old.id || present.read(t, "gatehouse/gatehouse.toml") != "# of South\n" {
 		t.Error("not the restored data with the former configuration")
+	}
+	waits, err := backup.CompleteBreaking(present.data, &present.config, nil)
+	if err != nil || waits != "" || present.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
+		t.Errorf("then: %q, %v", waits, err)
 	}
 }
 
@@ -195,24 +200,89 @@ func TestComplete_broken(t *testing.T) {
 }
 
 // A failure before anything is replaced leaves no trace.
-func TestCommit_failsBefore(t *testing.T) {
+func TestPlacement_Carry_failsBefore(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
-	old.write(t, "etc/conf.d/50-site.toml", "# of North\n")
-	present.write(t, "etc/conf.d", "a file where a folder should be")
+	old.write(t, "gatehouse/conf.d/50-site.toml", "# of North\n")
+	present.write(t, "gatehouse/conf.d", "a file where a folder should be")
 	before := tree(t, present.root())
 	staged, err := present.stage(t.Context(), old.crafted(t))
 	must(t, err)
-	_, err = staged.Commit(t.Context(), present.terms())
-	if err == nil || errors.Is(err, backup.ErrBegun) || !strings.Contains(fault.Sentence(err), "--no-config") {
+	p := present.prepare(t, staged)
+	if _, err = p.Carry(t.Context(), staged, present.terms()); err == nil || errors.Is(err, backup.ErrBegun) || !strings.Contains(fault.Sentence(err), "--no-config") {
 		t.Error(err)
 	}
-	must(t, staged.Discard())
+	must(t, errors.Join(p.Discard(), staged.Discard()))
 	same(t, before, tree(t, present.root()))
+}
+
+// A backup chooses neither the names nor the modes of what is restored beside the
+// configuration.
+func TestConfiguration_Prepare_names(t *testing.T) {
+	old, present := newGateway(t, "North"), newGateway(t, "South")
+	m, pieces := old.pieces(t)
+	add := func(name string, mode uint32) {
+		e := backup.EntryOf("config/"+name, []byte("text of "+name))
+		e.Mode = mode
+		m.Files, pieces = append(m.Files, e), append(pieces, backup.Piece{Name: e.Name, Text: []byte("text of " + name)})
+	}
+	taken := map[string]os.FileMode{
+		"conf.d/60-x.toml": 0o644, "conf.d/61-y.toml": 0o640, "credentials/key": 0o600, "ssl/cert.pem": 0o644, "key.pem": 0o640,
+	}
+	for name := range taken {
+		add(name, map[string]uint32{"conf.d/60-x.toml": 0o777, "ssl/cert.pem": 0o4777}[name])
+	}
+	left := []string{
+		"first-boot.state", "gatehouse-site.toml", "gatehouse-result.txt", "restore.json", ".50-site.before", "bin/run.sh",
+		"conf.d/run.sh", "conf.d/.hidden.toml", "conf.d/sub/x.toml", "credentials/.hidden", "ssl/.hidden", "cron.d/named", "named.sh",
+	}
+	for _, name := range left {
+		add(name, 0o777)
+	}
+	for name := range taken {
+		present.config.More = append(present.config.More, present.path("gatehouse/"+name))
+	}
+	for _, name := range left {
+		if name != "bin/run.sh" && name != "cron.d/named" && name != "named.sh" {
+			present.config.More = append(present.config.More, present.path("gatehouse/"+name))
+		}
+	}
+	staged, err := present.stage(t.Context(), craft(t, m, pieces...))
+	must(t, err)
+	p := present.prepare(t, staged)
+	slices.Sort(left)
+	if got := slices.Sorted(slices.Values(p.LeftOut)); !slices.Equal(got, left) {
+		t.Errorf("left out: %q, want %q", got, left)
+	}
+	_, err = p.Carry(t.Context(), staged, present.terms())
+	must(t, err)
+	for name, mode := range taken {
+		if info, err := os.Stat(present.path("gatehouse/" + name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	for _, name := range left {
+		if _, err := os.Lstat(present.path("gatehouse/" + name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+
+	// In a folder that is not gatehouse's alone, nothing but its own names.
+	shared := present
+	shared.config.Main = present.path("etc/gatehouse.toml")
+	shared.config.More = []string{present.path("etc/ssl/cert.pem")}
+	must(t, os.Mkdir(present.path("etc"), 0o700))
+	again, err := shared.stage(t.Context(), craft(t, m, pieces...))
+	must(t, err)
+	p = shared.prepare(t, again)
+	if !slices.Contains(p.LeftOut, "ssl/cert.pem") {
+		t.Errorf("left out: %q", p.LeftOut)
+	}
+	must(t, errors.Join(p.Discard(), again.Discard()))
 }
 
 func TestConfiguration_Load_unreadable(t *testing.T) {
 	g := newGateway(t, "North")
-	g.write(t, "etc/credentials/large", strings.Repeat("x", 2<<20))
+	g.write(t, "gatehouse/credentials/large", strings.Repeat("x", 2<<20))
 	if _, err := g.config.Load(); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.Sentence(err), "credentials/large has more than") {
 		t.Errorf("a large file: %v", err)
 	}
@@ -222,34 +292,11 @@ func TestConfiguration_Load_unreadable(t *testing.T) {
 	}
 }
 
-// Files that root restores become those of the owner of the data directory.
-func TestCommit_owner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		return // only root gives files away
-	}
-	old, present := newGateway(t, "North"), newGateway(t, "South")
-	const nobody = 65534
-	must(t, os.Chown(present.data, nobody, nobody))
-	done := present.restore(t, old.crafted(t), present.terms())
-	for _, name := range []string{"gatehouse.db", "gatehouse.db-wal", "token.key", "tls", "tls/ca.key", filepath.Base(done.Kept)} {
-		info, err := os.Stat(filepath.Join(present.data, name))
-		must(t, err)
-		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != nobody || stat.Gid != nobody {
-			t.Errorf("%s belongs to %d:%d", name, stat.Uid, stat.Gid)
-		}
-	}
-	info, err := os.Stat(present.config.Main)
-	must(t, err)
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != 0 {
-		t.Errorf("the configuration belongs to %d", stat.Uid)
-	}
-}
-
 // The record of a restore ends the chain of the backup.
 func TestCommit_journal(t *testing.T) {
 	old := newGateway(t, "North")
 	blank := gateway{data: t.TempDir()}
-	blank.restore(t, old.crafted(t), backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()})
+	blank.restoreData(t, old.crafted(t), backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()})
 	db := blank.open(t)
 	defer func() { must(t, db.Close()) }()
 	last, err := db.Recent(t.Context(), 1, 1, 0)
