@@ -6,8 +6,8 @@ package systemd
 import "embed"
 
 // Files are the units and their company: gatehouse.service, gatehouse.socket,
-// gatehouse-redirect.socket, gatehouse-site.service, gatehouse.sysusers (sysusers.d(5)) and
-// gatehouse.tmpfiles (tmpfiles.d(5)). The service runs /usr/bin/gatehouse.
+// gatehouse-redirect.socket, gatehouse-site.service, gatehouse-notice.path,
+// gatehouse-notice.service, gatehouse.sysusers (sysusers.d(5)) and gatehouse.tmpfiles (tmpfiles.d(5)). The service runs /usr/bin/gatehouse.
 //
-//go:embed gatehouse.service gatehouse.socket gatehouse-redirect.socket gatehouse-site.service gatehouse.sysusers gatehouse.tmpfiles
+//go:embed gatehouse.service gatehouse.socket gatehouse-redirect.socket gatehouse-site.service gatehouse-notice.path gatehouse-notice.service gatehouse.sysusers gatehouse.tmpfiles
 var Files embed.FS

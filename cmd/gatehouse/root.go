@@ -55,6 +55,7 @@ func (a *app) root() *cobra.Command {
 		a.backupCommand(),
 		a.restoreCommand(),
 		a.workerCommand(),
+		a.noticeCommand(),
 		a.serviceCommand(),
 		a.simulateCommand(),
 		a.versionCommand(),

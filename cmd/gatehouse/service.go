@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,16 +15,16 @@ import (
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/config"
+	"gatehouse/internal/gateway"
 	"gatehouse/internal/installation"
 	"gatehouse/internal/sitefile"
 )
 
 const (
-	// setupFile is what the login prompt shows while there is no administrator.
-	setupFile = "/run/gatehouse/setup.issue"
-
-	// maxSetup bounds how much of it is shown.
-	maxSetup = 2 << 10
+	// setupFile is where the gateway's user writes what the login prompt shows while
+	// there is no administrator, and noticeFile what root makes of it.
+	setupFile  = "/run/gatehouse/setup.issue"
+	noticeFile = "/run/gatehouse-notice/gatehouse.issue"
 
 	// answerTimeout bounds the question to a gateway that has just said it is ready.
 	answerTimeout = 10 * time.Second
@@ -158,13 +157,23 @@ func siteFile(folders []string) string {
 // setupText is what a new gateway has to say to whoever sets it up; "" when there is
 // nothing.
 func setupText(path string) string {
-	file, err := os.Open(path) //nolint:gosec // a constant, but in tests
+	text, err := gateway.ReadNotice(path)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = file.Close() }()
-	text, _ := io.ReadAll(io.LimitReader(file, maxSetup))
-	return strings.TrimSpace(string(text))
+	return strings.TrimSpace(text)
+}
+
+// noticeCommand copies the setup code to where the login prompt shows it.
+func (a *app) noticeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "notice",
+		Short:  "Show the setup code of a new gateway on the text console",
+		Long:   "The service gatehouse-notice runs this, as root, whenever the setup code changes.",
+		Hidden: true,
+		Args:   takes(),
+		RunE:   a.does(func(context.Context, []string) error { return gateway.CopyNotice(setupFile, noticeFile) }),
+	}
 }
 
 func printInstalled(w *lines, done installed, setup string) {

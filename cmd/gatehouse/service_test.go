@@ -29,7 +29,7 @@ The gateway is ready, and starts with the system.
 Listens on  https  [::]:443 (TLS)
             mqtt   [::]:1883
 
-Setup code: 1234-5678` + "\uFFFD" + `[31m
+Setup code: 1234-5678[31m
 
 Next: "sudo gatehouse status" says how it is, "sudo gatehouse doctor" what could be better.
 `

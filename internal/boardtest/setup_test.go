@@ -19,11 +19,21 @@ func TestSetupCode(t *testing.T) {
 		if found == nil {
 			t.Fatal("the log shows no setup code")
 		}
-		// agetty shows every file there above its prompt.
-		const issue = "/run/issue.d/gatehouse.issue"
-		if text := b.sh("cat " + issue); !strings.Contains(text, found[1]) || !strings.Contains(text, b.address) {
+		b.await("the console shows the code", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
+		if text := b.shownIssue(); !strings.Contains(text, b.address) || strings.Count(text, found[1]) != 1 {
 			t.Errorf("the text console shows %q, and the log the code %s", text, found[1])
 		}
+
+		// The user of the service has no file of root's shown in its place.
+		b.sh("echo secret-of-root >/root/secret; chmod 600 /root/secret; setpriv --reuid=gatehouse --regid=gatehouse --clear-groups sh -euc " +
+			"'cd /run/gatehouse; rm setup.issue; ln -s /root/secret setup.issue'")
+		b.await("the console shows the code no longer", func() bool { return !strings.Contains(b.shownIssue(), found[1]) })
+		if text := b.shownIssue(); strings.Contains(text, "secret-of-root") {
+			t.Errorf("the text console shows %q", text)
+		}
+		b.sh("systemctl restart " + service)
+		b.await("the console shows the code again", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
+
 		d := b.unknownDoor()
 		d.trust(b.authority())
 		for code, want := range map[string]bool{"AAAA-AAAA": false, found[1]: true} {
@@ -37,9 +47,13 @@ func TestSetupCode(t *testing.T) {
 			}
 		}
 		d.login()
-		b.await("the console shows the code no longer", func() bool {
-			_, err := b.try("test ! -e " + issue)
-			return err == nil
-		})
+		b.await("the console shows the code no longer", func() bool { return !strings.Contains(b.shownIssue(), found[1]) })
 	})
+}
+
+// shownIssue is what the login prompt of the text console shows above it: Debian's own
+// agetty says.
+func (b *board) shownIssue() string {
+	b.Helper()
+	return b.sh("agetty --show-issue")
 }

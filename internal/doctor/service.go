@@ -96,7 +96,7 @@ func hidingPrograms(p *patient) []string {
 // Links to the units that go would keep those of the package from being enabled.
 func unhide(p *patient, programs []string) string {
 	var gone []string
-	for _, name := range []string{serviceName, socketName, "gatehouse-redirect.socket", siteName} {
+	for _, name := range []string{serviceName, socketName, "gatehouse-redirect.socket", siteName, "gatehouse-notice.path", "gatehouse-notice.service"} {
 		if p.Machine.Exists(adminFolder + name) {
 			gone = append(gone, adminFolder+name)
 		}

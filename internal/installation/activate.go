@@ -15,7 +15,7 @@ func (in *installing) units(context.Context) error {
 	// runs again.
 	in.ledger.enter("starting the gateway again", in.startAgain)
 	in.ledger.enter("having systemd read its units", in.reload)
-	for _, unit := range []string{redirectUnit, socketUnit, siteUnit} {
+	for _, unit := range []string{redirectUnit, socketUnit, siteUnit, noticeUnit, noticePath} {
 		text, err := unitText(unit, in.executable)
 		if err != nil {
 			return err
@@ -24,7 +24,7 @@ func (in *installing) units(context.Context) error {
 		if err != nil {
 			return err
 		}
-		in.sockets = in.sockets || changed && unit != siteUnit
+		in.sockets = in.sockets || changed && (unit == socketUnit || unit == redirectUnit)
 	}
 	return in.serviceUnit()
 }

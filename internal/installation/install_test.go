@@ -35,6 +35,8 @@ created /etc/gatehouse/gatehouse.toml
 created /etc/systemd/system/gatehouse-redirect.socket
 created /etc/systemd/system/gatehouse.socket
 created /etc/systemd/system/gatehouse-site.service
+created /etc/systemd/system/gatehouse-notice.service
+created /etc/systemd/system/gatehouse-notice.path
 created /etc/systemd/system/gatehouse.service
 enabled gatehouse.socket
 enabled gatehouse-site.service

@@ -202,9 +202,11 @@ removed /etc/systemd/system/gatehouse.service
 removed /etc/systemd/system/gatehouse.socket
 removed /etc/systemd/system/gatehouse-redirect.socket
 removed /etc/systemd/system/gatehouse-site.service
+removed /etc/systemd/system/gatehouse-notice.service
+removed /etc/systemd/system/gatehouse-notice.path
 removed /etc/sysusers.d/gatehouse.conf
 removed /etc/tmpfiles.d/gatehouse.conf
-removed /run/issue.d/gatehouse.issue`
+removed /etc/issue.d/gatehouse.issue`
 	if got := kinds(changes); got != want {
 		t.Errorf("changes\n%s\nwant\n%s", got, want)
 	}

@@ -16,6 +16,9 @@ const (
 	siteUnit    = "gatehouse-site.service"
 	// redirectUnit comes and goes with socketUnit.
 	redirectUnit = "gatehouse-redirect.socket"
+	// noticeUnit and noticePath come with serviceUnit.
+	noticeUnit = "gatehouse-notice.service"
+	noticePath = "gatehouse-notice.path"
 )
 
 // Where things are.
@@ -26,7 +29,7 @@ const (
 	configFolder = "/etc/gatehouse"
 	configFile   = configFolder + "/gatehouse.toml"
 	dataFolder   = "/var/lib/gatehouse"
-	issueFolder  = "/run/issue.d"
+	issueFolder  = "/etc/issue.d"
 	issueLink    = issueFolder + "/gatehouse.issue"
 )
 
@@ -53,7 +56,7 @@ func unitPath(unit string) string { return unitFolder + "/" + unit }
 
 // ownFiles are the files that an installation writes and an uninstallation removes.
 func ownFiles() []string {
-	return []string{unitPath(serviceUnit), unitPath(socketUnit), unitPath(redirectUnit), unitPath(siteUnit), usersFile, foldersFile}
+	return []string{unitPath(serviceUnit), unitPath(socketUnit), unitPath(redirectUnit), unitPath(siteUnit), unitPath(noticeUnit), unitPath(noticePath), usersFile, foldersFile}
 }
 
 // shipped gives a file of package systemd, marked as ours.
@@ -103,7 +106,7 @@ func render(template, executable string) string {
 
 // unitText gives the unit for the program at executable.
 func unitText(unit, executable string) (string, error) {
-	if unit == socketUnit || unit == redirectUnit {
+	if unit == socketUnit || unit == redirectUnit || unit == noticePath {
 		return shipped(unit)
 	}
 	t, err := template(unit)

@@ -80,7 +80,7 @@ func TestUnitText_verified(t *testing.T) {
 	m := newMachine(t)
 	m.write("/bin/kill", "")
 	m.must(os.Chmod(m.at("/bin/kill"), 0o755))
-	for _, unit := range []string{"gatehouse.service", "gatehouse.socket", "gatehouse-redirect.socket", "gatehouse-site.service"} {
+	for _, unit := range []string{"gatehouse.service", "gatehouse.socket", "gatehouse-redirect.socket", "gatehouse-site.service", "gatehouse-notice.path", "gatehouse-notice.service"} {
 		text, err := installation.UnitText(unit, program)
 		m.must(err)
 		m.write("/etc/systemd/system/"+unit, text)
@@ -97,7 +97,7 @@ func TestUnitText_verified(t *testing.T) {
 func verify(t *testing.T, root string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), verifier, "verify", "--recursive-errors=no", "--man=no", "--root="+root,
-		"gatehouse.service", "gatehouse.socket", "gatehouse-redirect.socket", "gatehouse-site.service")
+		"gatehouse.service", "gatehouse.socket", "gatehouse-redirect.socket", "gatehouse-site.service", "gatehouse-notice.path", "gatehouse-notice.service")
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Fatalf("%s is missing: scripts/setup installs it", verifier)

@@ -1,0 +1,55 @@
+package attacktest_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/gatewaytest"
+)
+
+// The login prompt printed any file of root's to which the user of the service put a
+// link in the place of the setup code. Root copies plain text now, and from that user's
+// own file alone.
+func TestAttack_notice(t *testing.T) {
+	binary := gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		t.Fatal(err)
+	}
+	const notice, shown = "/run/gatehouse/setup.issue", "/run/gatehouse-notice/gatehouse.issue"
+	for _, path := range []string{notice, shown} {
+		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as systemd makes it
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile("/run/shadow", []byte("root:$y$secret-hash"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]string{
+		"ln -s /run/shadow $1":                   "",
+		"ln /run/shadow $1":                      "",
+		"mkfifo $1":                              "",
+		`printf '\\S{/run/shadow} \033[2J' > $1`: "S{/run/shadow} [2J\n",
+		"head -c 10000000 /dev/zero > $1":        "\n",
+		"echo 'Setup code   K7QF-3MRD' > $1":     "Setup code   K7QF-3MRD\n",
+	} {
+		if out, err := exec.CommandContext(t.Context(), "sh", "-euc", "rm -f $1; "+script, "sh", notice).CombinedOutput(); err != nil { //nolint:gosec // of this test
+			t.Fatalf("%s: %v %s", script, err, out)
+		}
+		out, _ := exec.CommandContext(t.Context(), binary, "notice").CombinedOutput() //nolint:gosec // our own binary
+		text, _ := os.ReadFile(shown)
+		if string(text) != want {
+			t.Errorf("%s: the console shows %q, want %q", script, text, want)
+		}
+		if strings.Contains(string(out), "secret") {
+			t.Errorf("%s: %s", script, out)
+		}
+	}
+}

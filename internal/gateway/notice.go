@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The bounds of a notice on the text console.
+const (
+	maxNotice      = 2 << 10 // bytes
+	maxNoticeLines = 40
+	maxNoticeLine  = 120 // bytes
+)
+
+// ReadNotice reads the notice for the text console (see [setupFiles]) for root, who
+// trusts neither its text nor where it is: its folder is the service's user's. A link, a
+// file of another user's, or one with a second name is not read. The text is cut to a
+// size and to plain characters that no terminal and no issue(5) takes for more than text.
+// [fs.ErrNotExist] where there is none.
+func ReadNotice(path string) (string, error) {
+	folder, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+	}
+	defer func() { _ = unix.Close(folder) }()
+	fd, err := unix.Openat(folder, filepath.Base(path), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path) //nolint:gosec // a descriptor
+	defer func() { _ = f.Close() }()
+	var above, stat unix.Stat_t
+	if err := errors.Join(unix.Fstat(folder, &above), unix.Fstat(fd, &stat)); err != nil {
+		return "", err
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Uid != above.Uid || stat.Nlink != 1 {
+		return "", &os.PathError{Op: "read", Path: path, Err: syscall.EPERM}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxNotice))
+	return plainNotice(string(text)), err
+}
+
+// plainNotice leaves printable ASCII and the ends of lines. A backslash begins an escape
+// of issue(5), such as the address of the machine or the text of another file.
+func plainNotice(text string) string {
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(text) {
+		if n++; n > maxNoticeLines {
+			break
+		}
+		plain := strings.Map(func(r rune) rune {
+			if r < ' ' || r > '~' || r == '\\' {
+				return -1
+			}
+			return r
+		}, line)
+		b.WriteString(plain[:min(len(plain), maxNoticeLine)] + "\n")
+	}
+	return b.String()
+}
+
+// CopyNotice makes the file at to, in a folder of root's, what [ReadNotice] reads at
+// from. Without a notice it removes the file.
+func CopyNotice(from, to string) error {
+	text, err := ReadNotice(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return removeIfThere(to)
+	}
+	if err != nil {
+		return errors.Join(err, removeIfThere(to))
+	}
+	return writePrivate(to, text)
+}
