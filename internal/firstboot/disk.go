@@ -115,3 +115,19 @@ func syncFolder(path string) error {
 	}
 	return nil
 }
+
+// onPublicDisk reports whether the file at path lies on a file system that keeps no
+// modes, such as FAT, and that is mounted for everybody to read, as Raspberry Pi OS does
+// with its boot partition: what is written beside it can be read by every user.
+func onPublicDisk(path string) bool {
+	var disk unix.Statfs_t
+	info, err := os.Stat(path)
+	if err != nil || unix.Statfs(path, &disk) != nil || info.Mode().Perm()&0o077 == 0 {
+		return false
+	}
+	switch int64(disk.Type) { //nolint:unconvert // another type on 32 bits
+	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC, 0x5346544e, 0x7366746e: // and NTFS, by both of its drivers
+		return true
+	}
+	return false
+}

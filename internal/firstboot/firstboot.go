@@ -44,6 +44,8 @@ type Config struct {
 
 	disk  disk                                   // nil: the real one
 	group func(name string) (*user.Group, error) // nil: the system's
+
+	public func(path string) bool // nil: what the system says
 }
 
 // Outcome says what was done.
@@ -92,6 +94,9 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	}
 	if cfg.group == nil {
 		cfg.group = user.LookupGroup
+	}
+	if cfg.public == nil {
+		cfg.public = onPublicDisk
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = patience

@@ -63,19 +63,27 @@ func (b *boot) tell(ctx context.Context) error {
 	b.noteName()
 	b.noteLeft()
 	b.out.Addresses = append(b.out.Addresses, b.urls()...)
-	b.told = b.success().String()
-	return b.writeResult(b.told)
+	b.told = b.success(b.issued).String()
+	if err := b.writeResult(b.told); err != nil || !strings.Contains(b.told, issuedTitle) || !b.public(parentOf(b.path)) {
+		return err
+	}
+	if card := b.success(b.issuedAside).String(); b.writeResultTo(b.resultPath(), card) == nil {
+		b.told = card
+	} // else all of it stands beside the configuration
+	return nil
 }
 
-// success is the text of a first boot that was done.
-func (b *boot) success() *paper {
+// success is the text of a first boot that was done; secrets adds what was generated.
+func (b *boot) success(secrets func(*paper)) *paper {
 	p := &paper{}
 	b.head(p, "OK")
 	p.line("The gateway is set up and runs. The site file is called %s", doneName)
 	p.line("once its passwords have been wiped from it; you may delete it then.")
 	b.reachable(p)
 	b.contents(p)
-	b.issued(p)
+	if len(b.state.Accounts)+len(b.state.Stations) > 0 {
+		secrets(p)
+	}
 	p.list("TO NOTE", b.out.Warnings)
 	return p
 }
@@ -191,9 +199,6 @@ func stationText(s sitefile.Station) string {
 
 // issued lists the secrets that were generated, and those only.
 func (b *boot) issued(p *paper) {
-	if len(b.state.Accounts)+len(b.state.Stations) == 0 {
-		return
-	}
 	p.line("")
 	p.line(issuedTitle + ", because the site file gave none. They stand nowhere")
 	p.line("else: write them down now, and delete this file.")
@@ -219,4 +224,12 @@ func (b *boot) issued(p *paper) {
 			p.line("    %-14s %s", nameToken, string(made.Token))
 		}
 	}
+}
+
+// issuedAside says where the secrets are that were generated.
+func (b *boot) issuedAside(p *paper) {
+	p.line("")
+	p.line("THE PASSWORDS THAT WERE GENERATED are not on this card, which every user of")
+	p.line("this board can read. As root, read them, write them down and delete the file:")
+	p.line("  %s", b.asidePath())
 }

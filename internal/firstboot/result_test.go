@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gatehouse/internal/adminapi"
+	"gatehouse/internal/firstboot"
 )
 
 // The result waits a moment for the network, because whoever reads it looks for the
@@ -81,5 +82,33 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(path)
 	if err != nil || string(want) != got {
 		t.Errorf("%v: got\n%s\nand %s says\n%s", err, got, path, want)
+	}
+}
+
+// On a card that every user of the board can read, as that of Raspberry Pi OS, the
+// result tells no password that was generated: those are for root alone.
+func TestRun_publicCard(t *testing.T) {
+	b := withSite(t)
+	cfg := b.firstBoot()
+	var asked []string
+	cfg.UsePublic(func(path string) bool { asked = append(asked, path); return true })
+	out, err := firstboot.Run(t.Context(), cfg)
+	if err != nil || out.Result != b.path("boot/gatehouse-result.txt") || len(asked) == 0 || asked[0] != b.path("boot") {
+		t.Fatalf("%+v, %v, asked of %v", out, err, asked)
+	}
+	card, aside := b.read("boot/gatehouse-result.txt"), b.read("etc/gatehouse-result.txt")
+	for _, secret := range []string{b.accounts["owner@example.test"].Reveal(), b.stations[1043].Secret.Reveal()} {
+		if secret == "" || strings.Contains(card, secret) || !strings.Contains(aside, " "+secret+"\r\n") {
+			t.Errorf("%q: the card says\n%s\nand the file for root\n%s", secret, card, aside)
+		}
+	}
+	if !strings.HasPrefix(card, "Gatehouse: OK\r\n") || !strings.Contains(card, b.path("etc/gatehouse-result.txt")) {
+		t.Errorf("the card says\n%s", card)
+	}
+	if info, err := os.Stat(b.path("etc/gatehouse-result.txt")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if b.exists("etc/first-boot.state") || b.exists("boot/gatehouse-site.toml") {
+		t.Error("it is not done")
 	}
 }

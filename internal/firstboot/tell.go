@@ -27,8 +27,14 @@ func (b *boot) tellUnwiped(err error) {
 }
 
 // writeResult writes beside the site file, or beside the configuration where that
-// cannot be.
+// cannot be. Passwords that were made go to no card that everybody can read.
 func (b *boot) writeResult(text string) error {
+	if strings.Contains(text, issuedTitle) && b.public(parentOf(b.path)) {
+		if err := b.writeResultTo(b.asidePath(), text); err != nil {
+			return refuse(b.asidePath(), "the result cannot be written: %s", cause(err))
+		}
+		return nil
+	}
 	err := b.writeResultTo(b.resultPath(), text)
 	if err == nil {
 		return nil
@@ -118,7 +124,7 @@ func (b *boot) earlierResult() string {
 // the site file, and takes back that passwords are left. The site file is wiped by
 // now: a result that cannot be written stays where it is.
 func (b *boot) settleResult() {
-	if b.told == "" {
+	if b.told == "" || strings.Contains(b.told, issuedTitle) && b.public(parentOf(b.path)) {
 		return
 	}
 	text, err := os.ReadFile(b.out.Result)
