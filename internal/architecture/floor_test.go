@@ -34,6 +34,7 @@ func places() map[string]place {
 
 		// Rules.
 		"internal/access":       {floor: 1},
+		"internal/admission":    {floor: 1},
 		"internal/cloudcommand": {floor: 1},
 		"internal/cloudwire":    {floor: 1},
 		"internal/journal":      {floor: 1},

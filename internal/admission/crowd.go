@@ -1,0 +1,301 @@
+// Package admission decides who gets in when there is no room for everybody: a
+// [Crowd] bounds what clients hold at once, connections or requests, and
+// [Handshakes] orders the TLS handshakes of a processor that is too slow for all of
+// them. Package broker bounds its connections by it, package httpapi its connections
+// and its requests. It reads nothing that a client sends, and starts no goroutine.
+//
+// The promise: no number of clients that have not said who they are keeps another
+// address out, and none of them costs anybody else a wait.
+package admission
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// Limits bound what a [Crowd] holds. 0 is no bound.
+type Limits struct {
+	Total      int // places in all
+	PerAddress int // places of one client address; loopback has no bound of its own
+	Unfinished int // places at stage Unfinished
+}
+
+// Why a crowd refuses a newcomer.
+var (
+	// ErrFull: every place is taken, and every holder of one is working.
+	ErrFull = errors.New("no place is free")
+	// ErrAddress: the same among the places of the newcomer's address.
+	ErrAddress = errors.New("no place of this address is free")
+)
+
+// Stage says how far the holder of a place has come. It decides who is evicted first.
+type Stage uint8
+
+const (
+	// Unfinished has not completed its handshake, header, CONNECT or body, or does not
+	// take its answer. It is the first to be evicted.
+	Unfinished Stage = iota
+	// Idle has finished and asks for nothing at present. It is evicted where nothing is
+	// unfinished, the longest idle first.
+	Idle
+	// Working is never evicted.
+	Working
+
+	stages = int(Working) + 1
+)
+
+// Guest is what holds a [Place].
+type Guest interface {
+	// Evict ends it, because a newcomer has taken its place. It is called at most once
+	// for each Enter, by the newcomer's goroutine, and must not block.
+	Evict()
+}
+
+// Crowd holds a bounded number of places. A newcomer to a full crowd gets in at once:
+// it evicts from the address that holds most of what can be evicted, and where its own
+// address is at its bound, from that. Every method takes constant time, however many
+// places are taken. Safe for concurrent use.
+type Crowd struct {
+	limits Limits
+
+	mu        sync.Mutex // mu guards what follows, and what is in each Place
+	addresses map[netip.Addr]*holder
+	spare     *holder // the last one that was dropped, for the next address
+	open      int
+	at        [stages]int // of open, by stage
+	half      ranking     // of addresses, by what they hold at stage Unfinished
+	loose     ranking     // of addresses, by what they hold that can be evicted
+}
+
+// New returns an empty crowd.
+func New(limits Limits) *Crowd {
+	return &Crowd{limits: limits, addresses: make(map[netip.Addr]*holder), half: ranking{kind: byHalf}, loose: ranking{kind: byLoose}}
+}
+
+// Place is one place in a crowd, or outside of any, as the zero Place is: there its
+// methods do nothing. It may be entered again after it was left. Safe for concurrent
+// use; not to be copied.
+type Place struct {
+	crowd  *Crowd // set by the first Enter
+	guest  Guest
+	holder *holder // nil: outside
+	link   element[*Place]
+	base   Stage // as last set by Move
+	stage  Stage // what counts: Working while holds > 0, else base
+	holds  int
+}
+
+// holder is one client address with its places.
+type holder struct {
+	address netip.Addr
+	open    int
+	places  [stages]list[*Place] // by stage, the longest there first
+
+	count [rankings]int // what it holds, by ranking
+	rank  [rankings]element[*holder]
+}
+
+// Address returns the client address of a connection as its places are counted: the
+// whole address with its zone (contract, section 1). Not valid where there is none.
+func Address(remote net.Addr) netip.Addr {
+	tcp, ok := remote.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap()
+}
+
+// Enter takes a place for g at stage Unfinished, and evicts whatever has to go for it.
+// p must be outside. It returns ErrFull or ErrAddress where nobody can be evicted.
+func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
+	c.mu.Lock()
+	h := c.holderOf(address)
+	var out [2]Guest
+	err := c.makeRoom(h, &out)
+	if err == nil {
+		*p = Place{crowd: c, guest: g, holder: h}
+		p.link.of = p
+		h.open++
+		c.open++
+		c.put(p)
+	}
+	c.dropEmpty(h)
+	c.mu.Unlock()
+	for _, g := range out {
+		if g != nil {
+			g.Evict()
+		}
+	}
+	return err
+}
+
+// reserved is how many places of a crowd are for loopback alone, when everybody in it
+// is working: what runs on the machine, and its administrator, gets in.
+func (c *Crowd) reserved() int { return max(4, c.limits.Total/16) }
+
+// makeRoom evicts for a newcomer of h, into out; mu is held.
+func (c *Crowd) makeRoom(h *holder, out *[2]Guest) error {
+	own := h.address.IsValid() && !h.address.IsLoopback()
+	if c.limits.PerAddress > 0 && own && h.open >= c.limits.PerAddress {
+		if out[0] = c.evictFrom(h); out[0] == nil {
+			return ErrAddress
+		}
+	}
+	if c.limits.Unfinished > 0 && c.at[Unfinished] >= c.limits.Unfinished {
+		out[1] = c.evictFrom(c.half.top())
+	}
+	if c.limits.Total <= 0 || c.open < c.limits.Total {
+		return nil
+	}
+	if out[0] = c.evictFrom(c.loose.top()); out[0] != nil {
+		return nil
+	}
+	if h.address.IsLoopback() && c.open < c.limits.Total+c.reserved() {
+		return nil
+	}
+	return ErrFull
+}
+
+// evictFrom removes what h has to give: the oldest unfinished, else the longest idle.
+// It returns nil where there is neither; mu is held.
+func (c *Crowd) evictFrom(h *holder) Guest {
+	if h == nil {
+		return nil
+	}
+	for _, stage := range []Stage{Unfinished, Idle} {
+		if first := h.places[stage].first; first != nil {
+			g := first.of.guest
+			c.remove(first.of)
+			return g
+		}
+	}
+	return nil
+}
+
+// Move sets the stage of p; from now on it is the newest of that stage.
+func (p *Place) Move(to Stage) {
+	p.change(func() { p.base = to })
+}
+
+// Hold keeps p at stage Working until as many Releases, whatever Move says meanwhile.
+func (p *Place) Hold() {
+	p.change(func() { p.holds++ })
+}
+
+// Release undoes one Hold.
+func (p *Place) Release() {
+	p.change(func() { p.holds-- })
+}
+
+func (p *Place) change(f func()) {
+	c := p.crowd
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.holder == nil {
+		return
+	}
+	c.take(p)
+	f()
+	c.put(p)
+}
+
+// Leave frees the place. Leaving twice, or after an eviction, does nothing.
+func (p *Place) Leave() {
+	c := p.crowd
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.holder != nil {
+		c.remove(p)
+	}
+}
+
+// put counts p in at its stage; mu is held.
+func (c *Crowd) put(p *Place) {
+	p.stage = p.base
+	if p.holds > 0 {
+		p.stage = Working
+	}
+	p.holder.places[p.stage].push(&p.link)
+	c.count(p, +1)
+}
+
+// take counts p out of its stage; mu is held.
+func (c *Crowd) take(p *Place) {
+	p.holder.places[p.stage].remove(&p.link)
+	c.count(p, -1)
+}
+
+func (c *Crowd) count(p *Place, by int) {
+	c.at[p.stage] += by
+	if p.stage == Unfinished {
+		c.half.change(p.holder, by)
+	}
+	if p.stage != Working {
+		c.loose.change(p.holder, by)
+	}
+}
+
+// remove takes p out of the crowd; mu is held.
+func (c *Crowd) remove(p *Place) {
+	c.take(p)
+	h := p.holder
+	p.holder = nil
+	h.open--
+	c.open--
+	c.dropEmpty(h)
+}
+
+func (c *Crowd) holderOf(address netip.Addr) *holder {
+	h := c.addresses[address]
+	if h != nil {
+		return h
+	}
+	if h = c.spare; h == nil {
+		h = &holder{}
+	}
+	c.spare = nil
+	h.address = address
+	for kind := range h.rank {
+		h.rank[kind].of = h
+	}
+	c.addresses[address] = h
+	return h
+}
+
+// dropEmpty forgets an address that holds nothing.
+func (c *Crowd) dropEmpty(h *holder) {
+	if h.open == 0 {
+		delete(c.addresses, h.address)
+		c.spare = h
+	}
+}
+
+// Count returns how many places are taken, and how many of them are unfinished.
+func (c *Crowd) Count() (open, unfinished int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open, c.at[Unfinished]
+}
+
+// Guests lists the holders of all places, in no order.
+func (c *Crowd) Guests() []Guest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]Guest, 0, c.open)
+	for _, h := range c.addresses {
+		for stage := range h.places {
+			for e := h.places[stage].first; e != nil; e = e.next {
+				all = append(all, e.of.guest)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,295 @@
+package admission
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Handshakes lets only as many TLS handshakes compute at once as the processor can.
+// The others wait before their ClientHello is read, where they have cost next to
+// nothing, and the newest comes first: a client that has just come still waits for its
+// answer, while the oldest is about to give up. One that has given up is skipped. So
+// the time of a processor that is too slow for all goes into handshakes that are
+// completed.
+//
+// A turn lasts from the ClientHello until the server waits for the client again, so
+// that no client can prolong it. Safe for concurrent use.
+type Handshakes struct {
+	timeout time.Duration
+
+	mu      sync.Mutex // mu guards what follows
+	free    int        // turns
+	waiting list[*waiter]
+	urgent  int         // calls of Yield that have not been followed by Resume
+	since   time.Time   // the pause began; zero: there is none
+	earlier time.Time   // no pause begins before
+	over    *time.Timer // ends the pause
+}
+
+// pause is how long handshakes wait at most for what is urgent.
+const pause = 500 * time.Millisecond
+
+// waiter is one handshake that waits for its turn.
+type waiter struct {
+	link element[*waiter]
+	conn *Conn
+	turn chan bool // capacity 1: whether it has a turn
+	in   bool      // in the list
+}
+
+// NewHandshakes returns a gate with that many turns; timeout bounds a handshake from
+// its turn on. Fewer turns than 1 count as 1.
+func NewHandshakes(turns int, timeout time.Duration) *Handshakes {
+	return &Handshakes{timeout: timeout, free: max(1, turns)}
+}
+
+// Config returns base for listeners whose connections are made by [Handshakes.Conn].
+// Listeners that share the result share its session tickets.
+func (h *Handshakes) Config(base *tls.Config) *tls.Config {
+	gated, inner := base.Clone(), base.GetConfigForClient
+	gated.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if c := connOf(hello.Conn); c != nil && !c.turn.Load() && !c.await() {
+			return nil, net.ErrClosed
+		}
+		if inner != nil {
+			return inner(hello)
+		}
+		return nil, nil //nolint:nilnil // as crypto/tls has it: the same configuration
+	}
+	return gated
+}
+
+// connOf returns the Conn that is, or lies under, what a TLS session runs on.
+func connOf(raw net.Conn) *Conn {
+	for {
+		switch c := raw.(type) {
+		case *Conn:
+			return c
+		case interface{ NetConn() net.Conn }:
+			raw = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// Conn returns raw for the server side of a TLS session; ended is closed when the
+// connection ends, however it does. After the handshake call [Conn.Done], unless the
+// next that happens to the connection is a Read or a Close.
+func (h *Handshakes) Conn(raw net.Conn, ended <-chan struct{}) *Conn {
+	return &Conn{Conn: raw, gate: h, ended: ended}
+}
+
+// Conn is a connection whose TLS handshake waits for its turn.
+type Conn struct {
+	net.Conn
+	gate  *Handshakes
+	ended <-chan struct{}
+	begun bool        // the ClientHello has; the reader's own
+	turn  atomic.Bool // has one
+}
+
+// NetConn returns the connection below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Read implements [net.Conn]. It ends the turn: the server waits for the client. But
+// the first begins one, as soon as there is something to read. (A ClientHello that
+// comes in pieces gets its turn when it is whole, see [Handshakes.Config].)
+func (c *Conn) Read(p []byte) (int, error) {
+	c.Done()
+	if !c.begun {
+		c.begun = true
+		if readable(c.Conn) && !c.await() {
+			return 0, net.ErrClosed
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+// Close implements [net.Conn].
+func (c *Conn) Close() error {
+	c.Done()
+	return c.Conn.Close()
+}
+
+// Done ends the turn of c, if it has one.
+func (c *Conn) Done() {
+	if c.turn.Load() && c.turn.Swap(false) {
+		c.gate.next()
+	}
+}
+
+// await waits for the turn of c. It reports false when c ends before, or when its
+// client has gone.
+func (c *Conn) await() bool {
+	if !c.gate.wait(c) {
+		return false
+	}
+	c.turn.Store(true)
+	_ = c.Conn.SetDeadline(time.Now().Add(c.gate.timeout)) // fails only on a closed one
+	return true
+}
+
+func (h *Handshakes) wait(c *Conn) bool {
+	h.mu.Lock()
+	if h.free > 0 && h.since.IsZero() {
+		h.free--
+		h.mu.Unlock()
+		return true
+	}
+	w := &waiter{conn: c, turn: make(chan bool, 1), in: true}
+	w.link.of = w
+	h.waiting.push(&w.link)
+	h.mu.Unlock()
+	select {
+	case ok := <-w.turn:
+		return ok
+	case <-c.ended:
+	}
+	h.mu.Lock()
+	waits := w.in
+	if waits {
+		h.waiting.remove(&w.link)
+	}
+	h.mu.Unlock()
+	if !waits && <-w.turn { // it has come meanwhile
+		h.next()
+	}
+	return false
+}
+
+// next passes a turn on to the newest handshake whose client is still there.
+func (h *Handshakes) next() {
+	for {
+		w := h.newest()
+		if w == nil {
+			return
+		}
+		if gone(w.conn.Conn) {
+			w.turn <- false
+			continue
+		}
+		w.turn <- true
+		return
+	}
+}
+
+// newest takes the newest waiter out of the list; where there is none, the turn is
+// free.
+func (h *Handshakes) newest() *waiter {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.waiting.last
+	if last == nil || !h.since.IsZero() {
+		h.free++
+		return nil
+	}
+	h.waiting.remove(last)
+	last.of.in = false
+	return last.of
+}
+
+// Yield lets no handshake begin until Resume, because something urgent is under way: a
+// door that is being opened. That holds for half a second at most, and then not again
+// for as long as it did, so that no sequence of doors stops the handshakes. It reports
+// whether it did anything; only then Resume must follow. Where nothing waits for a turn
+// it costs next to nothing. It may be called on nil.
+func (h *Handshakes) Yield() bool {
+	if h == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting.last == nil {
+		return false
+	}
+	h.urgent++
+	now := time.Now()
+	if h.since.IsZero() && now.After(h.earlier) {
+		h.since = now
+		h.over = time.AfterFunc(pause, h.proceed)
+	}
+	return true
+}
+
+// Resume undoes one Yield.
+func (h *Handshakes) Resume() {
+	h.mu.Lock()
+	h.urgent--
+	last := h.urgent == 0
+	h.mu.Unlock()
+	if last {
+		h.proceed()
+	}
+}
+
+// proceed ends the pause, and puts to use the turns that became free in it.
+func (h *Handshakes) proceed() {
+	h.mu.Lock()
+	free := 0
+	if !h.since.IsZero() {
+		h.over.Stop()
+		now := time.Now()
+		h.earlier, h.since = now.Add(now.Sub(h.since)), time.Time{}
+		free, h.free = h.free, 0
+	}
+	h.mu.Unlock()
+	for range free {
+		h.next()
+	}
+}
+
+// Waiting returns how many handshakes wait for their turn.
+func (h *Handshakes) Waiting() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := h.waiting.first; e != nil; e = e.next {
+		n++
+	}
+	return n
+}
+
+// readable waits until there is something to read, and reads nothing. It reports false
+// where that cannot be known, or never comes: a Read tells.
+func readable(raw net.Conn) bool {
+	socket, ok := raw.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	handle, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = handle.Read(func(fd uintptr) bool {
+		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return err == nil
+}
+
+// gone reports whether the client has closed or reset the connection, also behind
+// bytes that nobody has read yet (poll(2), POLLRDHUP).
+func gone(raw net.Conn) bool {
+	socket, ok := raw.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	handle, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	over := false
+	err = handle.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a descriptor
+		n, err := unix.Poll(poll, 0)
+		over = err == nil && n > 0 && poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return over || err != nil
+}
