@@ -8,11 +8,14 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"gatehouse/internal/admission"
 )
 
 // The pauses after a failed accept, for example when the descriptors are used up.
@@ -30,7 +33,8 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 		switch {
 		case err == nil:
 			pause = firstPause
-			s.welcome(ctx, raw, l.TLS)
+			s.welcome(raw, l.TLS)
+			runtime.Gosched() // a crowd at the door does not hold up those who are in
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed to end the loop
 		case errors.Is(err, net.ErrClosed):
@@ -55,23 +59,33 @@ func rest(ctx context.Context, pause time.Duration) {
 
 // welcome serves an accepted connection in a goroutine of its own, if there is room
 // for it.
-func (s *Server) welcome(ctx context.Context, raw net.Conn, secure *tls.Config) {
-	c := s.newConn(raw, secure, time.Now())
+func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
+	c := s.newConn(raw, secure)
 	if err := prepare(raw); err != nil { // it is dead already
 		c.Reset(reasonLost)
 		return
 	}
-	crowded, r := s.crowd.enter(ctx, c)
-	if crowded != nil {
-		s.note(crowded, errCrowded)
-		crowded.Reset(errCrowded.reason)
-	}
-	if r != nil {
+	if err := s.crowd.Enter(&c.place, admission.Address(raw.RemoteAddr()), (*guest)(c)); err != nil {
+		r := errFull
+		if errors.Is(err, admission.ErrAddress) {
+			r = errAddress
+		}
 		s.note(c, r)
 		c.Reset(r.reason)
 		return
 	}
 	s.conns.Go(func() { s.serve(c) })
+}
+
+// guest is a connection as the crowd sees it.
+type guest Conn
+
+// Evict implements [admission.Guest]. A connection is evicted before its CONNECT
+// alone: after it, it is working.
+func (g *guest) Evict() {
+	c := (*Conn)(g)
+	c.server.note(c, errCrowded)
+	c.Reset(errCrowded.reason)
 }
 
 // serve sees a connection through, from the first byte to the last word to the
@@ -85,7 +99,7 @@ func (s *Server) serve(c *Conn) {
 		reason = s.explain(c, err)
 	}
 	s.clear(c)
-	s.crowd.leave(c)
+	c.place.Leave()
 	if c.told {
 		s.handler.Disconnected(c, reason)
 	}
@@ -100,15 +114,26 @@ func (s *Server) converse(c *Conn) (err error) {
 			err = errPanic
 		}
 	}()
-	if err := c.raw.SetDeadline(c.accepted.Add(s.limits.ConnectTimeout)); err != nil {
+	if err := c.raw.SetDeadline(time.Now().Add(s.limits.ConnectTimeout)); err != nil {
 		return err
 	}
 	if secured, ok := c.stream.(*tls.Conn); ok {
-		if err := secured.HandshakeContext(context.Background()); err != nil { // the deadline bounds it
+		if err := s.shakeHands(c, secured); err != nil {
 			return errors.Join(errHandshake, err)
 		}
 	}
 	return s.mochi.EstablishConnection("stations", wire{c})
+}
+
+// shakeHands does the TLS handshake, in its turn. The time to the CONNECT begins with
+// its end (contract, section 2).
+func (s *Server) shakeHands(c *Conn, secured *tls.Conn) error {
+	err := secured.HandshakeContext(context.Background()) // deadlines bound it
+	secured.NetConn().(*admission.Conn).Done()
+	if err != nil {
+		return err
+	}
+	return c.raw.SetDeadline(time.Now().Add(s.limits.ConnectTimeout))
 }
 
 // clear takes back what the connection left behind in mochi, which forgets nothing

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -19,23 +20,28 @@ type Config struct {
 	Limits        Limits
 	Logger        *slog.Logger     // nil: no log
 	Metrics       *metric.Registry // nil: not counted
+
+	// Handshakes has made the configuration of the TLS listeners, and orders their
+	// handshakes. Nil: they are not ordered.
+	Handshakes *admission.Handshakes
 }
 
 // Limits bound what the outside can take. A zero field takes its value from
 // [DefaultLimits].
 type Limits struct {
-	// Connections is how many connections may be open. One more is reset at once.
+	// Connections is how many connections may be open. One more evicts a connection
+	// that has not sent its CONNECT, of the address that has most of them; where all
+	// have, it is reset at once.
 	Connections int
-	// ConnectionsPerAddress is the same for one client address (an IPv6 address
-	// counts by its /64). It is wide, because many stations may stand behind one.
+	// ConnectionsPerAddress is the same for one client address. It is wide, because
+	// many stations may stand behind one. Loopback has no bound of its own.
 	ConnectionsPerAddress int
-	// Connecting is how many connections may not have sent their CONNECT yet.
-	// When there are more, the oldest gives way, but not before it has had a fifth
-	// of ConnectTimeout; until then newcomers wait to be accepted. So a crowd that
-	// says nothing keeps no station out, and a crowd of stations is only paced.
+	// Connecting is how many connections may not have sent their CONNECT yet. One more
+	// evicts the oldest of the address that has most of them.
 	Connecting int
-	// ConnectTimeout runs from the accepted connection to the complete CONNECT; a
-	// TLS handshake falls within it.
+	// ConnectTimeout runs from the accepted connection to the first byte of the TLS
+	// handshake, from the turn of the handshake to its end, and from there, or without
+	// TLS from the accepted connection, to the complete CONNECT.
 	ConnectTimeout time.Duration
 	// PacketsPerSecond is how many packets a connection may send of its own accord,
 	// sustained; four times as many at once. Answers to commands do not count.
@@ -110,6 +116,9 @@ func (c *Config) check() error {
 	}
 	if c.Metrics == nil {
 		c.Metrics = metric.New()
+	}
+	if c.Handshakes == nil {
+		c.Handshakes = admission.NewHandshakes(1, time.Second) // asked by nobody
 	}
 	return c.Limits.fill()
 }

@@ -1,10 +1,8 @@
 package broker
 
 import (
-	"container/list"
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,20 +10,19 @@ import (
 	"github.com/mochi-mqtt/server/v2"
 	"golang.org/x/time/rate"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/site"
 )
 
 // Conn is the live connection of one station. Its methods are safe for concurrent
 // use, also after its end.
 type Conn struct {
-	server   *Server
-	raw      net.Conn // as accepted; closing it with linger 0 is the reset
-	stream   net.Conn // raw, or the TLS session on it
-	remote   string
-	address  netip.Addr    // by which connections are bounded
-	accepted time.Time     // when; ConnectTimeout counts from it
-	place    *list.Element // among those that are connecting; crowd's own
-	probe    bool          // made by Ping; nobody's refusal
+	server *Server
+	raw    net.Conn // as accepted; closing it with linger 0 is the reset
+	stream net.Conn // raw, or the TLS session on it
+	remote string
+	place  admission.Place
+	probe  bool // made by Ping; nobody's refusal
 
 	// Known from CONNECT on. The version is set first, for answers to it.
 	station    atomic.Int64
@@ -68,33 +65,18 @@ type Conn struct {
 }
 
 // newConn wraps an accepted connection.
-func (s *Server) newConn(raw net.Conn, secure *tls.Config, now time.Time) *Conn {
+func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 	c := &Conn{
-		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(), accepted: now,
+		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(),
 		pace:    rate.NewLimiter(rate.Limit(s.limits.PacketsPerSecond), max(1, int(4*s.limits.PacketsPerSecond))),
 		writing: make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
-	c.address = boundBy(raw.RemoteAddr())
 	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
 	if secure != nil {
-		c.stream = tls.Server(raw, secure)
+		c.stream = tls.Server(s.handshakes.Conn(raw, c.done), secure)
 	}
 	return c
-}
-
-// boundBy gives what connections from an address are counted under.
-func boundBy(remote net.Addr) netip.Addr {
-	tcp, ok := remote.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	address := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if address.Is6() {
-		prefix, _ := address.Prefix(64) // never fails: 64 bits fit
-		return prefix.Addr()
-	}
-	return address
 }
 
 // Station names the station.

@@ -35,8 +35,9 @@ type Stats struct {
 
 // Stats gives the figures.
 func (s *Server) Stats() Stats {
+	open, connecting := s.crowd.Count()
 	return Stats{
-		Open: s.crowd.count(), Connecting: s.crowd.waiting(),
+		Open: open, Connecting: connecting,
 		PacketsIn: s.stats.packetsIn.Load(), PacketsOut: s.stats.packetsOut.Load(),
 		BytesIn: s.stats.bytesIn.Load(), BytesOut: s.stats.bytesOut.Load(),
 	}

@@ -53,70 +53,58 @@ func TestServer_slowLoris(t *testing.T) {
 	g.handler.await(t, "the end of the silent", func() bool { return g.server.Stats().Open == 0 })
 }
 
-// The oldest of too many silent connections gives way once it had its grace;
-// until then newcomers wait.
-func TestServer_slowLoris_oldestGivesWay(t *testing.T) {
+// A newcomer is let in at once: of too many connections without a CONNECT the oldest is
+// evicted.
+func TestServer_slowLoris_evictsOldest(t *testing.T) {
 	bubble(t, broker.Limits{Connecting: 3}, func(t *testing.T, g *gate, p *pipes) {
 		start := time.Now()
 		var silent []*client
 		for range 3 {
 			silent = append(silent, p.dial(t))
-			time.Sleep(100 * time.Millisecond)
 		}
 		c := p.dial(t)
 		c.connect(1, 4)
-		if got := time.Since(start); got != time.Second {
-			t.Errorf("the newcomer was let in after %v", got)
-		}
 		if n := g.refusals("mqtt-connecting"); n != "1" {
-			t.Errorf("%s gave way", n)
+			t.Errorf("%s were evicted", n)
 		}
 		silent[0].expectEnd()
 		silent[1].connect(2, 4) // still may
-		d := p.dial(t)          // and there is room without waiting
-		d.connect(3, 4)
-		if got := time.Since(start); got != time.Second {
-			t.Errorf("the next one was let in after %v", got)
+		p.dial(t).connect(3, 4) // and there is room
+		if n := g.refusals("mqtt-connecting"); n != "1" {
+			t.Errorf("%s were evicted", n)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("waited for %v", took)
 		}
 	})
 }
 
-// A place that gets free is used at once.
-func TestServer_connecting_waits(t *testing.T) {
-	bubble(t, broker.Limits{Connecting: 1}, func(t *testing.T, g *gate, p *pipes) {
-		start := time.Now()
-		first := p.dial(t)
-		var waiting sync.WaitGroup
-		waiting.Go(func() { p.dial(t).connect(2, 4) })
-		time.Sleep(300 * time.Millisecond)
-		first.connect(1, 4)
-		waiting.Wait()
-		if got := time.Since(start); got != 300*time.Millisecond {
-			t.Errorf("let in after %v", got)
-		}
-		if n := g.refusals("mqtt-connecting"); n != "0" {
-			t.Errorf("%s gave way", n)
-		}
-	})
-}
-
+// Connected stations keep their places; who has not sent a CONNECT is evicted for a
+// newcomer.
 func TestServer_tooManyConnections(t *testing.T) {
-	cases := map[string]broker.Limits{
-		"mqtt-connections": {Connections: 3},
-		"mqtt-address":     {ConnectionsPerAddress: 3},
+	g := open(t, setup{limits: broker.Limits{Connections: 3}})
+	first, second, silent := g.connect(1, 4), g.connect(2, 5), g.dial()
+	g.handler.await(t, "three connections", func() bool { return g.server.Stats().Open == 3 })
+	g.connect(3, 4).ping()
+	silent.expectEnd()
+	if n := g.refusals("mqtt-connecting"); n != "1" {
+		t.Errorf("%s were evicted", n)
 	}
-	for reason, limits := range cases {
-		g := open(t, setup{limits: limits})
-		clients := []*client{g.connect(1, 4), g.connect(2, 5), g.dial()}
-		g.handler.await(t, "three connections", func() bool { return g.server.Stats().Open == 3 })
-		g.expectNoRoom()
-		if n := g.refusals(reason); n != "1" {
-			t.Errorf("%s was counted %s times", reason, n)
-		}
-		clients[0].ping()
-		clients[1].close()
-		g.handler.await(t, "two connections", func() bool { return g.server.Stats().Open == 2 })
-		g.connect(3, 4).ping()
+	g.fill(3)
+	g.expectNoRoom()
+	if n := g.refusals("mqtt-connections"); n == "0" {
+		t.Error("no refusal was counted")
+	}
+	first.ping()
+	second.ping()
+}
+
+// fill opens connections until loopback's reserve behind that many connections is full
+// of stations.
+func (g *gate) fill(open int) {
+	g.t.Helper()
+	for id := site.StationID(100); g.server.Stats().Open < open+4; id++ {
+		g.connect(id, 4)
 	}
 }
 
@@ -132,18 +120,24 @@ func (g *gate) expectNoRoom() {
 	}
 }
 
-// Another address is not touched by a crowd behind one.
+// A crowd behind one address costs another one nothing.
 func TestServer_tooManyConnections_otherAddress(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{ConnectionsPerAddress: 2}})
-	g.connect(1, 4)
-	g.connect(2, 4)
-	g.expectNoRoom()
-	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	conn, err := from.Dial("tcp", g.address)
-	if err != nil {
-		t.Fatal(err)
+	g := open(t, setup{limits: broker.Limits{Connecting: 3}})
+	from := func(last byte) *client {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, last)}}
+		conn, err := dialer.Dial("tcp", g.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newClient(t, conn)
 	}
-	newClient(t, conn).connect(3, 4)
+	other := from(2)
+	g.handler.await(t, "it", func() bool { return g.server.Stats().Connecting == 1 })
+	for range 20 {
+		g.dial()
+	}
+	g.handler.await(t, "eighteen evictions", func() bool { return g.refusals("mqtt-connecting") == "18" })
+	other.connect(3, 4)
 }
 
 // Beyond 200 packets at once and 50 in a second a station is slowed, not ended,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 )
 
 // What Ping finds wrong.
@@ -33,7 +32,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		defer s.probing.Unlock() // before the end is told: the next ping may come at once
-		c := s.newConn(far, nil, time.Now())
+		c := s.newConn(far, nil)
 		c.probe = true
 		s.serve(c)
 	}()

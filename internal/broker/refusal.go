@@ -64,10 +64,9 @@ var (
 	errLarge     = &refusal{"mqtt-packet-size", "sent a packet that is too large", codeTooLarge, 0}
 	errHandshake = &refusal{"mqtt-tls", "TLS handshake failed", 0, 0}
 	errNoConnect = &refusal{"mqtt-connect-timeout", "no CONNECT in time", 0, 0}
-	errCrowded   = &refusal{"mqtt-connecting", "gave way to newer connections before its CONNECT", 0, 0}
+	errCrowded   = &refusal{"mqtt-connecting", "evicted by newer connections before its CONNECT", 0, 0}
 	errFull      = &refusal{"mqtt-connections", "too many connections", 0, 0}
 	errAddress   = &refusal{"mqtt-address", "too many connections from one address", 0, 0}
-	errStopping  = &refusal{"mqtt-stopping", reasonStopping, codeStopping, 0}
 	errPanic     = &refusal{"mqtt-panic", "a packet broke its handling", 0, 0}
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/systemlog"
 )
@@ -24,7 +25,8 @@ type Server struct {
 	ledger        *systemlog.Ledger
 	metrics       *metric.Registry
 	mochi         *mqtt.Server
-	crowd         *crowd
+	crowd         *admission.Crowd
+	handshakes    *admission.Handshakes
 	seats         seats
 	stats         traffic
 	buffers       sync.Pool // of *[]byte, for packets that are being encoded
@@ -55,8 +57,11 @@ func New(cfg Config) (*Server, error) {
 		limits:        cfg.Limits,
 		ledger:        systemlog.NewLedger(cfg.Logger, time.Second, 20),
 		metrics:       cfg.Metrics,
-		crowd:         newCrowd(cfg.Limits),
-		buffers:       sync.Pool{New: func() any { return new([]byte) }},
+		handshakes:    cfg.Handshakes,
+		crowd: admission.New(admission.Limits{
+			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cfg.Limits.Connecting,
+		}),
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	s.mochi = mqtt.New(options(cfg.Limits, quiet{s.ledger}))
 	if err := s.mochi.AddHook(&hook{server: s}, nil); err != nil {
@@ -142,7 +147,8 @@ func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
 // closeAll ends every connection. No new ones come any more.
 func (s *Server) closeAll() error {
 	var ending sync.WaitGroup
-	for _, c := range s.crowd.all() {
+	for _, g := range s.crowd.Guests() {
+		c := (*Conn)(g.(*guest))
 		ending.Go(func() { c.end(reasonStopping, disconnect(c.Version(), codeStopping)) })
 	}
 	done := make(chan struct{})
@@ -155,6 +161,7 @@ func (s *Server) closeAll() error {
 	case <-done:
 		return nil
 	case <-time.After(stopBudget):
-		return fmt.Errorf("closing the connections: %d are still handled after %s", s.crowd.count(), stopBudget)
+		open, _ := s.crowd.Count()
+		return fmt.Errorf("closing the connections: %d are still handled after %s", open, stopBudget)
 	}
 }

@@ -21,8 +21,8 @@ func (t *traffic) sent(bytes int) {
 
 // register makes the figures metrics.
 func (s *Server) register(r *metric.Registry) {
-	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { return float64(s.crowd.count()) })
-	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { return float64(s.crowd.waiting()) })
+	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { open, _ := s.crowd.Count(); return float64(open) })
+	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { _, connecting := s.crowd.Count(); return float64(connecting) })
 	for name, figure := range map[string]*atomic.Uint64{
 		`gatehouse_mqtt_packets_total{direction="in"}`:  &s.stats.packetsIn,
 		`gatehouse_mqtt_packets_total{direction="out"}`: &s.stats.packetsOut,

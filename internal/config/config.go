@@ -60,7 +60,7 @@ type MQTT struct {
 	MaxConnections           int           // max_connections: open at once, all listeners together
 	MaxConnectionsPerAddress int           // max_connections_per_address: of these, from one address
 	PacketsPerSecond         float64       // packets_per_second: what one connection may send
-	ConnectTimeout           time.Duration // connect_timeout: from the TCP connection to a complete CONNECT
+	ConnectTimeout           time.Duration // connect_timeout: from the TCP connection, or the end of its TLS handshake, to a complete CONNECT
 	WriteTimeout             time.Duration // write_timeout: of one packet, before the connection is reset
 	MaxPacketSize            int           // max_packet_size: in bytes; a larger packet ends the connection
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/adminapi"
+	"gatehouse/internal/admission"
 	"gatehouse/internal/backup"
 	"gatehouse/internal/broker"
 	"gatehouse/internal/certificate"
@@ -83,6 +85,7 @@ type Gateway struct {
 	clouded    config.Cloud                   // what cloud goes by; the reloader's own
 	admin      *adminapi.API
 	http       *httpapi.API
+	handshakes *admission.Handshakes
 	keeper     *certificate.Keeper // nil without any TLS listener
 	listeners  listeners
 }
@@ -222,8 +225,11 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 			g.cloud.StationsChanged()
 		}
 	})
+	// One core is left to the doors, where there are several.
+	g.handshakes = admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, g.cfg.MQTT.ConnectTimeout)
 	g.broker, err = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier}, Logger: g.log, Metrics: g.metrics,
+		Handshakes: g.handshakes,
 		Limits: broker.Limits{
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
 			ConnectTimeout: g.cfg.MQTT.ConnectTimeout, PacketsPerSecond: g.cfg.MQTT.PacketsPerSecond,
@@ -257,6 +263,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.http, err = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Health: g.conditions,
 		Metrics: g.metrics, Logger: g.log, Admin: g.admin.Handler(adminapi.Web), Boot: g.boot, Setup: g.setup,
+		Handshakes: g.handshakes,
 	})
 	return err
 }

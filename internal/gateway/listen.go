@@ -41,9 +41,14 @@ type listeners struct {
 // shows at the start. A socket that the service manager holds for the address is
 // used; what it holds beside that either leads to HTTPS or is given back.
 func (g *Gateway) bind(ctx context.Context) error {
-	var secure *tls.Config
+	var forApps, forStations *tls.Config // session tickets hold for all listeners of each
 	if g.keeper != nil {
-		secure = g.keeper.TLS()
+		forApps = g.handshakes.Config(g.keeper.TLS())
+		forStations = forApps.Clone()
+		forApps.NextProtos = []string{"h2", "http/1.1"}
+		// No key exchange of after the quantum computer: no station offers it, and it
+		// costs a slow board a quarter of each handshake.
+		forStations.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	}
 	for _, group := range []struct {
 		name, key string
@@ -52,9 +57,9 @@ func (g *Gateway) bind(ctx context.Context) error {
 		into      *[]listener
 	}{
 		{"http", "http.listen", g.cfg.HTTP.Listen, nil, &g.listeners.http},
-		{"https", "http.tls_listen", g.cfg.HTTP.TLSListen, secure, &g.listeners.http},
+		{"https", "http.tls_listen", g.cfg.HTTP.TLSListen, forApps, &g.listeners.http},
 		{"mqtt", "mqtt.listen", g.cfg.MQTT.Listen, nil, &g.listeners.mqtt},
-		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, secure, &g.listeners.mqtt},
+		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, forStations, &g.listeners.mqtt},
 	} {
 		narrow := make(map[uint16]*addressListener) // by port
 		for _, address := range group.addresses {

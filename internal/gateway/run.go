@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/broker"
 	"gatehouse/internal/health"
 	"gatehouse/internal/host"
@@ -148,10 +149,15 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 }
 
 func (g *Gateway) serveHTTP(ctx context.Context) error {
+	crowd := admission.New(admission.Limits{Total: g.cfg.HTTP.MaxConnections, PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress})
 	var services []*httpapi.Service
 	var loops []func() error
 	for _, l := range g.listeners.http {
-		bounded := httpapi.LimitListener(l.net, g.cfg.HTTP.MaxConnections, g.cfg.HTTP.MaxConnectionsPerAddress, g.metrics)
+		var handshakes *admission.Handshakes
+		if l.tls != nil {
+			handshakes = g.handshakes
+		}
+		bounded := httpapi.LimitListener(l.net, crowd, handshakes, g.metrics)
 		service := httpapi.NewService(g.handler(l), bounded, l.tls, g.log)
 		services = append(services, service)
 		loops = append(loops, service.Serve)

@@ -36,6 +36,7 @@ type Gateway struct {
 	HTTP   string // base URL
 	MQTT   string // host:port
 	HTTPS  string // base URL; "" without TLS
+	MQTTS  string // host:port; "" without TLS
 	Admin  *client.Client
 
 	Running *gateway.Gateway
@@ -126,6 +127,8 @@ func (g *Gateway) learn() bool {
 			g.HTTPS = "https://" + l.Address
 		case "mqtt":
 			g.MQTT = l.Address
+		case "mqtts":
+			g.MQTTS = l.Address
 		}
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/admission"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -95,6 +96,9 @@ type Config struct {
 	Admin    http.Handler // serves /admin/v1/ on listeners that offer it; may be nil
 	Boot     site.BootID  // part of the ids of events
 	Setup    Setup        // nil: there is nothing to set up
+
+	// Handshakes wait while a door is being opened; nil: there are none.
+	Handshakes *admission.Handshakes
 }
 
 // API answers HTTP requests. Safe for concurrent use.
@@ -109,12 +113,14 @@ type API struct {
 	boot     site.BootID
 	setup    Setup
 
-	streams   *streams
-	errorLog  *rate.Limiter // bounds the log lines that failing requests can cause
-	exchanges sync.Pool     // of *exchange
-	scrape    sync.Mutex    // one scrape at a time, because each takes memory
-	draining  chan struct{} // closed by Drain
-	drain     sync.Once
+	streams    *streams
+	requests   *admission.Crowd // the requests under way
+	handshakes *admission.Handshakes
+	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
+	exchanges  sync.Pool     // of *exchange
+	scrape     sync.Mutex    // one scrape at a time, because each takes memory
+	draining   chan struct{} // closed by Drain
+	drain      sync.Once
 }
 
 // New gives an API; it starts nothing. It registers a gauge in cfg.Metrics, so one
@@ -127,6 +133,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		access: cfg.Access, stations: cfg.Stations, unlocker: cfg.Unlocker, health: cfg.Health,
 		metrics: cfg.Metrics, logger: cfg.Logger, admin: cfg.Admin, boot: cfg.Boot, setup: cfg.Setup,
+		requests: admission.New(admission.Limits{Total: maxRequests}), handshakes: cfg.Handshakes,
 		streams: newStreams(), errorLog: newErrorLimiter(), draining: make(chan struct{}),
 	}
 	a.exchanges.New = func() any { return &exchange{api: a} }

@@ -41,6 +41,7 @@ type exchange struct {
 	cause   error       // why it is a 5xx, for the log
 	facts   []slog.Attr // more for the log
 	buf     []byte      // room for the body
+	turn    turn
 }
 
 // begin sets what every response carries. Cache-Control stands everywhere, because
@@ -65,6 +66,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, tls bool) *exchange 
 func (x *exchange) finish() {
 	v := recover()
 	broken := v != nil && !x.panicked(v)
+	x.leave()
 	x.log()
 	x.api.metrics.Request(x.label(), x.status)
 	clear(x.facts)

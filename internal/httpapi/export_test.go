@@ -12,6 +12,7 @@ func Routes(a *API) [][2]string {
 // What tests have to know of the bounds.
 const (
 	MaxBody              = maxBody
+	MaxRequests          = maxRequests
 	MaxStreams           = maxStreams
 	MaxStreamsPerAccount = maxStreamsPerAccount
 	ErrorLogBurst        = errorLogBurst
@@ -21,3 +22,9 @@ const (
 
 // JSONAnswer shows what becomes of a write to a connection.
 func JSONAnswer(p []byte) ([]byte, bool) { return jsonAnswer(p) }
+
+// Requests returns how many requests have a place among those under way.
+func (a *API) Requests() int {
+	open, _ := a.requests.Count()
+	return open
+}

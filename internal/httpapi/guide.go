@@ -27,6 +27,9 @@ func (g *guide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := g.api.begin(w, r, false)
 	defer x.finish()
 	x.pattern = "guide"
+	if !x.enter() {
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		x.refuse(http.StatusForbidden, "This port only leads to HTTPS: send the request to https://, port "+g.port)
 		return

@@ -21,6 +21,7 @@ const silence = 2 * time.Second
 type Service struct {
 	server   *http.Server
 	listener *LimitedListener
+	secure   *tls.Config // nil: plain
 
 	mu     sync.Mutex // mu guards states
 	states map[net.Conn]http.ConnState
@@ -29,16 +30,17 @@ type Service struct {
 }
 
 // NewService gives a service for a handler of [API.Handler] or [API.Guide]; secure is
-// nil for a plain listener. Nothing is served before Serve.
+// nil for a plain listener; services that share it share its session tickets. Nothing is served before Serve.
 func NewService(handler http.Handler, listener *LimitedListener, secure *tls.Config, logger *slog.Logger) *Service {
 	s := &Service{
 		server: NewServer(handler, logger), listener: listener,
 		states: make(map[net.Conn]http.ConnState), change: make(chan struct{}, 1),
 		ended: make(chan struct{}),
 	}
-	s.server.ConnState = s.note
+	s.server.ConnState = func(c net.Conn, state http.ConnState) { track(c, state); s.note(c, state) }
 	if secure != nil {
-		s.server.TLSConfig = secure.Clone() // the server adds its protocols
+		s.server.TLSConfig = secure.Clone() // the server writes to it
+		s.secure = secure
 	}
 	return s
 }
@@ -54,8 +56,8 @@ func (s *Service) Serve() error {
 }
 
 func (s *Service) serve() error {
-	if s.server.TLSConfig != nil {
-		return s.server.ServeTLS(s.listener, "", "")
+	if s.secure != nil {
+		return s.server.Serve(tls.NewListener(s.listener, s.secure))
 	}
 	return s.server.Serve(s.listener)
 }

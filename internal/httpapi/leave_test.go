@@ -22,7 +22,7 @@ func TestService_Leave_silentClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := httpapi.LimitListener(inner, 10, 10, w.metrics)
+	listener := httpapi.LimitListener(inner, usualCrowd(), nil, w.metrics)
 	s := httpapi.NewService(w.api.Handler(httpapi.ListenerOptions{}), listener,
 		&tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}, slog.New(slog.DiscardHandler))
 	served := make(chan error, 1)

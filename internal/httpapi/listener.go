@@ -1,47 +1,45 @@
 package httpapi
 
 import (
-	"container/list"
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/metric"
 )
 
 const (
-	// MaxConnections bounds the open connections of one listener where nothing else
+	// MaxConnections bounds the open connections of all listeners where nothing else
 	// is configured.
 	MaxConnections = 1024
-	// MaxConnectionsPerAddress likewise bounds those of one client address; an IPv6
-	// client is its /64. The loopback address has no bound of its own, because a proxy
-	// on the same machine stands for many clients.
+	// MaxConnectionsPerAddress likewise bounds those of one client address. Loopback
+	// has no bound of its own, because a proxy on the same machine stands for many
+	// clients.
 	MaxConnectionsPerAddress = 256
 )
 
-// LimitListener bounds the open connections of inner, in all and per client address.
-// At a bound, a new connection takes the place of the oldest one that has not sent a
-// byte yet, so that a flood of silent connections keeps nobody out; where all have
-// spoken, the new one is closed. Both are counted. So is an accept that fails, for
-// example when memory or descriptors are used up; only a closed listener ends the
-// server. On a plain listener it also turns what net/http answers to malformed requests
-// into JSON (see the package doc).
-func LimitListener(inner net.Listener, total, perAddress int, metrics *metric.Registry) *LimitedListener {
-	return &LimitedListener{Listener: inner, most: total, mostFrom: perAddress, metrics: metrics, from: make(map[netip.Addr]int)}
+// LimitListener bounds the connections of inner by a crowd, which several listeners
+// may share: a newcomer to a full one evicts a connection that is not working. What is
+// evicted or refused is counted. So is an accept that fails, for example when memory or
+// descriptors are used up; only a closed listener ends the server. On a plain listener
+// it also turns what net/http answers to malformed requests into JSON (see the package
+// doc). Nil handshakes are not ordered; others must have made the configuration of the
+// TLS that runs on the listener.
+func LimitListener(inner net.Listener, crowd *admission.Crowd, handshakes *admission.Handshakes, metrics *metric.Registry) *LimitedListener {
+	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics}
 }
 
-// LimitedListener is what [LimitListener] gives. Safe for concurrent use.
+// LimitedListener is what [LimitListener] returns. Safe for concurrent use.
 type LimitedListener struct {
 	net.Listener
-	most, mostFrom int // in all, and from one address
-	metrics        *metric.Registry
-
-	mu     sync.Mutex // mu guards what follows
-	total  int
-	from   map[netip.Addr]int // open connections by address
-	silent list.List          // of *limitConn, oldest first
+	crowd      *admission.Crowd
+	handshakes *admission.Handshakes
+	metrics    *metric.Registry
 }
 
 // Accept implements [net.Listener].
@@ -51,17 +49,14 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, l.failed(err)
 		}
-		c := &limitConn{Conn: inner, listener: l, addr: clientAddr(inner.RemoteAddr())}
-		victim, admitted := l.admit(c)
-		if victim != nil {
-			_ = victim.Conn.Close()
+		c := &limitConn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr()), ended: make(chan struct{})}
+		if l.handshakes != nil {
+			c.Conn = l.handshakes.Conn(inner, c.ended)
 		}
-		if victim != nil || !admitted {
-			l.metrics.Refused("http-connections")
-		}
-		if admitted {
+		if l.crowd.Enter(&c.place, c.address, c) == nil {
 			return c, nil
 		}
+		l.metrics.Refused("http-connections")
 		_ = inner.Close()
 	}
 }
@@ -89,110 +84,58 @@ func (passing) Temporary() bool { return true }
 // Unwrap gives the cause.
 func (p passing) Unwrap() error { return p.error }
 
-// clientAddr gives the address under which a client is counted; not valid for
-// clients without a bound of their own.
-func clientAddr(addr net.Addr) netip.Addr {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	switch {
-	case ip.IsLoopback():
-		return netip.Addr{}
-	case ip.Is6():
-		prefix, _ := ip.Prefix(64)
-		return prefix.Addr()
-	default:
-		return ip
-	}
-}
-
-// admit counts c in; victim is the connection that has to go for it.
-func (l *LimitedListener) admit(c *limitConn) (victim *limitConn, admitted bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case c.addr.IsValid() && l.from[c.addr] >= l.mostFrom:
-		victim = l.oldestSilent(func(o *limitConn) bool { return o.addr == c.addr })
-	case l.total >= l.most:
-		victim = l.oldestSilent(func(*limitConn) bool { return true })
-	default:
-		l.count(c)
-		return nil, true
-	}
-	if victim == nil {
-		return nil, false
-	}
-	l.drop(victim)
-	l.count(c)
-	return victim, true
-}
-
-// oldestSilent finds a connection; the caller holds mu.
-func (l *LimitedListener) oldestSilent(fits func(*limitConn) bool) *limitConn {
-	for e := l.silent.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*limitConn); fits(c) {
-			return c
-		}
-	}
-	return nil
-}
-
-// count counts c in; the caller holds mu.
-func (l *LimitedListener) count(c *limitConn) {
-	l.total++
-	if c.addr.IsValid() {
-		l.from[c.addr]++
-	}
-	c.counted = true
-	c.place = l.silent.PushBack(c)
-}
-
-// drop counts c out, once; the caller holds mu.
-func (l *LimitedListener) drop(c *limitConn) {
-	if !c.counted {
-		return
-	}
-	c.counted = false
-	l.total--
-	if c.addr.IsValid() {
-		if l.from[c.addr]--; l.from[c.addr] == 0 {
-			delete(l.from, c.addr)
-		}
-	}
-	l.hear(c)
-}
-
-// hear takes c from the silent ones; the caller holds mu.
-func (l *LimitedListener) hear(c *limitConn) {
-	if c.place != nil {
-		l.silent.Remove(c.place)
-		c.place = nil
-	}
-}
-
-// limitConn is a counted connection.
+// limitConn is a connection with a place in the crowd.
 type limitConn struct {
 	net.Conn
 	listener *LimitedListener
-	addr     netip.Addr
-	spoke    atomic.Bool
-
-	counted bool          // guarded by listener.mu
-	place   *list.Element // among the silent ones; guarded by listener.mu
+	address  netip.Addr
+	place    admission.Place
+	close    sync.Once
+	ended    chan struct{} // closed when the connection is
 }
 
-// Read implements [net.Conn].
-func (c *limitConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if n > 0 && !c.spoke.Swap(true) {
-		c.listener.mu.Lock()
-		c.listener.hear(c)
-		c.listener.mu.Unlock()
+// connKey is the key of the limitConn in the context of a request.
+type connKey struct{}
+
+// withConn is a ConnContext of net/http: requests find their connection by it.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if l := limitConnOf(c); l != nil {
+		return context.WithValue(ctx, connKey{}, l)
 	}
-	return n, err
+	return ctx
 }
+
+// limitConnOf returns the limitConn that is, or lies under, a connection of net/http;
+// nil where there is none.
+func limitConnOf(c net.Conn) *limitConn {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	l, _ := c.(*limitConn)
+	return l
+}
+
+// track is a ConnState of net/http. A connection is idle between requests; with one it
+// is unfinished, until the request itself is known to be worth a place (see request.go).
+func track(c net.Conn, state http.ConnState) {
+	l := limitConnOf(c)
+	switch {
+	case l == nil:
+	case state == http.StateActive:
+		l.place.Move(admission.Unfinished)
+	case state == http.StateIdle:
+		l.place.Move(admission.Idle)
+	}
+}
+
+// Evict implements [admission.Guest].
+func (c *limitConn) Evict() {
+	c.listener.metrics.Refused("http-connections")
+	_ = c.Close()
+}
+
+// NetConn returns the connection below.
+func (c *limitConn) NetConn() net.Conn { return c.Conn }
 
 // Write implements [net.Conn].
 func (c *limitConn) Write(p []byte) (int, error) {
@@ -209,7 +152,11 @@ func (c *limitConn) Write(p []byte) (int, error) {
 // CloseWrite lets net/http end a response whose request it does not read to the end
 // without the client losing it to a reset.
 func (c *limitConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+	inner := c.Conn
+	if shaken, ok := inner.(*admission.Conn); ok {
+		inner = shaken.NetConn()
+	}
+	if half, ok := inner.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil
@@ -217,8 +164,7 @@ func (c *limitConn) CloseWrite() error {
 
 // Close implements [net.Conn].
 func (c *limitConn) Close() error {
-	c.listener.mu.Lock()
-	c.listener.drop(c)
-	c.listener.mu.Unlock()
+	c.close.Do(func() { close(c.ended) })
+	c.place.Leave()
 	return c.Conn.Close()
 }

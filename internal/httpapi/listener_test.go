@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/httpapi"
 	"gatehouse/internal/metric"
 )
@@ -54,6 +55,11 @@ func (s *stub) Write(p []byte) (int, error) {
 
 func (s *stub) Close() error { s.closed = true; return nil }
 
+// usualCrowd bounds connections as usual.
+func usualCrowd() *admission.Crowd {
+	return admission.New(admission.Limits{Total: httpapi.MaxConnections, PerAddress: httpapi.MaxConnectionsPerAddress})
+}
+
 // gate is a limited listener over stubs.
 type gate struct {
 	t       *testing.T
@@ -62,17 +68,21 @@ type gate struct {
 	metrics *metric.Registry
 }
 
-func newGate(t *testing.T) *gate {
+func newGate(t *testing.T, limits admission.Limits) *gate {
 	g := &gate{t: t, queue: make(queue, 1), metrics: metric.New()}
-	g.limited = httpapi.LimitListener(g.queue, httpapi.MaxConnections, httpapi.MaxConnectionsPerAddress, g.metrics)
+	g.limited = httpapi.LimitListener(g.queue, admission.New(limits), nil, g.metrics)
 	return g
 }
 
-// knock has a connection come in. It is admitted if it is what Accept gives; else
-// Accept goes on, to the end of the queue that the test then makes.
+// knock has a connection come in that is admitted.
 func (g *gate) knock(from string) (*stub, net.Conn) {
 	g.t.Helper()
-	s := g.arrive(from)
+	addr, err := net.ResolveTCPAddr("tcp", from)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	s := &stub{from: addr, in: strings.NewReader("GET / HTTP/1.1\r\n")}
+	g.queue <- s
 	conn, err := g.limited.Accept()
 	if err != nil {
 		g.t.Fatal(err)
@@ -83,130 +93,29 @@ func (g *gate) knock(from string) (*stub, net.Conn) {
 	return s, conn
 }
 
-// arrive puts a connection into the queue.
-func (g *gate) arrive(from string) *stub {
-	g.t.Helper()
-	addr, err := net.ResolveTCPAddr("tcp", from)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	s := &stub{from: addr, in: strings.NewReader("GET / HTTP/1.1\r\n")}
-	g.queue <- s
-	return s
-}
-
-// knockInVain has a connection come in that is refused.
-func (g *gate) knockInVain(from string) {
-	g.t.Helper()
-	s := g.arrive(from)
-	close(g.queue)
-	if _, err := g.limited.Accept(); !errors.Is(err, net.ErrClosed) {
-		g.t.Fatalf("%s: %v, want it refused", from, err)
-	}
-	if !s.closed {
-		g.t.Errorf("%s was refused and left open", from)
-	}
-}
-
 func (g *gate) refused() uint64 {
 	return g.metrics.Counter(`gatehouse_refusals_total{reason="http-connections"}`).Get()
 }
 
-func speak(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) }
-
-func TestLimitListener_perAddress(t *testing.T) {
-	for name, addresses := range map[string][3]string{ // one address twice, and another
-		"IPv4":            {"192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"},
-		"IPv4 in IPv6":    {"192.0.2.1:1", "[::ffff:192.0.2.1]:2", "[::ffff:192.0.2.2]:1"},
-		"IPv6, by prefix": {"[2001:db8::1]:1", "[2001:db8::ffff:2]:1", "[2001:db8:0:1::1]:1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newGate(t)
-			for range httpapi.MaxConnectionsPerAddress {
-				_, conn := g.knock(addresses[0])
-				speak(conn)
-			}
-			_, conn := g.knock(addresses[2]) // another address is not concerned
-			speak(conn)
-			if n := g.refused(); n != 0 {
-				t.Errorf("%d refused", n)
-			}
-			g.knockInVain(addresses[1])
-			if n := g.refused(); n != 1 {
-				t.Errorf("%d refused", n)
-			}
-		})
+// A newcomer evicts, a closed connection makes room, once.
+func TestLimitListener(t *testing.T) {
+	g := newGate(t, admission.Limits{Total: 3, PerAddress: 2})
+	first, _ := g.knock("192.0.2.1:1")
+	second, conn := g.knock("192.0.2.1:2")
+	third, _ := g.knock("192.0.2.1:3") // beyond the bound of its address
+	if !first.closed || second.closed || g.refused() != 1 {
+		t.Errorf("closed: first %t, second %t; %d counted", first.closed, second.closed, g.refused())
 	}
-}
-
-func TestLimitListener_total(t *testing.T) {
-	g := newGate(t)
-	for range httpapi.MaxConnections {
-		_, conn := g.knock("127.0.0.1:1") // a proxy: no bound of its own
-		speak(conn)
+	other, _ := g.knock("[2001:db8::1]:1")
+	last, _ := g.knock("[2001:db8::2]:1") // beyond the bound of all
+	if !second.closed || third.closed || other.closed || g.refused() != 2 {
+		t.Errorf("closed: second %t, third %t, other %t; %d counted", second.closed, third.closed, other.closed, g.refused())
 	}
-	g.knockInVain("192.0.2.1:1")
-}
-
-// A closed connection makes room, once.
-func TestLimitListener_close(t *testing.T) {
-	g := newGate(t)
-	var last net.Conn
-	for range httpapi.MaxConnectionsPerAddress {
-		_, last = g.knock("192.0.2.1:1")
-		speak(last)
+	_ = conn.Close() // it has no place any more
+	g.knock("[2001:db8::3]:1")
+	if third.closed || !other.closed || last.closed { // it has held one for the longest
+		t.Errorf("closed: third %t, other %t, last %t", third.closed, other.closed, last.closed)
 	}
-	_ = last.Close()
-	_ = last.Close()
-	_, conn := g.knock("192.0.2.1:1")
-	speak(conn)
-	g.knockInVain("192.0.2.1:1")
-}
-
-// A flood of silent connections keeps nobody out: the oldest silent one goes, of the
-// same address where that is at its bound.
-func TestLimitListener_silentOfAnAddress(t *testing.T) {
-	g := newGate(t)
-	other, _ := g.knock("192.0.2.2:1") // older, but nobody's business
-	heard, conn := g.knock("192.0.2.1:1")
-	speak(conn)
-	silent := g.knockOften("192.0.2.1:1", httpapi.MaxConnectionsPerAddress-1)
-	later := g.knockOften("192.0.2.1:1", len(silent))
-	if other.closed || heard.closed || open(silent) != 0 || open(later) != len(later) {
-		t.Errorf("closed: other %v, heard %v; open: %d silent, %d later", other.closed, heard.closed, open(silent), open(later))
-	}
-	if n := g.refused(); n != uint64(len(later)) {
-		t.Errorf("%d counted", n)
-	}
-}
-
-func TestLimitListener_silentInAll(t *testing.T) {
-	g := newGate(t)
-	heard, conn := g.knock("192.0.2.1:1")
-	speak(conn)
-	silent := g.knockOften("127.0.0.1:1", httpapi.MaxConnections-1)
-	later := g.knockOften("192.0.2.2:1", 3)
-	if heard.closed || open(silent) != len(silent)-3 || !silent[0].closed || open(later) != 3 {
-		t.Errorf("closed: heard %v, oldest %v; open: %d silent, %d later", heard.closed, silent[0].closed, open(silent), open(later))
-	}
-}
-
-func (g *gate) knockOften(from string, times int) []*stub {
-	g.t.Helper()
-	stubs := make([]*stub, times)
-	for i := range stubs {
-		stubs[i], _ = g.knock(from)
-	}
-	return stubs
-}
-
-func open(stubs []*stub) (n int) {
-	for _, s := range stubs {
-		if !s.closed {
-			n++
-		}
-	}
-	return n
 }
 
 // The same over real connections: a flood from one address, and a request gets its
@@ -249,7 +158,7 @@ func TestLimitListener_acceptFails(t *testing.T) {
 			syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS,
 		}}
 		metrics, logs := metric.New(), &bytes.Buffer{}
-		limited := httpapi.LimitListener(l, 1, 1, metrics)
+		limited := httpapi.LimitListener(l, admission.New(admission.Limits{Total: 1}), nil, metrics)
 		server := httpapi.NewServer(nil, slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		served, begun := make(chan error, 1), time.Now()
 		go func() { served <- server.Serve(limited) }()
@@ -309,7 +218,7 @@ func TestJSONAnswer(t *testing.T) {
 }
 
 func TestLimitListener_write(t *testing.T) {
-	g := newGate(t)
+	g := newGate(t, admission.Limits{})
 	s, conn := g.knock("192.0.2.1:1")
 	const text = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 	if n, err := io.WriteString(conn, text); n != len(text) || err != nil {

@@ -172,6 +172,9 @@ type listenerHandler struct {
 func (h *listenerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.api.begin(w, r, h.tls)
 	defer x.finish()
+	if !x.enter() {
+		return
+	}
 	if !canonical(r.URL.EscapedPath()) {
 		x.refuse(http.StatusNotFound, "Not found")
 		return

@@ -16,7 +16,7 @@ const (
 	// may take.
 	headerTimeout = 5 * time.Second
 	// readTimeout is how long a whole request may take to arrive.
-	readTimeout = 15 * time.Second
+	readTimeout = 5 * time.Second
 	// answerTimeout is how long a request may take from its header to the end of its
 	// response; longer than any command lives. What lasts longer sets its own.
 	answerTimeout = 60 * time.Second
@@ -25,7 +25,13 @@ const (
 	// maxHeader bounds a request's header, in bytes (net/http adds 4 KiB).
 	maxHeader = 16 << 10
 	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection.
-	maxHTTP2Streams = 64
+	maxHTTP2Streams = 8
+	// maxHTTP2Frame and maxHTTP2Buffer bound what one HTTP/2 connection keeps of what
+	// was sent on it, in bytes: they are the least that HTTP/2 allows (RFC 9113, 6.5.2
+	// and 6.9.2). A stream may send a whole body.
+	maxHTTP2Frame  = 16 << 10
+	maxHTTP2Buffer = 64 << 10
+	maxHTTP2Body   = maxBody + 4<<10
 )
 
 // NewServer gives a server for a handler of [API.Handler], bounded in time and size.
@@ -39,8 +45,13 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		WriteTimeout:      answerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
-		ErrorLog:          log.New(&serverLog{logger, newErrorLimiter()}, "", 0),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
+			MaxReceiveBufferPerConnection: maxHTTP2Buffer, MaxReceiveBufferPerStream: maxHTTP2Body,
+		},
+		ConnContext: withConn,
+		ConnState:   track,
+		ErrorLog:    log.New(&serverLog{logger, newErrorLimiter()}, "", 0),
 
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" gets our answer
 	}

@@ -65,6 +65,10 @@ func (x *exchange) open(waitResult bool) (unlock.Answer, bool) {
 	}
 	st, _ := x.api.stations.ByToken(site.Secret(x.r.PathValue("station_token")))
 	lock, _ := site.ParseLockID(x.r.PathValue("lock_id"))
+	x.turn.work()
+	if x.api.handshakes.Yield() {
+		defer x.api.handshakes.Resume()
+	}
 	answer, err := x.api.unlocker.Unlock(x.r.Context(), unlock.Request{
 		Actor: x.actor, Station: st.ID, Lock: lock,
 		IdempotencyKey: key, WaitResult: waitResult, Accepted: x.start,

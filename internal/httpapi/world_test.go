@@ -106,7 +106,7 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 	w.stop, w.stopped = cancel, make(chan struct{})
 	w.addr = listener.Addr().String()
 	w.base = "http://" + w.addr
-	limited := httpapi.LimitListener(listener, httpapi.MaxConnections, httpapi.MaxConnectionsPerAddress, w.metrics)
+	limited := httpapi.LimitListener(listener, usualCrowd(), nil, w.metrics)
 	go func() {
 		defer close(w.stopped)
 		if server.TLSConfig != nil {
