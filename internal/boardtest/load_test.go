@@ -32,6 +32,8 @@ const (
 func TestRestart_underLoad(t *testing.T) {
 	oneDebianAfterTheOther(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
+		b.write("/etc/gatehouse/conf.d/60-load.toml", "[unlock]\naccount_rate = 0\naccount_pending = 0\n")
+		b.sh("systemctl reload " + service)
 		l := b.newLoad()
 		for _, d := range l.doors {
 			d.start(b.trusting(b.authority()))

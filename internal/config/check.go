@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ func between[T cmp.Ordered](low, high T) check {
 func zeroOr(next check) check {
 	return func(field any) error {
 		err := next(field)
-		if size, ok := field.(*Bytes); err == nil || ok && *size == 0 {
+		if err == nil || reflect.ValueOf(field).Elem().IsZero() {
 			return nil
 		}
 		return fmt.Errorf("%w, or 0", err)

@@ -74,6 +74,11 @@ type Admin struct {
 // Unlock is about commands to stations.
 type Unlock struct {
 	TTL time.Duration // ttl: the deadline of a command, one second to one minute
+
+	// What one account may ask for; 0 switches each off.
+	AccountRate    float64 // account_rate: unlocks a second, sustained
+	AccountBurst   int     // account_burst: unlocks at once
+	AccountPending int     // account_pending: under way for one station
 }
 
 // Journal bounds what is kept.
@@ -124,7 +129,7 @@ func Defaults(environ []string) Config {
 			WriteTimeout:             2 * time.Second,
 			MaxPacketSize:            8192,
 		},
-		Unlock:  Unlock{TTL: 5 * time.Second},
+		Unlock:  Unlock{TTL: 5 * time.Second, AccountRate: 1, AccountBurst: 30, AccountPending: 4},
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
 		Station: Station{BatteryLow: 3.3, SaveInterval: time.Minute},
 		Login:   Login{AccountFailures: 10, AddressFailures: 30},

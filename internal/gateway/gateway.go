@@ -241,7 +241,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.unlock, err = unlock.New(ctx, unlock.Config{
 		Permissions: g.access, Directory: g.stations, Caller: g.link, Journal: g.journal,
-		Clock: g.clock, Metrics: g.metrics, TTL: g.cfg.Unlock.TTL,
+		Clock: g.clock, Metrics: g.metrics, TTL: g.cfg.Unlock.TTL, Bounds: unlockBounds(g.cfg),
 	})
 	if err != nil {
 		return err
@@ -266,6 +266,11 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		Handshakes: g.handshakes,
 	})
 	return err
+}
+
+// unlockBounds returns what an account may ask for.
+func unlockBounds(cfg config.Config) unlock.Bounds {
+	return unlock.Bounds{Rate: cfg.Unlock.AccountRate, Burst: cfg.Unlock.AccountBurst, Pending: cfg.Unlock.AccountPending}
 }
 
 // ready is 1 while doors can be opened, else 0.

@@ -115,7 +115,8 @@ func prepareKilled(t *testing.T) *killed {
 		t.Fatal(err)
 	}
 	k.base, k.mqtt = "http://"+addresses[0], addresses[1]
-	k.env = append(os.Environ(), "GATEHOUSE_DATA="+k.data, "GATEHOUSE_HTTP_LISTEN="+addresses[0], "GATEHOUSE_MQTT_LISTEN="+addresses[1])
+	k.env = append(os.Environ(), "GATEHOUSE_DATA="+k.data, "GATEHOUSE_HTTP_LISTEN="+addresses[0], "GATEHOUSE_MQTT_LISTEN="+addresses[1],
+		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0")
 	k.admin = client.New(filepath.Join(k.data, "admin.sock"))
 	if k.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)

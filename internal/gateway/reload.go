@@ -68,6 +68,7 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 		g.clouded = next.Cloud
 	}
 	g.unlock.SetTTL(next.Unlock.TTL)
+	g.unlock.SetBounds(unlockBounds(next))
 	g.journal.SetRetention(next.Journal.MaxAge, int64(next.Journal.MaxSize), int64(next.Journal.HardLimit()))
 	return nil
 }
@@ -75,7 +76,8 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 // takesOver reports whether Reload takes over a changed key at once.
 func (g *Gateway) takesOver(path string) bool {
 	switch path {
-	case "log.level", "time_zone", "unlock.ttl", "journal.max_age", "journal.max_size", "journal.hard_size":
+	case "log.level", "time_zone", "unlock.ttl", "unlock.account_rate", "unlock.account_burst", "unlock.account_pending",
+		"journal.max_age", "journal.max_size", "journal.hard_size":
 		return true
 	case "tls.certificate", "tls.key":
 		return g.keeper != nil

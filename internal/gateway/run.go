@@ -42,6 +42,7 @@ func (g *Gateway) stages() []stage {
 		{"setup", g.setup.Run, time.Second},
 		{"certificate", g.keepCertificate, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
+		{"unlocking", g.unlock.Run, time.Second},
 		{"cloud link", g.cloud.Run, 9 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
 		{"administration", g.serveAdmin, 6 * time.Second},

@@ -22,7 +22,8 @@ const tortureVariable = "GATEHOUSETEST_TORTURE"
 func Torture() bool { return os.Getenv(tortureVariable) != "" }
 
 // Launch says how [Exec] starts the binary. Its zero value is a gateway on free
-// loopback ports with its data in a temporary folder.
+// loopback ports with its data in a temporary folder, and without bounds on the unlocks
+// of the one account.
 type Launch struct {
 	Data string   // data folder; "": a temporary one
 	Tags string   // build tags of the binary; "": none, as it is shipped
@@ -76,7 +77,8 @@ func (p *Program) Start() {
 	argv := slices.Concat(p.launch.Wrap, []string{BinaryWith(p.T, p.launch.Tags), "serve"})
 	p.Process = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // ended by Kill
 	p.Process.Env = append(os.Environ(), "GATEHOUSE_DATA="+p.Data, "GATEHOUSE_ADMIN_SOCKET="+p.launch.Socket,
-		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0")
+		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_LISTEN=127.0.0.1:0",
+		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0")
 	p.Process.Env = append(p.Process.Env, p.launch.Env...)
 	var out io.Writer = &p.log
 	if p.launch.Log != nil {

@@ -47,13 +47,14 @@ type Gateway struct {
 }
 
 // Configure gives a configuration for a test: free ports on loopback, data in a
-// temporary folder, cheap password hashes.
+// temporary folder, cheap password hashes, no bounds on the unlocks of the one account.
 func Configure(t testing.TB) config.Config {
 	t.Helper()
 	cfg := config.Defaults(nil)
 	cfg.Data = filepath.Join(t.TempDir(), "data")
 	cfg.HTTP.Listen, cfg.MQTT.Listen = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}
 	cfg.Login.HashMemory, cfg.Login.HashTime = 64*1024, 1
+	cfg.Unlock.AccountRate, cfg.Unlock.AccountPending = 0, 0
 	return cfg
 }
 

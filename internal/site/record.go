@@ -34,7 +34,8 @@ const (
 	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
 	KindCloudOnline    Kind = "cloud-online"
 	KindCloudOffline   Kind = "cloud-offline"
-	KindGap            Kind = "gap" // records that the cloud had not taken yet had to be removed
+	KindThrottled      Kind = "unlock-throttled" // an account asked for more unlocks than it may; none of these was sent
+	KindGap            Kind = "gap"              // records that the cloud had not taken yet had to be removed
 )
 
 // Kinds lists every kind, for those who choose among records.
@@ -46,7 +47,7 @@ func Kinds() []Kind {
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
 		KindGranted, KindUngranted, KindStarted, KindStopped,
 		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
-		KindCloudOnline, KindCloudOffline, KindGap,
+		KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
 	}
 }
 

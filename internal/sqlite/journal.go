@@ -131,16 +131,29 @@ func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) 
 	return records, storageError(err)
 }
 
-// commandSpan is within how many records a command's are looked for.
-const commandSpan = 5000
+// A command's records are looked for in those of commandTime from when it was made, but in
+// at least commandLeast of them, because of clocks that were set, and at most commandSpan.
+const (
+	commandTime  = 10 * time.Minute
+	commandLeast = 200
+	commandSpan  = 5000
+)
 
-// OfCommand implements [journal.Store].
+// OfCommand implements [journal.Store]. Only records with the id in them are decoded: an
+// account may ask for ids that it has made up.
 func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error) {
 	after, err := db.before(ctx, made)
 	if err != nil {
 		return nil, storageError(err)
 	}
-	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", int64(after), commandSpan) //nolint:gosec // seq fits
+	last, err := db.before(ctx, made.Add(commandTime))
+	if err != nil {
+		return nil, storageError(err)
+	}
+	last = min(max(last, after+commandLeast), after+commandSpan)
+	rows, err := db.reading.QueryContext(ctx,
+		"SELECT body FROM journal WHERE seq > ? AND seq <= ? AND instr(body, ?) > 0 ORDER BY seq",
+		int64(after), int64(last), string(id)) //nolint:gosec // seq fits
 	if err != nil {
 		return nil, storageError(err)
 	}

@@ -99,6 +99,14 @@ func (rs *replays) claim(account site.AccountID, digest string, now time.Time) (
 	return r, true, nil
 }
 
+// knows reports whether there is an answer to a key, or will be.
+func (rs *replays) knows(account site.AccountID, digest string, now time.Time) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r, ok := rs.byAccount[account][digest]
+	return ok && now.Before(r.expires)
+}
+
 // sweep forgets the keys whose time is over.
 func (rs *replays) sweep(now time.Time) {
 	for account, keys := range rs.byAccount {

@@ -106,6 +106,7 @@ type Config struct {
 	Clock       site.Clock
 	Metrics     *metric.Registry
 	TTL         time.Duration // a command's deadline until SetTTL; zero: site.DefaultTTL
+	Bounds      Bounds        // of each account until SetBounds
 }
 
 // Service opens doors. Its methods are safe for concurrent use.
@@ -115,6 +116,7 @@ type Service struct {
 	commands *commands
 	replays  *replays
 	signed   *signed
+	bounds   *bounds
 }
 
 // New gives the use case and reads from the journal what commands and keys of the
@@ -126,7 +128,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = site.DefaultTTL
 	}
-	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(), signed: &signed{byID: make(map[string]signedCommand)}}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(), signed: &signed{byID: make(map[string]signedCommand)}, bounds: newBounds(cfg.Bounds)}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err
@@ -140,7 +142,7 @@ func (s *Service) SetTTL(ttl time.Duration) { s.ttl.Store(int64(ttl)) }
 // Unlock opens a lock, or says why not. It ends within the command's deadline, and
 // goes on when ctx ends: a command that has left is seen through. Errors: NotFound
 // for everything that the actor may not use, with the same work whatever the
-// reason; Invalid for an unusable key; Timeout when ctx ends while an earlier
+// reason; Invalid for an unusable key; Throttled beyond the account's [Bounds]; Timeout when ctx ends while an earlier
 // request with the same key is still under way; Unavailable for a request with a JTI
 // whose record cannot be made durable.
 func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
@@ -155,13 +157,10 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 	if req.JTI != "" {
 		return s.openSigned(req)
 	}
-	if req.IdempotencyKey == "" {
-		return s.open(req), nil
-	}
 	if len(req.IdempotencyKey) > MaxKey {
 		return Answer{}, fault.New(fault.Invalid, "The Idempotency-Key is too long: 255 characters at most")
 	}
-	return s.openOnce(ctx, req)
+	return s.openWithin(ctx, req)
 }
 
 // mayOpen does the same look-ups whatever their results are.
@@ -266,6 +265,9 @@ func (s *Service) Followed(id site.CommandID, station site.StationID, lock site.
 func (s *Service) Command(ctx context.Context, actor site.Actor, id site.CommandID) (Answer, error) {
 	entry, ok := s.commands.get(id)
 	if !ok {
+		if err := s.bounds.lookup(actor.Account, time.Now()); err != nil {
+			return Answer{}, err
+		}
 		records, err := s.Journal.OfCommand(ctx, id)
 		if err != nil {
 			return Answer{}, err
