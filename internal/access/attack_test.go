@@ -19,7 +19,7 @@ import (
 // takes 40 ms, at one slot: the times are the clock's of the bubble.
 const (
 	hashTime    = 40 * time.Millisecond
-	siegeBefore = 8 * time.Second // how long it has lasted when a victim comes
+	siegeBefore = 5 * time.Second // how long it has lasted when a victim comes
 )
 
 // The promises of the contract, section 1.
@@ -50,7 +50,7 @@ func many(n int, make func(i int) attacker) []attacker {
 	for i := range n {
 		a := make(i)
 		if a.rest == 0 {
-			a.rest = 50 * time.Millisecond
+			a.rest = 200 * time.Millisecond
 		}
 		out = append(out, a)
 	}
@@ -74,7 +74,7 @@ func sieges() map[string][]attacker {
 		"63 addresses at the account": many(63, func(i int) attacker {
 			return attacker{from: address(100 + i), email: always(porter), password: wrong}
 		}),
-		"63 addresses at any account": many(252, func(i int) attacker {
+		"63 addresses at any account": many(126, func(i int) attacker {
 			return attacker{from: address(100 + i%63), email: anyone(i), password: wrong}
 		}),
 		"63 addresses of the victim's network": many(126, func(i int) attacker {
@@ -83,7 +83,7 @@ func sieges() map[string][]attacker {
 		"one slow guesser for hours": many(1, func(int) attacker {
 			return attacker{from: address(100), email: always(porter), password: wrong, rest: 30 * time.Second}
 		}),
-		"a user with the right password": many(100, func(int) attacker {
+		"a user with the right password": many(70, func(int) attacker {
 			return attacker{from: address(2), email: always(guest), password: right}
 		}),
 		"a user at 60 addresses": many(60, func(i int) attacker {
@@ -101,10 +101,10 @@ func sieges() map[string][]attacker {
 		"all of the victim's own network's": many(30, func(int) attacker {
 			return attacker{from: address(1), email: always(porter), password: wrong}
 		}),
-		"300 addresses at any account": many(300, func(i int) attacker {
+		"100 addresses at any account": many(100, func(i int) attacker {
 			return attacker{from: address(1000 + i), email: anyone(i), password: wrong, rest: time.Second}
 		}),
-		"300 addresses at the account": many(300, func(i int) attacker {
+		"100 addresses at the account": many(100, func(i int) attacker {
 			return attacker{from: address(1000 + i), email: always(porter), password: wrong, rest: time.Second}
 		}),
 	}
@@ -112,7 +112,7 @@ func sieges() map[string][]attacker {
 
 // beyond are the sieges by 64 addresses and more, which a new address may not survive.
 func beyondNew(siege string) bool {
-	return siege == "300 addresses at any account" || siege == "2,000 addresses at the account"
+	return siege == "100 addresses at any account" || siege == "2,000 addresses at the account"
 }
 
 // Whatever others do, the right password comes in: within 5 s from an address that is
