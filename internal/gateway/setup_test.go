@@ -218,7 +218,7 @@ func TestGateway_setup_guessing(t *testing.T) {
 	if count[403] < 5 || count[403] > 8 || count[403]+count[429] != 50 {
 		t.Errorf("answers %v", count)
 	}
-	if a := g.Do(http.MethodPost, setupPath, "", setupBody(setupCode(t, g), "a@example.test", "correct horse")); a.Status != http.StatusTooManyRequests {
-		t.Errorf("the right code, while guesses are stopped: %d", a.Status)
+	if a := g.Do(http.MethodPost, setupPath, "", setupBody(setupCode(t, g), "a@example.test", "correct horse")); a.Status != http.StatusCreated {
+		t.Errorf("the right code, while wrong ones are refused: %d", a.Status)
 	}
 }
