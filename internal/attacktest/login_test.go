@@ -111,8 +111,8 @@ func owner(t *testing.T, from, at string, patient bool) {
 	}
 }
 
-// flood runs n clients that each call again and again until the returned function ends
-// them. It returns once each has had an answer.
+// flood runs n clients that each call again and again, with little rest, until the
+// returned function ends them. It returns once each has had an answer.
 func flood(t *testing.T, n int, call func(ctx context.Context, i, round int)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,6 +123,7 @@ func flood(t *testing.T, n int, call func(ctx context.Context, i, round int)) (s
 			call(ctx, i, 0)
 			begun.Done()
 			for round := 1; ctx.Err() == nil; round++ {
+				<-time.After(10 * time.Millisecond)
 				call(ctx, i, round)
 			}
 		})

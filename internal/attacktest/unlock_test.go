@@ -80,7 +80,7 @@ func TestAttack_unlockFlood(t *testing.T) {
 	t.Parallel()
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{ // as shipped, but for the time that a loaded machine needs
 		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=1", "GATEHOUSE_UNLOCK_ACCOUNT_BURST=30", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=4",
-		"GATEHOUSE_UNLOCK_TTL=20s",
+		"GATEHOUSE_UNLOCK_TTL=10s",
 	}})
 	p.AddAccount()
 	issued := p.Enrol(1042)
@@ -93,14 +93,14 @@ func TestAttack_unlockFlood(t *testing.T) {
 	owner, attacker := loginAs(t, p, gatewaytest.Email), loginAs(t, p, insider)
 	ctx, cancel := context.WithCancel(t.Context())
 	var station sync.WaitGroup
-	station.Go(func() { slowly(ctx, p, issued.MQTT, 200*time.Millisecond) })
+	station.Go(func() { slowly(ctx, p, issued.MQTT, 300*time.Millisecond) })
 	defer station.Wait()
 	defer cancel()
 	p.AwaitOnline(1042, true)
 
 	began := time.Now()
 	var refused, other atomic.Int64
-	stop := flood(t, 100, func(ctx context.Context, _, round int) {
+	stop := flood(t, 40, func(ctx context.Context, _, round int) {
 		if round == 0 {
 			var first context.CancelFunc
 			ctx, first = context.WithTimeout(ctx, time.Second) // some wait for the station
