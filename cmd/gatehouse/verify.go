@@ -63,7 +63,7 @@ func (a *app) verify(ctx context.Context, args []string) (verdict adminapi.Verdi
 func verifyFile(ctx context.Context, path string) (adminapi.Verdict, error) {
 	v, err := sqlite.VerifyFile(ctx, path)
 	return adminapi.Verdict{
-		Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Broken: v.Broken, Why: v.Why,
+		Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why,
 	}, err
 }
 
@@ -71,6 +71,9 @@ func (a *app) printVerdict(v adminapi.Verdict) error {
 	if v.Sound {
 		return a.result(v, func(w *lines) {
 			w.printf("The journal is sound: %s checked (%d to %d).", plural(v.Records, "record"), v.First, v.Last)
+			if v.Lost > 0 {
+				w.printf("%d of these numbers are missing: the database was damaged, as records of the kind records-lost say.", v.Lost)
+			}
 		})
 	}
 	if a.json {

@@ -151,5 +151,5 @@ func (a *API) verify(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Broken: v.Broken, Why: v.Why}, nil
+	return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, nil
 }

@@ -317,6 +317,7 @@ type Verdict struct {
 	Records int    `json:"records"` // how many were checked
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
+	Lost    uint64 `json:"lost,omitempty"`   // how many damage has cost, as the journal says itself
 	Broken  uint64 `json:"broken,omitempty"` // seq of the first record that does not fit
 	Why     string `json:"why,omitempty"`
 }

@@ -16,6 +16,7 @@ import (
 // [mqtt] and GATEHOUSE_MQTT_TLS_LISTEN.
 type Config struct {
 	Data     string // data: the directory of the database and the keys
+	DataCopy string // data_copy: the directory of the copy of everything but the journal; "": Data
 	Name     string // name: what this gateway is called on the network; "" is the system's host name, see [Config.HostName]
 	TimeZone string // time_zone: IANA name in which the hours of grants are meant; "" is the system's
 

@@ -156,7 +156,7 @@ func TestParse_environmentWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := map[string]string{
-		"GATEHOUSE_DATA": "/srv/gatehouse", "GATEHOUSE_NAME": "north-gate", "GATEHOUSE_TIME_ZONE": "UTC",
+		"GATEHOUSE_DATA": "/srv/gatehouse", "GATEHOUSE_DATA_COPY": "/mnt/stick", "GATEHOUSE_NAME": "north-gate", "GATEHOUSE_TIME_ZONE": "UTC",
 		"GATEHOUSE_LOG_LEVEL": "debug", "GATEHOUSE_LOG_FORMAT": "json",
 		"GATEHOUSE_TLS_CERTIFICATE": "/c.pem", "GATEHOUSE_TLS_KEY": "/k.pem",
 		"GATEHOUSE_HTTP_LISTEN": "127.0.0.1:0, [::1]:80", "GATEHOUSE_HTTP_TLS_LISTEN": ":443", "GATEHOUSE_HTTP_METRICS": "true",
@@ -190,7 +190,7 @@ func TestParse_environmentWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Config{
-		Data: "/srv/gatehouse", Name: "north-gate", TimeZone: "UTC",
+		Data: "/srv/gatehouse", DataCopy: "/mnt/stick", Name: "north-gate", TimeZone: "UTC",
 		Log: config.Log{Level: "debug", Format: "json"},
 		TLS: config.TLS{Certificate: "/c.pem", Key: "/k.pem"},
 		HTTP: config.HTTP{

@@ -219,8 +219,8 @@ func TestKey_secret(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	want := []string{"data", "name", "time_zone"}
-	if got := config.Names(); !slices.Equal(got[:3], want) || !slices.Contains(got, "login") || !slices.Contains(got, "station") {
+	want := []string{"data", "data_copy", "name", "time_zone"}
+	if got := config.Names(); !slices.Equal(got[:4], want) || !slices.Contains(got, "login") || !slices.Contains(got, "station") {
 		t.Errorf("got %v", got)
 	}
 }

@@ -20,6 +20,7 @@ type key struct {
 func keys() []key {
 	return []key{
 		{"data", func(c *Config) any { return &c.Data }, directory},
+		{"data_copy", func(c *Config) any { return &c.DataCopy }, anything},
 		{"name", func(c *Config) any { return &c.Name }, hostLabel},
 		{"time_zone", func(c *Config) any { return &c.TimeZone }, timeZone},
 		{"log.level", func(c *Config) any { return &c.Log.Level }, oneOf("debug", "info", "warn", "error")},

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,11 +11,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 )
 
 // databasePath is where the database stands in the data directory.
 func databasePath(data string) string { return filepath.Join(data, "gatehouse.db") }
+
+// copyPath is where the copy of everything but the journal stands. Beside the database it
+// has a name of its family, so that a restore takes it away with the database.
+func copyPath(cfg config.Config) string {
+	return filepath.Join(cmp.Or(cfg.DataCopy, cfg.Data), "gatehouse.db.copy")
+}
 
 // certificateFolder is where the gateway's own certificates stand in it.
 func certificateFolder(data string) string { return filepath.Join(data, "tls") }

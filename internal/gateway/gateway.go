@@ -149,13 +149,17 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if err := backup.Complete(g.cfg.Data, g.log); err != nil {
 		return err
 	}
-	g.db, err = sqlite.Open(ctx, sqlite.Config{Path: databasePath(g.cfg.Data), Boot: g.boot, Logger: g.log})
+	g.db, err = sqlite.Open(ctx, sqlite.Config{Path: databasePath(g.cfg.Data), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log})
 	if err != nil {
 		return err
 	}
 	if err := g.buildClock(ctx); err != nil {
 		return err
 	}
+	if err := g.db.CarryOver(ctx); err != nil {
+		return err
+	}
+	g.watchDamage()
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)
 	return err

@@ -37,6 +37,7 @@ func (g *Gateway) stages() []stage {
 	return []stage{
 		{"clock", g.clock.Run, time.Second},
 		{"memory", g.tidier.Run, time.Second},
+		{"storage", g.watchStorage, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"access", g.access.Run, time.Second},
 		{"setup", g.setup.Run, time.Second},

@@ -30,6 +30,8 @@ type Code string
 const (
 	Starting       Code = "starting"
 	StorageFailing Code = "storage-failing"
+	StorageDamaged Code = "storage-damaged"
+	CopyFailing    Code = "copy-failing"
 	ClockUntrusted Code = "clock-untrusted"
 	ClockAhead     Code = "clock-ahead"
 	ClockStep      Code = "clock-step"

@@ -28,7 +28,7 @@ const (
 	KindClockChanged   Kind = "clock-changed"
 	KindClockAccepted  Kind = "clock-accepted" // an administrator vouches for the system's time
 	KindClockReset     Kind = "clock-reset"    // an administrator lowered the time floor; later records may have earlier times
-	KindRecordsLost    Kind = "records-lost"   // storage failed for so long that memory overflowed
+	KindRecordsLost    Kind = "records-lost"   // storage failed for so long that memory overflowed, or the database was damaged
 	KindTimeZone       Kind = "time-zone-changed"
 	KindBackupTaken    Kind = "backup-taken" // everything that makes this gateway left it, encrypted
 	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
@@ -84,7 +84,7 @@ type Facts struct {
 	Count          int        `json:"count,omitempty"`
 	JTI            string     `json:"jti,omitempty"`  // the id that the cloud gave its command
 	KeyID          string     `json:"kid,omitempty"`  // the key that signed that command; By is what its signer claims
-	From           uint64     `json:"from,omitempty"` // of a gap: the first seq that is gone
+	From           uint64     `json:"from,omitempty"` // of a gap or a loss: the first seq that is gone
 	To             uint64     `json:"to,omitempty"`   // and the last
 }
 

@@ -75,7 +75,7 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 
 // AddAccount keeps a new account; Conflict when its id or e-mail exists.
 func (db *DB) AddAccount(ctx context.Context, a site.Account, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.addAccount(a) }, r)
+	return db.change(ctx, false, func(t *transaction) error { return t.addAccount(a) }, r)
 }
 
 func (t *transaction) addAccount(a site.Account) error {
@@ -87,7 +87,7 @@ func (t *transaction) addAccount(a site.Account) error {
 // UpdateAccount replaces e-mail, rights and password of an account; NotFound,
 // Conflict.
 func (db *DB) UpdateAccount(ctx context.Context, a site.Account, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.updateAccount(a) }, r)
+	return db.change(ctx, true, func(t *transaction) error { return t.updateAccount(a) }, r)
 }
 
 func (t *transaction) updateAccount(a site.Account) error {
@@ -97,7 +97,7 @@ func (t *transaction) updateAccount(a site.Account) error {
 
 // RemoveAccount removes an account with its sessions and grants; NotFound.
 func (db *DB) RemoveAccount(ctx context.Context, id site.AccountID, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.removeAccount(id) }, r)
+	return db.change(ctx, true, func(t *transaction) error { return t.removeAccount(id) }, r)
 }
 
 func (t *transaction) removeAccount(id site.AccountID) error {
@@ -107,14 +107,14 @@ func (t *transaction) removeAccount(id site.AccountID) error {
 // UpgradePassword replaces a password's hash by a stronger one of the same
 // password. It is no change that anyone made, so it leaves no record.
 func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, hash site.Secret) error {
-	return db.do(ctx, func(t *transaction) error {
+	return db.change(ctx, false, func(t *transaction) error {
 		return t.mustChange("Account", "UPDATE account SET password = ? WHERE id = ?", hash.Reveal(), string(id))
 	})
 }
 
 // AddSession keeps a new session with its client address, and ends the evicted ones.
 func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.SessionID, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error {
+	return db.change(ctx, len(evicted) > 0, func(t *transaction) error {
 		if err := t.dropSessions(evicted); err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (t *transaction) keepAddress(s site.Session) error {
 
 // EndSessions forgets sessions; those that are gone already do not matter.
 func (db *DB) EndSessions(ctx context.Context, ids []site.SessionID, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.dropSessions(ids) }, r)
+	return db.change(ctx, true, func(t *transaction) error { return t.dropSessions(ids) }, r)
 }
 
 func (t *transaction) dropSessions(ids []site.SessionID) error {
@@ -159,7 +159,7 @@ func (t *transaction) dropSessions(ids []site.SessionID) error {
 // DropExpired forgets the sessions, and client addresses of logins, that expired before
 // now.
 func (db *DB) DropExpired(ctx context.Context, now time.Time) error {
-	return db.do(ctx, func(t *transaction) error {
+	return db.change(ctx, false, func(t *transaction) error {
 		if _, err := t.exec("DELETE FROM login_address WHERE until <= ?", toMillis(now)); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (db *DB) DropExpired(ctx context.Context, now time.Time) error {
 
 // RebaseSessions moves the expiry of sessions that began under an untrusted clock.
 func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error {
-	return db.do(ctx, func(t *transaction) error {
+	return db.change(ctx, false, func(t *transaction) error {
 		for id, at := range expires {
 			if _, err := t.exec("UPDATE session SET expires = ?, clock_trusted = 1 WHERE id = ?", toMillis(at), string(id)); err != nil {
 				return err
@@ -183,7 +183,7 @@ func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]tim
 // PutGrant keeps a grant, replacing the one that the account had for the station;
 // NotFound when either does not exist.
 func (db *DB) PutGrant(ctx context.Context, g site.Grant, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.putGrant(g) }, r)
+	return db.change(ctx, false, func(t *transaction) error { return t.putGrant(g) }, r)
 }
 
 func (t *transaction) putGrant(g site.Grant) error {
@@ -195,7 +195,7 @@ func (t *transaction) putGrant(g site.Grant) error {
 
 // RemoveGrant takes a grant back; NotFound.
 func (db *DB) RemoveGrant(ctx context.Context, account site.AccountID, station site.StationID, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.removeGrant(account, station) }, r)
+	return db.change(ctx, true, func(t *transaction) error { return t.removeGrant(account, station) }, r)
 }
 
 func (t *transaction) removeGrant(account site.AccountID, station site.StationID) error {

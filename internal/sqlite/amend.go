@@ -15,7 +15,7 @@ func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 	for i, a := range all {
 		records[i] = a.Record
 	}
-	return db.do(ctx, func(t *transaction) error {
+	return db.change(ctx, true, func(t *transaction) error {
 		for _, a := range all {
 			if err := t.amend(a); err != nil {
 				return err

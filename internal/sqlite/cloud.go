@@ -55,25 +55,52 @@ func (db *DB) SaveCloudStations(ctx context.Context, ids []site.StationID) error
 // outboxBytes bounds what one call of Outbox gives.
 const outboxBytes = 256 << 10
 
-// Outbox gives the records that follow a seq as they stand, in order: at most so many,
+// Outbox returns the records that follow a seq as they stand, in order: at most so many,
 // and no more than make 256 KiB, but one at least where there is one. A damaged one is
-// given as it is.
+// returned as it is; those on a page that cannot be read are passed over, so that they
+// are a gap to whoever follows. Unavailable also while records of a damaged database are
+// still being carried over.
 func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error) {
-	rows, err := db.reading.QueryContext(ctx, "SELECT seq, body FROM journal WHERE seq > ? ORDER BY seq LIMIT ?", int64(after), limit) //nolint:gosec // seq fits
+	if db.carrying.Load() && after+1 < db.Oldest() {
+		return nil, fault.New(fault.Unavailable, "The records of a damaged database are still being carried over")
+	}
+	all, err := db.entries(ctx, after+1, limit)
+	if len(all) > 0 {
+		return all, nil
+	}
+	if !isDamage(err) {
+		return nil, storageError(err)
+	}
+	db.noteDamage(err)
+	next, err := db.readableAfter(ctx, after)
 	if err != nil {
 		return nil, storageError(err)
 	}
+	all, err = db.entries(ctx, next, limit)
+	if len(all) > 0 {
+		err = nil
+	}
+	return all, storageError(err)
+}
+
+// entries is Outbox from a seq on, up to the first page that cannot be read; then what
+// was read comes with the error. (By ">" SQLite would look for the record before on its
+// page, which may be the damaged one.)
+func (db *DB) entries(ctx context.Context, from uint64, limit int) (all []journal.Entry, err error) {
+	rows, err := db.reading.QueryContext(ctx, "SELECT seq, body FROM journal WHERE seq >= ? ORDER BY seq LIMIT ?", int64(from), limit) //nolint:gosec // seq fits
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = rows.Close() }()
-	var all []journal.Entry
 	for size := 0; size < outboxBytes && rows.Next(); {
 		var e journal.Entry
 		if err := rows.Scan(&e.Seq, &e.Body); err != nil {
-			return nil, storageError(err)
+			return all, err
 		}
 		if size += len(e.Body); size > outboxBytes && len(all) > 0 {
 			break
 		}
 		all = append(all, e)
 	}
-	return all, storageError(rows.Err())
+	return all, rows.Err()
 }

@@ -43,6 +43,10 @@ type Config struct {
 	Path   string // the database file; its folder must exist
 	Boot   site.BootID
 	Logger *slog.Logger
+
+	// Copy is where the copy of everything but the journal is kept; "": there is none, and
+	// a damaged database is refused.
+	Copy string
 }
 
 // DB is the open database. Its methods are safe for concurrent use. Errors of
@@ -62,10 +66,19 @@ type DB struct {
 	sure    atomic.Int64  // the time floor, for whoever asks
 	stopped chan struct{} // closed when the writer goroutine has ended
 	// abandoned is closed when Close lets go of a disk that hangs.
-	abandoned chan struct{}
-	watcher   atomic.Pointer[func(error)]
-	stall     *time.Timer // fires when the disk takes too long for a transaction
-	hearing   sync.Mutex  // held while the watcher hears, so that it hears in order
+	abandoned  chan struct{}
+	watcher    atomic.Pointer[func(error)]
+	stall      *time.Timer // fires when the disk takes too long for a transaction
+	copier     *copier     // nil: no copy is kept
+	rescued    string      // what was done with a damaged database; "": nothing
+	unsound    sync.Once   // see [DB.noteDamage]
+	damaged    atomic.Pointer[func(error)]
+	copying    atomic.Pointer[func(error)]
+	breaking   sync.Once
+	broken     chan struct{}  // see [DB.Broken]
+	carrying   atomic.Bool    // records of a damaged database are still being fetched
+	background sync.WaitGroup // of carryOver
+	hearing    sync.Mutex     // held while the watcher hears, so that it hears in order
 
 	// The writer goroutine's own.
 	span
@@ -84,9 +97,16 @@ type span struct {
 
 // Open opens or creates the database, brings it to this version's schema and
 // starts its writer. A database of a newer version is refused untouched. One that
-// has been opened before opens on a full and on a read-only disk too.
+// has been opened before opens on a full and on a read-only disk too. With cfg.Copy, one
+// that is damaged is set aside and replaced, see [DB.Rescued].
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	db, err := open(ctx, cfg)
+	var db *DB
+	var err error
+	if cfg.Copy == "" {
+		db, err = open(ctx, cfg)
+	} else {
+		db, err = openSound(ctx, cfg)
+	}
 	if err != nil && isDisk(err) {
 		err = fault.Wrap(fault.Unavailable, "The database "+cfg.Path+" cannot be opened: check free space with df and the disk with dmesg", err)
 	}
@@ -117,7 +137,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	db := &DB{
 		path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
 		writing: writing, reading: reading,
-		queue: newQueue(), stopped: make(chan struct{}), abandoned: make(chan struct{}),
+		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	if err := db.start(ctx); err != nil {
 		return nil, errors.Join(err, reading.Close(), writing.Close())
@@ -136,6 +156,9 @@ func (db *DB) Watch(heard func(error)) { db.watcher.Store(&heard) }
 // closeBudget is how long Close waits for a disk that hangs.
 const closeBudget = 5 * time.Second
 
+// copyPatience is how long Close waits for the disk of the copy.
+const copyPatience = 2 * time.Second
+
 // Close writes what is still queued and closes the file. What the disk does not
 // take goes to the system log, and the error says how much that was; of a disk that
 // hangs Close lets go.
@@ -149,8 +172,27 @@ func (db *DB) Close() error {
 		close(db.abandoned)
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))
 	}
+	db.background.Wait()
+	if db.copier != nil && !db.copier.close(copyPatience) {
+		return errors.Join(db.giveUp(), errors.New("closing the database: the disk of its copy does not answer"))
+	}
 	return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
 }
+
+// Rescued returns what was done with the database because it was damaged when it was
+// opened, for people; "" is nothing.
+func (db *DB) Rescued() string { return db.rescued }
+
+// Broken returns a channel that is closed when a damaged page keeps transactions from
+// the file: only the next [Open] can go on with it.
+func (db *DB) Broken() <-chan struct{} { return db.broken }
+
+// WatchDamage names the function that hears, once, that a damaged page was found in the
+// open database. WatchCopy names the one that hears how each try to write the copy ended.
+func (db *DB) WatchDamage(heard func(error)) { db.damaged.Store(&heard) }
+
+// WatchCopy does what [DB.WatchDamage] says.
+func (db *DB) WatchCopy(heard func(error)) { db.copying.Store(&heard) }
 
 // giveUp logs the records that are still in memory, also those that the writer has in
 // hand.

@@ -28,6 +28,20 @@ func isDisk(err error) bool {
 	return false
 }
 
+// isCorrupt reports whether err says for certain that no transaction will reach the file
+// any more, because its pages contradict each other.
+func isCorrupt(err error) bool {
+	e, ok := errors.AsType[*sqlitedriver.Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT:
+		return true
+	}
+	return false
+}
+
 // isFull reports whether err says that the disk is full.
 func isFull(err error) bool {
 	var e *sqlitedriver.Error

@@ -138,7 +138,7 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 			}
 		}
 		r.Count = ended
-		return db.do(ctx, func(t *transaction) (err error) {
+		return db.change(ctx, true, func(t *transaction) (err error) { // no copy of before agrees
 			if !keepSessions {
 				_, err = t.exec("DELETE FROM session")
 			}

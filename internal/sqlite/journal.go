@@ -207,7 +207,7 @@ func (db *DB) before(ctx context.Context, t time.Time) (uint64, error) {
 	for low < high {
 		middle := low + (high-low)/2
 		var at int64
-		err := db.reading.QueryRowContext(ctx, "SELECT time FROM journal WHERE seq = ?", int64(middle)).Scan(&at) //nolint:gosec // seq fits
+		err := db.reading.QueryRowContext(ctx, "SELECT time FROM journal WHERE seq >= ? ORDER BY seq LIMIT 1", int64(middle)).Scan(&at) //nolint:gosec // seq fits
 		if err != nil {
 			return 0, fmt.Errorf("finding the records of %s: %w", site.At(t), err)
 		}

@@ -27,7 +27,7 @@ func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 	}
 	if id == "" {
 		id = uuid.NewString()
-		if err := db.setMeta(ctx, metaGateway, id); err != nil {
+		if err := db.change(ctx, false, func(t *transaction) error { return t.setMeta(metaGateway, id) }); err != nil {
 			return "", err
 		}
 	}

@@ -30,6 +30,9 @@ func (db *DB) Oldest() uint64 { return db.oldest.Load() }
 // with the next gap, and neither does harm, because whoever follows the journal goes by
 // what comes.
 func (db *DB) Prune(ctx context.Context, r journal.Retention) (journal.Removed, error) {
+	if db.carrying.Load() { // what is older is not there yet
+		return journal.Removed{}, nil
+	}
 	p := pruner{db: db, Retention: r}
 	if err := p.run(ctx); err != nil || r.HardBytes <= 0 || db.Bytes() <= r.HardBytes {
 		return p.removed, err

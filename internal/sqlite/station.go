@@ -50,7 +50,7 @@ func scanState(rows *sql.Rows) (s station.SavedState, err error) {
 
 // AddStation implements [station.Store].
 func (db *DB) AddStation(ctx context.Context, s site.Station, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.addStation(s) }, r)
+	return db.change(ctx, false, func(t *transaction) error { return t.addStation(s) }, r)
 }
 
 func (t *transaction) addStation(s site.Station) error {
@@ -61,7 +61,7 @@ func (t *transaction) addStation(s site.Station) error {
 
 // UpdateStation implements [station.Store].
 func (db *DB) UpdateStation(ctx context.Context, s site.Station, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.updateStation(s) }, r)
+	return db.change(ctx, true, func(t *transaction) error { return t.updateStation(s) }, r)
 }
 
 func (t *transaction) updateStation(s site.Station) error {
@@ -71,7 +71,7 @@ func (t *transaction) updateStation(s site.Station) error {
 
 // RemoveStation implements [station.Store].
 func (db *DB) RemoveStation(ctx context.Context, id site.StationID, r site.Record) error {
-	return db.do(ctx, func(t *transaction) error { return t.removeStation(id) }, r)
+	return db.change(ctx, true, func(t *transaction) error { return t.removeStation(id) }, r)
 }
 
 func (t *transaction) removeStation(id site.StationID) error {

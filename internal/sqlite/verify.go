@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"database/sql"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/journal"
@@ -59,27 +61,86 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 	}
 	defer func() { _ = rows.Close() }()
 	v.First, v.Last = e.anchor.seq+1, e.last.seq
-	at := e.anchor
+	w := walk{at: e.anchor, trust: e.anchor.seq > 0 && e.anchor.hash == chain{}.hash}
 	for rows.Next() {
 		var row verifiedRow
 		if err := rows.Scan(&row.seq, &row.time, &row.station, &row.body, &row.hash); err != nil {
 			return v, storageError(err)
 		}
-		expected := at.next(row.body)
-		if why := row.fault(expected); why != "" {
-			v.Broken, v.Why = expected.seq, why
-			return v, nil
-		}
-		at = expected
-		v.Records++
+		w.see(&v, row)
 	}
-	if err := rows.Err(); err != nil {
+	switch err := rows.Err(); {
+	case isDamage(err):
+		w.blame(&v, w.at.seq+1, "the records from here on stand on a damaged page: restart the gateway, which carries over what can be read")
+	case err != nil:
 		return v, storageError(err)
+	case w.at != e.last:
+		w.blame(&v, min(w.at.seq, e.last.seq)+1, "the newest records were removed or added")
 	}
-	if at != e.last {
-		v.Broken, v.Why = min(at.seq, e.last.seq)+1, "the newest records were removed or added"
-	}
+	w.judge(&v)
 	return v, nil
+}
+
+// walk is the way along the chain.
+type walk struct {
+	at    chain
+	trust bool   // the next record's hash is not checked: what it builds on is lost
+	holes []hole // records that are not there
+	told  []hole // records of which the journal itself says that they are lost
+}
+
+type hole struct{ from, to uint64 }
+
+// lostField stands in each record that tells of records that are lost.
+const lostField = `"kind":"` + string(site.KindRecordsLost) + `"`
+
+// see takes the next record; after the first fault it looks for losses alone.
+func (w *walk) see(v *journal.Verdict, row verifiedRow) {
+	if bytes.Contains(row.body, []byte(lostField)) {
+		if r, err := decode(row.body); err == nil && r.From > 0 {
+			w.told = append(w.told, hole{r.From, r.To})
+		}
+	}
+	if v.Broken != 0 {
+		return
+	}
+	seq := uint64(row.seq) //nolint:gosec // compared only
+	if seq > w.at.seq+1 {
+		w.holes = append(w.holes, hole{w.at.seq + 1, seq - 1})
+		w.at.seq, w.trust = seq-1, true
+	}
+	expected := w.at.next(row.body)
+	if w.trust {
+		copy(expected.hash[:], row.hash)
+		w.trust = false
+	}
+	if why := row.fault(expected); why != "" {
+		w.blame(v, expected.seq, why)
+		return
+	}
+	w.at = expected
+	v.Records++
+}
+
+// blame names the first record that is not as it was written.
+func (w *walk) blame(v *journal.Verdict, seq uint64, why string) {
+	if v.Broken == 0 {
+		v.Broken, v.Why = seq, why
+	}
+}
+
+// judge counts the holes of which the journal tells, and names the first other one.
+func (w *walk) judge(v *journal.Verdict) {
+	for _, h := range w.holes {
+		if slices.Contains(w.told, h) {
+			v.Lost += h.to - h.from + 1
+			continue
+		}
+		if v.Broken == 0 || h.from < v.Broken {
+			v.Broken, v.Why = h.from, "the record is missing"
+		}
+		return
+	}
 }
 
 type verifiedRow struct {

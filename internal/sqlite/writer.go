@@ -231,6 +231,10 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 		}
 	}
 	db.queue.ended()
+	if isCorrupt(err) {
+		db.noteDamage(err)
+		db.breaking.Do(func() { close(db.broken) })
+	}
 	db.hearing.Lock()
 	db.heard(err)
 	db.hearing.Unlock()
