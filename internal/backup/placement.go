@@ -330,6 +330,7 @@ func (c Configuration) resume(find func(data string) (string, interface{ Forget(
 	text, err := os.ReadFile(p.note)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		_ = os.Remove(p.note + ".new") // of a restore that had not begun
 		return false, nil
 	case errors.Is(err, fs.ErrPermission):
 		return false, fault.Wrap(fault.Forbidden, "A restore of the configuration was interrupted: run gatehouse restore --complete as root", err)

@@ -52,8 +52,8 @@ func TestSetupCode(t *testing.T) {
 }
 
 // shownIssue is what the login prompt of the text console shows above it: Debian's own
-// agetty says.
+// agetty says, which wants a terminal.
 func (b *board) shownIssue() string {
 	b.Helper()
-	return b.sh("agetty --show-issue")
+	return b.sh("script --quiet --return --command 'agetty --show-issue' /dev/null </dev/null")
 }
