@@ -10,6 +10,7 @@ import (
 
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/health"
 )
 
 func (a *app) cloudStatusCommand() *cobra.Command {
@@ -55,7 +56,11 @@ func (a *app) cloudRow(s adminapi.Status) [][2]string {
 	if s.Cloud == nil {
 		return nil
 	}
-	return [][2]string{{"Cloud", a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)}}
+	text := a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)
+	if s.Cloud.Refuses != "" {
+		text += ", commands are REFUSED"
+	}
+	return [][2]string{{"Cloud", text}}
 }
 
 func (a *app) cloudText(c *adminapi.CloudStatus) string {
@@ -99,6 +104,14 @@ func (a *app) cloudRows(s adminapi.Status) [][2]string {
 	keys := "none: signed commands are refused (gatehouse cloud keygen makes one)"
 	if len(c.Keys) > 0 {
 		keys = printable(strings.Join(c.Keys, ", "))
+	}
+	if c.Refuses != "" {
+		rows = append(rows, [2]string{"Commands", "REFUSED: " + printable(c.Refuses)}, [2]string{"What to do", printable(c.RefusesAdvice)})
+	}
+	for _, finding := range s.Conditions {
+		if finding.Code == health.CloudIdentity || finding.Code == health.CloudUnacknowledged || finding.Code == health.CloudUnreadable {
+			rows = append(rows, [2]string{"Finding", printable(finding.Summary)}, [2]string{"What to do", printable(finding.Advice)})
+		}
 	}
 	return append(rows,
 		[2]string{"Topics", "gateways/" + string(s.GatewayID) + "/…"},

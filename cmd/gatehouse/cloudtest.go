@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/cloudcommand"
 	"gatehouse/internal/cloudmqtt"
 	"gatehouse/internal/cloudwire"
@@ -134,8 +135,11 @@ func (t *trial) run(ctx context.Context) error {
 	if err := t.take(ctx, "gateway", t.identity); err != nil {
 		return err
 	}
-	if err := t.connection(ctx); err != nil || t.flags.key == "" {
+	if err := t.connection(ctx); err != nil {
 		return err
+	}
+	if t.flags.key == "" {
+		return t.refusal(ctx)
 	}
 	if err := t.take(ctx, "key", t.trusted); err != nil {
 		return err
@@ -240,6 +244,19 @@ func (t *trial) lookup(ctx context.Context, name string) ([]string, error) {
 	found, err := net.DefaultResolver.LookupHost(ctx, name)
 	t.resolved = name + " is " + strings.Join(found, ", ")
 	return found, err
+}
+
+// refusal tells of a running gateway that refuses every command for now. That is no
+// failure of the link.
+func (t *trial) refusal(ctx context.Context) error {
+	return t.call(func(gw *client.Client) error {
+		status, err := gw.Status(ctx)
+		if err != nil || status.Cloud == nil || status.Cloud.Refuses == "" {
+			return nil //nolint:nilerr // it does not run here
+		}
+		t.steps = append(t.steps, trialStep{Step: "commands", OK: true, Says: status.Cloud.Refuses, Advice: status.Cloud.RefusesAdvice})
+		return t.line("commands", "NOTE", status.Cloud.Refuses+"; "+lowerFirst(status.Cloud.RefusesAdvice))
+	})
 }
 
 // open connects as the gateway does, and keeps what it saw.

@@ -110,6 +110,11 @@ func judge(result cloudwire.Result, took time.Duration) (string, error) {
 		advice = "The running gateway goes by other keys than the configuration: run \"systemctl reload gatehouse\""
 	case cloudcommand.Expired, cloudcommand.NotYetValid:
 		advice = "Set the clocks: that of this machine and that of the gateway differ"
+	case cloudcommand.Clock:
+		return "", &errStep{
+			"the gateway refuses every command: its clock is not trusted",
+			"Give the gateway's machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept",
+		}
 	case cloudcommand.WrongAudience:
 		advice = "Another gateway listens on this one's topic: let each connect with its own login, with rights to its own topics"
 	default:

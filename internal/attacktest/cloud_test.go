@@ -56,6 +56,7 @@ func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...cloudcommand.
 		t.Fatal(err)
 	}
 	s.gateway = status.GatewayID
+	s.acceptClock()
 	s.AddAccount()
 	s.issued = s.Enrol(1042)
 	s.play(t)
@@ -93,8 +94,17 @@ func (s *cloudSite) restart() {
 	s.Kill()
 	s.Start()
 	s.AwaitReady()
+	s.acceptClock()
 	s.awaitStation()
 	s.awaitLink()
+}
+
+// acceptClock has the gateway carry out commands on a machine without a time service.
+func (s *cloudSite) acceptClock() {
+	s.T.Helper()
+	if out, status := s.Run("clock", "accept"); status != 0 {
+		s.T.Fatal(out)
+	}
 }
 
 func (s *cloudSite) awaitLink() {

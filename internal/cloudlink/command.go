@@ -159,8 +159,8 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 	}
 	ring := c.ring.Load()
 	cmd, err := ring.Verify(payload, c.Gateway, c.Clock.Now())
-	if err != nil {
-		c.refuse(refused{Refusal: refusalOf(err)})
+	if r := c.judgeByClock(cmd, err); r != nil {
+		c.refuse(*r)
 		return
 	}
 	if reason, message := c.judge(cmd, retained); reason != "" {
@@ -173,6 +173,23 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 	}
 	key, _ := ring.Key(cmd.KeyID)
 	go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
+}
+
+// judgeByClock returns why a command is refused by Verify; or because the gateway cannot
+// tell how late it is: a command that the broker has withheld, since a power cut perhaps,
+// would open a door much later (contract, section 4).
+func (c *commands) judgeByClock(cmd cloudcommand.Command, err error) *refused {
+	r := newRefused(cmd, "", "")
+	if err != nil {
+		r = &refused{Refusal: refusalOf(err)}
+	}
+	switch {
+	case r.Verified && r.Reason != cloudcommand.WrongAudience && !c.Clock.Trusted():
+		r.Reason, r.Message = cloudcommand.Clock, refusesByClock+"; "+adviceClock
+	case err == nil:
+		return nil
+	}
+	return r
 }
 
 // begin acquires a slot and claims the command's id, or returns why not.

@@ -446,6 +446,37 @@ func TestCommands_handle_overlap(t *testing.T) {
 	}
 }
 
+// By a clock that is not trusted nothing that a trusted key has signed is carried out; what
+// nobody has signed is refused as ever.
+func TestCommands_handle_clock(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.unsure = true
+		stale, probe, foreign := w.good("c-2"), w.good("c-3"), w.good("c-4")
+		stale.IssuedAt, stale.Expires = stale.IssuedAt.Add(-time.Hour), stale.Expires.Add(-time.Hour)
+		probe.Name, foreign.Gateway = "test", "another"
+		for _, cmd := range []cloudcommand.Command{w.good("c-1"), stale, probe} {
+			c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+			if got := w.last(); got.Reason != "clock" || got.ID != cmd.ID || !strings.Contains(got.Message, "gatehouse clock accept") || len(w.claimed) != 0 {
+				t.Errorf("%s: %+v", cmd.ID, got)
+			}
+		}
+		c.Handle(t.Context(), w.sign(foreign), false, time.Now())
+		if w.last().Reason != "wrong-audience" {
+			t.Errorf("%+v", w.last())
+		}
+		c.Handle(t.Context(), []byte("x"), false, time.Now())
+		if w.last().Reason != "malformed" {
+			t.Errorf("%+v", w.last())
+		}
+		w.unsure = false
+		w.send(c, "c-1") // it was not carried out
+		if w.last().Outcome != site.Done {
+			t.Errorf("with a trusted clock: %+v", w.last())
+		}
+	})
+}
+
 // What cannot be claimed, or recorded, is refused and may come again.
 func TestCommands_handle_busy(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

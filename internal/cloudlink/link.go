@@ -276,6 +276,7 @@ func (l *Link) connect(ctx context.Context, settings Settings) error {
 // watch keeps the cursor on disk, now and then and at the end, and judges what changes by
 // time alone.
 func (l *Link) watch(ctx context.Context) {
+	l.judgeClock()
 	savedAt := time.Now()
 	ticker := time.NewTicker(saveSoon)
 	defer ticker.Stop()
@@ -284,6 +285,7 @@ func (l *Link) watch(ctx context.Context) {
 		case <-ctx.Done():
 		case <-ticker.C:
 			l.judgeIdentity()
+			l.judgeClock()
 		}
 		at, saved := l.cursor.Load(), l.kept.Load()
 		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {

@@ -40,6 +40,9 @@ type Status struct {
 	Waiting    uint64    // how many records are not delivered
 	LastAck    time.Time // when something was last delivered; zero in this run: never
 	Keys       []string  // the ids of the trusted keys
+
+	Refuses       string // why every signed command is refused now; empty: they are not
+	RefusesAdvice string // what to do about it
 }
 
 // Status tells how the link stands.
@@ -48,6 +51,9 @@ func (l *Link) Status() Status {
 	defer l.mu.Unlock()
 	status := l.status
 	status.URL, status.BrokerAcks, status.Keys = l.settings.Broker.URL, l.settings.BrokerAcks, l.settings.Keys.IDs()
+	if refusesCommands(l.settings, l.Clock) {
+		status.Refuses, status.RefusesAdvice = refusesByClock, adviceClock
+	}
 	status.Delivered, status.Sent = l.cursor.Load(), l.sent.Load()
 	if latest := l.Journal.Latest(); status.URL != "" && latest > status.Delivered {
 		status.Waiting = latest - status.Delivered
@@ -55,12 +61,32 @@ func (l *Link) Status() Status {
 	return status
 }
 
+// What is said while signed commands are refused because the clock is not trusted.
+const (
+	refusesByClock = "Commands from the cloud are refused: the gateway's clock is not trusted"
+	adviceClock    = "Give this machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept"
+)
+
+// refusesCommands reports whether every signed command is refused.
+func refusesCommands(settings Settings, clock site.Clock) bool {
+	return settings.Enabled() && settings.Keys.Len() > 0 && !clock.Trusted()
+}
+
+// judgeClock raises or clears the condition.
+func (l *Link) judgeClock() {
+	if settings, _ := l.present(); !refusesCommands(settings, l.Clock) {
+		l.Health.Clear(health.CloudClock)
+		return
+	}
+	l.Health.Raise(health.Condition{Code: health.CloudClock, Severity: health.Warning, Summary: refusesByClock, Advice: adviceClock})
+}
+
 // none says that there is no cloud.
 func (l *Link) none() {
 	l.mu.Lock()
 	l.status = Status{}
 	l.mu.Unlock()
-	for _, code := range []health.Code{health.CloudDown, health.CloudPlain, health.CloudUnacknowledged, health.CloudUnreadable, health.CloudIdentity} {
+	for _, code := range []health.Code{health.CloudDown, health.CloudPlain, health.CloudUnacknowledged, health.CloudUnreadable, health.CloudIdentity, health.CloudClock} {
 		l.Health.Clear(code)
 	}
 }

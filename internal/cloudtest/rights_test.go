@@ -210,6 +210,7 @@ func serves(t *testing.T, cfg config.Config, as login) {
 	d := &door{signer: newSigner(t)}
 	cfg.Cloud.Keys = []string{d.signer.public}
 	d.Gateway = gatewaytest.Run(t, cfg)
+	d.acceptClock()
 	status, err := d.Admin.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -67,6 +67,10 @@ func reportCloud(link *adminapi.CloudStatus, url string, p *patient, s *sheet) {
 		s.notice("The cloud link is down since "+moment(link.Since.Time)+"; doors go on working", tryCloud, evidence...)
 		return
 	}
+	if link.Refuses != "" {
+		s.warn(link.Refuses, link.RefusesAdvice, evidence...)
+		return
+	}
 	s.fine("It is connected since "+moment(link.Since.Time), evidence...)
 }
 

@@ -51,6 +51,7 @@ const (
 	CloudBacklog        Code = "cloud-backlog"
 	CloudUnreadable     Code = "cloud-unreadable"
 	CloudIdentity       Code = "cloud-identity"
+	CloudClock          Code = "cloud-clock"
 
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
