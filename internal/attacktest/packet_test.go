@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,34 @@ func TestAttack_packet(t *testing.T) {
 		if got := drain(t, conn); !bytes.Equal(got, want) {
 			t.Errorf("CONNECT, %s: answered %x, want %x", name, got, want)
 		}
+	}
+}
+
+// A station whose Maximum Packet Size had no room for a command was online, and each
+// command to it failed without a word. It is refused with a code, and doctor names it.
+func TestAttack_packetSize(t *testing.T) {
+	t.Parallel()
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p.AddAccount()
+	login := p.Enrol(1042).MQTT
+	refused := dial(t, p.MQTT)
+	if _, err := refused.Write(hello(login, 5, 0xC2, "\x27\x00\x00\x00\x64", "")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := drain(t, refused), []byte{0x20, 3, 0, 0x95, 0}; !bytes.Equal(got, want) {
+		t.Errorf("answered %x, want %x", got, want)
+	}
+	const condition = "station-packet-size"
+	if out, _ := p.Run("doctor"); !strings.Contains(out, condition) || !strings.Contains(out, "1042 (100 bytes)") {
+		t.Errorf("doctor does not name it:\n%s", out)
+	}
+	if out, _ := p.Run("station", "show", "1042"); strings.Contains(out, "online") {
+		t.Errorf("it is online:\n%s", out)
+	}
+	s := &gatewaytest.Station{T: t, Conn: dial(t, p.MQTT), Login: login, Version: 5}
+	s.Open(1)
+	if out, _ := p.Run("status"); strings.Contains(out, condition) {
+		t.Errorf("the condition stands although the station has connected:\n%s", out)
 	}
 }
 

@@ -53,6 +53,9 @@ type Limits struct {
 	// PacketSize is the largest whole packet in bytes. A larger one ends the
 	// connection, before it is read.
 	PacketSize uint32
+	// Command is the longest payload of a command in bytes. A station whose Maximum
+	// Packet Size (MQTT 5, section 3.1.2.11.4) is too small for it is refused.
+	Command uint32
 }
 
 // DefaultLimits gives the limits that hold when nothing else is configured.
@@ -65,6 +68,7 @@ func DefaultLimits() Limits {
 		PacketsPerSecond:      50,
 		WriteTimeout:          2 * time.Second,
 		PacketSize:            8 << 10,
+		Command:               128,
 	}
 }
 
@@ -98,6 +102,9 @@ type Handler interface {
 	// Acknowledged comes for each PUBACK, whether or not a command bears that
 	// packet id; reason is 0 in MQTT 3.1.1.
 	Acknowledged(c *Conn, packetID uint16, reason byte)
+	// TooSmall comes for a station that is refused, although its secret is right: it
+	// takes packets of so many bytes, and a command needs up to need.
+	TooSmall(id site.StationID, takes, need uint32)
 }
 
 // Listener is a socket that stations connect to.
@@ -133,7 +140,7 @@ func (l *Limits) fill() error {
 	ok := pick(&l.Connections, d.Connections) && pick(&l.ConnectionsPerAddress, d.ConnectionsPerAddress) &&
 		pick(&l.Connecting, d.Connecting) && pick(&l.ConnectTimeout, d.ConnectTimeout) &&
 		pick(&l.PacketsPerSecond, d.PacketsPerSecond) && pick(&l.WriteTimeout, d.WriteTimeout) &&
-		pick(&l.PacketSize, d.PacketSize)
+		pick(&l.PacketSize, d.PacketSize) && pick(&l.Command, d.Command)
 	if !ok {
 		return errors.New("the limits of the broker must not be negative")
 	}

@@ -30,7 +30,7 @@ type Conn struct {
 	generation uint64
 	number     site.ConnectionID // in the order of the take-overs
 	topics     topics
-	mostPacket int // what the station takes at most, in bytes; 0: not stated
+	mostPacket uint32 // what the station takes at most, in bytes; 0: not stated
 
 	// open holds a token for each command sent at QoS 1 and not acknowledged; as many
 	// as the station takes at a time (MQTT 5, section 3.1.2.11.3). Nil: not stated.
@@ -159,6 +159,9 @@ const farewellTimeout = 100 * time.Millisecond
 
 // say writes a last packet; the lock is held.
 func (c *Conn) say(farewell []byte) {
+	if c.mostPacket > 0 && len(farewell) > int(c.mostPacket) { // MQTT-3.1.2-24
+		return
+	}
 	_ = c.stream.SetWriteDeadline(time.Now().Add(farewellTimeout))
 	n, _ := c.stream.Write(farewell)
 	c.server.stats.sent(n)

@@ -112,7 +112,7 @@ func TestConn_Send_stationsOwnLimits(t *testing.T) {
 	g := open(t, setup{})
 	c := g.dial()
 	h := helloOf(1, 5)
-	h.properties = join([]byte{0x21}, u16(2), []byte{0x27, 0, 0, 0, 100}) // Receive Maximum 2, Maximum Packet Size 100
+	h.properties = join([]byte{0x21}, u16(2), []byte{0x27, 0, 0, 0, 200}) // Receive Maximum 2, Maximum Packet Size 200
 	c.greet(h)
 	c.subscribe(1, 1)
 	conn := g.connOf(1)
@@ -122,7 +122,7 @@ func TestConn_Send_stationsOwnLimits(t *testing.T) {
 	if _, conn := g.connectAndSubscribe(2, 5, 1); conn.ReceiveMaximum() != 0 {
 		t.Errorf("one that says nothing takes %d", conn.ReceiveMaximum())
 	}
-	if err := conn.Send(1, 1, says(make([]byte, 100)), soon()); !errors.Is(err, broker.ErrNotTaken) {
+	if err := conn.Send(1, 1, says(make([]byte, 200)), soon()); !errors.Is(err, broker.ErrNotTaken) {
 		t.Errorf("a packet that is too large gave %v", err)
 	}
 	for id := uint16(1); id <= 2; id++ {

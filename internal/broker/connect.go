@@ -36,7 +36,7 @@ func (c *Conn) readConnect(pk *packets.Packet) {
 		expiry:           pk.Properties.SessionExpiryInterval > 0,
 		keepaliveChanged: keepalive != pk.Connect.Keepalive,
 	}
-	c.mostPacket = int(pk.Properties.MaximumPacketSize)
+	c.mostPacket = pk.Properties.MaximumPacketSize
 	if most := pk.Properties.ReceiveMaximum; most > 0 {
 		c.open = make(chan struct{}, most) // of nothing, so that its size costs nothing
 	}
@@ -63,5 +63,18 @@ func (s *Server) admit(c *Conn, pk *packets.Packet) *refusal {
 	}
 	c.generation = generation
 	c.topics = topicsOf(id)
+	if need := commandSize(c.topics.command, s.limits.Command); c.mostPacket > 0 && c.mostPacket < need {
+		s.handler.TooSmall(id, c.mostPacket, need)
+		return errTooSmall
+	}
 	return nil
+}
+
+// commandSize is the size of the largest command, as MQTT 5 encodes it at QoS 1.
+func commandSize(topic string, payload uint32) uint32 {
+	body := 2 + uint32(len(topic)) + 2 + 1 + payload //nolint:gosec // the topic of a station is short
+	for length := body; length > 0x7F; length >>= 7 {
+		body++
+	}
+	return 1 + 1 + body
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -126,6 +128,48 @@ func TestServer_connect_refused(t *testing.T) {
 			}
 			g.wellServed()
 		}
+	}
+}
+
+// A station that takes no packet as large as a command is refused, and told so where
+// it takes that; so nobody believes it online while no command can reach it.
+func TestServer_connect_tooSmall(t *testing.T) {
+	g := open(t, setup{limits: broker.Limits{Command: 100}})
+	largest := packet(0x32, text(commandTopic(1)), u16(1), properties(5), make([]byte, 100))
+	for size, want := range map[int][][]byte{
+		len(largest) - 1: {{0x20, 0, 0x95, 0}},
+		5:                {{0x20, 0, 0x95, 0}},
+		4:                nil,
+	} {
+		h := helloOf(1, 5)
+		h.properties = []byte{0x27, 0, 0, 0, byte(size)}
+		c := g.dial()
+		c.send(h.bytes())
+		if got := c.expectEnd(); !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Errorf("Maximum Packet Size %d: answered %x, want %x", size, got, want)
+		}
+		events := g.handler.all("too small")
+		if got, want := events[len(events)-1].text, fmt.Sprint(site.StationID(1), size, len(largest)); got != want {
+			t.Errorf("the handler heard %q, want %q", got, want)
+		}
+	}
+	h := helloOf(1, 5)
+	h.properties, h.secret = []byte{0x27, 0, 0, 0, 9}, "wrong"
+	c := g.dial()
+	c.send(h.bytes())
+	if got := c.expectEnd(); len(got) != 1 || got[0][2] != 0x86 {
+		t.Errorf("with a wrong secret: answered %x", got)
+	}
+	if n := len(g.handler.all("too small")); n != 3 {
+		t.Errorf("the handler heard of %d", n)
+	}
+	h = helloOf(1, 5)
+	h.properties = []byte{0x27, 0, 0, 0, byte(len(largest))}
+	c = g.dial()
+	c.greet(h)
+	c.subscribe(1, 1)
+	if err := g.connOf(1).Send(1, 1, says(make([]byte, 100)), soon()); err != nil {
+		t.Errorf("the largest command: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -104,6 +105,10 @@ func (r *recorder) Report(c *broker.Conn, payload []byte) {
 
 func (r *recorder) Result(c *broker.Conn, payload []byte) {
 	r.add(event{kind: "result", conn: c, text: string(payload)})
+}
+
+func (r *recorder) TooSmall(id site.StationID, takes, need uint32) {
+	r.add(event{kind: "too small", text: fmt.Sprint(id, takes, need)})
 }
 
 func (r *recorder) Acknowledged(c *broker.Conn, id uint16, code byte) {

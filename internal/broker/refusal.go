@@ -42,6 +42,7 @@ var (
 	errAnonymous = &refusal{"mqtt-anonymous", "no user name or password", codeBadSecret, v3BadSecret}
 	errClientID  = &refusal{"mqtt-client-id", "client id and user name are not those of one station", codeNotAuthorized, v3NotAuthorized}
 	errSecret    = &refusal{"mqtt-secret", "wrong station or secret", codeBadSecret, v3BadSecret}
+	errTooSmall  = &refusal{"mqtt-small-packets", "takes no packet as large as a command", codeTooLarge, 0}
 	errMethod    = &refusal{"mqtt-auth-method", "authentication methods are not offered", codeBadMethod, v3NotAuthorized}
 )
 

@@ -80,7 +80,7 @@ func (c *Conn) publish(packetID uint16, qos byte, payload func(b []byte) ([]byte
 	}
 	*buffer = appendPublish(words, c.Version(), c.topics.command, packetID, qos, words)
 	packet := (*buffer)[len(words):]
-	if c.mostPacket > 0 && len(packet) > c.mostPacket {
+	if c.mostPacket > 0 && len(packet) > int(c.mostPacket) {
 		return ErrNotTaken
 	}
 	if c.credit.Add(creditsPerCommand) > mostCredits { // for the answers that are due

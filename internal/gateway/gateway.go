@@ -79,6 +79,7 @@ type Gateway struct {
 	stations   *station.Service
 	link       *stationlink.Link
 	broker     *broker.Server
+	misfits    misfits
 	unlock     *unlock.Service
 	cloud      *cloudlink.Link
 	linked     atomic.Pointer[cloudlink.Link] // cloud, for the journal, which is there before it
@@ -221,9 +222,11 @@ func (g *Gateway) hashParams() access.Params {
 
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
+	g.misfits.conditions = g.conditions
 	g.link = stationlink.New(g.stations, g.metrics, g.log)
 	g.stations.OnRevoked(func(id site.StationID) {
 		g.link.Disconnect(id)
+		g.misfits.remove(id)
 		if _, enrolled := g.stations.Station(id); !enrolled {
 			g.access.RemoveStationGrants(id) // waits for grants that are being stored
 			g.cloud.StationsChanged()
@@ -232,12 +235,13 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	// One core is left to the doors, where there are several.
 	g.handshakes = admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, g.cfg.MQTT.ConnectTimeout)
 	g.broker, err = broker.New(broker.Config{
-		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier}, Logger: g.log, Metrics: g.metrics,
+		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier, &g.misfits}, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
 		Limits: broker.Limits{
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
 			ConnectTimeout: g.cfg.MQTT.ConnectTimeout, PacketsPerSecond: g.cfg.MQTT.PacketsPerSecond,
 			WriteTimeout: g.cfg.MQTT.WriteTimeout, PacketSize: uint32(g.cfg.MQTT.MaxPacketSize), //nolint:gosec // validated by package config
+			Command: stationlink.MaxCommand,
 		},
 	})
 	if err != nil {
@@ -290,10 +294,12 @@ func (g *Gateway) ready() float64 {
 type stationHandler struct {
 	link   *stationlink.Link
 	tidier *host.Tidier
+	unfit  *misfits
 }
 
 func (h stationHandler) Connected(c *broker.Conn) error {
 	h.tidier.Connected()
+	h.unfit.remove(c.Station())
 	return h.link.Connected(c)
 }
 
@@ -304,3 +310,4 @@ func (h stationHandler) Result(c *broker.Conn, payload []byte)      { h.link.Res
 func (h stationHandler) Acknowledged(c *broker.Conn, id uint16, r byte) {
 	h.link.Acknowledged(c, id, r)
 }
+func (h stationHandler) TooSmall(id site.StationID, takes, need uint32) { h.unfit.add(id, takes, need) }

@@ -53,6 +53,8 @@ const (
 	CloudIdentity       Code = "cloud-identity"
 	CloudClock          Code = "cloud-clock"
 
+	StationPacketSize Code = "station-packet-size"
+
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
 	CertificateNotKept  Code = "certificate-not-kept"

@@ -229,6 +229,30 @@ func TestLink_Call_answers(t *testing.T) {
 	}
 }
 
+// A station that takes packets for MaxCommand bytes takes every command. "notAfter"
+// is a time in milliseconds, of thirteen digits in three centuries.
+func TestLink_Call_maxCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := &conn{qos: 1}
+		k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
+		connect(t, l, k)
+		longest := cmd(24 * time.Hour)
+		longest.Lock = site.MaxLocks
+		if got := l.Call(longest, false, yes, noop); got != site.Acknowledged {
+			t.Fatalf("outcome %s", got)
+		}
+		words := string(k.payloads[0])
+		if !strings.Contains(words, "notAfter") {
+			words += `,"notAfter":9999999999999`
+		}
+		if len(words) > stationlink.MaxCommand {
+			t.Errorf("%s is longer than %d bytes", words, stationlink.MaxCommand)
+		}
+		synctest.Wait()
+	})
+}
+
 // At the deadline the command is forgotten: a PUBACK that comes a moment later
 // changes nothing, and the connection has been reset.
 func TestLink_Call_lateAnswerIsFollowedNotCounted(t *testing.T) {

@@ -25,6 +25,11 @@ func wholeSeconds(left time.Duration) int {
 	return int((left + grace) / time.Second)
 }
 
+// MaxCommand is the longest payload of a command, in bytes: a station that takes no
+// packet of its size cannot be used. It has room for every field of the contract,
+// section 2, at its longest.
+const MaxCommand = 128
+
 // appendCommand writes the payload of stations/<id>/command; ttl is in seconds.
 func appendCommand(b []byte, cmd site.Command, ttl int) []byte {
 	b = append(b, `{"id":"`...)

@@ -107,6 +107,8 @@ func (b *realBroker) Result(_ *broker.Conn, payload []byte) {
 	}
 }
 
+func (b *realBroker) TooSmall(site.StationID, uint32, uint32) {}
+
 func (b *realBroker) Acknowledged(c *broker.Conn, packetID uint16, _ byte) {
 	b.note(func() { b.acks[c.Station()] = packetID })
 }
