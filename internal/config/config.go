@@ -132,7 +132,7 @@ func Defaults(environ []string) Config {
 		},
 		Unlock:  Unlock{TTL: 5 * time.Second, AccountRate: 1, AccountBurst: 30, AccountPending: 4},
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
-		Station: Station{BatteryLow: 3.3, SaveInterval: time.Minute},
+		Station: Station{BatteryLow: 3.3, SaveInterval: 9 * time.Minute},
 		Login:   Login{AccountFailures: 10, AddressFailures: 30},
 		Cloud:   Cloud{Ack: AckApplication, Keys: []string{}, Keepalive: 30 * time.Second, RecordsPerSecond: 100, Window: 100},
 	}

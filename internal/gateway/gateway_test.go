@@ -215,7 +215,7 @@ func TestGateway_startsOverDamage(t *testing.T) {
 	}
 	for _, statement := range []string{
 		"UPDATE journal SET body = substr(body, 1, 9) WHERE seq > 3",
-		"UPDATE station_state SET locks = 'x'",
+		"UPDATE station_states SET body = x'78'",
 		"UPDATE access_grant SET hours = 'never' WHERE station = 1043",
 		"INSERT INTO meta VALUES ('clock_floor', 'x') ON CONFLICT DO UPDATE SET value = 'x'",
 	} {

@@ -119,6 +119,15 @@ func TestDB_Outbox(t *testing.T) {
 	}
 }
 
+// formerStates is how the first schema kept the states of stations.
+const formerStates = `CREATE TABLE station_state (
+    station         INTEGER PRIMARY KEY REFERENCES station (id) ON DELETE CASCADE,
+    battery         REAL,
+    firmware        TEXT NOT NULL,
+    last_connection INTEGER NOT NULL,
+    locks           TEXT NOT NULL
+) STRICT`
+
 // An upgrade from the first schema keeps everything, and a copy of what was there.
 func TestOpen_fromTheFirstSchema(t *testing.T) {
 	db, path, _ := filled(t)
@@ -126,7 +135,7 @@ func TestOpen_fromTheFirstSchema(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tamper(t, path, "DROP TABLE login_address; DROP TABLE IF EXISTS next_version; PRAGMA user_version = 1")
+	tamper(t, path, "DROP TABLE login_address; DROP TABLE IF EXISTS next_version; DROP TABLE station_states; "+formerStates+"; PRAGMA user_version = 1")
 	old := filepath.Join(t.TempDir(), "old.db")
 	if err := sqlite.MakeBy(t.Context(), old, 1); err != nil {
 		t.Fatal(err)

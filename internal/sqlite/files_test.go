@@ -45,7 +45,7 @@ func mustBeSound(t *testing.T, path string, records int) {
 func TestFiles_Inspect(t *testing.T) {
 	path, id := lived(t)
 	want := site.Inventory{
-		Gateway: id, Schema: 4, Accounts: 1, Stations: 1, Sessions: 1, Records: 3, First: 1, Last: 3,
+		Gateway: id, Schema: 5, Accounts: 1, Stations: 1, Sessions: 1, Records: 3, First: 1, Last: 3,
 		Newest: site.At(time.UnixMilli(1_800_000_000_000)),
 	}
 	if inv := inspect(t, path); inv != want {

@@ -222,7 +222,7 @@ func TestCompareCopy(t *testing.T) {
 		"no gateway's":       func(t *testing.T, copied string) { tamper(t, copied, "DROP TABLE journal_ends") },
 		"cut off":            func(t *testing.T, copied string) { cut(t, copied) },
 		"scribbled over":     func(t *testing.T, copied string) { scribble(t, copied) },
-		"with a bad page":    func(t *testing.T, copied string) { scribblePage(t, copied, "station_state") },
+		"with a bad page":    func(t *testing.T, copied string) { scribblePage(t, copied, "access_grant") },
 		"not there any more": func(t *testing.T, copied string) { _ = os.Remove(copied) },
 	} {
 		copied := filepath.Join(t.TempDir(), "copy.db")
@@ -248,6 +248,9 @@ func cut(t *testing.T, path string) {
 	}
 }
 
+// pageSize is that of the database files, in bytes.
+const pageSize = 2048
+
 // scribblePage writes over the page of an empty table.
 func scribblePage(t *testing.T, path, table string) {
 	t.Helper()
@@ -266,7 +269,7 @@ func scribblePage(t *testing.T, path, table string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", 64)), (page-1)*4096); err != nil {
+	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", 64)), (page-1)*pageSize); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -281,7 +284,7 @@ func scribble(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 4096; at+64 < len(data); at += 4096 {
+	for at := pageSize; at+64 < len(data); at += pageSize {
 		copy(data[at:], strings.Repeat("\xa5", 64))
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {

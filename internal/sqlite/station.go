@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"gatehouse/internal/site"
@@ -17,11 +15,8 @@ func (db *DB) LoadStations(ctx context.Context) ([]site.Station, []station.Saved
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading stations: %w", err)
 	}
-	states, err := query(ctx, db, "SELECT station, battery, firmware, last_connection, locks FROM station_state", scanState)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the stations' states: %w", err)
-	}
-	return stations, states, nil
+	states, err := db.loadStates(ctx)
+	return stations, states, err
 }
 
 func scanStation(rows *sql.Rows) (s site.Station, err error) {
@@ -33,19 +28,6 @@ func scanStation(rows *sql.Rows) (s site.Station, err error) {
 	copy(s.Secret.Salt[:], salt)
 	copy(s.Secret.Sum[:], sum)
 	return s, err
-}
-
-func scanState(rows *sql.Rows) (s station.SavedState, err error) {
-	var last int64
-	var locks []byte
-	if err := rows.Scan(&s.Station, &s.BatteryVoltage, &s.Firmware, &last, &locks); err != nil {
-		return s, err
-	}
-	s.LastConnection = fromMillis(last)
-	if err := json.Unmarshal(locks, &s.Locks); err != nil {
-		return s, fmt.Errorf("reading the locks of station %d: %w", s.Station, errors.Join(errDamaged, err))
-	}
-	return s, nil
 }
 
 // AddStation implements [station.Store].
@@ -75,27 +57,8 @@ func (db *DB) RemoveStation(ctx context.Context, id site.StationID, r site.Recor
 }
 
 func (t *transaction) removeStation(id site.StationID) error {
-	return t.mustChange("Station", "DELETE FROM station WHERE id = ?", int64(id))
-}
-
-// SaveStates implements [station.Store]. States of stations that have been removed
-// meanwhile are passed over.
-func (db *DB) SaveStates(ctx context.Context, states []station.SavedState) error {
-	return db.do(ctx, func(t *transaction) error {
-		for _, s := range states {
-			locks, err := json.Marshal(s.Locks)
-			if err != nil {
-				return fmt.Errorf("writing the locks of station %d: %w", s.Station, err)
-			}
-			_, err = t.exec(`INSERT INTO station_state (station, battery, firmware, last_connection, locks)
-				SELECT id, ?, ?, ?, ? FROM station WHERE id = ?
-				ON CONFLICT (station) DO UPDATE SET battery = excluded.battery, firmware = excluded.firmware,
-					last_connection = excluded.last_connection, locks = excluded.locks`,
-				s.BatteryVoltage, s.Firmware, toMillis(s.LastConnection), string(locks), int64(s.Station))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	if err := t.mustChange("Station", "DELETE FROM station WHERE id = ?", int64(id)); err != nil {
+		return err
+	}
+	return t.forgetState(id)
 }

@@ -72,6 +72,7 @@ func (db *DB) start(ctx context.Context) error {
 	if err := errors.Join(persistLog(conn), db.readTail(ctx, conn)); err != nil {
 		return errors.Join(err, conn.Close())
 	}
+	db.statesAt = db.tail.seq
 	stmts, err := prepare(ctx, conn)
 	if err != nil {
 		return errors.Join(err, conn.Close())

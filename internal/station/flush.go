@@ -2,7 +2,6 @@ package station
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,13 +9,11 @@ import (
 )
 
 const (
-	// coarse is how far lastConnection may run ahead of the disk when nothing
-	// else changed.
-	coarse = 10 * time.Minute
+	// mostLost is how much of lastConnection and of the battery a power cut may cost.
+	// Changes of locks are in the journal, which is durable at once.
+	mostLost = 10 * time.Minute
 	// catchUpEvery is how often records that were left out are made up for.
 	catchUpEvery = 5 * time.Second
-	// flushBatch bounds one transaction of states.
-	flushBatch = 256
 	// flushDeadline bounds one flush, the last one included.
 	flushDeadline = 20 * time.Second
 )
@@ -58,22 +55,23 @@ func (s *Service) catchUp(stations []*live) {
 	}
 }
 
-// flush saves what changed. It takes no turns: the store passes over what was
+// flush saves what changed; that stations were heard alone only when the next flush
+// would be too late for it. It takes no turns: the store passes over what was
 // removed meanwhile, what changed meanwhile is saved by the next flush, and a new
 // station waits for this one (see checkFree).
 func (s *Service) flush(ctx context.Context, stations []*live) {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	var failed error
-	for batch := range slices.Chunk(unsaved(stations), flushBatch) {
-		if err := s.save(ctx, batch); err != nil {
-			failed = errors.Join(failed, err)
-		}
+	unsaved, urgent := unsaved(stations)
+	now := time.Now()
+	if !urgent && (len(unsaved) == 0 || now.Sub(s.flushed) < mostLost-s.flushEvery) {
+		return
 	}
-	s.noteFlush(failed)
+	s.flushed = now
+	s.noteFlush(s.save(ctx, unsaved))
 }
 
-// save writes one batch; when that fails, its stations stay to be saved.
+// save writes states; when that fails, they stay to be saved.
 func (s *Service) save(ctx context.Context, batch []*live) error {
 	states := make([]SavedState, len(batch))
 	for i, l := range batch {
@@ -98,21 +96,26 @@ func (s *Service) noteFlush(err error) {
 	s.flushFailing = err != nil
 }
 
-// unsaved picks the stations whose state the disk does not have.
-func unsaved(stations []*live) []*live {
-	var out []*live
+// unsaved picks the stations whose state the disk does not have. It is urgent where
+// more changed than when they were heard.
+func unsaved(stations []*live) (out []*live, urgent bool) {
 	for _, l := range stations {
-		if l.needsSaving() {
+		changed, dirty := l.needsSaving()
+		if changed {
 			out = append(out, l)
 		}
+		urgent = urgent || dirty
 	}
-	return out
+	return out, urgent
 }
 
-func (l *live) needsSaving() bool {
+func (l *live) needsSaving() (changed, dirty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.removed && (l.dirty || l.heard.Sub(l.saved) > coarse)
+	if l.removed {
+		return false, false
+	}
+	return l.dirty || site.At(l.heard).After(l.saved), l.dirty
 }
 
 func (l *live) forSaving() SavedState {

@@ -37,9 +37,8 @@ import (
 )
 
 // defaultFlushEvery is how often changed states are written when nothing else is
-// configured: often enough to be useful after a power cut, seldom enough for an
-// SD card to last.
-const defaultFlushEvery = time.Minute
+// configured: as seldom as mostLost allows, for an SD card to last.
+const defaultFlushEvery = 9 * time.Minute
 
 // Config is what [New] needs. BatteryLow and FlushEvery may be zero.
 type Config struct {
@@ -50,7 +49,7 @@ type Config struct {
 	Metrics    *metric.Registry
 	Boot       site.BootID
 	BatteryLow float64       // volts; below it a battery counts as low; zero: never
-	FlushEvery time.Duration // between two writes of changed states; zero: a minute
+	FlushEvery time.Duration // between two writes of changed states; zero: nine minutes
 }
 
 // Service keeps the stations. Safe for concurrent use; [Service.State],
@@ -77,7 +76,8 @@ type Service struct {
 	changes turn.Keyed[site.StationID]
 
 	flushing     sync.Mutex // held by a flush
-	flushFailing bool       // flushing guards flushFailing
+	flushFailing bool       // flushing guards flushFailing and flushed
+	flushed      time.Time  // when states were saved last
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
