@@ -71,6 +71,7 @@ func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
 	if len(pk.Filters) > mostFilters {
 		return errSubscribe
 	}
+	pk.Properties.User = nil // mochi answers with them
 	foreign := false
 	for i := range pk.Filters {
 		f := &pk.Filters[i]
@@ -90,6 +91,7 @@ func (c *Conn) judgeUnsubscribe(pk *packets.Packet) *refusal {
 	if len(pk.Filters) > mostFilters {
 		return errSubscribe
 	}
+	pk.Properties.User = nil // mochi answers with them
 	for i := range pk.Filters {
 		if pk.Filters[i].Filter == c.topics.command {
 			c.granted.Store(0)

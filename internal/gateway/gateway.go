@@ -310,4 +310,5 @@ func (h stationHandler) Result(c *broker.Conn, payload []byte)      { h.link.Res
 func (h stationHandler) Acknowledged(c *broker.Conn, id uint16, r byte) {
 	h.link.Acknowledged(c, id, r)
 }
+
 func (h stationHandler) TooSmall(id site.StationID, takes, need uint32) { h.unfit.add(id, takes, need) }
