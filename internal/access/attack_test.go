@@ -67,7 +67,7 @@ func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }
 // sieges are the attackers of the table.
 func sieges() map[string][]attacker {
 	return map[string][]attacker{
-		"nobody": nil,
+		"no attacker": nil,
 		"one address at the account": many(20, func(int) attacker {
 			return attacker{from: address(100), email: always(porter), password: wrong}
 		}),
@@ -110,7 +110,7 @@ func sieges() map[string][]attacker {
 	}
 }
 
-// beyond are the sieges by 64 addresses and more, which a new address may not survive.
+// beyondNew reports whether a siege is by 64 addresses or more, which keeps new addresses out.
 func beyondNew(siege string) bool {
 	return siege == "100 addresses at any account" || siege == "2,000 addresses at the account"
 }
@@ -151,7 +151,7 @@ func TestService_Login_underAttack(t *testing.T) {
 }
 
 // besieged is a house with slow hashes, whose porter is known at two addresses and at a
-// third that somebody else has now.
+// third that an attacker has now.
 func besieged(t *testing.T) *house {
 	t.Helper()
 	h := open(t, func(c *access.Config) { c.Clock, c.HashSlots = processClock{}, 1 })

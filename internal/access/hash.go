@@ -163,7 +163,7 @@ func newHashing(params Params, atOnce int, key []byte) hashing {
 }
 
 // choice returns a number that depends on the e-mail address alone, also over restarts,
-// and that nobody without the key can tell.
+// and cannot be computed without the key.
 func (h *hashing) choice(email string) uint64 {
 	mac := hmac.New(sha256.New, h.secret)
 	mac.Write([]byte(email))

@@ -10,8 +10,8 @@ import (
 // maxKnown bounds the addresses that are known for one account; the store keeps as many.
 const maxKnown = site.MaxLoginAddresses
 
-// knows reports whether somebody has logged in to the account of that e-mail address from
-// remote within the life of a session, also where that session has ended since.
+// knows reports whether the account of that e-mail address was logged in to from remote
+// within the life of a session, also where that session has ended since.
 func (d *directory) knows(email site.Email, remote netip.Addr, now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

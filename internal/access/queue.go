@@ -23,7 +23,7 @@ const (
 type lane uint8
 
 const (
-	laneStranger lane = iota // addresses from which nobody has logged in to the account
+	laneStranger lane = iota // addresses from which the account was not logged in to
 	laneLoopback             // this machine
 	laneKnown                // accounts at addresses from which they were logged in to
 	laneAdmin                // administrators' changes
@@ -44,7 +44,7 @@ type path [3]share
 // queue bounds how many passwords are hashed at once, because each takes megabytes of
 // memory and all of a core, and orders those that wait. The slot goes to the lane that
 // has had none for the longest time, within it to such a share, within that to such a
-// client, and within that to the login that has waited longest. So nobody waits for
+// client, and within that to the login that has waited longest. So no login waits for
 // more than one hash of each other share, however many logins a share sends. Safe for
 // concurrent use.
 type queue struct {
@@ -103,7 +103,7 @@ func (q *queue) join(at path, room int) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := &waiter{path: at, done: make(chan error, 1)}
-	if q.free > 0 { // nobody waits
+	if q.free > 0 { // the queue is empty
 		q.free--
 		w.done <- nil
 		return w, nil

@@ -218,19 +218,19 @@ func errOver() error { return fault.New(fault.NotFound, "Not found") }
 
 // wrong counts a wrong code and returns what it is answered with.
 func (s *Service) wrong(remote netip.Addr, now time.Time) error {
-	wait, say := s.count(remote, now)
+	wait, logged := s.count(remote, now)
 	if wait > 0 {
 		return fault.Throttle("Too many attempts; try again later", wait)
 	}
-	if say {
+	if logged {
 		s.Logger.Warn("wrong setup code", "remote", remote)
 	}
 	return fault.New(fault.Forbidden, "The setup code is wrong; it stands in the log of the gateway and on its text console")
 }
 
-// count counts a wrong code, unless the client has to wait; say reports whether the log
+// count counts a wrong code, unless the client has to wait; logged reports whether the log
 // still takes a line.
-func (s *Service) count(remote netip.Addr, now time.Time) (wait time.Duration, say bool) {
+func (s *Service) count(remote netip.Addr, now time.Time) (wait time.Duration, logged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	network := throttle.Network(remote)
@@ -239,10 +239,10 @@ func (s *Service) count(remote netip.Addr, now time.Time) (wait time.Duration, s
 	}
 	s.clients.Take(remote, now)
 	s.networks.Take(network, now)
-	if say = s.lines.Wait(struct{}{}, now) == 0; say {
+	if logged = s.lines.Wait(struct{}{}, now) == 0; logged {
 		s.lines.Take(struct{}{}, now)
 	}
-	return 0, say
+	return 0, logged
 }
 
 // matches compares in a time that does not depend on the code.
