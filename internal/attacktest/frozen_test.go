@@ -1,7 +1,9 @@
 package attacktest_test
 
 import (
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -81,6 +83,66 @@ func TestAttack_frozenDisk_watchdog(t *testing.T) {
 		}
 		return intents == unlocks && outcomes == unlocks
 	})
+}
+
+// What was possible: a start on a disk that hung bound no port and said nothing, until the
+// service manager killed it, again and again. Now it says why within 5 s, and goes on as
+// soon as the disk answers.
+func TestAttack_frozenDisk_start(t *testing.T) {
+	gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	disk := gatewaytest.NewDisk(t)
+	const base = "http://127.0.0.1:18080"
+	p := gatewaytest.Exec(t, gatewaytest.Launch{
+		Data: filepath.Join(disk.Dir, "data"), Env: []string{"GATEHOUSE_HTTP_LISTEN=127.0.0.1:18080"},
+	})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	access, _ := p.Login()
+	p.Kill()
+	thaw := freeze(t, disk.Dir)
+	p.Start()
+	p.HTTP = base
+	var ready string
+	p.Await("the gateway says why it is not ready", func() bool {
+		status, body := get(t, base+"/readyz")
+		ready = body
+		return status == http.StatusServiceUnavailable
+	})
+	if !strings.Contains(ready, "storage-unresponsive") {
+		t.Errorf("readyz: %s", ready)
+	}
+	if status, body := get(t, base+"/healthz"); status != http.StatusOK {
+		t.Errorf("healthz: %d %s", status, body)
+	}
+	if a := p.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil); a.Status != http.StatusServiceUnavailable {
+		t.Errorf("an app is answered %d, which may make it forget its tokens", a.Status)
+	}
+	thaw()
+	p.AwaitReady()
+	answering(p, issued.MQTT)
+	p.AwaitOnline(1042, true)
+	if !p.Unlock(access, issued.StationToken) {
+		t.Error("the door does not open once the disk answers")
+	}
+}
+
+// get returns status and body; status 0: nobody answers.
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
 }
 
 const watchdogPatience = 3 * time.Second

@@ -18,7 +18,6 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/adminapi"
 	"gatehouse/internal/admission"
-	"gatehouse/internal/backup"
 	"gatehouse/internal/broker"
 	"gatehouse/internal/certificate"
 	"gatehouse/internal/cloudlink"
@@ -141,18 +140,14 @@ func (g *Gateway) Close() error {
 
 // openData takes the data directory, the store and the clock.
 func (g *Gateway) openData(ctx context.Context) (err error) {
-	if err := refuseRoot(g.cfg.Data); err != nil {
-		return err
-	}
-	if g.release, err = takeDirectory(g.cfg.Data); err != nil {
-		return err
-	}
-	if err := backup.Complete(g.cfg.Data, g.log); err != nil {
-		return err
-	}
-	g.db, err = sqlite.Open(ctx, sqlite.Config{Path: databasePath(g.cfg.Data), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log})
+	opened := make(chan opening, 1)
+	go func() { opened <- g.openStore(ctx) }()
+	o, err := g.awaitStore(ctx, opened)
 	if err != nil {
 		return err
+	}
+	if g.db, g.release = o.db, o.release; o.err != nil {
+		return o.err
 	}
 	if err := g.buildClock(ctx); err != nil {
 		return err

@@ -31,6 +31,9 @@ const (
 	Starting       Code = "starting"
 	StorageFailing Code = "storage-failing"
 	StorageDamaged Code = "storage-damaged"
+
+	StorageUnresponsive Code = "storage-unresponsive"
+
 	CopyFailing    Code = "copy-failing"
 	ClockUntrusted Code = "clock-untrusted"
 	ClockAhead     Code = "clock-ahead"

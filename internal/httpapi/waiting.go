@@ -1,0 +1,34 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"gatehouse/internal/health"
+)
+
+// Waiting returns the handler of a gateway that cannot start yet: /healthz says that the
+// process lives, /readyz names what is in the way, and everything else is 503.
+func Waiting(conditions *health.Registry) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, body := http.StatusServiceUnavailable, map[string]string{"message": "The gateway is starting"}
+		switch {
+		case r.URL.Path == "/healthz":
+			status, body = http.StatusOK, map[string]string{"status": "ok"}
+		case r.URL.Path == "/readyz":
+			var names []string
+			for _, code := range conditions.NotReady() {
+				names = append(names, string(code))
+			}
+			body["message"] = "not ready: " + strings.Join(names, ", ")
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		if status != http.StatusOK {
+			w.Header().Set("Retry-After", retryAfter(0))
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(body) // the client may have gone
+	})
+}
