@@ -23,29 +23,42 @@ import (
 type authority struct {
 	key     crypto.Signer     // nil: it cannot sign
 	cert    *x509.Certificate // nil only where key is nil too
+	lenient *x509.Certificate // see [constrain]; nil: a former version made it, or it is damaged
 	keyKept bool              // whether the key, and the certificate, are on disk
 	kept    bool
 }
 
-// The life of a CA: the same whatever the clock says. Its subject tells it from
-// other gateways' and its key from those with the same subject.
-func bornCA() time.Time  { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
-func endOfCA() time.Time { return time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC) }
+// earliest and latest bound every right time: no gateway was made before, and none
+// of today's runs after. A CA is valid from the earliest, whatever the clock says.
+func earliest() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+func latest() time.Time   { return time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// lifeOfCA is how many years a CA is valid after it was made.
+const lifeOfCA = 10
 
 // newKey makes a key that every client understands, also small ones.
 func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// newAuthority makes a CA.
-func newAuthority(name string, id site.GatewayID) (authority, error) {
+// newAuthority makes a CA for what is wanted.
+func newAuthority(w wanted, id site.GatewayID) (authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return authority{}, err
 	}
-	cert, err := certify(key, &x509.Certificate{Subject: subjectOfCA(name, id)})
-	return authority{key: key, cert: cert}, err
+	return certify(key, &x509.Certificate{Subject: subjectOfCA(w.name, id)}, w)
 }
 
-// subjectOfCA is what people see in the list of CAs that they trust.
+// pem is what clients are given.
+func (a authority) pem() []byte {
+	text := encodeCertificate(a.cert)
+	if a.lenient != nil {
+		text = append(text, encodeCertificate(a.lenient)...)
+	}
+	return text
+}
+
+// subjectOfCA is what people see in the list of CAs that they trust. It tells a CA from
+// those of other gateways; its key tells it from those with the same subject.
 func subjectOfCA(name string, id site.GatewayID) pkix.Name {
 	short := " (" + clip(string(id), 8) + ")"
 	return subject(clip(strings.TrimSpace(product+" "+name), maxCommonName-len(short)) + short)
@@ -66,12 +79,23 @@ func clip(text string, most int) string {
 	return string(runes[:min(len(runes), most)])
 }
 
-// certify makes the certificate of a CA from its key and a template with the subject.
-func certify(key crypto.Signer, template *x509.Certificate) (*x509.Certificate, error) {
-	template.NotBefore, template.NotAfter = bornCA(), endOfCA()
+// certify makes a CA of its key and a template with the subject.
+func certify(key crypto.Signer, template *x509.Certificate, w wanted) (authority, error) {
+	made := earliest()
+	if plausible(w.now) {
+		made = w.now
+	}
+	template.NotBefore, template.NotAfter = earliest(), made.AddDate(lifeOfCA, 0, 0)
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	template.BasicConstraintsValid, template.IsCA, template.MaxPathLenZero = true, true, true
-	return sign(template, template, key, key)
+	constrain(template, w.dns)
+	cert, err := sign(template, template, key, key)
+	if err != nil {
+		return authority{}, err
+	}
+	template.PermittedDNSDomainsCritical = false
+	lenient, err := sign(template, template, key, key)
+	return authority{key: key, cert: cert, lenient: lenient}, err
 }
 
 // sign makes a certificate with a random serial number of 159 bits (RFC 5280,
@@ -94,25 +118,25 @@ var errNoAuthority = errors.New("there is no CA")
 
 // loadAuthority reads the CA from a folder. With an error other than
 // [errNoAuthority] it gives what is left of it, and no key.
-func loadAuthority(f folder, name string, id site.GatewayID) (authority, error) {
+func loadAuthority(f folder, w wanted, id site.GatewayID) (authority, error) {
 	key, keyErr := readKey(f, fileCAKey)
-	cert, certErr := readAuthority(f)
+	cert, lenient, certErr := readAuthority(f)
 	noKey, noCert := errors.Is(keyErr, fs.ErrNotExist), errors.Is(certErr, fs.ErrNotExist)
 	switch {
 	case noKey && noCert:
 		return authority{}, errNoAuthority
 	case keyErr == nil && noCert:
-		return restoreAuthority(f, key, name, id)
+		return restoreAuthority(f, key, w, id)
 	case noKey:
-		return authority{cert: cert, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" is missing", adviceKey(f, nil), keyErr)
+		return authority{cert: cert, lenient: lenient, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" is missing", adviceKey(f, nil), keyErr)
 	case keyErr != nil:
-		return authority{cert: cert, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" cannot be read", adviceKey(f, keyErr), keyErr)
+		return authority{cert: cert, lenient: lenient, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" cannot be read", adviceKey(f, keyErr), keyErr)
 	case certErr != nil:
 		return authority{}, damagedAuthority(f, fileCA+" cannot be read", adviceCertificate(f, certErr), certErr)
 	case !fits(key, cert):
-		return authority{cert: cert, kept: true}, damagedAuthority(f, fileCA+" and "+fileCAKey+" do not belong together", adviceKey(f, nil), nil)
+		return authority{cert: cert, lenient: lenient, kept: true}, damagedAuthority(f, fileCA+" and "+fileCAKey+" do not belong together", adviceKey(f, nil), nil)
 	}
-	return authority{key: key, cert: cert, keyKept: true, kept: true}, nil
+	return authority{key: key, cert: cert, lenient: lenient, keyKept: true, kept: true}, nil
 }
 
 // damagedAuthority is the error of a CA that cannot sign.
@@ -168,30 +192,43 @@ func readCertificate(f folder, name string) (*x509.Certificate, error) {
 
 // readAuthority reads the certificate of the CA. It must be signed by itself, which
 // shows damage: a CA under a wrong name would sign what nobody trusts.
-func readAuthority(f folder) (*x509.Certificate, error) {
-	cert, err := readCertificate(f, fileCA)
+func readAuthority(f folder) (cert, lenient *x509.Certificate, err error) {
+	text, err := f.read(fileCA)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	all, err := parseCertificates(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	cert = all[0]
 	if err := cert.CheckSignatureFrom(cert); err != nil {
-		return nil, fmt.Errorf("the certificate is not a CA's, or damaged: %w", err)
+		return nil, nil, fmt.Errorf("the certificate is not a CA's, or damaged: %w", err)
 	}
-	return cert, nil
+	if len(all) > 1 {
+		lenient, err = all[1], all[1].CheckSignatureFrom(cert)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("the second certificate is not the CA's, or damaged: %w", err)
+	}
+	return cert, lenient, nil
 }
 
 // restoreAuthority makes the lost certificate of a CA again from its key: with the
 // subject and the key's name that stand in the server certificate, where there is one,
 // it is the same CA to everybody who trusts the lost one.
-func restoreAuthority(f folder, key crypto.Signer, name string, id site.GatewayID) (authority, error) {
-	template := &x509.Certificate{Subject: subjectOfCA(name, id)}
+func restoreAuthority(f folder, key crypto.Signer, w wanted, id site.GatewayID) (authority, error) {
+	template := &x509.Certificate{Subject: subjectOfCA(w.name, id)}
 	if leaf, err := readCertificate(f, fileServer); err == nil && signedBy(leaf, key) {
 		template.RawSubject, template.SubjectKeyId = leaf.RawIssuer, leaf.AuthorityKeyId
+		w.dns = leaf.DNSNames // other names the lost one may not have been made for
 	}
-	cert, err := certify(key, template)
+	a, err := certify(key, template, w)
 	if err != nil {
 		return authority{}, damagedAuthority(f, fileCAKey+" cannot sign", adviceKey(f, nil), err)
 	}
-	return authority{key: key, cert: cert, keyKept: true}, nil
+	a.keyKept = true
+	return a, nil
 }
 
 func signedBy(leaf *x509.Certificate, key crypto.Signer) bool {

@@ -81,7 +81,7 @@ func TestKeeper_own_powerCut(t *testing.T) {
 				if ca == nil {
 					ca = k.CA()
 				}
-				h.accepts(k, h.trusting(ca), h.cfg.Hostname)
+				h.accepts(k, h.trusting(ca), h.cfg.Hostname+".local")
 				h.sound(k)
 			})
 		}
@@ -132,7 +132,7 @@ func TestKeeper_own_failingDisk(t *testing.T) {
 					h.says(h.cfg.Folder, "df and dmesg", "at the next start")
 					h.accepts(k, client{now: today}, h.cfg.Hostname)
 					if ca != nil {
-						h.accepts(k, h.trusting(ca), h.cfg.Hostname)
+						h.accepts(k, h.trusting(ca), h.cfg.Hostname+".local")
 					}
 					if k.CA() != nil && string(k.CA()) != read(h, h.path("ca.crt")) {
 						h.Error("a CA is handed out that is not kept")
@@ -206,7 +206,7 @@ func TestKeeper_own_realDisk(t *testing.T) {
 					h.codes(health.CertificateNotKept)
 					h.accepts(k, client{now: today}, h.cfg.Hostname)
 					if started {
-						h.accepts(k, h.trusting(ca), h.cfg.Hostname)
+						h.accepts(k, h.trusting(ca), h.cfg.Hostname+".local")
 					} else if k.CA() != nil {
 						h.Error("a CA is handed out that is not kept")
 					}

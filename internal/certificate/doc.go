@@ -27,10 +27,13 @@
 // Each file is written so that a power cut leaves the old or the new one whole. What
 // cannot be written is served from memory and written later.
 //
-// The CA has no name constraints: they would have to name the gateway's names and
-// addresses as they are today, and every other name or address tomorrow would need a
-// new CA, installed everywhere again. What stands against its abuse is that its key
-// never leaves the folder, and that it can sign no further CA.
+// A CA may vouch for servers alone, and for local names and addresses alone: by critical
+// name constraints (RFC 5280, 4.2.1.10) for "local", "localhost", "home.arpa" and
+// "internal", for the private, shared, link-local and loopback ranges, and for the names
+// that the gateway has when the CA is made. So whoever gets its key can pose as no
+// site on the Internet. The certificate leaves out a name or address that the CA may not
+// vouch for, because clients would refuse all of it. A CA of a former version has no
+// constraints and stays as it is; doctor says how to replace it.
 //
 // # Given files
 //
@@ -41,8 +44,8 @@
 //
 // # Time
 //
-// The CA is valid from 2020 to 2060, whatever the clock says when it is made. The
-// server certificate is valid for 397 days, as long as every client accepts (Apple
+// The CA is valid from 2026, whatever the clock says when it is made, until ten years after
+// that. The server certificate is valid for 397 days, as long as every client accepts (Apple
 // allows a CA that people installed 825, browsers allow public ones 398): 32 days back,
 // for clients whose clock is behind, and 365 ahead. It is renewed when a third is left.
 //

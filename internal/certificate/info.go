@@ -68,7 +68,7 @@ func (o *own) serve() *served {
 	s := &served{pair: o.server.pair(), info: infoOf(Own, o.server.leaf, o.folder.file(fileServer), o.folder.file(fileServerKey))}
 	// A CA that is not on disk may be another one tomorrow: nobody should install it.
 	if o.authority.kept && o.authority.vouches(o.server.leaf) {
-		s.ca = encodeCertificate(o.authority.cert)
+		s.ca = o.authority.pem()
 		s.info.CASubject, s.info.CAFingerprint = o.authority.cert.Subject.String(), fingerprint(o.authority.cert)
 	}
 	return s

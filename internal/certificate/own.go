@@ -41,6 +41,7 @@ func (o *own) look(w wanted) (reason staleness, errs []error) {
 	if o.again || o.authority.key == nil || !o.authority.kept {
 		errs = append(errs, o.take(w))
 	}
+	w = o.authority.within(w)
 	reason = o.server.stale(o.authority, w)
 	if reason == staleAddress && !o.mayFollow() {
 		reason = fresh
@@ -54,12 +55,12 @@ func (o *own) look(w wanted) (reason staleness, errs []error) {
 // take reads what the folder has, and makes a CA where there is none. A damaged one
 // is left alone, and what was in use before stays in use.
 func (o *own) take(w wanted) error {
-	stored, err := loadAuthority(o.folder, w.name, o.id)
+	stored, err := loadAuthority(o.folder, w, o.id)
 	o.again = err != nil
 	switch {
 	case errors.Is(err, errNoAuthority):
 		if o.again = false; o.authority.key == nil || o.authority.kept { // else it waits to be written
-			o.authority, err = newAuthority(w.name, o.id)
+			o.authority, err = newAuthority(w, o.id)
 		}
 	case err == nil || o.authority.key == nil:
 		o.authority = stored
@@ -134,7 +135,7 @@ func (o *own) write() error {
 		write func() error
 	}{
 		{&a.keyKept, func() error { return o.writeKey(fileCAKey, a.key) }},
-		{&a.kept, func() error { return o.folder.write(fileCA, encodeCertificate(a.cert), 0o644) }},
+		{&a.kept, func() error { return o.folder.write(fileCA, a.pem(), 0o644) }},
 		{&s.keyKept, func() error { return o.writeKey(fileServerKey, s.key) }},
 		{&s.kept, func() error { return o.folder.write(fileServer, encodeCertificate(s.leaf), 0o644) }},
 	} {

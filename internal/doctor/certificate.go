@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +23,10 @@ const (
 	// certificate: the gateway renews its own when a third of a year is left.
 	givenLate = 21 * day
 	ownLate   = 60 * day
+
+	// authorityLate is how long before its end the gateway's authority should be
+	// replaced: it has to be given to every app and station.
+	authorityLate = 365 * day
 
 	// credentialFolder is where root puts what "credential:NAME" means.
 	credentialFolder = "/etc/gatehouse/credentials" //nolint:gosec // a folder, not what is in it
@@ -176,7 +182,7 @@ func checkKey(p *patient, s *sheet, c pair, chain []byte) {
 // why words an error of crypto/tls, which never holds anything of the key.
 func why(err error) string { return strings.TrimPrefix(err.Error(), "tls: ") }
 
-// checkNames sees that apps find the name that they call in the certificate.
+// checkNames sees that apps find the names and addresses that they call in the certificate.
 func checkNames(p *patient, s *sheet, c pair, evidence []string) {
 	name := p.settings.HostName()
 	var absent []string
@@ -185,14 +191,67 @@ func checkNames(p *patient, s *sheet, c pair, evidence []string) {
 			absent = append(absent, wanted)
 		}
 	}
-	switch {
+	switch ca := ownAuthority(p, c); {
 	case len(absent) == 0:
+	case ca != nil && constrained(ca) && !slices.Contains(absent, name+".local"):
+		s.notice("The certificate leaves out a name of this gateway: its authority was made for another and may not vouch for it",
+			"have apps use "+name+".local; or "+renewAuthority(p), append(evidence, listed("missing", absent))...)
 	case c.own:
 		s.warn("The certificate does not have the name of this gateway", p.told("restart"), append(evidence, listed("missing", absent))...)
 	default:
 		s.notice("The certificate does not have the name of this gateway: apps must use one that it has",
 			"set name in the configuration, or get a certificate for the name", append(evidence, listed("missing", absent))...)
 	}
+	if c.own {
+		checkAddresses(p, s, c)
+	}
+}
+
+// checkAddresses says which addresses the gateway's own certificate leaves out, because
+// its authority vouches for those of local networks alone.
+func checkAddresses(p *patient, s *sheet, c pair) {
+	ca := ownAuthority(p, c)
+	if !p.runs() || ca == nil || !constrained(ca) {
+		return
+	}
+	var absent []string
+	for _, a := range p.status.Addresses {
+		within := func(n *net.IPNet) bool { return n.Contains(a.AsSlice()) }
+		if !slices.ContainsFunc(ca.PermittedIPRanges, within) {
+			absent = append(absent, a.String())
+		}
+	}
+	if len(absent) > 0 {
+		s.notice("The certificate leaves out public addresses of this machine: apps that call the gateway by one of them refuse it",
+			"have apps use "+p.settings.HostName()+".local or a local address; or name certificate files in [tls]", listed("left out", absent))
+	}
+}
+
+// ownAuthority returns the certificate of the gateway's own authority; nil where there is
+// none that can be read, or c is not the gateway's own.
+func ownAuthority(p *patient, c pair) *x509.Certificate {
+	if !c.own {
+		return nil
+	}
+	text, err := p.Machine.Read(p.data("tls/ca.crt"))
+	if err != nil {
+		return nil
+	}
+	ca, err := firstCertificate(text)
+	if err != nil {
+		return nil
+	}
+	return ca
+}
+
+// constrained reports whether an authority may vouch for local names and addresses alone.
+func constrained(ca *x509.Certificate) bool {
+	return ca.PermittedDNSDomainsCritical && len(ca.PermittedDNSDomains) > 0 && len(ca.PermittedIPRanges) > 0
+}
+
+// renewAuthority says how the gateway gets another authority.
+func renewAuthority(p *patient) string {
+	return fmt.Sprintf("rm %s %s; %s; then give the new ca.crt to every app and station", p.data("tls/ca.key"), p.data("tls/ca.crt"), p.told("restart"))
 }
 
 // checkAuthority sees that the gateway's own authority vouches for the certificate,
@@ -213,8 +272,13 @@ func checkAuthority(p *patient, s *sheet, c pair) []string {
 		return nil
 	}
 	facts := []string{"the authority's SHA-256 fingerprint is " + fingerprint(ca)}
-	if left := ca.NotAfter.Sub(p.Machine.Now()); left < givenLate {
-		s.warn("The gateway's authority expires", "restore a backup, or set the clock: timedatectl", "valid until "+moment(ca.NotAfter))
+	switch left := ca.NotAfter.Sub(p.Machine.Now()); {
+	case left < authorityLate:
+		s.warn(fmt.Sprintf("The gateway's authority expires in %s; apps and stations refuse the gateway then", span(left)),
+			renewAuthority(p), "valid until "+moment(ca.NotAfter))
+	case !constrained(ca):
+		s.notice("The gateway's authority may vouch for any site: whoever gets its key, from a backup too, can pose as one to the phones that trust it",
+			renewAuthority(p), "made by a former version, valid until "+moment(ca.NotAfter))
 	}
 	return facts
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +19,10 @@ import (
 type certificate struct {
 	from, until time.Time
 	names       []string
-	key         byte // another one is another key
-	stranger    bool // whether another authority signed it
+	key         byte      // another one is another key
+	stranger    bool      // whether another authority signed it
+	unbounded   bool      // whether its authority has no name constraints
+	made        time.Time // when the authority was made; zero: a year ago
 }
 
 // certify makes the gateway's own authority and certificate. Ed25519 makes the same
@@ -28,6 +32,13 @@ func (w *ward) certify(t *testing.T, c certificate) (chain, key []byte) {
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: now().AddDate(-1, 0, 0), NotAfter: now().AddDate(30, 0, 0), KeyUsage: x509.KeyUsageCertSign,
+	}
+	if !c.unbounded {
+		authority.PermittedDNSDomainsCritical, authority.PermittedDNSDomains = true, []string{"local", "north-gate"}
+		authority.PermittedIPRanges = []*net.IPNet{{IP: net.IPv4(192, 168, 0, 0).To4(), Mask: net.CIDRMask(16, 32)}}
+	}
+	if !c.made.IsZero() {
+		authority.NotAfter = c.made.AddDate(10, 0, 0)
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: now().AddDate(0, -1, 0), NotAfter: now().AddDate(0, 11, 0), DNSNames: []string{"north-gate", "north-gate.local"},
@@ -105,6 +116,20 @@ func ofCertificate() []illness {
 		{"another authority", func(t *testing.T, w *ward) { w.certify(t, certificate{stranger: true}) }, []string{
 			"warning certificate: The gateway's authority does not vouch for its certificate > systemctl restart gatehouse",
 		}, ""},
+		{"an authority of a former version", func(t *testing.T, w *ward) { w.certify(t, certificate{unbounded: true}) }, []string{
+			"notice certificate: The gateway's authority may vouch for any site: whoever gets its key, from a backup too, can pose as one to the phones that trust it > rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then give the new ca.crt to every app and station",
+		}, "made by a former version"},
+		{"an authority that ends", func(t *testing.T, w *ward) { w.certify(t, certificate{made: now().AddDate(-9, -11, 0)}) }, []string{
+			"warning certificate: The gateway's authority expires in 30 days; apps and stations refuse the gateway then > rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then give the new ca.crt to every app and station",
+		}, ""},
+		{"renamed since", func(t *testing.T, w *ward) { w.certify(t, certificate{names: []string{"north-gate.local"}}) }, []string{
+			"notice certificate: The certificate leaves out a name of this gateway: its authority was made for another and may not vouch for it > have apps use north-gate.local; or rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then give the new ca.crt to every app and station",
+		}, "missing: north-gate\n"},
+		{"a public address", func(_ *testing.T, w *ward) {
+			w.status.Addresses = []netip.Addr{netip.MustParseAddr("192.168.1.20"), netip.MustParseAddr("2001:db8::20")}
+		}, []string{
+			"notice certificate: The certificate leaves out public addresses of this machine: apps that call the gateway by one of them refuse it > have apps use north-gate.local or a local address; or name certificate files in [tls]",
+		}, "left out: 2001:db8::20"},
 		{"another key", func(t *testing.T, w *ward) { w.certify(t, certificate{key: 7}) }, []string{
 			"fatal certificate: The key does not belong to the certificate, or cannot be used > systemctl restart gatehouse, which makes another",
 		}, "private key does not match public key"},
