@@ -381,7 +381,7 @@ func (s *shift) forget(data string) error {
 func (a *app) completeRestore() error {
 	where := backup.Configuration{Main: a.mainConfig()}
 	if ownConfiguration(where) != nil {
-		return nil // no restore of this user's has written there
+		return nil //nolint:nilerr // no restore of this user has written there
 	}
 	var w *worker
 	_, err := where.Resume(func(data string) (string, interface{ Forget() error }, error) {

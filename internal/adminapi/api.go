@@ -68,6 +68,7 @@ type Journal interface {
 	Latest() uint64
 	Subscribe() (wake <-chan struct{}, cancel func())
 	Verify(ctx context.Context) (journal.Verdict, error)
+	Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error)
 }
 
 // Provisioner applies sites; package provision satisfies it. Safe for concurrent

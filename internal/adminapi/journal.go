@@ -153,3 +153,13 @@ func (a *API) verify(r *request) (any, error) {
 	}
 	return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, nil
 }
+
+// testify compares witnesses with the journal.
+func (a *API) testify(r *request) (any, error) {
+	in, err := body[Witnesses](r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.Journal.Testify(r.Context(), in.Witnesses)
+	return Testimonies{Witnesses: append([]journal.Testimony{}, all...)}, err
+}

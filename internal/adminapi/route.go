@@ -95,6 +95,7 @@ func (a *API) routes() []route {
 
 		follow("/journal", a.journal),
 		long(get("/journal/verify", a.verify)),
+		long(act(post, "/journal/witnesses", ok, a.testify)),
 
 		get("/clock", a.clock),
 		act(post, "/clock/accept", ok, a.acceptClock),

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gatehouse/internal/health"
+	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 )
 
@@ -322,4 +323,18 @@ type Verdict struct {
 	Lost    uint64 `json:"lost,omitempty"`   // how many damage has cost, as the journal says itself
 	Broken  uint64 `json:"broken,omitempty"` // seq of the first record that does not fit
 	Why     string `json:"why,omitempty"`
+
+	// Witnesses is filled in by the command line, which knows them.
+	Witnesses []journal.Testimony `json:"witnesses,omitempty"`
+}
+
+// Witnesses is the body of POST /admin/v1/journal/witnesses: heads of the journal's chain
+// as they were kept elsewhere.
+type Witnesses struct {
+	Witnesses []journal.Witness `json:"witnesses"`
+}
+
+// Testimonies is its answer: what each says of the journal, in their order.
+type Testimonies struct {
+	Witnesses []journal.Testimony `json:"witnesses"`
 }

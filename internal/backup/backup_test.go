@@ -45,7 +45,7 @@ func TestRestore_blank(t *testing.T) {
 	want := old.inventory(t)
 	want.Sessions, want.Records, want.Last = 0, want.Records+1, want.Last+1
 	got := blank.inventory(t)
-	want.Newest = got.Newest
+	want.Newest, want.Head = got.Newest, got.Head
 	if got != want || got.Gateway != old.id {
 		t.Errorf("it holds %+v, want %+v", got, want)
 	}

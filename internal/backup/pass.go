@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -114,4 +115,22 @@ func split(w io.Writer, in *archive) (d Draft, err error) {
 		return err
 	})
 	return d, errors.Join(err, out.close())
+}
+
+// ReadManifest reads what a backup says of itself, and nothing else of it. Errors:
+// Unauthenticated for a wrong passphrase, Invalid for damage or a plain copy of a
+// database, which has none.
+func (m *Medium) ReadManifest(ctx context.Context, passphrase site.Secret) (Manifest, error) {
+	if !m.Encrypted {
+		return Manifest{}, fault.New(fault.Invalid, m.Path+" is no backup, but a plain copy of a database")
+	}
+	plain, err := unseal(m.Path, heeding(ctx, m.file), passphrase)
+	if err != nil {
+		return Manifest{}, err
+	}
+	in, err := openArchive(m.Path, plain)
+	if err != nil {
+		return Manifest{}, foreign(m.Path, err)
+	}
+	return in.Manifest, nil
 }

@@ -254,6 +254,9 @@ func (s *Staged) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Holds.Head == "" { // a former version's manifest
+		s.Holds.Head = holds.Head
+	}
 	if s.Whole && holds != s.Holds {
 		return fault.New(fault.Invalid, name+" is not the one that its manifest speaks of: use another backup")
 	}

@@ -46,6 +46,8 @@ type Journal interface {
 // Store is what the link keeps; package sqlite satisfies it. Safe for concurrent use.
 // Errors are fault.Unavailable when the disk fails.
 type Store interface {
+	// HashAt returns the hash of a record; "" where there is none.
+	HashAt(ctx context.Context, seq uint64) (string, error)
 	// CloudCursor gives the last seq that the cloud has taken; 0 before the first.
 	CloudCursor(ctx context.Context) (uint64, error)
 	// SaveCloudCursor keeps it.

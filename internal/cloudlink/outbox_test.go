@@ -472,7 +472,7 @@ func TestOutbox_saysWhatIsNext(t *testing.T) {
 			}
 			return all
 		}
-		if got := next(); !slices.Equal(got, []string{`{"next":1}}`, `{"next":8}}`}) {
+		if got := next(); !slices.Equal(got, []string{`{"next":1}}`, `{"next":8,"hash":"hash-7"}}`}) {
 			t.Errorf("moved: %v", got)
 		}
 		for range 100 {
@@ -480,7 +480,7 @@ func TestOutbox_saysWhatIsNext(t *testing.T) {
 			p.ack(3)
 		}
 		time.Sleep(2 * time.Second)
-		if got := next(); len(got) != 3 || got[2] != `{"next":8}}` {
+		if got := next(); len(got) != 3 || got[2] != `{"next":8,"hash":"hash-7"}}` {
 			t.Errorf("asked: %v", got)
 		}
 	})

@@ -124,9 +124,28 @@ func (s *session) serve(ctx context.Context) error {
 func (s *session) sayOnline() (next uint64) {
 	next = s.cursor.Load() + 1
 	s.say(cloudwire.StatusLeaf, cloudwire.Status{
-		Status: cloudwire.Online, Version: s.Version, Since: &s.since, Boot: s.Boot, Journal: &cloudwire.StatusJournal{Next: next},
+		Status: cloudwire.Online, Version: s.Version, Since: &s.since, Boot: s.Boot,
+		Journal: &cloudwire.StatusJournal{Next: next, Hash: s.acknowledged(next - 1)},
 	})
 	return next
+}
+
+// hashPatience bounds reading a hash for the status.
+const hashPatience = 2 * time.Second
+
+// acknowledged returns the hash of the last record that was acknowledged; "" where there
+// is none, or it cannot be read now.
+func (s *session) acknowledged(seq uint64) string {
+	if seq == 0 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hashPatience)
+	defer cancel()
+	hash, err := s.Store.HashAt(ctx, seq)
+	if err != nil {
+		s.Logger.Warn("the cloud's status goes without the hash of the journal", "error", err)
+	}
+	return hash
 }
 
 // repeat publishes the status again: when the next record has changed or an application

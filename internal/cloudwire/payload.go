@@ -26,7 +26,8 @@ type Status struct {
 
 // StatusJournal says where the record of a new application begins.
 type StatusJournal struct {
-	Next uint64 `json:"next"` // the first seq that no application has acknowledged
+	Next uint64 `json:"next"`           // the first seq that no application has acknowledged
+	Hash string `json:"hash,omitempty"` // of the record before it, which covers all that were acknowledged: a witness against a journal that is rewritten
 }
 
 // Ack is the payload of [AckLeaf]: the application has every record up to Seq.

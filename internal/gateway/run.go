@@ -39,6 +39,7 @@ func (g *Gateway) stages() []stage {
 		{"memory", g.tidier.Run, time.Second},
 		{"storage", g.watchStorage, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
+		{"journal head", g.journal.LogHead, time.Second},
 		{"access", g.access.Run, time.Second},
 		{"setup", g.setup.Run, time.Second},
 		{"certificate", g.keepCertificate, time.Second},

@@ -119,6 +119,10 @@ type Store interface {
 	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
 	// Verify checks the whole chain.
 	Verify(ctx context.Context) (Verdict, error)
+	// Head returns the newest durable place of the chain; seq 0 before the first record.
+	Head(ctx context.Context) (Head, error)
+	// Testify compares witnesses with the journal, in their order.
+	Testify(ctx context.Context, witnesses []Witness) ([]Testimony, error)
 	// Size says how much there is; it asks no disk.
 	Size() Size
 	// Bytes is the size of the records' text; it asks no disk.

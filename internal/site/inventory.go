@@ -12,4 +12,5 @@ type Inventory struct {
 	First    uint64    `json:"first"`   // seq of the oldest record
 	Last     uint64    `json:"last"`    // seq of the newest; 0 when none was ever written
 	Newest   Timestamp `json:"newest"`  // when the newest record was made
+	Head     string    `json:"head"`    // the hash of the newest, in hexadecimal; "": a former version did not say
 }

@@ -96,6 +96,7 @@ func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, 
 		return inv, err
 	}
 	inv.First, inv.Last, inv.Records = e.anchor.seq+1, e.last.seq, int(e.last.seq-e.anchor.seq) //nolint:gosec // fits for ever
+	inv.Head = headOf(e.last).Hash
 	err = count(ctx, db, &inv)
 	return inv, err
 }

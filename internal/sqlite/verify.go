@@ -22,11 +22,21 @@ func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) { return veri
 
 // VerifyFile checks the journal in a database file that no gateway has open, or
 // in a copy of one. The file is not changed.
-func VerifyFile(ctx context.Context, path string) (journal.Verdict, error) {
+func VerifyFile(ctx context.Context, path string) (verdict journal.Verdict, err error) {
+	err = readFile(path, func(db *sql.DB) error {
+		verdict, err = verify(ctx, db)
+		return err
+	})
+	return verdict, err
+}
+
+// readFile reads a database file that no gateway has open, or a copy of one. Errors:
+// NotFound, Unavailable where it cannot be read, Invalid where it is no database of ours.
+func readFile(path string, read func(*sql.DB) error) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return journal.Verdict{}, fault.Wrap(fault.NotFound, "There is no database at "+path, err)
+		return fault.Wrap(fault.NotFound, "There is no database at "+path, err)
 	} else if err != nil {
-		return journal.Verdict{}, fault.Wrap(fault.Unavailable, "The database "+path+" cannot be read", err)
+		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be read", err)
 	}
 	options := "mode=ro&_dqs=0"
 	if wal, err := os.Stat(path + "-wal"); err != nil || wal.Size() == 0 {
@@ -34,13 +44,12 @@ func VerifyFile(ctx context.Context, path string) (journal.Verdict, error) {
 	}
 	db, err := sql.Open("sqlite", dsn(path, options))
 	if err != nil {
-		return journal.Verdict{}, fmt.Errorf("opening %s: %w", path, err)
+		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	verdict, err := verify(ctx, db)
-	if err != nil {
+	if err = read(db); err != nil {
 		err = fault.Wrap(fault.Invalid, path+" is not a readable gatehouse database; a copy of a running gateway's needs its -wal file beside it", err)
 	}
-	return verdict, errors.Join(err, db.Close())
+	return errors.Join(err, db.Close())
 }
 
 // verify walks the chain within one read transaction, so that a running gateway

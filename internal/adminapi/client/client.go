@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gatehouse/internal/adminapi"
+	"gatehouse/internal/journal"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sitefile"
 )
@@ -197,6 +198,12 @@ func (c *Client) AcceptClock(ctx context.Context) (adminapi.Clock, error) {
 // ahead of it, [fault.Unavailable] where that cannot be stored.
 func (c *Client) ResetClock(ctx context.Context) (adminapi.Clock, error) {
 	return call[adminapi.Clock](ctx, c, http.MethodPost, "/clock/reset", nil)
+}
+
+// Testify compares witnesses with the journal, in their order.
+func (c *Client) Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error) {
+	answer, err := call[adminapi.Testimonies](ctx, c, http.MethodPost, "/journal/witnesses", adminapi.Witnesses{Witnesses: witnesses})
+	return answer.Witnesses, err
 }
 
 func accountPath(email, rest string) string { return "/accounts/" + url.PathEscape(email) + rest }
