@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,15 +169,23 @@ func float(is bool) float64 {
 }
 
 // Configure replaces the settings. A connection that was made by others is ended, and
-// made again; keys that are no longer trusted open nothing from now on.
+// made again; keys alone change nothing of it. Keys that are no longer trusted open nothing
+// from now on. Answers that wait are for the broker that sent the commands.
 func (l *Link) Configure(settings Settings) {
 	l.commands.trust(settings.Keys)
-	l.identity.reset()
-	l.alone.Store(false)
 	l.enabled.Store(settings.Enabled())
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before := l.settings
 	l.settings = settings
+	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
+		l.results.forget()
+	}
+	if before.Keys = settings.Keys; reflect.DeepEqual(before, settings) {
+		return
+	}
+	l.identity.reset()
+	l.alone.Store(false)
 	close(l.changed)
 	l.changed = make(chan struct{})
 }

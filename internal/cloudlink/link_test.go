@@ -179,6 +179,13 @@ func TestLink_Configure(t *testing.T) {
 		if !p.Status().Connected || p.present().ClientID != "other" || len(p.attempts()) != 2 || len(p.health.Conditions()) != 0 {
 			t.Errorf("%+v after %d dials, conditions %+v", p.Status(), len(p.attempts()), p.health.Conditions())
 		}
+		p.Configure(cloudlink.Settings{
+			Broker: cloudmqtt.Config{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1, Keys: keyring(t, newWorld(t).key.Public()),
+		})
+		synctest.Wait()
+		if len(p.attempts()) != 2 || len(p.Status().Keys) != 1 {
+			t.Errorf("%d dials for another key, %+v", len(p.attempts()), p.Status())
+		}
 		p.set(func() { p.refuse = errors.New("away") })
 		p.cut()
 		time.Sleep(time.Hour)

@@ -122,7 +122,9 @@ func (m *mirror) recall(ctx context.Context) {
 	}
 	ids, err := m.Store.CloudStations(ctx)
 	if err != nil {
-		m.Logger.Warn("states of removed stations may stay at the cloud for now", "error", err)
+		if ctx.Err() == nil { // else the connection has ended, and the next one reads them
+			m.Logger.Warn("states of removed stations may stay at the cloud for now", "error", err)
+		}
 		return
 	}
 	m.recalled = true

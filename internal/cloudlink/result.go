@@ -83,6 +83,13 @@ func (r *results) again() {
 	r.wake()
 }
 
+// forget drops all answers.
+func (r *results) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = nil
+}
+
 // next gives the oldest answer that the session does not have yet, if there is one.
 func (r *results) next() (result cloudwire.Result, token uint64, ok bool) {
 	r.mu.Lock()
