@@ -5,15 +5,20 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"gatehouse/internal/adminapi"
 	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
 )
+
+// unbounded lets the healthy app open a door as often as it likes.
+const unbounded = "GATEHOUSE_UNLOCK_ACCOUNT_RATE=0"
 
 // healthy is an app that keeps opening a door of a station that answers, over one
 // connection that it keeps, while an attack goes on.
@@ -32,17 +37,15 @@ type healthy struct {
 func startHealthy(t *testing.T, p *gatewaytest.Program, id site.StationID, every time.Duration) *healthy {
 	t.Helper()
 	issued := p.Enrol(id)
-	station := p.Dial(issued.MQTT)
-	go func() {
-		for {
-			c, err := station.NextCommand()
-			if err != nil || station.TryAck(c) != nil {
-				return
-			}
-		}
-	}()
 	access, _ := p.Login()
 	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		for ctx.Err() == nil {
+			answerCommands(ctx, p.MQTT, issued.MQTT)
+			wait(ctx, 100*time.Millisecond)
+		}
+	}()
+	p.AwaitOnline(id, true)
 	h := &healthy{t: t, stop: stop, done: make(chan struct{})}
 	url := p.HTTP + "/v1/stations/" + issued.StationToken + "/locks/lock-1/unlock"
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // our own gateway
@@ -66,6 +69,27 @@ func startHealthy(t *testing.T, p *gatewaytest.Program, id site.StationID, every
 	}()
 	t.Cleanup(h.end)
 	return h
+}
+
+// answerCommands is one connection of a station that acknowledges every command.
+func answerCommands(ctx context.Context, address string, login adminapi.MQTTLogin) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	over := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer over()
+	s := &gatewaytest.Station{Conn: conn, Login: login, Version: 4}
+	if s.TryOpen(1) != nil {
+		return
+	}
+	for {
+		c, err := s.NextCommand()
+		if err != nil || s.TryAck(c) != nil {
+			return
+		}
+	}
 }
 
 // unlock asks once and returns what was wrong with the answer.

@@ -24,7 +24,7 @@ func TestAttack_unfinishedRequests(t *testing.T) {
 	t.Parallel()
 	connections, lasting := 20, time.Second
 	launch := gatewaytest.Launch{Env: []string{
-		"GOMEMLIMIT=200MiB", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0",
+		"GOMEMLIMIT=128MiB", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0", unbounded,
 	}}
 	if gatewaytest.Torture() {
 		connections, lasting = 600, time.Minute
@@ -89,10 +89,22 @@ func expectBounds(t *testing.T, address string) {
 	}
 }
 
-// again keeps one connection of an attack open, and opens another when it ends.
+// again keeps one connection of an attack open, and opens another two seconds after it
+// has ended: the attackers share the processor with the gateway.
 func again(ctx context.Context, host, address string, attack func(io.Writer)) {
 	for ctx.Err() == nil {
 		once(ctx, host, address, attack)
+		wait(ctx, 2*time.Second)
+	}
+}
+
+// wait waits, unless ctx ends before.
+func wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -100,12 +112,6 @@ func again(ctx context.Context, host, address string, attack func(io.Writer)) {
 func once(ctx context.Context, host, address string, attack func(io.Writer)) {
 	raw, err := from(ctx, host, address)
 	if err != nil {
-		pause := time.NewTimer(100 * time.Millisecond)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
 		return
 	}
 	defer func() { _ = raw.Close() }()

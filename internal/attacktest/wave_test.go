@@ -28,7 +28,7 @@ func TestAttack_reconnectWave(t *testing.T) {
 	if gatewaytest.Torture() {
 		stations, share = 1000, 60
 	}
-	launch := gatewaytest.Launch{Env: []string{"GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_LOG_LEVEL=warn"}}
+	launch := gatewaytest.Launch{Env: []string{"GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_LOG_LEVEL=warn", unbounded}}
 	group := ""
 	if share > 0 {
 		group = processorGroup(t)
@@ -105,12 +105,7 @@ func stayOnline(ctx context.Context, address string, login adminapi.MQTTLogin, o
 			over()
 			online.Add(-1)
 		}
-		pause := time.NewTimer(time.Duration(200+rand.IntN(800)) * time.Millisecond)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		pause.Stop()
+		wait(ctx, time.Duration(200+rand.IntN(800))*time.Millisecond)
 	}
 }
 

@@ -117,7 +117,7 @@ func Defaults(environ []string) Config {
 		HTTP: HTTP{
 			Listen:                   []string{"127.0.0.1:8080"},
 			TLSListen:                []string{},
-			MaxConnections:           1024,
+			MaxConnections:           512,
 			MaxConnectionsPerAddress: 256,
 		},
 		MQTT: MQTT{

@@ -33,7 +33,7 @@ func (a *API) events(x *exchange) {
 		return
 	}
 	defer a.streams.leave(x.actor.Account)
-	x.turn.work()
+	x.turn.stream()
 	access, _ := bearerToken(x.r.Header)
 	s := &stream{x: x, out: http.NewResponseController(x.w), station: st, access: access}
 	s.run()

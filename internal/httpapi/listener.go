@@ -16,7 +16,7 @@ import (
 const (
 	// MaxConnections bounds the open connections of all listeners where nothing else
 	// is configured.
-	MaxConnections = 1024
+	MaxConnections = 512
 	// MaxConnectionsPerAddress likewise bounds those of one client address. Loopback
 	// has no bound of its own, because a proxy on the same machine stands for many
 	// clients.

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxRequests bounds the requests under way on all listeners, event streams with
-	// them. Each may hold a header and a body of 16 KiB.
-	maxRequests = 512
+	// maxRequests bounds the requests under way on all listeners, but for event streams,
+	// which have a bound of their own. Each may hold a header and a body of 16 KiB.
+	maxRequests = 256
 	// requestRetry is when a client may try again that found all of them working.
 	requestRetry = time.Second
 )
@@ -81,6 +81,12 @@ func (t *turn) work() {
 	t.holds = true
 	t.place.Hold()
 	t.conn.place.Hold()
+}
+
+// stream marks the request as an event stream.
+func (t *turn) stream() {
+	t.work()
+	t.place.Leave()
 }
 
 // leave ends the request. An answer that HTTP/2 keeps back, because its client does not

@@ -28,9 +28,9 @@ func TestServer_unfinishedRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "as many are evicted as are too many", func() bool { return evicted() == beyond+1 })
+	eventually(t, "as many are evicted as are too many", func() bool { return evicted() == beyond })
 	w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
-	if n := evicted(); n != beyond+2 {
+	if n := evicted(); n != beyond+1 {
 		t.Errorf("%d were evicted", n)
 	}
 	w.stations.happen(stationID, 3.6)
