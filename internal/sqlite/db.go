@@ -30,12 +30,10 @@ import (
 // readers is how many connections read; a reader never waits for the writer.
 const readers = 3
 
-// writerPragmas make a commit durable (synchronous FULL) and the connection strict. A
-// file that they create has small pages: an unlock writes a few rows, and each page
-// that it touches goes to the card whole. An existing file keeps its own. readerPragmas
-// are the same for a connection that cannot write.
+// writerPragmas make a commit durable (synchronous FULL) and the connection
+// strict; readerPragmas are the same for a connection that cannot write.
 const (
-	writerPragmas = "_pragma=page_size(2048)&_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
+	writerPragmas = "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
 		"&_pragma=cache_size(-1024)&_pragma=journal_size_limit(4194304)"
 	readerPragmas = "mode=ro&_busy_timeout=5000&_dqs=0&_pragma=cache_size(-512)"
 )

@@ -248,9 +248,6 @@ func cut(t *testing.T, path string) {
 	}
 }
 
-// pageSize is that of the database files, in bytes.
-const pageSize = 2048
-
 // scribblePage writes over the page of an empty table.
 func scribblePage(t *testing.T, path, table string) {
 	t.Helper()
@@ -269,7 +266,7 @@ func scribblePage(t *testing.T, path, table string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", 64)), (page-1)*pageSize); err != nil {
+	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", 64)), (page-1)*4096); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -284,7 +281,7 @@ func scribble(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := pageSize; at+64 < len(data); at += pageSize {
+	for at := 4096; at+64 < len(data); at += 4096 {
 		copy(data[at:], strings.Repeat("\xa5", 64))
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
