@@ -92,6 +92,12 @@ type Settings struct {
 // Enabled reports whether there is a cloud.
 func (s Settings) Enabled() bool { return s.Broker.URL != "" }
 
+// connects reports whether a connection by these settings is one by the others, too.
+func (s Settings) connects(other Settings) bool {
+	return s.Broken == nil && other.Broken == nil && reflect.DeepEqual(s.Broker, other.Broker) &&
+		s.BrokerAcks == other.BrokerAcks && s.PerSecond == other.PerSecond && s.Window == other.Window
+}
+
 // Config is what a Link needs.
 type Config struct {
 	Gateway  site.GatewayID
@@ -181,7 +187,7 @@ func (l *Link) Configure(settings Settings) {
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
 		l.results.forget()
 	}
-	if before.Keys = settings.Keys; reflect.DeepEqual(before, settings) {
+	if before.connects(settings) {
 		return
 	}
 	l.identity.reset()
