@@ -100,9 +100,15 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 	if err := s.update(ctx, by, account, "password set"); err != nil {
 		return err
 	}
-	s.dir.setPassword(account.ID, hash, true)
-	s.attempts.clear(accountKey(string(account.Email)))
+	s.adoptPassword(account)
 	return nil
+}
+
+// adoptPassword puts a stored password into effect, and forgets the failed logins of the
+// account.
+func (s *Service) adoptPassword(account site.Account) {
+	s.dir.setPassword(account.ID, account.Password, true)
+	s.attempts.clear(accountKey(string(account.Email)))
 }
 
 // SetAdmin makes an account an administrator, or no longer one; its sessions feel

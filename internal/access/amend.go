@@ -132,9 +132,10 @@ func (s *Service) Adopt(amendments []site.Amendment) {
 		case a.AddAccount != nil:
 			s.dir.addAccount(*a.AddAccount)
 		case a.UpdateAccount != nil:
-			old, _ := s.dir.byID(a.UpdateAccount.ID)
 			s.dir.setAdmin(a.UpdateAccount.ID, a.UpdateAccount.Admin)
-			s.dir.setPassword(a.UpdateAccount.ID, a.UpdateAccount.Password, a.UpdateAccount.Password != old.Password)
+			if old, _ := s.dir.byID(a.UpdateAccount.ID); old.Password != a.UpdateAccount.Password {
+				s.adoptPassword(*a.UpdateAccount)
+			}
 		case a.RemoveAccount != "":
 			s.dir.removeAccount(a.RemoveAccount)
 		case a.PutGrant != nil:
