@@ -32,7 +32,7 @@ func (g *Gateway) watchDamage() {
 		}
 		g.log.Warn("the copy of who may open what cannot be written", "error", err)
 		g.conditions.Raise(health.Condition{
-			Code: health.CopyFailing, Severity: health.Warning,
+			Code: health.CopyFailing, Severity: health.Notice, // below what keeps records from the disk
 			Summary: "The copy of accounts, sessions, stations and grants cannot be written: were the database damaged now, the gateway would start with an old one",
 			Advice:  "Check the folder that data_copy names, its owner and its free space",
 		})
