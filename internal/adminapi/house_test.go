@@ -106,6 +106,12 @@ func statusOf(context.Context) (adminapi.Status, error) {
 	}, nil
 }
 
+func (h *house) report(id site.StationID, payload []byte) {
+	h.t.Helper()
+	_, err := h.stations.Report(id, payload)
+	h.must(err)
+}
+
 func (h *house) must(err error) {
 	h.t.Helper()
 	if err != nil {

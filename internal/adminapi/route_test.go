@@ -136,7 +136,7 @@ func TestHandler_stations(t *testing.T) {
 		`{"stationId":1042,"stationToken":"TOKEN","mqtt":{"clientId":"station-1042","username":"station-1042","password":"SECRET"}}`)
 	h.want(h.do("POST", "/admin/v1/stations", `{"stationId":7,"locks":1,"secret":"GIVENSECRET12","token":"given-token"}`), 201,
 		`{"stationId":7,"stationToken":"given-token","mqtt":{"clientId":"station-7","username":"station-7","password":"GIVENSECRET12"}}`)
-	h.must(h.stations.Report(7, []byte(`{"firmware":"1.4.2","batteryVoltage":3.5}`)))
+	h.report(7, []byte(`{"firmware":"1.4.2","batteryVoltage":3.5}`))
 	seven := `{"stationId":7,"batteryVoltage":3.5,"lastConnection":"TIME","status":"offline","locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null}],"name":"","firmware":"1.4.2","enrolled":"TIME"}`
 	north := `{"stationId":1042,"batteryVoltage":null,"lastConnection":null,"status":"offline","locks":[` +
 		`{"lockId":"lock-1","status":"unknown","lastUpdated":null},{"lockId":"lock-2","status":"unknown","lastUpdated":null}],"name":"North","enrolled":"TIME"}`

@@ -271,7 +271,7 @@ func TestHandler_watch(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%d %s %d %g", s.ID, s.Name, len(s.Locks), battery))
 		switch len(seen) {
 		case 2:
-			h.must(h.stations.Report(8, []byte(`{"batteryVoltage":3.5}`)))
+			h.report(8, []byte(`{"batteryVoltage":3.5}`))
 		case 3:
 			h.addStation(9)
 		case 4:
@@ -292,8 +292,8 @@ func TestHandler_watchOne(t *testing.T) {
 	h.want(h.do("GET", "/admin/v1/stations/watch?lock=1", ""), 400, `{"message":"The query has no \"lock\": it knows station"}`)
 	lines := h.lines("/admin/v1/stations/watch?station=8")
 	h.contains(<-lines, `{"stationId":8,"batteryVoltage":null`)
-	h.must(h.stations.Report(7, []byte(`{"batteryVoltage":3.5}`)))
-	h.must(h.stations.Report(8, []byte(`{"batteryVoltage":3.6}`)))
+	h.report(7, []byte(`{"batteryVoltage":3.5}`))
+	h.report(8, []byte(`{"batteryVoltage":3.6}`))
 	h.contains(<-lines, `{"stationId":8,"batteryVoltage":3.6`)
 }
 
@@ -368,10 +368,10 @@ func TestHandler_watchGap(t *testing.T) {
 	lines := h.lines("/admin/v1/stations/watch")
 	<-lines
 	<-lines
-	h.must(h.stations.Report(8, []byte(`{"batteryVoltage":3.5}`)))
+	h.report(8, []byte(`{"batteryVoltage":3.5}`))
 	h.contains(<-lines, `{"stationId":7,`)
 	h.contains(<-lines, `{"stationId":8,"batteryVoltage":3.5`)
-	h.must(h.stations.Report(7, []byte(`{"batteryVoltage":3.6}`)))
+	h.report(7, []byte(`{"batteryVoltage":3.6}`))
 	h.contains(<-lines, `{"stationId":7,"batteryVoltage":3.6`)
 }
 

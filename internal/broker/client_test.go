@@ -246,8 +246,11 @@ func (c *client) readCommand(qos byte) command {
 }
 
 // says is a command's payload that is known before.
-func says[T string | []byte](payload T) func(b []byte) ([]byte, error) {
-	return func(b []byte) ([]byte, error) { return append(b, payload...), nil }
+func says[T string | []byte](payload T) broker.Payload { return saysFor(payload, time.Minute) }
+
+// saysFor is says with the patience of the kernel.
+func saysFor[T string | []byte](payload T, patience time.Duration) broker.Payload {
+	return func(b []byte) ([]byte, time.Duration, error) { return append(b, payload...), patience, nil }
 }
 
 // exchangeCommand lets a command go down and its PUBACK up.

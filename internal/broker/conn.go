@@ -55,9 +55,11 @@ type Conn struct {
 
 	// writing holds a token while a packet is written, so that packets never mix
 	// and nobody waits for it past a deadline. It guards loaded: whether a command
-	// may be among the bytes that the station's kernel has not acknowledged.
-	writing chan struct{}
-	loaded  bool
+	// may be among the bytes that the station's kernel has not acknowledged; and
+	// patience.
+	writing  chan struct{}
+	loaded   bool
+	patience patience
 
 	ended  atomic.Bool
 	reason string        // of the end; set before done is closed, and then constant
@@ -68,9 +70,10 @@ type Conn struct {
 func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 	c := &Conn{
 		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(),
-		pace:    rate.NewLimiter(rate.Limit(s.limits.PacketsPerSecond), max(1, int(4*s.limits.PacketsPerSecond))),
-		writing: make(chan struct{}, 1),
-		done:    make(chan struct{}),
+		pace:     rate.NewLimiter(rate.Limit(s.limits.PacketsPerSecond), max(1, int(4*s.limits.PacketsPerSecond))),
+		writing:  make(chan struct{}, 1),
+		patience: patience{conn: raw},
+		done:     make(chan struct{}),
 	}
 	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
 	if secure != nil {

@@ -161,9 +161,9 @@ func TestConn_Send_waitsForRoom(t *testing.T) {
 		asked, second := time.Time{}, make(chan error, 1)
 		begun := time.Now()
 		go func() {
-			second <- conn.Send(2, 1, func(b []byte) ([]byte, error) {
+			second <- conn.Send(2, 1, func(b []byte) ([]byte, time.Duration, error) {
 				asked = time.Now()
-				return append(b, "later"...), nil
+				return append(b, "later"...), time.Minute, nil
 			}, begun.Add(5*time.Second))
 		}()
 		c.send(publication(5, 0, "stations/1/result", 0, "{}"))
@@ -185,9 +185,9 @@ func TestConn_Send_noRoom(t *testing.T) {
 	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
 		c, conn := takingOne(g, p)
 		start := time.Now()
-		never := func([]byte) ([]byte, error) {
+		never := func([]byte) ([]byte, time.Duration, error) {
 			t.Error("asked what it would say")
-			return nil, nil
+			return nil, 0, nil
 		}
 		if err := conn.Send(2, 1, never, start.Add(time.Second)); !errors.Is(err, broker.ErrLate) || time.Since(start) != time.Second {
 			t.Errorf("no room gave %v after %v", err, time.Since(start))
@@ -201,7 +201,7 @@ func TestConn_Send_noRoom(t *testing.T) {
 		c.send(packet(0x40, u16(1)))
 		g.handler.awaitEvent(t, "ack", 1)
 		refused := errors.New("not any more")
-		if err := conn.Send(3, 1, func([]byte) ([]byte, error) { return nil, refused }, soon()); !errors.Is(err, refused) {
+		if err := conn.Send(3, 1, func([]byte) ([]byte, time.Duration, error) { return nil, 0, refused }, soon()); !errors.Is(err, refused) {
 			t.Errorf("what must not be sent gave %v", err)
 		}
 		c.pull(t, func() error { return conn.Send(4, 1, says("open"), soon()) })

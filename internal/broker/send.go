@@ -20,6 +20,9 @@ var (
 	ErrNotTaken = errors.New("the station does not take so large a packet")
 )
 
+// Payload is what [Conn.Send] calls for the words of a command.
+type Payload = func(b []byte) (words []byte, patience time.Duration, err error)
+
 // errPacketID says that the caller gave none.
 var errPacketID = errors.New("a packet id from 1 to 65535 is needed at QoS 1")
 
@@ -39,10 +42,11 @@ const (
 // written whole by then ends the connection in a reset. An error means that nothing
 // was written or that the connection has been reset.
 //
-// payload appends what the command says to b, or says why it must not be sent, which
-// Send gives back. It is asked once, when nothing is left to wait for, and must be
-// quick.
-func (c *Conn) Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, error), deadline time.Time) error {
+// payload appends what the command says to b, and returns for how long at most the kernel
+// may go on sending bytes that the station's kernel does not acknowledge; or it returns
+// why the command must not be sent, which Send returns too. It is called once, when
+// nothing is left to wait for, and must be quick.
+func (c *Conn) Send(packetID uint16, qos byte, payload Payload, deadline time.Time) error {
 	if qos == 0 {
 		return c.publish(packetID, qos, payload, deadline)
 	}
@@ -57,7 +61,7 @@ func (c *Conn) Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, e
 }
 
 // publish is Send for a command that the station has room for.
-func (c *Conn) publish(packetID uint16, qos byte, payload func(b []byte) ([]byte, error), deadline time.Time) error {
+func (c *Conn) publish(packetID uint16, qos byte, payload Payload, until time.Time) error {
 	granted, ok := c.Subscribed()
 	switch {
 	case c.isOver():
@@ -67,14 +71,14 @@ func (c *Conn) publish(packetID uint16, qos byte, payload func(b []byte) ([]byte
 	case qos > 0 && packetID == 0:
 		return errPacketID
 	}
-	deadline, err := c.takeWriting(deadline)
+	deadline, err := c.takeWriting(until)
 	if err != nil {
 		return err
 	}
 	defer c.unlock()
 	buffer := c.server.buffers.Get().(*[]byte)
 	defer c.server.buffers.Put(buffer)
-	words, err := payload((*buffer)[:0])
+	words, patience, err := payload((*buffer)[:0])
 	if err != nil {
 		return err
 	}
@@ -87,6 +91,7 @@ func (c *Conn) publish(packetID uint16, qos byte, payload func(b []byte) ([]byte
 		c.credit.Add(-creditsPerCommand)
 	}
 	c.loaded = true
+	c.patience.limit(patience, until)
 	return c.put(packet, deadline)
 }
 
@@ -153,6 +158,7 @@ func (c *Conn) write(packet []byte) error {
 	if packet[0]>>4 == typeDisconnect && !unsent(c.raw) {
 		c.loaded = false // every command has arrived: the end need not be a reset
 	}
+	c.patience.lift()
 	return c.put(packet, deadline)
 }
 

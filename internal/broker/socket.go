@@ -15,7 +15,7 @@ const (
 	probeIdle     = 60 * time.Second
 	probeInterval = 15 * time.Second
 	probeCount    = 4
-	userTimeout   = 30 * time.Second // unacknowledged for so long, the connection is dead
+	userTimeout   = 30 * time.Second // unacknowledged for so long, the connection is dead; see patience
 )
 
 // Seconds that a closed socket goes on sending (socket(7), SO_LINGER).
@@ -39,9 +39,63 @@ func prepare(raw net.Conn) error {
 	if err != nil {
 		return err
 	}
-	return control(tcp, func(fd int) error {
-		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds()))
-	})
+	return control(tcp, func(fd int) error { return setUserTimeout(fd, userTimeout) })
+}
+
+func setUserTimeout(fd int, d time.Duration) error {
+	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+}
+
+// patience is for how long the kernel goes on sending what the station's kernel does not
+// acknowledge (tcp(7), TCP_USER_TIMEOUT): while a command is in flight no longer than to
+// its deadline, also when this process stands still meanwhile. It is not safe for
+// concurrent use.
+type patience struct {
+	conn  net.Conn
+	raw   syscall.RawConn  // of conn; nil until the first command
+	apply func(fd uintptr) // made once, so that a command allocates nothing
+	now   time.Duration    // what is set; zero: userTimeout
+	until time.Time        // when the last command in flight is over
+}
+
+// patienceStep is what patience is rounded down to, so that most commands find it set.
+const patienceStep = 100 * time.Millisecond
+
+// limit sets the patience for a command that is about to be written, in flight until that
+// time at the latest. It counts from when the oldest unacknowledged byte was sent.
+func (p *patience) limit(d time.Duration, until time.Time) {
+	if until.After(p.until) {
+		p.until = until
+	}
+	p.set(max(d.Truncate(patienceStep), time.Millisecond))
+}
+
+// lift sets the ordinary patience again, once no command can be in flight any more.
+func (p *patience) lift() {
+	if p.now != 0 && !time.Now().Before(p.until) {
+		p.set(userTimeout)
+		p.now = 0
+	}
+}
+
+func (p *patience) set(d time.Duration) {
+	if p.now == d {
+		return
+	}
+	if p.raw == nil {
+		tcp, ok := p.conn.(*net.TCPConn)
+		if !ok {
+			return
+		}
+		raw, err := tcp.SyscallConn()
+		if err != nil {
+			return
+		}
+		p.raw = raw
+		p.apply = func(fd uintptr) { _ = setUserTimeout(int(fd), p.now) } // a closed socket fails in the write
+	}
+	p.now = d
+	_ = p.raw.Control(p.apply)
 }
 
 // linger sets for how long the socket goes on sending when it is closed.

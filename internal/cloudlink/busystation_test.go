@@ -127,8 +127,8 @@ func (hardware) Remote() string            { return "192.0.2.1:1" }
 func (hardware) ReceiveMaximum() int       { return 0 }
 func (hardware) Subscribed() (byte, bool)  { return 1, true }
 
-func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, error), _ time.Time) error {
-	_, err := payload(nil)
+func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, time.Duration, error), _ time.Time) error {
+	_, _, err := payload(nil)
 	go h.link.Acknowledged(h, id, 0)
 	return err
 }

@@ -270,6 +270,12 @@ type fixture struct {
 	connections atomic.Uint64
 }
 
+// Report is that of the service, without the uptime.
+func (f *fixture) Report(id site.StationID, payload []byte) error {
+	_, err := f.Service.Report(id, payload)
+	return err
+}
+
 // next numbers a new connection.
 func (f *fixture) next() site.ConnectionID { return site.ConnectionID(f.connections.Add(1)) }
 

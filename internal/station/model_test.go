@@ -96,7 +96,7 @@ func drawReport(t *rapid.T) (payload string, apply []func(*model), valid bool) {
 		parts = append(parts, `"locks":[`+strings.Join(items, ",")+`]`)
 	}
 	if rapid.Bool().Draw(t, "with a field of the future") {
-		parts = append(parts, `"uptime":{"batteryVoltage":[1,"x",null]}`)
+		parts = append(parts, `"upness":{"batteryVoltage":[1,"x",null]}`)
 	}
 	rand.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 	payload = "{" + strings.Join(parts, ",") + "}"

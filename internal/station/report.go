@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode"
@@ -21,6 +22,9 @@ const (
 	maxVoltage = 60
 	// maxFirmware is the longest name of a firmware, in characters.
 	maxFirmware = 64
+	// maxUptime is the longest uptime that is believed, in milliseconds: up to it every
+	// JSON reader has whole numbers.
+	maxUptime = 1 << 53
 	// rearm is how far above the low mark a battery must rise, in volts, before it
 	// can be called low again.
 	rearm = 0.1
@@ -31,16 +35,18 @@ type report struct {
 	battery  float64                            // zero: not stated
 	firmware string                             // empty: not stated
 	locks    [site.MaxLocks + 1]site.LockStatus // by lock id; empty: not stated
-	faults   int                                // statements that cannot be right
-	why      string                             // the first of them, in constant words
+	uptime   site.Uptime
+	faults   int    // statements that cannot be right
+	why      string // the first of them, in constant words
 }
 
 // Report applies a report (contract, section 2): what it states validly counts,
 // whatever else it says. An error of kind [fault.Invalid] says that something in
 // it could not be right; the station is none the worse for it, and the error
 // quotes nothing of the payload. It fails with [fault.NotFound] when the station
-// is not enrolled.
-func (s *Service) Report(id site.StationID, payload []byte) error {
+// is not enrolled. What is stated validly of the station's uptime is returned, also
+// beside an error: it belongs to the connection.
+func (s *Service) Report(id site.StationID, payload []byte) (site.Uptime, error) {
 	r := parseReport(payload)
 	err := s.transition(id, func(l *live, e *effect, now time.Time) {
 		l.heard = now
@@ -55,10 +61,10 @@ func (s *Service) Report(id site.StationID, payload []byte) error {
 		}
 	})
 	if err != nil || r.faults == 0 {
-		return err
+		return r.uptime, err
 	}
 	s.metrics.Counter("gatehouse_station_reports_invalid_total").Inc()
-	return fault.Wrap(fault.Invalid, "The report states what cannot be right", fmt.Errorf("%s (%d in all)", r.why, r.faults))
+	return r.uptime, fault.Wrap(fault.Invalid, "The report states what cannot be right", fmt.Errorf("%s (%d in all)", r.why, r.faults))
 }
 
 // LockReported takes over what the result of a command says of a lock. A lock
@@ -127,7 +133,29 @@ func parseReport(payload []byte) *report {
 	if raw, stated := fields["locks"]; stated {
 		r.readLocks(raw)
 	}
+	r.readUptime(fields)
 	return r
+}
+
+// readUptime reads both statements about the station's clock. A fraction of a millisecond
+// is dropped.
+func (r *report) readUptime(fields map[string]json.RawMessage) {
+	if raw, stated := fields["uptime"]; stated {
+		ms, err := value[float64](raw)
+		if err != nil || ms < 0 || ms > maxUptime {
+			r.refuse("uptime is not a number of milliseconds")
+		} else {
+			r.uptime.Stated, r.uptime.Milliseconds = true, int64(ms)
+		}
+	}
+	if raw, stated := fields["uptimeDrift"]; stated {
+		drift, err := value[float64](raw)
+		if err != nil || drift < 0 || drift > site.MaxUptimeDrift {
+			r.refuse("uptimeDrift is not a number of millionths")
+		} else {
+			r.uptime.DriftStated, r.uptime.Drift = true, int64(math.Ceil(drift))
+		}
+	}
 }
 
 func (r *report) refuse(why string) {

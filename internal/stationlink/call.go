@@ -11,6 +11,7 @@ import (
 
 // wire is one live connection with the commands that wait on it.
 type wire struct {
+	link *Link
 	conn Conn
 	gone chan struct{} // closed when the connection has ended
 
@@ -24,29 +25,43 @@ type wire struct {
 	ended   bool
 	lastID  uint16
 	pending []*call // at most maxPending
+	uptimes uptimes
 }
 
-func newWire(c Conn) *wire {
+func newWire(l *Link, c Conn) *wire {
 	most := maxUnacked
 	if n := c.ReceiveMaximum(); n > 0 {
 		most = min(most, n)
 	}
 	unacked, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
 	return &wire{
-		conn: c, gone: make(chan struct{}), slots: make(chan struct{}, maxPending),
+		link: l, conn: c, gone: make(chan struct{}), slots: make(chan struct{}, maxPending),
 		local: []chan struct{}{unacked}, cloud: []chan struct{}{half, unacked},
 	}
 }
 
 // call is one command that waits for its answer.
 type call struct {
-	command    site.CommandID
-	lock       site.LockID
+	command    site.Command
+	deadline   time.Duration // the command's, by the link's clock
+	rest       time.Duration // what was left of it when the command left; zero until then
 	packetID   uint16
 	places     []chan struct{} // to be given back when it is acknowledged or over
 	wantResult bool
-	acked      bool
-	done       chan site.Outcome // capacity 1; sent to once, by who takes the call out of pending
+	acked      bool        // within the deadline
+	done       chan answer // capacity 1; sent to once, by who takes the call out of pending
+}
+
+// answer is how a call ends before its deadline.
+type answer struct {
+	outcome site.Outcome
+	said    bool // by the station; else the connection has ended
+}
+
+// left returns what is left until the deadline of a call. Both clocks are asked, because
+// one of them stands still while the machine sleeps.
+func (w *wire) left(c *call) time.Duration {
+	return min(time.Until(c.command.Deadline), c.deadline-w.link.clock())
 }
 
 // Call implements the caller of package unlock. It blocks until the station
@@ -108,38 +123,80 @@ var (
 
 func (w *wire) call(cmd site.Command, places []chan struct{}, wantResult bool, mayLeave func() bool, left func(), timer *time.Timer) site.Outcome {
 	qos, ok := w.conn.Subscribed()
-	c := &call{command: cmd.ID, lock: cmd.Lock, places: places, wantResult: wantResult, done: make(chan site.Outcome, 1)}
+	c := &call{
+		command: cmd, deadline: w.link.clock() + time.Until(cmd.Deadline),
+		places: places, wantResult: wantResult, done: make(chan answer, 1),
+	}
 	if !ok || !w.add(c) {
 		free(places)
 		return site.StationGone
 	}
-	payload := func(b []byte) ([]byte, error) { // when nothing is left to wait for
-		ttl := wholeSeconds(time.Until(cmd.Deadline))
-		switch {
-		case ttl <= 0:
-			return nil, errNoTime
-		case !mayLeave():
-			return nil, errMayNotLeave
+	payload := func(b []byte) ([]byte, time.Duration, error) { // when nothing is left to wait for
+		left := w.left(c)
+		ttl := wholeSeconds(left)
+		if ttl <= 0 {
+			return nil, 0, errNoTime
 		}
-		return appendCommand(b, cmd, ttl), nil
+		notAfter, known, patience := w.depart(c, left)
+		if !mayLeave() {
+			return nil, 0, errMayNotLeave
+		}
+		return appendCommand(b, cmd, ttl, notAfter, known), patience, nil
 	}
 	if err := w.conn.Send(c.packetID, qos, payload, cmd.Deadline); err != nil {
 		return w.unsent(c, cmd.Deadline, err)
 	}
 	left()
 	select {
-	case outcome := <-c.done:
-		return outcome
+	case a := <-c.done:
+		return w.conclude(c, a)
 	case <-timer.C:
 		return w.expire(c)
 	}
+}
+
+// depart notes that a command leaves with that much time. It returns its deadline in the
+// station's own clock, if that is known, and the least time that any command in flight
+// left with: counted from its own departure, none is then sent again past its deadline.
+func (w *wire) depart(c *call, left time.Duration) (notAfter int64, known bool, patience time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.rest = left
+	patience = left
+	for _, p := range w.pending {
+		if p.rest > 0 {
+			patience = min(patience, p.rest)
+		}
+	}
+	notAfter, known = w.uptimes.notAfter(c.deadline, w.link.clock())
+	return notAfter, known, patience
+}
+
+// hear takes what a report states of the station's uptime.
+func (w *wire) hear(uptime site.Uptime) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uptimes.add(uptime, w.link.clock())
+}
+
+// conclude returns how a call ends that has an answer. What the station says after the
+// deadline, or the gateway only reads then, is no answer to the client: it is followed.
+func (w *wire) conclude(c *call, a answer) site.Outcome {
+	if !a.said || w.left(c) > 0 {
+		return a.outcome
+	}
+	w.link.follow(c.command.ID, c.command.Station, c.command.Lock, a.outcome)
+	if c.acked {
+		return site.Acknowledged
+	}
+	return site.Expired
 }
 
 // unsent ends a call whose command has not reached the station. A station that took
 // none until the deadline has its connection reset: it may have forgotten to
 // acknowledge the ones before.
 func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
-	_, _ = w.giveUp(c)
+	_ = w.giveUp(c)
 	_, listening := w.conn.Subscribed()
 	switch {
 	case errors.Is(err, errMayNotLeave):
@@ -158,26 +215,29 @@ func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
 // expire ends a call whose deadline has passed. Unless the station has
 // acknowledged it, the connection is reset.
 func (w *wire) expire(c *call) site.Outcome {
-	outcome, answered := w.giveUp(c)
-	if answered {
-		return outcome
+	if a := w.giveUp(c); a.outcome != "" {
+		return w.conclude(c, a)
 	}
 	w.conn.Reset("command not acknowledged in time")
 	return site.Expired
 }
 
-// giveUp forgets a call. It gives the answer that came first, if one did.
-func (w *wire) giveUp(c *call) (outcome site.Outcome, answered bool) {
+// giveUp forgets a call. It returns the answer that came first; the zero answer where
+// none did.
+func (w *wire) giveUp(c *call) answer {
 	w.mu.Lock()
 	w.take(func(p *call) bool { return p == c })
 	acked := c.acked
 	w.mu.Unlock()
 	select {
-	case outcome = <-c.done:
-		return outcome, true
+	case a := <-c.done:
+		return a
 	default:
 	}
-	return site.Acknowledged, acked
+	if acked {
+		return answer{outcome: site.Acknowledged}
+	}
+	return answer{}
 }
 
 // add gives the call a packet id of its own and makes it pending; false when the
@@ -216,19 +276,19 @@ func (c *call) land() {
 }
 
 // answerPacket ends the call with that packet id, unless it waits for the
-// station's result and the packet only acknowledges it.
+// station's result and the packet only acknowledges it, in time.
 func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pending {
-		if p.packetID == id && p.wantResult && outcome == site.Acknowledged {
+		if p.packetID == id && p.wantResult && outcome == site.Acknowledged && w.left(p) > 0 {
 			p.acked = true
 			p.land()
 			return
 		}
 	}
 	if c := w.take(func(p *call) bool { return p.packetID == id }); c != nil {
-		c.done <- outcome
+		c.done <- answer{outcome, true}
 	}
 }
 
@@ -237,12 +297,12 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 func (w *wire) answerCommand(id site.CommandID, lock site.LockID, outcome site.Outcome) (known, right bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.take(func(p *call) bool { return p.command == id && (lock == 0 || lock == p.lock) })
+	c := w.take(func(p *call) bool { return p.command.ID == id && (lock == 0 || lock == p.command.Lock) })
 	if c != nil {
-		c.done <- outcome
+		c.done <- answer{outcome, true}
 		return true, true
 	}
-	return slices.ContainsFunc(w.pending, func(p *call) bool { return p.command == id }), false
+	return slices.ContainsFunc(w.pending, func(p *call) bool { return p.command.ID == id }), false
 }
 
 // take removes the first call that matches from pending; mu is held.
@@ -269,9 +329,9 @@ func (w *wire) end() {
 	close(w.gone)
 	for _, p := range w.pending {
 		if p.acked {
-			p.done <- site.Acknowledged
+			p.done <- answer{outcome: site.Acknowledged}
 		} else {
-			p.done <- site.Failed
+			p.done <- answer{outcome: site.Failed}
 		}
 	}
 	w.pending = nil

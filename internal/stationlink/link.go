@@ -6,7 +6,9 @@
 // the live connection of its station and only before its deadline; it is kept
 // nowhere else; when the deadline passes unacknowledged the command is forgotten
 // and the TCP connection is reset, so that bytes still in the kernel's send buffer
-// die with it.
+// die with it. Against queues behind that buffer a command carries its deadline in the
+// station's own clock, where the station has reported its uptime. What a station says
+// after the deadline is no success, however late the gateway itself comes to read it.
 package stationlink
 
 import (
@@ -36,10 +38,12 @@ type Conn interface {
 	ReceiveMaximum() int
 	// Send writes one command and returns when it is in the kernel's hands. It waits
 	// for that to the deadline at most; also while the station takes no further command
-	// before it has acknowledged others. payload is asked once, when nothing is left to
-	// wait for; it appends to b or says why the command must not be sent. An error means
-	// that nothing was written, or that the connection has been reset.
-	Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, error), deadline time.Time) error
+	// before it has acknowledged others. payload is called once, when nothing is left to
+	// wait for; it appends to b and returns for how long at most the kernel may go on
+	// sending what the station's kernel does not acknowledge, or returns why the command
+	// must not be sent. An error means that nothing was written, or that the connection
+	// has been reset.
+	Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, time.Duration, error), deadline time.Time) error
 	// Reset ends the connection at once; nothing in its buffers is sent any more.
 	Reset(reason string)
 }
@@ -54,12 +58,14 @@ type Presence interface {
 	// the end of one that is not the station's present connection does nothing.
 	Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool)
 	Heard(id site.StationID)
-	Report(id site.StationID, payload []byte) error
+	// Report takes a report, and returns what it states validly of the station's uptime,
+	// also beside an error.
+	Report(id site.StationID, payload []byte) (site.Uptime, error)
 	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
 }
 
-// Followed takes what a station says of a command that no Call waits for any more;
-// lock is 0 where the station names none. It gives false when that is no recent
+// Followed takes what a station says of a command that no Call waits for any more, or
+// says after its deadline; lock is 0 where the station names none. It gives false when that is no recent
 // command of that station and lock. Package unlock satisfies it.
 type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
 
@@ -76,6 +82,7 @@ type Link struct {
 	metrics  *metric.Registry
 	log      *slog.Logger
 	noise    *systemlog.Ledger // for what stations get wrong
+	clock    func() time.Duration
 
 	mu       sync.RWMutex                         // mu guards what follows
 	live     map[site.StationID]*wire             // the one live connection of each station
@@ -87,7 +94,7 @@ type Link struct {
 func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, metrics: metrics, log: log,
-		noise: systemlog.NewLedger(log, time.Second, 10), live: make(map[site.StationID]*wire),
+		noise: systemlog.NewLedger(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
 		events: make(map[site.StationID]*systemlog.Ledger),
 	}
 }
@@ -104,7 +111,7 @@ var errRevoked = errors.New("the station's secret is no longer valid")
 
 // Connected takes over a station's new connection; an error refuses it.
 func (l *Link) Connected(c Conn) error {
-	w := newWire(c)
+	w := newWire(l, c)
 	l.mu.Lock()
 	old := l.live[c.Station()]
 	l.live[c.Station()] = w
@@ -176,8 +183,12 @@ func (l *Link) Heard(c Conn) {
 // Report takes a report. What is wrong with it is counted by the presence and
 // never ends the connection.
 func (l *Link) Report(c Conn, payload []byte) {
-	if err := l.presence.Report(c.Station(), payload); err != nil {
+	uptime, err := l.presence.Report(c.Station(), payload)
+	if err != nil {
 		l.complain("report not understood", c, err)
+	}
+	if w := l.present(c); w != nil {
+		w.hear(uptime)
 	}
 }
 
@@ -219,10 +230,15 @@ func (l *Link) believe(c Conn, res result) bool {
 			return right
 		}
 	}
+	return l.follow(res.id, c.Station(), res.lock, res.outcome)
+}
+
+// follow hands a station's word on a command to [Followed].
+func (l *Link) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
 	l.mu.RLock()
 	followed := l.followed
 	l.mu.RUnlock()
-	return followed != nil && followed(res.id, c.Station(), res.lock, res.outcome)
+	return followed != nil && followed(id, station, lock, outcome)
 }
 
 // complain logs at a bounded rate what a station got wrong.

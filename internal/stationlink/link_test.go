@@ -55,8 +55,24 @@ func (p *presence) Disconnected(id site.StationID, _ site.ConnectionID, reason s
 	p.note("disconnected " + id.String() + " " + reason)
 	return true
 }
-func (p *presence) Heard(id site.StationID)             { p.note("heard " + id.String()) }
-func (p *presence) Report(site.StationID, []byte) error { return p.reports }
+func (p *presence) Heard(id site.StationID) { p.note("heard " + id.String()) }
+
+// Report reads the uptime alone.
+func (p *presence) Report(_ site.StationID, payload []byte) (site.Uptime, error) {
+	var r struct{ Uptime, UptimeDrift *int64 }
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return site.Uptime{}, err
+	}
+	var u site.Uptime
+	if r.Uptime != nil {
+		u.Stated, u.Milliseconds = true, *r.Uptime
+	}
+	if r.UptimeDrift != nil {
+		u.DriftStated, u.Drift = true, *r.UptimeDrift
+	}
+	return u, p.reports
+}
+
 func (p *presence) LockReported(id site.StationID, lock site.LockID, s site.LockStatus) {
 	p.note("lock " + id.String() + " " + lock.String() + " " + string(s))
 }
@@ -72,6 +88,7 @@ type conn struct {
 	sent      []uint16
 	payloads  [][]byte
 	deadlines []time.Time
+	patiences []time.Duration
 	reset     string
 	onSend    func(packetID uint16)
 	room      func() // returns when the station takes the command
@@ -86,7 +103,7 @@ func (c *conn) Subscribed() (byte, bool) {
 	return c.qos, !c.deaf
 }
 
-func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, error), deadline time.Time) error {
+func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, time.Duration, error), deadline time.Time) error {
 	if c.room != nil {
 		c.room()
 	}
@@ -95,7 +112,7 @@ func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, error
 		defer c.mu.Unlock()
 		return errors.Join(errors.New("closed"), c.broken)
 	}
-	text, err := payload(nil)
+	text, patience, err := payload(nil)
 	if err != nil {
 		defer c.mu.Unlock()
 		return err
@@ -103,6 +120,7 @@ func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, error
 	c.sent = append(c.sent, packetID)
 	c.payloads = append(c.payloads, text)
 	c.deadlines = append(c.deadlines, deadline)
+	c.patiences = append(c.patiences, patience)
 	onSend := c.onSend
 	c.mu.Unlock()
 	if onSend != nil {
@@ -125,10 +143,12 @@ func (c *conn) state() (sent []uint16, reset string) {
 	return slices.Clone(c.sent), c.reset
 }
 
-func newLink(t *testing.T) (*stationlink.Link, *presence) {
-	t.Helper()
+func newLink(testing.TB) (*stationlink.Link, *presence) {
 	p := &presence{}
-	return stationlink.New(p, metric.New(), slog.New(slog.DiscardHandler)), p
+	l := stationlink.New(p, metric.New(), slog.New(slog.DiscardHandler))
+	begun := time.Now()
+	l.SetClock(func() time.Duration { return time.Since(begun) }) // the bubble's, where there is one
+	return l, p
 }
 
 func connect(t *testing.T, l *stationlink.Link, c *conn) *conn {
@@ -594,6 +614,103 @@ func FuzzLink_Result(f *testing.F) {
 		c := &conn{qos: 1}
 		if err := l.Connected(c); err == nil {
 			l.Result(c, payload)
+		}
+	})
+}
+
+// The gateway stands still over the deadline, and reads the station's answer before its own
+// timer has run: that is no success. The answer is followed, as late.
+func TestLink_Call_answerReadAfterTheDeadline(t *testing.T) {
+	const id = command
+	for name, c := range map[string]struct {
+		wantResult bool
+		answer     func(l *stationlink.Link, k *conn, packet uint16, freeze func())
+		want       site.Outcome
+		followed   []site.Outcome
+	}{
+		"puback": {false, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
+			freeze()
+			l.Acknowledged(k, packet, 0)
+		}, site.Expired, []site.Outcome{site.Acknowledged}},
+		"puback that refuses": {false, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
+			freeze()
+			l.Acknowledged(k, packet, 0x83)
+		}, site.Expired, []site.Outcome{site.Refused}},
+		"result": {false, func(l *stationlink.Link, k *conn, _ uint16, freeze func()) {
+			freeze()
+			l.Result(k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
+		}, site.Expired, []site.Outcome{site.Done}},
+		"read in time, taken late": {false, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
+			l.Acknowledged(k, packet, 0)
+			freeze()
+		}, site.Expired, []site.Outcome{site.Acknowledged}},
+		"result of an acknowledged one": {true, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
+			l.Acknowledged(k, packet, 0)
+			freeze()
+			l.Result(k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
+		}, site.Acknowledged, []site.Outcome{site.Done}},
+		"puback before the result": {true, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
+			freeze()
+			l.Acknowledged(k, packet, 0)
+			l.Result(k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
+		}, site.Expired, []site.Outcome{site.Done, site.Acknowledged}},
+		"the connection ends": {false, func(l *stationlink.Link, k *conn, _ uint16, freeze func()) {
+			freeze()
+			l.Disconnected(k, "lost")
+		}, site.Failed, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLink(t)
+				clock := &hand{now: time.Hour}
+				l.SetClock(clock.read)
+				var followed []site.Outcome
+				l.Follow(func(_ site.CommandID, _ site.StationID, _ site.LockID, outcome site.Outcome) bool {
+					followed = append(followed, outcome)
+					return true
+				})
+				k := &conn{qos: 1}
+				k.onSend = func(packet uint16) {
+					c.answer(l, k, packet, func() { clock.now += 5 * time.Second }) // no timer of the bubble runs
+				}
+				connect(t, l, k)
+				if got := l.Call(cmd(5*time.Second), c.wantResult, yes, noop); got != c.want {
+					t.Errorf("outcome %s, want %s", got, c.want)
+				}
+				if !slices.Equal(followed, c.followed) {
+					t.Errorf("followed %v, want %v", followed, c.followed)
+				}
+				if _, reset := k.state(); reset != "" {
+					t.Errorf("reset: %s", reset)
+				}
+			})
+		})
+	}
+}
+
+// While several commands are in flight, the kernel has the least time that any of them
+// left with.
+func TestLink_Call_patience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := connect(t, l, &conn{qos: 1})
+		var calls sync.WaitGroup
+		call := func(n int, left time.Duration) {
+			c := cmd(left)
+			c.ID = site.CommandID(fmt.Sprintf("%s%012d", command[:24], n))
+			calls.Go(func() { l.Call(c, false, yes, noop) })
+			synctest.Wait()
+		}
+		call(1, 5*time.Second)
+		call(2, 2*time.Second)
+		call(3, 5*time.Second)
+		l.Acknowledged(k, k.sent[1], 0)
+		synctest.Wait()
+		call(4, 6*time.Second)
+		calls.Wait()
+		want := []time.Duration{5 * time.Second, 2 * time.Second, 2 * time.Second, 5 * time.Second}
+		if !slices.Equal(k.patiences, want) {
+			t.Errorf("patiences %v, want %v", k.patiences, want)
 		}
 	})
 }

@@ -30,14 +30,19 @@ func wholeSeconds(left time.Duration) int {
 // section 2, at its longest.
 const MaxCommand = 128
 
-// appendCommand writes the payload of stations/<id>/command; ttl is in seconds.
-func appendCommand(b []byte, cmd site.Command, ttl int) []byte {
+// appendCommand writes the payload of stations/<id>/command; ttl is in seconds, notAfter in
+// milliseconds of the station's uptime, where that is known.
+func appendCommand(b []byte, cmd site.Command, ttl int, notAfter int64, known bool) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, cmd.ID...)
 	b = append(b, `","command":"unlock","lockId":"`...)
 	b = append(b, cmd.Lock.String()...)
 	b = append(b, `","ttl":`...)
 	b = strconv.AppendInt(b, int64(ttl), 10)
+	if known {
+		b = append(b, `,"notAfter":`...)
+		b = strconv.AppendInt(b, notAfter, 10)
+	}
 	return append(b, '}')
 }
 

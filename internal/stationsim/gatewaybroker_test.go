@@ -138,8 +138,8 @@ func (b *realBroker) send(tb testing.TB, id site.StationID, command string) {
 	b.mu.Lock()
 	conn := b.live[id]
 	b.mu.Unlock()
-	payload := func(b []byte) ([]byte, error) {
-		return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, command), nil
+	payload := func(b []byte) ([]byte, time.Duration, error) {
+		return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, command), time.Minute, nil
 	}
 	if err := conn.Send(1, 1, payload, time.Now().Add(patience)); err != nil {
 		tb.Errorf("sending to station %d: %v", id, err)
