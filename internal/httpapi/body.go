@@ -41,6 +41,25 @@ func (x *exchange) readFields() (f fields, given bool, err error) {
 	return f, true, err
 }
 
+// skipBody reads what there is of a body that means nothing. Behind a body that is not
+// read, net/http does not see that the client has gone (see [http.Request.Context]).
+func (x *exchange) skipBody() error {
+	switch {
+	case x.r.Body == http.NoBody:
+		return nil
+	case x.r.ContentLength > maxBody:
+		return errTooLarge()
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(x.r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return fault.New(fault.Invalid, "The body did not arrive whole")
+	case n > maxBody:
+		return errTooLarge()
+	}
+	return nil
+}
+
 func errTooLarge() error {
 	return &refusal{http.StatusRequestEntityTooLarge, "The body is too large: 16 KiB at most"}
 }

@@ -54,8 +54,8 @@ func (a *API) unlock(x *exchange) {
 // station and an unreadable lock go to the unlocker too, as 0, so that a refusal
 // takes the same way whatever its reason.
 func (x *exchange) open(waitResult bool) (unlock.Answer, bool) {
-	if x.r.ContentLength > maxBody { // what there is of a body is not read
-		x.fail(errTooLarge())
+	if err := x.skipBody(); err != nil {
+		x.fail(err)
 		return unlock.Answer{}, false
 	}
 	key, err := idempotencyKey(x.r.Header)

@@ -51,7 +51,7 @@ const (
 	StationGone  Outcome = "offline"      // no live connection; nothing was sent
 	Expired      Outcome = "expired"      // the deadline passed unacknowledged
 	Late         Outcome = "late"         // an answer came after the deadline
-	Unresolved   Outcome = "unknown"      // the gateway ended before the station answered
+	Unresolved   Outcome = "unknown"      // the gateway ended before an outcome was recorded
 )
 
 // Opened reports whether the outcome counts as success for /v1: the station's

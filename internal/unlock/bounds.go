@@ -111,7 +111,7 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 		return Answer{}, err
 	}
 	if req.IdempotencyKey == "" {
-		return s.open(req), nil
+		return s.open(ctx, req), nil
 	}
 	answer, openErr := s.openOnce(ctx, req)
 	if err == nil && (answer.Replayed || openErr != nil) {
@@ -267,8 +267,9 @@ func (b *bounds) due(now time.Time, all bool) (records []site.Record) {
 	return records
 }
 
-// Run writes the records of refused requests, at most one a minute for each account. It
-// blocks until ctx ends, writes what is left, and returns nil.
+// Run writes the records of refused requests, at most one a minute for each account, and
+// forgets expired keys once a minute. It blocks until ctx ends, writes what is left, and
+// returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	ticker := time.NewTicker(refusalEvery)
 	defer ticker.Stop()
@@ -276,6 +277,7 @@ func (s *Service) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
+			s.replays.sweep(time.Now())
 		}
 		for _, r := range s.bounds.due(time.Now(), ctx.Err() != nil) {
 			s.Journal.AppendLater(r)

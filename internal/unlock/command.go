@@ -38,8 +38,23 @@ type entry struct {
 	outcome site.Outcome
 	follows int
 	said    site.Outcome  // what was said last
-	late    bool          // whether it came after the deadline
+	held    []word        // what the station said beside the Call that is still under way
 	done    chan struct{} // closed when outcome is no longer Requested
+}
+
+// word is what a station says of a command beside or after its Call.
+type word struct {
+	outcome site.Outcome
+	late    bool // it came after the deadline
+}
+
+// record returns the record of a word on a command with those facts.
+func (w word) record(facts site.Facts) site.Record {
+	facts.Outcome = w.outcome
+	if w.late {
+		facts.Outcome, facts.Answer = site.Late, string(w.outcome)
+	}
+	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
 // settle sets how the command ended, as far as is known.
@@ -71,31 +86,52 @@ func (c *commands) add(cmd site.Command, facts site.Facts) {
 	c.byID[cmd.ID] = &entry{cmd: cmd, facts: facts, outcome: site.Requested, done: make(chan struct{})}
 }
 
-// end keeps how Call ended, unless the station has said more meanwhile.
-func (c *commands) end(id site.CommandID, outcome site.Outcome) {
+// end keeps how Call ended, and returns what the station has said meanwhile: its records
+// come after that of the end.
+func (c *commands) end(id site.CommandID, outcome site.Outcome) (held []word) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byID[id]; ok && e.outcome == site.Requested {
-		e.settle(outcome)
+	e, ok := c.byID[id]
+	if !ok || e.outcome != site.Requested {
+		return nil
 	}
+	held, e.held = e.held, nil
+	e.settle(outcome)
+	for i := range held {
+		held[i] = e.take(held[i])
+	}
+	return held
 }
 
-// follow takes a station's further word; false when it names no command of that
-// station and lock, says the same again, or has said enough. What comes after the
-// deadline does not change how the command ended.
-func (c *commands) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) (entry, bool) {
+// take takes a word on a command whose Call has ended. What comes after the deadline, or
+// after the client was told that nothing came before it, does not change how the command
+// ended.
+func (e *entry) take(w word) word {
+	w.late = w.late || e.outcome == site.Expired
+	if e.said = w.outcome; !w.late {
+		e.settle(w.outcome)
+	}
+	return w
+}
+
+// follow takes a station's further word, and returns what is to be recorded now; known
+// is false when the word names no command of that station and lock, says the same again,
+// or has said enough.
+func (c *commands) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) (records []site.Record, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byID[id]
 	if !ok || e.cmd.Station != station || (lock != 0 && e.cmd.Lock != lock) || e.follows >= maxFollows || e.said == outcome {
-		return entry{}, false
+		return nil, false
 	}
 	e.follows++
-	e.said = outcome
-	if e.late = time.Now().After(e.cmd.Deadline); !e.late {
-		e.settle(outcome)
+	w := word{outcome, time.Now().After(e.cmd.Deadline)}
+	if e.outcome == site.Requested {
+		e.said = outcome
+		e.held = append(e.held, w)
+		return nil, true
 	}
-	return *e, true
+	return []site.Record{e.take(w).record(e.facts)}, true
 }
 
 func (c *commands) get(id site.CommandID) (entry, bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,7 +22,7 @@ const (
 	maxKeys = 1000
 )
 
-// replay is the first answer to one key: given once done is closed.
+// replay is the first answer to one key, once done is closed.
 type replay struct {
 	done    chan struct{}
 	answer  Answer
@@ -48,51 +49,56 @@ func keyDigest(req Request) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// openOnce opens for the first request with a key and gives its answer to the
-// others.
+// openOnce opens for the first request with a key and returns its answer to the others.
+// Where the first one's client had gone and nothing was sent, the next one is the first.
 func (s *Service) openOnce(ctx context.Context, req Request) (Answer, error) {
-	r, first, err := s.replays.claim(req.Actor.Account, keyDigest(req), time.Now())
-	if err != nil {
-		s.Metrics.Refused("idempotency-keys")
-		return Answer{}, err
-	}
-	if first {
-		r.answer = s.open(req)
-		close(r.done)
-		return r.answer, nil
-	}
-	select {
-	case <-r.done:
-		answer := r.answer
-		answer.Replayed = true
-		return answer, nil
-	case <-ctx.Done():
-		return Answer{}, fault.Wrap(fault.Timeout, "An earlier request with this Idempotency-Key is still under way", ctx.Err())
+	digest := keyDigest(req)
+	for {
+		r, first, err := s.replays.claim(req.Actor.Account, digest, time.Now())
+		if err != nil {
+			s.Metrics.Refused("idempotency-keys")
+			return Answer{}, err
+		}
+		if first {
+			r.answer = s.open(ctx, req)
+			if r.answer.gone {
+				s.replays.release(req.Actor.Account, digest)
+			}
+			close(r.done)
+			return r.answer, nil
+		}
+		select {
+		case <-r.done:
+			if r.answer.gone {
+				continue
+			}
+			answer := r.answer
+			answer.Replayed = true
+			return answer, nil
+		case <-ctx.Done():
+			return Answer{}, fault.Wrap(fault.Timeout, "An earlier request with this Idempotency-Key is still under way", ctx.Err())
+		}
 	}
 }
 
-// claim gives the replay of a key, and whether the caller is the first and has to
+// claim returns the replay of a key, and whether the caller is the first and has to
 // fill it in.
 func (rs *replays) claim(account site.AccountID, digest string, now time.Time) (r *replay, first bool, err error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	keys := rs.byAccount[account]
-	if r, ok := keys[digest]; ok && now.Before(r.expires) {
+	if r, ok := rs.byAccount[account][digest]; ok && now.Before(r.expires) {
 		return r, false, nil
+	}
+	if len(rs.byAccount[account]) >= maxKeys {
+		rs.forget(account, now)
+	}
+	keys := rs.byAccount[account]
+	if len(keys) >= maxKeys {
+		return nil, false, fault.Throttle("Too many Idempotency-Keys in ten minutes", keyLife/10)
 	}
 	if keys == nil {
 		keys = make(map[string]*replay)
 		rs.byAccount[account] = keys
-	}
-	if len(keys) >= maxKeys {
-		rs.sweep(now)
-		if keys = rs.byAccount[account]; keys == nil {
-			keys = make(map[string]*replay)
-			rs.byAccount[account] = keys
-		}
-		if len(keys) >= maxKeys {
-			return nil, false, fault.Throttle("Too many Idempotency-Keys in ten minutes", keyLife/10)
-		}
 	}
 	r = &replay{done: make(chan struct{}), expires: now.Add(keyLife)}
 	keys[digest] = r
@@ -107,32 +113,51 @@ func (rs *replays) knows(account site.AccountID, digest string, now time.Time) b
 	return ok && now.Before(r.expires)
 }
 
-// sweep forgets the keys whose time is over.
+// release frees a key for the next request.
+func (rs *replays) release(account site.AccountID, digest string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.byAccount[account], digest)
+}
+
+// sweep forgets the keys whose time is over, account by account, so that unlocks wait for
+// one account's keys at most.
 func (rs *replays) sweep(now time.Time) {
-	for account, keys := range rs.byAccount {
-		for digest, r := range keys {
-			if !now.Before(r.expires) {
-				delete(keys, digest)
-			}
-		}
-		if len(keys) == 0 {
-			delete(rs.byAccount, account)
-		}
+	rs.mu.Lock()
+	accounts := slices.Collect(maps.Keys(rs.byAccount))
+	rs.mu.Unlock()
+	for _, account := range accounts {
+		rs.mu.Lock()
+		rs.forget(account, now)
+		rs.mu.Unlock()
 	}
 }
 
-// restore puts the answer of an earlier run in place.
+// forget drops the keys of an account whose time is over; mu is held. A map keeps the room
+// of what it held, so what is left of many moves to a new one.
+func (rs *replays) forget(account site.AccountID, now time.Time) {
+	keys := rs.byAccount[account]
+	before := len(keys)
+	maps.DeleteFunc(keys, func(_ string, r *replay) bool { return !now.Before(r.expires) })
+	switch {
+	case len(keys) == 0:
+		delete(rs.byAccount, account)
+	case len(keys) < before/2:
+		rs.byAccount[account] = maps.Clone(keys)
+	}
+}
+
+// restore puts the answer of an earlier run in place. The last one of a key counts: of a
+// key that was released, only that one was sent.
 func (rs *replays) restore(account site.AccountID, digest string, answer Answer, expires time.Time) {
-	r, _, err := rs.claim(account, digest, time.Now())
+	r, first, err := rs.claim(account, digest, time.Now())
 	if err != nil {
 		return
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r.answer, r.expires = answer, expires
-	select {
-	case <-r.done:
-	default:
+	if first {
 		close(r.done)
 	}
 }
@@ -210,15 +235,20 @@ func (s *Service) ages(records []site.Record) []time.Duration {
 func (s *Service) rememberKey(r site.Record, age time.Duration) {
 	left := keyLife - age
 	lock, err := site.ParseLockID(r.Lock)
-	if r.IdempotencyKey == "" || left <= 0 || err != nil {
+	if r.IdempotencyKey == "" || left <= 0 || err != nil || r.Detail == detailGone {
 		return
 	}
 	answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome}
 	s.replays.restore(r.Account, r.IdempotencyKey, answer, time.Now().Add(left))
 }
 
+// detailUnresolved is the detail of an unlock whose outcome was not recorded. It claims
+// no more than is known: an outcome is written after the answer, so that the client may
+// have been told success.
+const detailUnresolved = "the gateway ended before an outcome was recorded: the door may have opened, and the client may have been told so"
+
 func unresolved(r site.Record) site.Record {
 	r.Outcome = site.Unresolved
-	r.Detail = "the gateway ended before the station answered"
+	r.Detail = detailUnresolved
 	return r
 }

@@ -1,6 +1,7 @@
 package unlock
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -80,13 +81,13 @@ func (sg *signed) sweep(now, clock time.Time) {
 // openSigned carries out a command whose id is claimed. Errors: Conflict when it is not,
 // or was carried out; Unavailable when its record is not durable: nothing was sent, and the
 // id may be claimed again.
-func (s *Service) openSigned(req Request) (Answer, error) {
+func (s *Service) openSigned(ctx context.Context, req Request) (Answer, error) {
 	if !s.signed.begin(req.JTI) {
 		return Answer{}, errRepeated
 	}
 	outcome := site.Unresolved // of a panic
 	defer func() { s.signed.end(req.JTI, outcome, s.Clock.Now()) }()
-	answer := s.open(req)
+	answer := s.open(ctx, req)
 	if answer.unrecorded {
 		s.signed.release(req.JTI)
 		return answer, fault.New(fault.Unavailable, "The storage takes no writes: signed commands are not carried out without a durable record")

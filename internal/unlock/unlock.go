@@ -6,8 +6,8 @@
 // exists; a command leaves only after its record is durable (or kept, while the
 // storage fails; a signed command not even then); it never leaves after its deadline, which counts from the moment
 // the request was accepted, or is the end that the request brings with it, if that is
-// earlier; one Idempotency-Key sends one command, and so does
-// one JTI.
+// earlier; nor when the client that asked for it has gone meanwhile; one Idempotency-Key
+// sends one command, and so does one JTI.
 package unlock
 
 import (
@@ -91,6 +91,7 @@ type Answer struct {
 	Replayed bool      // the answer of an earlier request with the same key
 	Ended    time.Time // of Claim's: when the first ended, by the gateway's clock; zero: not yet
 
+	gone       bool // nothing was sent, because the client had gone
 	unrecorded bool // a signed command was not sent, because its record is not durable
 }
 
@@ -139,8 +140,10 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 // SetTTL changes the deadline of the commands to come; it is more than zero.
 func (s *Service) SetTTL(ttl time.Duration) { s.ttl.Store(int64(ttl)) }
 
-// Unlock opens a lock, or says why not. It ends within the command's deadline, and
-// goes on when ctx ends: a command that has left is seen through. Errors: NotFound
+// Unlock opens a lock, or says why not. It ends within the command's deadline. When ctx
+// ends, because the client has gone, before the command has left, it does not leave; a
+// command that has left is seen through. The cloud's commands do not depend on ctx: they
+// bring their own end. Errors: NotFound
 // for everything that the actor may not use, with the same work whatever the
 // reason; Invalid for an unusable key; Throttled beyond the account's [Bounds]; Timeout when ctx ends while an earlier
 // request with the same key is still under way; Unavailable for a request with a JTI
@@ -155,7 +158,7 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 	}
 	s.Metrics.Leg(metric.Accepted).Observe(time.Since(req.Accepted))
 	if req.JTI != "" {
-		return s.openSigned(req)
+		return s.openSigned(ctx, req)
 	}
 	if len(req.IdempotencyKey) > MaxKey {
 		return Answer{}, fault.New(fault.Invalid, "The Idempotency-Key is too long: 255 characters at most")
@@ -171,9 +174,17 @@ func (s *Service) mayOpen(req Request) bool {
 }
 
 // mayLeave asks again what was asked before: the record and a place may have taken
-// seconds to get, and a revocation meanwhile bites.
+// seconds to get, and a revocation meanwhile takes effect.
 func (s *Service) mayLeave(req Request) bool {
 	return s.mayOpen(req) && s.Permissions.Lives(req.Actor) && (req.MayLeave == nil || req.MayLeave())
+}
+
+// detailGone is the detail of a refusal because nobody would have got the answer.
+const detailGone = "the client had gone before the command left"
+
+// hasGone reports whether the client no longer waits for its answer.
+func hasGone(ctx context.Context, req Request) bool {
+	return req.Actor.Origin != site.Cloud && ctx.Err() != nil
 }
 
 // deadline counts from the moment the request was accepted. The end that a request
@@ -190,7 +201,7 @@ func (s *Service) deadline(req Request) time.Time {
 }
 
 // open is the straight line: intent, command, outcome.
-func (s *Service) open(req Request) Answer {
+func (s *Service) open(ctx context.Context, req Request) Answer {
 	cmd := site.Command{
 		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
 		Origin: req.Actor.Origin, Deadline: s.deadline(req),
@@ -200,34 +211,46 @@ func (s *Service) open(req Request) Answer {
 	durable := s.Journal.Intend(record)
 	s.Metrics.Leg(metric.Journalled).Observe(time.Since(req.Accepted))
 
-	unrecorded := !durable && req.JTI != ""
+	unrecorded, gone := !durable && req.JTI != "", false
 	outcome := site.Refused
 	if !unrecorded {
-		outcome = s.call(req, cmd)
+		outcome, gone = s.call(ctx, req, cmd)
 	}
 	if outcome.Opened() {
 		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
 	}
 	s.Metrics.Unlock(req.Actor.Origin, outcome)
 	record.Outcome = outcome
+	if gone {
+		record.Detail = detailGone
+	}
 	if req.IdempotencyKey != "" { // a retry, even after a crash, is to get this answer
 		s.Journal.Intend(record)
 	} else {
 		s.Journal.AppendLater(record)
 	}
-	s.commands.end(cmd.ID, outcome)
-	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded}
+	for _, word := range s.commands.end(cmd.ID, outcome) {
+		s.Journal.AppendLater(word.record(record.Facts))
+	}
+	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded, gone: gone}
 }
 
 // call sends the command, unless its time is over already: then its station is not
-// even asked for.
-func (s *Service) call(req Request, cmd site.Command) site.Outcome {
+// even asked for. Whether the client is still there is asked last of all.
+func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outcome site.Outcome, gone bool) {
 	if !time.Now().Before(cmd.Deadline) {
-		return site.Expired
+		return site.Expired, false
 	}
-	return s.Caller.Call(cmd, req.WaitResult,
-		func() bool { return s.mayLeave(req) },
+	outcome = s.Caller.Call(cmd, req.WaitResult,
+		func() bool {
+			if !s.mayLeave(req) {
+				return false
+			}
+			gone = hasGone(ctx, req)
+			return !gone
+		},
 		func() { s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted)) })
+	return outcome, gone
 }
 
 func (s *Service) record(req Request, cmd site.Command) site.Record {
@@ -240,23 +263,17 @@ func (s *Service) record(req Request, cmd site.Command) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// Followed takes what a station says of a command after Call has returned, or of
-// one from before a restart: a result after the acknowledgement, or an answer that
-// came late; lock is 0 where the station names none. What names no recent command
-// of that station and lock changes nothing, and one command gets a bounded number
-// of records.
+// Followed takes what a station says of a command after Call has returned, beside it, or
+// of one from before a restart: a result after the acknowledgement, or an answer that
+// came late; lock is 0 where the station names none. It is recorded behind the outcome of
+// Call. What names no recent command of that station and lock changes nothing, and one
+// command gets a bounded number of records.
 func (s *Service) Followed(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
-	entry, ok := s.commands.follow(id, station, lock, outcome)
-	if !ok {
-		return false
+	records, known := s.commands.follow(id, station, lock, outcome)
+	for _, r := range records {
+		s.Journal.AppendLater(r)
 	}
-	record := site.Record{Kind: site.KindUnlock, Facts: entry.facts}
-	record.Outcome = outcome
-	if entry.late {
-		record.Outcome, record.Answer = site.Late, string(outcome)
-	}
-	s.Journal.AppendLater(record)
-	return true
+	return known
 }
 
 // Command gives how a command ended that this actor's account sent; of one that is
