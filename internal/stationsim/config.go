@@ -9,6 +9,8 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gatehouse/internal/site"
 )
 
@@ -97,6 +99,10 @@ type Config struct {
 	StartDelay time.Duration // the wait before the first connection
 	Gate       chan struct{} // its capacity bounds how many stations connect at once; nil: no bound
 
+	// Uptime is the station's own monotonic clock since its start, sleep included; default:
+	// the machine's, since New.
+	Uptime func() time.Duration
+
 	Clock  Clock      // default SystemClock
 	Random *rand.Rand // owned by the station; default seeded at random
 
@@ -108,6 +114,13 @@ type Config struct {
 // connectTimeout bounds one attempt to connect, up to the CONNACK; the broker
 // gives a CONNECT 5 s (contract, section 2).
 const connectTimeout = 10 * time.Second
+
+// bootTime is a monotonic clock that goes on while the machine sleeps.
+func bootTime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for a clock that there is not
+	return time.Duration(now.Nano())
+}
 
 // withDefaults fills in what was left open.
 func (c Config) withDefaults() Config {
@@ -127,6 +140,10 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = SystemClock{}
+	}
+	if c.Uptime == nil {
+		started := bootTime()
+		c.Uptime = func() time.Duration { return bootTime() - started }
 	}
 	if c.Random == nil {
 		c.Random = rand.New(rand.NewPCG(rand.Uint64(), uint64(c.ID))) //nolint:gosec // plays hardware, guards nothing

@@ -40,8 +40,9 @@ type lock struct {
 // order is one command on its way through the station.
 type order struct {
 	id      site.CommandID
-	lock    int // index
-	expires time.Time
+	lock    int       // index
+	expires time.Time // by the station's reckoning of the ttl
+	until   *float64  // the deadline in its uptime, in milliseconds; it decides where it came
 	ackAt   time.Time
 	link    *link
 	ack     func()
@@ -49,10 +50,22 @@ type order struct {
 
 // effects is what the hardware wants done.
 type effects struct {
-	acks    []func()
-	results []result
-	report  bool
-	events  []Event
+	acks     []func()
+	results  []result
+	refusals []refusal
+	report   bool
+	events   []Event
+}
+
+// refusal is the answer to a command that the station ignores: its result, and only then
+// its acknowledgement.
+type refusal struct {
+	result result
+	ack    func()
+}
+
+func (e *effects) refuse(id site.CommandID, lockID string, ack func()) {
+	e.refusals = append(e.refusals, refusal{result{ID: id, Result: site.Refused, LockID: lockID}, ack})
 }
 
 func newDevice(cfg Config, now time.Time) *device {
@@ -73,8 +86,8 @@ func (d *device) reportPause() time.Duration {
 // receive takes one command that arrived over l at now. ack acknowledges it.
 func (d *device) receive(now time.Time, payload []byte, l *link, ack func(), faults Faults) effects {
 	c, err := parseCommand(payload)
-	if err != nil {
-		return effects{acks: []func(){ack}, events: []Event{d.event(now, Declined, "", "", "the command is not JSON of the contract")}}
+	if err != nil || c.ID == "" { // it cannot be refused, and is not acknowledged: that would be a success
+		return effects{events: []Event{d.event(now, Declined, "", "", "the command is not JSON of the contract")}}
 	}
 	out := effects{events: []Event{d.command(now, Received, c, "")}}
 	if faults.Drop > 0 && d.random.Float64() < faults.Drop || len(d.waiting) == maxWaiting {
@@ -82,9 +95,8 @@ func (d *device) receive(now time.Time, payload []byte, l *link, ack func(), fau
 		return out
 	}
 	id, err := site.ParseLockID(c.LockID)
-	if err != nil || int(id) > len(d.locks) || c.Command != "unlock" || c.ID == "" {
-		out.acks = append(out.acks, ack)
-		out.results = append(out.results, result{ID: c.ID, Result: site.Refused, LockID: c.LockID})
+	if err != nil || int(id) > len(d.locks) || c.Command != "unlock" {
+		out.refuse(c.ID, c.LockID, ack)
 		out.events = append(out.events, d.command(now, Declined, c, "no such lock or command"))
 		return out
 	}
@@ -93,7 +105,7 @@ func (d *device) receive(now time.Time, payload []byte, l *link, ack func(), fau
 	}
 	d.waiting = append(d.waiting, order{
 		id: c.ID, lock: int(id) - 1, link: l, ack: ack,
-		expires: now.Add(c.ttl()), ackAt: now.Add(faults.Slow),
+		expires: now.Add(c.ttl()), until: c.NotAfter, ackAt: now.Add(faults.Slow),
 	})
 	return out
 }
@@ -146,8 +158,9 @@ func (d *device) acknowledge(now time.Time, out *effects) {
 		}
 		l := &d.locks[o.lock]
 		switch {
-		case now.After(o.expires):
-			out.events = append(out.events, d.order(now, Expired, o, "older than its ttl when it was read"))
+		case d.past(o, d.startOf(l, now), now):
+			out.refuse(o.id, site.LockID(o.lock+1).String(), o.ack)
+			out.events = append(out.events, d.order(now, Expired, o, "past its deadline before it could begin"))
 		case len(l.queue) == maxQueued:
 			out.events = append(out.events, d.order(now, Dropped, o, "the actuator's queue is full"))
 		default:
@@ -158,13 +171,31 @@ func (d *device) acknowledge(now time.Time, out *effects) {
 	})
 }
 
+// startOf is when the actuator of a lock is free for one more order.
+func (d *device) startOf(l *lock, now time.Time) time.Time {
+	if len(l.queue) == 0 {
+		return now
+	}
+	return l.doneAt.Add(time.Duration(len(l.queue)-1) * d.cfg.Actuation)
+}
+
+// past reports whether the motion for an order, which begins at that time, now or later,
+// would begin after its deadline.
+func (d *device) past(o order, begins, now time.Time) bool {
+	if o.until != nil {
+		return float64(d.cfg.Uptime()+begins.Sub(now)) > *o.until*float64(time.Millisecond)
+	}
+	return begins.After(o.expires)
+}
+
 // start sets the actuator of lock i in motion for the first order that is still
 // fresh.
 func (d *device) start(now time.Time, i int, out *effects) {
 	l := &d.locks[i]
 	for l.doneAt.IsZero() && len(l.queue) > 0 {
-		if o := l.queue[0]; now.After(o.expires) {
-			out.events = append(out.events, d.order(now, Expired, o, "older than its ttl when the actuator was free"))
+		if o := l.queue[0]; d.past(o, now, now) { // the station stood still meanwhile
+			out.results = append(out.results, result{ID: o.id, Result: site.Refused, LockID: site.LockID(i + 1).String()})
+			out.events = append(out.events, d.order(now, Expired, o, "past its deadline when the actuator was free"))
 			l.queue = slices.Delete(l.queue, 0, 1)
 			continue
 		}
@@ -236,7 +267,7 @@ func (d *device) drain(now time.Time) {
 // report gives what the station reports at now.
 func (d *device) report(now time.Time) report {
 	d.drain(now)
-	r := report{BatteryVoltage: hundredths(d.volts), Firmware: d.cfg.Firmware, Locks: make([]reportLock, len(d.locks))}
+	r := report{Uptime: d.cfg.Uptime().Milliseconds(), BatteryVoltage: hundredths(d.volts), Firmware: d.cfg.Firmware, Locks: make([]reportLock, len(d.locks))}
 	for i, l := range d.locks {
 		r.Locks[i] = reportLock{LockID: site.LockID(i + 1).String(), Status: l.status}
 	}

@@ -15,7 +15,7 @@ const (
 	Relocked     Kind = "relocked"     // a lock locked itself again
 	Jammed       Kind = "jammed"       // a lock jammed instead of opening
 	Dropped      Kind = "dropped"      // a command was lost, on purpose or with its connection
-	Expired      Kind = "expired"      // a command was ignored, being older than its ttl
+	Expired      Kind = "expired"      // a command was ignored, being past its deadline
 	Repeated     Kind = "repeated"     // a command id came again and was not acted upon
 	Declined     Kind = "declined"     // a command cannot be carried out, such as for a lock that is not there
 	Reported     Kind = "report"       // a report was sent

@@ -44,6 +44,10 @@ func dial(ctx context.Context, cfg Config) (*link, error) {
 		l.unguard()
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
+	if err := l.reportUptime(ctx, cfg); err != nil {
+		l.close()
+		return nil, err
+	}
 	if err := l.subscribe(ctx, cfg); err != nil {
 		l.close()
 		return nil, err
@@ -100,6 +104,20 @@ func withServerName(broker Broker) *tls.Config {
 	return cfg
 }
 
+// reportUptime publishes the station's uptime and waits until the broker has it.
+func (l *link) reportUptime(ctx context.Context, cfg Config) error {
+	token := l.client.Publish(reportTopic(cfg.ID), 1, false, encode(firstReport{cfg.Uptime().Milliseconds()}))
+	select {
+	case <-token.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("reporting: %w", ctx.Err())
+	}
+	if err := token.Error(); err != nil {
+		return fmt.Errorf("reporting: %w", err)
+	}
+	return nil
+}
+
 // errNotSubscribed is a SUBACK that refuses.
 var errNotSubscribed = errors.New("the broker refuses the subscription to the station's commands")
 
@@ -129,6 +147,18 @@ func (l *link) subscribe(ctx context.Context, cfg Config) error {
 // publish hands a message to the connection; whether it arrives is not waited for.
 func (l *link) publish(topic string, qos byte, message any) {
 	l.client.Publish(topic, qos, false, encode(message))
+}
+
+// refuse publishes the result of a command that the station ignores, and acknowledges the
+// command once the broker has that result: the first answer counts (contract, section 2).
+func (l *link) refuse(topic string, r result, ack func()) {
+	token := l.client.Publish(topic, 1, false, encode(r))
+	go func() {
+		<-token.Done() // the end of the connection completes it too
+		if token.Error() == nil {
+			ack()
+		}
+	}()
 }
 
 // close says goodbye to the broker and ends the connection.

@@ -227,6 +227,11 @@ func (r *run) planRetry() {
 // carryOut does what the hardware wants done. Without a connection, results are
 // lost; the state is reported at the next connection.
 func (r *run) carryOut(e effects) {
+	for _, f := range e.refusals {
+		if r.link != nil {
+			r.link.refuse(resultTopic(r.cfg.ID), f.result, f.ack)
+		}
+	}
 	for _, ack := range e.acks {
 		ack()
 	}

@@ -49,14 +49,22 @@ func TestStation_Run_connectsAsTheContractSays(t *testing.T) {
 		if !connect.CleanSession || connect.WillFlag || connect.ProtocolVersion != 4 || connect.Keepalive != 30 {
 			t.Errorf("CONNECT %v: want a clean session of MQTT 3.1.1 without a will", connect)
 		}
-		subscribe := b.packets()[1].(*packets.SubscribePacket)
+		if first := b.packets()[1].(*packets.PublishPacket); first.TopicName != "stations/7/report" || first.Qos != 1 {
+			t.Errorf("the first report goes to %s at QoS %d", first.TopicName, first.Qos)
+		}
+		subscribe := b.packets()[2].(*packets.SubscribePacket)
 		if subscribe.Topics[0] != "stations/7/command" || subscribe.Qoss[0] != 1 {
 			t.Errorf("subscribed to %v at QoS %v", subscribe.Topics, subscribe.Qoss)
 		}
-		if got := len(b.reports()); got != 1 {
-			t.Fatalf("%d reports at connect, want 1", got)
+		if got := len(b.reports()); got != 2 {
+			t.Fatalf("%d reports at connect, want the uptime and the state", got)
 		}
-		if volts := b.reports()[0]["batteryVoltage"].(float64); volts < 3.6 || volts > 4.15 {
+		for _, r := range b.reports() {
+			if uptime, ok := r["uptime"].(float64); !ok || uptime < 0 || uptime > 3600_000 {
+				t.Errorf("uptime %v", r["uptime"])
+			}
+		}
+		if volts := b.reports()[1]["batteryVoltage"].(float64); volts < 3.6 || volts > 4.15 {
 			t.Errorf("battery %v V", volts)
 		}
 		wantKinds(t, events, stationsim.Connected)
@@ -114,16 +122,18 @@ func TestStation_Run_actsOnOneIDOnce(t *testing.T) {
 // A command that waits behind others for the motor must not open the door after
 // its time.
 func TestStation_Run_ignoresWhatGrewOldInItsQueue(t *testing.T) {
-	slowMotor := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Actuation = 6 * time.Second }
+	slowMotor := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Actuation = 3 * time.Second }
 	play(t, slowMotor, func(b *pipeBroker, s *stationsim.Station, events *journal) {
 		b.command(unlock)
 		second := b.command(strings.Replace(unlock, "c-1", "c-2", 1))
 		if !b.acknowledged(second) {
 			t.Error("the queued command was not acknowledged")
 		}
+		b.command(strings.Replace(unlock, "c-1", "c-3", 1)) // its turn would come after 6 s
+		refusedFirst(t, b, "c-3")
 		after(20 * time.Second)
-		if s.Status().Opened != 1 {
-			t.Errorf("opened %d times, want once", s.Status().Opened)
+		if s.Status().Opened != 2 {
+			t.Errorf("opened %d times, want twice", s.Status().Opened)
 		}
 		if got := events.list(); !slices.Contains(events.kinds(), stationsim.Expired) {
 			t.Errorf("events %+v: want expired", got)
@@ -134,13 +144,72 @@ func TestStation_Run_ignoresWhatGrewOldInItsQueue(t *testing.T) {
 func TestStation_Run_slowBeyondTTLStaysShut(t *testing.T) {
 	slow := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.Faults.Slow = 6 * time.Second }
 	play(t, slow, func(b *pipeBroker, s *stationsim.Station, events *journal) {
-		id := b.command(unlock)
+		b.command(unlock)
 		after(10 * time.Second)
-		if b.acknowledged(id) || s.Status().Opened != 0 || len(b.results()) != 0 {
+		if s.Status().Opened != 0 {
 			t.Error("a command older than its ttl was acted upon")
 		}
+		refusedFirst(t, b, "c-1")
 		wantKinds(t, events, stationsim.Connected, stationsim.Received, stationsim.Expired)
 	})
+}
+
+// refusedFirst wants the command's result to be "refused", and the command to be
+// acknowledged behind it.
+func refusedFirst(t *testing.T, b *pipeBroker, id string) {
+	t.Helper()
+	synctest.Wait()
+	refused := false
+	var command uint16
+	for _, packet := range b.packets() {
+		switch p := packet.(type) {
+		case *packets.PublishPacket:
+			refused = refused || p.TopicName == "stations/7/result" && strings.Contains(string(p.Payload), `"id":"`+id+`","result":"refused"`)
+		case *packets.PubackPacket:
+			if command = p.MessageID; command == b.next && !refused {
+				t.Error("acknowledged before it was refused")
+			}
+		}
+	}
+	if !refused || command != b.next {
+		t.Errorf("%s: refused %t, the last acknowledged is %d of %d", id, refused, command, b.next)
+	}
+}
+
+// Where a command says until when in the station's own uptime, that alone decides.
+func TestStation_Run_notAfterDecides(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait     time.Duration // before it is acted upon
+		ttl      int
+		notAfter int
+		opens    bool
+	}{
+		"fresh":               {0, 5, 1000, true},
+		"to the millisecond":  {time.Second, 5, 1000, true},
+		"past":                {1001 * time.Millisecond, 5, 1000, false},
+		"past on arrival":     {0, 5, -1, false},
+		"longer than its ttl": {3 * time.Second, 1, 4000, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const age = 40 * time.Hour
+			own := func(cfg *stationsim.Config, _ *pipeBroker) {
+				cfg.Faults.Slow = c.wait
+				begun := time.Now()
+				cfg.Uptime = func() time.Duration { return age + time.Since(begun) }
+			}
+			play(t, own, func(b *pipeBroker, s *stationsim.Station, _ *journal) {
+				b.command(fmt.Sprintf(`{"id":"c-1","command":"unlock","lockId":"lock-1","ttl":%d,"notAfter":%d}`,
+					c.ttl, int(age.Milliseconds())+c.notAfter))
+				after(5 * time.Second)
+				if opened := s.Status().Opened == 1; opened != c.opens {
+					t.Errorf("opened: %t", opened)
+				}
+				if !c.opens {
+					refusedFirst(t, b, "c-1")
+				}
+			})
+		})
+	}
 }
 
 func TestStation_Run_slowWithinTTL(t *testing.T) {
@@ -214,23 +283,28 @@ func TestStation_Run_jams(t *testing.T) {
 }
 
 func TestStation_Run_declines(t *testing.T) {
-	for name, payload := range map[string]string{
-		"unknown lock":    `{"id":"c-1","command":"unlock","lockId":"lock-3","ttl":5}`,
-		"no lock":         `{"id":"c-1","command":"unlock","ttl":5}`,
-		"unknown command": `{"id":"c-1","command":"dance","lockId":"lock-1","ttl":5}`,
-		"no id":           `{"command":"unlock","lockId":"lock-1","ttl":5}`,
-		"not JSON":        `unlock please`,
-		"wrong type":      `{"id":17,"command":"unlock","lockId":"lock-1"}`,
+	for name, c := range map[string]struct {
+		payload string
+		refused bool // else nothing can be said of it, and an acknowledgement would be a success
+	}{
+		"unknown lock":    {`{"id":"c-1","command":"unlock","lockId":"lock-3","ttl":5}`, true},
+		"no lock":         {`{"id":"c-1","command":"unlock","ttl":5}`, true},
+		"unknown command": {`{"id":"c-1","command":"dance","lockId":"lock-1","ttl":5}`, true},
+		"no id":           {`{"command":"unlock","lockId":"lock-1","ttl":5}`, false},
+		"not JSON":        {`unlock please`, false},
+		"wrong type":      {`{"id":17,"command":"unlock","lockId":"lock-1"}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, nil, func(b *pipeBroker, s *stationsim.Station, events *journal) {
-				id := b.command(payload)
+				id := b.command(c.payload)
 				after(time.Second)
 				if s.Status().Opened != 0 {
 					t.Error("opened")
 				}
-				if !b.acknowledged(id) {
-					t.Error("not acknowledged: the gateway would take the station for silent")
+				if c.refused {
+					refusedFirst(t, b, "c-1")
+				} else if b.acknowledged(id) {
+					t.Error("acknowledged what it has not done")
 				}
 				if !slices.Contains(events.kinds(), stationsim.Declined) {
 					t.Errorf("events %v: want declined", events.kinds())

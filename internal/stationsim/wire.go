@@ -20,6 +20,10 @@ type command struct {
 	Command string         `json:"command"`
 	LockID  string         `json:"lockId"`
 	TTL     *float64       `json:"ttl"` // seconds
+
+	// NotAfter is the deadline in the station's own uptime, in milliseconds; it decides
+	// where both are present.
+	NotAfter *float64 `json:"notAfter"`
 }
 
 // maxTTL bounds what a station believes of a ttl; a door need not open an hour late.
@@ -51,9 +55,16 @@ type result struct {
 
 // report is the JSON of stations/<id>/report.
 type report struct {
+	Uptime         int64        `json:"uptime"` // in milliseconds
 	BatteryVoltage float64      `json:"batteryVoltage"`
 	Firmware       string       `json:"firmware"`
 	Locks          []reportLock `json:"locks"`
+}
+
+// firstReport is what a station reports before it subscribes to its commands, so that
+// each of them comes with a deadline in its own clock.
+type firstReport struct {
+	Uptime int64 `json:"uptime"`
 }
 
 type reportLock struct {
