@@ -30,7 +30,11 @@ func InNamespaces(t *testing.T) bool {
 		}
 		return true
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	timeout := "5m"
+	if Torture() {
+		timeout = "6h"
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+timeout)
 	cmd.Env = append(os.Environ(), inside+"="+t.Name(), binaryVariable+"="+built.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if uid := os.Getuid(); uid != 0 {
