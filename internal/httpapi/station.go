@@ -72,6 +72,7 @@ func (x *exchange) open(waitResult bool) (unlock.Answer, bool) {
 	answer, err := x.api.unlocker.Unlock(x.r.Context(), unlock.Request{
 		Actor: x.actor, Station: st.ID, Lock: lock,
 		IdempotencyKey: key, WaitResult: waitResult, Accepted: x.start,
+		Waiting: func() bool { return isWaiting(x.r) },
 	})
 	if err != nil {
 		if fault.Is(err, fault.NotFound) {

@@ -71,6 +71,7 @@ type Request struct {
 	Lock           site.LockID    // 0 likewise
 	IdempotencyKey string         // "" or up to MaxKey bytes
 	WaitResult     bool           // wait for the station's own result, not only its acknowledgement
+	Waiting        func() bool    // asked last of all before the command leaves: whether the client still waits; nil: as long as ctx lasts
 	Accepted       time.Time      // when the request came in, with a monotonic reading; zero: now
 
 	// For commands that bring their own end and right with them, as those of the cloud do.
@@ -184,7 +185,13 @@ const detailGone = "the client had gone before the command left"
 
 // hasGone reports whether the client no longer waits for its answer.
 func hasGone(ctx context.Context, req Request) bool {
-	return req.Actor.Origin != site.Cloud && ctx.Err() != nil
+	switch {
+	case req.Actor.Origin == site.Cloud:
+		return false
+	case ctx.Err() != nil:
+		return true
+	}
+	return req.Waiting != nil && !req.Waiting()
 }
 
 // deadline counts from the moment the request was accepted. The end that a request
