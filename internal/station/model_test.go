@@ -139,6 +139,7 @@ func FuzzReport(f *testing.F) {
 		`{"locks":[{"lockId":"lock-2","status":"jammed"},{"lockId":"lock-9","status":"locked"},null,7,"x"]}`,
 		`{"batteryVoltage":1e999,"firmware":"\ud800","locks":{}}`, `{"batteryVoltage":-0,"batteryVoltage":5}`,
 		`{"firmware":"\u0000\u202e"}`, `null`, `[]`, `""`, `{`, "", "\xff\xfe", `{"locks":[[[[[[]]]]]]}`,
+		`{"uptime":9007199254740992,"uptimeDrift":50000}`, `{"uptime":-1,"uptimeDrift":"x"}`,
 		`{"":0,"a":{"b":[{"c":"d"}]}}`, "\ufeff{}", `{"batteryVoltage":3.71}` + "\x00",
 	} {
 		f.Add([]byte(seed))

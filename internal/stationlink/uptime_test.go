@@ -159,3 +159,25 @@ func TestLink_Call_notAfter_isNeverLate(t *testing.T) {
 		}
 	})
 }
+
+// Whatever a station reports, the next command is JSON, and its deadline is none or in
+// the range of uptimes.
+func FuzzLink_Report(f *testing.F) {
+	f.Add([]byte(`{"uptime":123456789,"uptimeDrift":20000}`), []byte(`{"uptime":123456790}`), int64(time.Second))
+	f.Add([]byte(`{"uptime":9007199254740992}`), []byte(`{"uptime":-1}`), int64(3*time.Hour))
+	f.Add([]byte(`{"uptime":4294967295}`), []byte(`{"uptime":0}`), int64(90*24*time.Hour))
+	f.Add([]byte(`{"uptime":1e15,"uptimeDrift":50000}`), []byte(`[]`), int64(1<<62))
+	f.Fuzz(func(t *testing.T, first, second []byte, between int64) {
+		l, _ := newGated(t)
+		clock := &hand{now: time.Hour}
+		l.SetClock(clock.read)
+		k := connect(t, l, &conn{number: 1, qos: 1})
+		l.Report(k, first)
+		clock.now += time.Duration(max(between, 0) % int64(10*365*24*time.Hour))
+		l.Report(k, second)
+		payload, notAfter := sentTo(t, l, k, 5*time.Second)
+		if notAfter != nil && (*notAfter < 0 || *notAfter > 1<<53+int64(11*365*24*time.Hour/time.Millisecond)) {
+			t.Errorf("sent %s after %q and %q", payload, first, second)
+		}
+	})
+}
