@@ -97,6 +97,35 @@ func TestServer_tls_silent(t *testing.T) {
 	})
 }
 
+// The time to the CONNECT begins with the end of the handshake.
+func TestServer_tls_connectTimeout(t *testing.T) {
+	server, station := certified(t)
+	var p *pipes
+	want := func() setup {
+		p = newPipes()
+		return setup{listeners: []broker.Listener{{Net: p, TLS: server}}}
+	}
+	bubbleWith(t, want, func(t *testing.T, _ *gate, _ *pipes) {
+		for _, late := range []bool{false, true} {
+			session := tls.Client(p.dial(t).conn, station)
+			time.Sleep(4 * time.Second)
+			if err := session.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(4 * time.Second)
+			c := newClient(t, session)
+			if late {
+				time.Sleep(2 * time.Second)
+				c.expectEnd()
+				continue
+			}
+			c.connect(1, 4)
+			c.ping()
+			c.close() // lest the goodbye of TLS wait for a reader
+		}
+	})
+}
+
 func TestServer_tls_noHandshake(t *testing.T) {
 	g, dial := secured(t, broker.Limits{})
 	for name, b := range map[string][]byte{
