@@ -225,7 +225,7 @@ func extractTables(ctx context.Context, mem *sql.DB) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, table := range tables {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO main."+table+" SELECT * FROM source."+table); err != nil { //nolint:gosec // the name is of our own schema
+		if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO main."+table+" SELECT * FROM source."+table); err != nil { //nolint:gosec // the name is of our own schema
 			return fmt.Errorf("copying %s: %w", table, err)
 		}
 	}

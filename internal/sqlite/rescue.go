@@ -217,14 +217,14 @@ func checkPages(ctx context.Context, q queryer, table string) error {
 	return nil
 }
 
-// take copies the rows of a table that are not there yet.
+// take copies the rows of a table.
 func (r *rescuer) take(ctx context.Context, from *sql.DB, table, order string) error {
 	columns, err := columnsOf(ctx, table, r.next, from)
 	if err != nil {
 		return err
 	}
 	list := strings.Join(columns, ", ")
-	insert := fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", table, list, strings.Repeat(", ?", len(columns)-1)) //nolint:gosec // names of our own schema
+	insert := fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", table, list, strings.Repeat(", ?", len(columns)-1)) //nolint:gosec // names of our own schema
 	return eachRow(ctx, from, "SELECT "+list+" FROM "+table+order, func(values []any) error {
 		_, err := r.next.ExecContext(ctx, insert, values...)
 		return err

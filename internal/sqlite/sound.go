@@ -77,6 +77,8 @@ func (db *DB) keepCopy(ctx context.Context, path string, copied *sql.DB, unread 
 		func(err error) {
 			if heard := db.copying.Load(); heard != nil {
 				(*heard)(err)
+			} else if err != nil {
+				db.log.Warn("the copy of who may open what cannot be written", "error", err)
 			}
 		})
 	go db.copier.run()
