@@ -73,7 +73,7 @@ func places() map[string]place {
 			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/board", "internal/cloudcommand", "internal/cloudmqtt", "internal/cloudtail",
 			"internal/cloudwire", "internal/config", "internal/doctor", "internal/firstboot",
 			"internal/gateway", "internal/health", "internal/host",
-			"internal/installation", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim", "internal/systemlog",
+			"internal/installation", "internal/journal", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim", "internal/systemlog",
 		}},
 		"internal/attacktest":  {floor: 4},
 		"internal/boardtest":   {floor: 4},

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -80,7 +80,7 @@ func servePage(t *testing.T, name string, cert *tls.Certificate) *page {
 	}
 	p := &page{url: "https://" + net.JoinHostPort(name, port) + "/", judged: make(chan struct{}, 1)}
 	server := &http.Server{
-		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(p, "", 0),
+		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(p, nil), slog.LevelError),
 		Handler:   http.HandlerFunc(func(http.ResponseWriter, *http.Request) { p.judge(&p.read) }),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}},
 	}
