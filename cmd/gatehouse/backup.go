@@ -45,7 +45,7 @@ data directory is read directly, which works on a full or failing disk too.
 Run it as root, who may read all of the configuration. The passphrase comes from
 --passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE; else the terminal
 offers a generated one. Your own needs at least 16 characters. Keep it apart from the
-file: without it nobody opens the backup.
+file: without it the backup cannot be opened.
 FILE is - for standard output.`,
 		Example: `  gatehouse backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup
@@ -160,7 +160,7 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	return stopped, unread
 }
 
-// stoppedData has a worker read the files of a gateway that does not run.
+// stoppedData starts a worker that reads the files of a stopped gateway.
 func (a *app) stoppedData(data string) (io.ReadCloser, error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -182,7 +182,7 @@ func (a *app) stoppedData(data string) (io.ReadCloser, error) {
 	return &worked{from, w}, nil
 }
 
-// worked is what a worker writes.
+// worked reads what a worker writes.
 type worked struct {
 	*os.File
 	worker *worker

@@ -16,7 +16,7 @@ const clockLong = `Show the clock of the running gateway: its time and the syste
 trusted, the time floor (the last time that was sure, below which it never reads),
 and what is wrong with them and what to do about it.
 
-While the clock is not trusted doors open as ever; records are marked, and signed
+While the clock is not trusted, doors open as usual; records are marked, and signed
 commands of the cloud are refused.
 
 A gateway that does not run has no clock. Its floor stays on its disk: start it
@@ -56,8 +56,8 @@ journal records it; what it recorded under the wrong time keeps that time.`,
 	return cmd
 }
 
-// clockBody makes the body of a command that does something to the clock and shows how
-// it stands then.
+// clockBody returns the body of a command that does something to the clock and then
+// shows its state.
 func (a *app) clockBody(do func(*client.Client, context.Context) (adminapi.Clock, error), done string) body {
 	return func(ctx context.Context, _ []string) error {
 		return a.call(func(gw *client.Client) error {
@@ -94,7 +94,7 @@ func (a *app) printClock(w *lines, c adminapi.Clock) {
 	w.printf("  What to do: %s", printable(c.Advice))
 }
 
-// distance says how far the system's time is from the gateway's.
+// distance returns in words how far the system's time is from the gateway's.
 func distance(system, gateway site.Timestamp) string {
 	switch d := system.Sub(gateway.Time).Round(time.Second); {
 	case d.Abs() < 2*time.Second:

@@ -246,7 +246,7 @@ func (t *trial) lookup(ctx context.Context, name string) ([]string, error) {
 	return found, err
 }
 
-// refusal tells of a running gateway that refuses every command for now. That is no
+// refusal reports a running gateway that refuses every command for now. That is no
 // failure of the link.
 func (t *trial) refusal(ctx context.Context) error {
 	return t.call(func(gw *client.Client) error {

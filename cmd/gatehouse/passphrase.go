@@ -31,8 +31,8 @@ func (p *passphraseFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.stdin, "passphrase-stdin", false, "read the passphrase from the first line of standard input")
 }
 
-// passphrase returns the passphrase from where the flags or the environment say, else the
-// one that is typed at the terminal. For a new backup the terminal is offered one.
+// passphrase returns the passphrase that the flags or the environment name, else the
+// one that is typed at the terminal. For a new backup it offers a generated one there.
 func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (site.Secret, error) {
 	value, set := a.lookup(passphraseVariable)
 	switch {
@@ -55,8 +55,8 @@ func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (si
 	return a.ask(ctx, terminal, "Passphrase of the backup: ")
 }
 
-// newPassphrase offers a generated passphrase; one of the person's own is asked for
-// twice.
+// newPassphrase offers a generated passphrase. It asks twice for one that the operator
+// types.
 func (a *app) newPassphrase(ctx context.Context, terminal *os.File) (site.Secret, error) {
 	offered := backup.GeneratePassphrase()
 	_, _ = fmt.Fprintf(a.stderr, "A new passphrase for this backup:\n\n    %s\n\n"+

@@ -135,14 +135,14 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	return r, running(cfg.Data, err)
 }
 
-// stagedRestore is what a worker has unpacked, and the configuration that goes with it.
+// stagedRestore is what a worker has unpacked, with its configuration.
 type stagedRestore struct {
 	*worker
 	answer
 	draft backup.Draft
 }
 
-// stage has a worker unpack and verify a medium.
+// stage starts a worker that unpacks and verifies a medium.
 func (a *app) stage(ctx context.Context, medium *backup.Medium, cfg config.Config, flags restoreFlags) (*stagedRestore, error) {
 	job := order{Job: jobRestore, Data: cfg.Data, Name: medium.Path, Whole: medium.Encrypted, AcceptJournal: flags.acceptJournal}
 	if !medium.Encrypted {
@@ -228,8 +228,8 @@ func (a *app) commit(ctx context.Context, medium *backup.Medium, staged *stagedR
 	return r, nil
 }
 
-// place prepares the configuration of a backup, when this version takes it and it keeps
-// its data where the data is restored to.
+// place prepares the configuration of a backup. It fails unless this version accepts
+// the configuration and the configuration names the data directory that is restored.
 func (a *app) place(draft backup.Draft, present config.Config, terms backup.Terms) (*backup.Placement, error) {
 	where := a.configuration(present)
 	if err := ownConfiguration(where); err != nil {

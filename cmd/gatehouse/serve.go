@@ -84,7 +84,7 @@ func (a *app) serve(ctx context.Context) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	signal.Ignore(syscall.SIGPIPE) // a reader of the log that goes away
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit
 	if err := a.completeRestore(); err != nil {
 		a.complain("warning: " + fault.Sentence(err)) // doors come first
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// setupFile is where the gateway's user writes what the login prompt shows while
-	// there is no administrator, and noticeFile what root makes of it.
+	// The gateway's user writes the text of the login prompt to setupFile while there
+	// is no administrator; root copies it to noticeFile as plain text.
 	setupFile  = "/run/gatehouse/setup.issue"
 	noticeFile = "/run/gatehouse-notice/gatehouse.issue"
 

@@ -26,8 +26,8 @@ type witnessFlags struct {
 	passphrase passphraseFlags
 }
 
-// witnesses gathers what was named, and, for the gateway of this machine, what its
-// system log has.
+// witnesses returns those that the flags name and, for the gateway of this machine,
+// those of its system log.
 func (a *app) witnesses(ctx context.Context, flags witnessFlags, local bool) ([]journal.Witness, error) {
 	var all []journal.Witness
 	for _, text := range flags.heads {
@@ -112,7 +112,7 @@ func systemLogWitnesses(ctx context.Context) []journal.Witness {
 	return all
 }
 
-// headLine finds a head in a line of the gateway's log, whichever form that has.
+// headLine matches a head in a line of the gateway's log, in JSON or as text.
 var headLine = regexp.MustCompile(regexp.QuoteMeta(journal.HeadMessage) + `.*?seq"?[=:](\d+).*?hash"?[=:]"?([0-9a-f]{64})`)
 
 // logWitness reads a head out of an entry of the system log as JSON.
@@ -136,7 +136,7 @@ func logWitness(entry []byte) (w journal.Witness, ok bool) {
 	return journal.Witness{Source: "the system log", Time: site.At(time.UnixMicro(micros)), Head: head}, true
 }
 
-// printWitnesses says how many agreed, and each that contradicts.
+// printWitnesses prints how many agreed, and each that contradicts.
 func printWitnesses(w *lines, all []journal.Testimony) {
 	if len(all) == 0 {
 		w.printf("No witness was found: the chain alone cannot show that the whole file was rewritten (--help names the witnesses).")
@@ -166,7 +166,7 @@ func printWitnesses(w *lines, all []journal.Testimony) {
 	}
 }
 
-// sources lists where witnesses are from, each once, in their order.
+// sources lists the sources of the witnesses, each once, in their order.
 func sources(all []journal.Testimony) []string {
 	var out []string
 	seen := map[string]bool{}

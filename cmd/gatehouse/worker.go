@@ -23,11 +23,10 @@ import (
 	"gatehouse/internal/sqlite"
 )
 
-// What root does in the data directory, which is another user's, a process of that user
-// does: the worker. Root keeps what is root's, the configuration and the backup, and
-// hands the worker open files. They talk in JSON: the job and what to do next go to the
-// worker's standard input, whose end calls everything off; its answers come back on its
-// standard output.
+// The data directory belongs to another user, so root does not work there: a process of
+// that user does, the worker. Root keeps to the configuration and the backup, and
+// passes open files to the worker. They exchange JSON: orders go to the worker's
+// standard input, whose end cancels the job; answers come back on its standard output.
 
 // workerName is the hidden command that runs as the owner of the data directory.
 const workerName = "data-worker"
@@ -35,8 +34,8 @@ const workerName = "data-worker"
 // The jobs of a worker.
 const (
 	jobBackup   = "backup"   // write the archive of a stopped gateway to dataFile
-	jobRestore  = "restore"  // unpack dataFile, then commit and forget as told
-	jobComplete = "complete" // complete what was interrupted, then forget as told
+	jobRestore  = "restore"  // unpack dataFile, then commit and forget as ordered
+	jobComplete = "complete" // complete what was interrupted, then forget as ordered
 )
 
 // The open files that a worker inherits, behind the three of every process.
@@ -45,7 +44,7 @@ const (
 	logFile  = 4 // of a plain database
 )
 
-// order is what a worker is told: the job first, then what to do next.
+// order is one order to a worker: the job first, then the next steps.
 type order struct {
 	Job           string        `json:"job,omitempty"`
 	Data          string        `json:"data,omitempty"`
@@ -59,7 +58,7 @@ type order struct {
 	Forget        bool          `json:"forget,omitempty"`
 }
 
-// answer is what a worker says to each order.
+// answer is a worker's answer to one order.
 type answer struct {
 	Failed *failure `json:"failed,omitempty"`
 
@@ -114,8 +113,8 @@ type worker struct {
 	answers *json.Decoder
 }
 
-// startWorker starts a worker as the owner of the data directory, which inherits the
-// files, and gives it its job.
+// startWorker starts a worker as the owner of the data directory and sends it its job.
+// The worker inherits the files.
 func (a *app) startWorker(job order, files ...*os.File) (_ *worker, err error) {
 	if job.Data, err = filepath.Abs(job.Data); err != nil {
 		return nil, fmt.Errorf("finding the data directory: %w", err)
@@ -144,7 +143,7 @@ func (a *app) startWorker(job order, files ...*os.File) (_ *worker, err error) {
 		return nil, fmt.Errorf("starting to work on %s: %w", job.Data, err)
 	}
 	w.in, w.orders, w.answers = in, json.NewEncoder(in), json.NewDecoder(out)
-	_ = w.orders.Encode(job) // a worker that has ended answers nothing, which listen says
+	_ = w.orders.Encode(job) // listen reports a worker that has ended
 	return w, nil
 }
 
@@ -157,7 +156,7 @@ func (w *worker) listen() (answer, error) {
 	return got, got.Failed.error()
 }
 
-// tell gives an order and waits for the answer.
+// tell sends an order and waits for the answer.
 func (w *worker) tell(o order) (answer, error) {
 	_ = w.orders.Encode(o) // as in startWorker
 	return w.listen()
@@ -175,7 +174,8 @@ func (w *worker) Forget() error {
 	return err
 }
 
-// finish lets the worker end and waits for it. What was not committed it discards.
+// finish lets the worker end and waits for it. The worker discards what was not
+// committed.
 func (w *worker) finish() error { return errors.Join(w.in.Close(), w.cmd.Wait()) }
 
 // workerCommand is the worker's side.
@@ -196,7 +196,7 @@ func (a *app) work(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // lives as long as the process
-		defer cancel() // standard input has ended: all is called off
+		defer cancel() // standard input has ended: the job is cancelled
 		defer close(s.orders)
 		for in := json.NewDecoder(a.stdin); ; {
 			var next order
@@ -237,8 +237,8 @@ type shift struct {
 
 func (s *shift) answer(got answer) error { return s.answers.Encode(got) }
 
-// takeData takes the data directory; errRuns when a gateway has it. What waits there the
-// other side says.
+// takeData locks the data directory; errRuns when a gateway holds it. The process that
+// started the worker handles a configuration that waits there.
 func takeData(data string) (release, abandon func(), err error) {
 	release, abandon, err = gateway.TakeData(data, slog.New(slog.DiscardHandler))
 	if fault.Is(err, fault.Conflict) {
@@ -279,7 +279,8 @@ func (s *shift) backup(ctx context.Context, job order) error {
 	return errors.Join(err, parcel.Close(), to.Close())
 }
 
-// restore unpacks what it is handed and puts it in place when it is told to.
+// restore unpacks the open files of its job and puts the data in place when it is
+// ordered to.
 func (s *shift) restore(ctx context.Context, job order) (err error) {
 	release, abandon, err := takeData(job.Data)
 	if err != nil {
@@ -323,7 +324,7 @@ func (s *shift) restore(ctx context.Context, job order) (err error) {
 	return s.forget(job.Data)
 }
 
-// inputOf opens what a worker was handed.
+// inputOf opens the files that a worker inherited.
 func inputOf(job order) (backup.Input, error) {
 	data := os.NewFile(dataFile, job.Name)
 	in := backup.Input{Name: job.Name, Whole: job.Whole, Data: data}
@@ -345,7 +346,8 @@ func inputOf(job order) (backup.Input, error) {
 	return in, nil
 }
 
-// complete completes what was interrupted, and says which configuration waits for it.
+// complete completes an interrupted restore of the data, and answers which
+// configuration waits for it.
 func (s *shift) complete(job order) error {
 	if _, err := os.Stat(job.Data); errors.Is(err, fs.ErrNotExist) {
 		return s.answer(answer{})
@@ -365,7 +367,7 @@ func (s *shift) complete(job order) error {
 	return s.forget(job.Data)
 }
 
-// forget ends a restore whose configuration is in place, if it is told so.
+// forget ends a restore whose configuration is in place, if it is ordered to.
 func (s *shift) forget(data string) error {
 	if next, more := <-s.orders; !more || !next.Forget {
 		return nil
@@ -376,8 +378,8 @@ func (s *shift) forget(data string) error {
 	return s.answer(answer{})
 }
 
-// completeRestore finishes what an interrupted restore has left to do for the
-// configuration that the flags and the environment name.
+// completeRestore finishes an interrupted restore of the configuration that the flags
+// and the environment name.
 func (a *app) completeRestore() error {
 	where := backup.Configuration{Main: a.mainConfig()}
 	if ownConfiguration(where) != nil {
@@ -398,8 +400,8 @@ func (a *app) completeRestore() error {
 	return err
 }
 
-// ownConfiguration refuses to let root work on a configuration in a folder that another
-// user may change.
+// ownConfiguration refuses, to root, a configuration in a folder that another user may
+// change.
 func ownConfiguration(where backup.Configuration) error {
 	folder := filepath.Dir(where.Main)
 	if os.Geteuid() != 0 {
@@ -416,9 +418,9 @@ func ownConfiguration(where backup.Configuration) error {
 // systemUser is the user that the packaged unit runs the gateway as.
 const systemUser = "gatehouse"
 
-// makeData makes the data directory of a board that has none yet. Root makes it for the
-// user of the gateway, where there is one; abandon removes it again while it is empty.
-// Elsewhere the worker makes it.
+// makeData creates the data directory of a board that has none yet, for the user of the
+// gateway if there is one; abandon removes it again while it is empty. Without that
+// user the worker creates it.
 func makeData(data string) (abandon func(), err error) {
 	owner, known := host.NamedOwner(systemUser)
 	_, missing := os.Lstat(data)
