@@ -79,9 +79,10 @@ func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string
 	return err
 }
 
-// SetPassword replaces an account's password and forgets every count of failed logins of
-// the account. Its sessions live on (specification, "Authentication", rule 6); a login
-// that is under way with the old password does not come through any more. Invalid, NotFound or Unavailable.
+// SetPassword replaces an account's password and forgets every count of failed logins
+// of the account. Its sessions stay valid (specification, "Authentication", rule 6); a
+// login in flight with the old password no longer succeeds. Invalid, NotFound or
+// Unavailable.
 func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, password site.Secret) error {
 	account, err := s.find(email)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 	return nil
 }
 
-// adoptPassword puts a stored password into effect, and forgets the failed logins of the
+// adoptPassword applies a stored password, and forgets the failed logins of the
 // account.
 func (s *Service) adoptPassword(account site.Account) {
 	s.dir.setPassword(account.ID, account.Password, true)

@@ -16,10 +16,10 @@ type GrantOf struct {
 	Station site.StationID
 }
 
-// Hold waits until nobody changes these accounts, their sessions or these grants, and
-// keeps it so until release is called. Amendments are drafted, stored and adopted
-// meanwhile. Withdrawals that the store has not taken yet are stored first. Unavailable
-// when ctx ends before, or the store does not take them. Nobody else may hold two.
+// Hold locks these accounts, their sessions and these grants until release is called;
+// amendments are drafted, stored and adopted in between. It first stores withdrawals
+// that the store has not accepted yet. Unavailable when ctx ends before that is done,
+// or the store rejects them. No other caller may hold two accounts at once.
 func (s *Service) Hold(ctx context.Context, emails []site.Email, grants []GrantOf) (release func(), err error) {
 	var held []func()
 	release = func() {
@@ -27,7 +27,7 @@ func (s *Service) Hold(ctx context.Context, emails []site.Email, grants []GrantO
 			give()
 		}
 	}
-	slices.Sort(emails) // everybody in the same order: no two can wait for each other
+	slices.Sort(emails) // always in the same order: no deadlock
 	slices.SortFunc(grants, func(a, b GrantOf) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Station, b.Station))
 	})
@@ -97,8 +97,8 @@ func (s *Service) DraftRemoval(by site.Actor, email site.Email) (site.Amendment,
 	}, nil
 }
 
-// DraftGrant drafts a grant for an account, which may be one that is drafted only, in
-// place of the one that it has for that station. Invalid as [Service.PutGrant].
+// DraftGrant drafts a grant that replaces the account's grant for that station. The
+// account itself may be a draft. Invalid as [Service.PutGrant].
 func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) (site.Amendment, error) {
 	grant.Account, grant.From, grant.Until = account.ID, site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
@@ -107,7 +107,7 @@ func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Gra
 	return site.Amendment{PutGrant: &grant, Record: s.grantRecord(by, account, grant)}, nil
 }
 
-// grantRecord is the record of a grant that takes the place of the one before.
+// grantRecord returns the record of a grant that replaces the one before.
 func (s *Service) grantRecord(by site.Actor, account site.Account, grant site.Grant) site.Record {
 	rec := change(by, site.KindGranted, account, limits(grant))
 	rec.Station = grant.Station
@@ -117,7 +117,7 @@ func (s *Service) grantRecord(by site.Actor, account site.Account, grant site.Gr
 	return rec
 }
 
-// DraftWithdrawal drafts that a grant ends.
+// DraftWithdrawal drafts the end of a grant.
 func (s *Service) DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment {
 	account, _ := s.dir.byID(grant.Account)
 	rec := change(by, site.KindUngranted, account, "")
@@ -125,7 +125,7 @@ func (s *Service) DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendmen
 	return site.Amendment{RemoveGrant: &grant, Record: rec}
 }
 
-// Adopt puts stored amendments into effect; those of stations end their grants.
+// Adopt applies stored amendments; a removed station's grants end.
 func (s *Service) Adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		switch {

@@ -66,7 +66,7 @@ func (d *directory) setCost(a *account) {
 	d.listCosts()
 }
 
-// listCosts lists the costs of the stored hashes anew. The caller holds mu.
+// listCosts rebuilds the list of the costs of the stored hashes. The caller holds mu.
 func (d *directory) listCosts() {
 	d.costs = d.costs[:0]
 	for _, id := range slices.Sorted(maps.Keys(d.accounts)) {

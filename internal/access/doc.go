@@ -10,7 +10,7 @@
 //     work done or the throttling of a login.
 //   - Guessing is slow: failures are bounded for an account at a client address, for
 //     the address, and for the account over all addresses that are not known for it.
-//   - No throttle is a weapon: sessions live on, and whatever others do, the right
+//   - No throttle is a weapon: sessions stay valid, and whatever others do, the right
 //     password logs in within 5 s from an address from which the account was logged in
 //     to within 30 days, and from this machine; from a new one within 30 s while fewer
 //     than 64 others try. The table of attackers and victims is in attack_test.go.

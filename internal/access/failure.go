@@ -29,7 +29,7 @@ const (
 type failures struct {
 	mu    sync.Mutex                  // guards what follows
 	each  *throttle.Buckets[struct{}] // of the records for one failure each
-	since map[netip.Addr]*unwritten   // the invalid address stands for all that found no room
+	since map[netip.Addr]*unwritten   // the invalid address counts all that found no room
 }
 
 // unwritten are the failures of one address since the last record that they shared.
@@ -120,10 +120,10 @@ func (u *unwritten) write(now time.Time) site.Record {
 	return rec
 }
 
-// recordFailure journals a failed login, or counts it where there are too many; those of
-// an IPv6 network are counted together. The e-mail address stands there only if it has an
-// account: otherwise it is a text of the attacker's choice, or a password in the wrong field.
-// A record that cannot be written is no error of the login.
+// recordFailure journals a failed login, or counts it where there are too many; those
+// of an IPv6 network are counted together. The record contains the e-mail address only
+// if it has an account: otherwise it is a text of the attacker's choice, or a password
+// in the wrong field. A record that cannot be written is no error of the login.
 func (s *Service) recordFailure(ctx context.Context, a attempt) {
 	facts := site.Facts{Origin: site.Local, Remote: remoteText(a.remote)}
 	if account, ok := s.dir.byEmail(a.email); ok {

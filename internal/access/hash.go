@@ -177,9 +177,9 @@ func (h *hashing) hash(password site.Secret) site.Secret {
 	return site.Secret(made.String())
 }
 
-// verify compares a password with a stored hash and reports whether the hash should
-// be made anew. An overlong password matches nothing, at the same cost. So does an empty
-// or unreadable hash, at the cost of like, or of a new hash where like is zero.
+// verify compares a password with a stored hash and reports whether the hash should be
+// computed anew. An overlong password matches nothing, at the same cost. So does an
+// empty or unreadable hash, at the cost of like, or of a new hash where like is zero.
 func (h *hashing) verify(stored site.Secret, like Params, password site.Secret) (outdated, matches bool) {
 	against, err := parseHash(stored.Reveal())
 	if err != nil {

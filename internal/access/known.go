@@ -11,7 +11,7 @@ import (
 const maxKnown = site.MaxLoginAddresses
 
 // knows reports whether the account of that e-mail address was logged in to from remote
-// within the life of a session, also where that session has ended since.
+// within the life of a session, even if that session has ended since.
 func (d *directory) knows(email site.Email, remote netip.Addr, now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -24,9 +24,10 @@ type Tokens struct {
 }
 
 // Login opens a session for a client that knows an account's password; remote is its
-// whole address. Unauthenticated when e-mail address or password is wrong, which of them
-// cannot be told; Throttled after too many failures (see [attempts]), and when too many
-// logins wait already; Unavailable when the session cannot be stored, or ctx ends.
+// whole address. Unauthenticated when the e-mail address or the password is wrong,
+// without showing which; Throttled after too many failures (see [attempts]), and when
+// too many logins wait already; Unavailable when the session cannot be stored, or ctx
+// ends.
 func (s *Service) Login(ctx context.Context, email string, password site.Secret, remote netip.Addr) (Tokens, error) {
 	a := s.newAttempt(email, remote)
 	who, err := s.prove(ctx, a, password)

@@ -15,7 +15,7 @@ const (
 	// maxTrusted and maxStranger bound those of one share: an account at one address
 	// that is known for it, and an address that is not.
 	maxTrusted, maxStranger = 64, 4
-	// slotRetry is when a login that found no room should come back.
+	// slotRetry is when a login that found no room should be retried.
 	slotRetry = 2 * time.Second
 )
 
@@ -29,16 +29,16 @@ const (
 	laneAdmin                // administrators' changes
 )
 
-// share is who gets turns: with only lane set the lane, with more of it set an account
-// or a network within the lane, and with all of it one client within those.
+// share identifies what gets turns: a lane (only lane set), an account or a network
+// within the lane, or one client within those.
 type share struct {
 	lane    lane
 	account [32]byte
 	client  string
 }
 
-// path is where a waiter stands: its lane, the larger share within it, and the smaller
-// one within that.
+// path is the position of a waiter: its lane, the larger share within the lane, and the
+// smaller share within that.
 type path [3]share
 
 // queue bounds how many passwords are hashed at once, because each takes megabytes of
@@ -73,9 +73,9 @@ func newQueue(slots int) *queue {
 }
 
 // enter waits for a slot and returns a function that releases it. It returns Throttled
-// at once when room logins of the same smallest share wait already, and when the lane
-// is full; then also to a waiter of the largest share, which makes room for another's.
-// It returns Unavailable when ctx ends first.
+// at once when room logins of the same smallest share wait already, or when the lane is
+// full. A full lane instead evicts a waiter of its largest share, with Throttled, where
+// that makes room for another share's. It returns Unavailable when ctx ends first.
 func (q *queue) enter(ctx context.Context, at path, room int) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, unavailable("waiting to hash a password", err)
@@ -122,7 +122,7 @@ func (q *queue) join(at path, room int) (*waiter, error) {
 	return w, nil
 }
 
-// errFull is the answer where there is no room.
+// errFull is the error when there is no room.
 func errFull() error { return fault.Throttle("Too many logins at once; try again", slotRetry) }
 
 func (q *queue) waitingOf(s share) int {
@@ -132,8 +132,9 @@ func (q *queue) waitingOf(s share) int {
 	return 0
 }
 
-// makeRoom reports whether one more may wait in the lane. In a full lane the newest
-// waiter of the share that has the most is evicted, unless that is the newcomer's own.
+// makeRoom reports whether one more login may wait in the lane. In a full lane it
+// evicts the newest waiter of the share that has the most, unless that is the
+// newcomer's own.
 func (q *queue) makeRoom(at path) bool {
 	if q.waitingOf(at[0]) < maxWaiting {
 		return true
@@ -164,7 +165,7 @@ func (q *queue) abandon(w *waiter) bool {
 	return i >= 0
 }
 
-// remove takes the waiter at i out of the queue.
+// remove removes the waiter at i from the queue.
 func (q *queue) remove(i int) {
 	w := q.waiting[i]
 	for i, t := range w.shares {

@@ -8,9 +8,9 @@ import (
 )
 
 // ClockStepped tells that the clock has become trusted and jumped forward by step.
-// Sessions that were alive just before and rest on the untrusted clock keep what
-// was left of them; the others are judged by the new time. None lives longer than 30
-// days from now. What the store would not take, [Service.Run] tries again.
+// Sessions that were alive just before and rest on the untrusted clock keep what was
+// left of them; the others are judged by the new time. None lives longer than 30 days
+// from now. [Service.Run] retries what the store did not accept.
 //
 // It must be called for a step of zero too: otherwise a session from before would
 // still count as resting on an untrusted clock at a later step, and outlive its 30
@@ -53,7 +53,7 @@ func (d *directory) rebase(now time.Time, step time.Duration) {
 		if !s.ClockTrusted {
 			expires = expires.Add(step)
 		}
-		if expires.After(latest) { // it began under a wrong time, which was taken back since
+		if expires.After(latest) { // it began under a wrong time that was reset since
 			expires = latest
 		}
 		if s.ClockTrusted && expires.Equal(s.Expires) {

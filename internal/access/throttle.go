@@ -25,8 +25,9 @@ const (
 	// loginBurst and loginEvery bound the logins of one account that succeed, because
 	// each is a record in the journal.
 	loginBurst, loginEvery = 600, 5 * time.Second
-	// trustedBurst and trustedEvery pace what goes on for a trusted client whose
-	// failures are used up: so many wait at once, and one goes after the other.
+	// trustedBurst and trustedEvery pace the attempts of a trusted client whose
+	// failures are used up: so many may wait at once, and one starts after each
+	// interval.
 	trustedBurst, trustedEvery = 40, 100 * time.Millisecond
 )
 
@@ -67,9 +68,9 @@ func (a attempt) trusted() bool { return a.lane != laneStranger }
 // pair is the key of what is counted for one account at one address.
 func (a attempt) pair() party { return party{a.account, a.remote} }
 
-// path returns where the attempt stands in the queue, and how many of its smallest
-// share may wait there. Trusted clients share by account, so that one account's
-// logins delay no other's; strangers by network, because they may name any account.
+// path returns the attempt's position in the queue, and how many of its smallest share
+// may wait there. Trusted clients share by account, so that one account's logins delay
+// no other's; strangers by network, because they may name any account.
 func (a attempt) path() (at path, room int) {
 	if a.trusted() {
 		account := share{lane: a.lane, account: a.account}
@@ -112,8 +113,8 @@ func newAttempts(accountFailures, addressFailures int) *attempts {
 	}
 }
 
-// admit returns Throttled, with the time to wait, for an attempt that may not be made.
-// It returns how long one that may be made has to wait for its turn.
+// admit returns Throttled, with the time to wait, for an attempt that is not allowed.
+// For one that is allowed it returns how long that has to wait for its turn.
 func (t *attempts) admit(a attempt, now time.Time) (pause time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,8 +150,8 @@ func (t *attempts) wait(a attempt, now time.Time) time.Duration {
 }
 
 // charge counts an attempt as failed before its password is compared, so that attempts
-// at the same time cannot exceed the bounds. Beyond them it counts nothing, and returns
-// what a failure is to be answered with: a stranger is not compared then.
+// at the same time cannot exceed the bounds. Beyond the bounds it counts nothing and
+// returns the error for a failure; a stranger's password is then not compared.
 func (t *attempts) charge(a attempt, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,9 +167,9 @@ func (t *attempts) charge(a attempt, now time.Time) error {
 	return nil
 }
 
-// succeed counts a login that has come through. It takes the charge back where there
-// was one, and forgets the failures of the account at this address. Those of the
-// address stay: one good login must not pay for guessing at other accounts.
+// succeed counts a login that has succeeded. It refunds the charge, if there was one,
+// and forgets the failures of the account at this address. Those of the address stay:
+// one good login must not pay for guessing at other accounts.
 func (t *attempts) succeed(a attempt, charged bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

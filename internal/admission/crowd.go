@@ -1,11 +1,11 @@
-// Package admission decides who gets in when there is no room for everybody: a
-// [Crowd] bounds what clients hold at once, connections or requests, and
-// [Handshakes] orders the TLS handshakes of a processor that is too slow for all of
-// them. Package broker bounds its connections by it, package httpapi its connections
-// and its requests. It reads nothing that a client sends, and starts no goroutine.
+// Package admission decides which clients are admitted when there is no room for all: a
+// [Crowd] bounds what clients hold at once, connections or requests, and [Handshakes]
+// orders the TLS handshakes of a processor that is too slow for all of them. Package
+// broker bounds its connections by it, package httpapi its connections and its
+// requests. It reads nothing that a client sends, and starts no goroutine.
 //
-// The promise: no number of clients that have not said who they are keeps another
-// address out, and none of them costs anybody else a wait.
+// The promise: no number of clients that have not logged in keeps another address out,
+// or makes another client wait.
 package admission
 
 import (
@@ -37,8 +37,8 @@ const (
 	// Unfinished has not completed its handshake, header, CONNECT or body, or does not
 	// take its answer. It is the first to be evicted.
 	Unfinished Stage = iota
-	// Idle has finished and asks for nothing at present. It is evicted where nothing is
-	// unfinished, the longest idle first.
+	// Idle has finished and asks for nothing at present. It is evicted if no connection
+	// is unfinished, the longest idle first.
 	Idle
 	// Working is never evicted.
 	Working
@@ -107,8 +107,8 @@ func Address(remote net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap()
 }
 
-// Enter takes a place for g at stage Unfinished, and evicts whatever has to go for it.
-// p must be outside. It returns ErrFull or ErrAddress where nobody can be evicted.
+// Enter acquires a place for g at stage Unfinished, and evicts a guest if there is no
+// room. p must be outside. It returns ErrFull or ErrAddress if no guest can be evicted.
 func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	c.mu.Lock()
 	h := c.holderOf(address)
@@ -131,8 +131,8 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	return err
 }
 
-// reserved is how many places of a crowd are for loopback alone, when everybody in it
-// is working: what runs on the machine, and its administrator, gets in.
+// reserved is how many places of a crowd are for loopback alone when every guest is
+// working, so that local programs and the administrator get in.
 func (c *Crowd) reserved() int { return max(4, c.limits.Total/16) }
 
 // makeRoom evicts for a newcomer of h, into out; mu is held.
@@ -158,8 +158,8 @@ func (c *Crowd) makeRoom(h *holder, out *[2]Guest) error {
 	return ErrFull
 }
 
-// evictFrom removes what h has to give: the oldest unfinished, else the longest idle.
-// It returns nil where there is neither; mu is held.
+// evictFrom removes a guest of h: the oldest unfinished, else the longest idle. It
+// returns nil if there is neither; mu is held.
 func (c *Crowd) evictFrom(h *holder) Guest {
 	if h == nil {
 		return nil
@@ -179,7 +179,8 @@ func (p *Place) Move(to Stage) {
 	p.change(func() { p.base = to })
 }
 
-// Hold keeps p at stage Working until as many Releases, whatever Move says meanwhile.
+// Hold keeps p at stage Working until Release is called as often; Move has no effect
+// until then.
 func (p *Place) Hold() {
 	p.change(func() { p.holds++ })
 }
@@ -204,7 +205,7 @@ func (p *Place) change(f func()) {
 	c.put(p)
 }
 
-// Leave frees the place. Leaving twice, or after an eviction, does nothing.
+// Leave releases the place. Leaving twice, or after an eviction, does nothing.
 func (p *Place) Leave() {
 	c := p.crowd
 	if c == nil {
@@ -227,7 +228,7 @@ func (c *Crowd) put(p *Place) {
 	c.count(p, +1)
 }
 
-// take counts p out of its stage; mu is held.
+// take removes p from the count of its stage; mu is held.
 func (c *Crowd) take(p *Place) {
 	p.holder.places[p.stage].remove(&p.link)
 	c.count(p, -1)
@@ -243,7 +244,7 @@ func (c *Crowd) count(p *Place, by int) {
 	}
 }
 
-// remove takes p out of the crowd; mu is held.
+// remove removes p from the crowd; mu is held.
 func (c *Crowd) remove(p *Place) {
 	c.take(p)
 	h := p.holder
@@ -285,7 +286,7 @@ func (c *Crowd) Count() (open, unfinished int) {
 	return c.open, c.at[Unfinished]
 }
 
-// Guests lists the holders of all places, in no order.
+// Guests returns the guests at all places, in no order.
 func (c *Crowd) Guests() []Guest {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handshakes lets only as many TLS handshakes compute at once as the processor can.
-// The others wait before their ClientHello is read, where they have cost next to
-// nothing, and the newest comes first: a client that has just come still waits for its
-// answer, while the oldest is about to give up. One that has given up is skipped. So
-// the time of a processor that is too slow for all goes into handshakes that are
-// completed.
+// Handshakes lets only as many TLS handshakes compute at once as the processor can. The
+// others wait before their ClientHello is read, when they have cost next to nothing.
+// The newest comes first: its client still waits for the answer, while the oldest is
+// about to time out. A client that has disconnected is skipped. So a processor that is
+// too slow for all spends its time on handshakes that complete.
 //
 // A turn lasts from the ClientHello until the server waits for the client again, so
 // that no client can prolong it. Safe for concurrent use.
@@ -66,7 +65,7 @@ func (h *Handshakes) Config(base *tls.Config) *tls.Config {
 	return gated
 }
 
-// connOf returns the Conn that is, or lies under, what a TLS session runs on.
+// connOf returns the Conn that a TLS session runs on, directly or below other layers.
 func connOf(raw net.Conn) *Conn {
 	for {
 		switch c := raw.(type) {
@@ -80,9 +79,9 @@ func connOf(raw net.Conn) *Conn {
 	}
 }
 
-// Conn returns raw for the server side of a TLS session; ended is closed when the
-// connection ends, however it does. After the handshake call [Conn.Done], unless the
-// next that happens to the connection is a Read or a Close.
+// Conn wraps raw for the server side of a TLS session; ended is closed when the
+// connection ends. After the handshake call [Conn.Done], unless the next call on the
+// connection is Read or Close.
 func (h *Handshakes) Conn(raw net.Conn, ended <-chan struct{}) *Conn {
 	return &Conn{Conn: raw, gate: h, ended: ended}
 }
@@ -126,8 +125,8 @@ func (c *Conn) Done() {
 	}
 }
 
-// await waits for the turn of c. It reports false when c ends before, or when its
-// client has gone.
+// await waits for the turn of c. It reports false if c ends first, or its client has
+// disconnected.
 func (c *Conn) await() bool {
 	if !c.gate.wait(c) {
 		return false
@@ -181,8 +180,7 @@ func (h *Handshakes) next() {
 	}
 }
 
-// newest takes the newest waiter out of the list; where there is none, the turn is
-// free.
+// newest removes the newest waiter from the list; if there is none, it frees the turn.
 func (h *Handshakes) newest() *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,11 +194,11 @@ func (h *Handshakes) newest() *waiter {
 	return last.of
 }
 
-// Yield lets no handshake begin until Resume, because something urgent is under way: a
-// door that is being opened. That holds for half a second at most, and then not again
-// for as long as it did, so that no sequence of doors stops the handshakes. It reports
-// whether it did anything; only then Resume must follow. Where nothing waits for a turn
-// it costs next to nothing. It may be called on nil.
+// Yield starts no handshakes until Resume, because something urgent is in flight: a
+// door is being opened. The pause lasts half a second at most, and no other begins for
+// as long as it lasted, so that no sequence of doors stops the handshakes. Yield
+// reports whether it did anything; only then Resume must follow. If nothing waits for a
+// turn, it costs next to nothing. It may be called on nil.
 func (h *Handshakes) Yield() bool {
 	if h == nil {
 		return false
@@ -230,7 +228,7 @@ func (h *Handshakes) Resume() {
 	}
 }
 
-// proceed ends the pause, and puts to use the turns that became free in it.
+// proceed ends the pause, and passes on the turns that were released in it.
 func (h *Handshakes) proceed() {
 	h.mu.Lock()
 	free := 0
@@ -257,7 +255,7 @@ func (h *Handshakes) Waiting() (n int) {
 }
 
 // readable waits until there is something to read, and reads nothing. It reports false
-// where that cannot be known, or never comes: a Read tells.
+// if that cannot be known or never happens; a Read then returns why.
 func readable(raw net.Conn) bool {
 	socket, ok := raw.(syscall.Conn)
 	if !ok {
@@ -274,8 +272,8 @@ func readable(raw net.Conn) bool {
 	return err == nil
 }
 
-// gone reports whether the client has closed or reset the connection, also behind
-// bytes that nobody has read yet (poll(2), POLLRDHUP).
+// gone reports whether the client has closed or reset the connection, even if there are
+// bytes before that which were not read yet (poll(2), POLLRDHUP).
 func gone(raw net.Conn) bool {
 	socket, ok := raw.(syscall.Conn)
 	if !ok {

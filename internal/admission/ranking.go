@@ -4,7 +4,7 @@ package admission
 // one takes no memory. The zero list is empty.
 type list[T any] struct{ first, last *element[T] }
 
-// element is one of a list, and part of what it stands for.
+// element is one element of a list, embedded in its value.
 type element[T any] struct {
 	prev, next *element[T]
 	of         T
@@ -21,7 +21,7 @@ func (l *list[T]) push(e *element[T]) {
 	l.last = e
 }
 
-// remove takes e out of the list that it is in.
+// remove removes e from its list.
 func (l *list[T]) remove(e *element[T]) {
 	if e.prev == nil {
 		l.first = e.next
