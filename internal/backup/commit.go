@@ -67,7 +67,7 @@ func (r Restored) finish(sw swap, m marker) (Restored, error) {
 	return r, nil
 }
 
-// begun words an error that comes when there is no way back.
+// begun wraps an error that occurs when the restore cannot be undone.
 func begun(err error) error {
 	return fault.Wrap(fault.Unavailable, "The restore has begun and could not be finished ("+err.Error()+
 		"): correct that, then start the gateway, which completes it, or restore again", errors.Join(ErrBegun, err))

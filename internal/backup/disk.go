@@ -38,7 +38,7 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// settle sees that everything under root is on the disk.
+// settle flushes everything under root to the disk.
 func settle(root string) error {
 	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

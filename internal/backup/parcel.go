@@ -31,8 +31,8 @@ type Database interface {
 	// Inspect checks a file and says what it holds; name is how people know it. NotFound,
 	// Conflict for a newer version, Invalid for damage, Unavailable.
 	Inspect(ctx context.Context, path, name string) (site.Inventory, error)
-	// Unaltered refuses a file whose schema is not the one that gatehouse makes; name is
-	// how people know it. Invalid, Unavailable.
+	// Unaltered refuses a file whose schema is not the one that gatehouse creates; name
+	// is the file's name in messages. Invalid, Unavailable.
 	Unaltered(ctx context.Context, path, name string) error
 	// Verify checks every record of its journal.
 	Verify(ctx context.Context, path string) (journal.Verdict, error)

@@ -19,7 +19,7 @@ import (
 // maxDraft bounds the configuration in a backup, which is held in memory, in bytes.
 const maxDraft = 8 << 20
 
-// Draft is the configuration in a backup. It is in memory alone.
+// Draft is the configuration in a backup, kept in memory only.
 type Draft struct{ files []Loaded }
 
 // Empty reports whether the backup has no configuration.
@@ -27,8 +27,8 @@ func (d Draft) Empty() bool {
 	return !slices.ContainsFunc(d.files, func(f Loaded) bool { return f.Name == mainConfig })
 }
 
-// Write writes the main file and conf.d to a folder that is nobody else's, to be read
-// there, and returns the path of the main file.
+// Write writes the main file and conf.d to a private folder, from which they can be
+// read, and returns the path of the main file.
 func (d Draft) Write(folder string) (string, error) {
 	for _, f := range d.files {
 		below := strings.TrimPrefix(f.Name, underConfig)
@@ -80,8 +80,8 @@ func (m *Medium) pass(ctx context.Context, passphrase site.Secret, w io.Writer) 
 	}
 	draft, err := split(w, in)
 	if err == nil {
-		// What follows the archive is nothing but the end of the encryption, which says
-		// that nothing is missing.
+		// Only the end of the encryption follows the archive; it shows that nothing is
+		// missing.
 		var n int
 		if n, err = plain.Read(make([]byte, 1)); n == 0 && errors.Is(err, io.EOF) {
 			return draft, nil
@@ -117,7 +117,7 @@ func split(w io.Writer, in *archive) (d Draft, err error) {
 	return d, errors.Join(err, out.close())
 }
 
-// ReadManifest reads what a backup says of itself, and nothing else of it. Errors:
+// ReadManifest reads the manifest of a backup, and nothing else. Errors:
 // Unauthenticated for a wrong passphrase, Invalid for damage or a plain copy of a
 // database, which has none.
 func (m *Medium) ReadManifest(ctx context.Context, passphrase site.Secret) (Manifest, error) {

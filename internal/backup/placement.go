@@ -17,8 +17,8 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// A restore writes a file of the configuration beside its place first, and keeps what
-// stood there.
+// A restore first writes a file of the configuration beside its final path, and keeps
+// the file that was there.
 const (
 	restoredSuffix = ".restored"
 	keptSuffix     = ".before-restore-"
@@ -35,10 +35,10 @@ type change struct {
 	group int
 }
 
-// Placement is a restored configuration on its way into place. It is made and carried
-// out by the owner of the configuration's folder, who on a board is root: everything it
-// acts on comes from the memory of that process, or from a file in that folder. Of the
-// data directory, which is another user's, it knows the path and touches nothing.
+// Placement is a restored configuration on its way into place. The owner of the
+// configuration's folder, on a board root, prepares it and carries it out: everything
+// it acts on comes from the memory of that process, or from a file in that folder. Of
+// the data directory, which belongs to another user, it uses the path only.
 type Placement struct {
 	ID      string   `json:"id"`   // random, in the marker of the data directory too
 	Data    string   `json:"data"` // the data directory that it goes with
@@ -50,11 +50,11 @@ type Placement struct {
 	before hook
 }
 
-// Intent says what a placement goes with.
+// Intent describes what a placement belongs to.
 type Intent struct {
 	Data  string   // the data directory
 	Named []string // files that the restored configuration names
-	Group int      // of the files that not everybody may read; only root sets it
+	Group int      // of the files that are not public; only root sets it
 	Stamp string   // ends the names of what is kept; see [Stamp]
 }
 
@@ -70,9 +70,9 @@ type Keeper interface {
 // notePath is where a placement is noted.
 func (c Configuration) notePath() string { return filepath.Join(filepath.Dir(c.Main), markerName) }
 
-// Prepare decides what becomes of the files of a draft, and changes nothing. Those that
-// are there already, as they are, need nothing. What conf.d has and the backup has not
-// goes: it would be read with it.
+// Prepare decides what to do with the files of a draft, and changes nothing. Files that
+// are already there unchanged are left. Files of conf.d that the backup does not have
+// are removed, because they would be read too.
 func (c Configuration) Prepare(d Draft, i Intent) (*Placement, error) {
 	p := &Placement{ID: rand.Text(), Data: i.Data, Changes: []change{}, note: c.notePath()}
 	wanted := make(map[string]bool)
@@ -132,7 +132,7 @@ func (c Configuration) modeOf(e Entry, named []string) (mode os.FileMode, ours b
 	return mode, !own && !hidden && !strings.HasPrefix(below, "conf.d/") && !strings.HasPrefix(below, "credentials/")
 }
 
-// lay writes the restored file beside its place, durably.
+// lay writes the restored file beside its final path, durably.
 func (c change) lay() error {
 	folder := os.FileMode(0o755)
 	if c.mode == 0o600 {
@@ -160,10 +160,10 @@ func makeFolder(path string, mode os.FileMode) error {
 	return errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode), syncFolder(filepath.Dir(path)))
 }
 
-// Carry restores the data and this configuration with it, so that after a power cut
-// either both or none of them are restored: a note of the placement comes first, the
-// data decides, and [Configuration.Resume] goes by whether it has. A nil placement
-// restores the data alone.
+// Carry restores the data and this configuration, so that after a power cut either both
+// or neither are restored. It first writes a note of the placement. The commit of the
+// data decides: [Configuration.Resume] finishes the placement only after it. A nil
+// placement restores the data alone.
 func (p *Placement) Carry(ctx context.Context, k Keeper, t Terms) (Restored, error) {
 	if p == nil || len(p.Changes) == 0 {
 		return k.Commit(ctx, t)
@@ -182,7 +182,7 @@ func (p *Placement) Carry(ctx context.Context, k Keeper, t Terms) (Restored, err
 	return r, nil
 }
 
-// finish puts the configuration in place and removes what was noted of it, on both sides.
+// finish puts the configuration in place and removes its note and its marker.
 func (p *Placement) finish(k interface{ Forget() error }) error {
 	if err := p.place(); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (p *Placement) forget() error {
 	return syncFolder(filepath.Dir(p.note))
 }
 
-// Discard removes what waits beside its place, and the note.
+// Discard removes the files that wait beside their final paths, and the note.
 func (p *Placement) Discard() error {
 	errs := []error{removeIfThere(p.note + ".new")}
 	for _, c := range p.Changes {
@@ -248,7 +248,7 @@ func (p *Placement) Discard() error {
 	return errors.Join(append(errs, p.forget())...)
 }
 
-// removeIfThere removes a file that may be there.
+// removeIfThere removes a file if it exists.
 func removeIfThere(path string) error {
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -257,8 +257,8 @@ func removeIfThere(path string) error {
 	return err
 }
 
-// Written lists the files that are written or set aside, and where those that stood
-// there before are kept.
+// Written lists the files that are written or set aside, and where the former ones are
+// kept.
 func (p *Placement) Written() (targets, aside []string) {
 	if p == nil {
 		return nil, nil
@@ -272,7 +272,7 @@ func (p *Placement) Written() (targets, aside []string) {
 	return targets, aside
 }
 
-// place puts every file in place that is not there yet.
+// place puts every remaining file in place.
 func (p *Placement) place() error {
 	for _, c := range p.Changes {
 		if err := p.placeFile(c); err != nil {
@@ -301,8 +301,8 @@ func (p *Placement) placeFile(c change) error {
 	return syncFolder(filepath.Dir(c.Target))
 }
 
-// keepFile gives the present file its other name. Where a file comes in its place, it has
-// both names until then, so that there is always one.
+// keepFile renames the present file to its other name. If another file replaces it, it
+// has both names until then, so that there always is one.
 func (p *Placement) keepFile(c change) error {
 	err := p.before.do("keep configuration", func() error {
 		if c.Gone {
@@ -316,11 +316,11 @@ func (p *Placement) keepFile(c change) error {
 	return err
 }
 
-// Resume finishes the configuration of a restore that was interrupted, or undoes it when
-// the data was never restored. find completes what was begun in a data directory, and
-// returns the id of the placement that is waited for there, or "", and the way to forget
-// it. It reports whether there was anything to do. Forbidden when another user has to
-// run it.
+// Resume finishes the configuration of a restore that was interrupted, or undoes it
+// when the data was never restored. find completes what was begun in a data directory,
+// and returns the id of the placement that is waited for there, or "", and the way to
+// forget it. It reports whether there was anything to do. Forbidden if another user
+// must run it.
 func (c Configuration) Resume(find func(data string) (id string, k interface{ Forget() error }, err error)) (done bool, err error) {
 	return c.resume(find, nil)
 }

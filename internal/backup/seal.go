@@ -21,9 +21,9 @@ import (
 // workFactor is the exponent of scrypt's N; see the doc of the package.
 const workFactor = 16
 
-// The bounds of a passphrase for a new backup, in characters. Whoever holds the file may
-// guess for as long as they like, so it has to be longer than a password, which is
-// guessed at a door that counts.
+// The bounds of a passphrase for a new backup, in characters. An attacker who has the
+// file can guess without limit, so it must be longer than a password, whose guesses the
+// gateway counts.
 const (
 	MinPassphrase = 16
 	maxPassphrase = 1024

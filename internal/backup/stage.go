@@ -135,9 +135,8 @@ type Staged struct {
 	folder  string // its name in the data directory
 }
 
-// Stage unpacks a backup and verifies all of it. The kinds of its errors tell the causes
-// apart: Conflict for a newer version, Invalid for damage, Unavailable for the disk. When
-// it fails, it leaves nothing.
+// Stage unpacks a backup and verifies all of it. Errors: Conflict for a newer version,
+// Invalid for damage, Unavailable for the disk. When it fails, it leaves nothing.
 func Stage(ctx context.Context, in Input, o Options) (s *Staged, err error) {
 	s = &Staged{options: o, medium: in.Name, Whole: in.Whole}
 	folder, err := os.MkdirTemp(o.Data, stagedPrefix) // with mode 0700
@@ -271,5 +270,5 @@ func (s *Staged) verify(ctx context.Context) error {
 	return nil
 }
 
-// Stamp names what is kept after the moment of the restore.
+// Stamp returns the suffix of the names of what is kept, from the time of the restore.
 func Stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }

@@ -22,13 +22,13 @@ const (
 
 // The phases of a swap. Each may be done again from its beginning.
 const (
-	movingOut = "out"  // what stands in the data directory is the old gateway's
-	movingIn  = "in"   // what stands there is the new one's, as far as it is there
+	movingOut = "out"  // what is in the data directory is the old gateway's
+	movingIn  = "in"   // what is there is the new one's, possibly incomplete
 	moved     = "done" // all of it is; the configuration may still wait
 )
 
-// marker says that a swap has begun, and how far it is. Before the phase moved, nobody
-// may open the database. It names nothing outside the data directory.
+// marker says that a swap has begun, and how far it is. Before the phase moved, no
+// process may open the database. It names nothing outside the data directory.
 type marker struct {
 	Phase         string `json:"phase"`
 	Staged        string `json:"staged"`                  // the folder in the data directory with what is new

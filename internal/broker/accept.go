@@ -34,7 +34,7 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 		case err == nil:
 			pause = firstPause
 			s.welcome(raw, l.TLS)
-			runtime.Gosched() // a crowd at the door does not hold up those who are in
+			runtime.Gosched() // a flood of newcomers does not delay connected stations
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed to end the loop
 		case errors.Is(err, net.ErrClosed):

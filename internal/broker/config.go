@@ -125,7 +125,7 @@ func (c *Config) check() error {
 		c.Metrics = metric.New()
 	}
 	if c.Handshakes == nil {
-		c.Handshakes = admission.NewHandshakes(1, time.Second) // asked by nobody
+		c.Handshakes = admission.NewHandshakes(1, time.Second) // never used
 	}
 	return c.Limits.fill()
 }

@@ -22,7 +22,7 @@ type Conn struct {
 	stream net.Conn // raw, or the TLS session on it
 	remote string
 	place  admission.Place
-	probe  bool // made by Ping; nobody's refusal
+	probe  bool // made by Ping; its end is no refusal
 
 	// Known from CONNECT on. The version is set first, for answers to it.
 	station    atomic.Int64
@@ -88,8 +88,8 @@ func (c *Conn) Station() site.StationID { return site.StationID(c.station.Load()
 // Generation is that of the secret under which the station authenticated.
 func (c *Conn) Generation() uint64 { return c.generation }
 
-// Number tells this connection from every other of the server; of the connections of
-// one station it is greater for one that took over from another.
+// Number identifies this connection within the server. Of two connections of one
+// station, the one that took over has the greater number.
 func (c *Conn) Number() site.ConnectionID { return c.number }
 
 // Remote is the address of the station, with its port.
@@ -221,7 +221,7 @@ func (c *Conn) pass() bool {
 	return false
 }
 
-// scan has the framer judge b, and returns how many of its bytes may be handed on.
+// scan lets the framer judge b, and returns how many of its bytes may be handed on.
 func (c *Conn) scan(b []byte) int {
 	n, r := c.frames.scan(b)
 	c.server.stats.bytesIn.Add(uint64(n))
@@ -239,11 +239,13 @@ func (c *Conn) handOn(p []byte) int {
 	return n
 }
 
-// growth is by how much what is held grows at least, while a packet is not whole.
+// growth is the least by which the buffer of held bytes grows while a packet is
+// incomplete.
 const growth = 512
 
-// fetch adds to what is held, and sees what of it may pass. While a packet comes too
-// early, it waits until that one may, and reads nothing: TCP makes the station wait too.
+// fetch reads into the held bytes, and finds which of them may pass. While a packet
+// comes too early, it waits until that one may pass, and reads nothing: TCP makes the
+// station wait too.
 func (c *Conn) fetch() error {
 	if c.due.IsZero() {
 		c.held = slices.Grow(c.held, growth)

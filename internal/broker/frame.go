@@ -20,10 +20,9 @@ const (
 // what a refused packet costs to decode small.
 const controlSize = 1 << 10
 
-// framer cuts what a station sends into packets, ahead of mochi: nothing is handed
-// on but whole packets that are as the standard wants them (see check), so nothing
-// else is ever decoded or logged. A packet that is too large or out of place is
-// refused by its first bytes.
+// framer cuts what a station sends into packets, ahead of mochi. It hands on only whole
+// packets that conform to the standard (see check), so nothing else is ever decoded or
+// logged. A packet that is too large or out of place is refused by its first bytes.
 type framer struct {
 	limit   int         // of a whole packet
 	allow   func() bool // whether one more packet may come now
@@ -113,8 +112,8 @@ func (f *framer) check(packet []byte) (r *refusal) {
 	return r
 }
 
-// answer is what a station hears of r: CONNACK until its CONNECT was well-formed,
-// DISCONNECT after that.
+// answer returns the packet that answers r: CONNACK until a well-formed CONNECT,
+// DISCONNECT after it.
 func (f *framer) answer(r *refusal) []byte {
 	if f.begun {
 		return disconnect(f.version, r.code)

@@ -10,7 +10,7 @@ import (
 type seats struct {
 	mu    sync.Mutex // mu guards what follows, and taker of each seat
 	taken map[site.StationID]*seat
-	last  site.ConnectionID // that was given out
+	last  site.ConnectionID // that was assigned
 }
 
 // seat is the place of one station. It stays when the station leaves: only a

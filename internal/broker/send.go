@@ -20,7 +20,7 @@ var (
 	ErrNotTaken = errors.New("the station does not take so large a packet")
 )
 
-// Payload is what [Conn.Send] calls for the words of a command.
+// Payload appends the payload of a command; see [Conn.Send], which calls it.
 type Payload = func(b []byte) (words []byte, patience time.Duration, err error)
 
 // errPacketID says that the caller gave none.
@@ -42,10 +42,10 @@ const (
 // written whole by then ends the connection in a reset. An error means that nothing
 // was written or that the connection has been reset.
 //
-// payload appends what the command says to b, and returns for how long at most the kernel
-// may go on sending bytes that the station's kernel does not acknowledge; or it returns
-// why the command must not be sent, which Send returns too. It is called once, when
-// nothing is left to wait for, and must be quick.
+// payload appends the payload to b, and returns how long at most the kernel may keep
+// sending bytes that the station's kernel does not acknowledge; or it returns why the
+// command must not be sent, and Send returns that error. It is called once, directly
+// before the write, and must be quick.
 func (c *Conn) Send(packetID uint16, qos byte, payload Payload, deadline time.Time) error {
 	if qos == 0 {
 		return c.publish(packetID, qos, payload, deadline)

@@ -46,10 +46,10 @@ func setUserTimeout(fd int, d time.Duration) error {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 }
 
-// patience is for how long the kernel goes on sending what the station's kernel does not
-// acknowledge (tcp(7), TCP_USER_TIMEOUT): while a command is in flight no longer than to
-// its deadline, also when this process stands still meanwhile. It is not safe for
-// concurrent use.
+// patience is how long the kernel keeps sending bytes that the station's kernel does
+// not acknowledge (tcp(7), TCP_USER_TIMEOUT). While a command is in flight, that is no
+// longer than to its deadline, even if this process is frozen meanwhile. It is not safe
+// for concurrent use.
 type patience struct {
 	conn  net.Conn
 	raw   syscall.RawConn  // of conn; nil until the first command
