@@ -87,12 +87,12 @@ type Parcel interface {
 // Timekeeper keeps the clock; package gateway satisfies it. Safe for concurrent use.
 type Timekeeper interface {
 	Clock() Clock
-	// AcceptClock takes the system's time for right, on record; Conflict where the
-	// clock is ahead of it.
+	// AcceptClock accepts the system's time and records that; Conflict where the clock
+	// is ahead of it.
 	AcceptClock(ctx context.Context, by site.Actor) error
-	// ResetClock sets the clock and its floor back to the system's time, on record;
-	// Conflict where the clock is not ahead of it, Unavailable where that cannot be
-	// stored: then nothing has changed.
+	// ResetClock sets the clock and its floor back to the system's time and records
+	// that. Conflict where the clock is not ahead of it, Unavailable where that cannot
+	// be stored; then nothing has changed.
 	ResetClock(ctx context.Context, by site.Actor) error
 }
 

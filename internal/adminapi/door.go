@@ -29,8 +29,8 @@ func actorOf(ctx context.Context) site.Actor {
 	return c.by
 }
 
-// staysOf returns what reports whether the administrator behind a request would be let
-// in now; streams ask it again and again.
+// staysOf returns a function that reports whether the administrator behind a request
+// would be let in now. Streams call it repeatedly.
 func staysOf(ctx context.Context) func() bool {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		return c.stays
@@ -53,7 +53,7 @@ func (a *API) throughSocket(next http.Handler) http.Handler {
 			return
 		}
 		by := site.Actor{Origin: site.Admin, Admin: true, Name: p.name()}
-		next.ServeHTTP(w, withCaller(r, caller{by, func() bool { return true }})) // what a process may does not end
+		next.ServeHTTP(w, withCaller(r, caller{by, func() bool { return true }})) // a local process does not lose its right
 	})
 }
 

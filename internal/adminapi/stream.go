@@ -9,7 +9,7 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// stayEvery is how soon a stream notices that its caller may not have it any more.
+// stayEvery is how often a stream checks that its caller may still read it.
 const stayEvery = time.Second
 
 // pulse is how often an idle stream sends an empty line, so that a peer that is
@@ -25,7 +25,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	ended   <-chan struct{}
-	stays   func() bool // whether the caller may still have the stream
+	stays   func() bool // whether the caller may still read the stream
 	started bool
 }
 
@@ -73,7 +73,7 @@ func (s *stream) start() error {
 // errRevoked ends the stream of a caller whose session, account or role has ended.
 func errRevoked() error { return fault.New(fault.Unauthenticated, "Token is invalid") }
 
-// send writes one line, while the caller may have it.
+// send writes one line, if the caller may still read it.
 func (s *stream) send(item any) error {
 	if !s.stays() {
 		return errRevoked()

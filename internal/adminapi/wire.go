@@ -85,7 +85,7 @@ type ClockStatus struct {
 }
 
 // Clock is the answer of GET /admin/v1/clock, and of POST …/clock/accept and
-// …/clock/reset: how the gateway's clock stands then.
+// …/clock/reset: the state of the gateway's clock after the request.
 type Clock struct {
 	ClockStatus
 	State        string         `json:"state"`        // how it stands to the system's clock, such as "synchronised"
@@ -320,7 +320,7 @@ type Verdict struct {
 	Records int    `json:"records"` // how many were checked
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
-	Lost    uint64 `json:"lost,omitempty"`   // how many damage has cost, as the journal says itself
+	Lost    uint64 `json:"lost,omitempty"`   // records lost by damage, as the journal itself records
 	Broken  uint64 `json:"broken,omitempty"` // seq of the first record that does not fit
 	Why     string `json:"why,omitempty"`
 
@@ -334,7 +334,7 @@ type Witnesses struct {
 	Witnesses []journal.Witness `json:"witnesses"`
 }
 
-// Testimonies is its answer: what each says of the journal, in their order.
+// Testimonies is the answer: one testimony for each witness, in their order.
 type Testimonies struct {
 	Witnesses []journal.Testimony `json:"witnesses"`
 }

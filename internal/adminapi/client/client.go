@@ -182,20 +182,20 @@ func (c *Client) VerifyJournal(ctx context.Context) (adminapi.Verdict, error) {
 	return callWithin[adminapi.Verdict](ctx, c, verifyTimeout, http.MethodGet, "/journal/verify", nil)
 }
 
-// Clock returns how the gateway's clock stands.
+// Clock returns the state of the gateway's clock.
 func (c *Client) Clock(ctx context.Context) (adminapi.Clock, error) {
 	return call[adminapi.Clock](ctx, c, http.MethodGet, "/clock", nil)
 }
 
-// AcceptClock has the gateway take its system's time for right, and returns how the
-// clock stands then. Error: [fault.Conflict] where the clock is ahead of it.
+// AcceptClock makes the gateway accept its system's time, and returns the state of the
+// clock after that. Error: [fault.Conflict] where the clock is ahead of it.
 func (c *Client) AcceptClock(ctx context.Context) (adminapi.Clock, error) {
 	return call[adminapi.Clock](ctx, c, http.MethodPost, "/clock/accept", nil)
 }
 
 // ResetClock sets the gateway's clock and its floor back to its system's time, and
-// returns how the clock stands then. Errors: [fault.Conflict] where the clock is not
-// ahead of it, [fault.Unavailable] where that cannot be stored.
+// returns the state of the clock after that. Errors: [fault.Conflict] where the clock
+// is not ahead of it, [fault.Unavailable] where that cannot be stored.
 func (c *Client) ResetClock(ctx context.Context) (adminapi.Clock, error) {
 	return call[adminapi.Clock](ctx, c, http.MethodPost, "/clock/reset", nil)
 }

@@ -166,7 +166,7 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 // refused returns the error of a refused call: the kind of its status and the gateway's
 // sentence.
 func refused(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxLine)) // what there is of it
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxLine)) // as much as arrives
 	var said adminapi.ErrorBody
 	if err := json.Unmarshal(body, &said); err != nil || said.Message == "" {
 		said.Message = "the gateway answers " + resp.Status
