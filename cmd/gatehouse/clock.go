@@ -89,7 +89,7 @@ func (a *app) printClock(w *lines, c adminapi.Clock) {
 	w.printf("")
 	w.printf("%s", printable(c.Why))
 	if !c.Believed.IsZero() {
-		w.printf("  It is believed from %s on, by the system's time, if it stands until then.", a.stamp(c.Believed))
+		w.printf("  It is accepted from %s on, by the system's time, if it holds until then.", a.stamp(c.Believed))
 	}
 	w.printf("  What to do: %s", printable(c.Advice))
 }

@@ -86,7 +86,7 @@ func (m *Medium) pass(ctx context.Context, passphrase site.Secret, w io.Writer) 
 		if n, err = plain.Read(make([]byte, 1)); n == 0 && errors.Is(err, io.EOF) {
 			return draft, nil
 		}
-		err = cmp.Or(err, errors.New("something stands behind the archive"))
+		err = cmp.Or(err, errors.New("there is data after the archive"))
 	}
 	if ctx.Err() != nil {
 		return Draft{}, ctx.Err()

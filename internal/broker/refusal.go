@@ -37,7 +37,7 @@ const (
 // What is refused. Of these the station learns by a code of their own in CONNACK:
 var (
 	errWill      = &refusal{"mqtt-will", "wills are not offered", codeNotAuthorized, v3NotAuthorized}
-	errVersion   = &refusal{"mqtt-version", "MQTT 3.1.1 and 5.0 are spoken, no other version", codeBadVersion, v3BadVersion}
+	errVersion   = &refusal{"mqtt-version", "only MQTT 3.1.1 and 5.0 are supported", codeBadVersion, v3BadVersion}
 	errNoID      = &refusal{"mqtt-client-id", "no client id, and the old session wanted", codeBadClientID, v3BadClientID}
 	errAnonymous = &refusal{"mqtt-anonymous", "no user name or password", codeBadSecret, v3BadSecret}
 	errClientID  = &refusal{"mqtt-client-id", "client id and user name are not those of one station", codeNotAuthorized, v3NotAuthorized}

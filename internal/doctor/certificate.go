@@ -25,7 +25,7 @@ const (
 	ownLate   = 60 * day
 
 	// authorityLate is how long before its end the gateway's authority should be
-	// replaced: it has to be given to every app and station.
+	// replaced: it must be installed in every app and station.
 	authorityLate = 365 * day
 
 	// credentialFolder is where root puts what "credential:NAME" means.
@@ -182,7 +182,7 @@ func checkKey(p *patient, s *sheet, c pair, chain []byte) {
 // why words an error of crypto/tls, which never holds anything of the key.
 func why(err error) string { return strings.TrimPrefix(err.Error(), "tls: ") }
 
-// checkNames sees that apps find the names and addresses that they call in the certificate.
+// checkNames checks that the certificate has the names and addresses that apps use.
 func checkNames(p *patient, s *sheet, c pair, evidence []string) {
 	name := p.settings.HostName()
 	var absent []string
@@ -207,8 +207,8 @@ func checkNames(p *patient, s *sheet, c pair, evidence []string) {
 	}
 }
 
-// checkAddresses says which addresses the gateway's own certificate leaves out, because
-// its authority vouches for those of local networks alone.
+// checkAddresses reports the addresses that the gateway's own certificate leaves out,
+// because its authority vouches only for those of local networks.
 func checkAddresses(p *patient, s *sheet, c pair) {
 	ca := ownAuthority(p, c)
 	if !p.runs() || ca == nil || !constrained(ca) {
@@ -244,14 +244,15 @@ func ownAuthority(p *patient, c pair) *x509.Certificate {
 	return ca
 }
 
-// constrained reports whether an authority may vouch for local names and addresses alone.
+// constrained reports whether an authority may vouch only for local names and
+// addresses.
 func constrained(ca *x509.Certificate) bool {
 	return ca.PermittedDNSDomainsCritical && len(ca.PermittedDNSDomains) > 0 && len(ca.PermittedIPRanges) > 0
 }
 
-// renewAuthority says how the gateway gets another authority.
+// renewAuthority returns the steps that replace the gateway's authority.
 func renewAuthority(p *patient) string {
-	return fmt.Sprintf("rm %s %s; %s; then give the new ca.crt to every app and station", p.data("tls/ca.key"), p.data("tls/ca.crt"), p.told("restart"))
+	return fmt.Sprintf("rm %s %s; %s; then install the new ca.crt in every app and station", p.data("tls/ca.key"), p.data("tls/ca.crt"), p.told("restart"))
 }
 
 // checkAuthority sees that the gateway's own authority vouches for the certificate,
@@ -277,7 +278,7 @@ func checkAuthority(p *patient, s *sheet, c pair) []string {
 		s.warn(fmt.Sprintf("The gateway's authority expires in %s; apps and stations refuse the gateway then", span(left)),
 			renewAuthority(p), "valid until "+moment(ca.NotAfter))
 	case !constrained(ca):
-		s.notice("The gateway's authority may vouch for any site: whoever gets its key, from a backup too, can pose as one to the phones that trust it",
+		s.notice("The gateway's authority may vouch for any site: a thief of its key, from a backup too, can pose as one to the phones that trust it",
 			renewAuthority(p), "made by a former version, valid until "+moment(ca.NotAfter))
 	}
 	return facts

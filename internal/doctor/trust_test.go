@@ -117,13 +117,13 @@ func ofCertificate() []illness {
 			"warning certificate: The gateway's authority does not vouch for its certificate > systemctl restart gatehouse",
 		}, ""},
 		{"an authority of a former version", func(t *testing.T, w *ward) { w.certify(t, certificate{unbounded: true}) }, []string{
-			"notice certificate: The gateway's authority may vouch for any site: whoever gets its key, from a backup too, can pose as one to the phones that trust it > rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then give the new ca.crt to every app and station",
+			"notice certificate: The gateway's authority may vouch for any site: a thief of its key, from a backup too, can pose as one to the phones that trust it > rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then install the new ca.crt in every app and station",
 		}, "made by a former version"},
 		{"an authority that ends", func(t *testing.T, w *ward) { w.certify(t, certificate{made: now().AddDate(-9, -11, 0)}) }, []string{
-			"warning certificate: The gateway's authority expires in 30 days; apps and stations refuse the gateway then > rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then give the new ca.crt to every app and station",
+			"warning certificate: The gateway's authority expires in 30 days; apps and stations refuse the gateway then > rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then install the new ca.crt in every app and station",
 		}, ""},
 		{"renamed since", func(t *testing.T, w *ward) { w.certify(t, certificate{names: []string{"north-gate.local"}}) }, []string{
-			"notice certificate: The certificate leaves out a name of this gateway: its authority was made for another and may not vouch for it > have apps use north-gate.local; or rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then give the new ca.crt to every app and station",
+			"notice certificate: The certificate leaves out a name of this gateway: its authority was made for another and may not vouch for it > have apps use north-gate.local; or rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then install the new ca.crt in every app and station",
 		}, "missing: north-gate\n"},
 		{"a public address", func(_ *testing.T, w *ward) {
 			w.status.Addresses = []netip.Addr{netip.MustParseAddr("192.168.1.20"), netip.MustParseAddr("2001:db8::20")}

@@ -117,8 +117,8 @@ func syncFolder(path string) error {
 }
 
 // onPublicDisk reports whether the file at path lies on a file system that keeps no
-// modes, such as FAT, and that is mounted for everybody to read, as Raspberry Pi OS does
-// with its boot partition: what is written beside it can be read by every user.
+// modes, such as FAT, and that every user can read, as Raspberry Pi OS mounts its boot
+// partition: what is written beside the file can be read by every user.
 func onPublicDisk(path string) bool {
 	var disk unix.Statfs_t
 	info, err := os.Stat(path)

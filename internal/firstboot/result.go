@@ -226,7 +226,7 @@ func (b *boot) issued(p *paper) {
 	}
 }
 
-// issuedAside says where the secrets are that were generated.
+// issuedAside names the file with the generated secrets.
 func (b *boot) issuedAside(p *paper) {
 	p.line("")
 	p.line("THE PASSWORDS THAT WERE GENERATED are not on this card, which every user of")

@@ -27,7 +27,7 @@ func (b *boot) tellUnwiped(err error) {
 }
 
 // writeResult writes beside the site file, or beside the configuration where that
-// cannot be. Passwords that were made go to no card that everybody can read.
+// cannot be. Generated passwords are not written to a card that every user can read.
 func (b *boot) writeResult(text string) error {
 	if strings.Contains(text, issuedTitle) && b.public(parentOf(b.path)) {
 		if err := b.writeResultTo(b.asidePath(), text); err != nil {

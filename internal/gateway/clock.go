@@ -37,7 +37,7 @@ func (g *Gateway) clockStepped(ctx context.Context, step time.Duration) {
 // Clock implements [adminapi.Timekeeper].
 func (g *Gateway) Clock() adminapi.Clock {
 	s := g.clock.Status()
-	floor, _ := g.db.Floor(context.Background()) // it asks no disk
+	floor, _ := g.db.Floor(context.Background()) // reads no disk
 	return adminapi.Clock{
 		ClockStatus: adminapi.ClockStatus{Now: site.At(s.Now), Trusted: s.Trusted, Why: s.Why, Advice: s.Advice},
 		State:       string(s.State), Accepted: s.Accepted, System: site.At(s.System), Synchronised: s.Synchronised,

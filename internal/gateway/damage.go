@@ -7,15 +7,14 @@ import (
 	"gatehouse/internal/health"
 )
 
-// watchDamage names as conditions what was and what is found wrong with the database and
-// its copy.
+// watchDamage raises conditions for damage of the database and failures of its copy.
 func (g *Gateway) watchDamage() {
 	if story := g.db.Rescued(); story != "" {
-		g.log.Error("the gateway goes on with a new database", "story", story)
+		g.log.Error("the gateway continues with a new database", "story", story)
 		g.conditions.Raise(health.Condition{
 			Code: health.StorageDamaged, Severity: health.Warning,
 			Summary: "At the start " + story,
-			Advice:  "See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; until the next start this stays here",
+			Advice:  "See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; this finding stays until the next start",
 		})
 	}
 	g.db.WatchDamage(func(error) {
@@ -32,22 +31,22 @@ func (g *Gateway) watchDamage() {
 		}
 		g.log.Warn("the copy of who may open what cannot be written", "error", err)
 		g.conditions.Raise(health.Condition{
-			Code: health.CopyFailing, Severity: health.Notice, // below what keeps records from the disk
-			Summary: "The copy of accounts, sessions, stations and grants cannot be written: were the database damaged now, the gateway would start with an old one",
+			Code: health.CopyFailing, Severity: health.Notice, // less severe than a failing store
+			Summary: "The copy of accounts, sessions, stations and grants cannot be written: if the database is damaged now, the gateway starts with an old copy",
 			Advice:  "Check the folder that data_copy names, its owner and its free space",
 		})
 	})
 }
 
-// watchStorage ends the gateway, for the service manager to start it again, when a
-// damaged page keeps every record from the disk: a start sets the database aside. Doors
-// open without that too; so it does this neither without a service manager, nor again
-// where the start before did it.
+// watchStorage ends the gateway when a damaged page prevents every write, so that the
+// service manager starts it again: a start sets the database aside. Doors open without
+// that, so it does not end a gateway without a service manager, nor one whose last
+// start did that already.
 func (g *Gateway) watchStorage(ctx context.Context) error {
 	select {
 	case <-g.db.Broken():
 		if g.supervisor.Patience() > 0 && g.db.Rescued() == "" {
-			return errors.New("the database is damaged; the next start goes on with what can be read of it")
+			return errors.New("the database is damaged; the next start continues with what can be read of it")
 		}
 		<-ctx.Done()
 	case <-ctx.Done():

@@ -18,8 +18,8 @@ import (
 // databasePath is where the database stands in the data directory.
 func databasePath(data string) string { return filepath.Join(data, "gatehouse.db") }
 
-// copyPath is where the copy of everything but the journal stands. Beside the database it
-// has a name of its family, so that a restore takes it away with the database.
+// copyPath returns the path of the copy of everything but the journal. Beside the
+// database it has a name of its family, so that a restore removes it with the database.
 func copyPath(cfg config.Config) string {
 	return filepath.Join(cmp.Or(cfg.DataCopy, cfg.Data), "gatehouse.db.copy")
 }

@@ -46,8 +46,8 @@ func (g *Gateway) bind(ctx context.Context) error {
 		forApps = g.handshakes.Config(g.keeper.TLS())
 		forStations = forApps.Clone()
 		forApps.NextProtos = []string{"h2", "http/1.1"}
-		// No key exchange of after the quantum computer: no station offers it, and it
-		// costs a slow board a quarter of each handshake.
+		// No post-quantum key exchange: no station offers it, and it costs a slow board
+		// a quarter of each handshake.
 		forStations.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	}
 	for _, group := range []struct {

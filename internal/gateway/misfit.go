@@ -11,8 +11,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-// misfits keeps the condition that names the stations whose Maximum Packet Size
-// leaves no room for a command: the broker refuses them. Safe for concurrent use.
+// misfits raises a condition that names the stations whose Maximum Packet Size is too
+// small for a command: the broker refuses them. Safe for concurrent use.
 type misfits struct {
 	conditions *health.Registry
 

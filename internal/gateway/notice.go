@@ -20,10 +20,10 @@ const (
 )
 
 // ReadNotice reads the notice for the text console (see [setupFiles]) for root, who
-// trusts neither its text nor where it is: its folder is the service's user's. A link, a
-// file of another user's, or one with a second name is not read. The text is cut to a
-// size and to plain characters that no terminal and no issue(5) takes for more than text.
-// [fs.ErrNotExist] where there is none.
+// trusts neither its text nor where it is: its folder is the service's user's. A link,
+// a file of another user's, or one with a second name is not read. The text is cut to a
+// maximum size and to plain characters, which neither a terminal nor issue(5)
+// interprets. [fs.ErrNotExist] where there is none.
 func ReadNotice(path string) (string, error) {
 	folder, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -47,8 +47,8 @@ func ReadNotice(path string) (string, error) {
 	return plainNotice(string(text)), err
 }
 
-// plainNotice leaves printable ASCII and the ends of lines. A backslash begins an escape
-// of issue(5), such as the address of the machine or the text of another file.
+// plainNotice keeps printable ASCII and line ends. A backslash begins an escape of
+// issue(5), such as the address of the machine or the text of another file.
 func plainNotice(text string) string {
 	var b strings.Builder
 	n := 0
@@ -67,8 +67,8 @@ func plainNotice(text string) string {
 	return b.String()
 }
 
-// CopyNotice makes the file at to, in a folder of root's, what [ReadNotice] reads at
-// from. Without a notice it removes the file.
+// CopyNotice writes what [ReadNotice] reads at from to the file at to, in a folder of
+// root's. Without a notice it removes that file.
 func CopyNotice(from, to string) error {
 	text, err := ReadNotice(from)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,15 +22,15 @@ const (
 	startExtension = time.Minute
 )
 
-// opening is what openStore has done; db and release may be set beside an error.
+// opening is the result of openStore; db and release may be set beside an error.
 type opening struct {
 	db      *sqlite.DB
 	release func()
 	err     error
 }
 
-// openStore takes the data directory and opens the database in it. It blocks for as
-// long as their disk does not answer, also beyond ctx.
+// openStore locks the data directory and opens the database in it. It blocks for as
+// long as the disk does not answer, even beyond ctx.
 func (g *Gateway) openStore(ctx context.Context) (o opening) {
 	if o.err = refuseRoot(g.cfg.Data); o.err != nil {
 		return o
@@ -46,7 +46,7 @@ func (g *Gateway) openStore(ctx context.Context) (o opening) {
 }
 
 // awaitStore waits for the store. While that does not answer, the plain HTTP listeners
-// answer what watches the gateway: it lives, and cannot open doors, and why.
+// answer health checks: the process lives, it cannot open doors, and why.
 func (g *Gateway) awaitStore(ctx context.Context, opened <-chan opening) (opening, error) {
 	timer := time.NewTimer(storePatience)
 	defer timer.Stop()
@@ -60,7 +60,7 @@ func (g *Gateway) awaitStore(ctx context.Context, opened <-chan opening) (openin
 	g.log.Error("the storage does not answer; the gateway cannot start before it does", "data", g.cfg.Data)
 	g.conditions.Raise(health.Condition{
 		Code: health.StorageUnresponsive, Severity: health.Fatal,
-		Summary: "The storage does not answer, so that nobody is known who may open a door",
+		Summary: "The storage does not answer, so the gateway does not know who may open a door",
 		Advice:  "Check the disk with dmesg; replace the card if it is worn",
 	})
 	defer g.conditions.Clear(health.StorageUnresponsive)
@@ -79,8 +79,8 @@ func (g *Gateway) awaitStore(ctx context.Context, opened <-chan opening) (openin
 	}
 }
 
-// answerMeanwhile serves health on the plain HTTP addresses until the answer is called.
-// An inherited socket stays open behind it.
+// answerMeanwhile serves health on the plain HTTP addresses until the returned function
+// is called. An inherited socket stays open after that.
 func (g *Gateway) answerMeanwhile(ctx context.Context) (end func()) {
 	server := &http.Server{Handler: httpapi.Waiting(g.conditions), ReadTimeout: storePatience, WriteTimeout: storePatience}
 	for _, address := range g.cfg.HTTP.Listen {
@@ -102,7 +102,7 @@ func (g *Gateway) answerMeanwhile(ctx context.Context) (end func()) {
 	return func() { _ = server.Close() }
 }
 
-// duplicate returns a second listener on the same socket, whose end leaves the first
+// duplicate returns a second listener on the same socket. Closing it leaves the first
 // open.
 func duplicate(l net.Listener) (net.Listener, error) {
 	tcp, ok := l.(*net.TCPListener)

@@ -9,7 +9,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Status returns how this gateway stands. It asks no disk, which may hang. Safe for
+// Status returns the state of this gateway. It reads no disk, which may hang. Safe for
 // concurrent use.
 func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 	size := g.journal.Size()

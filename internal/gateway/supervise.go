@@ -18,10 +18,10 @@ const statusEvery = 20 * time.Second
 // lives.
 const looks = 6
 
-// supervise tells the service manager how the gateway stands, and that it lives: while
-// doors can be opened, which is while the broker answers a connection and the path of
-// an unlock is free. A disk that is full, fails or does not answer keeps no door shut,
-// and is no reason to be killed: a start would have to wait for it.
+// supervise reports the gateway's state to the service manager, and feeds the watchdog
+// while doors can be opened: while the broker answers a connection and the path of an
+// unlock is free. A disk that is full, fails or does not answer keeps no door shut, and
+// is no reason to be killed: a restart would have to wait for it too.
 func (g *Gateway) supervise(ctx context.Context) error {
 	every := cmp.Or(g.supervisor.Patience()/looks, statusEvery)
 	ticker := time.NewTicker(every)
@@ -60,8 +60,8 @@ func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
 	g.note(g.supervisor.Alive())
 }
 
-// pathLives takes each lock that an unlock takes on its way to the broker; it fails when
-// one of them is not released before ctx ends.
+// pathLives acquires each lock that an unlock acquires on its way to the broker. It
+// fails if one of them is not released before ctx ends.
 func (g *Gateway) pathLives(ctx context.Context) error {
 	free := make(chan struct{})
 	go func() {

@@ -94,7 +94,7 @@ func (z *zone) Draft(by site.Actor, name string) (site.Amendment, error) {
 	return site.Amendment{TimeZone: name, Record: record}, nil
 }
 
-// Adopt puts a stored zone into effect.
+// Adopt applies a stored zone.
 func (z *zone) Adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		if a.TimeZone == "" {

@@ -79,9 +79,9 @@ type Unlocker interface {
 type Setup interface {
 	// Open reports whether nobody has an account yet. Quick.
 	Open() bool
-	// Begin makes the account for a client at remote that knows the setup code. Errors:
-	// NotFound once there is an account, Forbidden for a wrong code, Throttled for a wrong
-	// one after too many, Invalid, Unavailable, Timeout.
+	// Begin creates the account for a client at remote that knows the setup code.
+	// Errors: NotFound once there is an account, Forbidden for a wrong code, Throttled
+	// for a wrong one after too many, Invalid, Unavailable, Timeout.
 	Begin(ctx context.Context, remote netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error)
 }
 
@@ -114,7 +114,7 @@ type API struct {
 	setup    Setup
 
 	streams    *streams
-	requests   *admission.Crowd // the requests under way
+	requests   *admission.Crowd // the requests in flight
 	handshakes *admission.Handshakes
 	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
 	exchanges  sync.Pool     // of *exchange

@@ -41,8 +41,9 @@ func (x *exchange) readFields() (f fields, given bool, err error) {
 	return f, true, err
 }
 
-// skipBody reads what there is of a body that means nothing. Behind a body that is not
-// read, net/http does not see that the client has gone (see [http.Request.Context]).
+// skipBody reads and discards a body that has no meaning. While a body is unread,
+// net/http does not notice that the client has disconnected (see
+// [http.Request.Context]).
 func (x *exchange) skipBody() error {
 	switch {
 	case x.r.Body == http.NoBody:

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isWaiting reports whether the client of a request still waits for the answer. A request
-// may have lain in a dead link, or in the socket of a process that stood still, with the
-// client's end right behind it. The request's context ends when net/http has read that
-// end, which takes a moment; the kernel knows it at once.
+// isWaiting reports whether the client of a request still waits for the answer. A
+// request may have waited in a dead link, or in the socket of a frozen process, with
+// the client's FIN right behind it. The request's context ends when net/http has read
+// the FIN, which takes a moment; the kernel knows it at once.
 func isWaiting(r *http.Request) bool {
 	return r.Context().Err() == nil && !hasHungUp(r.Context())
 }

@@ -105,8 +105,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// limitConnOf returns the limitConn that is, or lies under, a connection of net/http;
-// nil where there is none.
+// limitConnOf returns the limitConn that a connection of net/http is or wraps; nil if
+// there is none.
 func limitConnOf(c net.Conn) *limitConn {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
@@ -116,7 +116,7 @@ func limitConnOf(c net.Conn) *limitConn {
 }
 
 // track is a ConnState of net/http. A connection is idle between requests; with one it
-// is unfinished, until the request itself is known to be worth a place (see request.go).
+// is unfinished, until the request itself has acquired a place (see request.go).
 func track(c net.Conn, state http.ConnState) {
 	l := limitConnOf(c)
 	switch {

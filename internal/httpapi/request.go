@@ -10,17 +10,19 @@ import (
 )
 
 const (
-	// maxRequests bounds the requests under way on all listeners, but for event streams,
-	// which have a bound of their own. Each may hold a header and a body of 16 KiB.
+	// maxRequests bounds the requests in flight on all listeners, but for event
+	// streams, which have a bound of their own. Each may hold a header and a body of 16
+	// KiB.
 	maxRequests = 256
-	// requestRetry is when a client may try again that found all of them working.
+	// requestRetry is when a client may retry that was refused because all requests are
+	// being worked on.
 	requestRetry = time.Second
 )
 
-// turn is the place of one request among those under way, whatever connections they
-// came on. A request whose body has not arrived, or whose answer is not taken, is
-// evicted by newer ones of other addresses, and its connection with it; one that the
-// gateway works on is not.
+// turn is the place of one request among those in flight, over all connections. A
+// request whose body has not arrived, or whose answer is not taken, is evicted by newer
+// ones of other addresses, and its connection with it; one that the gateway works on is
+// not.
 type turn struct {
 	place admission.Place
 	conn  *limitConn // nil: the request came on no connection of ours
@@ -53,7 +55,8 @@ func (a *asker) Evict() {
 	_ = c.Close()
 }
 
-// enter takes a place for the request of x; false where every other one is working.
+// enter acquires a place for the request of x; false if all are taken by requests that
+// are being worked on.
 func (x *exchange) enter() bool {
 	t := &x.turn
 	conn, ok := x.r.Context().Value(connKey{}).(*limitConn)
@@ -89,8 +92,8 @@ func (t *turn) stream() {
 	t.place.Leave()
 }
 
-// leave ends the request. An answer that HTTP/2 keeps back, because its client does not
-// take it, is waited for here, where the request still has its place and may be evicted.
+// leave ends the request. It waits for an answer that HTTP/2 holds back because its
+// client does not read it: the request still has its place and may be evicted.
 func (x *exchange) leave() {
 	t := &x.turn
 	if t.conn == nil {

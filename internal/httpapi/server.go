@@ -26,9 +26,9 @@ const (
 	maxHeader = 16 << 10
 	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection.
 	maxHTTP2Streams = 8
-	// maxHTTP2Frame and maxHTTP2Buffer bound what one HTTP/2 connection keeps of what
-	// was sent on it, in bytes: they are the least that HTTP/2 allows (RFC 9113, 6.5.2
-	// and 6.9.2). A stream may send a whole body.
+	// maxHTTP2Frame and maxHTTP2Buffer bound the received bytes that one HTTP/2
+	// connection buffers: they are the least that HTTP/2 allows (RFC 9113, 6.5.2 and
+	// 6.9.2). A stream may send a whole body.
 	maxHTTP2Frame  = 16 << 10
 	maxHTTP2Buffer = 64 << 10
 	maxHTTP2Body   = maxBody + 4<<10

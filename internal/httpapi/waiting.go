@@ -8,8 +8,8 @@ import (
 	"gatehouse/internal/health"
 )
 
-// Waiting returns the handler of a gateway that cannot start yet: /healthz says that the
-// process lives, /readyz names what is in the way, and everything else is 503.
+// Waiting returns the handler of a gateway that cannot start yet: /healthz reports that
+// the process lives, /readyz names what prevents the start, and everything else is 503.
 func Waiting(conditions *health.Registry) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, body := http.StatusServiceUnavailable, map[string]string{"message": "The gateway is starting"}
@@ -29,6 +29,6 @@ func Waiting(conditions *health.Registry) http.Handler {
 			w.Header().Set("Retry-After", retryAfter(0))
 		}
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body) // the client may have gone
+		_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 	})
 }
