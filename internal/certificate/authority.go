@@ -28,18 +28,18 @@ type authority struct {
 	kept    bool
 }
 
-// earliest and latest bound every right time: no gateway was made before, and none
-// of today's runs after. A CA is valid from the earliest, whatever the clock says.
+// earliest and latest bound every right time: no gateway existed before, and none of
+// today's runs after. A CA is valid from the earliest, whatever the clock says.
 func earliest() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 func latest() time.Time   { return time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// lifeOfCA is how many years a CA is valid after it was made.
+// lifeOfCA is how many years a CA is valid after its creation.
 const lifeOfCA = 10
 
 // newKey makes a key that every client understands, also small ones.
 func newKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// newAuthority makes a CA for what is wanted.
+// newAuthority creates a CA for the wanted names and addresses.
 func newAuthority(w wanted, id site.GatewayID) (authority, error) {
 	key, err := newKey()
 	if err != nil {
@@ -48,7 +48,7 @@ func newAuthority(w wanted, id site.GatewayID) (authority, error) {
 	return certify(key, &x509.Certificate{Subject: subjectOfCA(w.name, id)}, w)
 }
 
-// pem is what clients are given.
+// pem returns what clients receive.
 func (a authority) pem() []byte {
 	text := encodeCertificate(a.cert)
 	if a.lenient != nil {
@@ -57,8 +57,9 @@ func (a authority) pem() []byte {
 	return text
 }
 
-// subjectOfCA is what people see in the list of CAs that they trust. It tells a CA from
-// those of other gateways; its key tells it from those with the same subject.
+// subjectOfCA returns the name in a device's list of trusted CAs. It distinguishes a CA
+// from those of other gateways; the key distinguishes it from those with the same
+// subject.
 func subjectOfCA(name string, id site.GatewayID) pkix.Name {
 	short := " (" + clip(string(id), 8) + ")"
 	return subject(clip(strings.TrimSpace(product+" "+name), maxCommonName-len(short)) + short)
@@ -79,7 +80,8 @@ func clip(text string, most int) string {
 	return string(runes[:min(len(runes), most)])
 }
 
-// certify makes a CA of its key and a template with the subject.
+// certify creates the certificates of a CA from its key and a template with the
+// subject.
 func certify(key crypto.Signer, template *x509.Certificate, w wanted) (authority, error) {
 	made := earliest()
 	if plausible(w.now) {

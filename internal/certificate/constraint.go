@@ -25,14 +25,14 @@ func localNetworks() []netip.Prefix {
 	return all
 }
 
-// constrain has the certificate of a CA vouch for local names and addresses, and the
-// given names with what is below them, and for servers only: whoever gets its key can
-// pose as no other (RFC 5280, 4.2.1.10 and 4.2.1.12).
+// constrain restricts the certificate of a CA to local names and addresses, to the
+// given names and those below them, and to servers: a thief of its key can pose as no
+// other site (RFC 5280, 4.2.1.10 and 4.2.1.12).
 //
 // The constraints are critical. mbedTLS 2 and 3, the library of most stations, know no
 // name constraints and cannot read a certificate in which they are critical. So ca.crt
-// holds a second certificate of the same CA in which they are not, which mbedTLS takes;
-// every client that knows constraints heeds them in both.
+// holds a second certificate of the same CA in which they are not, which mbedTLS
+// accepts; every client that knows constraints applies them in both.
 func constrain(ca *x509.Certificate, names []string) {
 	ca.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	ca.PermittedDNSDomainsCritical = true
@@ -80,8 +80,8 @@ func (a authority) permits(leaf *x509.Certificate) bool {
 	return true
 }
 
-// within leaves out of what is wanted the names and addresses that the CA may not vouch
-// for: with one of them clients would refuse the whole certificate.
+// within removes from what is wanted the names and addresses that the CA may not vouch
+// for: with one of them, clients would refuse the whole certificate.
 func (a authority) within(w wanted) wanted {
 	if a.key != nil {
 		w.dns = slices.DeleteFunc(slices.Clone(w.dns), func(name string) bool { return !permitsName(a.cert, name) })

@@ -27,13 +27,13 @@
 // Each file is written so that a power cut leaves the old or the new one whole. What
 // cannot be written is served from memory and written later.
 //
-// A CA may vouch for servers alone, and for local names and addresses alone: by critical
+// A CA may vouch only for servers, and only for local names and addresses: by critical
 // name constraints (RFC 5280, 4.2.1.10) for "local", "localhost", "home.arpa" and
-// "internal", for the private, shared, link-local and loopback ranges, and for the names
-// that the gateway has when the CA is made. So whoever gets its key can pose as no
-// site on the Internet. The certificate leaves out a name or address that the CA may not
-// vouch for, because clients would refuse all of it. A CA of a former version has no
-// constraints and stays as it is; doctor says how to replace it.
+// "internal", for the private, shared, link-local and loopback ranges, and for the
+// names that the gateway has when the CA is created. So a thief of its key can pose as
+// no site on the Internet. The certificate leaves out a name or address that the CA may
+// not vouch for, because clients would refuse all of it. A CA of a former version has
+// no constraints and stays as it is; doctor says how to replace it.
 //
 // # Given files
 //

@@ -155,7 +155,7 @@ func (k *Keeper) look() {
 	k.tell(found)
 }
 
-// wanted returns what a certificate of the gateway's own should be now.
+// wanted returns what the gateway's own certificate should contain now.
 func (k *Keeper) wanted() wanted {
 	now := k.cfg.Clock.Now().Round(0).UTC()
 	w := wanted{

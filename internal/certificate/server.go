@@ -33,8 +33,8 @@ func plausible(now time.Time) bool {
 	return !now.Before(earliest()) && now.Before(latest())
 }
 
-// validity returns the life of a certificate made now. That of an untrusted clock covers
-// all times that it may be.
+// validity returns the validity of a certificate created now. That of an untrusted
+// clock covers all times that it may be.
 func (w wanted) validity() (from, to time.Time) {
 	from, to = w.earliest.Add(-beforeUntrusted), w.earliest.Add(aheadUntrusted)
 	switch {
@@ -52,7 +52,7 @@ type wanted struct {
 	now      time.Time
 	trusted  bool      // that time
 	earliest time.Time // what it may be at least: now, or the system's time before it
-	sure     bool      // whether somebody vouches for earliest
+	sure     bool      // whether the system or the clock vouches for earliest
 	name     string
 	dns      []string
 	ips      []netip.Addr

@@ -27,7 +27,7 @@ const (
 	Repeated       Reason = "repeated"      // its id came before
 	Retained       Reason = "retained"      // it lay at the broker, for whoever would come
 	Busy           Reason = "busy"          // no more commands can be taken now
-	Clock          Reason = "clock"         // the gateway cannot tell whether it still holds
+	Clock          Reason = "clock"         // the gateway cannot know whether it is still valid
 	NotPermitted   Reason = "not-permitted" // the right to it was lost on the way
 )
 

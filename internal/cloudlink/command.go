@@ -37,11 +37,12 @@ const (
 
 // Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
 type Unlocker interface {
-	// Claim claims the id of a command that holds until then, before it is given to Unlock.
-	// It does not block. Conflict for an id that was claimed before, also by an earlier run
-	// of the process, with the answer so far; Throttled when none can be claimed now.
+	// Claim claims the id of a command that is valid until then, before Unlock is
+	// called with it. It does not block. Conflict for an id that was claimed before,
+	// also by an earlier run of the process, with the answer so far; Throttled when
+	// none can be claimed now.
 	Claim(id string, until time.Time) (unlock.Answer, error)
-	// Interrupted returns the ids of commands whose end nobody will ever know.
+	// Interrupted returns the ids of commands whose outcome will never be known.
 	Interrupted() []string
 	// Unlock opens a lock, or says why not, within the command's deadline; once it has
 	// begun it is seen through. NotFound for a lock that there is not; Unavailable when
@@ -118,7 +119,7 @@ func (c *commands) run(ctx context.Context) {
 	}
 }
 
-// drain waits until no command is carried out, and no longer than seePatience.
+// drain waits until no command is in flight, for seePatience at most.
 func (c *commands) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, seePatience)
 	defer cancel()
@@ -175,9 +176,9 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 	go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
 }
 
-// judgeByClock returns why a command is refused by Verify; or because the gateway cannot
-// tell how late it is: a command that the broker has withheld, since a power cut perhaps,
-// would open a door much later (contract, section 4).
+// judgeByClock returns why a command is refused: the reason of Verify, or that the
+// gateway cannot know how late it is. A command that the broker has withheld, perhaps
+// since a power cut, would open a door much later (contract, section 4).
 func (c *commands) judgeByClock(cmd cloudcommand.Command, err error) *refused {
 	r := newRefused(cmd, "", "")
 	if err != nil {
@@ -276,8 +277,8 @@ func refusalRecord(facts site.Facts) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// carryOut carries out a command whose id is claimed, after those of the same station, and
-// releases its slot. What goes wrong with one command ends no other.
+// carryOut carries out a command whose id is claimed, after those of the same station,
+// and releases its slot. A failure of one command ends no other.
 func (c *commands) carryOut(ctx context.Context, cmd cloudcommand.Command, key cloudcommand.Key, received time.Time) {
 	defer func() { <-c.slots }()
 	defer func() {

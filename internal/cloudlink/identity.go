@@ -13,15 +13,15 @@ const (
 	// manyHangUps within hangUpSpan are more than brokers end connections by themselves.
 	manyHangUps = 4
 	hangUpSpan  = time.Hour
-	// otherLife is how long another gateway counts as there after its last status: they
-	// publish it every quarter of an hour.
+	// otherLife is how long another gateway counts as present after its last status:
+	// gateways publish it every quarter of an hour.
 	otherLife = 40 * time.Minute
 )
 
-// identity notices another gateway with this one's identity, as a board and a copy of its
-// card are. With one client id they end each other's connection again and again. With two
-// both stay connected, and both carry out each command: then each receives the other's
-// status. Its methods are safe for concurrent use.
+// identity detects another gateway with this one's identity, such as a board with a
+// copy of the card. With one client id they end each other's connection again and
+// again. With two both stay connected, and both carry out each command: then each
+// receives the other's status. Its methods are safe for concurrent use.
 type identity struct {
 	mu      sync.Mutex // mu guards what follows
 	hangUps []time.Time
@@ -37,15 +37,15 @@ func (i *identity) hungUp(now time.Time) {
 	i.hangUps = append(i.hangUps, now)
 }
 
-// saw notes a status of another process, and reports whether it is new: then it is to be
-// answered with ours. What an earlier process of this gateway has left behind at a slow
-// broker does not come again; another gateway answers.
+// saw notes a status of another process, and reports whether it is new: then ours is
+// published in answer. A status that an earlier process of this gateway left at a slow
+// broker is not repeated; another gateway answers.
 func (i *identity) saw(other site.BootID, now time.Time) (isNew bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
 	case other == i.other:
-		isNew = i.seen.IsZero() // the other one is to see us twice, too
+		isNew = i.seen.IsZero() // so that the other one sees us twice, too
 		i.seen = now
 		return isNew
 	case i.other != "" && now.Sub(laterOf(i.heard, i.seen)) < otherLife:

@@ -92,7 +92,7 @@ type Settings struct {
 // Enabled reports whether there is a cloud.
 func (s Settings) Enabled() bool { return s.Broker.URL != "" }
 
-// connects reports whether a connection by these settings is one by the others, too.
+// connects reports whether a connection by these settings also is one by the others.
 func (s Settings) connects(other Settings) bool {
 	return s.Broken == nil && other.Broken == nil && reflect.DeepEqual(s.Broker, other.Broker) &&
 		s.BrokerAcks == other.BrokerAcks && s.PerSecond == other.PerSecond && s.Window == other.Window
@@ -130,11 +130,11 @@ type Link struct {
 	enabled atomic.Bool
 	poke    chan struct{} // capacity 1: a station was enrolled or removed
 
-	// silent is for how long, while connected, no application has acknowledged what waits.
-	// The outbox of one session after the other keeps it.
+	// silent is for how long, while connected, no application has acknowledged what
+	// waits. The outboxes of successive sessions share it.
 	silent   time.Duration
 	identity identity
-	alone    atomic.Bool // the broker did not let the gateway subscribe to its own status: it is not asked again
+	alone    atomic.Bool // the broker refused a subscription to the gateway's own status: it is not tried again
 
 	mu       sync.Mutex // mu guards what follows
 	settings Settings

@@ -11,24 +11,26 @@ import (
 )
 
 const (
-	// Records of commands that are refused because no trusted key has signed them: at most
-	// unsignedBurst at once and one more per unsignedEvery, so that whoever may publish fills
-	// no journal.
+	// Records of commands that are refused because no trusted key has signed them: at
+	// most unsignedBurst at once and one more per unsignedEvery, so that no client of
+	// the broker fills the journal.
 	unsignedBurst = 60
 	unsignedEvery = 10 * time.Second
-	// Of those that a trusted key has signed each is recorded, once for each reason and jti.
-	// Copies are recorded one by one up to copyBurst at once and one more per copyEvery, and
-	// counted beyond: whoever has a token may send it for ever.
+	// Refusals of commands that a trusted key has signed are each recorded, once for
+	// each reason and jti. Copies are recorded one by one up to copyBurst at once and
+	// one more per copyEvery, and counted beyond: the holder of a token may send it for
+	// ever.
 	copyBurst = 600
 	copyEvery = 10 * time.Second
-	// maxNoted bounds the refusals that are told from their copies, and notedLife is how
-	// long they are: more of them in that time are recorded like copies.
+	// maxNoted bounds the refusals that are distinguished from their copies, and
+	// notedLife is for how long; more of them in that time are recorded like copies.
 	maxNoted  = 4096
 	notedLife = time.Hour
 )
 
-// noting decides which refusals are recorded one by one. Refusals of what nobody signed
-// keep none from the journal that is signed. Its methods are safe for concurrent use.
+// noting decides which refusals are recorded one by one. Refusals of unsigned messages
+// never displace those of signed ones from the journal. Its methods are safe for
+// concurrent use.
 type noting struct {
 	unsigned *rate.Limiter
 	copies   *rate.Limiter
@@ -67,7 +69,7 @@ func (n *noting) allow(r cloudcommand.Refusal) (leftOut int, ok bool) {
 	return int(n.leftOut.Swap(0)), true
 }
 
-// summary returns how many refusals were left out, when it is time to say so.
+// summary returns how many refusals were left out, when a summary is due.
 func (n *noting) summary() (leftOut int, ok bool) {
 	if n.leftOut.Load() == 0 || !n.unsigned.Allow() {
 		return 0, false
@@ -75,7 +77,7 @@ func (n *noting) summary() (leftOut int, ok bool) {
 	return int(n.leftOut.Swap(0)), true
 }
 
-// first reports whether a refusal is the first of its kind that is told from copies.
+// first reports whether a refusal is the first of its kind, and no copy.
 func (n *noting) first(r notedRefusal, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

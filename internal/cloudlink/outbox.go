@@ -36,9 +36,10 @@ const (
 	// askAgain is how soon an application that acknowledges what it has acknowledged
 	// before, which asks for what comes after, is sent that again.
 	askAgain = 3 * time.Second
-	// widest is how many windows may be on their way at once while no application says
-	// anything. One that has acknowledged records that this process does not know of may
-	// wait for those behind the window: each time it is sent twice as many.
+	// widest is how many windows may be in flight at once while no application
+	// acknowledges. An application that has acknowledged records that this process does
+	// not know of may wait for those behind the window: each time it is sent twice as
+	// many.
 	widest = 16
 	// livePerSecond and liveBurst bound the lane of live records.
 	livePerSecond = 5
@@ -64,7 +65,7 @@ type outbox struct {
 	taken    time.Time     // when the application last took something, or had it all; later by the time without a connection
 	progress time.Time     // when what it has not taken was first sent, or sent again
 	resend   time.Duration // how long after progress to send again
-	windows  int           // that may be on their way
+	windows  int           // that may be in flight
 	wanted   bool          // the application has asked for the next resend
 }
 
@@ -285,8 +286,9 @@ func (o *outbox) sendAgain() {
 	o.progress, o.wanted = time.Now(), false
 }
 
-// answer answers an application that acknowledges what was acknowledged before: with the
-// status, which says what is next, and with that, unless it was sent just now; then soon.
+// answer answers an application that acknowledges a record again: it publishes the
+// status, which names the next record, and sends the unacknowledged records again, soon
+// if they were sent just now, else at once.
 func (o *outbox) answer() {
 	o.session.asked.Store(true)
 	if len(o.unacked) == 0 {

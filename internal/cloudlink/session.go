@@ -17,9 +17,9 @@ const (
 	leastInbound = 300
 	// goodbyePatience is how long the lanes may take to end, and how long the last word.
 	goodbyePatience = time.Second
-	// When the status is published again, in a session: soon, and every so often; within
-	// statusMoved where the journal's next record has changed; within statusAsked where an
-	// application wants to know it, and no more often.
+	// When the status is published again, in a session: soon, and then at long
+	// intervals; within statusMoved if the journal's next record has changed; within
+	// statusAsked if an application asks for it, and no more often.
 	statusSoon  = time.Minute
 	statusEvery = 15 * time.Minute
 	statusMoved = 5 * time.Second
@@ -33,7 +33,7 @@ type session struct {
 	conn     connection
 	since    site.Timestamp
 	acks     mailbox
-	asked    atomic.Bool // an application wants to know the status
+	asked    atomic.Bool // an application has asked for the status
 }
 
 func newSession(l *Link, settings Settings) *session {
@@ -119,8 +119,8 @@ func (s *session) serve(ctx context.Context) error {
 	return err
 }
 
-// sayOnline publishes that the gateway is there and which record is next, and returns
-// that.
+// sayOnline publishes that the gateway is online and which record is next, and returns
+// the latter.
 func (s *session) sayOnline() (next uint64) {
 	next = s.cursor.Load() + 1
 	s.say(cloudwire.StatusLeaf, cloudwire.Status{
@@ -149,8 +149,8 @@ func (s *session) acknowledged(seq uint64) string {
 }
 
 // repeat publishes the status again: when the next record has changed or an application
-// wants to know it; and now and then, because a cluster of brokers may find out late that
-// the connection before is gone, and publish its will after the status of this one.
+// asks for it; and from time to time, because a cluster of brokers may detect late that
+// the connection before has ended, and publish its will after the status of this one.
 func (s *session) repeat(ctx context.Context, next uint64) error {
 	again := time.NewTimer(statusSoon)
 	defer again.Stop()

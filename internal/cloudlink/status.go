@@ -61,7 +61,7 @@ func (l *Link) Status() Status {
 	return status
 }
 
-// What is said while signed commands are refused because the clock is not trusted.
+// The texts while signed commands are refused because the clock is not trusted.
 const (
 	refusesByClock = "Commands from the cloud are refused: the gateway's clock is not trusted"
 	adviceClock    = "Give this machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept"

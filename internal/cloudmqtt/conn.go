@@ -32,10 +32,11 @@ type Conn struct {
 	closing sync.Once
 }
 
-// Dial connects, logs in and subscribes. The addresses of a name are tried in turn until
-// one lets it; so a cluster behind one name is reached while one of its nodes fails at any
-// step. It gives up when ctx ends, and after 30 s. Its errors are of type [*DialError], of
-// the address where it came furthest; nothing is left running behind one.
+// Dial connects, logs in and subscribes. The addresses of a name are tried in turn
+// until one accepts the login; so a cluster behind one name is reached while one of its
+// nodes fails at any step. It fails when ctx ends, and after 30 s. Its errors are of
+// type [*DialError], of the address with the most steps done; after an error nothing is
+// left running.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -102,8 +103,8 @@ func (p *plan) try(ctx context.Context, address string, left int) (*Conn, *DialE
 	return nil, p.failed(ctx, step, err)
 }
 
-// connect takes every step to one address; it names the one that failed. Where there are
-// others it waits for TCP no longer than leastShare.
+// connect takes every step to one address; it names the one that failed. If there are
+// others, it waits for TCP no longer than leastShare.
 func (p *plan) connect(ctx context.Context, address string, others bool) (*Conn, Step, error) {
 	raw, stream, step, err := p.open(ctx, address, others)
 	if err != nil {

@@ -60,7 +60,7 @@ func (b *boots) cut(from uint64) {
 	*b = slices.DeleteFunc(*b, func(one boot) bool { return one.From >= from })
 }
 
-// news reports whether a status says more than how far the gateway has come.
+// news reports whether a status differs in more than the gateway's progress.
 func (l *ledger) news(s cloudwire.Status) bool {
 	moved := s.Journal != nil
 	s.Journal = nil

@@ -51,7 +51,7 @@ type ledger struct {
 	// sent everything that the gateway did not count as delivered then.
 	watched bool
 	online  time.Time // since when the gateway has been connected, as it last said
-	status  string    // what it last said, but for how far it has come
+	status  string    // the last one, without the progress
 
 	ahead    map[uint64]*ahead // what came and cannot be given yet, by its first seq
 	size     int               // of their payloads

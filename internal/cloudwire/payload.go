@@ -24,7 +24,7 @@ type Status struct {
 	Journal *StatusJournal  `json:"journal,omitempty"` // how far the journal was acknowledged
 }
 
-// StatusJournal says where the record of a new application begins.
+// StatusJournal names the record at which a new application begins.
 type StatusJournal struct {
 	Next uint64 `json:"next"`           // the first seq that no application has acknowledged
 	Hash string `json:"hash,omitempty"` // of the record before it, which covers all that were acknowledged: a witness against a journal that is rewritten
