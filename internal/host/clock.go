@@ -38,8 +38,8 @@ const (
 	step = time.Second
 
 	// maxStep is how far the system's time may be beyond the base, and standing how
-	// long a time that is further ahead must have stood before it is believed
-	// (contract, section 4, "The clock").
+	// long a time that is further ahead must have held before it is believed (contract,
+	// section 4, "The clock").
 	maxStep  = 30 * 24 * time.Hour
 	standing = 24 * time.Hour
 )
@@ -53,7 +53,7 @@ type ClockConfig struct {
 	System System           // nil: this machine
 }
 
-// System is what the machine says of the time. Safe for concurrent use.
+// System is the machine's source of time. Safe for concurrent use.
 type System interface {
 	// Wall returns the system's time at now, which is a reading of [time.Now].
 	Wall(now time.Time) time.Time
@@ -64,23 +64,22 @@ type System interface {
 // Clock is the gateway's clock (contract, section 4, "The clock"); it satisfies
 // [site.Clock]. Safe for concurrent use.
 //
-// It starts at the later of the system's time and the floor, and from there
-// follows the monotonic clock alone, so that no "date -s" moves it. While the
-// system says that it is synchronised, the clock is held to the system's time:
-// a system ahead is followed at once, in one step forward. A system behind is
-// never followed back: the clock runs one percent slower until they meet. If it is
-// ahead by more than ten minutes, the floor or the system must be wrong, and
-// nothing here can decide which: the clock goes on from the floor, counts as
-// untrusted, and says so as the condition clock-ahead.
+// It starts at the later of the system's time and the floor, and from there follows the
+// monotonic clock alone, so that no "date -s" moves it. While the system says that it
+// is synchronised, the clock is held to the system's time: a system ahead is followed
+// at once, in one step forward. A system behind is never followed back: the clock runs
+// one percent slower until they meet. If it is ahead by more than ten minutes, the
+// floor or the system must be wrong, and nothing here can decide which: the clock
+// continues from the floor, counts as untrusted, and says so as the condition
+// clock-ahead.
 //
-// Time services of a local network are not authenticated, so one answer is not
-// enough for a large step. A system's time more than 30 days beyond the base is not
-// believed until it has stood for 24 hours: the clock goes on from where it is,
-// untrusted, and says so as the condition clock-step. The base is the floor at the
-// start, later the last time that stood for 24 hours, so that many small steps reach
-// no further than one. Without a floor, at the first start ever, the first time of a
-// synchronised system is believed. [Clock.Accept] and [Clock.Reset] are the
-// administrator's two ways out.
+// Time services of a local network are not authenticated, so one answer is not enough
+// for a large step. A system's time more than 30 days beyond the base is not believed
+// until it has held for 24 hours: the clock continues from where it is, untrusted, and
+// says so as the condition clock-step. The base is the floor at the start, later the
+// last time that held for 24 hours, so that many small steps reach no further than one.
+// Without a floor, at the first start ever, the first time of a synchronised system is
+// believed. [Clock.Accept] and [Clock.Reset] are the administrator's two ways out.
 //
 // Its times carry a monotonic reading that agrees with that of [time.Now], except
 // after a start from the floor, until the first step: then they carry none. So
@@ -97,7 +96,7 @@ type Clock struct {
 	sure     instant    // the system's time as of the last check that found it right, else the floor; zero: none
 	base     instant    // what a step is measured from; zero: none
 	heard    instant    // the system's time as of the last check while it was synchronised; zero: it was not
-	stood    time.Time  // the moment of the monotonic clock since when the system's time has stood
+	stood    time.Time  // the moment of the monotonic clock since when the system's time has held
 	state    State      // as of the last check
 	accepted bool       // an administrator has confirmed the system's time in this run
 
@@ -157,7 +156,7 @@ func NewClock(cfg ClockConfig) (*Clock, error) {
 func (c *Clock) OnStep(f func(step time.Duration)) { c.onStep = f }
 
 // Now returns the time. No call returns less than an earlier one did, in whatever
-// goroutine, nor less than the floor, [Clock.Reset] apart. It stands in any time zone:
+// goroutine, nor less than the floor, [Clock.Reset] apart. Its time zone is not set:
 // UTC would cost the monotonic reading.
 func (c *Clock) Now() time.Time {
 	r := c.reading.Load()
@@ -210,10 +209,10 @@ func (c *Clock) Run(ctx context.Context) error {
 
 // save keeps the time floor, if it is later than what is kept: the last time that was
 // sure and what has passed since by the monotonic clock, which may be slow but is not
-// set. So time goes on over the restarts of a board that no time server reaches, and what
-// has expired there stays so. The system's time of right now need not be sure: it may
-// have been set since the last check. Without the floor the next start may read an
-// earlier time, no worse: so a failure is logged and the next turn tries again.
+// set. So time continues over the restarts of a board that no time server reaches, and
+// what has expired there stays expired. The system's time of right now need not be
+// sure: it may have been set since the last check. Without the floor the next start may
+// read an earlier time, no worse: so a failure is logged and the next turn tries again.
 func (c *Clock) save(ctx context.Context, timeout time.Duration) {
 	c.saving.Lock()
 	defer c.saving.Unlock()

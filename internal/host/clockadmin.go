@@ -8,11 +8,11 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// ClockStatus is how the clock stands at a moment.
+// ClockStatus is the state of the clock at a moment.
 type ClockStatus struct {
 	Now          time.Time // the gateway's time
 	System       time.Time // the system's
-	Synchronised bool      // whether the system holds its time for right
+	Synchronised bool      // whether the system says that its time is right
 	Trusted      bool      // see [Clock.Trusted]
 	Accepted     bool      // whether an administrator has accepted the system's time in this run
 	State        State     // as of the last check, at most ten seconds ago
@@ -21,7 +21,7 @@ type ClockStatus struct {
 	Advice       string    // what to do about it
 }
 
-// Status returns how the clock stands.
+// Status returns the state of the clock.
 func (c *Clock) Status() ClockStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,17 +39,17 @@ func (c *Clock) Status() ClockStatus {
 	return s
 }
 
-// System returns the system's own time, whatever the clock makes of it, and whether the
-// system holds it for right.
+// System returns the system's own time, believed or not, and whether the system is
+// synchronised.
 func (c *Clock) System() (now time.Time, synchronised bool) {
 	synchronised = c.cfg.System.Synchronised()
 	return c.cfg.System.Wall(time.Now()), synchronised
 }
 
-// Accept takes the system's present time for right because an administrator says so:
-// the clock steps forward to it however far that is, and is trusted until this run of
-// the process ends, also where no time service vouches. Conflict where the clock is
-// too far ahead of the system's to follow it: only [Clock.Reset] goes back.
+// Accept accepts the system's present time because an administrator vouches for it: the
+// clock steps forward to it however far that is, and is trusted until this run of the
+// process ends, even without a time service. Conflict where the clock is too far ahead
+// of the system's to follow it: only [Clock.Reset] goes back.
 func (c *Clock) Accept(ctx context.Context) (jump time.Duration, err error) {
 	c.mu.Lock()
 	ours, now := c.Now(), time.Now()

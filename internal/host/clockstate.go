@@ -6,7 +6,7 @@ import (
 	"gatehouse/internal/health"
 )
 
-// State is how the gateway's clock stands to the system's.
+// State is the relation of the gateway's clock to the system's.
 type State string
 
 // The states.
@@ -51,7 +51,7 @@ func (c *Clock) follow() (state State, jump time.Duration) {
 	jump = wall.Round(0).Sub(ours.Round(0))
 	switch {
 	case jump <= -maxSlew:
-		c.sure = instant{} // the system takes back what it said before
+		c.sure = instant{} // the system revokes what it said before
 		return Ahead, jump
 	case !c.believes(wall, now):
 		return Doubted, 0
@@ -77,8 +77,8 @@ func (c *Clock) approach(ours, wall, now time.Time) {
 	}
 }
 
-// hear notes the time of a synchronised system. Once it has stood for 24 hours it is
-// what later steps are measured from.
+// hear notes the time of a synchronised system. Once it has held for 24 hours, later
+// steps are measured from it.
 func (c *Clock) hear(wall, now time.Time) {
 	if c.heard.time.IsZero() || wall.Round(0).Sub(c.heard.on(now)).Abs() >= step {
 		c.stood = now
@@ -115,7 +115,7 @@ func (c *Clock) raise() {
 	}
 }
 
-// condition returns what is wrong with a clock in this state; false where nothing is.
+// condition returns what is wrong with a clock in this state; false if nothing is.
 func (s State) condition() (wrong health.Condition, is bool) {
 	switch s {
 	case Doubted:

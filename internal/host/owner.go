@@ -20,8 +20,8 @@ const maxLinks = 40
 
 // OwnerOf returns the user as whom root must work at path: the owner of the first
 // folder, link or file on the way there that is not root's, because that user decides
-// what lies below; root where all of it is root's. What does not exist counts as part of
-// the last folder that does.
+// what lies below; root where all of it is root's. A path that does not exist counts as
+// part of the last folder that does.
 func OwnerOf(path string) (Owner, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

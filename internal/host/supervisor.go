@@ -57,8 +57,8 @@ func (s *Supervisor) Stopping() error {
 // Status says in words how the process stands (systemctl status shows it).
 func (s *Supervisor) Status(words string) error { return s.tell(statusLine(words)) }
 
-// Extend asks for so much more time to start (EXTEND_TIMEOUT_USEC, sd_notify(3)), and
-// says in words why.
+// Extend asks for that much more time to start (EXTEND_TIMEOUT_USEC, sd_notify(3)), and
+// states why.
 func (s *Supervisor) Extend(by time.Duration, words string) error {
 	return s.tell("EXTEND_TIMEOUT_USEC="+strconv.FormatInt(by.Microseconds(), 10), statusLine(words))
 }

@@ -86,7 +86,7 @@ type Verdict struct {
 	Records int    `json:"records"` // how many were checked
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
-	Lost    uint64 `json:"lost,omitempty"` // how many are not there because the database was damaged, as it says itself
+	Lost    uint64 `json:"lost,omitempty"` // how many were lost by damage of the database, as the journal itself records
 	Broken  uint64 `json:"broken"`         // the first seq that was changed or removed; 0: sound
 	Why     string `json:"why,omitempty"`  // what is wrong with it
 }
@@ -110,10 +110,11 @@ type Store interface {
 	Kept() int
 	// Read gives the selected records.
 	Read(ctx context.Context, q Query) ([]site.Record, error)
-	// Recent returns the newest records of unlocks, oldest first, from within so many newest
-	// of all kinds: at most so many, and more with an Idempotency-Key or a JTI that a run of
-	// the gateway wrote within a span before its last. The records of a restore and of lost
-	// records stand between them. Damaged ones are passed over.
+	// Recent returns the newest records of unlocks, oldest first, from among the newest
+	// of all kinds. Both numbers are bounded; records with an Idempotency-Key or a JTI
+	// that a run of the gateway wrote within a span before its last are returned beyond
+	// the first bound. The records of a restore and of lost records are among them.
+	// Damaged ones are skipped.
 	Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error)
 	// OfCommand gives the records of one command that was made at that time.
 	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
@@ -123,7 +124,7 @@ type Store interface {
 	Head(ctx context.Context) (Head, error)
 	// Testify compares witnesses with the journal, in their order.
 	Testify(ctx context.Context, witnesses []Witness) ([]Testimony, error)
-	// Size says how much there is; it asks no disk.
+	// Size returns how much the journal holds; it reads no disk.
 	Size() Size
 	// Bytes is the size of the records' text; it asks no disk.
 	Bytes() int64

@@ -147,7 +147,7 @@ func (s *Service) flush(ctx context.Context) {
 	_ = s.Store.Flush(ctx) // its failure is told by the watcher
 }
 
-// Size returns how much the journal holds; it asks no disk.
+// Size returns how much the journal holds; it reads no disk.
 func (s *Service) Size() Size { return s.Store.Size() }
 
 // Latest is the newest durable seq.
@@ -184,10 +184,10 @@ const (
 	recentWithin  = 20_000
 )
 
-// RecentUnlocks returns the newest 2,000 unlock records, oldest first, and with them those
-// with an Idempotency-Key or a JTI that a run wrote within a span before its last; but none
-// beyond the newest 20,000 records of all kinds. The records of a restore and of lost
-// records stand between them.
+// RecentUnlocks returns the newest 2,000 unlock records, oldest first, and with them
+// those with an Idempotency-Key or a JTI that a run wrote within a span before its
+// last; but none beyond the newest 20,000 records of all kinds. The records of a
+// restore and of lost records are among them.
 func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
 	return s.Store.Recent(ctx, recentUnlocks, recentWithin, span)
 }

@@ -13,17 +13,17 @@ type Head struct {
 	Hash string `json:"hash"` // SHA-256 in hexadecimal
 }
 
-// Witness is a head as it was kept where whoever writes the journal's file does not
-// reach: the system log, the manifest of a backup, the cloud's application. The chain
-// alone shows what was changed by someone who does not know it; a file that was rewritten
-// with all its hashes contradicts its witnesses.
+// Witness is a head that was kept out of reach of a program that can write to the
+// journal's file: in the system log, the manifest of a backup, or the cloud's
+// application. The chain alone detects changes that leave the hashes as they were; a
+// file that was rewritten with all its hashes contradicts its witnesses.
 type Witness struct {
-	Source string         `json:"source"` // for people
+	Source string         `json:"source"` // shown to the operator
 	Time   site.Timestamp `json:"time"`   // when the head was kept; null where unknown
 	Head
 }
 
-// Statement is what a witness says of a journal.
+// Statement is the result of comparing a witness with a journal.
 type Statement string
 
 // The statements.
@@ -67,8 +67,8 @@ func (s *Service) LogHead(ctx context.Context) error {
 // HeadMessage begins the lines of the system log that hold a head.
 const HeadMessage = "journal head"
 
-// Testify compares witnesses with the journal; what was written a moment ago counts.
-// Whether the chain itself is sound is [Service.Verify]'s to say.
+// Testify compares witnesses with the journal, including the newest records. It does
+// not check the chain itself; [Service.Verify] does.
 func (s *Service) Testify(ctx context.Context, witnesses []Witness) ([]Testimony, error) {
 	s.flush(ctx)
 	return s.Store.Testify(ctx, witnesses)

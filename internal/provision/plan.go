@@ -44,7 +44,7 @@ type pair struct {
 	station site.StationID
 }
 
-// plan returns the changes in the order in which they are made: time zone, accounts,
+// plan returns the changes in the order in which they are applied: time zone, accounts,
 // stations, grants; within each, first what is removed. Error: Invalid, Conflict, or
 // that of comparing passwords.
 func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prune bool) (*plan, []step, error) {
@@ -69,8 +69,7 @@ func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prun
 // errChanged says that the plan is of a gateway that is not as it was.
 var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same time; apply the site again")
 
-// hold keeps everybody else from changing what the plan looked at. Conflict where
-// somebody has changed it since.
+// hold locks what the plan has read. Conflict if that was changed since.
 func (w *plan) hold(ctx context.Context) (release func(), err error) {
 	freeAccounts, err := w.accounts.Hold(ctx, w.emails(), w.pairs())
 	if err != nil {

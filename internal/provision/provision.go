@@ -63,8 +63,8 @@ type Stations interface {
 	DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error)
 	DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error)
 	DraftRemoval(by site.Actor, id site.StationID) site.Amendment
-	// Adopt puts into effect what is stored, but for connections, which disconnect ends
-	// once nothing is held.
+	// Adopt applies what is stored. Connections are ended by disconnect, once nothing
+	// is held.
 	Adopt(amendments []site.Amendment) (disconnect func())
 }
 
@@ -107,7 +107,7 @@ func New(accounts Accounts, stations Stations, zone Zone, store Store) (*Service
 // Apply makes the gateway match s and returns what it changed, or with o.DryRun what it
 // would change. All of it is one transaction: after an error, or a power cut, nothing
 // has changed. Errors: Invalid when the site itself is wrong, Conflict when it does not
-// fit what is on the gateway or somebody changed that meanwhile, Timeout when ctx ends
+// fit what is on the gateway or that was changed meanwhile, Timeout when ctx ends
 // before its turn, Unavailable when it cannot be stored.
 func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
 	if err := s.Check(); err != nil {

@@ -23,7 +23,7 @@ type step struct {
 	draft func(*draft) error
 }
 
-// draft is what a plan comes to.
+// draft is the result of a plan.
 type draft struct {
 	by         site.Actor
 	accounts   map[site.Email]site.Account      // as they will be
@@ -53,7 +53,7 @@ func hash(ctx context.Context, steps []step) error {
 	return group.Wait()
 }
 
-// run makes the changes of a plan: all of them or none.
+// run applies the changes of a plan: all of them or none.
 func (w *plan) run(ctx context.Context, steps []step) (sitefile.Result, error) {
 	if len(steps) == 0 {
 		return sitefile.Result{}, nil
@@ -70,8 +70,8 @@ func (w *plan) run(ctx context.Context, steps []step) (sitefile.Result, error) {
 	return d.result, nil
 }
 
-// amend drafts, stores and adopts the changes while nobody else changes what they
-// touch; done is to be called then.
+// amend drafts, stores and adopts the changes while what they touch is locked; the
+// caller calls done after that.
 func (w *plan) amend(ctx context.Context, steps []step) (done func(), d *draft, err error) {
 	release, err := w.hold(ctx)
 	if err != nil {
@@ -118,8 +118,8 @@ func (d *draft) add(a site.Amendment, err error) error {
 	return err
 }
 
-// naming puts before the sentence of err what it is about; the kind stays, and nil
-// stays nil.
+// naming prefixes the sentence of err with its subject; it keeps the kind, and returns
+// nil for nil.
 func naming(what string, err error) error {
 	if err == nil {
 		return nil

@@ -6,9 +6,9 @@
 //
 // Promises: the code stands in one line of the log, in the notice for the console, and
 // in the store until the first account exists; then it is gone and good for nothing.
-// The right code is taken at any time, whatever others send: it has 40 random bits, so
-// that comparing many wrong ones finds nothing. Wrong ones are slowed for each client
-// address. However many come at once, one account is made.
+// The right code is accepted at any time, whatever other clients send: it has 40 random
+// bits, so that trying many codes finds nothing. Wrong ones are slowed down for each
+// client address. However many right ones come at once, one account is created.
 package setup
 
 import (
@@ -78,7 +78,7 @@ type Config struct {
 // Service makes the first administrator. Open and Begin are safe for concurrent use.
 type Service struct {
 	Config
-	turn chan struct{} // capacity 1: holds a token while an account is made or a look is under way
+	turn chan struct{} // capacity 1: holds a token while an account is created or looked for
 	over atomic.Bool   // there has been an account
 	code site.Secret   // set by Start
 
@@ -185,10 +185,10 @@ func (s *Service) Open() bool {
 	return !s.over.Load()
 }
 
-// Begin makes the first administrator, for a client at remote that knows the code.
-// Errors: NotFound once there is an account, Forbidden for a wrong code, Throttled for a
-// wrong code after too many of them, Invalid for an e-mail address or a password that
-// will not do, Unavailable, and Timeout when ctx ends before its turn.
+// Begin creates the first administrator, for a client at remote that knows the code.
+// Errors: NotFound once there is an account, Forbidden for a wrong code, Throttled for
+// a wrong code after too many of them, Invalid for an unusable e-mail address or
+// password, Unavailable, and Timeout when ctx ends before its turn.
 func (s *Service) Begin(ctx context.Context, remote netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error) {
 	if !s.Open() {
 		return site.Account{}, errOver()

@@ -48,8 +48,8 @@ func ParseClientID(text string) (StationID, error) {
 	return ParseStationID(digits)
 }
 
-// ConnectionID tells the connections of stations apart: within one run of the gateway it
-// is greater for a later one. Zero names none.
+// ConnectionID identifies a connection of a station. Within one run of the gateway it
+// is greater for a later connection. Zero names none.
 type ConnectionID uint64
 
 // LockID is the number n of the lock "lock-n" of a station: 1 to [MaxLocks].

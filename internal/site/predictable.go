@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// keyboard are runs of keys and of the alphabet, along which people type.
+// keyboard holds runs of adjacent keys and of the alphabet, as in lazily typed
+// passwords.
 const keyboard = "0123456789 abcdefghijklmnopqrstuvwxyz qwertyuiop asdfghjkl zxcvbnm qwertzuiop yxcvbnm 1qaz2wsx3edc4rfv5tgb6yhn"
 
 // Predictable reports whether a program that guesses would try text early although it
 // is long: a notorious password (see [JudgePassword]) or a common word with nothing but
 // digits and signs around it, one short piece repeated, or a walk over the keyboard. It
-// is for what is guessed at offline, such as the passphrase of a backup.
+// is for secrets that are guessed offline, such as the passphrase of a backup.
 func Predictable(text Secret) bool {
 	lower := strings.ToLower(text.Reveal())
 	core := strings.TrimFunc(lower, func(r rune) bool { return r < 'a' || r > 'z' && r < 0x80 })

@@ -93,8 +93,8 @@ func ByActor(a Actor) Facts {
 	return Facts{Origin: a.Origin, Account: a.Account, Email: a.Email, Session: a.Session, By: a.Name, KeyID: a.KeyID}
 }
 
-// Doer returns the name of who did it as people are to see it: of a signed command
-// "claimed name (signed by key)", because the signer chooses the name.
+// Doer returns the displayed name of the actor: for a signed command "claimed name
+// (signed by key)", because the signer chooses the name.
 func (f *Facts) Doer() string {
 	switch {
 	case f.KeyID == "":
