@@ -39,8 +39,8 @@ type carrier struct {
 	rows   []row  // read, the newest first
 }
 
-// carryOver begins to fetch the records that a rescue left behind, for carryFirst at
-// most; what is left follows in the background.
+// carryOver fetches the records that a rescue left behind, for carryFirst at most; the
+// rest follows in the background.
 func (db *DB) carryOver(ctx context.Context) error {
 	text, err := db.meta(ctx, metaCarry)
 	if err != nil || text == "" {
@@ -85,7 +85,7 @@ func (c *carrier) end() error {
 	return c.pages.close()
 }
 
-// step carries over the next records and says whether these were the last.
+// step carries over the next records and reports whether these were the last.
 func (c *carrier) step(ctx context.Context) (done bool, err error) {
 	c.fill(carryStep + 1)
 	rows := c.rows[:min(carryStep, len(c.rows))]
@@ -114,8 +114,8 @@ func (c *carrier) fill(wanted int) {
 	}
 }
 
-// sort brings the records in order and keeps one of each; pages that are no longer in
-// use may still have some.
+// sort sorts the records and removes duplicates; pages that are no longer in use may
+// still hold some.
 func (c *carrier) sort() {
 	slices.SortFunc(c.rows, func(a, b row) int { return cmp.Compare(b.seq, a.seq) })
 	c.rows = slices.CompactFunc(c.rows, func(a, b row) bool { return a.seq == b.seq })
@@ -166,7 +166,7 @@ func (c *carrier) insert(t *transaction, rows, rest []row) error {
 	return nil
 }
 
-// hole is the record of records that are lost, between two that are not; either may be
+// hole returns the record of lost records, between two that are not lost; either may be
 // zero.
 func (c *carrier) hole(from, to uint64, below, above row) site.Record {
 	when := func(r row) string {

@@ -55,11 +55,11 @@ func (db *DB) SaveCloudStations(ctx context.Context, ids []site.StationID) error
 // outboxBytes bounds what one call of Outbox gives.
 const outboxBytes = 256 << 10
 
-// Outbox returns the records that follow a seq as they stand, in order: at most so many,
-// and no more than make 256 KiB, but one at least where there is one. A damaged one is
-// returned as it is; those on a page that cannot be read are passed over, so that they
-// are a gap to whoever follows. Unavailable also while records of a damaged database are
-// still being carried over.
+// Outbox returns the records that follow a seq as they stand, in order: at most so
+// many, and no more than make 256 KiB, but one at least where there is one. A damaged
+// one is returned as it is; those on a page that cannot be read are skipped, so that
+// they are a gap to the caller. Unavailable also while records of a damaged database
+// are still being carried over.
 func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error) {
 	if db.carrying.Load() && after+1 < db.Oldest() {
 		return nil, fault.New(fault.Unavailable, "The records of a damaged database are still being carried over")

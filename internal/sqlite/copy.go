@@ -20,24 +20,24 @@ import (
 	"gatehouse/internal/site"
 )
 
-// The copy is a small file with everything of the database but the journal: what says
-// who may open what. It is a database of its own, with an empty journal that goes on
-// where the original's ended, behind a line with its SHA-256. It is written after
-// changes: once an hour where something was added, and within copySoon where something
-// was taken from somebody, so that nobody who was revoked comes back with it.
+// The copy is a small file with everything of the database but the journal: who may
+// open what. It holds a line with a SHA-256, and after that a database of its own with
+// an empty journal, which continues where the original's ended. It is written after
+// changes: once an hour if something was added, and within copySoon if something was
+// revoked, so that no revoked access is restored from it.
 const (
 	copyEvery = time.Hour
 	copySoon  = 10 * time.Second // bounds what a client that logs in and out can have written
 	copyTitle = "gatehouse copy 1 "
 )
 
-// metaVersion is the key of table meta whose value is another, at random, after each
-// change of who may open what. A copy of the same schema with the same value has the same
-// accounts, sessions, stations and grants, or one of the two is damaged.
+// metaVersion is the key of table meta whose value is replaced by a random one at each
+// change of who may open what. A copy of the same schema with the same value has the
+// same accounts, sessions, stations and grants, or one of the two is damaged.
 const metaVersion = "access_version"
 
-// change is do for a change of accounts, sessions, stations or grants; taken says that
-// something is taken from somebody. The copy follows.
+// change is do for a change of accounts, sessions, stations or grants; taken means that
+// access is revoked. The copy follows.
 func (db *DB) change(ctx context.Context, taken bool, change func(*transaction) error, records ...site.Record) error {
 	err := db.do(ctx, func(t *transaction) error {
 		if err := change(t); err != nil {
@@ -51,10 +51,10 @@ func (db *DB) change(ctx context.Context, taken bool, change func(*transaction) 
 	return err
 }
 
-// copier writes the copy in a goroutine of its own, so that nobody waits for it.
+// copier writes the copy in a goroutine of its own, so that no caller waits for it.
 type copier struct {
 	write  func() error
-	failed func(error) // hears how each try ended
+	failed func(error) // called with the result of each try
 	wake   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
@@ -71,7 +71,7 @@ func newCopier(write func() error, failed func(error)) *copier {
 	}
 }
 
-// changed says that the copy is out of date.
+// changed notes that the copy is out of date.
 func (c *copier) changed(urgent bool) {
 	c.mu.Lock()
 	c.stale = true
@@ -165,7 +165,8 @@ func writeCopy(ctx context.Context, from, path string) error {
 	return nil
 }
 
-// writeWhole writes a file that is on the disk, under its name, when it returns nil.
+// writeWhole writes a file durably: it is on the disk under its name when it returns
+// nil.
 func writeWhole(path string, text []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the path is the administrator's
 	if err != nil {
@@ -182,7 +183,7 @@ func writeWhole(path string, text []byte) error {
 	return nil
 }
 
-// extract makes the copy of a database file, in memory.
+// extract creates the copy of a database file, in memory.
 func extract(ctx context.Context, from string) (content []byte, err error) {
 	mem, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -275,7 +276,8 @@ func onConnection(ctx context.Context, db *sql.DB, use func(memoryFile) error) e
 	})
 }
 
-// bringForward brings a copy that an older version has written to this version's schema.
+// bringForward migrates a copy that an older version has written to this version's
+// schema.
 func bringForward(ctx context.Context, cp *sql.DB) error {
 	texts, err := schemas()
 	if err != nil {
@@ -291,7 +293,7 @@ func bringForward(ctx context.Context, cp *sql.DB) error {
 	return applyFrom(ctx, cp, texts, version)
 }
 
-// errNoCopy says that there is no copy, or a damaged one.
+// errNoCopy means that there is no copy, or a damaged one.
 var errNoCopy = errors.New("there is no sound copy")
 
 // readCopy opens the copy at path, in memory. errNoCopy when there is none that is

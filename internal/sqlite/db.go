@@ -78,7 +78,7 @@ type DB struct {
 	broken     chan struct{}  // see [DB.Broken]
 	carrying   atomic.Bool    // records of a damaged database are still being fetched
 	background sync.WaitGroup // of carryOver
-	hearing    sync.Mutex     // held while the watcher hears, so that it hears in order
+	hearing    sync.Mutex     // held during calls of the watcher, so that they come in order
 
 	// The writer goroutine's own.
 	span
@@ -180,19 +180,20 @@ func (db *DB) Close() error {
 	return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
 }
 
-// Rescued returns what was done with the database because it was damaged when it was
-// opened, for people; "" is nothing.
+// Rescued returns a sentence on what was done because the database was damaged when it
+// was opened; "" if it was not.
 func (db *DB) Rescued() string { return db.rescued }
 
-// Broken returns a channel that is closed when a damaged page keeps transactions from
-// the file: only the next [Open] can go on with it.
+// Broken returns a channel that is closed when a damaged page prevents transactions:
+// only the next [Open] can repair that.
 func (db *DB) Broken() <-chan struct{} { return db.broken }
 
-// WatchDamage names the function that hears, once, that a damaged page was found in the
-// open database. WatchCopy names the one that hears how each try to write the copy ended.
+// WatchDamage sets the function that is called, once, when a damaged page is found in
+// the open database. WatchCopy sets the one that is called with the result of each try
+// to write the copy.
 func (db *DB) WatchDamage(heard func(error)) { db.damaged.Store(&heard) }
 
-// WatchCopy does what [DB.WatchDamage] says.
+// WatchCopy: see [DB.WatchDamage].
 func (db *DB) WatchCopy(heard func(error)) { db.copying.Store(&heard) }
 
 // giveUp logs the records that are still in memory, also those that the writer has in

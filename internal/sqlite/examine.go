@@ -17,8 +17,8 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// isDamage reports whether err says that a database file is damaged, rather than that
-// its disk is full, busy or gone, or that the file may not be used.
+// isDamage reports whether err means that a database file is damaged, rather than that
+// its disk is full, busy or absent, or that the file may not be used.
 func isDamage(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -47,10 +47,10 @@ func isDamage(err error) bool {
 // those that a start reads.
 const examined = 20_000
 
-// examine looks whether the database can be gone on with: the schema, every page of the
-// small tables, and the end of the journal; and where the copy is as new, that both say
-// the same of who may open what. An error for which isDamage holds says what is wrong.
-// Older records are not looked at: one that is damaged keeps no door shut.
+// examine checks whether the database can be used: the schema, every page of the small
+// tables, the end of the journal, and, if the copy is as new, that both agree on who
+// may open what. An error for which isDamage holds says what is wrong. Older records
+// are not checked: a damaged one keeps no door shut.
 func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
 	if err := checkSchema(ctx, db.reading); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
 	return agree(ctx, db.reading, copied)
 }
 
-// checkSchema compares the tables and indexes with those that the migrations make.
-// Anything beside them is passed over.
+// checkSchema compares the tables and indexes with those that the migrations create.
+// Anything else is ignored.
 func checkSchema(ctx context.Context, q queryer) error {
 	mem, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -105,7 +105,7 @@ func checkSchema(ctx context.Context, q queryer) error {
 	return nil
 }
 
-// schemaTexts returns what makes each table and index, by its name.
+// schemaTexts returns the statement that creates each table and index, by name.
 func schemaTexts(ctx context.Context, q queryer) (map[string]string, error) {
 	rows, err := q.QueryContext(ctx, "SELECT name, type || ' ' || tbl_name || ' ' || coalesce(sql, '') FROM sqlite_schema")
 	if err != nil {
@@ -123,7 +123,7 @@ func schemaTexts(ctx context.Context, q queryer) (map[string]string, error) {
 	return texts, rows.Err()
 }
 
-// checkTable checks every page of a table and of its indexes, and what it refers to.
+// checkTable checks every page of a table and of its indexes, and its foreign keys.
 func checkTable(ctx context.Context, q queryer, table string) error {
 	var verdict string
 	if err := q.QueryRowContext(ctx, "PRAGMA integrity_check("+table+")").Scan(&verdict); err != nil {
@@ -143,8 +143,8 @@ func checkTable(ctx context.Context, q queryer, table string) error {
 	return rows.Err()
 }
 
-// checkTail reads the newest records as far as a start needs them, and that the next one
-// has a place behind them.
+// checkTail reads the newest records as far as a start needs them, and checks that the
+// next one can follow them.
 func checkTail(ctx context.Context, q queryer) error {
 	e, err := readEnds(ctx, q)
 	if err != nil {
@@ -155,7 +155,7 @@ func checkTail(ctx context.Context, q queryer) error {
 		return err
 	}
 	if newest.Int64 > int64(e.last.seq) { //nolint:gosec // seq fits
-		return fmt.Errorf("%w: the journal goes on behind its end", errDamagedFile)
+		return fmt.Errorf("%w: the journal continues after its end", errDamagedFile)
 	}
 	var size sql.NullInt64
 	return q.QueryRowContext(ctx, "SELECT sum(length(hash)) FROM (SELECT hash FROM journal ORDER BY seq DESC LIMIT ?)", examined).Scan(&size)
@@ -251,7 +251,7 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 	return a, nil
 }
 
-// eachRow calls use with the values of each row; it must keep none of them.
+// eachRow calls use with the values of each row; use must not keep them.
 func eachRow(ctx context.Context, q queryer, text string, use func(values []any) error) error {
 	rows, err := q.QueryContext(ctx, text)
 	if err != nil {

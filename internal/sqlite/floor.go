@@ -23,8 +23,9 @@ type floor struct {
 	newest int64 // what the newest record tells
 }
 
-// Floor returns the time floor as it stands on the disk; zero before the first. It never
-// returns less than it did, also after a power cut, [DB.ResetFloor] apart. It asks no disk.
+// Floor returns the time floor as it stands on the disk; zero before the first. It
+// never returns less than it did, also after a power cut, [DB.ResetFloor] apart. It
+// reads no disk.
 func (db *DB) Floor(context.Context) (time.Time, error) { return fromMillis(db.sure.Load()), nil }
 
 // SaveFloor raises the time floor to t. A floor that is higher stays.
@@ -35,8 +36,8 @@ func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
 	})
 }
 
-// ResetFloor lowers the time floor to t. The record, which is not later than t, is the
-// newest then, so that no earlier one has a say.
+// ResetFloor lowers the time floor to t. The record, which is not later than t, is then
+// the newest, so that earlier ones do not count.
 func (db *DB) ResetFloor(ctx context.Context, t time.Time, r site.Record) error {
 	return db.do(ctx, func(tx *transaction) error {
 		db.floor = floor{sure: t.UnixMilli()}

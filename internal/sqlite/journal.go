@@ -82,8 +82,9 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 	return records, storageError(errors.Join(err, broken))
 }
 
-// once returns what the records hold that a start must not forget: keys and ids of
-// commands that are carried out once, and the kinds that say where such are missing.
+// once returns the texts that mark records which a start needs: keys and ids of
+// commands that are carried out once, and the kinds of records that show where such are
+// missing.
 func once() [][]byte {
 	return [][]byte{
 		[]byte(`"idempotencyKey":`), []byte(`"jti":`),
@@ -131,16 +132,17 @@ func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) 
 	return records, storageError(err)
 }
 
-// A command's records are looked for in those of commandTime from when it was made, but in
-// at least commandLeast of them, because of clocks that were set, and at most commandSpan.
+// A command's records are looked for among those written within commandTime of its
+// creation, but among at least commandLeast, because clocks may have been set, and at
+// most commandSpan.
 const (
 	commandTime  = 10 * time.Minute
 	commandLeast = 200
 	commandSpan  = 5000
 )
 
-// OfCommand implements [journal.Store]. Only records with the id in them are decoded: an
-// account may ask for ids that it has made up.
+// OfCommand implements [journal.Store]. Only records with the id in them are decoded:
+// an account may ask for invented ids.
 func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error) {
 	after, err := db.before(ctx, made)
 	if err != nil {

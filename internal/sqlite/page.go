@@ -14,10 +14,9 @@ import (
 // which nothing changes.
 const pageSize = 4096
 
-// pages reads a database file page by page, without SQLite, so that a page that is
-// damaged costs no more than what stands on it. The format of pages and of the log
-// beside the file is https://www.sqlite.org/fileformat2.html. Not safe for concurrent
-// use.
+// pages reads a database file page by page, without SQLite, so that a damaged page
+// costs no more than its own content. The format of pages and of the log beside the
+// file is https://www.sqlite.org/fileformat2.html. Not safe for concurrent use.
 type pages struct {
 	file, log *os.File
 	count     uint32
@@ -55,7 +54,7 @@ const (
 	frameHeader = 24
 )
 
-// readLog notes where the pages of complete transactions stand in the log.
+// readLog notes where the pages of complete transactions are in the log.
 func (p *pages) readLog() {
 	header := make([]byte, logHeader)
 	if _, err := p.log.ReadAt(header, 0); err != nil {
@@ -94,14 +93,14 @@ func (p *pages) page(number uint32) ([]byte, error) {
 	return p.buffer[:], err
 }
 
-// leaf is a page of the journal, with the first and the last record that stand on it.
+// leaf is a page of the journal, with its first and last record.
 type leaf struct {
 	first, last uint64
 	page        uint32
 }
 
 // leaves finds every page with records of the journal, the newest records first. Pages
-// that cannot be read are passed over.
+// that cannot be read are skipped.
 func (p *pages) leaves() []leaf {
 	var all []leaf
 	for n := uint32(1); n <= p.count; n++ {
@@ -144,8 +143,8 @@ func (p *pages) rows(l leaf) (rows []row) {
 // tableLeaf is the first byte of a page with rows.
 const tableLeaf = 0x0d
 
-// cells calls use for each record of the journal on a page. What does not look like one,
-// in every detail, is passed over.
+// cells calls use for each record of the journal on a page. Anything that is not a
+// record in every detail is skipped.
 func (p *pages) cells(page []byte, use func(row)) {
 	const header = 8
 	if page[0] != tableLeaf {
@@ -180,8 +179,8 @@ func (p *pages) cell(b []byte) (row, bool) {
 // maxRow bounds a row of the journal, in bytes; no sound one comes near it.
 const maxRow = 1 << 20
 
-// payload returns the payload of a row: what stands in its page, and on overflow pages
-// the rest.
+// payload returns the payload of a row: the part in its page, and the rest on overflow
+// pages.
 func (p *pages) payload(b []byte, size int) ([]byte, bool) {
 	const (
 		most  = pageSize - 35
@@ -223,7 +222,7 @@ const (
 	hashType       = 12 + 2*32 // a blob of 32 bytes
 )
 
-// record takes the payload of a row of the journal apart.
+// record parses the payload of a row of the journal.
 func record(rowid uint64, payload []byte) (row, bool) {
 	size, n := varint(payload)
 	if n == 0 || size > uint64(len(payload)) {
@@ -277,7 +276,7 @@ func integer(kind uint64, b []byte) (value int64, width int, ok bool) {
 	return value, width, true
 }
 
-// varint reads a number of one to nine bytes; width 0: it is cut off.
+// varint reads a number of one to nine bytes; width is 0 if it is truncated.
 func varint(b []byte) (value uint64, width int) {
 	const longest = 9
 	for i, c := range b[:min(len(b), longest)] {

@@ -14,8 +14,8 @@ import (
 // past it the oldest are dropped and counted.
 const maxKept = 20_000
 
-// errOverflow tells who waits for a record that it was dropped, errStalled that the
-// disk does not answer.
+// A caller that waits for a record receives errOverflow if it was dropped, errStalled
+// if the disk does not answer.
 var (
 	errOverflow = errors.New("too many records wait for the disk")
 	errStalled  = fault.New(fault.Unavailable, "The storage does not answer")
@@ -45,7 +45,7 @@ type queue struct {
 	mu      sync.Mutex // mu guards what follows
 	ops     []*op
 	records []kept
-	urgent  int       // records that somebody waits for
+	urgent  int       // records that a caller waits for
 	taken   []kept    // records that are being written
 	began   time.Time // when the transaction that is under way began; zero: none is
 	failing bool      // the disk failed or stalled at the last try
@@ -79,8 +79,8 @@ func (q *queue) cancel(o *op) bool {
 	return true
 }
 
-// keep queues a record; false after close. unlogged are the records that the system
-// log must have: while the disk fails, this one, and those that had to go for it.
+// keep queues a record; false after close. unlogged are the records that the system log
+// must have: while the disk fails, this one, and those that were dropped for it.
 func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +102,7 @@ func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
 	return append(unlogged, q.bound()...), true
 }
 
-// putBack returns the records that were taken to the front of the line, after their
+// putBack puts the taken records back at the front of the queue, after their
 // transaction failed.
 func (q *queue) putBack(lost int) (unlogged []site.Record) {
 	q.mu.Lock()
@@ -113,8 +113,8 @@ func (q *queue) putBack(lost int) (unlogged []site.Record) {
 	return q.bound()
 }
 
-// fail says that the disk failed or stalled: whoever waits for a record is answered,
-// and waits for it no more. unlogged are the records that the system log must have.
+// fail notes that the disk failed or stalled, and answers every caller that waits for a
+// record. unlogged are the records that the system log must have.
 func (q *queue) fail(err error) (unlogged []site.Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,7 +138,7 @@ func (q *queue) failed(err error) (unlogged []site.Record) {
 	return unlogged
 }
 
-// stalled is fail if a transaction has been under way for so long.
+// stalled is fail, if a transaction has been in flight for that long.
 func (q *queue) stalled(long time.Duration) (unlogged []site.Record, stalled bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +168,7 @@ func (q *queue) bound() (unlogged []site.Record) {
 	return unlogged
 }
 
-// tell answers whoever waits for the record; after that nobody does.
+// tell answers the caller that waits for the record, once.
 func (k *kept) tell(err error) {
 	if k.told != nil {
 		k.told <- err
@@ -220,7 +220,7 @@ func (q *queue) written() {
 	q.taken, q.began, q.failing = nil, time.Time{}, false
 }
 
-// ended says that no transaction is under way.
+// ended notes that no transaction is in flight.
 func (q *queue) ended() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -234,7 +234,7 @@ func (q *queue) kept() int {
 	return len(q.records) + len(q.taken)
 }
 
-// missing is how many records were dropped since the last that was written.
+// missing returns how many records were dropped since the last that was written.
 func (q *queue) missing() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

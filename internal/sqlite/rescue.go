@@ -19,8 +19,8 @@ const (
 	// further one comes, the oldest is removed, so that a card that fails again and again
 	// is not filled by them.
 	keptAside = 3
-	// lostTail is how many numbers are left out where it is not known how many records
-	// the end of a damaged journal had: no number is used twice.
+	// lostTail is how many numbers are skipped if it is unknown how many records the
+	// end of a damaged journal had, so that no number is used twice.
 	lostTail = 100_000
 
 	asideMark   = ".damaged-" // before the time, in the name of a database that was set aside
@@ -29,10 +29,10 @@ const (
 )
 
 // rescue sets the damaged database at cfg.Path aside, whole, and puts a new one in its
-// place: with the tables of the damaged one that are sound, else with those of the copy,
-// else with what can be read of them. The records of the journal follow by [DB.carry].
-// why is what is wrong; the answer tells people what was done. A power cut leaves the
-// damaged database or the new one.
+// place: each table from the damaged one if it is sound there, else from the copy, else
+// as far as it can be read. The records of the journal follow by [DB.carry]. why is the
+// damage; the result is a sentence on what was done. A power cut leaves the damaged
+// database or the new one.
 func rescue(ctx context.Context, cfg Config, why error) (story string, err error) {
 	cfg.Logger.Error("the database is damaged and is set aside", "error", why)
 	stamp := time.Now().UTC().Format("20060102T150405Z")
@@ -63,8 +63,8 @@ func rescue(ctx context.Context, cfg Config, why error) (story string, err error
 	return fmt.Sprintf("the database was damaged and set aside as %s; %s", filepath.Base(cfg.Path)+asideMark+stamp, r.story()), nil
 }
 
-// completeRescue puts a rescued database in the place of the damaged one, if there is
-// one, as far as that has not been done.
+// completeRescue finishes an interrupted rescue: it puts the rescued database, if there
+// is one, in the place of the damaged one.
 func completeRescue(path string) error {
 	found, err := siblings(path, rescuedMark)
 	if err != nil || len(found) == 0 {
@@ -119,11 +119,11 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// rescuer makes a new database out of a damaged one and its copy.
+// rescuer builds a new database from a damaged one and its copy.
 type rescuer struct {
 	path     string
 	distrust bool    // the copy is as new as the damaged database, and says otherwise
-	damaged  *sql.DB // never nil; what it is asked may fail
+	damaged  *sql.DB // never nil; its queries may fail
 	copied   *sql.DB // nil: there is none
 	next     *sql.DB
 
@@ -164,7 +164,7 @@ func (r *rescuer) close() (err error) {
 	return err
 }
 
-// build fills the new database; aside is the name that the damaged one gets.
+// build fills the new database; aside is the new name of the damaged one.
 func (r *rescuer) build(ctx context.Context, aside string) error {
 	tables, err := smallTables(ctx, r.next)
 	if err != nil {
@@ -250,7 +250,7 @@ func (r *rescuer) dropOrphans(ctx context.Context, table string) error {
 	return err
 }
 
-// end sets where the journal goes on, what time it was, and where its records are to be
+// end sets where the journal continues, the time floor, and where its records are to be
 // fetched from.
 func (r *rescuer) end(ctx context.Context, aside string) error {
 	newest, first := r.newest()
@@ -272,8 +272,8 @@ func (r *rescuer) end(ctx context.Context, aside string) error {
 	return nil
 }
 
-// tail returns where the journal goes on: behind the newest record that there was, as far
-// as anything tells. low is the seq of the oldest that is kept.
+// tail returns where the journal continues: after the newest record that is known of.
+// low is the seq of the oldest that is kept.
 func (r *rescuer) tail(ctx context.Context, newest row, first uint64) (tail chain, low uint64) {
 	tail = chain{seq: uint64(newest.seq), hash: newest.hash} //nolint:gosec // a seq
 	if e, err := readEnds(ctx, r.damaged); err == nil && e.last.seq >= tail.seq {
@@ -322,7 +322,7 @@ func sureOf(newest row) int64 {
 	return 0
 }
 
-// story says where the tables came from.
+// story returns where the tables came from, as a sentence.
 func (r *rescuer) story() string {
 	switch {
 	case len(r.fromCopy) > 0:

@@ -18,7 +18,7 @@ type object struct {
 	text              string // the statement that makes it, with single blanks; "": SQLite makes it by itself
 }
 
-// String names the object, for people.
+// String names the object in messages.
 func (o object) String() string { return o.kind + " " + o.name }
 
 // foreignObjects compares the schema of a database with the one that the migrations up
@@ -26,8 +26,8 @@ func (o object) String() string { return o.kind + " " + o.name }
 // another form, and what is missing. A database that is empty, or of a newer version
 // than this program knows, has neither.
 //
-// A trigger undoes what the gateway does without any code of it, and would outlive the
-// removal of an account: no version of gatehouse makes one, nor a view.
+// A planted trigger could undo what the gateway does, and would outlive the removal of
+// an account. No version of gatehouse creates triggers or views.
 func foreignObjects(ctx context.Context, db *sql.DB) (foreign, missing []object, err error) {
 	texts, err := schemas()
 	if err != nil {
@@ -48,7 +48,7 @@ func foreignObjects(ctx context.Context, db *sql.DB) (foreign, missing []object,
 	return without(present, wanted), without(wanted, present), nil
 }
 
-// without returns those of all that are not among others.
+// without returns the elements of all that are not in others.
 func without(all, others []object) (left []object) {
 	for _, o := range all {
 		if !slices.Contains(others, o) {
@@ -58,7 +58,7 @@ func without(all, others []object) (left []object) {
 	return left
 }
 
-// objectsOf returns what migrations make.
+// objectsOf returns the objects that migrations create.
 func objectsOf(ctx context.Context, texts []string) (objects []object, err error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -74,7 +74,8 @@ func objectsOf(ctx context.Context, texts []string) (objects []object, err error
 	return objectsIn(ctx, db)
 }
 
-// objectsIn returns what a database has, but for the statistics that ANALYZE leaves.
+// objectsIn returns the objects of a database, without the statistics that ANALYZE
+// leaves.
 func objectsIn(ctx context.Context, db *sql.DB) (objects []object, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat_'")
 	if err != nil {
@@ -93,13 +94,13 @@ func objectsIn(ctx context.Context, db *sql.DB) (objects []object, err error) {
 }
 
 // dropForeign removes the triggers, views and indexes of a database that no migration
-// makes. What it cannot remove it logs and leaves: foreign tables, which do nothing by
-// themselves, and everything on a disk that takes no writes. An error never keeps the
-// gateway from starting.
+// creates. What it cannot remove it logs and leaves: foreign tables, which do nothing
+// by themselves, and everything on a disk that takes no writes. An error never keeps
+// the gateway from starting.
 func dropForeign(ctx context.Context, db *sql.DB, log *slog.Logger) {
 	foreign, missing, err := foreignObjects(ctx, db)
 	if err != nil {
-		return // the migration, which reads the same, says why
+		return // the migration, which reads the same, returns why
 	}
 	for _, o := range foreign {
 		err := errors.New("a table is never removed")
@@ -118,8 +119,8 @@ func dropForeign(ctx context.Context, db *sql.DB, log *slog.Logger) {
 }
 
 // Unaltered refuses a database file whose schema is not exactly the one that the
-// migrations up to its version make; name is how people know it. Errors: Invalid,
-// Unavailable when it cannot be read.
+// migrations up to its version create; name is the file's name in messages. Errors:
+// Invalid, Unavailable when it cannot be read.
 func (f Files) Unaltered(ctx context.Context, path, name string) error {
 	db, err := sql.Open("sqlite", dsn(path, "mode=ro&_dqs=0"))
 	if err != nil {

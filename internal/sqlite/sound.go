@@ -11,8 +11,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// openSound opens a database that can be gone on with: one that is damaged is set aside
-// and replaced first.
+// openSound opens a usable database: a damaged one is set aside and replaced first.
 func openSound(ctx context.Context, cfg Config) (*DB, error) {
 	if err := completeRescue(cfg.Path); err != nil {
 		return nil, fmt.Errorf("putting the database in place: %w", err)
@@ -37,8 +36,8 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// tryOpen opens the database and looks whether it can be gone on with. An error for
-// which isDamage holds says that it cannot.
+// tryOpen opens the database and checks whether it can be used. An error for which
+// isDamage holds means that it is damaged.
 func tryOpen(ctx context.Context, cfg Config, copied *sql.DB) (*DB, error) {
 	if _, err := os.Stat(cfg.Path + unsoundMark); err == nil {
 		return nil, fmt.Errorf("%w: a page could not be read in the last run", errDamagedFile)
@@ -59,8 +58,8 @@ func tryOpen(ctx context.Context, cfg Config, copied *sql.DB) (*DB, error) {
 	return db, nil
 }
 
-// sameSchema reports whether a file that says that it is of a newer version has just the
-// schema of this one.
+// sameSchema reports whether a file that claims a newer version has exactly the schema
+// of this one.
 func sameSchema(ctx context.Context, path string) bool {
 	db, err := sql.Open("sqlite", dsn(path, "mode=ro&_busy_timeout=2000&_dqs=0"))
 	if err != nil {
@@ -70,7 +69,7 @@ func sameSchema(ctx context.Context, path string) bool {
 	return checkSchema(ctx, db) == nil
 }
 
-// keepCopy begins to keep the copy up to date.
+// keepCopy starts keeping the copy up to date.
 func (db *DB) keepCopy(ctx context.Context, path string, copied *sql.DB, unread error) {
 	db.copier = newCopier(
 		func() error { return writeCopy(context.Background(), db.path, path) },
@@ -90,7 +89,7 @@ func (db *DB) keepCopy(ctx context.Context, path string, copied *sql.DB, unread 
 	}
 }
 
-// sameAccess reports whether two databases say the same of who may open what.
+// sameAccess reports whether two databases agree on who may open what.
 func sameAccess(ctx context.Context, a, b queryer) bool {
 	mine, err := accessOf(ctx, a)
 	if err != nil {
@@ -100,9 +99,9 @@ func sameAccess(ctx context.Context, a, b queryer) bool {
 	return err == nil && mine == theirs
 }
 
-// CarryOver tells the journal what was done with a damaged database, and fetches its
-// records: the newest before it returns, the rest while the gateway works. It is called
-// once, after [DB.UseClock].
+// CarryOver records in the journal what was done with a damaged database, and fetches
+// its records: the newest before it returns, the rest while the gateway works. It is
+// called once, after [DB.UseClock].
 func (db *DB) CarryOver(ctx context.Context) error {
 	if db.rescued != "" {
 		db.AppendLater(site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: db.rescued}})
@@ -110,7 +109,7 @@ func (db *DB) CarryOver(ctx context.Context) error {
 	return db.carryOver(ctx)
 }
 
-// noteDamage takes note of a page that cannot be read: the next start sets the database
+// noteDamage notes a page that cannot be read, so that the next start sets the database
 // aside and carries over what can be read.
 func (db *DB) noteDamage(err error) {
 	db.unsound.Do(func() {
@@ -126,8 +125,8 @@ func (db *DB) noteDamage(err error) {
 	})
 }
 
-// readableAfter finds the first record behind a seq, and behind a stretch that cannot be
-// read, that can be.
+// readableAfter returns the first readable record after a seq and after any unreadable
+// records that follow it.
 func (db *DB) readableAfter(ctx context.Context, after uint64) (uint64, error) {
 	at := func(from uint64) (seq uint64, err error) {
 		err = db.reading.QueryRowContext(ctx, "SELECT seq FROM journal WHERE seq >= ? AND length(body) > 0 ORDER BY seq LIMIT 1", int64(from)).Scan(&seq) //nolint:gosec // seq fits

@@ -17,8 +17,8 @@ import (
 )
 
 // states are the last known states of all stations, the row of table station_states.
-// One row, compressed, is what spares a memory card: a row for each station is written
-// in pages, most of which has not changed.
+// One compressed row spares a memory card: with one row for each station, pages would
+// be written most of which has not changed.
 type states struct {
 	// Since is a seq that the journal had reached before the states were collected: a
 	// record up to it says nothing that they do not.
@@ -39,7 +39,7 @@ type savedState struct {
 const maxStates = 64 << 20
 
 // SaveStates implements [station.Store]. States of stations that have been removed
-// meanwhile are passed over.
+// meanwhile are ignored.
 func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error {
 	return db.do(ctx, func(t *transaction) error {
 		all, err := readStates(ctx, t.conn)
@@ -61,7 +61,7 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 			})
 		}
 		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return !enrolled[s.Station] })
-		// What happened since the states before were saved may not be in these.
+		// Changes since the last save may not be in these.
 		all.Since, db.statesAt = db.statesAt, db.tail.seq
 		return t.writeStates(all)
 	})
@@ -84,7 +84,7 @@ func (t *transaction) forgetState(id site.StationID) error {
 	before := len(all.Stations)
 	all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return s.Station == id })
 	if errors.Is(err, errDamaged) || err == nil && len(all.Stations) == before {
-		return nil // the next start passes over what is damaged
+		return nil // the next start ignores what is damaged
 	}
 	if err != nil {
 		return err
@@ -149,9 +149,9 @@ func expand(body []byte) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxStates))
 }
 
-// loadStates returns the saved states with what the journal says since then of their
-// locks: a change of a lock is durable with its record, and is not saved at once. What
-// is damaged is passed over: it must not keep every door shut.
+// loadStates returns the saved states, with the changes of locks that the journal has
+// since then: a change of a lock is durable with its record, and is not saved at once.
+// Damaged states are ignored: they must not keep every door shut.
 func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 	all, err := readStates(ctx, db.reading)
 	if errors.Is(err, errDamaged) {

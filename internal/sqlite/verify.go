@@ -90,7 +90,7 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 	return v, nil
 }
 
-// walk is the way along the chain.
+// walk is the state of a walk along the chain.
 type walk struct {
 	at    chain
 	trust bool   // the next record's hash is not checked: what it builds on is lost
@@ -100,10 +100,10 @@ type walk struct {
 
 type hole struct{ from, to uint64 }
 
-// lostField stands in each record that tells of records that are lost.
+// lostField occurs in each record that reports lost records.
 const lostField = `"kind":"` + string(site.KindRecordsLost) + `"`
 
-// see takes the next record; after the first fault it looks for losses alone.
+// see checks the next record; after the first fault it only looks for losses.
 func (w *walk) see(v *journal.Verdict, row verifiedRow) {
 	if bytes.Contains(row.body, []byte(lostField)) {
 		if r, err := decode(row.body); err == nil && r.From > 0 {
@@ -138,7 +138,7 @@ func (w *walk) blame(v *journal.Verdict, seq uint64, why string) {
 	}
 }
 
-// judge counts the holes of which the journal tells, and names the first other one.
+// judge counts the holes that the journal reports, and names the first other one.
 func (w *walk) judge(v *journal.Verdict) {
 	for _, h := range w.holes {
 		if slices.Contains(w.told, h) {

@@ -18,8 +18,8 @@ func (db *DB) Head(ctx context.Context) (journal.Head, error) {
 	return headOf(e.last), storageError(err)
 }
 
-// HashAt returns the hash of a record in hexadecimal, or of the place before the first;
-// "" where there is neither.
+// HashAt returns the hash of a record in hexadecimal, or that of the position before
+// the first; "" if there is neither.
 func (db *DB) HashAt(ctx context.Context, seq uint64) (string, error) {
 	e, err := readEnds(ctx, db.reading)
 	if err != nil {
@@ -74,7 +74,7 @@ func testify(ctx context.Context, db *sql.DB, witnesses []journal.Witness) ([]jo
 	return all, nil
 }
 
-// statement is what a witness says of a chain where hash stands at its place.
+// statement compares a witness with a chain that has hash at its position.
 func statement(w journal.Witness, e ends, hash []byte, restored time.Time) journal.Statement {
 	switch {
 	case strings.EqualFold(w.Hash, hex.EncodeToString(hash)) && w.Seq <= e.last.seq:
@@ -88,8 +88,8 @@ func statement(w journal.Witness, e ends, hash []byte, restored time.Time) journ
 	}
 }
 
-// hashAt returns the hash of a record, or of the place before the first; nil where there
-// is neither.
+// hashAt returns the hash of a record, or that of the position before the first; nil if
+// there is neither.
 func hashAt(ctx context.Context, q queryer, e ends, seq uint64) (hash []byte, err error) {
 	if seq == e.anchor.seq {
 		return e.anchor.hash[:], nil

@@ -134,8 +134,8 @@ func (db *DB) AppendLater(r site.Record) {
 	db.keep(kept{Record: r})
 }
 
-// keep queues a record. While the disk fails it goes to the system log too, and so does
-// whatever has no place in the queue.
+// keep queues a record. While the disk fails, the record is also written to the system
+// log, and so are records that do not fit in the queue.
 func (db *DB) keep(k kept) bool {
 	unlogged, ok := db.queue.keep(k)
 	if !ok {
@@ -152,7 +152,7 @@ func (db *DB) logKept(records []site.Record) {
 	}
 }
 
-// watchStall hears that a transaction may have been under way for stallAfter.
+// watchStall is called when a transaction may have been in flight for stallAfter.
 func (db *DB) watchStall() {
 	db.hearing.Lock()
 	defer db.hearing.Unlock()
@@ -162,7 +162,7 @@ func (db *DB) watchStall() {
 	}
 }
 
-// heard passes on how the last transaction ended, or that it does not; hearing is held.
+// heard reports how the last transaction ended, or that it hangs; hearing is held.
 func (db *DB) heard(err error) {
 	if heard := db.watcher.Load(); heard != nil {
 		(*heard)(err)
