@@ -8,9 +8,9 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Hold waits until nobody changes these stations and keeps it so until release is
-// called. Amendments are drafted, stored and adopted meanwhile. [fault.Timeout] when
-// ctx ends before. Nobody else may hold two.
+// Hold locks these stations until release is called; amendments are drafted, stored and
+// adopted in between. [fault.Timeout] when ctx ends first. No other caller may hold two
+// stations at once.
 func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(), err error) {
 	var held []func()
 	release = func() {
@@ -18,7 +18,7 @@ func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(
 			give()
 		}
 	}
-	slices.Sort(ids) // everybody in the same order: no two can wait for each other
+	slices.Sort(ids) // always in the same order: no deadlock
 	for _, id := range slices.Compact(ids) {
 		give, err := s.take(ctx, id)
 		if err != nil {
@@ -31,15 +31,15 @@ func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(
 	return release, nil
 }
 
-// awaitFlush waits for a flush that goes on: that may hold the state of a station that
-// had the id of a new one before.
+// awaitFlush waits for a flush in progress, which may hold the state of a former
+// station with the id of a new one.
 func (s *Service) awaitFlush() {
 	s.flushing.Lock()
 	s.flushing.Unlock() //nolint:staticcheck,gocritic // its turn is all that is wanted
 }
 
-// Draft drafts a new station. [fault.Invalid] when the request cannot be right; whether
-// id and token are free is for the store to say.
+// Draft drafts a new station. [fault.Invalid] when the request cannot be right. The
+// store checks whether id and token are free.
 func (s *Service) Draft(by site.Actor, r EnrolRequest) (Enrolled, site.Amendment, error) {
 	r, err := r.complete()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) Draft(by site.Actor, r EnrolRequest) (Enrolled, site.Amendment
 		site.Amendment{AddStation: &st, Record: record(site.KindStationAdded, by, st.ID, "")}, nil
 }
 
-// DraftUpdate drafts another name and number of locks for st and changes it.
+// DraftUpdate drafts another name and number of locks for st, and sets them in st.
 // [fault.Invalid].
 func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error) {
 	name, err := cleanName(name)
@@ -65,7 +65,7 @@ func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, lock
 	return amendment(site.KindStationChanged, by, *st, detail), nil
 }
 
-// DraftToken drafts another station token for st and changes it. [fault.Invalid].
+// DraftToken drafts another station token for st, and sets it in st. [fault.Invalid].
 func (s *Service) DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error) {
 	if err := checkToken(token); err != nil {
 		return site.Amendment{}, err
@@ -74,7 +74,7 @@ func (s *Service) DraftToken(by site.Actor, st *site.Station, token site.Secret)
 	return amendment(site.KindStationChanged, by, *st, detailToken), nil
 }
 
-// DraftSecret drafts another secret for st and changes it. [fault.Invalid].
+// DraftSecret drafts another secret for st, and sets it in st. [fault.Invalid].
 func (s *Service) DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error) {
 	if err := checkSecret(secret); err != nil {
 		return site.Amendment{}, err
@@ -92,8 +92,8 @@ func amendment(kind site.Kind, by site.Actor, st site.Station, detail string) si
 	return site.Amendment{UpdateStation: &st, Record: record(kind, by, st.ID, detail)}
 }
 
-// Adopt puts stored amendments into effect. It returns what ends the connections of
-// stations that were removed or have a new secret, to be called once nothing is held.
+// Adopt applies stored amendments. It returns a function that ends the connections of
+// stations that were removed or have a new secret; call it once nothing is held.
 func (s *Service) Adopt(amendments []site.Amendment) (disconnect func()) {
 	var revoked []site.StationID
 	for _, a := range amendments {
@@ -117,7 +117,7 @@ func (s *Service) Adopt(amendments []site.Amendment) (disconnect func()) {
 	}
 }
 
-// admit lets a stored station hold.
+// admit adds a stored station to those in memory.
 func (s *Service) admit(st site.Station) {
 	s.put(newLive(st, s.generations.Add(1)))
 	_ = s.transition(st.ID, func(_ *live, e *effect, _ time.Time) { e.event = true })

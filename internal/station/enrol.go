@@ -69,7 +69,7 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret}, nil
 }
 
-// fresh is the station that a complete request asks for.
+// fresh returns the station that a complete request describes.
 func (s *Service) fresh(r EnrolRequest) site.Station {
 	return site.Station{
 		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
@@ -117,7 +117,7 @@ func write(ctx context.Context, doing string, id site.StationID, change func(con
 	return nil
 }
 
-// checkFree refuses an id or a token that is taken.
+// checkFree refuses an id or a token that is in use.
 func (s *Service) checkFree(r EnrolRequest) error {
 	s.awaitFlush()
 	if _, taken := s.find(r.ID); taken {
@@ -298,7 +298,7 @@ func (s *Service) replace(ctx context.Context, st site.Station, r site.Record) e
 	return s.adopt(st)
 }
 
-// adopt lets another enrolment of a station hold that the store has.
+// adopt applies an enrolment of a station that was stored.
 func (s *Service) adopt(st site.Station) error {
 	return s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
 		old := l.enrolled.Load()

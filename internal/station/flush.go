@@ -55,10 +55,10 @@ func (s *Service) catchUp(stations []*live) {
 	}
 }
 
-// flush saves what changed; that stations were heard alone only when the next flush
-// would be too late for it. It takes no turns: the store passes over what was
-// removed meanwhile, what changed meanwhile is saved by the next flush, and a new
-// station waits for this one (see checkFree).
+// flush saves what changed. If stations were only heard, it saves that only when the
+// next flush would be too late. It takes no turns: the store ignores what was removed
+// meanwhile, what changed meanwhile is saved by the next flush, and a new station waits
+// for this one (see checkFree).
 func (s *Service) flush(ctx context.Context, stations []*live) {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
@@ -71,7 +71,7 @@ func (s *Service) flush(ctx context.Context, stations []*live) {
 	s.noteFlush(s.save(ctx, unsaved))
 }
 
-// save writes states; when that fails, they stay to be saved.
+// save writes states; if that fails, they remain unsaved.
 func (s *Service) save(ctx context.Context, batch []*live) error {
 	states := make([]SavedState, len(batch))
 	for i, l := range batch {
@@ -96,8 +96,8 @@ func (s *Service) noteFlush(err error) {
 	s.flushFailing = err != nil
 }
 
-// unsaved picks the stations whose state the disk does not have. It is urgent where
-// more changed than when they were heard.
+// unsaved picks the stations whose state the disk does not have. It is urgent if more
+// changed than the time they were heard.
 func unsaved(stations []*live) (out []*live, urgent bool) {
 	for _, l := range stations {
 		changed, dirty := l.needsSaving()

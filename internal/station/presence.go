@@ -24,10 +24,10 @@ const (
 	detailCaughtUp = "changed too often for a record each"
 )
 
-// Connected makes a connection, which authenticated under that generation, the
-// connection of the station. It releases the one before in the same step. It fails
-// with [fault.Unauthenticated] when the secret has been replaced since, with
-// [fault.Conflict] when a later connection is the station's already, and with
+// Connected sets the connection of a station, which authenticated under that
+// generation, and replaces the one before in the same step. It fails with
+// [fault.Unauthenticated] when the secret has been replaced since, with
+// [fault.Conflict] when the station has a later connection already, and with
 // [fault.NotFound] when the station has been removed: the connection must then be
 // ended.
 func (s *Service) Connected(id site.StationID, connection site.ConnectionID, generation uint64, remote string) error {
@@ -52,10 +52,10 @@ func (s *Service) Connected(id site.StationID, connection site.ConnectionID, gen
 	return cmp.Or(err, refused)
 }
 
-// Disconnected says that a connection has ended, and reports whether that took the
-// station offline; reason is a constant sentence for the journal. Only the end of the
-// station's present connection does: for one that was taken over from, that was
-// refused, or whose end is known, Disconnected does nothing.
+// Disconnected notes the end of a connection, and reports whether that took the station
+// offline; reason is a constant sentence for the journal. Only the end of the station's
+// present connection does. For one that was replaced or refused, or whose end is known,
+// Disconnected does nothing.
 func (s *Service) Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool) {
 	_ = s.transition(id, func(l *live, e *effect, now time.Time) {
 		if offline = l.online() && l.connection == connection; !offline {

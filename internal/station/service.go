@@ -37,7 +37,7 @@ import (
 )
 
 // defaultFlushEvery is how often changed states are written when nothing else is
-// configured: as seldom as mostLost allows, for an SD card to last.
+// configured: as seldom as mostLost allows, to spare an SD card.
 const defaultFlushEvery = 9 * time.Minute
 
 // Config is what [New] needs. BatteryLow and FlushEvery may be zero.

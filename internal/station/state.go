@@ -18,8 +18,8 @@ type live struct {
 	turn sync.Mutex
 
 	mu      sync.Mutex // mu guards what follows
-	removed bool       // no longer enrolled; nothing may happen to it any more
-	// connection is the one owner of presence: the station is online while there is one.
+	removed bool       // no longer enrolled; nothing may change it any more
+	// connection alone decides presence: the station is online while it has one.
 	connection site.ConnectionID
 	heard      time.Time // zero before the first contact
 	battery    *float64  // volts; what it points to never changes

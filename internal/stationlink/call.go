@@ -49,17 +49,17 @@ type call struct {
 	places     []chan struct{} // to be given back when it is acknowledged or over
 	wantResult bool
 	acked      bool        // within the deadline
-	done       chan answer // capacity 1; sent to once, by who takes the call out of pending
+	done       chan answer // capacity 1; sent to once, by the goroutine that removes the call from pending
 }
 
 // answer is how a call ends before its deadline.
 type answer struct {
 	outcome site.Outcome
-	said    bool // by the station; else the connection has ended
+	said    bool // the station has answered; else the connection has ended
 }
 
-// left returns what is left until the deadline of a call. Both clocks are asked, because
-// one of them stands still while the machine sleeps.
+// left returns what is left until the deadline of a call. It reads both clocks, because
+// one of them stops while the machine sleeps.
 func (w *wire) left(c *call) time.Duration {
 	return min(time.Until(c.command.Deadline), c.deadline-w.link.clock())
 }
@@ -131,7 +131,7 @@ func (w *wire) call(cmd site.Command, places []chan struct{}, wantResult bool, m
 		free(places)
 		return site.StationGone
 	}
-	payload := func(b []byte) ([]byte, time.Duration, error) { // when nothing is left to wait for
+	payload := func(b []byte) ([]byte, time.Duration, error) { // directly before the write
 		left := w.left(c)
 		ttl := wholeSeconds(left)
 		if ttl <= 0 {
@@ -155,9 +155,10 @@ func (w *wire) call(cmd site.Command, places []chan struct{}, wantResult bool, m
 	}
 }
 
-// depart notes that a command leaves with that much time. It returns its deadline in the
-// station's own clock, if that is known, and the least time that any command in flight
-// left with: counted from its own departure, none is then sent again past its deadline.
+// depart notes that a command is sent with that much time left. It returns the deadline
+// in the station's own clock, if that is known, and the least time that any command in
+// flight was sent with: counted from its own departure, none is then retransmitted past
+// its deadline.
 func (w *wire) depart(c *call, left time.Duration) (notAfter int64, known bool, patience time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,15 +173,16 @@ func (w *wire) depart(c *call, left time.Duration) (notAfter int64, known bool, 
 	return notAfter, known, patience
 }
 
-// hear takes what a report states of the station's uptime.
+// hear notes the station's uptime as a report states it.
 func (w *wire) hear(uptime site.Uptime) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.uptimes.add(uptime, w.link.clock())
 }
 
-// conclude returns how a call ends that has an answer. What the station says after the
-// deadline, or the gateway only reads then, is no answer to the client: it is followed.
+// conclude returns the outcome of a call with an answer. An answer that the station
+// sends, or the gateway reads, after the deadline is not for the client: it is passed
+// to follow.
 func (w *wire) conclude(c *call, a answer) site.Outcome {
 	if !a.said || w.left(c) > 0 {
 		return a.outcome
@@ -222,8 +224,8 @@ func (w *wire) expire(c *call) site.Outcome {
 	return site.Expired
 }
 
-// giveUp forgets a call. It returns the answer that came first; the zero answer where
-// none did.
+// giveUp drops a call. It returns the answer that came first; the zero answer if none
+// did.
 func (w *wire) giveUp(c *call) answer {
 	w.mu.Lock()
 	w.take(func(p *call) bool { return p == c })

@@ -2,13 +2,13 @@
 // commands out. It turns MQTT into one blocking call, [Link.Call]; the
 // asynchrony of acknowledgements lives here and nowhere else.
 //
-// Promise: a door never opens late (contract, section 2). A command goes only to
-// the live connection of its station and only before its deadline; it is kept
-// nowhere else; when the deadline passes unacknowledged the command is forgotten
-// and the TCP connection is reset, so that bytes still in the kernel's send buffer
-// die with it. Against queues behind that buffer a command carries its deadline in the
-// station's own clock, where the station has reported its uptime. What a station says
-// after the deadline is no success, however late the gateway itself comes to read it.
+// Promise: a door never opens late (contract, section 2). A command goes only to the
+// live connection of its station and only before its deadline; it is kept nowhere else;
+// when the deadline passes unacknowledged the command is forgotten and the TCP
+// connection is reset, so that bytes still in the kernel's send buffer die with it.
+// Against queues behind that buffer a command carries its deadline in the station's own
+// clock, where the station has reported its uptime. An answer that is read after the
+// deadline is no success, even if the gateway itself was late.
 package stationlink
 
 import (
@@ -38,9 +38,9 @@ type Conn interface {
 	ReceiveMaximum() int
 	// Send writes one command and returns when it is in the kernel's hands. It waits
 	// for that to the deadline at most; also while the station takes no further command
-	// before it has acknowledged others. payload is called once, when nothing is left to
-	// wait for; it appends to b and returns for how long at most the kernel may go on
-	// sending what the station's kernel does not acknowledge, or returns why the command
+	// before it has acknowledged others. payload is called once, directly before the
+	// write; it appends to b and returns how long at most the kernel may keep sending
+	// bytes that the station's kernel does not acknowledge, or returns why the command
 	// must not be sent. An error means that nothing was written, or that the connection
 	// has been reset.
 	Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, time.Duration, error), deadline time.Time) error
@@ -51,22 +51,23 @@ type Conn interface {
 // Presence hears of connections and reports; package station satisfies it. Its
 // methods are quick and safe for concurrent use.
 type Presence interface {
-	// Connected makes a connection the one of its station, in the place of the one
-	// before; an error refuses it.
+	// Connected sets the connection of a station in place of the one before; an error
+	// refuses it.
 	Connected(id site.StationID, connection site.ConnectionID, generation uint64, remote string) error
 	// Disconnected reports whether the end of that connection took the station offline;
 	// the end of one that is not the station's present connection does nothing.
 	Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool)
 	Heard(id site.StationID)
-	// Report takes a report, and returns what it states validly of the station's uptime,
-	// also beside an error.
+	// Report handles a report, and returns the valid statements about the station's
+	// uptime, also with an error.
 	Report(id site.StationID, payload []byte) (site.Uptime, error)
 	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
 }
 
-// Followed takes what a station says of a command that no Call waits for any more, or
-// says after its deadline; lock is 0 where the station names none. It gives false when that is no recent
-// command of that station and lock. Package unlock satisfies it.
+// Followed handles a station's answer to a command that no Call waits for any more, or
+// that comes after its deadline; lock is 0 where the station names none. It reports
+// whether that is a recent command of that station and lock. Package unlock satisfies
+// it.
 type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
 
 // Bounds of the commands of one station; a further one waits, within its deadline, for
@@ -81,7 +82,7 @@ type Link struct {
 	presence Presence
 	metrics  *metric.Registry
 	log      *slog.Logger
-	noise    *systemlog.Ledger // for what stations get wrong
+	noise    *systemlog.Ledger // for errors of stations
 	clock    func() time.Duration
 
 	mu       sync.RWMutex                         // mu guards what follows
@@ -128,8 +129,8 @@ func (l *Link) Connected(c Conn) error {
 	return nil
 }
 
-// Disconnected hears that a connection has ended; on a take-over the old one's end
-// may come later than the new one's beginning.
+// Disconnected is called when a connection has ended; on a take-over that may be after
+// the new one's Connected.
 func (l *Link) Disconnected(c Conn, reason string) {
 	l.forget(c)
 	if l.presence.Disconnected(c.Station(), c.Number(), reason) {
@@ -233,7 +234,7 @@ func (l *Link) believe(c Conn, res result) bool {
 	return l.follow(res.id, c.Station(), res.lock, res.outcome)
 }
 
-// follow hands a station's word on a command to [Followed].
+// follow passes a station's answer to a command to [Followed].
 func (l *Link) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
 	l.mu.RLock()
 	followed := l.followed

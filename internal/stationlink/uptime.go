@@ -19,18 +19,18 @@ const (
 	spacing = memory / 8
 )
 
-// bootTime is a monotonic clock that goes on while the machine sleeps, as a station's
-// uptime does. Go's own monotonic time stands still meanwhile.
+// bootTime reads a monotonic clock that continues while the machine sleeps, as a
+// station's uptime does. Go's own monotonic time stops meanwhile.
 func bootTime() time.Duration {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for a clock that there is not
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for an unknown clock
 	return time.Duration(now.Nano())
 }
 
 // uptimes estimates a station's own clock from the uptimes that it has reported on one
 // connection. A report travels for some time, so each is a lower bound of that clock,
 // and remains one after the drift allowance of both clocks is taken off. The greatest
-// of the bounds is the estimate. The zero uptimes know nothing.
+// of the bounds is the estimate. The zero uptimes has no readings.
 type uptimes struct {
 	// readings are those that are, or will be, the greatest bound: the oldest first, each
 	// bounding the clock lower than those before it.
@@ -53,8 +53,8 @@ func (r reading) bound(at time.Duration, drift int64) int64 {
 	return r.uptime + (elapsed-lost)/1e6
 }
 
-// add takes the uptime that a report states, which arrived now. Where it is less than
-// the one before, the station counts anew, and what it said before has no meaning.
+// add adds the uptime of a report that arrived now. If it is less than the one before,
+// the station has restarted, and the readings before are dropped.
 func (u *uptimes) add(stated site.Uptime, now time.Duration) {
 	if stated.DriftStated {
 		u.drift = stated.Drift

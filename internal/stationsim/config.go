@@ -115,10 +115,10 @@ type Config struct {
 // gives a CONNECT 5 s (contract, section 2).
 const connectTimeout = 10 * time.Second
 
-// bootTime is a monotonic clock that goes on while the machine sleeps.
+// bootTime reads a monotonic clock that continues while the machine sleeps.
 func bootTime() time.Duration {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for a clock that there is not
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // fails only for an unknown clock
 	return time.Duration(now.Nano())
 }
 

@@ -41,7 +41,7 @@ type lock struct {
 type order struct {
 	id      site.CommandID
 	lock    int       // index
-	expires time.Time // by the station's reckoning of the ttl
+	expires time.Time // by the ttl and the station's own clock
 	until   *float64  // the deadline in its uptime, in milliseconds; it decides where it came
 	ackAt   time.Time
 	link    *link
@@ -171,7 +171,7 @@ func (d *device) acknowledge(now time.Time, out *effects) {
 	})
 }
 
-// startOf is when the actuator of a lock is free for one more order.
+// startOf returns when the actuator of a lock is free for one more order.
 func (d *device) startOf(l *lock, now time.Time) time.Time {
 	if len(l.queue) == 0 {
 		return now
@@ -193,7 +193,7 @@ func (d *device) past(o order, begins, now time.Time) bool {
 func (d *device) start(now time.Time, i int, out *effects) {
 	l := &d.locks[i]
 	for l.doneAt.IsZero() && len(l.queue) > 0 {
-		if o := l.queue[0]; d.past(o, now, now) { // the station stood still meanwhile
+		if o := l.queue[0]; d.past(o, now, now) { // the station was frozen meanwhile
 			out.results = append(out.results, result{ID: o.id, Result: site.Refused, LockID: site.LockID(i + 1).String()})
 			out.events = append(out.events, d.order(now, Expired, o, "past its deadline when the actuator was free"))
 			l.queue = slices.Delete(l.queue, 0, 1)
