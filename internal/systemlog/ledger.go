@@ -9,7 +9,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Ledger logs at a bounded rate what the outside can cause at any rate. Safe for
+// Ledger logs events at a bounded rate that clients can cause at any rate. Safe for
 // concurrent use.
 type Ledger struct {
 	log     *slog.Logger
@@ -17,14 +17,13 @@ type Ledger struct {
 	skipped atomic.Int64 // since the last line
 }
 
-// NewLedger returns one that writes burst lines at once, and after that one every so
-// often.
+// NewLedger returns a ledger that writes burst lines at once, and after that one per
+// interval.
 func NewLedger(log *slog.Logger, every time.Duration, burst int) *Ledger {
 	return &Ledger{log: log, pace: rate.NewLimiter(rate.Every(every), burst)}
 }
 
-// Info logs unless there was too much already; what was left out is counted in the
-// next line.
+// Info logs unless the rate is exceeded; the next line counts what was left out.
 func (l *Ledger) Info(message string, attrs ...any) { l.write(slog.LevelInfo, message, attrs) }
 
 // Warn is [Ledger.Info] at the level Warn.

@@ -1,9 +1,9 @@
 // Package systemlog writes the log of the process (log/slog) so that no caller ever
-// waits for whoever reads it: a log call formats its line into a bounded queue, and
-// one goroutine writes the queue out. It also bounds the lines that the outside can
-// cause ([Ledger]). It is not the journal, which is durable and drops nothing.
+// waits for its reader: a log call formats its line into a bounded queue, and one
+// goroutine writes the queue out. It also bounds the lines that the outside can cause
+// ([Ledger]). It is not the journal, which is durable and drops nothing.
 //
-// Promise: no reader of the log, standing still or gone, delays or ends anything.
+// Promise: no reader of the log, stalled or ended, delays or ends anything.
 package systemlog
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// queueSize bounds the lines that wait, in bytes; as much again may be in the hands
-	// of the writer.
+	// queueSize bounds the lines that wait, in bytes; the writer may hold as much
+	// again.
 	queueSize = 1 << 20
 	// chatterSize is the part of it that lines below the level Warn may fill. The rest
 	// is for what must not be lost to them: above all journal records that the disk did
@@ -40,7 +40,7 @@ type Queue struct {
 }
 
 // New starts a log that writes to out, as JSON or as text. Close must be called at the
-// end. Errors of out are passed over, and so are the lines that they concern.
+// end. Errors of out are ignored, and the lines concerned are lost.
 func New(out io.Writer, json bool, level slog.Leveler) *Queue {
 	q := &Queue{out: out, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	options := &slog.HandlerOptions{Level: level}
@@ -56,7 +56,7 @@ func New(out io.Writer, json bool, level slog.Leveler) *Queue {
 // Logger returns the logger whose lines go through the queue.
 func (q *Queue) Logger() *slog.Logger { return q.logger }
 
-// Close writes what still waits, for at most patience. Lines that are logged later may
+// Close writes the pending lines, for at most patience. Lines that are logged later may
 // be lost. It may be called once.
 func (q *Queue) Close(patience time.Duration) {
 	q.mu.Lock()
@@ -141,7 +141,7 @@ func (q *Queue) write() {
 	}
 }
 
-// take empties the queue.
+// take empties the queue and returns its lines.
 func (q *Queue) take() (lines []byte, dropped int, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -37,8 +37,8 @@ func (b *Buckets[K]) Wait(key K, now time.Time) time.Duration {
 	return max(b.fullAt(key, now).Sub(now)-room, 0)
 }
 
-// Lag returns how long it takes until the bucket of key is full: the turn of the next
-// taker where takers go one after the other, one in each interval.
+// Lag returns how long it takes until the bucket of key is full: where takers are
+// served one per interval, the wait of the next one.
 func (b *Buckets[K]) Lag(key K, now time.Time) time.Duration { return b.fullAt(key, now).Sub(now) }
 
 // Take takes a token out of the bucket of key. A table that is full forgets another

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxAtStation is how many of an account's commands a station is given at a time;
-	// the others of those under way wait here, so that a slow station is not given more
-	// than it answers in time, and its connection, which others use, is not reset.
+	// maxAtStation is how many of an account's commands a station receives at a time.
+	// The others wait here, so that a slow station does not receive more than it
+	// answers in time, and its connection, which others use, is not reset.
 	maxAtStation = 2
-	// pendingRetry is when an account with too many commands under way may try again.
+	// pendingRetry is when an account with too many commands in flight may try again.
 	pendingRetry = time.Second
 	// refusalEvery is how often the refusals of one account get a record.
 	refusalEvery = time.Minute
@@ -47,20 +47,20 @@ type bounds struct {
 	lookups  *throttle.Buckets[site.AccountID]
 }
 
-// use is an account at a station.
+// use identifies an account at a station.
 type use struct {
 	account site.AccountID
 	station site.StationID
 }
 
-// using is what an account has under way at a station.
+// using is what an account has in flight at a station.
 type using struct {
 	pending   int
 	atStation int
 	waiting   []chan struct{} // those that wait to be at the station; closed for their turn
 }
 
-// place is what one request holds of the bounds.
+// place is the share of the bounds that one request holds.
 type place struct {
 	use     use
 	turn    chan struct{} // closed when it may go to the station; nil: at once
@@ -95,7 +95,7 @@ func (b *bounds) set(to Bounds) {
 	}
 }
 
-// SetBounds changes what accounts may ask for; what is under way goes on.
+// SetBounds changes what accounts may ask for; requests in flight are not affected.
 func (s *Service) SetBounds(b Bounds) { s.bounds.set(b) }
 
 // openWithin opens within the bounds of the account. An Idempotency-Key that was used
@@ -120,7 +120,7 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 	return answer, openErr
 }
 
-// enter counts a request in, or returns Throttled. now is when it came.
+// enter adds a request, or returns Throttled. now is when it came.
 func (b *bounds) enter(u use, now time.Time) (place, error) {
 	if u.account == "" {
 		return place{}, nil
@@ -152,8 +152,8 @@ func (b *bounds) enter(u use, now time.Time) (place, error) {
 	return at, nil
 }
 
-// await waits until the request may go to the station, at most until its deadline: it
-// then goes on as one that has expired.
+// await waits until the request may go to the station, at most until its deadline: the
+// request has then expired.
 func (b *bounds) await(at *place, deadline time.Time) {
 	if at.turn == nil {
 		return
@@ -167,7 +167,7 @@ func (b *bounds) await(at *place, deadline time.Time) {
 	}
 }
 
-// leave counts a request out; the next that waits for the station gets its turn.
+// leave removes a request; the next one that waits for the station gets its turn.
 func (b *bounds) leave(at place) {
 	if !at.counted {
 		return

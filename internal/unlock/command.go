@@ -38,11 +38,11 @@ type entry struct {
 	outcome site.Outcome
 	follows int
 	said    site.Outcome  // what was said last
-	held    []word        // what the station said beside the Call that is still under way
+	held    []word        // what the station answered while Call was in flight
 	done    chan struct{} // closed when outcome is no longer Requested
 }
 
-// word is what a station says of a command beside or after its Call.
+// word is a station's answer to a command that came during or after its Call.
 type word struct {
 	outcome site.Outcome
 	late    bool // it came after the deadline
@@ -86,8 +86,8 @@ func (c *commands) add(cmd site.Command, facts site.Facts) {
 	c.byID[cmd.ID] = &entry{cmd: cmd, facts: facts, outcome: site.Requested, done: make(chan struct{})}
 }
 
-// end keeps how Call ended, and returns what the station has said meanwhile: its records
-// come after that of the end.
+// end stores the outcome of Call, and returns the station's answers so far: their
+// records come after that of the outcome.
 func (c *commands) end(id site.CommandID, outcome site.Outcome) (held []word) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,9 +103,9 @@ func (c *commands) end(id site.CommandID, outcome site.Outcome) (held []word) {
 	return held
 }
 
-// take takes a word on a command whose Call has ended. What comes after the deadline, or
-// after the client was told that nothing came before it, does not change how the command
-// ended.
+// take handles a word on a command whose Call has ended. A word that comes after the
+// deadline, or after the client received the answer that none came in time, does not
+// change the outcome.
 func (e *entry) take(w word) word {
 	w.late = w.late || e.outcome == site.Expired
 	if e.said = w.outcome; !w.late {

@@ -113,7 +113,7 @@ func (rs *replays) knows(account site.AccountID, digest string, now time.Time) b
 	return ok && now.Before(r.expires)
 }
 
-// release frees a key for the next request.
+// release releases a key for the next request.
 func (rs *replays) release(account site.AccountID, digest string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -133,8 +133,8 @@ func (rs *replays) sweep(now time.Time) {
 	}
 }
 
-// forget drops the keys of an account whose time is over; mu is held. A map keeps the room
-// of what it held, so what is left of many moves to a new one.
+// forget drops the keys of an account whose time is over; mu is held. A map keeps its
+// memory, so the rest of a large one moves to a new one.
 func (rs *replays) forget(account site.AccountID, now time.Time) {
 	keys := rs.byAccount[account]
 	before := len(keys)
@@ -147,8 +147,8 @@ func (rs *replays) forget(account site.AccountID, now time.Time) {
 	}
 }
 
-// restore puts the answer of an earlier run in place. The last one of a key counts: of a
-// key that was released, only that one was sent.
+// restore adds the answer of an earlier run. The last one of a key counts: if a key was
+// released, only that request was sent.
 func (rs *replays) restore(account site.AccountID, digest string, answer Answer, expires time.Time) {
 	r, first, err := rs.claim(account, digest, time.Now())
 	if err != nil {
@@ -243,8 +243,8 @@ func (s *Service) rememberKey(r site.Record, age time.Duration) {
 }
 
 // detailUnresolved is the detail of an unlock whose outcome was not recorded. It claims
-// no more than is known: an outcome is written after the answer, so that the client may
-// have been told success.
+// no more than is known: an outcome is written after the answer, so the client may have
+// received a success.
 const detailUnresolved = "the gateway ended before an outcome was recorded: the door may have opened, and the client may have been told so"
 
 func unresolved(r site.Record) site.Record {

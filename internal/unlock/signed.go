@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// signedLife is how long a signed command may be valid by a clock that is right: a
-	// minute, and 5 s that the signer's clock may be ahead (contract, section 3).
+	// signedLife is how long a signed command may be valid by a right clock: a minute,
+	// and 5 s by which the signer's clock may be ahead (contract, section 3).
 	signedLife = 65 * time.Second
 	// signedMemory is how long its id is kept at least, by the monotonic clock.
 	signedMemory = 2 * signedLife
@@ -26,7 +26,7 @@ var errRepeated = fault.New(fault.Conflict, "The command came before")
 
 // signedCommand is a signed command whose id was claimed.
 type signedCommand struct {
-	begun   bool         // it was given to Unlock
+	begun   bool         // Unlock was called with it
 	until   time.Time    // its end, by the gateway's clock
 	forget  time.Time    // kept until then, a monotonic moment
 	outcome site.Outcome // [site.Requested] until it has ended
@@ -44,10 +44,10 @@ type signed struct {
 	interrupted []string  // found without an outcome by New
 }
 
-// Claim claims the id of a signed command that holds until then; the caller passes it to
-// [Service.Unlock] as JTI. It does not block. Errors: Conflict for an id that was claimed
-// before, also by an earlier run, with the answer so far; Throttle when nothing can be
-// claimed now.
+// Claim claims the id of a signed command that is valid until then; the caller passes
+// it to [Service.Unlock] as JTI. It does not block. Errors: Conflict for an id that was
+// claimed before, also by an earlier run, with the answer so far; Throttle when nothing
+// can be claimed now.
 func (s *Service) Claim(id string, until time.Time) (Answer, error) {
 	now := time.Now()
 	s.signed.mu.Lock()
@@ -68,7 +68,7 @@ func (s *Service) Claim(id string, until time.Time) (Answer, error) {
 	return Answer{}, nil
 }
 
-// sweep forgets what no clock accepts any more; mu is held.
+// sweep drops commands that have expired by every clock; mu is held.
 func (sg *signed) sweep(now, clock time.Time) {
 	sg.swept = now
 	for id, c := range sg.byID {
@@ -96,7 +96,7 @@ func (s *Service) openSigned(ctx context.Context, req Request) (Answer, error) {
 	return answer, nil
 }
 
-// begin reports whether an id is claimed and was not given to Unlock before.
+// begin reports whether an id is claimed and Unlock was not called with it before.
 func (sg *signed) begin(id string) bool {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
@@ -124,8 +124,9 @@ func (sg *signed) release(id string) {
 	delete(sg.byID, id)
 }
 
-// doubt refuses signed commands for as long as one may be valid that was carried out
-// before the journal was restored from a backup or lost records, which was age ago.
+// doubt refuses signed commands after the journal was restored from a backup or lost
+// records, which was age ago: for as long as a command that was carried out before that
+// may be valid.
 func (sg *signed) doubt(age time.Duration) {
 	if age < signedLife {
 		sg.incomplete = time.Now().Add(signedLife)
@@ -135,7 +136,7 @@ func (sg *signed) doubt(age time.Duration) {
 // Interrupted returns the ids of the signed commands that an earlier run had not ended.
 func (s *Service) Interrupted() []string { return slices.Clone(s.signed.interrupted) }
 
-// rememberSigned puts the id of a record's command in place, with its first outcome.
+// rememberSigned adds the id of a record's command, with its first outcome.
 func (s *Service) rememberSigned(r site.Record) {
 	if r.JTI == "" || r.Command == "" {
 		return

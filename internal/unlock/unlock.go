@@ -71,13 +71,13 @@ type Request struct {
 	Lock           site.LockID    // 0 likewise
 	IdempotencyKey string         // "" or up to MaxKey bytes
 	WaitResult     bool           // wait for the station's own result, not only its acknowledgement
-	Waiting        func() bool    // asked last of all before the command leaves: whether the client still waits; nil: as long as ctx lasts
+	Waiting        func() bool    // called last before the command is sent: whether the client still waits; nil: as long as ctx lasts
 	Accepted       time.Time      // when the request came in, with a monotonic reading; zero: now
 
 	// For commands that bring their own end and right with them, as those of the cloud do.
 	Until    time.Time   // the deadline where it is earlier, by the gateway's clock; zero: none of its own
 	MayLeave func() bool // asked last before the command leaves; nil: nothing more to ask. Quick
-	JTI      string      // the id that the cloud gave it, which [Service.Claim] has claimed
+	JTI      string      // the cloud's id of it, which [Service.Claim] has claimed
 }
 
 // MaxKey is the longest idempotency key, in bytes.
@@ -180,7 +180,7 @@ func (s *Service) mayLeave(req Request) bool {
 	return s.mayOpen(req) && s.Permissions.Lives(req.Actor) && (req.MayLeave == nil || req.MayLeave())
 }
 
-// detailGone is the detail of a refusal because nobody would have got the answer.
+// detailGone is the detail of a refusal because the client had disconnected.
 const detailGone = "the client had gone before the command left"
 
 // hasGone reports whether the client no longer waits for its answer.
@@ -242,8 +242,8 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded, gone: gone}
 }
 
-// call sends the command, unless its time is over already: then its station is not
-// even asked for. Whether the client is still there is asked last of all.
+// call sends the command, unless its time is over already: then its station is not even
+// asked for. Whether the client is still connected is checked last.
 func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outcome site.Outcome, gone bool) {
 	if !time.Now().Before(cmd.Deadline) {
 		return site.Expired, false
@@ -270,10 +270,10 @@ func (s *Service) record(req Request, cmd site.Command) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// Followed takes what a station says of a command after Call has returned, beside it, or
-// of one from before a restart: a result after the acknowledgement, or an answer that
-// came late; lock is 0 where the station names none. It is recorded behind the outcome of
-// Call. What names no recent command of that station and lock changes nothing, and one
+// Followed handles a station's answer to a command that comes while Call is in flight,
+// after it, or after a restart: a result after the acknowledgement, or a late answer;
+// lock is 0 where the station names none. It is recorded after the outcome of Call. An
+// answer that names no recent command of that station and lock changes nothing, and one
 // command gets a bounded number of records.
 func (s *Service) Followed(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
 	records, known := s.commands.follow(id, station, lock, outcome)
