@@ -19,12 +19,12 @@ func (a *app) doctorCommand() *cobra.Command {
 	var deep bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine the gateway and its machine, and say what mends what is wrong",
+		Short: "Examine the gateway and its machine, and show how to fix what is wrong",
 		Long: `Examine the gateway and the machine that it runs on: configuration, ports, disk and
 its wear, data and database, clock, certificate, service and sandbox, first boot,
 memory, stations. It works while the gateway is down, changes nothing, and takes a
 minute at most.
-Each finding comes with the facts and the command that mends it, the worst first.
+Each finding comes with the facts and the command that fixes it, the worst first.
 Run it as root: others may not see everything, and the report says what they could
 not.
 

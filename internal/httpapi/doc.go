@@ -35,11 +35,11 @@
 // has sent; any other is 404 "Command not found". Where the grant has ended since,
 // the status of the lock is "unknown".
 //
-// POST /local/v1/setup with {"code","email","password"} makes the first administrator
-// of a gateway on which nobody has an account, for whoever knows its setup code (see
-// package setup): 201 {"accountId","email"}; 403 for a wrong code, and for a request
-// that came neither over TLS nor from this machine; 429 for a wrong code after five
-// from the same address within a minute. As soon as there is an account, 404 "Not found".
+// POST /local/v1/setup with {"code","email","password"} creates the first administrator
+// of a gateway without accounts, for a client that knows its setup code (see package
+// setup): 201 {"accountId","email"}; 403 for a wrong code, and for a request that came
+// neither over TLS nor from this machine; 429 for a wrong code after five from the same
+// address within a minute. As soon as there is an account, 404 "Not found".
 //
 // # What net/http answers by itself
 //

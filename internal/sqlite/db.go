@@ -189,11 +189,11 @@ func (db *DB) Rescued() string { return db.rescued }
 func (db *DB) Broken() <-chan struct{} { return db.broken }
 
 // WatchDamage sets the function that is called, once, when a damaged page is found in
-// the open database. WatchCopy sets the one that is called with the result of each try
-// to write the copy.
+// the open database.
 func (db *DB) WatchDamage(heard func(error)) { db.damaged.Store(&heard) }
 
-// WatchCopy: see [DB.WatchDamage].
+// WatchCopy sets the function that is called with the result of each try to write the
+// copy.
 func (db *DB) WatchCopy(heard func(error)) { db.copying.Store(&heard) }
 
 // giveUp logs the records that are still in memory, also those that the writer has in
