@@ -110,7 +110,7 @@ func TestCrowd_Enter_unfinished(t *testing.T) {
 	c.come("192.0.2.1", half) // 2
 	c.come("192.0.2.2", half) // 3
 	c.come("192.0.2.2", half) // 4
-	c.come("192.0.2.3", half) // 5: from whoever holds most that is unfinished
+	c.come("192.0.2.3", half) // 5: from the address that holds most that is unfinished
 	c.want(3)
 	c.come("192.0.2.2", half) // 6: all hold one, now
 	c.want(2, 3)

@@ -141,7 +141,7 @@ func foreignNames() []string {
 	return []string{"example.com", "bank.example.com", "local.example.com", "notlocal", "gatehouse.com", "8.8.8.8", "172.32.0.1", "2606:4700::1111"}
 }
 
-// Possible: whoever got the key of the gateway's authority, which every backup holds,
+// Possible: a thief of the key of the gateway's authority, which every backup holds,
 // could pose as any site to the phones that trust the gateway, until 2060.
 func TestAttack_authorityKey(t *testing.T) {
 	t.Parallel()

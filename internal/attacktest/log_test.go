@@ -13,7 +13,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// What was possible: whoever read the log stood still, and after 190 unlocks no request
+// What was possible: the reader of the log stalled, and after 190 unlocks no request
 // was answered, no station could connect and no signal ended the process, while the
 // watchdog was fed. A hanging card stops the journal service in just this way.
 func TestAttack_log_nobodyReads(t *testing.T) {
@@ -123,7 +123,7 @@ func pipe(t *testing.T) (reader, writer *os.File) {
 	return reader, writer
 }
 
-// fillPipe writes until the pipe takes no more: whoever else writes to it blocks.
+// fillPipe writes until the pipe is full: every other writer blocks.
 func fillPipe(t *testing.T, writer *os.File) {
 	t.Helper()
 	// A description of its own: the process under test keeps one that blocks.

@@ -65,7 +65,7 @@ func keepLog(t *testing.T, p *gatewaytest.Program, path string) {
 	}
 }
 
-// Possible: whoever could write to the file of the journal changed a record, removed
+// Possible: a program that could write to the journal's file changed a record, removed
 // the newest, computed all hashes anew, and "journal verify" found it sound. The head of
 // the chain is now kept where that one does not reach: in the system log (which a
 // program named journalctl has here), and in each backup.

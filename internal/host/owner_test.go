@@ -11,7 +11,7 @@ import (
 // The owner is the first user on the way who is not root, also behind links.
 func TestOwnerOf(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // only root gives files away, and only root asks
+		return // only root can change owners, and only root asks
 	}
 	root := t.TempDir()
 	path := func(name string) string { return filepath.Join(root, filepath.FromSlash(name)) }

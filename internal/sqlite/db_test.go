@@ -441,7 +441,7 @@ func digest(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// While the disk hangs, whoever waits for a record is answered, every record is in the
+// While the disk hangs, every caller that waits for a record is answered, every record is in the
 // system log once, and the watcher hears of it; once the disk answers, all are written.
 func TestDB_diskHangs(t *testing.T) {
 	db, _ := fresh(t)

@@ -41,7 +41,7 @@ func save(t *testing.T, db *sqlite.DB, states ...station.SavedState) {
 	}
 }
 
-// reload gives the states that a start after a kill or a power cut would find.
+// reload returns the states that a start after a kill or a power cut would find.
 func reload(t *testing.T, db *sqlite.DB) map[site.StationID]station.SavedState {
 	t.Helper()
 	_, states, err := db.LoadStations(t.Context())

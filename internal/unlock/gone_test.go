@@ -46,7 +46,7 @@ func TestService_Unlock_clientGone(t *testing.T) {
 	}
 }
 
-// A command that has left is seen through, whoever goes then.
+// A command that was sent is seen through, even if its client disconnects then.
 func TestService_Unlock_clientGoesLater(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
