@@ -32,8 +32,8 @@ func TestAttack_presence(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if old != nil {
-					all.Go(func() { _ = old.Conn.Close() })
+				if ending := old; ending != nil {
+					all.Go(func() { _ = ending.Conn.Close() })
 				}
 				next := &gatewaytest.Station{T: t, Conn: conn, Login: issued.MQTT, Version: 4}
 				if err := next.TryOpen(1); err != nil {
