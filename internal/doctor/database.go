@@ -102,21 +102,21 @@ func verifyJournal(ctx context.Context, p *patient, s *sheet) {
 	}
 }
 
-// checkCopies names what upgrades and restores have left, which nothing removes.
+// checkCopies names what upgrades, restores and damage have left.
 func checkCopies(p *patient, s *sheet) {
 	var found []string
 	var sum int64
 	for _, name := range p.Machine.Entries(p.settings.Data) {
 		path := p.data(name)
-		if !strings.HasPrefix(name, databaseFile+".") && !strings.HasPrefix(name, "before-restore-") {
-			continue
+		if !strings.HasPrefix(name, databaseFile+".schema") && !strings.HasPrefix(name, databaseFile+".damaged-") && !strings.HasPrefix(name, "before-restore-") {
+			continue // the copy that a start from a damaged database needs, among others
 		}
 		bytes := p.weight(path)
 		sum += bytes
 		found = append(found, fmt.Sprintf("%s (%s)", path, size(bytes)))
 	}
 	if len(found) > 0 {
-		s.notice("Copies of the data from upgrades or restores take "+size(sum), "rm -r what is no longer needed, once the gateway has run well for some days", found...)
+		s.notice("Old copies of the data take "+size(sum), "rm -r what is no longer needed, once the gateway has run well for some days", found...)
 	}
 }
 

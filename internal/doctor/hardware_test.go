@@ -140,9 +140,10 @@ func ofDatabase() []illness {
 		}, "104.9 MB in its log"},
 		{"copies", func(_ *testing.T, w *ward) {
 			w.put("/var/lib/gatehouse/gatehouse.db.schema1", strings.Repeat("x", 1500), 0o600, gatewayUser)
+			w.put("/var/lib/gatehouse/gatehouse.db.copy", "in use", 0o600, gatewayUser)
 			w.put("/var/lib/gatehouse/before-restore-20260101/gatehouse.db", strings.Repeat("x", 500), 0o600, gatewayUser)
 		}, []string{
-			"notice database: Copies of the data from upgrades or restores take 2.0 kB > rm -r what is no longer needed, once the gateway has run well for some days",
+			"notice database: Old copies of the data take 2.0 kB > rm -r what is no longer needed, once the gateway has run well for some days",
 		}, "/var/lib/gatehouse/before-restore-20260101 (500 B)"},
 		{"journal unverified", func(_ *testing.T, w *ward) { w.verdict.Broken = 7 }, nil, ""},
 		{"journal changed", func(_ *testing.T, w *ward) {

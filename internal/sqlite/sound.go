@@ -66,7 +66,16 @@ func sameSchema(ctx context.Context, path string) bool {
 		return false
 	}
 	defer func() { _ = db.Close() }()
-	return checkSchema(ctx, db) == nil
+	texts, err := schemas()
+	if err != nil {
+		return false
+	}
+	wanted, err := objectsOf(ctx, texts)
+	if err != nil {
+		return false
+	}
+	present, err := objectsIn(ctx, db)
+	return err == nil && len(without(present, wanted)) == 0 && len(without(wanted, present)) == 0
 }
 
 // keepCopy starts keeping the copy up to date.
