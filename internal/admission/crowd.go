@@ -115,6 +115,7 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	var out [2]Guest
 	err := c.makeRoom(h, &out)
 	if err == nil {
+		h = c.holderOf(address) // its last place may have been evicted, and h dropped
 		*p = Place{crowd: c, guest: g, holder: h}
 		p.link.of = p
 		h.open++

@@ -140,6 +140,30 @@ func TestCrowd_Enter_perAddress(t *testing.T) {
 	c.want()
 }
 
+// An address that evicts its own last place keeps a holder of its own.
+func TestCrowd_Enter_lastOfItsAddress(t *testing.T) {
+	for name, limits := range map[string]admission.Limits{
+		"address":    {Total: 100, PerAddress: 1},
+		"total":      {Total: 1},
+		"unfinished": {Total: 100, Unfinished: 1},
+	} {
+		c := newCrowd(t, limits)
+		c.come("192.0.2.1", half)
+		b := c.come("192.0.2.1", half)
+		c.want(0)
+		b.place.Move(busy)
+		if got := c.Guests(); len(got) != 1 || got[0] != admission.Guest(b) {
+			t.Errorf("%s: guests %v, want the newcomer", name, got)
+		}
+		if _, err := c.try("192.0.2.2"); (err != nil) != (limits.Total == 1) {
+			t.Errorf("%s: another address: %v", name, err)
+		}
+		if _, err := c.try("192.0.2.1"); (err != nil) != (name != "unfinished") {
+			t.Errorf("%s: the same address again: %v", name, err)
+		}
+	}
+}
+
 // Loopback gets in where everybody is working.
 func TestCrowd_Enter_loopback(t *testing.T) {
 	c := newCrowd(t, admission.Limits{Total: 64})
