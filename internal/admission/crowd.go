@@ -147,7 +147,8 @@ func (c *Crowd) makeRoom(h *holder, out *[2]Guest) error {
 	if c.limits.Unfinished > 0 && c.at[Unfinished] >= c.limits.Unfinished {
 		out[1] = c.evictFrom(c.half.top())
 	}
-	if c.limits.Total <= 0 || c.open < c.limits.Total {
+	evicted := out[0] != nil || out[1] != nil // loopback may hold more than the total; one for one is enough
+	if c.limits.Total <= 0 || c.open < c.limits.Total || evicted {
 		return nil
 	}
 	if out[0] = c.evictFrom(c.loose.top()); out[0] != nil {

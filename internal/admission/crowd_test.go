@@ -164,6 +164,24 @@ func TestCrowd_Enter_lastOfItsAddress(t *testing.T) {
 	}
 }
 
+// Where loopback holds more than the total, a newcomer to an address at its bound evicts
+// one guest, and that guest is evicted in fact.
+func TestCrowd_Enter_beyondTheTotal(t *testing.T) {
+	c := newCrowd(t, admission.Limits{Total: 4, PerAddress: 2})
+	own := c.come("192.0.2.1", busy)
+	c.come("192.0.2.1", busy)
+	other := c.come("192.0.2.2", busy)
+	c.come("192.0.2.2", busy)
+	c.come("127.0.0.1", busy)
+	own.place.Move(idle)
+	other.place.Move(idle)
+	c.come("192.0.2.1", busy)
+	c.want(0)
+	if open, _ := c.Count(); open != 5 || len(c.Guests()) != 5 {
+		t.Errorf("%d open, %d guests", open, len(c.Guests()))
+	}
+}
+
 // Loopback gets in where everybody is working.
 func TestCrowd_Enter_loopback(t *testing.T) {
 	c := newCrowd(t, admission.Limits{Total: 64})
