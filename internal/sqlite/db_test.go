@@ -487,6 +487,26 @@ func TestDB_diskHangs(t *testing.T) {
 	}
 }
 
+// A record is logged while the transaction that it is part of hangs.
+func TestDB_diskHangs_inTransaction(t *testing.T) {
+	db, _ := fresh(t)
+	var log lockedLog
+	db.LogTo(&log)
+	first, second := make(chan struct{}), make(chan struct{})
+	<-db.Hold(first)
+	db.AppendLater(commandRecord("c-written"))
+	held := db.Hold(second)
+	until(t, "both wait", func() bool { return db.Waiting() == 1 })
+	close(first)
+	<-held
+	until(t, "the record is logged", func() bool { return strings.Contains(log.String(), "command=c-written") })
+	close(second)
+	if err := db.Flush(t.Context()); err != nil || db.Latest() != 1 {
+		t.Errorf("latest %d, %v", db.Latest(), err)
+	}
+	mustVerify(t, db, 1)
+}
+
 func commandRecord(id site.CommandID) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: site.Facts{Command: id}}
 }

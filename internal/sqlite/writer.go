@@ -286,7 +286,8 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 		db.rows = append(db.rows, db.chainOn(&loss))
 	}
 	for i := range records {
-		db.rows = append(db.rows, db.chainOn(&records[i].Record))
+		r := records[i].Record // a copy: watchStall reads the original meanwhile
+		db.rows = append(db.rows, db.chainOn(&r))
 	}
 	results := make([]error, len(ops))
 	for i, o := range ops {
