@@ -36,7 +36,7 @@ func TestAttack_everyFloodAtOnce(t *testing.T) {
 		return
 	}
 	f := newSiege(t)
-	people, rounds := 8, 12
+	people, rounds := 8, 5
 	if gatewaytest.Torture() {
 		rounds = 600
 	}

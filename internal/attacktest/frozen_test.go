@@ -145,7 +145,7 @@ func get(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-const watchdogPatience = 3 * time.Second
+const watchdogPatience = 2 * time.Second
 
 // manager stands for the service manager: it counts the signs of life.
 type manager struct {
