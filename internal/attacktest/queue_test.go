@@ -21,7 +21,7 @@ func TestAttack_queue(t *testing.T) {
 	if !gatewaytest.InNamespaces(t) {
 		return
 	}
-	hosts, rounds, longest := 2, 2, time.Second
+	hosts, rounds, longest := 2, 1, time.Second
 	if gatewaytest.Torture() {
 		hosts, rounds, longest = 40, 25, time.Minute
 	}
