@@ -98,26 +98,27 @@ func (b *bounds) set(to Bounds) {
 // SetBounds changes what accounts may ask for; requests in flight are not affected.
 func (s *Service) SetBounds(b Bounds) { s.bounds.set(b) }
 
-// openWithin opens within the bounds of the account. An Idempotency-Key that was used
-// before needs no room: nothing is sent for it.
+// openWithin opens within the bounds of the account. An Idempotency-Key that has its
+// answer needs no room: nothing is sent for it, and it does not wait.
 func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 	at, err := s.bounds.enter(use{req.Actor.Account, req.Station}, req.Accepted)
-	switch {
-	case err == nil:
-		defer func() { s.bounds.leave(at) }()
-		s.bounds.await(&at, s.deadline(req))
-	case req.IdempotencyKey == "" || !s.replays.knows(req.Actor.Account, keyDigest(req), req.Accepted):
+	if err != nil {
+		if answer, ok := s.replays.answer(req); ok {
+			return answer, nil
+		}
 		s.refuse(req)
 		return Answer{}, err
 	}
+	defer func() { s.bounds.leave(at) }()
+	s.bounds.await(&at, s.deadline(req))
 	if req.IdempotencyKey == "" {
 		return s.open(ctx, req), nil
 	}
-	answer, openErr := s.openOnce(ctx, req)
-	if err == nil && (answer.Replayed || openErr != nil) {
+	answer, err := s.openOnce(ctx, req)
+	if answer.Replayed || err != nil {
 		s.bounds.refund(at)
 	}
-	return answer, openErr
+	return answer, err
 }
 
 // enter adds a request, or returns Throttled. now is when it came.

@@ -142,6 +142,34 @@ func TestService_Unlock_pending(t *testing.T) {
 	})
 }
 
+// Beyond the bounds a retry is refused while its first request is under way, so that it
+// holds nothing; the answer is returned as soon as there is one.
+func TestService_Unlock_pendingOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 1})
+		first := make(chan unlock.Answer, 1)
+		go func() { first <- mustUnlock(t, s, asPorter("k")) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Unlock(ctx, asPorter("k")); !fault.Is(err, fault.Throttled) {
+			t.Errorf("while it is under way: %v", err)
+		}
+		close(w.block)
+		want := (<-first).Command
+		w.block = make(chan struct{})
+		go func() { first <- mustUnlock(t, s, asPorter("")) }()
+		synctest.Wait()
+		if again := mustUnlock(t, s, asPorter("k")); again.Command != want || !again.Replayed {
+			t.Errorf("when it is answered: %+v, want command %s", again, want)
+		}
+		close(w.block)
+		<-first
+	})
+}
+
 // What an account may not do any more gets one record at once and one a minute.
 func TestService_Run_recordsRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

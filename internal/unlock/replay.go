@@ -105,12 +105,27 @@ func (rs *replays) claim(account site.AccountID, digest string, now time.Time) (
 	return r, true, nil
 }
 
-// knows reports whether there is an answer to a key, or will be.
-func (rs *replays) knows(account site.AccountID, digest string, now time.Time) bool {
+// answer returns the first answer to the key of req, if it has one and there is an
+// answer already.
+func (rs *replays) answer(req Request) (answer Answer, ok bool) {
+	if req.IdempotencyKey == "" {
+		return Answer{}, false
+	}
+	digest := keyDigest(req)
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r, ok := rs.byAccount[account][digest]
-	return ok && now.Before(r.expires)
+	r, ok := rs.byAccount[req.Actor.Account][digest]
+	if !ok || !req.Accepted.Before(r.expires) {
+		return Answer{}, false
+	}
+	select {
+	case <-r.done:
+		answer = r.answer
+		answer.Replayed = true
+		return answer, !r.answer.gone
+	default:
+		return Answer{}, false
+	}
 }
 
 // release releases a key for the next request.
