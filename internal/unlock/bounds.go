@@ -110,7 +110,7 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 		return Answer{}, err
 	}
 	defer func() { s.bounds.leave(at) }()
-	s.bounds.await(&at, s.deadline(req))
+	s.bounds.await(ctx, &at, s.deadline(req))
 	if req.IdempotencyKey == "" {
 		return s.open(ctx, req), nil
 	}
@@ -153,9 +153,9 @@ func (b *bounds) enter(u use, now time.Time) (place, error) {
 	return at, nil
 }
 
-// await waits until the request may go to the station, at most until its deadline: the
-// request has then expired.
-func (b *bounds) await(at *place, deadline time.Time) {
+// await waits until the request may go to the station, at most until its deadline, when
+// it has expired, or until ctx ends, when its client has gone.
+func (b *bounds) await(ctx context.Context, at *place, deadline time.Time) {
 	if at.turn == nil {
 		return
 	}
@@ -165,6 +165,7 @@ func (b *bounds) await(at *place, deadline time.Time) {
 	case <-at.turn:
 		at.turn = nil
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

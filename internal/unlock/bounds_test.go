@@ -170,6 +170,43 @@ func TestService_Unlock_pendingOfKeys(t *testing.T) {
 	})
 }
 
+// A request that waits for the station ends with its client.
+func TestService_Unlock_pendingGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 3})
+		var atStation sync.WaitGroup
+		for range 2 {
+			atStation.Go(func() { mustUnlock(t, s, asPorter("")) })
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan unlock.Answer, 1)
+		go func() {
+			answer, err := s.Unlock(ctx, asPorter(""))
+			if err != nil {
+				t.Error(err)
+			}
+			gone <- answer
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case answer := <-gone:
+			if answer.Outcome != site.Refused || w.sent() != 2 {
+				t.Errorf("%+v, %d sent", answer, w.sent())
+			}
+		default:
+			t.Error("it still waits")
+		}
+		close(w.block)
+		atStation.Wait()
+		asks(t, s, asPorter(""), 0)
+	})
+}
+
 // What an account may not do any more gets one record at once and one a minute.
 func TestService_Run_recordsRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
