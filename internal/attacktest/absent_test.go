@@ -3,6 +3,7 @@ package attacktest_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -87,6 +88,9 @@ func askAndGo(t *testing.T, p *gatewaytest.Program, url, bearer, body string, ht
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a test's own gateway
 		DialContext: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+			if conn != nil {
+				return nil, errors.New("a second connection, to a gateway that stands still")
+			}
 			conn, err = new(net.Dialer).DialContext(ctx, network, address)
 			return conn, err
 		},
