@@ -152,9 +152,7 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if err := g.buildClock(ctx); err != nil {
 		return err
 	}
-	if err := g.db.CarryOver(ctx); err != nil {
-		return err
-	}
+	g.db.CarryOver(ctx)
 	g.watchDamage()
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)

@@ -23,7 +23,7 @@ const (
 	// carryStep is how many records one transaction carries over.
 	carryStep = 2000
 	// carryFirst is how long a start waits for records to be carried over, the newest
-	// first; the rest follows while the gateway works.
+	// first; the rest follows while the gateway works. A disk that hangs costs no more.
 	carryFirst = 4 * time.Second
 )
 
@@ -39,9 +39,32 @@ type carrier struct {
 	rows   []row  // read, the newest first
 }
 
-// carryOver fetches the records that a rescue left behind, for carryFirst at most; the
-// rest follows in the background.
-func (db *DB) carryOver(ctx context.Context) error {
+// carryOver fetches the records that a rescue left behind, in the background, and waits
+// for carryFirst at most. What fails stays marked and is tried again at the next start:
+// no door waits for old records.
+func (db *DB) carryOver(ctx context.Context) {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	db.stopCarrying = stop
+	db.carrying.Store(true)
+	ended := make(chan struct{})
+	db.background.Go(func() {
+		defer close(ended)
+		defer db.carrying.Store(false)
+		if err := db.carryAll(working); err != nil {
+			db.log.Error("records of the database that was set aside are carried over at the next start", "error", err)
+		}
+	})
+	timer := time.NewTimer(carryFirst)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// carryAll fetches all records that are still to be fetched, until ctx ends.
+func (db *DB) carryAll(ctx context.Context) (err error) {
 	text, err := db.meta(ctx, metaCarry)
 	if err != nil || text == "" {
 		return err
@@ -52,37 +75,20 @@ func (db *DB) carryOver(ctx context.Context) error {
 		c.low = 1
 	}
 	if c.pages, err = openPages(filepath.Join(filepath.Dir(db.path), filepath.Base(name))); err != nil {
-		db.log.Error("the records of the database that was set aside cannot be carried over", "error", err)
 		if errors.Is(err, os.ErrNotExist) {
+			db.log.Error("the database that was set aside is gone, and its records with it", "error", err)
 			return db.setMeta(ctx, metaCarry, "")
 		}
-		return nil
+		return err
 	}
-	c.leaves = c.pages.leaves()
-	db.carrying.Store(true)
-	for began := time.Now(); time.Since(began) < carryFirst; {
-		if done, err := c.step(ctx); done || err != nil {
-			return errors.Join(err, c.end())
+	defer func() { err = errors.Join(err, c.pages.close()) }()
+	c.leaves = c.pages.leaves(ctx)
+	for done := false; !done && err == nil; {
+		if err = ctx.Err(); err == nil {
+			done, err = c.step(ctx)
 		}
 	}
-	db.background.Go(func() {
-		for done := false; !done; {
-			var err error
-			if done, err = c.step(context.Background()); err != nil {
-				db.log.Error("records of the database that was set aside are carried over at the next start", "error", err)
-				break
-			}
-		}
-		if err := c.end(); err != nil {
-			db.log.Warn("closing the database that was set aside", "error", err)
-		}
-	})
-	return nil
-}
-
-func (c *carrier) end() error {
-	c.db.carrying.Store(false)
-	return c.pages.close()
+	return err
 }
 
 // step carries over the next records and reports whether these were the last.

@@ -18,6 +18,14 @@ const page = 4096
 // sound opens a database as the gateway does, with its copy beside it.
 func sound(t *testing.T, path string) *sqlite.DB {
 	t.Helper()
+	db := uncarried(t, path)
+	db.CarryOver(t.Context())
+	return db
+}
+
+// uncarried is sound without the records that a rescue left behind.
+func uncarried(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{
 		Path: path, Copy: path + ".copy", Boot: "boot-2", Logger: slog.New(slog.DiscardHandler),
 	})
@@ -25,9 +33,6 @@ func sound(t *testing.T, path string) *sqlite.DB {
 		t.Fatal(err)
 	}
 	db.UseClock(newClock())
-	if err := db.CarryOver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return db
 }
 
@@ -110,6 +115,48 @@ func TestOpen_damagedJournal(t *testing.T) {
 	if db.Rescued() != "" {
 		t.Error("a sound database was set aside:", db.Rescued())
 	}
+	checkLoss(t, db, records)
+	closeDB(t, db)
+}
+
+// A disk that is full after a rescue does not prevent the start, and the next start
+// carries the records over.
+func TestDB_CarryOver_fullDisk(t *testing.T) {
+	const records = 1000
+	path := inUse(t, records)
+	spoil(t, path, leafFrom(t, path, 30))
+	db := uncarried(t, path)
+	if err := db.LimitPages(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	db.CarryOver(t.Context())
+	if db.Rescued() == "" || db.Oldest() < records {
+		t.Errorf("oldest %d: the disk was not full; %s", db.Oldest(), db.Rescued())
+	}
+	if err := db.LimitPages(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	db = sound(t, path)
+	if db.Rescued() != "" {
+		t.Error("a sound database was set aside:", db.Rescued())
+	}
+	checkLoss(t, db, records)
+	closeDB(t, db)
+}
+
+// A disk that hangs after a rescue does not hang the start; once it answers, the records
+// follow.
+func TestDB_CarryOver_diskHangs(t *testing.T) {
+	const records = 1000
+	path := inUse(t, records)
+	spoil(t, path, leafFrom(t, path, 30))
+	db := uncarried(t, path)
+	release := make(chan struct{})
+	<-db.Hold(release)
+	db.CarryOver(t.Context())
+	close(release)
+	until(t, "the records are carried over", func() bool { return db.Oldest() == 1 })
 	checkLoss(t, db, records)
 	closeDB(t, db)
 }

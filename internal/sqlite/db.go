@@ -66,19 +66,20 @@ type DB struct {
 	sure    atomic.Int64  // the time floor, for whoever asks
 	stopped chan struct{} // closed when the writer goroutine has ended
 	// abandoned is closed when Close lets go of a disk that hangs.
-	abandoned  chan struct{}
-	watcher    atomic.Pointer[func(error)]
-	stall      *time.Timer // fires when the disk takes too long for a transaction
-	copier     *copier     // nil: no copy is kept
-	rescued    string      // what was done with a damaged database; "": nothing
-	unsound    sync.Once   // see [DB.noteDamage]
-	damaged    atomic.Pointer[func(error)]
-	copying    atomic.Pointer[func(error)]
-	breaking   sync.Once
-	broken     chan struct{}  // see [DB.Broken]
-	carrying   atomic.Bool    // records of a damaged database are still being fetched
-	background sync.WaitGroup // of carryOver
-	hearing    sync.Mutex     // held during calls of the watcher, so that they come in order
+	abandoned    chan struct{}
+	watcher      atomic.Pointer[func(error)]
+	stall        *time.Timer // fires when the disk takes too long for a transaction
+	copier       *copier     // nil: no copy is kept
+	rescued      string      // what was done with a damaged database; "": nothing
+	unsound      sync.Once   // see [DB.noteDamage]
+	damaged      atomic.Pointer[func(error)]
+	copying      atomic.Pointer[func(error)]
+	breaking     sync.Once
+	broken       chan struct{}      // see [DB.Broken]
+	carrying     atomic.Bool        // records of a damaged database are still being fetched
+	background   sync.WaitGroup     // of carryOver
+	stopCarrying context.CancelFunc // ends carryOver; nil before it
+	hearing      sync.Mutex         // held during calls of the watcher, so that they come in order
 
 	// The writer goroutine's own.
 	span
@@ -165,15 +166,23 @@ const copyPatience = 2 * time.Second
 // hangs Close lets go.
 func (db *DB) Close() error {
 	db.queue.close()
+	if db.stopCarrying != nil {
+		db.stopCarrying()
+	}
+	ended := make(chan struct{})
+	go func() {
+		<-db.stopped
+		db.background.Wait()
+		close(ended)
+	}()
 	timer := time.NewTimer(closeBudget)
 	defer timer.Stop()
 	select {
-	case <-db.stopped:
+	case <-ended:
 	case <-timer.C:
 		close(db.abandoned)
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))
 	}
-	db.background.Wait()
 	if db.copier != nil && !db.copier.close(copyPatience) {
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk of its copy does not answer"))
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -100,10 +101,10 @@ type leaf struct {
 }
 
 // leaves finds every page with records of the journal, the newest records first. Pages
-// that cannot be read are skipped.
-func (p *pages) leaves() []leaf {
+// that cannot be read are skipped. When ctx ends, the rest is missing.
+func (p *pages) leaves(ctx context.Context) []leaf {
 	var all []leaf
-	for n := uint32(1); n <= p.count; n++ {
+	for n := uint32(1); n <= p.count && ctx.Err() == nil; n++ {
 		page, err := p.page(n)
 		if err != nil {
 			continue

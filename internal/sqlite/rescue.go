@@ -253,7 +253,7 @@ func (r *rescuer) dropOrphans(ctx context.Context, table string) error {
 // end sets where the journal continues, the time floor, and where its records are to be
 // fetched from.
 func (r *rescuer) end(ctx context.Context, aside string) error {
-	newest, first := r.newest()
+	newest, first := r.newest(ctx)
 	tail, low := r.tail(ctx, newest, first)
 	if _, err := r.next.ExecContext(ctx, "UPDATE journal_ends SET first = ?, anchor = ?, last = ?, hash = ?, bytes = 0",
 		int64(tail.seq+1), tail.hash[:], int64(tail.seq), tail.hash[:]); err != nil { //nolint:gosec // seq fits
@@ -292,13 +292,13 @@ func (r *rescuer) tail(ctx context.Context, newest row, first uint64) (tail chai
 }
 
 // newest finds the newest record that can be read, and the seq of the oldest.
-func (r *rescuer) newest() (newest row, first uint64) {
+func (r *rescuer) newest(ctx context.Context) (newest row, first uint64) {
 	p, err := openPages(r.path)
 	if err != nil {
 		return row{}, 0
 	}
 	defer func() { _ = p.close() }()
-	for _, l := range p.leaves() {
+	for _, l := range p.leaves(ctx) {
 		if first == 0 || l.first < first {
 			first = l.first
 		}

@@ -109,13 +109,14 @@ func sameAccess(ctx context.Context, a, b queryer) bool {
 }
 
 // CarryOver records in the journal what was done with a damaged database, and fetches
-// its records: the newest before it returns, the rest while the gateway works. It is
-// called once, after [DB.UseClock].
-func (db *DB) CarryOver(ctx context.Context) error {
+// its records: the newest before it returns, the rest while the gateway works. It waits
+// for 4 s at most; what fails is logged and tried again at the next start. It is called
+// once, after [DB.UseClock].
+func (db *DB) CarryOver(ctx context.Context) {
 	if db.rescued != "" {
 		db.AppendLater(site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: db.rescued}})
 	}
-	return db.carryOver(ctx)
+	db.carryOver(ctx)
 }
 
 // noteDamage notes a page that cannot be read, so that the next start sets the database
