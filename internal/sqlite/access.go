@@ -157,15 +157,24 @@ func (t *transaction) dropSessions(ids []site.SessionID) error {
 }
 
 // DropExpired forgets the sessions, and client addresses of logins, that expired before
-// now.
+// now. Where none did, the copy is not written again.
 func (db *DB) DropExpired(ctx context.Context, now time.Time) error {
-	return db.change(ctx, false, func(t *transaction) error {
-		if _, err := t.exec("DELETE FROM login_address WHERE until <= ?", toMillis(now)); err != nil {
+	var dropped int64
+	err := db.do(ctx, func(t *transaction) error {
+		addresses, err := t.exec("DELETE FROM login_address WHERE until <= ?", toMillis(now))
+		if err != nil {
 			return err
 		}
-		_, err := t.exec("DELETE FROM session WHERE expires <= ?", toMillis(now))
-		return err
+		sessions, err := t.exec("DELETE FROM session WHERE expires <= ?", toMillis(now))
+		if dropped = addresses + sessions; err != nil || dropped == 0 {
+			return err
+		}
+		return t.renewVersion()
 	})
+	if err == nil && dropped > 0 {
+		db.copyAgain(false)
+	}
+	return err
 }
 
 // RebaseSessions moves the expiry of sessions that began under an untrusted clock.

@@ -43,12 +43,22 @@ func (db *DB) change(ctx context.Context, taken bool, change func(*transaction) 
 		if err := change(t); err != nil {
 			return err
 		}
-		return t.setMeta(metaVersion, uuid.NewString())
+		return t.renewVersion()
 	}, records...)
-	if err == nil && db.copier != nil {
-		db.copier.changed(taken)
+	if err == nil {
+		db.copyAgain(taken)
 	}
 	return err
+}
+
+// renewVersion makes every copy one of an earlier state.
+func (t *transaction) renewVersion() error { return t.setMeta(metaVersion, uuid.NewString()) }
+
+// copyAgain has the copy written, soon when access was revoked.
+func (db *DB) copyAgain(taken bool) {
+	if db.copier != nil {
+		db.copier.changed(taken)
+	}
 }
 
 // copier writes the copy in a goroutine of its own, so that no caller waits for it.

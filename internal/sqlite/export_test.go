@@ -95,6 +95,9 @@ func Schema() (int, error) {
 	return len(texts), err
 }
 
+// AccessVersion is what a copy has to agree with.
+func (db *DB) AccessVersion(ctx context.Context) (string, error) { return db.meta(ctx, metaVersion) }
+
 // MakeBy makes a file with the first so many migrations, as an older version did.
 func MakeBy(ctx context.Context, path string, version int) error {
 	texts, err := schemas()

@@ -161,6 +161,29 @@ func TestDB_store_removingCascades(t *testing.T) {
 	}
 }
 
+// The copy is out of date when something expired, and only then.
+func TestDB_DropExpired_version(t *testing.T) {
+	db, _ := fresh(t)
+	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10), Remote: "192.0.2.1"}
+	if err := errors.Join(db.AddAccount(t.Context(), site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)),
+		db.AddSession(t.Context(), s, nil, record(site.KindLogin))); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		now     int64
+		changes bool
+	}{{9, false}, {10, true}, {11, false}} {
+		before, _ := db.AccessVersion(t.Context())
+		if err := db.DropExpired(t.Context(), at(step.now)); err != nil {
+			t.Fatal(err)
+		}
+		after, err := db.AccessVersion(t.Context())
+		if err != nil || before == "" || (after != before) != step.changes {
+			t.Errorf("at %d: from %q to %q, %v; want a change: %t", step.now, before, after, err, step.changes)
+		}
+	}
+}
+
 // The client addresses of logins outlive their sessions, until those would have expired;
 // of an account the newest are kept.
 func TestDB_LoginAddresses(t *testing.T) {
