@@ -5,8 +5,9 @@ import "context"
 // What the tests of this package reach inside.
 const (
 	MaxSessions   = maxSessions
-	MaxWaiting    = maxWaiting
-	MaxTrusted    = maxTrusted
+	MaxStrangers  = waitingStrangers
+	MaxRemote     = waitingStrangers + waitingKnown
+	MaxLoopback   = waitingLoopback
 	MaxStranger   = maxStranger
 	Wider         = wider
 	TrustedEvery  = trustedEvery

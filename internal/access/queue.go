@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,11 +11,15 @@ import (
 )
 
 const (
-	// maxWaiting bounds the logins of one lane that wait for a slot.
-	maxWaiting = 256
+	// waitingStrangers, waitingLoopback and waitingKnown bound the logins of a lane that
+	// wait for a slot. Those from the network are less than half of the 256 requests
+	// that package httpapi handles at once, and all are less than two thirds, so that
+	// logins leave room for unlocks. The first is by the contract, section 1: an address
+	// gets in while fewer than 64 others try.
+	waitingStrangers, waitingLoopback, waitingKnown = 64, 64, 32
 	// maxTrusted and maxStranger bound those of one share: an account at one address
 	// that is known for it, and an address that is not.
-	maxTrusted, maxStranger = 64, 4
+	maxTrusted, maxStranger = 16, 4
 	// slotRetry is when a login that found no room should be retried.
 	slotRetry = 2 * time.Second
 )
@@ -28,6 +33,12 @@ const (
 	laneKnown                // accounts at addresses from which they were logged in to
 	laneAdmin                // administrators' changes
 )
+
+// room returns how many logins may wait in the lane. Administrators' changes are not
+// bounded.
+func (l lane) room() int {
+	return [...]int{laneStranger: waitingStrangers, laneLoopback: waitingLoopback, laneKnown: waitingKnown, laneAdmin: math.MaxInt}[l]
+}
 
 // share identifies what gets turns: a lane (only lane set), an account or a network
 // within the lane, or one client within those.
@@ -133,25 +144,37 @@ func (q *queue) waitingOf(s share) int {
 }
 
 // makeRoom reports whether one more login may wait in the lane. In a full lane it
-// evicts the newest waiter of the share that has the most, unless that is the
-// newcomer's own.
+// evicts the newest waiter of the client that has the most, if that keeps as many as the
+// newcomer then has; where no client has two, a newcomer that has none evicts one of the
+// larger share that has the most. So no client loses its last place while there are
+// fewer other clients than places.
 func (q *queue) makeRoom(at path) bool {
-	if q.waitingOf(at[0]) < maxWaiting {
+	if q.waitingOf(at[0]) < at[0].lane.room() {
 		return true
 	}
-	largest, most := -1, q.waitingOf(at[1])+2 // more than the newcomer's share would have
+	victim := q.largest(at, 2)
+	if victim < 0 && q.waitingOf(at[2]) == 0 {
+		victim = q.largest(at, 1)
+	}
+	if victim < 0 {
+		return false
+	}
+	w := q.waiting[victim]
+	q.remove(victim)
+	w.done <- errFull()
+	return true
+}
+
+// largest returns the newest waiter of the share that has the most at a level of the
+// lane, -1 if that would keep fewer than the newcomer's.
+func (q *queue) largest(at path, level int) int {
+	largest, most := -1, q.waitingOf(at[level])+2 // more than the newcomer's share would have
 	for i, w := range q.waiting {
-		if n := w.shares[1].waiting; w.path[0] == at[0] && n >= most {
+		if n := w.shares[level].waiting; w.path[0] == at[0] && n >= most {
 			largest, most = i, n
 		}
 	}
-	if largest < 0 {
-		return false
-	}
-	w := q.waiting[largest]
-	q.remove(largest)
-	w.done <- errFull()
-	return true
+	return largest
 }
 
 // abandon removes a waiter, and reports whether it was still waiting.

@@ -52,13 +52,13 @@ func TestService_Login_slots(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if now.Load() != 2 || throttled.Load() != flood-2-access.MaxWaiting {
+		if now.Load() != 2 || throttled.Load() != flood-2-access.MaxStrangers {
 			t.Errorf("%d hashes at once and %d refused, want 2 and all that found no room", now.Load(), throttled.Load())
 		}
 		h.alive(tokens)
 		close(gate)
 		all.Wait()
-		if most.Load() > 2 || invalid.Load() != 2+access.MaxWaiting {
+		if most.Load() > 2 || invalid.Load() != 2+access.MaxStrangers {
 			t.Errorf("%d hashes at once, %d answered", most.Load(), invalid.Load())
 		}
 	})
@@ -106,17 +106,17 @@ func TestService_Login_turns(t *testing.T) {
 	})
 }
 
-// A lane that is full makes room for a share that has less of it.
+// A full lane makes room for a client that has less of it, and for a network that has less
+// where no client has two.
 func TestService_Login_evicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		release := h.holdHashes()
 		var all sync.WaitGroup
 		var throttled, newcomer atomic.Int64
-		for i := range access.MaxWaiting + 2 {
+		for i := range access.MaxStrangers + 2 {
 			all.Go(func() {
-				from := netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)})
-				if fault.Is(h.try(guest, wrong, from), fault.Throttled) {
+				if fault.Is(h.try(guest, wrong, inOneNetwork(i)), fault.Throttled) {
 					throttled.Add(1)
 				}
 			})
@@ -126,17 +126,67 @@ func TestService_Login_evicts(t *testing.T) {
 			t.Fatalf("%d were refused", throttled.Load())
 		}
 		h.is(h.try(guest, wrong, netip.MustParseAddr("fd00::ff:1")), fault.Throttled)
-		for range access.MaxStranger {
-			all.Go(func() { _ = h.try(porter, wrong, address(1)); newcomer.Add(1) })
-		}
+		all.Go(func() { _ = h.try(porter, wrong, address(1)); newcomer.Add(1) })
 		synctest.Wait()
-		if throttled.Load() != access.MaxStranger || newcomer.Load() != 0 {
+		if throttled.Load() != 1 || newcomer.Load() != 0 {
 			t.Errorf("%d were evicted, and %d newcomers refused", throttled.Load(), newcomer.Load())
 		}
-		h.is(h.try(guest, wrong, address(1)), fault.Throttled) // one address has so much room and no more
+		h.is(h.try(porter, wrong, address(1)), fault.Throttled) // for its second, none loses its only one
 		release()
 		all.Wait()
 	})
+}
+
+// inOneNetwork returns the n-th address of one /64.
+func inOneNetwork(n int) netip.Addr {
+	return netip.AddrFrom16([16]byte{0xfd, 14: byte(n >> 8), 15: byte(n)})
+}
+
+// While fewer than 64 other addresses try, each with as many logins as it likes, a new
+// address waits and is not evicted, also where all are of one network.
+func TestService_Login_newAddress(t *testing.T) {
+	for name, address := range map[string]func(int) netip.Addr{"many networks": address, "one network": inOneNetwork} {
+		synctest.Test(t, func(t *testing.T) {
+			h := open(t)
+			release := h.holdHashes()
+			var all sync.WaitGroup
+			var waiting atomic.Int64
+			flood := func() {
+				for i := range 63 * 2 * access.MaxStranger {
+					waiting.Add(1)
+					all.Go(func() {
+						_ = h.try(guest, wrong, address(i%63))
+						waiting.Add(-1)
+					})
+					synctest.Wait()
+				}
+			}
+			flood()
+			answered := make(chan error, 1)
+			all.Go(func() { answered <- h.try(porter, wrong, address(63)) })
+			synctest.Wait()
+			flood()
+			if n := waiting.Load(); n != access.MaxStrangers+1 { // two are at the slots, and one is not of the flood
+				t.Errorf("%s: %d of the flood wait", name, n)
+			}
+			select {
+			case err := <-answered:
+				t.Errorf("%s: it was answered with %v", name, err)
+				answered <- err
+			default:
+			}
+			release()
+			all.Wait()
+			h.refused(<-answered, "Invalid credentials")
+		})
+	}
+}
+
+// Logins that wait leave requests to others. Package httpapi handles 256 at once.
+func TestService_Login_leavesRequests(t *testing.T) {
+	if access.MaxRemote > 256/2 || access.MaxRemote+access.MaxLoopback > 256*2/3 {
+		t.Errorf("%d logins from the network may wait, and %d from this machine", access.MaxRemote, access.MaxLoopback)
+	}
 }
 
 func TestService_Login_cancelledWhileWaiting(t *testing.T) {
@@ -150,7 +200,7 @@ func TestService_Login_cancelledWhileWaiting(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		var gone sync.WaitGroup
-		for i := range access.MaxWaiting {
+		for i := range access.MaxStrangers {
 			gone.Go(func() {
 				_, err := h.Login(ctx, fmt.Sprintf("u%d@example.test", i), wrong, address(10+i))
 				h.is(err, fault.Unavailable)
@@ -217,7 +267,7 @@ func TestService_SetPassword_whileFlooded(t *testing.T) {
 		h.add(porter)
 		release := h.holdHashes()
 		var all sync.WaitGroup
-		for i := range access.MaxWaiting + 10 {
+		for i := range access.MaxStrangers + 10 {
 			all.Go(func() { _ = h.try(guest, wrong, address(i)) })
 		}
 		synctest.Wait()
