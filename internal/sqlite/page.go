@@ -226,7 +226,7 @@ const (
 // record parses the payload of a row of the journal.
 func record(rowid uint64, payload []byte) (row, bool) {
 	size, n := varint(payload)
-	if n == 0 || size > uint64(len(payload)) {
+	if n == 0 || size < uint64(n) || size > uint64(len(payload)) { //nolint:gosec // n is small
 		return row{}, false
 	}
 	types, values := payload[n:size], payload[size:]
