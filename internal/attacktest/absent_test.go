@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gatehouse/internal/gatewaytest"
@@ -84,15 +85,19 @@ func countOutcome(p *gatewaytest.Program, outcome site.Outcome) (n int) {
 // before the gateway goes on.
 func askAndGo(t *testing.T, p *gatewaytest.Program, url, bearer, body string, http2 bool) {
 	t.Helper()
-	var conn net.Conn
+	var conn *leaving
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a test's own gateway
-		DialContext: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if conn != nil {
 				return nil, errors.New("a second connection, to a gateway that stands still")
 			}
-			conn, err = new(net.Dialer).DialContext(ctx, network, address)
-			return conn, err
+			raw, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			conn = &leaving{Conn: raw}
+			return conn, nil
 		},
 		ForceAttemptHTTP2: http2,
 	}
@@ -123,11 +128,29 @@ func askAndGo(t *testing.T, p *gatewaytest.Program, url, bearer, body string, ht
 	halt(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+	if http2 { // which writes in parts
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+	} else { // whose trace comes before the last part is on its way
+		conn.wrote.Store(&cancel)
+	}
 	if answer, err := do(ctx, http.MethodPost, url, body); err == nil {
 		_ = answer.Body.Close()
 		t.Error("answered while it stood still")
 	}
 	_ = conn.Close()
 	resume(t, p)
+}
+
+// leaving is a connection that calls wrote, once there is one, after each write.
+type leaving struct {
+	net.Conn
+	wrote atomic.Pointer[context.CancelFunc]
+}
+
+func (l *leaving) Write(b []byte) (int, error) {
+	n, err := l.Conn.Write(b)
+	if wrote := l.wrote.Load(); wrote != nil {
+		(*wrote)()
+	}
+	return n, err
 }

@@ -53,6 +53,8 @@ type storm struct {
 	issued []adminapi.IssuedStation
 	bearer string
 
+	http, mqtt string // addresses, the same after each kill
+
 	mu       sync.Mutex // guards what follows
 	asked    int
 	answered map[string]bool      // what the client of a command was told
@@ -82,6 +84,7 @@ func newStorm(t *testing.T) *storm {
 		s.issued = append(s.issued, s.p.Enrol(site.StationID(i+1)))
 	}
 	s.bearer, _ = s.p.Login()
+	s.http, s.mqtt = s.p.HTTP, s.p.MQTT
 	return s
 }
 
@@ -124,7 +127,7 @@ func (s *storm) unlock() {
 	issued := s.issued[rand.IntN(len(s.issued))] //nolint:gosec // no secret
 	ctx, cancel := context.WithTimeout(s.t.Context(), 4*commandTTL)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.p.HTTP+"/v1/stations/"+issued.StationToken+"/locks/1/unlock", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.http+"/v1/stations/"+issued.StationToken+"/locks/1/unlock", nil)
 	if err != nil {
 		s.t.Error(err)
 		return
@@ -263,7 +266,7 @@ func (s *storm) open(id string) {
 }
 
 func (s *storm) dial() (conn net.Conn, err error) {
-	s.host.Do(func() { conn, err = net.DialTimeout("tcp", s.p.MQTT, commandTTL) })
+	s.host.Do(func() { conn, err = net.DialTimeout("tcp", s.mqtt, commandTTL) })
 	return conn, err
 }
 
