@@ -18,6 +18,7 @@ func TestFullDisk(t *testing.T) {
 		b.mountDisk("/var/lib/gatehouse", 16)
 		b.switchOn()
 		b.install(version)
+		b.allowUnlocks()
 		b.hurryWatchdog()
 		d := b.startDoor(1042)
 		d.mustOpen()
