@@ -100,9 +100,7 @@ func (s *Server) serve(c *Conn) {
 	}
 	s.clear(c)
 	c.place.Leave()
-	if c.told {
-		s.handler.Disconnected(c, reason)
-	}
+	s.seats.leave(c, func(shown *Conn) { s.handler.Disconnected(shown, reason) })
 }
 
 // converse lets mochi speak with the station until one of them ends it. Whatever
@@ -143,7 +141,6 @@ func (s *Server) clear(c *Conn) {
 		s.mochi.UnsubscribeClient(c.client)
 		s.mochi.Clients.Delete(c.client.ID)
 	}
-	s.seats.leave(c)
 }
 
 // explain gives the reason why a conversation ended by itself, and counts it where

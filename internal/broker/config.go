@@ -81,16 +81,18 @@ type Authenticator interface {
 }
 
 // Handler hears of the stations' connections. Its methods are called
-// concurrently, one at a time for each connection (but Disconnected of a
-// connection that was taken over from may come after Connected of its successor).
+// concurrently, one at a time for each connection.
 // They must return quickly: while one runs, that station is not read.
 type Handler interface {
 	// Connected comes when a session is established and its CONNACK written. For
 	// one station it is called in the order in which connections took over from
-	// each other. An error ends the connection in a reset.
+	// each other. A connection that took over replaces the one before it, whose end is
+	// not announced. An error ends the connection in a reset.
 	Connected(c *Conn) error
-	// Disconnected comes exactly once for each Connected that gave nil. The reason
-	// is a constant sentence, or the one given to [Conn.Reset].
+	// Disconnected comes when the station has no connection any more: exactly once for
+	// the connection that Connected took last (returned nil), also where a later one
+	// took over from it and ended before it was established. The reason is a constant
+	// sentence, or the one given to [Conn.Reset].
 	Disconnected(c *Conn, reason string)
 	// Heard comes for every packet after CONNECT, before it is acted upon.
 	Heard(c *Conn)

@@ -48,7 +48,7 @@ type Conn struct {
 	offer   offer
 	client  *mqtt.Client // mochi's side of it
 	seat    *seat        // held from the authenticated CONNECT on
-	told    bool         // the handler took it in Connected, and will hear Disconnected
+	told    bool         // the handler took it in Connected
 
 	granted atomic.Int32 // 0: not subscribed; else the granted QoS, plus one
 	credit  atomic.Int32 // answers that are due to commands; they are not paced

@@ -390,7 +390,7 @@ func TestConn_endsInReset(t *testing.T) {
 				}
 			}
 			end(g, c)
-			g.handler.awaitEvent(t, "disconnected", 1)
+			g.handler.await(t, "the end", func() bool { _, subscribed := conn.Subscribed(); return !subscribed })
 			c.expectReset()
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -158,7 +159,8 @@ func (r *recorder) awaitEvent(t testing.TB, kind string, n int) event {
 	return r.all(kind)[n-1]
 }
 
-// live lists the connections that are connected and not disconnected.
+// live lists the connections that are connected, not replaced by a later one of their
+// station, and not disconnected.
 func (r *recorder) live() map[*broker.Conn]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,6 +168,7 @@ func (r *recorder) live() map[*broker.Conn]bool {
 	for _, e := range r.events {
 		switch e.kind {
 		case "connected":
+			maps.DeleteFunc(live, func(c *broker.Conn, _ bool) bool { return c.Station() == e.conn.Station() })
 			live[e.conn] = true
 		case "disconnected":
 			delete(live, e.conn)

@@ -97,7 +97,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 		c.Reset(reasonRefused)
 		return
 	}
-	c.told = true
+	c.told, c.seat.shown = true, c
 }
 
 // OnPacketEncode implements [mqtt.Hook]: MQTT 5 stations learn from CONNACK what is

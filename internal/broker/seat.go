@@ -22,6 +22,7 @@ type seat struct {
 	// order is held while the handler is told of a new connection, so that it hears
 	// of those of one station in the order of their take-overs.
 	order sync.Mutex
+	shown *Conn // the one that the handler took in Connected last and has not seen the end of; order guards it
 	taker *Conn
 }
 
@@ -66,11 +67,31 @@ func (t *seats) holds(c *Conn) bool {
 	return c.seat != nil && c.seat.taker == c
 }
 
-// leave frees the seat of c, unless another has taken it over or c had none.
-func (t *seats) leave(c *Conn) {
+// leave frees the seat of c, and passes to end the connection that the handler knows
+// there. Where another connection has taken the seat, or c had none, it does nothing:
+// the successor is shown to the handler in the place of c, or takes both along at its
+// own end. So nobody sees a station offline between the two.
+func (t *seats) leave(c *Conn, end func(shown *Conn)) {
+	if c.seat == nil {
+		return
+	}
+	c.seat.order.Lock()
+	defer c.seat.order.Unlock()
+	if !t.free(c) || c.seat.shown == nil {
+		return
+	}
+	shown := c.seat.shown
+	c.seat.shown = nil
+	end(shown)
+}
+
+// free frees the seat of c and reports whether c held it.
+func (t *seats) free(c *Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.seat != nil && c.seat.taker == c {
+	held := c.seat.taker == c
+	if held {
 		c.seat.taker = nil
 	}
+	return held
 }

@@ -129,8 +129,7 @@ func (l *Link) Connected(c Conn) error {
 	return nil
 }
 
-// Disconnected is called when a connection has ended; on a take-over that may be after
-// the new one's Connected.
+// Disconnected is called when a connection has ended and no other has taken its place.
 func (l *Link) Disconnected(c Conn, reason string) {
 	l.forget(c)
 	if l.presence.Disconnected(c.Station(), c.Number(), reason) {
