@@ -180,8 +180,13 @@ func (s *Service) mayLeave(req Request) bool {
 	return s.mayOpen(req) && s.Permissions.Lives(req.Actor) && (req.MayLeave == nil || req.MayLeave())
 }
 
-// detailGone is the detail of a refusal because the client had disconnected.
-const detailGone = "the client had gone before the command left"
+const (
+	// detailGone is the detail of a refusal because the client had disconnected.
+	detailGone = "the client had gone before the command left"
+	// detailTooLate is the detail of a record after the outcome of a door that was
+	// opened in time: its client was told that the command expired.
+	detailTooLate = "recording the outcome took until after the deadline: the client was told that the command expired"
+)
 
 // hasGone reports whether the client no longer waits for its answer.
 func hasGone(ctx context.Context, req Request) bool {
@@ -238,6 +243,11 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 	}
 	for _, word := range s.commands.end(cmd.ID, outcome) {
 		s.Journal.AppendLater(word.record(record.Facts))
+	}
+	if outcome.Opened() && !time.Now().Before(cmd.Deadline) { // no success after the deadline (contract, section 1)
+		record.Outcome, record.Answer, record.Detail = site.Late, string(outcome), detailTooLate
+		s.Journal.AppendLater(record)
+		outcome = site.Expired
 	}
 	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded, gone: gone}
 }

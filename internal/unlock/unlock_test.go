@@ -478,6 +478,40 @@ func TestService_Unlock_keyedOutcomeIsIntended(t *testing.T) {
 }
 
 // Whoever asks for a command that is under way waits for its end.
+// The outcome of a keyed unlock is durable before its answer. Where that takes until after
+// the deadline, the answer is no success, to a retry neither, nor after a restart.
+func TestService_Unlock_noSuccessAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.onIntend = func() {
+			if len(w.events) > 1 { // the outcome's
+				time.Sleep(site.DefaultTTL)
+			}
+		}
+		s := w.service()
+		first := mustUnlock(t, s, asPorter("key"))
+		if first.Outcome != site.Expired {
+			t.Errorf("after the deadline the answer is %q", first.Outcome)
+		}
+		var outcomes []site.Outcome
+		for _, r := range w.records {
+			outcomes = append(outcomes, r.Outcome)
+		}
+		if want := []site.Outcome{site.Requested, site.Acknowledged, site.Late}; !slices.Equal(outcomes, want) {
+			t.Errorf("recorded %q, want %q", outcomes, want)
+		}
+		for i := range w.records {
+			w.records[i].ClockTrusted, w.records[i].Time = true, site.At(time.Now())
+		}
+		w.history = w.records
+		for name, s := range map[string]*unlock.Service{"the same run": s, "the next run": w.service()} {
+			if again := mustUnlock(t, s, asPorter("key")); again.Outcome != site.Expired || again.Command != first.Command {
+				t.Errorf("%s answers a retry %+v", name, again)
+			}
+		}
+	})
+}
+
 func TestService_Command_underWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
