@@ -99,6 +99,10 @@ func (a *app) serve(ctx context.Context) error {
 	log := systemlog.New(a.stderr, cfg.Log.Format == "json", level)
 	defer log.Close(logPatience)
 	gw, err := a.prepare(ctx, cfg, log.Logger(), level)
+	if err != nil && ctx.Err() != nil {
+		log.Logger().Info("stopped before the gateway was ready", "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package attacktest_test
 
 import (
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -129,6 +132,72 @@ func TestAttack_frozenDisk_start(t *testing.T) {
 	}
 }
 
+// What was possible: only the opening of the database was guarded. A disk that began to
+// hang a moment later, here at the key of access tokens (a FIFO that nobody writes to) and
+// then at the administration socket, left a start that bound no port and said nothing.
+func TestAttack_frozenDisk_everyStep(t *testing.T) {
+	gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	disk := gatewaytest.NewDisk(t)
+	signs := watchdog(t)
+	data := filepath.Join(disk.Dir, "data")
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: data, Env: []string{
+		"NOTIFY_SOCKET=" + signs.path, "GATEHOUSE_HTTP_LISTEN=127.0.0.1:18081", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:18443",
+	}})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	access, _ := p.Login()
+	p.Kill()
+	path := filepath.Join(data, "token.key")
+	key, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	waits := func(step string) {
+		t.Helper()
+		for _, url := range []string{"http://127.0.0.1:18081/readyz", "https://127.0.0.1:18443/readyz"} {
+			p.Await(url+" says that the start waits while "+step, func() bool {
+				status, body := get(t, url)
+				return status == http.StatusServiceUnavailable && strings.Contains(body, "storage-unresponsive") && strings.Contains(body, step)
+			})
+		}
+	}
+	p.Start()
+	waits("reading keys")
+	if err := p.Stop(); err != nil {
+		t.Errorf("SIGTERM while the start waits: %v", err)
+	}
+	asked := signs.extended.Load()
+	p.Start()
+	waits("reading keys")
+	if signs.extended.Load() == asked {
+		t.Error("the service manager was not asked for patience")
+	}
+	fifo, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thaw := freeze(t, disk.Dir)
+	_, err = fifo.Write(key)
+	if err := errors.Join(err, fifo.Close()); err != nil {
+		t.Fatal(err)
+	}
+	waits("creating the administration socket")
+	thaw()
+	p.HTTP = "http://127.0.0.1:18081"
+	p.AwaitReady()
+	answering(p, issued.MQTT)
+	p.AwaitOnline(1042, true)
+	if !p.Unlock(access, issued.StationToken) {
+		t.Error("the door does not open once the disk answers")
+	}
+}
+
 // get returns status and body; status 0: nobody answers.
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
@@ -136,7 +205,11 @@ func get(t *testing.T, url string) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is tested elsewhere
+	}}
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, ""
 	}
@@ -147,10 +220,11 @@ func get(t *testing.T, url string) (status int, body string) {
 
 const watchdogPatience = 2 * time.Second
 
-// manager stands for the service manager: it counts the signs of life.
+// manager stands for the service manager: it counts the signs of life, and the requests
+// for more time to start.
 type manager struct {
-	path  string
-	alive atomic.Int64
+	path            string
+	alive, extended atomic.Int64
 }
 
 func watchdog(t *testing.T) *manager {
@@ -169,6 +243,9 @@ func watchdog(t *testing.T) *manager {
 			}
 			if strings.Contains(string(b[:n]), "WATCHDOG=1") {
 				m.alive.Add(1)
+			}
+			if strings.Contains(string(b[:n]), "EXTEND_TIMEOUT_USEC=") {
+				m.extended.Add(1)
 			}
 		}
 	}()

@@ -28,6 +28,20 @@ type given struct {
 	pair             *tls.Certificate  // the last good one; nil before
 }
 
+// Stored returns the certificate that these files hold, or, where none are named, that
+// the gateway keeps in the folder, whether it is still valid or not; nil if there is none
+// that can be used. It changes nothing, and waits for the disk as long as that takes.
+func Stored(path, certificate, key string) *tls.Certificate {
+	if certificate != "" || key != "" {
+		pair, _ := (&given{certificate: certificate, key: key}).load() // nil with an error
+		return pair
+	}
+	if s := loadServer(folder{path: path}); s.leaf != nil {
+		return s.pair()
+	}
+	return nil
+}
+
 // look reads the files and reports whether there is a new certificate in them. Their
 // content is compared: a renewed certificate may have the size of the old one, and
 // copying may keep the time. When they cannot be used the last good one stays.

@@ -61,6 +61,7 @@ type Gateway struct {
 	level      *slog.LevelVar
 	where      func(key string) string
 	sockets    []net.Listener // inherited, not yet in use
+	early      early          // bound before the rest, for health
 	inherited  bool           // whether there were any
 	supervisor *host.Supervisor
 	system     host.System
@@ -109,24 +110,32 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		Code: health.Starting, Severity: health.Fatal,
 		Summary: "The gateway is starting", Advice: "Wait a moment",
 	})
-	for _, step := range []func(context.Context) error{
-		g.openData, g.buildRules, g.buildAdapters, g.buildCloud, g.buildCertificate, g.bind, g.startSetup,
-	} {
-		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, g.Close())
-		}
+	err := g.guard(ctx, []step{
+		{"opening the database", g.openData, false},
+		{"reading keys, accounts and stations", g.buildRules, false},
+		{"reading recent unlocks", g.buildAdapters, false},
+		{"reading the keys of the cloud link", g.buildCloud, false},
+		{"reading the certificates", g.buildCertificate, false},
+		{"binding the addresses", g.bind, true},
+		{"creating the administration socket", g.bindAdmin, false},
+		{"preparing the setup", g.startSetup, false},
+	})
+	switch {
+	case errors.Is(err, errAbandoned):
+		return nil, errors.Join(err, g.closeListeners())
+	case err != nil:
+		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
 }
 
 // Close gives back what New took, for a gateway that is not run, or after Run.
 func (g *Gateway) Close() error {
-	var errs []error
-	errs = append(errs, g.listeners.close())
-	for _, l := range g.sockets {
-		errs = append(errs, l.Close())
+	errs := []error{g.closeListeners()}
+	if g.listeners.admin != nil {
+		errs = append(errs, ignoreClosed(g.listeners.admin.Close()))
+		g.listeners.admin = nil
 	}
-	g.sockets = nil
 	if g.db != nil {
 		errs = append(errs, g.db.Close())
 		g.db = nil
@@ -140,14 +149,8 @@ func (g *Gateway) Close() error {
 
 // openData takes the data directory, the store and the clock.
 func (g *Gateway) openData(ctx context.Context) (err error) {
-	opened := make(chan opening, 1)
-	go func() { opened <- g.openStore(ctx) }()
-	o, err := g.awaitStore(ctx, opened)
-	if err != nil {
+	if err := g.openStore(ctx); err != nil {
 		return err
-	}
-	if g.db, g.release = o.db, o.release; o.err != nil {
-		return o.err
 	}
 	if err := g.buildClock(ctx); err != nil {
 		return err

@@ -61,9 +61,8 @@ func (g *Gateway) bind(ctx context.Context) error {
 		{"mqtt", "mqtt.listen", g.cfg.MQTT.Listen, nil, &g.listeners.mqtt},
 		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, forStations, &g.listeners.mqtt},
 	} {
-		narrow := make(map[uint16]*addressListener) // by port
 		for _, address := range group.addresses {
-			l, err := g.listen(ctx, address, narrow)
+			l, err := g.listen(ctx, address)
 			if err != nil {
 				return g.unbound(group.name, group.key, address, err)
 			}
@@ -74,13 +73,18 @@ func (g *Gateway) bind(ctx context.Context) error {
 	}
 	g.settleSockets()
 	g.warnOfPlainHTTP()
-	return g.bindAdmin()
+	return nil
 }
 
-// listen gives the inherited socket for an address, or binds it. Of a socket of every
-// address it makes one that serves this address alone; narrow keeps those, by port, and
-// a further address of the same port joins them: then there is no new listener.
-func (g *Gateway) listen(ctx context.Context, address string, narrow map[uint16]*addressListener) (net.Listener, error) {
+// listen returns what is bound early for an address, or the inherited socket for it, or
+// binds it. Of a socket of every address it makes one that serves this address alone;
+// those are kept, by port, and a further address of the same port joins them: then there
+// is no new listener.
+func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, error) {
+	if l := g.early.bound[address]; l != nil {
+		delete(g.early.bound, address)
+		return l, nil
+	}
 	at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), address) })
 	if at >= 0 {
 		return g.takeSocket(at), nil
@@ -90,7 +94,7 @@ func (g *Gateway) listen(ctx context.Context, address string, narrow map[uint16]
 		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
 	wanted = netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())
-	if l := narrow[wanted.Port()]; l != nil {
+	if l := g.early.narrow[wanted.Port()]; l != nil {
 		l.only = append(l.only, wanted)
 		return nil, nil //nolint:nilnil // it joined
 	}
@@ -99,7 +103,10 @@ func (g *Gateway) listen(ctx context.Context, address string, narrow map[uint16]
 		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
 	l := &addressListener{Listener: g.takeSocket(at), only: []netip.AddrPort{wanted}}
-	narrow[wanted.Port()] = l
+	if g.early.narrow == nil {
+		g.early.narrow = make(map[uint16]*addressListener)
+	}
+	g.early.narrow[wanted.Port()] = l
 	return l, nil
 }
 
@@ -191,7 +198,7 @@ func (g *Gateway) warnOfPlainHTTP() {
 }
 
 // bindAdmin takes the administration socket.
-func (g *Gateway) bindAdmin() (err error) {
+func (g *Gateway) bindAdmin(context.Context) (err error) {
 	g.listeners.admin, err = adminapi.Listen(g.cfg.AdminSocket(), g.cfg.Admin.Group)
 	if g.cfg.Admin.Group != "" && (fault.Is(err, fault.Invalid) || errors.Is(err, unix.EPERM)) {
 		g.listeners.admin, err = g.bindWithoutGroup(err)
@@ -221,16 +228,20 @@ func (g *Gateway) bindWithoutGroup(why error) (net.Listener, error) {
 	return adminapi.Listen(g.cfg.AdminSocket(), "")
 }
 
-// close closes what is still open; closing twice does no harm.
-func (l *listeners) close() error {
+// closeListeners closes every address that is still open; twice does no harm.
+func (g *Gateway) closeListeners() error {
 	var errs []error
-	for _, one := range append(l.http, l.mqtt...) {
+	for _, one := range append(g.listeners.http, g.listeners.mqtt...) {
 		errs = append(errs, ignoreClosed(one.net.Close()))
 	}
-	if l.admin != nil {
-		errs = append(errs, ignoreClosed(l.admin.Close()))
+	g.listeners.http, g.listeners.mqtt = nil, nil
+	for _, l := range g.early.bound {
+		errs = append(errs, l.Close())
 	}
-	*l = listeners{}
+	for _, l := range g.sockets {
+		errs = append(errs, l.Close())
+	}
+	g.early, g.sockets = early{}, nil
 	return errors.Join(errs...)
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // Waiting returns the handler of a gateway that cannot start yet: /healthz reports that
-// the process lives, /readyz names what prevents the start, and everything else is 503.
+// the process lives, /readyz names what prevents the start, with the step that waits for
+// the storage, and everything else is 503.
 func Waiting(conditions *health.Registry) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, body := http.StatusServiceUnavailable, map[string]string{"message": "The gateway is starting"}
@@ -17,11 +18,7 @@ func Waiting(conditions *health.Registry) http.Handler {
 		case r.URL.Path == "/healthz":
 			status, body = http.StatusOK, map[string]string{"status": "ok"}
 		case r.URL.Path == "/readyz":
-			var names []string
-			for _, code := range conditions.NotReady() {
-				names = append(names, string(code))
-			}
-			body["message"] = "not ready: " + strings.Join(names, ", ")
+			body["message"] = notReady(conditions)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
@@ -31,4 +28,19 @@ func Waiting(conditions *health.Registry) http.Handler {
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 	})
+}
+
+// notReady words why the gateway cannot start.
+func notReady(conditions *health.Registry) string {
+	var names, why []string
+	for _, c := range conditions.Conditions() {
+		if c.Severity != health.Fatal {
+			continue
+		}
+		names = append(names, string(c.Code))
+		if c.Code == health.StorageUnresponsive {
+			why = append(why, ". "+c.Summary)
+		}
+	}
+	return "not ready: " + strings.Join(names, ", ") + strings.Join(why, "")
 }
