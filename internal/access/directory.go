@@ -20,7 +20,9 @@ type directory struct {
 	emails   map[site.Email]*account
 	sessions map[site.SessionID]*session
 	refresh  map[[32]byte]*session
-	costs    []Params // of the stored password hashes, by account id
+	costs    []Params      // of the stored password hashes, by account id
+	steps    steps         // of the clock
+	storing  map[pair]bool // grants that are being stored, and whether their station was removed meanwhile
 	zone     *time.Location
 }
 
@@ -41,6 +43,7 @@ func newDirectory(zone *time.Location) *directory {
 		sessions: make(map[site.SessionID]*session),
 		refresh:  make(map[[32]byte]*session),
 		zone:     zone,
+		storing:  make(map[pair]bool),
 	}
 }
 

@@ -51,6 +51,9 @@ func (s *Service) Tracked() (largest, failing int) {
 	return max(t.pairs.Len(), t.clients.Len(), t.networks.Len(), t.accounts.Len(), t.trusted.Len(), t.logins.Len()), len(s.failures.since)
 }
 
+// StoreRebased stores what a step has changed, as Run does.
+func (s *Service) StoreRebased(ctx context.Context) error { return s.retryRebased(ctx) }
+
 // Prune drops expired sessions, as Run does every hour.
 func (s *Service) Prune(ctx context.Context) { s.prune(ctx) }
 

@@ -80,14 +80,17 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 		return false, nil
 	}
 	rec := s.grantRecord(by, account, grant)
+	s.dir.beginGrant(pair{grant.Account, grant.Station})
 	err = s.administer(ctx, "storing a grant", func(ctx context.Context) error {
 		return s.store.PutGrant(ctx, grant, rec)
 	})
-	if err != nil {
-		return false, err
+	over := change(by, site.KindUngranted, account, "the station was removed meanwhile")
+	over.Station = grant.Station
+	if removed := s.dir.endGrant(grant, err == nil, &over); removed && err == nil {
+		_ = s.storeInTurn(ctx, pair{grant.Account, grant.Station}) // Run retries it
+		err = fault.New(fault.NotFound, "The station was removed meanwhile")
 	}
-	s.dir.putGrant(grant)
-	return true, nil
+	return err == nil, err
 }
 
 // takeToGrant waits for the turn and stores the withdrawal that was there before.
@@ -156,13 +159,9 @@ func (s *Service) retryWithdrawn(ctx context.Context) error {
 }
 
 // RemoveStationGrants forgets every grant for a station that has been removed; the
-// store has deleted them with it. It waits for the grants that are being stored:
-// one of them may have come before the removal. The store refuses those that begin
-// later.
-func (s *Service) RemoveStationGrants(station site.StationID) {
-	s.grantTurns.Wait()
-	s.dir.dropStation(station)
-}
+// store has deleted them with it. It waits for nothing: a grant that is being stored,
+// before the removal or after it, is withdrawn once it is stored.
+func (s *Service) RemoveStationGrants(station site.StationID) { s.dir.dropStation(station) }
 
 // errNoGrant says that an administrator named a grant that is not there.
 var errNoGrant = fault.New(fault.NotFound, "There is no such grant")
@@ -267,6 +266,31 @@ func (d *directory) putGrant(g site.Grant) {
 	}
 }
 
+// beginGrant notes that a grant is being stored.
+func (d *directory) beginGrant(p pair) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.storing[p] = false
+}
+
+// endGrant enters a grant if it was stored, withdrawn by over if its station was removed
+// meanwhile, and reports whether it was.
+func (d *directory) endGrant(g site.Grant, stored bool, over *site.Record) (removed bool) {
+	p := pair{g.Account, g.Station}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	removed = d.storing[p]
+	delete(d.storing, p)
+	if a := d.accounts[g.Account]; a != nil && stored {
+		entered := grant{Grant: g, withdrawn: a.grants[g.Station].withdrawn}
+		if removed {
+			entered.withdrawn = over
+		}
+		a.grants[g.Station] = entered
+	}
+	return removed
+}
+
 // withdraw makes a grant hold no longer and reports whether it was there, standing
 // or withdrawn.
 func (d *directory) withdraw(account site.AccountID, station site.StationID, rec *site.Record) bool {
@@ -322,5 +346,10 @@ func (d *directory) dropStation(station site.StationID) {
 	defer d.mu.Unlock()
 	for _, a := range d.accounts {
 		delete(a.grants, station)
+	}
+	for p := range d.storing {
+		if p.station == station {
+			d.storing[p] = true
+		}
 	}
 }

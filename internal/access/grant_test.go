@@ -392,23 +392,31 @@ func TestService_RemoveStationGrants(t *testing.T) {
 	}
 }
 
-// A grant that is being stored while its station goes does not stay in memory.
+// A grant that is being stored while its station goes does not stay, neither in memory
+// nor, if the station was enrolled again before it, in the store. The removal waits for
+// no disk.
 func TestService_RemoveStationGrants_overtaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		account := h.add(porter)
 		gate := make(chan struct{})
 		h.store.entered = func(string) { <-gate }
-		done := make(chan struct{}, 2)
-		go func() { h.put(site.Grant{Account: account.ID, Station: 7}); done <- struct{}{} }()
+		done := make(chan error, 1)
+		go func() {
+			_, err := h.PutGrant(context.Background(), admin(), site.Grant{Account: account.ID, Station: 7})
+			done <- err
+		}()
 		synctest.Wait()
-		go func() { h.RemoveStationGrants(7); done <- struct{}{} }()
-		synctest.Wait()
+		h.RemoveStationGrants(7)
 		close(gate)
-		<-done
-		<-done
-		if h.Permits(account.ID, 7) {
+		h.is(<-done, fault.NotFound)
+		if h.Permits(account.ID, 7) || h.store.granted() != 0 {
 			t.Error("a grant for a removed station holds")
 		}
+		h.put(site.Grant{Account: account.ID, Station: 7}) // enrolled again
+		if !h.Permits(account.ID, 7) {
+			t.Error("a later grant does not hold")
+		}
+		h.agree()
 	})
 }

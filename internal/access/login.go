@@ -106,8 +106,9 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 		return Tokens{}, errCredentials
 	}
 	s.upgrade(ctx, who)
+	past := s.dir.pastSteps()
 	refresh, session := s.newSession(account, a)
-	if err := s.storeSession(ctx, account, session); err != nil {
+	if err := s.storeSession(ctx, account, session, past); err != nil {
 		return Tokens{}, err
 	}
 	access, expires, err := s.tokens.sign(session, s.dir.issue(session.ID, s.clock.Now()))
@@ -121,6 +122,7 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 // newSession makes a session that begins now.
 func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site.Session) {
 	refresh, sum := newRefresh()
+	trusted := s.clock.Trusted() // before the time: a step in between carries the session
 	now := s.clock.Now()
 	return refresh, site.Session{
 		ID:           site.SessionID(uuid.NewString()),
@@ -128,14 +130,14 @@ func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site
 		Refresh:      sum,
 		Created:      site.At(now).Time,
 		Expires:      site.At(now.Add(sessionLife)).Time,
-		ClockTrusted: s.clock.Trusted(),
+		ClockTrusted: trusted,
 		Remote:       remoteText(a.remote),
 	}
 }
 
 // storeSession enters a session in store and memory, ending the oldest ones of the
 // account where there are too many. The caller holds the account's turn.
-func (s *Service) storeSession(ctx context.Context, account site.Account, session site.Session) error {
+func (s *Service) storeSession(ctx context.Context, account site.Account, session site.Session, past steps) error {
 	evicted := s.dir.excess(account.ID)
 	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
 		Origin: site.Local, Account: account.ID, Email: account.Email, Session: session.ID, Remote: session.Remote,
@@ -149,7 +151,7 @@ func (s *Service) storeSession(ctx context.Context, account site.Account, sessio
 	if err != nil {
 		return err
 	}
-	s.dir.addSession(session, evicted)
+	s.dir.addSession(session, evicted, past)
 	return nil
 }
 

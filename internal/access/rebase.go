@@ -10,17 +10,31 @@ import (
 // ClockStepped tells that the clock has become trusted and jumped forward by step.
 // Sessions that were alive just before and rest on the untrusted clock keep what was
 // left of them; the others are judged by the new time. None lives longer than 30 days
-// from now. [Service.Run] retries what the store did not accept.
+// from now. It waits for no store: [Service.Run] writes the new expiries.
 //
 // It must be called for a step of zero too: otherwise a session from before would
 // still count as resting on an untrusted clock at a later step, and outlive its 30
 // days.
-func (s *Service) ClockStepped(ctx context.Context, step time.Duration) {
-	s.accountTurns.Wait() // for logins that began before the step
+func (s *Service) ClockStepped(step time.Duration) {
 	s.dir.rebase(s.clock.Now(), max(step, 0))
-	if err := s.retryRebased(ctx); err != nil {
-		s.log.Warn("storage does not take the new expiry of sessions", "error", err)
+	select {
+	case s.stepped <- struct{}{}:
+	default: // Run is about to
 	}
+}
+
+// steps are the steps of the clock since the start.
+type steps struct {
+	count int
+	now   time.Time     // after the last
+	sum   time.Duration // of all
+}
+
+// pastSteps returns the steps until now, for [directory.addSession].
+func (d *directory) pastSteps() steps {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.steps
 }
 
 // retryRebased stores the new expiries that the store does not hold yet. It needs
@@ -47,21 +61,26 @@ func (s *Service) retryRebased(ctx context.Context) error {
 func (d *directory) rebase(now time.Time, step time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	latest := site.At(now.Add(sessionLife)).Time
+	d.steps = steps{d.steps.count + 1, now, d.steps.sum + step}
 	for _, s := range d.sessions {
-		expires := s.Expires
-		if !s.ClockTrusted {
-			expires = expires.Add(step)
-		}
-		if expires.After(latest) { // it began under a wrong time that was reset since
-			expires = latest
-		}
-		if s.ClockTrusted && expires.Equal(s.Expires) {
-			continue
-		}
-		s.Expires, s.ClockTrusted, s.rebased = expires, true, true
-		s.account.remember(s.Remote, s.Expires)
+		s.rebase(now, step)
 	}
+}
+
+// rebase is [directory.rebase] for one session.
+func (s *session) rebase(now time.Time, step time.Duration) {
+	expires := s.Expires
+	if !s.ClockTrusted {
+		expires = expires.Add(step)
+	}
+	if latest := site.At(now.Add(sessionLife)).Time; expires.After(latest) { // it began under a wrong time that was reset since
+		expires = latest
+	}
+	if s.ClockTrusted && expires.Equal(s.Expires) {
+		return
+	}
+	s.Expires, s.ClockTrusted, s.rebased = expires, true, true
+	s.account.remember(s.Remote, s.Expires)
 }
 
 // rebased gives the expiries that the store does not hold yet.

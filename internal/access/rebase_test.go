@@ -16,7 +16,13 @@ const day = 24 * time.Hour
 func (h *house) step(by time.Duration) {
 	h.clock.trust(true)
 	h.clock.advance(by)
-	h.ClockStepped(context.Background(), by)
+	h.stepped(by)
+}
+
+// stepped tells of a step and stores what it changed.
+func (h *house) stepped(by time.Duration) {
+	h.ClockStepped(by)
+	_ = h.StoreRebased(context.Background()) // Run retries it
 }
 
 // expires gives the stored expiry of the only session.
@@ -81,7 +87,7 @@ func TestService_ClockStepped_capped(t *testing.T) {
 	h.login(porter)
 	h.clock.trust(true)
 	h.clock.advance(day)
-	h.ClockStepped(t.Context(), 1000*day)
+	h.stepped(1000 * day)
 	if want := h.clock.Now().Add(access.SessionLife); !h.expires().Equal(want) {
 		t.Errorf("it expires %v, want %v", h.expires(), want)
 	}
@@ -95,7 +101,7 @@ func TestService_ClockStepped_withoutStep(t *testing.T) {
 		tokens := h.login(porter)
 		want := h.expires()
 		h.clock.trust(true)
-		h.ClockStepped(t.Context(), by)
+		h.stepped(by)
 		if !h.expires().Equal(want) {
 			t.Errorf("it expires %v, want %v", h.expires(), want)
 		}

@@ -70,6 +70,7 @@ type Service struct {
 
 	accountTurns *turn.Keyed[site.Email] // of what changes an account or its sessions
 	grantTurns   *turn.Keyed[pair]       // of what changes a grant
+	stepped      chan struct{}           // capacity 1: the clock has stepped, see [Service.Run]
 }
 
 // Format implements [fmt.Formatter]: a Service holds keys and hashes, so it never
@@ -101,6 +102,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 
 		accountTurns: new(turn.Keyed[site.Email]),
 		grantTurns:   new(turn.Keyed[pair]),
+		stepped:      make(chan struct{}, 1),
 	}
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
@@ -165,7 +167,7 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 		dir.addKnown(k)
 	}
 	for _, s := range sessions {
-		dir.addSession(s, nil)
+		dir.addSession(s, nil, steps{})
 	}
 	for _, g := range grants {
 		dir.putGrant(g)
@@ -173,8 +175,8 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	return dir, nil
 }
 
-// Run drops expired sessions every hour, and every minute tries again what the
-// store would not take. It blocks until ctx ends, tries once more, and gives nil.
+// Run drops expired sessions every hour, stores what a step of the clock has changed,
+// and every minute tries again what the store would not take. It blocks until ctx ends, tries once more, and gives nil.
 func (s *Service) Run(ctx context.Context) error {
 	settle, prune := time.NewTicker(settleEvery), time.NewTicker(pruneEvery)
 	defer settle.Stop()
@@ -186,6 +188,10 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-settle.C:
 			s.settle(ctx)
+		case <-s.stepped:
+			if err := s.retryRebased(ctx); err != nil {
+				s.log.Warn("storage does not take the new expiry of sessions", "error", err)
+			}
 		case <-prune.C:
 			s.prune(ctx)
 		}
@@ -264,8 +270,11 @@ func unavailable(doing string, err error) error {
 	}
 }
 
-// takeTurn waits for the turn of key; Unavailable when ctx ends first.
+// takeTurn waits for the turn of key, as long as the store may take; Unavailable when
+// ctx ends first.
 func takeTurn[K comparable](ctx context.Context, turns *turn.Keyed[K], key K) (give func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
+	defer cancel()
 	give, err = turns.Take(ctx, key)
 	return give, unavailable("waiting for the turn to write", err)
 }

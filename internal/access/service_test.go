@@ -223,7 +223,7 @@ func (h *house) meddle(email string, i, round int) {
 		_ = h.SetAdmin(ctx, admin(), email, round%2 == 0)
 	case 4:
 		h.RemoveStationGrants(9)
-		h.ClockStepped(ctx, time.Minute)
+		h.stepped(time.Minute)
 		h.SetZone(time.UTC)
 	case 5:
 		_ = h.RevokeByRefresh(ctx, tokens.Refresh)

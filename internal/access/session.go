@@ -45,8 +45,9 @@ func (s *Service) SessionCount() int { return s.dir.countSessions(s.clock.Now())
 func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Before(s.Expires) }
 
 // addSession enters a session, unless its account is not there, and forgets the
-// evicted ones.
-func (d *directory) addSession(entered site.Session, evicted []site.SessionID) {
+// evicted ones. It carries the session over the steps of the clock that came after past,
+// which was read before the session was made.
+func (d *directory) addSession(entered site.Session, evicted []site.SessionID, past steps) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range evicted {
@@ -60,6 +61,9 @@ func (d *directory) addSession(entered site.Session, evicted []site.SessionID) {
 	}
 	s := &session{Session: entered, account: a}
 	a.remember(s.Remote, s.Expires)
+	if d.steps.count != past.count {
+		s.rebase(d.steps.now, d.steps.sum-past.sum)
+	}
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
 	d.refresh[s.Refresh] = s

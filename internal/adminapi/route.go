@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gatehouse/internal/deadline"
 )
 
 const (
 	maxBody      = 16 << 10         // bytes of an ordinary request's body
 	maxApply     = 8 << 20          // room for the largest site file as JSON
-	briefly      = time.Minute      // what an ordinary request may take
+	briefly      = 25 * time.Second // what an ordinary request may take; its client waits 30 s
 	lengthily    = 30 * time.Minute // what applying a site or checking the journal may take
 	maxStreams   = 64
 	maxChecks    = 1
@@ -162,7 +164,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(rt.within + writeTimeout))
 	r = r.WithContext(ctx)
 	r.Body = http.MaxBytesReader(w, r.Body, rt.body)
-	answer, err := rt.handle(&request{Request: r, by: actorOf(ctx)})
+	answer, err := deadline.Await(ctx, func(context.Context) (any, error) {
+		return rt.handle(&request{Request: r, by: actorOf(ctx)})
+	})
 	if err != nil {
 		a.refuse(w, r, rt.pattern(), err)
 		return

@@ -20,6 +20,7 @@ func places() map[string]place {
 	return map[string]place{
 		// Words.
 		"configs":               {floor: 0},
+		"internal/deadline":     {floor: 0},
 		"internal/architecture": {floor: 0},
 		"internal/fault":        {floor: 0},
 		"internal/health":       {floor: 0, also: []string{"internal/site"}},

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/gatewaytest"
 )
 
@@ -129,6 +130,46 @@ func TestAttack_frozenDisk_start(t *testing.T) {
 	p.AwaitOnline(1042, true)
 	if !p.Unlock(access, issued.StationToken) {
 		t.Error("the door does not open once the disk answers")
+	}
+}
+
+// What was possible: the request whose change lay in the hands of a disk that hangs was
+// never answered, and the removal of a station had every later change wait without end.
+// Now a revocation takes effect at once in memory, and every request is answered within
+// its deadline (long form).
+func TestAttack_frozenDisk_changes(t *testing.T) {
+	gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	disk := gatewaytest.NewDisk(t)
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk.Dir, "data")})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	access, refresh := p.Login()
+	revoked, removed := make(chan int, 1), make(chan error, 1)
+	thaw := freeze(t, disk.Dir)
+	go func() { revoked <- p.Do(http.MethodPost, "/v1/auth/revoke", "", tokenBody(t, refresh)).Status }()
+	p.Await("the session is dead", func() bool {
+		return p.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil).Status == http.StatusUnauthorized
+	})
+	go func() { removed <- p.Admin.RemoveStation(t.Context(), 1042) }()
+	if gatewaytest.Torture() {
+		if status := <-revoked; status != http.StatusServiceUnavailable {
+			t.Errorf("a revocation that cannot be stored is answered %d", status)
+		}
+		if err := <-removed; !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Timeout) {
+			t.Errorf("a removal that cannot be stored: %v", err)
+		}
+		thaw()
+		return
+	}
+	thaw()
+	if status := <-revoked; status != http.StatusOK {
+		t.Errorf("the revocation is answered %d", status)
+	}
+	if err := <-removed; err != nil {
+		t.Errorf("the removal: %v", err)
 	}
 }
 

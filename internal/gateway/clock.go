@@ -26,8 +26,8 @@ func (g *Gateway) buildClock(ctx context.Context) error {
 }
 
 // clockStepped carries the sessions over a step of the clock, and records it.
-func (g *Gateway) clockStepped(ctx context.Context, step time.Duration) {
-	g.access.ClockStepped(context.WithoutCancel(ctx), step)
+func (g *Gateway) clockStepped(step time.Duration) {
+	g.access.ClockStepped(step)
 	if step < time.Second {
 		return
 	}

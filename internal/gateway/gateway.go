@@ -195,7 +195,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 		return err
 	}
 	g.zone.changed = g.access.SetZone
-	g.clock.OnStep(func(step time.Duration) { g.clockStepped(ctx, step) })
+	g.clock.OnStep(g.clockStepped)
 	g.stations, err = station.New(ctx, station.Config{
 		Store: g.db, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
 		Boot: g.boot, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
@@ -224,7 +224,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		g.link.Disconnect(id)
 		g.misfits.remove(id)
 		if _, enrolled := g.stations.Station(id); !enrolled {
-			g.access.RemoveStationGrants(id) // waits for grants that are being stored
+			g.access.RemoveStationGrants(id)
 			g.cloud.StationsChanged()
 		}
 	})

@@ -179,30 +179,49 @@ func (c *Clock) Now() time.Time {
 func (c *Clock) Trusted() bool { return c.trusted.Load() }
 
 // Run watches the system's clock and keeps the floor on disk until ctx ends. It
-// never fails; call it once.
+// never fails; call it once. A disk that does not answer delays only its end.
 func (c *Clock) Run(ctx context.Context) error {
-	poll, save := time.NewTicker(pollEvery), time.NewTicker(saveEvery)
+	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	defer save.Stop()
+	changes := make(chan struct{}, 1)
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { c.keepFloor(ctx, changes) })
 	if c.Trusted() {
 		c.onStep(0)
 	}
-	c.save(ctx, saveTimeout)
 	for {
 		select {
 		case <-ctx.Done():
-			c.save(context.WithoutCancel(ctx), lastSaveTimeout)
 			return nil
-		case <-save.C:
-			c.save(ctx, saveTimeout)
 		case <-poll.C:
 			changed, jump := c.check()
 			if changed && c.Trusted() {
 				c.onStep(jump)
 			}
 			if changed { // also where it lost trust: nothing later is sure
-				c.save(ctx, saveTimeout)
+				select {
+				case changes <- struct{}{}:
+				default: // it is about to be saved
+				}
 			}
+		}
+	}
+}
+
+// keepFloor saves the floor at once, every ten minutes, after each change and at the end
+// of ctx.
+func (c *Clock) keepFloor(ctx context.Context, changes <-chan struct{}) {
+	save := time.NewTicker(saveEvery)
+	defer save.Stop()
+	for {
+		c.save(ctx, saveTimeout)
+		select {
+		case <-ctx.Done():
+			c.save(context.WithoutCancel(ctx), lastSaveTimeout)
+			return
+		case <-save.C:
+		case <-changes:
 		}
 	}
 }

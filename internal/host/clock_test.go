@@ -199,6 +199,31 @@ func TestClock_savesTheFloor(t *testing.T) {
 	})
 }
 
+// A disk that hangs keeps the clock from nothing: it is still judged.
+func TestClock_judgedWhileTheDiskHangs(t *testing.T) {
+	within(t, func(r *rig) {
+		disk := make(chan struct{})
+		defer close(disk)
+		r.set(0, true)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		c, err := host.NewClock(host.ClockConfig{
+			Save:   func(context.Context, time.Time) error { <-disk; return nil },
+			Logger: slog.New(slog.DiscardHandler), Health: &r.conditions, System: r,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = c.Run(ctx) }()
+		r.pass(time.Minute)
+		r.set(0, false)
+		r.pass(time.Minute)
+		if c.Trusted() {
+			t.Error("nobody noticed that the time service is lost")
+		}
+	})
+}
+
 func TestClock_savesTheFloorAtTheEnd(t *testing.T) {
 	within(t, func(r *rig) {
 		r.set(0, true)

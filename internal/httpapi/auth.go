@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"gatehouse/internal/access"
+	"gatehouse/internal/deadline"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -13,6 +15,10 @@ import (
 // endTimeout is how long the end of a session may take to reach the storage, also
 // when the client has gone meanwhile.
 const endTimeout = 10 * time.Second
+
+// loginTimeout is how long a login may take: 30 s of waiting for a slot, and the
+// storage's time.
+const loginTimeout = 45 * time.Second
 
 // login makes a session from an e-mail address and a password.
 func (a *API) login(x *exchange) {
@@ -31,7 +37,12 @@ func (a *API) login(x *exchange) {
 		x.fail(err)
 		return
 	}
-	tokens, err := a.access.Login(x.r.Context(), email, site.Secret(password), remoteAddr(x.r))
+	ctx, cancel := context.WithTimeout(x.r.Context(), loginTimeout)
+	defer cancel()
+	remote := remoteAddr(x.r)
+	tokens, err := deadline.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
+		return a.access.Login(ctx, email, site.Secret(password), remote)
+	})
 	if err != nil {
 		x.fail(err)
 		return
@@ -101,11 +112,13 @@ func (x *exchange) end(
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), endTimeout)
 	defer cancel()
-	if given {
-		err = byRefresh(ctx, refresh)
-	} else {
-		err = byActor(ctx, x.actor)
-	}
+	actor := x.actor
+	_, err = deadline.Await(ctx, func(ctx context.Context) (struct{}, error) {
+		if given {
+			return struct{}{}, byRefresh(ctx, refresh)
+		}
+		return struct{}{}, byActor(ctx, actor)
+	})
 	if err != nil {
 		x.fail(err)
 		return

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"gatehouse/internal/deadline"
 	"gatehouse/internal/site"
 )
 
@@ -86,13 +87,17 @@ func (x *exchange) panicked(v any) bool {
 	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
 		return false
 	}
+	stack := debug.Stack
+	if p, ok := v.(*deadline.Panic); ok {
+		v, stack = p.Value, func() []byte { return p.Stack }
+	}
 	what := fmt.Sprintf("%T", v)
 	if err, ok := v.(runtime.Error); ok {
 		what = err.Error()
 	}
 	if x.api.errorLog.Allow() {
 		x.api.logger.LogAttrs(x.r.Context(), slog.LevelError, "request panicked",
-			slog.String("route", x.label()), slog.String("panic", what), slog.String("stack", string(debug.Stack())))
+			slog.String("route", x.label()), slog.String("panic", what), slog.String("stack", string(stack())))
 	}
 	if x.status != 0 {
 		return false

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"gatehouse/internal/deadline"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -37,7 +38,10 @@ func (a *API) setUp(x *exchange) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), setupTimeout)
 	defer cancel()
-	account, err := a.setup.Begin(ctx, remoteAddr(x.r), site.Secret(values[0]), values[1], site.Secret(values[2]))
+	remote := remoteAddr(x.r)
+	account, err := deadline.Await(ctx, func(ctx context.Context) (site.Account, error) {
+		return a.setup.Begin(ctx, remote, site.Secret(values[0]), values[1], site.Secret(values[2]))
+	})
 	if err != nil {
 		x.fail(err)
 		return

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -27,15 +28,24 @@ func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(
 		}
 		held = append(held, give)
 	}
-	s.awaitFlush()
+	if err := s.awaitFlush(ctx); err != nil {
+		release()
+		return nil, err
+	}
 	return release, nil
 }
 
 // awaitFlush waits for a flush in progress, which may hold the state of a former
-// station with the id of a new one.
-func (s *Service) awaitFlush() {
-	s.flushing.Lock()
-	s.flushing.Unlock() //nolint:staticcheck,gocritic // its turn is all that is wanted
+// station with the id of a new one; [fault.Unavailable] if the store does not end it.
+func (s *Service) awaitFlush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
+	defer cancel()
+	give, err := s.flushing.Take(ctx, flush{})
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "The storage does not answer: the states of stations are still being saved", err)
+	}
+	give()
+	return nil
 }
 
 // Draft drafts a new station. [fault.Invalid] when the request cannot be right. The

@@ -55,7 +55,7 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 		return Enrolled{}, err
 	}
 	defer give()
-	if err := s.checkFree(r); err != nil {
+	if err := s.checkFree(ctx, r); err != nil {
 		return Enrolled{}, err
 	}
 	st := s.fresh(r)
@@ -100,8 +100,11 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 	return r, nil
 }
 
-// take waits for the turn to change a station; [fault.Timeout] when ctx ends first.
+// take waits for the turn to change a station, as long as the store may take;
+// [fault.Timeout] when ctx ends first.
 func (s *Service) take(ctx context.Context, id site.StationID) (give func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
+	defer cancel()
 	give, err = s.changes.Take(ctx, id)
 	return give, fault.Wrap(fault.Timeout, "The request was given up before its turn", err)
 }
@@ -118,8 +121,10 @@ func write(ctx context.Context, doing string, id site.StationID, change func(con
 }
 
 // checkFree refuses an id or a token that is in use.
-func (s *Service) checkFree(r EnrolRequest) error {
-	s.awaitFlush()
+func (s *Service) checkFree(ctx context.Context, r EnrolRequest) error {
+	if err := s.awaitFlush(ctx); err != nil {
+		return err
+	}
 	if _, taken := s.find(r.ID); taken {
 		return fault.New(fault.Conflict, fmt.Sprintf("Station %s is enrolled already", r.ID))
 	}

@@ -60,8 +60,11 @@ func (s *Service) catchUp(stations []*live) {
 // meanwhile, what changed meanwhile is saved by the next flush, and a new station waits
 // for this one (see checkFree).
 func (s *Service) flush(ctx context.Context, stations []*live) {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
+	give, err := s.flushing.Take(ctx, flush{})
+	if err != nil {
+		return
+	}
+	defer give()
 	unsaved, urgent := unsaved(stations)
 	now := time.Now()
 	if !urgent && (len(unsaved) == 0 || now.Sub(s.flushed) < mostLost-s.flushEvery) {
@@ -84,8 +87,8 @@ func (s *Service) save(ctx context.Context, batch []*live) error {
 	return err
 }
 
-// noteFlush logs when saving begins to fail and when it works again; flushing is
-// held.
+// noteFlush logs when saving begins to fail and when it works again; the turn of
+// the flush is held.
 func (s *Service) noteFlush(err error) {
 	switch {
 	case err != nil && !s.flushFailing:

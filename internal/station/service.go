@@ -75,14 +75,17 @@ type Service struct {
 	// before every lock here and of a station.
 	changes turn.Keyed[site.StationID]
 
-	flushing     sync.Mutex // held by a flush
-	flushFailing bool       // flushing guards flushFailing and flushed
-	flushed      time.Time  // when states were saved last
+	flushing     turn.Keyed[flush] // held by a flush
+	flushFailing bool              // flushing guards flushFailing and flushed
+	flushed      time.Time         // when states were saved last
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
 	byToken map[tokenKey]*live
 }
+
+// flush is the one key of flushing.
+type flush struct{}
 
 // New loads the stations and their last known states from the store; every
 // station is offline until it connects. It starts nothing: see [Service.Run].

@@ -8,7 +8,6 @@ package turn
 
 import (
 	"context"
-	"maps"
 	"sync"
 )
 
@@ -40,22 +39,6 @@ func (k *Keyed[K]) Take(ctx context.Context, key K) (give func(), err error) {
 	case <-ctx.Done():
 		k.leave(key, l)
 		return nil, ctx.Err()
-	}
-}
-
-// Wait returns when every turn that somebody has now has been given back. Turns
-// that begin later do not matter to it, and it stops none.
-func (k *Keyed[K]) Wait() {
-	k.mu.Lock()
-	lines := maps.Clone(k.lines)
-	for _, l := range lines {
-		l.people++
-	}
-	k.mu.Unlock()
-	for key, l := range lines {
-		l.turn <- struct{}{}
-		<-l.turn
-		k.leave(key, l)
 	}
 }
 

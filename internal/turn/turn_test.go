@@ -84,30 +84,6 @@ func TestKeyed_Take_givenUp(t *testing.T) {
 	})
 }
 
-func TestKeyed_Wait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var k turn.Keyed[int]
-		k.Wait() // for nobody
-		one, two := take(t, &k, 1), take(t, &k, 2)
-		var waited atomic.Bool
-		var all sync.WaitGroup
-		all.Go(func() { k.Wait(); waited.Store(true) })
-		synctest.Wait()
-		three := take(t, &k, 3) // begins later
-		one()
-		synctest.Wait()
-		if waited.Load() {
-			t.Error("it did not wait for the second")
-		}
-		two()
-		all.Wait()
-		three()
-		if n := k.Lines(); n != 0 {
-			t.Errorf("%d keys are remembered", n)
-		}
-	})
-}
-
 // For the race detector: turns alone guard the counts.
 func TestKeyed_concurrent(t *testing.T) {
 	const keys, rounds = 4, 500
@@ -120,9 +96,6 @@ func TestKeyed_concurrent(t *testing.T) {
 				give := take(t, &k, i%keys)
 				counts[i%keys]++
 				give()
-				if i%50 == 0 {
-					k.Wait()
-				}
 			}
 		})
 	}
