@@ -11,6 +11,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -135,9 +136,14 @@ type Store interface {
 	// Prune removes the oldest records that have to go. It works in small steps and says
 	// how many it removed, also when it fails.
 	Prune(ctx context.Context, r Retention) (Removed, error)
-	// Watch names the function that hears how each transaction ended.
+	// Watch names the function that hears how each transaction ended: nil, ErrTight or the
+	// error of the disk.
 	Watch(heard func(error))
 }
+
+// ErrTight is the end of a transaction that was written to a disk that is nearly full: a
+// larger one did not fit, and there has been no room for it since.
+var ErrTight = errors.New("the disk is nearly full")
 
 // Log gives a record that the disk does not take to the system log.
 func Log(log *slog.Logger, r site.Record) {

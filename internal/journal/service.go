@@ -45,6 +45,7 @@ type Service struct {
 	maxSize  atomic.Int64  // of all records' text, in bytes; [math.MaxInt64]: without bound
 	hardSize atomic.Int64  // the same, with those that are held; never less than maxSize
 	stalled  atomic.Bool   // storage failed or stalled at the last try
+	failing  atomic.Bool   // whether health.StorageFailing is raised
 	backlog  atomic.Bool   // whether health.CloudBacklog is raised
 	full     chan struct{} // capacity 1: the journal is larger than it may be, see [Service.overfull]
 
@@ -95,13 +96,19 @@ func (s *Service) AppendLater(r site.Record) { s.Store.AppendLater(r) }
 
 // heard takes the end of each transaction from the store.
 func (s *Service) heard(err error) {
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrTight):
+		s.stalled.Store(false)
+		s.raise("The disk is nearly full: it takes small writes, and no larger ones; doors still open")
+	case err != nil:
 		s.fail(err)
 		return
-	}
-	if s.stalled.Swap(false) {
-		s.Health.Clear(health.StorageFailing)
-		s.Logger.Info("storage works again")
+	default:
+		s.stalled.Store(false)
+		if s.failing.Swap(false) {
+			s.Health.Clear(health.StorageFailing)
+			s.Logger.Info("storage works again")
+		}
 	}
 	if s.overfull() {
 		select {
@@ -114,12 +121,17 @@ func (s *Service) heard(err error) {
 }
 
 func (s *Service) fail(err error) {
-	if !s.stalled.Swap(true) {
+	s.stalled.Store(true)
+	if !s.failing.Swap(true) {
 		s.Logger.Error("storage fails; doors still open, records are kept in memory", "error", err)
 	}
+	s.raise("The storage takes no writes; doors still open, records are kept in memory and in the system log")
+}
+
+func (s *Service) raise(summary string) {
 	s.Health.Raise(health.Condition{
 		Code: health.StorageFailing, Severity: health.Warning,
-		Summary: "The storage takes no writes; doors still open, records are kept in memory and in the system log",
+		Summary: summary,
 		Advice:  "Check free space with df and the disk's health with dmesg; replace the card if it is worn",
 	})
 }

@@ -83,6 +83,7 @@ type DB struct {
 
 	// The writer goroutine's own.
 	span
+	tightness
 	statesAt uint64 // the tail when states were saved last; see [states]
 	rows     []row  // of the present transaction
 	encoded  []byte // the present record
@@ -151,8 +152,8 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 // first record: the clock itself starts from the time floor that is kept here.
 func (db *DB) UseClock(clock site.Clock) { db.clock = clock }
 
-// Watch names the function that hears how each transaction ended: nil or the
-// error of the disk. It is called from the writer's goroutine and must be quick.
+// Watch implements [journal.Store]. The function is called from the writer's goroutine
+// and must be quick.
 func (db *DB) Watch(heard func(error)) { db.watcher.Store(&heard) }
 
 // closeBudget is how long Close waits for a disk that hangs.

@@ -183,6 +183,10 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 			db.idle(laterDelay)
 		case closed:
 			return
+		case db.tight:
+			db.idle(retryDelay)
+			db.lookForRoom()
+			continue
 		default:
 			<-db.queue.wake
 			continue
@@ -236,8 +240,9 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 		db.noteDamage(err)
 		db.breaking.Do(func() { close(db.broken) })
 	}
+	heard := db.reckon(err)
 	db.hearing.Lock()
-	db.heard(err)
+	db.heard(heard)
 	db.hearing.Unlock()
 	for i, o := range ops {
 		if err != nil {
