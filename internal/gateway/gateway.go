@@ -96,7 +96,7 @@ type Gateway struct {
 func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
-		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(), tidier: host.NewTidier(),
+		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
 		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cfg.Supervisor,
 		system: cfg.System,
 	}
@@ -230,6 +230,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	})
 	// One core is left to the doors, where there are several.
 	g.handshakes = admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, g.cfg.MQTT.ConnectTimeout)
+	g.tidier = host.NewTidier(g.handshakes.Waiting)
 	g.broker, err = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier, &g.misfits}, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,

@@ -15,9 +15,9 @@ func SynchronisedBy(maxError int64, err error, file string) bool {
 	return synchronised(maxError, err, file)
 }
 
-// NewTestTidier gives a Tidier that calls free.
-func NewTestTidier(free func()) *Tidier {
-	t := NewTidier()
+// NewTestTidier returns a Tidier that calls free.
+func NewTestTidier(waiting func() int, free func()) *Tidier {
+	t := NewTidier(waiting)
 	t.free = free
 	return t
 }

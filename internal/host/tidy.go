@@ -18,12 +18,17 @@ const (
 // stacks and garbage behind that the runtime would keep for minutes, on a board
 // that has little. Safe for concurrent use.
 type Tidier struct {
-	came chan struct{} // capacity wave: connections that have not been counted yet
-	free func()
+	came    chan struct{} // capacity wave: connections that have not been counted yet
+	waiting func() int
+	free    func()
 }
 
-// NewTidier gives a Tidier; it works while Run runs.
-func NewTidier() *Tidier { return &Tidier{came: make(chan struct{}, wave), free: debug.FreeOSMemory} }
+// NewTidier returns a Tidier; it works while Run runs. waiting returns how many
+// connections wait until the processor has time for them: until it is 0, no wave is
+// over, and a collection would take the time of all of them.
+func NewTidier(waiting func() int) *Tidier {
+	return &Tidier{came: make(chan struct{}, wave), waiting: waiting, free: debug.FreeOSMemory}
+}
 
 // Connected notes one connection. It never waits: in a wave it does not matter how
 // many are not counted.
@@ -48,7 +53,12 @@ func (t *Tidier) Run(ctx context.Context) error {
 				timer.Reset(quiet)
 			}
 		case <-timer.C:
-			if count >= wave {
+			if count < wave {
+				continue
+			}
+			if t.waiting() > 0 {
+				timer.Reset(quiet)
+			} else {
 				t.free()
 				count = 0
 			}

@@ -12,8 +12,8 @@ import (
 
 func TestTidier_Run_onceAfterAWave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var freed atomic.Int32
-		tidier := host.NewTestTidier(func() { freed.Add(1) })
+		var freed, waiting atomic.Int32
+		tidier := host.NewTestTidier(func() int { return int(waiting.Load()) }, func() { freed.Add(1) })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- tidier.Run(ctx) }()
@@ -36,6 +36,12 @@ func TestTidier_Run_onceAfterAWave(t *testing.T) {
 		if freed.Load() != 0 {
 			t.Error("tidied in the middle of the wave")
 		}
+		waiting.Store(1) // the processor is slow
+		pass(time.Minute)
+		if freed.Load() != 0 {
+			t.Error("tidied while connections wait")
+		}
+		waiting.Store(0)
 		pass(time.Second)
 		if freed.Load() != 1 {
 			t.Errorf("tidied %d times after the wave, want once", freed.Load())
