@@ -14,22 +14,25 @@ import (
 
 // Handshakes lets only as many TLS handshakes compute at once as the processor can. The
 // others wait before their ClientHello is read, when they have cost next to nothing.
-// The newest comes first: its client still waits for the answer, while the oldest is
-// about to time out. A client that has disconnected is skipped. So a processor that is
-// too slow for all spends its time on handshakes that complete.
+// The next turn goes to the address that was served longest ago, so that no address
+// keeps others waiting, and there to the newest handshake: its client still waits for
+// the answer, while the oldest is about to time out. A client that has disconnected is
+// skipped. So a processor that is too slow for all spends its time on handshakes that
+// complete.
 //
-// A turn lasts from the ClientHello until the server waits for the client again, so
-// that no client can prolong it. Safe for concurrent use.
+// A turn lasts from the ClientHello until the server has answered it, or waits for the
+// rest of it, so that no client can prolong it. Safe for concurrent use.
 type Handshakes struct {
 	timeout time.Duration
 
 	mu      sync.Mutex // mu guards what follows
 	free    int        // turns
-	waiting list[*waiter]
-	urgent  int         // calls of Yield that have not been followed by Resume
-	since   time.Time   // the pause began; zero: there is none
-	earlier time.Time   // no pause begins before
-	over    *time.Timer // ends the pause
+	waiting *rota
+	urgent  int           // calls of Yield that have not been followed by Resume
+	since   time.Time     // the pause began; zero: there is none
+	earlier time.Time     // no pause begins before
+	over    *time.Timer   // ends the pause
+	resumed chan struct{} // closed when the pause ends
 }
 
 // pause is how long handshakes wait at most for what is urgent.
@@ -37,16 +40,15 @@ const pause = 500 * time.Millisecond
 
 // waiter is one handshake that waits for its turn.
 type waiter struct {
-	link element[*waiter]
-	conn *Conn
-	turn chan bool // capacity 1: whether it has a turn
-	in   bool      // in the list
+	share share
+	conn  *Conn
+	turn  chan bool // capacity 1: whether it has a turn
 }
 
 // NewHandshakes returns a gate with that many turns; timeout bounds a handshake from
 // its turn on. Fewer turns than 1 count as 1.
 func NewHandshakes(turns int, timeout time.Duration) *Handshakes {
-	return &Handshakes{timeout: timeout, free: max(1, turns)}
+	return &Handshakes{timeout: timeout, free: max(1, turns), waiting: newRota()}
 }
 
 // Config returns base for listeners whose connections are made by [Handshakes.Conn].
@@ -89,27 +91,48 @@ func (h *Handshakes) Conn(raw net.Conn, ended <-chan struct{}) *Conn {
 // Conn is a connection whose TLS handshake waits for its turn.
 type Conn struct {
 	net.Conn
-	gate  *Handshakes
-	ended <-chan struct{}
-	begun bool        // the ClientHello has; the reader's own
-	turn  atomic.Bool // has one
+	gate     *Handshakes
+	ended    <-chan struct{}
+	begun    bool        // the ClientHello has; the reader's own
+	turn     atomic.Bool // has one
+	answered atomic.Bool // has been written to in its turn
 }
 
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Read implements [net.Conn]. It ends the turn: the server waits for the client. But
-// the first begins one, as soon as there is something to read. (A ClientHello that
-// comes in pieces gets its turn when it is whole, see [Handshakes.Config].)
+// Await waits until the client has sent something and it is the turn of c. The first
+// Read does so too, but a TLS session holds more memory by then.
+func (c *Conn) Await() error {
+	if c.begun {
+		return nil
+	}
+	c.begun = true
+	if isReadable(c.Conn, true) && !c.await() {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// Read implements [net.Conn]. It ends the turn if the server has answered, or has to
+// wait for the client. (A ClientHello that comes in pieces gets another turn when it is
+// whole, see [Handshakes.Config].)
 func (c *Conn) Read(p []byte) (int, error) {
-	c.Done()
-	if !c.begun {
-		c.begun = true
-		if readable(c.Conn) && !c.await() {
-			return 0, net.ErrClosed
-		}
+	if err := c.Await(); err != nil {
+		return 0, err
+	}
+	if c.turn.Load() && (c.answered.Load() || !isReadable(c.Conn, false)) {
+		c.Done()
 	}
 	return c.Conn.Read(p)
+}
+
+// Write implements [net.Conn].
+func (c *Conn) Write(p []byte) (int, error) {
+	if c.turn.Load() {
+		c.answered.Store(true)
+	}
+	return c.Conn.Write(p)
 }
 
 // Close implements [net.Conn].
@@ -137,15 +160,15 @@ func (c *Conn) await() bool {
 }
 
 func (h *Handshakes) wait(c *Conn) bool {
+	w := &waiter{conn: c, turn: make(chan bool, 1)}
 	h.mu.Lock()
-	if h.free > 0 && h.since.IsZero() {
+	h.waiting.push(w, Address(c.RemoteAddr()))
+	if h.free > 0 && h.since.IsZero() { // nobody else waits
 		h.free--
+		h.waiting.remove(w, true)
 		h.mu.Unlock()
 		return true
 	}
-	w := &waiter{conn: c, turn: make(chan bool, 1), in: true}
-	w.link.of = w
-	h.waiting.push(&w.link)
 	h.mu.Unlock()
 	select {
 	case ok := <-w.turn:
@@ -153,9 +176,9 @@ func (h *Handshakes) wait(c *Conn) bool {
 	case <-c.ended:
 	}
 	h.mu.Lock()
-	waits := w.in
+	waits := w.share.place >= 0
 	if waits {
-		h.waiting.remove(&w.link)
+		h.waiting.remove(w, false)
 	}
 	h.mu.Unlock()
 	if !waits && <-w.turn { // it has come meanwhile
@@ -164,34 +187,32 @@ func (h *Handshakes) wait(c *Conn) bool {
 	return false
 }
 
-// next passes a turn on to the newest handshake whose client is still there.
+// next passes a turn on to the first handshake whose client is still there.
 func (h *Handshakes) next() {
 	for {
-		w := h.newest()
+		w, there := h.first()
 		if w == nil {
 			return
 		}
-		if gone(w.conn.Conn) {
-			w.turn <- false
-			continue
+		w.turn <- there
+		if there {
+			return
 		}
-		w.turn <- true
-		return
 	}
 }
 
-// newest removes the newest waiter from the list; if there is none, it frees the turn.
-func (h *Handshakes) newest() *waiter {
+// first removes the first waiter, and reports whether its client is still there; if
+// there is none, it frees the turn.
+func (h *Handshakes) first() (w *waiter, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := h.waiting.last
-	if last == nil || !h.since.IsZero() {
+	if w = h.waiting.first(); w == nil || !h.since.IsZero() {
 		h.free++
-		return nil
+		return nil, false
 	}
-	h.waiting.remove(last)
-	last.of.in = false
-	return last.of
+	there = !gone(w.conn.Conn) // which the kernel answers at once
+	h.waiting.remove(w, there)
+	return w, there
 }
 
 // Yield starts no handshakes until Resume, because something urgent is in flight: a
@@ -205,13 +226,13 @@ func (h *Handshakes) Yield() bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waiting.last == nil {
+	if h.waiting.count == 0 {
 		return false
 	}
 	h.urgent++
 	now := time.Now()
 	if h.since.IsZero() && now.After(h.earlier) {
-		h.since = now
+		h.since, h.resumed = now, make(chan struct{})
 		h.over = time.AfterFunc(pause, h.proceed)
 	}
 	return true
@@ -234,6 +255,7 @@ func (h *Handshakes) proceed() {
 	free := 0
 	if !h.since.IsZero() {
 		h.over.Stop()
+		close(h.resumed)
 		now := time.Now()
 		h.earlier, h.since = now.Add(now.Sub(h.since)), time.Time{}
 		free, h.free = h.free, 0
@@ -244,19 +266,33 @@ func (h *Handshakes) proceed() {
 	}
 }
 
-// Waiting returns how many handshakes wait for their turn.
-func (h *Handshakes) Waiting() (n int) {
+// Rest waits until no pause is in progress, or done is closed. A listener whose
+// newcomers need handshakes calls it before it serves one: in a wave they come by the
+// thousand.
+func (h *Handshakes) Rest(done <-chan struct{}) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for e := h.waiting.first; e != nil; e = e.next {
-		n++
+	paused, resumed := !h.since.IsZero(), h.resumed
+	h.mu.Unlock()
+	if !paused {
+		return
 	}
-	return n
+	select {
+	case <-resumed:
+	case <-done:
+	}
 }
 
-// readable waits until there is something to read, and reads nothing. It reports false
-// if that cannot be known or never happens; a Read then returns why.
-func readable(raw net.Conn) bool {
+// Waiting returns how many handshakes wait for their turn.
+func (h *Handshakes) Waiting() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiting.count
+}
+
+// isReadable reports whether there is something to read, and reads nothing; with wait it
+// waits for that. It is false if that cannot be known or never happens; a Read then
+// returns why.
+func isReadable(raw net.Conn, wait bool) bool {
 	socket, ok := raw.(syscall.Conn)
 	if !ok {
 		return false
@@ -265,11 +301,13 @@ func readable(raw net.Conn) bool {
 	if err != nil {
 		return false
 	}
+	readable := false
 	err = handle.Read(func(fd uintptr) bool {
 		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return !errors.Is(err, unix.EAGAIN)
+		readable = !errors.Is(err, unix.EAGAIN)
+		return readable || !wait
 	})
-	return err == nil
+	return err == nil && readable
 }
 
 // gone reports whether the client has closed or reset the connection, even if there are

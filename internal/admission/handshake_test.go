@@ -8,11 +8,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,8 +98,12 @@ func (h *hall) arrive(far net.Conn) *guest {
 }
 
 // greet has a client come over a pipe and do its side of the handshake.
-func (h *hall) greet(name string) *guest {
+func (h *hall) greet(name string) *guest { return h.greetFrom(name, "192.0.2.1") }
+
+// greetFrom is greet for a client at an address.
+func (h *hall) greetFrom(name, address string) *guest {
 	near, far := net.Pipe()
+	far = &remote{far, &net.TCPAddr{IP: net.ParseIP(address)}}
 	h.work.Go(func() {
 		named := h.client.Clone()
 		named.NextProtos = []string{name}
@@ -108,6 +115,14 @@ func (h *hall) greet(name string) *guest {
 	})
 	return h.arrive(far)
 }
+
+// remote is a connection from an address.
+type remote struct {
+	net.Conn
+	address net.Addr
+}
+
+func (r *remote) RemoteAddr() net.Addr { return r.address }
 
 // occupy has a client come that takes a turn and no answer, until it is let go.
 func (h *hall) occupy() (g *guest, let func()) {
@@ -163,6 +178,146 @@ func TestHandshakes_newestFirst(t *testing.T) {
 			t.Errorf("turns %v, want %v", h.turns, want)
 		}
 	})
+}
+
+// An address that sends one ClientHello after the other, always the newest, keeps no
+// other address waiting; nor does a client that has a whole IPv6 network.
+func TestHandshakes_fairAmongAddresses(t *testing.T) {
+	const one, other, inNetwork, inOther = "192.0.2.1", "192.0.2.2", "2001:db8::", "2001:db8:1::1"
+	for name, c := range map[string]struct {
+		before, arrive [][2]string // name and address
+		want           []string
+	}{
+		"one address": {
+			arrive: [][2]string{{"victim", other}, {"a", one}, {"b", one}, {"c", one}},
+			want:   []string{"c", "victim", "b", "a"},
+		},
+		"one connection at a time": {
+			before: [][2]string{{"earlier", one}},
+			arrive: [][2]string{{"victim", other}, {"a", one}},
+			want:   []string{"earlier", "victim", "a"},
+		},
+		"newcomers, the newest first": {
+			before: [][2]string{{"earlier", one}},
+			arrive: [][2]string{{"a", one}, {"b", "192.0.2.3"}, {"c", "192.0.2.4"}, {"d", "192.0.2.5"}},
+			want:   []string{"earlier", "d", "c", "b", "a"},
+		},
+		"within a network": {
+			before: [][2]string{{"earlier", inNetwork + "1"}},
+			arrive: [][2]string{{"victim", inNetwork + "2"}, {"a", inNetwork + "1"}},
+			want:   []string{"earlier", "victim", "a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHall(t, 1)
+				for _, come := range c.before {
+					h.greetFrom(come[0], come[1])
+					h.work.Wait()
+				}
+				_, let := h.occupy()
+				synctest.Wait()
+				for _, come := range c.arrive {
+					h.greetFrom(come[0], come[1])
+					synctest.Wait()
+				}
+				let()
+				h.work.Wait()
+				if !slices.Equal(h.turns, c.want) {
+					t.Errorf("turns %v, want %v", h.turns, c.want)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // a network counts as so many addresses
+		h := newHall(t, 1)
+		_, let := h.occupy()
+		synctest.Wait()
+		h.greetFrom("victim", inOther)
+		synctest.Wait()
+		for n := range 2 * admission.NetworkTurns {
+			h.greetFrom("flood", inNetwork+strconv.FormatInt(int64(n+1), 16))
+			synctest.Wait()
+		}
+		let()
+		h.work.Wait()
+		if at := slices.Index(h.turns, "victim"); at != admission.NetworkTurns {
+			t.Errorf("the other network had turn %d", at)
+		}
+	})
+}
+
+// However many addresses come, few are remembered.
+func TestHandshakes_remembersFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 1)
+		_, let := h.occupy()
+		synctest.Wait()
+		var guests []*guest
+		for n := range 300 {
+			guests = append(guests, h.greetFrom("evicted", fmt.Sprintf("10.1.%d.%d", n/256, n%256)))
+			synctest.Wait()
+		}
+		for _, g := range guests {
+			g.leave()
+		}
+		synctest.Wait()
+		let()
+		h.work.Wait()
+		if n := h.gate.Remembered(); n > 2 { // the occupant's
+			t.Errorf("%d are remembered of addresses that had no turn", n)
+		}
+	})
+	h := admission.NewHandshakes(1, patience)
+	for n := range 5000 {
+		near, far := net.Pipe()
+		c := h.Conn(&remote{far, &net.TCPAddr{IP: net.IPv4(10, 2, byte(n>>8), byte(n))}}, nil)
+		if !c.TakeTurn() {
+			t.Fatal("no turn")
+		}
+		c.Done()
+		_ = near.Close()
+	}
+	if n := h.Remembered(); n > 1024 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// A turn lasts while more of the ClientHello is there to read, and ends when the server
+// reads after it has answered.
+func TestHandshakes_turnOfLongHello(t *testing.T) {
+	gate := admission.NewHandshakes(1, patience)
+	receive := func(c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
+			t.Error(err)
+		}
+	}
+	var conns []net.Conn
+	for range 2 {
+		near, far := tcpPipe(t)
+		if _, err := near.Write(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, gate.Conn(far, nil))
+	}
+	receive(conns[0])
+	done := make(chan struct{})
+	go func() { defer close(done); receive(conns[1]) }()
+	for gate.Waiting() != 1 {
+		select {
+		case <-done:
+			t.Fatal("the turn ended when the ClientHello began")
+		default:
+			runtime.Gosched()
+		}
+	}
+	receive(conns[0])
+	if gate.Waiting() != 1 {
+		t.Error("the turn ended in the middle of the ClientHello")
+	}
+	_, _ = conns[0].Write([]byte("answer"))
+	receive(conns[0])
+	<-done
 }
 
 // A client that has gone costs no handshake, even if its ClientHello lies before its
@@ -270,10 +425,17 @@ func TestHandshakes_Yield(t *testing.T) {
 			t.Error("does not yield")
 		}
 		let()
+		rested := make(chan time.Duration, 1)
+		go func() { h.gate.Rest(nil); rested <- time.Since(start) }()
+		synctest.Wait()
 		h.gate.Resume()
 		time.Sleep(100 * time.Millisecond)
 		h.gate.Resume()
 		served(1, 100*time.Millisecond)
+		if after := <-rested; after != 100*time.Millisecond {
+			t.Errorf("a listener rested until %v", after)
+		}
+		h.gate.Rest(nil)
 		let = queue() // too soon for another pause
 		h.gate.Yield()
 		let()

@@ -33,6 +33,9 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 		switch {
 		case err == nil:
 			pause = firstPause
+			if l.TLS != nil {
+				s.handshakes.Rest(ctx.Done())
+			}
 			s.welcome(raw, l.TLS)
 			runtime.Gosched() // a flood of newcomers does not delay connected stations
 		case ctx.Err() != nil:
@@ -126,8 +129,12 @@ func (s *Server) converse(c *Conn) (err error) {
 // shakeHands does the TLS handshake, in its turn. The time to the CONNECT begins with
 // its end (contract, section 2).
 func (s *Server) shakeHands(c *Conn, secured *tls.Conn) error {
+	gated := secured.NetConn().(*admission.Conn)
+	if err := gated.Await(); err != nil {
+		return err
+	}
 	err := secured.HandshakeContext(context.Background()) // deadlines bound it
-	secured.NetConn().(*admission.Conn).Done()
+	gated.Done()
 	if err != nil {
 		return err
 	}
