@@ -67,7 +67,7 @@ func TestAttack_freeze(t *testing.T) {
 	}
 	h := gatewaytest.NewHost(t, 1)
 	p := gatewaytest.Exec(t, gatewaytest.Launch{
-		Env: append(manyUnlocks(), "GATEHOUSE_MQTT_LISTEN="+h.Here+":0", "GATEHOUSE_UNLOCK_TTL="+ttl.String()),
+		Env: []string{"GATEHOUSE_MQTT_LISTEN=" + h.Here + ":0", "GATEHOUSE_UNLOCK_TTL=" + ttl.String()},
 	})
 	p.AddAccount()
 	access, _ := p.Login()
@@ -123,7 +123,7 @@ func TestAttack_lateAcknowledgement(t *testing.T) {
 	if gatewaytest.Torture() {
 		rounds = 100
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: append(manyUnlocks(), "GATEHOUSE_UNLOCK_TTL="+ttl.String())})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_UNLOCK_TTL=" + ttl.String()}})
 	p.AddAccount()
 	access, _ := p.Login()
 	tokens := make(map[site.StationID]string)

@@ -17,9 +17,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// unbounded lets the healthy app open a door as often as it likes.
-const unbounded = "GATEHOUSE_UNLOCK_ACCOUNT_RATE=0"
-
 // healthy is an app that keeps opening a door of a station that answers, over one
 // connection that it keeps, while an attack goes on.
 type healthy struct {

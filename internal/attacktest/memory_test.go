@@ -24,7 +24,7 @@ func TestAttack_unfinishedRequests(t *testing.T) {
 	t.Parallel()
 	connections, lasting := 20, time.Second
 	launch := gatewaytest.Launch{Env: []string{
-		"GOMEMLIMIT=128MiB", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0", unbounded,
+		"GOMEMLIMIT=128MiB", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0",
 	}}
 	if gatewaytest.Torture() {
 		connections, lasting = 600, time.Minute

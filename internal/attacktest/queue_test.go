@@ -26,7 +26,7 @@ func TestAttack_queue(t *testing.T) {
 		hosts, rounds, longest = 40, 25, time.Minute
 	}
 	p := gatewaytest.Exec(t, gatewaytest.Launch{
-		Env: append(manyUnlocks(), "GATEHOUSE_MQTT_LISTEN=0.0.0.0:0", "GATEHOUSE_UNLOCK_TTL=2s"),
+		Env: []string{"GATEHOUSE_MQTT_LISTEN=0.0.0.0:0", "GATEHOUSE_UNLOCK_TTL=2s"},
 	})
 	p.AddAccount()
 	access, _ := p.Login()
@@ -60,15 +60,6 @@ func TestAttack_queue(t *testing.T) {
 	if !t.Failed() && arrived == 0 {
 		t.Error("no command came late: this proves nothing")
 	}
-}
-
-// manyUnlocks switches off the bounds of one account, in the long form: the short one
-// keeps within them.
-func manyUnlocks() []string {
-	if !gatewaytest.Torture() {
-		return nil
-	}
-	return []string{"GATEHOUSE_UNLOCK_ACCOUNT_RATE=0", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=0"}
 }
 
 // queue is a station behind a cable that can be stalled.
@@ -155,7 +146,7 @@ func TestAttack_queue_noStall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := gatewaytest.Exec(t, gatewaytest.Launch{Env: append(manyUnlocks(), "GATEHOUSE_UNLOCK_TTL="+ttl)})
+			p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_UNLOCK_TTL=" + ttl}})
 			p.AddAccount()
 			access, _ := p.Login()
 			issued := p.Enrol(1042)

@@ -28,7 +28,7 @@ func TestAttack_reconnectWave(t *testing.T) {
 	if gatewaytest.Torture() {
 		stations, share = 1000, 60
 	}
-	launch := gatewaytest.Launch{Env: []string{"GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_LOG_LEVEL=warn", unbounded}}
+	launch := gatewaytest.Launch{Env: []string{"GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_LOG_LEVEL=warn"}}
 	group := ""
 	if share > 0 {
 		group = processorGroup(t)
