@@ -12,11 +12,13 @@ import (
 
 const (
 	// waitingStrangers, waitingLoopback and waitingKnown bound the logins of a lane that
-	// wait for a slot. Those from the network are less than half of the 256 requests
-	// that package httpapi handles at once, and all are less than two thirds, so that
-	// logins leave room for unlocks. The first is by the contract, section 1: an address
-	// gets in while fewer than 64 others try.
+	// wait for a slot. The first is by the contract, section 1: an address gets in while
+	// fewer than 64 others try.
 	waitingStrangers, waitingLoopback, waitingKnown = 64, 64, 32
+	// WaitingNetwork and Waiting bound the logins that wait for a slot: those from the
+	// network, and all. Package gateway requires that they leave room for unlocks.
+	WaitingNetwork = waitingStrangers + waitingKnown
+	Waiting        = WaitingNetwork + waitingLoopback
 	// maxTrusted and maxStranger bound those of one share: an account at one address
 	// that is known for it, and an address that is not.
 	maxTrusted, maxStranger = 16, 4

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/journal"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -115,9 +116,9 @@ type Config struct {
 // API is the admin API. Safe for concurrent use.
 type API struct {
 	Config
-	streams slots // streams under way
-	checks  slots // checks of the whole journal under way
-	backups slots // backups under way
+	streams map[Door]*admission.Quota[site.AccountID] // streams under way
+	checks  slots                                     // checks of the whole journal under way
+	backups slots                                     // backups under way
 
 	ending sync.Once
 	ended  chan struct{} // closed by EndStreams
@@ -130,7 +131,11 @@ func New(cfg Config) (*API, error) {
 		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a backup, a logger and metrics")
 	}
 	return &API{
-		Config: cfg, streams: make(slots, maxStreams), checks: make(slots, maxChecks), backups: make(slots, maxBackups),
+		Config: cfg, checks: make(slots, maxChecks), backups: make(slots, maxBackups),
+		streams: map[Door]*admission.Quota[site.AccountID]{
+			Socket: admission.NewQuota[site.AccountID](maxStreams, maxStreams), // no web account fills it
+			Web:    admission.NewQuota[site.AccountID](maxStreams, maxOfAccount),
+		},
 		ended: make(chan struct{}),
 	}, nil
 }

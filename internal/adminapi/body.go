@@ -19,7 +19,34 @@ import (
 // request is a request of an administrator.
 type request struct {
 	*http.Request
-	by site.Actor
+	by       site.Actor
+	start    time.Time // when it came in
+	exchange exchange  // nil on the socket, and where the route does not use it
+}
+
+// exchange is the server of the web door, as it answers one request. The
+// [http.ResponseWriter] of package httpapi is one. It must not be used after the request.
+type exchange interface {
+	// Opening marks the request as one that opens a door.
+	Opening()
+	// Waiting reports whether the client still waits for the answer.
+	Waiting() bool
+	// Streaming marks the request as a stream.
+	Streaming()
+}
+
+func newRequest(w http.ResponseWriter, r *http.Request) *request {
+	x, _ := w.(exchange)
+	return &request{Request: r, by: actorOf(r.Context()), start: time.Now(), exchange: x}
+}
+
+// skipBody reads and discards a body that has no meaning. While a body is unread,
+// net/http does not notice that the client has disconnected.
+func (r *request) skipBody() error {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return unreadable(err)
+	}
+	return nil
 }
 
 // email gives the e-mail address of the path; the services say what is wrong

@@ -15,6 +15,7 @@ type callerKey struct{}
 // caller is an administrator who was let in.
 type caller struct {
 	by    site.Actor
+	door  Door
 	stays func() bool // whether the administrator would be let in now
 }
 
@@ -27,6 +28,12 @@ func withCaller(r *http.Request, c caller) *http.Request {
 func actorOf(ctx context.Context) site.Actor {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c.by
+}
+
+// doorOf returns the door through which a request came.
+func doorOf(ctx context.Context) Door {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c.door
 }
 
 // staysOf returns a function that reports whether the administrator behind a request
@@ -53,7 +60,7 @@ func (a *API) throughSocket(next http.Handler) http.Handler {
 			return
 		}
 		by := site.Actor{Origin: site.Admin, Admin: true, Name: p.name()}
-		next.ServeHTTP(w, withCaller(r, caller{by, func() bool { return true }})) // a local process does not lose its right
+		next.ServeHTTP(w, withCaller(r, caller{by, Socket, func() bool { return true }})) // a local process does not lose its right
 	})
 }
 
@@ -71,7 +78,7 @@ func (a *API) throughWeb(next http.Handler) http.Handler {
 			return
 		}
 		by.Origin, by.Name = site.Admin, string(by.Email)
-		next.ServeHTTP(w, withCaller(r, caller{by, func() bool {
+		next.ServeHTTP(w, withCaller(r, caller{by, Web, func() bool {
 			now, err := a.Access.Authenticate(token)
 			return err == nil && now.Admin
 		}}))

@@ -6,8 +6,12 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// MaxStreams is how many streams may be open.
-const MaxStreams = maxStreams
+// MaxStreams is how many streams may be open through one door, MaxOfAccount how many of
+// one account.
+const (
+	MaxStreams   = maxStreams
+	MaxOfAccount = maxOfAccount
+)
 
 // StatusOf is the table from kinds to statuses.
 func StatusOf(kind fault.Kind) int { return statusOf(kind) }

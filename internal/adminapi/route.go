@@ -16,7 +16,8 @@ const (
 	maxApply     = 8 << 20          // room for the largest site file as JSON
 	briefly      = 25 * time.Second // what an ordinary request may take; its client waits 30 s
 	lengthily    = 30 * time.Minute // what applying a site or checking the journal may take
-	maxStreams   = 64
+	maxStreams   = 64               // on the socket, and as many on the web
+	maxOfAccount = 16               // streams of one account on the web
 	maxChecks    = 1
 	maxBackups   = 1
 	unknownRoute = "unknown" // the label of requests that match no route
@@ -33,6 +34,7 @@ type route struct {
 	status int                                       // of success
 	body   int64                                     // largest body in bytes
 	within time.Duration                             // what handle may take
+	prompt bool                                      // handle ends in time by itself, and uses request.exchange
 }
 
 // pattern names the route in logs and metrics.
@@ -65,6 +67,13 @@ func long(rt route) route {
 	return rt
 }
 
+// prompt marks a route whose handle ends in time by itself. It runs in the goroutine of
+// the request, so that it may use the exchange.
+func prompt(rt route) route {
+	rt.prompt = true
+	return rt
+}
+
 // routes is the one table of the admin API.
 func (a *API) routes() []route {
 	const post, put, patch = http.MethodPost, http.MethodPut, http.MethodPatch
@@ -87,7 +96,7 @@ func (a *API) routes() []route {
 		act(patch, "/stations/{station}", ok, a.changeStation),
 		remove("/stations/{station}", a.removeStation),
 		act(post, "/stations/{station}/rotate", ok, a.rotate),
-		act(post, "/stations/{station}/locks/{lock}/unlock", ok, a.unlock),
+		prompt(act(post, "/stations/{station}/locks/{lock}/unlock", ok, a.unlock)),
 
 		get("/grants", a.grants),
 		act(put, "/grants/{email}/{station}", ok, a.grant),
@@ -164,13 +173,20 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(rt.within + writeTimeout))
 	r = r.WithContext(ctx)
 	r.Body = http.MaxBytesReader(w, r.Body, rt.body)
-	answer, err := deadline.Await(ctx, func(context.Context) (any, error) {
-		return rt.handle(&request{Request: r, by: actorOf(ctx)})
-	})
+	answer, err := rt.run(ctx, w, r)
 	if err != nil {
 		a.refuse(w, r, rt.pattern(), err)
 		return
 	}
 	writeJSON(w, rt.status, answer)
 	a.Metrics.Request(rt.pattern(), rt.status)
+}
+
+func (rt route) run(ctx context.Context, w http.ResponseWriter, r *http.Request) (any, error) {
+	in := newRequest(w, r)
+	if rt.prompt {
+		return rt.handle(in)
+	}
+	in.exchange = nil // which the call may outlive
+	return deadline.Await(ctx, func(context.Context) (any, error) { return rt.handle(in) })
 }

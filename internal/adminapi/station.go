@@ -122,9 +122,17 @@ func (a *API) unlock(r *request) (any, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, err.Error())
 	}
-	answer, err := a.Unlocker.Unlock(r.Context(), unlock.Request{
-		Actor: r.by, Station: id, Lock: lock, IdempotencyKey: r.Header.Get("Idempotency-Key"), WaitResult: true,
-	})
+	if err := r.skipBody(); err != nil {
+		return nil, err
+	}
+	command := unlock.Request{
+		Actor: r.by, Station: id, Lock: lock, IdempotencyKey: r.Header.Get("Idempotency-Key"), WaitResult: true, Accepted: r.start,
+	}
+	if r.exchange != nil {
+		r.exchange.Opening()
+		command.Waiting = r.exchange.Waiting
+	}
+	answer, err := a.Unlocker.Unlock(r.Context(), command)
 	if err != nil {
 		return nil, err
 	}

@@ -31,14 +31,18 @@ type stream struct {
 
 // serveStream runs a route that answers with a stream.
 func (a *API) serveStream(w http.ResponseWriter, r *http.Request, rt route) {
-	if !a.streams.take() {
+	streams, in := a.streams[doorOf(r.Context())], newRequest(w, r)
+	if !streams.Enter(in.by.Account) {
 		a.refuse(w, r, rt.pattern(), fault.Throttle("Too many streams are open", streamRetry))
 		return
 	}
-	defer a.streams.give()
+	defer streams.Leave(in.by.Account)
+	if in.exchange != nil {
+		in.exchange.Streaming()
+	}
 	s := &stream{w: w, control: http.NewResponseController(w), ended: a.ended, stays: staysOf(r.Context())}
 	_ = s.control.SetReadDeadline(time.Time{}) // the server's is meant for requests
-	err := rt.stream(&request{Request: r, by: actorOf(r.Context())}, s)
+	err := rt.stream(in, s)
 	if err == nil && r.Context().Err() == nil && !s.stays() {
 		err = errRevoked()
 	}

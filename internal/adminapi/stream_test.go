@@ -225,6 +225,65 @@ func TestHandler_tooManyStreams(t *testing.T) {
 	h.want(h.do("GET", "/admin/v1/journal", ""), 200, "")
 }
 
+// One administrator takes a share of the streams on the web, and none of the socket's.
+func TestHandler_streamsOfOneAccount(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	h.addAccount(porter, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	var open sync.WaitGroup
+	defer open.Wait()
+	defer cancel()
+	follow := func(email string) *http.Request {
+		r := h.web("GET", "/admin/v1/journal?follow=true", "Bearer "+h.token(email))
+		return r.WithContext(ctx)
+	}
+	for range adminapi.MaxOfAccount {
+		r := follow(chief)
+		open.Go(func() { h.send(adminapi.Web, r) })
+	}
+	eventually(func() bool { return h.journal.followers() == adminapi.MaxOfAccount })
+	h.want(h.send(adminapi.Web, follow(chief)), 429, `{"message":"Too many streams are open"}`)
+	h.want(h.send(adminapi.Web, h.web("GET", "/admin/v1/journal", "Bearer "+h.token(porter))), 200, "")
+	h.want(h.do("GET", "/admin/v1/journal", ""), 200, "")
+}
+
+// served is the response of a server that knows more of its requests.
+type served struct {
+	*httptest.ResponseRecorder
+	opening, streaming int
+}
+
+func (s *served) Opening()      { s.opening++ }
+func (s *served) Waiting() bool { return false }
+func (s *served) Streaming()    { s.streaming++ }
+
+// The server of the web door is told what a request does, and asked whether the client
+// still waits.
+func TestHandler_exchange(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	token := "Bearer " + h.token(chief)
+	stream := &served{ResponseRecorder: httptest.NewRecorder()}
+	h.api.Handler(adminapi.Web).ServeHTTP(stream, h.web("GET", "/admin/v1/journal", token))
+	if stream.Code != 200 || stream.streaming != 1 {
+		t.Errorf("a stream: %d, %d", stream.Code, stream.streaming)
+	}
+	before := time.Now()
+	command := &served{ResponseRecorder: httptest.NewRecorder()}
+	r := h.web("POST", "/admin/v1/stations/1042/locks/1/unlock", token)
+	body := strings.NewReader("{}")
+	r.Body = io.NopCloser(body)
+	h.api.Handler(adminapi.Web).ServeHTTP(command, r)
+	seen := h.unlocker.seen[0]
+	if command.Code != 200 || command.opening != 1 || body.Len() > 0 {
+		t.Errorf("an unlock: %d, %d, %d bytes unread", command.Code, command.opening, body.Len())
+	}
+	if seen.Waiting == nil || seen.Waiting() || seen.Accepted.Before(before) || seen.Accepted.After(time.Now()) {
+		t.Errorf("it was asked for as %+v", seen)
+	}
+}
+
 // A server that is shut down does not wait for its streams.
 func TestNewServer_shutdown(t *testing.T) {
 	h := open(t)

@@ -25,8 +25,11 @@ func TestAttack_absentClient(t *testing.T) {
 	if gatewaytest.Torture() {
 		rounds = 500
 	}
-	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: append(manyUnlocks(), "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_UNLOCK_TTL=60s")})
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_UNLOCK_TTL=60s"}})
 	p.AddAccount()
+	if _, err := p.Admin.SetAdmin(t.Context(), gatewaytest.Email, true); err != nil {
+		t.Fatal(err)
+	}
 	access, _ := p.Login()
 	issued := p.Enrol(1042)
 	station := p.Dial(issued.MQTT)
@@ -44,20 +47,23 @@ func TestAttack_absentClient(t *testing.T) {
 		}
 	}()
 	unlock := "/v1/stations/" + issued.StationToken + "/locks/1/unlock"
+	admin := "/admin/v1/stations/1042/locks/1/unlock"
 	for name, c := range map[string]struct {
-		base, body string
-		http2      bool
+		url, body string
+		http2     bool
 	}{
-		"plain":             {p.HTTP, "", false},
-		"plain with a body": {p.HTTP, "{}", false},
-		"TLS":               {p.HTTPS, "", false},
-		"HTTP/2":            {p.HTTPS, "", true},
-		"HTTP/2, body":      {p.HTTPS, "{}", true},
+		"plain":                {p.HTTP + unlock, "", false},
+		"plain with a body":    {p.HTTP + unlock, "{}", false},
+		"TLS":                  {p.HTTPS + unlock, "", false},
+		"HTTP/2":               {p.HTTPS + unlock, "", true},
+		"HTTP/2, body":         {p.HTTPS + unlock, "{}", true},
+		"administrator":        {p.HTTPS + admin, "{}", false},
+		"administrator HTTP/2": {p.HTTPS + admin, "{}", true},
 	} {
 		for range rounds {
 			t.Log(name)
 			refused := countOutcome(p, site.Refused)
-			askAndGo(t, p, c.base+unlock, access, c.body, c.http2)
+			askAndGo(t, p, c.url, access, c.body, c.http2)
 			p.Await(name+": the request is dealt with", func() bool {
 				return countOutcome(p, site.Refused) > refused || len(came) > 0
 			})

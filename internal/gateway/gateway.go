@@ -216,6 +216,14 @@ func (g *Gateway) hashParams() access.Params {
 	return params
 }
 
+// Logins that wait leave room for unlocks among the requests in flight: those from the
+// network take less than half, and all less than two thirds. What is negative does not
+// compile.
+const (
+	_ = uint(httpapi.MaxRequests/2 - access.WaitingNetwork)
+	_ = uint(httpapi.MaxRequests*2/3 - access.Waiting)
+)
+
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.misfits.conditions = g.conditions

@@ -113,7 +113,7 @@ type API struct {
 	boot     site.BootID
 	setup    Setup
 
-	streams    *streams
+	streams    *admission.Quota[site.AccountID]
 	requests   *admission.Crowd // the requests in flight
 	handshakes *admission.Handshakes
 	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
@@ -133,11 +133,11 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		access: cfg.Access, stations: cfg.Stations, unlocker: cfg.Unlocker, health: cfg.Health,
 		metrics: cfg.Metrics, logger: cfg.Logger, admin: cfg.Admin, boot: cfg.Boot, setup: cfg.Setup,
-		requests: admission.New(admission.Limits{Total: maxRequests}), handshakes: cfg.Handshakes,
-		streams: newStreams(), errorLog: newErrorLimiter(), draining: make(chan struct{}),
+		requests: admission.New(admission.Limits{Total: MaxRequests}), handshakes: cfg.Handshakes,
+		streams: admission.NewQuota[site.AccountID](maxStreams, maxStreamsPerAccount), errorLog: newErrorLimiter(), draining: make(chan struct{}),
 	}
 	a.exchanges.New = func() any { return &exchange{api: a} }
-	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(a.streams.open()) })
+	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(a.streams.Open()) })
 	return a, nil
 }
 

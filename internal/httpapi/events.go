@@ -9,6 +9,10 @@ import (
 )
 
 const (
+	// maxStreams bounds the event streams that are open at once.
+	maxStreams = 256
+	// maxStreamsPerAccount bounds those of one account.
+	maxStreamsPerAccount = 16
 	// heartbeatEvery is how often a quiet stream says that it lives, so that neither
 	// end takes a dead connection for a quiet one.
 	heartbeatEvery = 15 * time.Second
@@ -27,13 +31,13 @@ func (a *API) events(x *exchange) {
 		x.fail(errStation())
 		return
 	}
-	if !a.streams.enter(x.actor.Account) {
+	if !a.streams.Enter(x.actor.Account) {
 		a.metrics.Refused("event-streams")
 		x.fail(fault.Throttle("Too many event streams", streamRetry))
 		return
 	}
-	defer a.streams.leave(x.actor.Account)
-	x.turn.stream()
+	defer a.streams.Leave(x.actor.Account)
+	x.Streaming()
 	access, _ := bearerToken(x.r.Header)
 	s := &stream{x: x, out: http.NewResponseController(x.w), station: st, access: access}
 	s.run()

@@ -12,7 +12,6 @@ func Routes(a *API) [][2]string {
 // What tests have to know of the bounds.
 const (
 	MaxBody              = maxBody
-	MaxRequests          = maxRequests
 	MaxStreams           = maxStreams
 	MaxStreamsPerAccount = maxStreamsPerAccount
 	ErrorLogBurst        = errorLogBurst

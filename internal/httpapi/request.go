@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxRequests bounds the requests in flight on all listeners, but for event
+	// MaxRequests bounds the requests in flight on all listeners, but for event
 	// streams, which have a bound of their own. Each may hold a header and a body of 16
 	// KiB.
-	maxRequests = 256
+	MaxRequests = 256
 	// requestRetry is when a client may retry that was refused because all requests are
 	// being worked on.
 	requestRetry = time.Second
@@ -28,6 +28,8 @@ type turn struct {
 	conn  *limitConn // nil: the request came on no connection of ours
 	holds bool       // it is being worked on
 	body  body
+
+	urgent bool // handshakes wait for it
 }
 
 // body is that of a request; when it has arrived, the work on the request begins.
@@ -86,16 +88,32 @@ func (t *turn) work() {
 	t.conn.place.Hold()
 }
 
-// stream marks the request as an event stream.
-func (t *turn) stream() {
-	t.work()
-	t.place.Leave()
+// Opening marks the request as one that opens a door: the gateway works on it, and TLS
+// handshakes wait for it. Package adminapi calls it too.
+func (x *exchange) Opening() {
+	x.turn.work()
+	x.turn.urgent = x.turn.urgent || x.api.handshakes.Yield()
+}
+
+// Waiting reports whether the client still waits for the answer. Package adminapi calls
+// it too.
+func (x *exchange) Waiting() bool { return isWaiting(x.r) }
+
+// Streaming marks the request as a stream, which is no longer counted among the requests
+// in flight. Package adminapi calls it too.
+func (x *exchange) Streaming() {
+	x.turn.work()
+	x.turn.place.Leave()
 }
 
 // leave ends the request. It waits for an answer that HTTP/2 holds back because its
 // client does not read it: the request still has its place and may be evicted.
 func (x *exchange) leave() {
 	t := &x.turn
+	if t.urgent {
+		t.urgent = false
+		x.api.handshakes.Resume()
+	}
 	if t.conn == nil {
 		return
 	}

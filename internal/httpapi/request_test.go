@@ -55,6 +55,31 @@ func TestServer_answerNotTaken(t *testing.T) {
 	eventually(t, "it has none", func() bool { return w.api.Requests() == 0 })
 }
 
+// A stream of the admin API has no place among the requests in flight, and its connection
+// is not evicted.
+func TestServer_adminStream(t *testing.T) {
+	admin := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.(interface{ Streaming() }).Streaming()
+		rw.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done()
+	})
+	w := newWorldWith(t, allOptions(), admin, func(*http.Server) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	resp, err := w.client.Do(w.build(request{method: "GET", path: "/admin/v1/journal"}).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if n := w.api.Requests(); n != 0 {
+		t.Errorf("%d requests have a place", n)
+	}
+	if _, unfinished := w.crowd.Count(); unfinished != 0 {
+		t.Errorf("%d connections can be evicted", unfinished)
+	}
+	cancel()
+}
+
 // dialFrom connects from an address of this machine.
 func (w *world) dialFrom(host string) net.Conn {
 	w.t.Helper()

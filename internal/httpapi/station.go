@@ -65,14 +65,11 @@ func (x *exchange) open(waitResult bool) (unlock.Answer, bool) {
 	}
 	st, _ := x.api.stations.ByToken(site.Secret(x.r.PathValue("station_token")))
 	lock, _ := site.ParseLockID(x.r.PathValue("lock_id"))
-	x.turn.work()
-	if x.api.handshakes.Yield() {
-		defer x.api.handshakes.Resume()
-	}
+	x.Opening()
 	answer, err := x.api.unlocker.Unlock(x.r.Context(), unlock.Request{
 		Actor: x.actor, Station: st.ID, Lock: lock,
 		IdempotencyKey: key, WaitResult: waitResult, Accepted: x.start,
-		Waiting: func() bool { return isWaiting(x.r) },
+		Waiting: x.Waiting,
 	})
 	if err != nil {
 		if fault.Is(err, fault.NotFound) {

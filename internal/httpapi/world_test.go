@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/admission"
 	"gatehouse/internal/health"
 	"gatehouse/internal/httpapi"
 	"gatehouse/internal/metric"
@@ -34,7 +35,8 @@ type world struct {
 	api      *httpapi.API
 	spec     *description
 
-	base    string // http://127.0.0.1:port
+	crowd   *admission.Crowd // of the connections
+	base    string           // http://127.0.0.1:port
 	addr    string
 	client  *http.Client
 	stop    context.CancelFunc // ends the server's base context
@@ -106,7 +108,8 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 	w.stop, w.stopped = cancel, make(chan struct{})
 	w.addr = listener.Addr().String()
 	w.base = "http://" + w.addr
-	limited := httpapi.LimitListener(listener, usualCrowd(), nil, w.metrics)
+	w.crowd = usualCrowd()
+	limited := httpapi.LimitListener(listener, w.crowd, nil, w.metrics)
 	go func() {
 		defer close(w.stopped)
 		if server.TLSConfig != nil {
