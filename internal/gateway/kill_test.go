@@ -60,7 +60,7 @@ type killed struct {
 // every unlock that was answered success:true is in the journal, and no lock has
 // opened without a record.
 func TestGateway_killedUnderLoad_keepsItsRecord(t *testing.T) {
-	kills := 100
+	kills := 40
 	if text := os.Getenv(killsVariable); text != "" {
 		var err error
 		if kills, err = strconv.Atoi(text); err != nil {
