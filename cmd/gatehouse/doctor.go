@@ -54,7 +54,8 @@ func (a *app) examination(deep bool) doctor.Config {
 	return doctor.Config{
 		Machine: board.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
 		Version: version, Built: built(), Deep: deep,
-		Connect: func(socket string) doctor.Gateway { return client.New(socket) },
+		Connect:  func(socket string) doctor.Gateway { return client.New(socket) },
+		Database: a.examineDatabase, Journal: a.checkChain, Read: a.readData,
 	}
 }
 

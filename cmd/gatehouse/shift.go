@@ -23,8 +23,8 @@ import (
 func (a *app) workerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    workerName,
-		Short:  "Work in a data directory as its owner, for backup and restore",
-		Long:   "backup and restore run this by themselves, as the owner of the data directory.",
+		Short:  "Work in a data directory as its owner, for other commands",
+		Long:   "backup, restore, doctor and journal verify run this by themselves, as the owner of the data directory.",
 		Hidden: true,
 		Args:   takes(),
 		RunE:   a.does(func(ctx context.Context, _ []string) error { return a.work(ctx) }),
@@ -60,6 +60,8 @@ func (a *app) work(ctx context.Context) error {
 		err = s.restore(ctx, job)
 	case jobComplete:
 		err = s.complete(job)
+	case jobExamine, jobChain, jobVerify, jobRead:
+		return s.look(ctx, job)
 	default:
 		return wrongUsagef("gatehouse runs this by itself")
 	}

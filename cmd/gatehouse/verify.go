@@ -12,7 +12,6 @@ import (
 	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/journal"
-	"gatehouse/internal/sqlite"
 )
 
 // databaseFile is the gateway's database within its data directory.
@@ -59,7 +58,7 @@ names, and with any that --witness names.`,
 
 func (a *app) verify(ctx context.Context, args []string, witnesses []journal.Witness) (verdict adminapi.Verdict, err error) {
 	if len(args) == 1 {
-		return verifyFile(ctx, args[0], witnesses)
+		return a.verdictOf(ctx, args[0], witnesses)
 	}
 	err = a.call(func(gw *client.Client) error {
 		if verdict, err = gw.VerifyJournal(ctx); err == nil && len(witnesses) > 0 {
@@ -74,23 +73,21 @@ func (a *app) verify(ctx context.Context, args []string, witnesses []journal.Wit
 	if unset != nil {
 		return verdict, unset
 	}
-	stopped, unread := verifyFile(ctx, filepath.Join(cfg.Data, databaseFile), witnesses)
+	stopped, unread := a.verdictOf(ctx, filepath.Join(cfg.Data, databaseFile), witnesses)
 	if unread != nil {
 		return verdict, errors.Join(err, unread)
 	}
 	return stopped, nil
 }
 
-func verifyFile(ctx context.Context, path string, witnesses []journal.Witness) (adminapi.Verdict, error) {
-	v, err := sqlite.VerifyFile(ctx, path)
-	verdict := adminapi.Verdict{
+// verdictOf checks the journal in a file that no gateway has open.
+func (a *app) verdictOf(ctx context.Context, path string, witnesses []journal.Witness) (adminapi.Verdict, error) {
+	got, err := a.verifyFile(ctx, path, witnesses)
+	v := got.Verdict
+	return adminapi.Verdict{
 		Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why,
-	}
-	if err != nil || len(witnesses) == 0 {
-		return verdict, err
-	}
-	verdict.Witnesses, err = sqlite.TestifyFile(ctx, path, witnesses)
-	return verdict, err
+		Witnesses: got.Testimony,
+	}, err
 }
 
 func (a *app) printVerdict(v adminapi.Verdict) error {

@@ -14,6 +14,8 @@ import (
 	"gatehouse/internal/backup"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/host"
+	"gatehouse/internal/journal"
+	"gatehouse/internal/sqlite"
 )
 
 // The data directory belongs to another user, so root does not work there: a process of
@@ -49,6 +51,9 @@ type order struct {
 	Made          bool          `json:"made,omitempty"` // the data directory was made for this
 	Commit        *backup.Terms `json:"commit,omitempty"`
 	Forget        bool          `json:"forget,omitempty"`
+
+	Path      string            `json:"path,omitempty"` // of a job that only looks at a file
+	Witnesses []journal.Witness `json:"witnesses,omitempty"`
 }
 
 // answer is a worker's answer to one order.
@@ -60,6 +65,11 @@ type answer struct {
 	Manifest backup.Manifest `json:"manifest"`          // jobRestore: what was staged
 	Broken   uint64          `json:"broken,omitempty"`
 	Restored backup.Restored `json:"restored"` // of a commit
+
+	State     sqlite.FileState    `json:"state"`   // jobExamine
+	Verdict   journal.Verdict     `json:"verdict"` // jobChain, jobVerify
+	Testimony []journal.Testimony `json:"testimony,omitempty"`
+	Content   []byte              `json:"content,omitempty"` // jobRead
 }
 
 // failure is an error on its way from a worker.
@@ -69,6 +79,7 @@ type failure struct {
 	Begun    bool       `json:"begun"`
 	Runs     bool       `json:"runs"`
 	Canceled bool       `json:"canceled"`
+	Is       string     `json:"is,omitempty"` // see tellable
 }
 
 // errRuns says that a gateway holds the data directory.
@@ -78,7 +89,9 @@ func failureOf(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	return &failure{fault.KindOf(err), describe(err), errors.Is(err, backup.ErrBegun), errors.Is(err, errRuns), errors.Is(err, context.Canceled)}
+	return &failure{
+		fault.KindOf(err), describe(err), errors.Is(err, backup.ErrBegun), errors.Is(err, errRuns), errors.Is(err, context.Canceled), tellable(err),
+	}
 }
 
 func (f *failure) error() error {
@@ -92,7 +105,9 @@ func (f *failure) error() error {
 	case f.Runs:
 		return fault.Wrap(f.Kind, f.Sentence, errRuns)
 	case f.Kind == fault.Internal:
-		return errors.New(f.Sentence)
+		return told{f.Sentence, retold(f.Is)}
+	case f.Is != "":
+		return fault.Wrap(f.Kind, f.Sentence, retold(f.Is))
 	default:
 		return fault.New(f.Kind, f.Sentence)
 	}

@@ -209,7 +209,8 @@ func (b board) plantLink() {
 }
 
 // Root touches nothing in the data directory, by whatever path or handle: each program
-// that does has become the owner of the directory before.
+// that does has become the owner of the directory before. The doctor, as root, looks at
+// names, owners, modes and sizes there, and opens no file.
 func TestAttack_rootInData(t *testing.T) {
 	if !asRoot(t) {
 		return
@@ -224,10 +225,12 @@ func TestAttack_rootInData(t *testing.T) {
 		"restore":       {"restore", "--passphrase-file", b.path("passphrase"), medium},
 		"plain restore": {"restore", plain},
 		"complete":      {"restore", "--complete"},
+		"verify":        {"journal", "verify"},
+		"doctor":        {"doctor", "--deep"},
 	} {
 		trace := b.path("trace")
 		out, err := b.command([]string{"strace", "-f", "-y", "-o", trace, "-e", "trace=%file,%desc,clone,?clone3,?vfork,?fork,setuid"}, args...).CombinedOutput()
-		if err != nil {
+		if err != nil && name != "doctor" { // which has findings
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 		text, err := os.ReadFile(trace)
@@ -238,7 +241,7 @@ func TestAttack_rootInData(t *testing.T) {
 				continue
 			}
 			worked = true
-			if pid == 0 {
+			if pid == 0 && (name != "doctor" || opensFile.MatchString(line) && !strings.Contains(line, "O_DIRECTORY")) {
 				t.Errorf("%s: as root: %s", name, line)
 			}
 		}
@@ -248,6 +251,9 @@ func TestAttack_rootInData(t *testing.T) {
 	}
 }
 
+// opensFile matches the line of a trace in which the opening of a file begins.
+var opensFile = regexp.MustCompile(` open(at2?)?\(`)
+
 // privileged yields the lines of a trace, with 0 for those of processes that are still
 // root's and another number for the rest.
 func privileged(trace string) func(yield func(pid int, line string) bool) {
@@ -256,7 +262,7 @@ func privileged(trace string) func(yield func(pid int, line string) bool) {
 	for _, m := range made.FindAllStringSubmatch(trace, -1) {
 		parents[m[2]] = m[1]
 	}
-	for _, m := range regexp.MustCompile(`(?m)^(\d+) +setuid\(`+strconv.Itoa(nobody)+`\) += 0`).FindAllStringSubmatch(trace, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(\d+) +setuid\(`+strconv.Itoa(nobody)+`(?:\) += 0| <unfinished)`).FindAllStringSubmatch(trace, -1) {
 		dropped[m[1]] = true
 	}
 	return func(yield func(int, string) bool) {

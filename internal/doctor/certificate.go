@@ -40,13 +40,13 @@ type pair struct {
 }
 
 // checkCertificate looks at the files that the TLS listeners show.
-func checkCertificate(_ context.Context, p *patient, s *sheet) {
+func checkCertificate(ctx context.Context, p *patient, s *sheet) {
 	if p.broken == nil && len(p.settings.HTTP.TLSListen)+len(p.settings.MQTT.TLSListen) == 0 {
 		s.fine("None is needed: no port speaks TLS")
 		return
 	}
 	c := p.pair()
-	text, err := p.Machine.Read(c.chain)
+	text, err := p.read(ctx, c.chain)
 	switch {
 	case err == nil:
 	case p.broken != nil && errors.Is(err, fs.ErrNotExist):
@@ -66,12 +66,12 @@ func checkCertificate(_ context.Context, p *patient, s *sheet) {
 		listed("it is for", names(c.certificate)),
 	}
 	checkValidity(p, s, c, evidence)
-	checkKey(p, s, c, text)
+	checkKey(ctx, p, s, c, text)
 	if p.broken == nil {
-		checkNames(p, s, c, evidence)
+		checkNames(ctx, p, s, c, evidence)
 	}
 	if c.own {
-		evidence = append(evidence, checkAuthority(p, s, c)...)
+		evidence = append(evidence, checkAuthority(ctx, p, s, c)...)
 	}
 	s.fine(fmt.Sprintf("It is valid for another %s", span(c.certificate.NotAfter.Sub(p.Machine.Now()))), evidence...)
 }
@@ -165,8 +165,8 @@ func checkValidity(p *patient, s *sheet, c pair, evidence []string) {
 }
 
 // checkKey sees that the key is there, fits, and is for the gateway alone.
-func checkKey(p *patient, s *sheet, c pair, chain []byte) {
-	key, err := p.Machine.Read(c.key)
+func checkKey(ctx context.Context, p *patient, s *sheet, c pair, chain []byte) {
+	key, err := p.read(ctx, c.key)
 	if err != nil {
 		missing(p, s, c, "key", c.key, err)
 		return
@@ -183,7 +183,7 @@ func checkKey(p *patient, s *sheet, c pair, chain []byte) {
 func why(err error) string { return strings.TrimPrefix(err.Error(), "tls: ") }
 
 // checkNames checks that the certificate has the names and addresses that apps use.
-func checkNames(p *patient, s *sheet, c pair, evidence []string) {
+func checkNames(ctx context.Context, p *patient, s *sheet, c pair, evidence []string) {
 	name := p.settings.HostName()
 	var absent []string
 	for _, wanted := range []string{name, name + ".local"} {
@@ -191,7 +191,7 @@ func checkNames(p *patient, s *sheet, c pair, evidence []string) {
 			absent = append(absent, wanted)
 		}
 	}
-	switch ca := ownAuthority(p, c); {
+	switch ca := ownAuthority(ctx, p, c); {
 	case len(absent) == 0:
 	case ca != nil && constrained(ca) && !slices.Contains(absent, name+".local"):
 		s.notice("The certificate leaves out a name of this gateway: its authority was made for another and may not vouch for it",
@@ -203,14 +203,14 @@ func checkNames(p *patient, s *sheet, c pair, evidence []string) {
 			"set name in the configuration, or get a certificate for the name", append(evidence, listed("missing", absent))...)
 	}
 	if c.own {
-		checkAddresses(p, s, c)
+		checkAddresses(ctx, p, s, c)
 	}
 }
 
 // checkAddresses reports the addresses that the gateway's own certificate leaves out,
 // because its authority vouches only for those of local networks.
-func checkAddresses(p *patient, s *sheet, c pair) {
-	ca := ownAuthority(p, c)
+func checkAddresses(ctx context.Context, p *patient, s *sheet, c pair) {
+	ca := ownAuthority(ctx, p, c)
 	if !p.runs() || ca == nil || !constrained(ca) {
 		return
 	}
@@ -229,11 +229,11 @@ func checkAddresses(p *patient, s *sheet, c pair) {
 
 // ownAuthority returns the certificate of the gateway's own authority; nil where there is
 // none that can be read, or c is not the gateway's own.
-func ownAuthority(p *patient, c pair) *x509.Certificate {
+func ownAuthority(ctx context.Context, p *patient, c pair) *x509.Certificate {
 	if !c.own {
 		return nil
 	}
-	text, err := p.Machine.Read(p.data("tls/ca.crt"))
+	text, err := p.read(ctx, p.data("tls/ca.crt"))
 	if err != nil {
 		return nil
 	}
@@ -257,9 +257,9 @@ func renewAuthority(p *patient) string {
 
 // checkAuthority sees that the gateway's own authority vouches for the certificate,
 // and gives what people compare when they trust it.
-func checkAuthority(p *patient, s *sheet, c pair) []string {
+func checkAuthority(ctx context.Context, p *patient, s *sheet, c pair) []string {
 	path := p.data("tls/ca.crt")
-	text, err := p.Machine.Read(path)
+	text, err := p.read(ctx, path)
 	if err != nil {
 		missing(p, s, c, "authority", path, err)
 		return nil

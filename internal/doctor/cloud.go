@@ -18,7 +18,7 @@ const (
 )
 
 // checkCloud looks at what the cloud link needs, and how it stands.
-func checkCloud(_ context.Context, p *patient, s *sheet) {
+func checkCloud(ctx context.Context, p *patient, s *sheet) {
 	c := p.settings.Cloud
 	switch {
 	case p.runs() && p.status.Cloud != nil && (p.broken != nil || c.URL == ""):
@@ -38,7 +38,7 @@ func checkCloud(_ context.Context, p *patient, s *sheet) {
 		s.fine("There is no cloud link; nothing depends on one")
 		return
 	}
-	checkCloudFiles(p, s)
+	checkCloudFiles(ctx, p, s)
 	if len(c.Keys) == 0 {
 		s.notice("No key is trusted: commands from the cloud are refused", "gatehouse cloud keygen, and its line into keys of [cloud]", "keys is empty")
 	}
@@ -75,7 +75,7 @@ func reportCloud(link *adminapi.CloudStatus, url string, p *patient, s *sheet) {
 }
 
 // checkCloudFiles looks at the files that [cloud] names.
-func checkCloudFiles(p *patient, s *sheet) {
+func checkCloudFiles(ctx context.Context, p *patient, s *sheet) {
 	c := p.settings.Cloud
 	for _, file := range []struct{ key, path string }{
 		{"password_file", c.PasswordFile}, {"ca", c.CA}, {"certificate", c.Certificate}, {"key", c.Key},
@@ -84,7 +84,7 @@ func checkCloudFiles(p *patient, s *sheet) {
 			continue
 		}
 		path := credential(file.path)
-		text, err := p.Machine.Read(path)
+		text, err := p.read(ctx, path)
 		switch {
 		case err == nil && file.key == "certificate":
 			checkCloudCertificate(p, s, path, text)

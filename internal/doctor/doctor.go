@@ -84,10 +84,12 @@ type Config struct {
 	Connect func(socket string) Gateway
 
 	// Files reads the configuration, Database and Journal look at the file of the
-	// database. Nil: [config.Files], [sqlite.CheckFile] and [sqlite.CheckJournal].
+	// database, Read returns the content of a file in the data directory. Nil:
+	// [config.Files], [sqlite.CheckFile], [sqlite.CheckJournal] and what Machine reads.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (sqlite.FileState, error)
 	Journal  func(ctx context.Context, path string) (journal.Verdict, error)
+	Read     func(ctx context.Context, path string) ([]byte, error)
 }
 
 // complete sets what is nil.
@@ -100,6 +102,9 @@ func (c Config) complete() Config {
 	}
 	if c.Journal == nil {
 		c.Journal = sqlite.CheckJournal
+	}
+	if c.Read == nil {
+		c.Read = func(_ context.Context, path string) ([]byte, error) { return c.Machine.Read(path) }
 	}
 	return c
 }

@@ -102,6 +102,14 @@ func databaseTime(deep bool) time.Duration {
 // data gives the path of a file in the data directory.
 func (p *patient) data(name string) string { return filepath.Join(p.settings.Data, name) }
 
+// read returns the content of a file; of one in the data directory as its owner.
+func (p *patient) read(ctx context.Context, path string) ([]byte, error) {
+	if isWithin(path, p.settings.Data) || isWithin(p.direct(path), p.direct(p.settings.Data)) {
+		return p.Read(ctx, path)
+	}
+	return p.Machine.Read(path)
+}
+
 // runs reports whether the gateway answers.
 func (p *patient) runs() bool { return p.silent == nil }
 

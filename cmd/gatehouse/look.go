@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/host"
+	"gatehouse/internal/journal"
+	"gatehouse/internal/sqlite"
+)
+
+// The jobs of a worker that only look at the file Path; doctor and "journal verify" give
+// them.
+const (
+	jobExamine = "examine" // what is in a database
+	jobChain   = "chain"   // the chain of its journal, while a gateway may have it open
+	jobVerify  = "verify"  // the chain and the witnesses, of a file that no gateway has open
+	jobRead    = "read"    // the content of a file
+)
+
+// maxRead is the most that is read of a file, in bytes.
+const maxRead = 4 << 20
+
+// asOwner does a job that only looks at a file, as the user that decides what is there.
+// For a user other than root that is the caller. It ends with ctx, whatever the disk does.
+func (a *app) asOwner(ctx context.Context, job order) (answer, error) {
+	owner, err := host.OwnerOf(job.Path)
+	if err != nil {
+		return answer{}, err
+	}
+	if os.Geteuid() != 0 || owner.UID == 0 {
+		return look(ctx, job)
+	}
+	job.Data = job.Path // decides whose the worker is
+	w, err := a.startWorker(job)
+	if err != nil {
+		return answer{}, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = w.cmd.Process.Kill() })()
+	got, err := w.listen()
+	if ctx.Err() != nil {
+		return got, ctx.Err()
+	}
+	_ = w.finish() // its answer is all that counts
+	return got, err
+}
+
+// look does a job that only looks at a file.
+func look(ctx context.Context, job order) (got answer, err error) {
+	if info, err := os.Stat(job.Path); err == nil && !info.Mode().IsRegular() {
+		return got, fault.New(fault.Invalid, job.Path+" is no ordinary file")
+	}
+	switch job.Job {
+	case jobExamine:
+		got.State, err = sqlite.CheckFile(ctx, job.Path)
+	case jobChain:
+		got.Verdict, err = sqlite.CheckJournal(ctx, job.Path)
+	case jobVerify:
+		got.Verdict, err = sqlite.VerifyFile(ctx, job.Path)
+		if err == nil && len(job.Witnesses) > 0 {
+			got.Testimony, err = sqlite.TestifyFile(ctx, job.Path, job.Witnesses)
+		}
+	case jobRead:
+		got.Content, err = read(job.Path)
+	}
+	return got, err
+}
+
+// read returns the content of a file; of a large one its beginning.
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the caller's
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxRead))
+}
+
+// look answers a job that only looks at a file; what was found counts with an error too.
+func (s *shift) look(ctx context.Context, job order) error {
+	got, err := look(ctx, job)
+	got.Failed = failureOf(err)
+	return s.answer(got)
+}
+
+// examineDatabase implements the Database of [doctor.Config].
+func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileState, error) {
+	got, err := a.asOwner(ctx, order{Job: jobExamine, Path: path})
+	return got.State, err
+}
+
+// checkChain implements the Journal of [doctor.Config].
+func (a *app) checkChain(ctx context.Context, path string) (journal.Verdict, error) {
+	got, err := a.asOwner(ctx, order{Job: jobChain, Path: path})
+	return got.Verdict, err
+}
+
+// readData implements the Read of [doctor.Config].
+func (a *app) readData(ctx context.Context, path string) ([]byte, error) {
+	got, err := a.asOwner(ctx, order{Job: jobRead, Path: path})
+	return got.Content, err
+}
+
+// told is an error on its way from a worker that doctor tells from others.
+type told struct {
+	sentence string
+	is       error // fs.ErrNotExist or fs.ErrPermission
+}
+
+func (t told) Error() string { return t.sentence }
+func (t told) Unwrap() error { return t.is }
+
+// tellable returns which of the errors that doctor tells from others err is; "" for none.
+func tellable(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fs.ErrNotExist.Error()
+	case errors.Is(err, fs.ErrPermission):
+		return fs.ErrPermission.Error()
+	}
+	return ""
+}
+
+// retold is the reverse of tellable; nil for "".
+func retold(name string) error {
+	for _, err := range []error{fs.ErrNotExist, fs.ErrPermission} {
+		if err.Error() == name {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyFile checks the journal of a file and compares it with witnesses.
+func (a *app) verifyFile(ctx context.Context, path string, witnesses []journal.Witness) (answer, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return answer{}, fmt.Errorf("finding the database: %w", err)
+	}
+	return a.asOwner(ctx, order{Job: jobVerify, Path: path, Witnesses: witnesses})
+}
