@@ -24,7 +24,7 @@ func (a *app) workerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    workerName,
 		Short:  "Work in a data directory as its owner, for other commands",
-		Long:   "backup, restore, doctor and journal verify run this by themselves, as the owner of the data directory.",
+		Long:   "backup, restore, doctor and journal verify run this by themselves, as the data's owner.",
 		Hidden: true,
 		Args:   takes(),
 		RunE:   a.does(func(ctx context.Context, _ []string) error { return a.work(ctx) }),

@@ -68,6 +68,11 @@ func TestAttack_damage_revoked(t *testing.T) {
 	p.AddAccount()
 	issued := p.Enrol(1042)
 	access, refresh := p.Login()
+	if err := p.Stop(); err != nil { // the copy has the account now
+		t.Fatal(err)
+	}
+	p.Start()
+	p.AwaitReady()
 	if err := p.Admin.RemoveAccount(t.Context(), gatewaytest.Email); err != nil {
 		t.Fatal(err)
 	}
