@@ -1,5 +1,12 @@
 package httpapi
 
+import (
+	"time"
+	"weak"
+
+	"gatehouse/internal/admission"
+)
+
 // Routes lists method and pattern of every line of the route table.
 func Routes(a *API) [][2]string {
 	var out [][2]string
@@ -21,6 +28,18 @@ const (
 
 // JSONAnswer shows what becomes of a write to a connection.
 func JSONAnswer(p []byte) ([]byte, bool) { return jsonAnswer(p) }
+
+// Conns returns for each connection in a crowd whether its memory is still in use.
+func Conns(c *admission.Crowd) (inUse []func() bool) {
+	for _, g := range c.Guests() {
+		conn := weak.Make(g.(*limitConn))
+		inUse = append(inUse, func() bool { return conn.Value() != nil })
+	}
+	return inUse
+}
+
+// SetPatience sets how long connections may be idle.
+func (l *LimitedListener) SetPatience(d time.Duration) { l.patience = d }
 
 // Requests returns how many requests have a place among those under way.
 func (a *API) Requests() int {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"gatehouse/internal/admission"
 	"gatehouse/internal/metric"
@@ -31,7 +32,7 @@ const (
 // doc). Nil handshakes are not ordered; others must have made the configuration of the
 // TLS that runs on the listener.
 func LimitListener(inner net.Listener, crowd *admission.Crowd, handshakes *admission.Handshakes, metrics *metric.Registry) *LimitedListener {
-	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics}
+	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics, patience: idleTimeout}
 }
 
 // LimitedListener is what [LimitListener] returns. Safe for concurrent use.
@@ -40,6 +41,7 @@ type LimitedListener struct {
 	crowd      *admission.Crowd
 	handshakes *admission.Handshakes
 	metrics    *metric.Registry
+	patience   time.Duration // with idle connections
 }
 
 // Accept implements [net.Listener].
@@ -53,9 +55,11 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if l.handshakes != nil {
 			c.Conn = l.handshakes.Conn(inner, c.ended)
 		}
+		c.idle = time.AfterFunc(l.patience, c.expire)
 		if l.crowd.Enter(&c.place, c.address, c) == nil {
 			return c, nil
 		}
+		c.idle.Stop()
 		l.metrics.Refused("http-connections")
 		_ = inner.Close()
 	}
@@ -92,6 +96,11 @@ type limitConn struct {
 	place    admission.Place
 	close    sync.Once
 	ended    chan struct{} // closed when the connection is
+
+	// idle ends the connection when no request has come for the idle timeout. The
+	// server's own timer would not do: net/http starts it again when an HTTP/2 connection
+	// ends with requests in flight, and it keeps all memory of that connection until then.
+	idle *time.Timer
 }
 
 // connKey is the key of the limitConn in the context of a request.
@@ -122,11 +131,25 @@ func track(c net.Conn, state http.ConnState) {
 	switch {
 	case l == nil:
 	case state == http.StateActive:
+		l.idle.Stop()
 		l.place.Move(admission.Unfinished)
 	case state == http.StateIdle:
 		l.place.Move(admission.Idle)
+		l.rest()
 	}
 }
+
+// rest starts the time in which the next request has to come.
+func (c *limitConn) rest() {
+	select {
+	case <-c.ended: // HTTP/2 is idle once more after its end
+	default:
+		c.idle.Reset(c.listener.patience)
+	}
+}
+
+// expire ends a connection that was idle for too long.
+func (c *limitConn) expire() { _ = c.Close() }
 
 // Evict implements [admission.Guest].
 func (c *limitConn) Evict() {
@@ -165,6 +188,7 @@ func (c *limitConn) CloseWrite() error {
 // Close implements [net.Conn].
 func (c *limitConn) Close() error {
 	c.close.Do(func() { close(c.ended) })
+	c.idle.Stop()
 	c.place.Leave()
 	return c.Conn.Close()
 }

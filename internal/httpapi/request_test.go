@@ -3,12 +3,18 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"gatehouse/internal/httpapi"
 )
@@ -78,6 +84,62 @@ func TestServer_adminStream(t *testing.T) {
 		t.Errorf("%d connections can be evicted", unfinished)
 	}
 	cancel()
+}
+
+// Nothing is kept of an HTTP/2 connection that ends with requests in flight. net/http kept
+// all of it, 60 KB and more, for as long as a connection may be idle.
+func TestServer_endedHTTP2Connection(t *testing.T) {
+	w := newTLSWorld(t)
+	var mu sync.Mutex // mu guards dialled
+	var dialled net.Conn
+	w.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		mu.Lock()
+		defer mu.Unlock()
+		dialled = conn
+		return conn, err
+	}
+	unfinished, end := io.Pipe()
+	defer end.Close()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r := w.build(request{method: "POST", path: "/v1/auth/login", body: goodLogin})
+		r.Body, r.ContentLength = unfinished, -1
+		if resp, err := w.client.Do(r); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	eventually(t, "the request is in flight", func() bool { return w.api.Requests() == 1 })
+	inUse := httpapi.Conns(w.crowd)
+	mu.Lock()
+	_ = dialled.Close()
+	mu.Unlock()
+	<-answered
+	eventually(t, "its memory is free", func() bool { runtime.GC(); return !inUse[0]() })
+}
+
+// A connection on which no request comes is closed.
+func TestListener_idle(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newAPI(t, 0, nil)
+	limited := httpapi.LimitListener(inner, usualCrowd(), nil, w.metrics)
+	limited.SetPatience(time.Millisecond)
+	server := httpapi.NewServer(w.api.Handler(httpapi.ListenerOptions{}), slog.New(slog.DiscardHandler))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(limited) }()
+	defer func() { _ = server.Close(); <-served }()
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
+	}
 }
 
 // dialFrom connects from an address of this machine.

@@ -43,7 +43,7 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      answerTimeout,
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       -1, // see limitConn.idle
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
