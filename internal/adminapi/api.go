@@ -106,6 +106,8 @@ type Config struct {
 	Provisioner Provisioner
 	Timekeeper  Timekeeper
 	Status      func(context.Context) (Status, error) // safe for concurrent use
+	// Database checks the pages of the database, which takes a while; one call at a time.
+	Database func(context.Context) (Database, error)
 	// Backup records that by takes a backup, and makes it; one call at a time.
 	// Unavailable when there is no room or the storage fails.
 	Backup  func(ctx context.Context, by site.Actor) (Parcel, error)
@@ -117,7 +119,7 @@ type Config struct {
 type API struct {
 	Config
 	streams map[Door]*admission.Quota[site.AccountID] // streams under way
-	checks  slots                                     // checks of the whole journal under way
+	checks  slots                                     // checks of the whole journal or database under way
 	backups slots                                     // backups under way
 
 	ending sync.Once
@@ -127,8 +129,8 @@ type API struct {
 // New gives an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil ||
-		cfg.Provisioner == nil || cfg.Timekeeper == nil || cfg.Status == nil || cfg.Backup == nil || cfg.Logger == nil || cfg.Metrics == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a backup, a logger and metrics")
+		cfg.Provisioner == nil || cfg.Timekeeper == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil || cfg.Metrics == nil {
+		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a database, a backup, a logger and metrics")
 	}
 	return &API{
 		Config: cfg, checks: make(slots, maxChecks), backups: make(slots, maxBackups),

@@ -83,8 +83,12 @@ func open(t testing.TB) *house {
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Status: statusOf, Backup: h.takeBackup, Logger: log, Metrics: h.metrics,
+		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Status: statusOf, Database: databaseOf, Backup: h.takeBackup, Logger: log, Metrics: h.metrics,
 	}
+}
+
+func databaseOf(context.Context) (adminapi.Database, error) {
+	return adminapi.Database{Size: 65536, Log: 4152, Schema: 5, Known: 5, First: 1, Last: 7, Floor: time.UnixMilli(1_800_000_000_000).UTC()}, nil
 }
 
 func statusOf(context.Context) (adminapi.Status, error) {

@@ -154,6 +154,15 @@ func (a *API) verify(r *request) (any, error) {
 	return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, nil
 }
 
+// database checks the pages of the database, for one caller at a time.
+func (a *API) database(r *request) (any, error) {
+	if !a.checks.take() {
+		return nil, fault.Throttle("The database is being checked already", streamRetry)
+	}
+	defer a.checks.give()
+	return a.Database(r.Context())
+}
+
 // testify compares witnesses with the journal.
 func (a *API) testify(r *request) (any, error) {
 	in, err := body[Witnesses](r)

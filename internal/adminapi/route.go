@@ -108,6 +108,8 @@ func (a *API) routes() []route {
 		long(get("/journal/verify", a.verify)),
 		long(act(post, "/journal/witnesses", ok, a.testify)),
 
+		long(get("/database", a.database)),
+
 		get("/clock", a.clock),
 		act(post, "/clock/accept", ok, a.acceptClock),
 		act(post, "/clock/reset", ok, a.resetClock),

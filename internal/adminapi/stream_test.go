@@ -445,6 +445,12 @@ func TestHandler_verify(t *testing.T) {
 	h.want(h.do("GET", "/admin/v1/journal/verify", ""), 500, `{"message":"Internal error"}`)
 }
 
+func TestHandler_database(t *testing.T) {
+	h := open(t)
+	h.want(h.do("GET", "/admin/v1/database", ""), 200,
+		`{"size":65536,"log":4152,"schema":5,"known":5,"first":1,"last":7,"floor":"2027-01-15T08:00:00Z"}`)
+}
+
 func TestHandler_verifyOneAtATime(t *testing.T) {
 	h := open(t)
 	begun, release := make(chan struct{}), make(chan struct{})

@@ -69,6 +69,8 @@ type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
 	Stations(ctx context.Context) ([]adminapi.Station, error)
 	VerifyJournal(ctx context.Context) (adminapi.Verdict, error)
+	// Database has NotFound also where the gateway is too old to be asked.
+	Database(ctx context.Context) (adminapi.Database, error)
 }
 
 // Config is what an examination needs.
@@ -84,8 +86,9 @@ type Config struct {
 	Connect func(socket string) Gateway
 
 	// Files reads the configuration, Database and Journal look at the file of the
-	// database, Read returns the content of a file in the data directory. Nil:
-	// [config.Files], [sqlite.CheckFile], [sqlite.CheckJournal] and what Machine reads.
+	// database of a gateway that does not run, Read returns the content of a file in the data
+	// directory. Nil: [config.Files], [sqlite.CheckFile], [sqlite.CheckJournal] and what
+	// Machine reads.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (sqlite.FileState, error)
 	Journal  func(ctx context.Context, path string) (journal.Verdict, error)

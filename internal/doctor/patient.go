@@ -86,6 +86,12 @@ func admit(ctx context.Context, cfg Config) *patient {
 	p.database = sync.OnceValues(func() (sqlite.FileState, error) {
 		ctx, cancel := context.WithTimeout(ctx, databaseTime(p.Deep))
 		defer cancel()
+		if p.runs() { // and nobody else can open its database
+			state, err := p.gateway.Database(ctx)
+			if !fault.Is(err, fault.NotFound) {
+				return sqlite.FileState(state), err
+			}
+		}
 		return p.Database(ctx, p.data(databaseFile))
 	})
 	return p

@@ -187,7 +187,7 @@ func listening(address string, port int) string {
 	return fmt.Sprintf("0: %s:%04X 0:0 0A 0:0 0:0 0 0 0 %s 1\n", address, port, socketInode)
 }
 
-// Status, Stations and VerifyJournal make the ward a [doctor.Gateway].
+// Status, Stations, VerifyJournal and Database make the ward a [doctor.Gateway].
 func (w *ward) Status(context.Context) (adminapi.Status, error) {
 	if w.silent != nil {
 		return adminapi.Status{}, w.silent
@@ -199,6 +199,10 @@ func (w *ward) Stations(context.Context) ([]adminapi.Station, error) { return w.
 
 func (w *ward) VerifyJournal(context.Context) (adminapi.Verdict, error) {
 	return adminapi.Verdict{Broken: w.verdict.Broken, Why: w.verdict.Why}, w.silent
+}
+
+func (w *ward) Database(context.Context) (adminapi.Database, error) {
+	return adminapi.Database(w.state), w.stateErr
 }
 
 // run is every program of the machine.

@@ -305,7 +305,7 @@ func (h *canaryHouse) strangers() {
 func (h *canaryHouse) telltales() {
 	for _, path := range []string{
 		"/metrics", "/healthz", "/readyz", "/v1/openapi.json", "/admin/v1/status", "/admin/v1/accounts", "/admin/v1/stations",
-		"/admin/v1/grants", "/admin/v1/accounts/" + gatewaytest.Email + "/sessions", "/admin/v1/journal", "/admin/v1/journal/verify",
+		"/admin/v1/grants", "/admin/v1/accounts/" + gatewaytest.Email + "/sessions", "/admin/v1/journal", "/admin/v1/journal/verify", "/admin/v1/database",
 	} {
 		h.want(nil, http.MethodGet, path, h.admin, "")
 	}

@@ -268,7 +268,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
 		Provisioner: provisioner, Timekeeper: g, Backup: g.backUp,
-		Status: g.Status, Logger: g.log, Metrics: g.metrics,
+		Status: g.Status, Database: g.checkDatabase, Logger: g.log, Metrics: g.metrics,
 	})
 	if err != nil {
 		return err

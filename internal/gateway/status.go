@@ -28,3 +28,9 @@ func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 		Memory:      adminapi.MemoryStatus{Used: host.ResidentMemory(), Limit: host.TotalMemory()},
 	}, nil
 }
+
+// checkDatabase checks the pages of the open database.
+func (g *Gateway) checkDatabase(ctx context.Context) (adminapi.Database, error) {
+	state, err := g.db.Check(ctx)
+	return adminapi.Database(state), err
+}

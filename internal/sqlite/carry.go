@@ -168,7 +168,7 @@ func (c *carrier) insert(t *transaction, rows, rest []row) error {
 	if _, err := t.exec("UPDATE journal_ends SET first = ?, anchor = ?, bytes = ?", int64(first), anchor[:], bytes); err != nil { //nolint:gosec // seq fits
 		return err
 	}
-	c.db.first, c.db.bytes = first, bytes
+	c.db.first, c.db.bytes, c.db.moved = first, bytes, true
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	db.span = span{first: e.anchor.seq + 1, tail: e.last, bytes: e.bytes, floor: f}
+	db.span = span{first: e.anchor.seq + 1, tail: e.last, saved: e.saved.seq, bytes: e.bytes, floor: f}
 	db.sure.Store(f.sure)
 	db.latest.Store(e.last.seq)
 	db.size.Store(e.bytes)
@@ -100,11 +100,17 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// ends is the row of journal_ends: the place before the first kept record, the
-// place of the last, and the bytes between.
+// endsLag is how far the row of journal_ends may be behind the journal: fewer records than
+// this follow the end that it names. A record alone then writes one page, its own. What
+// follows is chained, and the end is exact in a file that was closed.
+const endsLag = 16
+
+// ends are the place before the first kept record, the place of the last, and the bytes
+// between.
 type ends struct {
 	anchor, last chain
 	bytes        int64
+	saved        chain // the end that the row of journal_ends names
 }
 
 // queryer is a connection or a pool.
@@ -113,19 +119,36 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+// readEnds reads the ends in one statement, so that they are of one moment.
 func readEnds(ctx context.Context, q queryer) (ends, error) {
-	var first, last int64
-	var anchor, hash []byte
+	return scanEnds(q.QueryRowContext(ctx, `SELECT first, anchor, last, e.hash, coalesce(n.seq, last), coalesce(n.hash, e.hash),
+		bytes + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM journal WHERE seq > last)
+		FROM journal_ends e LEFT JOIN (SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1) n ON n.seq > last`))
+}
+
+// savedEnds is readEnds by the row of journal_ends alone: fewer than endsLag records follow.
+func savedEnds(ctx context.Context, q queryer) (ends, error) {
+	return scanEnds(q.QueryRowContext(ctx, "SELECT first, anchor, last, hash, last, hash, bytes FROM journal_ends"))
+}
+
+func scanEnds(row *sql.Row) (ends, error) {
+	var first, saved, last int64
+	var anchor, savedHash, hash []byte
 	var e ends
-	row := q.QueryRowContext(ctx, "SELECT first, anchor, last, hash, bytes FROM journal_ends")
-	if err := row.Scan(&first, &anchor, &last, &hash, &e.bytes); err != nil {
+	if err := row.Scan(&first, &anchor, &saved, &savedHash, &last, &hash, &e.bytes); err != nil {
 		return ends{}, fmt.Errorf("reading the journal's ends: %w", err)
 	}
-	if len(anchor) != sha256.Size || len(hash) != sha256.Size || first < 1 || last < first-1 {
-		return ends{}, errors.New("reading the journal's ends: the row is damaged")
+	if first < 1 || saved < first-1 {
+		return ends{}, errEnds
 	}
-	e.anchor.seq, e.last.seq = uint64(first-1), uint64(last) //nolint:gosec // checked above
-	copy(e.anchor.hash[:], anchor)
-	copy(e.last.hash[:], hash)
+	e.anchor.seq, e.saved.seq, e.last.seq = uint64(first-1), uint64(saved), uint64(last) //nolint:gosec // checked above
+	for _, h := range []struct{ into, from []byte }{{e.anchor.hash[:], anchor}, {e.saved.hash[:], savedHash}, {e.last.hash[:], hash}} {
+		if len(h.from) != sha256.Size {
+			return ends{}, errEnds
+		}
+		copy(h.into, h.from)
+	}
 	return e, nil
 }
+
+var errEnds = errors.New("reading the journal's ends: the row is damaged")

@@ -16,7 +16,8 @@ import (
 )
 
 // watchPragmas open a file only to look at it: neither the file nor its log nor the
-// index of the log is written, also where a killed gateway left a log to recover.
+// index of the log is written, also where a killed gateway left a log to recover. SQLite
+// wants a file for the index, but uses none of it: the gateway leaves an empty one.
 const watchPragmas = "mode=ro&_dqs=0&_busy_timeout=2000&readonly_shm=1&_pragma=cache_size(-512)"
 
 // FileState is how a database file stands.
@@ -29,23 +30,38 @@ type FileState struct {
 	Floor       time.Time // the last time that was sure; zero before the first
 }
 
-// CheckFile looks at a database file, whether a gateway has it open or not, and
+// Check is [CheckFile] of the open database.
+func (db *DB) Check(ctx context.Context) (FileState, error) {
+	state, err := sized(db.path)
+	if err != nil {
+		return state, err
+	}
+	return state.judged(ctx, db.path, state.look(ctx, db.reading))
+}
+
+// CheckFile looks at a database file that no gateway has open, and
 // changes nothing, not even the files beside it. Damage is no error. What was found
 // before an error is given with it. Errors: NotFound; Forbidden; Invalid when it is
-// no database; Unavailable when it cannot be read; that of ctx.
+// no database; Unavailable when it cannot be read, or a gateway has it open; that of ctx.
 func CheckFile(ctx context.Context, path string) (FileState, error) {
 	state, db, err := watch(path)
 	if err != nil {
 		return state, err
 	}
 	defer func() { _ = db.Close() }()
-	if err := state.look(ctx, db); err != nil {
-		if ctx.Err() != nil {
-			return state, ctx.Err()
-		}
-		return state, unusable(path, err)
+	return state.judged(ctx, path, state.look(ctx, db))
+}
+
+// judged returns the state with the error of look, which it wraps.
+func (s *FileState) judged(ctx context.Context, path string, err error) (FileState, error) {
+	switch {
+	case err == nil:
+		return *s, nil
+	case ctx.Err() != nil:
+		return *s, ctx.Err()
+	default:
+		return *s, unusable(path, err)
 	}
-	return state, nil
 }
 
 // CheckJournal walks the chain of the journal in a database file, as [VerifyFile]
@@ -63,23 +79,31 @@ func CheckJournal(ctx context.Context, path string) (journal.Verdict, error) {
 	return verdict, err
 }
 
-// watch opens a file to look at it, and says how large it is.
-func watch(path string) (FileState, *sql.DB, error) {
-	var state FileState
+// sized returns what a file says of itself without being opened.
+func sized(path string) (state FileState, err error) {
 	texts, err := schemas()
 	if err != nil {
-		return state, nil, err
+		return state, err
 	}
 	state.Known = len(texts)
 	if state.Size, err = sizeOf(path); err == nil {
 		err = unix.Access(path, unix.R_OK) // opening and closing it would take the locks away that this process may have on it
 	}
 	if err != nil {
-		return state, nil, unseen(path, err)
+		return state, unseen(path, err)
 	}
-	var unlogged, unindexed error
-	state.Log, unlogged = sizeOf(path + "-wal")
-	_, unindexed = sizeOf(path + "-shm")
+	state.Log, _ = sizeOf(path + "-wal")
+	return state, nil
+}
+
+// watch opens a file to look at it, and says how large it is.
+func watch(path string) (FileState, *sql.DB, error) {
+	state, err := sized(path)
+	if err != nil {
+		return state, nil, err
+	}
+	_, unlogged := sizeOf(path + "-wal")
+	_, unindexed := sizeOf(path + "-shm")
 	options := watchPragmas
 	switch {
 	case unlogged != nil, unindexed != nil && state.Log == 0:

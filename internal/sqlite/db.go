@@ -31,11 +31,13 @@ import (
 const readers = 3
 
 // writerPragmas make a commit durable (synchronous FULL) and the connection
-// strict; readerPragmas are the same for a connection that cannot write.
+// strict; readerPragmas are the same for a connection that cannot write. The index of
+// SQLite's log is in memory (unix-excl): in a file, each transaction would write up to five
+// pages of it to the disk. So no other process can use an open database.
 const (
-	writerPragmas = "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
+	writerPragmas = "vfs=unix-excl&_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
 		"&_pragma=cache_size(-1024)&_pragma=journal_size_limit(4194304)"
-	readerPragmas = "mode=ro&_busy_timeout=5000&_dqs=0&_pragma=cache_size(-512)"
+	readerPragmas = "vfs=unix-excl&mode=ro&_busy_timeout=5000&_dqs=0&_pragma=cache_size(-512)"
 )
 
 // Config says what to open.
@@ -94,6 +96,8 @@ type DB struct {
 type span struct {
 	first uint64 // the oldest kept seq, or the one that will be
 	tail  chain  // where it ends
+	saved uint64 // where it ends by the row of journal_ends; see [endsLag]
+	moved bool   // the row of journal_ends was changed for an end that it does not name yet
 	bytes int64  // of its bodies
 	floor floor  // what it tells of the time
 }
@@ -110,7 +114,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	} else {
 		db, err = openSound(ctx, cfg)
 	}
-	if err != nil && isDisk(err) {
+	if isBusy(err) {
+		err = errInUse("The database "+cfg.Path, err)
+	} else if err != nil && isDisk(err) {
 		err = fault.Wrap(fault.Unavailable, "The database "+cfg.Path+" cannot be opened: check free space with df and the disk with dmesg", err)
 	}
 	return db, err
@@ -120,6 +126,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := createPrivate(cfg.Path); err != nil {
 		return nil, err
 	}
+	_ = createPrivate(cfg.Path + "-shm") // see watchPragmas; a full disk has it, or does without
 	writing, err := sql.Open("sqlite", dsn(cfg.Path, writerPragmas))
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", cfg.Path, err)

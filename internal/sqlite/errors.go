@@ -42,6 +42,19 @@ func isCorrupt(err error) bool {
 	return false
 }
 
+// isBusy reports whether err says that another process has the file open.
+func isBusy(err error) bool {
+	e, ok := errors.AsType[*sqlitedriver.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// errInUse says that the open database of a gateway is its own alone; name is how people
+// know it.
+func errInUse(name string, err error) error {
+	return fault.Wrap(fault.Unavailable,
+		name+" is in use by another process: ask the gateway that runs with it, or stop it, or look for another program with fuser", err)
+}
+
 // isFull reports whether err says that the disk is full.
 func isFull(err error) bool {
 	var e *sqlitedriver.Error

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -150,15 +151,35 @@ func checkTail(ctx context.Context, q queryer) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDamagedFile, err)
 	}
-	var newest sql.NullInt64
-	if err := q.QueryRowContext(ctx, "SELECT max(seq) FROM journal").Scan(&newest); err != nil {
+	if err := checkLag(ctx, q, e); err != nil {
 		return err
-	}
-	if newest.Int64 > int64(e.last.seq) { //nolint:gosec // seq fits
-		return fmt.Errorf("%w: the journal continues after its end", errDamagedFile)
 	}
 	var size sql.NullInt64
 	return q.QueryRowContext(ctx, "SELECT sum(length(hash)) FROM (SELECT hash FROM journal ORDER BY seq DESC LIMIT ?)", examined).Scan(&size)
+}
+
+// checkLag checks that the records after the saved end follow it.
+func checkLag(ctx context.Context, q queryer, e ends) error {
+	if e.last.seq-e.saved.seq >= endsLag {
+		return fmt.Errorf("%w: the journal continues after its end", errDamagedFile)
+	}
+	rows, err := q.QueryContext(ctx, "SELECT seq, body, hash FROM journal WHERE seq > ? ORDER BY seq", int64(e.saved.seq)) //nolint:gosec // seq fits
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	at := e.saved
+	for rows.Next() {
+		var seq uint64
+		var body, hash sql.RawBytes
+		if err := rows.Scan(&seq, &body, &hash); err != nil {
+			return err
+		}
+		if at = at.next(body); seq != at.seq || !bytes.Equal(hash, at.hash[:]) {
+			return fmt.Errorf("%w: record %d does not follow the one before", errDamagedFile, seq)
+		}
+	}
+	return rows.Err()
 }
 
 // errProbe undoes the record that checkWritable writes.

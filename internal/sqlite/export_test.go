@@ -12,6 +12,9 @@ import (
 // MaxKept is how many records wait in memory at most.
 const MaxKept = maxKept
 
+// EndsLag is how far the row of journal_ends may be behind the journal.
+const EndsLag = endsLag
+
 // LimitPages makes the disk full: the file may not grow past its present size
 // (full) or may grow again (!full).
 func (db *DB) LimitPages(ctx context.Context, full bool) error {

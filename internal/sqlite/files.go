@@ -65,6 +65,8 @@ func unusable(name string, err error) error {
 	}
 	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
 		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY:
+			return errInUse(name, err)
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH:
 		default:
 			return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)

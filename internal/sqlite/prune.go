@@ -127,7 +127,7 @@ func (p *pruner) step(t *transaction) (journal.Removed, error) {
 	if err != nil {
 		return journal.Removed{}, err
 	}
-	p.db.first, p.db.bytes = last.seq+1, bytes
+	p.db.first, p.db.bytes, p.db.moved = last.seq+1, bytes, true
 	if last.seq == p.db.tail.seq {
 		p.db.floor.newest = 0
 	}

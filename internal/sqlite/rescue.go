@@ -276,7 +276,12 @@ func (r *rescuer) end(ctx context.Context, aside string) error {
 // low is the seq of the oldest that is kept.
 func (r *rescuer) tail(ctx context.Context, newest row, first uint64) (tail chain, low uint64) {
 	tail = chain{seq: uint64(newest.seq), hash: newest.hash} //nolint:gosec // a seq
-	if e, err := readEnds(ctx, r.damaged); err == nil && e.last.seq >= tail.seq {
+	e, err := readEnds(ctx, r.damaged)
+	if err != nil { // the page of the newest record, perhaps
+		e, err = savedEnds(ctx, r.damaged)
+		e.last.seq += endsLag
+	}
+	if err == nil && e.last.seq >= tail.seq {
 		if e.last.seq > tail.seq {
 			tail = e.last
 		}

@@ -46,7 +46,9 @@ func readFile(path string, read func(*sql.DB) error) error {
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	if err = read(db); err != nil {
+	if err = read(db); isBusy(err) {
+		err = errInUse("The database "+path, err)
+	} else if err != nil {
 		err = fault.Wrap(fault.Invalid, path+" is not a readable gatehouse database; a copy of a running gateway's needs its -wal file beside it", err)
 	}
 	return errors.Join(err, db.Close())
@@ -70,7 +72,7 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 	}
 	defer func() { _ = rows.Close() }()
 	v.First, v.Last = e.anchor.seq+1, e.last.seq
-	w := walk{at: e.anchor, trust: e.anchor.seq > 0 && e.anchor.hash == chain{}.hash}
+	w := walk{at: e.anchor, saved: e.saved, trust: e.anchor.seq > 0 && e.anchor.hash == chain{}.hash}
 	for rows.Next() {
 		var row verifiedRow
 		if err := rows.Scan(&row.seq, &row.time, &row.station, &row.body, &row.hash); err != nil {
@@ -93,6 +95,7 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 // walk is the state of a walk along the chain.
 type walk struct {
 	at    chain
+	saved chain  // the end that journal_ends names; fewer than endsLag records follow it
 	trust bool   // the next record's hash is not checked: what it builds on is lost
 	holes []hole // records that are not there
 	told  []hole // records of which the journal itself says that they are lost
@@ -125,6 +128,10 @@ func (w *walk) see(v *journal.Verdict, row verifiedRow) {
 	}
 	if why := row.fault(expected); why != "" {
 		w.blame(v, expected.seq, why)
+		return
+	}
+	if expected.seq == w.saved.seq && expected != w.saved || expected.seq >= w.saved.seq+endsLag {
+		w.blame(v, expected.seq, "the newest records were removed or added")
 		return
 	}
 	w.at = expected

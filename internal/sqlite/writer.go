@@ -182,6 +182,9 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 		case work:
 			db.idle(laterDelay)
 		case closed:
+			if db.saved != db.tail.seq {
+				_ = db.saveEnds(stmts) // readEnds finds the end without it
+			}
 			return
 		case db.tight:
 			db.idle(retryDelay)
@@ -313,9 +316,9 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 	if err := db.insert(stmts, db.rows); err != nil {
 		return nil, err
 	}
-	if len(db.rows) > 0 {
-		if _, err := stmts.ends.Exec(int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
-			return nil, fmt.Errorf("writing the journal's end: %w", err)
+	if db.moved || db.tail.seq-db.saved >= endsLag {
+		if err := db.saveEnds(stmts); err != nil {
+			return nil, err
 		}
 	}
 	if err := db.floor.hold(&transaction{conn: conn}); err != nil {
@@ -325,6 +328,15 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 		return nil, fmt.Errorf("committing: %w", err)
 	}
 	return results, nil
+}
+
+// saveEnds has journal_ends name the end of the journal.
+func (db *DB) saveEnds(stmts statements) error {
+	if _, err := stmts.ends.Exec(int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
+		return fmt.Errorf("writing the journal's end: %w", err)
+	}
+	db.saved, db.moved = db.tail.seq, false
+	return nil
 }
 
 // applyChange runs an op's change so that it can be undone alone. It gives the records

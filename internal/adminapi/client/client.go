@@ -182,6 +182,12 @@ func (c *Client) VerifyJournal(ctx context.Context) (adminapi.Verdict, error) {
 	return callWithin[adminapi.Verdict](ctx, c, verifyTimeout, http.MethodGet, "/journal/verify", nil)
 }
 
+// Database checks the pages of the gateway's database. NotFound where the file is gone,
+// or the gateway is of a version that does not have this route.
+func (c *Client) Database(ctx context.Context) (adminapi.Database, error) {
+	return callWithin[adminapi.Database](ctx, c, verifyTimeout, http.MethodGet, "/database", nil)
+}
+
 // Clock returns the state of the gateway's clock.
 func (c *Client) Clock(ctx context.Context) (adminapi.Clock, error) {
 	return call[adminapi.Clock](ctx, c, http.MethodGet, "/clock", nil)

@@ -102,6 +102,7 @@ func TestClient_requests(t *testing.T) {
 		},
 		"DELETE /admin/v1/grants/a@b.test/7":            func() error { return c.Ungrant(ctx, "a@b.test", 7) },
 		"POST /admin/v1/stations/7/locks/lock-2/unlock": func() error { _, err := c.Unlock(ctx, 7, 2); return err },
+		"GET /admin/v1/database":                        func() error { _, err := c.Database(ctx); return err },
 		"GET /admin/v1/journal/verify":                  func() error { _, err := c.VerifyJournal(ctx); return err },
 		`POST /admin/v1/apply {"site":{"stations":[{"id":7,"locks":2}]},"dryRun":true}`: func() error {
 			_, err := c.Apply(ctx, sitefile.Site{Stations: []sitefile.Station{{ID: 7, Locks: 2}}}, sitefile.Options{DryRun: true})
