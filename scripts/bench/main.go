@@ -22,7 +22,8 @@
 //
 // Run it with "make bench" on an otherwise idle machine; -h lists the flags. The
 // exit status is 0 whenever the measurement could be made: the table, not the
-// status, says what falls short. Linux only.
+// status, says what falls short. Only what is written to the card in a day, which is
+// a count, makes it 1 as well. Linux only.
 package main
 
 import (
@@ -105,7 +106,7 @@ func parseFlags(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median counts")
 	seconds := flags.Float64("seconds", 3, "length of each measurement in a round")
 	quick := flags.Bool("quick", false, "2 rounds of 1 second: a look, not a measurement")
-	only := flags.String("only", "", "parts to measure, comma-separated: floor, rival, gatehouse (unlocks), reads, cloud (unlocks beside a cloud link), fleet (1,000 stations); empty for all")
+	only := flags.String("only", "", "parts to measure, comma-separated: floor, rival, gatehouse (unlocks), reads, cloud (unlocks beside a cloud link), fleet (1,000 stations), card (bytes written in a day); empty for all")
 	flags.StringVar(&o.json, "json", "", "write every sample and figure to this file as JSON")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "where the temporary data goes; its disk is part of what is measured")
 	flags.StringVar(&o.binary, "binary", "", "measure this gatehouse instead of building one")
@@ -134,13 +135,15 @@ func parseFlags(args []string) (options, error) {
 }
 
 // parts are what --only chooses from.
-func parts() []string { return []string{"floor", "rival", "gatehouse", "reads", "cloud", "fleet"} }
+func parts() []string {
+	return []string{"floor", "rival", "gatehouse", "reads", "cloud", "fleet", "card"}
+}
 
 func (o *options) wants(part string) bool { return slices.Contains(o.only, part) }
 
 // needsProduct tells whether anything wanted is about the gateway itself.
 func (o *options) needsProduct() bool {
-	return o.wants("gatehouse") || o.wants("reads") || o.wants("cloud") || o.wants("fleet")
+	return o.wants("gatehouse") || o.wants("reads") || o.wants("cloud") || o.wants("fleet") || o.wants("card")
 }
 
 // bench measures everything that is wanted and prints it.
@@ -166,9 +169,12 @@ func bench(ctx context.Context, o options) error {
 	r.judge()
 	r.print(os.Stdout)
 	if o.json != "" {
-		return r.save(o.json)
+		err = r.save(o.json)
 	}
-	return nil
+	if r.Card != nil && !cardFigure(r.Card).Passed {
+		err = errors.Join(err, errCard)
+	}
+	return err
 }
 
 // measure runs the kinds of measurement, one after the other.
@@ -189,7 +195,12 @@ func measure(ctx context.Context, o options, dir string, r *report) error {
 		}
 	}
 	if o.wants("fleet") {
-		return measureFleet(ctx, o, dir, r)
+		if err := measureFleet(ctx, o, dir, r); err != nil {
+			return err
+		}
+	}
+	if o.wants("card") {
+		return measureCard(ctx, o, dir, r)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type report struct {
 	Figures []figure `json:"figures"`
 	Samples []sample `json:"samples"`
 	Fleet   *fleet   `json:"fleet,omitempty"`
+	Card    *card    `json:"card,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
@@ -115,6 +116,7 @@ func (r *report) judge() {
 		r.Figures = append(r.Figures, c.judge(r))
 	}
 	r.Figures = append(r.Figures, fleetFigures(r.Fleet)...)
+	r.Figures = append(r.Figures, cardFigure(r.Card))
 	for _, s := range r.Samples {
 		if s.Result.Failed > 0 {
 			r.note("%s %s, %d clients, round %d: %d failed: %s", s.Server, s.Kind, s.Clients, s.Round, s.Result.Failed, s.Result.Failure)
