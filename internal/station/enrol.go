@@ -128,13 +128,8 @@ func (s *Service) checkFree(ctx context.Context, r EnrolRequest) error {
 	if _, taken := s.find(r.ID); taken {
 		return fault.New(fault.Conflict, fmt.Sprintf("Station %s is enrolled already", r.ID))
 	}
-	return s.checkTokenFree(r.Token)
-}
-
-// checkTokenFree refuses a token that a station has. Where two stations are being
-// given the same one, the store refuses the second.
-func (s *Service) checkTokenFree(token site.Secret) error {
-	if _, taken := s.ByToken(token); taken {
+	// Where two stations are being given the same token, the store refuses the second.
+	if _, taken := s.ByToken(r.Token); taken {
 		return fault.New(fault.Conflict, "Another station has this station token")
 	}
 	return nil
@@ -186,52 +181,14 @@ func whatChanged(name, locks bool) string {
 // [fault.NotFound] or [fault.Unavailable]; the old secret then still holds.
 func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error) {
 	secret := newSecret()
-	if _, err := s.setSecret(ctx, by, id, secret, detailGenerated); err != nil {
+	if err := s.rotate(ctx, by, id, secret); err != nil {
 		return "", err
 	}
 	s.revoke(id)
 	return secret, nil
 }
 
-// SetSecret gives a station that secret and ends its live connection; it does
-// nothing when the station has it already. It fails with [fault.NotFound],
-// [fault.Invalid] or [fault.Unavailable].
-func (s *Service) SetSecret(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret) error {
-	if err := checkSecret(secret); err != nil {
-		return err
-	}
-	changed, err := s.setSecret(ctx, by, id, secret, detailGiven)
-	if changed {
-		s.revoke(id)
-	}
-	return err
-}
-
-func (s *Service) setSecret(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret, detail string) (changed bool, err error) {
-	give, err := s.take(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	defer give()
-	st, ok := s.Station(id)
-	if !ok {
-		return false, errNotFound()
-	}
-	if matches(st.Secret, secret) {
-		return false, nil
-	}
-	st.Secret = hashSecret(secret)
-	err = s.replace(ctx, st, record(site.KindStationRotated, by, id, detail))
-	return err == nil, err
-}
-
-// SetToken gives a station that station token; the old one names nothing any
-// more. It does nothing when the station has it already. It fails with
-// [fault.NotFound], [fault.Invalid], [fault.Conflict] or [fault.Unavailable].
-func (s *Service) SetToken(ctx context.Context, by site.Actor, id site.StationID, token site.Secret) error {
-	if err := checkToken(token); err != nil {
-		return err
-	}
+func (s *Service) rotate(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret) error {
 	give, err := s.take(ctx, id)
 	if err != nil {
 		return err
@@ -241,14 +198,8 @@ func (s *Service) SetToken(ctx context.Context, by site.Actor, id site.StationID
 	if !ok {
 		return errNotFound()
 	}
-	if st.Token == token {
-		return nil
-	}
-	if err := s.checkTokenFree(token); err != nil {
-		return err
-	}
-	st.Token = token
-	return s.replace(ctx, st, record(site.KindStationChanged, by, id, detailToken))
+	st.Secret = hashSecret(secret)
+	return s.replace(ctx, st, record(site.KindStationRotated, by, id, detailGenerated))
 }
 
 // Remove ends the enrolment of a station, its grants and its live connection. It

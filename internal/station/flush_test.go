@@ -33,7 +33,7 @@ func startRun(t *testing.T, n int) *running {
 	c.Logger, c.FlushEvery = slog.New(slog.NewTextHandler(r.log, nil)), time.Minute
 	r.Service = open(t, c)
 	if n > 0 {
-		if err := r.SetSecret(t.Context(), admin(), 1, secret); err != nil {
+		if err := r.setSecret(t.Context(), 1, secret); err != nil {
 			t.Fatal(err)
 		}
 	}

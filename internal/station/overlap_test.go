@@ -28,12 +28,6 @@ func changes() map[string]func(context.Context, *fixture, site.StationID) error 
 			_, err := f.Rotate(ctx, admin(), id)
 			return err
 		},
-		"set secret": func(ctx context.Context, f *fixture, id site.StationID) error {
-			return f.SetSecret(ctx, admin(), id, "another-secret")
-		},
-		"set token": func(ctx context.Context, f *fixture, id site.StationID) error {
-			return f.SetToken(ctx, admin(), id, site.Secret("token-of-station-"+id.String()))
-		},
 		"remove": func(ctx context.Context, f *fixture, id site.StationID) error { return f.Remove(ctx, admin(), id) },
 		"enrol":  enrolLater,
 	}
@@ -174,9 +168,6 @@ func TestService_overlap_conflict(t *testing.T) {
 		"one token": {n, func(f *fixture, i site.StationID) error {
 			_, err := f.Enrol(context.Background(), admin(), station.EnrolRequest{ID: 100 + i, Locks: 1, Token: "the-same-token"})
 			return err
-		}},
-		"one token of those that are there": {n, func(f *fixture, i site.StationID) error {
-			return f.SetToken(context.Background(), admin(), i, "the-same-token")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func TestService_Rotate(t *testing.T) {
 func TestService_Rotate_race(t *testing.T) {
 	for name, replace := range map[string]func(*fixture) error{
 		"rotate":     func(f *fixture) error { _, err := f.Rotate(t.Context(), admin(), 1); return err },
-		"set secret": func(f *fixture) error { return f.SetSecret(t.Context(), admin(), 1, "another-secret") },
+		"set secret": func(f *fixture) error { return f.setSecret(t.Context(), 1, "another-secret") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setup(t, 1)
@@ -111,19 +111,11 @@ func TestService_Rotate_race(t *testing.T) {
 	})
 }
 
-func TestService_SetSecret(t *testing.T) {
+func TestService_DraftSecret(t *testing.T) {
 	f := setup(t, 1)
 	revoked := 0
 	f.OnRevoked(func(site.StationID) { revoked++ })
-	writes := f.store.writeCount()
-	generation, _ := f.Authenticate(1, secret)
-	if err := f.SetSecret(t.Context(), admin(), 1, secret); err != nil || revoked != 0 || f.store.writeCount() != writes {
-		t.Errorf("setting the same secret: %v, %d ended, %d writes", err, revoked, f.store.writeCount()-writes)
-	}
-	if err := f.Connected(1, f.next(), generation, ""); err != nil {
-		t.Errorf("setting the same secret began a new generation: %v", err)
-	}
-	if err := f.SetSecret(t.Context(), admin(), 1, "another-secret"); err != nil {
+	if err := f.setSecret(t.Context(), 1, "another-secret"); err != nil {
 		t.Fatal(err)
 	}
 	if revoked != 1 || f.SecretMatches(1, secret) || !f.SecretMatches(1, "another-secret") {
@@ -132,8 +124,7 @@ func TestService_SetSecret(t *testing.T) {
 	if r := f.store.lastAdmin(t); r.Kind != site.KindStationRotated || r.Detail != "a given secret was set" {
 		t.Errorf("recorded %+v", r)
 	}
-	wantKind(t, f.SetSecret(t.Context(), admin(), 1, "short"), fault.Invalid)
-	wantKind(t, f.SetSecret(t.Context(), admin(), 9, "another-secret"), fault.NotFound)
+	wantKind(t, f.setSecret(t.Context(), 1, "short"), fault.Invalid)
 	if revoked != 1 {
 		t.Error("a refused change ended a connection")
 	}
