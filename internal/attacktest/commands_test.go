@@ -113,13 +113,13 @@ func (s *storm) run(n int) {
 	stations.Wait()
 }
 
-// next reports whether another unlock is to be asked for: until there were enough of
-// them, and one fault of each kind.
+// next reports whether another unlock is to be asked for: until enough of them were
+// answered, and there was one fault of each kind.
 func (s *storm) next(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	return s.asked <= n || slices.Min([]int{s.faults["stall"], s.faults["freeze"], s.faults["kill"], s.faults["both"]}) < 1
+	return len(s.answered) < n || slices.Min([]int{s.faults["stall"], s.faults["freeze"], s.faults["kill"], s.faults["both"]}) < 1
 }
 
 // unlock asks for one door and notes what was answered.
