@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -22,12 +23,12 @@ const mostMemory = 160 << 20
 // the smallest buffers, and a place among a bounded number of requests bound that.
 func TestAttack_unfinishedRequests(t *testing.T) {
 	t.Parallel()
-	connections, lasting := 20, time.Second
+	connections, lasting, pause := 20, time.Second, 200*time.Millisecond
 	launch := gatewaytest.Launch{Env: []string{
 		"GOMEMLIMIT=128MiB", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0",
 	}}
 	if gatewaytest.Torture() {
-		connections, lasting = 600, time.Minute
+		connections, lasting, pause = 600, time.Minute, 20*time.Second
 		launch.Wrap = inGroup(memoryGroup(t))
 	}
 	p := gatewaytest.Exec(t, launch)
@@ -41,9 +42,9 @@ func TestAttack_unfinishedRequests(t *testing.T) {
 	for n := range connections {
 		host := fmt.Sprintf("127.0.%d.%d", 1+n%5, 1+n%7)
 		for _, attack := range []func(io.Writer){unfinishedBodies, answersNotTaken, unfinishedHeader} {
-			attacking.Go(func() { again(ctx, host, https, attack) })
+			attacking.Go(func() { again(ctx, pause, host, https, attack) })
 		}
-		attacking.Go(func() { again(ctx, host, mqtts, func(io.Writer) {}) })
+		attacking.Go(func() { again(ctx, pause, host, mqtts, func(io.Writer) {}) })
 	}
 	attacking.Wait()
 	_, p99, _ := app.judge()
@@ -89,12 +90,15 @@ func expectBounds(t *testing.T, address string) {
 	}
 }
 
-// again keeps one connection of an attack open, and opens another two seconds after it
-// has ended: the attackers share the processor with the gateway.
-func again(ctx context.Context, host, address string, attack func(io.Writer)) {
+// again keeps one connection of an attack open, and opens another some time after it has
+// ended, half to one and a half times pause: the attackers, the healthy app and its
+// station share the processor with the gateway, and a handshake costs the client as much
+// as the server.
+func again(ctx context.Context, pause time.Duration, host, address string, attack func(io.Writer)) {
+	wait(ctx, rand.N(pause/2))
 	for ctx.Err() == nil {
 		once(ctx, host, address, attack)
-		wait(ctx, 2*time.Second)
+		wait(ctx, pause/2+rand.N(pause))
 	}
 }
 
