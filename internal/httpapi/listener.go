@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -55,8 +56,9 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if l.handshakes != nil {
 			c.Conn = l.handshakes.Conn(inner, c.ended)
 		}
-		c.idle = time.AfterFunc(l.patience, c.expire)
+		c.idle = time.AfterFunc(math.MaxInt64, c.expire) // rest starts it, once c is complete
 		if l.crowd.Enter(&c.place, c.address, c) == nil {
+			c.rest()
 			return c, nil
 		}
 		c.idle.Stop()
