@@ -15,6 +15,7 @@ import (
 // One node of a cluster behind one name that accepted TCP and then failed kept the gateway
 // from all others: over a minute every attempt went to the same address.
 func TestAttack_brokenNodeOfACluster(t *testing.T) {
+	t.Parallel()
 	gatewaytest.Binary(t)
 	if !gatewaytest.InNamespaces(t) {
 		return

@@ -32,6 +32,7 @@ const (
 // station that follows the contract opens a door after the deadline, none opens one
 // without a record or twice, and no client is told success by a door that stayed shut.
 func TestAttack_commandsUnderFaults(t *testing.T) {
+	t.Parallel()
 	gatewaytest.Binary(t)
 	if !gatewaytest.InNamespaces(t) {
 		return

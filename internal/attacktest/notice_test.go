@@ -16,6 +16,7 @@ import (
 // link in the place of the setup code. Root copies plain text now, and from that user's
 // own file alone.
 func TestAttack_notice(t *testing.T) {
+	t.Parallel()
 	binary := gatewaytest.Binary(t)
 	if !gatewaytest.InNamespaces(t) {
 		return
