@@ -81,6 +81,7 @@ func (a *app) checkSettings() error {
 const logPatience = 2 * time.Second
 
 func (a *app) serve(ctx context.Context) error {
+	host.LimitMemory()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

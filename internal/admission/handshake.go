@@ -36,7 +36,7 @@ type Handshakes struct {
 }
 
 // pause is how long handshakes wait at most for what is urgent.
-const pause = 500 * time.Millisecond
+const pause = time.Second
 
 // waiter is one handshake that waits for its turn.
 type waiter struct {
@@ -216,7 +216,7 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 }
 
 // Yield starts no handshakes until Resume, because something urgent is in flight: a
-// door is being opened. The pause lasts half a second at most, and no other begins for
+// door is being opened. The pause lasts a second at most, and no other begins for
 // as long as it lasted, so that no sequence of doors stops the handshakes. Yield
 // reports whether it did anything; only then Resume must follow. If nothing waits for a
 // turn, it costs next to nothing. It may be called on nil.

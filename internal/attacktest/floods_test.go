@@ -95,7 +95,7 @@ func newSiege(t *testing.T) *siege {
 	}
 	f.p = gatewaytest.Exec(t, gatewaytest.Launch{Log: unread(t), Env: []string{
 		"GATEHOUSE_HTTP_LISTEN=127.0.0.1:0", "GATEHOUSE_HTTP_TLS_LISTEN=0.0.0.0:0",
-		"GATEHOUSE_MQTT_LISTEN=0.0.0.0:0", "GATEHOUSE_MQTT_TLS_LISTEN=0.0.0.0:0", "GOMEMLIMIT=128MiB",
+		"GATEHOUSE_MQTT_LISTEN=0.0.0.0:0", "GATEHOUSE_MQTT_TLS_LISTEN=0.0.0.0:0",
 	}})
 	status, err := f.p.Admin.Status(t.Context())
 	if err != nil {

@@ -25,7 +25,7 @@ func TestAttack_unfinishedRequests(t *testing.T) {
 	t.Parallel()
 	connections, lasting, pause := 20, time.Second, 200*time.Millisecond
 	launch := gatewaytest.Launch{Env: []string{
-		"GOMEMLIMIT=128MiB", "GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0",
+		"GATEHOUSE_HTTP_TLS_LISTEN=127.0.0.1:0", "GATEHOUSE_MQTT_TLS_LISTEN=127.0.0.1:0",
 	}}
 	if gatewaytest.Torture() {
 		connections, lasting, pause = 600, time.Minute, 20*time.Second

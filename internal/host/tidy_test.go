@@ -13,7 +13,8 @@ import (
 func TestTidier_Run_onceAfterAWave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var freed, waiting atomic.Int32
-		tidier := host.NewTestTidier(func() int { return int(waiting.Load()) }, func() { freed.Add(1) })
+		var held atomic.Bool
+		tidier := host.NewTestTidier(func() int { return int(waiting.Load()) }, func() { freed.Add(1) }, held.Store)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- tidier.Run(ctx) }()
@@ -42,7 +43,7 @@ func TestTidier_Run_onceAfterAWave(t *testing.T) {
 			t.Error("tidied while connections wait")
 		}
 		waiting.Store(0)
-		pass(time.Second)
+		pass(10 * time.Second)
 		if freed.Load() != 1 {
 			t.Errorf("tidied %d times after the wave, want once", freed.Load())
 		}
@@ -52,9 +53,25 @@ func TestTidier_Run_onceAfterAWave(t *testing.T) {
 		if freed.Load() != 1 {
 			t.Errorf("tidied %d times, want still once", freed.Load())
 		}
+		waiting.Store(40)
+		come(1)
+		pass(time.Minute)
+		if !held.Load() || freed.Load() != 1 {
+			t.Error("a collection may come while many wait for the processor")
+		}
+		waiting.Store(0)
+		pass(10 * time.Second)
+		if held.Load() || freed.Load() != 2 {
+			t.Error("collections are still held after the wave, or it was not tidied up")
+		}
+		waiting.Store(40)
+		come(1)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+		if held.Load() {
+			t.Error("collections are held after the end")
 		}
 		for range 10_000 {
 			tidier.Connected() // nobody listens; nobody waits
