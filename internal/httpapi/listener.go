@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+	"weak"
 
 	"gatehouse/internal/admission"
 	"gatehouse/internal/metric"
@@ -56,7 +57,7 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if l.handshakes != nil {
 			c.Conn = l.handshakes.Conn(inner, c.ended)
 		}
-		c.idle = time.AfterFunc(math.MaxInt64, c.expire) // rest starts it, once c is complete
+		c.idle = expiry(c)
 		if l.crowd.Enter(&c.place, c.address, c) == nil {
 			c.rest()
 			return c, nil
@@ -143,15 +144,24 @@ func track(c net.Conn, state http.ConnState) {
 
 // rest starts the time in which the next request has to come.
 func (c *limitConn) rest() {
+	c.idle.Reset(c.listener.patience)
 	select {
 	case <-c.ended: // HTTP/2 is idle once more after its end
+		c.idle.Stop()
 	default:
-		c.idle.Reset(c.listener.patience)
 	}
 }
 
-// expire ends a connection that was idle for too long.
-func (c *limitConn) expire() { _ = c.Close() }
+// expiry returns the timer that ends a connection which was idle for too long; rest
+// starts it. It does not keep c in memory: the runtime holds a stopped timer for a while.
+func expiry(c *limitConn) *time.Timer {
+	conn := weak.Make(c)
+	return time.AfterFunc(math.MaxInt64, func() {
+		if c := conn.Value(); c != nil {
+			_ = c.Close()
+		}
+	})
+}
 
 // Evict implements [admission.Guest].
 func (c *limitConn) Evict() {
