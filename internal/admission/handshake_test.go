@@ -397,7 +397,7 @@ func TestHandshakes_turns(t *testing.T) {
 	})
 }
 
-// A door that is being opened comes before handshakes that wait, for half a second, and
+// A door that is being opened comes before handshakes that wait, for a second, and
 // then no other does for as long.
 func TestHandshakes_Yield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -445,7 +445,7 @@ func TestHandshakes_Yield(t *testing.T) {
 		let = queue()
 		h.gate.Yield()
 		let()
-		served(3, 1600*time.Millisecond)
+		served(3, 2100*time.Millisecond)
 		h.gate.Resume()
 	})
 }
