@@ -22,8 +22,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Examine the gateway and its machine, and show how to fix what is wrong",
 		Long: `Examine the gateway and the machine that it runs on: configuration, ports, disk and
 its wear, data and database, clock, certificate, service and sandbox, first boot,
-memory, stations. It works while the gateway is down, changes nothing, and takes a
-minute at most.
+memory, stations, cloud link. It works while the gateway is down, changes nothing, and
+takes a minute at most, longer only with --deep.
 Each finding comes with the facts and the command that fixes it, the worst first.
 Run it as root: others may not see everything, and the report says what they could
 not.

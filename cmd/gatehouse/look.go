@@ -15,20 +15,21 @@ import (
 	"gatehouse/internal/sqlite"
 )
 
-// The jobs of a worker that only look at the file Path; doctor and "journal verify" give
-// them.
+// The jobs of a worker that only look at the file Path; doctor and "journal verify" order
+// them. No gateway may have a database of jobExamine, jobChain or jobVerify open.
 const (
 	jobExamine = "examine" // what is in a database
-	jobChain   = "chain"   // the chain of its journal, while a gateway may have it open
-	jobVerify  = "verify"  // the chain and the witnesses, of a file that no gateway has open
+	jobChain   = "chain"   // the chain of its journal; writes nothing, not even beside the file
+	jobVerify  = "verify"  // the chain and the witnesses; also for a copy of a database
 	jobRead    = "read"    // the content of a file
 )
 
 // maxRead is the most that is read of a file, in bytes.
 const maxRead = 4 << 20
 
-// asOwner does a job that only looks at a file, as the user that decides what is there.
-// For a user other than root that is the caller. It ends with ctx, whatever the disk does.
+// asOwner does a job that only looks at a file. If the caller is root and the file is not
+// root's, a worker does it as the owner (see [host.OwnerOf]) and is killed when ctx ends;
+// else the caller does it itself. A disk that hangs may hold it beyond ctx.
 func (a *app) asOwner(ctx context.Context, job order) (answer, error) {
 	owner, err := host.OwnerOf(job.Path)
 	if err != nil {

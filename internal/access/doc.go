@@ -2,8 +2,8 @@
 // tokens and grants. It is what stands between the network and a door, so its
 // promises are few and strict:
 //
-//   - An ended session, a removed account and a withdrawn grant bite at the very
-//     next request, also when storage cannot take note of it.
+//   - The end of a session, the removal of an account and the withdrawal of a grant
+//     take effect with the next request, also when the storage takes no writes.
 //   - A password is kept as an argon2id hash only, a refresh token as a SHA-256
 //     only; neither ever stands in a log line, an error or the journal.
 //   - Whether an e-mail address has an account cannot be told from the answer, the

@@ -54,11 +54,11 @@ type pair struct {
 	station site.StationID
 }
 
-// PutGrant gives an account leave to use a station, in place of what it had for
-// that station; changed says whether anything did, and only then is there a record.
-// Times count in milliseconds. A withdrawal that comes while it is under way wins.
-// Invalid when the station id is none or the grant would end before it begins,
-// NotFound when account or station is not there, Unavailable.
+// PutGrant permits an account to use a station, in place of what it had for that station;
+// changed reports whether anything changed, and only then is there a record. Times count
+// in milliseconds. A withdrawal that comes while the grant is being stored wins, and so
+// does a removal of the station. Invalid when the station id is none or the grant would
+// end before it begins, NotFound when account or station is not there, Unavailable.
 func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error) {
 	grant.From, grant.Until = site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
@@ -105,7 +105,7 @@ func (s *Service) takeToGrant(ctx context.Context, p pair) (give func(), err err
 	return give, nil
 }
 
-// RemoveGrant withdraws a grant. It bites at once, whatever comes back: NotFound
+// RemoveGrant withdraws a grant. It takes effect at once, whatever it returns: NotFound
 // when there is none, Unavailable when that could not be stored yet. A retry then
 // tries the store again, and so does [Service.Run].
 func (s *Service) RemoveGrant(ctx context.Context, by site.Actor, account site.AccountID, station site.StationID) error {

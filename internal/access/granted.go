@@ -15,7 +15,7 @@ type grant struct {
 	withdrawn *site.Record // how it was withdrawn; nil while it stands
 }
 
-// grant gives the standing grant of an account for a station, and the zone.
+// grant returns the standing grant of an account for a station, and the zone.
 func (d *directory) grant(account site.AccountID, station site.StationID) (site.Grant, *time.Location, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -27,7 +27,7 @@ func (d *directory) grant(account site.AccountID, station site.StationID) (site.
 	return g.Grant, d.zone, ok && g.withdrawn == nil
 }
 
-// grantsOf gives the standing grants of an account, and the zone.
+// grantsOf returns the standing grants of an account, and the zone.
 func (d *directory) grantsOf(account site.AccountID) ([]site.Grant, *time.Location) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -38,7 +38,7 @@ func (d *directory) grantsOf(account site.AccountID) ([]site.Grant, *time.Locati
 	return a.standing(), d.zone
 }
 
-// standing gives the grants that are not withdrawn; the caller holds mu.
+// standing returns the grants that are not withdrawn; the caller holds mu.
 func (a *account) standing() []site.Grant {
 	out := make([]site.Grant, 0, len(a.grants))
 	for _, g := range a.grants {
@@ -82,8 +82,8 @@ func (d *directory) beginGrant(p pair) {
 	d.storing[p] = false
 }
 
-// endGrant enters a grant if it was stored, withdrawn by over if its station was removed
-// meanwhile, and reports whether it was.
+// endGrant enters a grant if it was stored. If its station was removed since beginGrant,
+// it enters the grant as withdrawn by over, and reports true.
 func (d *directory) endGrant(g site.Grant, stored bool, over *site.Record) (removed bool) {
 	p := pair{g.Account, g.Station}
 	d.mu.Lock()
@@ -100,8 +100,7 @@ func (d *directory) endGrant(g site.Grant, stored bool, over *site.Record) (remo
 	return removed
 }
 
-// withdraw makes a grant hold no longer and reports whether it was there, standing
-// or withdrawn.
+// withdraw withdraws a grant and reports whether it was there, standing or withdrawn.
 func (d *directory) withdraw(account site.AccountID, station site.StationID, rec *site.Record) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +116,7 @@ func (d *directory) withdraw(account site.AccountID, station site.StationID, rec
 	return ok
 }
 
-// withdrawal gives the withdrawal that waits for the store; nil when none does.
+// withdrawal returns the withdrawal that waits for the store; nil if none does.
 func (d *directory) withdrawal(p pair) *site.Record {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -175,8 +175,9 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	return dir, nil
 }
 
-// Run drops expired sessions every hour, stores what a step of the clock has changed,
-// and every minute tries again what the store would not take. It blocks until ctx ends, tries once more, and gives nil.
+// Run drops expired sessions every hour, stores what a step of the clock has changed, and
+// every minute retries what the store did not accept. It blocks until ctx ends, retries
+// once more, and returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	settle, prune := time.NewTicker(settleEvery), time.NewTicker(pruneEvery)
 	defer settle.Stop()

@@ -24,8 +24,9 @@ type request struct {
 	exchange exchange  // nil on the socket, and where the route does not use it
 }
 
-// exchange is the server of the web door, as it answers one request. The
-// [http.ResponseWriter] of package httpapi is one. It must not be used after the request.
+// exchange is one request at the web door, as the server there handles it. The
+// [http.ResponseWriter] of package httpapi implements it. It must not be used after the
+// request.
 type exchange interface {
 	// Opening marks the request as one that opens a door.
 	Opening()

@@ -157,7 +157,7 @@ func (a *API) verify(r *request) (any, error) {
 // database checks the pages of the database, for one caller at a time.
 func (a *API) database(r *request) (any, error) {
 	if !a.checks.take() {
-		return nil, fault.Throttle("The database is being checked already", streamRetry)
+		return nil, fault.Throttle("The database or its journal is being checked already", streamRetry)
 	}
 	defer a.checks.give()
 	return a.Database(r.Context())

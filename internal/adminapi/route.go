@@ -15,7 +15,7 @@ const (
 	maxBody      = 16 << 10         // bytes of an ordinary request's body
 	maxApply     = 8 << 20          // room for the largest site file as JSON
 	briefly      = 25 * time.Second // what an ordinary request may take; its client waits 30 s
-	lengthily    = 30 * time.Minute // what applying a site or checking the journal may take
+	lengthily    = 30 * time.Minute // what applying a site, or checking the journal or the database, may take
 	maxStreams   = 64               // on the socket, and as many on the web
 	maxOfAccount = 16               // streams of one account on the web
 	maxChecks    = 1

@@ -14,11 +14,11 @@ import (
 
 // Handshakes lets only as many TLS handshakes compute at once as the processor can. The
 // others wait before their ClientHello is read, when they have cost next to nothing.
-// The next turn goes to the address that was served longest ago, so that no address
-// keeps others waiting, and there to the newest handshake: its client still waits for
-// the answer, while the oldest is about to time out. A client that has disconnected is
-// skipped. So a processor that is too slow for all spends its time on handshakes that
-// complete.
+// The next turn goes to the address that was served longest ago (for IPv6, within the /64
+// network that was), so that no address keeps others waiting, and there to the newest
+// handshake: its client still waits for the answer, while the oldest is about to time
+// out. A client that has disconnected is skipped. So a processor that is too slow for all
+// spends its time on handshakes that complete.
 //
 // A turn lasts from the ClientHello until the server has answered it, or waits for the
 // rest of it, so that no client can prolong it. Safe for concurrent use.
@@ -215,7 +215,7 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 	return w, there
 }
 
-// Yield starts no handshakes until Resume, because something urgent is in flight: a
+// Yield holds handshakes back until Resume, because something urgent is in flight: a
 // door is being opened. The pause lasts a second at most, and no other begins for
 // as long as it lasted, so that no sequence of doors stops the handshakes. Yield
 // reports whether it did anything; only then Resume must follow. If nothing waits for a

@@ -22,7 +22,7 @@ type seat struct {
 	// order is held while the handler is told of a new connection, so that it hears
 	// of those of one station in the order of their take-overs.
 	order sync.Mutex
-	shown *Conn // the one that the handler took in Connected last and has not seen the end of; order guards it
+	shown *Conn // the connection that Connected took last and whose end was not announced; order guards it
 	taker *Conn
 }
 
@@ -67,10 +67,11 @@ func (t *seats) holds(c *Conn) bool {
 	return c.seat != nil && c.seat.taker == c
 }
 
-// leave frees the seat of c, and passes to end the connection that the handler knows
-// there. Where another connection has taken the seat, or c had none, it does nothing:
-// the successor is shown to the handler in the place of c, or takes both along at its
-// own end. So nobody sees a station offline between the two.
+// leave frees the seat of c, and calls end with the connection that the handler knows
+// there. If another connection has taken the seat, or c had none, it does nothing: the
+// handler learns of the successor in Connected, or, if that ends before it is
+// established, of the end of both from the successor's own leave. So the station does not
+// appear offline between the two.
 func (t *seats) leave(c *Conn, end func(shown *Conn)) {
 	if c.seat == nil {
 		return

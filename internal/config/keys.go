@@ -72,7 +72,7 @@ func keys() []key {
 	}
 }
 
-// maxConnections keeps a typing error from asking for more descriptors than any
+// maxConnections keeps a typo from asking for more descriptors than any
 // system hands out.
 const maxConnections = 100_000
 

@@ -28,9 +28,9 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Validate reports everything that is wrong with c as one [*Error], nil when all
-// is well. It cannot know where a value came from and so names the keys; [Load],
-// which calls it, names files, lines and variables instead.
+// Validate reports everything that is wrong with c as one [*Error], nil if nothing is. It
+// cannot know where a value came from and so names the keys; [Load], which makes the same
+// checks, names files, lines and variables instead.
 func (c Config) Validate() error {
 	return joined(c.faults(), func(path string) string { return path })
 }

@@ -31,7 +31,7 @@ type result[T any] struct {
 // Await runs call in a goroutine of its own and returns its result. If ctx ends and call
 // does not return within a second, it returns Unavailable and leaves call alone: its
 // change may still take effect. A panic of call continues in the caller as a [*Panic],
-// unless the caller has left.
+// unless Await has already returned.
 func Await[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	ended := make(chan result[T], 1)
 	go func() {

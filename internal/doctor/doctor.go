@@ -1,5 +1,5 @@
 // Package doctor examines a gateway and the machine that it runs on: what is wrong,
-// how that shows, and which command mends it. It works while the gateway is down, and
+// how that shows, and which command fixes it. It works while the gateway is down, and
 // for a gateway whose configuration is broken.
 //
 // Promises: nothing is changed, and no check hangs: each has its time, and what could

@@ -1,7 +1,7 @@
 // Package gateway puts the parts together: it is the only package that knows all
-// of them. It builds them, binds every listener before anything is served, starts
-// in order, and stops in the exact reverse, the store last. It decides nothing
-// about doors.
+// of them. It builds them, binds every listener before anything but health checks is
+// served, starts in order, and stops in the exact reverse, the store last. It decides
+// nothing about doors.
 package gateway
 
 import (
@@ -91,8 +91,10 @@ type Gateway struct {
 	listeners  listeners
 }
 
-// New opens the data, builds every part and binds every listener; nothing is
-// served before Run. Whatever fails is undone, and the error says what to do.
+// New opens the data, builds every part and binds every listener. While the storage does
+// not answer, the HTTP listeners answer health checks; nothing else is served before Run.
+// A failure is undone, and the error names the remedy. If ctx ends while the storage does
+// not answer, New returns without waiting for it: then the process must end.
 func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
@@ -129,7 +131,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// Close gives back what New took, for a gateway that is not run, or after Run.
+// Close releases what New acquired, for a gateway that is not run, or after Run.
 func (g *Gateway) Close() error {
 	errs := []error{g.closeListeners()}
 	if g.listeners.admin != nil {

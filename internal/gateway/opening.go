@@ -24,7 +24,8 @@ const (
 	// startExtension is how much longer the service manager is asked to wait, each
 	// time that a third of it has passed.
 	startExtension = time.Minute
-	// stepGrace is how long a cancelled start waits for its step to end.
+	// stepGrace is how long a cancelled start waits for its step to end, and how long each
+	// step after a slow one may take before it is reported.
 	stepGrace = time.Second
 )
 
@@ -75,8 +76,8 @@ func (g *Gateway) guard(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// waiting is the guard of one start. It binds addresses, as the quick step does, in the
-// goroutine of that start; the other steps have their own.
+// waiting is the guard of one start. The goroutine of that start binds addresses, here and
+// in the quick step; each other step runs in a goroutine of its own.
 type waiting struct {
 	g        *Gateway
 	patience *time.Timer

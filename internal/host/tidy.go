@@ -20,7 +20,8 @@ const (
 	quiet = 2 * time.Second
 )
 
-// LimitMemory sets the memory limit of the runtime, unless GOMEMLIMIT has set one.
+// LimitMemory sets the memory limit of the runtime to 128 MiB, unless GOMEMLIMIT has set
+// one ("off" sets none).
 func LimitMemory() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(mostMemory)

@@ -35,7 +35,7 @@ const (
 )
 
 // NewServer gives a server for a handler of [API.Handler], bounded in time and size.
-// Serve it on a listener of [LimitListener]. Before
+// Serve it on a listener of [LimitListener], which also ends idle connections. Before
 // shutting it down, call [API.Drain]: event streams last until then.
 func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{

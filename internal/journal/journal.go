@@ -141,8 +141,8 @@ type Store interface {
 	Watch(heard func(error))
 }
 
-// ErrTight is the end of a transaction that was written to a disk that is nearly full: a
-// larger one did not fit, and there has been no room for it since.
+// ErrTight reports that a transaction succeeded on a disk that is nearly full: an earlier
+// one did not fit, and there has been no room since.
 var ErrTight = errors.New("the disk is nearly full")
 
 // Log gives a record that the disk does not take to the system log.

@@ -17,7 +17,7 @@ import (
 
 // watchPragmas open a file only to look at it: neither the file nor its log nor the
 // index of the log is written, also where a killed gateway left a log to recover. SQLite
-// wants a file for the index, but uses none of it: the gateway leaves an empty one.
+// requires a file for the index, but uses none of it: [Open] creates an empty one.
 const watchPragmas = "mode=ro&_dqs=0&_busy_timeout=2000&readonly_shm=1&_pragma=cache_size(-512)"
 
 // FileState is how a database file stands.
@@ -39,10 +39,10 @@ func (db *DB) Check(ctx context.Context) (FileState, error) {
 	return state.judged(ctx, db.path, state.look(ctx, db.reading))
 }
 
-// CheckFile looks at a database file that no gateway has open, and
-// changes nothing, not even the files beside it. Damage is no error. What was found
-// before an error is given with it. Errors: NotFound; Forbidden; Invalid when it is
-// no database; Unavailable when it cannot be read, or a gateway has it open; that of ctx.
+// CheckFile looks at a database file that no gateway has open, and changes nothing, not
+// even the files beside it. Damage is no error. What was found before an error is returned
+// with it. Errors: NotFound; Forbidden; Invalid when it is no database; Unavailable when
+// it cannot be read, or a gateway has it open; that of ctx.
 func CheckFile(ctx context.Context, path string) (FileState, error) {
 	state, db, err := watch(path)
 	if err != nil {

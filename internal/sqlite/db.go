@@ -4,7 +4,7 @@
 //
 // Promise: when a method that writes returns nil, its change and its journal
 // record are on the disk (fsync), together, in one transaction. All writes go
-// through one goroutine that gathers whoever is waiting into one transaction, so
+// through one goroutine that gathers the waiting writes into one transaction, so
 // that concurrent callers share an fsync.
 package sqlite
 

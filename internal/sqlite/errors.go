@@ -48,11 +48,11 @@ func isBusy(err error) bool {
 	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// errInUse says that the open database of a gateway is its own alone; name is how people
-// know it.
+// errInUse is the error of a database that another process has open; name begins the
+// sentence.
 func errInUse(name string, err error) error {
 	return fault.Wrap(fault.Unavailable,
-		name+" is in use by another process: ask the gateway that runs with it, or stop it, or look for another program with fuser", err)
+		name+" is in use by another process: if that is the gateway, ask it with gatehouse doctor or gatehouse journal verify, or stop it; else find the process with fuser", err)
 }
 
 // isFull reports whether err says that the disk is full.

@@ -12,7 +12,7 @@ import (
 )
 
 // room is how much a disk that was full must have free before it counts as sound again,
-// in bytes: more than any one change of a site takes.
+// in bytes: more than a change takes that does not apply a whole site.
 const room = 1 << 20
 
 // tightness is what the writer goroutine knows of a disk that was full.

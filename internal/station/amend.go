@@ -10,8 +10,8 @@ import (
 )
 
 // Hold locks these stations until release is called; amendments are drafted, stored and
-// adopted in between. [fault.Timeout] when ctx ends first. No other caller may hold two
-// stations at once.
+// adopted in between. [fault.Timeout] or [fault.Unavailable] when ctx ends first, or the
+// store takes too long. No other caller may hold two stations at once.
 func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(), err error) {
 	var held []func()
 	release = func() {

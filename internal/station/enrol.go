@@ -100,8 +100,8 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 	return r, nil
 }
 
-// take waits for the turn to change a station, as long as the store may take;
-// [fault.Timeout] when ctx ends first.
+// take waits for the turn to change a station; [fault.Timeout] when ctx ends first, or
+// the turn has not come within storeDeadline.
 func (s *Service) take(ctx context.Context, id site.StationID) (give func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
 	defer cancel()

@@ -19,8 +19,8 @@ const (
 )
 
 // Run writes changed states now and then, makes up for records that were left out
-// every few seconds, and does both once more when ctx ends; then it returns nil. Storage that fails is logged once and tried again at the next
-// turn.
+// every few seconds, and does both once more when ctx ends; then it returns nil. A failure
+// of the storage is logged once and retried at the next tick.
 func (s *Service) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.flushEvery)
 	defer ticker.Stop()
@@ -56,9 +56,9 @@ func (s *Service) catchUp(stations []*live) {
 }
 
 // flush saves what changed. If stations were only heard, it saves that only when the
-// next flush would be too late. It takes no turns: the store ignores what was removed
-// meanwhile, what changed meanwhile is saved by the next flush, and a new station waits
-// for this one (see checkFree).
+// next flush would be too late. It takes no turn of a station: the store ignores what was
+// removed meanwhile, what changed meanwhile is saved by the next flush, and a new station
+// waits for this one (see awaitFlush).
 func (s *Service) flush(ctx context.Context, stations []*live) {
 	give, err := s.flushing.Take(ctx, flush{})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Keyed gives turns by key: for each key one holder at a time, different keys
-// regardless of each other. It remembers no key longer than somebody has or wants
-// its turn. The zero Keyed is ready. Safe for concurrent use; not to be copied.
+// Keyed hands out turns by key: for each key one holder at a time, different keys
+// regardless of each other. It remembers a key only while its turn is held or waited
+// for. The zero Keyed is ready. Safe for concurrent use; not to be copied.
 type Keyed[K comparable] struct {
 	mu    sync.Mutex // mu guards lines, and people in each
 	lines map[K]*line
@@ -25,9 +25,9 @@ type line struct {
 	people int           // the line ends with the last of them
 }
 
-// Take waits for the turn of key and gives what gives it back, to be called once.
-// It fails with the error of ctx when that ends first. Who has the turn of a key
-// must not take it again.
+// Take waits for the turn of key and returns a function that releases it, to be called
+// once. It returns the error of ctx if that ends first. It is not reentrant: the holder of
+// the turn of a key must not take it again.
 func (k *Keyed[K]) Take(ctx context.Context, key K) (give func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

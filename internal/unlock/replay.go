@@ -194,7 +194,7 @@ func (s *Service) remember(ctx context.Context) error {
 			s.signed.doubt(ages[i])
 		case r.Outcome == site.Requested:
 			s.rememberCommand(r)
-		case r.Detail == detailTooLate: // not the first outcome was
+		case r.Detail == detailTooLate: // this record, not the first outcome, was the client's answer
 			r.Outcome = site.Expired
 			s.rememberKey(r, ages[i])
 		case !answered[r.Command]: // the first outcome was the client's answer

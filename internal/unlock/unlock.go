@@ -2,7 +2,7 @@
 // administrator) goes through [Service.Unlock], and nothing else in the gateway
 // can cause a command to leave for a station.
 //
-// Promises: whoever may not use a station learns nothing, not even whether it
+// Promises: a client that may not use a station learns nothing, not even whether it
 // exists; a command leaves only after its record is durable (or kept, while the
 // storage fails; a signed command not even then); it never leaves after its deadline, which counts from the moment
 // the request was accepted, or is the end that the request brings with it, if that is
