@@ -147,12 +147,30 @@ func (w *wire) call(cmd site.Command, places []chan struct{}, wantResult bool, m
 		return w.unsent(c, cmd.Deadline, err)
 	}
 	left()
-	select {
-	case a := <-c.done:
-		return w.conclude(c, a)
-	case <-timer.C:
-		return w.expire(c)
+	patience := time.NewTimer(time.Until(cmd.Deadline) - c.reserve())
+	defer patience.Stop()
+	for {
+		select {
+		case a := <-c.done:
+			return w.conclude(c, a)
+		case <-patience.C:
+			if w.hasAcknowledged(c) {
+				return w.conclude(c, w.giveUp(c))
+			}
+		case <-timer.C:
+			return w.expire(c)
+		}
 	}
+}
+
+// reserve is how long before the deadline a call stops to wait for the result of a
+// command that the station has acknowledged: its answer, too, has to be in time.
+func (c *call) reserve() time.Duration { return min(c.rest/10, 250*time.Millisecond) }
+
+func (w *wire) hasAcknowledged(c *call) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return c.acked
 }
 
 // depart notes that a command is sent with that much time left. It returns the deadline
@@ -283,7 +301,7 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pending {
-		if p.packetID == id && p.wantResult && outcome == site.Acknowledged && w.left(p) > 0 {
+		if p.packetID == id && p.wantResult && outcome == site.Acknowledged && w.left(p) > p.reserve() {
 			p.acked = true
 			p.land()
 			return
