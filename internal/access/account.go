@@ -61,12 +61,17 @@ func (s *Service) enter(ctx context.Context, by site.Actor, account site.Account
 // NotFound when there is none; Unavailable when that cannot be stored: the
 // sessions are dead all the same.
 func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string) error {
+	account, err := s.find(email)
+	if err != nil {
+		return err
+	}
+	ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
+	s.dir.endAll(account.ID, s.clock.Now(), &ended) // even if the turn never comes
 	account, done, err := s.take(ctx, email)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
 	sessions := s.dir.endAll(account.ID, s.clock.Now(), &ended)
 	rec := change(by, site.KindAccountRemoved, account, "with its sessions and grants")
 	rec.Count = len(sessions)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
@@ -224,5 +225,24 @@ func TestService_ClockStepped_loginUnderWay(t *testing.T) {
 			t.Errorf("the session was lost with the step: %v", err)
 		}
 		h.agree()
+	})
+}
+
+// While a disk hangs over a login of an account, its removal cannot be stored; but its
+// sessions are dead.
+func TestService_RemoveAccount_turnNeverComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := gather(t, 1)
+		inside, release := c.hold()
+		go func() { _, _ = c.Login(t.Context(), mail(0), right, address(1)) }()
+		for inside.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		c.is(c.RemoveAccount(t.Context(), admin(), mail(0)), fault.Unavailable)
+		if _, err := c.Authenticate(c.tokens[0].Access); err == nil {
+			t.Error("a session of the account lives")
+		}
+		release()
+		synctest.Wait()
 	})
 }
