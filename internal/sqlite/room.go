@@ -48,7 +48,12 @@ func (db *DB) probe() bool {
 		return false
 	}
 	db.probed = time.Now()
-	err := reserve(filepath.Dir(db.path))
+	folder := filepath.Dir(db.path)
+	var disk unix.Statfs_t
+	if unix.Statfs(folder, &disk) == nil && int64(disk.Bavail)*disk.Bsize < room { //nolint:gosec // far below the limit
+		return false // known without writing to the card
+	}
+	err := reserve(folder)
 	db.tight = errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 	return !db.tight
 }
