@@ -49,6 +49,9 @@ func (a *app) asOwner(ctx context.Context, job order) (answer, error) {
 		return got, ctx.Err()
 	}
 	_ = w.finish() // its answer is all that counts
+	if errors.Is(err, fs.ErrPermission) {
+		err = fault.Wrap(fault.Forbidden, fmt.Sprintf("User %d, who owns %s, must be able to read it and to enter its folder: move it or give it to root with chown", owner.UID, job.Path), err)
+	}
 	return got, err
 }
 
