@@ -17,7 +17,8 @@ const (
 // rota decides who of those that wait gets the next turn: the network that was served
 // longest ago, within it the address that was served longest ago, and within that the
 // newest waiter, whose client is the least likely to give up meanwhile. What was never
-// served comes before what was; among those the one with the newest waiter comes first.
+// served has every second turn, the one with the newest waiter first, and the others have
+// the rest: so no number of new addresses keeps those of the house's stations waiting.
 // A network is the /64 of an IPv6 address, and an IPv4 address itself. Not safe for
 // concurrent use.
 type rota struct {
@@ -38,14 +39,42 @@ type shareKey struct {
 type share struct {
 	key    shareKey
 	parent *share
-	below  shares // of a network or an address: what waits
+	below  [2]shares // of a network or an address: what waits, by class
 	waiter *waiter
-	place  int    // in parent.below; -1: nothing of it waits
+	class  int    // in parent.below
+	place  int    // in parent.below[class]; -1: nothing of it waits
 	quota  int    // turns that count as one
 	turns  int    // that it had, as far as is remembered
 	served uint64 // when it last used up its quota; 0: never
-	newest uint64 // when the newest waiter of its first below arrived
+	newest uint64 // when the newest waiter of those that come first below arrived
 	link   element[*share]
+}
+
+// The classes of shares.
+const (
+	fresh = iota // never served
+	known
+)
+
+func (s *share) classNow() int {
+	if s.served > 0 {
+		return known
+	}
+	return fresh
+}
+
+// next returns what has the next turn of those below, nil where nothing waits.
+func (s *share) next() *share {
+	first := fresh
+	if s.turns%2 == 1 {
+		first = known
+	}
+	for _, class := range [2]int{first, 1 - first} {
+		if len(s.below[class]) > 0 {
+			return s.below[class][0]
+		}
+	}
+	return nil
 }
 
 func newRota() *rota { return &rota{shares: make(map[shareKey]*share)} }
@@ -80,7 +109,8 @@ func (r *rota) share(key shareKey, parent *share, quota int) *share {
 // attach adds s to its parent, which has waiters from now on.
 func (r *rota) attach(s *share) {
 	p := s.parent
-	heap.Push(&p.below, s)
+	s.class = s.classNow()
+	heap.Push(&p.below[s.class], s)
 	if p == &r.root {
 		return
 	}
@@ -99,16 +129,26 @@ func (r *rota) attach(s *share) {
 // sort puts s and its parents in their places, after a change below s.
 func (r *rota) sort(s *share) {
 	for ; s != &r.root; s = s.parent {
-		s.newest = s.below[0].newest
-		heap.Fix(&s.parent.below, s.place)
+		s.newest = 0
+		for _, class := range s.below {
+			if len(class) > 0 {
+				s.newest = max(s.newest, class[0].newest)
+			}
+		}
+		p := s.parent
+		heap.Remove(&p.below[s.class], s.place)
+		s.class = s.classNow()
+		heap.Push(&p.below[s.class], s)
 	}
 }
 
 // first returns the waiter whose turn is next, nil where nobody waits.
 func (r *rota) first() *waiter {
 	s := &r.root
-	for len(s.below) > 0 {
-		s = s.below[0]
+	for s.waiter == nil {
+		if s = s.next(); s == nil {
+			return nil
+		}
 	}
 	return s.waiter
 }
@@ -117,8 +157,8 @@ func (r *rota) first() *waiter {
 func (r *rota) remove(w *waiter, turn bool) {
 	if turn {
 		r.now++
-		for s := w.share.parent; s != &r.root; s = s.parent {
-			if s.turns++; s.turns%s.quota == 0 {
+		for s := w.share.parent; s != nil; s = s.parent {
+			if s.turns++; s.quota > 0 && s.turns%s.quota == 0 {
 				s.served = r.now
 			}
 		}
@@ -130,10 +170,10 @@ func (r *rota) remove(w *waiter, turn bool) {
 // detach removes s from its parent, and the parent where nothing of it waits any more.
 func (r *rota) detach(s *share) {
 	p := s.parent
-	heap.Remove(&p.below, s.place)
+	heap.Remove(&p.below[s.class], s.place)
 	switch {
 	case p == &r.root:
-	case len(p.below) > 0:
+	case p.next() != nil:
 		r.sort(p)
 	default:
 		r.detach(p)
