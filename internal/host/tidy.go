@@ -10,7 +10,7 @@ import (
 const (
 	// mostMemory is the memory limit of the runtime, in bytes, which leaves a board of 512 MB
 	// room for the system and for a collection that comes late.
-	mostMemory = 128 << 20
+	mostMemory = 144 << 20
 	// wave is how many connections make a wave.
 	wave = 200
 	// queue is how many connections that wait for the processor make one too.
@@ -20,7 +20,7 @@ const (
 	quiet = 2 * time.Second
 )
 
-// LimitMemory sets the memory limit of the runtime to 128 MiB, unless GOMEMLIMIT has set
+// LimitMemory sets the memory limit of the runtime to 144 MiB, unless GOMEMLIMIT has set
 // one ("off" sets none).
 func LimitMemory() {
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
