@@ -50,7 +50,7 @@ func (db *DB) probe() bool {
 	db.probed = time.Now()
 	folder := filepath.Dir(db.path)
 	var disk unix.Statfs_t
-	if unix.Statfs(folder, &disk) == nil && int64(disk.Bavail)*disk.Bsize < room { //nolint:gosec // far below the limit
+	if unix.Statfs(folder, &disk) == nil && int64(disk.Bavail)*int64(disk.Bsize) < room { //nolint:gosec,unconvert // fits; the type is another one on 32 bits
 		return false // known without writing to the card
 	}
 	err := reserve(folder)
