@@ -23,11 +23,7 @@ func TestAttack_tokenOnFullDisk(t *testing.T) {
 	if !gatewaytest.InNamespaces(t) {
 		return
 	}
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	disk := smallDisk(t)
 	s := newCloudSite(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	access, _ := s.Login()
 	if got := s.command("before", s.token("before")); got.Outcome != site.Acknowledged && got.Outcome != site.Done {
@@ -65,11 +61,7 @@ func TestAttack_fullDisk_flapping(t *testing.T) {
 	if !gatewaytest.InNamespaces(t) {
 		return
 	}
-	disk := t.TempDir()
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	disk := smallDisk(t)
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	p.AddAccount()
 	var site strings.Builder // too large for what is left
@@ -135,4 +127,15 @@ func fill(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// smallDisk mounts a disk of 6 MB, in the namespaces of the test.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	disk := t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	return disk
 }
