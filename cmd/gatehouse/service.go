@@ -16,6 +16,7 @@ import (
 	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
+	"gatehouse/internal/host"
 	"gatehouse/internal/installation"
 	"gatehouse/internal/sitefile"
 )
@@ -164,15 +165,18 @@ func setupText(path string) string {
 	return strings.TrimSpace(text)
 }
 
-// noticeCommand copies the setup code to where the login prompt shows it.
+// noticeCommand copies the setup code to where the login prompt shows it, for as long as
+// it holds.
 func (a *app) noticeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "notice",
 		Short:  "Show the setup code of a new gateway on the text console",
-		Long:   "The service gatehouse-notice runs this, as root, whenever the setup code changes.",
+		Long:   "The service gatehouse-notice runs this, as root, while there is a setup code.\nIt ends when the code changes.",
 		Hidden: true,
 		Args:   takes(),
-		RunE:   a.does(func(context.Context, []string) error { return gateway.CopyNotice(setupFile, noticeFile) }),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			return gateway.ShowNotice(ctx, setupFile, noticeFile, new(host.Supervisor).Ready)
+		}),
 	}
 }
 

@@ -1,6 +1,9 @@
 package attacktest_test
 
 import (
+	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +36,11 @@ func TestAttack_notice(t *testing.T) {
 	if err := os.WriteFile("/run/shadow", []byte("root:$y$secret-hash"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ready, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: "/run/notify", Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ready.Close() }()
 	for script, want := range map[string]string{
 		"ln -s /run/shadow $1":                   "",
 		"ln /run/shadow $1":                      "",
@@ -44,13 +52,30 @@ func TestAttack_notice(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), "sh", "-euc", "rm -f $1; "+script, "sh", notice).CombinedOutput(); err != nil { //nolint:gosec // of this test
 			t.Fatalf("%s: %v %s", script, err, out)
 		}
-		out, _ := exec.CommandContext(t.Context(), binary, "notice").CombinedOutput() //nolint:gosec // our own binary
+		var out strings.Builder
+		cmd := exec.CommandContext(t.Context(), binary, "notice") //nolint:gosec // our own binary
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "NOTIFY_SOCKET="+ready.LocalAddr().String()), &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		status := make([]byte, 4096)
+		n, err := ready.Read(status)
+		if err != nil {
+			t.Fatal(err)
+		}
 		text, _ := os.ReadFile(shown)
 		if string(text) != want {
 			t.Errorf("%s: the console shows %q, want %q", script, text, want)
 		}
-		if strings.Contains(string(out), "secret") {
-			t.Errorf("%s: %s", script, out)
+		if err := os.Remove(notice); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it ends with the notice
+		if text, err := os.ReadFile(shown); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: at the end the console shows %q, %v", script, text, err)
+		}
+		if strings.Contains(out.String()+string(status[:n]), "secret") {
+			t.Errorf("%s: %s %s", script, out.String(), status[:n])
 		}
 	}
 }

@@ -34,6 +34,18 @@ func TestSetupCode(t *testing.T) {
 		b.sh("systemctl restart " + service)
 		b.await("the console shows the code again", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
 
+		// A change while root copies the one before is shown too: here a restart, which
+		// removes the code and writes it again.
+		b.await("the console is done", func() bool { return b.property("gatehouse-notice.service", "SubState") == "running" })
+		b.write("/etc/systemd/system/gatehouse-notice.service.d/hold.conf",
+			"[Service]\nExecStartPost=+/bin/sh -c 'test ! -p /run/hold || cat /run/hold'\n")
+		b.sh("systemctl daemon-reload; mkfifo /run/hold; cd /run/gatehouse; " +
+			"setpriv --reuid=gatehouse --regid=gatehouse --clear-groups sh -euc 'echo other >setup.issue'; " +
+			"exec 3>/run/hold; rm /run/hold; " + // opens when the copy is held
+			"grep other /run/gatehouse-notice/gatehouse.issue; systemctl restart " + service + "; grep " + found[1] + " /run/gatehouse/setup.issue; " +
+			"exec 3>&-")
+		b.await("the console shows the code after a change during a copy", func() bool { return strings.Contains(b.shownIssue(), found[1]) })
+
 		d := b.unknownDoor()
 		d.trust(b.authority())
 		for code, want := range map[string]bool{"AAAA-AAAA": false, found[1]: true} {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -67,15 +69,71 @@ func plainNotice(text string) string {
 	return b.String()
 }
 
-// CopyNotice writes what [ReadNotice] reads at from to the file at to, in a folder of
-// root's. Without a notice it removes that file.
-func CopyNotice(from, to string) error {
-	text, err := ReadNotice(from)
+// ShowNotice writes what [ReadNotice] reads at from to the file at to, in a folder of
+// root's, and calls ready with a line that describes the outcome. It removes that file and
+// returns once the notice has changed or ctx has ended; at once where there is no notice.
+// The error says why a notice was not shown.
+//
+// systemd starts it again while there is a notice (PathExists=, systemd.path(5)). It
+// must run for as long as it shows one: systemd misses changes of the file that occur
+// while the service runs.
+func ShowNotice(ctx context.Context, from, to string, ready func(status string) error) (err error) {
+	defer func() { err = errors.Join(err, removeIfThere(to)) }()
+	changes, err := watchFolder(filepath.Dir(from)) // before the first look, so that no change is missed
 	if errors.Is(err, fs.ErrNotExist) {
-		return removeIfThere(to)
+		return ready("No notice")
 	}
 	if err != nil {
-		return errors.Join(err, removeIfThere(to))
+		return err
 	}
-	return writePrivate(to, text)
+	defer func() { _ = changes.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = changes.Close() })() // ends a read
+	text, unread := ReadNotice(from)
+	status, failure := "Shows the notice", unread
+	switch {
+	case errors.Is(unread, fs.ErrNotExist):
+		return ready("No notice")
+	case unread == nil:
+		failure = writePrivate(to, text)
+	}
+	if failure != nil {
+		status = "Shows nothing: " + failure.Error()
+		failure = errors.Join(failure, removeIfThere(to))
+	}
+	if err := ready(status); err != nil {
+		return err
+	}
+	awaitChange(changes, from, text, unread)
+	return failure
+}
+
+// watchFolder returns an inotify(7) descriptor that is readable once a file in the folder
+// has changed, or the folder has been removed.
+func watchFolder(folder string) (*os.File, error) {
+	const changes = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	f := os.NewFile(uintptr(fd), folder) //nolint:gosec // a descriptor
+	if _, err := unix.InotifyAddWatch(fd, folder, changes); err != nil {
+		_ = f.Close()
+		return nil, &os.PathError{Op: "watch", Path: folder, Err: err}
+	}
+	return f, nil
+}
+
+// awaitChange waits until [ReadNotice] returns something else than this text and error,
+// or changes is closed.
+func awaitChange(changes io.Reader, path, text string, unread error) {
+	events := make([]byte, 4<<10) //nolint:mnd // any size that holds an event of a name
+	for {
+		if _, err := changes.Read(events); err != nil {
+			return
+		}
+		if now, err := ReadNotice(path); now != text || fmt.Sprint(err) != fmt.Sprint(unread) {
+			return
+		}
+	}
 }
