@@ -6,6 +6,7 @@ package deadline
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -20,6 +21,9 @@ type Panic struct {
 	Value any    // what the call panicked with
 	Stack []byte // where
 }
+
+// String returns the value and the stack as text, which a crash or a server's log prints.
+func (p *Panic) String() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
 // result is the end of a call.
 type result[T any] struct {

@@ -3,6 +3,7 @@ package deadline_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,9 @@ func TestAwait_panic(t *testing.T) {
 		got, ok := recover().(*deadline.Panic)
 		if !ok || got.Value != "broken" || !strings.Contains(string(got.Stack), "TestAwait_panic") {
 			t.Errorf("recovered %+v", got)
+		}
+		if text := fmt.Sprint(got); !strings.HasPrefix(text, "broken\n\n") || !strings.Contains(text, "TestAwait_panic") {
+			t.Errorf("it prints as %s", text)
 		}
 	}()
 	_, _ = deadline.Await(t.Context(), func(context.Context) (int, error) { panic("broken") })
