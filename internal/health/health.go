@@ -38,7 +38,6 @@ const (
 	ClockUntrusted Code = "clock-untrusted"
 	ClockAhead     Code = "clock-ahead"
 	ClockStep      Code = "clock-step"
-	ListenerDown   Code = "listener-down"
 	PlainHTTP      Code = "plain-http"
 	KeyDamaged     Code = "key-damaged"
 	NoAdminSocket  Code = "no-admin-socket"

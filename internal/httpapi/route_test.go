@@ -136,10 +136,10 @@ func TestReadyz(t *testing.T) {
 	if got.header.Get("Retry-After") != "5" {
 		t.Errorf("%v", got.header)
 	}
-	w.health.Raise(health.Condition{Code: health.ListenerDown, Severity: health.Fatal})
-	w.do(ready).want(t, 503, message("not ready: listener-down, storage-failing"))
+	w.health.Raise(health.Condition{Code: health.KeyDamaged, Severity: health.Fatal})
+	w.do(ready).want(t, 503, message("not ready: key-damaged, storage-failing"))
 	w.health.Clear(health.StorageFailing)
-	w.health.Clear(health.ListenerDown)
+	w.health.Clear(health.KeyDamaged)
 	w.do(ready).want(t, 200, `{"status":"ready"}`)
 }
 

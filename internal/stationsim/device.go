@@ -84,13 +84,13 @@ func (d *device) reportPause() time.Duration {
 }
 
 // receive takes one command that arrived over l at now. ack acknowledges it.
-func (d *device) receive(now time.Time, payload []byte, l *link, ack func(), faults Faults) effects {
+func (d *device) receive(now time.Time, payload []byte, l *link, ack func()) effects {
 	c, err := parseCommand(payload)
 	if err != nil || c.ID == "" { // it cannot be refused, and is not acknowledged: that would be a success
 		return effects{events: []Event{d.event(now, Declined, "", "", "the command is not JSON of the contract")}}
 	}
 	out := effects{events: []Event{d.command(now, Received, c, "")}}
-	if faults.Drop > 0 && d.random.Float64() < faults.Drop || len(d.waiting) == maxWaiting {
+	if d.cfg.Faults.Drop > 0 && d.random.Float64() < d.cfg.Faults.Drop || len(d.waiting) == maxWaiting {
 		out.events = append(out.events, d.command(now, Dropped, c, ""))
 		return out
 	}
@@ -105,7 +105,7 @@ func (d *device) receive(now time.Time, payload []byte, l *link, ack func(), fau
 	}
 	d.waiting = append(d.waiting, order{
 		id: c.ID, lock: int(id) - 1, link: l, ack: ack,
-		expires: now.Add(c.ttl()), until: c.NotAfter, ackAt: now.Add(faults.Slow),
+		expires: now.Add(c.ttl()), until: c.NotAfter, ackAt: now.Add(d.cfg.Faults.Slow),
 	})
 	return out
 }
@@ -135,12 +135,12 @@ func (d *device) unlink(now time.Time, l *link) effects {
 }
 
 // advance does everything that is due at now.
-func (d *device) advance(now time.Time, faults Faults) effects {
+func (d *device) advance(now time.Time) effects {
 	var out effects
 	d.acknowledge(now, &out)
 	for i := range d.locks {
 		d.relock(now, i, &out)
-		d.finish(now, i, faults, &out)
+		d.finish(now, i, &out)
 		d.start(now, i, &out)
 	}
 	if !now.Before(d.nextReport) {
@@ -204,7 +204,7 @@ func (d *device) start(now time.Time, i int, out *effects) {
 }
 
 // finish ends the motion of lock i when it is over.
-func (d *device) finish(now time.Time, i int, faults Faults, out *effects) {
+func (d *device) finish(now time.Time, i int, out *effects) {
 	l := &d.locks[i]
 	if l.doneAt.IsZero() || now.Before(l.doneAt) {
 		return
@@ -216,7 +216,7 @@ func (d *device) finish(now time.Time, i int, faults Faults, out *effects) {
 	r := result{ID: o.id, LockID: site.LockID(i + 1).String(), Result: site.Done, Status: site.Unlocked}
 	kind := Opened
 	l.relockAt = now.Add(d.cfg.Relock)
-	if faults.Jam > 0 && d.random.Float64() < faults.Jam {
+	if d.cfg.Faults.Jam > 0 && d.random.Float64() < d.cfg.Faults.Jam {
 		r.Result, r.Status, kind = site.Failed, site.Jammed, Jammed
 		l.relockAt = time.Time{}
 	}

@@ -33,7 +33,6 @@ type Station struct {
 	cfg Config
 
 	mu      sync.Mutex // guards the fields below
-	faults  Faults
 	status  Status
 	changed chan struct{} // closed and replaced when status changes
 }
@@ -44,7 +43,7 @@ func New(cfg Config) (*Station, error) {
 		return nil, fmt.Errorf("simulated station: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Station{cfg: cfg, faults: cfg.Faults, changed: make(chan struct{})}
+	s := &Station{cfg: cfg, changed: make(chan struct{})}
 	s.status = Status{ID: cfg.ID, Name: cfg.Name, BatteryVoltage: hundredths(cfg.Battery.Start)}
 	s.status.Locks = slices.Repeat([]site.LockStatus{site.Locked}, cfg.Locks)
 	return s, nil
@@ -79,23 +78,6 @@ func (s *Station) Wait(ctx context.Context, condition func(Status) bool) error {
 			return fmt.Errorf("waiting for station %d: %w", s.cfg.ID, ctx.Err())
 		}
 	}
-}
-
-// SetFaults changes how the station misbehaves from now on.
-func (s *Station) SetFaults(f Faults) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = f
-	return nil
-}
-
-func (s *Station) presentFaults() Faults {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.faults
 }
 
 // Run plays the station until ctx ends; then it disconnects and returns nil.
@@ -143,7 +125,7 @@ func (r *run) step(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	case m := <-inbox:
-		r.carryOut(r.device.receive(r.now(), m.Payload(), r.link, m.Ack, r.station.presentFaults()))
+		r.carryOut(r.device.receive(r.now(), m.Payload(), r.link, m.Ack))
 	case err := <-lost:
 		r.disconnected(err)
 	case a := <-r.dialled:
@@ -155,7 +137,7 @@ func (r *run) step(ctx context.Context) {
 		r.dialling = true
 		go func() { r.dialled <- r.dial(ctx) }()
 	}
-	r.carryOut(r.device.advance(r.now(), r.station.presentFaults()))
+	r.carryOut(r.device.advance(r.now()))
 }
 
 func (r *run) now() time.Time { return r.cfg.Clock.Now() }
