@@ -15,6 +15,10 @@ const MaxKept = maxKept
 // EndsLag is how far the row of journal_ends may be behind the journal.
 const EndsLag = endsLag
 
+// Company returns how long a record waits for others after a transaction that took so
+// long.
+var Company = company
+
 // LimitPages makes the disk full: the file may not grow past its present size
 // (full) or may grow again (!full).
 func (db *DB) LimitPages(ctx context.Context, full bool) error {

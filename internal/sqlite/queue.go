@@ -201,13 +201,23 @@ func split[T any](all []T, most int) (batch, rest []T) {
 	return all[:most:most], append([]T(nil), all[most:]...)
 }
 
-// waiting reports whether somebody waits for an answer, whether anything is in
-// line at all, and whether the queue is closed.
-func (q *queue) waiting() (urgent, work, closed bool) {
+// waiting returns what the queue wants.
+func (q *queue) waiting() demand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	urgent = len(q.ops) > 0 || q.urgent > 0
-	return urgent, urgent || len(q.records) > 0 || q.lost > 0, q.closed
+	urgent := len(q.ops) > 0 || q.urgent > 0
+	return demand{
+		urgent: urgent, work: urgent || len(q.records) > 0 || q.lost > 0,
+		full: len(q.records) >= maxBatch, closed: q.closed,
+	}
+}
+
+// demand is what a queue wants of the writer.
+type demand struct {
+	urgent bool // somebody waits for an answer
+	work   bool // there is something to write
+	full   bool // more records wait than one transaction takes
+	closed bool
 }
 
 // written says that the records that were taken are durable.

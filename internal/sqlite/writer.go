@@ -15,8 +15,12 @@ import (
 const (
 	// maxBatch bounds one transaction, so that nobody waits behind a long one.
 	maxBatch = 512
-	// laterDelay is how long a record that nobody waits for may wait for company.
-	laterDelay = 5 * time.Millisecond
+	// A record that nobody waits for waits for company: laterShare times as long as the last
+	// transaction took, within these bounds. So such records take a tenth of the time of a
+	// slow disk or processor at most.
+	laterShare = 9
+	leastDelay = 5 * time.Millisecond
+	mostDelay  = time.Second
 	// retryDelay is how long the writer waits before it tries a failing disk again.
 	retryDelay = time.Second
 	// stallAfter is how long a transaction may take before the disk counts as failing,
@@ -136,38 +140,48 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 	defer close(db.stopped)
 	defer func() { _ = conn.Close() }()
 	defer stmts.close()
+	var took time.Duration // by the last transaction
 	for {
-		urgent, work, closed := db.queue.waiting()
+		want := db.queue.waiting()
 		switch {
-		case urgent || (work && closed):
-		case work:
-			db.idle(laterDelay)
-		case closed:
+		case want.urgent || want.full || (want.work && want.closed):
+		case want.work:
+			db.idle(company(took), true)
+		case want.closed:
 			if db.saved != db.tail.seq {
 				_ = db.saveEnds(stmts) // readEnds finds the end without it
 			}
 			return
 		case db.tight:
-			db.idle(retryDelay)
+			db.idle(retryDelay, false)
 			db.lookForRoom()
 			continue
 		default:
 			<-db.queue.wake
 			continue
 		}
-		if err := db.commit(conn, stmts); err != nil && !urgent {
-			if closed {
+		began := time.Now()
+		err := db.commit(conn, stmts)
+		took = time.Since(began)
+		if err != nil && !want.urgent {
+			if want.closed {
 				return
 			}
-			db.idle(retryDelay)
+			db.idle(retryDelay, false)
 		}
 	}
 }
 
+// company returns how long a record that nobody waits for waits for others, after a
+// transaction that took so long.
+func company(took time.Duration) time.Duration {
+	return min(max(laterShare*took, leastDelay), mostDelay)
+}
+
 // idle lets the time pass, or less when somebody begins to wait for an answer: for
 // records alone, waiting for company saves transactions, and a failing disk is not
-// tried again and again.
-func (db *DB) idle(most time.Duration) {
+// tried again and again. With company, a full transaction waits no longer.
+func (db *DB) idle(most time.Duration, company bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	for {
@@ -175,7 +189,7 @@ func (db *DB) idle(most time.Duration) {
 		case <-timer.C:
 			return
 		case <-db.queue.wake:
-			if urgent, _, closed := db.queue.waiting(); urgent || closed {
+			if want := db.queue.waiting(); want.urgent || want.closed || company && want.full {
 				return
 			}
 		}
