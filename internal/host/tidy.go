@@ -17,7 +17,7 @@ const (
 	queue = 32
 	// quiet is how long no connection may come before a wave counts as over: longer than
 	// stations wait before they try again.
-	quiet = 2 * time.Second
+	quiet = 10 * time.Second
 )
 
 // LimitMemory sets the memory limit of the runtime to 144 MiB, unless GOMEMLIMIT has set
@@ -97,8 +97,8 @@ func (t *Tidier) Run(ctx context.Context) error {
 			case t.waiting() > 0:
 				timer.Reset(quiet)
 			default:
+				t.free() // the one collection, before the release asks for another
 				end()
-				t.free()
 				count = 0
 			}
 		}
