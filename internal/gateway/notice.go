@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -103,36 +105,61 @@ func ShowNotice(ctx context.Context, from, to string, ready func(status string) 
 	if err := ready(status); err != nil {
 		return err
 	}
-	awaitChange(changes, from, text, unread)
+	changes.await(func() bool {
+		now, err := ReadNotice(from)
+		return now != text || fmt.Sprint(err) != fmt.Sprint(unread)
+	})
 	return failure
 }
 
-// watchFolder returns an inotify(7) descriptor that is readable once a file in the folder
-// has changed, or the folder has been removed.
-func watchFolder(folder string) (*os.File, error) {
+// folderWatch is an inotify(7) descriptor that is readable once a file in a folder has
+// changed, or the folder has been removed.
+type folderWatch struct{ *os.File }
+
+func watchFolder(folder string) (folderWatch, error) {
 	const changes = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
-		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
+		folderGone | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
-		return nil, os.NewSyscallError("inotify_init1", err)
+		return folderWatch{}, os.NewSyscallError("inotify_init1", err)
 	}
-	f := os.NewFile(uintptr(fd), folder) //nolint:gosec // a descriptor
+	w := folderWatch{os.NewFile(uintptr(fd), folder)} //nolint:gosec // a descriptor
 	if _, err := unix.InotifyAddWatch(fd, folder, changes); err != nil {
-		_ = f.Close()
-		return nil, &os.PathError{Op: "watch", Path: folder, Err: err}
+		_ = w.Close()
+		return folderWatch{}, &os.PathError{Op: "watch", Path: folder, Err: err}
 	}
-	return f, nil
+	return w, nil
 }
 
-// awaitChange waits until [ReadNotice] returns something else than this text and error,
-// or changes is closed.
-func awaitChange(changes io.Reader, path, text string, unread error) {
+// folderGone are the events that say that the folder itself is gone from its path.
+const folderGone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+
+// isFolderGone reports whether one of the events says so.
+func isFolderGone(events []byte) bool {
+	for len(events) >= unix.SizeofInotifyEvent {
+		mask, name := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:]) // its length
+		if mask&(folderGone|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
+			return true
+		}
+		events = events[min(len(events), unix.SizeofInotifyEvent+int(name)):]
+	}
+	return false
+}
+
+// lookPause is how long a folderWatch waits after a change before it looks: its owner, who
+// may change files without end, costs root ten looks a second at most.
+const lookPause = 100 * time.Millisecond
+
+// await waits until changed is true, the folder is gone or the watch is closed.
+func (w folderWatch) await(changed func() bool) {
 	events := make([]byte, 4<<10) //nolint:mnd // any size that holds an event of a name
 	for {
-		if _, err := changes.Read(events); err != nil {
+		n, err := w.Read(events)
+		if err != nil || isFolderGone(events[:n]) {
 			return
 		}
-		if now, err := ReadNotice(path); now != text || fmt.Sprint(err) != fmt.Sprint(unread) {
+		time.Sleep(lookPause)
+		if changed() {
 			return
 		}
 	}

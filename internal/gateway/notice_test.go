@@ -77,7 +77,11 @@ func TestShowNotice_change(t *testing.T) {
 		"renamed": func(c console) error {
 			return errors.Join(os.WriteFile(c.notice+".new", []byte("other\n"), 0o600), os.Rename(c.notice+".new", c.notice))
 		},
-		"removed":            func(c console) error { return os.Remove(c.notice) },
+		"removed": func(c console) error { return os.Remove(c.notice) },
+		"made again, same": func(c console) error {
+			folder := filepath.Dir(c.notice)
+			return errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o755), os.WriteFile(c.notice, []byte("code\n"), 0o600)) //nolint:gosec // as systemd makes it
+		},
 		"a link":             func(c console) error { return errors.Join(os.Remove(c.notice), os.Symlink("/nowhere", c.notice)) },
 		"the folder removed": func(c console) error { return os.RemoveAll(filepath.Dir(c.notice)) },
 		"the folder moved":   func(c console) error { return os.Rename(filepath.Dir(c.notice), filepath.Dir(c.notice)+"-aside") },
