@@ -33,6 +33,7 @@ type Handshakes struct {
 	since   time.Time     // the pause began; zero: there is none
 	earlier time.Time     // no pause begins before
 	over    *time.Timer   // ends the pause
+	rested  time.Time     // when no handshake computed last
 	resumed chan struct{} // closed when the pause ends
 }
 
@@ -43,7 +44,7 @@ const pause = time.Second
 type waiter struct {
 	share share
 	conn  *Conn
-	turn  chan bool // capacity 1: whether it has a turn
+	begin func(turn bool) // called once, by what has removed the waiter from the rota
 }
 
 // NewHandshakes returns a gate with that many turns; timeout bounds a handshake from
@@ -86,7 +87,10 @@ func connOf(raw net.Conn) *Conn {
 // connection ends. After the handshake call [Conn.Done], unless the next call on the
 // connection is Read or Close.
 func (h *Handshakes) Conn(raw net.Conn, ended <-chan struct{}) *Conn {
-	return &Conn{Conn: raw, gate: h, ended: ended}
+	c := &Conn{Conn: raw, gate: h, ended: ended}
+	c.waiter.conn = c
+	c.waiter.share.place = -1
+	return c
 }
 
 // Conn is a connection whose TLS handshake waits for its turn.
@@ -97,10 +101,49 @@ type Conn struct {
 	begun    bool        // the ClientHello has; the reader's own
 	turn     atomic.Bool // has one
 	answered atomic.Bool // has been written to in its turn
+	waiter   waiter
 }
 
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Queue has c wait for its turn without a goroutine, which spares the processor in a wave
+// of connections. It returns false, and does nothing, if the client has sent nothing yet.
+// Otherwise begin is called once, perhaps before Queue returns, and must not wait: with
+// true when c has its turn, with false if its client has disconnected, if the connection
+// has ended or after [Conn.Withdraw].
+func (c *Conn) Queue(begin func(turn bool)) bool {
+	if !isReadable(c.Conn, false) {
+		return false
+	}
+	c.begun = true
+	c.gate.enter(c, func(turn bool) {
+		if turn {
+			c.take()
+		}
+		begin(turn)
+	})
+	select {
+	case <-c.ended: // perhaps before it waited
+		c.Withdraw()
+	default:
+	}
+	return true
+}
+
+// Withdraw ends the wait of c, if it waits.
+func (c *Conn) Withdraw() {
+	h := c.gate
+	h.mu.Lock()
+	waits := c.waiter.share.place >= 0
+	if waits {
+		h.waiting.remove(&c.waiter, false)
+	}
+	h.mu.Unlock()
+	if waits {
+		c.waiter.begin(false)
+	}
+}
 
 // Await waits until the client has sent something and it is the turn of c. The first
 // Read does so too, but a TLS session holds more memory by then.
@@ -152,58 +195,72 @@ func (c *Conn) Done() {
 // await waits for the turn of c. It reports false if c ends first, or its client has
 // disconnected.
 func (c *Conn) await() bool {
-	if !c.gate.wait(c) {
-		return false
-	}
-	c.turn.Store(true)
-	_ = c.Conn.SetDeadline(time.Now().Add(c.gate.timeout)) // fails only on a closed one
-	return true
-}
-
-func (h *Handshakes) wait(c *Conn) bool {
-	w := &waiter{conn: c, turn: make(chan bool, 1)}
-	h.mu.Lock()
-	h.waiting.push(w, Address(c.RemoteAddr()))
-	if h.free > 0 && h.since.IsZero() { // nobody else waits
-		h.free--
-		h.waiting.remove(w, true)
-		h.mu.Unlock()
-		return true
-	}
-	h.mu.Unlock()
+	turn := make(chan bool, 1)
+	c.gate.enter(c, func(has bool) { turn <- has })
 	select {
-	case ok := <-w.turn:
-		return ok
+	case has := <-turn:
+		if has {
+			c.take()
+		}
+		return has
 	case <-c.ended:
 	}
-	h.mu.Lock()
-	waits := w.share.place >= 0
-	if waits {
-		h.waiting.remove(w, false)
-	}
-	h.mu.Unlock()
-	if !waits && <-w.turn { // it has come meanwhile
-		h.next()
+	c.Withdraw()
+	if <-turn { // it has come meanwhile
+		c.gate.next()
 	}
 	return false
 }
 
-// next passes a turn on to the first handshake whose client is still there.
+// take begins the turn that c has.
+func (c *Conn) take() {
+	c.turn.Store(true)
+	_ = c.Conn.SetDeadline(time.Now().Add(c.gate.timeout)) // fails only on a closed one
+}
+
+// enter adds c to those that wait, or passes a free turn to it.
+func (h *Handshakes) enter(c *Conn, begin func(turn bool)) {
+	w := &c.waiter
+	w.begin = begin
+	h.mu.Lock()
+	h.waiting.push(w, Address(c.RemoteAddr()))
+	free := h.free > 0 && h.since.IsZero() // nobody else waits
+	if free {
+		h.free--
+		h.waiting.remove(w, true)
+		h.rested = time.Now()
+	}
+	h.mu.Unlock()
+	if free {
+		begin(true)
+	}
+}
+
+const (
+	// shift is for how long handshakes follow each other without a rest, and breath how long
+	// the rest is. In it the scheduler of the runtime looks for other work, for requests that
+	// have come: a row of handshakes would keep it from that for seconds on a slow processor.
+	shift  = 100 * time.Millisecond
+	breath = 200 * time.Microsecond
+)
+
+// next passes a turn on to the first handshake whose client is still there; the
+// connections of clients that have gone end.
 func (h *Handshakes) next() {
 	for {
 		w, there := h.first()
 		if w == nil {
 			return
 		}
-		w.turn <- there
+		w.begin(there)
 		if there {
 			return
 		}
 	}
 }
 
-// first removes the first waiter, and reports whether its client is still there; if
-// there is none, it frees the turn.
+// first removes the first waiter, and reports whether its client is still there. If
+// there is none, it frees the turn; if the turn has to rest, it passes it on later.
 func (h *Handshakes) first() (w *waiter, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,9 +268,21 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 		h.free++
 		return nil, false
 	}
+	if time.Since(h.rested) > shift {
+		time.AfterFunc(breath, h.rise)
+		return nil, false
+	}
 	there = !gone(w.conn.Conn) // which the kernel answers at once
 	h.waiting.remove(w, there)
 	return w, there
+}
+
+// rise passes on a turn that has rested.
+func (h *Handshakes) rise() {
+	h.mu.Lock()
+	h.rested = time.Now()
+	h.mu.Unlock()
+	h.next()
 }
 
 // Yield holds handshakes back until Resume, because something urgent is in flight: a
@@ -259,6 +328,7 @@ func (h *Handshakes) proceed() {
 		close(h.resumed)
 		now := time.Now()
 		h.earlier, h.since = now.Add(now.Sub(h.since)), time.Time{}
+		h.rested = now
 		free, h.free = h.free, 0
 	}
 	h.mu.Unlock()

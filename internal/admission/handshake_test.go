@@ -455,6 +455,77 @@ func TestHandshakes_Yield(t *testing.T) {
 	})
 }
 
+// However long the row of handshakes, the processor gets to other work in between.
+func TestHandshakes_restInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 1)
+		_, let := h.occupy()
+		synctest.Wait()
+		for _, name := range []string{"a", "b"} {
+			h.greet(name)
+			synctest.Wait()
+		}
+		time.Sleep(admission.Shift + 1)
+		let()
+		synctest.Wait()
+		if n := h.gate.Waiting(); n != 2 {
+			t.Errorf("%d wait: no rest", n)
+		}
+		time.Sleep(admission.Breath)
+		h.work.Wait()
+		if want := []string{"b", "a"}; !slices.Equal(h.turns, want) {
+			t.Errorf("turns %v, want %v", h.turns, want)
+		}
+	})
+}
+
+// A client that waits without a goroutine gets its turn, or hears that it gets none: once.
+func TestConn_Queue(t *testing.T) {
+	gate := admission.NewHandshakes(1, patience)
+	var heard []string
+	over := make(chan struct{})
+	close(over)
+	come := func(name string) (near net.Conn, c *admission.Conn) {
+		near, far := tcpPipe(t)
+		var ended chan struct{}
+		if name == "ended" {
+			ended = over
+		}
+		c = gate.Conn(far, ended)
+		begin := func(turn bool) { heard = append(heard, fmt.Sprint(name, " ", turn)) }
+		if c.Queue(begin) {
+			t.Errorf("%s has sent nothing and waits", name)
+		}
+		if _, err := near.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		for !c.Queue(begin) {
+			runtime.Gosched()
+		}
+		return near, c
+	}
+	_, first := come("first")
+	_, patient := come("patient")
+	_, evicted := come("evicted")
+	_, _ = come("ended")
+	near, gone := come("gone")
+	_ = near.Close()
+	evicted.Withdraw()
+	evicted.Withdraw()
+	for !admission.Gone(gone.NetConn()) {
+		runtime.Gosched()
+	}
+	first.Done()
+	patient.Withdraw() // it has had its turn
+	patient.Done()
+	if want := []string{"first true", "ended false", "evicted false", "gone false", "patient true"}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+	if n := gate.Waiting(); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+}
+
 // The tickets of one session are taken by every listener that shares the configuration,
 // and a configuration's own choice still counts.
 func TestHandshakes_Config(t *testing.T) {

@@ -90,7 +90,7 @@ func (r *rota) push(w *waiter, address netip.Addr) {
 	a := r.share(shareKey{false, address}, n, 1)
 	r.now++
 	r.count++
-	w.share = share{waiter: w, parent: a, newest: r.now}
+	w.share = share{waiter: w, parent: a, newest: r.now, place: -1}
 	r.attach(&w.share)
 }
 

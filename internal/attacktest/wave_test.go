@@ -20,8 +20,9 @@ import (
 // A wave of TLS reconnects on a slow processor never ended: 1,000 stations on 1/60 of a
 // core stood at 302 online after 100 s, because all handshakes shared the processor and
 // one window of 5 s, and most were thrown away unfinished. Now only as many compute at
-// once as there are turns (see the tests of package admission, which prove the order), and
-// no garbage is collected meanwhile: one collection took four seconds.
+// once as there are turns (see the tests of package admission, which prove the order), what
+// waits costs next to nothing, and no garbage is collected meanwhile: one collection took
+// four seconds.
 func TestAttack_reconnectWave(t *testing.T) {
 	t.Parallel()
 	stations, share := 150, 0

@@ -24,10 +24,17 @@ const (
 	mostPause  = time.Second
 )
 
+// For how long newcomers are accepted without a rest, and how long the rest is. In it the
+// scheduler of the runtime looks for other work, as in the rest between handshakes.
+const (
+	shift  = 100 * time.Millisecond
+	breath = 200 * time.Microsecond
+)
+
 // accept takes connections from one listener until ctx ends. Only a listener that
 // somebody else has closed is an error.
 func (s *Server) accept(ctx context.Context, l Listener) error {
-	pause := firstPause
+	pause, rested := firstPause, time.Now()
 	for {
 		raw, err := l.Net.Accept()
 		switch {
@@ -37,7 +44,10 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 				s.handshakes.Rest(ctx.Done())
 			}
 			s.welcome(raw, l.TLS)
-			runtime.Gosched() // a flood of newcomers does not delay connected stations
+			if runtime.Gosched(); time.Since(rested) > shift { // a flood of newcomers does not delay connected stations
+				rest(ctx, breath)
+				rested = time.Now()
+			}
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed to end the loop
 		case errors.Is(err, net.ErrClosed):
@@ -61,7 +71,7 @@ func rest(ctx context.Context, pause time.Duration) {
 }
 
 // welcome serves an accepted connection in a goroutine of its own, if there is room
-// for it.
+// for it. A TLS connection gets its goroutine with its turn.
 func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
 	c := s.newConn(raw, secure)
 	if err := prepare(raw); err != nil { // it is dead already
@@ -77,7 +87,50 @@ func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
 		c.Reset(r.reason)
 		return
 	}
-	s.conns.Go(func() { s.serve(c) })
+	s.conns.Add(1)
+	switch {
+	case c.gated == nil:
+		go func() { defer s.conns.Done(); s.serve(c, nil) }()
+	case !c.gated.Queue(func(turn bool) { s.proceed(c, turn) }):
+		s.proceed(c, true) // it waits there
+	}
+}
+
+// proceed has a TLS connection do its handshake, or ends it where it gets no turn.
+func (s *Server) proceed(c *Conn, turn bool) {
+	if !turn {
+		c.Reset(reasonLost)
+		c.place.Leave()
+		s.conns.Done()
+		return
+	}
+	select {
+	case s.shaking <- c:
+	default:
+		go s.shake(c)
+	}
+}
+
+// shakerRest is for how long a goroutine that does handshakes waits for the next.
+const shakerRest = time.Second
+
+// shake does the handshake of c, and of others for as long as they come. A stack takes
+// time to grow, and that of its goroutine has grown.
+func (s *Server) shake(c *Conn) {
+	rest := time.NewTimer(shakerRest)
+	defer rest.Stop()
+	for {
+		shaken, err := c, s.safely(func() error { return s.shakeHands(c) })
+		go func() { defer s.conns.Done(); s.serve(shaken, err) }()
+		rest.Reset(shakerRest)
+		select {
+		case c = <-s.shaking:
+		case <-rest.C:
+			return
+		case <-s.closing:
+			return
+		}
+	}
 }
 
 // guest is a connection as the crowd sees it.
@@ -91,10 +144,12 @@ func (g *guest) Evict() {
 	c.Reset(errCrowded.reason)
 }
 
-// serve sees a connection through, from the first byte to the last word to the
-// handler.
-func (s *Server) serve(c *Conn) {
-	err := s.converse(c)
+// serve sees a connection through, from its handshake with its error, if there was one, to
+// the last word to the handler.
+func (s *Server) serve(c *Conn, err error) {
+	if err == nil {
+		err = s.safely(func() error { return s.converse(c) })
+	}
 	c.end("", nil)
 	<-c.done
 	reason := c.reason
@@ -106,38 +161,58 @@ func (s *Server) serve(c *Conn) {
 	s.seats.leave(c, func(shown *Conn) { s.handler.Disconnected(shown, reason) })
 }
 
-// converse lets mochi speak with the station until one of them ends it. Whatever
-// breaks in it becomes an error.
-func (s *Server) converse(c *Conn) (err error) {
+// safely calls f. Whatever breaks in it becomes an error.
+func (s *Server) safely(f func() error) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			s.ledger.Warn("handling a packet broke", "kind", fmt.Sprintf("%T", broken), "stack", string(debug.Stack()))
 			err = errPanic
 		}
 	}()
-	if err := c.raw.SetDeadline(time.Now().Add(s.limits.ConnectTimeout)); err != nil {
-		return err
+	return f()
+}
+
+// shakeHands does the TLS handshake, in its turn.
+func (s *Server) shakeHands(c *Conn) error {
+	defer c.gated.Done() // also if c has ended before, and after a panic
+	err := s.hurry(c)
+	if err == nil {
+		err = c.gated.Await()
 	}
-	if secured, ok := c.stream.(*tls.Conn); ok {
-		if err := s.shakeHands(c, secured); err != nil {
-			return errors.Join(errHandshake, err)
-		}
+	if err == nil {
+		err = c.stream.(*tls.Conn).HandshakeContext(context.Background()) // deadlines bound it
+	}
+	if err != nil {
+		return errors.Join(errHandshake, err)
+	}
+	return nil
+}
+
+// converse lets mochi speak with the station until one of them ends it. The time to the
+// CONNECT begins with the end of the handshake (contract, section 2).
+func (s *Server) converse(c *Conn) error {
+	if c.gated != nil {
+		s.handshakes.Rest(c.done)
+		roomy(0)
+	}
+	if err := s.hurry(c); err != nil {
+		return err
 	}
 	return s.mochi.EstablishConnection("stations", wire{c})
 }
 
-// shakeHands does the TLS handshake, in its turn. The time to the CONNECT begins with
-// its end (contract, section 2).
-func (s *Server) shakeHands(c *Conn, secured *tls.Conn) error {
-	gated := secured.NetConn().(*admission.Conn)
-	if err := gated.Await(); err != nil {
-		return err
-	}
-	err := secured.HandshakeContext(context.Background()) // deadlines bound it
-	gated.Done()
-	if err != nil {
-		return err
-	}
+// roomy lets the stack of a goroutine grow in one step to the 32 kB that mochi needs for a
+// SUBSCRIBE. In four steps, with ever more on it, that takes a tenth of the time of a
+// connection.
+//
+//go:noinline
+func roomy(at int) byte {
+	var room [20 << 10]byte
+	return room[at]
+}
+
+// hurry bounds what is left until the CONNECT, or until the end of the handshake.
+func (s *Server) hurry(c *Conn) error {
 	return c.raw.SetDeadline(time.Now().Add(s.limits.ConnectTimeout))
 }
 

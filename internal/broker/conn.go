@@ -18,8 +18,9 @@ import (
 // use, also after its end.
 type Conn struct {
 	server *Server
-	raw    net.Conn // as accepted; closing it with linger 0 is the reset
-	stream net.Conn // raw, or the TLS session on it
+	raw    net.Conn        // as accepted; closing it with linger 0 is the reset
+	stream net.Conn        // raw, or the TLS session on it
+	gated  *admission.Conn // between the two; nil without TLS
 	remote string
 	place  admission.Place
 	probe  bool // made by Ping; its end is no refusal
@@ -77,7 +78,8 @@ func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 	}
 	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
 	if secure != nil {
-		c.stream = tls.Server(s.handshakes.Conn(raw, c.done), secure)
+		c.gated = s.handshakes.Conn(raw, c.done)
+		c.stream = tls.Server(c.gated, secure)
 	}
 	return c
 }
@@ -125,6 +127,9 @@ func (c *Conn) finish(reason string) bool {
 	}
 	c.reason = reason
 	close(c.done)
+	if c.gated != nil {
+		c.gated.Withdraw()
+	}
 	return true
 }
 

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"bytes"
+	"crypto/tls"
+	"net"
 	"sync/atomic"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -10,6 +12,17 @@ import (
 // Leftovers counts what the library keeps of connections.
 func (s *Server) Leftovers() (clients int, subscriptions int64) {
 	return s.mochi.Clients.Len(), atomic.LoadInt64(&s.mochi.Info.Subscriptions)
+}
+
+// WelcomeEvicted serves a connection that is evicted between its turn and its handshake.
+// It returns false while the client has sent nothing.
+func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) bool {
+	c := s.newConn(raw, secure)
+	return c.gated.Queue(func(turn bool) {
+		s.conns.Add(1)
+		c.Reset(errCrowded.reason)
+		s.proceed(c, turn)
+	})
 }
 
 // SendByLibrary writes a command as the library would, for comparison.

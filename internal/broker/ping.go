@@ -34,7 +34,7 @@ func (s *Server) Ping(ctx context.Context) error {
 		defer s.probing.Unlock() // before the end is told: the next ping may come at once
 		c := s.newConn(far, nil)
 		c.probe = true
-		s.serve(c)
+		s.serve(c, nil)
 	}()
 	if err := probe(ctx, near); err != nil {
 		return fmt.Errorf("pinging the broker: %w", err)

@@ -79,6 +79,7 @@ func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
 			*f, foreign = packets.Subscription{Filter: nowhere}, true
 		}
 		f.Qos = min(f.Qos, 1)
+		f.RetainHandling = 2 // no search for what is never retained; it takes 16 kB of stack
 	}
 	if foreign {
 		c.server.note(c, errSubscribe)

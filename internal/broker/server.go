@@ -31,6 +31,9 @@ type Server struct {
 	stats         traffic
 	buffers       sync.Pool // of *[]byte, for packets that are being encoded
 
+	shaking chan *Conn    // to goroutines that wait for a handshake
+	closing chan struct{} // closed when the connections are ended
+
 	state   atomic.Int32   // of the life of the server
 	serving atomic.Int32   // accept loops that run
 	wanted  atomic.Int32   // accept loops that should
@@ -61,6 +64,8 @@ func New(cfg Config) (*Server, error) {
 		crowd: admission.New(admission.Limits{
 			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cfg.Limits.Connecting,
 		}),
+		shaking: make(chan *Conn),
+		closing: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	s.mochi = mqtt.New(options(cfg.Limits, quiet{s.ledger}))
@@ -146,6 +151,7 @@ func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
 
 // closeAll ends every connection. No new ones come any more.
 func (s *Server) closeAll() error {
+	close(s.closing)
 	var ending sync.WaitGroup
 	for _, g := range s.crowd.Guests() {
 		c := (*Conn)(g.(*guest))

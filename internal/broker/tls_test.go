@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -181,4 +182,26 @@ func TestConn_Reset_tls(t *testing.T) {
 		t.Error("the stuck Send gave no error")
 	}
 	raw.expectReset()
+}
+
+// A turn of a connection that was evicted in it goes on to the next.
+func TestServer_tls_evictedInItsTurn(t *testing.T) {
+	g, dial := secured(t, broker.Limits{})
+	other := listen(t)
+	near, err := net.Dial("tcp", other.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := other.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := near.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	for !g.server.WelcomeEvicted(far, new(tls.Config)) {
+		runtime.Gosched()
+	}
+	dial().connect(1, 4)
 }
