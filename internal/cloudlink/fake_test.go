@@ -82,24 +82,24 @@ func (b *broker) dial(_ context.Context, cfg cloudmqtt.Config) (cloudlink.Connec
 
 func (c *conn) Publish(m cloudmqtt.Message) cloudlink.Delivery {
 	s := &sent{done: make(chan struct{})}
-	c.mu.Lock()
+	m.Payload = bytes.Clone(m.Payload)
+	b, heard := c.broker, message{m, time.Now()}
+	c.mu.Lock() // nothing is received after the end
 	if c.err != nil {
 		s.err = c.err
 		close(s.done)
 		c.mu.Unlock()
 		return s
 	}
-	c.mu.Unlock()
-	m.Payload = bytes.Clone(m.Payload)
-	b, heard := c.broker, message{m, time.Now()}
 	b.mu.Lock()
 	b.received = append(b.received, heard)
 	mute, hear := b.mute, b.hear
 	b.mu.Unlock()
 	if mute {
-		c.mu.Lock()
 		c.open = append(c.open, s)
-		c.mu.Unlock()
+	}
+	c.mu.Unlock()
+	if mute {
 		return s
 	}
 	close(s.done)
@@ -121,10 +121,10 @@ func (c *conn) Close() { c.end(errors.New("closed")) }
 
 // Drop ends the connection; the broker publishes the will.
 func (c *conn) Drop() {
+	c.end(errors.New("dropped"))
 	c.broker.set(func() {
 		c.broker.received = append(c.broker.received, message{*c.cfg.Will, time.Now()})
 	})
-	c.end(errors.New("dropped"))
 }
 
 func (c *conn) end(err error) {
