@@ -342,6 +342,9 @@ func TestHandshakes_skipsGone(t *testing.T) {
 	awaitWaiting(1)
 	_, _ = near.Write([]byte("more that nobody has read"))
 	_ = near.Close()
+	for !admission.Gone(far) {
+		runtime.Gosched()
+	}
 	there := h.greet("there")
 	awaitWaiting(2)
 	let()
