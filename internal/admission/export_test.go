@@ -21,5 +21,12 @@ func (h *Handshakes) Remembered() int {
 	return len(h.waiting.shares)
 }
 
+// Free returns how many turns nobody has.
+func (h *Handshakes) Free() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.free
+}
+
 // TakeTurn waits for the turn of c.
 func (c *Conn) TakeTurn() bool { return c.await() }

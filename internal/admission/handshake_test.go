@@ -330,6 +330,9 @@ func TestHandshakes_turnOfLongHello(t *testing.T) {
 func TestHandshakes_skipsGone(t *testing.T) {
 	h := newHall(t, 1)
 	occupant, let := h.occupy()
+	for h.gate.Free() > 0 {
+		runtime.Gosched()
+	}
 	awaitWaiting := func(want int) {
 		for h.gate.Waiting() != want {
 			runtime.Gosched()
