@@ -164,7 +164,8 @@ func isStatus(word string, retained bool) func(cloudtail.Event) bool {
 func TestCloud_status(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 0, nil)
-		d.awaitUp()
+		early := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		early.next(0, "the gateway is online", func(e cloudtail.Event) bool { return isStatus("online", false)(e) || isStatus("online", true)(e) })
 		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
 		e := a.next(0, "the retained status has come", isStatus("online", true))
 		if e.Status.Version != "test" || e.Status.Since == nil || time.Since(e.Status.Since.Time) > patience || e.Gateway != d.id {
