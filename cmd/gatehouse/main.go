@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // boards often carry no time zones of their own
 )
 
 // version is set by the linker (-X main.version=1.2.3).

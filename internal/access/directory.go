@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -156,6 +155,6 @@ func (d *directory) list() []site.Account {
 	for _, a := range d.accounts {
 		out = append(out, a.Account)
 	}
-	order.By(out, func(a, b site.Account) int { return cmp.Compare(a.Email, b.Email) })
+	slices.SortStableFunc(out, func(a, b site.Account) int { return cmp.Compare(a.Email, b.Email) })
 	return out
 }

@@ -2,9 +2,9 @@ package access
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
-	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -57,7 +57,7 @@ func (d *directory) allGrants() []site.Grant {
 	for _, a := range d.accounts {
 		out = append(out, a.standing()...)
 	}
-	order.By(out, func(a, b site.Grant) int {
+	slices.SortStableFunc(out, func(a, b site.Grant) int {
 		return cmp.Or(
 			cmp.Compare(d.accounts[a.Account].Email, d.accounts[b.Account].Email),
 			cmp.Compare(a.Station, b.Station))

@@ -2,10 +2,10 @@ package access
 
 import (
 	"cmp"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -89,7 +89,7 @@ func (d *directory) excess(id site.AccountID) []site.SessionID {
 	for _, s := range a.sessions {
 		all = append(all, s.Session)
 	}
-	order.By(all, older)
+	slices.SortStableFunc(all, older)
 	out := make([]site.SessionID, 0, 1)
 	for _, s := range all[:len(all)-maxSessions+1] {
 		out = append(out, s.ID)
@@ -212,7 +212,7 @@ func (d *directory) sessionsOf(id site.AccountID, now time.Time) []site.Session 
 			out = append(out, seen)
 		}
 	}
-	order.By(out, older)
+	slices.SortStableFunc(out, older)
 	return out
 }
 

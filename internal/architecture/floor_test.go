@@ -27,9 +27,7 @@ func places() map[string]place {
 		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
 		"internal/site":         {floor: 0},
 		"internal/systemlog":    {floor: 0},
-		"internal/order":        {floor: 0},
 		"internal/throttle":     {floor: 0},
-		"internal/timezone":     {floor: 0},
 		"internal/turn":         {floor: 0},
 		"systemd":               {floor: 0},
 
@@ -86,12 +84,11 @@ func places() map[string]place {
 		"scripts/documents":    {floor: 5},
 		"scripts/fleet":        {floor: 5},
 		"scripts/imagetest":    {floor: 5},
-		"scripts/timezones":    {floor: 5},
 	}
 }
 
 // forEveryone may be imported from every floor.
-func forEveryone() []string { return []string{"internal/fault", "internal/metric", "internal/order"} }
+func forEveryone() []string { return []string{"internal/fault", "internal/metric"} }
 
 // allows reports whether the package at p may import the one named, which stands
 // on floor.

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"gatehouse/internal/order"
 )
 
 // maxAddresses bounds the addresses in a certificate, which every handshake carries.
@@ -69,7 +67,7 @@ func addresses(found []netip.Addr) []netip.Addr {
 			all = append(all, a)
 		}
 	}
-	order.By(all, func(a, b netip.Addr) int {
+	slices.SortStableFunc(all, func(a, b netip.Addr) int {
 		return cmp.Or(first(b.IsLoopback())-first(a.IsLoopback()), a.Compare(b))
 	})
 	all = slices.Compact(all)

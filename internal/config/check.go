@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"gatehouse/internal/timezone"
 )
 
 // check says what is wrong with the value that field points to, as the rest of a
@@ -104,7 +102,7 @@ func hostLabel(field any) error {
 
 func timeZone(field any) error {
 	if text, ok := field.(*string); ok {
-		if _, err := timezone.Load(*text); err != nil {
+		if _, err := time.LoadLocation(*text); err != nil {
 			return fmt.Errorf(`%s is not a time zone that this system knows: write it like "Europe/Berlin"`, quote(*text))
 		}
 	}

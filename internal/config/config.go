@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"gatehouse/internal/timezone"
 )
 
 // Config is the whole configuration. The name of a key in the file is the name
@@ -186,7 +184,7 @@ func (c Config) Zone() (*time.Location, error) {
 	if c.TimeZone == "" {
 		return time.Local, nil
 	}
-	zone, err := timezone.Load(c.TimeZone)
+	zone, err := time.LoadLocation(c.TimeZone)
 	if err != nil {
 		return nil, fmt.Errorf("reading the time zone: %w", err)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"gatehouse/internal/order"
 )
 
 const (
@@ -143,7 +141,7 @@ func (l *loader) sources() Sources {
 // error gives the problems in the order of the files, then of the environment,
 // then those of no place.
 func (l *loader) error() error {
-	order.By(l.found, func(a, b found) int {
+	slices.SortStableFunc(l.found, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.file, b.at.file), cmp.Compare(a.at.line, b.at.line))
 	})
 	e := &Error{}

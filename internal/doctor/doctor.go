@@ -19,7 +19,6 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/journal"
-	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
 )
@@ -167,7 +166,7 @@ func Examine(ctx context.Context, cfg Config) Report {
 		r.Findings = append(r.Findings, s.findings...)
 		r.Unchecked = append(r.Unchecked, s.unchecked...)
 	}
-	order.By(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
 	r.Healthy = r.Count(health.Fatal)+r.Count(health.Warning) == 0
 	return r
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gatehouse/internal/adminapi"
-	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -51,9 +51,9 @@ func checkStations(ctx context.Context, p *patient, s *sheet) {
 			low = append(low, st)
 		}
 	}
-	order.By(never, func(a, b adminapi.Station) int { return a.Enrolled.Compare(b.Enrolled.Time) })
-	order.By(silent, func(a, b adminapi.Station) int { return a.LastConnection.Compare(b.LastConnection.Time) })
-	order.By(low, func(a, b adminapi.Station) int { return cmp.Compare(*a.BatteryVoltage, *b.BatteryVoltage) })
+	slices.SortStableFunc(never, func(a, b adminapi.Station) int { return a.Enrolled.Compare(b.Enrolled.Time) })
+	slices.SortStableFunc(silent, func(a, b adminapi.Station) int { return a.LastConnection.Compare(b.LastConnection.Time) })
+	slices.SortStableFunc(low, func(a, b adminapi.Station) int { return cmp.Compare(*a.BatteryVoltage, *b.BatteryVoltage) })
 	if len(silent) > 0 {
 		s.warn(plural(len(silent), "station")+" silent for more than a day", "check their power and their network; gatehouse station watch shows who comes back",
 			worst(silent, func(st adminapi.Station) string { return "silent since " + moment(st.LastConnection.Time) })...)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/order"
 	"gatehouse/internal/sitefile"
 )
 
@@ -116,7 +116,7 @@ func inOrder(path string, all []Problem) []Problem {
 			return 0
 		}
 	}
-	order.By(all, func(a, b Problem) int {
+	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Line, b.Line))
 	})
 	return all

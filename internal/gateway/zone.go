@@ -9,7 +9,6 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/sqlite"
-	"gatehouse/internal/timezone"
 )
 
 // zone is the time zone in which the hours of grants are meant: the configured
@@ -32,7 +31,7 @@ func openZone(ctx context.Context, configured string, db *sqlite.DB) (*zone, err
 			return nil, err
 		}
 	}
-	if _, err := timezone.Load(z.name); err != nil {
+	if _, err := time.LoadLocation(z.name); err != nil {
 		return nil, fmt.Errorf("reading the time zone: %w", err)
 	}
 	return z, nil
@@ -47,7 +46,7 @@ func (z *zone) configure(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if _, err := timezone.Load(present); err != nil {
+	if _, err := time.LoadLocation(present); err != nil {
 		return fmt.Errorf("reading the time zone: %w", err)
 	}
 	z.mu.Lock()
@@ -73,7 +72,7 @@ func (z *zone) isConfigured() bool {
 // location gives the zone itself; its name has been checked.
 func (z *zone) location() *time.Location {
 	name := z.TimeZone()
-	location, err := timezone.Load(name)
+	location, err := time.LoadLocation(name)
 	if err != nil || name == "" {
 		return time.Local
 	}
@@ -83,7 +82,7 @@ func (z *zone) location() *time.Location {
 // Draft drafts a zone that a site file names; Invalid for an unknown name, Conflict
 // where the configuration sets another.
 func (z *zone) Draft(by site.Actor, name string) (site.Amendment, error) {
-	if _, err := timezone.Load(name); err != nil || name == "" {
+	if _, err := time.LoadLocation(name); err != nil || name == "" {
 		return site.Amendment{}, fault.New(fault.Invalid, "There is no time zone of that name: write it like Europe/Berlin")
 	}
 	if z.isConfigured() {

@@ -5,10 +5,10 @@ package health
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 
-	"gatehouse/internal/order"
 	"gatehouse/internal/site"
 )
 
@@ -108,7 +108,7 @@ func (r *Registry) Conditions() []Condition {
 	for _, c := range r.now {
 		out = append(out, c)
 	}
-	order.By(out, func(a, b Condition) int {
+	slices.SortStableFunc(out, func(a, b Condition) int {
 		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code))
 	})
 	return out

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"gatehouse/internal/order"
 )
 
 // Addresses gives the addresses under which others reach this machine: those of its
@@ -36,7 +34,7 @@ func reachable(found []net.Addr, passing map[netip.Addr]bool) []netip.Addr {
 			all = append(all, addr)
 		}
 	}
-	order.By(all, netip.Addr.Compare)
+	slices.SortStableFunc(all, netip.Addr.Compare)
 	return slices.Compact(all)
 }
 

@@ -2,9 +2,9 @@ package sitefile
 
 import (
 	"fmt"
+	"time"
 
 	"gatehouse/internal/site"
-	"gatehouse/internal/timezone"
 )
 
 // The tables of a site file.
@@ -74,7 +74,7 @@ func checkZone(name string) error {
 	if name == "" {
 		return nil
 	}
-	if _, err := timezone.Load(name); err != nil || name == "Local" {
+	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
 		return fmt.Errorf("%q is not a time zone: write it like Europe/Berlin", clip(name))
 	}
 	return nil

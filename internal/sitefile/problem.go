@@ -3,9 +3,8 @@ package sitefile
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
-
-	"gatehouse/internal/order"
 )
 
 // maxProblems is how many problems an [Error] shows: more do not help whoever
@@ -56,7 +55,7 @@ func Report(file string, problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	order.By(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	e := &Error{File: file, Problems: problems}
 	if len(problems) > maxProblems {
 		e.Problems, e.More = problems[:maxProblems:maxProblems], len(problems)-maxProblems
