@@ -40,7 +40,7 @@ fleet: ## run 50 gateways over a cluster of brokers and kill one of them
 	go run ./scripts/fleet
 
 torture: ## run the attacks in their long form (hours)
-	GATEHOUSETEST_TORTURE=1 go test -count=1 -v -timeout 6h ./internal/attacktest
+	GATEHOUSETEST_TORTURE=1 go test -count=1 -v -timeout 6h ./internal/test/attacktest
 
 board-test: ## install, upgrade, break and remove the package on Debian 12 and 13
 	scripts/board-test

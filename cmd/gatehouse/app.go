@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // app is one invocation of the command line.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/sitefile"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) applyCommand() *cobra.Command {

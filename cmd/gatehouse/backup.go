@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/backup"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/record/backup"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // backupFlags are the flags of backup.

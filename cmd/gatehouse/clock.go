@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const clockLong = `Show the clock of the running gateway: its time and the system's, whether it is

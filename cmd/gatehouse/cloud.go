@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudwire"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudLong = `The cloud link is the gateway's own connection to an MQTT broker elsewhere, set up

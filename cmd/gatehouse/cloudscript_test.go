@@ -16,7 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"gatehouse/internal/brokertest"
+	"gatehouse/internal/test/brokertest"
 )
 
 // TestCloudScripts runs testdata/cloud beside a broker that speaks TLS, $BROKER, with

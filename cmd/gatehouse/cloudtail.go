@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/cloudmqtt"
-	"gatehouse/internal/cloudtail"
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/site"
 )
 

@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudmqtt"
-	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/board/host"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudwire"
 	"gatehouse/internal/config"
-	"gatehouse/internal/host"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudTestLong = `Go through everything that the cloud link needs, step by step: the configuration and

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudmqtt"
-	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudwire"
 	"gatehouse/internal/site"
 )
 

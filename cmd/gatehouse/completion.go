@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) completionCommand(root *cobra.Command) *cobra.Command {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/board"
-	"gatehouse/internal/doctor"
+	"gatehouse/internal/board/board"
 	"gatehouse/internal/health"
+	"gatehouse/internal/install/doctor"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

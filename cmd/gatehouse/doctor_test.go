@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse/internal/doctor"
 	"gatehouse/internal/health"
+	"gatehouse/internal/install/doctor"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

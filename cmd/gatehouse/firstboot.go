@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/firstboot"
-	"gatehouse/internal/sitefile"
+	"gatehouse/internal/install/firstboot"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const (

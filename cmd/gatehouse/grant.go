@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // terms holds the flags of grant as written.

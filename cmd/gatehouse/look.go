@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/host"
-	"gatehouse/internal/journal"
-	"gatehouse/internal/sqlite"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/record/sqlite"
 )
 
 // The jobs of a worker that only look at the file Path; doctor and "journal verify" order

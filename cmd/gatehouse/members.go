@@ -9,12 +9,12 @@ import (
 	"os"
 	"time"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sitefile"
-	"gatehouse/internal/stationsim"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"gatehouse/internal/backup"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/host"
+	"gatehouse/internal/record/backup"
 )
 
 // completeRestore finishes an interrupted restore of the configuration that the flags

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"gatehouse/internal/backup"
+	"gatehouse/internal/record/backup"
 	"gatehouse/internal/site"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"gatehouse/internal/brokertest"
+	"gatehouse/internal/test/brokertest"
 )
 
 // TestReadme runs the examples of README.md that use curl and mosquitto-clients, as

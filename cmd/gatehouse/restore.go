@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/backup"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/host"
+	"gatehouse/internal/record/backup"
 	"gatehouse/internal/site"
 )
 

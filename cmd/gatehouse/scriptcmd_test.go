@@ -17,9 +17,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/brokertest"
+	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // patience is how long a script waits for a condition before it fails.

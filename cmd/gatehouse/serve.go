@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/host"
-	"gatehouse/internal/systemlog"
 )
 
 func (a *app) serveCommand() *cobra.Command {

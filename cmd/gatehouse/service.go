@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/host"
-	"gatehouse/internal/installation"
-	"gatehouse/internal/sitefile"
+	"gatehouse/internal/install/installation"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const (

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/installation"
+	"gatehouse/internal/install/installation"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 func TestPrintInstalled(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/backup"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
 )
 
 // workerCommand is the worker's side.

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
+	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
-	"gatehouse/internal/stationsim"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // simulation holds the flags of simulate.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
+	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
-	"gatehouse/internal/stationsim"
 )
 
 // feed carries the events of the stations to the view. A view that cannot follow

@@ -7,9 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gatehouse/internal/adminapi"
+	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
-	"gatehouse/internal/stationsim"
+	"gatehouse/internal/web/adminapi"
 )
 
 func statuses(n int) []stationsim.Status {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) stationCommand() *cobra.Command {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/doctor"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
+	"gatehouse/internal/install/doctor"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) statusCommand() *cobra.Command {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/adminapi"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 func exampleStatus() adminapi.Status {

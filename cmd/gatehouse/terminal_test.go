@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gatehouse/internal/stationsim"
+	"gatehouse/internal/door/stationsim"
 )
 
 // openTerminal gives both ends of a pseudo-terminal (pty(7)) of 80 by 6.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) unlockCommand() *cobra.Command {

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/journal"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // databaseFile is the gateway's database within its data directory.

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/backup"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/journal"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // witnessFlags name the witnesses of verify.

@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"gatehouse/internal/backup"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/host"
-	"gatehouse/internal/journal"
-	"gatehouse/internal/sqlite"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/record/sqlite"
 )
 
 // The data directory belongs to another user, so root does not work there: a process of

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
-	"gatehouse/internal/throttle"
 )
 
 const (

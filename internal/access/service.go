@@ -11,10 +11,10 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse/internal/access/turn"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
-	"gatehouse/internal/turn"
 )
 
 const (

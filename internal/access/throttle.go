@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/throttle"
 )
 
 // What logins are allowed.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/throttle"
 )
 
 // throttled requires a Throttled error with that time to wait.

@@ -6,143 +6,182 @@ import (
 	"testing"
 )
 
-// place is where a package stands. It may import every lower floor, what everyone
-// may, and what stands in also; never a sibling. Where only is set, it may import
-// nothing else.
-type place struct {
-	floor int
-	also  []string
-	only  []string
-}
-
-// places is the table of floors. Tests may import what they like.
-func places() map[string]place {
-	return map[string]place{
+// wings is the order of the wings: a package imports only its own wing and those on
+// lower floors. What lies outside of internal/ has a floor too.
+func wings() map[string]int {
+	return map[string]int{
 		// Words.
-		"configs":               {floor: 0},
-		"internal/deadline":     {floor: 0},
-		"internal/architecture": {floor: 0},
-		"internal/fault":        {floor: 0},
-		"internal/health":       {floor: 0, also: []string{"internal/site"}},
-		"internal/metric":       {floor: 0, also: []string{"internal/site"}},
-		"internal/site":         {floor: 0},
-		"internal/systemlog":    {floor: 0},
-		"internal/throttle":     {floor: 0},
-		"internal/turn":         {floor: 0},
-		"systemd":               {floor: 0},
+		"internal/architecture": 0,
+		"internal/fault":        0,
+		"internal/health":       1,
+		"internal/metric":       1,
+		"internal/site":         0,
+		"configs":               0,
+		"systemd":               0,
 
-		// Rules.
-		"internal/access":       {floor: 1},
-		"internal/admission":    {floor: 1},
-		"internal/cloudcommand": {floor: 1},
-		"internal/cloudwire":    {floor: 1},
-		"internal/journal":      {floor: 1},
-		"internal/setup":        {floor: 1},
-		"internal/sitefile":     {floor: 1},
-		"internal/station":      {floor: 1},
-		"internal/unlock":       {floor: 1},
-
-		// Adapters.
-		"internal/adminapi":        {floor: 2},
-		"internal/backup":          {floor: 2},
-		"internal/adminapi/client": {floor: 2, also: []string{"internal/adminapi"}},
-		"internal/board":           {floor: 2},
-		"internal/broker":          {floor: 2},
-		"internal/certificate":     {floor: 2},
-		"internal/cloudmqtt":       {floor: 2},
-		"internal/cloudlink":       {floor: 2, also: []string{"internal/cloudmqtt"}},
-		"internal/cloudtail":       {floor: 2, also: []string{"internal/cloudmqtt"}},
-		"internal/host":            {floor: 2},
-		"internal/httpapi":         {floor: 2},
-		"internal/installation":    {floor: 2},
-		"internal/provision":       {floor: 2},
-		"internal/sqlite":          {floor: 2},
-		"internal/stationlink":     {floor: 2},
-		"internal/stationsim":      {floor: 2},
+		"internal/access": 2,
+		"internal/board":  2,
+		"internal/door":   3,
+		"internal/record": 4,
+		"internal/setup":  4,
+		"internal/cloud":  5,
+		"internal/web":    5,
 
 		// Assembly.
-		"internal/config": {floor: 3},
-		// It sets the configuration and talks to the gateway as an administrator does.
-		"internal/firstboot": {floor: 3, also: []string{"internal/config"}},
-		"internal/doctor":    {floor: 3, also: []string{"internal/config"}},
-		"internal/gateway":   {floor: 3, also: []string{"internal/config"}},
+		"internal/config":  6,
+		"internal/gateway": 7,
+		"internal/install": 7,
+		"cmd":              8,
 
-		// Programs, and what only tests and tools use.
-		"cmd/gatehouse": {floor: 4, only: []string{
-			"internal/adminapi", "internal/adminapi/client", "internal/backup", "internal/board", "internal/cloudcommand", "internal/cloudmqtt", "internal/cloudtail",
-			"internal/cloudwire", "internal/config", "internal/doctor", "internal/firstboot",
-			"internal/gateway", "internal/health", "internal/host",
-			"internal/installation", "internal/journal", "internal/site", "internal/sitefile", "internal/sqlite", "internal/stationsim", "internal/systemlog",
-		}},
-		"internal/attacktest":  {floor: 4},
-		"internal/boardtest":   {floor: 4},
-		"internal/brokertest":  {floor: 4},
-		"internal/cloudtest":   {floor: 4},
-		"internal/gatewaytest": {floor: 4},
-		"scripts/bench":        {floor: 5},
-		"scripts/demo":         {floor: 5},
-		"scripts/documents":    {floor: 5},
-		"scripts/fleet":        {floor: 5},
-		"scripts/imagetest":    {floor: 5},
+		// Tests and tools.
+		"internal/test": 9,
+		"scripts":       10,
 	}
 }
 
-// forEveryone may be imported from every floor.
-func forEveryone() []string { return []string{"internal/fault", "internal/metric"} }
-
-// allows reports whether the package at p may import the one named, which stands
-// on floor.
-func (p place) allows(name string, floor int) bool {
-	switch {
-	case slices.Contains(forEveryone(), name), slices.Contains(p.also, name):
-		return true
-	case p.only != nil:
-		return slices.Contains(p.only, name)
-	default:
-		return floor < p.floor
+// arrows are the imports between packages of one wing. There are no others, so that an
+// adapter never imports a sibling.
+func arrows() map[string][]string {
+	return map[string][]string{
+		"internal/access":              {"internal/access/throttle", "internal/access/turn"},
+		"internal/access/setup":        {"internal/access/throttle"},
+		"internal/cloud/cloudlink":     {"internal/cloud/cloudcommand", "internal/cloud/cloudmqtt", "internal/cloud/cloudwire"},
+		"internal/cloud/cloudtail":     {"internal/cloud/cloudmqtt", "internal/cloud/cloudwire"},
+		"internal/record/backup":       {"internal/record/journal"},
+		"internal/record/sqlite":       {"internal/record/journal"},
+		"internal/setup/provision":     {"internal/setup/sitefile"},
+		"internal/web/adminapi":        {"internal/web/deadline"},
+		"internal/web/adminapi/client": {"internal/web/adminapi"},
+		"internal/web/httpapi":         {"internal/web/deadline"},
 	}
+}
+
+// adapters are the packages that only the assembly, tests and tools may import, and
+// what else may. All others may be imported by every higher floor.
+func adapters() map[string][]string {
+	return map[string][]string{
+		"internal/board/admission":      {"internal/door/broker", "internal/web/adminapi", "internal/web/httpapi"},
+		"internal/board/board":          nil,
+		"internal/board/certificate":    nil,
+		"internal/board/host":           nil,
+		"internal/door/broker":          nil,
+		"internal/door/stationlink":     nil,
+		"internal/door/stationsim":      nil,
+		"internal/record/backup":        nil,
+		"internal/record/sqlite":        nil,
+		"internal/setup/provision":      nil,
+		"internal/cloud/cloudlink":      nil,
+		"internal/cloud/cloudmqtt":      {"internal/config"},
+		"internal/cloud/cloudtail":      nil,
+		"internal/web/adminapi":         nil,
+		"internal/web/httpapi":          nil,
+		"internal/web/adminapi/client":  nil,
+		"internal/install/doctor":       nil,
+		"internal/install/firstboot":    nil,
+		"internal/install/installation": nil,
+	}
+}
+
+// wingOf returns the wing of the package of that name: "internal/door" of
+// "internal/door/broker", "cmd" of "cmd/gatehouse".
+func wingOf(name string) string {
+	parts := strings.SplitN(name, "/", 3)
+	if parts[0] == "internal" && len(parts) > 1 {
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
+}
+
+// forbidden says why a package may not import another, and "" where it may.
+func forbidden(from, to string) string {
+	order := wings()
+	source, known := order[wingOf(from)]
+	target, alsoKnown := order[wingOf(to)]
+	users, restricted := adapters()[to]
+	switch {
+	case !known:
+		return "the table of wings has no " + wingOf(from)
+	case !alsoKnown:
+		return "the table of wings has no " + wingOf(to)
+	case wingOf(from) == wingOf(to):
+		if source < order["internal/test"] && !slices.Contains(arrows()[from], to) {
+			return "the table of arrows within a wing has no such arrow"
+		}
+	case target >= source:
+		return "its wing is not on a lower floor"
+	case restricted && source < order["internal/gateway"] && !slices.Contains(users, from):
+		return "it is an adapter, for the assembly"
+	}
+	return ""
 }
 
 func TestFloors(t *testing.T) {
-	table := places()
 	for _, p := range packages(t) {
-		from, known := table[p.name()]
-		if !known {
-			t.Errorf("%s stands on no floor: add it to the table", p.name())
-			continue
+		if _, known := wings()[wingOf(p.name())]; !known {
+			t.Errorf("%s is in no wing of the table", p.name())
 		}
 		for _, path := range p.Imports {
 			name, ours := strings.CutPrefix(path, module+"/")
-			if ours && !from.allows(name, table[name].floor) {
-				t.Errorf("%s (floor %d) imports %s (floor %d)", p.name(), from.floor, name, table[name].floor)
+			if !ours {
+				continue
+			}
+			if why := forbidden(p.name(), name); why != "" {
+				t.Errorf("%s imports %s: %s", p.name(), name, why)
 			}
 		}
 	}
 }
 
-func TestPlace_allows(t *testing.T) {
+// What the tables allow is used: an arrow that has gone leaves the table too.
+func TestFloors_noneTooMany(t *testing.T) {
+	imports := map[string][]string{}
+	for _, p := range packages(t) {
+		for _, path := range p.Imports {
+			imports[p.name()] = append(imports[p.name()], strings.TrimPrefix(path, module+"/"))
+		}
+	}
+	for from, all := range arrows() {
+		for _, to := range all {
+			if !slices.Contains(imports[from], to) {
+				t.Errorf("the table allows %s to import %s, which it does not", from, to)
+			}
+		}
+	}
+	for to, users := range adapters() {
+		if _, found := imports[to]; !found {
+			t.Errorf("the table names %s, which is no package", to)
+		}
+		for _, from := range users {
+			if !slices.Contains(imports[from], to) {
+				t.Errorf("the table allows %s to import %s, which it does not", from, to)
+			}
+		}
+	}
+}
+
+func TestForbidden(t *testing.T) {
 	for _, test := range []struct {
 		from, to string
 		want     bool
 	}{
-		{"internal/access", "internal/site", true},
-		{"internal/access", "internal/station", false},
-		{"internal/site", "internal/fault", true},
-		{"internal/site", "internal/health", false},
-		{"internal/sqlite", "internal/access", true},
-		{"internal/sqlite", "internal/broker", false},
-		{"internal/access", "internal/sqlite", false},
-		{"internal/adminapi/client", "internal/adminapi", true},
-		{"internal/adminapi", "internal/adminapi/client", false},
-		{"internal/gateway", "internal/config", true},
-		{"internal/config", "internal/gateway", false},
-		{"cmd/gatehouse", "internal/gateway", true},
-		{"cmd/gatehouse", "internal/access", false},
-		{"cmd/gatehouse", "internal/gatewaytest", false},
-		{"scripts/demo", "internal/gatewaytest", true},
+		{"internal/access", "internal/site", false},
+		{"internal/access", "internal/door/station", true},
+		{"internal/board/host", "internal/fault", false},
+		{"internal/site", "internal/health", true},
+		{"internal/record/sqlite", "internal/access", false},
+		{"internal/record/sqlite", "internal/door/broker", true},
+		{"internal/door/broker", "internal/door/station", true},
+		{"internal/access", "internal/record/sqlite", true},
+		{"internal/web/adminapi/client", "internal/web/adminapi", false},
+		{"internal/web/adminapi", "internal/web/adminapi/client", true},
+		{"internal/gateway", "internal/config", false},
+		{"internal/config", "internal/gateway", true},
+		{"cmd/gatehouse", "internal/gateway", false},
+		{"cmd/gatehouse", "internal/test/gatewaytest", true},
+		{"scripts/demo", "internal/test/gatewaytest", false},
 	} {
-		if got := places()[test.from].allows(test.to, places()[test.to].floor); got != test.want {
-			t.Errorf("%s importing %s is %t, want %t", test.from, test.to, got, test.want)
+		if got := forbidden(test.from, test.to); (got != "") != test.want {
+			t.Errorf("%s importing %s: %q, want forbidden to be %t", test.from, test.to, got, test.want)
 		}
 	}
 }

@@ -24,15 +24,15 @@ func libraries() []library {
 	everywhere := []string{"*"}
 	return []library{
 		// Each of these is wrapped by the one package that knows its traps.
-		{path: "modernc.org/sqlite", product: []string{"internal/sqlite", "scripts/bench"}, ownTests: true},
-		{path: "github.com/mochi-mqtt/server", product: []string{"internal/broker"}, ownTests: true},
-		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloudmqtt", "internal/stationsim"}, anyTest: true},
-		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloudcommand"}, anyTest: true},
+		{path: "modernc.org/sqlite", product: []string{"internal/record/sqlite", "scripts/bench"}, ownTests: true},
+		{path: "github.com/mochi-mqtt/server", product: []string{"internal/door/broker"}, ownTests: true},
+		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloud/cloudmqtt", "internal/door/stationsim"}, anyTest: true},
+		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloud/cloudcommand"}, anyTest: true},
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
-		{path: "filippo.io/age", product: []string{"internal/backup"}, anyTest: true},
-		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/sitefile"}, ownTests: true},
-		{path: "github.com/kardianos/service", product: []string{"internal/installation"}, ownTests: true},
-		{path: "github.com/coreos/go-systemd", product: []string{"internal/host"}, ownTests: true},
+		{path: "filippo.io/age", product: []string{"internal/record/backup"}, anyTest: true},
+		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/setup/sitefile"}, ownTests: true},
+		{path: "github.com/kardianos/service", product: []string{"internal/install/installation"}, ownTests: true},
+		{path: "github.com/coreos/go-systemd", product: []string{"internal/board/host"}, ownTests: true},
 		{path: "github.com/spf13/cobra", product: []string{"cmd/gatehouse"}, ownTests: true},
 		{path: "github.com/google/uuid", product: everywhere, anyTest: true},
 		{path: "golang.org/x", product: everywhere, anyTest: true},
@@ -47,13 +47,13 @@ func libraries() []library {
 		{path: "net/http/httptest", anyTest: true},
 
 		// The standard library, where it is restricted.
-		{path: "database/sql", product: []string{"internal/sqlite"}, anyTest: true},
-		{path: "text/template", anyTest: true},               // costs 2.5 MB of binary
-		{path: "html/template", anyTest: true},               // likewise
-		{path: "net/http/pprof", anyTest: true},              // adds itself to a mux of the whole process
-		{path: "expvar"},                                     // likewise
-		{path: "math/rand"},                                  // math/rand/v2 spreads retries; secrets come from crypto/rand
-		{path: "log", product: []string{"internal/httpapi"}}, // only where net/http wants one: log/slog, injected
+		{path: "database/sql", product: []string{"internal/record/sqlite"}, anyTest: true},
+		{path: "text/template", anyTest: true},                   // costs 2.5 MB of binary
+		{path: "html/template", anyTest: true},                   // likewise
+		{path: "net/http/pprof", anyTest: true},                  // adds itself to a mux of the whole process
+		{path: "expvar"},                                         // likewise
+		{path: "math/rand"},                                      // math/rand/v2 spreads retries; secrets come from crypto/rand
+		{path: "log", product: []string{"internal/web/httpapi"}}, // only where net/http wants one: log/slog, injected
 		{path: "C"},
 	}
 }
@@ -73,7 +73,7 @@ func ruleOf(path string) (library, bool) {
 
 // isTool reports whether the package is never shipped.
 func isTool(name string) bool {
-	return strings.HasPrefix(name, "scripts/") || slices.Contains([]string{"internal/brokertest", "internal/gatewaytest"}, name) || name == "internal/brokertest"
+	return strings.HasPrefix(name, "scripts/") || strings.HasPrefix(name, "internal/test/")
 }
 
 // allows reports whether the package may import the library; inTest says from
@@ -115,7 +115,7 @@ func checkLibrary(t *testing.T, name, path string, inTest bool) {
 func TestBinary_noTestLibraries(t *testing.T) {
 	forbidden := []string{
 		"github.com/getkin/kin-openapi", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
-		"testing", "net/http/httptest", "net/http/pprof", "expvar", "html/template", module + "/internal/gatewaytest", module + "/internal/brokertest",
+		"testing", "net/http/httptest", "net/http/pprof", "expvar", "html/template", module + "/internal/test/gatewaytest", module + "/internal/test/brokertest",
 	}
 	all := list(t, "list", "-deps", "-json=ImportPath,Standard", "./cmd/gatehouse")
 	for _, p := range all {

@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudmqtt"
 	"gatehouse/internal/site"
 )
 

@@ -24,10 +24,10 @@ import (
 	"sync"
 	"testing"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // aviary keeps the secrets of one run, and everything that came out of the gateway.

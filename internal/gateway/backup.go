@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/backup"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
+	"gatehouse/internal/web/adminapi"
 )
 
 // backUp makes a parcel of everything that makes this gateway itself. It is on record

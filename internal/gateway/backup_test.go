@@ -11,12 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse/internal/backup"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
+	"gatehouse/internal/test/gatewaytest"
 )
 
 // Doors open while a backup is taken; it is on record before anything leaves, and

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // BenchmarkGateway_Unlock drives the whole path over real sockets, for profiles of

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 const adminEmail = "admin@example.test"

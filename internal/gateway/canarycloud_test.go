@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/brokertest"
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudmqtt"
-	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudwire"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/brokertest"
 )
 
 // canaryCloud is the cloud of a canaryHouse.

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/certificate"
+	"gatehouse/internal/board/certificate"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/host"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // buildCertificate gets what the TLS listeners show, where there are any.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/host"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // buildClock starts the clock on the floor that the store has kept.

@@ -3,14 +3,14 @@ package gateway
 import (
 	"context"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudlink"
-	"gatehouse/internal/cloudmqtt"
+	"gatehouse/internal/board/host"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudlink"
+	"gatehouse/internal/cloud/cloudmqtt"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/host"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // buildCloud builds the cloud link, also where there is no cloud yet. A file or a

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"gatehouse/internal/config"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/health"
+	"gatehouse/internal/test/gatewaytest"
 )
 
 // silentBroker takes connections and says nothing. It gives what the last of them

@@ -15,12 +15,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gatehouse/internal/adminapi"
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"gatehouse/internal/adminapi"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // socket is a listening socket that outlives gateways, as systemd holds it.

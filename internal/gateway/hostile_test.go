@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
 )
 
 // hostileHTTP is bytes on the HTTP port that are no good request, with the answer

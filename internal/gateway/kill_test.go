@@ -18,12 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/adminapi/client"
-	"gatehouse/internal/brokertest"
-	"gatehouse/internal/gatewaytest"
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
+	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const (

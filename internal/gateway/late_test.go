@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // dialFrom connects to an address from another host.

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gatehouse/internal/adminapi"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
+	"gatehouse/internal/web/adminapi"
 )
 
 // listener is one bound address.

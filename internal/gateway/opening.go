@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/backup"
-	"gatehouse/internal/certificate"
+	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
-	"gatehouse/internal/httpapi"
-	"gatehouse/internal/sqlite"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/web/httpapi"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/health"
+	"gatehouse/internal/test/gatewaytest"
 )
 
 // With the sockets that the package's unit holds, port 80 leads to HTTPS and hands out

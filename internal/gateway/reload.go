@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse/internal/certificate"
+	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 )

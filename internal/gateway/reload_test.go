@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/adminapi"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/health"
-	"gatehouse/internal/host"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // reload has the gateway read cfg and gives the conditions that stand afterwards.

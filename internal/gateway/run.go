@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/admission"
-	"gatehouse/internal/broker"
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/board/host"
+	"gatehouse/internal/door/broker"
 	"gatehouse/internal/health"
-	"gatehouse/internal/host"
-	"gatehouse/internal/httpapi"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/httpapi"
 )
 
 // stage is one component that runs until its context ends. A stage that ends by

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gatehouse/internal/host"
-	"gatehouse/internal/setup"
+	"gatehouse/internal/access/setup"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/site"
 )
 

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"testing"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/gatewaytest"
-	"gatehouse/internal/host"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 const setupPath = "/local/v1/setup"

@@ -4,9 +4,9 @@ import (
 	"context"
 	"net/netip"
 
-	"gatehouse/internal/adminapi"
-	"gatehouse/internal/host"
+	"gatehouse/internal/board/host"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // Status returns the state of this gateway. It reads no disk, which may hang. Safe for

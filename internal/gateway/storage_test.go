@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gatehouse/internal/gatewaytest"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
 )
 
 // The disk runs full while the gateway works: doors open for whoever is logged in,

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
 )
 
 // zone is the time zone in which the hours of grants are meant: the configured

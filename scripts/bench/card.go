@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	admin "gatehouse/internal/adminapi/client"
+	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
-	"gatehouse/internal/stationsim"
+	admin "gatehouse/internal/web/adminapi/client"
 )
 
 // A day on a memory card: 200 stations that report once a minute, and 500 unlocks. What

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
-	"gatehouse/internal/sqlite"
 )
 
 // fleetRecords is how long the journal is when the gateway is started, in records.

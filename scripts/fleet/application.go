@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"gatehouse/internal/cloudcommand"
-	"gatehouse/internal/cloudmqtt"
-	"gatehouse/internal/cloudtail"
-	"gatehouse/internal/cloudwire"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/cloudwire"
 	"gatehouse/internal/site"
 )
 

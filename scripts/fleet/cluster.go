@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/brokertest"
-	"gatehouse/internal/cloudcommand"
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/test/brokertest"
 )
 
 // fleet is everything that runs.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse/internal/adminapi/client"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 // verdict collects what is reported and what is wrong.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/stationsim"
+	"gatehouse/internal/door/stationsim"
 )
 
 // clients is how many apps unlock at once under load.

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
-	"gatehouse/internal/stationsim"
 )
 
 const (

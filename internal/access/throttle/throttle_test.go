@@ -1,0 +1,84 @@
+package throttle_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"gatehouse/internal/access/throttle"
+)
+
+func start() time.Time { return time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC) }
+
+func TestBuckets(t *testing.T) {
+	b, now := throttle.New[string](3, time.Second), start()
+	for range 3 {
+		if wait := b.Wait("a", now); wait != 0 {
+			t.Fatalf("a full bucket: wait %s", wait)
+		}
+		b.Take("a", now)
+	}
+	if wait := b.Wait("a", now); wait != time.Second {
+		t.Errorf("an empty bucket: wait %s, want a second", wait)
+	}
+	if wait := b.Wait("b", now); wait != 0 {
+		t.Errorf("another key: wait %s", wait)
+	}
+	if wait := b.Wait("a", now.Add(999*time.Millisecond)); wait != time.Millisecond {
+		t.Errorf("a millisecond before the next token: wait %s", wait)
+	}
+	if lag := b.Lag("a", now); lag != 3*time.Second {
+		t.Errorf("full after %s, want 3 s", lag)
+	}
+	b.Refund("a")
+	if wait := b.Wait("a", now); wait != 0 {
+		t.Errorf("after a refund: wait %s", wait)
+	}
+	b.Take("a", now)
+	b.Forget("a")
+	if wait := b.Wait("a", now); wait != 0 || b.Len() != 0 {
+		t.Errorf("after Forget: wait %s, %d keys", wait, b.Len())
+	}
+}
+
+// A clock that goes back empties no bucket for longer than it takes to fill.
+func TestBuckets_clockBack(t *testing.T) {
+	b, now := throttle.New[string](3, time.Second), start()
+	b.Take("a", now)
+	if wait := b.Wait("a", now.Add(-time.Hour)); wait != time.Second {
+		t.Errorf("wait %s, want a second", wait)
+	}
+}
+
+// The table is bounded, and filling it does not free the key under attack.
+func TestBuckets_bounded(t *testing.T) {
+	b, now := throttle.New[int](2, time.Second), start()
+	b.Take(-1, now)
+	b.Take(-1, now)
+	for i := range throttle.MaxKeys + 100 {
+		b.Take(i, now)
+	}
+	if wait := b.Wait(-1, now); wait != time.Second || b.Len() != throttle.MaxKeys {
+		t.Errorf("wait %s, %d keys", wait, b.Len())
+	}
+	b.ForgetFunc(func(key int) bool { return key != -1 })
+	if b.Len() != 1 {
+		t.Errorf("%d keys are left", b.Len())
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.7":            "192.0.2.7",
+		"::ffff:192.0.2.7":     "192.0.2.7",
+		"2001:db8:0:1:2:3:4:5": "2001:db8:0:1::",
+		"fe80::1%eth0":         "fe80::%eth0",
+	} {
+		if got := throttle.Network(netip.MustParseAddr(address)); got != netip.MustParseAddr(want) {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+	if got := throttle.Network(netip.Addr{}); got.IsValid() {
+		t.Errorf("no address: %s", got)
+	}
+}

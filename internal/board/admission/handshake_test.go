@@ -1,0 +1,560 @@
+package admission_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/board/admission"
+)
+
+// authority makes the configurations of both sides.
+func authority(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"gateway"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
+		&tls.Config{RootCAs: roots, ServerName: "gateway", MinVersion: tls.VersionTLS12}
+}
+
+// hall is a gate with handshakes at it.
+type hall struct {
+	t              *testing.T
+	gate           *admission.Handshakes
+	server, client *tls.Config
+
+	mu    sync.Mutex // mu guards turns
+	turns []string   // the names of the handshakes that had their turn, in order
+	work  sync.WaitGroup
+}
+
+// patience bounds a handshake from its turn on.
+const patience = 5 * time.Second
+
+func newHall(t *testing.T, turns int) *hall {
+	h := &hall{t: t, gate: admission.NewHandshakes(turns, patience)}
+	server, client := authority(t)
+	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.turns = append(h.turns, hello.SupportedProtos...)
+		return nil, nil //nolint:nilnil // the same configuration
+	}
+	h.server, h.client = h.gate.Config(server), client
+	return h
+}
+
+// guest is the server's side of a connection.
+type guest struct {
+	leave func() // ends it at the server
+	ended chan error
+}
+
+// arrive has the server begin a handshake, with a second to the first byte.
+func (h *hall) arrive(far net.Conn) *guest {
+	over := make(chan struct{})
+	conn := h.gate.Conn(far, over)
+	g := &guest{ended: make(chan error, 1)}
+	g.leave = sync.OnceFunc(func() { close(over); _ = conn.Close() })
+	_ = far.SetDeadline(time.Now().Add(time.Second))
+	h.work.Go(func() {
+		err := tls.Server(conn, h.server).HandshakeContext(context.Background())
+		conn.Done()
+		_ = conn.Close()
+		g.ended <- err
+	})
+	return g
+}
+
+// greet has a client come over a pipe and do its side of the handshake.
+func (h *hall) greet(name string) *guest { return h.greetFrom(name, "192.0.2.1") }
+
+// greetFrom is greet for a client at an address.
+func (h *hall) greetFrom(name, address string) *guest {
+	near, far := net.Pipe()
+	far = &remote{far, &net.TCPAddr{IP: net.ParseIP(address)}}
+	h.work.Go(func() {
+		named := h.client.Clone()
+		named.NextProtos = []string{name}
+		session := tls.Client(near, named)
+		if session.HandshakeContext(context.Background()) == nil {
+			_, _ = session.Read(make([]byte, 1)) // the session ticket
+		}
+		_ = near.Close()
+	})
+	return h.arrive(far)
+}
+
+// remote is a connection from an address.
+type remote struct {
+	net.Conn
+	address net.Addr
+}
+
+func (r *remote) RemoteAddr() net.Addr { return r.address }
+
+// occupy has a client come that takes a turn and no answer, until it is let go.
+func (h *hall) occupy() (g *guest, let func()) {
+	near, far := net.Pipe()
+	gone := make(chan struct{})
+	h.work.Go(func() {
+		_ = tls.Client(&deaf{near, gone}, h.client).HandshakeContext(context.Background())
+		_ = near.Close()
+	})
+	return h.arrive(far), func() { close(gone) }
+}
+
+// deaf is a connection of which nothing is read.
+type deaf struct {
+	net.Conn
+	gone chan struct{}
+}
+
+func (d *deaf) Read([]byte) (int, error) {
+	<-d.gone
+	return 0, net.ErrClosed
+}
+
+// While a turn is taken, handshakes wait without a deadline; then the newest comes
+// first, and what was evicted is passed over. A turn has its bound.
+func TestHandshakes_newestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 1)
+		start := time.Now()
+		occupant, let := h.occupy()
+		synctest.Wait()
+		guests := make(map[string]*guest)
+		for _, name := range []string{"oldest", "older", "newer", "newest"} {
+			guests[name] = h.greet(name)
+			synctest.Wait()
+		}
+		if n := h.gate.Waiting(); n != 4 {
+			t.Fatalf("%d wait", n)
+		}
+		guests["newer"].leave() // evicted, for example
+		if err := <-guests["newer"].ended; !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		if n := h.gate.Waiting(); n != 3 {
+			t.Errorf("%d wait", n)
+		}
+		if err := <-occupant.ended; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != patience {
+			t.Errorf("the turn ended after %v: %v", time.Since(start), err)
+		}
+		let()
+		h.work.Wait()
+		if want := []string{"newest", "older", "oldest"}; !slices.Equal(h.turns, want) {
+			t.Errorf("turns %v, want %v", h.turns, want)
+		}
+	})
+}
+
+// An address that sends one ClientHello after the other, always the newest, keeps no
+// other address waiting; nor does a client that has a whole IPv6 network.
+func TestHandshakes_fairAmongAddresses(t *testing.T) {
+	const one, other, inNetwork, inOther = "192.0.2.1", "192.0.2.2", "2001:db8::", "2001:db8:1::1"
+	for name, c := range map[string]struct {
+		before, arrive [][2]string // name and address
+		want           []string
+	}{
+		"one address": {
+			arrive: [][2]string{{"victim", other}, {"a", one}, {"b", one}, {"c", one}},
+			want:   []string{"c", "victim", "b", "a"},
+		},
+		"one connection at a time": {
+			before: [][2]string{{"earlier", one}},
+			arrive: [][2]string{{"victim", other}, {"a", one}},
+			want:   []string{"earlier", "victim", "a"},
+		},
+		"newcomers, the newest first": {
+			before: [][2]string{{"earlier", one}},
+			arrive: [][2]string{{"a", one}, {"b", "192.0.2.3"}, {"c", "192.0.2.4"}, {"d", "192.0.2.5"}},
+			want:   []string{"earlier", "d", "a", "c", "b"},
+		},
+		"within a network": {
+			before: [][2]string{{"earlier", inNetwork + "1"}},
+			arrive: [][2]string{{"victim", inNetwork + "2"}, {"a", inNetwork + "1"}, {"b", inNetwork + "1"}},
+			want:   []string{"earlier", "b", "victim", "a"},
+		},
+		"new addresses without end": {
+			before: [][2]string{{"earlier", inNetwork + "1"}},
+			arrive: [][2]string{{"victim", inNetwork + "1"}, {"a", inNetwork + "2"}, {"b", inNetwork + "3"}, {"c", inNetwork + "4"}},
+			want:   []string{"earlier", "victim", "c", "b", "a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHall(t, 1)
+				for _, come := range c.before {
+					h.greetFrom(come[0], come[1])
+					h.work.Wait()
+				}
+				_, let := h.occupy()
+				synctest.Wait()
+				for _, come := range c.arrive {
+					h.greetFrom(come[0], come[1])
+					synctest.Wait()
+				}
+				let()
+				h.work.Wait()
+				if !slices.Equal(h.turns, c.want) {
+					t.Errorf("turns %v, want %v", h.turns, c.want)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // a network counts as so many addresses
+		h := newHall(t, 1)
+		_, let := h.occupy()
+		synctest.Wait()
+		h.greetFrom("victim", inOther)
+		synctest.Wait()
+		for n := range 2 * admission.NetworkTurns {
+			h.greetFrom("flood", inNetwork+strconv.FormatInt(int64(n+1), 16))
+			synctest.Wait()
+		}
+		let()
+		h.work.Wait()
+		if at := slices.Index(h.turns, "victim"); at > admission.NetworkTurns+1 {
+			t.Errorf("the other network had turn %d", at)
+		}
+	})
+}
+
+// However many addresses come, few are remembered.
+func TestHandshakes_remembersFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 1)
+		_, let := h.occupy()
+		synctest.Wait()
+		var guests []*guest
+		for n := range 300 {
+			guests = append(guests, h.greetFrom("evicted", fmt.Sprintf("10.1.%d.%d", n/256, n%256)))
+			synctest.Wait()
+		}
+		for _, g := range guests {
+			g.leave()
+		}
+		synctest.Wait()
+		let()
+		h.work.Wait()
+		if n := h.gate.Remembered(); n > 2 { // the occupant's
+			t.Errorf("%d are remembered of addresses that had no turn", n)
+		}
+	})
+	h := admission.NewHandshakes(1, patience)
+	for n := range 5000 {
+		near, far := net.Pipe()
+		c := h.Conn(&remote{far, &net.TCPAddr{IP: net.IPv4(10, 2, byte(n>>8), byte(n))}}, nil)
+		if !c.TakeTurn() {
+			t.Fatal("no turn")
+		}
+		c.Done()
+		_ = near.Close()
+	}
+	if n := h.Remembered(); n > 1024 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// A turn lasts while more of the ClientHello is there to read, and ends when the server
+// reads after it has answered.
+func TestHandshakes_turnOfLongHello(t *testing.T) {
+	gate := admission.NewHandshakes(1, patience)
+	receive := func(c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, 10)); err != nil {
+			t.Error(err)
+		}
+	}
+	var conns []net.Conn
+	for range 2 {
+		near, far := tcpPipe(t)
+		if _, err := near.Write(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, gate.Conn(far, nil))
+	}
+	receive(conns[0])
+	done := make(chan struct{})
+	go func() { defer close(done); receive(conns[1]) }()
+	for gate.Waiting() != 1 {
+		select {
+		case <-done:
+			t.Fatal("the turn ended when the ClientHello began")
+		default:
+			runtime.Gosched()
+		}
+	}
+	receive(conns[0])
+	if gate.Waiting() != 1 {
+		t.Error("the turn ended in the middle of the ClientHello")
+	}
+	_, _ = conns[0].Write([]byte("answer"))
+	receive(conns[0])
+	<-done
+}
+
+// A client that has gone costs no handshake, even if its ClientHello lies before its
+// end in the socket.
+func TestHandshakes_skipsGone(t *testing.T) {
+	h := newHall(t, 1)
+	occupant, let := h.occupy()
+	for h.gate.Free() > 0 {
+		runtime.Gosched()
+	}
+	awaitWaiting := func(want int) {
+		for h.gate.Waiting() != want {
+			runtime.Gosched()
+		}
+	}
+	near, far := tcpPipe(t)
+	hello := &deaf{near, make(chan struct{})}
+	h.work.Go(func() { _ = tls.Client(hello, h.client).HandshakeContext(context.Background()) })
+	gone := h.arrive(far)
+	awaitWaiting(1)
+	_, _ = near.Write([]byte("more that nobody has read"))
+	_ = near.Close()
+	for !admission.Gone(far) {
+		runtime.Gosched()
+	}
+	there := h.greet("there")
+	awaitWaiting(2)
+	let()
+	<-occupant.ended
+	if err := <-there.ended; err != nil {
+		t.Error(err)
+	}
+	if err := <-gone.ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the client that had gone: %v", err)
+	}
+	close(hello.gone)
+	h.work.Wait()
+}
+
+func tcpPipe(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if near, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if far, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = near.Close(); _ = far.Close() })
+	return near, far
+}
+
+// As many turns as were asked for, and each comes back.
+func TestHandshakes_turns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 2)
+		_, letOne := h.occupy()
+		_, letTwo := h.occupy()
+		synctest.Wait()
+		for _, name := range []string{"a", "b", "c"} {
+			h.greet(name)
+			synctest.Wait()
+		}
+		if n := h.gate.Waiting(); n != 3 {
+			t.Errorf("%d wait", n)
+		}
+		letOne()
+		synctest.Wait()
+		if want := []string{"c", "b", "a"}; !slices.Equal(h.turns, want) {
+			t.Errorf("turns %v, want %v", h.turns, want)
+		}
+		letTwo()
+		h.work.Wait()
+		h.greet("d")
+		h.work.Wait()
+		if n := h.gate.Waiting(); n != 0 || len(h.turns) != 4 {
+			t.Errorf("%d wait, turns %v", n, h.turns)
+		}
+	})
+}
+
+// A door that is being opened comes before handshakes that wait, for a second, and
+// then no other does for as long.
+func TestHandshakes_Yield(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 1)
+		if h.gate.Yield() || (*admission.Handshakes)(nil).Yield() {
+			t.Error("yields where nothing waits")
+		}
+		queue := func() (let func()) {
+			_, let = h.occupy()
+			synctest.Wait()
+			h.greet("station")
+			synctest.Wait()
+			return let
+		}
+		start := time.Now()
+		served := func(n int, after time.Duration) {
+			t.Helper()
+			h.work.Wait()
+			if len(h.turns) != n || time.Since(start) != after {
+				t.Errorf("%d turns after %v, want %d after %v", len(h.turns), time.Since(start), n, after)
+			}
+		}
+		let := queue()
+		if first := h.gate.Yield(); !first || !h.gate.Yield() {
+			t.Error("does not yield")
+		}
+		let()
+		rested := make(chan time.Duration, 1)
+		go func() { h.gate.Rest(nil); rested <- time.Since(start) }()
+		synctest.Wait()
+		h.gate.Resume()
+		time.Sleep(100 * time.Millisecond)
+		h.gate.Resume()
+		served(1, 100*time.Millisecond)
+		if after := <-rested; after != 100*time.Millisecond {
+			t.Errorf("a listener rested until %v", after)
+		}
+		h.gate.Rest(nil)
+		let = queue() // too soon for another pause
+		h.gate.Yield()
+		let()
+		served(2, 100*time.Millisecond)
+		h.gate.Resume()
+		time.Sleep(time.Second)
+		let = queue()
+		h.gate.Yield()
+		let()
+		served(3, 2100*time.Millisecond)
+		h.gate.Resume()
+	})
+}
+
+// However long the row of handshakes, the processor gets to other work in between.
+func TestHandshakes_restInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, 1)
+		_, let := h.occupy()
+		synctest.Wait()
+		for _, name := range []string{"a", "b"} {
+			h.greet(name)
+			synctest.Wait()
+		}
+		time.Sleep(admission.Shift + 1)
+		let()
+		synctest.Wait()
+		if n := h.gate.Waiting(); n != 2 {
+			t.Errorf("%d wait: no rest", n)
+		}
+		time.Sleep(admission.Breath)
+		h.work.Wait()
+		if want := []string{"b", "a"}; !slices.Equal(h.turns, want) {
+			t.Errorf("turns %v, want %v", h.turns, want)
+		}
+	})
+}
+
+// A client that waits without a goroutine gets its turn, or hears that it gets none: once.
+func TestConn_Queue(t *testing.T) {
+	gate := admission.NewHandshakes(1, patience)
+	var heard []string
+	over := make(chan struct{})
+	close(over)
+	come := func(name string) (near net.Conn, c *admission.Conn) {
+		near, far := tcpPipe(t)
+		var ended chan struct{}
+		if name == "ended" {
+			ended = over
+		}
+		c = gate.Conn(far, ended)
+		begin := func(turn bool) { heard = append(heard, fmt.Sprint(name, " ", turn)) }
+		if c.Queue(begin) {
+			t.Errorf("%s has sent nothing and waits", name)
+		}
+		if _, err := near.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		for !c.Queue(begin) {
+			runtime.Gosched()
+		}
+		return near, c
+	}
+	_, first := come("first")
+	_, patient := come("patient")
+	_, evicted := come("evicted")
+	_, _ = come("ended")
+	near, gone := come("gone")
+	_ = near.Close()
+	evicted.Withdraw()
+	evicted.Withdraw()
+	for !admission.Gone(gone.NetConn()) {
+		runtime.Gosched()
+	}
+	first.Done()
+	patient.Withdraw() // it has had its turn
+	patient.Done()
+	if want := []string{"first true", "ended false", "evicted false", "gone false", "patient true"}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+	if n := gate.Waiting(); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+}
+
+// The tickets of one session are taken by every listener that shares the configuration,
+// and a configuration's own choice still counts.
+func TestHandshakes_Config(t *testing.T) {
+	h := newHall(t, 1)
+	h.client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for n, want := range []bool{false, true, true} {
+		near, far := tcpPipe(t)
+		g := h.arrive(far)
+		session := tls.Client(near, h.client)
+		if err := session.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-g.ended; err != nil {
+			t.Fatal(err)
+		}
+		_, _ = session.Read(make([]byte, 1)) // the ticket, and the end
+		if got := session.ConnectionState().DidResume; got != want {
+			t.Errorf("connection %d is resumed: %t", n, got)
+		}
+	}
+	server, _ := authority(t)
+	server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no") }
+	if _, err := h.gate.Config(server).GetConfigForClient(&tls.ClientHelloInfo{Conn: h.gate.Conn(nil, nil).Conn}); err == nil {
+		t.Error("its own choice was not asked for")
+	}
+}

@@ -1,0 +1,335 @@
+package certificate_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/board/certificate"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+)
+
+const ordered = "gate.example.test"
+
+func TestKeeper_given(t *testing.T) {
+	h := newHouse(t)
+	first := order(t, nil)
+	h.give(pair{first.cert + order(t, nil).cert, first.key}) // with a chain
+	k := h.start()
+	h.codes()
+	h.accepts(k, h.trusting([]byte(first.cert)), ordered)
+	_, outside, err := h.trusting([]byte(first.cert)).connect(k.TLS(), ordered)
+	if err != nil || len(outside.ConnectionState().PeerCertificates) != 2 {
+		t.Errorf("the chain is not sent: %v", err)
+	}
+	info := k.Info()
+	if info.Source != certificate.Given || info.Certificate != h.cfg.Certificate || info.Key != h.cfg.Key || info.Subject != "CN=ordered" || info.CASubject != "" || k.CA() != nil {
+		t.Errorf("%+v", info)
+	}
+	if _, err := os.Stat(h.cfg.Folder); err == nil {
+		t.Error("a CA was made that nobody needs")
+	}
+}
+
+// Every kind of key that orders come with, all in one file.
+func TestKeeper_given_kinds(t *testing.T) {
+	curve, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sec1, err := x509.MarshalECPrivateKey(curve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(edwards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		kind string
+		key  crypto.Signer
+		der  []byte
+	}{
+		{"EC PRIVATE KEY", curve, sec1},
+		{"RSA PRIVATE KEY", number, x509.MarshalPKCS1PrivateKey(number)},
+		{"PRIVATE KEY", edwards, pkcs8},
+	} {
+		h := newHouse(t)
+		cert := orderFor(t, test.key, nil)
+		text := block("EC PARAMETERS", []byte{6, 5}) + block(test.kind, test.der) + cert
+		h.give(pair{text, text})
+		k := h.start()
+		h.codes()
+		h.accepts(k, h.trusting([]byte(cert)), ordered)
+	}
+}
+
+// Changed files are taken up while connections go on.
+func TestKeeper_given_changed(t *testing.T) {
+	bubble(t, func(h *house) {
+		first, second := order(h, nil), order(h, nil)
+		h.give(first)
+		k := h.run()
+		inside, outside, err := h.trusting([]byte(first.cert)).connect(k.TLS(), ordered)
+		if err != nil {
+			h.Fatal(err)
+		}
+		info, err := os.Stat(h.cfg.Certificate)
+		if err != nil {
+			h.Fatal(err)
+		}
+		h.give(second)
+		for _, path := range []string{h.cfg.Certificate, h.cfg.Key} { // as copying with the times does
+			if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+				h.Fatal(err)
+			}
+		}
+		pass(0)
+		h.accepts(k, h.trusting([]byte(second.cert)), ordered)
+		h.refuses(k, h.trusting([]byte(first.cert)), ordered)
+		exchange(h, inside, outside)
+		h.codes()
+	})
+}
+
+// exchange sends a word over a connection, both ways.
+func exchange(t testing.TB, inside, outside *tls.Conn) {
+	t.Helper()
+	for _, ends := range [][2]*tls.Conn{{inside, outside}, {outside, inside}} {
+		go func() { _, _ = io.WriteString(ends[0], "word") }()
+		got := make([]byte, 4)
+		if _, err := io.ReadFull(ends[1], got); err != nil || string(got) != "word" {
+			t.Errorf("the open connection says %q, %v", got, err)
+		}
+	}
+}
+
+// Files that turn bad leave the old certificate in use, and are said; the next good
+// ones end it.
+func TestKeeper_given_turnsBad(t *testing.T) {
+	bubble(t, func(h *house) {
+		first, second := order(h, nil), order(h, nil)
+		h.give(first)
+		k := h.run()
+		for name, bad := range map[string]pair{
+			"new certificate, old key": {second.cert, first.key},
+			"cut certificate":          {second.cert[:100], second.key},
+			"cut key":                  {second.cert, second.key[:100]},
+			"empty":                    {"", ""},
+		} {
+			h.give(bad)
+			pass(time.Hour)
+			h.accepts(k, h.trusting([]byte(first.cert)), ordered)
+			h.codes(health.CertificateInvalid)
+			h.says("given.")
+			if err := k.Reload(h.cfg.Certificate, h.cfg.Key); !fault.Is(err, fault.Invalid) {
+				h.Errorf("%s: the reload says %v", name, err)
+			}
+			h.accepts(k, h.trusting([]byte(first.cert)), ordered)
+		}
+		remove(h, h.cfg.Key)
+		pass(0)
+		h.says("given.key does not exist")
+		h.give(first) // as it was
+		pass(0)
+		h.codes()
+		h.accepts(k, h.trusting([]byte(first.cert)), ordered)
+		h.give(second)
+		pass(0)
+		h.codes()
+		h.accepts(k, h.trusting([]byte(second.cert)), ordered)
+		if n := strings.Count(h.log.String(), "level=WARN"); n < 3 || n > 10 {
+			h.Errorf("%d warnings in the log", n)
+		}
+	})
+}
+
+// Bad files at the start: the gateway serves, and takes them up once they are good.
+func TestKeeper_given_badAtStart(t *testing.T) {
+	bubble(t, func(h *house) {
+		good := order(h, nil)
+		h.give(pair{"", good.key})
+		k := h.run()
+		h.codes(health.CertificateInvalid)
+		if k.Info().Source != certificate.Passing || k.CA() != nil {
+			h.Errorf("%+v", k.Info())
+		}
+		h.accepts(k, client{now: today}, ordered)
+		if _, err := os.Stat(h.cfg.Folder); err == nil {
+			h.Error("a CA was made that nobody needs")
+		}
+		h.give(good)
+		pass(0)
+		h.codes()
+		h.accepts(k, h.trusting([]byte(good.cert)), ordered)
+	})
+}
+
+func TestKeeper_given_expiring(t *testing.T) {
+	bubble(t, func(h *house) {
+		h.give(order(h, nil)) // for 90 days
+		k := h.run()
+		h.set(today.Add(68*day), true)
+		pass(0)
+		h.codes()
+		h.set(today.Add(69*day+time.Hour), true)
+		pass(0)
+		h.codes(health.CertificateExpiring)
+		h.says(h.cfg.Certificate+" ends on 2027-03-01", h.cfg.Key)
+		h.set(today.Add(91*day), true)
+		pass(0)
+		h.codes(health.CertificateExpiring)
+		h.says("has ended on 2027-03-01")
+		h.give(order(h, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = today.Add(92*day), today.Add(200*day) }))
+		pass(0)
+		h.says("not valid before 2027-03-03")
+		h.set(today.Add(93*day), true)
+		pass(0)
+		h.codes()
+		if k.Info().Source != certificate.Given {
+			h.Errorf("%+v", k.Info())
+		}
+	})
+}
+
+// A reload changes between given files and the gateway's own certificate.
+func TestKeeper_Reload(t *testing.T) {
+	h := newHouse(t)
+	k := h.start()
+	own := k.CA()
+	first, second := order(t, nil), order(t, nil)
+	h.give(first)
+	if err := k.Reload(h.cfg.Certificate, h.cfg.Key+"x"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a key that does not exist: %v", err)
+	}
+	h.accepts(k, h.trusting(own), "gate")
+	for _, p := range []pair{first, second} {
+		h.give(p)
+		if err := k.Reload(h.cfg.Certificate, h.cfg.Key); err != nil {
+			t.Error(err)
+		}
+		h.accepts(k, h.trusting([]byte(p.cert)), ordered)
+		if k.CA() != nil {
+			t.Error("the own CA is handed out beside a given certificate")
+		}
+	}
+	if err := k.Reload("", ""); err != nil {
+		t.Error(err)
+	}
+	h.accepts(k, h.trusting(own), "gate")
+	h.codes()
+}
+
+func TestCheck(t *testing.T) {
+	good, other := order(t, nil), order(t, nil)
+	client := order(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })
+	der, _ := pem.Decode([]byte(good.key))
+	encrypted := block("ENCRYPTED PRIVATE KEY", der.Bytes)
+	old := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "x"}, Bytes: der.Bytes}))
+	for _, test := range []struct {
+		name string
+		pair pair
+		want string // "" where it is good; C and K are the files
+	}{
+		{"good", good, ""},
+		{"with other text around", pair{"my certificate\n" + good.cert + "\nthe end", "my key\n" + good.key}, ""},
+		{"for everything", order(t, func(c *x509.Certificate) { c.ExtKeyUsage = nil }), ""},
+		{"of openssl req -x509", order(t, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }), ""},
+		{"ended", order(t, func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(1) }), ""},
+		{"empty certificate", pair{"", good.key}, "The file C holds no certificate: give a PEM file"},
+		{"binary certificate", pair{string(leaf(t, good.cert).Raw), good.key}, "The file C holds no certificate: give a PEM file"},
+		{"exchanged", pair{good.key, good.cert}, "The file C holds no certificate"},
+		{"bent certificate", pair{strings.Replace(good.cert, "\nM", "\nA", 1), good.key}, "A certificate in C is damaged: copy"},
+		{"damaged chain", pair{good.cert + strings.Replace(other.cert, "\nM", "\nA", 1), good.key}, "A certificate in C is damaged: copy"},
+		{"empty key", pair{good.cert, ""}, "The file K holds no private key: give a PEM file"},
+		{"certificate as key", pair{good.cert, good.cert}, "The file K holds no private key"},
+		{"bent key", pair{good.cert, strings.Replace(good.key, "\nM", "\nA", 1)}, "The private key in K cannot be used: copy"},
+		{"passphrase", pair{good.cert, encrypted}, "The private key in K is protected with a passphrase: take it off with openssl pkey -in K"},
+		{"old passphrase", pair{good.cert, old}, "The private key in K is protected with a passphrase"},
+		{"another's key", pair{good.cert, other.key}, "The key in K does not belong to the certificate in C: check"},
+		{"wrong order", pair{other.cert + good.cert, good.key}, "The key in K does not belong to the certificate in C"},
+		{"for clients", client, "The certificate in C is not meant for a server: order"},
+		{"endless", pair{strings.Repeat("x", 2<<20), good.key}, "The certificate file C cannot be read: check"},
+	} {
+		h := newHouse(t)
+		h.give(test.pair)
+		err := certificate.Check(h.cfg.Certificate, h.cfg.Key)
+		if test.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		want := strings.ReplaceAll(strings.ReplaceAll(test.want, " C", " "+h.cfg.Certificate), " K", " "+h.cfg.Key)
+		if got := fault.Sentence(err); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %v %q, want %q", test.name, fault.KindOf(err), got, want)
+		}
+	}
+}
+
+func TestCheck_files(t *testing.T) {
+	h := newHouse(t)
+	h.give(order(t, nil))
+	cert, key := h.cfg.Certificate, h.cfg.Key
+	for _, test := range []struct{ cert, key, want string }{
+		{cert + "x", key, "The certificate file " + cert + "x does not exist: put it there, or change certificate in [tls]"},
+		{cert, key + "x", "The key file " + key + "x does not exist: put it there, or change key in [tls]"},
+		{"/", key, "The certificate file / cannot be read: "},
+		{cert, "/dev/zero", "The key file /dev/zero cannot be read: "},
+		{cert, "", "A certificate and its key belong together: set both"},
+		{"", key, "A certificate and its key belong together: set both"},
+	} {
+		err := certificate.Check(test.cert, test.key)
+		if got := fault.Sentence(err); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// A key that root wrote for root alone.
+func TestCheck_noPermission(t *testing.T) {
+	h := newHouse(t)
+	h.give(order(t, nil))
+	for path, mode := range map[string]os.FileMode{h.cfg.Certificate: 0o644, h.cfg.Key: 0, filepath.Dir(filepath.Dir(h.cfg.Key)): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, and its other user with it
+		if _, err := unix.SetfsuidRetUid(65534); err != nil {
+			t.Error(err)
+		}
+		failed <- certificate.Check(h.cfg.Certificate, h.cfg.Key)
+	}()
+	err := <-failed
+	want := "The key file " + h.cfg.Key + " may not be read by the gateway's user: let it"
+	if got := fault.Sentence(err); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,267 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"gatehouse/internal/board/admission"
+)
+
+// The pauses after a failed accept, for example when the descriptors are used up.
+const (
+	firstPause = 5 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// For how long newcomers are accepted without a rest, and how long the rest is. In it the
+// scheduler of the runtime looks for other work, as in the rest between handshakes.
+const (
+	shift  = 100 * time.Millisecond
+	breath = 200 * time.Microsecond
+)
+
+// accept takes connections from one listener until ctx ends. Only a listener that
+// somebody else has closed is an error.
+func (s *Server) accept(ctx context.Context, l Listener) error {
+	pause, rested := firstPause, time.Now()
+	for {
+		raw, err := l.Net.Accept()
+		switch {
+		case err == nil:
+			pause = firstPause
+			if l.TLS != nil {
+				s.handshakes.Rest(ctx.Done())
+			}
+			s.welcome(raw, l.TLS)
+			if runtime.Gosched(); time.Since(rested) > shift { // a flood of newcomers does not delay connected stations
+				rest(ctx, breath)
+				rested = time.Now()
+			}
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the listener was closed to end the loop
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accepting on %s: %w", l.Net.Addr(), err)
+		default:
+			s.ledger.Warn("accepting a station's connection failed", "error", err, "listener", l.Net.Addr().String())
+			rest(ctx, pause)
+			pause = min(2*pause, mostPause)
+		}
+	}
+}
+
+// rest waits, unless ctx ends before.
+func rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// welcome serves an accepted connection in a goroutine of its own, if there is room
+// for it. A TLS connection gets its goroutine with its turn.
+func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
+	c := s.newConn(raw, secure)
+	if err := prepare(raw); err != nil { // it is dead already
+		c.Reset(reasonLost)
+		return
+	}
+	if err := s.crowd.Enter(&c.place, admission.Address(raw.RemoteAddr()), (*guest)(c)); err != nil {
+		r := errFull
+		if errors.Is(err, admission.ErrAddress) {
+			r = errAddress
+		}
+		s.note(c, r)
+		c.Reset(r.reason)
+		return
+	}
+	s.conns.Add(1)
+	switch {
+	case c.gated == nil:
+		go func() { defer s.conns.Done(); s.serve(c, nil) }()
+	case !c.gated.Queue(func(turn bool) { s.proceed(c, turn) }):
+		s.proceed(c, true) // it waits there
+	}
+}
+
+// proceed has a TLS connection do its handshake, or ends it where it gets no turn.
+func (s *Server) proceed(c *Conn, turn bool) {
+	if !turn {
+		c.Reset(reasonLost)
+		c.place.Leave()
+		s.conns.Done()
+		return
+	}
+	select {
+	case s.shaking <- c:
+	default:
+		go s.shake(c)
+	}
+}
+
+// shakerRest is for how long a goroutine that does handshakes waits for the next.
+const shakerRest = time.Second
+
+// shake does the handshake of c, and of others for as long as they come. A stack takes
+// time to grow, and that of its goroutine has grown.
+func (s *Server) shake(c *Conn) {
+	rest := time.NewTimer(shakerRest)
+	defer rest.Stop()
+	for {
+		shaken, err := c, s.safely(func() error { return s.shakeHands(c) })
+		go func() { defer s.conns.Done(); s.serve(shaken, err) }()
+		rest.Reset(shakerRest)
+		select {
+		case c = <-s.shaking:
+		case <-rest.C:
+			return
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// guest is a connection as the crowd sees it.
+type guest Conn
+
+// Evict implements [admission.Guest]. A connection is evicted before its CONNECT
+// alone: after it, it is working.
+func (g *guest) Evict() {
+	c := (*Conn)(g)
+	c.server.note(c, errCrowded)
+	c.Reset(errCrowded.reason)
+}
+
+// serve sees a connection through, from its handshake with its error, if there was one, to
+// the last word to the handler.
+func (s *Server) serve(c *Conn, err error) {
+	if err == nil {
+		err = s.safely(func() error { return s.converse(c) })
+	}
+	c.end("", nil)
+	<-c.done
+	reason := c.reason
+	if reason == "" { // none was given, so the conversation tells
+		reason = s.explain(c, err)
+	}
+	s.clear(c)
+	c.place.Leave()
+	s.seats.leave(c, func(shown *Conn) { s.handler.Disconnected(shown, reason) })
+}
+
+// safely calls f. Whatever breaks in it becomes an error.
+func (s *Server) safely(f func() error) (err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			s.ledger.Warn("handling a packet broke", "kind", fmt.Sprintf("%T", broken), "stack", string(debug.Stack()))
+			err = errPanic
+		}
+	}()
+	return f()
+}
+
+// shakeHands does the TLS handshake, in its turn.
+func (s *Server) shakeHands(c *Conn) error {
+	defer c.gated.Done() // also if c has ended before, and after a panic
+	err := s.hurry(c)
+	if err == nil {
+		err = c.gated.Await()
+	}
+	if err == nil {
+		err = c.stream.(*tls.Conn).HandshakeContext(context.Background()) // deadlines bound it
+	}
+	if err != nil {
+		return errors.Join(errHandshake, err)
+	}
+	return nil
+}
+
+// converse lets mochi speak with the station until one of them ends it. The time to the
+// CONNECT begins with the end of the handshake (contract, section 2).
+func (s *Server) converse(c *Conn) error {
+	if c.gated != nil {
+		s.handshakes.Rest(c.done)
+		roomy(0)
+	}
+	if err := s.hurry(c); err != nil {
+		return err
+	}
+	return s.mochi.EstablishConnection("stations", wire{c})
+}
+
+// roomy lets the stack of a goroutine grow in one step to the 32 kB that mochi needs for a
+// SUBSCRIBE. In four steps, with ever more on it, that takes a tenth of the time of a
+// connection.
+//
+//go:noinline
+func roomy(at int) byte {
+	var room [20 << 10]byte
+	return room[at]
+}
+
+// hurry bounds what is left until the CONNECT, or until the end of the handshake.
+func (s *Server) hurry(c *Conn) error {
+	return c.raw.SetDeadline(time.Now().Add(s.limits.ConnectTimeout))
+}
+
+// clear takes back what the connection left behind in mochi, which forgets nothing
+// itself where a packet broke it.
+func (s *Server) clear(c *Conn) {
+	if c.client != nil {
+		s.mochi.UnsubscribeClient(c.client)
+		s.mochi.Clients.Delete(c.client.ID)
+	}
+}
+
+// explain gives the reason why a conversation ended by itself, and counts it where
+// it is a refusal.
+func (s *Server) explain(c *Conn, err error) string {
+	if r := blame(c, err); r != nil {
+		s.note(c, r)
+		return r.reason
+	}
+	switch {
+	case err == nil:
+		return reasonLeft
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return reasonSilent
+	}
+	return reasonLost
+}
+
+// blame gives the refusal that an error stands for, nil for those without one: a
+// connection may always be lost.
+func blame(c *Conn, err error) *refusal {
+	r, _ := errors.AsType[*refusal](err)
+	_, malformed := errors.AsType[packets.Code](err)
+	switch {
+	case err == nil, isLost(err):
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		if c.seat == nil {
+			return errNoConnect
+		}
+		return nil
+	case r == nil && malformed:
+		return errMalformed
+	}
+	return r
+}
+
+// isLost reports whether err says that the other side has gone.
+func isLost(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

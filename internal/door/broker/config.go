@@ -1,0 +1,161 @@
+package broker
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// Config is what a [Server] needs. Authenticator and Handler must be given.
+type Config struct {
+	Authenticator Authenticator
+	Handler       Handler
+	Limits        Limits
+	Logger        *slog.Logger     // nil: no log
+	Metrics       *metric.Registry // nil: not counted
+
+	// Handshakes has made the configuration of the TLS listeners, and orders their
+	// handshakes. Nil: they are not ordered.
+	Handshakes *admission.Handshakes
+}
+
+// Limits bound what the outside can take. A zero field takes its value from
+// [DefaultLimits].
+type Limits struct {
+	// Connections is how many connections may be open. One more evicts a connection
+	// that has not sent its CONNECT, of the address that has most of them; where all
+	// have, it is reset at once.
+	Connections int
+	// ConnectionsPerAddress is the same for one client address. It is wide, because
+	// many stations may stand behind one. Loopback has no bound of its own.
+	ConnectionsPerAddress int
+	// Connecting is how many connections may not have sent their CONNECT yet. One more
+	// evicts the oldest of the address that has most of them.
+	Connecting int
+	// ConnectTimeout runs from the accepted connection to the first byte of the TLS
+	// handshake, from the turn of the handshake to its end, and from there, or without
+	// TLS from the accepted connection, to the complete CONNECT.
+	ConnectTimeout time.Duration
+	// PacketsPerSecond is how many packets a connection may send of its own accord,
+	// sustained; four times as many at once. Answers to commands do not count.
+	// Beyond, the station is read no faster, so that TCP slows it down.
+	PacketsPerSecond float64
+	// WriteTimeout is how long one packet may take to be written. Beyond, the
+	// connection is reset.
+	WriteTimeout time.Duration
+	// PacketSize is the largest whole packet in bytes. A larger one ends the
+	// connection, before it is read.
+	PacketSize uint32
+	// Command is the longest payload of a command in bytes. A station whose Maximum
+	// Packet Size (MQTT 5, section 3.1.2.11.4) is too small for it is refused.
+	Command uint32
+}
+
+// DefaultLimits gives the limits that hold when nothing else is configured.
+func DefaultLimits() Limits {
+	return Limits{
+		Connections:           4096,
+		ConnectionsPerAddress: 2048,
+		Connecting:            1024,
+		ConnectTimeout:        5 * time.Second,
+		PacketsPerSecond:      50,
+		WriteTimeout:          2 * time.Second,
+		PacketSize:            8 << 10,
+		Command:               128,
+	}
+}
+
+// Authenticator says who may connect. It is called concurrently, and while a
+// station waits: it must be quick.
+type Authenticator interface {
+	// Authenticate reports whether secret is the secret of the station, and under
+	// which generation of it; the connection carries the generation on.
+	Authenticate(id site.StationID, secret site.Secret) (generation uint64, ok bool)
+}
+
+// Handler hears of the stations' connections. Its methods are called
+// concurrently, one at a time for each connection.
+// They must return quickly: while one runs, that station is not read.
+type Handler interface {
+	// Connected comes when a session is established and its CONNACK written. For
+	// one station it is called in the order in which connections took over from
+	// each other. A connection that took over replaces the one before it, whose end is
+	// not announced. An error ends the connection in a reset.
+	Connected(c *Conn) error
+	// Disconnected comes when the station has no connection any more: exactly once for
+	// the connection that Connected took last (returned nil), also where a later one
+	// took over from it and ended before it was established. The reason is a constant
+	// sentence, or the one given to [Conn.Reset].
+	Disconnected(c *Conn, reason string)
+	// Heard comes for every packet after CONNECT, before it is acted upon.
+	Heard(c *Conn)
+	// Report comes for each message to stations/<id>/report, before it is
+	// acknowledged. The payload may be kept.
+	Report(c *Conn, payload []byte)
+	// Result is the same for stations/<id>/result.
+	Result(c *Conn, payload []byte)
+	// Acknowledged comes for each PUBACK, whether or not a command bears that
+	// packet id; reason is 0 in MQTT 3.1.1.
+	Acknowledged(c *Conn, packetID uint16, reason byte)
+	// TooSmall comes for a station that is refused, although its secret is right: it
+	// takes packets of so many bytes, and a command needs up to need.
+	TooSmall(id site.StationID, takes, need uint32)
+}
+
+// Listener is a socket that stations connect to.
+type Listener struct {
+	Net net.Listener
+	TLS *tls.Config // nil: plain
+}
+
+// check reports what is wrong with the configuration and fills in what is left out.
+func (c *Config) check() error {
+	if c.Authenticator == nil || c.Handler == nil {
+		return errors.New("the broker needs an authenticator and a handler")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = metric.New()
+	}
+	if c.Handshakes == nil {
+		c.Handshakes = admission.NewHandshakes(1, time.Second) // never used
+	}
+	return c.Limits.fill()
+}
+
+// smallestPacket is the least PacketSize that leaves room for a CONNECT with the
+// longest secret, and for reports.
+const smallestPacket = 512
+
+// fill puts the defaults in the place of zeros.
+func (l *Limits) fill() error {
+	d := DefaultLimits()
+	ok := pick(&l.Connections, d.Connections) && pick(&l.ConnectionsPerAddress, d.ConnectionsPerAddress) &&
+		pick(&l.Connecting, d.Connecting) && pick(&l.ConnectTimeout, d.ConnectTimeout) &&
+		pick(&l.PacketsPerSecond, d.PacketsPerSecond) && pick(&l.WriteTimeout, d.WriteTimeout) &&
+		pick(&l.PacketSize, d.PacketSize) && pick(&l.Command, d.Command)
+	if !ok {
+		return errors.New("the limits of the broker must not be negative")
+	}
+	if l.PacketSize < smallestPacket {
+		return fmt.Errorf("the broker's packet size must be %d bytes or more", smallestPacket)
+	}
+	return nil
+}
+
+// pick sets a zero limit to its default; false when it is negative.
+func pick[N int | uint32 | float64 | time.Duration](limit *N, byDefault N) bool {
+	if *limit == 0 {
+		*limit = byDefault
+	}
+	return *limit > 0
+}

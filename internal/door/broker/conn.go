@@ -1,0 +1,289 @@
+package broker
+
+import (
+	"crypto/tls"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2"
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/site"
+)
+
+// Conn is the live connection of one station. Its methods are safe for concurrent
+// use, also after its end.
+type Conn struct {
+	server *Server
+	raw    net.Conn        // as accepted; closing it with linger 0 is the reset
+	stream net.Conn        // raw, or the TLS session on it
+	gated  *admission.Conn // between the two; nil without TLS
+	remote string
+	place  admission.Place
+	probe  bool // made by Ping; its end is no refusal
+
+	// Known from CONNECT on. The version is set first, for answers to it.
+	station    atomic.Int64
+	version    atomic.Uint32
+	generation uint64
+	number     site.ConnectionID // in the order of the take-overs
+	topics     topics
+	mostPacket uint32 // what the station takes at most, in bytes; 0: not stated
+
+	// open holds a token for each command sent at QoS 1 and not acknowledged; as many
+	// as the station takes at a time (MQTT 5, section 3.1.2.11.3). Nil: not stated.
+	open chan struct{}
+
+	// The reading goroutine's own.
+	frames  framer
+	refused *refusal // for the next packet, which mochi has not asked for yet
+	pace    *rate.Limiter
+	held    []byte    // was read; after what has passed, a packet that is not whole or comes too early
+	passed  int       // of the first bytes of held, how many may be handed on
+	due     time.Time // when that one may pass; zero: none waits
+	slowed  bool      // one had to wait; the log knows
+	readBy  time.Time // the deadline for reading; zero: none
+	offer   offer
+	client  *mqtt.Client // mochi's side of it
+	seat    *seat        // held from the authenticated CONNECT on
+	told    bool         // the handler took it in Connected
+
+	granted atomic.Int32 // 0: not subscribed; else the granted QoS, plus one
+	credit  atomic.Int32 // answers that are due to commands; they are not paced
+
+	// writing holds a token while a packet is written, so that packets never mix
+	// and nobody waits for it past a deadline. It guards loaded: whether a command
+	// may be among the bytes that the station's kernel has not acknowledged; and
+	// patience.
+	writing  chan struct{}
+	loaded   bool
+	patience patience
+
+	ended  atomic.Bool
+	reason string        // of the end; set before done is closed, and then constant
+	done   chan struct{} // closed at the end
+}
+
+// newConn wraps an accepted connection.
+func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
+	c := &Conn{
+		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(),
+		pace:     rate.NewLimiter(rate.Limit(s.limits.PacketsPerSecond), max(1, int(4*s.limits.PacketsPerSecond))),
+		writing:  make(chan struct{}, 1),
+		patience: patience{conn: raw},
+		done:     make(chan struct{}),
+	}
+	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
+	if secure != nil {
+		c.gated = s.handshakes.Conn(raw, c.done)
+		c.stream = tls.Server(c.gated, secure)
+	}
+	return c
+}
+
+// Station names the station.
+func (c *Conn) Station() site.StationID { return site.StationID(c.station.Load()) }
+
+// Generation is that of the secret under which the station authenticated.
+func (c *Conn) Generation() uint64 { return c.generation }
+
+// Number identifies this connection within the server. Of two connections of one
+// station, the one that took over has the greater number.
+func (c *Conn) Number() site.ConnectionID { return c.number }
+
+// Remote is the address of the station, with its port.
+func (c *Conn) Remote() string { return c.remote }
+
+// Version is 4 for MQTT 3.1.1 and 5 for MQTT 5.
+func (c *Conn) Version() byte { return byte(c.version.Load()) }
+
+// ReceiveMaximum is how many commands at QoS 1 the station takes before it has
+// acknowledged one of them (MQTT 5, section 3.1.2.11.3); 0 when it has not said so.
+func (c *Conn) ReceiveMaximum() int { return cap(c.open) }
+
+// Subscribed reports at which QoS (0 or 1) the station is subscribed to its
+// commands now; a connection that has ended is subscribed to nothing.
+func (c *Conn) Subscribed() (qos byte, ok bool) {
+	granted := c.granted.Load()
+	return byte(max(granted-1, 0)), granted > 0 && !c.isOver()
+}
+
+// Reset ends the connection at once, in a TCP reset: whatever the station's kernel
+// has not acknowledged will never arrive. It never waits, not even while another
+// goroutine is blocked in a write. On a connection that has ended it does nothing.
+// The reason goes to [Handler.Disconnected].
+func (c *Conn) Reset(reason string) {
+	c.finish(reason)
+	c.cut()
+}
+
+// finish marks the end; false when somebody else did so before.
+func (c *Conn) finish(reason string) bool {
+	if !c.ended.CompareAndSwap(false, true) {
+		return false
+	}
+	c.reason = reason
+	close(c.done)
+	if c.gated != nil {
+		c.gated.Withdraw()
+	}
+	return true
+}
+
+// end closes the connection, with a last packet where one is given and without a
+// reset; unless a command may be on its way, which the kernel would still deliver
+// some time.
+func (c *Conn) end(reason string, farewell []byte) {
+	if c.lock(farewellTimeout) != nil { // a write is stuck
+		c.Reset(reason)
+		return
+	}
+	defer c.unlock()
+	if !c.finish(reason) {
+		return
+	}
+	pending := unsent(c.raw)
+	if c.loaded && pending {
+		c.cut()
+		return
+	}
+	if farewell != nil {
+		c.say(farewell)
+	}
+	linger(c.raw, lingerSystem)
+	if pending { // TLS might wait to say its own farewell
+		_ = c.raw.Close()
+		return
+	}
+	_ = c.stream.Close()
+}
+
+// farewellTimeout bounds the turn of the last packet to be written, and its
+// writing. Neither takes any time, except where a station does not read.
+const farewellTimeout = 100 * time.Millisecond
+
+// say writes a last packet; the lock is held.
+func (c *Conn) say(farewell []byte) {
+	if c.mostPacket > 0 && len(farewell) > int(c.mostPacket) { // MQTT-3.1.2-24
+		return
+	}
+	_ = c.stream.SetWriteDeadline(time.Now().Add(farewellTimeout))
+	n, _ := c.stream.Write(farewell)
+	c.server.stats.sent(n)
+}
+
+// cut closes the raw connection; it lingers for 0 s since it was accepted, so that
+// the kernel answers with a reset.
+func (c *Conn) cut() {
+	linger(c.raw, lingerReset)
+	_ = c.raw.Close()
+}
+
+// isOver reports whether the connection has ended.
+func (c *Conn) isOver() bool { return c.ended.Load() }
+
+// refuse ends the connection for r and answers the station. It gives r.
+func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
+	c.server.note(c, r)
+	c.end(r.reason, answer)
+	return r
+}
+
+// mayPass reports whether one more packet may come now; if not, due says when it
+// may. What answers a command was asked for and passes anyhow.
+func (c *Conn) mayPass() bool {
+	if !c.due.IsZero() { // it has waited (see fetch)
+		c.due = time.Time{}
+		return true
+	}
+	for {
+		credit := c.credit.Load()
+		if credit <= 0 {
+			return c.pass()
+		}
+		if c.credit.CompareAndSwap(credit, credit-1) {
+			return true
+		}
+	}
+}
+
+// pass is mayPass for a packet that nobody asked for.
+func (c *Conn) pass() bool {
+	now := time.Now()
+	wait := c.pace.ReserveN(now, 1).DelayFrom(now)
+	if wait == 0 {
+		return true
+	}
+	c.due = now.Add(wait)
+	c.server.stats.slowed.Add(1)
+	if !c.slowed {
+		c.slowed = true
+		c.server.ledger.Warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))
+	}
+	return false
+}
+
+// scan lets the framer judge b, and returns how many of its bytes may be handed on.
+func (c *Conn) scan(b []byte) int {
+	n, r := c.frames.scan(b)
+	c.server.stats.bytesIn.Add(uint64(n))
+	c.refused = r
+	return n
+}
+
+// handOn copies to p what was held and may pass now.
+func (c *Conn) handOn(p []byte) int {
+	n := copy(p, c.held[:c.passed])
+	c.held, c.passed = c.held[n:], c.passed-n
+	if len(c.held) == 0 {
+		c.held = nil // an idle station costs no buffer
+	}
+	return n
+}
+
+// growth is the least by which the buffer of held bytes grows while a packet is
+// incomplete.
+const growth = 512
+
+// fetch reads into the held bytes, and finds which of them may pass. While a packet
+// comes too early, it waits until that one may pass, and reads nothing: TCP makes the
+// station wait too.
+func (c *Conn) fetch() error {
+	if c.due.IsZero() {
+		c.held = slices.Grow(c.held, growth)
+		got, err := c.stream.Read(c.held[len(c.held):cap(c.held)])
+		c.held = c.held[:len(c.held)+got]
+		if got == 0 {
+			return err
+		}
+	} else if err := c.awaitDue(); err != nil {
+		return err
+	}
+	c.passed = c.scan(c.held)
+	return nil
+}
+
+// awaitDue waits until the packet that comes too early may pass, or the connection
+// ends. The wait is ours: the station has as long as before to say the next thing.
+func (c *Conn) awaitDue() error {
+	began := time.Now()
+	timer := time.NewTimer(c.due.Sub(began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.done:
+		return net.ErrClosed
+	}
+	if c.readBy.IsZero() {
+		return nil
+	}
+	return c.setReadBy(c.readBy.Add(time.Since(began)))
+}
+
+func (c *Conn) setReadBy(t time.Time) error {
+	c.readBy = t
+	return c.stream.SetReadDeadline(t)
+}

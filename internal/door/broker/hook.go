@@ -1,0 +1,151 @@
+package broker
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"gatehouse/internal/board/admission"
+)
+
+// hook is the one hook in mochi: it allows what is listed here and nothing else.
+// Each method runs in the goroutine that serves the connection.
+type hook struct {
+	mqtt.HookBase
+	server *Server
+	last   atomic.Uint64 // number of the connection that was established last
+}
+
+// ID implements [mqtt.Hook].
+func (*hook) ID() string { return "gatehouse" }
+
+// Provides implements [mqtt.Hook].
+func (*hook) Provides(method byte) bool {
+	switch method {
+	case mqtt.OnPacketRead, mqtt.OnConnect, mqtt.OnConnectAuthenticate, mqtt.OnSessionEstablish,
+		mqtt.OnSessionEstablished, mqtt.OnPacketEncode, mqtt.OnACLCheck, mqtt.OnSubscribed, mqtt.OnPublish:
+		return true
+	}
+	return false
+}
+
+// connOf gives our side of mochi's client.
+func connOf(cl *mqtt.Client) *Conn { return cl.Net.Conn.(wire).c }
+
+// OnPacketRead implements [mqtt.Hook]. It sees each packet decoded, before mochi
+// acts on it, and judges it. The only error that mochi heeds is ErrRejectPacket.
+func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
+	c := connOf(cl)
+	c.server.stats.packetsIn.Add(1)
+	if pk.FixedHeader.Type == typeConnect {
+		c.readConnect(&pk)
+		return pk, nil
+	}
+	if !c.told || c.isOver() {
+		return pk, packets.ErrRejectPacket
+	}
+	c.server.handler.Heard(c)
+	if r := c.judge(&pk); r != nil {
+		_ = c.refuse(r, disconnect(c.Version(), r.code))
+		return pk, packets.ErrRejectPacket
+	}
+	return pk, nil
+}
+
+// OnConnect implements [mqtt.Hook]: it admits a station or answers why not.
+func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
+	c := connOf(cl)
+	if r := h.server.admit(c, &pk); r != nil {
+		return c.refuse(r, r.connack(c.Version()))
+	}
+	c.client = cl
+	cl.State.ServerKeepalive = c.offer.keepaliveChanged
+	// mochi knows each connection under an id of its own, so that its own take-over,
+	// which races with itself, never has anything to take over.
+	cl.ID += "/" + strconv.FormatUint(h.last.Add(1), 10)
+	c.place.Move(admission.Working)
+	return nil
+}
+
+// OnConnectAuthenticate implements [mqtt.Hook]: OnConnect has answered already.
+func (*hook) OnConnectAuthenticate(cl *mqtt.Client, _ packets.Packet) bool {
+	return connOf(cl).client == cl
+}
+
+// OnSessionEstablish implements [mqtt.Hook]: the station's connection before this
+// one ends, before this one is acknowledged.
+func (h *hook) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
+	h.server.seats.take(connOf(cl), func(before *Conn) {
+		before.end(reasonTakenOver, disconnect(before.Version(), codeTakenOver))
+	})
+}
+
+// OnSessionEstablished implements [mqtt.Hook]: CONNACK has been written.
+func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
+	c := connOf(cl)
+	h.server.mochi.Clients.Delete(cl.ID) // its list serves only what we do not use
+	c.seat.order.Lock()
+	defer c.seat.order.Unlock()
+	if !h.server.seats.holds(c) || c.isOver() {
+		return
+	}
+	if err := h.server.handler.Connected(c); err != nil {
+		h.server.ledger.Warn("station refused", "reason", reasonRefused, "error", err, "remote", c.remote, "station", int64(c.Station()))
+		h.server.metrics.Refused("mqtt-handler")
+		c.Reset(reasonRefused)
+		return
+	}
+	c.told, c.seat.shown = true, c
+}
+
+// OnPacketEncode implements [mqtt.Hook]: MQTT 5 stations learn from CONNACK what is
+// not offered (section 3.2.2.3).
+func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
+	if pk.FixedHeader.Type != typeConnack || pk.ReasonCode != packets.CodeSuccess.Code {
+		return pk
+	}
+	c, p := connOf(cl), &pk.Properties
+	p.RetainAvailableFlag, p.RetainAvailable = true, 0
+	p.WildcardSubAvailableFlag, p.WildcardSubAvailable = true, 0
+	p.SubIDAvailableFlag, p.SubIDAvailable = true, 0
+	p.SharedSubAvailableFlag, p.SharedSubAvailable = true, 0
+	p.MaximumPacketSize = c.server.limits.PacketSize
+	p.SessionExpiryIntervalFlag, p.SessionExpiryInterval = c.offer.expiry, 0
+	return pk
+}
+
+// OnACLCheck implements [mqtt.Hook], as the second wall behind judge.
+func (*hook) OnACLCheck(cl *mqtt.Client, topic string, write bool) bool {
+	t := connOf(cl).topics
+	if write {
+		return topic == t.report || topic == t.result
+	}
+	return topic == t.command
+}
+
+// OnSubscribed implements [mqtt.Hook]. It comes before SUBACK is written, so that a
+// station that has it can count on commands.
+func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
+	c := connOf(cl)
+	for i, f := range pk.Filters {
+		if f.Filter == c.topics.command && codes[i] <= 1 {
+			c.granted.Store(int32(codes[i]) + 1)
+		}
+	}
+}
+
+// OnPublish implements [mqtt.Hook]: the message goes to the handler and to nobody
+// else; mochi acknowledges it.
+func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
+	switch c := connOf(cl); pk.TopicName {
+	case c.topics.report:
+		h.server.handler.Report(c, pk.Payload)
+	case c.topics.result:
+		h.server.handler.Result(c, pk.Payload)
+	default:
+		return pk, packets.ErrRejectPacket
+	}
+	return pk, packets.CodeSuccessIgnore
+}

@@ -1,0 +1,173 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/board/systemlog"
+	"gatehouse/internal/metric"
+)
+
+// Server is the broker. [Server.Serve] runs it; the other methods are safe for
+// concurrent use.
+type Server struct {
+	authenticator Authenticator
+	handler       Handler
+	limits        Limits
+	ledger        *systemlog.Ledger
+	metrics       *metric.Registry
+	mochi         *mqtt.Server
+	crowd         *admission.Crowd
+	handshakes    *admission.Handshakes
+	seats         seats
+	stats         traffic
+	buffers       sync.Pool // of *[]byte, for packets that are being encoded
+
+	shaking chan *Conn    // to goroutines that wait for a handshake
+	closing chan struct{} // closed when the connections are ended
+
+	state   atomic.Int32   // of the life of the server
+	serving atomic.Int32   // accept loops that run
+	wanted  atomic.Int32   // accept loops that should
+	conns   sync.WaitGroup // of the goroutines that serve connections
+	probing sync.Mutex     // held while a ping is under way
+}
+
+// The life of a server: it serves once.
+const (
+	stateNew = iota
+	stateServing
+	stateOver
+)
+
+// New gives a broker that does not serve yet. It starts nothing, and fails on a
+// configuration that cannot be meant.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		authenticator: cfg.Authenticator,
+		handler:       cfg.Handler,
+		limits:        cfg.Limits,
+		ledger:        systemlog.NewLedger(cfg.Logger, time.Second, 20),
+		metrics:       cfg.Metrics,
+		handshakes:    cfg.Handshakes,
+		crowd: admission.New(admission.Limits{
+			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cfg.Limits.Connecting,
+		}),
+		shaking: make(chan *Conn),
+		closing: make(chan struct{}),
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
+	}
+	s.mochi = mqtt.New(options(cfg.Limits, quiet{s.ledger}))
+	if err := s.mochi.AddHook(&hook{server: s}, nil); err != nil {
+		return nil, fmt.Errorf("adding the hook: %w", err)
+	}
+	s.register(cfg.Metrics)
+	return s, nil
+}
+
+// options are what mochi is allowed. They start from its own defaults, because it
+// takes a zero for "none".
+func options(limits Limits, log slog.Handler) *mqtt.Options {
+	c := mqtt.NewDefaultServerCapabilities()
+	c.MinimumProtocolVersion = 4
+	c.MaximumQos = 1
+	c.MaximumPacketSize = limits.PacketSize
+	c.MaximumSessionExpiryInterval = 0
+	c.RetainAvailable = 0
+	c.SharedSubAvailable = 0
+	c.WildcardSubAvailable = 0
+	c.SubIDAvailable = 0
+	c.TopicAliasMaximum = 0
+	c.ReceiveMaximum = 32
+	c.MaximumInflight = 32
+	c.MaximumClientWritesPending = 1 // its queue of outgoing messages is never used
+	c.Compatibilities.NoInheritedPropertiesOnAck = true
+	return &mqtt.Options{
+		Capabilities:             c,
+		ClientNetReadBufferSize:  512,
+		ClientNetWriteBufferSize: 512,
+		SysTopicResendInterval:   3600,
+		Logger:                   slog.New(log),
+	}
+}
+
+// stopBudget is how long the end of the connections may take.
+const stopBudget = 5 * time.Second
+
+// errServed says that a server was started twice.
+var errServed = errors.New("the broker has been started before")
+
+// Serve accepts stations on the listeners until ctx ends; then it closes the
+// listeners and every connection, waits for their handlers, and gives nil. It gives
+// an error when a listener fails for good or a handler does not come back in time.
+// A server serves once.
+func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
+	if len(listeners) == 0 {
+		return errors.New("the broker has no listener")
+	}
+	if !s.state.CompareAndSwap(stateNew, stateServing) {
+		return errServed
+	}
+	defer s.state.Store(stateOver)
+	s.wanted.Store(int32(len(listeners)))
+	return errors.Join(s.acceptAll(ctx, listeners), s.closeAll())
+}
+
+// acceptAll runs the accept loops until ctx ends or one of them fails. All
+// listeners are closed when it returns.
+func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		s.serving.Add(1)
+		go func() {
+			defer s.serving.Add(-1)
+			defer cancel()
+			failed <- s.accept(ctx, l)
+		}()
+	}
+	<-ctx.Done()
+	var errs []error
+	for _, l := range listeners {
+		_ = l.Net.Close() // wakes its loop
+	}
+	for range listeners {
+		errs = append(errs, <-failed)
+	}
+	return errors.Join(errs...)
+}
+
+// closeAll ends every connection. No new ones come any more.
+func (s *Server) closeAll() error {
+	close(s.closing)
+	var ending sync.WaitGroup
+	for _, g := range s.crowd.Guests() {
+		c := (*Conn)(g.(*guest))
+		ending.Go(func() { c.end(reasonStopping, disconnect(c.Version(), codeStopping)) })
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ending.Wait()
+		s.conns.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(stopBudget):
+		open, _ := s.crowd.Count()
+		return fmt.Errorf("closing the connections: %d are still handled after %s", open, stopBudget)
+	}
+}

@@ -1,0 +1,317 @@
+package broker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/door/broker"
+	"gatehouse/internal/site"
+)
+
+// The end closes everything: connections that said nothing, half a CONNECT, live
+// ones in both versions; and the listener.
+func TestServer_Serve_stops(t *testing.T) {
+	g := open(t, setup{})
+	silent, half := g.dial(), g.dial()
+	half.send(helloOf(1, 4).bytes()[:10])
+	four, five := g.connect(4, 4), g.connect(5, 5)
+	g.handler.await(t, "four connections", func() bool { return g.server.Stats().Open == 4 })
+	if err := g.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []*client{silent, half, four} {
+		if packets := c.expectEnd(); len(packets) > 0 {
+			t.Errorf("answered %x", packets)
+		}
+	}
+	if packets := five.expectEnd(); len(packets) != 1 || !bytes.Equal(packets[0], []byte{0xE0, 0x8B, 0}) {
+		t.Errorf("MQTT 5 was told %x", packets)
+	}
+	for n := range 2 {
+		if e := g.handler.awaitEvent(t, "disconnected", n+1); e.text != "the gateway stops" {
+			t.Errorf("reason %q", e.text)
+		}
+	}
+	if conn, err := net.Dial("tcp", g.address); err == nil {
+		conn.Close()
+		t.Error("the listener is open")
+	}
+	if s := g.server.Stats(); s.Open != 0 || s.Connecting != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := g.server.Serve(context.Background(), broker.Listener{Net: listen(t)}); err == nil {
+		t.Error("a server served twice")
+	}
+}
+
+// A handler that does not come back delays the end, but not for ever.
+func TestServer_Serve_stopBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := newRecorder()
+		entered, release := make(chan struct{}), make(chan struct{})
+		handler.onReport = func(*broker.Conn, string) {
+			close(entered)
+			<-release
+		}
+		server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: handler})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		served, p := make(chan error, 1), newPipes()
+		go func() { served <- server.Serve(ctx, broker.Listener{Net: p}) }()
+		c := p.dial(t)
+		c.connect(1, 4)
+		c.send(publication(4, 0, "stations/1/report", 0, "{}"))
+		<-entered
+		start := time.Now()
+		stop()
+		if err := <-served; err == nil || time.Since(start) != 5*time.Second {
+			t.Errorf("ended with %v after %v", err, time.Since(start))
+		}
+		close(release)
+		handler.awaitEvent(t, "disconnected", 1)
+	})
+}
+
+// lame is a listener whose accepts fail as often as it is told to.
+type lame struct {
+	*pipes
+	failures atomic.Int32
+	err      error
+}
+
+func (l *lame) Accept() (net.Conn, error) {
+	if l.failures.Add(-1) >= 0 {
+		return nil, l.err
+	}
+	return l.pipes.Accept()
+}
+
+// Failing accepts, for example because the descriptors are used up, are tried again,
+// less and less often.
+func TestServer_Serve_acceptFails(t *testing.T) {
+	var l *lame
+	want := func() setup {
+		l = &lame{pipes: newPipes(), err: &net.OpError{Op: "accept", Err: syscall.EMFILE}}
+		l.failures.Store(12)
+		return setup{listeners: []broker.Listener{{Net: l}}}
+	}
+	bubbleWith(t, want, func(t *testing.T, g *gate, _ *pipes) {
+		start := time.Now()
+		l.dial(t).connect(1, 4)
+		// 5, 10, 20, … 640 ms and then 1 s each.
+		if got, want := time.Since(start), 1275*time.Millisecond+4*time.Second; got != want {
+			t.Errorf("accepted again after %v, want %v", got, want)
+		}
+		if !strings.Contains(g.log.String(), "too many open files") {
+			t.Error("the failure was not logged")
+		}
+	})
+}
+
+// A listener that somebody closes is an error, and ends the others.
+func TestServer_Serve_listenerClosed(t *testing.T) {
+	server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: newRecorder()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Serve(context.Background()); err == nil {
+		t.Error("served without listeners")
+	}
+	first, second := listen(t), listen(t)
+	served := make(chan error, 1)
+	go func() {
+		served <- server.Serve(context.Background(), broker.Listener{Net: first}, broker.Listener{Net: second})
+	}()
+	first.Close()
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve gave %v", err)
+	}
+	if conn, err := net.Dial("tcp", second.Addr().String()); err == nil {
+		conn.Close()
+		t.Error("the other listener is open")
+	}
+}
+
+func TestServer_Serve_severalListeners(t *testing.T) {
+	listeners := []net.Listener{listen(t), listen(t)}
+	g := open(t, setup{listeners: []broker.Listener{{Net: listeners[0]}, {Net: listeners[1]}}})
+	for i, l := range listeners {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		newClient(t, conn).connect(site.StationID(i+1), 4)
+	}
+	g.handler.await(t, "both", func() bool { return len(g.handler.live()) == 2 })
+}
+
+// A panic in what a packet sets off ends that connection and nothing else.
+func TestServer_panic(t *testing.T) {
+	handler := newRecorder()
+	handler.onReport = func(c *broker.Conn, text string) { panic("the payload " + text) }
+	g := open(t, setup{handler: handler})
+	other := g.connect(2, 4)
+	c := g.connect(1, 4)
+	c.subscribe(1, 1)
+	c.send(publication(4, 2, "stations/1/report", 5, "XYZZY"))
+	c.expectEnd()
+	if e := g.handler.awaitEvent(t, "disconnected", 1); e.text != "a packet broke its handling" {
+		t.Errorf("reason %q", e.text)
+	}
+	other.ping()
+	if n := g.refusals("mqtt-panic"); n != "1" {
+		t.Errorf("counted %s times", n)
+	}
+	if strings.Contains(g.log.String(), "XYZZY") {
+		t.Error("the payload was logged")
+	}
+	g.connect(1, 4).ping()
+	if n := len(g.handler.all("disconnected")); n != 1 {
+		t.Errorf("%d disconnections", n)
+	}
+	if clients, subscriptions := g.server.Leftovers(); clients != 0 || subscriptions != 0 {
+		t.Errorf("the library keeps %d clients and %d subscriptions", clients, subscriptions)
+	}
+}
+
+// Two goroutines serve a connection, and none is left behind.
+func TestServer_goroutines(t *testing.T) {
+	g := open(t, setup{})
+	g.wellServed()
+	g.handler.await(t, "the end", func() bool { return g.server.Stats().Open == 0 })
+	before := runtime.NumGoroutine()
+	const stations = 100
+	var clients []*client
+	for id := range site.StationID(stations) {
+		c := g.connect(id+1, 4)
+		c.ping()
+		clients = append(clients, c)
+	}
+	g.handler.await(t, "two goroutines for each", func() bool { return runtime.NumGoroutine() <= before+2*stations })
+	for _, c := range clients {
+		c.close()
+	}
+	g.handler.await(t, "the end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestServer_Stats(t *testing.T) {
+	g := open(t, setup{})
+	silent := g.dial()
+	hello := helloOf(1, 4).bytes()
+	c := g.connect(1, 4)
+	c.ping()
+	g.handler.await(t, "two connections", func() bool { return g.server.Stats().Open == 2 })
+	want := broker.Stats{
+		Open: 2, Connecting: 1, PacketsIn: 2, PacketsOut: 2, BytesIn: uint64(len(hello)) + 2, BytesOut: 4 + 2,
+	}
+	g.handler.await(t, fmt.Sprintf("%+v", want), func() bool { return g.server.Stats() == want })
+	for metric, value := range map[string]string{
+		`gatehouse_mqtt_connections{state="open"}`:       "2",
+		`gatehouse_mqtt_connections{state="connecting"}`: "1",
+		`gatehouse_mqtt_packets_total{direction="in"}`:   "2",
+		`gatehouse_mqtt_packets_total{direction="out"}`:  "2",
+		`gatehouse_mqtt_bytes_total{direction="in"}`:     fmt.Sprint(len(hello) + 2),
+		`gatehouse_mqtt_bytes_total{direction="out"}`:    "6",
+	} {
+		if got := g.counted(metric); got != value {
+			t.Errorf("%s is %s, want %s", metric, got, value)
+		}
+	}
+	silent.close()
+}
+
+func TestServer_Ping(t *testing.T) {
+	g := open(t, setup{limits: broker.Limits{Connections: 1}})
+	g.connect(1, 4) // it needs no place
+	for range 3 {
+		if err := g.server.Ping(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := g.refusals("mqtt-anonymous"); n != "0" {
+		t.Errorf("%s refusals were counted", n)
+	}
+	if err := g.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := g.server.Ping(context.Background()); err == nil {
+		t.Error("a stopped broker answers")
+	}
+}
+
+func TestServer_Ping_cancelled(t *testing.T) {
+	g := open(t, setup{})
+	g.wellServed()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := g.server.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Ping gave %v", err)
+	}
+	g.handler.await(t, "a new ping", func() bool { return g.server.Ping(context.Background()) == nil })
+}
+
+// What the outside can cause is logged at a bounded rate, and counted in full.
+func TestServer_log_bounded(t *testing.T) {
+	g := open(t, setup{})
+	const tries = 100
+	for range tries {
+		h := helloOf(1, 4)
+		h.secret = "SECRET-OF-NOBODY"
+		c := g.dial()
+		c.send(h.bytes())
+		c.expectEnd()
+	}
+	if n := g.refusals("mqtt-secret"); n != fmt.Sprint(tries) {
+		t.Errorf("counted %s times", n)
+	}
+	if lines := strings.Count(g.log.String(), "\n"); lines > 40 {
+		t.Errorf("%d lines were logged", lines)
+	}
+}
+
+// Whatever a station sends, its secret and its payloads are in no line of the log.
+func TestServer_log_noSecrets(t *testing.T) {
+	const secret, payload = "SECRET-OF-STATION-1", "XYZZYPAYLOAD"
+	hostile := [][]byte{
+		helloOf(1, 4).bytes(), // a second CONNECT
+		publication(4, 0, "stations/2/report", 0, payload),
+		publication(4, 0x03, "stations/1/report", 0, payload),
+		publication(4, 2, "stations/1/report", 0, payload), // packet id 0
+		publication(4, 4, "stations/1/report", 8, payload),
+		packet(0x82, u16(0), text(payload), []byte{1}),
+		packet(0x82, u16(1), text(payload), []byte{3}),
+		packet(0xE1, []byte(payload)),
+		packet(0x20, []byte(payload)),
+	}
+	g := open(t, setup{})
+	for _, version := range []byte{4, 5} {
+		for _, b := range hostile {
+			c := g.connect(1, version)
+			c.try(b, []byte{0xE0, 0})
+			c.expectEnd()
+		}
+	}
+	g.handler.await(t, "the end", func() bool { return g.server.Stats().Open == 0 })
+	log := g.log.String()
+	decimal := strings.Trim(fmt.Sprint([]byte(secret)), "[]")
+	for _, bad := range []string{secret, payload, decimal, strings.Trim(fmt.Sprint([]byte(payload)), "[]")} {
+		if strings.Contains(log, bad) {
+			t.Errorf("the log contains %q:\n%s", bad, log)
+		}
+	}
+	if log == "" {
+		t.Error("nothing was logged")
+	}
+}

@@ -1,0 +1,227 @@
+// Package station holds what is there: the enrolled stations, the secrets by
+// which their hardware logs in, their live presence, and what each last said of
+// its battery, its firmware and its locks.
+//
+// It decides nothing about who may open a door (package access), sends nothing
+// to a station (package unlock, through the station link) and speaks no MQTT. The
+// broker asks it who a connection is, the station link tells it what stations
+// say, the HTTP interfaces read it, administration enrols and removes.
+//
+// Its promises:
+//
+//   - Memory answers every read; the store is written first by every change of
+//     an administrator, so that what was confirmed survives a power cut, and a
+//     change that cannot be stored changes nothing.
+//   - A secret that was replaced, or whose station was removed, opens no new
+//     connection, not even one that had authenticated a moment before.
+//   - A report changes what it states validly and nothing else.
+//   - Live state reaches the disk in coalesced batches, and no station can
+//     multiply journal records without bound.
+package station
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse/internal/access/turn"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// defaultFlushEvery is how often changed states are written when nothing else is
+// configured: as seldom as mostLost allows, to spare an SD card.
+const defaultFlushEvery = 9 * time.Minute
+
+// Config is what [New] needs. BatteryLow and FlushEvery may be zero.
+type Config struct {
+	Store      Store
+	Journal    Journal
+	Clock      site.Clock
+	Logger     *slog.Logger
+	Metrics    *metric.Registry
+	Boot       site.BootID
+	BatteryLow float64       // volts; below it a battery counts as low; zero: never
+	FlushEvery time.Duration // between two writes of changed states; zero: nine minutes
+}
+
+// Service keeps the stations. Safe for concurrent use; [Service.State],
+// [Service.ByToken], [Service.Authenticate] and [Service.Heard] are made for
+// tens of thousands of calls a second and wait for no storage.
+type Service struct {
+	store      Store
+	journal    Journal
+	clock      site.Clock
+	logger     *slog.Logger
+	metrics    *metric.Registry
+	batteryLow float64
+	flushEvery time.Duration
+
+	events      *eventLog
+	nobody      *live         // stands in for unknown stations in Authenticate
+	generations atomic.Uint64 // the last generation given out, over all stations
+	online      atomic.Int64
+	revoked     atomic.Pointer[func(site.StationID)]
+
+	// changes gives the turns of administrators' changes, by station: each is held
+	// until store and memory have the change. No hot path takes one; it is taken
+	// before every lock here and of a station.
+	changes turn.Keyed[site.StationID]
+
+	flushing     turn.Keyed[flush] // held by a flush
+	flushFailing bool              // flushing guards flushFailing and flushed
+	flushed      time.Time         // when states were saved last
+
+	mu      sync.RWMutex // mu guards the maps
+	byID    map[site.StationID]*live
+	byToken map[tokenKey]*live
+}
+
+// flush is the one key of flushing.
+type flush struct{}
+
+// New loads the stations and their last known states from the store; every
+// station is offline until it connects. It starts nothing: see [Service.Run].
+func New(ctx context.Context, c Config) (*Service, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		store: c.Store, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
+		batteryLow: c.BatteryLow, flushEvery: cmp.Or(c.FlushEvery, defaultFlushEvery),
+		events:  newEventLog(c.Boot),
+		nobody:  newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
+		byID:    make(map[site.StationID]*live),
+		byToken: make(map[tokenKey]*live),
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	s.metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
+	s.metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(s.enrolled()) })
+	return s, nil
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Store == nil, c.Journal == nil, c.Clock == nil, c.Logger == nil, c.Metrics == nil:
+		return errors.New("station: store, journal, clock, logger and metrics are needed")
+	case c.Boot == "":
+		return errors.New("station: the boot id is needed")
+	case !(c.BatteryLow >= 0 && c.BatteryLow <= maxVoltage):
+		return fmt.Errorf("station: a low battery of %g V is not between 0 and %d V", c.BatteryLow, maxVoltage)
+	case c.FlushEvery < 0:
+		return fmt.Errorf("station: states cannot be written every %s", c.FlushEvery)
+	}
+	return nil
+}
+
+func (s *Service) load(ctx context.Context) error {
+	stations, states, err := s.store.LoadStations(ctx)
+	if err != nil {
+		return fmt.Errorf("loading the stations: %w", err)
+	}
+	for _, st := range stations {
+		l := newLive(st, s.generations.Add(1))
+		s.byID[st.ID] = l
+		s.byToken[keyOf(st.Token)] = l
+	}
+	for _, saved := range states {
+		if l, ok := s.byID[saved.Station]; ok {
+			l.restore(saved, s.batteryLow)
+		}
+	}
+	return nil
+}
+
+// Stations lists the enrolled stations by id.
+func (s *Service) Stations() []site.Station {
+	all := s.all()
+	out := make([]site.Station, len(all))
+	for i, l := range all {
+		out[i] = l.enrolled.Load().station
+	}
+	return out
+}
+
+// Station gives the enrolled station of that id.
+func (s *Service) Station(id site.StationID) (site.Station, bool) {
+	l, ok := s.find(id)
+	if !ok {
+		return site.Station{}, false
+	}
+	return l.enrolled.Load().station, true
+}
+
+// ByToken gives the station that a station token names. How long it takes says
+// nothing about how much of a token is right: the look-up goes by its hash.
+func (s *Service) ByToken(token site.Secret) (site.Station, bool) {
+	if len(token) > site.MaxStationToken {
+		return site.Station{}, false
+	}
+	key := keyOf(token)
+	s.mu.RLock()
+	l, ok := s.byToken[key]
+	s.mu.RUnlock()
+	if !ok {
+		return site.Station{}, false
+	}
+	return l.enrolled.Load().station, true
+}
+
+// HasLock reports whether the station exists and was enrolled with that lock.
+func (s *Service) HasLock(id site.StationID, lock site.LockID) bool {
+	l, ok := s.find(id)
+	return ok && l.enrolled.Load().station.HasLock(lock)
+}
+
+// OnRevoked sets what is called, with no lock held, after the secret of a station
+// was replaced or the station was removed: it must end the live connection of
+// that station, and of a removed one forget the grants. To be set once, before the first
+// connection.
+//
+// No connection slips through when the one who holds connections registers each
+// where this function finds it before calling [Service.Connected], and ends it
+// when that refuses.
+func (s *Service) OnRevoked(end func(site.StationID)) { s.revoked.Store(&end) }
+
+func (s *Service) revoke(id site.StationID) {
+	if end := s.revoked.Load(); end != nil {
+		(*end)(id)
+	}
+}
+
+func (s *Service) find(id site.StationID) (*live, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l, ok := s.byID[id]
+	return l, ok
+}
+
+// all gives the live stations by id.
+func (s *Service) all() []*live {
+	s.mu.RLock()
+	out := make([]*live, 0, len(s.byID))
+	for _, l := range s.byID {
+		out = append(out, l)
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(out, func(a, b *live) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+func (s *Service) enrolled() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.byID)
+}
+
+// errNotFound is the answer for a station that is not enrolled.
+func errNotFound() error { return fault.New(fault.NotFound, "Station not found") }

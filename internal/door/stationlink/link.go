@@ -1,0 +1,266 @@
+// Package stationlink speaks the language of the stations: topics' payloads in,
+// commands out. It turns MQTT into one blocking call, [Link.Call]; the
+// asynchrony of acknowledgements lives here and nowhere else.
+//
+// Promise: a door never opens late (contract, section 2). A command goes only to the
+// live connection of its station and only before its deadline; it is kept nowhere else;
+// when the deadline passes unacknowledged the command is forgotten and the TCP
+// connection is reset, so that bytes still in the kernel's send buffer die with it.
+// Against queues behind that buffer a command carries its deadline in the station's own
+// clock, where the station has reported its uptime. An answer that is read after the
+// deadline is no success, even if the gateway itself was late.
+package stationlink
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gatehouse/internal/board/systemlog"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// Conn is the live connection of one station; package broker's satisfies it. Its
+// methods are safe for concurrent use.
+type Conn interface {
+	Station() site.StationID
+	Generation() uint64
+	// Number is greater for a connection that took over from another of its station.
+	Number() site.ConnectionID
+	Remote() string
+	// Subscribed says at which QoS (0 or 1) the station listens for commands; not ok
+	// when it does not, or when the connection has ended.
+	Subscribed() (qos byte, ok bool)
+	// ReceiveMaximum is how many commands at QoS 1 the station takes before it has
+	// acknowledged one of them; 0 when it has not said so.
+	ReceiveMaximum() int
+	// Send writes one command and returns when it is in the kernel's hands. It waits
+	// for that to the deadline at most; also while the station takes no further command
+	// before it has acknowledged others. payload is called once, directly before the
+	// write; it appends to b and returns how long at most the kernel may keep sending
+	// bytes that the station's kernel does not acknowledge, or returns why the command
+	// must not be sent. An error means that nothing was written, or that the connection
+	// has been reset.
+	Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, time.Duration, error), deadline time.Time) error
+	// Reset ends the connection at once; nothing in its buffers is sent any more.
+	Reset(reason string)
+}
+
+// Presence hears of connections and reports; package station satisfies it. Its
+// methods are quick and safe for concurrent use.
+type Presence interface {
+	// Connected sets the connection of a station in place of the one before; an error
+	// refuses it.
+	Connected(id site.StationID, connection site.ConnectionID, generation uint64, remote string) error
+	// Disconnected reports whether the end of that connection took the station offline;
+	// the end of one that is not the station's present connection does nothing.
+	Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool)
+	Heard(id site.StationID)
+	// Report handles a report, and returns the valid statements about the station's
+	// uptime, also with an error.
+	Report(id site.StationID, payload []byte) (site.Uptime, error)
+	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
+}
+
+// Followed handles a station's answer to a command that no Call waits for any more, or
+// that comes after its deadline; lock is 0 where the station names none. It reports
+// whether that is a recent command of that station and lock. Package unlock satisfies
+// it.
+type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
+
+// Bounds of the commands of one station; a further one waits, within its deadline, for
+// a place.
+const (
+	maxPending = 32 // that wait for an answer
+	maxUnacked = 16 // of these, that the station has not acknowledged
+)
+
+// Link connects the broker with the rules. Its methods are safe for concurrent use.
+type Link struct {
+	presence Presence
+	metrics  *metric.Registry
+	log      *slog.Logger
+	noise    *systemlog.Ledger // for errors of stations
+	clock    func() time.Duration
+
+	mu       sync.RWMutex                         // mu guards what follows
+	live     map[site.StationID]*wire             // the one live connection of each station
+	events   map[site.StationID]*systemlog.Ledger // of each station that ever connected
+	followed Followed
+}
+
+// New gives a link without connections. Follow must be called before it is used.
+func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
+	return &Link{
+		presence: presence, metrics: metrics, log: log,
+		noise: systemlog.NewLedger(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
+		events: make(map[site.StationID]*systemlog.Ledger),
+	}
+}
+
+// Follow names who hears of commands that no Call waits for any more.
+func (l *Link) Follow(f Followed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followed = f
+}
+
+// errRevoked ends a connection whose secret changed while it was being made.
+var errRevoked = errors.New("the station's secret is no longer valid")
+
+// Connected takes over a station's new connection; an error refuses it.
+func (l *Link) Connected(c Conn) error {
+	w := newWire(l, c)
+	l.mu.Lock()
+	old := l.live[c.Station()]
+	l.live[c.Station()] = w
+	l.mu.Unlock()
+	if old != nil {
+		old.conn.Reset("taken over")
+		old.end()
+	}
+	if err := l.presence.Connected(c.Station(), c.Number(), c.Generation(), c.Remote()); err != nil {
+		l.forget(c)
+		return errors.Join(errRevoked, err)
+	}
+	l.eventsOf(c.Station()).Info("station connected", "station", int64(c.Station()), "remote", c.Remote())
+	return nil
+}
+
+// Disconnected is called when a connection has ended and no other has taken its place.
+func (l *Link) Disconnected(c Conn, reason string) {
+	l.forget(c)
+	if l.presence.Disconnected(c.Station(), c.Number(), reason) {
+		l.eventsOf(c.Station()).Info("station disconnected", "station", int64(c.Station()), "reason", reason)
+	}
+}
+
+// forget drops c if it is the present connection of its station.
+func (l *Link) forget(c Conn) {
+	l.mu.Lock()
+	w := l.live[c.Station()]
+	present := w != nil && w.conn == c
+	if present {
+		delete(l.live, c.Station())
+	}
+	l.mu.Unlock()
+	if present {
+		w.end()
+	}
+}
+
+// Disconnect resets a station's live connection, because its secret was rotated
+// or it was removed.
+func (l *Link) Disconnect(id site.StationID) {
+	if w := l.wire(id); w != nil {
+		w.conn.Reset("revoked")
+	}
+}
+
+func (l *Link) wire(id site.StationID) *wire {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.live[id]
+}
+
+// present gives the wire of c, unless another connection has taken its place.
+func (l *Link) present(c Conn) *wire {
+	if w := l.wire(c.Station()); w != nil && w.conn == c {
+		return w
+	}
+	return nil
+}
+
+// Heard hears of any packet of a station.
+func (l *Link) Heard(c Conn) {
+	if l.present(c) != nil {
+		l.presence.Heard(c.Station())
+	}
+}
+
+// Report takes a report. What is wrong with it is counted by the presence and
+// never ends the connection.
+func (l *Link) Report(c Conn, payload []byte) {
+	uptime, err := l.presence.Report(c.Station(), payload)
+	if err != nil {
+		l.complain("report not understood", c, err)
+	}
+	if w := l.present(c); w != nil {
+		w.hear(uptime)
+	}
+}
+
+// Acknowledged takes a PUBACK; reason is 0 for MQTT 3.1.1 and below 0x80 for yes.
+func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
+	w := l.present(c)
+	if w == nil {
+		return
+	}
+	outcome := site.Acknowledged
+	if reason >= 0x80 {
+		outcome = site.Refused
+	}
+	w.answerPacket(packetID, outcome)
+}
+
+// Result takes a station's own word on a command.
+func (l *Link) Result(c Conn, payload []byte) {
+	res, err := parseResult(payload)
+	if err != nil {
+		l.metrics.Refused("result-invalid")
+		l.complain("result not understood", c, err)
+		return
+	}
+	if !l.believe(c, res) {
+		l.metrics.Refused("result-unknown-command")
+		return
+	}
+	if res.lock != 0 && res.status != "" {
+		l.presence.LockReported(c.Station(), res.lock, res.status)
+	}
+}
+
+// believe hands a result to whoever waits for it, or to who follows commands; false
+// when it names no recent command of that station and lock.
+func (l *Link) believe(c Conn, res result) bool {
+	if w := l.present(c); w != nil {
+		if known, right := w.answerCommand(res.id, res.lock, res.outcome); known {
+			return right
+		}
+	}
+	return l.follow(res.id, c.Station(), res.lock, res.outcome)
+}
+
+// follow passes a station's answer to a command to [Followed].
+func (l *Link) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
+	l.mu.RLock()
+	followed := l.followed
+	l.mu.RUnlock()
+	return followed != nil && followed(id, station, lock, outcome)
+}
+
+// complain logs at a bounded rate what a station got wrong.
+func (l *Link) complain(message string, c Conn, err error) {
+	l.noise.Warn(message, "station", int64(c.Station()), "error", err)
+}
+
+// A station's connections and their ends are logged at this rate: one that flaps,
+// broken or hostile, fills no log. The journal has them at a bounded rate too.
+const (
+	eventsAtOnce = 10
+	eventsEvery  = 10 * time.Second
+)
+
+// eventsOf returns the log of one station's connections.
+func (l *Link) eventsOf(id site.StationID) *systemlog.Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := l.events[id]
+	if events == nil {
+		events = systemlog.NewLedger(l.log, eventsEvery, eventsAtOnce)
+		l.events[id] = events
+	}
+	return events
+}

@@ -1,0 +1,272 @@
+package unlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/door/unlock"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// shipped are the bounds that a gateway has unless it is told otherwise.
+func shipped() unlock.Bounds { return unlock.Bounds{Rate: 1, Burst: 30, Pending: 4} }
+
+// bounded returns a service with bounds.
+func (w *world) bounded(b unlock.Bounds) *unlock.Service {
+	w.t.Helper()
+	s, err := unlock.New(w.t.Context(), unlock.Config{
+		Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(), Bounds: b,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// asks requires an answer, or Throttled with that time to wait.
+func asks(t *testing.T, s *unlock.Service, req unlock.Request, wait time.Duration) {
+	t.Helper()
+	_, err := s.Unlock(t.Context(), req)
+	if wait == 0 && err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	if wait > 0 && (!fault.Is(err, fault.Throttled) || fault.RetryAfter(err) != wait) {
+		t.Errorf("the answer is %v, come back after %s; want %s", err, fault.RetryAfter(err), wait)
+	}
+}
+
+func TestService_Unlock_rate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.bounded(shipped())
+		for range 30 {
+			asks(t, s, asPorter(""), 0)
+		}
+		asks(t, s, asPorter(""), time.Second)
+		cloud := fromCloud(time.Now().Add(time.Minute)) // which has a pace of its own
+		if _, err := s.Claim(cloud.JTI, cloud.Until); err != nil {
+			t.Fatal(err)
+		}
+		asks(t, s, cloud, 0)
+		root := asPorter("")
+		root.Actor = site.Actor{Origin: site.Admin, Name: "uid 0 (root)"}
+		asks(t, s, root, 0)
+		chief := asPorter("")
+		chief.Actor.Origin = site.Admin // over HTTPS
+		asks(t, s, chief, time.Second)
+		<-time.After(time.Second)
+		asks(t, s, asPorter(""), 0)
+		asks(t, s, asPorter(""), time.Second)
+		s.SetBounds(unlock.Bounds{Rate: 0.5, Burst: 1})
+		asks(t, s, asPorter(""), 0)
+		s.SetBounds(unlock.Bounds{Rate: 0.5, Burst: 1}) // the same again forgets nothing
+		asks(t, s, asPorter(""), 2*time.Second)
+		for _, off := range []unlock.Bounds{{}, {Rate: 1}, {Burst: 1}} {
+			s.SetBounds(off)
+			for range 50 {
+				asks(t, s, asPorter(""), 0)
+			}
+		}
+	})
+}
+
+// A retry with an Idempotency-Key gets its first answer also beyond the bounds, and
+// costs nothing.
+func TestService_Unlock_rateOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.bounded(unlock.Bounds{Rate: 1, Burst: 2, Pending: 1})
+		for range 10 {
+			asks(t, s, asPorter("k-1"), 0)
+		}
+		asks(t, s, asPorter("k-2"), 0)
+		asks(t, s, asPorter("k-3"), time.Second)
+		asks(t, s, asPorter("k-1"), 0)
+		if w.sent() != 2 {
+			t.Errorf("%d commands were sent", w.sent())
+		}
+	})
+}
+
+// Of the commands that an account has under way at a station, two are at the station;
+// the others wait, and expire here.
+func TestService_Unlock_pending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 4})
+		answers := make(chan unlock.Answer, 4)
+		ask := func() {
+			answer, err := s.Unlock(context.Background(), asPorter(""))
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- answer
+		}
+		for range 4 {
+			go ask()
+		}
+		synctest.Wait()
+		asks(t, s, asPorter(""), time.Second)
+		if w.sent() != 2 {
+			t.Errorf("%d commands are at the station, want 2", w.sent())
+		}
+		w.block <- struct{}{} // one is answered: the third goes
+		<-answers
+		synctest.Wait()
+		if w.sent() != 3 {
+			t.Errorf("%d commands went to the station, want 3", w.sent())
+		}
+		go ask()
+		<-time.After(site.DefaultTTL)
+		synctest.Wait()
+		for range 2 {
+			if answer := <-answers; answer.Outcome != site.Expired {
+				t.Errorf("the answer is %+v", answer)
+			}
+		}
+		if w.sent() != 3 {
+			t.Errorf("%d commands went to the station, want 3", w.sent())
+		}
+		close(w.block)
+		<-answers
+		<-answers
+		asks(t, s, asPorter(""), 0) // everything is free again
+		asks(t, s, asPorter(""), 0)
+	})
+}
+
+// Beyond the bounds a retry is refused while its first request is under way, so that it
+// holds nothing; the answer is returned as soon as there is one.
+func TestService_Unlock_pendingOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 1})
+		first := make(chan unlock.Answer, 1)
+		go func() { first <- mustUnlock(t, s, asPorter("k")) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Unlock(ctx, asPorter("k")); !fault.Is(err, fault.Throttled) {
+			t.Errorf("while it is under way: %v", err)
+		}
+		close(w.block)
+		want := (<-first).Command
+		w.block = make(chan struct{})
+		go func() { first <- mustUnlock(t, s, asPorter("")) }()
+		synctest.Wait()
+		if again := mustUnlock(t, s, asPorter("k")); again.Command != want || !again.Replayed {
+			t.Errorf("when it is answered: %+v, want command %s", again, want)
+		}
+		close(w.block)
+		<-first
+	})
+}
+
+// A request that waits for the station ends with its client.
+func TestService_Unlock_pendingGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 3})
+		var atStation sync.WaitGroup
+		for range 2 {
+			atStation.Go(func() { mustUnlock(t, s, asPorter("")) })
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan unlock.Answer, 1)
+		go func() {
+			answer, err := s.Unlock(ctx, asPorter(""))
+			if err != nil {
+				t.Error(err)
+			}
+			gone <- answer
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case answer := <-gone:
+			if answer.Outcome != site.Refused || w.sent() != 2 {
+				t.Errorf("%+v, %d sent", answer, w.sent())
+			}
+		default:
+			t.Error("it still waits")
+		}
+		close(w.block)
+		atStation.Wait()
+		asks(t, s, asPorter(""), 0)
+	})
+}
+
+// What an account may not do any more gets one record at once and one a minute.
+func TestService_Run_recordsRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.bounded(unlock.Bounds{Rate: 1, Burst: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.Run(ctx) })
+		refused := func() (all []string) {
+			synctest.Wait()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, r := range w.records {
+				if r.Kind == site.KindThrottled {
+					all = append(all, fmt.Sprint(r.Account, " ", r.Station, " ", r.Count))
+				}
+			}
+			return all
+		}
+		want := func(all ...string) {
+			t.Helper()
+			if got := refused(); fmt.Sprint(got) != fmt.Sprint(all) {
+				t.Errorf("the records are %q, want %q", got, all)
+			}
+		}
+		asks(t, s, asPorter(""), 0)
+		for range 1000 {
+			asks(t, s, asPorter(""), time.Second)
+		}
+		want("porter 1042 0")
+		<-time.After(2 * time.Minute)
+		want("porter 1042 0", "porter 1042 999")
+		<-time.After(10 * time.Minute)
+		asks(t, s, asPorter(""), 0)
+		asks(t, s, asPorter(""), time.Second)
+		asks(t, s, asPorter(""), time.Second)
+		cancel()
+		running.Wait()
+		want("porter 1042 0", "porter 1042 999", "porter 1042 0", "porter 1042 0")
+	})
+}
+
+// An account looks up a bounded number of commands in the journal.
+func TestService_Command_throttled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld(t).bounded(shipped())
+		look := func(account site.AccountID) error {
+			_, err := s.Command(t.Context(), site.Actor{Account: account}, "01890a5d-ac96-774b-bcce-b302099a8057")
+			return err
+		}
+		for range 20 {
+			if err := look(porter); !fault.Is(err, fault.NotFound) {
+				t.Error(err)
+			}
+		}
+		if err := look(porter); !fault.Is(err, fault.Throttled) || fault.RetryAfter(err) != time.Second {
+			t.Error(err)
+		}
+		if err := look("guest"); !fault.Is(err, fault.NotFound) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,321 @@
+package firstboot_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/install/firstboot"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+)
+
+// board is a machine with a boot partition, a configuration and a gateway, whose power
+// can be cut.
+type board struct {
+	t    *testing.T
+	root string
+	fuse fuse
+
+	// The gateway, with what it keeps over a power cut.
+	accounts map[site.Email]site.Secret
+	admins   map[site.Email]bool
+	stations map[site.StationID]sitefile.Station
+	// The gateway as it runs now.
+	config    config.Config
+	boots     int
+	up        bool
+	disabled  bool // whether no service manager runs it
+	listeners []adminapi.Listener
+	offline   int     // how often it is asked before the network gives it an address
+	network   *string // what mDNS calls the machine; nil is the gateway's name
+}
+
+const present = "name = \"gate\"\n[log]\nlevel = \"warn\"\n"
+
+func newBoard(t *testing.T) *board {
+	b := &board{
+		t: t, root: t.TempDir(), accounts: map[site.Email]site.Secret{}, admins: map[site.Email]bool{},
+		stations: map[site.StationID]sitefile.Station{},
+	}
+	b.write("etc/gatehouse.toml", present)
+	b.write("boot/cmdline.txt", "console=tty1\n")
+	b.start()
+	return b
+}
+
+// withListeners gives the gateway those that the package sets.
+func (b *board) withListeners() *board {
+	b.listeners = []adminapi.Listener{
+		{Name: "http", Address: "127.0.0.1:8080"}, {Name: "https", Address: "[::]:443", TLS: true}, {Name: "mqtt", Address: "[::]:1883"},
+	}
+	return b
+}
+
+func (b *board) path(name string) string { return filepath.Join(b.root, name) }
+
+func (b *board) write(name, text string) {
+	b.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(b.path(name)), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.path(name), []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// read gives the text of a file, or "" where there is none.
+func (b *board) read(name string) string {
+	b.t.Helper()
+	text, err := os.ReadFile(b.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (b *board) exists(name string) bool {
+	_, err := os.Stat(b.path(name))
+	return err == nil
+}
+
+// files gives the text of every file, by its path below the root.
+func (b *board) files() map[string]string {
+	b.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(b.root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[strings.TrimPrefix(path, b.root+"/")] = string(text)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return all
+}
+
+func (b *board) environ() []string { return []string{"GATEHOUSE_DATA=/var/lib/gatehouse"} }
+
+func (b *board) firstBoot() firstboot.Config {
+	cfg := firstboot.Config{
+		Folders: []string{b.path("boot"), b.path("boot2")}, Settings: b.path("etc/gatehouse.toml"), Environ: b.environ(), Version: "1.2.3",
+		Dial:    func(string) firstboot.Gateway { return b },
+		Restart: b.restart,
+		Network: b.networkName,
+		Now:     func() time.Time { return time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC) },
+	}
+	cfg.UseDisk(&fusedDisk{fuse: &b.fuse})
+	return cfg
+}
+
+// run is one first boot.
+func (b *board) run() (firstboot.Outcome, error) {
+	b.t.Helper()
+	return firstboot.Run(b.t.Context(), b.firstBoot())
+}
+
+// start starts the gateway on the configuration that is there. It does not come up
+// with one that is wrong, with a name that begins with "bad", or twice with one that
+// begins with "flaky".
+func (b *board) start() {
+	cfg, err := config.Load(b.path("etc/gatehouse.toml"), b.environ())
+	again := strings.HasPrefix(cfg.Name, "flaky") && cfg.Name == b.config.Name
+	b.up = err == nil && !strings.HasPrefix(cfg.Name, "bad") && !again
+	b.config = cfg
+	b.boots++
+}
+
+func (b *board) restart(context.Context) (bool, error) {
+	b.fuse.burn()
+	if b.disabled {
+		return false, nil
+	}
+	b.start()
+	b.fuse.burn()
+	return true, nil
+}
+
+var errDown = fault.New(fault.Unavailable, "the gateway does not answer") //nolint:gochecknoglobals // a sentinel
+
+func (b *board) networkName() string {
+	if b.network != nil {
+		return *b.network
+	}
+	return b.config.HostName()
+}
+
+func (b *board) Close() {}
+
+func (b *board) Status(context.Context) (adminapi.Status, error) {
+	if !b.up {
+		return adminapi.Status{}, errDown
+	}
+	return adminapi.Status{
+		Version: "1.2.3", GatewayID: "0f0e0d0c-0b0a-4908-8706-050403020100", Boot: site.BootID("boot-" + strconv.Itoa(b.boots)), Ready: true,
+		Clock:     adminapi.ClockStatus{Now: site.At(time.Date(2026, 11, 21, 19, 5, 12, 0, time.UTC)), Trusted: true},
+		Listeners: b.listeners,
+		Name:      b.config.HostName(), Addresses: b.addresses(),
+		Certificate: &adminapi.CertificateStatus{AuthorityFingerprint: strings.Repeat("AB:", 31) + "CD"},
+	}, nil
+}
+
+func (b *board) addresses() []netip.Addr {
+	if b.offline--; b.offline > 0 {
+		return nil
+	}
+	return []netip.Addr{netip.MustParseAddr("192.168.1.20"), netip.MustParseAddr("2001:db8::20")}
+}
+
+func (b *board) Accounts(context.Context) (all []adminapi.Account, err error) {
+	if !b.up {
+		return nil, errDown
+	}
+	for email := range b.accounts {
+		all = append(all, adminapi.Account{Email: email})
+	}
+	return all, nil
+}
+
+func (b *board) Stations(context.Context) (all []adminapi.Station, err error) {
+	if !b.up {
+		return nil, errDown
+	}
+	for id := range b.stations {
+		all = append(all, adminapi.Station{StationState: site.StationState{ID: id}})
+	}
+	return all, nil
+}
+
+// Apply is what the gateway makes of a site; what is left open is generated, and
+// never told here: first boot must not rely on that.
+func (b *board) Apply(_ context.Context, s sitefile.Site, o sitefile.Options) (done adminapi.Applied, err error) {
+	if !b.up {
+		return done, errDown
+	}
+	change := func(kind, what string, do func()) {
+		done.Changes = append(done.Changes, adminapi.Change{Kind: kind, What: what})
+		if !o.DryRun {
+			b.fuse.burn()
+			do()
+		}
+	}
+	for _, a := range s.Accounts {
+		if a.Email == "refused@example.test" {
+			return done, fault.New(fault.Conflict, "this account is refused\nand so is everything else")
+		}
+		password, there := b.accounts[a.Email]
+		if !there && a.Password == "" {
+			password = "generated-and-lost"
+		}
+		if a.Password != "" {
+			password = a.Password
+		}
+		if !there || password != b.accounts[a.Email] {
+			change("account-added", string(a.Email), func() {
+				b.accounts[a.Email] = password
+				b.admins[a.Email] = a.Admin != nil && *a.Admin
+			})
+		}
+	}
+	for _, st := range s.Stations {
+		if old, there := b.stations[st.ID]; !there || st.Secret != "" && st.Secret != old.Secret {
+			change("station-added", st.ID.String(), func() { b.stations[st.ID] = st })
+		}
+	}
+	b.fuse.burn()
+	return done, nil
+}
+
+// fuse cuts the power after so many steps; zero never.
+type fuse struct{ left int }
+
+// cut is what a power cut throws.
+type cut struct{}
+
+func (f *fuse) burn() {
+	if f.left--; f.left == 0 {
+		panic(cut{})
+	}
+}
+
+// fusedDisk is the real disk, from which the power may be cut before, within and after
+// each change. Where broken says so, it fails.
+type fusedDisk struct {
+	fuse   *fuse
+	real   firstboot.RealDisk
+	broken func(path string) error
+}
+
+func (d *fusedDisk) do(path string, change func() error) error {
+	d.fuse.burn()
+	if d.broken != nil {
+		if err := d.broken(path); err != nil {
+			return &fs.PathError{Op: "write", Path: path, Err: err}
+		}
+	}
+	err := change()
+	d.fuse.burn()
+	return err
+}
+
+func (d *fusedDisk) MakeFolder(path string) error {
+	return d.do(path, func() error { return d.real.MakeFolder(path) })
+}
+
+// Write leaves half a neighbour behind when the power is cut within.
+func (d *fusedDisk) Write(path string, data []byte, mode fs.FileMode, group int) error {
+	return d.do(path, func() error {
+		if err := os.WriteFile(path+".new", data[:len(data)/2], 0o600); err != nil {
+			return err
+		}
+		d.fuse.burn()
+		return d.real.Write(path, data, mode, group)
+	})
+}
+
+// Overwrite leaves the first, or every second, part written when the power is cut
+// within.
+func (d *fusedDisk) Overwrite(path string, data []byte) error {
+	return d.do(path, func() error {
+		if err := d.real.Overwrite(path, data[:len(data)/3]); err != nil {
+			return err
+		}
+		d.fuse.burn()
+		old, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		const sector = 16
+		for i := range old {
+			if i/sector%2 == 1 {
+				old[i] = data[i]
+			}
+		}
+		if err := d.real.Overwrite(path, old); err != nil {
+			return err
+		}
+		d.fuse.burn()
+		return d.real.Overwrite(path, data)
+	})
+}
+
+func (d *fusedDisk) Rename(from, to string) error {
+	return d.do(from, func() error { return d.real.Rename(from, to) })
+}
+
+func (d *fusedDisk) Remove(path string) error {
+	return d.do(path, func() error { return d.real.Remove(path) })
+}

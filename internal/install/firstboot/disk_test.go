@@ -1,0 +1,138 @@
+package firstboot_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/install/firstboot"
+)
+
+// A file that was changed while the wiping was left is a new site file; one that was
+// not is only wiped, and not applied again.
+func TestRun_wipingIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(text string) string
+		applied bool
+	}{
+		"the same":      {func(text string) string { return text }, false},
+		"wiped in part": {func(text string) string { return strings.Replace(text, "hunter22-in-a-", "              ", 1) }, false},
+		"another password": {func(text string) string {
+			return strings.Replace(text, "given-porter-password", "other-porter-password", 1)
+		}, true},
+		"another name":   {func(text string) string { return strings.Replace(text, "entrance", "passage ", 1) }, true},
+		"another length": {func(text string) string { return text + "\n" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withSite(t)
+			b.readOnly("boot/gatehouse-site.toml")
+			b.write("boot/gatehouse-site.toml", c.change(b.read("boot/gatehouse-site.toml")))
+			b.write("boot/guest.password", guestPassword)
+			b.accounts["porter@example.test"] = "changed-by-hand-meanwhile"
+			out, err := b.run()
+			if err != nil || out.OnlyWiped == c.applied || out.Result == "" {
+				t.Fatalf("got %+v, %v", out, err)
+			}
+			if applied := b.accounts["porter@example.test"] != "changed-by-hand-meanwhile"; applied != c.applied {
+				t.Errorf("applied: %t, want %t", applied, c.applied)
+			}
+			b.accounts["porter@example.test"] = "given-porter-password"
+			for name, text := range b.files() {
+				for _, secret := range given() {
+					if strings.Contains(text, secret) {
+						t.Errorf("%s holds %s:\n%s", name, secret, text)
+					}
+				}
+			}
+			if b.exists("boot/gatehouse-site.toml") || b.exists("etc/first-boot.state") {
+				t.Error("the site file or the state is still there")
+			}
+		})
+	}
+}
+
+// readOnly runs once while nothing below that path can be written, and gives the
+// error.
+func (b *board) readOnly(names ...string) string {
+	b.t.Helper()
+	cfg := b.firstBoot()
+	cfg.UseDisk(&fusedDisk{fuse: &b.fuse, broken: func(path string) error {
+		for _, name := range names {
+			if strings.HasPrefix(path, b.path(name)) {
+				return unix.EROFS
+			}
+		}
+		return nil
+	}})
+	_, err := firstboot.Run(b.t.Context(), cfg)
+	if err == nil {
+		b.t.Fatal("all was done on a partition that is read-only")
+	}
+	return err.Error()
+}
+
+// A boot partition that cannot be written: everything is set up, the result stands
+// beside the configuration, and what is left to do is said there.
+func TestRun_readOnlyPartition(t *testing.T) {
+	b := withSite(t)
+	told := b.readOnly("boot/")
+	want := b.path("boot/guest.password") + ": everything was set up, but the passwords in this file could not be wiped, because the partition is read-only: " +
+		"run \"mount -o remount,rw " + b.path("boot") + "\" and then \"gatehouse first-boot\""
+	if told != want {
+		t.Errorf("told\n%s\nwant\n%s", told, want)
+	}
+	result := b.read("etc/gatehouse-result.txt")
+	if !strings.HasPrefix(result, "Gatehouse: OK\r\n") || !strings.Contains(result, "PASSWORDS ARE LEFT ON THIS CARD\r\n  - "+want) ||
+		!strings.Contains(result, b.accounts["owner@example.test"].Reveal()) {
+		t.Errorf("the result reads\n%s", result)
+	}
+	if info, err := os.Stat(b.path("etc/gatehouse-result.txt")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the result has %v, %v", info.Mode(), err)
+	}
+	boots := b.boots
+	if again := b.readOnly("boot/"); again != want || b.boots != boots {
+		t.Errorf("a second time it told\n%s", again)
+	}
+	if _, err := b.run(); err != nil || b.exists("boot/gatehouse-site.toml") || b.exists("boot/guest.password") || b.exists("etc/first-boot.state") {
+		t.Errorf("when it can be written again: %v", err)
+	}
+	for _, secret := range given() {
+		if strings.Contains(b.read("boot/gatehouse-site.done.toml"), secret) {
+			t.Errorf("%s is left", secret)
+		}
+	}
+}
+
+// A disk that fails at any one place is an error that says what to do, leaves the
+// gateway running and the site file for the next try.
+func TestRun_diskFails(t *testing.T) {
+	for _, name := range []string{
+		"etc/conf.d", "etc/conf.d/.50-site.before", "etc/conf.d/50-site.toml", "etc/first-boot.state",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withSite(t)
+			cfg := b.firstBoot()
+			cfg.UseDisk(&fusedDisk{fuse: &b.fuse, broken: func(path string) error {
+				if path == b.path(name) {
+					return unix.ENOSPC
+				}
+				return nil
+			}})
+			_, err := firstboot.Run(t.Context(), cfg)
+			refusal, ok := errors.AsType[*firstboot.Refusal](err)
+			if !ok || !strings.Contains(err.Error(), b.path(name)) || !strings.Contains(err.Error(), "no space left on device") || len(refusal.Problems) != 1 {
+				t.Errorf("got %v", err)
+			}
+			if !b.up || !b.exists("boot/gatehouse-site.toml") || !strings.HasPrefix(b.read("boot/gatehouse-result.txt"), "Gatehouse: FAILED") {
+				t.Error("the gateway is down, the site file is gone or there is no result")
+			}
+			if _, err := b.run(); err != nil {
+				t.Fatal(err)
+			}
+			b.checkDone()
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package firstboot
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	"gatehouse/internal/board/host"
+	"gatehouse/internal/config"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+)
+
+// Gateway is the running gateway; package adminapi/client satisfies it.
+type Gateway interface {
+	Status(ctx context.Context) (adminapi.Status, error)
+	Accounts(ctx context.Context) ([]adminapi.Account, error)
+	Stations(ctx context.Context) ([]adminapi.Station, error)
+	Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (adminapi.Applied, error)
+	Close()
+}
+
+// Config says where to look and whom to ask. Environ, Version, Folders, Dial and
+// Restart are required.
+type Config struct {
+	File     string   // the site file; "" looks in Folders, then beside the configuration
+	Folders  []string // in the order in which they are looked through
+	Settings string   // the file of the configuration; "" is the system's
+	Socket   string   // of the gateway; "" is the configured one
+	Environ  []string
+	Version  string
+	DryRun   bool // only check
+
+	Dial      func(socket string) Gateway
+	Restart   func(ctx context.Context) (restarted bool, err error) // false: the service manager does not run the gateway
+	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; nil: unknown
+	Patience  time.Duration                                         // for the gateway to be ready; 0: a minute
+	Network   func() string                                         // what mDNS calls this machine, "" for none; nil: the system's name
+	TakesName bool                                                  // this machine is about to be called like the gateway, as on the image
+	Now       func() time.Time                                      // while the gateway does not tell the time; nil: the system's
+
+	disk  disk                                   // nil: the real one
+	group func(name string) (*user.Group, error) // nil: the system's
+
+	public func(path string) bool // nil: what the system says
+}
+
+// Outcome says what was done.
+type Outcome struct {
+	File         string            `json:"file"`   // the site file; "" when there is none
+	Others       []string          `json:"others"` // further site files, not used
+	DryRun       bool              `json:"dryRun"`
+	OnlyWiped    bool              `json:"onlyWiped"`              // it was applied by an earlier run
+	Result       string            `json:"result,omitempty"`       // the result file
+	SettingsFile string            `json:"settingsFile,omitempty"` // that the settings were written to
+	Changes      []adminapi.Change `json:"changes"`                // of accounts, stations and grants; in a dry run those to make
+	Addresses    []string          `json:"addresses"`              // URLs of the gateway
+	Warnings     []string          `json:"warnings"`
+	Problems     []Problem         `json:"problems"`
+}
+
+const (
+	doneName     = "gatehouse-site.done.toml"
+	resultName   = "gatehouse-result.txt"
+	settingsName = "50-site.toml"
+	beforeName   = ".50-site.before" // what settingsName held; while it is there, the new one is on trial
+	stateName    = "first-boot.state"
+
+	patience = time.Minute
+)
+
+// boot is one run.
+type boot struct {
+	Config
+	out     Outcome
+	folder  string // of the configuration
+	path    string // the site file
+	plan    plan
+	state   state
+	gateway Gateway
+	status  adminapi.Status // as the gateway last gave it
+	told    string          // the result of a first boot that was done
+}
+
+// Run looks for a site file and makes the gateway what it says. Without any,
+// Outcome.File is empty and nothing happens. Its error is a [*Refusal] with everything
+// that is wrong, which stands in the result file too.
+func Run(ctx context.Context, cfg Config) (Outcome, error) {
+	if cfg.disk == nil {
+		cfg.disk = realDisk{}
+	}
+	if cfg.group == nil {
+		cfg.group = user.LookupGroup
+	}
+	if cfg.public == nil {
+		cfg.public = onPublicDisk
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = patience
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Network == nil {
+		cfg.Network = host.NetworkName
+	}
+	folder, err := filepath.Abs(parentOf(config.PartsFolder(cfg.Settings, cfg.Environ)))
+	if err != nil {
+		return Outcome{}, fmt.Errorf("finding the folder of the configuration: %w", err)
+	}
+	b := &boot{Config: cfg, folder: folder}
+	b.out = Outcome{DryRun: cfg.DryRun, Others: []string{}, Changes: []adminapi.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []Problem{}}
+	defer b.hangUp()
+	if err := b.find(); err != nil || b.path == "" {
+		return b.out, b.failed(err)
+	}
+	if cfg.DryRun {
+		return b.out, b.failed(b.rehearse(ctx))
+	}
+	if b.state = readState(b.statePath()); b.state.wipes(b.path) {
+		b.out.OnlyWiped = true
+		b.told = b.earlierResult()
+		failed := b.wipe()
+		return b.out, b.failed(failed)
+	}
+	if err := b.perform(ctx); err != nil {
+		b.tellFailure(err)
+		return b.out, b.failed(err)
+	}
+	if err := b.wipe(); err != nil {
+		b.tellUnwiped(err)
+		return b.out, b.failed(err)
+	}
+	return b.out, nil
+}
+
+// perform does everything but the wiping, in an order in which each step may be the
+// last before a power cut.
+func (b *boot) perform(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		b.mayChange, b.check, b.reach, b.checkSite, b.makeSecrets, b.takeSettings, b.apply, b.tell, b.markApplied,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rehearse checks what can be checked from here, and changes nothing.
+func (b *boot) rehearse(ctx context.Context) error {
+	if err := b.check(ctx); err != nil {
+		return err
+	}
+	b.dial(b.plan.socket)
+	if _, err := b.gateway.Status(ctx); err != nil {
+		b.warn("Checked without the gateway: %s", sentence(err))
+		return nil // whoever writes a site file at a desk has no gateway there
+	}
+	return b.checkSite(ctx)
+}
+
+// failed keeps the problems of err for the outcome.
+func (b *boot) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	b.out.Problems = problemsOf(err)
+	return &Refusal{Problems: b.out.Problems}
+}
+
+// apply makes accounts, stations and grants what the site says.
+func (b *boot) apply(ctx context.Context) error {
+	applied, err := b.gateway.Apply(ctx, b.state.complete(b.plan.mixed.Site), sitefile.Options{})
+	if err != nil {
+		return b.refusedBy(err)
+	}
+	b.out.Changes = append(b.out.Changes, applied.Changes...)
+	return nil
+}
+
+// site is what the site file states, without what was generated.
+func (b *boot) site() sitefile.Site { return b.plan.mixed.Site }
+
+// stationName gives a station's name in the site, for people.
+func stationName(s sitefile.Station) string {
+	if s.Name == nil || *s.Name == "" {
+		return ""
+	}
+	name, _ := site.CleanStationName(*s.Name)
+	return name
+}

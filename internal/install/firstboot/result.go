@@ -1,0 +1,235 @@
+package firstboot
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gatehouse/internal/setup/sitefile"
+)
+
+const (
+	// addressPatience is how long the result waits for the network to give this board
+	// an address: that is what whoever reads it looks for.
+	addressPatience = 20 * time.Second
+	// stampLayout is how people read a time.
+	stampLayout = "2006-01-02 15:04:05 MST"
+	// issuedTitle begins the passwords that were made, and leftTitle what is said of
+	// those that were not wiped.
+	issuedTitle = "PASSWORDS THAT WERE MADE"
+	leftTitle   = "PASSWORDS ARE LEFT ON THIS CARD"
+	// What they are called.
+	namePassword = "password"
+	nameSecret   = "MQTT password"
+	nameToken    = "station token"
+	// okHead begins the result of a first boot that was done.
+	okHead = "Gatehouse: OK\r\n"
+)
+
+// paper is the text of a result file.
+type paper struct{ strings.Builder }
+
+// line writes one line, with the end that every editor of Windows knows.
+func (p *paper) line(format string, args ...any) {
+	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
+	_, _ = p.WriteString(text + "\r\n") // never fails (strings.Builder)
+}
+
+// field writes a name and a value, if there is one.
+func (p *paper) field(name, value string) {
+	if value != "" {
+		p.line("  %-12s %s", name, value)
+	}
+}
+
+// list writes sentences under a title, if there are any.
+func (p *paper) list(title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	p.line("")
+	p.line("%s", title)
+	for _, item := range items {
+		p.line("  - %s", item)
+	}
+}
+
+// tell writes the result of a first boot that was done, but for the wiping.
+func (b *boot) tell(ctx context.Context) error {
+	b.awaitAddresses(ctx)
+	b.noteName()
+	b.noteLeft()
+	b.out.Addresses = append(b.out.Addresses, b.urls()...)
+	b.told = b.success(b.issued).String()
+	if err := b.writeResult(b.told); err != nil || !strings.Contains(b.told, issuedTitle) || !b.public(parentOf(b.path)) {
+		return err
+	}
+	if card := b.success(b.issuedAside).String(); b.writeResultTo(b.resultPath(), card) == nil {
+		b.told = card
+	} // else all of it stands beside the configuration
+	return nil
+}
+
+// success is the text of a first boot that was done; secrets adds what was generated.
+func (b *boot) success(secrets func(*paper)) *paper {
+	p := &paper{}
+	b.head(p, "OK")
+	p.line("The gateway is set up and runs. The site file is called %s", doneName)
+	p.line("once its passwords have been wiped from it; you may delete it then.")
+	b.reachable(p)
+	b.contents(p)
+	if len(b.state.Accounts)+len(b.state.Stations) > 0 {
+		secrets(p)
+	}
+	p.list("TO NOTE", b.out.Warnings)
+	return p
+}
+
+// failure is the text of a first boot that was not done.
+func (b *boot) failure(problems []Problem) *paper {
+	p := &paper{}
+	b.head(p, "FAILED")
+	if len(b.out.Changes) == 0 && b.out.SettingsFile == "" {
+		p.line("Nothing was changed.")
+	} else {
+		p.line("Part of it was done. When it is started again, it goes on from there.")
+	}
+	p.line("")
+	p.line("WHAT IS WRONG")
+	for _, problem := range problems {
+		file := problem.File
+		if file == b.path {
+			file = filepath.Base(file)
+		}
+		p.line("  %s", problem.under(file))
+	}
+	p.line("")
+	p.line("WHAT TO DO")
+	p.line("  Put it right (in %s on this card: with a text editor, saved as", filepath.Base(b.path))
+	p.line("  UTF-8), put the card back and switch the gateway on again. The number behind")
+	p.line("  the name of a file is that of the line.")
+	p.list("TO NOTE", b.out.Warnings)
+	return p
+}
+
+func (b *boot) head(p *paper, verdict string) {
+	p.line("Gatehouse: %s", verdict)
+	p.line("")
+	when := b.status.Clock.Now.Time
+	trusted := b.status.Clock.Trusted
+	if when.IsZero() {
+		when, trusted = b.Now(), true
+	}
+	stamp := when.UTC().Format(stampLayout)
+	if !trusted {
+		stamp += " (the board was not yet sure of its clock)"
+	}
+	p.field("Time", stamp)
+	p.field("Gateway", b.status.Name)
+	p.field("Id", string(b.status.GatewayID))
+	p.field("Version", cmp.Or(b.status.Version, b.Version))
+	p.field("Site file", b.path)
+	p.line("")
+}
+
+func (b *boot) reachable(p *paper) {
+	if len(b.out.Addresses) > 0 {
+		p.line("")
+		p.line("WHERE IT IS")
+	}
+	for _, address := range b.out.Addresses {
+		p.line("  %s", address)
+	}
+	if c := b.status.Certificate; c != nil && c.AuthorityFingerprint != "" {
+		p.line("")
+		p.line("The fingerprint (SHA-256) of the authority that signs its certificate:")
+		p.line("  %s", c.AuthorityFingerprint)
+	}
+}
+
+// contents lists what the site file has set up. It goes by the file and not by what
+// was changed just now: after a power cut that would be half of it.
+func (b *boot) contents(p *paper) {
+	p.line("")
+	p.line("WHAT WAS SET UP")
+	before, s := p.Len(), b.site()
+	p.field("Time zone", s.TimeZone)
+	for _, a := range s.Accounts {
+		role := ""
+		if a.Admin != nil && *a.Admin {
+			role = ", an administrator"
+		}
+		p.field("Account", string(a.Email)+role)
+	}
+	for _, st := range s.Stations {
+		p.field("Station", stationText(st))
+	}
+	for _, g := range s.Grants {
+		ids := make([]string, len(g.Stations))
+		for i, id := range g.Stations {
+			ids[i] = id.String()
+		}
+		p.field("Grant", fmt.Sprintf("%s: %s", g.Account, strings.Join(ids, ", ")))
+	}
+	if len(b.plan.keys) > 0 {
+		p.field("Settings", strings.Join(b.plan.keys, ", "))
+		p.field("", "in "+b.settingsPath())
+	}
+	if p.Len() == before {
+		p.line("  Nothing: the site file is empty.")
+	}
+}
+
+func stationText(s sitefile.Station) string {
+	text := s.ID.String()
+	if name := stationName(s); name != "" {
+		text += fmt.Sprintf(" %q", name)
+	}
+	switch {
+	case s.Locks == 1:
+		text += ", 1 lock"
+	case s.Locks > 1:
+		text += fmt.Sprintf(", %d locks", s.Locks)
+	}
+	return text
+}
+
+// issued lists the secrets that were generated, and those only.
+func (b *boot) issued(p *paper) {
+	p.line("")
+	p.line(issuedTitle + ", because the site file gave none. They stand nowhere")
+	p.line("else: write them down now, and delete this file.")
+	for _, a := range b.site().Accounts {
+		if password, made := b.state.Accounts[a.Email]; made {
+			p.line("")
+			p.line("  Account %s", a.Email)
+			p.line("    %-14s %s", namePassword, string(password))
+		}
+	}
+	for _, s := range b.site().Stations {
+		made, is := b.state.Stations[s.ID]
+		if !is {
+			continue
+		}
+		p.line("")
+		p.line("  Station %s", stationText(s))
+		if made.Secret != "" {
+			p.line("    MQTT user name station-%s", s.ID)
+			p.line("    %-14s %s", nameSecret, string(made.Secret))
+		}
+		if made.Token != "" {
+			p.line("    %-14s %s", nameToken, string(made.Token))
+		}
+	}
+}
+
+// issuedAside names the file with the generated secrets.
+func (b *boot) issuedAside(p *paper) {
+	p.line("")
+	p.line("THE PASSWORDS THAT WERE GENERATED are not on this card, which every user of")
+	p.line("this board can read. As root, read them, write them down and delete the file:")
+	p.line("  %s", b.asidePath())
+}

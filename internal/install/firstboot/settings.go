@@ -1,0 +1,267 @@
+package firstboot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"gatehouse/internal/config"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+)
+
+const (
+	// askEvery is how often the gateway is asked whether it is ready.
+	askEvery = 100 * time.Millisecond
+	// serviceGroup is the group of the service.
+	serviceGroup = "gatehouse"
+)
+
+// reach waits for the gateway. Where it does not come up because an earlier run laid
+// settings on trial and the power was cut, they are taken back.
+func (b *boot) reach(ctx context.Context) error {
+	b.dial(b.plan.socket)
+	err := b.await(ctx, "")
+	if err == nil {
+		return nil
+	}
+	if _, onTrial := os.Stat(b.beforePath()); onTrial == nil {
+		return b.takeBack(ctx, err)
+	}
+	return refuse("", "the gateway is not ready, so nothing can be set up: %s", b.complaint(ctx, err))
+}
+
+func (b *boot) dial(socket string) {
+	b.hangUp()
+	if b.Socket != "" {
+		socket = b.Socket
+	}
+	b.gateway = b.Dial(socket)
+}
+
+func (b *boot) hangUp() {
+	if b.gateway != nil {
+		b.gateway.Close()
+	}
+}
+
+// await waits until the gateway is ready, in another run than the one with the id
+// before.
+func (b *boot) await(ctx context.Context, before site.BootID) error {
+	limited, cancel := context.WithTimeout(ctx, b.Patience)
+	defer cancel()
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	failed := errors.New("it was not restarted")
+	for {
+		status, err := b.gateway.Status(ctx)
+		switch {
+		case err == nil && status.Boot == before:
+		case err == nil && status.Ready:
+			b.status = status
+			return nil
+		case err == nil:
+			failed = errNotReady(status)
+		default:
+			failed = err
+		}
+		select {
+		case <-limited.Done():
+			return failed
+		case <-ticker.C:
+		}
+	}
+}
+
+// errNotReady says why a gateway that answers is not ready.
+func errNotReady(s adminapi.Status) error {
+	if len(s.Conditions) > 0 {
+		return errors.New(s.Conditions[0].Summary)
+	}
+	return errors.New("it is starting")
+}
+
+// complaint gives what the gateway itself said, else err.
+func (b *boot) complaint(ctx context.Context, err error) string {
+	if b.Complaint != nil {
+		if text := b.Complaint(ctx); text != "" {
+			return text
+		}
+	}
+	return sentence(err)
+}
+
+// takeSettings writes the settings and has the gateway start with them. What was
+// there before is kept until it did.
+func (b *boot) takeSettings(ctx context.Context) error {
+	if len(b.plan.keys) == 0 {
+		return nil
+	}
+	b.out.SettingsFile = b.settingsPath()
+	current, err := os.ReadFile(b.settingsPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return refuse(b.settingsPath(), "the file cannot be read: %s", cause(err))
+	}
+	_, onTrial := os.Stat(b.beforePath())
+	if onTrial != nil && bytes.Equal(current, b.plan.settings.Text) {
+		return nil
+	}
+	if err := b.writeSettings(current, onTrial == nil); err != nil {
+		return err
+	}
+	if err := b.restart(ctx); err != nil {
+		return b.takeBack(ctx, err)
+	}
+	if err := b.disk.Remove(b.beforePath()); err != nil {
+		return refuse(b.beforePath(), "the file cannot be removed: %s", cause(err))
+	}
+	return nil
+}
+
+// writeSettings keeps the current settings, unless an earlier run did, and writes the
+// new ones. An empty file and none mean the same.
+func (b *boot) writeSettings(current []byte, kept bool) error {
+	if err := b.disk.MakeFolder(b.partsPath()); err != nil {
+		return refuse(b.partsPath(), "the folder cannot be made: %s", cause(err))
+	}
+	if !kept {
+		mode, group := accessOf(b.settingsPath())
+		if err := b.disk.Write(b.beforePath(), current, mode, group); err != nil {
+			return refuse(b.beforePath(), "the file cannot be written: %s", cause(err))
+		}
+	}
+	mode, group := b.access()
+	if err := b.disk.Write(b.settingsPath(), b.plan.settings.Text, mode, group); err != nil {
+		return refuse(b.settingsPath(), "the file cannot be written: %s", cause(err))
+	}
+	return nil
+}
+
+// accessOf gives the mode and the group that a file has; one that is not there is
+// root's.
+func accessOf(path string) (mode fs.FileMode, group int) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0o600, ownGroup
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+		return info.Mode().Perm(), int(owner.Gid)
+	}
+	return info.Mode().Perm(), ownGroup
+}
+
+// access says who may read the settings: everyone, or only root and the service.
+func (b *boot) access() (mode fs.FileMode, group int) {
+	if !b.plan.settings.Secret {
+		return 0o644, ownGroup
+	}
+	if g, err := b.group(serviceGroup); err == nil {
+		if id, err := strconv.Atoi(g.Gid); err == nil {
+			return 0o640, id
+		}
+	}
+	return 0o600, ownGroup
+}
+
+// restart has the gateway start with the settings on trial, and waits for it.
+func (b *boot) restart(ctx context.Context) error {
+	restarted, err := b.Restart(ctx)
+	if err != nil {
+		return err
+	}
+	if !restarted {
+		b.warn("The settings take effect when the gateway is started again: no service manager runs it, so it was not done.")
+		return nil
+	}
+	before := b.status.Boot
+	b.dial(b.plan.config.Admin.Socket)
+	return b.await(ctx, before)
+}
+
+// takeBack restores the settings of before, has the gateway start with them, and
+// refuses with the reason.
+func (b *boot) takeBack(ctx context.Context, why error) error {
+	text := b.complaint(ctx, why)
+	if err := b.restore(); err != nil {
+		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, cause(err))
+	}
+	b.out.SettingsFile = ""
+	line, text := b.lineOf(text)
+	refusal := &Refusal{[]Problem{{File: b.path, Line: line, Text: "the gateway does not come up with these settings, so they were taken back: " + text}}}
+	restarted, err := b.Restart(ctx)
+	if err == nil && restarted {
+		b.dial(b.plan.socket)
+		err = b.await(ctx, "")
+	}
+	if err != nil {
+		return &Refusal{append(problemsOf(refusal), Problem{Text: "the gateway does not come up without them either: " + sentence(err)})}
+	}
+	return refusal
+}
+
+// lineOf takes the places in the settings, which are gone by now, off a complaint of
+// the gateway. It gives the line of the site file that made the one with which the
+// complaint begins, 0 where there is none, and names the others as those of the site
+// file.
+func (b *boot) lineOf(complaint string) (line int, text string) {
+	lines := b.siteLines()
+	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:(\d+)`)
+	if match := place.FindStringSubmatch(complaint); match != nil {
+		if rest, is := strings.CutPrefix(complaint, match[0]+": "); is {
+			line, complaint = lines[match[1]], rest
+		}
+	}
+	return line, place.ReplaceAllStringFunc(complaint, func(found string) string {
+		number := place.FindStringSubmatch(found)[1]
+		if lines[number] == 0 {
+			return filepath.Base(b.path)
+		}
+		return fmt.Sprintf("%s:%d", filepath.Base(b.path), lines[number])
+	})
+}
+
+// siteLines gives the lines of the site file by those of the settings that came of
+// them. The settings are read among the other parts of the configuration, without
+// which they may be wrong.
+func (b *boot) siteLines() map[string]int {
+	others := slices.DeleteFunc(slices.Clone(b.plan.files), func(f config.File) bool {
+		return b.isPart(f) && filepath.Base(f.Name) == settingsName
+	})
+	layer := config.File{Name: b.settingsPath(), Text: b.plan.settings.Text}
+	_, sources, err := config.Lay(b.layers(others, layer), b.Environ)
+	if err != nil {
+		return nil
+	}
+	lines := map[string]int{}
+	for _, key := range b.plan.keys {
+		if number, is := strings.CutPrefix(sources[key], b.settingsPath()+":"); is {
+			lines[number] = placed(b.plan.sources, key, "").Line
+		}
+	}
+	return lines
+}
+
+// restore puts the settings of before back.
+func (b *boot) restore() error {
+	before, err := os.Stat(b.beforePath())
+	switch {
+	case err != nil:
+		return err //nolint:wrapcheck // takeBack words it
+	case before.Size() > 0:
+		return b.disk.Rename(b.beforePath(), b.settingsPath()) //nolint:wrapcheck // as above
+	}
+	if err := b.disk.Remove(b.settingsPath()); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	return b.disk.Remove(b.beforePath()) //nolint:wrapcheck // as above
+}

@@ -1,0 +1,286 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/site"
+)
+
+// A blank directory that restores a backup is the same gateway.
+func TestRestore_blank(t *testing.T) {
+	old := newGateway(t, "North")
+	old.write(t, "gatehouse/conf.d/50-site.toml", "name = \"North\"\n")
+	old.write(t, "gatehouse/conf.d/50-site.toml~", "an editor's")
+	old.write(t, "gatehouse/credentials/mqtt", "secret")
+	old.write(t, "gatehouse/ssl/cert.pem", "certificate")
+	old.write(t, "gatehouse/notes.txt", "nothing of ours")
+	old.config.More = []string{old.path("gatehouse/ssl/cert.pem"), "/elsewhere/key.pem"}
+	path := old.back(t)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup: %v, %v", info, err)
+	}
+	for _, secret := range []string{"North", "key of the CA", "a@example.test", "SQLite"} {
+		if strings.Contains(old.readPath(t, path), secret) {
+			t.Errorf("%q stands in the backup in clear text", secret)
+		}
+	}
+
+	root := t.TempDir()
+	blank := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "gatehouse", "other.toml")}}
+	blank.config.More = []string{blank.path("gatehouse/ssl/cert.pem"), "/elsewhere/key.pem"}
+	must(t, os.Mkdir(blank.data, 0o700))
+	done := blank.restore(t, path, blank.terms())
+	if done.Ended != 1 || done.Kept != "" || len(done.Aside) != 0 || len(done.Written) != 4 {
+		t.Errorf("done: %+v", done)
+	}
+	want := old.inventory(t)
+	want.Sessions, want.Records, want.Last = 0, want.Records+1, want.Last+1
+	got := blank.inventory(t)
+	want.Newest, want.Head = got.Newest, got.Head
+	if got != want || got.Gateway != old.id {
+		t.Errorf("it holds %+v, want %+v", got, want)
+	}
+	for name, mode := range map[string]os.FileMode{
+		"data/token.key": 0o600, "data/tls/ca.crt": 0o600, "data/tls/ca.key": 0o600,
+		"gatehouse/conf.d/50-site.toml": 0o640, "gatehouse/credentials/mqtt": 0o600, "gatehouse/ssl/cert.pem": 0o640,
+	} {
+		if blank.read(t, name) != old.read(t, name) {
+			t.Errorf("%s is another one", name)
+		}
+		if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if blank.read(t, "gatehouse/other.toml") != old.read(t, "gatehouse/gatehouse.toml") {
+		t.Error("the main file is another one")
+	}
+	if found := names(t, filepath.Join(root, "gatehouse")); !slices.Equal(found, []string{"conf.d", "credentials", "other.toml", "ssl"}) {
+		t.Errorf("the configuration has %v", found)
+	}
+	if found := hidden(t, blank.data); len(found) > 0 {
+		t.Errorf("left behind: %v", found)
+	}
+	if outside := old.config.Outside(); !slices.Equal(outside, []string{"/elsewhere/key.pem"}) {
+		t.Errorf("left out: %v", outside)
+	}
+}
+
+// What was there is kept, in the data directory and beside the configuration; sessions
+// stay where they shall.
+func TestRestore_keepsWhatWasThere(t *testing.T) {
+	old, present := newGateway(t, "North"), newGateway(t, "South")
+	old.write(t, "gatehouse/conf.d/10-same.toml", "# same\n")
+	present.write(t, "gatehouse/conf.d/10-same.toml", "# same\n")
+	present.write(t, "gatehouse/conf.d/50-site.toml", "# of South alone\n")
+	present.write(t, "data/gatehouse.db.schema1", "kept by an upgrade of South")
+	present.write(t, "data/setup.issue", "not of a backup")
+	before := tree(t, present.root())
+	terms := present.terms()
+	terms.KeepSessions = true
+	done := present.restore(t, old.crafted(t), terms)
+
+	if done.Ended != 0 || present.inventory(t).Sessions != 1 || present.inventory(t).Gateway != old.id {
+		t.Errorf("done: %+v, it holds %+v", done, present.inventory(t))
+	}
+	kept := filepath.Join(present.data, "before-restore-20261121T190512Z")
+	if done.Kept != kept {
+		t.Errorf("kept in %q", done.Kept)
+	}
+	for _, name := range []string{"gatehouse.db", "gatehouse.db.schema1", "token.key", "tls/ca.key", "tls/ca.crt"} {
+		if present.readPath(t, filepath.Join(kept, name)) != before[filepath.Join(present.data, name)] {
+			t.Errorf("%s is not kept", name)
+		}
+	}
+	if found := names(t, present.data); !slices.Equal(found, []string{
+		"before-restore-20261121T190512Z", "gatehouse.db", "gatehouse.db-shm", "gatehouse.db-wal", "setup.issue", "tls", "token.key",
+	}) {
+		t.Errorf("the data directory has %v", found)
+	}
+	const aside = ".before-restore-20261121T190512Z"
+	etc := tree(t, present.path("gatehouse"))
+	same(t, map[string]string{
+		present.path("gatehouse"):                             "",
+		present.path("gatehouse/gatehouse.toml"):              "# of North\n",
+		present.path("gatehouse/gatehouse.toml" + aside):      "# of South\n",
+		present.path("gatehouse/conf.d"):                      "",
+		present.path("gatehouse/conf.d/10-same.toml"):         "# same\n",
+		present.path("gatehouse/conf.d/50-site.toml" + aside): "# of South alone\n",
+	}, etc)
+
+	// A second one in the same second takes another name, and needs no configuration.
+	done = present.restoreData(t, newGateway(t, "West").crafted(t), terms)
+	if done.Kept != kept+"-2" || len(done.Written) != 0 {
+		t.Errorf("the second: %+v", done)
+	}
+	same(t, etc, tree(t, present.path("gatehouse")))
+}
+
+// A plain copy of a database replaces the database alone.
+func TestRestore_plainCopy(t *testing.T) {
+	g := newGateway(t, "North")
+	before := g.inventory(t)
+	db := g.open(t)
+	former := filepath.Join(g.data, "gatehouse.db.schema1")
+	must(t, db.Snapshot(t.Context(), former))
+	must(t, db.AddAccount(t.Context(), site.Account{ID: "a-2", Email: "b@example.test"}, site.Record{Kind: site.KindAccountAdded}))
+	must(t, db.Close())
+	done := g.restore(t, former, g.terms())
+	got := g.inventory(t)
+	if got.Accounts != 1 || got.Records != before.Records+1 || done.Ended != 1 {
+		t.Errorf("it holds %+v after %+v", got, done)
+	}
+	if g.read(t, "data/token.key") != "North token key" || g.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
+		t.Error("more than the database was replaced")
+	}
+	if _, err := os.Stat(former); err != nil {
+		t.Error(err)
+	}
+	kept := names(t, done.Kept)
+	if !slices.Contains(kept, "gatehouse.db") || slices.Contains(kept, "token.key") {
+		t.Errorf("kept: %v", kept)
+	}
+	log := g.open(t)
+	defer func() { must(t, log.Close()) }()
+	last, err := log.Recent(t.Context(), 1, 1, 0)
+	if err != nil || len(last) != 1 || last[0].Count != 1 || last[0].By != "uid 0 (root)" ||
+		last[0].Detail != "from a copy of the database whose newest record is of 2026-11-21T19:05:12.000Z; sessions were ended" {
+		t.Errorf("the journal says %+v, %v", last, err)
+	}
+}
+
+// A gateway that was killed has a log beside its database, which belongs to it.
+func TestStopped_killed(t *testing.T) {
+	g := newGateway(t, "North")
+	db := g.open(t)
+	for range 50 {
+		must(t, db.AppendRecord(t.Context(), site.Record{Kind: site.KindUnlock}))
+	}
+	killed := gateway{data: filepath.Join(t.TempDir(), "data")}
+	must(t, os.CopyFS(killed.data, os.DirFS(g.data)))
+	must(t, db.Close())
+	_, pieces := killed.pieces(t)
+	if !slices.ContainsFunc(pieces, func(p backup.Piece) bool { return p.Name == "data/gatehouse.db-wal" && len(p.Text) > 0 }) {
+		t.Error("the archive has no log")
+	}
+	blank := gateway{data: t.TempDir()}
+	blank.restoreData(t, killed.crafted(t), backup.Terms{Now: clock{}.Now()})
+	if got := blank.inventory(t); got.Records != g.inventory(t).Records+1 || blank.broken(t) != 0 {
+		t.Errorf("it holds %+v", got)
+	}
+}
+
+func TestStopped_refuses(t *testing.T) {
+	g := newGateway(t, "North")
+	must(t, os.Truncate(filepath.Join(g.data, "gatehouse.db"), 5000))
+	if _, err := g.source().Stopped(t.Context()); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), g.data) {
+		t.Errorf("of a damaged database: %v", err)
+	}
+	g.data = t.TempDir()
+	if _, err := g.source().Stopped(t.Context()); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "GATEHOUSE_DATA") {
+		t.Errorf("of no gateway: %v", err)
+	}
+}
+
+// A running gateway gives a parcel without leaving anything, and goes on writing.
+func TestRunning(t *testing.T) {
+	g := newGateway(t, "North")
+	db := g.open(t)
+	defer func() { must(t, db.Close()) }()
+	parcel, err := g.source().Running(t.Context(), db)
+	must(t, err)
+	if found := hidden(t, g.data); len(found) > 0 {
+		t.Errorf("in the data directory: %v", found)
+	}
+	must(t, db.AppendRecord(t.Context(), site.Record{Kind: site.KindUnlock}))
+	var archive bytes.Buffer
+	n, err := parcel.WriteTo(&archive)
+	must(t, err)
+	must(t, parcel.Close())
+	found, err := backup.ReadArchive(bytes.NewReader(archive.Bytes()))
+	if err != nil || n != int64(archive.Len()) || string(found["data/tls/ca.key"]) != "North key of the CA" {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if parcel.Holds.Gateway != g.id || parcel.Holds.Records != 3 || parcel.Version != "1.2.3" || !parcel.Created.Equal(clock{}.Now()) {
+		t.Errorf("the manifest says %+v", parcel.Manifest)
+	}
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.source().Running(gone, db); !errors.Is(err, context.Canceled) {
+		t.Errorf("called off: %v", err)
+	}
+	if found := hidden(t, g.data); len(found) > 0 {
+		t.Errorf("left behind: %v", found)
+	}
+}
+
+// An archive that breaks off, or that a fault on the way has changed, is no backup.
+func TestSeal_broken(t *testing.T) {
+	g := newGateway(t, "North")
+	parcel, err := g.source().Stopped(t.Context())
+	must(t, err)
+	var archive bytes.Buffer
+	_, err = parcel.WriteTo(&archive)
+	must(t, errors.Join(err, parcel.Close()))
+	whole := archive.Bytes()
+	changed := bytes.Replace(whole, []byte("North key of the CA"), []byte("South key of the CA"), 1)
+	for name, text := range map[string][]byte{
+		"nothing": {}, "the beginning": whole[:700], "half": whole[:len(whole)/2], "changed": changed,
+	} {
+		var sealed bytes.Buffer
+		if _, err := backup.Seal(t.Context(), &sealed, passphrase, bytes.NewReader(text), nil); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := backup.Seal(t.Context(), failing{}, passphrase, bytes.NewReader(whole), nil); !errors.Is(err, errFull) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if _, err := backup.Seal(t.Context(), &bytes.Buffer{}, "short", bytes.NewReader(whole), nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("with a weak passphrase: %v", err)
+	}
+}
+
+var errFull = errors.New("no space left")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }
+
+func TestJudgePassphrase(t *testing.T) {
+	for passphrase, want := range map[site.Secret]string{
+		"":                            "empty",
+		"fifteen charact":             "too short",
+		"aaaaaaaaaaaaaaaabc":          "first that a program would guess",
+		"password12345678":            "first that a program would guess",
+		"ёёёёёёёёёёёёёёё":             "too short",
+		"sixteen letters.":            "",
+		"öäü ÖÄÜ ßéè☃ zwölf":          "",
+		"not utf-8 \xff\xfe here, is": "UTF-8",
+		site.Secret(strings.Repeat("long enough ", 100)): "too long",
+	} {
+		err := backup.JudgePassphrase(passphrase)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !fault.Is(err, fault.Invalid)) {
+			t.Errorf("%q: %v", passphrase.Reveal(), err)
+		}
+	}
+}
+
+func TestGeneratePassphrase(t *testing.T) {
+	seen := map[site.Secret]bool{}
+	for range 200 {
+		passphrase := backup.GeneratePassphrase()
+		if err := backup.JudgePassphrase(passphrase); err != nil || len(passphrase) != 24 || seen[passphrase] {
+			t.Fatalf("%q: %v", passphrase.Reveal(), err)
+		}
+		seen[passphrase] = true
+	}
+}

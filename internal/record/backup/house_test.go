@@ -1,0 +1,331 @@
+package backup_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/record/backup"
+	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const passphrase = site.Secret("four words nobody knows")
+
+var quiet = slog.New(slog.DiscardHandler)
+
+var files = sqlite.Files{Logger: quiet}
+
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Date(2026, 11, 21, 19, 5, 12, 0, time.UTC) }
+func (clock) Trusted() bool  { return true }
+
+// gateway is the data directory and the configuration of a gateway, with the name of its
+// station to tell it from others.
+type gateway struct {
+	data   string
+	config backup.Configuration
+	id     site.GatewayID
+}
+
+// newGateway makes a gateway that has an account, a session and a station.
+func newGateway(t *testing.T, station string) gateway {
+	t.Helper()
+	root := t.TempDir()
+	g := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "gatehouse", "gatehouse.toml")}}
+	must(t, os.Mkdir(g.data, 0o700))
+	db := g.open(t)
+	id, err := db.GatewayID(t.Context())
+	must(t, err)
+	g.id = id
+	must(t, db.AddAccount(t.Context(), site.Account{ID: "a-1", Email: "a@example.test"}, site.Record{Kind: site.KindAccountAdded}))
+	must(t, db.AddSession(t.Context(), site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: clock{}.Now().Add(time.Hour)}, nil, site.Record{Kind: site.KindLogin}))
+	must(t, db.AddStation(t.Context(), site.Station{ID: 1, Name: station, Token: "one"}, site.Record{Kind: site.KindStationAdded}))
+	must(t, db.Close())
+	g.write(t, "data/token.key", station+" token key")
+	g.write(t, "data/tls/ca.crt", station+" certificate of the CA")
+	g.write(t, "data/tls/ca.key", station+" key of the CA")
+	g.write(t, "gatehouse/gatehouse.toml", "# of "+station+"\n")
+	return g
+}
+
+func (g gateway) open(t *testing.T) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(g.data, "gatehouse.db"), Boot: "boot", Logger: quiet})
+	must(t, err)
+	db.UseClock(clock{})
+	return db
+}
+
+func (g gateway) root() string { return filepath.Dir(g.data) }
+
+// path gives the path of a file with the names of its folders between slashes.
+func (g gateway) path(name string) string { return g.root() + "/" + name }
+
+func (g gateway) write(t *testing.T, name, text string) {
+	t.Helper()
+	path := g.path(name)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(text), 0o640))
+}
+
+func (g gateway) read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(g.path(name))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+func (g gateway) source() backup.Source {
+	return backup.Source{Data: g.data, Version: "1.2.3", Database: files, Now: clock{}.Now}
+}
+
+func (g gateway) inventory(t *testing.T) site.Inventory {
+	t.Helper()
+	inv, err := files.Inspect(t.Context(), filepath.Join(g.data, "gatehouse.db"), "the database")
+	must(t, err)
+	return inv
+}
+
+// broken gives the first record that was changed.
+func (g gateway) broken(t *testing.T) uint64 {
+	t.Helper()
+	v, err := files.Verify(t.Context(), filepath.Join(g.data, "gatehouse.db"))
+	must(t, err)
+	return v.Broken
+}
+
+// back makes a backup of the stopped gateway, with all its configuration.
+func (g gateway) back(t *testing.T) string {
+	t.Helper()
+	parcel, err := g.source().Stopped(t.Context())
+	must(t, err)
+	config, err := g.config.Load()
+	must(t, err)
+	data := parcel.Reader()
+	path := filepath.Join(t.TempDir(), "a.backup")
+	out, err := backup.Create(path)
+	must(t, err)
+	_, err = backup.Seal(t.Context(), out, passphrase, data, config)
+	must(t, err)
+	must(t, data.Close())
+	_, err = out.Keep()
+	must(t, err)
+	return path
+}
+
+// pieces is what the archive of the stopped gateway holds, to be crafted anew.
+func (g gateway) pieces(t *testing.T) (backup.Manifest, []backup.Piece) {
+	t.Helper()
+	parcel, err := g.source().Stopped(t.Context())
+	must(t, err)
+	var archive bytes.Buffer
+	_, err = parcel.WriteTo(&archive)
+	must(t, err)
+	must(t, parcel.Close())
+	found, err := backup.ReadArchive(&archive)
+	must(t, err)
+	m := parcel.Manifest
+	config, err := g.config.Load()
+	must(t, err)
+	for _, c := range config {
+		m.Files = append(m.Files, c.Entry)
+		found[c.Name] = []byte(g.readPath(t, c.Path))
+	}
+	var pieces []backup.Piece
+	for _, e := range m.Files {
+		pieces = append(pieces, backup.Piece{Name: e.Name, Text: found[e.Name]})
+	}
+	return m, pieces
+}
+
+func (g gateway) readPath(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
+}
+
+// crafted is a backup of the gateway that took little work to make.
+func (g gateway) crafted(t *testing.T) string {
+	t.Helper()
+	m, pieces := g.pieces(t)
+	return craft(t, m, pieces...)
+}
+
+func craft(t *testing.T, manifest any, pieces ...backup.Piece) string {
+	t.Helper()
+	var sealed bytes.Buffer
+	must(t, backup.Craft(&sealed, passphrase, 1, manifest, pieces...))
+	return save(t, sealed.Bytes())
+}
+
+func save(t *testing.T, text []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.backup")
+	must(t, os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// stage unpacks a file for the gateway.
+func (g gateway) stage(ctx context.Context, path string) (unpacked, error) {
+	return g.stageWith(ctx, path, backup.Options{})
+}
+
+// unpacked is a backup in the data directory, and the configuration that goes with it.
+type unpacked struct {
+	*backup.Staged
+	draft backup.Draft
+}
+
+func (g gateway) stageWith(ctx context.Context, path string, o backup.Options) (u unpacked, err error) {
+	m, err := backup.Open(path)
+	if err != nil {
+		return u, err
+	}
+	defer func() { _ = m.Close() }()
+	o.Data, o.Database = g.data, files
+	if !m.Encrypted {
+		file, log := m.Plain()
+		in := backup.Input{Name: path, Data: file}
+		if log != nil {
+			in.Log = log
+		}
+		u.Staged, err = backup.Stage(ctx, in, o)
+		return u, err
+	}
+	from, to := io.Pipe()
+	u.draft, err = m.Pass(ctx, passphrase, to, func() (err error) {
+		u.Staged, err = backup.Stage(ctx, backup.Input{Name: path, Whole: true, Data: from}, o)
+		_ = from.Close()
+		return err
+	})
+	if err != nil && u.Staged != nil {
+		err = errors.Join(err, u.Discard())
+	}
+	return u, err
+}
+
+func (g gateway) terms() backup.Terms { return backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()} }
+
+func (g gateway) intent() backup.Intent {
+	return backup.Intent{Data: g.data, Named: g.config.More, Group: os.Getgid(), Stamp: backup.Stamp(clock{}.Now())}
+}
+
+// prepare prepares the configuration of what was unpacked.
+func (g gateway) prepare(t *testing.T, u unpacked) *backup.Placement {
+	t.Helper()
+	if u.draft.Empty() {
+		return nil
+	}
+	p, err := g.config.Prepare(u.draft, g.intent())
+	must(t, err)
+	return p
+}
+
+// done is what a restore has done.
+type done struct {
+	backup.Restored
+	Written, Aside []string
+}
+
+// restore restores a file to the gateway, with its configuration.
+func (g gateway) restore(t *testing.T, path string, terms backup.Terms) (d done) {
+	t.Helper()
+	staged, err := g.stage(t.Context(), path)
+	must(t, err)
+	placement := g.prepare(t, staged)
+	d.Restored, err = placement.Carry(t.Context(), staged, terms)
+	must(t, err)
+	d.Written, d.Aside = placement.Written()
+	must(t, staged.Discard())
+	return d
+}
+
+// restoreData restores a file to the gateway, without its configuration.
+func (g gateway) restoreData(t *testing.T, path string, terms backup.Terms) (d done) {
+	t.Helper()
+	staged, err := g.stage(t.Context(), path)
+	must(t, err)
+	d.Restored, err = staged.Commit(t.Context(), terms)
+	must(t, err)
+	must(t, staged.Discard())
+	return d
+}
+
+// tree is every file and folder under a folder, with its bytes.
+func tree(t *testing.T, root string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			all[path] = ""
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = string(text)
+		return err
+	}))
+	return all
+}
+
+func names(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	must(t, err)
+	var found []string
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	return found
+}
+
+// same reports what differs between two trees.
+func same(t *testing.T, before, after map[string]string) {
+	t.Helper()
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if text, ok := after[path]; !ok || text != before[path] {
+			t.Errorf("%s is gone or changed", path)
+		}
+	}
+	for path := range after {
+		if _, ok := before[path]; !ok {
+			t.Errorf("%s is new", path)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hidden gives the names of a folder that begin with a dot or name a restore.
+func hidden(t *testing.T, folder string) (found []string) {
+	t.Helper()
+	for _, name := range names(t, folder) {
+		if strings.HasPrefix(name, ".") || name == backup.MarkerName {
+			found = append(found, name)
+		}
+	}
+	return found
+}

@@ -1,0 +1,274 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
+)
+
+// How the two kinds of files that can be restored begin.
+const (
+	ageMagic    = "age-encryption.org/v1\n"
+	sqliteMagic = "SQLite format 3\x00"
+)
+
+// Medium is a file to restore from.
+type Medium struct {
+	Path      string
+	Encrypted bool // a backup, not a plain copy of a database
+	file      *os.File
+	log       *os.File // of a plain copy of a database that a gateway was killed over; else nil
+}
+
+// Open opens a file to restore from and sees what it is, without a passphrase. Errors:
+// NotFound; Invalid when it is neither a backup nor a database; Unavailable.
+func Open(path string) (*Medium, error) {
+	f, err := os.Open(path) //nolint:gosec // the administrator names it
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.Wrap(fault.NotFound, "There is no file "+path+": name the backup, and see that its medium is mounted", err)
+	case err != nil:
+		return nil, fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+")", err)
+	}
+	head := make([]byte, len(ageMagic))
+	n, err := io.ReadFull(f, head)
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+")", err), f.Close())
+	}
+	text := string(head[:n])
+	m := &Medium{Path: path, Encrypted: text == ageMagic, file: f}
+	switch {
+	case m.Encrypted:
+		return m, nil
+	case strings.HasPrefix(text, sqliteMagic):
+		err = m.openLog()
+		return m, err
+	default:
+		return nil, errors.Join(unknown(path, text), f.Close())
+	}
+}
+
+// openLog opens the log of a plain copy, where it has one.
+func (m *Medium) openLog() error {
+	log, err := os.Open(m.Path + "-wal")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return errors.Join(fault.Wrap(fault.Unavailable, m.Path+"-wal cannot be read ("+reason(err)+")", err), m.file.Close())
+	}
+	m.log = log
+	return nil
+}
+
+// Plain returns the open file of a plain copy, and that of its log or nil.
+func (m *Medium) Plain() (file, log *os.File) { return m.file, m.log }
+
+// reason words an error of the system without the path, which stands beside it.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return err.Error()
+}
+
+// unknown says of a file what it is not.
+func unknown(path, head string) error {
+	switch {
+	case head == "":
+		return fault.New(fault.Invalid, path+" is empty: use another backup")
+	case strings.HasPrefix(ageMagic, head):
+		return cutOff(path, io.ErrUnexpectedEOF)
+	default:
+		return fault.New(fault.Invalid, path+" is no backup of gatehouse: name a file that gatehouse backup has written, or a copy of a database that an upgrade has kept")
+	}
+}
+
+// Close closes the file.
+func (m *Medium) Close() error {
+	if m.log != nil {
+		return errors.Join(m.file.Close(), m.log.Close())
+	}
+	return m.file.Close()
+}
+
+// Input is what a restore unpacks in the data directory.
+type Input struct {
+	Name  string // of the medium, for people
+	Whole bool   // Data is the archive that [Medium.Pass] writes, not a plain database
+	Data  io.Reader
+	Log   io.Reader // of a plain database; nil: it has none
+	Size  int64     // of a plain database and its log, in bytes
+}
+
+// Options say how to unpack.
+type Options struct {
+	Data          string // the data directory, whose lock the caller holds
+	Database      Database
+	AcceptJournal bool // also one of which a record was changed
+}
+
+// Staged is what a restore brings, unpacked and verified in a folder of its own within
+// the data directory. Nothing else has been touched.
+type Staged struct {
+	Manifest // of a plain copy: what it holds alone
+	Whole    bool
+	Journal  journal.Verdict // may be broken only where that was accepted
+
+	options Options
+	medium  string
+	folder  string // its name in the data directory
+}
+
+// Stage unpacks a backup and verifies all of it. Errors: Conflict for a newer version,
+// Invalid for damage, Unavailable for the disk. When it fails, it leaves nothing.
+func Stage(ctx context.Context, in Input, o Options) (s *Staged, err error) {
+	s = &Staged{options: o, medium: in.Name, Whole: in.Whole}
+	folder, err := os.MkdirTemp(o.Data, stagedPrefix) // with mode 0700
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
+	}
+	s.folder = filepath.Base(folder)
+	unpack := s.copyPlain
+	if in.Whole {
+		unpack = s.unpack
+	}
+	err = unpack(ctx, in)
+	if err == nil {
+		err = s.verify(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Discard())
+	}
+	return s, nil
+}
+
+// Discard removes what was unpacked, unless a restore has begun to put it in place.
+func (s *Staged) Discard() error {
+	if m, err := (swap{data: s.options.Data}).read(); err == nil && m.Staged == s.folder {
+		return nil
+	}
+	return os.RemoveAll(s.path())
+}
+
+func (s *Staged) path(below ...string) string {
+	return filepath.Join(append([]string{s.options.Data, s.folder}, below...)...)
+}
+
+// unpack writes every file of an archive into the folder.
+func (s *Staged) unpack(ctx context.Context, input Input) error {
+	in, err := openArchive(s.medium, heeding(ctx, input.Data))
+	if err != nil {
+		return foreign(s.medium, err)
+	}
+	s.Manifest = in.Manifest
+	if err := checkRoom(s.options.Data, s.bytes()); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.path())
+	if err != nil {
+		return err
+	}
+	err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
+	if err := errors.Join(err, root.Close()); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return foreign(s.medium, err)
+	}
+	return nil
+}
+
+// write writes one file of a backup.
+func write(root *os.Root, e Entry, content io.Reader) error {
+	name := filepath.FromSlash(e.Name)
+	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return full(err)
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return full(err)
+	}
+	_, err = io.Copy(diskWriter{f}, content)
+	return errors.Join(err, full(f.Close()))
+}
+
+// diskWriter says of an error that the disk is to blame.
+type diskWriter struct{ w io.Writer }
+
+func (d diskWriter) Write(p []byte) (int, error) {
+	n, err := d.w.Write(p)
+	return n, full(err)
+}
+
+func full(err error) error {
+	return fault.Wrap(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
+}
+
+// copyPlain copies a database, and its log where it has one.
+func (s *Staged) copyPlain(ctx context.Context, in Input) error {
+	if err := checkRoom(s.options.Data, in.Size); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.path())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	err = write(root, Entry{Name: underData + database}, heeding(ctx, in.Data))
+	if err == nil && in.Log != nil {
+		err = write(root, Entry{Name: underData + database + "-wal"}, heeding(ctx, in.Log))
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, s.medium+" cannot be read ("+reason(err)+")", err)
+}
+
+// verify checks the database that was unpacked.
+func (s *Staged) verify(ctx context.Context) error {
+	name := s.medium
+	if s.Whole {
+		name = "The database in " + s.medium
+	}
+	holds, err := s.options.Database.Inspect(ctx, s.path(underData, database), name)
+	if err == nil {
+		err = s.options.Database.Unaltered(ctx, s.path(underData, database), name)
+	}
+	if err != nil {
+		return err
+	}
+	if s.Holds.Head == "" { // a former version's manifest
+		s.Holds.Head = holds.Head
+	}
+	if s.Whole && holds != s.Holds {
+		return fault.New(fault.Invalid, name+" is not the one that its manifest speaks of: use another backup")
+	}
+	s.Holds = holds
+	if s.Journal, err = s.options.Database.Verify(ctx, s.path(underData, database)); err != nil {
+		return fault.Wrap(fault.Invalid, "The journal in "+s.medium+" cannot be read: use another backup", err)
+	}
+	if s.Journal.Broken != 0 && !s.options.AcceptJournal {
+		return fault.New(fault.Invalid, fmt.Sprintf("The journal in %s is broken at record %d (%s): use another backup, or take it as it is with --accept-journal",
+			s.medium, s.Journal.Broken, s.Journal.Why))
+	}
+	return nil
+}
+
+// Stamp returns the suffix of the names of what is kept, from the time of the restore.
+func Stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }

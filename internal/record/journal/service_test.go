@@ -1,0 +1,272 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// disk is a Store whose disk the test governs.
+type disk struct {
+	journal.Store // what is not overridden is not called
+
+	mu      sync.Mutex
+	written []site.Record
+	kept    []site.Record
+	err     error
+	stall   chan struct{}
+	heard   func(error)
+	bytes   atomic.Int64
+	asked   time.Time
+	oldest  uint64
+	pruned  journal.Retention
+	prunes  int
+	removed journal.Removed // by each Prune
+}
+
+func (d *disk) Watch(heard func(error)) { d.heard = heard }
+func (d *disk) Latest() uint64          { return 5000 }
+func (d *disk) Kept() int               { return len(d.kept) }
+
+func (d *disk) Bytes() int64   { return d.bytes.Load() }
+func (d *disk) Oldest() uint64 { return d.oldest }
+
+func (d *disk) Flush(context.Context) error {
+	d.written, d.kept = append(d.written, d.kept...), nil
+	return nil
+}
+
+func (d *disk) Read(context.Context, journal.Query) ([]site.Record, error) { return d.written, nil }
+
+func (d *disk) Keep(ctx context.Context, r site.Record) error {
+	d.mu.Lock()
+	stall, err := d.stall, d.err
+	d.mu.Unlock()
+	if stall != nil {
+		select {
+		case <-stall:
+		case <-ctx.Done():
+			return fault.Wrap(fault.Timeout, "slow", ctx.Err())
+		}
+	}
+	if err == nil {
+		d.written = append(d.written, r)
+	}
+	d.heard(err)
+	return err
+}
+
+func (d *disk) AppendLater(r site.Record) { d.kept = append(d.kept, r) }
+
+func (d *disk) OfCommand(_ context.Context, _ site.CommandID, made time.Time) ([]site.Record, error) {
+	d.asked = made
+	return nil, nil
+}
+
+func (d *disk) Prune(_ context.Context, r journal.Retention) (journal.Removed, error) {
+	d.pruned = r
+	d.prunes++
+	if d.removed.Records > 0 {
+		d.bytes.Store(0)
+	}
+	d.heard(nil) // as a transaction does
+	return d.removed, nil
+}
+
+type clock struct{ trusted bool }
+
+func (clock) Now() time.Time  { return time.Now() }
+func (c clock) Trusted() bool { return c.trusted }
+
+type parts struct {
+	*journal.Service
+	disk   *disk
+	health *health.Registry
+	log    *bytes.Buffer
+}
+
+func newService(t *testing.T, change func(*journal.Config)) parts {
+	t.Helper()
+	p := parts{disk: &disk{oldest: 1, removed: journal.Removed{Records: 3}}, health: &health.Registry{}, log: &bytes.Buffer{}}
+	cfg := journal.Config{
+		Store: p.disk, Clock: clock{trusted: true}, Logger: slog.New(slog.NewTextHandler(p.log, nil)),
+		Health: p.health, Metrics: metric.New(),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := journal.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Service = s
+	return p
+}
+
+func intent(id site.CommandID) site.Record {
+	return site.Record{Kind: site.KindUnlock, Facts: site.Facts{Command: id, Station: 1042, Outcome: site.Requested}}
+}
+
+func TestService_Intend_durable(t *testing.T) {
+	p := newService(t, nil)
+	p.Intend(intent("c-1"))
+	if len(p.disk.written) != 1 || len(p.health.Conditions()) != 0 || p.log.Len() != 0 {
+		t.Errorf("written %v, conditions %v, log %s", p.disk.written, p.health.Conditions(), p.log)
+	}
+}
+
+// While the disk fails the gateway says that it is degraded but ready; no record is
+// given to the store twice; once the disk works, all ends.
+func TestService_Intend_diskFails(t *testing.T) {
+	p := newService(t, nil)
+	p.disk.err = fault.New(fault.Unavailable, "full")
+	p.Intend(intent("c-1"))
+	if len(p.disk.kept) != 0 {
+		t.Error("a record that the store keeps was given to it again")
+	}
+	p.Intend(intent("c-2"))
+	if len(p.disk.kept) != 1 {
+		t.Errorf("kept %v, want the second", p.disk.kept)
+	}
+	if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.StorageFailing || len(p.health.NotReady()) != 0 {
+		t.Errorf("conditions %+v, not ready %v", c, p.health.NotReady())
+	}
+	p.disk.err = nil
+	p.disk.heard(nil)
+	p.Intend(intent("c-4"))
+	if len(p.disk.written) != 1 || len(p.health.Conditions()) != 0 {
+		t.Errorf("after the disk came back: written %v, conditions %v", p.disk.written, p.health.Conditions())
+	}
+}
+
+// A disk that is slow costs an unlock its patience at most; once the store says that the
+// disk hangs, nothing.
+func TestService_Intend_diskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newService(t, nil)
+		p.disk.stall = make(chan struct{})
+		begun := time.Now()
+		p.Intend(intent("c-1"))
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("waited %s, want the patience of 2 s", took)
+		}
+		if len(p.disk.kept) != 0 || !strings.Contains(p.log.String(), "command=c-1") {
+			t.Error("the record that is queued behind the disk was queued twice, or is not in the system log")
+		}
+		p.disk.heard(fault.New(fault.Unavailable, "the disk does not answer"))
+		begun = time.Now()
+		p.Intend(intent("c-2"))
+		if took := time.Since(begun); took != 0 || len(p.disk.kept) != 1 {
+			t.Errorf("the second waited %s, kept %v", took, p.disk.kept)
+		}
+	})
+}
+
+// Who reads the journal sees what was answered a moment before.
+func TestService_Read_flushes(t *testing.T) {
+	p := newService(t, nil)
+	p.AppendLater(intent("c-1"))
+	if records, err := p.Read(t.Context(), journal.Query{}); err != nil || len(records) != 1 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
+func TestService_Subscribe(t *testing.T) {
+	p := newService(t, nil)
+	wake, cancel := p.Subscribe()
+	p.Intend(intent("c-1"))
+	p.Intend(intent("c-2")) // the channel is full; nobody blocks
+	<-wake
+	cancel()
+	p.Intend(intent("c-3"))
+	select {
+	case <-wake:
+		t.Error("woken after cancel")
+	default:
+	}
+}
+
+func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {
+	p := newService(t, nil)
+	if _, err := p.OfCommand(t.Context(), "01890a5d-ac96-774b-bcce-b302099a8057"); err != nil {
+		t.Fatal(err)
+	}
+	if made := time.UnixMilli(0x01890a5dac96); !p.disk.asked.Equal(made.Add(-time.Minute)) {
+		t.Errorf("looked from %s, want a minute before %s", p.disk.asked, made)
+	}
+	p.disk.asked = time.Time{}
+	for _, id := range []site.CommandID{"", "rubbish", "5b0d29f1-9c3f-4f0e-8a59-0c8a7f1f1f1f"} {
+		if records, err := p.OfCommand(t.Context(), id); err != nil || records != nil || !p.disk.asked.IsZero() {
+			t.Errorf("%q: the store was asked", id)
+		}
+	}
+}
+
+func TestQuery_Matches(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	r := site.Record{Time: site.At(at), Kind: site.KindUnlock, Facts: site.Facts{Station: 7}}
+	for name, c := range map[string]struct {
+		q    journal.Query
+		want bool
+	}{
+		"everything":    {journal.Query{}, true},
+		"since it":      {journal.Query{Since: at}, true},
+		"since after":   {journal.Query{Since: at.Add(1e6)}, false},
+		"until it":      {journal.Query{Until: at}, false},
+		"its station":   {journal.Query{Station: 7}, true},
+		"another":       {journal.Query{Station: 8}, false},
+		"its kind":      {journal.Query{Kinds: []site.Kind{site.KindLogin, site.KindUnlock}}, true},
+		"another kinds": {journal.Query{Kinds: []site.Kind{site.KindLogin}}, false},
+	} {
+		if c.q.Matches(r) != c.want {
+			t.Errorf("%s: want %v", name, c.want)
+		}
+	}
+}
+
+// lookedThrough is a Store that notes what it was asked for.
+type lookedThrough struct {
+	journal.Store
+	asked []any
+}
+
+func (l *lookedThrough) Recent(_ context.Context, most, within int, span time.Duration) ([]site.Record, error) {
+	l.asked = []any{most, within, span}
+	return nil, nil
+}
+
+// The span is what the caller wants, the bounds are those of a quick start.
+func TestService_RecentUnlocks(t *testing.T) {
+	p := newService(t, nil)
+	store := &lookedThrough{}
+	p.Store = store
+	if _, err := p.RecentUnlocks(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if want := []any{2000, 20_000, time.Hour}; !slices.Equal(store.asked, want) {
+		t.Errorf("asked for %v, want %v", store.asked, want)
+	}
+}
+
+func TestNew_incomplete(t *testing.T) {
+	if _, err := journal.New(journal.Config{}); err == nil {
+		t.Error("a journal without a store was made")
+	}
+}

@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+// CloudCursor gives the last seq that the cloud has taken, 0 before the first. It is
+// never beyond the newest record: a cursor that is damaged holds no record back.
+func (db *DB) CloudCursor(ctx context.Context) (uint64, error) {
+	text, err := db.meta(ctx, metaCursor)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	seq, damaged := strconv.ParseUint(text, 10, 63)
+	if damaged != nil {
+		db.log.Error("the saved place in the journal is damaged; the cloud gets every record again", "error", damaged)
+		seq = 0
+	}
+	return min(seq, db.Latest()), nil
+}
+
+// SaveCloudCursor keeps the last seq that the cloud has taken.
+func (db *DB) SaveCloudCursor(ctx context.Context, seq uint64) error {
+	return db.setMeta(ctx, metaCursor, strconv.FormatUint(seq, 10))
+}
+
+// CloudStations gives the stations whose state stands at the cloud.
+func (db *DB) CloudStations(ctx context.Context) ([]site.StationID, error) {
+	text, err := db.meta(ctx, metaStations)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	var ids []site.StationID
+	if damaged := json.Unmarshal([]byte(text), &ids); damaged != nil {
+		db.log.Error("the saved list of stations at the cloud is damaged; what was removed may still stand there", "error", damaged)
+	}
+	return ids, nil
+}
+
+// SaveCloudStations keeps them.
+func (db *DB) SaveCloudStations(ctx context.Context, ids []site.StationID) error {
+	text, err := json.Marshal(ids)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "The list of stations cannot be written", err)
+	}
+	return db.setMeta(ctx, metaStations, string(text))
+}
+
+// outboxBytes bounds what one call of Outbox gives.
+const outboxBytes = 256 << 10
+
+// Outbox returns the records that follow a seq as they stand, in order: at most so
+// many, and no more than make 256 KiB, but one at least where there is one. A damaged
+// one is returned as it is; those on a page that cannot be read are skipped, so that
+// they are a gap to the caller. Unavailable also while records of a damaged database
+// are still being carried over.
+func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error) {
+	if db.carrying.Load() && after+1 < db.Oldest() {
+		return nil, fault.New(fault.Unavailable, "The records of a damaged database are still being carried over")
+	}
+	all, err := db.entries(ctx, after+1, limit)
+	if len(all) > 0 {
+		return all, nil
+	}
+	if !isDamage(err) {
+		return nil, storageError(err)
+	}
+	db.noteDamage(err)
+	next, err := db.readableAfter(ctx, after)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	all, err = db.entries(ctx, next, limit)
+	if len(all) > 0 {
+		err = nil
+	}
+	return all, storageError(err)
+}
+
+// entries is Outbox from a seq on, up to the first page that cannot be read; then what
+// was read comes with the error. (By ">" SQLite would look for the record before on its
+// page, which may be the damaged one.)
+func (db *DB) entries(ctx context.Context, from uint64, limit int) (all []journal.Entry, err error) {
+	rows, err := db.reading.QueryContext(ctx, "SELECT seq, body FROM journal WHERE seq >= ? ORDER BY seq LIMIT ?", int64(from), limit) //nolint:gosec // seq fits
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for size := 0; size < outboxBytes && rows.Next(); {
+		var e journal.Entry
+		if err := rows.Scan(&e.Seq, &e.Body); err != nil {
+			return all, err
+		}
+		if size += len(e.Body); size > outboxBytes && len(all) > 0 {
+			break
+		}
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}

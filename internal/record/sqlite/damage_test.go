@@ -1,0 +1,294 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/site"
+)
+
+const page = 4096
+
+// sound opens a database as the gateway does, with its copy beside it.
+func sound(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
+	db := uncarried(t, path)
+	db.CarryOver(t.Context())
+	return db
+}
+
+// uncarried is sound without the records that a rescue left behind.
+func uncarried(t *testing.T, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Config{
+		Path: path, Copy: path + ".copy", Boot: "boot-2", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.UseClock(newClock())
+	return db
+}
+
+func closeDB(t *testing.T, db *sqlite.DB) {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inUse makes a database with an account and so many further records, and closes it.
+func inUse(t *testing.T, records int) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "gatehouse.db")
+	db := sound(t, path)
+	if err := db.AddAccount(t.Context(), site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range records - 1 {
+		db.AppendLater(site.Record{Kind: site.KindUnlock, Facts: site.Facts{Detail: strings.Repeat("x", 200)}})
+		if i%5000 == 0 || i == records-2 {
+			if err := db.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	closeDB(t, db)
+	return path
+}
+
+// spoil overwrites the first bytes of pages with something else.
+func spoil(t *testing.T, path string, numbers ...int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for _, n := range numbers {
+		if _, err := f.WriteAt(bytes.Repeat([]byte{0xff}, 64), (n-1)*page); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The journal of a damaged database is carried over but for what stood on the damaged
+// page: the records keep seq and hash, the journal says itself which are lost, and
+// nothing counts as changed. What is new goes on behind what was.
+func TestOpen_damagedJournal(t *testing.T) {
+	const records = 1000
+	path := inUse(t, records)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := info.Size() / page
+	spoil(t, path, last/2, last)
+	db := sound(t, path)
+	if db.Rescued() == "" {
+		t.Fatal("the damage went unnoticed")
+	}
+	if err := db.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	accounts, _, _, err := db.LoadAccess(t.Context())
+	if err != nil || len(accounts) != 1 {
+		t.Errorf("accounts %v, %v", accounts, err)
+	}
+	checkLoss(t, db, records)
+	closeDB(t, db)
+
+	aside, err := filepath.Glob(path + ".damaged-*Z")
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("set aside: %v, %v", aside, err)
+	}
+	if kept, err := os.Stat(aside[0]); err != nil || kept.Size() != info.Size() {
+		t.Errorf("the database was not set aside whole: %v", err)
+	}
+	db = sound(t, path) // and all is well from now on
+	if db.Rescued() != "" {
+		t.Error("a sound database was set aside:", db.Rescued())
+	}
+	checkLoss(t, db, records)
+	closeDB(t, db)
+}
+
+// A disk that is full after a rescue does not prevent the start, and the next start
+// carries the records over.
+func TestDB_CarryOver_fullDisk(t *testing.T) {
+	const records = 1000
+	path := inUse(t, records)
+	spoil(t, path, leafFrom(t, path, 30))
+	db := uncarried(t, path)
+	if err := db.LimitPages(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	db.CarryOver(t.Context())
+	if db.Rescued() == "" || db.Oldest() < records {
+		t.Errorf("oldest %d: the disk was not full; %s", db.Oldest(), db.Rescued())
+	}
+	if err := db.LimitPages(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	db = sound(t, path)
+	if db.Rescued() != "" {
+		t.Error("a sound database was set aside:", db.Rescued())
+	}
+	checkLoss(t, db, records)
+	closeDB(t, db)
+}
+
+// A disk that hangs after a rescue does not hang the start; once it answers, the records
+// follow.
+func TestDB_CarryOver_diskHangs(t *testing.T) {
+	const records = 1000
+	path := inUse(t, records)
+	spoil(t, path, leafFrom(t, path, 30))
+	db := uncarried(t, path)
+	release := make(chan struct{})
+	<-db.Hold(release)
+	db.CarryOver(t.Context())
+	close(release)
+	until(t, "the records are carried over", func() bool { return db.Oldest() == 1 })
+	checkLoss(t, db, records)
+	closeDB(t, db)
+}
+
+// checkLoss checks that a few records of the first so many are lost, and that the
+// journal says which.
+func checkLoss(t *testing.T, db *sqlite.DB, records int) {
+	t.Helper()
+	all := mustRead(t, db, journal.Query{Limit: 2 * records})
+	told, old := 0, 0
+	for _, r := range all {
+		if r.Kind == site.KindRecordsLost && r.From > 0 {
+			told += r.Count
+		}
+		if r.Seq <= uint64(records) {
+			old++
+		}
+	}
+	// The numbers that the journal may have reached past its saved end count as lost too.
+	if lost := records - old; told == 0 || told > 100 || told < lost || told > lost+sqlite.EndsLag {
+		t.Errorf("%d of %d records are there, and %d are told of as lost", old, records, told)
+	}
+	v, err := db.Verify(t.Context())
+	if err != nil || v.Broken != 0 || v.Lost != uint64(told) {
+		t.Errorf("verdict %+v, %v; want %d lost", v, err, told)
+	}
+}
+
+// A record that somebody removes is not taken for one that damage has cost.
+func TestDB_Verify_removedAfterDamage(t *testing.T) {
+	path := inUse(t, 300)
+	spoil(t, path, 30)
+	db := sound(t, path)
+	closeDB(t, db)
+	tamper(t, path, "DELETE FROM journal WHERE seq = 7")
+	if v, err := sqlite.VerifyFile(t.Context(), path); err != nil || v.Broken != 7 {
+		t.Errorf("verdict %+v, %v; want 7 broken", v, err)
+	}
+}
+
+// A damaged page in the middle of the journal keeps the database from nothing; the cloud
+// gets what stands behind it, and the next start sets it aside.
+func TestDB_Outbox_damagedPage(t *testing.T) {
+	const records = 45_000 // more than a start looks at
+	path := inUse(t, records)
+	spoil(t, path, leafFrom(t, path, 200))
+	db := sound(t, path)
+	if db.Rescued() != "" {
+		t.Fatal("a start looks at every page:", db.Rescued())
+	}
+	noticed := 0
+	db.WatchDamage(func(error) { noticed++ })
+	seen, gaps, at := 0, 0, uint64(0)
+	for at < db.Latest() {
+		entries, err := db.Outbox(t.Context(), at, 500)
+		if err != nil || len(entries) == 0 {
+			t.Fatalf("after %d: %d entries, %v", at, len(entries), err)
+		}
+		for _, e := range entries {
+			if e.Seq != at+1 {
+				gaps++
+			}
+			at = e.Seq
+			seen++
+		}
+	}
+	if gaps != 1 || seen < records-100 || noticed != 1 {
+		t.Errorf("%d of %d records with %d gaps; noticed %d times", seen, records, gaps, noticed)
+	}
+	if v, err := db.Verify(t.Context()); err != nil || v.Broken == 0 {
+		t.Errorf("verdict %+v, %v", v, err)
+	}
+	closeDB(t, db)
+	db = sound(t, path)
+	if db.Rescued() == "" {
+		t.Error("the next start goes on with the damaged page")
+	}
+	closeDB(t, db)
+}
+
+// A row with any bit flipped, or any first byte, or cut, is a record or is not, and never
+// ends the process: a size of its header below that of the size itself did.
+func TestIsRecord_damaged(t *testing.T) {
+	t.Parallel()
+	body := `{"seq":7,"x":1}`
+	payload := slices.Concat([]byte{6, 0, 1, 9, byte(13 + 2*len(body)), 12 + 2*32, 1}, []byte(body), make([]byte, 32))
+	if !sqlite.IsRecord(7, payload) {
+		t.Fatal("a sound record is none")
+	}
+	for bit := range 8 * len(payload) {
+		flipped := bytes.Clone(payload)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		sqlite.IsRecord(7, flipped)
+	}
+	for first := range 256 {
+		changed := bytes.Clone(payload)
+		changed[0] = byte(first)
+		if sqlite.IsRecord(7, changed) != (first == 6) {
+			t.Errorf("with a header of %d bytes", first)
+		}
+	}
+	for size := range payload {
+		if sqlite.IsRecord(7, payload[:size]) {
+			t.Errorf("cut to %d bytes it is a record", size)
+		}
+	}
+}
+
+// leafFrom returns the first page from a number on that holds rows.
+func leafFrom(t *testing.T, path string, number int64) int64 {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for content[(number-1)*page] != 0x0d {
+		number++
+	}
+	return number
+}
+
+// Without a copy, what can be read of the tables is taken.
+func TestOpen_damagedWithoutCopy(t *testing.T) {
+	path := inUse(t, 300)
+	if err := os.Remove(path + ".copy"); err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, path, 1)
+	db := sound(t, path)
+	if !strings.Contains(db.Rescued(), "no sound copy") || db.Latest() < 300 {
+		t.Errorf("latest %d: %s", db.Latest(), db.Rescued())
+	}
+	closeDB(t, db)
+}

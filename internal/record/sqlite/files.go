@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	sqlitedriver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+// lonePragmas open a whole file of its own that nobody writes to, also in a folder
+// that cannot be written to.
+const lonePragmas = "mode=ro&_dqs=0&immutable=1"
+
+// Files works on database files that no gateway has open, for those who back up and
+// restore; package backup says what of it.
+type Files struct {
+	Logger *slog.Logger
+}
+
+// Inspect checks a database file, its pages and its schema, and says what it holds; name
+// is how people know it. The file is not changed. Whether its journal was changed, which
+// takes much longer, Verify says. Errors: NotFound where there is none; Conflict when it
+// is of a newer version; Invalid when it is damaged or not a gateway's; Unavailable when
+// it cannot be read.
+func (f Files) Inspect(ctx context.Context, path, name string) (site.Inventory, error) {
+	if _, err := os.Stat(path); err != nil {
+		return site.Inventory{}, fault.Wrap(fault.NotFound, name+" cannot be found", err)
+	}
+	options := "mode=ro&_dqs=0"
+	if wal, err := os.Stat(path + "-wal"); err != nil || wal.Size() == 0 {
+		options = lonePragmas
+	}
+	db, err := sql.Open("sqlite", dsn(path, options))
+	if err != nil {
+		return site.Inventory{}, fmt.Errorf("opening %s: %w", path, err)
+	}
+	defer func() { _ = db.Close() }()
+	inv, err := inspect(ctx, db, name)
+	if err == nil || ctx.Err() != nil {
+		return inv, errors.Join(err, ctx.Err())
+	}
+	return site.Inventory{}, unusable(name, err)
+}
+
+// Verify checks the journal in a database file, as [VerifyFile] does.
+func (f Files) Verify(ctx context.Context, path string) (journal.Verdict, error) {
+	return VerifyFile(ctx, path)
+}
+
+// unusable says of an error without a kind whether the file or the disk is to blame.
+func unusable(name string, err error) error {
+	if fault.Is(err, fault.Conflict) {
+		return err
+	}
+	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY:
+			return errInUse(name, err)
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH:
+		default:
+			return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
+		}
+	}
+	return fault.Wrap(fault.Invalid, name+" is damaged, or no database of gatehouse", err)
+}
+
+func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, err error) {
+	texts, err := schemas()
+	if err != nil {
+		return inv, err
+	}
+	if inv.Schema, err = schemaOf(ctx, db); err != nil {
+		return inv, err
+	}
+	if inv.Schema > len(texts) {
+		return inv, fault.New(fault.Conflict, fmt.Sprintf(
+			"%s is of a newer version of gatehouse (schema %d, this one knows %d): install that version first", name, inv.Schema, len(texts)))
+	}
+	if inv.Schema < 1 {
+		return inv, errors.New("the database is empty")
+	}
+	if err := quickCheck(ctx, db); err != nil {
+		return inv, err
+	}
+	e, err := readEnds(ctx, db)
+	if err != nil {
+		return inv, err
+	}
+	inv.First, inv.Last, inv.Records = e.anchor.seq+1, e.last.seq, int(e.last.seq-e.anchor.seq) //nolint:gosec // fits for ever
+	inv.Head = headOf(e.last).Hash
+	err = count(ctx, db, &inv)
+	return inv, err
+}
+
+// count fills in what the tables hold.
+func count(ctx context.Context, db *sql.DB, inv *site.Inventory) error {
+	var newest sql.NullInt64
+	for _, q := range []struct {
+		into any
+		text string
+	}{
+		{&inv.Gateway, "SELECT coalesce(max(value), '') FROM meta WHERE key = 'gateway_id'"},
+		{&inv.Accounts, "SELECT count(*) FROM account"},
+		{&inv.Stations, "SELECT count(*) FROM station"},
+		{&inv.Sessions, "SELECT count(*) FROM session"},
+		{&newest, "SELECT time FROM journal ORDER BY seq DESC LIMIT 1"},
+	} {
+		err := db.QueryRowContext(ctx, q.text).Scan(q.into)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("counting: %w", err)
+		}
+	}
+	if newest.Valid {
+		inv.Newest = site.At(time.UnixMilli(newest.Int64))
+	}
+	return nil
+}
+
+// Renew makes a database file ready to be served in the place of another: it brings
+// it to this version's schema, ends its sessions unless keepSessions, and appends r, with
+// the number of sessions that ended as its count.
+func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error) {
+	if err := forward(ctx, path); err != nil {
+		return 0, err
+	}
+	err = f.write(ctx, path, func(db *DB) error {
+		if !keepSessions {
+			if err := db.reading.QueryRowContext(ctx, "SELECT count(*) FROM session").Scan(&ended); err != nil {
+				return storageError(err)
+			}
+		}
+		r.Count = ended
+		return db.change(ctx, true, func(t *transaction) (err error) { // no copy of before agrees
+			if !keepSessions {
+				_, err = t.exec("DELETE FROM session")
+			}
+			return err
+		}, r)
+	})
+	return ended, err
+}
+
+// Note appends a record to a database file of this version's schema; one of an older
+// schema is left as it is, and gets none.
+func (f Files) Note(ctx context.Context, path string, r site.Record) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path, readerPragmas))
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", path, err)
+	}
+	version, err := schemaOf(ctx, db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if version != len(texts) {
+		return nil
+	}
+	return f.write(ctx, path, func(db *DB) error { return db.do(ctx, nil, r) })
+}
+
+// forward migrates a file of which there is another copy, so without making one.
+func forward(ctx context.Context, path string) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", path, err)
+	}
+	version, err := schemaOf(ctx, db)
+	if err == nil {
+		err = applyFrom(ctx, db, texts, version)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// write opens the file as the gateway does, which serves as a test of it too.
+func (f Files) write(ctx context.Context, path string, use func(*DB) error) error {
+	db, err := Open(ctx, Config{Path: path, Boot: site.BootID(uuid.NewString()), Logger: f.Logger})
+	if err != nil {
+		return err
+	}
+	floor, err := db.Floor(ctx)
+	if err == nil {
+		db.UseClock(floorClock(floor))
+		err = use(db)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// floorClock is the clock of a process that does not wait to see whether the system's
+// is right: never below the time floor, and never trusted.
+type floorClock time.Time
+
+func (c floorClock) Now() time.Time {
+	if now := time.Now(); now.After(time.Time(c)) {
+		return now
+	}
+	return time.Time(c)
+}
+
+func (c floorClock) Trusted() bool { return false }

@@ -1,0 +1,182 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"math"
+
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+const (
+	// pruneStep is how many records one transaction removes, so that an unlock never
+	// waits long behind retention.
+	pruneStep = 500
+	// hardShare is how many percent of the hard size are left when it was reached, so
+	// that one gap stands for many records.
+	hardShare = 95
+)
+
+// gapDetail says in the record of a gap why it is there.
+const gapDetail = "the journal reached its hard size before the cloud had taken these records"
+
+// Oldest implements [journal.Store].
+func (db *DB) Oldest() uint64 { return db.oldest.Load() }
+
+// Prune implements [journal.Store]. What the hard size asks for is settled once, before
+// its first step, and so is the record of the gap. When the process ends between the
+// steps, records stand that the gap gives up for lost: they are delivered yet, or removed
+// with the next gap, and neither does harm, because whoever follows the journal goes by
+// what comes.
+func (db *DB) Prune(ctx context.Context, r journal.Retention) (journal.Removed, error) {
+	if db.carrying.Load() { // what is older is not there yet
+		return journal.Removed{}, nil
+	}
+	p := pruner{db: db, Retention: r}
+	if err := p.run(ctx); err != nil || r.HardBytes <= 0 || db.Bytes() <= r.HardBytes {
+		return p.removed, err
+	}
+	var err error
+	if p.end, err = db.overflow(ctx, r.HardBytes/100*hardShare); err != nil {
+		return p.removed, err
+	}
+	err = p.run(ctx)
+	return p.removed, err
+}
+
+// overflow finds the last of the records, from the oldest on, that have to go for the
+// rest to be no larger than so many bytes. It reads beside the writer, because these may
+// be many.
+func (db *DB) overflow(ctx context.Context, most int64) (end uint64, err error) {
+	tx, err := db.reading.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return 0, storageError(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	e, err := readEnds(ctx, tx)
+	if err != nil {
+		return 0, storageError(err)
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT seq, length(CAST(body AS BLOB)) FROM journal ORDER BY seq")
+	if err != nil {
+		return 0, storageError(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for bytes := e.bytes; bytes > most && rows.Next(); {
+		var size int64
+		if err := rows.Scan(&end, &size); err != nil {
+			return 0, storageError(err)
+		}
+		bytes -= size
+	}
+	return end, storageError(rows.Err())
+}
+
+// pruner is one call of [DB.Prune].
+type pruner struct {
+	db *DB
+	journal.Retention
+	end     uint64 // up to here the hard size asks for; 0: nothing
+	told    bool   // whether the record of the gap is written
+	removed journal.Removed
+}
+
+// run removes records step by step, each a transaction, until none has to go.
+func (p *pruner) run(ctx context.Context) error {
+	for {
+		var step journal.Removed
+		err := p.db.do(ctx, func(t *transaction) (err error) {
+			step, err = p.step(t)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		p.removed.Records += step.Records
+		p.removed.Undelivered += step.Undelivered
+		p.told = p.told || step.Undelivered > 0
+		if step.Records < pruneStep {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// step removes up to pruneStep records from the front and moves the anchor. It may be
+// called again for the same transaction, and so changes nothing of p.
+func (p *pruner) step(t *transaction) (journal.Removed, error) {
+	e, err := readEnds(context.Background(), t.conn)
+	if err != nil {
+		return journal.Removed{}, err
+	}
+	held := uint64(math.MaxInt64)
+	if p.Held != nil {
+		held = min(p.Held(), math.MaxInt64)
+	}
+	last, bytes, err := p.cut(t, held)
+	if err != nil || last.seq == 0 {
+		return journal.Removed{}, err
+	}
+	if _, err := t.exec("DELETE FROM journal WHERE seq <= ?", int64(last.seq)); err != nil { //nolint:gosec // seq fits
+		return journal.Removed{}, err
+	}
+	_, err = t.exec("UPDATE journal_ends SET first = ?, anchor = ?, bytes = ?", int64(last.seq+1), last.hash[:], bytes) //nolint:gosec // seq fits
+	if err != nil {
+		return journal.Removed{}, err
+	}
+	p.db.first, p.db.bytes, p.db.moved = last.seq+1, bytes, true
+	if last.seq == p.db.tail.seq {
+		p.db.floor.newest = 0
+	}
+	removed := journal.Removed{Records: int(last.seq - e.anchor.seq)} //nolint:gosec // at most pruneStep
+	if from := max(held, e.anchor.seq) + 1; from <= last.seq {
+		removed.Undelivered = int(last.seq - from + 1) //nolint:gosec // as above
+		if !p.told {
+			t.records = append(t.records, p.gap(from))
+		}
+	}
+	return removed, nil
+}
+
+// gap is the record of everything that has to go from a seq on.
+func (p *pruner) gap(from uint64) site.Record {
+	r := site.Record{Kind: site.KindGap, Facts: site.Facts{
+		From: from, To: p.end, Count: int(p.end - from + 1), Detail: gapDetail, //nolint:gosec // fits for ever
+	}}
+	p.db.stamp(&r)
+	return r
+}
+
+// cut finds the last record that has to go, at most pruneStep from the front, and
+// what bytes are left after it; the zero chain when none has to.
+func (p *pruner) cut(t *transaction, held uint64) (last chain, left int64, err error) {
+	oldest, left := int64(math.MinInt64), p.db.bytes
+	if !p.Before.IsZero() {
+		oldest = p.Before.UnixMilli()
+	}
+	rows, err := t.conn.QueryContext(context.Background(),
+		"SELECT seq, time, length(CAST(body AS BLOB)), hash FROM journal ORDER BY seq LIMIT ?", pruneStep)
+	if err != nil {
+		return chain{}, 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var seq uint64
+		var at, size int64
+		var hash sql.RawBytes
+		if err := rows.Scan(&seq, &at, &size, &hash); err != nil {
+			return chain{}, 0, err
+		}
+		asked := seq <= held && (at < oldest || left > p.MaxBytes)
+		if seq > p.end && !asked {
+			break
+		}
+		last.seq = seq
+		copy(last.hash[:], hash)
+		left -= size
+	}
+	return last, left, rows.Err()
+}

@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/record/journal"
+)
+
+// room is how much a disk that was full must have free before it counts as sound again,
+// in bytes: more than a change takes that does not apply a whole site.
+const room = 1 << 20
+
+// tightness is what the writer goroutine knows of a disk that was full.
+type tightness struct {
+	tight  bool      // a transaction did not fit, and there has been no room since
+	probed time.Time // when room was looked for last
+}
+
+// reckon turns the end of a transaction into what the watcher hears: of a disk that was
+// full, a success is [journal.ErrTight] until there is room.
+func (db *DB) reckon(err error) error {
+	switch {
+	case isFull(err):
+		db.tight = true
+	case err == nil && db.tight && !db.probe():
+		return journal.ErrTight
+	}
+	return err
+}
+
+// lookForRoom tells the watcher when a disk that was full has room again.
+func (db *DB) lookForRoom() {
+	if db.tight && db.probe() {
+		db.hearing.Lock()
+		defer db.hearing.Unlock()
+		db.heard(nil)
+	}
+}
+
+// probe looks for room, at most once per retryDelay, and reports whether there is.
+func (db *DB) probe() bool {
+	if time.Since(db.probed) < retryDelay {
+		return false
+	}
+	db.probed = time.Now()
+	folder := filepath.Dir(db.path)
+	var disk unix.Statfs_t
+	if unix.Statfs(folder, &disk) == nil && int64(disk.Bavail)*int64(disk.Bsize) < room { //nolint:gosec,unconvert // fits; the type is another one on 32 bits
+		return false // known without writing to the card
+	}
+	err := reserve(folder)
+	db.tight = errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+	return !db.tight
+}
+
+// reserve takes room on the disk of a folder and releases it at once.
+func reserve(folder string) error {
+	f, err := os.CreateTemp(folder, ".room-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := os.Remove(f.Name()); err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(f.Fd()), 0, 0, room)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		_, err = f.Write(make([]byte, room))
+	}
+	return err
+}

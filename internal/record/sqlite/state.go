@@ -1,0 +1,220 @@
+package sqlite
+
+import (
+	"bytes"
+	"cmp"
+	"compress/zlib"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/site"
+)
+
+// states are the last known states of all stations, the row of table station_states.
+// One compressed row spares a memory card: with one row for each station, pages would
+// be written most of which has not changed.
+type states struct {
+	// Since is a seq that the journal had reached before the states were collected: a
+	// record up to it says nothing that they do not.
+	Since    uint64       `json:"since"`
+	Stations []savedState `json:"stations"` // by id
+}
+
+// savedState is the state of one station.
+type savedState struct {
+	Station  site.StationID `json:"station"`
+	Battery  *float64       `json:"battery"`
+	Firmware string         `json:"firmware"`
+	Heard    int64          `json:"heard"` // milliseconds since 1970 UTC; 0: never
+	Locks    []site.Lock    `json:"locks"`
+}
+
+// maxStates bounds what a damaged row can be expanded to.
+const maxStates = 64 << 20
+
+// SaveStates implements [station.Store]. States of stations that have been removed
+// meanwhile are ignored.
+func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error {
+	return db.do(ctx, func(t *transaction) error {
+		all, err := readStates(ctx, t.conn)
+		if errors.Is(err, errDamaged) {
+			db.log.Error("the saved states of the stations are damaged and replaced", "error", err)
+			all, err = states{}, nil
+		}
+		if err != nil {
+			return err
+		}
+		enrolled, err := t.stationIDs(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range saved {
+			all.put(savedState{
+				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
+				Heard: toMillis(s.LastConnection), Locks: s.Locks,
+			})
+		}
+		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return !enrolled[s.Station] })
+		// Changes since the last save may not be in these.
+		all.Since, db.statesAt = db.statesAt, db.tail.seq
+		return t.writeStates(all)
+	})
+}
+
+// put adds a state, or replaces that of its station.
+func (all *states) put(s savedState) {
+	i, found := slices.BinarySearchFunc(all.Stations, s.Station, func(s savedState, id site.StationID) int { return cmp.Compare(s.Station, id) })
+	if found {
+		all.Stations[i] = s
+		return
+	}
+	all.Stations = slices.Insert(all.Stations, i, s)
+}
+
+// forgetState drops the state of a station that is removed: another one may be
+// enrolled under its id.
+func (t *transaction) forgetState(id site.StationID) error {
+	all, err := readStates(context.Background(), t.conn)
+	before := len(all.Stations)
+	all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return s.Station == id })
+	if errors.Is(err, errDamaged) || err == nil && len(all.Stations) == before {
+		return nil // the next start ignores what is damaged
+	}
+	if err != nil {
+		return err
+	}
+	return t.writeStates(all)
+}
+
+func (t *transaction) stationIDs(ctx context.Context) (map[site.StationID]bool, error) {
+	rows, err := t.conn.QueryContext(ctx, "SELECT id FROM station")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	ids := make(map[site.StationID]bool)
+	for rows.Next() {
+		var id site.StationID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids[id] = true
+	}
+	return ids, rows.Err()
+}
+
+func (t *transaction) writeStates(all states) error {
+	var body bytes.Buffer
+	w := zlib.NewWriter(&body)
+	if err := errors.Join(json.NewEncoder(w).Encode(all), w.Close()); err != nil {
+		return fmt.Errorf("writing the stations' states: %w", err)
+	}
+	_, err := t.exec("INSERT INTO station_states (id, body) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body", body.Bytes())
+	return err
+}
+
+// readStates reads the row; errDamaged when it cannot be understood.
+func readStates(ctx context.Context, q queryer) (all states, err error) {
+	var body []byte
+	err = q.QueryRowContext(ctx, "SELECT body FROM station_states").Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return all, nil
+	}
+	if err != nil {
+		return all, fmt.Errorf("reading the stations' states: %w", err)
+	}
+	if !bytes.HasPrefix(body, []byte("{")) { // as a migration writes it
+		body, err = expand(body)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &all)
+	}
+	if err != nil {
+		return states{}, fmt.Errorf("reading the stations' states: %w", errors.Join(errDamaged, err))
+	}
+	return all, nil
+}
+
+func expand(body []byte) ([]byte, error) {
+	r, err := zlib.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, maxStates))
+}
+
+// loadStates returns the saved states, with the changes of locks that the journal has
+// since then: a change of a lock is durable with its record, and is not saved at once.
+// Damaged states are ignored: they must not keep every door shut.
+func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
+	all, err := readStates(ctx, db.reading)
+	if errors.Is(err, errDamaged) {
+		db.log.Error("the saved states of the stations are damaged and passed over", "error", err)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, storageError(err)
+	}
+	if err := db.replay(ctx, &all); err != nil {
+		db.log.Error("the journal does not say what changed since the states of the stations were saved", "error", err)
+	}
+	saved := make([]station.SavedState, len(all.Stations))
+	for i, s := range all.Stations {
+		saved[i] = station.SavedState{
+			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks,
+		}
+	}
+	return saved, nil
+}
+
+// replay brings the locks up to date.
+func (db *DB) replay(ctx context.Context, all *states) error {
+	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) //nolint:gosec // seq fits for ever
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var body []byte
+		var r site.Record
+		if err := rows.Scan(&body); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		if r.Kind == site.KindLockChanged {
+			all.change(&r)
+		}
+	}
+	return rows.Err()
+}
+
+// change applies a change of a lock, unless the state is newer.
+func (all *states) change(r *site.Record) {
+	id, err := site.ParseLockID(r.Lock)
+	if err != nil {
+		return
+	}
+	i, found := slices.BinarySearchFunc(all.Stations, r.Station, func(s savedState, id site.StationID) int { return cmp.Compare(s.Station, id) })
+	if !found {
+		all.Stations = slices.Insert(all.Stations, i, savedState{Station: r.Station})
+	}
+	s := &all.Stations[i]
+	s.Heard = max(s.Heard, r.Time.UnixMilli())
+	for j := range s.Locks {
+		if k := &s.Locks[j]; k.ID == id {
+			if !r.Time.Before(k.LastUpdated.Time) {
+				k.Status, k.LastUpdated = r.Status, r.Time
+			}
+			return
+		}
+	}
+	s.Locks = append(s.Locks, site.Lock{ID: id, Status: r.Status, LastUpdated: r.Time})
+}

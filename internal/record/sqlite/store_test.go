@@ -1,0 +1,230 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/site"
+)
+
+var (
+	_ access.Store  = (*sqlite.DB)(nil)
+	_ station.Store = (*sqlite.DB)(nil)
+	_ journal.Store = (*sqlite.DB)(nil)
+)
+
+func at(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+func record(kind site.Kind) site.Record { return site.Record{Kind: kind} }
+
+// Everything that is stored comes back as it was, from a reopened file.
+func TestDB_store_roundTrip(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gatehouse.db")
+	db := open(t, path, newClock())
+	ctx := t.Context()
+	hours, err := site.ParseSchedule("Mon-Fri 08:00-18:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	volts := 3.71
+	account := site.Account{ID: "a-1", Email: "porter@example.test", Admin: true, Password: "phc", Created: at(1000)}
+	gate := site.Station{ID: 1042, Name: "North", Locks: 2, Token: "tok-1042", Secret: site.SecretHash{Salt: [16]byte{1}, Sum: [32]byte{2}}, Enrolled: at(2000)}
+	session := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{9}, Created: at(3000), Expires: at(4000), ClockTrusted: true, Remote: "192.0.2.1"}
+	grant := site.Grant{Account: "a-1", Station: 1042, From: at(5000), Hours: hours}
+	state := station.SavedState{
+		Station: 1042, BatteryVoltage: &volts, Firmware: "1.4.2", LastConnection: at(6000),
+		Locks: []site.Lock{{ID: 1, Status: site.Locked, LastUpdated: site.At(at(7000))}, {ID: 2, Status: site.Unknown}},
+	}
+	for what, err := range map[string]error{
+		"account": db.AddAccount(ctx, account, record(site.KindAccountAdded)),
+		"station": db.AddStation(ctx, gate, record(site.KindStationAdded)),
+	} {
+		if err != nil {
+			t.Fatal(what, err)
+		}
+	}
+	if err := db.AddSession(ctx, session, nil, record(site.KindLogin)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutGrant(ctx, grant, record(site.KindGranted)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SaveStates(ctx, []station.SavedState{state, {Station: 77}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, path, newClock())
+	defer func() { _ = db.Close() }()
+	accounts, sessions, grants, err := db.LoadAccess(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stations, states, err := db.LoadStations(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, pair := range map[string][2]any{
+		"accounts": {accounts, []site.Account{account}},
+		"sessions": {sessions, []site.Session{session}},
+		"grants":   {grants, []site.Grant{grant}},
+		"stations": {stations, []site.Station{gate}},
+		"states":   {states, []station.SavedState{state}},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s: %+v, want %+v", what, pair[0], pair[1])
+		}
+	}
+	mustVerify(t, db, 4)
+}
+
+// Each change that finds nothing, or clashes, says so and leaves no record.
+func TestDB_store_refusals(t *testing.T) {
+	db, _ := fresh(t)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(db.AddAccount(ctx, site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)))
+	must(db.AddStation(ctx, site.Station{ID: 1, Token: "one"}, record(site.KindStationAdded)))
+	must(db.AddStation(ctx, site.Station{ID: 2, Token: "two"}, record(site.KindStationAdded)))
+	for name, c := range map[string]struct {
+		err  error
+		kind fault.Kind
+	}{
+		"account id taken":   {db.AddAccount(ctx, site.Account{ID: "a-1", Email: "b@example.test"}, record("x")), fault.Conflict},
+		"e-mail taken":       {db.AddAccount(ctx, site.Account{ID: "a-2", Email: "a@example.test"}, record("x")), fault.Conflict},
+		"no such account":    {db.UpdateAccount(ctx, site.Account{ID: "a-9"}, record("x")), fault.NotFound},
+		"remove no account":  {db.RemoveAccount(ctx, "a-9", record("x")), fault.NotFound},
+		"upgrade no account": {db.UpgradePassword(ctx, "a-9", "h"), fault.NotFound},
+		"station id taken":   {db.AddStation(ctx, site.Station{ID: 1, Token: "three"}, record("x")), fault.Conflict},
+		"token taken":        {db.AddStation(ctx, site.Station{ID: 3, Token: "one"}, record("x")), fault.Conflict},
+		"token of another":   {db.UpdateStation(ctx, site.Station{ID: 2, Token: "one"}, record("x")), fault.Conflict},
+		"update no station":  {db.UpdateStation(ctx, site.Station{ID: 9, Token: "nine"}, record("x")), fault.NotFound},
+		"remove no station":  {db.RemoveStation(ctx, 9, record("x")), fault.NotFound},
+		"grant to nobody":    {db.PutGrant(ctx, site.Grant{Account: "a-9", Station: 1}, record("x")), fault.NotFound},
+		"grant of nothing":   {db.PutGrant(ctx, site.Grant{Account: "a-1", Station: 9}, record("x")), fault.NotFound},
+		"no such grant":      {db.RemoveGrant(ctx, "a-1", 1, record("x")), fault.NotFound},
+		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, nil, record("x")), fault.NotFound},
+	} {
+		if !fault.Is(c.err, c.kind) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.kind)
+		}
+	}
+	mustVerify(t, db, 3)
+}
+
+func TestDB_store_removingCascades(t *testing.T) {
+	db, _ := fresh(t)
+	ctx := t.Context()
+	steps := []error{
+		db.AddAccount(ctx, site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)),
+		db.AddStation(ctx, site.Station{ID: 1, Token: "one"}, record(site.KindStationAdded)),
+		db.AddStation(ctx, site.Station{ID: 2, Token: "two"}, record(site.KindStationAdded)),
+		db.PutGrant(ctx, site.Grant{Account: "a-1", Station: 1}, record(site.KindGranted)),
+		db.PutGrant(ctx, site.Grant{Account: "a-1", Station: 2}, record(site.KindGranted)),
+		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10)}, nil, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: at(20)}, []site.SessionID{"s-1"}, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: at(30)}, nil, record(site.KindLogin)),
+		db.DropExpired(ctx, at(20)),
+		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
+		db.RemoveStation(ctx, 1, record(site.KindStationRemoved)),
+	}
+	for i, err := range steps {
+		if err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	_, sessions, grants, err := db.LoadAccess(ctx)
+	if err != nil || len(grants) != 1 || grants[0].Station != 2 || len(sessions) != 1 || sessions[0].ID != "s-3" || !sessions[0].Expires.Equal(at(300)) || !sessions[0].ClockTrusted {
+		t.Errorf("grants %+v, sessions %+v, %v", grants, sessions, err)
+	}
+	if err := db.RemoveAccount(ctx, "a-1", record(site.KindAccountRemoved)); err != nil {
+		t.Fatal(err)
+	}
+	_, sessions, grants, err = db.LoadAccess(ctx)
+	if err != nil || len(grants)+len(sessions) != 0 {
+		t.Errorf("after removing the account: grants %+v, sessions %+v, %v", grants, sessions, err)
+	}
+}
+
+// The copy is out of date when something expired, and only then.
+func TestDB_DropExpired_version(t *testing.T) {
+	db, _ := fresh(t)
+	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10), Remote: "192.0.2.1"}
+	if err := errors.Join(db.AddAccount(t.Context(), site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)),
+		db.AddSession(t.Context(), s, nil, record(site.KindLogin))); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		now     int64
+		changes bool
+	}{{9, false}, {10, true}, {11, false}} {
+		before, _ := db.AccessVersion(t.Context())
+		if err := db.DropExpired(t.Context(), at(step.now)); err != nil {
+			t.Fatal(err)
+		}
+		after, err := db.AccessVersion(t.Context())
+		if err != nil || before == "" || (after != before) != step.changes {
+			t.Errorf("at %d: from %q to %q, %v; want a change: %t", step.now, before, after, err, step.changes)
+		}
+	}
+}
+
+// The client addresses of logins outlive their sessions, until those would have expired;
+// of an account the newest are kept.
+func TestDB_LoginAddresses(t *testing.T) {
+	db, _, _ := filled(t)
+	defer func() { _ = db.Close() }()
+	ctx := t.Context()
+	if err := db.AddAccount(ctx, site.Account{ID: "a-1", Email: "porter@example.test"}, record(site.KindAccountAdded)); err != nil {
+		t.Fatal(err)
+	}
+	add := func(id string, remote string, expires int64) {
+		t.Helper()
+		s := site.Session{ID: site.SessionID(id), Account: "a-1", Refresh: [32]byte([]byte(fmt.Sprintf("%032s", id))), Expires: at(expires), Remote: remote}
+		if err := errors.Join(db.AddSession(ctx, s, nil, record(site.KindLogin)), db.EndSessions(ctx, []site.SessionID{s.ID}, record(site.KindSessionRevoked))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(all ...site.LoginAddress) {
+		t.Helper()
+		got, err := db.LoginAddresses(ctx)
+		if err != nil || !reflect.DeepEqual(got, all) {
+			t.Errorf("got %v, %v; want %v", got, err, all)
+		}
+	}
+	add("k-0", "", 1000)
+	want()
+	add("k-1", "192.0.2.1", 1000)
+	add("k-2", "fe80::1%eth0", 1500)
+	add("k-3", "192.0.2.1", 2000)
+	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)}, site.LoginAddress{Account: "a-1", Remote: "fe80::1%eth0", Until: at(1500)})
+	if err := db.DropExpired(ctx, at(1500)); err != nil {
+		t.Fatal(err)
+	}
+	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)})
+	for i := range int64(site.MaxLoginAddresses) {
+		add(fmt.Sprint("m-", i), fmt.Sprintf("10.0.0.%d", i), 3000+i)
+	}
+	if got, err := db.LoginAddresses(ctx); err != nil || len(got) != site.MaxLoginAddresses || got[0].Remote == "192.0.2.1" {
+		t.Errorf("%d addresses, %v", len(got), err)
+	}
+	if err := db.RemoveAccount(ctx, "a-1", record(site.KindAccountRemoved)); err != nil {
+		t.Fatal(err)
+	}
+	want()
+}

@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+// Head implements [journal.Store].
+func (db *DB) Head(ctx context.Context) (journal.Head, error) {
+	e, err := readEnds(ctx, db.reading)
+	return headOf(e.last), storageError(err)
+}
+
+// HashAt returns the hash of a record in hexadecimal, or that of the position before
+// the first; "" if there is neither.
+func (db *DB) HashAt(ctx context.Context, seq uint64) (string, error) {
+	e, err := readEnds(ctx, db.reading)
+	if err != nil {
+		return "", storageError(err)
+	}
+	hash, err := hashAt(ctx, db.reading, e, seq)
+	return hex.EncodeToString(hash), storageError(err)
+}
+
+func headOf(at chain) journal.Head {
+	return journal.Head{Seq: at.seq, Hash: hex.EncodeToString(at.hash[:])}
+}
+
+// Testify implements [journal.Store].
+func (db *DB) Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error) {
+	return testify(ctx, db.reading, witnesses)
+}
+
+// TestifyFile compares witnesses with the journal in a database file that no gateway has
+// open, or in a copy of one. Errors are those of [VerifyFile].
+func TestifyFile(ctx context.Context, path string, witnesses []journal.Witness) (all []journal.Testimony, err error) {
+	err = readFile(path, func(db *sql.DB) error {
+		all, err = testify(ctx, db, witnesses)
+		return err
+	})
+	return all, err
+}
+
+// testify reads within one transaction, so that a running gateway may go on writing.
+func testify(ctx context.Context, db *sql.DB, witnesses []journal.Witness) ([]journal.Testimony, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, storageError(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	e, err := readEnds(ctx, tx)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	restored, err := lastRestore(ctx, tx)
+	if err != nil {
+		return nil, storageError(err)
+	}
+	all := make([]journal.Testimony, 0, len(witnesses))
+	for _, w := range witnesses {
+		hash, err := hashAt(ctx, tx, e, w.Seq)
+		if err != nil {
+			return nil, storageError(err)
+		}
+		all = append(all, journal.Testimony{Witness: w, Statement: statement(w, e, hash, restored)})
+	}
+	return all, nil
+}
+
+// statement compares a witness with a chain that has hash at its position.
+func statement(w journal.Witness, e ends, hash []byte, restored time.Time) journal.Statement {
+	switch {
+	case strings.EqualFold(w.Hash, hex.EncodeToString(hash)) && w.Seq <= e.last.seq:
+		return journal.Agrees
+	case w.Seq < e.anchor.seq, hash == nil && w.Seq <= e.last.seq: // a hole that is not on record breaks the chain
+		return journal.Gone
+	case !w.Time.IsZero() && w.Time.Before(restored):
+		return journal.Superseded
+	default:
+		return journal.Contradicts
+	}
+}
+
+// hashAt returns the hash of a record, or that of the position before the first; nil if
+// there is neither.
+func hashAt(ctx context.Context, q queryer, e ends, seq uint64) (hash []byte, err error) {
+	if seq == e.anchor.seq {
+		return e.anchor.hash[:], nil
+	}
+	err = q.QueryRowContext(ctx, "SELECT hash FROM journal WHERE seq = ?", int64(seq)).Scan(&hash) //nolint:gosec // none is so large
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return hash, err
+}
+
+// lastRestore returns when the gateway was last restored from a backup, by its own
+// journal; zero where it never was.
+func lastRestore(ctx context.Context, q queryer) (time.Time, error) {
+	var at sql.NullInt64
+	err := q.QueryRowContext(ctx, "SELECT max(time) FROM journal WHERE body LIKE ?",
+		`%"kind":"`+string(site.KindRestored)+`"%`).Scan(&at)
+	if err != nil || !at.Valid {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(at.Int64), nil
+}

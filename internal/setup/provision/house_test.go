@@ -1,0 +1,179 @@
+package provision_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/setup/provision"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a Service over the real access and station services, which write into
+// a store that only counts.
+type house struct {
+	*provision.Service
+	t        testing.TB
+	accounts *access.Service
+	stations *station.Service
+	zone     *zone
+	store    *countingStore
+}
+
+func open(t testing.TB) *house {
+	t.Helper()
+	store := &countingStore{}
+	log := slog.New(slog.DiscardHandler)
+	accounts, err := access.New(t.Context(), access.Config{
+		Store: store, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log,
+		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stations, err := station.New(t.Context(), station.Config{
+		Store: stationStore{store}, Journal: store, Clock: clock{}, Logger: log, Metrics: metric.New(), Boot: "boot",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stations.OnRevoked(func(id site.StationID) { // as the gateway does
+		if _, enrolled := stations.Station(id); !enrolled {
+			accounts.RemoveStationGrants(id)
+		}
+	})
+	h := &house{t: t, accounts: accounts, stations: stations, zone: &zone{name: "UTC"}, store: store}
+	h.Service, err = provision.New(accounts, h.stations, h.zone, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func admin() site.Actor { return site.Actor{Origin: site.Admin, Name: "uid 1000 (ada)"} }
+
+// apply applies a TOML text, which must succeed.
+func (h *house) apply(text string, o sitefile.Options) sitefile.Result {
+	h.t.Helper()
+	result, err := h.try(text, o)
+	if err != nil {
+		h.t.Fatalf("applying: %v", err)
+	}
+	return result
+}
+
+func (h *house) try(text string, o sitefile.Options) (sitefile.Result, error) {
+	h.t.Helper()
+	s, err := sitefile.Parse("test", []byte(text))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.Apply(h.t.Context(), admin(), s, o)
+}
+
+// lines gives changes as "kind: what".
+func lines(r sitefile.Result) []string {
+	var out []string
+	for _, c := range r.Changes {
+		out = append(out, c.Kind+": "+c.What)
+	}
+	return out
+}
+
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Now() }
+func (clock) Trusted() bool  { return true }
+
+type zone struct{ name string }
+
+func (z *zone) TimeZone() string { return z.name }
+
+func (z *zone) Draft(_ site.Actor, name string) (site.Amendment, error) {
+	return site.Amendment{TimeZone: name, Record: site.Record{Kind: site.KindTimeZone}}, nil
+}
+
+func (z *zone) Adopt(amendments []site.Amendment) {
+	for _, a := range amendments {
+		if a.TimeZone != "" {
+			z.name = a.TimeZone
+		}
+	}
+}
+
+// countingStore takes everything and keeps the records.
+type countingStore struct {
+	access.Store // nil: what is not here must not be called
+	mu           sync.Mutex
+	records      []site.Record
+	amends       int
+	amending     func(ctx context.Context) error // called before amendments are taken; nil: they are
+}
+
+func (s *countingStore) Amend(ctx context.Context, all []site.Amendment) error {
+	if s.amending != nil {
+		if err := s.amending(ctx); err != nil {
+			return err
+		}
+	}
+	for _, a := range all {
+		_ = s.note(a.Record)
+	}
+	s.amends++
+	return nil
+}
+
+func (s *countingStore) note(r site.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, r)
+	return nil
+}
+
+func (s *countingStore) writes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.records)
+}
+
+func (s *countingStore) AppendLater(r site.Record) { _ = s.note(r) }
+
+func (s *countingStore) LoginAddresses(context.Context) ([]site.LoginAddress, error) { return nil, nil }
+
+func (s *countingStore) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
+	return nil, nil, nil, nil
+}
+
+func (s *countingStore) RemoveGrant(_ context.Context, _ site.AccountID, _ site.StationID, r site.Record) error {
+	return s.note(r)
+}
+
+type stationStore struct{ *countingStore }
+
+func (s stationStore) LoadStations(context.Context) ([]site.Station, []station.SavedState, error) {
+	return nil, nil, nil
+}
+
+func (s stationStore) AddStation(_ context.Context, _ site.Station, r site.Record) error {
+	return s.note(r)
+}
+
+func (s stationStore) UpdateStation(_ context.Context, _ site.Station, r site.Record) error {
+	return s.note(r)
+}
+
+func (s stationStore) RemoveStation(_ context.Context, _ site.StationID, r site.Record) error {
+	return s.note(r)
+}
+
+func (s stationStore) SaveStates(context.Context, []station.SavedState) error { return nil }

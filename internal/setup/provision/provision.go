@@ -1,0 +1,130 @@
+// Package provision makes the accounts, stations, grants and time zone of a
+// gateway match a site file (contract, section 5, "apply"). It works out every
+// change before it makes them all in one transaction, refuses a site that does not fit what is on
+// the gateway, and changes nothing that is as stated already: the same site a
+// second time changes nothing.
+//
+// It decides nothing about what a good password or token is (package site, asked by
+// access and station) and reads no file (package sitefile). The admin API calls it.
+package provision
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+)
+
+// Accounts keeps accounts and grants; package access satisfies it. Safe for
+// concurrent use.
+type Accounts interface {
+	// Accounts lists the accounts, sorted by e-mail.
+	Accounts() []site.Account
+	// Grants lists the grants.
+	Grants() []site.Grant
+	// PasswordMatches hashes, so it takes long and few run at once. NotFound,
+	// Unavailable.
+	PasswordMatches(ctx context.Context, email string, password site.Secret) (bool, error)
+	// HashPassword fails with Invalid for a password that is too weak, else Unavailable.
+	HashPassword(ctx context.Context, email site.Email, password site.Secret) (site.Secret, error)
+
+	// Hold keeps others from changing these accounts and grants. Unavailable.
+	Hold(ctx context.Context, emails []site.Email, grants []access.GrantOf) (release func(), err error)
+	// The drafts are of what is held.
+	DraftAccount(by site.Actor, email site.Email, hash site.Secret, admin bool) site.Amendment
+	// DraftChange fails with NotFound.
+	DraftChange(by site.Actor, email site.Email, admin *bool, hash site.Secret) ([]site.Amendment, error)
+	// DraftRemoval fails with NotFound.
+	DraftRemoval(by site.Actor, email site.Email) (site.Amendment, error)
+	// DraftGrant fails with Invalid.
+	DraftGrant(by site.Actor, account site.Account, grant site.Grant) (site.Amendment, error)
+	DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment
+	// Adopt puts into effect what is stored.
+	Adopt(amendments []site.Amendment)
+}
+
+// Stations keeps stations; package station satisfies it. Safe for concurrent use.
+type Stations interface {
+	// Stations lists the stations, sorted by id.
+	Stations() []site.Station
+	// SecretMatches reports whether secret is that station's.
+	SecretMatches(id site.StationID, secret site.Secret) bool
+
+	// Hold keeps others from changing these stations. Timeout.
+	Hold(ctx context.Context, ids []site.StationID) (release func(), err error)
+	// The drafts are of what is held; they fail with Invalid.
+	Draft(by site.Actor, r station.EnrolRequest) (station.Enrolled, site.Amendment, error)
+	DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error)
+	DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error)
+	DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error)
+	DraftRemoval(by site.Actor, id site.StationID) site.Amendment
+	// Adopt applies what is stored. Connections are ended by disconnect, once nothing
+	// is held.
+	Adopt(amendments []site.Amendment) (disconnect func())
+}
+
+// Zone keeps the time zone in which the hours of grants are meant.
+type Zone interface {
+	// TimeZone returns its IANA name.
+	TimeZone() string
+	// Draft fails with Invalid, or with Conflict where the configuration sets another.
+	Draft(by site.Actor, name string) (site.Amendment, error)
+	// Adopt puts into effect what is stored.
+	Adopt(amendments []site.Amendment)
+}
+
+// Store keeps what is changed; package sqlite satisfies it.
+type Store interface {
+	// Amend stores all amendments or none. NotFound, Conflict, Unavailable, Timeout.
+	Amend(ctx context.Context, amendments []site.Amendment) error
+}
+
+// storeDeadline bounds the one transaction.
+const storeDeadline = 30 * time.Second
+
+// Service applies sites, one at a time. Safe for concurrent use.
+type Service struct {
+	accounts Accounts
+	stations Stations
+	zone     Zone
+	store    Store
+	turn     chan struct{} // capacity 1: holds a token while a site is being applied
+}
+
+// New returns a Service; all parts are required.
+func New(accounts Accounts, stations Stations, zone Zone, store Store) (*Service, error) {
+	if accounts == nil || stations == nil || zone == nil || store == nil {
+		return nil, errors.New("provisioning needs accounts, stations, a time zone and a store")
+	}
+	return &Service{accounts: accounts, stations: stations, zone: zone, store: store, turn: make(chan struct{}, 1)}, nil
+}
+
+// Apply makes the gateway match s and returns what it changed, or with o.DryRun what it
+// would change. All of it is one transaction: after an error, or a power cut, nothing
+// has changed. Errors: Invalid when the site itself is wrong, Conflict when it does not
+// fit what is on the gateway or that was changed meanwhile, Timeout when ctx ends
+// before its turn, Unavailable when it cannot be stored.
+func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
+	if err := s.Check(); err != nil {
+		return sitefile.Result{}, fault.New(fault.Invalid, err.Error())
+	}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return sitefile.Result{}, fault.Wrap(fault.Timeout, "Another site is being applied; try again when it is done", ctx.Err())
+	}
+	w, steps, err := p.plan(ctx, by, s, o.Prune)
+	if err != nil {
+		return sitefile.Result{}, err
+	}
+	if o.DryRun {
+		return preview(steps), nil
+	}
+	return w.run(ctx, steps)
+}

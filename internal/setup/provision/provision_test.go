@@ -1,0 +1,423 @@
+package provision_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/setup/provision"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+)
+
+const small = `
+timezone = "Europe/Berlin"
+[[account]]
+email = "porter@example.test"
+password = "correct horse"
+[[account]]
+email = "ada@example.test"
+admin = true
+[[station]]
+id = 1042
+name = " North entrance "
+locks = 2
+secret = "SECRETOF1042"
+token = "token-of-1042"
+[[station]]
+id = 7
+[[grant]]
+account = "porter@example.test"
+stations = [1042, 7]
+from = 2026-01-01T00:00:00.0001Z
+hours = "Mon-Fri 08:00-18:00"
+`
+
+func TestNew(t *testing.T) {
+	if _, err := provision.New(nil, nil, nil, nil); err == nil {
+		t.Error("a Service without parts was made")
+	}
+}
+
+func TestService_Apply(t *testing.T) {
+	h := open(t)
+	result := h.apply(small, sitefile.Options{})
+	want := []string{
+		"time-zone-changed: time zone Europe/Berlin",
+		"account-added: account porter@example.test",
+		"account-added: account ada@example.test, an administrator",
+		"station-added: station 1042 (North entrance), 2 locks",
+		"station-added: station 7, 1 lock",
+		"granted: porter@example.test may use station 1042 (North entrance), Mon-Fri 08:00-18:00, from 2026-01-01T00:00:00.000Z",
+		"granted: porter@example.test may use station 7, Mon-Fri 08:00-18:00, from 2026-01-01T00:00:00.000Z",
+	}
+	if got := lines(result); !slices.Equal(got, want) {
+		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
+	}
+	h.checkIssued(result)
+	if ok, err := h.accounts.PasswordMatches(t.Context(), "porter@example.test", "correct horse"); !ok || err != nil {
+		t.Errorf("the porter's password: %v %v", ok, err)
+	}
+	if a, err := h.accounts.AccountByEmail("ada@example.test"); err != nil || !a.Admin {
+		t.Errorf("ada is an administrator: %v, %v", a.Admin, err)
+	}
+	if !h.stations.HasLock(1042, 2) || h.zone.name != "Europe/Berlin" || len(h.accounts.Grants()) != 2 {
+		t.Error("the gateway does not match the site")
+	}
+}
+
+// checkIssued checks that what was generated works, and what was given is not
+// shown again for an account but is for a station.
+func (h *house) checkIssued(r sitefile.Result) {
+	h.t.Helper()
+	if len(r.Accounts) != 2 || r.Accounts[0].Password != "" || r.Accounts[1].Password == "" || r.Accounts[0].ID == "" {
+		h.t.Fatalf("%d accounts were issued", len(r.Accounts))
+	}
+	if ok, err := h.accounts.PasswordMatches(h.t.Context(), "ada@example.test", r.Accounts[1].Password); !ok || err != nil {
+		h.t.Errorf("the generated password does not match: %v", err)
+	}
+	if len(r.Stations) != 2 || r.Stations[0].Secret.Reveal() != "SECRETOF1042" || r.Stations[0].Token.Reveal() != "token-of-1042" {
+		h.t.Fatalf("%d stations were issued", len(r.Stations))
+	}
+	if s, ok := h.stations.ByToken(r.Stations[1].Token); !ok || s.ID != 7 || !h.stations.SecretMatches(7, r.Stations[1].Secret) {
+		h.t.Error("the generated credentials of station 7 do not hold")
+	}
+}
+
+func TestService_Apply_twice(t *testing.T) {
+	h := open(t)
+	h.apply(small, sitefile.Options{})
+	before := h.store.writes()
+	again := h.apply(small, sitefile.Options{Prune: true})
+	if len(again.Changes) != 0 || len(again.Accounts) != 0 || len(again.Stations) != 0 {
+		t.Errorf("the second run changes %q", lines(again))
+	}
+	if h.store.writes() != before {
+		t.Error("the second run writes")
+	}
+}
+
+func TestService_Apply_example(t *testing.T) {
+	data, err := os.ReadFile("../../../configs/site.example.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := open(t)
+	h.apply(string(data), sitefile.Options{})
+	if _, ok := h.stations.ByToken("example-token-of-1042-north"); !ok || !h.accounts.Permits(h.id("porter@example.test"), 1042) {
+		t.Error("the porter of the example cannot use station 1042")
+	}
+	if again := h.apply(string(data), sitefile.Options{Prune: true}); len(again.Changes) != 0 {
+		t.Errorf("the second run changes %q", lines(again))
+	}
+}
+
+func (h *house) id(email string) site.AccountID {
+	h.t.Helper()
+	a, err := h.accounts.AccountByEmail(email)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return a.ID
+}
+
+func TestService_Apply_dryRun(t *testing.T) {
+	h := open(t)
+	dry := h.apply(small, sitefile.Options{DryRun: true})
+	if h.store.writes() != 0 || h.zone.name != "UTC" || len(h.stations.Stations()) != 0 {
+		t.Fatal("the dry run changes something")
+	}
+	if len(dry.Accounts)+len(dry.Stations) != 0 {
+		t.Error("the dry run issues something")
+	}
+	if real := h.apply(small, sitefile.Options{}); !reflect.DeepEqual(dry.Changes, real.Changes) {
+		t.Errorf("the dry run says\n%q\nthe real one\n%q", lines(dry), lines(real))
+	}
+}
+
+func TestService_Apply_changes(t *testing.T) {
+	h := open(t)
+	h.apply(small, sitefile.Options{})
+	result := h.apply(`
+[[account]]
+email = "porter@example.test"
+password = "battery staple"
+admin = true
+[[account]]
+email = "ada@example.test"
+admin = false
+[[station]]
+id = 1042
+name = "South entrance"
+locks = 3
+secret = "ANOTHERSECRET"
+token = "another-token"
+[[grant]]
+account = "porter@example.test"
+stations = [1042]
+until = 2036-01-01T00:00:00Z
+`, sitefile.Options{})
+	want := []string{
+		"account-changed: account porter@example.test: an administrator from now on",
+		"account-changed: account porter@example.test: new password",
+		"account-changed: account ada@example.test: no administrator any more",
+		"station-changed: station 1042 (North entrance): new station token",
+		`station-changed: station 1042 (North entrance): name "South entrance", 3 locks`,
+		"station-rotated: station 1042 (North entrance): new secret",
+		"granted: porter@example.test may use station 1042 (South entrance), until 2036-01-01T00:00:00.000Z",
+	}
+	if got := lines(result); !slices.Equal(got, want) {
+		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
+	}
+	if len(result.Accounts)+len(result.Stations) != 0 {
+		t.Error("credentials of what was not made are shown")
+	}
+	if !h.stations.SecretMatches(1042, "ANOTHERSECRET") || !h.stations.HasLock(1042, 3) {
+		t.Error("the station does not match the site")
+	}
+	if ok, _ := h.accounts.PasswordMatches(t.Context(), "porter@example.test", "battery staple"); !ok {
+		t.Error("the password was not changed")
+	}
+}
+
+// What a site leaves out stays as it is.
+func TestService_Apply_leavesTheRest(t *testing.T) {
+	h := open(t)
+	h.apply(small, sitefile.Options{})
+	result := h.apply("[[account]]\nemail = 'ada@example.test'\n[[station]]\nid = 1042\n", sitefile.Options{})
+	if len(result.Changes) != 0 {
+		t.Errorf("changes %q", lines(result))
+	}
+	if result := h.apply("", sitefile.Options{}); len(result.Changes) != 0 {
+		t.Errorf("an empty site changes %q", lines(result))
+	}
+}
+
+func TestService_Apply_prune(t *testing.T) {
+	h := open(t)
+	h.apply(small, sitefile.Options{})
+	h.apply(`
+[[account]]
+email = "guest@example.test"
+[[station]]
+id = 8
+[[grant]]
+account = "guest@example.test"
+stations = [7, 8, 1042]
+[[grant]]
+account = "porter@example.test"
+stations = [8]
+`, sitefile.Options{})
+	result := h.apply(`
+[[station]]
+id = 9
+token = "token-of-1042x"
+[[grant]]
+account = "porter@example.test"
+stations = [7]
+`, sitefile.Options{Prune: true})
+	want := []string{
+		"account-removed: account ada@example.test",
+		"account-removed: account guest@example.test",
+		"station-removed: station 8",
+		"station-removed: station 1042 (North entrance)",
+		"station-added: station 9, 1 lock",
+		"granted: porter@example.test may use station 7",
+	}
+	if got := lines(result); !slices.Equal(got, want) {
+		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
+	}
+	if len(h.accounts.Grants()) != 1 || len(h.stations.Stations()) != 2 || h.zone.name != "Europe/Berlin" {
+		t.Errorf("left: %d grants, %d stations, %s", len(h.accounts.Grants()), len(h.stations.Stations()), h.zone.name)
+	}
+	result = h.apply("[[account]]\nemail = 'porter@example.test'\n[[station]]\nid = 7\n", sitefile.Options{Prune: true})
+	want = []string{"station-removed: station 9", "ungranted: porter@example.test may no longer use station 7"}
+	if got := lines(result); !slices.Equal(got, want) {
+		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestService_Apply_pruneEverything(t *testing.T) {
+	h := open(t)
+	h.apply(small, sitefile.Options{})
+	h.apply("", sitefile.Options{Prune: true})
+	if len(h.accounts.Accounts())+len(h.stations.Stations())+len(h.accounts.Grants()) != 0 {
+		t.Error("something is left")
+	}
+}
+
+// A token may go from one station to another, also over several hands.
+func TestService_Apply_movesTokens(t *testing.T) {
+	h := open(t)
+	h.apply(stationsWithTokens("token-aaa", "token-bbb", "token-ccc"), sitefile.Options{})
+	h.apply(stationsWithTokens("token-bbb", "token-ccc", "token-ddd", "token-aaa"), sitefile.Options{})
+	for id, token := range map[site.StationID]site.Secret{1: "token-bbb", 2: "token-ccc", 3: "token-ddd", 4: "token-aaa"} {
+		if s, _ := h.stations.ByToken(token); s.ID != id {
+			t.Errorf("%d has not got its token", id)
+		}
+	}
+	h.apply("[[station]]\nid = 9\ntoken = 'token-aaa'\n", sitefile.Options{Prune: true})
+	if s, _ := h.stations.ByToken("token-aaa"); s.ID != 9 {
+		t.Error("the token of a removed station was not free")
+	}
+}
+
+func stationsWithTokens(tokens ...string) string {
+	var b strings.Builder
+	for i, token := range tokens {
+		fmt.Fprintf(&b, "[[station]]\nid = %d\ntoken = %q\n", i+1, token)
+	}
+	return b.String()
+}
+
+// What does not fit is refused before anything changes.
+func TestService_Apply_conflicts(t *testing.T) {
+	const change = "[[account]]\nemail = 'new@example.test'\n"
+	for name, c := range map[string]struct {
+		text string
+		kind fault.Kind
+		want string
+	}{
+		"unknown account": {"[[grant]]\naccount = 'who@example.test'\nstations = [1]\n", fault.Conflict, "grant 1 names account who@example.test, which is neither in the site nor on the gateway"},
+		"unknown station": {"[[grant]]\naccount = 'new@example.test'\nstations = [1, 99]\n", fault.Conflict, "grant 1 names station 99, which is neither in the site nor on the gateway"},
+		"taken token":     {"[[station]]\nid = 9\ntoken = 'token-bbb'\n", fault.Conflict, "station 9 cannot have its token: station 2 has it on the gateway"},
+		"taken token of one that is there": {
+			"[[station]]\nid = 1\ntoken = 'token-bbb'\n", fault.Conflict, "station 1 cannot have its token: station 2 has it on the gateway",
+		},
+		"exchanged tokens": {stationsWithTokens("token-bbb", "token-aaa"), fault.Conflict, "give one of them a new token first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			h.apply(stationsWithTokens("token-aaa", "token-bbb"), sitefile.Options{})
+			before := h.store.writes()
+			_, err := h.try(change+c.text, sitefile.Options{})
+			if !fault.Is(err, c.kind) || !strings.Contains(fault.Sentence(err), c.want) {
+				t.Errorf("got %v: %v", fault.KindOf(err), err)
+			}
+			if h.store.writes() != before {
+				t.Error("something changed before it was refused")
+			}
+		})
+	}
+}
+
+func TestService_Apply_invalidSite(t *testing.T) {
+	h := open(t)
+	for want, s := range map[string]sitefile.Site{
+		"station 1: the station needs an id":                                  {Stations: []sitefile.Station{{ID: 0}}},
+		"account 1: the password of x@example.test is one of the most common": {Accounts: []sitefile.Account{{Email: "x@example.test", Password: "Password123"}}},
+	} {
+		_, err := h.Apply(t.Context(), admin(), s, sitefile.Options{})
+		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(fault.Sentence(err), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// When the store does not take the site, nothing has changed, and the same site can be
+// applied again.
+func TestService_Apply_storeFails(t *testing.T) {
+	h := open(t)
+	h.store.amending = func(context.Context) error {
+		return fault.New(fault.Unavailable, "This cannot be stored now; try again")
+	}
+	result, err := h.try(small, sitefile.Options{})
+	if !fault.Is(err, fault.Unavailable) || len(result.Changes)+len(result.Accounts)+len(result.Stations) != 0 {
+		t.Errorf("got %v and %q", err, lines(result))
+	}
+	if len(h.accounts.Accounts())+len(h.stations.Stations())+len(h.accounts.Grants()) != 0 || h.zone.name != "UTC" {
+		t.Error("something has changed")
+	}
+	h.store.amending = nil
+	h.apply(small, sitefile.Options{})
+	if h.store.amends != 1 || len(h.accounts.Grants()) != 2 {
+		t.Errorf("%d transactions, %d grants", h.store.amends, len(h.accounts.Grants()))
+	}
+}
+
+// What somebody else changes between plan and transaction is not overwritten.
+func TestService_Apply_changedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.apply(small, sitefile.Options{})
+		release, err := h.accounts.Hold(t.Context(), []site.Email{"new@example.test"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := h.try("[[station]]\nid = 7\nname = 'Cellar'\n[[account]]\nemail = 'new@example.test'\n", sitefile.Options{})
+			failed <- err
+		}()
+		synctest.Wait() // it has planned and waits for the account
+		if _, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1); err != nil {
+			t.Fatal(err)
+		}
+		release()
+		if err := <-failed; !fault.Is(err, fault.Conflict) || !strings.Contains(fault.Sentence(err), "apply the site again") {
+			t.Errorf("got %v", err)
+		}
+		if st, _ := h.stations.Station(7); st.Name != "Attic" || len(h.accounts.Accounts()) != 2 {
+			t.Errorf("the station's name is %q, and there are %d accounts", st.Name, len(h.accounts.Accounts()))
+		}
+	})
+}
+
+func bareStations(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "[[station]]\nid = %d\n", i+1)
+	}
+	return b.String()
+}
+
+// A second site waits for its turn, and gives up with its context.
+func TestService_Apply_oneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		release := make(chan struct{})
+		h.store.amending = func(context.Context) error { <-release; return nil }
+		first := make(chan error, 1)
+		go func() {
+			_, err := h.Apply(t.Context(), admin(), sitefile.Site{Stations: []sitefile.Station{{ID: 1}}}, sitefile.Options{})
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := h.Apply(ctx, admin(), sitefile.Site{TimeZone: "Europe/Rome"}, sitefile.Options{})
+		if !fault.Is(err, fault.Timeout) || h.zone.name != "UTC" {
+			t.Errorf("got %v and %s", err, h.zone.name)
+		}
+		close(release)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A caller who leaves while the store writes learns nothing, and all of it is done.
+func TestService_Apply_callerLeaves(t *testing.T) {
+	h := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.store.amending = func(ctx context.Context) error { cancel(); return ctx.Err() }
+	s := sitefile.Site{Stations: []sitefile.Station{{ID: 1}}, Accounts: []sitefile.Account{{Email: "a@b.test"}}, TimeZone: "Europe/Rome"}
+	s.Grants = []sitefile.Grant{{Account: "a@b.test", Stations: []site.StationID{1}}}
+	if _, err := h.Apply(ctx, admin(), s, sitefile.Options{}); err != nil || len(h.accounts.Grants()) != 1 {
+		t.Errorf("got %v and %d grants", err, len(h.accounts.Grants()))
+	}
+}
+
+func BenchmarkService_Apply(b *testing.B) {
+	text := bareStations(1000)
+	for b.Loop() {
+		h := open(b)
+		h.apply(text, sitefile.Options{})
+	}
+}

@@ -1,0 +1,201 @@
+package attacktest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/door/stationsim"
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
+)
+
+// cloudSite is a real gateway with one simulated station, linked to a Mosquitto where an
+// application listens and signs commands.
+type cloudSite struct {
+	*gatewaytest.Program
+	broker  *brokertest.Broker
+	key     cloudcommand.PrivateKey
+	gateway site.GatewayID
+	issued  adminapi.IssuedStation
+	station *stationsim.Station
+	app     *application
+}
+
+// newCloudSite starts the broker, the gateway, which trusts more keys also, and the station.
+func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...cloudcommand.PrivateKey) *cloudSite {
+	t.Helper()
+	s := &cloudSite{broker: brokertest.Mosquitto(t)}
+	at, err := brokertest.FreeAddresses(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.key, err = cloudcommand.Generate("front-desk"); err != nil {
+		t.Fatal(err)
+	}
+	keys := s.key.Public().String()
+	for _, key := range more {
+		keys += "," + key.Public().String()
+	}
+	launch.Env = append([]string{
+		"GATEHOUSE_MQTT_LISTEN=" + at[0], "GATEHOUSE_CLOUD_URL=" + s.broker.URL(), "GATEHOUSE_CLOUD_KEYS=" + keys,
+	}, launch.Env...)
+	s.Program = gatewaytest.Exec(t, launch)
+	status, err := s.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.gateway = status.GatewayID
+	s.acceptClock()
+	s.AddAccount()
+	s.issued = s.Enrol(1042)
+	s.play(t)
+	s.app = newApplication(t, s.broker.URL(), s.gateway)
+	s.awaitLink()
+	return s
+}
+
+// play runs the station until the test ends; it comes back after a restart.
+func (s *cloudSite) play(t *testing.T) {
+	t.Helper()
+	var err error
+	s.station, err = stationsim.New(stationsim.Config{
+		Broker: stationsim.Broker{Address: s.MQTT}, ID: 1042, Secret: site.Secret(s.issued.MQTT.Password), Actuation: time.Millisecond, Relock: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.station.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	s.awaitStation()
+}
+
+func (s *cloudSite) awaitStation() {
+	s.T.Helper()
+	s.AwaitOnline(1042, true)
+	s.Await("the station has subscribed", func() bool { return s.station.Status().Connected })
+}
+
+// restart kills the gateway, as a power cut does, and starts it again.
+func (s *cloudSite) restart() {
+	s.T.Helper()
+	s.Kill()
+	s.Start()
+	s.AwaitReady()
+	s.acceptClock()
+	s.awaitStation()
+	s.awaitLink()
+}
+
+// acceptClock has the gateway carry out commands on a machine without a time service.
+func (s *cloudSite) acceptClock() {
+	s.T.Helper()
+	if out, status := s.Run("clock", "accept"); status != 0 {
+		s.T.Fatal(out)
+	}
+}
+
+func (s *cloudSite) awaitLink() {
+	s.T.Helper()
+	s.Await("the cloud link is up", func() bool {
+		status, err := s.Admin.Status(s.T.Context())
+		return err == nil && status.Cloud != nil && status.Cloud.Connected
+	})
+}
+
+// token signs a command for lock-1 that holds for a minute.
+func (s *cloudSite) token(id string) []byte { return s.tokenBy(s.key, id) }
+
+// tokenBy is token with another key.
+func (s *cloudSite) tokenBy(key cloudcommand.PrivateKey, id string) []byte {
+	s.T.Helper()
+	return s.sign(key, cloudcommand.Command{ID: id, IssuedAt: time.Now()})
+}
+
+// sign signs a command for lock-1 that holds for a minute from IssuedAt.
+func (s *cloudSite) sign(key cloudcommand.PrivateKey, cmd cloudcommand.Command) []byte {
+	s.T.Helper()
+	cmd.Gateway, cmd.Name, cmd.Station, cmd.Lock, cmd.Actor = s.gateway, cloudcommand.Unlock, 1042, 1, "uid 0"
+	cmd.Expires = cmd.IssuedAt.Add(time.Minute)
+	token, err := key.Sign(cmd)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return []byte(token)
+}
+
+// command publishes a token and returns the next answer to its id.
+func (s *cloudSite) command(id string, token []byte) cloudwire.Result {
+	s.T.Helper()
+	before := len(s.app.results(id))
+	s.app.publish(s.T, cloudwire.CommandLeaf, token, false)
+	s.Await("the command "+id+" is answered", func() bool { return len(s.app.results(id)) > before })
+	return s.app.results(id)[before]
+}
+
+// application is what listens at the broker.
+type application struct {
+	gateway site.GatewayID
+	conn    *cloudmqtt.Conn
+
+	mu  sync.Mutex // mu guards all
+	all []cloudmqtt.Message
+}
+
+func newApplication(t *testing.T, url string, gateway site.GatewayID) *application {
+	t.Helper()
+	a := &application{gateway: gateway}
+	var err error
+	a.conn, err = cloudmqtt.Dial(t.Context(), cloudmqtt.Config{
+		URL: url, ClientID: "application-" + rand.Text()[:8], KeepAlive: time.Minute, Topics: cloudwire.Filters(gateway), MaxPayload: 1 << 16,
+		Receive: func(m cloudmqtt.Message) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.all = append(a.all, m)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.conn.Close)
+	return a
+}
+
+// on returns what has come on one topic.
+func (a *application) on(leaf cloudwire.Leaf) []cloudmqtt.Message {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(a.all), func(m cloudmqtt.Message) bool { return m.Topic != cloudwire.Topic(a.gateway, leaf) })
+}
+
+// results returns the answers to one command, in no order.
+func (a *application) results(id string) (found []cloudwire.Result) {
+	for _, m := range a.on(cloudwire.ResultLeaf) {
+		var r cloudwire.Result
+		if json.Unmarshal(m.Payload, &r) == nil && r.ID == id {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func (a *application) publish(t testing.TB, leaf cloudwire.Leaf, payload []byte, retained bool) {
+	t.Helper()
+	d := a.conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(a.gateway, leaf), QoS: 1, Payload: payload, Retained: retained})
+	<-d.Done()
+	if err := d.Err(); err != nil && !strings.Contains(err.Error(), "closed") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,33 @@
+package attacktest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+)
+
+// Whoever may publish kept the replay of a good command out of the journal: one bound for
+// the records of all refusals was used up by rubbish.
+func TestAttack_rubbishBeforeReplay(t *testing.T) {
+	t.Parallel()
+	s := newCloudSite(t, gatewaytest.Launch{})
+	token := s.token("good")
+	s.command("good", token)
+	for n := range 200 {
+		s.app.publish(t, cloudwire.CommandLeaf, fmt.Append(nil, "rubbish ", n), false)
+	}
+	s.command("good", token)
+	stale := s.sign(s.key, cloudcommand.Command{ID: "stale", IssuedAt: time.Now().Add(-time.Hour)})
+	s.command("stale", stale)
+	for id, reason := range map[string]string{"good": "repeated", "stale": "expired"} {
+		s.AwaitRecord(id+" is recorded as "+reason, func(r site.Record) bool { return r.JTI == id && r.Detail == reason })
+	}
+	if opened := s.station.Status().Opened; opened != 1 {
+		t.Errorf("opened %d times", opened)
+	}
+}

@@ -1,0 +1,41 @@
+package attacktest_test
+
+import (
+	"strings"
+	"testing"
+
+	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+)
+
+// Whoever may sign commands chooses the name in them: the journal showed that name alone,
+// and an opening with the night shift's key looked like the front desk's, or like a local
+// administrator's. Now each record carries the key, and people see it behind the name.
+func TestAttack_borrowedName(t *testing.T) {
+	t.Parallel()
+	night, err := cloudcommand.Generate("night")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newCloudSite(t, gatewaytest.Launch{}, night)
+	s.command("by-day", s.token("by-day"))
+	s.command("by-night", s.tokenBy(night, "by-night"))
+	for id, key := range map[string]string{"by-day": "front-desk", "by-night": "night"} {
+		r := s.AwaitRecord("the outcome of "+id, func(r site.Record) bool { return r.JTI == id && r.Outcome != site.Requested })
+		if r.KeyID != key || r.By != "uid 0" || r.Doer() != "uid 0 (signed by "+key+")" {
+			t.Errorf("%s: %+v", id, r)
+		}
+	}
+	s.command("by-night", s.tokenBy(night, "by-night")) // refused
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"journal"}, "by uid 0 (signed by night)  station 1042  lock-1  refused  repeated"},
+		{[]string{"journal", "--json"}, `"detail":"repeated","jti":"by-night","kid":"night"`},
+		{[]string{"journal", "--csv"}, ",by-night,,,night"},
+	} {
+		s.Await(c.want, func() bool { out, _ := s.Run(c.args...); return strings.Contains(out, c.want) })
+	}
+}

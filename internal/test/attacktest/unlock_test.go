@@ -1,0 +1,165 @@
+package attacktest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
+)
+
+// slowly serves a station that takes its time over each command, one after the other,
+// until ctx ends. It connects again when it is disconnected.
+func slowly(ctx context.Context, p *gatewaytest.Program, login adminapi.MQTTLogin, each time.Duration) {
+	for ctx.Err() == nil {
+		conn, err := net.Dial("tcp", p.MQTT)
+		if err != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		station := &gatewaytest.Station{T: p.T, Conn: conn, Login: login, Version: 4}
+		err = station.TryOpen(1)
+		for err == nil {
+			var c gatewaytest.Command
+			if c, err = station.NextCommand(); err == nil {
+				select {
+				case <-time.After(each):
+					err = station.TryAck(c)
+				case <-ctx.Done():
+				}
+			}
+		}
+		stop()
+		_ = conn.Close()
+	}
+}
+
+// unlockAs sends one unlock and returns its status, and whether it was a success.
+func unlockAs(ctx context.Context, p *gatewaytest.Program, access, token string) (status int, opened bool) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.HTTP+"/v1/stations/"+token+"/locks/lock-1/unlock", nil)
+	if err != nil {
+		return 0, false
+	}
+	req.Header.Set("Authorization", "Bearer "+access)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var answer struct{ Success bool }
+	_ = json.NewDecoder(resp.Body).Decode(&answer)
+	return resp.StatusCode, answer.Success
+}
+
+// loginAs logs an account in.
+func loginAs(t *testing.T, p *gatewaytest.Program, email string) (access string) {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"email": email, "password": gatewaytest.Password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := p.Do(http.MethodPost, "/v1/auth/login", "", body)
+	var tokens struct{ AccessToken string }
+	if err := json.Unmarshal(answer.Body, &tokens); err != nil || answer.Status != http.StatusOK {
+		t.Fatalf("login: %d %s", answer.Status, answer.Body)
+	}
+	return tokens.AccessToken
+}
+
+// One account asked for so many unlocks that a station shared with others opened for
+// nobody else, and that the journal was rotated out in minutes.
+func TestAttack_unlockFlood(t *testing.T) {
+	t.Parallel()
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Env: []string{ // as shipped, but for the time that a loaded machine needs
+		"GATEHOUSE_UNLOCK_ACCOUNT_RATE=1", "GATEHOUSE_UNLOCK_ACCOUNT_BURST=30", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING=4",
+		"GATEHOUSE_UNLOCK_TTL=10s",
+	}})
+	p.AddAccount()
+	issued := p.Enrol(1042)
+	if _, err := p.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: insider, Password: gatewaytest.Password}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Admin.Grant(t.Context(), insider, 1042, adminapi.GrantTerms{}); err != nil {
+		t.Fatal(err)
+	}
+	owner, attacker := loginAs(t, p, gatewaytest.Email), loginAs(t, p, insider)
+	ctx, cancel := context.WithCancel(t.Context())
+	var station sync.WaitGroup
+	station.Go(func() { slowly(ctx, p, issued.MQTT, 300*time.Millisecond) })
+	defer station.Wait()
+	defer cancel()
+	p.AwaitOnline(1042, true)
+
+	began := time.Now()
+	var refused, other atomic.Int64
+	stop := flood(t, 40, func(ctx context.Context, _, round int) {
+		if round == 0 {
+			var first context.CancelFunc
+			ctx, first = context.WithTimeout(ctx, time.Second) // some wait for the station
+			defer first()
+		}
+		switch status, _ := unlockAs(ctx, p, attacker, issued.StationToken); status {
+		case http.StatusTooManyRequests:
+			refused.Add(1)
+		case http.StatusOK, 0:
+		default:
+			other.Add(1)
+		}
+	})
+	for range 5 {
+		if status, opened := unlockAs(t.Context(), p, owner, issued.StationToken); !opened {
+			t.Errorf("the owner's unlock is answered with %d and did not open", status)
+		}
+	}
+	stop()
+	if refused.Load() == 0 || other.Load() > 0 {
+		t.Errorf("%d unlocks were refused, %d otherwise answered", refused.Load(), other.Load())
+	}
+	var attempts, summed int
+	for _, r := range p.Records() {
+		switch {
+		case r.Email != insider:
+		case r.Kind == site.KindUnlock && r.Outcome == site.Requested:
+			attempts++
+		case r.Kind == site.KindThrottled:
+			summed++
+		}
+	}
+	minutes := time.Since(began).Minutes()
+	if most := 30 + int(minutes*60) + 1; attempts > most {
+		t.Errorf("%d unlocks of one account stand in the journal, %d are allowed", attempts, most)
+	}
+	if summed < 1 || summed > int(minutes)+1 {
+		t.Errorf("%d records of refused unlocks in %.1f minutes", summed, minutes)
+	}
+}
+
+// An account without any grant had the records of every made-up command id searched, as
+// often as it liked, while the readers of all others waited.
+func TestAttack_commandLookup(t *testing.T) {
+	t.Parallel()
+	p := gatewaytest.Exec(t, gatewaytest.Launch{})
+	p.AddAccount()
+	access, _ := p.Login()
+	counts := map[int]int{}
+	for i := range 60 {
+		id := fmt.Sprintf("01890a5d-ac96-774b-bcce-b302099a80%02d", i)
+		answer := p.Do(http.MethodGet, "/local/v1/commands/"+id, access, nil)
+		counts[answer.Status]++
+		if answer.Status == http.StatusTooManyRequests {
+			if answer.Header.Get("Retry-After") == "" {
+				t.Error("the answer does not say when to come back")
+			}
+			return
+		}
+	}
+	t.Errorf("60 look-ups were answered %v", counts)
+}

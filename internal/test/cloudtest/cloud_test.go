@@ -1,0 +1,395 @@
+package cloudtest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/config"
+	"gatehouse/internal/door/stationsim"
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/gatewaytest"
+)
+
+// A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
+// longer than goleak waits for a goroutine to end.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
+
+// eachBroker runs a test with each of the brokers, at the same time.
+func eachBroker(t *testing.T, test func(t *testing.T, b *brokertest.Broker)) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...brokertest.Option) *brokertest.Broker{
+		"Mosquitto": brokertest.Mosquitto,
+		"NATS":      brokertest.NATS,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
+// door is a whole gateway with stations, whose way to its broker goes through a proxy.
+type door struct {
+	*gatewaytest.Gateway
+	id       site.GatewayID
+	proxy    *brokertest.Proxy
+	signer   *signer
+	stations []*stationsim.Station
+}
+
+// newDoor runs a gateway with that many stations of two locks.
+func newDoor(t *testing.T, b *brokertest.Broker, stations int, change func(*config.Cloud)) *door {
+	t.Helper()
+	d := &door{proxy: brokertest.NewProxy(t, b.Address()), signer: newSigner(t)}
+	cfg := gatewaytest.Configure(t)
+	cfg.Cloud.URL, cfg.Cloud.Keys = strings.Replace(b.URL(), b.Address(), d.proxy.Address(), 1), []string{d.signer.public}
+	if change != nil {
+		change(&cfg.Cloud)
+	}
+	d.Gateway = gatewaytest.Run(t, cfg)
+	d.acceptClock()
+	status, err := d.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.id = status.GatewayID
+	d.signer.gateway = d.id
+	d.play(t, stations)
+	return d
+}
+
+// acceptClock has the gateway carry out commands on a machine without a time service.
+func (d *door) acceptClock() {
+	d.T.Helper()
+	if _, err := d.Admin.AcceptClock(d.T.Context()); err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// play enrols and runs simulated stations until the test ends.
+func (d *door) play(t *testing.T, stations int) {
+	t.Helper()
+	d.AddAccount()
+	fleet := stationsim.FleetConfig{Each: stationsim.Config{Broker: stationsim.Broker{Address: d.MQTT}, Relock: time.Hour, Actuation: time.Millisecond}}
+	for n := range stations {
+		issued := d.Enrol(site.StationID(n + 1))
+		fleet.Members = append(fleet.Members, stationsim.Member{ID: issued.StationID, Locks: 2, Secret: site.Secret(issued.MQTT.Password)})
+	}
+	running, err := stationsim.NewFleet(fleet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.stations = running.Stations
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- running.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	for n := range stations {
+		d.AwaitOnline(site.StationID(n+1), true)
+		subscribed(t, d.stations[n])
+	}
+}
+
+// subscribed waits until a station has subscribed to its commands, which comes a moment
+// after it is online.
+func subscribed(t testing.TB, station *stationsim.Station) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := station.Wait(ctx, func(s stationsim.Status) bool { return s.Connected }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opened is how often the locks of a station have opened, once they have as often as
+// that.
+func (d *door) opened(station, least int) int {
+	d.T.Helper()
+	return openings(d.T, d.stations[station-1], least)
+}
+
+// openings waits until a station's locks have opened that often, at least: it sends its
+// result just before it says so.
+func openings(t testing.TB, station *stationsim.Station, least int) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_ = station.Wait(ctx, func(s stationsim.Status) bool { return s.Opened >= least }) // who calls compares
+	return station.Status().Opened
+}
+
+// cloud gives the status of the link; a gateway in these tests has one.
+func (d *door) cloud() (connected bool, delivered, waiting uint64) {
+	d.T.Helper()
+	status, err := d.Admin.Status(d.T.Context())
+	if err != nil || status.Cloud == nil {
+		d.T.Fatalf("%v, cloud %+v", err, status.Cloud)
+	}
+	return status.Cloud.Connected, status.Cloud.Delivered, status.Cloud.Waiting
+}
+
+func (d *door) awaitDelivered() {
+	d.T.Helper()
+	d.Await("every record is delivered", func() bool {
+		connected, _, waiting := d.cloud()
+		return connected && waiting == 0
+	})
+}
+
+func isStatus(word string, retained bool) func(cloudtail.Event) bool {
+	return func(e cloudtail.Event) bool {
+		return e.Kind == cloudtail.Status && e.Status.Status == word && e.Retained == retained
+	}
+}
+
+// The status: online while it is, offline by the will when the connection is cut, and
+// by the gateway's own word when it ends.
+func TestCloud_status(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 0, nil)
+		early := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		early.next(0, "the gateway is online", func(e cloudtail.Event) bool { return isStatus("online", false)(e) || isStatus("online", true)(e) })
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		e := a.next(0, "the retained status has come", isStatus("online", true))
+		if e.Status.Version != "test" || e.Status.Since == nil || time.Since(e.Status.Since.Time) > patience || e.Gateway != d.id {
+			t.Errorf("%+v of %s", e.Status, e.Gateway)
+		}
+		before := a.count()
+		d.proxy.Cut()
+		a.next(before, "the will has come", isStatus("offline", false))
+		a.next(before, "the gateway is back", isStatus("online", false))
+		before = a.count()
+		if err := d.Stop(); err != nil {
+			t.Error(err)
+		}
+		a.next(before, "the gateway has said goodbye", isStatus("offline", false))
+		late := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		late.next(0, "who comes later sees that it is offline", isStatus("offline", true))
+	})
+}
+
+func (d *door) awaitUp() {
+	d.T.Helper()
+	d.Await("the link is up", func() bool {
+		connected, _, _ := d.cloud()
+		return connected
+	})
+}
+
+// The states: of all stations, retained; again after a reconnect; no more than one of
+// each station in a second; gone with the station.
+func TestCloud_states(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 3, nil)
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		isState := func(station site.StationID, lock site.LockStatus) func(cloudtail.Event) bool {
+			return func(e cloudtail.Event) bool {
+				return e.Kind == cloudtail.State && e.Station == station && e.State.Status == site.Online && e.State.Locks[0].Status == lock
+			}
+		}
+		for id := range site.StationID(3) {
+			e := a.next(0, "a state has come", isState(id+1, site.Locked))
+			if e.State.ID != id+1 || len(e.State.Locks) != 2 || e.State.BatteryVoltage == nil || strings.Contains(string(e.Payload), "oken") {
+				t.Errorf("station %d: %s", id+1, e.Payload)
+			}
+		}
+		before := a.count()
+		if _, err := d.Admin.Unlock(t.Context(), 2, 1); err != nil {
+			t.Fatal(err)
+		}
+		a.next(before, "the open lock shows", isState(2, site.Unlocked))
+		before = a.count()
+		d.proxy.Cut()
+		for id, lock := range map[site.StationID]site.LockStatus{1: site.Locked, 2: site.Unlocked, 3: site.Locked} {
+			a.next(before, "all states have come again", isState(id, lock))
+		}
+		d.flicker(t, a)
+		before = a.count()
+		if err := d.Admin.RemoveStation(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		a.next(before, "the removed station is gone", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Removed && e.Station == 3 })
+		late := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		late.next(0, "a state that is retained has come", func(e cloudtail.Event) bool { return e.Kind == cloudtail.State && e.Station == 2 })
+		late.next(0, "the status has come, and with it everything that is retained", isStatus("online", true))
+		late.await("both states have come", func(events []cloudtail.Event) bool { return len(of(events, cloudtail.State)) >= 2 })
+		for _, e := range of(late.seen(), cloudtail.State) {
+			if e.Station == 3 {
+				t.Errorf("the state of the removed station is there: %s", e.Payload)
+			}
+		}
+	})
+}
+
+func (a *application) seen() []cloudtail.Event {
+	events, _ := a.look()
+	return events
+}
+
+// flicker has a station change again and again, and sees that its states are thinned
+// out and the last one comes.
+func (d *door) flicker(t *testing.T, a *application) {
+	t.Helper()
+	before, began := a.count(), time.Now()
+	station := d.Dial(d.rotated(t, 1))
+	for n := range 200 {
+		station.Publish("report", fmt.Appendf(nil, `{"batteryVoltage":%.3f}`, 3+float64(n+1)/1000))
+	}
+	a.next(before, "the last of many states has come", func(e cloudtail.Event) bool {
+		return e.Kind == cloudtail.State && e.Station == 1 && e.State.BatteryVoltage != nil && *e.State.BatteryVoltage > 3.199
+	})
+	states := slices.DeleteFunc(of(a.seen()[before:], cloudtail.State), func(e cloudtail.Event) bool { return e.Station != 1 })
+	if most := int(time.Since(began)/time.Second) + 2; len(states) > most {
+		t.Errorf("%d states of one station came within %s, want at most %d", len(states), time.Since(began), most)
+	}
+}
+
+// Every record comes, once and in order, and then the gateway has nothing more to send;
+// while nobody acknowledges, it waits.
+func TestCloud_journal(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 1, nil)
+		looking := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}})
+		looking.next(0, "somebody who only looks on sees records", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Record })
+		if _, delivered, _ := d.cloud(); delivered != 0 {
+			t.Errorf("up to %d is delivered, and nobody has acknowledged anything", delivered)
+		}
+		looking.stopped()
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		for n := range 300 {
+			name := fmt.Sprintf("door %d", n)
+			if _, err := d.Admin.UpdateStation(t.Context(), 1, rename(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.awaitDelivered()
+		d.proxy.Cut()
+		d.awaitRecord(site.KindCloudOffline)
+		d.awaitUp()
+		d.awaitDelivered()
+		a.stopped()
+		compare(t, d, a)
+	})
+}
+
+func (d *door) awaitRecord(kind site.Kind) {
+	d.T.Helper()
+	d.AwaitRecord("a record "+string(kind), func(r site.Record) bool { return r.Kind == kind })
+}
+
+// compare sees that the application was given the journal, byte for byte, and nothing
+// else.
+func compare(t *testing.T, d *door, a *application) {
+	t.Helper()
+	records := d.Records()
+	given := of(a.seen(), cloudtail.Record)
+	for i, e := range given {
+		if want := string(records[i].AppendJSON(nil)); string(e.Payload) != want {
+			t.Fatalf("record %d is\n%s, and was given as\n%s", i+1, want, e.Payload)
+		}
+	}
+	for _, e := range a.seen() {
+		if e.Kind == cloudtail.Missing || e.Kind == cloudtail.Malformed || e.Kind == cloudtail.Gap || e.Kind == cloudtail.Restored {
+			t.Errorf("event %s %d-%d %s", e.Kind, e.From, e.To, e.Detail)
+		}
+	}
+	if _, delivered, _ := d.cloud(); uint64(len(given)) < delivered || delivered < 300 {
+		t.Errorf("%d records were given, and up to %d is delivered", len(given), delivered)
+	}
+}
+
+// Where the broker's word counts, no application is needed.
+func TestCloud_ackBroker(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 1, func(c *config.Cloud) { c.Ack = config.AckBroker })
+		d.awaitDelivered()
+		_, delivered, _ := d.cloud()
+		if delivered == 0 {
+			t.Error("nothing is delivered")
+		}
+		// And an application's does not: it may be about another journal.
+		newSender(t, cloudmqtt.Config{URL: b.URL()}).publish(cloudwire.Topic(d.id, cloudwire.AckLeaf), []byte(`{"seq":1000000}`), false)
+		if _, err := d.Admin.UpdateStation(t.Context(), 1, rename("another")); err != nil {
+			t.Fatal(err)
+		}
+		d.awaitDelivered()
+	})
+}
+
+// A link over which nothing passes any more, and nobody says so: both ends notice, doors
+// go on opening, and what was recorded meanwhile goes up when the link is back.
+func TestCloud_blackHole(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 1, func(c *config.Cloud) { c.Keepalive = 10 * time.Second })
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		d.awaitDelivered()
+		before := a.count()
+		d.proxy.Hold()
+		for range 10 {
+			if unlocked, err := d.Admin.Unlock(t.Context(), 1, 1); err != nil || !unlocked.Outcome.Opened() {
+				t.Errorf("%+v, %v", unlocked, err)
+			}
+		}
+		a.next(before, "the broker has noticed", isStatus("offline", false))
+		d.awaitNotice(t)
+		d.proxy.Release()
+		a.next(before, "the gateway is back", isStatus("online", false))
+		d.awaitDelivered()
+		a.next(before, "what was recorded meanwhile has come", func(e cloudtail.Event) bool {
+			return e.Kind == cloudtail.Record && e.Record.Kind == site.KindCloudOffline
+		})
+		if n := d.opened(1, 10); n != 10 {
+			t.Errorf("the lock opened %d times", n)
+		}
+	})
+}
+
+// Two gateways under one name, which end each other's connection: both deliver all the
+// same, in the time that each has, and say what is wrong.
+func TestCloud_oneNameTwice(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		same := func(c *config.Cloud) { c.ClientID = "the-same" }
+		d, other := newDoor(t, b, 0, same), newDoor(t, b, 0, same)
+		for _, g := range []*door{d, other} {
+			g.Await("it is told who ended its connection", func() bool {
+				status, err := g.Admin.Status(t.Context())
+				return err == nil && status.Cloud != nil && strings.Contains(status.Cloud.Advice, "client_id")
+			})
+		}
+		for _, g := range []*door{d, other} {
+			a.next(0, "it has delivered that", func(e cloudtail.Event) bool {
+				return e.Kind == cloudtail.Record && e.Gateway == g.id && e.Record.Kind == site.KindCloudOffline
+			})
+		}
+	})
+}
+
+// awaitNotice waits until the gateway takes its link for lost.
+func (d *door) awaitNotice(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for connected := true; connected; connected, _, _ = d.cloud() {
+		if time.Now().After(deadline) {
+			t.Fatal("the gateway does not notice")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}

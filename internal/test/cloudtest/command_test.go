@@ -1,0 +1,138 @@
+package cloudtest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/brokertest"
+)
+
+// A signed command opens its lock, once, however often it comes; and is answered.
+func TestCloud_command(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 2, nil)
+		d.awaitUp()
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		a.next(0, "the application is there", isStatus("online", true))
+		s := newSender(t, cloudmqtt.Config{URL: b.URL()})
+		token := d.signer.right("c-1")
+		before := a.count()
+		s.command(d.id, token)
+		e := a.next(before, "the answer has come", isResult("c-1", site.Done))
+		if e.Result.Command == "" || e.Result.Reason != "" || e.Result.First != nil || time.Since(e.Result.Time.Time) > patience {
+			t.Errorf("%s", e.Payload)
+		}
+		before = a.count()
+		for range 100 {
+			s.command(d.id, token)
+		}
+		e = a.next(before, "a repetition is answered", isResult("c-1", site.Refused))
+		if e.Result.Reason != "repeated" || e.Result.First == nil || e.Result.First.Outcome != site.Done {
+			t.Errorf("%s", e.Payload)
+		}
+		before = a.count()
+		s.command(d.id, d.signer.right("c-2")) // all before it have been handled, or nearly so
+		a.next(before, "the next command is answered", isResult("c-2", site.Done))
+		if n := d.opened(1, 2); n != 2 {
+			t.Errorf("two commands opened the lock %d times", n)
+		}
+		if n := d.opened(2, 0); n != 0 {
+			t.Errorf("the other station opened %d times", n)
+		}
+		a.next(0, "the record has come", func(e cloudtail.Event) bool {
+			return e.Kind == cloudtail.Record && e.Record.JTI == "c-1" && e.Record.Outcome == site.Done && e.Record.Origin == site.Cloud && e.Record.By == "porter@example.test"
+		})
+	})
+}
+
+func isResult(id string, outcome site.Outcome) func(cloudtail.Event) bool {
+	return func(e cloudtail.Event) bool {
+		return e.Kind == cloudtail.Result && e.Result.ID == id && e.Result.Outcome == outcome
+	}
+}
+
+// Every command that is refused is answered with its reason and journalled, and opens
+// nothing.
+func TestCloud_refusals(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
+		d := newDoor(t, b, 1, nil)
+		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		a.next(0, "the gateway is there", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Status && e.Status.Status == "online" })
+		s := newSender(t, cloudmqtt.Config{URL: b.URL()})
+		wanted := make(map[string]bool)
+		for i := range d.signer.refused() {
+			test := d.signer.refused()[i] // made anew, so that none has expired
+			before := a.count()
+			s.command(d.id, test.token)
+			e := a.next(before, "it is answered: "+test.reason, func(e cloudtail.Event) bool { return e.Kind == cloudtail.Result })
+			if e.Result.Outcome != site.Refused || e.Result.Reason != test.reason || e.Result.Message == "" {
+				t.Errorf("want %s: %s", test.reason, e.Payload)
+			}
+			wanted[test.reason] = true
+		}
+		for reason := range wanted {
+			a.next(0, "the record has come: "+reason, func(e cloudtail.Event) bool {
+				return e.Kind == cloudtail.Record && e.Record.Kind == site.KindUnlock && e.Record.Outcome == site.Refused && e.Record.Origin == site.Cloud && e.Record.Detail == reason
+			})
+		}
+		d.retained(t, s, a)
+		if n := d.opened(1, 0); n != 0 {
+			t.Errorf("the lock opened %d times", n)
+		}
+	})
+}
+
+// retained: a command that lay at the broker opens nothing when the gateway comes.
+func (d *door) retained(t *testing.T, s sender, a *application) {
+	t.Helper()
+	d.proxy.Refuse(true)
+	d.proxy.Cut()
+	d.Await("the link is down", func() bool { connected, _, _ := d.cloud(); return !connected })
+	before := a.count()
+	s.publish(cloudwire.Topic(d.id, cloudwire.CommandLeaf), []byte(d.signer.right("lay-there")), true)
+	d.proxy.Refuse(false)
+	e := a.next(before, "a command that lay at the broker is answered", func(e cloudtail.Event) bool {
+		return e.Kind == cloudtail.Result && e.Result.ID == "lay-there" // the answer before it may come again over the new connection
+	})
+	if e.Result.Outcome != site.Refused || e.Result.Reason != "retained" {
+		t.Errorf("%s", e.Payload)
+	}
+}
+
+// refusedToken is a command that is to be refused.
+type refusedToken struct{ reason, token string }
+
+// refused gives commands that are to be refused, of every kind.
+func (s *signer) refused() []refusedToken {
+	now := time.Now().Unix()
+	stranger := &signer{key: make([]byte, 64), gateway: s.gateway}
+	copy(stranger.key, s.key)
+	stranger.key[0]++
+	right := s.right("x")
+	return []refusedToken{
+		{"oversized", s.token(header(object{"x": strings.Repeat("x", 4096)}), s.claims(nil))},
+		{"malformed", "not a token"},
+		{"malformed", "a.b.c"},
+		{"malformed", s.token(header(object{"crit": []string{"x"}, "x": 1}), s.claims(nil))},
+		{"malformed", s.token(header(nil), s.claims(object{"jti": 7}))},
+		{"algorithm", s.token(header(object{"alg": "none"}), s.claims(nil))},
+		{"algorithm", s.token(header(object{"alg": "HS256"}), s.claims(nil))},
+		{"unknown-key", s.token(header(object{"kid": "nobody"}), s.claims(nil))},
+		{"bad-signature", stranger.token(header(nil), s.claims(nil))},
+		{"bad-signature", right[:len(right)-8] + "AAAAAAAA"},
+		{"missing-claim", s.token(header(nil), s.claims(object{"exp": nil}))},
+		{"missing-claim", s.token(header(nil), s.claims(object{"actor": nil}))},
+		{"wrong-audience", s.token(header(nil), s.claims(object{"aud": "another-gateway"}))},
+		{"expired", s.token(header(nil), s.claims(object{"iat": now - 60, "exp": now - 1}))},
+		{"not-yet-valid", s.token(header(nil), s.claims(object{"iat": now + 3600, "exp": now + 3630}))},
+		{"lifetime", s.token(header(nil), s.claims(object{"iat": now, "exp": now + 61}))},
+		{"unknown-command", s.token(header(nil), s.claims(object{"cmd": "lock"}))},
+		{"unknown-station", s.token(header(nil), s.claims(object{"station": 77}))},
+		{"unknown-lock", s.token(header(nil), s.claims(object{"lock": "lock-3"}))},
+	}
+}

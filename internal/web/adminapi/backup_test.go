@@ -1,0 +1,142 @@
+package adminapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+)
+
+// parcel is a backup that is given in two pieces; between them it waits for more, where
+// there is such a channel.
+type parcel struct {
+	text   string
+	more   chan struct{}
+	fails  error // of what follows the first piece
+	taken  error // of making the backup
+	mu     sync.Mutex
+	closed int
+}
+
+func (h *house) takeBackup(_ context.Context, by site.Actor) (adminapi.Parcel, error) {
+	h.takers = append(h.takers, by)
+	if h.parcel.taken != nil {
+		return nil, h.parcel.taken
+	}
+	return h.parcel, nil
+}
+
+func (p *parcel) WriteTo(w io.Writer) (int64, error) {
+	half := len(p.text) / 2
+	n, err := io.WriteString(w, p.text[:half])
+	if err != nil {
+		return int64(n), err
+	}
+	if p.more != nil {
+		p.more <- struct{}{}
+		<-p.more
+	}
+	if p.fails != nil {
+		return int64(n), p.fails
+	}
+	m, err := io.WriteString(w, p.text[half:])
+	return int64(n + m), err
+}
+
+func (p *parcel) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed++
+	return nil
+}
+
+func (p *parcel) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed == 1
+}
+
+func TestClient_Backup(t *testing.T) {
+	h := open(t)
+	c := h.serve()
+	for range 2 {
+		h.parcel.closed = 0
+		body, err := c.Backup(t.Context())
+		h.must(err)
+		text, err := io.ReadAll(body)
+		h.must(errors.Join(err, body.Close()))
+		eventually(h.parcel.isClosed)
+		if string(text) != h.parcel.text {
+			t.Errorf("got %q", text)
+		}
+	}
+	if len(h.takers) != 2 || !h.takers[0].Admin || !strings.HasPrefix(h.takers[0].Name, "uid ") {
+		t.Errorf("taken by %+v", h.takers)
+	}
+}
+
+// What is in clear text goes to no other machine, whoever asks.
+func TestHandler_backup_notOverTheWeb(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	got := h.send(adminapi.Web, h.web("GET", "/admin/v1/backup", "Bearer "+h.token(chief)))
+	h.want(got, 404, `{"message":"Not found"}`)
+	if len(h.takers) != 0 {
+		t.Error("a backup was taken")
+	}
+}
+
+func TestHandler_backup_refused(t *testing.T) {
+	h := open(t)
+	h.parcel.taken = fault.New(fault.Unavailable, "There is no room")
+	h.want(h.do("GET", "/admin/v1/backup", ""), 503, `{"message":"There is no room"}`)
+	h.want(h.do("POST", "/admin/v1/backup", ""), 405, `{"message":"This needs another method: GET"}`)
+	_, err := h.serve().Backup(t.Context())
+	if !fault.Is(err, fault.Unavailable) || fault.Sentence(err) != "There is no room" {
+		t.Errorf("the client says %v", err)
+	}
+}
+
+// One at a time; and what breaks off, for whatever reason, is not taken for whole.
+func TestClient_Backup_breaksOff(t *testing.T) {
+	for name, broken := range map[string]func(h *house){
+		"by itself":                func(h *house) { h.parcel.fails = errors.New("the disk failed") },
+		"because the gateway ends": func(h *house) { h.api.EndStreams() },
+	} {
+		h := open(t)
+		h.parcel.more = make(chan struct{})
+		c := h.serve()
+		body := make(chan io.ReadCloser, 1)
+		go func() {
+			b, err := c.Backup(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			body <- b
+		}()
+		<-h.parcel.more // the first piece is written, though not yet sent
+		if name == "by itself" {
+			if _, err := c.Backup(t.Context()); !fault.Is(err, fault.Throttled) {
+				t.Errorf("a second one: %v", err)
+			}
+		}
+		broken(h)
+		h.parcel.more <- struct{}{}
+		b := <-body
+		if b == nil {
+			t.Fatal("no answer")
+		}
+		_, err := io.ReadAll(b)
+		if !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		h.must(b.Close())
+		eventually(h.parcel.isClosed)
+	}
+}

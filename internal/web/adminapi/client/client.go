@@ -1,0 +1,250 @@
+// Package client speaks the admin API of a running gateway over its Unix socket.
+// The command line uses it; it decides nothing and prints nothing.
+//
+// Every error is a [fault.Error]: what the gateway refused comes back with the
+// gateway's own sentence and a kind mapped back from the status; a gateway that
+// does not answer is [fault.Unavailable] with a sentence that says what to do. A
+// context that ended comes back as the context's own error.
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+)
+
+// Client calls one gateway. Safe for concurrent use.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// New gives a client of the gateway that listens on socket, the path of its
+// admin.sock. It does not connect yet.
+func New(socket string) *Client {
+	return &Client{socket: socket, http: &http.Client{Transport: transport(socket)}}
+}
+
+// Close gives up idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Status asks how the gateway is.
+func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
+	return call[adminapi.Status](ctx, c, http.MethodGet, "/status", nil)
+}
+
+// Accounts lists the accounts, sorted by e-mail.
+func (c *Client) Accounts(ctx context.Context) ([]adminapi.Account, error) {
+	list, err := call[adminapi.AccountList](ctx, c, http.MethodGet, "/accounts", nil)
+	return list.Accounts, err
+}
+
+// AddAccount makes an account; the answer holds a password only if none was given.
+// Errors: [fault.Invalid], [fault.Conflict].
+func (c *Client) AddAccount(ctx context.Context, a adminapi.NewAccount) (adminapi.IssuedAccount, error) {
+	return call[adminapi.IssuedAccount](ctx, c, http.MethodPost, "/accounts", a)
+}
+
+// SetPassword gives an account a new password; an empty one is generated, and only
+// then does the answer hold it. Errors: [fault.NotFound], [fault.Invalid].
+func (c *Client) SetPassword(ctx context.Context, email, password string) (adminapi.IssuedAccount, error) {
+	return call[adminapi.IssuedAccount](ctx, c, http.MethodPut, accountPath(email, "/password"), adminapi.NewPassword{Password: password})
+}
+
+// SetAdmin says whether an account is an administrator. Error: [fault.NotFound].
+func (c *Client) SetAdmin(ctx context.Context, email string, admin bool) (adminapi.Account, error) {
+	return call[adminapi.Account](ctx, c, http.MethodPatch, accountPath(email, ""), adminapi.AccountPatch{Admin: &admin})
+}
+
+// RemoveAccount removes an account with its sessions and grants. Error:
+// [fault.NotFound].
+func (c *Client) RemoveAccount(ctx context.Context, email string) error {
+	_, err := call[none](ctx, c, http.MethodDelete, accountPath(email, ""), nil)
+	return err
+}
+
+// Sessions lists the live sessions of an account. Error: [fault.NotFound].
+func (c *Client) Sessions(ctx context.Context, email string) ([]adminapi.Session, error) {
+	list, err := call[adminapi.SessionList](ctx, c, http.MethodGet, accountPath(email, "/sessions"), nil)
+	return list.Sessions, err
+}
+
+// Revoke ends every session of an account and says how many there were. Error:
+// [fault.NotFound].
+func (c *Client) Revoke(ctx context.Context, email string) (ended int, err error) {
+	answer, err := call[adminapi.Revoked](ctx, c, http.MethodPost, accountPath(email, "/revoke"), nil)
+	return answer.Ended, err
+}
+
+// Stations lists the stations, sorted by id.
+func (c *Client) Stations(ctx context.Context) ([]adminapi.Station, error) {
+	list, err := call[adminapi.StationList](ctx, c, http.MethodGet, "/stations", nil)
+	return list.Stations, err
+}
+
+// Station shows one station. Error: [fault.NotFound].
+func (c *Client) Station(ctx context.Context, id site.StationID) (adminapi.Station, error) {
+	return call[adminapi.Station](ctx, c, http.MethodGet, stationPath(id, ""), nil)
+}
+
+// AddStation enrols a station and gives its credentials, which are shown this
+// once. Errors: [fault.Invalid], [fault.Conflict].
+func (c *Client) AddStation(ctx context.Context, s adminapi.NewStation) (adminapi.IssuedStation, error) {
+	return call[adminapi.IssuedStation](ctx, c, http.MethodPost, "/stations", s)
+}
+
+// UpdateStation changes the name or the number of locks of a station and gives it
+// as it is then. Errors: [fault.NotFound], [fault.Invalid].
+func (c *Client) UpdateStation(ctx context.Context, id site.StationID, p adminapi.StationPatch) (adminapi.Station, error) {
+	return call[adminapi.Station](ctx, c, http.MethodPatch, stationPath(id, ""), p)
+}
+
+// Rotate gives a station a new secret, shown this once, and ends its connection.
+// Error: [fault.NotFound].
+func (c *Client) Rotate(ctx context.Context, id site.StationID) (adminapi.IssuedStation, error) {
+	return call[adminapi.IssuedStation](ctx, c, http.MethodPost, stationPath(id, "/rotate"), nil)
+}
+
+// RemoveStation removes a station with its grants and ends its connection. Error:
+// [fault.NotFound].
+func (c *Client) RemoveStation(ctx context.Context, id site.StationID) error {
+	_, err := call[none](ctx, c, http.MethodDelete, stationPath(id, ""), nil)
+	return err
+}
+
+// Watch yields every station as it is now and then each that changes, until ctx
+// ends (which yields no error), the caller stops or the gateway goes away (which
+// yields one).
+func (c *Client) Watch(ctx context.Context) iter.Seq2[adminapi.Station, error] {
+	return stream[adminapi.Station](ctx, c, "/stations/watch", true)
+}
+
+// Grants lists the grants, sorted by e-mail and station.
+func (c *Client) Grants(ctx context.Context) ([]adminapi.Grant, error) {
+	list, err := call[adminapi.GrantList](ctx, c, http.MethodGet, "/grants", nil)
+	return list.Grants, err
+}
+
+// Grant lets an account use a station, or changes the terms on which it may.
+// Errors: [fault.NotFound] for the account or the station, [fault.Invalid].
+func (c *Client) Grant(ctx context.Context, email string, id site.StationID, terms adminapi.GrantTerms) (adminapi.Granted, error) {
+	return call[adminapi.Granted](ctx, c, http.MethodPut, grantPath(email, id), terms)
+}
+
+// Ungrant takes a grant away. Error: [fault.NotFound].
+func (c *Client) Ungrant(ctx context.Context, email string, id site.StationID) error {
+	_, err := call[none](ctx, c, http.MethodDelete, grantPath(email, id), nil)
+	return err
+}
+
+// Unlock opens a lock as the administrator and waits for how it ended. A station
+// that is offline or silent is an outcome, not an error. Error: [fault.NotFound].
+func (c *Client) Unlock(ctx context.Context, id site.StationID, lock site.LockID) (adminapi.Unlocked, error) {
+	return call[adminapi.Unlocked](ctx, c, http.MethodPost, stationPath(id, "/locks/"+lock.String()+"/unlock"), nil)
+}
+
+// Apply makes the gateway match a site, as [sitefile.ParseFile] returns it: all of it,
+// or after an error none of it. Errors: [fault.Invalid], [fault.Conflict],
+// [fault.Unavailable].
+func (c *Client) Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (adminapi.Applied, error) {
+	body := adminapi.ApplyRequest{Site: adminapi.SiteOf(s), DryRun: o.DryRun, Prune: o.Prune}
+	return callWithin[adminapi.Applied](ctx, c, applyTimeout, http.MethodPost, "/apply", body)
+}
+
+// JournalQuery selects records of the journal; the zero query selects all.
+type JournalQuery struct {
+	After   uint64         // only records with a greater seq
+	Since   time.Time      // only records of this time or later
+	Until   time.Time      // only records before this time
+	Station site.StationID // 0: of all stations
+	Kinds   []site.Kind    // none: of all kinds
+	Limit   int            // stop after so many records; 0: no limit
+	Follow  bool           // go on with new records as they are written
+}
+
+// Journal yields the records that a query selects, oldest first. With Follow it
+// goes on until ctx ends (which yields no error), the caller stops, or the gateway
+// goes away (which yields one).
+func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[site.Record, error] {
+	return stream[site.Record](ctx, c, "/journal"+q.encode(), q.Follow && q.Limit == 0)
+}
+
+// VerifyJournal checks the hash chain of the whole journal.
+func (c *Client) VerifyJournal(ctx context.Context) (adminapi.Verdict, error) {
+	return callWithin[adminapi.Verdict](ctx, c, verifyTimeout, http.MethodGet, "/journal/verify", nil)
+}
+
+// Database checks the pages of the gateway's database. NotFound where the file is gone,
+// or the gateway is of a version that does not have this route.
+func (c *Client) Database(ctx context.Context) (adminapi.Database, error) {
+	return callWithin[adminapi.Database](ctx, c, verifyTimeout, http.MethodGet, "/database", nil)
+}
+
+// Clock returns the state of the gateway's clock.
+func (c *Client) Clock(ctx context.Context) (adminapi.Clock, error) {
+	return call[adminapi.Clock](ctx, c, http.MethodGet, "/clock", nil)
+}
+
+// AcceptClock makes the gateway accept its system's time, and returns the state of the
+// clock after that. Error: [fault.Conflict] where the clock is ahead of it.
+func (c *Client) AcceptClock(ctx context.Context) (adminapi.Clock, error) {
+	return call[adminapi.Clock](ctx, c, http.MethodPost, "/clock/accept", nil)
+}
+
+// ResetClock sets the gateway's clock and its floor back to its system's time, and
+// returns the state of the clock after that. Errors: [fault.Conflict] where the clock
+// is not ahead of it, [fault.Unavailable] where that cannot be stored.
+func (c *Client) ResetClock(ctx context.Context) (adminapi.Clock, error) {
+	return call[adminapi.Clock](ctx, c, http.MethodPost, "/clock/reset", nil)
+}
+
+// Testify compares witnesses with the journal, in their order.
+func (c *Client) Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error) {
+	answer, err := call[adminapi.Testimonies](ctx, c, http.MethodPost, "/journal/witnesses", adminapi.Witnesses{Witnesses: witnesses})
+	return answer.Witnesses, err
+}
+
+func accountPath(email, rest string) string { return "/accounts/" + url.PathEscape(email) + rest }
+
+func stationPath(id site.StationID, rest string) string { return "/stations/" + id.String() + rest }
+
+func grantPath(email string, id site.StationID) string {
+	return "/grants/" + url.PathEscape(email) + "/" + id.String()
+}
+
+func (q JournalQuery) encode() string {
+	v := url.Values{}
+	if q.After > 0 {
+		v.Set("after", strconv.FormatUint(q.After, 10))
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if !q.Until.IsZero() {
+		v.Set("until", q.Until.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Station != 0 {
+		v.Set("station", q.Station.String())
+	}
+	for _, kind := range q.Kinds {
+		v.Add("kind", string(kind))
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	if q.Follow {
+		v.Set("follow", "true")
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	return "?" + v.Encode()
+}

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/web/adminapi"
+)
+
+// Each call ends by itself when the gateway hangs.
+const (
+	callTimeout   = 30 * time.Second
+	applyTimeout  = 10 * time.Minute
+	verifyTimeout = 30 * time.Minute
+	dialTimeout   = 5 * time.Second
+)
+
+// maxLine bounds one line of a stream, and the answer to a call that failed.
+const maxLine = 1 << 20
+
+// host stands in the URL; the connection goes to the socket whatever it says.
+const host = "http://gatehouse"
+
+// none is the answer of a call that answers nothing.
+type none struct{}
+
+func transport(socket string) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		},
+		DisableCompression: true,
+	}
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	return callWithin[T](ctx, c, callTimeout, method, path, body)
+}
+
+// callWithin makes one call and reads its whole answer.
+func callWithin[T any](ctx context.Context, c *Client, limit time.Duration, method, path string, body any) (answer T, err error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	resp, err := c.send(limited, method, path, body)
+	if err != nil {
+		return answer, c.explain(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusNoContent {
+		return answer, nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return answer, c.explain(ctx, fmt.Errorf("reading the gateway's answer: %w", err))
+	}
+	return answer, nil
+}
+
+// stream makes a call whose answer is one JSON document per line. An endless one
+// ends only because the gateway goes away.
+func stream[T any](ctx context.Context, c *Client, path string, endless bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		resp, err := c.send(ctx, http.MethodGet, path, nil)
+		if err == nil {
+			defer func() { _ = resp.Body.Close() }()
+			err = readLines(resp.Body, endless, yield)
+		}
+		if err != nil && ctx.Err() == nil {
+			var nothing T
+			yield(nothing, c.explain(ctx, err))
+		}
+	}
+}
+
+// readLines yields each line; nil means that the stream ended well or that the
+// caller has enough.
+func readLines[T any](body io.Reader, endless bool, yield func(T, error) bool) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue // a sign of life
+		}
+		item, err := readLine[T](lines.Bytes())
+		if err != nil {
+			return err
+		}
+		if !yield(item, nil) {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading the gateway's stream: %w", err)
+	}
+	if endless {
+		return fault.New(fault.Unavailable, "the gateway has ended the stream: it is being stopped")
+	}
+	return nil
+}
+
+func readLine[T any](line []byte) (item T, err error) {
+	if bytes.HasPrefix(line, []byte(`{"message":`)) {
+		var broken adminapi.ErrorBody
+		if err := json.Unmarshal(line, &broken); err == nil {
+			return item, fault.New(fault.Unavailable, broken.Message)
+		}
+	}
+	if err := json.Unmarshal(line, &item); err != nil {
+		return item, fmt.Errorf("reading a line of the gateway's stream: %w", err)
+	}
+	return item, nil
+}
+
+// send gives the answer of a success; a refusal is an error. The caller closes
+// the body.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	req, err := newRequest(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("calling the gateway: %w", err)
+	}
+	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, refused(resp)
+}
+
+func newRequest(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	var content bytes.Buffer
+	if body != nil {
+		encoder := json.NewEncoder(&content)
+		encoder.SetEscapeHTML(false) // it would make a large site larger
+		if err := encoder.Encode(body); err != nil {
+			return nil, fmt.Errorf("writing the request: %w", err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, host+adminapi.Prefix+path, &content)
+	if err != nil {
+		return nil, fmt.Errorf("making the request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, nil
+}
+
+// refused returns the error of a refused call: the kind of its status and the gateway's
+// sentence.
+func refused(resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxLine)) // as much as arrives
+	var said adminapi.ErrorBody
+	if err := json.Unmarshal(body, &said); err != nil || said.Message == "" {
+		said.Message = "the gateway answers " + resp.Status
+	}
+	e := &fault.Error{Kind: adminapi.KindOf(resp.StatusCode), Sentence: said.Message}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}
+
+// explain gives err a sentence that says what to do, unless it has one. The end
+// of the caller's own ctx is passed on as it is.
+func (c *Client) explain(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
+		return fault.Wrap(fault.Unavailable, "the gateway does not answer on "+c.socket+
+			": is `gatehouse serve` running? Start it, or name its socket with --socket", err)
+	case errors.Is(err, os.ErrPermission):
+		return fault.Wrap(fault.Forbidden, "no permission to use "+c.socket+
+			": run this as root, as the user of the gateway, or as a member of the group of the socket", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.Wrap(fault.Timeout, "the gateway on "+c.socket+" took too long to answer; look at its log", err)
+	default:
+		return fault.Wrap(fault.Unavailable, "the connection to the gateway on "+c.socket+" broke; look at its log", err)
+	}
+}

@@ -1,0 +1,174 @@
+package adminapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+// page is how many records are read at once.
+const page = 256
+
+// maxKinds bounds the kinds of one query.
+const maxKinds = 64
+
+// journalQuery is a query with what the journal itself does not know.
+type journalQuery struct {
+	journal.Query
+	left   int // records still to send; negative: no limit
+	follow bool
+}
+
+// journal streams the records that the query selects, oldest first, and with
+// follow goes on with new ones.
+func (a *API) journal(r *request, s *stream) error {
+	q, err := parseJournalQuery(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	var wake <-chan struct{}
+	if q.follow {
+		var cancel func()
+		wake, cancel = a.Journal.Subscribe()
+		defer cancel()
+	}
+	for {
+		more, err := a.sendRecords(r, s, &q)
+		switch {
+		case err != nil:
+			return err
+		case s.over():
+			return s.start()
+		case more:
+		case !q.follow || q.left == 0:
+			return s.start() // even when there was no record
+		case !s.wait(r.Context(), wake):
+			return nil
+		}
+	}
+}
+
+// sendRecords sends one page and says whether there may be another by now.
+func (a *API) sendRecords(r *request, s *stream, q *journalQuery) (more bool, err error) {
+	latest := a.Journal.Latest() // before reading: what comes after wakes us
+	q.Limit = page
+	if q.left >= 0 {
+		q.Limit = min(page, q.left)
+	}
+	if q.Limit == 0 {
+		return false, nil
+	}
+	records, err := a.Journal.Read(r.Context(), q.Query)
+	if err != nil {
+		return false, err
+	}
+	for _, record := range records {
+		if err := s.send(record); err != nil {
+			return false, err
+		}
+		q.AfterSeq = record.Seq
+		q.left--
+	}
+	if len(records) == q.Limit {
+		return true, nil
+	}
+	q.AfterSeq = max(q.AfterSeq, latest)
+	return false, nil
+}
+
+// parseJournalQuery reads after, since, until, station, kind (any number of them),
+// limit and follow.
+func parseJournalQuery(v url.Values) (q journalQuery, err error) {
+	q.left = -1
+	for key, values := range v {
+		if len(values) > 1 && key != "kind" {
+			return q, fault.New(fault.Invalid, fmt.Sprintf("%q stands in the query twice", clip(key)))
+		}
+		if err := q.set(key, values); err != nil {
+			return q, err
+		}
+	}
+	if q.follow && !q.Until.IsZero() {
+		return q, fault.New(fault.Invalid, `"follow" and "until" do not go together`)
+	}
+	return q, nil
+}
+
+func (q *journalQuery) set(key string, values []string) (err error) {
+	text := values[0]
+	switch key {
+	case "after":
+		q.AfterSeq, err = strconv.ParseUint(text, 10, 63)
+	case "since":
+		q.Since, err = time.Parse(time.RFC3339, text)
+	case "until":
+		q.Until, err = time.Parse(time.RFC3339, text)
+	case "station":
+		q.Station, err = site.ParseStationID(text)
+	case "kind":
+		q.Kinds, err = parseKinds(values)
+	case "limit":
+		q.left, err = parseLimit(text)
+	case "follow":
+		q.follow, err = strconv.ParseBool(text)
+	default:
+		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, since, until, station, kind, limit and follow", clip(key)))
+	}
+	if err != nil {
+		return fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", clip(text), key), err)
+	}
+	return nil
+}
+
+func parseLimit(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err //nolint:gosec // 31 bits fit; worded by set
+}
+
+func parseKinds(texts []string) (kinds []site.Kind, err error) {
+	if len(texts) > maxKinds || slices.Contains(texts, "") {
+		return nil, fault.New(fault.Invalid, "too many kinds, or an empty one")
+	}
+	for _, text := range texts {
+		kinds = append(kinds, site.Kind(text))
+	}
+	return kinds, nil
+}
+
+// verify checks the whole journal, for one caller at a time.
+func (a *API) verify(r *request) (any, error) {
+	if !a.checks.take() {
+		return nil, fault.Throttle("The journal is being checked already", streamRetry)
+	}
+	defer a.checks.give()
+	v, err := a.Journal.Verify(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, nil
+}
+
+// database checks the pages of the database, for one caller at a time.
+func (a *API) database(r *request) (any, error) {
+	if !a.checks.take() {
+		return nil, fault.Throttle("The database or its journal is being checked already", streamRetry)
+	}
+	defer a.checks.give()
+	return a.Database(r.Context())
+}
+
+// testify compares witnesses with the journal.
+func (a *API) testify(r *request) (any, error) {
+	in, err := body[Witnesses](r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.Journal.Testify(r.Context(), in.Witnesses)
+	return Testimonies{Witnesses: append([]journal.Testimony{}, all...)}, err
+}

@@ -1,0 +1,140 @@
+package adminapi
+
+import (
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/door/unlock"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// errNoStation is the answer about a station that is not enrolled.
+func errNoStation() error { return fault.New(fault.NotFound, "Station not found") }
+
+func (a *API) stations(*request) (any, error) {
+	list := StationList{Stations: []Station{}}
+	for _, s := range a.Stations.Stations() {
+		if state, ok := a.Stations.State(s.ID); ok { // it may have been removed meanwhile
+			list.Stations = append(list.Stations, a.stationOf(s, state))
+		}
+	}
+	return list, nil
+}
+
+func (a *API) stationOf(s site.Station, state site.StationState) Station {
+	return Station{StationState: state, Name: s.Name, Firmware: a.Stations.Firmware(s.ID), Enrolled: site.At(s.Enrolled)}
+}
+
+// find gives one station as the API shows it.
+func (a *API) find(id site.StationID) (Station, error) {
+	s, ok := a.Stations.Station(id)
+	state, there := a.Stations.State(id)
+	if !ok || !there {
+		return Station{}, errNoStation()
+	}
+	return a.stationOf(s, state), nil
+}
+
+func (a *API) station(r *request) (any, error) {
+	id, err := r.station()
+	if err != nil {
+		return nil, err
+	}
+	return a.find(id)
+}
+
+func (a *API) addStation(r *request) (any, error) {
+	in, err := body[NewStation](r)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.Stations.Enrol(r.Context(), r.by, station.EnrolRequest{
+		ID: in.StationID, Name: in.Name, Locks: in.Locks, Secret: site.Secret(in.Secret), Token: site.Secret(in.Token),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return issuedStation(made.Station.ID, made.Token, made.Secret), nil
+}
+
+// issuedStation shows the credentials of a station in clear text, this once.
+func issuedStation(id site.StationID, token, secret site.Secret) IssuedStation {
+	return IssuedStation{
+		StationID: id, StationToken: token.Reveal(),
+		MQTT: MQTTLogin{ClientID: id.ClientID(), Username: id.ClientID(), Password: secret.Reveal()},
+	}
+}
+
+func (a *API) changeStation(r *request) (any, error) {
+	id, err := r.station()
+	if err != nil {
+		return nil, err
+	}
+	in, err := body[StationPatch](r)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := a.Stations.Station(id)
+	if !ok {
+		return nil, errNoStation()
+	}
+	if in.Name == nil && in.Locks == nil {
+		return nil, fault.New(fault.Invalid, `Say what to change: "name", "locks"`)
+	}
+	name, locks := s.Name, s.Locks
+	if in.Name != nil {
+		name = *in.Name
+	}
+	if in.Locks != nil {
+		locks = *in.Locks
+	}
+	if _, err := a.Stations.Update(r.Context(), r.by, id, name, locks); err != nil {
+		return nil, err
+	}
+	return a.find(id)
+}
+
+func (a *API) rotate(r *request) (any, error) {
+	id, err := r.station()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := a.Stations.Rotate(r.Context(), r.by, id)
+	if err != nil {
+		return nil, err
+	}
+	return issuedStation(id, "", secret), nil
+}
+
+func (a *API) removeStation(r *request) (any, error) {
+	id, err := r.station()
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.Stations.Remove(r.Context(), r.by, id)
+}
+
+func (a *API) unlock(r *request) (any, error) {
+	id, err := r.station()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := site.ParseLockID(r.PathValue("lock"))
+	if err != nil {
+		return nil, fault.New(fault.Invalid, err.Error())
+	}
+	if err := r.skipBody(); err != nil {
+		return nil, err
+	}
+	command := unlock.Request{
+		Actor: r.by, Station: id, Lock: lock, IdempotencyKey: r.Header.Get("Idempotency-Key"), WaitResult: true, Accepted: r.start,
+	}
+	if r.exchange != nil {
+		r.exchange.Opening()
+		command.Waiting = r.exchange.Waiting
+	}
+	answer, err := a.Unlocker.Unlock(r.Context(), command)
+	if err != nil {
+		return nil, err
+	}
+	return Unlocked{CommandID: answer.Command, Outcome: answer.Outcome, Success: answer.Outcome.Opened()}, nil
+}

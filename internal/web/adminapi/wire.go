@@ -1,0 +1,353 @@
+package adminapi
+
+import (
+	"net/netip"
+	"time"
+
+	"gatehouse/internal/health"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+// The types of this file are the JSON of the admin API, /admin/v1. Fields that
+// carry a secret are plain strings, because here they must appear in clear text:
+// values of these types go to whoever asked and never into a log.
+
+// ErrorBody is the body of every answer that is not a success, and the last line
+// of a stream that broke off.
+type ErrorBody struct {
+	Message string `json:"message"`
+}
+
+// Status is the answer of GET /admin/v1/status.
+type Status struct {
+	Version     string             `json:"version"`
+	GatewayID   site.GatewayID     `json:"gatewayId"`
+	Name        string             `json:"name"` // what it is called on the network, without any domain
+	Boot        site.BootID        `json:"boot"`
+	Started     site.Timestamp     `json:"started"`
+	Ready       bool               `json:"ready"` // whether doors can be opened
+	Conditions  []health.Condition `json:"conditions"`
+	Clock       ClockStatus        `json:"clock"`
+	Listeners   []Listener         `json:"listeners"`
+	Addresses   []netip.Addr       `json:"addresses"` // under which others reach this machine
+	Stations    StationCount       `json:"stations"`
+	Accounts    int                `json:"accounts"`
+	Sessions    int                `json:"sessions"`
+	Journal     JournalSize        `json:"journal"`
+	Data        string             `json:"data"`                  // the data directory
+	Certificate *CertificateStatus `json:"certificate,omitempty"` // absent without TLS
+	Memory      MemoryStatus       `json:"memory"`
+	TimeZone    string             `json:"timeZone"`        // in which the hours of grants are meant
+	Cloud       *CloudStatus       `json:"cloud,omitempty"` // absent without a cloud
+}
+
+// CloudStatus is how the cloud link stands.
+type CloudStatus struct {
+	URL             string         `json:"url"`
+	Connected       bool           `json:"connected"`
+	Since           site.Timestamp `json:"since"` // of being connected, or of not being so; null before the first attempt
+	Error           string         `json:"error,omitempty"`
+	Advice          string         `json:"advice,omitempty"`
+	NextTry         site.Timestamp `json:"nextTry"`                 // null while connected or trying
+	Acknowledgement string         `json:"acknowledgement"`         // whose counts: "application" or "broker"
+	Delivered       uint64         `json:"delivered"`               // the last seq that the cloud has taken
+	Waiting         uint64         `json:"waiting"`                 // how many records it has not
+	LastDelivery    site.Timestamp `json:"lastDelivery"`            // null where there was none since the start
+	Keys            []string       `json:"keys"`                    // the ids of the keys that may sign commands
+	Refuses         string         `json:"refuses,omitempty"`       // why every signed command is refused now
+	RefusesAdvice   string         `json:"refusesAdvice,omitempty"` // what to do about it
+}
+
+// CertificateStatus is the certificate that the TLS listeners show.
+type CertificateStatus struct {
+	Names       []string       `json:"names"` // and addresses, for which it is made out
+	NotAfter    site.Timestamp `json:"notAfter"`
+	Fingerprint string         `json:"fingerprint"` // its SHA-256, as browsers show it
+	// AuthorityFingerprint is that of the gateway's own authority; empty where another
+	// one signed the certificate.
+	AuthorityFingerprint string `json:"authorityFingerprint,omitempty"`
+	Own                  bool   `json:"own"` // whether the gateway made it
+}
+
+// MemoryStatus is the memory of the process, in bytes.
+type MemoryStatus struct {
+	Used  uint64 `json:"used"`  // resident; 0 where the system does not say
+	Limit uint64 `json:"limit"` // what the machine has, or the service may have; likewise
+}
+
+// ClockStatus says what the gateway takes the time to be.
+type ClockStatus struct {
+	Now     site.Timestamp `json:"now"`
+	Trusted bool           `json:"trusted"`          // also where an administrator has accepted it for this run
+	Why     string         `json:"why,omitempty"`    // it is not trusted, as a sentence
+	Advice  string         `json:"advice,omitempty"` // what to do about it
+}
+
+// Clock is the answer of GET /admin/v1/clock, and of POST …/clock/accept and
+// …/clock/reset: the state of the gateway's clock after the request.
+type Clock struct {
+	ClockStatus
+	State        string         `json:"state"`        // how it stands to the system's clock, such as "synchronised"
+	Accepted     bool           `json:"accepted"`     // an administrator has accepted the system's time in this run
+	System       site.Timestamp `json:"system"`       // the system's time
+	Synchronised bool           `json:"synchronised"` // whether the system holds its time for right
+	Floor        site.Timestamp `json:"floor"`        // the last time that was sure, below which no clock of this gateway reads; null: none
+	Believed     site.Timestamp `json:"believed"`     // when a step that is not believed yet will be; null: there is none
+}
+
+// Listener is one address on which the gateway listens; Name is "http", "mqtt",
+// "mqtts" or the like.
+type Listener struct {
+	Name    string `json:"name"`
+	Address string `json:"address"` // host:port as bound, never port 0
+	TLS     bool   `json:"tls"`
+}
+
+// StationCount counts the stations.
+type StationCount struct {
+	Enrolled int `json:"enrolled"`
+	Online   int `json:"online"`
+}
+
+// JournalSize says how much the journal holds.
+type JournalSize struct {
+	Records int64  `json:"records"`
+	Bytes   int64  `json:"bytes"`
+	First   uint64 `json:"first"` // seq of the oldest record; 0 when empty
+	Last    uint64 `json:"last"`
+}
+
+// Account is an account as the API lists it; its password is never shown.
+type Account struct {
+	AccountID site.AccountID `json:"accountId"`
+	Email     site.Email     `json:"email"`
+	Admin     bool           `json:"admin"`
+	Created   site.Timestamp `json:"created"`
+}
+
+// AccountList is the answer of GET /admin/v1/accounts, sorted by e-mail.
+type AccountList struct {
+	Accounts []Account `json:"accounts"`
+}
+
+// NewAccount is the body of POST /admin/v1/accounts. Without a password one is
+// generated.
+type NewAccount struct {
+	Email    string `json:"email"`
+	Password string `json:"password,omitempty"`
+	Admin    bool   `json:"admin,omitempty"`
+}
+
+// NewPassword is the body of PUT /admin/v1/accounts/{email}/password. Without a
+// password one is generated.
+type NewPassword struct {
+	Password string `json:"password,omitempty"`
+}
+
+// AccountPatch is the body of PATCH /admin/v1/accounts/{email}; what is absent
+// stays as it is.
+type AccountPatch struct {
+	Admin *bool `json:"admin,omitempty"`
+}
+
+// IssuedAccount is what was issued for an account that was made or given a new
+// password. Password is in clear text, shown this once, and only if the gateway
+// generated it (contract, section 5).
+type IssuedAccount struct {
+	AccountID site.AccountID `json:"accountId"`
+	Email     site.Email     `json:"email"`
+	Password  string         `json:"password,omitempty"`
+}
+
+// Session is one login of an account.
+type Session struct {
+	SessionID site.SessionID `json:"sessionId"`
+	Created   site.Timestamp `json:"created"`
+	Expires   site.Timestamp `json:"expires"`
+	Remote    string         `json:"remote"` // the address that logged in
+}
+
+// SessionList is the answer of GET /admin/v1/accounts/{email}/sessions.
+type SessionList struct {
+	Sessions []Session `json:"sessions"`
+}
+
+// Revoked is the answer of POST /admin/v1/accounts/{email}/revoke.
+type Revoked struct {
+	Ended int `json:"ended"` // how many sessions ended
+}
+
+// Station is a station as the API lists it: the Station object of /v1 with what an
+// administrator knows beside it. Its token and its secret are never shown.
+type Station struct {
+	site.StationState
+	Name     string         `json:"name"`
+	Firmware string         `json:"firmware,omitempty"` // absent until reported
+	Enrolled site.Timestamp `json:"enrolled"`
+}
+
+// StationList is the answer of GET /admin/v1/stations, sorted by id.
+type StationList struct {
+	Stations []Station `json:"stations"`
+}
+
+// NewStation is the body of POST /admin/v1/stations. A secret or a token that is
+// absent is generated.
+type NewStation struct {
+	StationID site.StationID `json:"stationId"`
+	Name      string         `json:"name,omitempty"`
+	Locks     int            `json:"locks"`
+	Secret    string         `json:"secret,omitempty"`
+	Token     string         `json:"token,omitempty"`
+}
+
+// StationPatch is the body of PATCH /admin/v1/stations/{id}; what is absent stays
+// as it is.
+type StationPatch struct {
+	Name  *string `json:"name,omitempty"`
+	Locks *int    `json:"locks,omitempty"`
+}
+
+// IssuedStation is what was issued for a station that was enrolled (contract,
+// section 5) or whose secret was rotated; then StationToken is absent, because it
+// did not change. Shown this once.
+type IssuedStation struct {
+	StationID    site.StationID `json:"stationId"`
+	StationToken string         `json:"stationToken,omitempty"`
+	MQTT         MQTTLogin      `json:"mqtt"`
+}
+
+// MQTTLogin is what the hardware of a station logs in with (contract, section 2).
+type MQTTLogin struct {
+	ClientID string `json:"clientId"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// Grant is the leave of one account to use one station.
+type Grant struct {
+	Email     site.Email     `json:"email"`
+	StationID site.StationID `json:"stationId"`
+	GrantTerms
+}
+
+// GrantTerms is the body of PUT /admin/v1/grants/{email}/{station}: when the grant
+// holds. A bound that is null or absent, or empty hours, are no bound.
+type GrantTerms struct {
+	From  site.Timestamp `json:"from"`
+	Until site.Timestamp `json:"until"`
+	Hours site.Schedule  `json:"hours"` // "Mon-Fri 08:00-18:00"; empty: at any hour
+}
+
+// Granted is the answer of PUT /admin/v1/grants/{email}/{station}.
+type Granted struct {
+	Grant
+	Changed bool `json:"changed"` // false: it stood like that already
+}
+
+// GrantList is the answer of GET /admin/v1/grants, sorted by e-mail and station.
+type GrantList struct {
+	Grants []Grant `json:"grants"`
+}
+
+// Unlocked is the answer of POST /admin/v1/stations/{id}/locks/{lock}/unlock.
+type Unlocked struct {
+	CommandID site.CommandID `json:"commandId"`
+	Outcome   site.Outcome   `json:"outcome"`
+	Success   bool           `json:"success"`
+}
+
+// ApplyRequest is the body of POST /admin/v1/apply.
+type ApplyRequest struct {
+	Site   Site `json:"site"`
+	DryRun bool `json:"dryRun,omitempty"`
+	Prune  bool `json:"prune,omitempty"`
+}
+
+// Site is a site file as JSON, with its secrets in clear text.
+type Site struct {
+	TimeZone string        `json:"timezone,omitempty"`
+	Accounts []SiteAccount `json:"accounts,omitempty"`
+	Stations []SiteStation `json:"stations,omitempty"`
+	Grants   []SiteGrant   `json:"grants,omitempty"`
+}
+
+// SiteAccount is one account of a [Site]; what is absent is not stated.
+type SiteAccount struct {
+	Email    string `json:"email"`
+	Password string `json:"password,omitempty"`
+	Admin    *bool  `json:"admin,omitempty"`
+}
+
+// SiteStation is one station of a [Site]; what is absent is not stated.
+type SiteStation struct {
+	ID     site.StationID `json:"id"`
+	Name   *string        `json:"name,omitempty"`
+	Locks  *int           `json:"locks,omitempty"`
+	Secret string         `json:"secret,omitempty"`
+	Token  string         `json:"token,omitempty"`
+}
+
+// SiteGrant is one grant of a [Site].
+type SiteGrant struct {
+	Account  string           `json:"account"`
+	Stations []site.StationID `json:"stations"`
+	From     *time.Time       `json:"from,omitempty"`
+	Until    *time.Time       `json:"until,omitempty"`
+	Hours    string           `json:"hours,omitempty"`
+}
+
+// Applied is the answer of POST /admin/v1/apply: what changed (or would), and
+// what was issued for the things that were made, as the add routes answer it. The
+// lists are empty rather than null.
+type Applied struct {
+	Changes  []Change        `json:"changes"`
+	Accounts []IssuedAccount `json:"accounts"`
+	Stations []IssuedStation `json:"stations"`
+}
+
+// Change is one change that an apply made. Kind is a constant word such as
+// "station-added"; What is for people and holds no secret.
+type Change struct {
+	Kind string `json:"kind"`
+	What string `json:"what"`
+}
+
+// Database is the answer of GET /admin/v1/database: how the gateway's database stands. No
+// other process can read it while the gateway has it open.
+type Database struct {
+	Size   int64     `json:"size"`             // bytes of the file
+	Log    int64     `json:"log"`              // bytes of the log beside it
+	Schema int       `json:"schema"`           // its version
+	Known  int       `json:"known"`            // the newest version that the gateway knows
+	Damage string    `json:"damage,omitempty"` // what is wrong with its pages or tables
+	First  uint64    `json:"first"`            // seq of the oldest record of the journal; 0 when there is none
+	Last   uint64    `json:"last"`             // seq of the newest; likewise
+	Floor  time.Time `json:"floor,omitzero"`   // the last time that was sure
+}
+
+// Verdict is the answer of GET /admin/v1/journal/verify.
+type Verdict struct {
+	Sound   bool   `json:"sound"`
+	Records int    `json:"records"` // how many were checked
+	First   uint64 `json:"first"`
+	Last    uint64 `json:"last"`
+	Lost    uint64 `json:"lost,omitempty"`   // records lost by damage, as the journal itself records
+	Broken  uint64 `json:"broken,omitempty"` // seq of the first record that does not fit
+	Why     string `json:"why,omitempty"`
+
+	// Witnesses is filled in by the command line, which knows them.
+	Witnesses []journal.Testimony `json:"witnesses,omitempty"`
+}
+
+// Witnesses is the body of POST /admin/v1/journal/witnesses: heads of the journal's chain
+// as they were kept elsewhere.
+type Witnesses struct {
+	Witnesses []journal.Witness `json:"witnesses"`
+}
+
+// Testimonies is the answer: one testimony for each witness, in their order.
+type Testimonies struct {
+	Witnesses []journal.Testimony `json:"witnesses"`
+}

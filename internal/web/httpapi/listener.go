@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+	"weak"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/metric"
+)
+
+const (
+	// MaxConnections bounds the open connections of all listeners where nothing else
+	// is configured.
+	MaxConnections = 512
+	// MaxConnectionsPerAddress likewise bounds those of one client address. Loopback
+	// has no bound of its own, because a proxy on the same machine stands for many
+	// clients.
+	MaxConnectionsPerAddress = 256
+)
+
+// LimitListener bounds the connections of inner by a crowd, which several listeners
+// may share: a newcomer to a full one evicts a connection that is not working. What is
+// evicted or refused is counted. So is an accept that fails, for example when memory or
+// descriptors are used up; only a closed listener ends the server. On a plain listener
+// it also turns what net/http answers to malformed requests into JSON (see the package
+// doc). Nil handshakes are not ordered; others must have made the configuration of the
+// TLS that runs on the listener.
+func LimitListener(inner net.Listener, crowd *admission.Crowd, handshakes *admission.Handshakes, metrics *metric.Registry) *LimitedListener {
+	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics, patience: idleTimeout}
+}
+
+// LimitedListener is what [LimitListener] returns. Safe for concurrent use.
+type LimitedListener struct {
+	net.Listener
+	crowd      *admission.Crowd
+	handshakes *admission.Handshakes
+	metrics    *metric.Registry
+	patience   time.Duration // with idle connections
+}
+
+// Accept implements [net.Listener].
+func (l *LimitedListener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, l.failed(err)
+		}
+		c := &limitConn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr()), ended: make(chan struct{})}
+		if l.handshakes != nil {
+			c.Conn = l.handshakes.Conn(inner, c.ended)
+		}
+		c.idle = expiry(c)
+		if l.crowd.Enter(&c.place, c.address, c) == nil {
+			c.rest()
+			return c, nil
+		}
+		c.idle.Stop()
+		l.metrics.Refused("http-connections")
+		_ = inner.Close()
+	}
+}
+
+// failed counts a failed accept and gives what net/http makes of it.
+func (l *LimitedListener) failed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	l.metrics.Refused("http-accept")
+	return passing{err}
+}
+
+// passing is an error that net/http's server does not end for: it logs it and accepts
+// again, after 5 ms at first and twice that each time, up to a second. Of itself it does
+// so for some of the errors that pass, but not for ENOBUFS or ENOMEM.
+type passing struct{ error }
+
+// Timeout implements [net.Error].
+func (passing) Timeout() bool { return false }
+
+// Temporary implements [net.Error].
+func (passing) Temporary() bool { return true }
+
+// Unwrap gives the cause.
+func (p passing) Unwrap() error { return p.error }
+
+// limitConn is a connection with a place in the crowd.
+type limitConn struct {
+	net.Conn
+	listener *LimitedListener
+	address  netip.Addr
+	place    admission.Place
+	close    sync.Once
+	ended    chan struct{} // closed when the connection is
+
+	// idle ends the connection when no request has come for the idle timeout. The
+	// server's own timer would not do: net/http starts it again when an HTTP/2 connection
+	// ends with requests in flight, and it keeps all memory of that connection until then.
+	idle *time.Timer
+}
+
+// connKey is the key of the limitConn in the context of a request.
+type connKey struct{}
+
+// withConn is a ConnContext of net/http: requests find their connection by it.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if l := limitConnOf(c); l != nil {
+		return context.WithValue(ctx, connKey{}, l)
+	}
+	return ctx
+}
+
+// limitConnOf returns the limitConn that a connection of net/http is or wraps; nil if
+// there is none.
+func limitConnOf(c net.Conn) *limitConn {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	l, _ := c.(*limitConn)
+	return l
+}
+
+// track is a ConnState of net/http. A connection is idle between requests; with one it
+// is unfinished, until the request itself has acquired a place (see request.go).
+func track(c net.Conn, state http.ConnState) {
+	l := limitConnOf(c)
+	switch {
+	case l == nil:
+	case state == http.StateActive:
+		l.idle.Stop()
+		l.place.Move(admission.Unfinished)
+	case state == http.StateIdle:
+		l.place.Move(admission.Idle)
+		l.rest()
+	}
+}
+
+// rest starts the time in which the next request has to come.
+func (c *limitConn) rest() {
+	c.idle.Reset(c.listener.patience)
+	select {
+	case <-c.ended: // HTTP/2 is idle once more after its end
+		c.idle.Stop()
+	default:
+	}
+}
+
+// expiry returns the timer that ends a connection which was idle for too long; rest
+// starts it. It does not keep c in memory: the runtime holds a stopped timer for a while.
+func expiry(c *limitConn) *time.Timer {
+	conn := weak.Make(c)
+	return time.AfterFunc(math.MaxInt64, func() {
+		if c := conn.Value(); c != nil {
+			_ = c.Close()
+		}
+	})
+}
+
+// Evict implements [admission.Guest].
+func (c *limitConn) Evict() {
+	c.listener.metrics.Refused("http-connections")
+	_ = c.Close()
+}
+
+// NetConn returns the connection below.
+func (c *limitConn) NetConn() net.Conn { return c.Conn }
+
+// Write implements [net.Conn].
+func (c *limitConn) Write(p []byte) (int, error) {
+	answer, ok := jsonAnswer(p)
+	if !ok {
+		return c.Conn.Write(p)
+	}
+	if _, err := c.Conn.Write(answer); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CloseWrite lets net/http end a response whose request it does not read to the end
+// without the client losing it to a reset.
+func (c *limitConn) CloseWrite() error {
+	inner := c.Conn
+	if shaken, ok := inner.(*admission.Conn); ok {
+		inner = shaken.NetConn()
+	}
+	if half, ok := inner.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements [net.Conn].
+func (c *limitConn) Close() error {
+	c.close.Do(func() { close(c.ended) })
+	c.idle.Stop()
+	c.place.Leave()
+	return c.Conn.Close()
+}

@@ -1,0 +1,237 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/web/httpapi"
+)
+
+// queue is a listener whose connections the test makes.
+type queue chan net.Conn
+
+func (q queue) Accept() (net.Conn, error) {
+	c, ok := <-q
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (q queue) Close() error { close(q); return nil }
+
+func (q queue) Addr() net.Addr { return &net.TCPAddr{} }
+
+// stub is a connection from an address; it gives what the test has put in.
+type stub struct {
+	net.Conn
+	from   net.Addr
+	in     *strings.Reader
+	out    bytes.Buffer
+	closed bool
+}
+
+func (s *stub) RemoteAddr() net.Addr { return s.from }
+
+func (s *stub) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+func (s *stub) Write(p []byte) (int, error) {
+	if s.closed {
+		return 0, net.ErrClosed
+	}
+	return s.out.Write(p)
+}
+
+func (s *stub) Close() error { s.closed = true; return nil }
+
+// usualCrowd bounds connections as usual.
+func usualCrowd() *admission.Crowd {
+	return admission.New(admission.Limits{Total: httpapi.MaxConnections, PerAddress: httpapi.MaxConnectionsPerAddress})
+}
+
+// gate is a limited listener over stubs.
+type gate struct {
+	t       *testing.T
+	queue   queue
+	limited net.Listener
+	metrics *metric.Registry
+}
+
+func newGate(t *testing.T, limits admission.Limits) *gate {
+	g := &gate{t: t, queue: make(queue, 1), metrics: metric.New()}
+	g.limited = httpapi.LimitListener(g.queue, admission.New(limits), nil, g.metrics)
+	return g
+}
+
+// knock has a connection come in that is admitted.
+func (g *gate) knock(from string) (*stub, net.Conn) {
+	g.t.Helper()
+	addr, err := net.ResolveTCPAddr("tcp", from)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	s := &stub{from: addr, in: strings.NewReader("GET / HTTP/1.1\r\n")}
+	g.queue <- s
+	conn, err := g.limited.Accept()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if conn.RemoteAddr() != s.from {
+		g.t.Fatalf("%s was not admitted", from)
+	}
+	return s, conn
+}
+
+func (g *gate) refused() uint64 {
+	return g.metrics.Counter(`gatehouse_refusals_total{reason="http-connections"}`).Get()
+}
+
+// A newcomer evicts, a closed connection makes room, once.
+func TestLimitListener(t *testing.T) {
+	g := newGate(t, admission.Limits{Total: 3, PerAddress: 2})
+	first, _ := g.knock("192.0.2.1:1")
+	second, conn := g.knock("192.0.2.1:2")
+	third, _ := g.knock("192.0.2.1:3") // beyond the bound of its address
+	if !first.closed || second.closed || g.refused() != 1 {
+		t.Errorf("closed: first %t, second %t; %d counted", first.closed, second.closed, g.refused())
+	}
+	other, _ := g.knock("[2001:db8::1]:1")
+	last, _ := g.knock("[2001:db8::2]:1") // beyond the bound of all
+	if !second.closed || third.closed || other.closed || g.refused() != 2 {
+		t.Errorf("closed: second %t, third %t, other %t; %d counted", second.closed, third.closed, other.closed, g.refused())
+	}
+	_ = conn.Close() // it has no place any more
+	g.knock("[2001:db8::3]:1")
+	if third.closed || !other.closed || last.closed { // it has held one for the longest
+		t.Errorf("closed: third %t, other %t, last %t", third.closed, other.closed, last.closed)
+	}
+}
+
+// The same over real connections: a flood from one address, and a request gets its
+// answer.
+func TestLimitListener_flood(t *testing.T) {
+	w := newWorld(t)
+	for range httpapi.MaxConnections + 100 {
+		conn, err := net.Dial("tcp", w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 200, stationJSON)
+}
+
+// lame is a queue whose next accepts fail, and that the test closes itself.
+type lame struct {
+	queue
+	failures []error
+}
+
+func (*lame) Close() error { return nil }
+
+func (l *lame) Accept() (net.Conn, error) {
+	if len(l.failures) == 0 {
+		return l.queue.Accept()
+	}
+	err := l.failures[0]
+	l.failures = l.failures[1:]
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
+}
+
+// A server goes on after accepts that fail, less and less often, and ends when its
+// listener is closed.
+func TestLimitListener_acceptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lame{make(queue), []error{
+			syscall.ENOBUFS, syscall.ENOMEM, syscall.EMFILE, syscall.EPERM, syscall.EPROTO, syscall.ECONNABORTED,
+			syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS,
+		}}
+		metrics, logs := metric.New(), &bytes.Buffer{}
+		limited := httpapi.LimitListener(l, admission.New(admission.Limits{Total: 1}), nil, metrics)
+		server := httpapi.NewServer(nil, slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		served, begun := make(chan error, 1), time.Now()
+		go func() { served <- server.Serve(limited) }()
+		near, far := net.Pipe()
+		select {
+		case l.queue <- far: // when it is accepted again
+		case err := <-served:
+			t.Fatalf("serving ended: %v", err)
+		}
+		// 5, 10, 20, … 640 ms and then 1 s each.
+		if got, want := time.Since(begun), 1275*time.Millisecond+2*time.Second; got != want {
+			t.Errorf("accepted again after %v, want %v", got, want)
+		}
+		if n := metrics.Counter(`gatehouse_refusals_total{reason="http-accept"}`).Get(); n != 10 {
+			t.Errorf("%d were counted", n)
+		}
+		if text := logs.String(); !strings.Contains(text, syscall.ENOBUFS.Error()) {
+			t.Errorf("logged %s", text)
+		}
+		_ = near.Close()
+		close(l.queue)
+		if err := <-served; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("serving ended: %v", err)
+		}
+		_ = server.Close()
+	})
+}
+
+// What net/http says by itself becomes JSON; what looks like it inside a body does not.
+func TestJSONAnswer(t *testing.T) {
+	const textHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+	for text, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request" + textHead + "400 Bad Request":                                                             message("Bad Request"),
+		"HTTP/1.1 400 Bad Request: missing required Host header" + textHead + "400 Bad Request: missing required Host header": message("Bad Request: missing required Host header"),
+		"HTTP/1.1 501 Not Implemented" + textHead + "Unsupported transfer encoding":                                           message("Unsupported transfer encoding"),
+		"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n":                                   message("Client sent an HTTP request to an HTTPS server."),
+	} {
+		answer, ok := httpapi.JSONAnswer([]byte(text))
+		if !ok {
+			t.Errorf("%q is left as it is", text)
+			continue
+		}
+		got := readAnswer(t, answer)
+		checkAny(t, "GET", *got)
+		if got.body != want {
+			t.Errorf("got %s, want %s", got.body, want)
+		}
+	}
+	for _, text := range []string{
+		"", "H", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nx",
+		"HTTP/1.1 404 Not Found\r\nX: y" + textHead + "x", "HTTP/1.1 200 OK" + textHead + "x", "x" + textHead,
+	} {
+		if answer, ok := httpapi.JSONAnswer([]byte(text)); ok {
+			t.Errorf("%q becomes %q", text, answer)
+		}
+	}
+}
+
+func TestLimitListener_write(t *testing.T) {
+	g := newGate(t, admission.Limits{})
+	s, conn := g.knock("192.0.2.1:1")
+	const text = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+	if n, err := io.WriteString(conn, text); n != len(text) || err != nil {
+		t.Errorf("wrote %d, %v", n, err)
+	}
+	if n, err := io.WriteString(conn, "as it is"); n != 8 || err != nil {
+		t.Errorf("wrote %d, %v", n, err)
+	}
+	if got := s.out.String(); !strings.HasSuffix(got, message("Bad Request")+"as it is") {
+		t.Errorf("got %q", got)
+	}
+	s.closed = true
+	if _, err := io.WriteString(conn, text); err == nil {
+		t.Error("a write to a closed connection succeeded")
+	}
+}

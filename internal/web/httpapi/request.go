@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/fault"
+)
+
+const (
+	// MaxRequests bounds the requests in flight on all listeners, but for event
+	// streams, which have a bound of their own. Each may hold a header and a body of 16
+	// KiB.
+	MaxRequests = 256
+	// requestRetry is when a client may retry that was refused because all requests are
+	// being worked on.
+	requestRetry = time.Second
+)
+
+// turn is the place of one request among those in flight, over all connections. A
+// request whose body has not arrived, or whose answer is not taken, is evicted by newer
+// ones of other addresses, and its connection with it; one that the gateway works on is
+// not.
+type turn struct {
+	place admission.Place
+	conn  *limitConn // nil: the request came on no connection of ours
+	holds bool       // it is being worked on
+	body  body
+
+	urgent bool // handshakes wait for it
+}
+
+// body is that of a request; when it has arrived, the work on the request begins.
+type body struct {
+	io.ReadCloser
+	turn *turn
+}
+
+// Read implements [io.Reader].
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.turn.work()
+	}
+	return n, err
+}
+
+// asker is a connection as the crowd of requests sees it.
+type asker limitConn
+
+// Evict implements [admission.Guest].
+func (a *asker) Evict() {
+	c := (*limitConn)(a)
+	c.listener.metrics.Refused("http-requests")
+	_ = c.Close()
+}
+
+// enter acquires a place for the request of x; false if all are taken by requests that
+// are being worked on.
+func (x *exchange) enter() bool {
+	t := &x.turn
+	conn, ok := x.r.Context().Value(connKey{}).(*limitConn)
+	if !ok {
+		return true
+	}
+	if x.api.requests.Enter(&t.place, conn.address, (*asker)(conn)) != nil {
+		x.api.metrics.Refused("http-requests")
+		x.fail(fault.Throttle("Too many requests at once", requestRetry))
+		return false
+	}
+	t.conn = conn
+	if x.r.ContentLength != 0 && x.r.Body != nil {
+		t.body = body{x.r.Body, t}
+		x.r.Body = &t.body
+	}
+	return true
+}
+
+// work marks the request as one that the gateway works on.
+func (t *turn) work() {
+	if t.conn == nil || t.holds {
+		return
+	}
+	t.holds = true
+	t.place.Hold()
+	t.conn.place.Hold()
+}
+
+// Opening marks the request as one that opens a door: the gateway works on it, and TLS
+// handshakes wait for it. Package adminapi calls it too.
+func (x *exchange) Opening() {
+	x.turn.work()
+	x.turn.urgent = x.turn.urgent || x.api.handshakes.Yield()
+}
+
+// Waiting reports whether the client still waits for the answer. Package adminapi calls
+// it too.
+func (x *exchange) Waiting() bool { return isWaiting(x.r) }
+
+// Streaming marks the request as a stream, which is no longer counted among the requests
+// in flight. Package adminapi calls it too.
+func (x *exchange) Streaming() {
+	x.turn.work()
+	x.turn.place.Leave()
+}
+
+// leave ends the request. It waits for an answer that HTTP/2 holds back because its
+// client does not read it: the request still has its place and may be evicted.
+func (x *exchange) leave() {
+	t := &x.turn
+	if t.urgent {
+		t.urgent = false
+		x.api.handshakes.Resume()
+	}
+	if t.conn == nil {
+		return
+	}
+	if t.holds {
+		t.holds = false
+		t.place.Release()
+		t.conn.place.Release()
+	}
+	if x.r.ProtoMajor == 2 {
+		_ = http.NewResponseController(x.w).Flush()
+	}
+	t.place.Leave()
+	t.conn = nil
+}

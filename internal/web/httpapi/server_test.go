@@ -1,0 +1,108 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"gatehouse/internal/web/httpapi"
+)
+
+// newTLSWorld serves with the certificate of httptest, which its client trusts.
+func newTLSWorld(t testing.TB) *world {
+	t.Helper()
+	donor := httptest.NewUnstartedServer(nil)
+	donor.EnableHTTP2 = true
+	donor.StartTLS()
+	t.Cleanup(donor.Close)
+	w := newWorldWith(t, httpapi.ListenerOptions{TLS: true}, nil, func(s *http.Server) {
+		s.TLSConfig = &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12}
+	})
+	w.base = "https://" + w.addr
+	transport := donor.Client().Transport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2 = true
+	w.client.Transport = transport
+	t.Cleanup(transport.CloseIdleConnections)
+	return w
+}
+
+func TestServer_http2(t *testing.T) {
+	w := newTLSWorld(t)
+	resp, err := w.client.Do(w.build(request{method: "GET", path: "/healthz"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.ProtoMajor != 2 {
+		t.Errorf("spoke %s", resp.Proto)
+	}
+	w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 200, stationJSON)
+	w.do(request{method: "GET", path: "/v1/stations/" + stationToken}).want(t, 401, message("Token is invalid"))
+	w.do(request{method: "POST", path: "/v1/auth/login", body: goodLogin + strings.Repeat(" ", 1<<20)}).
+		want(t, 413, message("The body is too large: 16 KiB at most"))
+	f := w.follow("")
+	f.want("station", id(0), stationJSON)
+	w.stations.happen(stationID, 3.6)
+	f.want("station", id(1), at("3.6"))
+	w.access.with(func() { delete(w.access.tokens, accessToken) })
+	f.wantEnd()
+}
+
+func TestServer_plainOnTLS(t *testing.T) {
+	w := newTLSWorld(t)
+	got := readAnswer(t, w.raw(t, get+"\r\n"))
+	if got == nil {
+		t.Fatal("no answer")
+	}
+	checkAny(t, "GET", *got)
+	got.want(t, 400, message("Client sent an HTTP request to an HTTPS server."))
+	w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)
+}
+
+// What net/http has to say comes at debug level and at a bounded rate.
+func TestServer_errorLog(t *testing.T) {
+	logs := &logBuffer{}
+	server := httpapi.NewServer(http.NotFoundHandler(), slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for range 10 * httpapi.ErrorLogBurst {
+		server.ErrorLog.Print("http: TLS handshake error " + strings.Repeat("x", 5000))
+	}
+	lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
+	if len(lines) < httpapi.ErrorLogBurst || len(lines) > 2*httpapi.ErrorLogBurst {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		if !strings.Contains(line, `"level":"DEBUG"`) || len(line) > 1000 {
+			t.Fatalf("line %.200q", line)
+		}
+	}
+}
+
+// Sending the body slowly does not keep a connection for good.
+func TestServer_slowBody(t *testing.T) {
+	w := newWorldWith(t, allOptions(), nil, func(s *http.Server) { s.ReadTimeout = 20 * time.Millisecond })
+	for _, path := range []string{"/v1/auth/login", "/v1/stations/" + stationToken + "/locks/1/unlock"} {
+		body, feed := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(feed, "{")
+			<-w.stopped
+			feed.Close()
+		}()
+		req, err := http.NewRequestWithContext(context.Background(), "POST", w.base+path, bufio.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+accessToken)
+		resp, err := w.client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+	}
+	w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)
+}

@@ -1,0 +1,275 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/health"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/httpapi"
+)
+
+// world is an API over fakes, served on a port of its own.
+type world struct {
+	t        testing.TB
+	access   *fakeAccess
+	stations *fakeStations
+	unlocker *fakeUnlocker
+	health   *health.Registry
+	metrics  *metric.Registry
+	logs     *logBuffer
+	setup    *fakeSetup
+	api      *httpapi.API
+	spec     *description
+
+	crowd   *admission.Crowd // of the connections
+	base    string           // http://127.0.0.1:port
+	addr    string
+	client  *http.Client
+	stop    context.CancelFunc // ends the server's base context
+	stopped chan struct{}
+}
+
+// logBuffer takes log lines from several goroutines.
+type logBuffer struct {
+	mu   sync.Mutex // mu guards text
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// newAPI gives an API over fakes without a server.
+func newAPI(t testing.TB, level slog.Level, admin http.Handler) *world {
+	t.Helper()
+	w := &world{
+		t: t, access: newFakeAccess(), stations: newFakeStations(),
+		health: &health.Registry{}, metrics: metric.New(), logs: &logBuffer{}, setup: &fakeSetup{},
+	}
+	w.unlocker = &fakeUnlocker{access: w.access, stations: w.stations, outcome: site.Acknowledged}
+	var err error
+	w.api, err = httpapi.New(httpapi.Config{
+		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Health: w.health, Metrics: w.metrics,
+		Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level})), Admin: admin, Boot: boot, Setup: w.setup,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// newWorld serves an API on plain HTTP, all options on.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	return newWorldWith(t, allOptions(), nil, func(*http.Server) {})
+}
+
+func newWorldWith(t testing.TB, options httpapi.ListenerOptions, admin http.Handler, change func(*http.Server)) *world {
+	t.Helper()
+	w := newAPI(t, slog.LevelDebug, admin)
+	w.spec = loadDescription(t)
+	w.serve(w.api.Handler(options), change)
+	return w
+}
+
+// serve starts a server and has the test stop it.
+func (w *world) serve(handler http.Handler, change func(*http.Server)) {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	base, cancel := context.WithCancel(context.Background())
+	server := httpapi.NewServer(handler, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	server.BaseContext = func(net.Listener) context.Context { return base }
+	change(server)
+	w.stop, w.stopped = cancel, make(chan struct{})
+	w.addr = listener.Addr().String()
+	w.base = "http://" + w.addr
+	w.crowd = usualCrowd()
+	limited := httpapi.LimitListener(listener, w.crowd, nil, w.metrics)
+	go func() {
+		defer close(w.stopped)
+		if server.TLSConfig != nil {
+			_ = server.ServeTLS(limited, "", "")
+		} else {
+			_ = server.Serve(limited)
+		}
+	}()
+	transport := &http.Transport{DisableCompression: true}
+	w.client = &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	w.t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		_ = server.Close()
+		<-w.stopped
+	})
+}
+
+// patience is how long a test waits for what must come before it gives up.
+const patience = 30 * time.Second
+
+// request is one request of a test; JSON bodies get their content type.
+type request struct {
+	method string
+	path   string
+	bearer string
+	body   string
+	header map[string]string
+}
+
+// response is what came back.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request and holds the response to what every response must be, and to
+// the description of /v1.
+func (w *world) do(r request) response {
+	w.t.Helper()
+	req := w.build(r)
+	resp, err := w.client.Do(req)
+	if err != nil {
+		w.t.Fatalf("%s %s: %v", r.method, r.path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatalf("%s %s: reading the body: %v", r.method, r.path, err)
+	}
+	got := response{resp.StatusCode, resp.Header, string(body)}
+	checkAny(w.t, req.Method, got)
+	if strings.HasPrefix(r.path, "/v1/") {
+		w.spec.check(w.t, req, got)
+	}
+	return got
+}
+
+func (w *world) build(r request) *http.Request {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), r.method, w.base+r.path, strings.NewReader(r.body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if r.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+r.bearer)
+	}
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+	}
+	return req
+}
+
+// checkAny holds a response to what every response must be.
+func checkAny(t testing.TB, method string, got response) {
+	t.Helper()
+	if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("headers %v lack no-store or nosniff", got.header)
+	}
+	if got.status == http.StatusUnauthorized && got.header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("a 401 without WWW-Authenticate: Bearer: %v", got.header)
+	}
+	if got.status >= http.StatusBadRequest && method != http.MethodHead {
+		checkErrorBody(t, got.header.Get("Content-Type"), got.body)
+	}
+}
+
+// checkErrorBody holds an error body to exactly one field, message.
+func checkErrorBody(t testing.TB, contentType, body string) {
+	t.Helper()
+	var fields map[string]string
+	err := json.Unmarshal([]byte(body), &fields)
+	if err != nil || len(fields) != 1 || fields["message"] == "" || contentType != "application/json" {
+		t.Errorf("error body %s %q, want application/json with exactly one field, message", contentType, body)
+	}
+}
+
+// want compares status and exact body.
+func (got response) want(t testing.TB, status int, body string) {
+	t.Helper()
+	if got.status != status || got.body != body {
+		t.Errorf("got %d %s\nwant %d %s", got.status, got.body, status, body)
+	}
+}
+
+func message(text string) string { return `{"message":"` + text + `"}` }
+
+// eventually waits for a condition that is about to hold.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: has not come", what)
+		}
+		<-tick.C
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// serveOnce has the handler answer without a network.
+func (w *world) serveOnce(ctx context.Context, r request) response {
+	w.t.Helper()
+	rec := httptest.NewRecorder()
+	w.api.Handler(httpapi.ListenerOptions{}).ServeHTTP(rec, w.build(r).WithContext(ctx))
+	return response{rec.Code, rec.Header(), rec.Body.String()}
+}
+
+// brief is a server that gives requests next to no time.
+func brief(server *http.Server) {
+	server.ReadTimeout, server.WriteTimeout = 20*time.Millisecond, 40*time.Millisecond
+}
+
+// outwait returns when a brief server has given up a request that began after this
+// call, so that every older one has had its time too.
+func (w *world) outwait() {
+	w.t.Helper()
+	conn, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte("POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"))
+	_, _ = io.ReadAll(conn)
+}
+
+func allOptions() httpapi.ListenerOptions { return httpapi.ListenerOptions{Metrics: true, Admin: true} }
