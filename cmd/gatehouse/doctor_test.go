@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // reportOf reads a report that the tests of package doctor keep.
 func reportOf(t *testing.T, name string) doctor.Report {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "doctor", "testdata", name+".json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "install", "doctor", "testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
