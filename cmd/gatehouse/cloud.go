@@ -16,8 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -73,13 +72,13 @@ type madeKey struct {
 }
 
 func (a *app) cloudKeygen(path, id string) error {
-	if id != "" && !cloudcommand.ValidKeyID(id) {
-		return wrongUsagef("--id takes 1 to %d visible ASCII characters without quotes, backslashes and commas", cloudcommand.MaxKeyID)
+	if id != "" && !api.ValidKeyID(id) {
+		return wrongUsagef("--id takes 1 to %d visible ASCII characters without quotes, backslashes and commas", api.MaxKeyID)
 	}
 	if path == "" && strings.ContainsRune(id, '/') {
 		return wrongUsagef("no file can be named after this --id: name one as FILE")
 	}
-	key, err := cloudcommand.Generate(id)
+	key, err := api.Generate(id)
 	if err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ type signedCommand struct {
 }
 
 func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) error {
-	cmd := cloudcommand.Command{Name: cloudcommand.Unlock, ID: cmp.Or(flags.id, uuid.NewString()), Actor: cmp.Or(flags.actor, userName())}
+	cmd := api.Command{Name: api.Unlock, ID: cmp.Or(flags.id, uuid.NewString()), Actor: cmp.Or(flags.actor, userName())}
 	var err error
 	if cmd.Station, err = site.ParseStationID(args[0]); err != nil {
 		return wrongUsage(err)
@@ -187,7 +186,7 @@ func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) 
 	if cmd.Lock, err = site.ParseLockID(args[1]); err != nil {
 		return wrongUsage(err)
 	}
-	if flags.ttl < time.Second || flags.ttl > cloudcommand.MaxLifetime || flags.ttl%time.Second != 0 {
+	if flags.ttl < time.Second || flags.ttl > api.MaxLifetime || flags.ttl%time.Second != 0 {
 		return wrongUsagef("--ttl takes whole seconds from 1s to 1m")
 	}
 	key, err := a.signingKey(flags.key)
@@ -204,7 +203,7 @@ func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) 
 		return wrongUsage(err)
 	}
 	result := signedCommand{
-		ID: cmd.ID, GatewayID: cmd.Gateway, Topic: cloudwire.Topic(cmd.Gateway, cloudwire.CommandLeaf),
+		ID: cmd.ID, GatewayID: cmd.Gateway, Topic: api.Topic(cmd.Gateway, api.CommandLeaf),
 		Expires: site.At(cmd.Expires.Truncate(time.Second)), Token: token,
 	}
 	return a.result(result, func(w *lines) { w.printf("%s", token) })
@@ -214,19 +213,19 @@ func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) 
 const maxKeyFile = 64 << 10
 
 // signingKey reads a private key, and warns of one that others can read.
-func (a *app) signingKey(path string) (cloudcommand.PrivateKey, error) {
+func (a *app) signingKey(path string) (api.PrivateKey, error) {
 	file, err := os.Open(path) //nolint:gosec // named on the command line
 	if err != nil {
-		return cloudcommand.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
+		return api.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
 	if err != nil {
-		return cloudcommand.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
+		return api.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
-	key, err := cloudcommand.ParsePrivateKey(text)
+	key, err := api.ParsePrivateKey(text)
 	if err != nil {
-		return cloudcommand.PrivateKey{}, fmt.Errorf("reading the private key in %s: %w", printable(path), err)
+		return api.PrivateKey{}, fmt.Errorf("reading the private key in %s: %w", printable(path), err)
 	}
 	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 		a.complain("warning: others can read " + printable(path) + ": run chmod 600 on it, and make a new key if anyone may have")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/cloud/cloudmqtt"
 	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -104,7 +104,7 @@ func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) error {
 		return err
 	}
 	err = cloudtail.Run(ctx, cfg)
-	if dial, ok := errors.AsType[*cloudmqtt.DialError](err); ok && dial.Advice != "" {
+	if dial, ok := errors.AsType[*mqttclient.DialError](err); ok && dial.Advice != "" {
 		return fmt.Errorf("%w; %s", err, lowerFirst(dial.Advice))
 	}
 	return err
@@ -114,10 +114,10 @@ func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) error {
 const tailKeepalive = 30 * time.Second
 
 // tailBroker says which broker is meant, and who connects.
-func (a *app) tailBroker(flags cloudFollowing) (cloudmqtt.Config, error) {
-	var broker cloudmqtt.Config
+func (a *app) tailBroker(flags cloudFollowing) (mqttclient.Config, error) {
+	var broker mqttclient.Config
 	if flags.url != "" {
-		broker = cloudmqtt.Config{URL: flags.url, KeepAlive: tailKeepalive}
+		broker = mqttclient.Config{URL: flags.url, KeepAlive: tailKeepalive}
 	} else {
 		cfg, err := a.settings()
 		if err != nil {
@@ -127,7 +127,7 @@ func (a *app) tailBroker(flags cloudFollowing) (cloudmqtt.Config, error) {
 		if c.URL == "" {
 			return broker, errors.New("this gateway has no cloud: give the broker's --url, or set url in [cloud] of the configuration")
 		}
-		broker = cloudmqtt.Config{
+		broker = mqttclient.Config{
 			URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive,
 			PasswordFile: source(c.PasswordFile), CA: source(c.CA), Certificate: source(c.Certificate), Key: source(c.Key),
 		}

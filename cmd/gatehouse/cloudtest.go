@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/board/host"
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudmqtt"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
@@ -83,7 +82,7 @@ type trial struct {
 	steps   []trialStep
 	cfg     config.Config
 	gateway site.GatewayID
-	broker  cloudmqtt.Config
+	broker  mqttclient.Config
 
 	resolved string        // the addresses of the broker
 	peer     string        // the one that answered
@@ -193,7 +192,7 @@ func (t *trial) configuration(context.Context) (says string, err error) {
 	if c.URL == "" {
 		return "", &errStep{"no cloud is configured", "Set url in [cloud] of the configuration, such as \"tls://mqtt.example.test:8883\", or GATEHOUSE_CLOUD_URL as the gateway has it"}
 	}
-	t.broker = cloudmqtt.Config{
+	t.broker = mqttclient.Config{
 		URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive, Lookup: t.lookup, Open: t.open,
 		PasswordFile: source(c.PasswordFile), CA: source(c.CA), Certificate: source(c.Certificate), Key: source(c.Key),
 	}
@@ -273,9 +272,9 @@ func (t *trial) open(ctx context.Context, network, address string) (net.Conn, er
 // connection connects as the gateway does, and tells of each step on the way.
 func (t *trial) connection(ctx context.Context) error {
 	cfg := t.broker
-	cfg.Topics = []string{cloudwire.Topic(t.gateway, cloudwire.CommandLeaf), cloudwire.Topic(t.gateway, cloudwire.AckLeaf)}
-	cfg.Receive = func(cloudmqtt.Message) {} // for the gateway itself
-	conn, err := cloudmqtt.Dial(ctx, cfg)
+	cfg.Topics = []string{api.Topic(t.gateway, api.CommandLeaf), api.Topic(t.gateway, api.AckLeaf)}
+	cfg.Receive = func(mqttclient.Message) {} // for the gateway itself
+	conn, err := mqttclient.Dial(ctx, cfg)
 	if err != nil {
 		return t.dialled(nil, err)
 	}
@@ -287,19 +286,19 @@ func (t *trial) connection(ctx context.Context) error {
 }
 
 // dialled tells how each step of a connection went.
-func (t *trial) dialled(conn *cloudmqtt.Conn, failure error) error {
-	failed, _ := errors.AsType[*cloudmqtt.DialError](failure)
+func (t *trial) dialled(conn *mqttclient.Conn, failure error) error {
+	failed, _ := errors.AsType[*mqttclient.DialError](failure)
 	for _, step := range []struct {
-		step cloudmqtt.Step
+		step mqttclient.Step
 		name string
 		says func() string
 	}{
-		{cloudmqtt.StepConfiguration, "settings", func() string { return "they and the files fit together" }},
-		{cloudmqtt.StepResolve, "name", func() string { return t.resolved }},
-		{cloudmqtt.StepConnect, "tcp", func() string { return fmt.Sprintf("%s answers in %s", t.peer, t.took.Round(time.Millisecond/10)) }},
-		{cloudmqtt.StepTLS, "tls", func() string { return t.certificate(conn) }},
-		{cloudmqtt.StepLogin, "login", t.login},
-		{cloudmqtt.StepSubscribe, "subscribe", func() string { return "to " + t.topics("command", "ack") }},
+		{mqttclient.StepConfiguration, "settings", func() string { return "they and the files fit together" }},
+		{mqttclient.StepResolve, "name", func() string { return t.resolved }},
+		{mqttclient.StepConnect, "tcp", func() string { return fmt.Sprintf("%s answers in %s", t.peer, t.took.Round(time.Millisecond/10)) }},
+		{mqttclient.StepTLS, "tls", func() string { return t.certificate(conn) }},
+		{mqttclient.StepLogin, "login", t.login},
+		{mqttclient.StepSubscribe, "subscribe", func() string { return "to " + t.topics("command", "ack") }},
 	} {
 		var err error
 		if failed != nil && failed.Step == step.step {
@@ -331,8 +330,8 @@ func (t *trial) login() string {
 }
 
 // certificate says how long the broker's certificate is valid.
-func (t *trial) certificate(conn *cloudmqtt.Conn) string {
-	if endpoint, err := cloudmqtt.ParseURL(t.broker.URL); err == nil && !endpoint.TLS {
+func (t *trial) certificate(conn *mqttclient.Conn) string {
+	if endpoint, err := mqttclient.ParseURL(t.broker.URL); err == nil && !endpoint.TLS {
 		return "none: everything can be read on the way; write tls:// in url where the broker offers it"
 	}
 	if conn == nil {
@@ -355,11 +354,11 @@ const publishPatience = 15 * time.Second
 
 // publish tries the right to publish with what no application has a use for: the
 // removal of a station that there is not, and an answer to a command that nobody sent.
-func (t *trial) publish(ctx context.Context, conn *cloudmqtt.Conn) (string, error) {
-	answer := cloudwire.Result{ID: "gatehouse-cloud-test", Outcome: site.Refused, Time: site.At(t.now()), Reason: "test", Message: "gatehouse cloud test tries the right to publish"}
-	for _, m := range []cloudmqtt.Message{
-		{Topic: cloudwire.StateTopic(t.gateway, testStation), QoS: 1, Retained: true},
-		{Topic: cloudwire.Topic(t.gateway, cloudwire.ResultLeaf), QoS: 1, Payload: cloudwire.Encode(answer)},
+func (t *trial) publish(ctx context.Context, conn *mqttclient.Conn) (string, error) {
+	answer := api.Result{ID: "gatehouse-cloud-test", Outcome: site.Refused, Time: site.At(t.now()), Reason: "test", Message: "gatehouse cloud test tries the right to publish"}
+	for _, m := range []mqttclient.Message{
+		{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true},
+		{Topic: api.Topic(t.gateway, api.ResultLeaf), QoS: 1, Payload: api.Encode(answer)},
 	} {
 		if err := t.deliver(ctx, conn, m); err != nil {
 			return "", err
@@ -369,7 +368,7 @@ func (t *trial) publish(ctx context.Context, conn *cloudmqtt.Conn) (string, erro
 }
 
 // deliver publishes and waits for the acknowledgement.
-func (t *trial) deliver(ctx context.Context, conn *cloudmqtt.Conn, m cloudmqtt.Message) error {
+func (t *trial) deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient.Message) error {
 	delivery := conn.Publish(m)
 	timer := time.NewTimer(publishPatience)
 	defer timer.Stop()
@@ -392,7 +391,7 @@ func (t *trial) trusted(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ring, err := cloudcommand.NewKeyring(t.cfg.Cloud.Keys)
+	ring, err := api.NewKeyring(t.cfg.Cloud.Keys)
 	if err != nil {
 		return "", fmt.Errorf("reading keys in [cloud]: %w", err)
 	}

@@ -9,9 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudmqtt"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -26,9 +25,9 @@ const (
 // the gateway to say that it does not know it.
 func (t *trial) command(ctx context.Context) (string, error) {
 	id := uuid.NewString()
-	answers := make(chan cloudwire.Result, 1)
-	conn, err := cloudmqtt.Dial(ctx, t.application(id, answers))
-	if failed, ok := errors.AsType[*cloudmqtt.DialError](err); ok && failed.Advice != "" {
+	answers := make(chan api.Result, 1)
+	conn, err := mqttclient.Dial(ctx, t.application(id, answers))
+	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
 		return "", &errStep{"as the application: " + failed.Error(), failed.Advice + ", or give another login with --username"}
 	}
 	if err != nil {
@@ -40,7 +39,7 @@ func (t *trial) command(ctx context.Context) (string, error) {
 		return "", err
 	}
 	began := time.Now()
-	message := cloudmqtt.Message{Topic: cloudwire.Topic(t.gateway, cloudwire.CommandLeaf), QoS: 1, Payload: []byte(token)}
+	message := mqttclient.Message{Topic: api.Topic(t.gateway, api.CommandLeaf), QoS: 1, Payload: []byte(token)}
 	if err := t.deliver(ctx, conn, message); err != nil {
 		return "", err
 	}
@@ -66,15 +65,15 @@ func (t *trial) silence() string {
 }
 
 // application is who sends commands: the login of the flags, or the gateway's.
-func (t *trial) application(id string, answers chan<- cloudwire.Result) cloudmqtt.Config {
+func (t *trial) application(id string, answers chan<- api.Result) mqttclient.Config {
 	cfg := t.broker
 	cfg.ClientID += "-application"
 	if t.flags.username != "" {
 		cfg.Username, cfg.Password, cfg.PasswordFile = t.flags.username, "", t.flags.passwordFile
 	}
-	cfg.Topics = []string{cloudwire.Topic(t.gateway, cloudwire.ResultLeaf)}
-	cfg.Receive = func(m cloudmqtt.Message) {
-		var result cloudwire.Result
+	cfg.Topics = []string{api.Topic(t.gateway, api.ResultLeaf)}
+	cfg.Receive = func(m mqttclient.Message) {
+		var result api.Result
 		if json.Unmarshal(m.Payload, &result) != nil || result.ID != id {
 			return
 		}
@@ -92,30 +91,30 @@ func (t *trial) signTest(id string) (string, error) {
 		return "", err
 	}
 	now := t.now()
-	return key.Sign(cloudcommand.Command{
+	return key.Sign(api.Command{
 		ID: id, Gateway: t.gateway, Name: testCommand, Station: testStation, Lock: 1, Actor: userName(),
 		IssuedAt: now, Expires: now.Add(answerPatience),
 	})
 }
 
 // judge says what the gateway's answer means.
-func judge(result cloudwire.Result, took time.Duration) (string, error) {
-	reason := cloudcommand.Reason(result.Reason)
-	if result.Outcome == site.Refused && reason == cloudcommand.UnknownCommand {
+func judge(result api.Result, took time.Duration) (string, error) {
+	reason := api.Reason(result.Reason)
+	if result.Outcome == site.Refused && reason == api.UnknownCommand {
 		return fmt.Sprintf("the gateway has checked it and answered in %s", took.Round(time.Millisecond)), nil
 	}
 	var advice string
 	switch reason {
-	case cloudcommand.UnknownKey, cloudcommand.BadSignature:
+	case api.UnknownKey, api.BadSignature:
 		advice = "The running gateway goes by other keys than the configuration: run \"systemctl reload gatehouse\""
-	case cloudcommand.Expired, cloudcommand.NotYetValid:
+	case api.Expired, api.NotYetValid:
 		advice = "Set the clocks: that of this machine and that of the gateway differ"
-	case cloudcommand.Clock:
+	case api.Clock:
 		return "", &errStep{
 			"the gateway refuses every command: its clock is not trusted",
 			"Give the gateway's machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept",
 		}
-	case cloudcommand.WrongAudience:
+	case api.WrongAudience:
 		advice = "Another gateway listens on this one's topic: let each connect with its own login, with rights to its own topics"
 	default:
 		advice = "See the gateway's log"

@@ -26,8 +26,8 @@ func libraries() []library {
 		// Each of these is wrapped by the one package that knows its traps.
 		{path: "modernc.org/sqlite", product: []string{"internal/record/sqlite", "scripts/bench"}, ownTests: true},
 		{path: "github.com/mochi-mqtt/server", product: []string{"internal/door/broker"}, ownTests: true},
-		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloud/cloudmqtt", "internal/door/stationsim"}, anyTest: true},
-		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloud/cloudcommand"}, anyTest: true},
+		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloud/mqttclient", "internal/door/stationsim"}, anyTest: true},
+		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloud/api"}, anyTest: true},
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
 		{path: "filippo.io/age", product: []string{"internal/record/backup"}, anyTest: true},
 		{path: "github.com/BurntSushi/toml", product: []string{"internal/config", "internal/setup/sitefile"}, ownTests: true},

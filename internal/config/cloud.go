@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -53,7 +53,7 @@ func (c Cloud) certificateFaults() (found []fault) {
 		found = append(found, fault{path: "cloud.key", what: "a key needs its certificate: set certificate in [cloud]"})
 	}
 	for _, f := range []struct{ name, path string }{{"ca", c.CA}, {"certificate", c.Certificate}} {
-		if broker, err := cloudmqtt.ParseURL(c.URL); err == nil && !broker.TLS && f.path != "" {
+		if broker, err := mqttclient.ParseURL(c.URL); err == nil && !broker.TLS && f.path != "" {
 			found = append(found, fault{
 				"cloud." + f.name, "without TLS nothing looks at it: write the url with tls://, or leave it out",
 				&fault{path: "cloud.url", what: "without TLS nothing looks at " + f.name + ": write it with tls://, or leave " + f.name + " out"},
@@ -86,7 +86,7 @@ func brokerURL(field any) error {
 	if !ok || *text == "" {
 		return nil
 	}
-	_, err := cloudmqtt.ParseURL(*text)
+	_, err := mqttclient.ParseURL(*text)
 	return err //nolint:wrapcheck // a sentence that needs no more
 }
 
@@ -106,6 +106,6 @@ func commandKeys(field any) error {
 	if !ok {
 		return nil
 	}
-	_, err := cloudcommand.NewKeyring(*list)
+	_, err := api.NewKeyring(*list)
 	return err //nolint:wrapcheck // as above
 }

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudmqtt"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
@@ -23,7 +22,7 @@ import (
 type canaryCloud struct {
 	t      *testing.T
 	broker *brokertest.Broker
-	key    cloudcommand.PrivateKey
+	key    api.PrivateKey
 
 	mu   sync.Mutex
 	came []string // everything that the gateway has sent
@@ -35,7 +34,7 @@ func newCanaryCloud(t *testing.T, password string, cfg *config.Cloud) *canaryClo
 	t.Helper()
 	c := &canaryCloud{t: t, broker: brokertest.Mosquitto(t, brokertest.Users(map[string]string{"north-gate": password, "cloud": "password-of-the-application"}))}
 	var err error
-	if c.key, err = cloudcommand.Generate("canary"); err != nil {
+	if c.key, err = api.Generate("canary"); err != nil {
 		t.Fatal(err)
 	}
 	cfg.URL, cfg.Username, cfg.Password = c.broker.URL(), "north-gate", site.Secret(password)
@@ -44,12 +43,12 @@ func newCanaryCloud(t *testing.T, password string, cfg *config.Cloud) *canaryClo
 }
 
 // listen takes everything that the gateway sends.
-func (c *canaryCloud) listen() *cloudmqtt.Conn {
+func (c *canaryCloud) listen() *mqttclient.Conn {
 	c.t.Helper()
-	conn, err := cloudmqtt.Dial(c.t.Context(), cloudmqtt.Config{
+	conn, err := mqttclient.Dial(c.t.Context(), mqttclient.Config{
 		URL: c.broker.URL(), ClientID: "canary-application", Username: "cloud", Password: "password-of-the-application", KeepAlive: time.Minute,
-		Topics: cloudwire.Filters("+"), MaxPayload: 1 << 16, PerSecond: 10_000, Burst: 10_000,
-		Receive: func(m cloudmqtt.Message) {
+		Topics: api.Filters("+"), MaxPayload: 1 << 16, PerSecond: 10_000, Burst: 10_000,
+		Receive: func(m mqttclient.Message) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.came = append(c.came, m.Topic+" "+string(m.Payload))
@@ -81,13 +80,13 @@ func (h *canaryHouse) commands() {
 		t.Fatal(err)
 	}
 	conn := h.cloud.listen()
-	stranger, err := cloudcommand.Generate("canary")
+	stranger, err := api.Generate("canary")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for jti, key := range map[string]cloudcommand.PrivateKey{"canary-good-1": h.cloud.key, "canary-bad-2": stranger} {
-		token, err := key.Sign(cloudcommand.Command{
-			ID: jti, Gateway: status.GatewayID, Name: cloudcommand.Unlock, Station: 1043, Lock: 1, Actor: "the porter",
+	for jti, key := range map[string]api.PrivateKey{"canary-good-1": h.cloud.key, "canary-bad-2": stranger} {
+		token, err := key.Sign(api.Command{
+			ID: jti, Gateway: status.GatewayID, Name: api.Unlock, Station: 1043, Lock: 1, Actor: "the porter",
 			IssuedAt: time.Now(), Expires: time.Now().Add(time.Minute),
 		})
 		if err != nil {
@@ -95,10 +94,10 @@ func (h *canaryHouse) commands() {
 		}
 		signature := token[strings.LastIndex(token, ".")+1:]
 		h.keep("signature of "+jti, signature)
-		conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(status.GatewayID, cloudwire.CommandLeaf), Payload: []byte(token), QoS: 1})
+		conn.Publish(mqttclient.Message{Topic: api.Topic(status.GatewayID, api.CommandLeaf), Payload: []byte(token), QoS: 1})
 	}
 	rubbish := h.keep("password sent as a command", "a-password-sent-as-a-command")
-	conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(status.GatewayID, cloudwire.CommandLeaf), Payload: []byte(rubbish), QoS: 1})
+	conn.Publish(mqttclient.Message{Topic: api.Topic(status.GatewayID, api.CommandLeaf), Payload: []byte(rubbish), QoS: 1})
 	h.g.Await("the commands are answered", func() bool {
 		all := h.cloud.heard()
 		return strings.Contains(all, `{"id":"canary-good-1","outcome":"offline"`) && strings.Contains(all, `"reason":"bad-signature"`) && strings.Contains(all, `"reason":"malformed"`)

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"gatehouse/internal/board/host"
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudlink"
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/link"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -19,12 +19,12 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	g.clouded = g.cfg.Cloud
 	settings, err := cloudSettings(g.cfg)
 	if err != nil {
-		settings = cloudlink.Settings{
-			Broker: cloudmqtt.Config{URL: g.cfg.Cloud.URL},
-			Broken: &cloudmqtt.DialError{Step: cloudmqtt.StepConfiguration, Err: err, Advice: "Mend [cloud] in the configuration and restart the gateway"},
+		settings = link.Settings{
+			Broker: mqttclient.Config{URL: g.cfg.Cloud.URL},
+			Broken: &mqttclient.DialError{Step: mqttclient.StepConfiguration, Err: err, Advice: "Mend [cloud] in the configuration and restart the gateway"},
 		}
 	}
-	g.cloud, err = cloudlink.New(ctx, cloudlink.Config{
+	g.cloud, err = link.New(ctx, link.Config{
 		Gateway: g.id, Version: g.version, Boot: g.boot, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock,
 		Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
 	}, settings)
@@ -34,17 +34,17 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 
 // cloudSettings gives what the configuration says of the cloud; the zero Settings
 // where it names none. Errors: Invalid.
-func cloudSettings(cfg config.Config) (cloudlink.Settings, error) {
+func cloudSettings(cfg config.Config) (link.Settings, error) {
 	c := cfg.Cloud
 	if c.URL == "" {
-		return cloudlink.Settings{}, nil
+		return link.Settings{}, nil
 	}
-	keys, err := cloudcommand.NewKeyring(c.Keys)
+	keys, err := api.NewKeyring(c.Keys)
 	if err != nil {
-		return cloudlink.Settings{}, fault.Wrap(fault.Invalid, "cloud.keys: "+err.Error(), err)
+		return link.Settings{}, fault.Wrap(fault.Invalid, "cloud.keys: "+err.Error(), err)
 	}
-	settings := cloudlink.Settings{
-		Broker: cloudmqtt.Config{
+	settings := link.Settings{
+		Broker: mqttclient.Config{
 			URL: c.URL, ClientID: c.ClientID, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive,
 		},
 		BrokerAcks: c.Ack == config.AckBroker, Keys: keys, PerSecond: c.RecordsPerSecond, Window: c.Window,
@@ -59,7 +59,7 @@ func cloudSettings(cfg config.Config) (cloudlink.Settings, error) {
 		{"key", c.Key, &settings.Broker.Key},
 	} {
 		if *file.path, err = host.CredentialPath(file.name); err != nil {
-			return cloudlink.Settings{}, fault.Wrap(fault.Invalid, "cloud."+file.key+": "+err.Error(), err)
+			return link.Settings{}, fault.Wrap(fault.Invalid, "cloud."+file.key+": "+err.Error(), err)
 		}
 	}
 	return settings, nil
@@ -67,8 +67,8 @@ func cloudSettings(cfg config.Config) (cloudlink.Settings, error) {
 
 // held is the last seq that retention may remove.
 func (g *Gateway) held() uint64 {
-	if link := g.linked.Load(); link != nil {
-		return link.Held()
+	if l := g.linked.Load(); l != nil {
+		return l.Held()
 	}
 	return 0
 }

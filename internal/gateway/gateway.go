@@ -20,7 +20,7 @@ import (
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/board/host"
-	"gatehouse/internal/cloud/cloudlink"
+	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/config"
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/station"
@@ -81,9 +81,9 @@ type Gateway struct {
 	broker     *broker.Server
 	misfits    misfits
 	unlock     *unlock.Service
-	cloud      *cloudlink.Link
-	linked     atomic.Pointer[cloudlink.Link] // cloud, for the journal, which is there before it
-	clouded    config.Cloud                   // what cloud goes by; the reloader's own
+	cloud      *link.Link
+	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
+	clouded    config.Cloud              // what cloud goes by; the reloader's own
 	admin      *adminapi.API
 	http       *httpapi.API
 	handshakes *admission.Handshakes

@@ -11,10 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/cloudtail"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -22,7 +21,7 @@ const (
 	// A command that is not answered is sent again, the same one: the gateway carries it
 	// out once. So does an application whose broker has just died.
 	sendAgainAfter = 2 * time.Second
-	lifetime       = cloudcommand.MaxLifetime
+	lifetime       = api.MaxLifetime
 	keepalive      = 30 * time.Second
 )
 
@@ -35,15 +34,15 @@ type recordKey struct {
 
 // application takes the records of all gateways, and sends commands.
 type application struct {
-	broker cloudmqtt.Config
-	key    cloudcommand.PrivateKey
+	broker mqttclient.Config
+	key    api.PrivateKey
 	stop   func() error
 	ended  bool
 
 	// The connection for commands, which belongs to who sends them.
-	conn     *cloudmqtt.Conn
+	conn     *mqttclient.Conn
 	dialling bool
-	dialled  chan *cloudmqtt.Conn // capacity 1
+	dialled  chan *mqttclient.Conn // capacity 1
 
 	mu       sync.Mutex // guards the fields below
 	records  map[recordKey][]byte
@@ -66,15 +65,15 @@ type command struct {
 
 func (f *fleet) startApplication(context.Context) error {
 	a := &application{
-		broker: cloudmqtt.Config{URL: "tcp://" + f.front.Address(), KeepAlive: keepalive}, key: f.key,
-		records: make(map[recordKey][]byte), known: make(map[site.GatewayID]bool), commands: make(map[string]*command), dialled: make(chan *cloudmqtt.Conn, 1),
+		broker: mqttclient.Config{URL: "tcp://" + f.front.Address(), KeepAlive: keepalive}, key: f.key,
+		records: make(map[recordKey][]byte), known: make(map[site.GatewayID]bool), commands: make(map[string]*command), dialled: make(chan *mqttclient.Conn, 1),
 	}
 	f.application = a
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	cfg := cloudtail.Config{
 		Broker: a.broker, Gateway: cloudtail.All, Acknowledge: true, State: filepath.Join(f.dir, "application.state"), Handle: a.handle,
-		Backoff: cloudmqtt.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second},
+		Backoff: mqttclient.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second},
 	}
 	cfg.Broker.ClientID = "application"
 	go func() { done <- cloudtail.Run(ctx, cfg) }()
@@ -118,7 +117,7 @@ func (a *application) answered(e cloudtail.Event) {
 		return
 	}
 	outcome := e.Result.Outcome
-	if e.Result.Reason == string(cloudcommand.Repeated) && e.Result.First != nil {
+	if e.Result.Reason == string(api.Repeated) && e.Result.First != nil {
 		if outcome = e.Result.First.Outcome; outcome == site.Requested {
 			return // it is under way
 		}
@@ -156,8 +155,8 @@ func (a *application) send(ctx context.Context, f *fleet, during time.Duration) 
 func (a *application) command(ctx context.Context, gateway site.GatewayID, station site.StationID) error {
 	now := time.Now()
 	id := uuid.NewString()
-	token, err := a.key.Sign(cloudcommand.Command{
-		ID: id, Gateway: gateway, Name: cloudcommand.Unlock, Station: station, Lock: 1, Actor: "fleet", IssuedAt: now, Expires: now.Add(lifetime),
+	token, err := a.key.Sign(api.Command{
+		ID: id, Gateway: gateway, Name: api.Unlock, Station: station, Lock: 1, Actor: "fleet", IssuedAt: now, Expires: now.Add(lifetime),
 	})
 	if err != nil {
 		return err
@@ -177,7 +176,7 @@ func (a *application) publish(ctx context.Context, c *command) {
 		return
 	}
 	c.times++
-	a.conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(c.gateway, cloudwire.CommandLeaf), QoS: 1, Payload: []byte(c.token)})
+	a.conn.Publish(mqttclient.Message{Topic: api.Topic(c.gateway, api.CommandLeaf), QoS: 1, Payload: []byte(c.token)})
 }
 
 // connected reports whether there is a connection to send commands over, and begins to
@@ -197,7 +196,7 @@ func (a *application) connected(ctx context.Context) bool {
 		go func() {
 			cfg := a.broker
 			cfg.ClientID = "sender-" + uuid.NewString()
-			conn, err := cloudmqtt.Dial(ctx, cfg)
+			conn, err := mqttclient.Dial(ctx, cfg)
 			if err != nil {
 				progress("the sender: %v", err)
 			}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/test/brokertest"
 )
 
@@ -17,7 +17,7 @@ import (
 type fleet struct {
 	options
 	dir, binary string
-	key         cloudcommand.PrivateKey
+	key         api.PrivateKey
 	nodes       []*brokertest.Broker
 	front       *brokertest.Proxy
 	application *application
@@ -38,7 +38,7 @@ func (f *fleet) build(ctx context.Context) (err error) {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building: %w", err)
 	}
-	f.key, err = cloudcommand.Generate("fleet")
+	f.key, err = api.Generate("fleet")
 	return err
 }
 

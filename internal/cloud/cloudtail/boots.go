@@ -3,7 +3,7 @@ package cloudtail
 import (
 	"slices"
 
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 )
 
@@ -61,10 +61,10 @@ func (b *boots) cut(from uint64) {
 }
 
 // news reports whether a status differs in more than the gateway's progress.
-func (l *ledger) news(s cloudwire.Status) bool {
+func (l *ledger) news(s api.Status) bool {
 	moved := s.Journal != nil
 	s.Journal = nil
-	text := string(cloudwire.Encode(s))
+	text := string(api.Encode(s))
 	same := moved && text == l.status
 	l.status = text
 	return !same

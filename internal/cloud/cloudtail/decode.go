@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"gatehouse/internal/cloud/cloudmqtt"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -50,21 +50,21 @@ func parseRecord(payload []byte) (*site.Record, error) {
 }
 
 // decode reads what is not of the journal's topic.
-func decode(m cloudmqtt.Message, at cloudwire.Address) (Event, error) {
+func decode(m mqttclient.Message, at api.Address) (Event, error) {
 	e := Event{Gateway: at.Gateway, Station: at.Station, Retained: m.Retained, Payload: m.Payload}
 	var into any
 	switch at.Leaf {
-	case cloudwire.StatusLeaf:
-		e.Kind, e.Status = Status, new(cloudwire.Status)
+	case api.StatusLeaf:
+		e.Kind, e.Status = Status, new(api.Status)
 		into = e.Status
-	case cloudwire.ResultLeaf:
-		e.Kind, e.Result = Result, new(cloudwire.Result)
+	case api.ResultLeaf:
+		e.Kind, e.Result = Result, new(api.Result)
 		into = e.Result
-	case cloudwire.LiveLeaf:
+	case api.LiveLeaf:
 		record, err := parseRecord(m.Payload)
 		e.Kind, e.Record = Live, record
 		return e, err
-	case cloudwire.StateLeaf:
+	case api.StateLeaf:
 		if len(m.Payload) == 0 {
 			e.Kind, e.Payload = Removed, nil
 			return e, nil

@@ -3,7 +3,7 @@ package cloudtail
 import (
 	"encoding/json"
 
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 )
 
@@ -42,6 +42,6 @@ type Event struct {
 	// The payload as it was read; each of one kind alone.
 	Record *site.Record       `json:"-"` // of Record and Live
 	State  *site.StationState `json:"-"`
-	Status *cloudwire.Status  `json:"-"`
-	Result *cloudwire.Result  `json:"-"`
+	Status *api.Status        `json:"-"`
+	Result *api.Result        `json:"-"`
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/mqttclient"
 )
 
 // Whatever a broker sends, an application goes on, and acknowledges nothing that it was
@@ -29,8 +29,8 @@ func FuzzTail(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.receive(cloudmqtt.Message{Topic: topic1, Payload: []byte(payload1), Retained: retained})
-		a.receive(cloudmqtt.Message{Topic: topic2, Payload: []byte(payload2), Retained: retained})
+		a.receive(mqttclient.Message{Topic: topic1, Payload: []byte(payload1), Retained: retained})
+		a.receive(mqttclient.Message{Topic: topic2, Payload: []byte(payload2), Retained: retained})
 		for _, l := range a.ledgers {
 			l.tick(time.Now().Add(time.Hour))
 			if seq, ok := l.acknowledge(); ok && seq > given {

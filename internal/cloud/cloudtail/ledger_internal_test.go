@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 )
 
@@ -41,7 +41,7 @@ func (b *book) note(e Event) {
 
 // record is what a gateway sends.
 func record(seq uint64, boot site.BootID) []byte {
-	return cloudwire.Encode(site.Record{Seq: seq, Boot: boot, Kind: site.KindLogin})
+	return api.Encode(site.Record{Seq: seq, Boot: boot, Kind: site.KindLogin})
 }
 
 // take has words such as "3a" (record 3 of start a) and "4-6" (a gap) come in.
@@ -50,7 +50,7 @@ func (b *book) take(words ...string) {
 		var from, to uint64
 		var payload []byte
 		if n, _ := fmt.Sscanf(word, "%d-%d", &from, &to); n == 2 {
-			payload = cloudwire.Encode(cloudwire.NewGap(from, to))
+			payload = api.Encode(api.NewGap(from, to))
 		} else {
 			_, _ = fmt.Sscanf(word, "%d", &from)
 			payload = record(from, site.BootID(strings.TrimLeft(word, "0123456789")))

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -29,7 +29,7 @@ const All = site.GatewayID("+")
 type Config struct {
 	// Broker is where to connect and as whom; the tail fills in the topics. ClientID
 	// may be no gateway's: the broker would end that one's connection.
-	Broker cloudmqtt.Config
+	Broker mqttclient.Config
 
 	Gateway     site.GatewayID // [All] or one
 	Acknowledge bool           // else records stay undelivered for their gateways
@@ -39,12 +39,12 @@ type Config struct {
 	// returned for counts as taken.
 	Handle func(Event) error
 
-	Backoff cloudmqtt.Backoff // zero: 1 s to 1 min
+	Backoff mqttclient.Backoff // zero: 1 s to 1 min
 }
 
 // Run follows until ctx ends, through every loss of the connection, or until Handle or
 // the state file fails. What is wrong with the settings ends it, too: an error that is a
-// [*cloudmqtt.DialError] of [cloudmqtt.StepConfiguration].
+// [*mqttclient.DialError] of [mqttclient.StepConfiguration].
 func Run(ctx context.Context, cfg Config) error {
 	t, err := newTail(cfg)
 	if err != nil {
@@ -53,9 +53,9 @@ func Run(ctx context.Context, cfg Config) error {
 	return t.run(ctx)
 }
 
-// connection is what the tail speaks through: a [cloudmqtt.Conn].
+// connection is what the tail speaks through: a [mqttclient.Conn].
 type connection interface {
-	Publish(m cloudmqtt.Message) *cloudmqtt.Delivery
+	Publish(m mqttclient.Message) *mqttclient.Delivery
 	Lost() <-chan struct{}
 	Err() error
 	Close()
@@ -64,8 +64,8 @@ type connection interface {
 // tail is one running application. Its own goroutine does everything but dialling.
 type tail struct {
 	Config
-	dial  func(ctx context.Context, cfg cloudmqtt.Config) (connection, error)
-	inbox chan cloudmqtt.Message // no capacity: a message is taken, or its sender waits
+	dial  func(ctx context.Context, cfg mqttclient.Config) (connection, error)
+	inbox chan mqttclient.Message // no capacity: a message is taken, or its sender waits
 
 	ledgers map[site.GatewayID]*ledger
 	state   stateFile
@@ -87,7 +87,7 @@ func newTail(cfg Config) (*tail, error) {
 	}
 	t := &tail{
 		Config: cfg, dial: dial, state: state,
-		inbox: make(chan cloudmqtt.Message), ledgers: make(map[site.GatewayID]*ledger),
+		inbox: make(chan mqttclient.Message), ledgers: make(map[site.GatewayID]*ledger),
 	}
 	for gateway, kept := range state.Gateways {
 		if cfg.Gateway == All || cfg.Gateway == gateway {
@@ -98,8 +98,8 @@ func newTail(cfg Config) (*tail, error) {
 	return t, nil
 }
 
-func dial(ctx context.Context, cfg cloudmqtt.Config) (connection, error) {
-	conn, err := cloudmqtt.Dial(ctx, cfg)
+func dial(ctx context.Context, cfg mqttclient.Config) (connection, error) {
+	conn, err := mqttclient.Dial(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (t *tail) run(ctx context.Context) error {
 // explain gives what is said of a connection that is lost or was never made, and
 // whether another attempt is of any use.
 func (t *tail) explain(err error) (text string, hopeless bool) {
-	dial, ok := errors.AsType[*cloudmqtt.DialError](err)
+	dial, ok := errors.AsType[*mqttclient.DialError](err)
 	if !ok {
 		return err.Error(), false
 	}
@@ -142,7 +142,7 @@ func (t *tail) explain(err error) (text string, hopeless bool) {
 	if dial.Advice != "" {
 		text += ": " + dial.Advice
 	}
-	return text, dial.Step == cloudmqtt.StepConfiguration && !t.ever
+	return text, dial.Step == mqttclient.StepConfiguration && !t.ever
 }
 
 // dialled is how an attempt to connect ended.
@@ -199,11 +199,11 @@ func (t *tail) follow(ctx context.Context) error {
 }
 
 // dialConfig adds to the configured broker what makes the connection an application's.
-func (t *tail) dialConfig(ctx context.Context) cloudmqtt.Config {
+func (t *tail) dialConfig(ctx context.Context) mqttclient.Config {
 	cfg := t.Broker
-	cfg.Topics = cloudwire.Filters(t.Gateway)
+	cfg.Topics = api.Filters(t.Gateway)
 	cfg.PerSecond, cfg.Burst, cfg.MaxPayload = perSecond, perSecond, maxPayload
-	cfg.Receive = func(m cloudmqtt.Message) {
+	cfg.Receive = func(m mqttclient.Message) {
 		select {
 		case t.inbox <- m:
 		case <-ctx.Done():
@@ -244,8 +244,8 @@ func (t *tail) ledger(gateway site.GatewayID) *ledger {
 }
 
 // receive takes one message.
-func (t *tail) receive(m cloudmqtt.Message) {
-	address, ok := cloudwire.ParseTopic(m.Topic)
+func (t *tail) receive(m mqttclient.Message) {
+	address, ok := api.ParseTopic(m.Topic)
 	if !ok {
 		return // no filter asks for it
 	}
@@ -257,7 +257,7 @@ func (t *tail) receive(m cloudmqtt.Message) {
 	switch {
 	case len(m.Payload) > maxPayload:
 		err = fmt.Errorf("it is longer than %d bytes", maxPayload)
-	case address.Leaf == cloudwire.JournalLeaf:
+	case address.Leaf == api.JournalLeaf:
 		err = t.receiveItem(l, m)
 	default:
 		var e Event
@@ -265,7 +265,7 @@ func (t *tail) receive(m cloudmqtt.Message) {
 			if e.Kind != Status || l.news(*e.Status) {
 				t.tell(e)
 			}
-			if e.Kind == Status && e.Status.Status == cloudwire.Online {
+			if e.Kind == Status && e.Status.Status == api.Online {
 				l.says(time.Now(), e.Status.Since, e.Retained)
 			}
 		}
@@ -275,7 +275,7 @@ func (t *tail) receive(m cloudmqtt.Message) {
 	}
 }
 
-func (t *tail) receiveItem(l *ledger, m cloudmqtt.Message) error {
+func (t *tail) receiveItem(l *ledger, m mqttclient.Message) error {
 	if m.Retained {
 		return errors.New("it is retained, which no gateway asks for")
 	}
@@ -326,8 +326,8 @@ func (t *tail) acknowledge(whom func(*ledger) bool) {
 // publishAck acknowledges. Nothing (0) never says too much, and has the gateway send
 // again from what it does not count as delivered.
 func (t *tail) publishAck(gateway site.GatewayID, seq uint64) {
-	t.conn.Publish(cloudmqtt.Message{
-		Topic: cloudwire.Topic(gateway, cloudwire.AckLeaf), QoS: 1, Payload: cloudwire.Encode(cloudwire.Ack{Seq: seq}),
+	t.conn.Publish(mqttclient.Message{
+		Topic: api.Topic(gateway, api.AckLeaf), QoS: 1, Payload: api.Encode(api.Ack{Seq: seq}),
 	})
 }
 

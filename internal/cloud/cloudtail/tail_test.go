@@ -15,9 +15,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/cloudtail"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -45,19 +45,19 @@ type cloud struct {
 // line is one connection.
 type line struct {
 	cloud *cloud
-	cfg   cloudmqtt.Config
+	cfg   mqttclient.Config
 	lost  chan struct{}
 	once  sync.Once
 }
 
-func (l *line) Publish(m cloudmqtt.Message) *cloudmqtt.Delivery {
+func (l *line) Publish(m mqttclient.Message) *mqttclient.Delivery {
 	kept, _ := os.ReadFile(l.cloud.state)
 	l.cloud.mu.Lock()
 	defer l.cloud.mu.Unlock()
-	if m.QoS != 1 || m.Retained || m.Topic != cloudwire.Topic(gatewayID, cloudwire.AckLeaf) {
+	if m.QoS != 1 || m.Retained || m.Topic != api.Topic(gatewayID, api.AckLeaf) {
 		l.cloud.t.Errorf("published %+v", m)
 	}
-	ack, err := cloudwire.ParseAck(m.Payload)
+	ack, err := api.ParseAck(m.Payload)
 	if err != nil {
 		l.cloud.t.Error(err)
 	}
@@ -73,7 +73,7 @@ func (l *line) Err() error            { return errors.New("cut") }
 func (l *line) Close()                { l.cut() }
 func (l *line) cut()                  { l.once.Do(func() { close(l.lost) }) }
 
-func (c *cloud) dial(_ context.Context, cfg cloudmqtt.Config) (cloudtail.Connection, error) {
+func (c *cloud) dial(_ context.Context, cfg mqttclient.Config) (cloudtail.Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dials = append(c.dials, time.Now())
@@ -96,14 +96,14 @@ func (c *cloud) send(topic, payload string, retained bool) {
 	c.mu.Lock()
 	receive := c.now.cfg.Receive
 	c.mu.Unlock()
-	receive(cloudmqtt.Message{Topic: topic, Payload: []byte(payload), Retained: retained, QoS: 1})
+	receive(mqttclient.Message{Topic: topic, Payload: []byte(payload), Retained: retained, QoS: 1})
 	synctest.Wait()
 }
 
 // records has records come in, with both numbers.
 func (c *cloud) records(from, to int, boot site.BootID) {
 	for seq := from; seq <= to; seq++ {
-		c.send(cloudwire.Topic(gatewayID, cloudwire.JournalLeaf), fmt.Sprintf(`{"seq":%d,"boot":%q,"kind":"login"}`, seq, boot), false)
+		c.send(api.Topic(gatewayID, api.JournalLeaf), fmt.Sprintf(`{"seq":%d,"boot":%q,"kind":"login"}`, seq, boot), false)
 	}
 }
 
@@ -155,7 +155,7 @@ func expect(t *testing.T, what, got, want string) {
 
 // follow runs an application in a bubble until body returns, and gives how it ended.
 func (c *cloud) follow(change func(*cloudtail.Config), body func()) error {
-	cfg := cloudtail.Config{Broker: cloudmqtt.Config{URL: "tcp://broker.test"}, Gateway: gatewayID, Acknowledge: true, State: c.state, Handle: c.handle}
+	cfg := cloudtail.Config{Broker: mqttclient.Config{URL: "tcp://broker.test"}, Gateway: gatewayID, Acknowledge: true, State: c.state, Handle: c.handle}
 	if change != nil {
 		change(&cfg)
 	}
@@ -207,7 +207,7 @@ func TestRun_acknowledges(t *testing.T) {
 // restarts.
 func TestRun_goesOn(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cloud) {
-		soon := func(cfg *cloudtail.Config) { cfg.Backoff = cloudmqtt.Backoff{Least: time.Second, Most: time.Second} }
+		soon := func(cfg *cloudtail.Config) { cfg.Backoff = mqttclient.Backoff{Least: time.Second, Most: time.Second} }
 		_ = c.follow(soon, func() {
 			c.records(1, 3, "a")
 			c.now.cut()
@@ -347,7 +347,7 @@ func TestRun_everyMessage(t *testing.T) {
 		// Every one of the kinds that carry it has the payload as it came.
 		_ = c.follow(nil, func() {
 			const body = `{"seq":101,"boot":"a","kind":"login","later":true}`
-			c.send(cloudwire.Topic(gatewayID, cloudwire.JournalLeaf), body, false)
+			c.send(api.Topic(gatewayID, api.JournalLeaf), body, false)
 			if e := c.events[len(c.events)-1]; string(e.Payload) != body {
 				t.Errorf("%+v", e)
 			}
@@ -396,7 +396,7 @@ func TestRun_stateFile(t *testing.T) {
 func TestRun_statusSaidAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, c *cloud) {
 		_ = c.follow(nil, func() {
-			status := cloudwire.Topic(gatewayID, cloudwire.StatusLeaf)
+			status := api.Topic(gatewayID, api.StatusLeaf)
 			const online = `{"status":"online","version":"1","since":"2026-11-21T08:00:00.000Z"}`
 			c.records(1, 10, "a")
 			time.Sleep(10 * time.Second)

@@ -27,7 +27,7 @@ const (
 
 // Bounds are what one account may ask for (contract, section 1); zero switches each
 // off. They hold for requests of accounts, over HTTPS by administrators too. Commands of
-// the cloud have a pace of their own in package cloudlink, and those of the
+// the cloud have a pace of their own in package link, and those of the
 // administration socket have none: its peers may do anything.
 type Bounds struct {
 	Rate    float64 // unlocks a second, sustained

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -95,7 +95,7 @@ func checkCloudFiles(ctx context.Context, p *patient, s *sheet) {
 			s.warn("The cloud link cannot read "+file.key, "put it there, or correct "+file.key+" in [cloud]", path+": "+sentence(err))
 		}
 	}
-	if broker, err := cloudmqtt.ParseURL(c.URL); err == nil && broker.TLS && c.CA == "" {
+	if broker, err := mqttclient.ParseURL(c.URL); err == nil && broker.TLS && c.CA == "" {
 		if _, err := p.Machine.Read(systemRoots); errors.Is(err, fs.ErrNotExist) {
 			s.warn("This system knows no certificate authorities, so that no broker's certificate can be checked",
 				"apt-get install ca-certificates, or name the broker's authority as ca in [cloud]", systemRoots+" is missing")

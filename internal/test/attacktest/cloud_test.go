@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudmqtt"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
@@ -25,7 +24,7 @@ import (
 type cloudSite struct {
 	*gatewaytest.Program
 	broker  *brokertest.Broker
-	key     cloudcommand.PrivateKey
+	key     api.PrivateKey
 	gateway site.GatewayID
 	issued  adminapi.IssuedStation
 	station *stationsim.Station
@@ -33,14 +32,14 @@ type cloudSite struct {
 }
 
 // newCloudSite starts the broker, the gateway, which trusts more keys also, and the station.
-func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...cloudcommand.PrivateKey) *cloudSite {
+func newCloudSite(t *testing.T, launch gatewaytest.Launch, more ...api.PrivateKey) *cloudSite {
 	t.Helper()
 	s := &cloudSite{broker: brokertest.Mosquitto(t)}
 	at, err := brokertest.FreeAddresses(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.key, err = cloudcommand.Generate("front-desk"); err != nil {
+	if s.key, err = api.Generate("front-desk"); err != nil {
 		t.Fatal(err)
 	}
 	keys := s.key.Public().String()
@@ -119,15 +118,15 @@ func (s *cloudSite) awaitLink() {
 func (s *cloudSite) token(id string) []byte { return s.tokenBy(s.key, id) }
 
 // tokenBy is token with another key.
-func (s *cloudSite) tokenBy(key cloudcommand.PrivateKey, id string) []byte {
+func (s *cloudSite) tokenBy(key api.PrivateKey, id string) []byte {
 	s.T.Helper()
-	return s.sign(key, cloudcommand.Command{ID: id, IssuedAt: time.Now()})
+	return s.sign(key, api.Command{ID: id, IssuedAt: time.Now()})
 }
 
 // sign signs a command for lock-1 that holds for a minute from IssuedAt.
-func (s *cloudSite) sign(key cloudcommand.PrivateKey, cmd cloudcommand.Command) []byte {
+func (s *cloudSite) sign(key api.PrivateKey, cmd api.Command) []byte {
 	s.T.Helper()
-	cmd.Gateway, cmd.Name, cmd.Station, cmd.Lock, cmd.Actor = s.gateway, cloudcommand.Unlock, 1042, 1, "uid 0"
+	cmd.Gateway, cmd.Name, cmd.Station, cmd.Lock, cmd.Actor = s.gateway, api.Unlock, 1042, 1, "uid 0"
 	cmd.Expires = cmd.IssuedAt.Add(time.Minute)
 	token, err := key.Sign(cmd)
 	if err != nil {
@@ -137,10 +136,10 @@ func (s *cloudSite) sign(key cloudcommand.PrivateKey, cmd cloudcommand.Command) 
 }
 
 // command publishes a token and returns the next answer to its id.
-func (s *cloudSite) command(id string, token []byte) cloudwire.Result {
+func (s *cloudSite) command(id string, token []byte) api.Result {
 	s.T.Helper()
 	before := len(s.app.results(id))
-	s.app.publish(s.T, cloudwire.CommandLeaf, token, false)
+	s.app.publish(s.T, api.CommandLeaf, token, false)
 	s.Await("the command "+id+" is answered", func() bool { return len(s.app.results(id)) > before })
 	return s.app.results(id)[before]
 }
@@ -148,19 +147,19 @@ func (s *cloudSite) command(id string, token []byte) cloudwire.Result {
 // application is what listens at the broker.
 type application struct {
 	gateway site.GatewayID
-	conn    *cloudmqtt.Conn
+	conn    *mqttclient.Conn
 
 	mu  sync.Mutex // mu guards all
-	all []cloudmqtt.Message
+	all []mqttclient.Message
 }
 
 func newApplication(t *testing.T, url string, gateway site.GatewayID) *application {
 	t.Helper()
 	a := &application{gateway: gateway}
 	var err error
-	a.conn, err = cloudmqtt.Dial(t.Context(), cloudmqtt.Config{
-		URL: url, ClientID: "application-" + rand.Text()[:8], KeepAlive: time.Minute, Topics: cloudwire.Filters(gateway), MaxPayload: 1 << 16,
-		Receive: func(m cloudmqtt.Message) {
+	a.conn, err = mqttclient.Dial(t.Context(), mqttclient.Config{
+		URL: url, ClientID: "application-" + rand.Text()[:8], KeepAlive: time.Minute, Topics: api.Filters(gateway), MaxPayload: 1 << 16,
+		Receive: func(m mqttclient.Message) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.all = append(a.all, m)
@@ -174,16 +173,16 @@ func newApplication(t *testing.T, url string, gateway site.GatewayID) *applicati
 }
 
 // on returns what has come on one topic.
-func (a *application) on(leaf cloudwire.Leaf) []cloudmqtt.Message {
+func (a *application) on(leaf api.Leaf) []mqttclient.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(a.all), func(m cloudmqtt.Message) bool { return m.Topic != cloudwire.Topic(a.gateway, leaf) })
+	return slices.DeleteFunc(slices.Clone(a.all), func(m mqttclient.Message) bool { return m.Topic != api.Topic(a.gateway, leaf) })
 }
 
 // results returns the answers to one command, in no order.
-func (a *application) results(id string) (found []cloudwire.Result) {
-	for _, m := range a.on(cloudwire.ResultLeaf) {
-		var r cloudwire.Result
+func (a *application) results(id string) (found []api.Result) {
+	for _, m := range a.on(api.ResultLeaf) {
+		var r api.Result
 		if json.Unmarshal(m.Payload, &r) == nil && r.ID == id {
 			found = append(found, r)
 		}
@@ -191,9 +190,9 @@ func (a *application) results(id string) (found []cloudwire.Result) {
 	return found
 }
 
-func (a *application) publish(t testing.TB, leaf cloudwire.Leaf, payload []byte, retained bool) {
+func (a *application) publish(t testing.TB, leaf api.Leaf, payload []byte, retained bool) {
 	t.Helper()
-	d := a.conn.Publish(cloudmqtt.Message{Topic: cloudwire.Topic(a.gateway, leaf), QoS: 1, Payload: payload, Retained: retained})
+	d := a.conn.Publish(mqttclient.Message{Topic: api.Topic(a.gateway, leaf), QoS: 1, Payload: payload, Retained: retained})
 	<-d.Done()
 	if err := d.Err(); err != nil && !strings.Contains(err.Error(), "closed") {
 		t.Error(err)

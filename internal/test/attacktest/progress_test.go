@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
@@ -13,7 +13,7 @@ import (
 // journalled returns the highest seq that the application has, all before it included.
 func (a *application) journalled() (highest uint64) {
 	has := make(map[uint64]bool)
-	for _, m := range a.on(cloudwire.JournalLeaf) {
+	for _, m := range a.on(api.JournalLeaf) {
 		var r struct{ Seq uint64 }
 		if json.Unmarshal(m.Payload, &r) == nil {
 			has[r.Seq] = true
@@ -26,8 +26,8 @@ func (a *application) journalled() (highest uint64) {
 }
 
 // status returns the newest status that has come; what is retained counts.
-func (a *application) status() (newest cloudwire.Status) {
-	if all := a.on(cloudwire.StatusLeaf); len(all) > 0 {
+func (a *application) status() (newest api.Status) {
+	if all := a.on(api.StatusLeaf); len(all) > 0 {
 		_ = json.Unmarshal(all[len(all)-1].Payload, &newest)
 	}
 	return newest
@@ -35,7 +35,7 @@ func (a *application) status() (newest cloudwire.Status) {
 
 func (a *application) acknowledge(t *testing.T, seq uint64) {
 	t.Helper()
-	a.publish(t, cloudwire.AckLeaf, cloudwire.Encode(cloudwire.Ack{Seq: seq}), false)
+	a.publish(t, api.AckLeaf, api.Encode(api.Ack{Seq: seq}), false)
 }
 
 // An application that acknowledged only what was new to it waited for ever after a kill:
@@ -89,12 +89,12 @@ func TestAttack_lateApplication(t *testing.T) {
 	late := newApplication(t, s.broker.URL(), s.gateway)
 	s.Await("the retained status has come", func() bool { return late.status().Status != "" })
 	status := late.status()
-	if status.Status != cloudwire.Online || status.Boot == "" || status.Journal == nil || status.Journal.Next != 4 {
+	if status.Status != api.Online || status.Boot == "" || status.Journal == nil || status.Journal.Next != 4 {
 		t.Fatalf("%+v", status)
 	}
 	late.acknowledge(t, status.Journal.Next-1) // it was acknowledged before
 	s.Await("the record that is next has come", func() bool {
-		for _, m := range late.on(cloudwire.JournalLeaf) {
+		for _, m := range late.on(api.JournalLeaf) {
 			var r site.Record
 			if json.Unmarshal(m.Payload, &r) == nil && r.Seq == 4 {
 				return true

@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudcommand"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
 )
@@ -19,10 +18,10 @@ func TestAttack_rubbishBeforeReplay(t *testing.T) {
 	token := s.token("good")
 	s.command("good", token)
 	for n := range 200 {
-		s.app.publish(t, cloudwire.CommandLeaf, fmt.Append(nil, "rubbish ", n), false)
+		s.app.publish(t, api.CommandLeaf, fmt.Append(nil, "rubbish ", n), false)
 	}
 	s.command("good", token)
-	stale := s.sign(s.key, cloudcommand.Command{ID: "stale", IssuedAt: time.Now().Add(-time.Hour)})
+	stale := s.sign(s.key, api.Command{ID: "stale", IssuedAt: time.Now().Add(-time.Hour)})
 	s.command("stale", stale)
 	for id, reason := range map[string]string{"good": "repeated", "stale": "expired"} {
 		s.AwaitRecord(id+" is recorded as "+reason, func(r site.Record) bool { return r.JTI == id && r.Detail == reason })

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
 )
@@ -14,7 +14,7 @@ import (
 // administrator's. Now each record carries the key, and people see it behind the name.
 func TestAttack_borrowedName(t *testing.T) {
 	t.Parallel()
-	night, err := cloudcommand.Generate("night")
+	night, err := api.Generate("night")
 	if err != nil {
 		t.Fatal(err)
 	}

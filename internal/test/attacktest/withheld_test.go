@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/health"
 	"gatehouse/internal/test/brokertest"
@@ -29,7 +29,7 @@ func TestAttack_withheldCommand(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
 	s := &cloudSite{broker: brokertest.Mosquitto(t)}
 	var err error
-	if s.key, err = cloudcommand.Generate("front-desk"); err != nil {
+	if s.key, err = api.Generate("front-desk"); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Cloud.URL, cfg.Cloud.Keys = s.broker.URL(), []string{s.key.Public().String()}

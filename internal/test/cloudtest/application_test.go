@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/cloudtail"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
 
@@ -37,7 +37,7 @@ func newApplication(t *testing.T, cfg cloudtail.Config) *application {
 		cfg.Gateway = cloudtail.All
 	}
 	cfg.Handle = a.handle
-	cfg.Backoff = cloudmqtt.Backoff{Least: 50 * time.Millisecond, Most: 200 * time.Millisecond}
+	cfg.Backoff = mqttclient.Backoff{Least: 50 * time.Millisecond, Most: 200 * time.Millisecond}
 	if cfg.Broker.ClientID == "" {
 		cfg.Broker.ClientID = "application-" + randomID()
 	}
@@ -132,13 +132,13 @@ func of(events []cloudtail.Event, kind cloudtail.Kind) (found []cloudtail.Event)
 // sender sends commands.
 type sender struct {
 	t    *testing.T
-	conn *cloudmqtt.Conn
+	conn *mqttclient.Conn
 }
 
-func newSender(t *testing.T, broker cloudmqtt.Config) sender {
+func newSender(t *testing.T, broker mqttclient.Config) sender {
 	t.Helper()
 	broker.ClientID, broker.KeepAlive = "sender-"+randomID(), 30*time.Second
-	conn, err := cloudmqtt.Dial(t.Context(), broker)
+	conn, err := mqttclient.Dial(t.Context(), broker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func newSender(t *testing.T, broker cloudmqtt.Config) sender {
 // publish publishes, and waits until the broker has it.
 func (s sender) publish(topic string, payload []byte, retained bool) {
 	s.t.Helper()
-	d := s.conn.Publish(cloudmqtt.Message{Topic: topic, Payload: payload, QoS: 1, Retained: retained})
+	d := s.conn.Publish(mqttclient.Message{Topic: topic, Payload: payload, QoS: 1, Retained: retained})
 	<-d.Done()
 	if err := d.Err(); err != nil {
 		s.t.Errorf("publishing to %s: %v", topic, err)
@@ -158,5 +158,5 @@ func (s sender) publish(topic string, payload []byte, retained bool) {
 
 func (s sender) command(gateway site.GatewayID, token string) {
 	s.t.Helper()
-	s.publish(cloudwire.Topic(gateway, cloudwire.CommandLeaf), []byte(token), false)
+	s.publish(api.Topic(gateway, api.CommandLeaf), []byte(token), false)
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/cloudtail"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
 )
@@ -17,9 +17,9 @@ func TestCloud_command(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 2, nil)
 		d.awaitUp()
-		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
 		a.next(0, "the application is there", isStatus("online", true))
-		s := newSender(t, cloudmqtt.Config{URL: b.URL()})
+		s := newSender(t, mqttclient.Config{URL: b.URL()})
 		token := d.signer.right("c-1")
 		before := a.count()
 		s.command(d.id, token)
@@ -61,9 +61,9 @@ func isResult(id string, outcome site.Outcome) func(cloudtail.Event) bool {
 func TestCloud_refusals(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, nil)
-		a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
 		a.next(0, "the gateway is there", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Status && e.Status.Status == "online" })
-		s := newSender(t, cloudmqtt.Config{URL: b.URL()})
+		s := newSender(t, mqttclient.Config{URL: b.URL()})
 		wanted := make(map[string]bool)
 		for i := range d.signer.refused() {
 			test := d.signer.refused()[i] // made anew, so that none has expired
@@ -94,7 +94,7 @@ func (d *door) retained(t *testing.T, s sender, a *application) {
 	d.proxy.Cut()
 	d.Await("the link is down", func() bool { connected, _, _ := d.cloud(); return !connected })
 	before := a.count()
-	s.publish(cloudwire.Topic(d.id, cloudwire.CommandLeaf), []byte(d.signer.right("lay-there")), true)
+	s.publish(api.Topic(d.id, api.CommandLeaf), []byte(d.signer.right("lay-there")), true)
 	d.proxy.Refuse(false)
 	e := a.next(before, "a command that lay at the broker is answered", func(e cloudtail.Event) bool {
 		return e.Kind == cloudtail.Result && e.Result.ID == "lay-there" // the answer before it may come again over the new connection

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
 	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
@@ -35,9 +35,9 @@ func TestCommand_copiesAndKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gateway = status.GatewayID
-	a := newApplication(t, cloudtail.Config{Broker: cloudmqtt.Config{URL: broker.URL()}, Acknowledge: true})
+	a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: broker.URL()}, Acknowledge: true})
 	b.awaitCloud()
-	send := newSender(t, cloudmqtt.Config{URL: broker.URL()})
+	send := newSender(t, mqttclient.Config{URL: broker.URL()})
 	token := s.right("one-of-many")
 	for n := range copies {
 		send.command(s.gateway, token)

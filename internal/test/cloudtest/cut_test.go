@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
 	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
@@ -178,7 +178,7 @@ func TestOutbox_everyCut(t *testing.T) {
 		proxy := brokertest.NewProxy(t, broker.Address())
 		b.env = append(b.env, "GATEHOUSE_CLOUD_URL="+proxy.URL(), "GATEHOUSE_CLOUD_RECORDS_PER_SECOND=2000", "GATEHOUSE_CLOUD_KEEPALIVE=10s")
 		a := newApplication(t, cloudtail.Config{
-			Broker: cloudmqtt.Config{URL: broker.URL()}, Acknowledge: true, State: filepath.Join(t.TempDir(), "state.json"),
+			Broker: mqttclient.Config{URL: broker.URL()}, Acknowledge: true, State: filepath.Join(t.TempDir(), "state.json"),
 		})
 		b.start()
 		stop, cancel := context.WithCancel(t.Context())

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudmqtt"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/cloudtail"
-	"gatehouse/internal/cloud/cloudwire"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
@@ -120,7 +120,7 @@ func read(t *testing.T, path string) string {
 }
 
 // login gives the credentials of a user of the broker.
-type login func(user string) cloudmqtt.Config
+type login func(user string) mqttclient.Config
 
 // The configuration and the rights of the installer's guide, with passwords.
 func TestMosquitto_documented(t *testing.T) {
@@ -138,8 +138,8 @@ func TestMosquitto_documented(t *testing.T) {
 		"/etc/mosquitto/certs/", authority.dir+"/",
 		"/etc/mosquitto/", authority.dir+"/",
 	).Replace(read(t, documentedConfiguration))))
-	as := func(user string) cloudmqtt.Config {
-		return cloudmqtt.Config{
+	as := func(user string) mqttclient.Config {
+		return mqttclient.Config{
 			URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user,
 			PasswordFile: authority.write(user+".password", passwords[user]+"\n"),
 		}
@@ -158,8 +158,8 @@ func TestMosquitto_certificates(t *testing.T) {
 	certificate, key := authority.server()
 	rights := authority.write("gatehouse.acl", read(t, documentedRights))
 	broker := brokertest.Mosquitto(t, brokertest.TLS(certificate, key, filepath.Join(authority.dir, "ca.pem")), brokertest.ACL(rights))
-	as := func(user string) cloudmqtt.Config {
-		login := cloudmqtt.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem")}
+	as := func(user string) mqttclient.Config {
+		login := mqttclient.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem")}
 		login.Certificate, login.Key = authority.client(user)
 		return login
 	}
@@ -170,7 +170,7 @@ func TestMosquitto_certificates(t *testing.T) {
 	unknown := as(string(id))
 	unknown.Certificate, unknown.Key = newAuthority(t).client(string(id))
 	unknown.ClientID, unknown.KeepAlive = "unknown", 30*time.Second
-	if conn, err := cloudmqtt.Dial(t.Context(), unknown); err == nil {
+	if conn, err := mqttclient.Dial(t.Context(), unknown); err == nil {
 		conn.Close()
 		t.Error("a certificate of another authority was accepted")
 	}
@@ -195,8 +195,8 @@ func TestNATS_documented(t *testing.T) {
 		"application":     `{publish: ["gateways.*.command", "gateways.*.ack"], subscribe: ` + up + `}`,
 		"viewer":          `{publish: {deny: [">"]}, subscribe: ` + up + `}`,
 	}))
-	as := func(user string) cloudmqtt.Config {
-		return cloudmqtt.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user, Password: site.Secret(passwords[user])}
+	as := func(user string) mqttclient.Config {
+		return mqttclient.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user, Password: site.Secret(passwords[user])}
 	}
 	login := as(string(id))
 	cfg.Cloud.URL, cfg.Cloud.CA, cfg.Cloud.Username, cfg.Cloud.Password = login.URL, login.CA, login.Username, login.Password
@@ -256,10 +256,10 @@ func isForged(e cloudtail.Event) bool {
 func (d *door) unheard(t *testing.T, as login) {
 	t.Helper()
 	for user, topics := range map[string][]string{
-		"viewer":          {cloudwire.Topic(d.id, cloudwire.AckLeaf), cloudwire.Topic(d.id, cloudwire.CommandLeaf), cloudwire.Topic(d.id, cloudwire.JournalLeaf), cloudwire.StateTopic(d.id, 1)},
-		"application":     {cloudwire.Topic(d.id, cloudwire.StatusLeaf), cloudwire.StateTopic(d.id, 77), cloudwire.Topic(d.id, cloudwire.ResultLeaf)},
-		"another-gateway": {cloudwire.Topic(d.id, cloudwire.StatusLeaf), cloudwire.Topic(d.id, cloudwire.JournalLeaf), cloudwire.Topic(d.id, cloudwire.AckLeaf), cloudwire.Topic("another-gateway", cloudwire.CommandLeaf)},
-		string(d.id):      {cloudwire.Topic("third-gateway", cloudwire.StatusLeaf), cloudwire.Topic(d.id, cloudwire.AckLeaf), cloudwire.Topic(d.id, cloudwire.CommandLeaf)},
+		"viewer":          {api.Topic(d.id, api.AckLeaf), api.Topic(d.id, api.CommandLeaf), api.Topic(d.id, api.JournalLeaf), api.StateTopic(d.id, 1)},
+		"application":     {api.Topic(d.id, api.StatusLeaf), api.StateTopic(d.id, 77), api.Topic(d.id, api.ResultLeaf)},
+		"another-gateway": {api.Topic(d.id, api.StatusLeaf), api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.AckLeaf), api.Topic("another-gateway", api.CommandLeaf)},
+		string(d.id):      {api.Topic("third-gateway", api.StatusLeaf), api.Topic(d.id, api.AckLeaf), api.Topic(d.id, api.CommandLeaf)},
 	} {
 		s := newSender(t, as(user))
 		for _, topic := range topics {
@@ -272,16 +272,16 @@ func (d *door) unheard(t *testing.T, as login) {
 func (d *door) deaf(t *testing.T, as login) {
 	t.Helper()
 	for user, topics := range map[string][]string{
-		"viewer":          {cloudwire.Topic(d.id, cloudwire.CommandLeaf)},
-		"another-gateway": {cloudwire.Topic(d.id, cloudwire.JournalLeaf), cloudwire.Topic(d.id, cloudwire.CommandLeaf), "gateways/#", cloudwire.StateFilter(cloudtail.All)},
+		"viewer":          {api.Topic(d.id, api.CommandLeaf)},
+		"another-gateway": {api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.CommandLeaf), "gateways/#", api.StateFilter(cloudtail.All)},
 	} {
 		for _, topic := range topics {
 			heard := make(chan string, 100)
 			login := as(user)
 			login.ClientID, login.KeepAlive, login.Topics = "deaf-"+randomID(), 30*time.Second, []string{topic}
-			login.Receive = func(m cloudmqtt.Message) { heard <- m.Topic }
-			conn, err := cloudmqtt.Dial(t.Context(), login)
-			if failed, ok := errors.AsType[*cloudmqtt.DialError](err); ok && failed.Step == cloudmqtt.StepSubscribe {
+			login.Receive = func(m mqttclient.Message) { heard <- m.Topic }
+			conn, err := mqttclient.Dial(t.Context(), login)
+			if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Step == mqttclient.StepSubscribe {
 				continue
 			}
 			if err != nil {

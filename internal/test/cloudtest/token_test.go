@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudcommand"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 )
 
@@ -31,7 +31,7 @@ func newSigner(t *testing.T) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &signer{key: private, public: cloudcommand.Key{ID: "front-desk", Public: public}.String()}
+	return &signer{key: private, public: api.Key{ID: "front-desk", Public: public}.String()}
 }
 
 type object = map[string]any

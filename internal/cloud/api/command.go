@@ -1,0 +1,95 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"gatehouse/internal/site"
+)
+
+const (
+	// MaxToken is the longest token that is looked at, in bytes.
+	MaxToken = 4096
+	// MaxLifetime is how long a command may live, from iat to exp (contract, section 3).
+	MaxLifetime = 60 * time.Second
+	// MaxAhead is how far the signer's clock may be ahead of the gateway's.
+	MaxAhead = 5 * time.Second
+	// MaxID and MaxActor bound the jti, in bytes, and the actor, in characters.
+	MaxID    = 128
+	MaxActor = 128
+	// Unlock is the one command that is carried out (claim cmd).
+	Unlock = "unlock"
+)
+
+// Command is what a token says.
+type Command struct {
+	ID       string         // jti: 1 to MaxID printable ASCII characters without quotes and backslashes; never used twice
+	Gateway  site.GatewayID // aud: the gateway that is to carry it out
+	Name     string         // cmd: Unlock
+	Station  site.StationID
+	Lock     site.LockID
+	Actor    string    // who asked for it, as the signer says: 1 to MaxActor characters
+	IssuedAt time.Time // iat
+	Expires  time.Time // exp
+	KeyID    string    // kid: which of the trusted keys signed it
+}
+
+// Sign gives the token of a command, whose KeyID is k's. Times are cut to seconds. It
+// refuses what no gateway would take, but for the name: an unknown one tries a link
+// without opening anything.
+func (k PrivateKey) Sign(c Command) (string, error) {
+	if err := c.check(); err != nil {
+		return "", fmt.Errorf("signing a command: %w", err)
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, jwt.MapClaims{
+		"jti": c.ID, "aud": string(c.Gateway), "cmd": c.Name, "station": int64(c.Station), "lock": c.Lock.String(),
+		"actor": c.Actor, "iat": c.IssuedAt.Unix(), "exp": c.Expires.Unix(),
+	})
+	token.Header["kid"] = k.id
+	text, err := token.SignedString(k.key)
+	if err != nil {
+		return "", fmt.Errorf("signing a command: %w", err)
+	}
+	return text, nil
+}
+
+// check finds what makes a command unfit for any gateway.
+func (c Command) check() error {
+	issued, expires := c.IssuedAt.Unix(), c.Expires.Unix()
+	switch {
+	case !validID(c.ID):
+		return fmt.Errorf("its id has 1 to %d printable ASCII characters without quotes and backslashes", MaxID)
+	case c.Gateway == "":
+		return errors.New("it names no gateway")
+	case c.Name == "":
+		return errors.New("it names no command")
+	case !validActor(c.Actor):
+		return fmt.Errorf("its actor has 1 to %d printable characters", MaxActor)
+	case !c.Station.Valid():
+		return errors.New("it names no station")
+	case c.Lock < 1 || c.Lock > site.MaxLocks:
+		return errors.New("it names no lock")
+	case expires <= issued, expires-issued > int64(MaxLifetime/time.Second):
+		return fmt.Errorf("it must expire one second to %s after it was issued", MaxLifetime)
+	}
+	return nil
+}
+
+func validID(id string) bool {
+	return id != "" && len(id) <= MaxID && !strings.ContainsFunc(id, func(r rune) bool {
+		return r < ' ' || r > '~' || r == '"' || r == '\'' || r == '\\'
+	})
+}
+
+// validActor takes what names are written with, in any language; nothing that breaks lines,
+// hides or turns the writing around where it is shown.
+func validActor(actor string) bool {
+	unfit := func(r rune) bool { return !unicode.IsPrint(r) && !unicode.In(r, unicode.Zs, unicode.Join_Control) }
+	return actor != "" && utf8.ValidString(actor) && utf8.RuneCountInString(actor) <= MaxActor && !strings.ContainsFunc(actor, unfit)
+}

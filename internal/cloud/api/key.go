@@ -1,0 +1,196 @@
+package api
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxKeyID is the longest id of a key, in bytes: those of the key services of large
+// clouds fit.
+const MaxKeyID = 128
+
+// Key is the public half of a key that signs commands.
+type Key struct {
+	ID     string // what tokens name it by, their kid
+	Public ed25519.PublicKey
+}
+
+// String gives the line for the configuration: the id and, in base64 (RFC 4648,
+// section 4), the 32 bytes of the key.
+func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToString(k.Public) }
+
+// ParseKey reads what [Key.String] gives. It takes the base64 of a PEM file too (a
+// SubjectPublicKeyInfo, RFC 8410), and the x of a JWK (RFC 8037); and either without an
+// id, as [ParsePrivateKey] takes a key that nobody has named. Errors never quote the line:
+// either word may be a private key by mistake.
+func ParseKey(line string) (Key, error) {
+	words := strings.Fields(line)
+	if len(words) == 1 {
+		switch public, err := parsePublic(words[0]); {
+		case err == nil:
+			return Key{ID: derivedID(public), Public: public}, nil
+		case !errors.Is(err, errPublic):
+			return Key{}, err
+		}
+	}
+	if len(words) != 2 {
+		return Key{}, errors.New("a key is written as its id, a space and the base64 of its public half, as \"gatehouse cloud keygen\" prints it")
+	}
+	if !ValidKeyID(words[0]) {
+		return Key{}, fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)
+	}
+	public, err := parsePublic(words[1])
+	if err != nil {
+		return Key{}, err
+	}
+	if secretID(words[0], public) {
+		return Key{}, errSecretID
+	}
+	return Key{ID: words[0], Public: public}, nil
+}
+
+// errSecretID does not show the id, as all that is said of a key would.
+var errSecretID = errors.New("the id of this key is a private key, which belongs to the signer alone: write a name of your own, a space and the base64 of the public half, and make a new key if anyone has seen this one")
+
+// secretID reports whether the id of a key is a private one, in base64 or in hexadecimal:
+// PKCS #8 (RFC 8410, section 7) or, bare, that of the key itself. Other ids of 32 bytes are
+// good ones, such as thumbprints (RFC 7638).
+func secretID(id string, public ed25519.PublicKey) bool {
+	inHex, _ := hex.DecodeString(id)
+	for _, raw := range [][]byte{inHex, decodeBase64(id)} {
+		if bytes.Contains(raw, []byte("\x06\x03\x2b\x65\x70\x04\x22\x04\x20")) { // Ed25519, and a private key
+			return true
+		}
+		if len(raw) < ed25519.SeedSize {
+			continue
+		}
+		seed := raw[:ed25519.SeedSize] // the public half may stand behind it
+		if public.Equal(ed25519.NewKeyFromSeed(seed).Public()) {
+			return true
+		}
+	}
+	return false
+}
+
+// decodeBase64 takes both alphabets, with and without padding (RFC 4648, sections 4 and
+// 5); nil for what is none.
+func decodeBase64(text string) []byte {
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
+	raw, err := base64.RawStdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// ValidKeyID reports whether a key may have that id.
+func ValidKeyID(id string) bool {
+	return id != "" && len(id) <= MaxKeyID && !strings.ContainsFunc(id, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' || r == ','
+	})
+}
+
+// errPublic is the answer to everything that is no public key.
+var errPublic = errors.New("this is not the public half of an Ed25519 key in base64: give what \"gatehouse cloud keygen\" has printed")
+
+func parsePublic(text string) (ed25519.PublicKey, error) {
+	der := decodeBase64(text)
+	if der == nil {
+		return nil, errPublic
+	}
+	if _, err := x509.ParsePKCS8PrivateKey(der); err == nil {
+		return nil, errors.New("this is a private key, which belongs to the signer alone: give its public half here, and make a new key if anyone has seen this one")
+	}
+	public := ed25519.PublicKey(der)
+	if parsed, err := x509.ParsePKIXPublicKey(der); err == nil {
+		ed, ok := parsed.(ed25519.PublicKey)
+		if !ok {
+			return nil, errors.New("this is a public key of another kind: only Ed25519 keys sign commands")
+		}
+		public = ed
+	}
+	if len(public) != ed25519.PublicKeySize {
+		return nil, errPublic
+	}
+	if smallOrder(public) {
+		return nil, errors.New("this is no key that anybody holds: under it everyone can sign")
+	}
+	return slices.Clone(public), nil
+}
+
+// smallOrder reports whether the key is one of the points of small order of the curve
+// (RFC 8032, section 5.1), such as the one of zeros that a template may hold. For them a
+// signature is made without a private key.
+func smallOrder(public ed25519.PublicKey) bool {
+	masked := slices.Clone(public)
+	masked[31] &= 0x7f // the sign of x
+	return slices.Contains([]string{
+		"0000000000000000000000000000000000000000000000000000000000000000",
+		"0100000000000000000000000000000000000000000000000000000000000000",
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	}, hex.EncodeToString(masked))
+}
+
+// derivedID names a key that nobody has named: by the first 8 bytes of the SHA-256 of
+// its public half, in hexadecimal.
+func derivedID(public ed25519.PublicKey) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Keyring holds the keys that are trusted. The zero Keyring trusts none. It never
+// changes once made.
+type Keyring struct {
+	keys map[string]ed25519.PublicKey
+}
+
+// NewKeyring reads the keys of the configuration, one a line, in the form of
+// [ParseKey]. Two of the same id are refused: a token could not say which it means.
+func NewKeyring(lines []string) (Keyring, error) {
+	r := Keyring{keys: make(map[string]ed25519.PublicKey, len(lines))}
+	for i, line := range lines {
+		key, err := ParseKey(line)
+		if err != nil {
+			return Keyring{}, fmt.Errorf("key %d of %d: %w", i+1, len(lines), err)
+		}
+		if r.Has(key.ID) {
+			return Keyring{}, fmt.Errorf("key %d of %d: there is another with the id %s: name each differently", i+1, len(lines), key.ID)
+		}
+		r.keys[key.ID] = key.Public
+	}
+	return r, nil
+}
+
+// Has reports whether a key of that id is trusted.
+func (r Keyring) Has(id string) bool { return r.keys[id] != nil }
+
+// Key gives the trusted key of that id.
+func (r Keyring) Key(id string) (Key, bool) { return Key{ID: id, Public: r.keys[id]}, r.Has(id) }
+
+// Trusts reports whether that very key is trusted, and not only one of its id.
+func (r Keyring) Trusts(key Key) bool { return r.Has(key.ID) && r.keys[key.ID].Equal(key.Public) }
+
+// Len is how many keys are trusted.
+func (r Keyring) Len() int { return len(r.keys) }
+
+// IDs lists the ids of the trusted keys in order.
+func (r Keyring) IDs() []string {
+	ids := make([]string, 0, len(r.keys))
+	for id := range r.keys {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gatehouse/internal/site"
+)
+
+// The words of [Status].
+const (
+	Online  = "online"
+	Offline = "offline"
+)
+
+// Status is the payload of [StatusLeaf]. Offline is also the last will, which carries
+// nothing but that word.
+type Status struct {
+	Status  string          `json:"status"`
+	Version string          `json:"version,omitempty"`
+	Since   *site.Timestamp `json:"since,omitempty"`   // when the connection was made
+	Boot    site.BootID     `json:"boot,omitempty"`    // of the gateway's process
+	Journal *StatusJournal  `json:"journal,omitempty"` // how far the journal was acknowledged
+}
+
+// StatusJournal names the record at which a new application begins.
+type StatusJournal struct {
+	Next uint64 `json:"next"`           // the first seq that no application has acknowledged
+	Hash string `json:"hash,omitempty"` // of the record before it, which covers all that were acknowledged: a witness against a journal that is rewritten
+}
+
+// Ack is the payload of [AckLeaf]: the application has every record up to Seq.
+type Ack struct {
+	Seq uint64 `json:"seq"`
+}
+
+// ParseAck reads an Ack; further fields are ignored.
+func ParseAck(payload []byte) (Ack, error) {
+	var a struct {
+		Seq *uint64 `json:"seq"`
+	}
+	if err := json.Unmarshal(payload, &a); err != nil {
+		return Ack{}, fmt.Errorf("reading an acknowledgement: %w", err)
+	}
+	if a.Seq == nil {
+		return Ack{}, errors.New("reading an acknowledgement: it names no seq")
+	}
+	return Ack{Seq: *a.Seq}, nil
+}
+
+// Gap stands on [JournalLeaf] in the place of records that are gone: From to To, both
+// included. Seq equals To, so that it is acknowledged like a record.
+type Gap struct {
+	Seq  uint64    `json:"seq"`
+	Kind site.Kind `json:"kind"` // site.KindGap
+	From uint64    `json:"from"`
+	To   uint64    `json:"to"`
+}
+
+// NewGap gives the Gap from one seq to another.
+func NewGap(from, to uint64) Gap { return Gap{Seq: to, Kind: site.KindGap, From: from, To: to} }
+
+// Result is the payload of [ResultLeaf]: how the command with that jti ended.
+type Result struct {
+	ID      string         `json:"id"` // the jti; of a refused command unverified, "" where none could be read
+	Outcome site.Outcome   `json:"outcome"`
+	Time    site.Timestamp `json:"time"`
+	Command site.CommandID `json:"commandId,omitempty"` // the gateway's own id, as in the journal
+	Reason  string         `json:"reason,omitempty"`    // of what the gateway refused, a constant word
+	Message string         `json:"message,omitempty"`   // the same for people
+	First   *First         `json:"first,omitempty"`     // of a repeated command
+}
+
+// First is how a command ended when it came first.
+type First struct {
+	Outcome site.Outcome   `json:"outcome"`
+	Time    site.Timestamp `json:"time"`
+}
+
+// Encode gives the JSON of one of the payloads of this package or of package site,
+// which always have one.
+func Encode(payload any) []byte {
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return []byte("null")
+	}
+	return text
+}

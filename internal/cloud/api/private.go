@@ -1,0 +1,121 @@
+package api
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"gatehouse/internal/site"
+)
+
+const (
+	privateBlock = "PRIVATE KEY" // RFC 7468, section 10
+	keyIDPrefix  = "kid: "
+)
+
+// PrivateKey signs commands. Whatever prints it shows "redacted"; only
+// [PrivateKey.PEM] gives it away.
+type PrivateKey struct {
+	id  string
+	key ed25519.PrivateKey
+}
+
+// Generate makes a new key. With "" for its id, it is named by its public half.
+func Generate(id string) (PrivateKey, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return PrivateKey{}, fmt.Errorf("making a key: %w", err)
+	}
+	return newPrivateKey(id, private)
+}
+
+func newPrivateKey(id string, key ed25519.PrivateKey) (PrivateKey, error) {
+	k := PrivateKey{id: id, key: key}
+	if id == "" {
+		k.id = derivedID(k.public())
+	}
+	if !ValidKeyID(k.id) {
+		return PrivateKey{}, fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)
+	}
+	return k, nil
+}
+
+// ParsePrivateKey reads the text of a file as [PrivateKey.PEM] gives it, or as "openssl
+// genpkey -algorithm ed25519" does. A key without a line of its id is named by its
+// public half. Errors never quote the text.
+func ParsePrivateKey(text []byte) (PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	switch {
+	case block == nil:
+		return PrivateKey{}, errors.New("it holds no PEM block of a private key; \"gatehouse cloud keygen\" makes one")
+	case block.Type == "ENCRYPTED PRIVATE KEY":
+		return PrivateKey{}, errors.New("the private key is encrypted: write it without its passphrase with \"openssl pkey -in FILE -out NEW\"")
+	case strings.Contains(block.Type, "PUBLIC"):
+		return PrivateKey{}, errors.New("it holds a public key, and signing takes the private one")
+	case block.Type != privateBlock:
+		return PrivateKey{}, fmt.Errorf("it holds a PEM block of another kind than %q; \"gatehouse cloud keygen\" makes one", privateBlock)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return PrivateKey{}, errors.New("the private key in it is damaged; \"gatehouse cloud keygen\" makes a new one")
+	}
+	private, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return PrivateKey{}, errors.New("the private key in it is of another kind: only Ed25519 keys sign commands; \"gatehouse cloud keygen\" makes one")
+	}
+	return newPrivateKey(statedID(text), private)
+}
+
+// statedID gives the id that stands before the PEM block, where other programs read
+// nothing (RFC 7468, section 2), or "".
+func statedID(text []byte) string {
+	before, _, _ := bytes.Cut(text, []byte("-----BEGIN"))
+	for line := range strings.Lines(string(before)) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), strings.TrimSpace(keyIDPrefix)); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	return ""
+}
+
+// PEM gives the text of the key's file: a line of its id, and the key as PKCS #8 (RFC
+// 8410) in PEM.
+func (k PrivateKey) PEM() (site.Secret, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(k.key)
+	if err != nil {
+		return "", fmt.Errorf("writing a private key: %w", err)
+	}
+	return site.Secret(keyIDPrefix + k.id + "\n" + string(pem.EncodeToMemory(&pem.Block{Type: privateBlock, Bytes: der}))), nil
+}
+
+// Public gives the public half.
+func (k PrivateKey) Public() Key { return Key{ID: k.id, Public: k.public()} }
+
+func (k PrivateKey) public() ed25519.PublicKey {
+	public, _ := k.key.Public().(ed25519.PublicKey) // always is
+	return public
+}
+
+const redacted = "redacted"
+
+// String implements [fmt.Stringer].
+func (PrivateKey) String() string { return redacted }
+
+// GoString implements [fmt.GoStringer].
+func (PrivateKey) GoString() string { return redacted }
+
+// Format implements [fmt.Formatter], for every verb.
+func (PrivateKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// LogValue implements [slog.LogValuer].
+func (PrivateKey) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements [encoding.TextMarshaler]; encoding/json uses it too.
+func (PrivateKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }

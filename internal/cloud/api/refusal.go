@@ -1,0 +1,44 @@
+package api
+
+// Reason says in one word why a command was refused. The words are part of the
+// contract: they stand in results, in the journal and in metrics.
+type Reason string
+
+// The reasons that [Keyring.Verify] finds, in the order in which it looks for them.
+const (
+	Oversized      Reason = "oversized"       // more than MaxToken bytes
+	Malformed      Reason = "malformed"       // not in the form of the contract
+	Algorithm      Reason = "algorithm"       // signed by anything but EdDSA, or not at all
+	UnknownKey     Reason = "unknown-key"     // the key that it names is not trusted
+	BadSignature   Reason = "bad-signature"   // that key has not signed it
+	MissingClaim   Reason = "missing-claim"   // what it must say is absent
+	WrongAudience  Reason = "wrong-audience"  // meant for another gateway
+	Expired        Reason = "expired"         // exp has come
+	NotYetValid    Reason = "not-yet-valid"   // iat or nbf lies ahead
+	Lifetime       Reason = "lifetime"        // longer-lived than MaxLifetime
+	UnknownCommand Reason = "unknown-command" // cmd is not Unlock
+)
+
+// The reasons that are found with what the gateway knows besides the token. Verify
+// gives the first two for what cannot be a station or a lock anywhere.
+const (
+	UnknownStation Reason = "unknown-station"
+	UnknownLock    Reason = "unknown-lock"
+	Repeated       Reason = "repeated"      // its id came before
+	Retained       Reason = "retained"      // it lay at the broker, for whoever would come
+	Busy           Reason = "busy"          // no more commands can be taken now
+	Clock          Reason = "clock"         // the gateway cannot know whether it is still valid
+	NotPermitted   Reason = "not-permitted" // the right to it was lost on the way
+)
+
+// Refusal is the error of a token that is no command to be carried out.
+type Refusal struct {
+	Reason   Reason
+	ID       string // its jti where one could be read; only if Verified by a trusted signer
+	KeyID    string // its kid where one could be read; likewise
+	Verified bool   // whether a trusted key has signed what the token says
+	Message  string // the reason for people, in one line
+}
+
+// Error gives the message.
+func (r *Refusal) Error() string { return "refusing a command: " + r.Message }

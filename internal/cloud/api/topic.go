@@ -1,0 +1,87 @@
+package api
+
+import (
+	"strings"
+
+	"gatehouse/internal/site"
+)
+
+const (
+	root      = "gateways/"
+	stations  = "stations/"
+	stateName = "/state"
+)
+
+// Leaf is the last part of a topic of a gateway.
+type Leaf string
+
+// The leaves below gateways/<gatewayId>/ (contract, section 3). Live is the gateway's
+// own addition.
+const (
+	StatusLeaf  Leaf = "status"  // up, retained, also the last will
+	JournalLeaf Leaf = "journal" // up, QoS 1: every record, in order of seq
+	LiveLeaf    Leaf = "live"    // up, QoS 0: a record at once, while older ones still wait
+	ResultLeaf  Leaf = "result"  // up, QoS 1: how a command ended
+	CommandLeaf Leaf = "command" // down, QoS 1: a signed command
+	AckLeaf     Leaf = "ack"     // down, QoS 1: what the application has taken
+	StateLeaf   Leaf = "state"   // up, retained, QoS 1: of one station, see [StateTopic]
+)
+
+// Topic gives gateways/<gatewayId>/<leaf>.
+func Topic(gateway site.GatewayID, leaf Leaf) string {
+	return root + string(gateway) + "/" + string(leaf)
+}
+
+// StateTopic gives gateways/<gatewayId>/stations/<id>/state.
+func StateTopic(gateway site.GatewayID, station site.StationID) string {
+	return root + string(gateway) + "/" + stations + station.String() + stateName
+}
+
+// Filters are the topics that an application subscribes to for one gateway, or with
+// "+" for every one that it may see: everything that goes up.
+func Filters(gateway site.GatewayID) []string {
+	all := []string{StateFilter(gateway)}
+	for _, leaf := range []Leaf{StatusLeaf, JournalLeaf, LiveLeaf, ResultLeaf} {
+		all = append(all, Topic(gateway, leaf))
+	}
+	return all
+}
+
+// StateFilter matches the states of all stations of a gateway.
+func StateFilter(gateway site.GatewayID) string {
+	return root + string(gateway) + "/" + stations + "+" + stateName
+}
+
+// Address is what a topic says: whose it is and what it carries.
+type Address struct {
+	Gateway site.GatewayID
+	Leaf    Leaf
+	Station site.StationID // of [StateLeaf], else 0
+}
+
+// ParseTopic takes a topic apart; false for any that is not of the contract.
+func ParseTopic(topic string) (Address, bool) {
+	rest, ok := strings.CutPrefix(topic, root)
+	if !ok {
+		return Address{}, false
+	}
+	gateway, leaf, ok := strings.Cut(rest, "/")
+	if !ok || gateway == "" {
+		return Address{}, false
+	}
+	a := Address{Gateway: site.GatewayID(gateway), Leaf: Leaf(leaf)}
+	switch a.Leaf {
+	case StatusLeaf, JournalLeaf, LiveLeaf, ResultLeaf, CommandLeaf, AckLeaf:
+		return a, true
+	}
+	id, ok := strings.CutPrefix(leaf, stations)
+	if !ok {
+		return Address{}, false
+	}
+	if id, ok = strings.CutSuffix(id, stateName); !ok {
+		return Address{}, false
+	}
+	station, err := site.ParseStationID(id)
+	a.Leaf, a.Station = StateLeaf, station
+	return a, err == nil
+}

@@ -1,0 +1,334 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/door/unlock"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+const (
+	// perSecond commands are looked at, and burst at once; more of them wait, and with them
+	// the connection. Whether a command is signed costs 1.6 ms on the smallest board: who
+	// may publish, or is the broker, takes half of its processor and no more. Six commands a
+	// second to each of 50 doors do not wait.
+	perSecond = 300
+	burst     = 600
+	// summaryEvery is how often refusals that were left out are summed up in one record.
+	summaryEvery = 10 * time.Second
+	// maxUnderWay bounds the commands that are carried out at once.
+	maxUnderWay = 256
+	// seePatience is how long the end of the gateway waits for commands that are being
+	// carried out.
+	seePatience = 4 * time.Second
+)
+
+// Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
+type Unlocker interface {
+	// Claim claims the id of a command that is valid until then, before Unlock is
+	// called with it. It does not block. Conflict for an id that was claimed before,
+	// also by an earlier run of the process, with the answer so far; Throttled when
+	// none can be claimed now.
+	Claim(id string, until time.Time) (unlock.Answer, error)
+	// Interrupted returns the ids of commands whose outcome will never be known.
+	Interrupted() []string
+	// Unlock opens a lock, or says why not, within the command's deadline; once it has
+	// begun it is seen through. NotFound for a lock that there is not; Unavailable when
+	// its record cannot be made durable: nothing was sent, and its id is free again.
+	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
+}
+
+// commandConfig is what commands need.
+type commandConfig struct {
+	Gateway  site.GatewayID
+	Unlocker Unlocker
+	State    func(site.StationID) (site.StationState, bool) // of an enrolled station; quick
+	Record   func(site.Record)                              // writes it soon; never blocks
+	Answer   func(api.Result)                               // sends it soon; never blocks
+	Clock    site.Clock
+	Logger   *slog.Logger
+	Metrics  *metric.Registry
+}
+
+func (l *Link) commandConfig() commandConfig {
+	return commandConfig{
+		Gateway: l.Gateway, Unlocker: l.Unlocker, State: l.Stations.State,
+		Record: l.Journal.AppendLater, Answer: l.results.put, Clock: l.Clock, Logger: l.Logger, Metrics: l.Metrics,
+	}
+}
+
+// commands takes what comes in on the topic of commands, carries each command out at
+// most once, and answers each. Its methods are safe for concurrent use.
+type commands struct {
+	commandConfig
+	ring   atomic.Pointer[api.Keyring] // the keys that are trusted now
+	slots  chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
+	queues queues
+	pace   *rate.Limiter // of all that come
+	noting *noting
+
+	beginning sync.Mutex // guards ending; who holds it alone acquires slots
+	ending    bool       // no command begins any more
+}
+
+// newCommands answers the commands that the end of the process before has interrupted.
+// No key is trusted before trust is called.
+func newCommands(cfg commandConfig) *commands {
+	c := &commands{
+		commandConfig: cfg, slots: make(chan struct{}, maxUnderWay),
+		pace: rate.NewLimiter(perSecond, burst), noting: newNoting(),
+	}
+	c.trust(api.Keyring{})
+	for _, id := range cfg.Unlocker.Interrupted() {
+		c.end(id, site.Unresolved, api.Result{})
+	}
+	return c
+}
+
+// trust replaces the keys. One that is no longer among them opens nothing from now on,
+// not even by a command that was verified already and has not left.
+func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
+
+// run sums up refusals until ctx ends. Then it waits for the commands that are being
+// carried out, for a while, and no other begins meanwhile.
+func (c *commands) run(ctx context.Context) {
+	ticker := time.NewTicker(summaryEvery)
+	defer ticker.Stop()
+	for {
+		if n, ok := c.noting.summary(); ok {
+			c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
+		}
+		select {
+		case <-ctx.Done():
+			c.drain(context.WithoutCancel(ctx))
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// drain waits until no command is in flight, for seePatience at most.
+func (c *commands) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, seePatience)
+	defer cancel()
+	c.beginning.Lock()
+	c.ending = true
+	c.beginning.Unlock()
+	for range maxUnderWay {
+		select {
+		case c.slots <- struct{}{}: // never released
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// refused is a command that is not carried out.
+type refused struct {
+	api.Refusal
+	cmd   api.Command // what it says, if Verified; else zero
+	first *api.First  // of a repeated one
+}
+
+// receive is handle once it is the message's turn. As many as the connection has with its
+// receiver wait here, less than half a second; the others wait where they are, and what
+// comes down between them, such as acknowledgements, comes as quickly as they do.
+func (c *commands) receive(ctx context.Context, payload []byte, retained bool, received time.Time) {
+	if c.pace.Wait(ctx) == nil {
+		c.handle(ctx, payload, retained, received)
+	}
+}
+
+// handle takes one message. It returns when the command is refused or its id is claimed;
+// how it is carried out, which takes as long as the station does, is answered later, and
+// seen through when ctx ends.
+func (c *commands) handle(ctx context.Context, payload []byte, retained bool, received time.Time) {
+	if ctx.Err() != nil {
+		return
+	}
+	ring := c.ring.Load()
+	cmd, err := ring.Verify(payload, c.Gateway, c.Clock.Now())
+	if r := c.judgeByClock(cmd, err); r != nil {
+		c.refuse(*r)
+		return
+	}
+	if reason, message := c.judge(cmd, retained); reason != "" {
+		c.refuse(*newRefused(cmd, reason, message))
+		return
+	}
+	if r := c.begin(cmd); r != nil {
+		c.refuse(*r)
+		return
+	}
+	key, _ := ring.Key(cmd.KeyID)
+	go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
+}
+
+// judgeByClock returns why a command is refused: the reason of Verify, or that the
+// gateway cannot know how late it is. A command that the broker has withheld, perhaps
+// since a power cut, would open a door much later (contract, section 4).
+func (c *commands) judgeByClock(cmd api.Command, err error) *refused {
+	r := newRefused(cmd, "", "")
+	if err != nil {
+		r = &refused{Refusal: refusalOf(err)}
+	}
+	switch {
+	case r.Verified && r.Reason != api.WrongAudience && !c.Clock.Trusted():
+		r.Reason, r.Message = api.Clock, refusesByClock+"; "+adviceClock
+	case err == nil:
+		return nil
+	}
+	return r
+}
+
+// begin acquires a slot and claims the command's id, or returns why not.
+func (c *commands) begin(cmd api.Command) *refused {
+	c.beginning.Lock()
+	defer c.beginning.Unlock()
+	if c.ending || len(c.slots) == cap(c.slots) {
+		return newRefused(cmd, api.Busy, "too many commands came in a short time; try again a little later")
+	}
+	first, err := c.Unlocker.Claim(cmd.ID, cmd.Expires)
+	switch {
+	case err == nil:
+		c.slots <- struct{}{}
+		return nil
+	case fault.Is(err, fault.Conflict):
+		r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one for each opening")
+		r.first = &api.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
+		return r
+	default:
+		return newRefused(cmd, api.Busy, fault.Sentence(err)+"; try again a little later")
+	}
+}
+
+// refusalOf gives the refusal that Verify's error is.
+func refusalOf(err error) api.Refusal {
+	if refusal, ok := errors.AsType[*api.Refusal](err); ok {
+		return *refusal
+	}
+	return api.Refusal{Reason: api.Malformed, Message: err.Error()}
+}
+
+func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
+	return &refused{cmd: cmd, Refusal: api.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
+}
+
+// judge finds what the token itself does not tell. To a trusted signer a station that
+// there is not and a lock that it has not are told apart.
+func (c *commands) judge(cmd api.Command, retained bool) (api.Reason, string) {
+	if retained {
+		return api.Retained, "the command lay at the broker for whoever would come; publish commands without the retain flag"
+	}
+	state, enrolled := c.State(cmd.Station)
+	if !enrolled {
+		return api.UnknownStation, "there is no station " + cmd.Station.String()
+	}
+	for _, lock := range state.Locks {
+		if lock.ID == cmd.Lock {
+			return "", ""
+		}
+	}
+	return api.UnknownLock, "station " + cmd.Station.String() + " has no " + cmd.Lock.String()
+}
+
+// refuse counts a command that is not carried out, notes it and answers it: who has the
+// answer finds the record.
+func (c *commands) refuse(r refused) {
+	c.Metrics.Refused("cloud-" + string(r.Reason))
+	c.note(r)
+	c.Answer(api.Result{
+		ID: r.ID, Outcome: site.Refused, Time: site.At(c.Clock.Now()),
+		Reason: string(r.Reason), Message: r.Message, First: r.first,
+	})
+}
+
+// note records a refusal, as far as the rate allows.
+func (c *commands) note(r refused) {
+	leftOut, ok := c.noting.allow(r.Refusal)
+	if !ok {
+		return
+	}
+	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: leftOut}
+	if r.Verified {
+		facts.KeyID = r.KeyID
+	}
+	if r.cmd.Lock != 0 {
+		facts.Lock = r.cmd.Lock.String()
+	}
+	c.Record(refusalRecord(facts))
+	c.Logger.Warn("cloud command refused", "reason", r.Reason, "why", r.Message, "jti", r.ID, "key", r.KeyID, "signed", r.Verified)
+}
+
+func refusalRecord(facts site.Facts) site.Record {
+	facts.Origin, facts.Outcome = site.Cloud, site.Refused
+	return site.Record{Kind: site.KindUnlock, Facts: facts}
+}
+
+// carryOut carries out a command whose id is claimed, after those of the same station,
+// and releases its slot. A failure of one command ends no other.
+func (c *commands) carryOut(ctx context.Context, cmd api.Command, key api.Key, received time.Time) {
+	defer func() { <-c.slots }()
+	defer func() {
+		if broken := recover(); broken != nil {
+			c.Logger.Error("carrying out a cloud command broke down", "jti", cmd.ID, "panic", broken, "stack", string(debug.Stack()))
+			c.end(cmd.ID, site.Unresolved, api.Result{})
+		}
+	}()
+	defer c.queues.enter(cmd.Station, cmd.Expires.Sub(c.Clock.Now()))()
+	c.open(ctx, cmd, key, received)
+}
+
+func (c *commands) open(ctx context.Context, cmd api.Command, key api.Key, received time.Time) {
+	var withdrawn atomic.Bool
+	answer, err := c.Unlocker.Unlock(ctx, unlock.Request{
+		Actor: site.Actor{Origin: site.Cloud, Name: cmd.Actor, KeyID: cmd.KeyID}, Station: cmd.Station, Lock: cmd.Lock,
+		WaitResult: true, Accepted: received, Until: cmd.Expires, JTI: cmd.ID,
+		MayLeave: func() bool {
+			trusted := c.ring.Load().Trusts(key)
+			withdrawn.Store(!trusted)
+			return trusted
+		},
+	})
+	switch {
+	case fault.Is(err, fault.Unavailable):
+		c.Metrics.Refused("cloud-" + string(api.Busy))
+		c.end(cmd.ID, site.Refused, api.Result{Command: answer.Command, Reason: string(api.Busy), Message: fault.Sentence(err)})
+	case withdrawn.Load():
+		c.forbid(cmd, answer, "the key that signed it is no longer trusted")
+	case err != nil:
+		c.forbid(cmd, answer, "the station or the lock was removed")
+	default:
+		c.Logger.Info("cloud command carried out", "jti", cmd.ID, "key", cmd.KeyID, "actor", cmd.Actor,
+			"station", cmd.Station, "lock", cmd.Lock, "command", answer.Command, "outcome", answer.Outcome)
+		c.end(cmd.ID, answer.Outcome, api.Result{Command: answer.Command})
+	}
+}
+
+// forbid ends a command that lost the right to be carried out on its way. Where it got
+// as far as the unlock, its records are there already.
+func (c *commands) forbid(cmd api.Command, answer unlock.Answer, message string) {
+	const reason = api.NotPermitted
+	c.Metrics.Refused("cloud-" + string(reason))
+	if answer.Command == "" {
+		c.Record(refusalRecord(site.Facts{By: cmd.Actor, Station: cmd.Station, Lock: cmd.Lock.String(), JTI: cmd.ID, KeyID: cmd.KeyID, Detail: string(reason)}))
+	}
+	c.end(cmd.ID, site.Refused, api.Result{Command: answer.Command, Reason: string(reason), Message: message})
+}
+
+// end answers a command that was claimed.
+func (c *commands) end(id string, outcome site.Outcome, result api.Result) {
+	result.ID, result.Outcome, result.Time = id, outcome, site.At(c.Clock.Now())
+	c.Answer(result)
+}

@@ -1,0 +1,18 @@
+package link
+
+import (
+	"context"
+
+	"gatehouse/internal/cloud/mqttclient"
+)
+
+// Connection and Delivery are what a test stands in for.
+type (
+	Connection = connection
+	Delivery   = delivery
+)
+
+// DialBy has the link make its connections by dial.
+func (l *Link) DialBy(dial func(ctx context.Context, cfg mqttclient.Config) (Connection, error)) {
+	l.dial = dial
+}

@@ -1,0 +1,328 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/health"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+const (
+	// saveEvery is how often the cursor goes to disk while it moves. What was delivered
+	// since then goes up once more after a power cut; a card lasts longer for it.
+	saveEvery = 15 * time.Second
+	// saveBeyond records are not left to that, but kept within saveSoon: so a backlog gets
+	// shorter also where the power goes away again and again.
+	saveBeyond = 200
+	saveSoon   = time.Second
+	// storePatience is how long the link waits for the disk before it goes on.
+	storePatience = 5 * time.Second
+)
+
+// Journal is what goes up; package journal satisfies it.
+type Journal interface {
+	// Subscribe gives a channel that is sent to after each durable change.
+	Subscribe() (wake <-chan struct{}, cancel func())
+	// Latest is the newest durable seq.
+	Latest() uint64
+	// AppendLater writes a record soon and does not wait.
+	AppendLater(r site.Record)
+}
+
+// Store is what the link keeps; package sqlite satisfies it. Safe for concurrent use.
+// Errors are fault.Unavailable when the disk fails.
+type Store interface {
+	// HashAt returns the hash of a record; "" where there is none.
+	HashAt(ctx context.Context, seq uint64) (string, error)
+	// CloudCursor gives the last seq that the cloud has taken; 0 before the first.
+	CloudCursor(ctx context.Context) (uint64, error)
+	// SaveCloudCursor keeps it.
+	SaveCloudCursor(ctx context.Context, seq uint64) error
+	// CloudStations gives the stations whose retained state stands at the cloud's broker.
+	CloudStations(ctx context.Context) ([]site.StationID, error)
+	// SaveCloudStations keeps them.
+	SaveCloudStations(ctx context.Context, ids []site.StationID) error
+	// Outbox gives the records after a seq as they are stored, in order of seq, at most
+	// so many; fewer where they are long.
+	Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error)
+}
+
+// Stations is what is mirrored; package station satisfies it. Its methods are quick
+// and safe for concurrent use.
+type Stations interface {
+	// Stations lists the enrolled stations by id.
+	Stations() []site.Station
+	// State gives what is known of a station now; false when it is not enrolled.
+	State(id site.StationID) (site.StationState, bool)
+	// EventsSince gives what changed after that number; gap says that some were
+	// forgotten.
+	EventsSince(after uint64, id site.StationID) (events []station.Event, gap bool)
+	// Latest is the number of the newest event.
+	Latest() uint64
+	// Subscribe gives a channel that is sent to whenever there are new events.
+	Subscribe() (wake <-chan struct{}, cancel func())
+}
+
+// Settings say where the cloud is and how it is spoken to. The zero Settings are those
+// of a gateway without a cloud.
+type Settings struct {
+	Broker     mqttclient.Config // the address and the credentials; the link fills in the rest
+	BrokerAcks bool              // a record counts as delivered when the broker has it (cloud.ack = "broker")
+	Keys       api.Keyring
+	PerSecond  int   // records of a backlog; more are sent later
+	Window     int   // records that may be on their way, not acknowledged
+	Broken     error // why a cloud that is configured cannot be tried; nil: it can
+}
+
+// Enabled reports whether there is a cloud.
+func (s Settings) Enabled() bool { return s.Broker.URL != "" }
+
+// connects reports whether a connection by these settings also is one by the others.
+func (s Settings) connects(other Settings) bool {
+	return s.Broken == nil && other.Broken == nil && reflect.DeepEqual(s.Broker, other.Broker) &&
+		s.BrokerAcks == other.BrokerAcks && s.PerSecond == other.PerSecond && s.Window == other.Window
+}
+
+// Config is what a Link needs.
+type Config struct {
+	Gateway  site.GatewayID
+	Version  string
+	Boot     site.BootID
+	Store    Store
+	Journal  Journal
+	Stations Stations
+	Unlocker Unlocker
+	Clock    site.Clock
+	Logger   *slog.Logger
+	Health   *health.Registry
+	Metrics  *metric.Registry
+
+	Backoff mqttclient.Backoff // zero: 1 s to 5 min
+}
+
+// Link is the link. Its methods are safe for concurrent use.
+type Link struct {
+	Config
+	dial     dialer
+	commands *commands
+	results  *results
+	records  *rate.Limiter // of the link's own records
+	skipped  atomic.Int64  // of these, left out since the last
+
+	cursor  atomic.Uint64 // the last seq that the cloud has taken
+	kept    atomic.Uint64 // of these, the last that the disk knows of
+	sent    atomic.Uint64 // the highest seq that this process has sent, at least cursor
+	enabled atomic.Bool
+	poke    chan struct{} // capacity 1: a station was enrolled or removed
+
+	// silent is for how long, while connected, no application has acknowledged what
+	// waits. The outboxes of successive sessions share it.
+	silent   time.Duration
+	identity identity
+	alone    atomic.Bool // the broker refused a subscription to the gateway's own status: it is not tried again
+
+	mu       sync.Mutex // mu guards what follows
+	settings Settings
+	changed  chan struct{} // closed when settings are replaced
+	status   Status
+}
+
+// New returns the link, and reads how far the cloud has come. It starts nothing.
+func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
+	if cfg.Store == nil || cfg.Journal == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Clock == nil ||
+		cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Gateway == "" {
+		return nil, errors.New("the cloud link needs a gateway, a store, a journal, stations, an unlocker, a clock, a logger, health and metrics")
+	}
+	l := &Link{
+		Config: cfg, dial: dial, poke: make(chan struct{}, 1), changed: make(chan struct{}), results: newResults(),
+		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst),
+	}
+	cursor, err := cfg.Store.CloudCursor(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading how far the cloud has come: %w", err)
+	}
+	l.cursor.Store(cursor)
+	l.kept.Store(cursor)
+	l.sent.Store(cursor)
+	l.commands = newCommands(l.commandConfig())
+	l.Configure(settings)
+	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() float64 { return float(l.Status().Connected) })
+	cfg.Metrics.Gauge("gatehouse_cloud_waiting_records", func() float64 { return float64(l.Status().Waiting) })
+	cfg.Metrics.Gauge("gatehouse_cloud_delivered_seq", func() float64 { return float64(l.cursor.Load()) })
+	return l, nil
+}
+
+func float(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Configure replaces the settings. A connection that was made by others is ended, and
+// made again; keys alone change nothing of it. Keys that are no longer trusted open nothing
+// from now on. Answers that wait are for the broker that sent the commands.
+func (l *Link) Configure(settings Settings) {
+	l.commands.trust(settings.Keys)
+	l.enabled.Store(settings.Enabled())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.settings
+	l.settings = settings
+	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
+		l.results.forget()
+	}
+	if before.connects(settings) {
+		return
+	}
+	l.identity.reset()
+	l.alone.Store(false)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// present gives the settings, and what is closed when they are replaced.
+func (l *Link) present() (Settings, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settings, l.changed
+}
+
+// Held is the last seq that the cloud has taken, beyond which retention removes
+// nothing; the largest there is without a cloud. It is one that the disk knows of: the
+// next run would give up for lost what is removed beyond.
+func (l *Link) Held() uint64 {
+	if !l.enabled.Load() {
+		return 1<<63 - 1
+	}
+	return l.kept.Load()
+}
+
+// StationsChanged says that a station was enrolled or removed. It never blocks.
+func (l *Link) StationsChanged() {
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the connection until ctx ends, where there is a cloud.
+func (l *Link) Run(ctx context.Context) error {
+	var others sync.WaitGroup
+	others.Go(func() { l.watch(ctx) })
+	others.Go(func() { l.commands.run(ctx) })
+	defer others.Wait()
+	backoff := l.Backoff.Start()
+	for ctx.Err() == nil {
+		settings, changed := l.present()
+		if !settings.Enabled() {
+			l.none()
+			wait(ctx, changed, nil)
+			continue
+		}
+		if settings.Broken != nil {
+			l.down(settings.Broken, 0)
+			wait(ctx, changed, nil)
+			continue
+		}
+		stop, cancel := context.WithCancel(ctx)
+		go func() { // ends with stop
+			defer cancel()
+			wait(stop, changed, nil)
+		}()
+		began := time.Now()
+		err := l.connect(stop, settings)
+		replaced := stop.Err() != nil
+		cancel()
+		if replaced {
+			backoff = l.Backoff.Start()
+			if ctx.Err() == nil {
+				l.replaced()
+			}
+			continue
+		}
+		delay := backoff.Next(time.Since(began))
+		l.down(err, delay)
+		timer := time.NewTimer(delay)
+		wait(ctx, changed, timer.C)
+		timer.Stop()
+	}
+	return nil
+}
+
+// wait returns at the first of its signals.
+func wait(ctx context.Context, changed <-chan struct{}, timer <-chan time.Time) {
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-timer:
+	}
+}
+
+// connect makes a connection and serves it until it is lost, with the reason, or until
+// ctx ends.
+func (l *Link) connect(ctx context.Context, settings Settings) error {
+	l.trying()
+	s := newSession(l, settings)
+	conn, err := l.dial(ctx, s.dialConfig())
+	if err != nil {
+		failed, ok := errors.AsType[*mqttclient.DialError](err)
+		l.alone.Store(l.alone.Load() || ok && failed.Step == mqttclient.StepSubscribe)
+		return err
+	}
+	s.conn = conn
+	l.up(settings.Broker.URL)
+	return s.serve(ctx)
+}
+
+// watch keeps the cursor on disk, now and then and at the end, and judges what changes by
+// time alone.
+func (l *Link) watch(ctx context.Context) {
+	l.judgeClock()
+	savedAt := time.Now()
+	ticker := time.NewTicker(saveSoon)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			l.judgeIdentity()
+			l.judgeClock()
+		}
+		at, saved := l.cursor.Load(), l.kept.Load()
+		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {
+			continue
+		}
+		savedAt = time.Now()
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+		if err := l.Store.SaveCloudCursor(within, at); err == nil {
+			l.kept.Store(at)
+		}
+		cancel()
+	}
+}
+
+// plain reports whether the broker is spoken to in clear text over a network.
+func plain(url string) bool {
+	endpoint, err := mqttclient.ParseURL(url)
+	if err != nil || endpoint.TLS {
+		return false
+	}
+	ip := net.ParseIP(endpoint.Host)
+	return endpoint.Host != "localhost" && (ip == nil || !ip.IsLoopback())
+}

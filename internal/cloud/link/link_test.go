@@ -1,0 +1,363 @@
+package link_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/link"
+	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/health"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What the broker is told of the gateway: online, retained, with a will that says
+// otherwise; and offline at the end.
+func TestLink_status(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{})
+		synctest.Wait()
+		cfg := p.present()
+		if cfg.ClientID != string(gatewayID) || cfg.Will == nil || !cfg.Will.Retained || cfg.Will.QoS != 1 ||
+			cfg.Will.Topic != "gateways/"+string(gatewayID)+"/status" || string(cfg.Will.Payload) != `{"status":"offline"}` {
+			t.Errorf("dialled with %+v", cfg)
+		}
+		if got := fmt.Sprint(cfg.Topics); got != fmt.Sprintf("[gateways/%[1]s/command gateways/%[1]s/ack]", gatewayID) {
+			t.Errorf("subscribed to %s", got)
+		}
+		if s := p.Status(); !s.Connected || s.Error != "" || s.URL != url {
+			t.Errorf("%+v", s)
+		}
+		p.stop()
+		all := p.on(api.StatusLeaf)
+		if len(all) != 2 || !all[0].Retained || !all[1].Retained {
+			t.Fatalf("%+v", all)
+		}
+		const online = `{"status":"online","version":"1.2.3","since":"2000-01-01T00:00:00.000Z","boot":"boot-1","journal":{"next":1}}`
+		if string(all[0].Payload) != online || string(all[1].Payload) != `{"status":"offline"}` {
+			t.Errorf("%s, then %s", all[0].Payload, all[1].Payload)
+		}
+	})
+}
+
+// The status is said again: the will of the connection before may have come after it.
+func TestLink_status_again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{})
+		time.Sleep(time.Hour)
+		all := p.on(api.StatusLeaf)
+		if len(all) != 5 || all[1].at.Sub(all[0].at) != time.Minute {
+			t.Errorf("%+v", all)
+		}
+		for _, m := range all {
+			if !m.Retained || !bytes.Equal(m.Payload, all[0].Payload) {
+				t.Errorf("%+v", m)
+			}
+		}
+		p.stop()
+	})
+}
+
+// Attempts are spread: never under a second, never over five minutes, wider with each
+// failure, and no two gateways alike.
+func TestLink_backoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var first, all []time.Duration
+		for range 50 {
+			h := newHouse()
+			p := start(t, h, link.Settings{})
+			p.set(func() {
+				p.refuse = &mqttclient.DialError{Step: mqttclient.StepConnect, Err: errors.New("refused"), Advice: "look at it"}
+			})
+			p.Configure(link.Settings{Broker: mqttclient.Config{URL: url}})
+			time.Sleep(2 * time.Hour)
+			p.stop()
+			dials := p.attempts()
+			for i := range dials[1:] {
+				wait := dials[i+1].Sub(dials[i])
+				all = append(all, wait)
+				if i == 0 {
+					first = append(first, wait)
+				}
+			}
+			c := p.health.Conditions()
+			if len(c) != 1 || c[0].Code != health.CloudDown || c[0].Severity != health.Warning || c[0].Advice != "look at it" || !strings.Contains(c[0].Summary, "refused") {
+				t.Fatalf("conditions %+v", c)
+			}
+			if n := strings.Count(p.log.String(), "cloud link down"); n != 1 {
+				t.Fatalf("the log says it %d times", n)
+			}
+			if len(h.records) != 0 {
+				t.Fatalf("records %+v", h.records)
+			}
+		}
+		for _, wait := range all {
+			if wait < time.Second || wait > 5*time.Minute {
+				t.Errorf("waited %s", wait)
+			}
+		}
+		if n := len(all); n < 50*24 || n > 50*80 {
+			t.Errorf("%d attempts of 50 gateways in 2 hours", n)
+		}
+		var sum, squares float64
+		for _, wait := range first {
+			sum += wait.Seconds()
+			squares += wait.Seconds() * wait.Seconds()
+		}
+		if deviation := math.Sqrt(squares/50 - sum*sum/2500); deviation < 0.4 {
+			t.Errorf("the first attempts of 50 gateways are %.2f s apart only", deviation)
+		}
+	})
+}
+
+// A link that flaps writes a bounded number of records, and backs off although each
+// attempt succeeds.
+func TestLink_flaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, link.Settings{})
+		for range 7200 { // two hours
+			synctest.Wait()
+			if p.Status().Connected {
+				p.cut()
+			}
+			time.Sleep(time.Second)
+		}
+		p.stop()
+		if n := len(p.attempts()); n > 100 {
+			t.Errorf("%d connections in 2 hours", n)
+		}
+		up, down := h.kinds(site.KindCloudOnline), h.kinds(site.KindCloudOffline)
+		if n := len(up) + len(down); n < 20 || n > 20+13 {
+			t.Errorf("%d records", n)
+		}
+		counted := len(up) + len(down)
+		for _, r := range append(up, down...) {
+			counted += r.Count
+		}
+		if all := 2 * len(p.attempts()); counted < all-20 || counted > all {
+			t.Errorf("the records count %d of %d changes", counted, all)
+		}
+		if down[0].Detail != "cut" {
+			t.Errorf("the record says %q", down[0].Detail)
+		}
+	})
+}
+
+// Settings are taken over at once: off, on, another broker, without waiting out a
+// backoff.
+func TestLink_Configure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, newHouse(), link.Settings{})
+		time.Sleep(time.Hour)
+		if len(p.attempts()) != 0 || p.Held() < math.MaxInt64 || len(p.health.Conditions()) != 0 {
+			t.Errorf("%d dials without a cloud, held %d", len(p.attempts()), p.Held())
+		}
+		p.Configure(link.Settings{Broker: mqttclient.Config{URL: "tcp://192.0.2.1"}, PerSecond: 1, Window: 1})
+		synctest.Wait()
+		if !p.Status().Connected || p.Held() != 0 {
+			t.Errorf("%+v, held %d", p.Status(), p.Held())
+		}
+		if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.CloudPlain {
+			t.Errorf("conditions %+v", c)
+		}
+		p.Configure(link.Settings{Broker: mqttclient.Config{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1})
+		synctest.Wait()
+		if !p.Status().Connected || p.present().ClientID != "other" || len(p.attempts()) != 2 || len(p.health.Conditions()) != 0 {
+			t.Errorf("%+v after %d dials, conditions %+v", p.Status(), len(p.attempts()), p.health.Conditions())
+		}
+		p.Configure(link.Settings{
+			Broker: mqttclient.Config{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1, Keys: keyring(t, newWorld(t).key.Public()),
+		})
+		synctest.Wait()
+		if len(p.attempts()) != 2 || len(p.Status().Keys) != 1 {
+			t.Errorf("%d dials for another key, %+v", len(p.attempts()), p.Status())
+		}
+		p.set(func() { p.refuse = errors.New("away") })
+		p.cut()
+		time.Sleep(time.Hour)
+		n := len(p.attempts())
+		p.set(func() { p.refuse = nil })
+		p.Configure(link.Settings{Broker: mqttclient.Config{URL: url}, PerSecond: 1, Window: 1})
+		synctest.Wait()
+		if len(p.attempts()) != n+1 || !p.Status().Connected {
+			t.Error("new settings wait")
+		}
+		p.Configure(link.Settings{})
+		synctest.Wait()
+		if p.Status().Connected || p.Status().URL != "" || len(p.health.Conditions()) != 0 {
+			t.Errorf("switched off, %+v, conditions %+v", p.Status(), p.health.Conditions())
+		}
+		if all := p.on(api.StatusLeaf); string(all[len(all)-1].Payload) != `{"status":"offline"}` {
+			t.Error("switched off without a word")
+		}
+	})
+}
+
+// The cursor goes to disk now and then, not with each record, and at the end.
+func TestLink_savesCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, link.Settings{PerSecond: 10, Window: 10}, (*parts).ackAll)
+		for range 600 {
+			h.add(1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if cursor, saves := h.saved(); cursor < 400 || saves > 4 {
+			t.Errorf("saved %d times in a minute, last %d", saves, cursor)
+		}
+		time.Sleep(time.Hour)
+		if cursor, saves := h.saved(); cursor != 600 || saves > 5 {
+			t.Errorf("saved %d times, last %d", saves, cursor)
+		}
+		h.add(1)
+		time.Sleep(time.Second)
+		p.stop()
+		if cursor, _ := h.saved(); cursor != 601 {
+			t.Errorf("at the end it kept %d", cursor)
+		}
+		q := run(t, h, link.Settings{PerSecond: 10, Window: 10})
+		h.add(1)
+		time.Sleep(time.Second)
+		if got := q.seqs(api.JournalLeaf); got != "602" {
+			t.Errorf("after a restart it sent %s", got)
+		}
+	})
+}
+
+// A cloud whose settings are broken is not tried, holds the journal all the same, and
+// says what is wrong until it is mended.
+func TestLink_broken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(3)
+		p := start(t, h, link.Settings{Broker: mqttclient.Config{URL: url}, Broken: errors.New("no credential x"), PerSecond: 1, Window: 1})
+		time.Sleep(time.Hour)
+		c := p.health.Conditions()
+		if len(p.attempts()) != 0 || p.Held() != 0 || len(c) != 1 || !strings.Contains(c[0].Summary, "no credential x") {
+			t.Errorf("%d attempts, held %d, conditions %+v", len(p.attempts()), p.Held(), c)
+		}
+		p.Configure(link.Settings{Broker: mqttclient.Config{URL: url}, PerSecond: 1, Window: 1})
+		synctest.Wait()
+		if !p.Status().Connected || len(p.health.Conditions()) != 0 {
+			t.Errorf("%+v, conditions %+v", p.Status(), p.health.Conditions())
+		}
+	})
+}
+
+// A connection that ends in any other way than at the gateway's own wish leaves the will.
+func TestLink_will(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, link.Settings{PerSecond: 10, Window: 10})
+		synctest.Wait()
+		p.set(func() { p.mute = true })
+		h.add(1)
+		time.Sleep(61 * time.Second)
+		all := p.on(api.StatusLeaf)
+		if !slices.ContainsFunc(all, func(m message) bool { return string(m.Payload) == `{"status":"offline"}` }) {
+			t.Errorf("%d words; a broker that acknowledges nothing is left without the will", len(all))
+		}
+		p.set(func() { p.mute = true })
+		p.stop() // it does not take the last word
+		all = p.on(api.StatusLeaf)
+		if last := all[len(all)-1]; string(last.Payload) != `{"status":"offline"}` {
+			t.Errorf("the last word is %s", last.Payload)
+		}
+	})
+}
+
+// While other settings are tried, the link is not said to be up; the journal has its end.
+func TestLink_replaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		p := run(t, h, link.Settings{})
+		synctest.Wait()
+		p.set(func() { p.refuse = errors.New("away") })
+		p.Configure(link.Settings{Broker: mqttclient.Config{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
+		synctest.Wait()
+		if s := p.Status(); s.Connected || s.URL != "tls://other.example.test" {
+			t.Errorf("%+v", s)
+		}
+		if down := h.kinds(site.KindCloudOffline); len(down) != 1 || !strings.Contains(down[0].Detail, "settings") {
+			t.Errorf("records %+v", down)
+		}
+	})
+}
+
+// reluctant is a connection whose broker has stopped reading when the last word is to be
+// said: publishing waits as long as package mqttclient may.
+type reluctant struct{ *conn }
+
+func (c reluctant) Publish(m mqttclient.Message) link.Delivery {
+	if strings.Contains(string(m.Payload), api.Offline) {
+		select {
+		case <-c.lost:
+		case <-time.After(20 * time.Second):
+		}
+	}
+	return c.conn.Publish(m)
+}
+
+// The end waits no longer for the last word than it may.
+func TestLink_Run_endsThoughNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{}, func(p *parts) {
+			dial := p.dial
+			p.DialBy(func(ctx context.Context, cfg mqttclient.Config) (link.Connection, error) {
+				c, err := dial(ctx, cfg)
+				return reluctant{c.(*conn)}, err
+			})
+		})
+		synctest.Wait()
+		began := time.Now()
+		p.stop()
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// However much the broker may send, a second has so many commands whose signature is
+// looked at; the others wait and are answered, and what is no command does not wait.
+func TestLink_pacesCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{PerSecond: 10_000})
+		synctest.Wait()
+		judged := func() int {
+			var text strings.Builder
+			p.Metrics.Write(&text)
+			var n int
+			_, after, _ := strings.Cut(text.String(), `gatehouse_refusals_total{reason="cloud-malformed"}`)
+			_, _ = fmt.Sscan(after, &n)
+			return n
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range link.Burst + 4*link.PerSecond {
+			all.Go(func() { p.tell(api.CommandLeaf, "no token", false) })
+		}
+		synctest.Wait()
+		p.ack(0)
+		if n := judged(); n != link.Burst || time.Since(began) != 0 {
+			t.Errorf("%d are judged at once, and an acknowledgement took %s", n, time.Since(began))
+		}
+		all.Wait()
+		if n, took := judged(), time.Since(began); n != link.Burst+4*link.PerSecond || took.Round(time.Second) != 4*time.Second {
+			t.Errorf("%d are judged in %s", n, took)
+		}
+	})
+}

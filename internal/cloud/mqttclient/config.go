@@ -1,0 +1,65 @@
+package mqttclient
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// Config says how to reach a broker and what to take from it.
+type Config struct {
+	URL      string // of the broker, see [ParseURL]
+	ClientID string
+	Username string
+	Password site.Secret // wins over PasswordFile; needs a Username, as PasswordFile does
+
+	// Files, read anew by each [Dial], so that renewed ones are taken up. PasswordFile
+	// holds one line; the others are PEM. Without CA the system's roots count.
+	PasswordFile, CA, Certificate, Key string
+
+	KeepAlive time.Duration    // 1 s to 18 h, in whole seconds
+	Now       func() time.Time // by which certificates are judged: the later of clock and time floor; nil: time.Now
+	Will      *Message         // what the broker publishes when the connection breaks; nil: nothing
+
+	// Topics are subscribed to at QoS 1 before Dial returns; exact or with wildcards.
+	// Messages on any other topic are dropped.
+	Topics []string
+
+	// Optional are subscribed to after Topics; that the broker refuses one is no error. Some
+	// brokers end the connection instead, which fails at [StepSubscribe].
+	Optional []string
+
+	// Receive takes each message that comes in; it may be nil without Topics. It is
+	// called concurrently, by at most [MaxReceiving] goroutines, in no order, also
+	// before Dial returns and never after the connection is over. The broker gets its
+	// acknowledgement when Receive returns. It must not call Close.
+	Receive func(Message)
+
+	// PerSecond and Burst bound the messages that come in: beyond them the connection
+	// is read more slowly. 0: 300 and 600.
+	PerSecond float64
+	Burst     int
+
+	// MaxPayload bounds a payload that comes in, in bytes: of a longer one Receive gets
+	// the first MaxPayload+1 bytes, so that it can tell. 0: 8 KiB; at most 1 MiB.
+	MaxPayload int
+
+	// Lookup finds the addresses of a host name; nil: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// Open opens the connection to one address below TLS; nil: the system's dialer.
+	Open func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// MaxReceiving is how many messages are with [Config.Receive] at once; the connection
+// is not read on while it is reached.
+const MaxReceiving = 64
+
+// Message is one MQTT message.
+type Message struct {
+	Topic    string
+	Payload  []byte
+	QoS      byte // 0 or 1
+	Retained bool
+}

@@ -1,0 +1,277 @@
+package mqttclient_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/site"
+)
+
+// file writes a file with that text and gives its path.
+func file(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What the broker is told in CONNECT.
+func TestDial_connect(t *testing.T) {
+	got := make(chan []byte, 1)
+	b := listen(t, func(p *peer) {
+		body, _ := p.welcome(0)
+		got <- body
+		p.silent()
+	})
+	cfg := config(b.url())
+	cfg.Username, cfg.Password, cfg.PasswordFile = "joe", "hunter2", "not looked at"
+	cfg.Will = &mqttclient.Message{Topic: "w", Payload: []byte{0xFF, 0}, QoS: 1, Retained: true}
+	c := dial(t, cfg)
+	// Version 4, all flags but the reserved one and that of QoS 2, a keepalive of 30 s.
+	want := slices.Concat(text("MQTT"), []byte{4, 0xEE, 0, 30}, text("gateway-1"), text("w"), []byte{0, 2, 0xFF, 0}, text("joe"), text("hunter2"))
+	if body := <-got; !bytes.Equal(body, want) {
+		t.Errorf("CONNECT is\n%x, want\n%x", body, want)
+	}
+	c.Close()
+
+	cfg = config(b.url())
+	if shown := dial(t, cfg).Certificate(); shown != nil {
+		t.Errorf("without TLS the certificate %v is shown", shown)
+	}
+	want = slices.Concat(text("MQTT"), []byte{4, 2, 0, 30}, text("gateway-1"))
+	if body := <-got; !bytes.Equal(body, want) {
+		t.Errorf("CONNECT without anything is\n%x, want\n%x", body, want)
+	}
+}
+
+// A password that was changed is taken up.
+func TestDial_passwordFile(t *testing.T) {
+	got := make(chan []byte, 1)
+	b := listen(t, func(p *peer) {
+		body, _ := p.welcome(0)
+		got <- body
+		p.silent()
+	})
+	cfg := config(b.url())
+	cfg.Username, cfg.PasswordFile = "joe", file(t, "first\r\n")
+	for _, want := range []string{"first", " sec ond"} {
+		c := dial(t, cfg)
+		if body := <-got; !bytes.HasSuffix(body, text(want)) {
+			t.Errorf("CONNECT is %q, want the password %q", body, want)
+		}
+		c.Close()
+		if err := os.WriteFile(cfg.PasswordFile, []byte(" sec ond\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDial_configuration(t *testing.T) {
+	const secret = "hunter2"
+	secretFile := file(t, secret)
+	for name, test := range map[string]struct {
+		change func(cfg *mqttclient.Config)
+		want   string
+	}{
+		"URL":                 {func(cfg *mqttclient.Config) { cfg.URL = "tls://joe:" + secret + "@broker.example" }, "set username and password_file"},
+		"no keepalive":        {func(cfg *mqttclient.Config) { cfg.KeepAlive = 0 }, "keepalive"},
+		"long keepalive":      {func(cfg *mqttclient.Config) { cfg.KeepAlive = 19 * time.Hour }, "keepalive"},
+		"rate":                {func(cfg *mqttclient.Config) { cfg.PerSecond = -1 }, "rate"},
+		"burst":               {func(cfg *mqttclient.Config) { cfg.Burst = 0 }, "rate"},
+		"payload":             {func(cfg *mqttclient.Config) { cfg.MaxPayload = 1<<20 + 1 }, "bound of a payload"},
+		"negative payload":    {func(cfg *mqttclient.Config) { cfg.MaxPayload = -1 }, "bound of a payload"},
+		"nobody receives":     {func(cfg *mqttclient.Config) { cfg.Topics, cfg.Receive = []string{"a"}, nil }, "nobody"},
+		"will":                {func(cfg *mqttclient.Config) { cfg.Will = &mqttclient.Message{Topic: "#"} }, "will"},
+		"client id":           {func(cfg *mqttclient.Config) { cfg.ClientID = "a\x00" }, "client id"},
+		"user name":           {func(cfg *mqttclient.Config) { cfg.Username = "\xff" }, "user name"},
+		"password only":       {func(cfg *mqttclient.Config) { cfg.Password = secret }, "set username"},
+		"password file only":  {func(cfg *mqttclient.Config) { cfg.PasswordFile = secretFile }, "set username"},
+		"certificate only":    {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate = "tls://b", secretFile }, "belong together"},
+		"key only":            {func(cfg *mqttclient.Config) { cfg.URL, cfg.Key = "tls://b", secretFile }, "belong together"},
+		"CA without TLS":      {func(cfg *mqttclient.Config) { cfg.CA = secretFile }, "tls://"},
+		"filter":              {func(cfg *mqttclient.Config) { cfg.Topics = []string{"a", "b/#/c"} }, `"b/#/c"`},
+		"half a level":        {func(cfg *mqttclient.Config) { cfg.Topics = []string{"a/b+"} }, `"a/b+"`},
+		"shared subscription": {func(cfg *mqttclient.Config) { cfg.Topics = []string{"$share/a/b"} }, `"$share/a/b"`},
+		"no filter":           {func(cfg *mqttclient.Config) { cfg.Topics = []string{""} }, `""`},
+		"long password": {func(cfg *mqttclient.Config) {
+			cfg.Username, cfg.Password = "joe", site.Secret(strings.Repeat(secret, 1<<14))
+		}, "more than 65535 bytes"},
+		"no password file":     {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", "/none" }, "reading password_file: open /none"},
+		"empty password file":  {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", file(t, "\n") }, "one line"},
+		"password file, lines": {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", file(t, secret+"\n"+secret) }, "one line"},
+		"large password file":  {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", "/dev/zero" }, "larger than"},
+		"no CA":                {func(cfg *mqttclient.Config) { cfg.URL, cfg.CA = "tls://b", "/none" }, "reading ca: open /none"},
+		"CA without any":       {func(cfg *mqttclient.Config) { cfg.URL, cfg.CA = "tls://b", secretFile }, "no certificate"},
+		"certificate":          {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, secretFile }, "the certificate " + secretFile},
+		"no key":               {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, "/none" }, "reading key: open /none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config("tcp://broker.example")
+			cfg.Open = func(context.Context, string, string) (net.Conn, error) {
+				t.Error("a wrong configuration was used")
+				return nil, errors.New("no")
+			}
+			test.change(&cfg)
+			failed := refusedAt(t, cfg, mqttclient.StepConfiguration)
+			contains(t, "the error", failed.Error(), test.want)
+			contains(t, "the advice", failed.Advice, "Correct")
+			if strings.Contains(failed.Error()+failed.Advice, secret) {
+				t.Errorf("a secret stands in %v", failed)
+			}
+		})
+	}
+	cfg := config("tcp://broker.example")
+	cfg.Username, cfg.PasswordFile = "joe", "/none"
+	if failed := refusedAt(t, cfg, mqttclient.StepConfiguration); !errors.Is(failed, fs.ErrNotExist) {
+		t.Errorf("the cause is lost: %v", failed)
+	}
+}
+
+// failing is an Open that fails.
+func failing(err error) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+}
+
+func TestDial_connectFails(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		step   mqttclient.Step
+		advice string
+	}{
+		{&net.DNSError{Err: "no such host", Name: "broker.example", IsNotFound: true}, mqttclient.StepResolve, "getent hosts broker.example"},
+		{&net.DNSError{Err: "i/o timeout", Name: "broker.example", IsTimeout: true}, mqttclient.StepResolve, "name server does not answer"},
+		{os.NewSyscallError("connect", syscall.ENETUNREACH), mqttclient.StepConnect, "no way to broker.example:1883"},
+		{os.NewSyscallError("connect", syscall.EHOSTUNREACH), mqttclient.StepConnect, "no way to broker.example:1883"},
+		{os.NewSyscallError("connect", syscall.ETIMEDOUT), mqttclient.StepConnect, "no firewall"},
+		{os.ErrDeadlineExceeded, mqttclient.StepConnect, "no firewall"},
+		{errors.New("something else"), mqttclient.StepConnect, "Check the network"},
+	} {
+		cfg := config("tcp://broker.example")
+		cfg.Open = failing(test.err)
+		failed := refusedAt(t, cfg, test.step)
+		contains(t, "the advice", failed.Advice, test.advice)
+		contains(t, "the error", failed.Error(), string(test.step)+": dial tcp: "+test.err.Error())
+		if !errors.Is(failed, test.err) {
+			t.Errorf("the cause is lost: %v", failed)
+		}
+	}
+}
+
+// The system's dialer: nobody listens.
+func TestDial_refused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	failed := refusedAt(t, config("tcp://"+l.Addr().String()), mqttclient.StepConnect)
+	contains(t, "the advice", failed.Advice, "Nothing listens on "+l.Addr().String())
+}
+
+func TestDial_loginFails(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		answer        []byte
+		error, advice string
+	}{
+		{"code 1", connack(1), "code 1", "MQTT 3.1.1"},
+		{"code 2", connack(2), "code 2", "client_id"},
+		{"code 3", connack(3), "code 3", "broker's log"},
+		{"code 4", connack(4), "code 4", "Check username and password"},
+		{"code 5", connack(5), "code 5", "the client id gateway-1"},
+		{"hangs up", nil, "closed the connection", "write tls:// in url"},
+		{"speaks TLS", []byte{21, 3, 3, 0, 2, 2, 10}, "not an MQTT broker", "write tls:// in url"},
+		{"speaks SSH", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "not an MQTT broker", "no MQTT listener"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := listen(t, func(p *peer) {
+				_, _ = p.await(connect)
+				p.say(test.answer)
+			})
+			cfg := config(b.url())
+			cfg.Username, cfg.Password = "joe", "hunter2"
+			failed := refusedAt(t, cfg, mqttclient.StepLogin)
+			contains(t, "the error", failed.Error(), test.error)
+			contains(t, "the advice", failed.Advice, test.advice)
+			if s := fmt.Sprintf("%v %+v %#v", failed, failed, failed); strings.Contains(s, "hunter2") {
+				t.Errorf("the password stands in %s", s)
+			}
+		})
+	}
+}
+
+func TestDial_subscribeHangsUp(t *testing.T) {
+	b := listen(t, func(p *peer) {
+		_, _ = p.await(connect)
+		p.say(connack(0))
+		_, _ = p.await(subscribe)
+	})
+	cfg := config(b.url())
+	cfg.Topics = []string{"a"}
+	failed := refusedAt(t, cfg, mqttclient.StepSubscribe)
+	contains(t, "the error", failed.Error(), "closed the connection")
+	contains(t, "the advice", failed.Advice, "no right to subscribe")
+}
+
+// What never answers: a host, a TLS handshake, a login, a subscription. Dial ends in
+// time, and when its context is cancelled at once and without advice.
+func TestDial_noAnswer(t *testing.T) {
+	never := func(cfg *mqttclient.Config) {
+		cfg.Open = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}
+	nothing := func(*mqttclient.Config) {}
+	for _, test := range []struct {
+		step   mqttclient.Step
+		change func(cfg *mqttclient.Config)
+		play   func(p *peer)
+		advice string
+	}{
+		{mqttclient.StepConnect, never, (*peer).silent, "no firewall"},
+		{mqttclient.StepTLS, func(cfg *mqttclient.Config) { cfg.URL = "tls://broker.example" }, (*peer).silent, "does not speak TLS"},
+		{mqttclient.StepLogin, nothing, (*peer).silent, "says nothing"},
+		{mqttclient.StepSubscribe, func(cfg *mqttclient.Config) { cfg.Topics = []string{"a"} }, func(p *peer) { _, _ = p.welcome(0); p.silent() }, "while subscribing"},
+	} {
+		t.Run(string(test.step), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := piped(t, test.play)
+				test.change(&cfg)
+				began := time.Now()
+				failed := refusedAt(t, cfg, test.step)
+				contains(t, "the advice", failed.Advice, test.advice)
+				contains(t, "the error", failed.Error(), "no answer in time")
+				if took := time.Since(began); took != 30*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				_, err := mqttclient.Dial(ctx, cfg)
+				if failed, ok := errors.AsType[*mqttclient.DialError](err); !ok || failed.Advice != "" || !errors.Is(err, context.Canceled) || failed.Step != test.step {
+					t.Errorf("when cancelled, the error is %#v", err)
+				}
+				if took := time.Since(began); took != 31*time.Second {
+					t.Errorf("when cancelled, it took %s", took-30*time.Second)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package mqttclient
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Endpoint is what the URL of a broker says.
+type Endpoint struct {
+	Address string // host:port, an IPv6 address in brackets
+	Host    string // without port and brackets; its certificate must bear it
+	TLS     bool
+}
+
+// What may be wrong with a URL. The text itself is not repeated: a password may stand
+// in it.
+var (
+	errForm      = errors.New("the URL of the broker cannot be read: write tls://HOST, tls://HOST:PORT or tcp://HOST:PORT")
+	errUser      = errors.New("the URL of the broker holds an @: set username and password_file instead, and write tls://HOST:PORT")
+	errWebSocket = errors.New("MQTT over WebSocket is not supported: write tls://HOST:PORT, with the port of the broker's TLS listener")
+	errScheme    = errors.New("the URL of the broker begins with an unknown word: write tls:// (or mqtts://, ssl://) or, without encryption, tcp:// (or mqtt://)")
+	errPort      = errors.New("the port in the URL of the broker is not a number from 1 to 65535")
+)
+
+// ParseURL reads the URL of a broker: tls://host (also mqtts, ssl; port 8883) or
+// tcp://host (also mqtt; port 1883), each with another port if need be. Its errors say
+// how to write it, and never repeat the text, in which a password may stand.
+func ParseURL(text string) (Endpoint, error) {
+	if strings.Contains(text, "@") {
+		return Endpoint{}, errUser
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || strings.TrimPrefix(u.Path, "/") != "" || strings.ContainsAny(text, "?#% ") {
+		return Endpoint{}, errForm
+	}
+	e := Endpoint{Host: u.Hostname()}
+	port := "1883"
+	switch u.Scheme {
+	case "tls", "ssl", "mqtts":
+		e.TLS, port = true, "8883"
+	case "tcp", "mqtt":
+	case "ws", "wss":
+		return Endpoint{}, errWebSocket
+	default:
+		return Endpoint{}, errScheme
+	}
+	if given := u.Port(); given != "" {
+		port = given
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return Endpoint{}, errPort
+	}
+	if e.Host == "" || strings.HasSuffix(u.Host, ":") {
+		return Endpoint{}, errForm
+	}
+	e.Address = net.JoinHostPort(e.Host, port)
+	return e, nil
+}

@@ -1,0 +1,68 @@
+package mqttclient_test
+
+import (
+	"strings"
+	"testing"
+
+	"gatehouse/internal/cloud/mqttclient"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want mqttclient.Endpoint
+	}{
+		{"tls://broker.example", mqttclient.Endpoint{Address: "broker.example:8883", Host: "broker.example", TLS: true}},
+		{"mqtts://broker.example:443/", mqttclient.Endpoint{Address: "broker.example:443", Host: "broker.example", TLS: true}},
+		{"ssl://192.0.2.7", mqttclient.Endpoint{Address: "192.0.2.7:8883", Host: "192.0.2.7", TLS: true}},
+		{"TLS://[2001:db8::7]:8884", mqttclient.Endpoint{Address: "[2001:db8::7]:8884", Host: "2001:db8::7", TLS: true}},
+		{"tcp://localhost", mqttclient.Endpoint{Address: "localhost:1883", Host: "localhost"}},
+		{"mqtt://localhost:65535", mqttclient.Endpoint{Address: "localhost:65535", Host: "localhost"}},
+	} {
+		got, err := mqttclient.ParseURL(test.text)
+		if err != nil || got != test.want {
+			t.Errorf("%s: got %+v, %v, want %+v", test.text, got, err, test.want)
+		}
+	}
+}
+
+func TestParseURL_refused(t *testing.T) {
+	const secret = "hunter2"
+	for _, test := range []struct{ text, want string }{
+		{"", "write tls:// (or"},
+		{"tls:broker.example", "write tls://HOST"},
+		{"broker.example", "write tls://HOST"},
+		{"broker.example:8883", "write tls://HOST"},
+		{"192.0.2.7:8883", "write tls://HOST"},
+		{"localhost:hunter2", "write tls://HOST"},
+		{"http://broker.example", "write tls:// (or"},
+		{"ws://broker.example", "WebSocket"},
+		{"wss://broker.example/mqtt", "write tls://HOST"},
+		{"wss://broker.example/", "WebSocket"},
+		{"tls://", "write tls://HOST"},
+		{"tls://:8883", "write tls://HOST"},
+		{"tls://broker.example:", "write tls://HOST"},
+		{"tls://broker.example:0", "port"},
+		{"tls://broker.example:65536", "port"},
+		{"tls://broker.example:hunter2", "write tls://HOST"},
+		{"tls://broker.example/hunter2", "write tls://HOST"},
+		{"tls://broker.example?password=hunter2", "write tls://HOST"},
+		{"tls://broker.example#hunter2", "write tls://HOST"},
+		{"tls://bro ker.example", "write tls://HOST"},
+		{"tls://%68unter2", "write tls://HOST"},
+		{"tls://[::1", "write tls://HOST"},
+		{"tls://joe:hunter2@broker.example", "set username and password_file"},
+		{"tls://joe@broker.example", "set username and password_file"},
+		{"tls://jo e:hunter2\x00@broker.example", "set username and password_file"},
+	} {
+		e, err := mqttclient.ParseURL(test.text)
+		if err == nil {
+			t.Errorf("%q: got %+v, want an error", test.text, e)
+			continue
+		}
+		contains(t, "the error", err.Error(), test.want)
+		if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "joe") {
+			t.Errorf("%q: the error holds what may be a secret: %v", test.text, err)
+		}
+	}
+}

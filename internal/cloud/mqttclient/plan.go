@@ -1,0 +1,170 @@
+package mqttclient
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gatehouse/internal/site"
+)
+
+// plan is a configuration that can be used, with what its files say now.
+type plan struct {
+	Config
+	endpoint Endpoint
+	tls      *tls.Config // nil without TLS
+}
+
+// What is taken where nothing is said.
+const (
+	perSecond  = 300
+	burst      = 600
+	maxPayload = 8 << 10
+)
+
+// prepare checks the configuration and reads its files.
+func (cfg Config) prepare() (*plan, error) {
+	p := &plan{Config: cfg}
+	p.fill()
+	var err error
+	if p.endpoint, err = ParseURL(cfg.URL); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if err := p.readPassword(); err != nil {
+		return nil, err
+	}
+	err = p.readTLS()
+	return p, err
+}
+
+func (p *plan) fill() {
+	if p.PerSecond == 0 {
+		p.PerSecond, p.Burst = perSecond, burst
+	}
+	if p.MaxPayload == 0 {
+		p.MaxPayload = maxPayload
+	}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+}
+
+func (p *plan) check() error {
+	switch {
+	case p.KeepAlive < time.Second || p.KeepAlive > 18*time.Hour:
+		return errors.New("the keepalive is not from 1 s to 18 h")
+	case p.PerSecond < 0 || p.Burst < 1:
+		return errors.New("the rate of messages is not above 0")
+	case p.MaxPayload < 0 || p.MaxPayload > maxInbound:
+		return errors.New("the bound of a payload is not from 1 byte to 1 MiB")
+	case len(p.Topics)+len(p.Optional) > 0 && p.Receive == nil:
+		return errors.New("nobody takes the messages of the topics")
+	case p.Will != nil && !p.Will.valid():
+		return fmt.Errorf("the will: %w", errMessage)
+	case !validName(p.ClientID) || !validName(p.Username):
+		return errors.New("the client id or the user name holds what MQTT does not allow")
+	case p.Username == "" && (p.Password != "" || p.PasswordFile != ""):
+		return errors.New("a password needs a user name: set username")
+	case (p.Certificate == "") != (p.Key == ""):
+		return errors.New("a client certificate and its key belong together: set certificate and key, or neither")
+	case !p.endpoint.TLS && p.CA+p.Certificate != "":
+		return errors.New("ca, certificate and key mean nothing without TLS: write tls:// in url")
+	}
+	for _, topic := range slices.Concat(p.Topics, p.Optional) {
+		if !validFilter(topic) {
+			return fmt.Errorf("one cannot subscribe to %q", topic)
+		}
+	}
+	return nil
+}
+
+// validName reports whether a text may stand in CONNECT.
+func validName(text string) bool {
+	return len(text) <= maxTopic && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0
+}
+
+// maxPassword is the longest password of MQTT, in bytes (MQTT 3.1.1, section 3.1.3.5).
+const maxPassword = 1<<16 - 1
+
+func (p *plan) readPassword() error {
+	if len(p.Password) > maxPassword {
+		return fmt.Errorf("the password has more than %d bytes", maxPassword)
+	}
+	if p.Password != "" || p.PasswordFile == "" {
+		return nil
+	}
+	text, err := readFile(p.PasswordFile)
+	if err != nil {
+		return fmt.Errorf("reading password_file: %w", err)
+	}
+	line := strings.TrimRight(string(text), "\r\n")
+	if line == "" || len(line) > maxPassword || strings.ContainsAny(line, "\r\n") {
+		return fmt.Errorf("the password_file %s does not hold one line", p.PasswordFile)
+	}
+	p.Password = site.Secret(line)
+	return nil
+}
+
+// readTLS reads the files of certificates.
+func (p *plan) readTLS() error {
+	if !p.endpoint.TLS {
+		return nil
+	}
+	p.tls = &tls.Config{ServerName: p.endpoint.Host, MinVersion: tls.VersionTLS12, Time: p.Now}
+	if p.CA != "" {
+		text, err := readFile(p.CA)
+		if err != nil {
+			return fmt.Errorf("reading ca: %w", err)
+		}
+		p.tls.RootCAs = x509.NewCertPool()
+		if !p.tls.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("the ca %s holds no certificate in PEM", p.CA)
+		}
+	}
+	if p.Certificate == "" {
+		return nil
+	}
+	chain, err := readFile(p.Certificate)
+	if err != nil {
+		return fmt.Errorf("reading certificate: %w", err)
+	}
+	key, err := readFile(p.Key)
+	if err != nil {
+		return fmt.Errorf("reading key: %w", err)
+	}
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return fmt.Errorf("the certificate %s and the key %s: %w", p.Certificate, p.Key, err)
+	}
+	p.tls.Certificates = []tls.Certificate{pair}
+	return nil
+}
+
+// maxFile bounds the files that are read, in bytes: a list of roots is 250 KB.
+const maxFile = 1 << 20
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than 1 MiB", path)
+	}
+	return text, err
+}
+
+// silence is how long a broker may say nothing: it answers at least the pings.
+func (cfg Config) silence() time.Duration { return cfg.KeepAlive*3/2 + 10*time.Second }

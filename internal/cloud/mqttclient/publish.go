@@ -1,0 +1,175 @@
+package mqttclient
+
+import (
+	"errors"
+	"io"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
+)
+
+// maxOutbound bounds a payload that goes out, in bytes.
+const maxOutbound = 1 << 20
+
+// Why a message is not sent, or not delivered. The connection goes on.
+var (
+	errMessage = errors.New("the message has no valid topic, a QoS above 1 or a payload above 1 MiB")
+	errFull    = errors.New("too many messages wait for the broker's acknowledgement")
+	errPending = errors.New("the broker has not acknowledged the message yet")
+)
+
+// Delivery is a message on its way to the broker.
+type Delivery struct {
+	topic string // of a subscription, for which the package itself uses a Delivery
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// Done is closed when the broker has acknowledged the message (QoS 0: when it is
+// written), when it was not accepted, and in any case when the connection is over.
+func (d *Delivery) Done() <-chan struct{} { return d.done }
+
+// Err is nil only if the broker's acknowledgement of this very message came in
+// (QoS 0: if it was written). Before Done it is never nil.
+func (d *Delivery) Err() error {
+	select {
+	case <-d.done:
+		return d.err
+	default:
+		return errPending
+	}
+}
+
+// finish is called once.
+func (d *Delivery) finish(err error) {
+	d.err = err
+	close(d.done)
+}
+
+// Publish hands a message to the connection and does not wait for the broker's answer.
+// Messages leave in the order of the calls. It may wait until the broker reads, for at
+// most 20 s: then the connection is over. The payload is not kept.
+func (c *Conn) Publish(m Message) *Delivery {
+	d := &Delivery{done: make(chan struct{})}
+	if !m.valid() {
+		d.finish(errMessage)
+		return d
+	}
+	c.filter.publish(m, d)
+	return d
+}
+
+func (m Message) valid() bool {
+	return validTopic(m.Topic) && m.QoS <= 1 && len(m.Payload) <= maxOutbound
+}
+
+// publish writes a message.
+func (f *filter) publish(m Message, d *Delivery) {
+	p := packets.PublishPacket{
+		FixedHeader: packets.FixedHeader{MessageType: packets.Publish, Qos: m.QoS, Retain: m.Retained},
+		TopicName:   m.Topic, Payload: m.Payload,
+	}
+	f.request(d, m.QoS > 0, func(id uint16, to io.Writer) error {
+		p.MessageID = id
+		return p.Write(to)
+	})
+}
+
+// subscribe asks for the messages of a topic; the Delivery is done with the answer.
+func (f *filter) subscribe(topic string) *Delivery {
+	d := &Delivery{topic: topic, done: make(chan struct{})}
+	p := packets.SubscribePacket{
+		FixedHeader: packets.FixedHeader{MessageType: packets.Subscribe, Qos: 1}, // as section 3.8.1 wants it
+		Topics:      []string{topic}, Qoss: []byte{1},
+	}
+	f.request(d, true, func(id uint16, to io.Writer) error {
+		p.MessageID = id
+		return p.Write(to)
+	})
+	return d
+}
+
+// request writes a packet, with an id if it is to be answered. It is among the
+// unanswered from when it is written, so that no answer can come before.
+func (f *filter) request(d *Delivery, answered bool, pack func(id uint16, to io.Writer) error) {
+	if !f.lock() {
+		d.finish(f.cause())
+		return
+	}
+	defer f.unlock()
+	var id uint16
+	if answered {
+		if id = f.freeID(); id == 0 {
+			d.finish(errFull)
+			return
+		}
+	}
+	if err := pack(id, outbound{f}); err != nil {
+		d.finish(f.cause())
+		return
+	}
+	f.written(id, d)
+}
+
+// outbound is where paho's packing writes a whole packet; the lock is held.
+type outbound struct{ f *filter }
+
+func (o outbound) Write(p []byte) (int, error) {
+	if !o.f.send(p) {
+		return 0, errOver
+	}
+	return len(p), nil
+}
+
+// maxUnanswered bounds what waits for an answer. There are 65,535 ids.
+const maxUnanswered = 16 << 10
+
+// freeID gives an id that is not in use; 0 when too much waits for an answer.
+func (f *filter) freeID() uint16 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.unanswered) >= maxUnanswered {
+		return 0
+	}
+	for {
+		f.lastID++
+		if _, taken := f.unanswered[f.lastID]; !taken && f.lastID != 0 {
+			return f.lastID
+		}
+	}
+}
+
+// written settles what becomes of a packet that has been written; with the id 0 (QoS 0)
+// nothing more.
+func (f *filter) written(id uint16, d *Delivery) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case id == 0:
+		d.finish(nil)
+	case f.err != nil:
+		d.finish(f.err)
+	default:
+		f.unanswered[id] = d
+	}
+}
+
+// answer takes an answer to a message or, with its code, to a subscription; false when
+// none of that kind waits for it. f.mu is held.
+func (f *filter) answer(id uint16, subscription bool, code byte) bool {
+	d, waits := f.unanswered[id]
+	if !waits || (d.topic != "") != subscription {
+		return false
+	}
+	delete(f.unanswered, id)
+	if code == subscriptionRefused {
+		d.finish(unsubscribed{d.topic})
+	} else {
+		d.finish(nil)
+	}
+	return true
+}
+
+// unsubscribed is the error of a topic that the broker refuses.
+type unsubscribed struct{ topic string }
+
+func (u unsubscribed) Error() string { return "the broker refuses the subscription to " + u.topic }

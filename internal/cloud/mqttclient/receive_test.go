@@ -1,0 +1,267 @@
+package mqttclient_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/cloud/mqttclient"
+)
+
+// A message is acknowledged when Receive returns, and not before.
+func TestConfig_Receive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var acknowledged atomic.Int64
+		cfg := piped(t, func(p *peer) {
+			_, _ = p.welcome(1)
+			p.say(
+				message("in/a", 0, 0, "zero"),
+				packet(0x33, text("in/b"), u16(7), []byte("one")),
+				message("in/c", 1, 8, ""),
+			)
+			for {
+				body, err := p.await(puback)
+				if err != nil {
+					return
+				}
+				acknowledged.Add(int64(id(body)))
+			}
+		})
+		goOn := map[string]chan struct{}{"in/a": make(chan struct{}), "in/b": make(chan struct{}), "in/c": make(chan struct{})}
+		got := make(chan string, 3)
+		cfg.Topics = []string{"in/#"}
+		cfg.Receive = func(m mqttclient.Message) {
+			got <- fmt.Sprintf("%s %d %t %q", m.Topic, m.QoS, m.Retained, m.Payload)
+			<-goOn[m.Topic]
+		}
+		c := dial(t, cfg)
+		all := []string{<-got, <-got, <-got}
+		slices.Sort(all)
+		if want := []string{`in/a 0 false "zero"`, `in/b 1 true "one"`, `in/c 1 false ""`}; !slices.Equal(all, want) {
+			t.Errorf("got %q, want %q", all, want)
+		}
+		for _, step := range []struct {
+			topic string
+			want  int64
+		}{{"in/a", 0}, {"in/c", 8}, {"in/b", 15}} {
+			synctest.Wait()
+			close(goOn[step.topic])
+			synctest.Wait()
+			if n := acknowledged.Load(); n != step.want {
+				t.Errorf("after %s the sum of the acknowledged ids is %d, want %d", step.topic, n, step.want)
+			}
+		}
+		c.Close()
+	})
+}
+
+// Receive has so many messages at once and no more; the connection is not read on.
+func TestConfig_Receive_backPressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all = 300
+		var written, now, most atomic.Int64
+		var counting sync.Mutex
+		cfg := piped(t, func(p *peer) {
+			_, _ = p.welcome(1)
+			go p.silent() // what is written there must be read
+			for n := range all {
+				if _, err := p.Write(message("in", 1, n+1, "x")); err != nil {
+					return
+				}
+				written.Add(1)
+			}
+			p.silent()
+		})
+		cfg.Topics = []string{"in"}
+		more := make(chan struct{})
+		cfg.Receive = func(mqttclient.Message) {
+			counting.Lock()
+			most.Store(max(most.Load(), now.Add(1)))
+			counting.Unlock()
+			defer now.Add(-1)
+			<-more
+		}
+		c := dial(t, cfg)
+		synctest.Wait()
+		// What is in Receive, one that waits before it, and what one read brings.
+		if n := written.Load(); now.Load() != mqttclient.MaxReceiving || n > mqttclient.MaxReceiving+2 {
+			t.Errorf("%d of %d messages were read, and %d are in Receive", n, all, now.Load())
+		}
+		for range all {
+			more <- struct{}{}
+		}
+		synctest.Wait()
+		if written.Load() != all || most.Load() != mqttclient.MaxReceiving || now.Load() != 0 {
+			t.Errorf("in the end %d were read, %d at once, %d are left", written.Load(), most.Load(), now.Load())
+		}
+		c.Close()
+	})
+}
+
+// What comes too fast is read more slowly, and nothing of it is lost; a long message
+// counts for as many as it has room for, whoever wants it.
+func TestConfig_PerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			topic   string
+			payload int
+			want    time.Duration
+		}{
+			{"in", 10, 9 * time.Second},           // 100 messages, of which 10 are free
+			{"out", 10, 9 * time.Second},          // likewise
+			{"in", 33 << 10, 5 * 9 * time.Second}, // each counts for 5, of which 2 are free
+		} {
+			cfg := piped(t, func(p *peer) {
+				_, _ = p.welcome(1)
+				go func() {
+					for range 100 {
+						p.say(message(test.topic, 0, 0, strings.Repeat("x", test.payload)))
+					}
+					p.say(message("in", 0, 0, "the end"))
+				}()
+				p.silent()
+			})
+			cfg.Topics, cfg.PerSecond, cfg.Burst = []string{"in"}, 10, 10
+			end := make(chan struct{})
+			cfg.Receive = func(m mqttclient.Message) {
+				if string(m.Payload) == "the end" {
+					close(end)
+				}
+			}
+			began := time.Now()
+			c := dial(t, cfg)
+			<-end
+			if took := time.Since(began).Round(time.Second); took < test.want || took > test.want+5*time.Second {
+				t.Errorf("%d bytes to %s: it took %s, want %s", test.payload, test.topic, took, test.want)
+			}
+			c.Close()
+		}
+	})
+}
+
+// A connection that waits for its rate, or for its place, ends when it is closed.
+func TestConn_Close_waiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := piped(t, func(p *peer) {
+			_, _ = p.welcome(1)
+			go p.silent()
+			for range 100 {
+				p.say(message("in", 0, 0, "x"))
+			}
+		})
+		cfg.Topics, cfg.PerSecond, cfg.Burst = []string{"in"}, 1e-6, 10
+		c := dial(t, cfg)
+		synctest.Wait()
+		began := time.Now()
+		c.Close()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("Close took %s", took)
+		}
+	})
+}
+
+func TestConfig_MaxPayload(t *testing.T) {
+	const most = 100
+	payloads := []int{0, 1, most - 1, most, most + 1, most + 2, 127, 128, 16_384, 1<<20 - 10}
+	b := listen(t, func(p *peer) {
+		_, _ = p.welcome(1)
+		for i, n := range payloads {
+			p.say(message("in", 1, i+1, strings.Repeat("x", n)))
+		}
+		p.silent()
+	})
+	got := make(chan int, len(payloads))
+	cfg := config(b.url())
+	cfg.Topics, cfg.MaxPayload = []string{"in"}, most
+	cfg.Receive = func(m mqttclient.Message) {
+		if strings.Trim(string(m.Payload), "x") != "" {
+			t.Errorf("a payload is %q", m.Payload)
+		}
+		got <- len(m.Payload)
+	}
+	dial(t, cfg)
+	count := make(map[int]int)
+	for range payloads {
+		count[<-got]++
+	}
+	if want := fmt.Sprint(map[int]int{0: 1, 1: 1, most - 1: 1, most: 1, most + 1: 6}); fmt.Sprint(count) != want {
+		t.Errorf("payloads of these sizes came: %v, want %s", count, want)
+	}
+}
+
+// Messages on topics that were not asked for do not come through, whatever the broker
+// thinks.
+func TestConfig_Topics(t *testing.T) {
+	b := listen(t, func(p *peer) {
+		_, _ = p.welcome(2)
+		for _, topic := range []string{"out", "a/b/c", "A/b", "$a/b", "a", "a/b"} {
+			p.say(message(topic, 1, 1, topic))
+		}
+		p.silent()
+	})
+	got := make(chan string, 10)
+	cfg := config(b.url())
+	cfg.Topics = []string{"a/b", "+/x"}
+	cfg.Receive = func(m mqttclient.Message) { got <- m.Topic }
+	c := dial(t, cfg)
+	if topic := <-got; topic != "a/b" {
+		t.Errorf("a message to %s came", topic)
+	}
+	c.Close()
+	if len(got) != 0 {
+		t.Errorf("one more came, to %s", <-got)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	topics := strings.Fields("a a/b /b a/ a/c a/b/c $sys/x $sys")
+	for filter, want := range map[string]string{
+		"a/b":     "a/b",
+		"a/+":     "a/b a/ a/c",
+		"a/#":     "a a/b a/ a/c a/b/c",
+		"a/b/#":   "a/b a/b/c",
+		"+":       "a",
+		"+/b":     "a/b /b",
+		"+/+":     "a/b /b a/ a/c",
+		"#":       "a a/b /b a/ a/c a/b/c",
+		"/#":      "/b",
+		"+/b/#":   "a/b /b a/b/c",
+		"a/b/c/#": "a/b/c",
+		"a/b/c/+": "",
+		"a/b/c/d": "",
+		"$sys/+":  "$sys/x",
+		"$sys/#":  "$sys/x $sys",
+		"A/b":     "",
+	} {
+		var got []string
+		for _, topic := range topics {
+			if mqttclient.Matches(filter, topic) {
+				got = append(got, topic)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s matches %v, want %s", filter, got, want)
+		}
+	}
+}
+
+func TestConfig_Receive_panic(t *testing.T) {
+	b := listen(t, func(p *peer) {
+		_, _ = p.welcome(1)
+		p.say(message("in", 1, 1, "x"))
+		if _, err := p.await(puback); err == nil {
+			t.Error("a message that was not taken is acknowledged")
+		}
+	})
+	cfg := config(b.url())
+	cfg.Topics = []string{"in"}
+	cfg.Receive = func(mqttclient.Message) { panic("no") }
+	c := dial(t, cfg)
+	within(t, "the end", c.Lost())
+	contains(t, "the reason", c.Err().Error(), "a mistake in the gateway")
+}
