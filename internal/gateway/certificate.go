@@ -16,7 +16,7 @@ import (
 
 // buildCertificate gets what the TLS listeners show, where there are any.
 func (g *Gateway) buildCertificate(context.Context) error {
-	if len(g.cfg.HTTP.TLSListen)+len(g.cfg.MQTT.TLSListen) == 0 {
+	if !g.usesTLS() {
 		return nil
 	}
 	cert, key, err := certificateFiles(g.cfg)
@@ -33,7 +33,11 @@ func (g *Gateway) buildCertificate(context.Context) error {
 		Name: g.cfg.Name, Hostname: hostname, GatewayID: g.id,
 		Clock: g.clock, System: g.clock.System, Addresses: host.Addresses, Logger: g.log, Health: g.conditions,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	g.shown.Store(g.keeper.TLS())
+	return nil
 }
 
 // certificateFiles gives the files that the configuration names, or "" twice.

@@ -6,6 +6,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -61,7 +62,6 @@ type Gateway struct {
 	level      *slog.LevelVar
 	where      func(key string) string
 	sockets    []net.Listener // inherited, not yet in use
-	early      early          // bound before the rest, for health
 	inherited  bool           // whether there were any
 	supervisor *host.Supervisor
 	system     host.System
@@ -87,8 +87,10 @@ type Gateway struct {
 	admin      *adminapi.API
 	http       *httpapi.API
 	handshakes *admission.Handshakes
-	keeper     *certificate.Keeper // nil without any TLS listener
+	keeper     *certificate.Keeper        // nil without any TLS listener
+	shown      atomic.Pointer[tls.Config] // that of keeper; before it, the stored certificate, or nil
 	listeners  listeners
+	fronts     *fronts // of the HTTP listeners; nil before they are bound
 }
 
 // New opens the data, builds every part and binds every listener. While the storage does
@@ -101,6 +103,8 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
 		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cfg.Supervisor,
 		system: cfg.System,
+		// One core is left to the doors, where there are several.
+		handshakes: admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, cfg.Config.MQTT.ConnectTimeout),
 	}
 	if g.where == nil {
 		g.where = func(key string) string { return key }
@@ -238,8 +242,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 			g.cloud.StationsChanged()
 		}
 	})
-	// One core is left to the doors, where there are several.
-	g.handshakes = admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, g.cfg.MQTT.ConnectTimeout)
 	g.tidier = host.NewTidier(g.handshakes.Waiting)
 	g.broker, err = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier, &g.misfits}, Logger: g.log, Metrics: g.metrics,

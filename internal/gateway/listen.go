@@ -40,16 +40,23 @@ type listeners struct {
 // bind takes every address before anything is served, so that an address in use
 // shows at the start. A socket that the service manager holds for the address is
 // used; what it holds beside that either leads to HTTPS or is given back.
+//
+// A start that waits for the storage binds early; then bind does nothing when it is its
+// turn.
 func (g *Gateway) bind(ctx context.Context) error {
+	if g.fronts != nil {
+		return nil
+	}
 	var forApps, forStations *tls.Config // session tickets hold for all listeners of each
-	if g.keeper != nil {
-		forApps = g.handshakes.Config(g.keeper.TLS())
+	if g.usesTLS() {
+		forApps = g.handshakes.Config(&tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: g.certificate})
 		forStations = forApps.Clone()
 		forApps.NextProtos = []string{"h2", "http/1.1"}
 		// No post-quantum key exchange: no station offers it, and it costs a slow board
 		// a quarter of each handshake.
 		forStations.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	}
+	narrow := make(map[uint16]*addressListener)
 	for _, group := range []struct {
 		name, key string
 		addresses []string
@@ -62,7 +69,7 @@ func (g *Gateway) bind(ctx context.Context) error {
 		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, forStations, &g.listeners.mqtt},
 	} {
 		for _, address := range group.addresses {
-			l, err := g.listen(ctx, address)
+			l, err := g.listen(ctx, address, narrow)
 			if err != nil {
 				return g.unbound(group.name, group.key, address, err)
 			}
@@ -73,18 +80,26 @@ func (g *Gateway) bind(ctx context.Context) error {
 	}
 	g.settleSockets()
 	g.warnOfPlainHTTP()
+	g.fronts = g.newFronts()
 	return nil
 }
 
-// listen returns what is bound early for an address, or the inherited socket for it, or
-// binds it. Of a socket of every address it makes one that serves this address alone;
-// those are kept, by port, and a further address of the same port joins them: then there
-// is no new listener.
-func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, error) {
-	if l := g.early.bound[address]; l != nil {
-		delete(g.early.bound, address)
-		return l, nil
+// usesTLS reports whether any listener does.
+func (g *Gateway) usesTLS() bool { return len(g.cfg.HTTP.TLSListen)+len(g.cfg.MQTT.TLSListen) > 0 }
+
+// certificate is a GetCertificate of [tls.Config].
+func (g *Gateway) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	shown := g.shown.Load()
+	if shown == nil {
+		return nil, errors.New("the certificate has not been read yet")
 	}
+	return shown.GetCertificate(hello)
+}
+
+// listen returns the inherited socket for an address, or binds it. Of a socket of every
+// address it makes one that serves this address alone. Those are kept in narrow, by port,
+// and a further address of the same port joins them: then there is no new listener.
+func (g *Gateway) listen(ctx context.Context, address string, narrow map[uint16]*addressListener) (net.Listener, error) {
 	at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), address) })
 	if at >= 0 {
 		return g.takeSocket(at), nil
@@ -94,7 +109,7 @@ func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, err
 		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
 	wanted = netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())
-	if l := g.early.narrow[wanted.Port()]; l != nil {
+	if l := narrow[wanted.Port()]; l != nil {
 		l.only = append(l.only, wanted)
 		return nil, nil //nolint:nilnil // it joined
 	}
@@ -103,10 +118,7 @@ func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, err
 		return new(net.ListenConfig).Listen(ctx, "tcp", address)
 	}
 	l := &addressListener{Listener: g.takeSocket(at), only: []netip.AddrPort{wanted}}
-	if g.early.narrow == nil {
-		g.early.narrow = make(map[uint16]*addressListener)
-	}
-	g.early.narrow[wanted.Port()] = l
+	narrow[wanted.Port()] = l
 	return l, nil
 }
 
@@ -235,13 +247,10 @@ func (g *Gateway) closeListeners() error {
 		errs = append(errs, ignoreClosed(one.net.Close()))
 	}
 	g.listeners.http, g.listeners.mqtt = nil, nil
-	for _, l := range g.early.bound {
-		errs = append(errs, l.Close())
-	}
 	for _, l := range g.sockets {
 		errs = append(errs, l.Close())
 	}
-	g.early, g.sockets = early{}, nil
+	g.sockets = nil
 	return errors.Join(errs...)
 }
 

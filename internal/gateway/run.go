@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
-	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/host"
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/health"
@@ -152,35 +150,22 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 }
 
 func (g *Gateway) serveHTTP(ctx context.Context) error {
-	crowd := admission.New(admission.Limits{Total: g.cfg.HTTP.MaxConnections, PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress})
-	var services []*httpapi.Service
-	var loops []func() error
-	for _, l := range g.listeners.http {
-		var handshakes *admission.Handshakes
-		if l.tls != nil {
-			handshakes = g.handshakes
-		}
-		bounded := httpapi.LimitListener(l.net, crowd, handshakes, g.metrics)
-		service := httpapi.NewService(g.handler(l), bounded, l.tls, g.log)
-		services = append(services, service)
-		loops = append(loops, service.Serve)
+	for _, f := range g.fronts.all {
+		f.open(g.handler(f.listener))
 	}
-	return serve(ctx, loops, func(ctx context.Context) {
+	g.fronts.start()
+	return serve(ctx, g.fronts.loops(), func(ctx context.Context) {
 		g.http.Drain()
 		g.admin.EndStreams()
 		grace := time.Duration(0)
 		if g.inherited {
 			grace = handover
 		}
-		var leaving sync.WaitGroup
-		for _, service := range services {
-			leaving.Go(func() { service.Leave(ctx, grace) })
-		}
-		leaving.Wait()
+		g.fronts.leave(ctx, grace)
 	})
 }
 
-// handler gives what a listener offers.
+// handler returns what a listener serves.
 func (g *Gateway) handler(l listener) http.Handler {
 	if l.name == redirect {
 		return g.http.Guide(g.httpsPort(), g.authority)

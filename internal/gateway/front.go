@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/web/httpapi"
+)
+
+// fronts are the services of the HTTP listeners. A start that waits for the storage
+// begins them early; until they are opened they answer health checks only.
+type fronts struct {
+	all   []*front
+	ended chan error // of each service; capacity len(all)
+	begun sync.Once
+}
+
+// front is the service of one HTTP listener.
+type front struct {
+	*httpapi.Service
+	listener listener
+	handler  atomic.Pointer[http.Handler]
+}
+
+// newFronts returns the services of the bound HTTP listeners.
+func (g *Gateway) newFronts() *fronts {
+	crowd := admission.New(admission.Limits{Total: g.cfg.HTTP.MaxConnections, PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress})
+	all := &fronts{ended: make(chan error, len(g.listeners.http))}
+	for _, l := range g.listeners.http {
+		var handshakes *admission.Handshakes
+		if l.tls != nil {
+			handshakes = g.handshakes
+		}
+		f := &front{listener: l}
+		f.open(httpapi.Waiting(g.conditions))
+		bounded := httpapi.LimitListener(l.net, crowd, handshakes, g.metrics)
+		f.Service = httpapi.NewService(f, bounded, l.tls, g.log)
+		all.all = append(all.all, f)
+	}
+	return all
+}
+
+// open sets what the listener serves from its next request on.
+func (f *front) open(h http.Handler) { f.handler.Store(&h) }
+
+// ServeHTTP implements [http.Handler].
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*f.handler.Load()).ServeHTTP(w, r)
+}
+
+// start begins to serve; further calls do nothing.
+func (f *fronts) start() {
+	f.begun.Do(func() {
+		for _, one := range f.all {
+			go func() { f.ended <- one.Serve() }()
+		}
+	})
+}
+
+// loops returns a function for each service that waits for the end of one.
+func (f *fronts) loops() []func() error {
+	all := make([]func() error, len(f.all))
+	for i := range all {
+		all[i] = func() error { return <-f.ended }
+	}
+	return all
+}
+
+// leave ends all services, each as [httpapi.Service.Leave] does.
+func (f *fronts) leave(ctx context.Context, grace time.Duration) {
+	var leaving sync.WaitGroup
+	for _, one := range f.all {
+		leaving.Go(func() { one.Leave(ctx, grace) })
+	}
+	leaving.Wait()
+}
