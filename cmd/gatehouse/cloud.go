@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
@@ -112,7 +114,7 @@ func writeKey(path string, text site.Secret) error {
 		return fmt.Errorf("writing the private key: %w", err)
 	}
 	_, err = file.WriteString(text.Reveal())
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err = errors.Join(err, file.Close(), durable.Sync(path), durable.Sync(filepath.Dir(path))); err != nil {
 		_ = os.Remove(path) // half a key is none
 		return fmt.Errorf("writing the private key: %w", err)
 	}

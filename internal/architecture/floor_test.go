@@ -45,6 +45,7 @@ func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/access":              {"internal/access/throttle", "internal/access/turn"},
 		"internal/access/setup":        {"internal/access/throttle"},
+		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},
 		"internal/cloud/cloudtail":     {"internal/cloud/mqttclient", "internal/cloud/api"},
 		"internal/record/backup":       {"internal/record/journal"},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 )
@@ -86,28 +87,8 @@ func tokenKey(data string) (key []byte, damaged error) {
 
 // keepTokenKey writes a key so that a power cut leaves either none or a whole one.
 func keepTokenKey(path string, key []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*")
-	if err != nil {
+	if err := durable.Write(path, key, 0o600); err != nil {
 		return fmt.Errorf("making the key of access tokens: %w", err)
 	}
-	_, err = f.Write(key)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(path))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("making the key of access tokens: %w", err), os.Remove(f.Name()))
-	}
 	return nil
-}
-
-func syncDirectory(path string) error {
-	d, err := os.Open(path) //nolint:gosec // the path is the administrator's
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"gatehouse/internal/access/setup"
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/host"
 	"gatehouse/internal/site"
 )
@@ -133,21 +134,7 @@ func (f *setupFiles) Show(code site.Secret) error {
 func (f *setupFiles) Hide() error { return removeIfThere(f.notice) }
 
 // writePrivate writes a file so that a power cut leaves the old or the new one.
-func writePrivate(path, text string) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) //nolint:gosec // in folders of the gateway's own
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDirectory(filepath.Dir(path))
-}
+func writePrivate(path, text string) error { return durable.Write(path, []byte(text), 0o600) }
 
 func removeIfThere(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

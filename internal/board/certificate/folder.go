@@ -1,11 +1,12 @@
 package certificate
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"gatehouse/internal/board/durable"
 )
 
 // The files of the gateway's own CA and server certificate.
@@ -51,19 +52,14 @@ func (f folder) write(name string, text []byte, mode os.FileMode) error {
 	if err := f.make(); err != nil {
 		return fmt.Errorf("making %s: %w", f.path, err)
 	}
-	// The name is always the same, so that cuts leave no heap of remains.
-	temporary := f.file(name) + ".new"
-	if err := f.fill(temporary, text, mode); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.file(name), err), ignoreAbsent(os.Remove(temporary)))
-	}
-	err := f.step("rename")
+	err := f.step("write")
 	if err == nil {
-		err = os.Rename(temporary, f.file(name))
+		err = durable.Write(f.file(name), text, mode)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.file(name), err), ignoreAbsent(os.Remove(temporary)))
+		return fmt.Errorf("writing %s: %w", f.file(name), err)
 	}
-	return f.sync(f.path)
+	return nil
 }
 
 // make makes the folder, for its owner alone.
@@ -77,51 +73,5 @@ func (f folder) make() error {
 	if err := os.MkdirAll(f.path, 0o700); err != nil {
 		return err
 	}
-	return f.sync(filepath.Dir(f.path))
-}
-
-// fill makes a file with the text in it, durably.
-func (f folder) fill(path string, text []byte, mode os.FileMode) error {
-	if err := f.step("create"); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode) //nolint:gosec // the path is the administrator's
-	if err != nil {
-		return err
-	}
-	err = file.Chmod(mode) // one that a power cut left, or a narrow umask
-	for _, step := range []struct {
-		name string
-		do   func() error
-	}{
-		{"write", func() error { _, err := file.Write(text); return err }},
-		{"sync", file.Sync},
-	} {
-		if err == nil {
-			err = f.step(step.name)
-		}
-		if err == nil {
-			err = step.do()
-		}
-	}
-	return errors.Join(err, file.Close())
-}
-
-// sync makes the entries of a directory durable.
-func (f folder) sync(path string) error {
-	if err := f.step("settle"); err != nil {
-		return err
-	}
-	d, err := os.Open(path) //nolint:gosec // the path is the administrator's
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-func ignoreAbsent(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
+	return durable.Sync(filepath.Dir(f.path))
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/site"
 )
 
@@ -49,30 +49,10 @@ func loadState(path string) (stateFile, error) {
 func (s stateFile) save(path string) error {
 	text, err := json.Marshal(s)
 	if err == nil {
-		err = replaceFile(path, append(text, '\n'))
+		err = durable.Write(path, append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping how far the records have come, in %s: %w", path, err)
 	}
 	return nil
-}
-
-func replaceFile(path string, text []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -2,12 +2,13 @@ package firstboot
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/board/durable"
 )
 
 // disk is how this package changes files; each method is durable when it comes back.
@@ -27,7 +28,7 @@ type disk interface {
 }
 
 // ownGroup is the group of files that are for root alone.
-const ownGroup = -1
+const ownGroup = durable.OwnGroup
 
 // realDisk is the disk of the machine.
 type realDisk struct{}
@@ -43,34 +44,11 @@ func (realDisk) MakeFolder(path string) error {
 	if err != nil {
 		return err //nolint:wrapcheck // the callers word it
 	}
-	return syncFolder(filepath.Dir(path))
+	return durable.Sync(filepath.Dir(path))
 }
 
-// Write goes by a neighbour of a fixed name, so that a power cut leaves no more than
-// one behind, which the next run takes over.
 func (realDisk) Write(path string, data []byte, mode fs.FileMode, group int) error {
-	neighbour := path + ".new"
-	f, err := os.OpenFile(neighbour, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) //nolint:gosec // named by root, or a constant
-	if err != nil {
-		return err //nolint:wrapcheck // the callers word it
-	}
-	if group != ownGroup {
-		err = f.Chown(-1, group)
-	}
-	if err == nil && mode != 0o600 { // FAT has no modes
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		_, err = f.Write(data)
-	}
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(neighbour, path) //nolint:gosec // as above
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(neighbour)) //nolint:gosec // as above
-	}
-	return syncFolder(filepath.Dir(path))
+	return durable.WriteGroup(path, data, mode, group) //nolint:wrapcheck // the callers word it
 }
 
 func (realDisk) Overwrite(path string, data []byte) error {
@@ -79,14 +57,11 @@ func (realDisk) Overwrite(path string, data []byte) error {
 		return err //nolint:wrapcheck // the callers word it
 	}
 	_, err = f.WriteAt(data, 0)
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Close(), durable.Sync(path))
 }
 
 func (realDisk) Rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err //nolint:wrapcheck // the callers word it
-	}
-	return syncFolder(filepath.Dir(to))
+	return durable.Rename(from, to) //nolint:wrapcheck // the callers word it
 }
 
 func (realDisk) Remove(path string) error {
@@ -97,23 +72,7 @@ func (realDisk) Remove(path string) error {
 	if err != nil {
 		return err //nolint:wrapcheck // the callers word it
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes names durable; not every file system can.
-func syncFolder(path string) error {
-	d, err := os.Open(path) //nolint:gosec // as above
-	if err != nil {
-		return err //nolint:wrapcheck // the callers word it
-	}
-	err = d.Sync()
-	if errors.Is(err, unix.EINVAL) {
-		err = nil
-	}
-	if err = errors.Join(err, d.Close()); err != nil {
-		return fmt.Errorf("writing the folder %s: %w", path, err)
-	}
-	return nil
+	return durable.Sync(filepath.Dir(path))
 }
 
 // onPublicDisk reports whether the file at path lies on a file system that keeps no

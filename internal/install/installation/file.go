@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
+
+	"gatehouse/internal/board/durable"
 )
 
 // snapshot is what stood at a path: nothing, a file, a folder (without what is in
@@ -76,27 +77,7 @@ func remove(path string) error {
 }
 
 // write puts a file in its place, whole or not at all, and on the disk.
-func write(path string, text []byte, mode fs.FileMode) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".gatehouse-*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, remove(file.Name()))
-	}
-	return flush(filepath.Dir(path))
-}
+func write(path string, text []byte, mode fs.FileMode) error { return durable.Write(path, text, mode) }
 
 // flush brings a file, or the names in a folder, to the disk.
-func flush(path string) error {
-	file, err := os.Open(path) //nolint:gosec // one of those that are installed
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
-}
+func flush(path string) error { return durable.Sync(path) }

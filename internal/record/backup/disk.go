@@ -1,14 +1,13 @@
 package backup
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -29,21 +28,12 @@ func checkRoom(folder string, needed int64) error {
 	return nil
 }
 
-// syncFolder sees that the names in a folder are on the disk.
-func syncFolder(path string) error {
-	d, err := os.Open(path) //nolint:gosec // the path is the administrator's
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // settle flushes everything under root to the disk.
 func settle(root string) error {
 	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return syncFolder(path) // a file syncs like a folder
+		return durable.Sync(path) // a file syncs like a folder
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -82,16 +83,10 @@ func (o *Output) Write(p []byte) (int, error) {
 
 // Keep makes what was written durable and gives it its name, and its size in bytes.
 func (o *Output) Keep() (size int64, err error) {
-	if err := o.file.Sync(); err != nil {
+	if err := durable.Replace(o.file, o.path); err != nil {
 		return 0, o.failed(err)
 	}
-	if err := os.Rename(o.partial(), o.path); err != nil {
-		return 0, o.failed(err)
-	}
-	if err := syncFolder(filepath.Dir(o.path)); err != nil && !errors.Is(err, unix.EINVAL) { // not every file system can
-		return 0, o.failed(err)
-	}
-	return o.size, o.file.Close()
+	return o.size, nil
 }
 
 // Discard removes what was written.

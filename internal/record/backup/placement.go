@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -141,14 +142,11 @@ func (c change) lay() error {
 	if err := makeFolder(filepath.Dir(c.Target), folder); err != nil {
 		return err
 	}
-	group := ownGroup
+	group := durable.OwnGroup
 	if c.mode == 0o640 && os.Geteuid() == 0 {
 		group = c.group
 	}
-	if err := writeNew(c.Target+restoredSuffix, c.text, c.mode, group); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(c.Target))
+	return durable.WriteGroup(c.Target+restoredSuffix, c.text, c.mode, group)
 }
 
 // makeFolder makes a folder of the configuration, whatever the umask is. One that is
@@ -157,7 +155,7 @@ func makeFolder(path string, mode os.FileMode) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode), syncFolder(filepath.Dir(path)))
+	return errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode), durable.Sync(filepath.Dir(path)))
 }
 
 // Carry restores the data and this configuration, so that after a power cut either both
@@ -223,11 +221,7 @@ func (p *Placement) writeNote() error {
 	if err != nil {
 		return fmt.Errorf("noting the restore: %w", err)
 	}
-	err = p.before.do("write note", func() error { return writeNew(p.note+".new", text, 0o600, ownGroup) })
-	if err == nil {
-		err = p.before.do("set note", func() error { return os.Rename(p.note+".new", p.note) })
-	}
-	return errors.Join(err, syncFolder(filepath.Dir(p.note)))
+	return p.before.do("write note", func() error { return durable.Write(p.note, text, 0o600) })
 }
 
 // forget removes the note.
@@ -236,7 +230,7 @@ func (p *Placement) forget() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncFolder(filepath.Dir(p.note))
+	return durable.Sync(filepath.Dir(p.note))
 }
 
 // Discard removes the files that wait beside their final paths, and the note.
@@ -294,11 +288,11 @@ func (p *Placement) placeFile(c change) error {
 		}
 	}
 	if !c.Gone {
-		if err := p.before.do("place configuration", func() error { return os.Rename(c.Target+restoredSuffix, c.Target) }); err != nil {
+		if err := p.before.do("place configuration", func() error { return durable.Rename(c.Target+restoredSuffix, c.Target) }); err != nil {
 			return err
 		}
 	}
-	return syncFolder(filepath.Dir(c.Target))
+	return durable.Sync(filepath.Dir(c.Target))
 }
 
 // keepFile renames the present file to its other name. If another file replaces it, it
@@ -306,7 +300,7 @@ func (p *Placement) placeFile(c change) error {
 func (p *Placement) keepFile(c change) error {
 	err := p.before.do("keep configuration", func() error {
 		if c.Gone {
-			return os.Rename(c.Target, c.Kept)
+			return durable.Rename(c.Target, c.Kept)
 		}
 		return os.Link(c.Target, c.Kept)
 	})

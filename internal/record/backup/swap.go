@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -128,7 +129,7 @@ func (s swap) forget() error {
 		return err
 	}
 	s.tidy()
-	return syncFolder(s.data)
+	return durable.Sync(s.data)
 }
 
 func (s swap) path(name string) string { return filepath.Join(s.data, name) }
@@ -155,34 +156,7 @@ func (s swap) write(m marker) error {
 	if err != nil {
 		return fmt.Errorf("noting the restore: %w", err)
 	}
-	partial := s.path(stagedPrefix + "marker")
-	err = s.before.do("write marker "+m.Phase, func() error { return writeNew(partial, text, 0o600, ownGroup) })
-	if err == nil {
-		err = s.before.do("set marker "+m.Phase, func() error { return os.Rename(partial, s.path(markerName)) })
-	}
-	if err == nil {
-		err = syncFolder(s.data)
-	}
-	return err
-}
-
-// ownGroup is the group of the process.
-const ownGroup = -1
-
-// writeNew writes a file that was not there, durably.
-func writeNew(path string, text []byte, mode os.FileMode, group int) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // in the data directory, or beside the configuration
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if group != ownGroup {
-		err = errors.Join(err, f.Chown(-1, group))
-	}
-	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	return s.before.do("write marker "+m.Phase, func() error { return durable.Write(s.path(markerName), text, 0o600) })
 }
 
 // old lists what makes up the gateway that is replaced.
@@ -231,11 +205,11 @@ func (s swap) moveOut(m marker) error {
 		return err
 	}
 	for _, name := range names {
-		if err := s.before.do("keep "+name, func() error { return os.Rename(s.path(name), filepath.Join(kept, name)) }); err != nil {
+		if err := s.before.do("keep "+name, func() error { return durable.Rename(s.path(name), filepath.Join(kept, name)) }); err != nil {
 			return err
 		}
 	}
-	return errors.Join(syncFolder(kept), syncFolder(s.data))
+	return nil
 }
 
 // moveIn puts the new in place. Whatever of it is not in its folder any more has been
@@ -250,12 +224,12 @@ func (s swap) moveIn(m marker) error {
 		return err
 	}
 	for _, e := range entries {
-		err := s.before.do("place "+e.Name(), func() error { return os.Rename(filepath.Join(staged, e.Name()), s.path(e.Name())) })
+		err := s.before.do("place "+e.Name(), func() error { return durable.Rename(filepath.Join(staged, e.Name()), s.path(e.Name())) })
 		if err != nil {
 			return err
 		}
 	}
-	return errors.Join(syncFolder(staged), syncFolder(s.data))
+	return nil
 }
 
 // tidy removes what interrupted backups and restores have left. A disk that does not let

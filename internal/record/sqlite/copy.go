@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/site"
 )
 
@@ -169,26 +169,8 @@ func writeCopy(ctx context.Context, from, path string) error {
 	}
 	sum := sha256.Sum256(content)
 	text := slices.Concat([]byte(copyTitle+hex.EncodeToString(sum[:])+"\n"), content)
-	if err := writeWhole(path, text); err != nil {
+	if err := durable.Write(path, text, 0o600); err != nil {
 		return fmt.Errorf("writing the copy to %s: %w", path, err)
-	}
-	return nil
-}
-
-// writeWhole writes a file durably: it is on the disk under its name when it returns
-// nil.
-func writeWhole(path string, text []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the path is the administrator's
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, removeQuietly(f.Name()))
 	}
 	return nil
 }

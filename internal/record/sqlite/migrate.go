@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -131,7 +132,7 @@ func copyBeside(ctx context.Context, db *sql.DB, path string, version int) error
 		err = compareCopy(ctx, db, partial)
 	}
 	if err == nil {
-		err = rename(partial, target)
+		err = durable.Rename(partial, target)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("copying the database to %s before changing its schema: %w", target, err), removeQuietly(partial))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -48,10 +49,10 @@ func rescue(ctx context.Context, cfg Config, why error) (story string, err error
 	}
 	err = r.build(ctx, filepath.Base(cfg.Path)+asideMark+stamp)
 	if err = errors.Join(err, r.close()); err == nil {
-		err = syncFile(partial)
+		err = durable.Sync(partial)
 	}
 	if err == nil {
-		err = rename(partial, cfg.Path+rescuedMark+stamp)
+		err = durable.Rename(partial, cfg.Path+rescuedMark+stamp)
 	}
 	if err == nil {
 		err = completeRescue(cfg.Path)
@@ -73,11 +74,11 @@ func completeRescue(path string) error {
 	next := found[len(found)-1]
 	aside := path + asideMark + strings.TrimPrefix(next, path+rescuedMark)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
-		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := durable.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	if err := errors.Join(removeQuietly(path+unsoundMark), rename(next, path)); err != nil {
+	if err := errors.Join(removeQuietly(path+unsoundMark), durable.Rename(next, path)); err != nil {
 		return err
 	}
 	return boundAside(path)
@@ -109,14 +110,6 @@ func siblings(path, mark string) (paths []string, err error) {
 		}
 	}
 	return paths, err
-}
-
-func syncFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // our own
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // rescuer builds a new database from a damaged one and its copy.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	sqlitedriver "modernc.org/sqlite"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -45,7 +46,7 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 		return conn.Raw(func(driver any) error { return copyPages(ctx, driver, f) })
 	})
 	if err == nil {
-		err = f.Sync()
+		err = durable.Sync(path)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -145,19 +146,6 @@ func quickCheck(ctx context.Context, q queryer) error {
 
 // errDamagedFile says that SQLite finds a file damaged.
 var errDamagedFile = errors.New("the file is damaged")
-
-// rename gives a file that is on the disk its final name, and sees that the name is
-// on the disk too.
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(to)) //nolint:gosec // the path is the caller's
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
 
 // removeQuietly removes a file that may not be there.
 func removeQuietly(path string) error {

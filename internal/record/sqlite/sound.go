@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -125,7 +126,7 @@ func (db *DB) noteDamage(err error) {
 	db.unsound.Do(func() {
 		db.log.Error("a page of the database is damaged; the next start sets it aside", "error", err)
 		if db.copier != nil {
-			if err := writeWhole(db.path+unsoundMark, nil); err != nil {
+			if err := durable.Write(db.path+unsoundMark, nil, 0o600); err != nil {
 				db.log.Error("the damage cannot be noted for the next start", "error", err)
 			}
 		}
