@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 	"gatehouse/internal/board/host"
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
-	"gatehouse/internal/install/installation"
+	"gatehouse/internal/install/service"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
@@ -41,12 +40,13 @@ func (a *app) serviceCommand() *cobra.Command {
 	cmd.AddCommand(
 		a.serviceInstallCommand(),
 		a.serviceUninstallCommand(),
+		a.serviceReadyCommand(),
 		a.serviceOrder("start", "Start the service, with its ports", `Start the gateway and open its ports, and wait until it is ready. One that runs
-already goes on.`, (*installation.Service).Start),
-		a.serviceOrder("stop", "Stop the service, and close its ports", `Stop the gateway in good order and close its ports, so that no connection starts it
-again. It starts with the system nevertheless.`, (*installation.Service).Stop),
-		a.serviceOrder("restart", "Start the service anew", `Stop the gateway in good order, start it again, and wait until it is ready. Its
-ports stay open: whoever connects meanwhile waits for a moment.`, (*installation.Service).Restart),
+already stays as it is.`, (*service.Service).Start),
+		a.serviceOrder("stop", "Stop the service, and close its ports", `Close the ports and stop the gateway, so that no connection starts it again. It still
+starts with the system.`, (*service.Service).Stop),
+		a.serviceOrder("restart", "Restart the service", `Stop the gateway, start it again, and wait until it is ready. Its ports stay open:
+clients that connect meanwhile wait for a moment.`, (*service.Service).Restart),
 		a.serviceStatusCommand(),
 	)
 	return cmd
@@ -60,14 +60,12 @@ func (a *app) serviceInstallCommand() *cobra.Command {
 It needs root. The program must stand where only root can exchange it, such as
 /usr/local/bin.
 
-It makes the user gatehouse, the configuration /etc/gatehouse/gatehouse.toml (where
-there is none), the folder /var/lib/gatehouse for the data, and the units
-gatehouse.service, gatehouse.socket, gatehouse-redirect.socket and
-gatehouse-site.service in /etc/systemd/system. Change those with "systemctl edit",
-not in the files.
+It creates the user gatehouse, the configuration /etc/gatehouse/gatehouse.toml (unless
+there is one), the folder /var/lib/gatehouse for the data, and units in
+/etc/systemd/system. Change those with "systemctl edit", not in the files.
 
-After copying a newer program over the old one, run it again: it brings the units
-up to date and starts the gateway anew. When anything fails, all of it is undone.`,
+After copying a newer program over the old one, run it again: it updates the units and
+restarts the gateway. If a first installation fails, the files that it wrote are removed.`,
 		Example: `  sudo install -m 755 gatehouse /usr/local/bin/
   sudo /usr/local/bin/gatehouse service install`,
 		Args: takes(),
@@ -75,10 +73,10 @@ up to date and starts the gateway anew. When anything fails, all of it is undone
 	}
 }
 
-// installed is what an installation gives.
+// installed is the outcome of an installation.
 type installed struct {
-	Changes   []installation.Change `json:"changes"`
-	Listeners []adminapi.Listener   `json:"listeners"`
+	Changes   []service.Change    `json:"changes"`
+	Listeners []adminapi.Listener `json:"listeners"`
 }
 
 func (a *app) installService(ctx context.Context) error {
@@ -95,16 +93,30 @@ func (a *app) installService(ctx context.Context) error {
 	}
 	done := installed{Changes: list(changes), Listeners: list(listeners(ctx))}
 	return a.result(done, func(w *lines) {
-		setup := setupText(setupFile)
-		if site := siteFile(append(sitefile.BootFolders(), "/etc/gatehouse")); site != "" {
-			setup = site + " is being applied, which takes up to a few minutes; gatehouse-result.txt beside it then says how that went."
-		}
-		printInstalled(w, done, setup)
+		printChanges(w, done.Changes)
+		w.printf("")
+		printReady(w, done.Listeners, setupText(setupFile), append(sitefile.BootFolders(), "/etc/gatehouse"))
 	})
 }
 
-// service gives the service that this program is, or could be.
-func (a *app) service() (*installation.Service, error) {
+// serviceReadyCommand prints what "install" ends with; the Debian package runs it.
+func (a *app) serviceReadyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "ready",
+		Short:  "Print where the gateway listens, and what to do next",
+		Hidden: true,
+		Args:   takes(),
+		RunE: a.does(func(ctx context.Context, _ []string) error {
+			found := list(listeners(ctx))
+			return a.result(found, func(w *lines) {
+				printReady(w, found, setupText(setupFile), append(sitefile.BootFolders(), "/etc/gatehouse"))
+			})
+		}),
+	}
+}
+
+// service returns the service that this program is, or could be.
+func (a *app) service() (*service.Service, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
@@ -112,20 +124,20 @@ func (a *app) service() (*installation.Service, error) {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved // else it has been removed, which is said when it matters
 	}
-	return installation.New(installation.Config{Executable: path, Check: func() error {
+	return service.New(service.Config{Executable: path, Check: func() error {
 		_, err := serviceSettings()
 		return err
 	}})
 }
 
-// serviceSettings reads the configuration as the service will: with none of the
-// variables of whoever installs it.
+// serviceSettings reads the configuration as the service will: without the environment of
+// the person who installs it.
 func serviceSettings() (config.Config, error) {
 	return config.Load("", []string{"HOME=/var/lib/gatehouse"})
 }
 
 // listeners asks a gateway that has just started. That it does not answer is no
-// failure of the installation.
+// failure of the service.
 func listeners(ctx context.Context) []adminapi.Listener {
 	cfg, err := serviceSettings()
 	if err != nil {
@@ -142,10 +154,11 @@ func listeners(ctx context.Context) []adminapi.Listener {
 	return status.Listeners
 }
 
-// siteFile finds the site file that the first boot applies; "" when there is none.
-func siteFile(folders []string) string {
+// findIn returns the first path at which one of the folders has one of the files; "" if
+// none has.
+func findIn(folders []string, names ...string) string {
 	for _, folder := range folders {
-		for _, name := range sitefile.FileNames() {
+		for _, name := range names {
 			path := filepath.Join(folder, name)
 			if _, err := os.Stat(path); err == nil {
 				return path
@@ -155,8 +168,8 @@ func siteFile(folders []string) string {
 	return ""
 }
 
-// setupText is what a new gateway has to say to whoever sets it up; "" when there is
-// nothing.
+// setupText returns the setup code of a new gateway, and how to use it; "" when it has an
+// administrator.
 func setupText(path string) string {
 	text, err := gateway.ReadNotice(path)
 	if err != nil {
@@ -180,17 +193,23 @@ func (a *app) noticeCommand() *cobra.Command {
 	}
 }
 
-func printInstalled(w *lines, done installed, setup string) {
-	printChanges(w, done.Changes)
-	w.printf("")
+// printReady prints what runs now, where, and what to do next: setup is the notice of a
+// gateway without an administrator, folders are where site files and their results are.
+func printReady(w *lines, listeners []adminapi.Listener, setup string, folders []string) {
 	w.printf("The gateway is ready, and starts with the system.")
-	if len(done.Listeners) > 0 {
-		var rows [][2]string
-		for _, l := range done.Listeners {
-			rows = append(rows, [2]string{"", listenerText(l)})
-		}
+	rows := make([][2]string, len(listeners))
+	for i, l := range listeners {
+		rows[i] = [2]string{"", listenerText(l)}
+	}
+	if len(rows) > 0 {
 		rows[0][0] = "Listens on"
-		w.pairs(rows)
+	}
+	w.pairs(rows)
+	waiting, result := findIn(folders, sitefile.FileNames()...), findIn(folders, "gatehouse-result.txt")
+	if waiting != "" {
+		setup = waiting + " is applied now, which takes up to a few minutes. The result is written to gatehouse-result.txt beside it."
+	} else if result != "" {
+		setup = strings.TrimSpace("A site file was applied; the result is in " + result + "\n\n" + setup)
 	}
 	if setup != "" {
 		w.printf("")
@@ -198,14 +217,11 @@ func printInstalled(w *lines, done installed, setup string) {
 			w.printf("%s", printable(strings.TrimRight(line, "\r\n")))
 		}
 	}
-	if !slices.Contains(done.Changes, installation.Change{Kind: "created", What: "/etc/systemd/system/gatehouse.service"}) {
-		return // brought up to date: who did that knows it already
-	}
 	w.printf("")
-	w.printf("Next: \"sudo gatehouse status\" says how it is, \"sudo gatehouse doctor\" what could be better.")
+	w.printf("Next: \"sudo gatehouse status\" shows its state, \"sudo gatehouse doctor\" what could be better.")
 }
 
-func printChanges(w *lines, changes []installation.Change) {
+func printChanges(w *lines, changes []service.Change) {
 	rows := make([][2]string, len(changes))
 	for i, c := range changes {
 		rows[i] = [2]string{c.Kind, c.What}
@@ -213,19 +229,19 @@ func printChanges(w *lines, changes []installation.Change) {
 	w.pairs(rows)
 }
 
-// uninstalled is what is gone, and what is not.
+// uninstalled is the outcome of an uninstallation.
 type uninstalled struct {
-	Changes []installation.Change `json:"changes"`
-	Kept    []string              `json:"kept"`
+	Changes []service.Change `json:"changes"`
+	Kept    []string         `json:"kept"`
 }
 
 func (a *app) serviceUninstallCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stop the service, and remove what install has made",
-		Long: `Stop the gateway and remove the units that "gatehouse service install" has made.
-The configuration, the data, the user gatehouse and this program stay; installing
-again goes on with them.`,
+		Short: "Stop the service, and remove what install wrote",
+		Long: `Stop the gateway and remove the units that "gatehouse service install" wrote. The
+configuration, the data, the user gatehouse and this program stay, and a later
+installation uses them again.`,
 		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			s, err := a.service()
@@ -249,8 +265,8 @@ func printUninstalled(w *lines, done uninstalled) {
 	w.printf("  sudo rm -rf /etc/gatehouse /var/lib/gatehouse && sudo userdel gatehouse")
 }
 
-// serviceOrder makes a command that needs no more than the service.
-func (a *app) serviceOrder(verb, short, long string, order func(*installation.Service, context.Context) ([]installation.Change, error)) *cobra.Command {
+// serviceOrder returns a command that does one thing to the service.
+func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) ([]service.Change, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: verb, Short: short, Long: long, Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
@@ -262,10 +278,10 @@ func (a *app) serviceOrder(verb, short, long string, order func(*installation.Se
 			if err != nil {
 				return err
 			}
-			document := map[string][]installation.Change{"changes": list(changes)}
+			document := map[string][]service.Change{"changes": list(changes)}
 			return a.result(document, func(w *lines) {
 				if len(changes) == 0 {
-					w.printf("The gateway runs already.")
+					w.printf("The gateway is already running.")
 				}
 				printChanges(w, changes)
 			})
@@ -276,10 +292,10 @@ func (a *app) serviceOrder(verb, short, long string, order func(*installation.Se
 func (a *app) serviceStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Say whether the service runs, and what it says of itself",
-		Long: `Say how systemd sees the gateway: whether it runs, since when, what it says of
-itself, and whether it starts with the system. "gatehouse status" asks the gateway
-itself, and says more. Exit status 1 means that it does not run.`,
+		Short: "Show whether the service runs",
+		Long: `Show what systemd knows of the gateway: whether it runs, since when, what it reports
+of itself, and whether it starts with the system. "gatehouse status" asks the gateway
+itself and shows more. Exit status 1 means that it does not run.`,
 		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			s, err := a.service()
@@ -299,7 +315,7 @@ itself, and says more. Exit status 1 means that it does not run.`,
 }
 
 // notRunning is nil for a service that runs; else the error of the command.
-func notRunning(s installation.State) error {
+func notRunning(s service.State) error {
 	switch {
 	case s.Running:
 		return nil
@@ -308,11 +324,11 @@ func notRunning(s installation.State) error {
 	case s.State == "inactive":
 		return errors.New(`the service is stopped: run "gatehouse service start"`)
 	default:
-		return fmt.Errorf("the service is not ready (%s): journalctl --unit=gatehouse.service says why", s.State)
+		return fmt.Errorf("the service is not ready (%s): see journalctl --unit=gatehouse.service", s.State)
 	}
 }
 
-func (a *app) printService(w *lines, s installation.State) {
+func (a *app) printService(w *lines, s service.State) {
 	if s.Installed == "no" {
 		w.pairs([][2]string{{"Service", "not installed"}})
 		return
@@ -323,7 +339,7 @@ func (a *app) printService(w *lines, s installation.State) {
 	}
 	rows := [][2]string{{"Service", running}}
 	if s.Status != "" {
-		rows = append(rows, [2]string{"It says", s.Status})
+		rows = append(rows, [2]string{"Reports", s.Status})
 	}
 	w.pairs(append(rows,
 		[2]string{"Restarts", fmt.Sprintf("%d, by systemd since it was last started", s.Restarts)},
@@ -340,6 +356,6 @@ func installedBy(who string) string {
 	case "service install":
 		return `"gatehouse service install"`
 	default:
-		return "somebody else"
+		return "another program"
 	}
 }

@@ -79,7 +79,7 @@ func adapters() map[string][]string {
 		"internal/web/adminapi/client":  nil,
 		"internal/install/doctor":       nil,
 		"internal/install/firstboot":    nil,
-		"internal/install/installation": nil,
+		"internal/install/service": nil,
 	}
 }
 

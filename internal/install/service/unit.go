@@ -1,0 +1,75 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+
+	"gatehouse/configs"
+	"gatehouse/systemd"
+)
+
+// The units, by the names under which systemd knows them.
+const (
+	serviceUnit = "gatehouse.service"
+	socketUnit  = "gatehouse.socket"
+	siteUnit    = "gatehouse-site.service"
+	noticeUnit  = "gatehouse-notice.service"
+	noticePath  = "gatehouse-notice.path"
+	// redirectUnit starts and stops with socketUnit.
+	redirectUnit = "gatehouse-redirect.socket"
+)
+
+const (
+	unitFolder   = "/etc/systemd/system/"
+	usersFile    = "/etc/sysusers.d/gatehouse.conf"
+	foldersFile  = "/etc/tmpfiles.d/gatehouse.conf"
+	configFile   = "/etc/gatehouse/gatehouse.toml"
+	issueLink    = "/etc/issue.d/gatehouse.issue" // systemd-tmpfiles creates it
+	noticeFolder = "/run/gatehouse-notice"        // systemd creates it for noticeUnit
+
+	// packagedProgram is the program that the units of the package run.
+	packagedProgram = "/usr/bin/gatehouse"
+
+	// mark is the first line of every file that is written here, apart from the
+	// configuration. A file without it belongs to somebody else.
+	mark = "# Written by \"gatehouse service install\", which writes it anew at each run.\n"
+)
+
+// enabledUnits start with the system; the others follow them.
+func enabledUnits() []string { return []string{socketUnit, siteUnit, serviceUnit} }
+
+// file is one file of the service.
+type file struct{ path, text string }
+
+// shipped returns the files that are installed, all with the mark, and whose units run
+// the program at executable.
+func shipped(executable string) ([]file, error) {
+	var all []file
+	for _, f := range []struct{ path, name string }{
+		{usersFile, "gatehouse.sysusers"},
+		{foldersFile, "gatehouse.tmpfiles"},
+		{unitFolder + socketUnit, socketUnit},
+		{unitFolder + redirectUnit, redirectUnit},
+		{unitFolder + serviceUnit, serviceUnit},
+		{unitFolder + siteUnit, siteUnit},
+		{unitFolder + noticeUnit, noticeUnit},
+		{unitFolder + noticePath, noticePath},
+	} {
+		text, err := systemd.Files.ReadFile(f.name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a unit within this program: %w", err)
+		}
+		all = append(all, file{f.path, mark + strings.ReplaceAll(string(text), packagedProgram, executable)})
+	}
+	return all, nil
+}
+
+// configuration returns the annotated configuration, which is written where there is
+// none and belongs to the administrator from then on.
+func configuration() (file, error) {
+	text, err := configs.Files.ReadFile("gatehouse.toml")
+	if err != nil {
+		return file{}, fmt.Errorf("reading the configuration within this program: %w", err)
+	}
+	return file{configFile, string(text)}, nil
+}
