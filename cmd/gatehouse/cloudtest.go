@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
@@ -201,7 +201,7 @@ func (t *trial) configuration(context.Context) (says string, err error) {
 
 // source gives the file that is meant by a path of the configuration.
 func source(path string) string {
-	file, _ := host.CredentialSource(path)
+	file, _ := machine.CredentialSource(path)
 	return file
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
 	"gatehouse/internal/web/adminapi/client"
@@ -52,7 +52,7 @@ fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
 // examination is what the doctor is to look at.
 func (a *app) examination(deep bool) doctor.Config {
 	return doctor.Config{
-		Machine: board.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
+		Machine: machine.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
 		Version: version, Built: built(), Deep: deep,
 		Connect:  func(socket string) doctor.Gateway { return client.New(socket) },
 		Database: a.examineDatabase, Journal: a.checkChain, Read: a.readData,

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
@@ -28,10 +28,10 @@ const (
 const maxRead = 4 << 20
 
 // asOwner does a job that only looks at a file. If the caller is root and the file is not
-// root's, a worker does it as the owner (see [host.OwnerOf]) and is killed when ctx ends;
+// root's, a worker does it as the owner (see [machine.OwnerOf]) and is killed when ctx ends;
 // else the caller does it itself. A disk that hangs may hold it beyond ctx.
 func (a *app) asOwner(ctx context.Context, job order) (answer, error) {
-	owner, err := host.OwnerOf(job.Path)
+	owner, err := machine.OwnerOf(job.Path)
 	if err != nil {
 		return answer{}, err
 	}

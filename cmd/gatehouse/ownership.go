@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
 )
@@ -41,7 +41,7 @@ func ownConfiguration(where backup.Configuration) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	owner, err := host.OwnerOf(folder)
+	owner, err := machine.OwnerOf(folder)
 	if err == nil && owner.UID != 0 {
 		err = fault.New(fault.Forbidden, fmt.Sprintf(
 			"The configuration in %s is not root's but that of the user with the number %d: restore as that user, or leave it as it is with --no-config", folder, owner.UID))
@@ -56,12 +56,12 @@ const systemUser = "gatehouse"
 // gateway if there is one; abandon removes it again while it is empty. Without that
 // user the worker creates it.
 func makeData(data string) (abandon func(), err error) {
-	owner, known := host.NamedOwner(systemUser)
+	owner, known := machine.NamedOwner(systemUser)
 	_, missing := os.Lstat(data)
 	if os.Geteuid() != 0 || !known || !errors.Is(missing, fs.ErrNotExist) {
 		return func() {}, nil
 	}
-	if above, err := host.OwnerOf(data); err != nil || above.UID != 0 {
+	if above, err := machine.OwnerOf(data); err != nil || above.UID != 0 {
 		return func() {}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(data), 0o755); err != nil { //nolint:gosec // the folder above, such as /var/lib

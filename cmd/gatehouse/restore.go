@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -248,7 +248,7 @@ func (a *app) place(draft backup.Draft, present config.Config, terms backup.Term
 	if err != nil {
 		return nil, fmt.Errorf("finding the data directory: %w", err)
 	}
-	owner, err := host.OwnerOf(data)
+	owner, err := machine.OwnerOf(data)
 	if err != nil {
 		return nil, err
 	}

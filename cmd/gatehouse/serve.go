@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
@@ -81,7 +81,7 @@ func (a *app) checkSettings() error {
 const logPatience = 2 * time.Second
 
 func (a *app) serve(ctx context.Context) error {
-	host.LimitMemory()
+	machine.LimitMemory()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -115,11 +115,11 @@ func (a *app) serve(ctx context.Context) error {
 
 // prepare makes a gateway that is bound and ready to run.
 func (a *app) prepare(ctx context.Context, cfg config.Config, log *slog.Logger, level *slog.LevelVar) (*gateway.Gateway, error) {
-	supervisor, err := host.NewSupervisor()
+	supervisor, err := machine.NewSupervisor()
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := host.Sockets()
+	sockets, err := machine.Sockets()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
 	"gatehouse/internal/install/service"
@@ -188,7 +188,7 @@ func (a *app) noticeCommand() *cobra.Command {
 		Hidden: true,
 		Args:   takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
-			return gateway.ShowNotice(ctx, setupFile, noticeFile, new(host.Supervisor).Ready)
+			return gateway.ShowNotice(ctx, setupFile, noticeFile, new(machine.Supervisor).Ready)
 		}),
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/journal"
@@ -133,7 +133,7 @@ func (a *app) startWorker(job order, files ...*os.File) (_ *worker, err error) {
 	w.cmd.Stderr, w.cmd.ExtraFiles = a.stderr, files
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is for this process, which calls the worker off
 	if os.Geteuid() == 0 {
-		owner, err := host.OwnerOf(job.Data)
+		owner, err := machine.OwnerOf(job.Data)
 		if err != nil {
 			return nil, err
 		}

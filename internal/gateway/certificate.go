@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"gatehouse/internal/board/certificate"
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -31,7 +31,7 @@ func (g *Gateway) buildCertificate(context.Context) error {
 	g.keeper, err = certificate.New(certificate.Config{
 		Folder: certificateFolder(g.cfg.Data), Certificate: cert, Key: key,
 		Name: g.cfg.Name, Hostname: hostname, GatewayID: g.id,
-		Clock: g.clock, System: g.clock.System, Addresses: host.Addresses, Logger: g.log, Health: g.conditions,
+		Clock: g.clock, System: g.clock.System, Addresses: machine.Addresses, Logger: g.log, Health: g.conditions,
 	})
 	if err != nil {
 		return err
@@ -42,10 +42,10 @@ func (g *Gateway) buildCertificate(context.Context) error {
 
 // certificateFiles gives the files that the configuration names, or "" twice.
 func certificateFiles(cfg config.Config) (cert, key string, err error) {
-	if cert, err = host.CredentialPath(cfg.TLS.Certificate); err != nil {
+	if cert, err = machine.CredentialPath(cfg.TLS.Certificate); err != nil {
 		return "", "", fault.Wrap(fault.Invalid, "tls.certificate: "+err.Error(), err)
 	}
-	if key, err = host.CredentialPath(cfg.TLS.Key); err != nil {
+	if key, err = machine.CredentialPath(cfg.TLS.Key); err != nil {
 		return "", "", fault.Wrap(fault.Invalid, "tls.key: "+err.Error(), err)
 	}
 	return cert, key, nil
@@ -55,8 +55,8 @@ func certificateFiles(cfg config.Config) (cert, key string, err error) {
 // can be used; nil where it names none. Of credentials it sees the sources where it may
 // read them: what systemd made of them belongs to the running gateway. Errors: Invalid.
 func CheckCertificate(cfg config.Config) error {
-	cert, handedOver := host.CredentialSource(cfg.TLS.Certificate)
-	key, too := host.CredentialSource(cfg.TLS.Key)
+	cert, handedOver := machine.CredentialSource(cfg.TLS.Certificate)
+	key, too := machine.CredentialSource(cfg.TLS.Key)
 	if cert == "" {
 		return nil
 	}

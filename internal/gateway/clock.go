@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -15,7 +15,7 @@ func (g *Gateway) buildClock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.clock, err = host.NewClock(host.ClockConfig{
+	g.clock, err = machine.NewClock(machine.ClockConfig{
 		Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions, System: g.system,
 	})
 	if err != nil {

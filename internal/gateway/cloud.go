@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/cloud/mqttclient"
@@ -58,7 +58,7 @@ func cloudSettings(cfg config.Config) (link.Settings, error) {
 		{"certificate", c.Certificate, &settings.Broker.Certificate},
 		{"key", c.Key, &settings.Broker.Key},
 	} {
-		if *file.path, err = host.CredentialPath(file.name); err != nil {
+		if *file.path, err = machine.CredentialPath(file.name); err != nil {
 			return link.Settings{}, fault.Wrap(fault.Invalid, "cloud."+file.key+": "+err.Error(), err)
 		}
 	}

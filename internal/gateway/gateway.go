@@ -20,7 +20,7 @@ import (
 	"gatehouse/internal/access/setup"
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/certificate"
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/config"
 	"gatehouse/internal/door/broker"
@@ -46,8 +46,8 @@ type Config struct {
 	Level      *slog.LevelVar          // that of the Logger; nil: a reload does not change it
 	Where      func(key string) string // where a key of the configuration stands, for errors; nil: its name
 	Sockets    []net.Listener          // held by the service manager; the gateway closes its copies
-	Supervisor *host.Supervisor        // the service manager; nil: there is none
-	System     host.System             // where the time comes from; nil: this machine
+	Supervisor *machine.Supervisor     // the service manager; nil: there is none
+	System     machine.System          // where the time comes from; nil: this machine
 }
 
 // Gateway is one whole gateway, bound and ready to run.
@@ -63,15 +63,15 @@ type Gateway struct {
 	where      func(key string) string
 	sockets    []net.Listener // inherited, not yet in use
 	inherited  bool           // whether there were any
-	supervisor *host.Supervisor
-	system     host.System
+	supervisor *machine.Supervisor
+	system     machine.System
 
 	conditions *health.Registry
 	metrics    *metric.Registry
 	release    func() // gives the data directory back
 	db         *sqlite.DB
-	clock      *host.Clock
-	tidier     *host.Tidier
+	clock      *machine.Clock
+	tidier     *machine.Tidier
 	journal    *journal.Service
 	zone       *zone
 	access     *access.Service
@@ -110,7 +110,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		g.where = func(key string) string { return key }
 	}
 	if g.supervisor == nil {
-		g.supervisor = new(host.Supervisor)
+		g.supervisor = new(machine.Supervisor)
 	}
 	g.conditions.Raise(health.Condition{
 		Code: health.Starting, Severity: health.Fatal,
@@ -212,7 +212,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 // hashParams gives argon2id's cost: what is configured, else what the board's
 // memory allows.
 func (g *Gateway) hashParams() access.Params {
-	params := access.DefaultParams(host.TotalMemory())
+	params := access.DefaultParams(machine.TotalMemory())
 	if g.cfg.Login.HashMemory > 0 {
 		params.MemoryKiB = uint32(g.cfg.Login.HashMemory / 1024) //nolint:gosec // validated by package config
 	}
@@ -242,7 +242,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 			g.cloud.StationsChanged()
 		}
 	})
-	g.tidier = host.NewTidier(g.handshakes.Waiting)
+	g.tidier = machine.NewTidier(g.handshakes.Waiting)
 	g.broker, err = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier, &g.misfits}, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
@@ -302,7 +302,7 @@ func (g *Gateway) ready() float64 {
 // each other only through the interface of the one and the methods of the other.
 type stationHandler struct {
 	link   *stationlink.Link
-	tidier *host.Tidier
+	tidier *machine.Tidier
 	unfit  *misfits
 }
 

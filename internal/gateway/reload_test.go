@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
@@ -91,7 +91,7 @@ func TestGateway_plainHTTPIsWarnedOf(t *testing.T) {
 }
 
 // heard collects what the gateway tells the service manager.
-func heard(t *testing.T) (messages <-chan string, supervisor *host.Supervisor) {
+func heard(t *testing.T) (messages <-chan string, supervisor *machine.Supervisor) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -113,7 +113,7 @@ func heard(t *testing.T) (messages <-chan string, supervisor *host.Supervisor) {
 	t.Cleanup(func() { _ = conn.Close(); <-done })
 	t.Setenv("NOTIFY_SOCKET", path)
 	t.Setenv("WATCHDOG_USEC", strconv.Itoa(300_000))
-	supervisor, err = host.NewSupervisor()
+	supervisor, err = machine.NewSupervisor()
 	if err != nil {
 		t.Fatal(err)
 	}

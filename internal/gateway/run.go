@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
@@ -55,7 +55,7 @@ func (g *Gateway) stages() []stage {
 // closes the store. It may be called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	ended := make(chan error, len(g.stages()))
-	if err := host.DisableCoreDumps(); err != nil {
+	if err := machine.DisableCoreDumps(); err != nil {
 		g.log.Warn("core dumps are not switched off", "error", err)
 	}
 	var started []*running

@@ -14,7 +14,7 @@ import (
 
 	"gatehouse/internal/access/setup"
 	"gatehouse/internal/board/durable"
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
 )
 
@@ -74,10 +74,10 @@ func (g *Gateway) setupURLs() (urls []string) {
 		hosts := []string{addr.IP.String()}
 		if addr.IP.IsUnspecified() {
 			hosts = nil
-			if name := host.NetworkName(); name != "" { // the gateway's own is published by nobody
+			if name := machine.NetworkName(); name != "" { // the gateway's own is published by nobody
 				hosts = append(hosts, name+".local")
 			}
-			for _, a := range host.Addresses() {
+			for _, a := range machine.Addresses() {
 				hosts = append(hosts, a.String())
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
@@ -48,7 +48,7 @@ func TestGateway_setup(t *testing.T) {
 	code := setupCode(t, g)
 	issue, err := os.ReadFile(filepath.Join(runtime, "setup.issue"))
 	address := "https://"
-	if name := host.NetworkName(); name != "" { // the machine's, which is the one that others find
+	if name := machine.NetworkName(); name != "" { // the machine's, which is the one that others find
 		address += name + ".local:"
 	}
 	for _, want := range []string{`Gatehouse "north-gate" has no administrator yet.`, "Setup code   " + code + "\n", address} {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/netip"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -17,7 +17,7 @@ func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Boot: g.boot, Started: site.At(g.started),
 		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
 		Clock:     g.Clock().ClockStatus,
-		Listeners: g.listeners.describe(), Addresses: append([]netip.Addr{}, host.Addresses()...),
+		Listeners: g.listeners.describe(), Addresses: append([]netip.Addr{}, machine.Addresses()...),
 		Stations: adminapi.StationCount{Enrolled: len(g.stations.Stations()), Online: g.stations.Online()},
 		Accounts: len(g.access.Accounts()), Sessions: g.access.SessionCount(),
 		Journal:     adminapi.JournalSize{Records: size.Records, Bytes: size.Bytes, First: size.First, Last: size.Last},
@@ -25,7 +25,7 @@ func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 		Certificate: g.certificateStatus(),
 		TimeZone:    g.zone.TimeZone(),
 		Cloud:       g.cloudStatus(),
-		Memory:      adminapi.MemoryStatus{Used: host.ResidentMemory(), Limit: host.TotalMemory()},
+		Memory:      adminapi.MemoryStatus{Used: machine.ResidentMemory(), Limit: machine.TotalMemory()},
 	}, nil
 }
 

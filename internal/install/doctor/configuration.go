@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 )
 
@@ -67,7 +67,7 @@ func checkMode(p *patient, s *sheet, name string, info fs.FileInfo) {
 	if mode&othersWrite != 0 {
 		s.warn("Others than its owner may change the configuration", "chmod go-w "+name, name+" has mode "+mode.String())
 	}
-	owner, known := board.Owner(info)
+	owner, known := machine.FileOwner(info)
 	user, found := p.Machine.UserID(p.unit["User"])
 	if known && found && mode&othersRead == 0 && owner != user {
 		s.warn("The gateway's user may not read the configuration", "chmod 644 "+name, name+" has mode "+mode.String()+" and is not owned by "+p.unit["User"])

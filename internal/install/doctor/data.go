@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 )
 
 // checkData sees that the gateway's user, and nobody else, has the data.
@@ -23,7 +23,7 @@ func checkOwners(p *patient, s *sheet) {
 	if err != nil {
 		return // the database says so
 	}
-	owner, known := board.Owner(folder)
+	owner, known := machine.FileOwner(folder)
 	user, found := p.Machine.UserID(p.unit["User"])
 	foreign := p.foreignFiles(owner)
 	switch {
@@ -60,7 +60,7 @@ func (p *patient) foreignFiles(owner uint32) []string {
 		if err != nil {
 			continue
 		}
-		if uid, ok := board.Owner(info); ok && uid != owner {
+		if uid, ok := machine.FileOwner(info); ok && uid != owner {
 			foreign = append(foreign, fmt.Sprintf("%s is owned by user %d, and not %d", path, uid, owner))
 		}
 	}

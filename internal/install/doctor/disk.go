@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // findSpace is the command that shows what takes the room on a disk.
-func findSpace(mount board.Mount) string {
+func findSpace(mount machine.Mount) string {
 	return "du -xh " + mount.Point + " 2>/dev/null | sort -rh | head -n 20"
 }
 
@@ -58,7 +58,7 @@ func checkDisk(ctx context.Context, p *patient, s *sheet) {
 
 // mount finds the file system of the data directory; before the first start, of the
 // folder that it will be made in.
-func (p *patient) mount() (folder string, mount board.Mount, err error) {
+func (p *patient) mount() (folder string, mount machine.Mount, err error) {
 	folder = p.settings.Data
 	for folder != "/" && !p.Machine.Exists(folder) {
 		folder = filepath.Dir(folder)
@@ -71,7 +71,7 @@ func (p *patient) mount() (folder string, mount board.Mount, err error) {
 }
 
 // checkRoom sees that the journal can go on growing.
-func checkRoom(p *patient, s *sheet, room board.Space, find, where string) {
+func checkRoom(p *patient, s *sheet, room machine.Space, find, where string) {
 	var held int64
 	if info, err := p.Machine.Stat(p.data(databaseFile)); err == nil {
 		held = info.Size()
@@ -102,7 +102,7 @@ func checkRoom(p *patient, s *sheet, room board.Space, find, where string) {
 }
 
 // checkKind sees that the file system is one that keeps what it is given.
-func checkKind(p *patient, s *sheet, mount board.Mount, where string) {
+func checkKind(p *patient, s *sheet, mount machine.Mount, where string) {
 	move := "keep the data on an ext4 file system: stop the gateway, move " + p.settings.Data + " there, and set data in the configuration"
 	if p.installed() {
 		move += "; allow it there: " + allow("/the/path")
@@ -125,7 +125,7 @@ func checkKind(p *patient, s *sheet, mount board.Mount, where string) {
 }
 
 // checkErrors looks for what a failing disk leaves behind.
-func checkErrors(ctx context.Context, p *patient, s *sheet, mount board.Mount) {
+func checkErrors(ctx context.Context, p *patient, s *sheet, mount machine.Mount) {
 	disk, err := p.Machine.DiskOf(mount)
 	if err != nil {
 		return // checkWear says so
@@ -151,7 +151,7 @@ func after(prefix, text string) string {
 
 // kernelErrors gives the last lines in which the kernel complained of a disk since the
 // start of the machine; none where they cannot be read.
-func kernelErrors(ctx context.Context, p *patient, disk board.Disk) []string {
+func kernelErrors(ctx context.Context, p *patient, disk machine.Disk) []string {
 	const most = 3
 	if !p.systemd {
 		return nil
@@ -219,7 +219,7 @@ func checkWear(_ context.Context, p *patient, s *sheet) {
 }
 
 // untold says of a disk that does not tell its wear what can be done.
-func untold(disk board.Disk) string {
+func untold(disk machine.Disk) string {
 	switch disk.Kind {
 	case "SD card":
 		return "Memory cards do not tell their wear: keep backups, and a spare card"

@@ -3,7 +3,7 @@
 // for a gateway whose configuration is broken.
 //
 // Promises: nothing is changed, and no check hangs: each has its time, and what could
-// not be checked is said with the reason. Each check is a function over a [board.Machine]
+// not be checked is said with the reason. Each check is a function over a [machine.Machine]
 // and what the gateway says of itself. The command line calls [Examine] and writes the
 // [Report]; it decides nothing itself.
 package doctor
@@ -14,7 +14,7 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/record/journal"
@@ -74,7 +74,7 @@ type Gateway interface {
 
 // Config is what an examination needs.
 type Config struct {
-	Machine board.Machine
+	Machine machine.Machine
 	File    string    // the configuration file that was named, or ""
 	Socket  string    // the gateway's socket that was named, or ""
 	Environ []string  // in the form of [os.Environ]

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 )
@@ -78,7 +78,7 @@ type state struct {
 	ill         bool // whether its log says why
 }
 
-func stateOf(u board.Unit, socket string) state {
+func stateOf(u machine.Unit, socket string) state {
 	const enable = "systemctl enable --now gatehouse.socket gatehouse"
 	switch active := u["ActiveState"]; {
 	case active == "failed":
@@ -114,7 +114,7 @@ func Outage(ctx context.Context, cfg Config) string {
 }
 
 // unitState gives the words of systemd.
-func unitState(u board.Unit) string {
+func unitState(u machine.Unit) string {
 	text := fmt.Sprintf("%s is %s (%s), %s", serviceName, u["ActiveState"], u["SubState"], u["UnitFileState"])
 	if u["Result"] != "success" && u["Result"] != "" {
 		text += fmt.Sprintf("; its last end was %s, status %s", u["Result"], u["ExecMainStatus"])

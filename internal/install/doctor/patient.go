@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/sqlite"
@@ -52,11 +52,11 @@ func unitProperties() []string {
 type patient struct {
 	Config
 
-	systemd bool       // runs this machine
-	unit    board.Unit // of the service; empty where there is none, or where it runs another gateway
-	sockets board.Unit // likewise, of its sockets
-	site    board.Unit // likewise, of its first boot
-	asked   error      // why systemd did not answer
+	systemd bool         // runs this machine
+	unit    machine.Unit // of the service; empty where there is none, or where it runs another gateway
+	sockets machine.Unit // likewise, of its sockets
+	site    machine.Unit // likewise, of its first boot
+	asked   error        // why systemd did not answer
 
 	settings config.Config
 	wanted   string // the data directory that is configured; settings have the one in use
@@ -138,7 +138,7 @@ func (p *patient) told(verb string) string {
 
 func (p *patient) askSystemd(ctx context.Context) {
 	type answer struct {
-		units []board.Unit
+		units []machine.Unit
 		err   error
 	}
 	got, done := within(ctx, askLimit, func(ctx context.Context) answer {

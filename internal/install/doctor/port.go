@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 )
 
@@ -127,10 +127,10 @@ func (w port) clashes(socket netip.AddrPort) bool {
 }
 
 // checkPort looks at one port, and reports whether it is as it should be.
-func checkPort(ctx context.Context, p *patient, s *sheet, w port, open []board.Socket, holders map[string][]board.Process) bool {
-	at := slices.IndexFunc(open, func(o board.Socket) bool { return w.same(o.Address) })
+func checkPort(ctx context.Context, p *patient, s *sheet, w port, open []machine.Socket, holders map[string][]machine.Process) bool {
+	at := slices.IndexFunc(open, func(o machine.Socket) bool { return w.same(o.Address) })
 	if !p.runs() && at < 0 {
-		at = slices.IndexFunc(open, func(o board.Socket) bool { return w.clashes(o.Address) })
+		at = slices.IndexFunc(open, func(o machine.Socket) bool { return w.clashes(o.Address) })
 	}
 	if at < 0 {
 		switch {
@@ -160,7 +160,7 @@ func checkPort(ctx context.Context, p *patient, s *sheet, w port, open []board.S
 // stranger names the programs that have a socket open, if the gateway and systemd are
 // not among them. Of a socket that nobody is seen to hold it depends on whether the
 // gateway says that it is its own.
-func (p *patient) stranger(who []board.Process) string {
+func (p *patient) stranger(who []machine.Process) string {
 	var names []string
 	for _, one := range who {
 		if one.ID == p.process || one.ID == initProcess {

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"gatehouse/internal/board/board"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/install/doctor"
@@ -48,10 +48,10 @@ socket = "/run/gatehouse/admin.sock"
 // ward is a board with a healthy gateway, until a test makes it ill.
 type ward struct {
 	files    fstest.MapFS
-	units    map[string]board.Unit
+	units    map[string]machine.Unit
 	outputs  map[string]string // of programs, by their command line's beginning
 	failing  map[string]error  // likewise, for programs that fail
-	room     board.Space
+	room     machine.Space
 	kernel   bool // whether its clock is disciplined
 	closed   bool // whether a firewall shuts every port
 	config   string
@@ -68,10 +68,10 @@ func healthy(t *testing.T) *ward {
 	t.Helper()
 	w := &ward{
 		files: make(fstest.MapFS), kernel: true, config: configText,
-		room:   board.Space{Free: 4e9, Total: 8e9, FreeInodes: 400_000, AllInodes: 500_000},
+		room:   machine.Space{Free: 4e9, Total: 8e9, FreeInodes: 400_000, AllInodes: 500_000},
 		state:  sqlite.FileState{Size: databaseSize, Log: 40_000, Schema: 2, Known: 2, First: 1, Last: 4711, Floor: now().Add(-5 * time.Minute)},
 		status: healthyStatus(),
-		units: map[string]board.Unit{
+		units: map[string]machine.Unit{
 			"gatehouse.service": {
 				"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "Result": "success", "UnitFileState": "enabled",
 				"MainPID": "812", "NRestarts": "0", "FragmentPath": "/usr/lib/systemd/system/gatehouse.service", "NeedDaemonReload": "no",
@@ -163,7 +163,7 @@ func (w *ward) remove(paths ...string) {
 }
 
 // unit gives the unit of the service.
-func (w *ward) unit() board.Unit { return w.units["gatehouse.service"] }
+func (w *ward) unit() machine.Unit { return w.units["gatehouse.service"] }
 
 // stop ends the gateway in good order.
 func (w *ward) stop() {
@@ -247,10 +247,10 @@ func (w *ward) show(args []string) string {
 	return text.String()
 }
 
-func (w *ward) machine() board.Machine {
-	return board.Machine{
+func (w *ward) machine() machine.Machine {
+	return machine.Machine{
 		Files: w.files, Run: w.run,
-		Space: func(string) (board.Space, error) { return w.room, nil },
+		Space: func(string) (machine.Space, error) { return w.room, nil },
 		Real:  func(path string) (string, error) { return path, nil },
 		Connect: func(_ context.Context, address string) error {
 			if w.closed {

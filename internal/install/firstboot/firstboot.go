@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"gatehouse/internal/board/host"
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 		cfg.Now = time.Now
 	}
 	if cfg.Network == nil {
-		cfg.Network = host.NetworkName
+		cfg.Network = machine.NetworkName
 	}
 	folder, err := filepath.Abs(parentOf(config.PartsFolder(cfg.Settings, cfg.Environ)))
 	if err != nil {

@@ -1,0 +1,76 @@
+package machine
+
+import (
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Addresses gives the addresses under which others reach this machine: those of its
+// interfaces, without loopback, link-local and multicast ones, and without the
+// temporary ones that IPv6 changes every day (RFC 8981). Sorted; empty where the
+// system does not say.
+func Addresses() []netip.Addr {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	return reachable(found, temporary(os.DirFS("/")))
+}
+
+func reachable(found []net.Addr, passing map[netip.Addr]bool) []netip.Addr {
+	var all []netip.Addr
+	for _, a := range found {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		addr := prefix.Addr().Unmap()
+		if addr.IsGlobalUnicast() && !passing[addr] {
+			all = append(all, addr)
+		}
+	}
+	slices.SortStableFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
+// flagTemporary is IFA_F_TEMPORARY of the kernel's if_addr.h.
+const flagTemporary = 0x01
+
+// temporary reads which IPv6 addresses are temporary (proc(5), /proc/[pid]/net).
+func temporary(root fs.FS) map[netip.Addr]bool {
+	text, err := fs.ReadFile(root, "proc/self/net/if_inet6") // as far as ProcSubset=pid lets it be seen too
+	if err != nil {
+		return nil
+	}
+	passing := make(map[netip.Addr]bool)
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line) // address, index, prefix, scope, flags, interface
+		if len(fields) != 6 {
+			continue
+		}
+		addr, ok := parseHex(fields[0])
+		flags, err := strconv.ParseUint(fields[4], 16, 32)
+		if ok && err == nil && flags&flagTemporary != 0 {
+			passing[addr] = true
+		}
+	}
+	return passing
+}
+
+// parseHex reads an IPv6 address of 32 digits without colons.
+func parseHex(text string) (netip.Addr, bool) {
+	if len(text) != 32 {
+		return netip.Addr{}, false
+	}
+	var parts []string
+	for i := 0; i < len(text); i += 4 {
+		parts = append(parts, text[i:i+4])
+	}
+	addr, err := netip.ParseAddr(strings.Join(parts, ":"))
+	return addr, err == nil
+}

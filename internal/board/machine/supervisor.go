@@ -1,0 +1,145 @@
+package machine
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+)
+
+// Supervisor is the service manager that started this process, by the protocol of
+// sd_notify(3). Where nobody started it so, its methods do nothing. Safe for
+// concurrent use.
+type Supervisor struct {
+	patience time.Duration
+}
+
+// NewSupervisor reads from the environment whether a service manager waits to hear
+// of this process, and takes the environment's part for it away from the children.
+func NewSupervisor() (*Supervisor, error) {
+	patience, err := daemon.SdWatchdogEnabled(true)
+	if err != nil {
+		return nil, fmt.Errorf("reading the watchdog's interval: %w", err)
+	}
+	return &Supervisor{patience: patience}, nil
+}
+
+// Patience is how long the service manager waits for a sign of life before it ends
+// the process (WatchdogSec=); zero: for ever.
+func (s *Supervisor) Patience() time.Duration { return s.patience }
+
+// Ready says that the process serves, and how it stands.
+func (s *Supervisor) Ready(status string) error {
+	return s.tell(daemon.SdNotifyReady, statusLine(status))
+}
+
+// Reloading says that the configuration is being read again; Ready ends it. The
+// time is that of CLOCK_MONOTONIC, which systemd 253 and later want.
+func (s *Supervisor) Reloading() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return fmt.Errorf("reading the monotonic clock: %w", err)
+	}
+	return s.tell(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000), statusLine("Reading the configuration"))
+}
+
+// Stopping says that the process is on its way out.
+func (s *Supervisor) Stopping() error {
+	return s.tell(daemon.SdNotifyStopping, statusLine("Stopping"))
+}
+
+// Status says in words how the process stands (systemctl status shows it).
+func (s *Supervisor) Status(words string) error { return s.tell(statusLine(words)) }
+
+// Extend asks for that much more time to start (EXTEND_TIMEOUT_USEC, sd_notify(3)), and
+// states why.
+func (s *Supervisor) Extend(by time.Duration, words string) error {
+	return s.tell("EXTEND_TIMEOUT_USEC="+strconv.FormatInt(by.Microseconds(), 10), statusLine(words))
+}
+
+// Alive is the sign of life that the watchdog waits for.
+func (s *Supervisor) Alive() error { return s.tell(daemon.SdNotifyWatchdog) }
+
+func (s *Supervisor) tell(lines ...string) error {
+	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
+		return fmt.Errorf("notifying the service manager: %w", err)
+	}
+	return nil
+}
+
+// statusLine keeps the words on their one line, and short: they go in one datagram with
+// what must arrive, and systemd drops what has more than 4,096 bytes.
+func statusLine(words string) string {
+	const most = 2000
+	words = strings.Join(strings.Fields(words), " ")
+	if len(words) > most {
+		words = strings.ToValidUTF8(words[:most], "") + "…"
+	}
+	return "STATUS=" + words
+}
+
+// Sockets takes over the listening TCP sockets that the service manager holds for
+// this process (sd_listen_fds(3)); none where it holds none. Call it once: the
+// second call finds nothing.
+func Sockets() ([]net.Listener, error) {
+	listeners, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("taking over the sockets: %w", err)
+	}
+	var tcp []net.Listener
+	for _, l := range listeners {
+		switch l := l.(type) {
+		case nil: // no stream socket
+		case *net.TCPListener:
+			tcp = append(tcp, l)
+		default:
+			_ = l.Close()
+		}
+	}
+	return tcp, nil
+}
+
+// handedOver marks a path in the configuration as the name of a credential.
+const handedOver = "credential:"
+
+// credentialFolder is the name under which the unit hands the folder of credentials
+// on (LoadCredential=credentials:/etc/gatehouse/credentials/): systemd puts it
+// before each file's own name.
+const credentialFolder = "credentials_"
+
+// CredentialPath gives the file that a path of the configuration means: for
+// "credential:NAME" that which the service manager laid down for NAME
+// (systemd.exec(5), LoadCredential=), else the path itself.
+func CredentialPath(path string) (string, error) {
+	name, is := strings.CutPrefix(path, handedOver)
+	if !is {
+		return path, nil
+	}
+	folder := os.Getenv("CREDENTIALS_DIRECTORY")
+	if folder == "" {
+		return "", fmt.Errorf("%s: only systemd hands over credentials, and it started no such thing: name the file itself", path)
+	}
+	if name == "" || strings.ContainsAny(name, "/\x00") {
+		return "", fmt.Errorf("%s: write credential: and the name of a file in /etc/gatehouse/credentials", path)
+	}
+	return folder + "/" + credentialFolder + name, nil
+}
+
+// handedOverFrom is the folder whose files the unit hands over.
+const handedOverFrom = "/etc/gatehouse/credentials/"
+
+// CredentialSource gives the file that root laid down for a path of the configuration,
+// and whether it is a credential; any other path is its own source.
+func CredentialSource(path string) (source string, credential bool) {
+	name, credential := strings.CutPrefix(path, handedOver)
+	if !credential {
+		return path, false
+	}
+	return handedOverFrom + name, true
+}
