@@ -104,7 +104,7 @@ func prepareKilled(t *testing.T) *killed {
 		t: t, binary: filepath.Join(dir, "gatehouse"), data: filepath.Join(dir, "data"),
 		answered: map[string]bool{}, opened: map[string]bool{},
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", k.binary, "gatehouse/cmd/gatehouse")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", k.binary, "gatehouse/cmd/gatehouse")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)

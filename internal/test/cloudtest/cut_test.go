@@ -48,7 +48,7 @@ func newBoard(t *testing.T) *board {
 	t.Helper()
 	dir := t.TempDir()
 	b := &board{t: t, binary: filepath.Join(dir, "gatehouse"), data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log")}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", b.binary, "gatehouse/cmd/gatehouse")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", b.binary, "gatehouse/cmd/gatehouse")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, out)
