@@ -14,7 +14,7 @@ go_directories() {
 }
 
 # build_gateway FILE TARGET VERSION: builds the stripped gateway for Linux on a
-# TARGET: amd64, arm64, armv6 or armv7. The same tree gives the same bytes, in
+# TARGET: amd64, arm64, armv6 or armv7. The same tree results in the same bytes, in
 # whatever folder and on whatever machine it stands. GATEHOUSE_BUILD_TAGS adds build
 # tags.
 build_gateway() (

@@ -46,7 +46,7 @@ func (s *suite) add(t *testing.T, path string, source any) {
 	s.files = append(s.files, file)
 }
 
-// functions gives every function of the suite.
+// functions returns every function of the suite.
 func (s *suite) functions() []*ast.FuncDecl {
 	var all []*ast.FuncDecl
 	for _, file := range s.files {
@@ -103,7 +103,7 @@ type line struct {
 	number int
 }
 
-// markedLines gives the lines whose comment says that they run in a bubble of
+// markedLines returns the lines whose comment says that they run in a bubble of
 // testing/synctest, where that cannot be seen.
 func (s *suite) markedLines() map[line]bool {
 	marked := make(map[line]bool)
@@ -162,7 +162,7 @@ func skips(node ast.Node, tests []string) []token.Pos {
 	return found
 }
 
-// rename gives the names that stand for a test within a function of that type,
+// rename returns the names that stand for a test within a function of that type,
 // where tests are those around it.
 func rename(tests []string, f *ast.FuncType) []string {
 	tests = slices.Clone(tests)

@@ -35,7 +35,7 @@ func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, module+"
 // testImports is what its tests import.
 func (p listed) testImports() []string { return slices.Concat(p.TestImports, p.XTestImports) }
 
-// testFiles gives the paths of the files of its tests.
+// testFiles returns the paths of the files of its tests.
 func (p listed) testFiles() []string {
 	var paths []string
 	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
@@ -86,7 +86,7 @@ func list(t *testing.T, args ...string) []listed {
 	}
 }
 
-// run runs the go command in the root and gives what it prints.
+// run runs the go command in the root and returns what it prints.
 func run(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -1,4 +1,4 @@
-// Package fault gives errors a kind and a sentence that a person may see. The
+// Package fault adds to errors a kind and a sentence that a person may see. The
 // kind is decided where the fact is known; the edges map kinds to statuses and
 // exit codes in one table each, and show only the sentence. Whatever else an
 // error carries is for the log.
@@ -62,7 +62,7 @@ type Error struct {
 	Err        error         // the cause, for the log; may be nil
 }
 
-// Error gives the sentence and, where there is one, the cause.
+// Error returns the sentence and, where there is one, the cause.
 func (e *Error) Error() string {
 	switch {
 	case e.Err == nil:
@@ -74,13 +74,13 @@ func (e *Error) Error() string {
 	}
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // New makes an error of kind with a sentence that a person may see.
 func New(kind Kind, sentence string) error { return &Error{Kind: kind, Sentence: sentence} }
 
-// Wrap gives err a kind and a sentence that a person may see; nil stays nil.
+// Wrap returns err a kind and a sentence that a person may see; nil stays nil.
 func Wrap(kind Kind, sentence string, err error) error {
 	if err == nil {
 		return nil
@@ -93,7 +93,7 @@ func Throttle(sentence string, after time.Duration) error {
 	return &Error{Kind: Throttled, Sentence: sentence, RetryAfter: after}
 }
 
-// KindOf gives the kind of the outermost [Error] in err's chain, else Internal.
+// KindOf returns the kind of the outermost [Error] in err's chain, else Internal.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -104,7 +104,7 @@ func KindOf(err error) Kind {
 // Is reports whether err is of kind.
 func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// Sentence gives the sentence that a person may see; for errors without one, a
+// Sentence returns the sentence that a person may see; for errors without one, a
 // generic sentence that says nothing of the cause.
 func Sentence(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Sentence != "" {
@@ -113,7 +113,7 @@ func Sentence(err error) string {
 	return "Internal error"
 }
 
-// RetryAfter gives how long the caller should wait, or zero.
+// RetryAfter returns how long the caller should wait, or zero.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter

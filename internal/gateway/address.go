@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// addressListener is an inherited socket of every address that serves only some: whoever
-// comes to another is turned away. systemd holds a port for every address, and the
+// addressListener is an inherited socket of every address that serves only some:
+// connections to another address are closed. systemd holds a port for every address, and the
 // configuration may name fewer.
 type addressListener struct {
 	net.Listener

@@ -44,7 +44,7 @@ type output struct {
 	may        []string
 }
 
-// keep registers a secret and gives it back.
+// keep registers a secret and returns it back.
 func (a *aviary) keep(name, secret string) string {
 	a.t.Helper()
 	if len(secret) < 16 {
@@ -169,7 +169,7 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 	return h
 }
 
-// certificate gives the files of a certificate with its key, and a client that trusts
+// certificate returns the files of a certificate with its key, and a client that trusts
 // it.
 func certificate(t *testing.T) (cert, key string, trusting *http.Client) {
 	t.Helper()
@@ -221,7 +221,7 @@ func (h *canaryHouse) send(method, path, body string, header map[string]string, 
 	return resp.StatusCode, answer
 }
 
-// want is do for a request that must succeed; it gives fields of the answer.
+// want is do for a request that must succeed; it returns fields of the answer.
 func (h *canaryHouse) want(fields any, method, path, bearer, body string, may ...string) {
 	h.t.Helper()
 	status, answer := h.do(method, path, bearer, body, may...)

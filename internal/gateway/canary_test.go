@@ -207,8 +207,8 @@ func (h *canaryHouse) doors() {
 	h.g.AwaitRecord("the lock has changed", func(r site.Record) bool { return r.Kind == site.KindLockChanged })
 }
 
-// follow opens the stream of a station's events; the function that it gives waits for
-// a text in it, and gives everything up to there.
+// follow opens the stream of a station's events; the function that it returns waits for
+// a text in it, and returns everything up to there.
 func (h *canaryHouse) follow(ctx context.Context, token string) func(until string) string {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.https+"/local/v1/stations/"+token+"/events", nil)

@@ -28,7 +28,7 @@ type canaryCloud struct {
 	came []string // everything that the gateway has sent
 }
 
-// newCanaryCloud starts a broker that wants a password, and gives what the gateway needs
+// newCanaryCloud starts a broker that wants a password, and returns what the gateway needs
 // to reach it.
 func newCanaryCloud(t *testing.T, password string, cfg *config.Cloud) *canaryCloud {
 	t.Helper()
@@ -61,7 +61,7 @@ func (c *canaryCloud) listen() *mqttclient.Conn {
 	return conn
 }
 
-// heard gives everything that the gateway has sent.
+// heard returns everything that the gateway has sent.
 func (c *canaryCloud) heard() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -40,7 +40,7 @@ func (g *Gateway) buildCertificate(context.Context) error {
 	return nil
 }
 
-// certificateFiles gives the files that the configuration names, or "" twice.
+// certificateFiles returns the files that the configuration names, or "" twice.
 func certificateFiles(cfg config.Config) (cert, key string, err error) {
 	if cert, err = machine.CredentialPath(cfg.TLS.Certificate); err != nil {
 		return "", "", fault.Wrap(fault.Invalid, "tls.certificate: "+err.Error(), err)
@@ -93,7 +93,7 @@ func (g *Gateway) certificateStatus() *adminapi.CertificateStatus {
 	}
 }
 
-// authority gives the certificate of the gateway's own authority as PEM, or nil.
+// authority returns the certificate of the gateway's own authority as PEM, or nil.
 func (g *Gateway) authority() []byte {
 	if g.keeper == nil {
 		return nil

@@ -21,7 +21,7 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	if err != nil {
 		settings = link.Settings{
 			Broker: mqttclient.Config{URL: g.cfg.Cloud.URL},
-			Broken: &mqttclient.DialError{Step: mqttclient.StepConfiguration, Err: err, Advice: "Mend [cloud] in the configuration and restart the gateway"},
+			Broken: &mqttclient.DialError{Step: mqttclient.StepConfiguration, Err: err, Advice: "Fix [cloud] in the configuration and restart the gateway"},
 		}
 	}
 	g.cloud, err = link.New(ctx, link.Config{
@@ -32,7 +32,7 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	return err
 }
 
-// cloudSettings gives what the configuration says of the cloud; the zero Settings
+// cloudSettings returns what the configuration says of the cloud; the zero Settings
 // where it names none. Errors: Invalid.
 func cloudSettings(cfg config.Config) (link.Settings, error) {
 	c := cfg.Cloud

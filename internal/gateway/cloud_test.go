@@ -12,7 +12,7 @@ import (
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// silentBroker takes connections and says nothing. It gives what the last of them
+// silentBroker takes connections and says nothing. It returns what the last of them
 // sent first, and when one has ended.
 type silentBroker struct {
 	address string

@@ -16,7 +16,7 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// databasePath is where the database stands in the data directory.
+// databasePath returns the path of the database in the data directory.
 func databasePath(data string) string { return filepath.Join(data, "gatehouse.db") }
 
 // copyPath returns the path of the copy of everything but the journal. Beside the
@@ -25,7 +25,7 @@ func copyPath(cfg config.Config) string {
 	return filepath.Join(cmp.Or(cfg.DataCopy, cfg.Data), "gatehouse.db.copy")
 }
 
-// certificateFolder is where the gateway's own certificates stand in it.
+// certificateFolder returns the folder of the gateway's own certificates in it.
 func certificateFolder(data string) string { return filepath.Join(data, "tls") }
 
 // refuseRoot keeps root from running a gateway on another user's data: what root makes
@@ -39,8 +39,8 @@ func refuseRoot(data string) error {
 }
 
 // takeDirectory makes the data directory, for its owner alone, and takes a lock in
-// it, so that no second gateway writes to the same database. The kernel gives the
-// lock back when the process ends, however it ends.
+// it, so that no second gateway writes to the same database. The kernel releases the
+// lock when the process ends, however it ends.
 func takeDirectory(path string) (release func(), err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be made: create it, or set data in the configuration or GATEHOUSE_DATA", err)

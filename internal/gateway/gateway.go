@@ -68,7 +68,7 @@ type Gateway struct {
 
 	conditions *health.Registry
 	metrics    *metric.Registry
-	release    func() // gives the data directory back
+	release    func() // releases the lock of the data directory
 	db         *sqlite.DB
 	clock      *machine.Clock
 	tidier     *machine.Tidier
@@ -209,7 +209,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	return err
 }
 
-// hashParams gives argon2id's cost: what is configured, else what the board's
+// hashParams returns argon2id's cost: what is configured, else what the board's
 // memory allows.
 func (g *Gateway) hashParams() access.Params {
 	params := access.DefaultParams(machine.TotalMemory())

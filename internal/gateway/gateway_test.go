@@ -84,11 +84,11 @@ func TestGateway_restart_keepsEverything(t *testing.T) {
 	}
 }
 
-// What a client was told stands in the journal when it looks there next; the data
+// What a client was answered is in the journal by its next request; the data
 // directory is its owner's alone; the admin API is not on plain HTTP.
 func TestGateway_journalHasTheAnswer(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
-	if err := os.MkdirAll(cfg.Data, 0o755); err != nil { //nolint:gosec // the gateway has to mend it
+	if err := os.MkdirAll(cfg.Data, 0o755); err != nil { //nolint:gosec // the gateway has to fix it
 		t.Fatal(err)
 	}
 	g := gatewaytest.Start(t, cfg)

@@ -30,7 +30,7 @@ func newSocket(t *testing.T, address string) socket {
 	return socket{l.(*net.TCPListener)}
 }
 
-// copy gives what one gateway inherits.
+// copy returns what one gateway inherits.
 func (s socket) copy(t *testing.T) net.Listener {
 	t.Helper()
 	file, err := s.File()
@@ -149,7 +149,7 @@ func answerFor(t *testing.T, address string, login adminapi.MQTTLogin) *sync.Map
 // load sends requests without a pause: half of them over connections that are kept,
 // half over new ones. Those over kept ones have an Idempotency-Key, with which the
 // client repeats what went out on a connection that the gateway was about to close:
-// HTTP/1.1 gives it no other way (RFC 9112, section 9.3.1).
+// HTTP/1.1 has no other way (RFC 9112, section 9.3.1).
 type load struct {
 	asked, opened atomic.Int64
 	stop          atomic.Bool

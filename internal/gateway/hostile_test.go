@@ -74,7 +74,7 @@ func hostileRequests() []hostileHTTP {
 		{"other method", "PUT /v1/stations/STATION HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 405, "Method not allowed"},
 		{"unlock by GET", "GET /v1/stations/STATION/locks/1/unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 405, "Method not allowed"},
 		{"webhooks", "DELETE /v1/webhooks/1 HTTP/1.1\r\nHost: x\r\n\r\n", 501, "Not implemented"},
-		// Whoever may not.
+		// Not permitted.
 		{"no token", unlockHead + "\r\n", 401, "Token is invalid"},
 		{"two tokens", unlockHead + bearerLine + bearerLine + "\r\n", 401, "Token is invalid"},
 		{"token of another scheme", unlockHead + "Authorization: Basic BEARER\r\n\r\n", 401, "Token is invalid"},
@@ -291,7 +291,7 @@ func TestGateway_hostile(t *testing.T) {
 	}
 }
 
-// rawExchange sends bytes, says that no more come, and gives all that comes back.
+// rawExchange sends bytes, says that no more come, and returns all that comes back.
 func rawExchange(t *testing.T, address string, bytes []byte) []byte {
 	t.Helper()
 	conn := dial(t, address)

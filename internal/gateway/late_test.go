@@ -103,7 +103,7 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 	}
 }
 
-// socketTo gives the kernel's line of our socket to a peer, or nothing when there is
+// socketTo returns the kernel's line of our socket to a peer, or nothing when there is
 // none: after a reset there is none, after any other end it goes on sending.
 func socketTo(t *testing.T, peer net.Addr) string {
 	t.Helper()

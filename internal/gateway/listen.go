@@ -180,7 +180,7 @@ func (g *Gateway) settleSockets() {
 	})
 }
 
-// httpsPort gives the port of the first HTTPS listener, or "".
+// httpsPort returns the port of the first HTTPS listener, or "".
 func (g *Gateway) httpsPort() string {
 	for _, l := range g.listeners.http {
 		if addr, ok := l.net.Addr().(*net.TCPAddr); ok && l.tls != nil {

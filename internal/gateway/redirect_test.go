@@ -79,8 +79,8 @@ func TestGateway_portsOfThePackage(t *testing.T) {
 	}
 }
 
-// Where the configuration names fewer addresses than the socket has, whoever comes to
-// another one is turned away.
+// Where the configuration names fewer addresses than the socket has, connections
+// to another one are closed.
 func TestGateway_socketOfEveryAddress(t *testing.T) {
 	if !gatewaytest.InNamespaces(t) {
 		return

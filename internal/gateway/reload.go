@@ -106,6 +106,6 @@ func (g *Gateway) keepConfiguration(err error) {
 	g.conditions.Raise(health.Condition{
 		Code: health.ConfigurationInvalid, Severity: health.Warning,
 		Summary: "A changed configuration was not taken over: " + summary,
-		Advice:  "See all of it with \"gatehouse serve --check\", mend it, and run: systemctl reload gatehouse",
+		Advice:  "See all of it with \"gatehouse serve --check\", fix it, and run: systemctl reload gatehouse",
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-// reload has the gateway read cfg and gives the conditions that stand afterwards.
+// reload has the gateway read cfg and returns the conditions that stand afterwards.
 func reload(t *testing.T, g *gatewaytest.Gateway, cfg config.Config, err error) map[health.Code]health.Condition {
 	t.Helper()
 	g.Running.Reload(t.Context(), func() (config.Config, error) { return cfg, err })

@@ -64,7 +64,7 @@ func (g *Gateway) setupNotice(code string) string {
 	return b.String()
 }
 
-// setupURLs gives the addresses at which the code is taken from the network.
+// setupURLs returns the addresses at which the code is taken from the network.
 func (g *Gateway) setupURLs() (urls []string) {
 	for _, l := range g.listeners.http {
 		addr, ok := l.net.Addr().(*net.TCPAddr)

@@ -106,7 +106,7 @@ func TestGateway_setup(t *testing.T) {
 	}
 }
 
-// claims tries the code well and badly and gives all answers.
+// claims tries the code well and badly and returns all answers.
 func claims(t *testing.T, g *gatewaytest.Gateway, code string) string {
 	t.Helper()
 	var said strings.Builder
@@ -140,7 +140,7 @@ func gone(path string) bool {
 	return os.IsNotExist(err)
 }
 
-// contents gives the text of every regular file of the folders.
+// contents returns the text of every regular file of the folders.
 func contents(t *testing.T, folders ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -16,7 +16,7 @@ import (
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// The disk runs full while the gateway works: doors open for whoever is logged in,
+// The disk runs full while the gateway works: doors open for those who are logged in,
 // what needs a write is refused, nothing is called a success that is not, and once
 // there is room again every record is in the journal, in order and unbroken.
 func TestGateway_fullDisk_doorsStillOpen(t *testing.T) {

@@ -80,7 +80,7 @@ func (g *Gateway) pathLives(ctx context.Context) error {
 }
 
 // note logs that the service manager could not be told something. Nobody else can
-// mend that.
+// fix that.
 func (g *Gateway) note(err error) {
 	if err != nil {
 		g.log.Warn("the service manager does not hear", "error", err)

@@ -56,7 +56,7 @@ func (z *zone) configure(ctx context.Context, name string) error {
 	return nil
 }
 
-// TimeZone gives the zone's IANA name, or "" for the system's.
+// TimeZone returns the zone's IANA name, or "" for the system's.
 func (z *zone) TimeZone() string {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -69,7 +69,7 @@ func (z *zone) isConfigured() bool {
 	return z.configured != ""
 }
 
-// location gives the zone itself; its name has been checked.
+// location returns the zone itself; its name has been checked.
 func (z *zone) location() *time.Location {
 	name := z.TimeZone()
 	location, err := time.LoadLocation(name)

@@ -1,5 +1,5 @@
 // Package metric counts what the gateway does and writes it as Prometheus text.
-// One [Registry] is made by the assembly and handed to whoever counts; there is
+// One [Registry] is created by the assembly and passed to each package that counts; there is
 // no registry of the process. Names and labels are constants of the code: no
 // label ever carries a value that an outsider chooses.
 package metric
@@ -42,7 +42,7 @@ type Registry struct {
 	counters sync.Map // of *metrics.Counter by key; keys are constants of the code, so it is bounded
 }
 
-// New gives an empty registry.
+// New returns an empty registry.
 func New() *Registry {
 	r := &Registry{set: metrics.NewSet()}
 	for leg := range legs {
@@ -57,7 +57,7 @@ type key struct {
 	status                int
 }
 
-// counter gives the counter of a key; name builds its full name at first use.
+// counter returns the counter of a key; name builds its full name at first use.
 func (r *Registry) counter(k key, name func(key) string) *metrics.Counter {
 	if c, ok := r.counters.Load(k); ok {
 		return c.(*metrics.Counter)
@@ -89,10 +89,10 @@ func (r *Registry) Request(pattern string, status int) {
 	}).Inc()
 }
 
-// Leg gives the histogram of one leg of the unlock path, in seconds.
+// Leg returns the histogram of one leg of the unlock path, in seconds.
 func (r *Registry) Leg(leg Leg) *Histogram { return r.legs[leg] }
 
-// Counter gives the counter of that full name (with labels), made on first use.
+// Counter returns the counter of that full name (with labels), made on first use.
 func (r *Registry) Counter(name string) *metrics.Counter { return r.set.GetOrCreateCounter(name) }
 
 // Gauge registers a gauge whose value is asked for at each scrape. A name may be

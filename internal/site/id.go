@@ -27,7 +27,7 @@ func ParseStationID(text string) (StationID, error) {
 	return StationID(n), nil
 }
 
-// String gives the id in decimal.
+// String returns the id in decimal.
 func (id StationID) String() string { return strconv.FormatInt(int64(id), 10) }
 
 // Valid reports whether id lies in the range of station ids.
@@ -68,7 +68,7 @@ func ParseLockID(text string) (LockID, error) {
 	return LockID(n), nil
 }
 
-// String gives the long form, "lock-1".
+// String returns the long form, "lock-1".
 func (id LockID) String() string { return lockPrefix + strconv.Itoa(int(id)) }
 
 // MarshalText implements [encoding.TextMarshaler] with the long form.

@@ -22,7 +22,7 @@ const (
 	PasswordNotorious              // among the first that anyone would try
 )
 
-// JudgePassword gives the first flaw that password has for the account with that
+// JudgePassword returns the first flaw that password has for the account with that
 // address. What it refuses beyond the length (the name of the account, the common
 // ones), and that it asks for no kinds of characters, is NIST SP 800-63B (revision
 // 3), section 5.1.1.2, too.

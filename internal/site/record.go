@@ -88,7 +88,7 @@ type Facts struct {
 	To             uint64     `json:"to,omitempty"`   // and the last
 }
 
-// ByActor gives the facts that say who did something.
+// ByActor returns the facts that say who did something.
 func ByActor(a Actor) Facts {
 	return Facts{Origin: a.Origin, Account: a.Account, Email: a.Email, Session: a.Session, By: a.Name, KeyID: a.KeyID}
 }

@@ -117,7 +117,7 @@ func (s Schedule) Covers(t time.Time) bool {
 	return false
 }
 
-// String gives the schedule in the form that [ParseSchedule] reads.
+// String returns the schedule in the form that [ParseSchedule] reads.
 func (s Schedule) String() string {
 	parts := make([]string, 0, len(s.spans))
 	for _, sp := range s.spans {

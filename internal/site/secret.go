@@ -11,11 +11,11 @@ const redacted = "redacted"
 
 // Secret is a password, a token or a key in clear text. Whatever prints it (fmt
 // with any verb, slog, encoding/json, text marshalling) shows "redacted"; only
-// [Secret.Reveal] gives the text, so that each place that hands one out can be
+// [Secret.Reveal] returns the text, so that each place that hands one out can be
 // found by that name.
 type Secret string
 
-// Reveal gives the clear text, for comparing, hashing or handing out once.
+// Reveal returns the clear text, for comparing, hashing or handing out once.
 func (s Secret) Reveal() string { return string(s) }
 
 // String implements [fmt.Stringer].

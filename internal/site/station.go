@@ -36,7 +36,7 @@ func (s Station) HasLock(lock LockID) bool { return lock >= 1 && int(lock) <= s.
 // ValidLocks reports whether a station may have n locks: 1 to [MaxLocks].
 func ValidLocks(n int64) bool { return n >= 1 && n <= MaxLocks }
 
-// CleanStationName gives the name without the space around it; it may be empty. ok
+// CleanStationName returns the name without the space around it; it may be empty. ok
 // is false for more than [MaxStationName] characters, a control character, which
 // would get into terminals and logs, and a text that is not UTF-8.
 func CleanStationName(text string) (name string, ok bool) {

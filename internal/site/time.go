@@ -13,7 +13,7 @@ const TimeLayout = "2006-01-02T15:04:05.000Z"
 // null when it is zero ("never").
 type Timestamp struct{ time.Time }
 
-// At gives t as a Timestamp in UTC, cut to milliseconds.
+// At returns t as a Timestamp in UTC, cut to milliseconds.
 func At(t time.Time) Timestamp {
 	if t.IsZero() {
 		return Timestamp{}
@@ -21,7 +21,7 @@ func At(t time.Time) Timestamp {
 	return Timestamp{t.Round(0).UTC().Truncate(time.Millisecond)}
 }
 
-// String gives the time in [TimeLayout], or "never".
+// String returns the time in [TimeLayout], or "never".
 func (t Timestamp) String() string {
 	if t.IsZero() {
 		return "never"
@@ -55,7 +55,7 @@ func (t *Timestamp) UnmarshalJSON(data []byte) error {
 // reads less than the time floor, and within one run it never goes back. Safe for
 // concurrent use.
 type Clock interface {
-	// Now gives the time with a monotonic reading.
+	// Now returns the time with a monotonic reading.
 	Now() time.Time
 	// Trusted reports whether the system says that its clock is synchronised.
 	Trusted() bool

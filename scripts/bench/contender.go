@@ -89,8 +89,8 @@ func (c contender) signal(s syscall.Signal) {
 	}
 }
 
-// runRounds lets the contenders take turns, in another order each round. Whoever's
-// turn it is not stands still, whatever it does of itself.
+// runRounds lets the contenders take turns, in another order each round. The
+// others are stopped, whatever they do of their own accord.
 func runRounds(ctx context.Context, o options, load *role, kind string, contenders []contender, clients []int, r *report) error {
 	if len(contenders) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func runRounds(ctx context.Context, o options, load *role, kind string, contende
 // own threads that write our data.
 const tolerableShare = 0.15
 
-// watchOthers gives a function that tells which share of all processors has since
+// watchOthers returns a function that tells which share of all processors has since
 // gone to processes that have no part in the measurement.
 func watchOthers(load *role, contenders []contender) func() float64 {
 	pids := []int{os.Getpid(), load.pid()}

@@ -183,7 +183,7 @@ func newCommitLog(file *os.File) *commitLog {
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
-// append gives back when the record is on the disk.
+// append returns when the record is on the disk.
 func (l *commitLog) append(record *[recordSize]byte) error {
 	l.mu.Lock()
 	mine := l.batch
@@ -235,7 +235,7 @@ func (p *peer) ask() error {
 	return <-answered
 }
 
-// read wakes whoever asked, in order, until the connection ends.
+// read wakes the callers, in order, until the connection ends.
 func (p *peer) read(in *bufio.Reader) {
 	for {
 		_, err := in.ReadSlice('\n')

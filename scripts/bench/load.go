@@ -216,7 +216,7 @@ func number(digits []byte) int {
 	return n
 }
 
-// percentile gives the p-th percentile, by nearest rank, of sorted values.
+// percentile returns the p-th percentile, by nearest rank, of sorted values.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	rank := (len(sorted)*p + 99) / 100
 	return sorted[max(rank, 1)-1]

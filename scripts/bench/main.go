@@ -141,7 +141,7 @@ func parts() []string {
 
 func (o *options) wants(part string) bool { return slices.Contains(o.only, part) }
 
-// needsProduct tells whether anything wanted is about the gateway itself.
+// needsProduct reports whether anything wanted is about the gateway itself.
 func (o *options) needsProduct() bool {
 	return o.wants("gatehouse") || o.wants("reads") || o.wants("cloud") || o.wants("fleet") || o.wants("card")
 }

@@ -169,7 +169,7 @@ func commandTopic(station int) string { return "stations/" + strconv.Itoa(statio
 
 func resultTopic(station int) string { return "stations/" + strconv.Itoa(station) + "/result" }
 
-// fieldOf gives the value of a string field of a flat JSON object without
+// fieldOf returns the value of a string field of a flat JSON object without
 // parsing the rest; nil if it is not there.
 func fieldOf(payload []byte, name string) []byte {
 	_, rest, ok := bytes.Cut(payload, []byte(`"`+name+`"`))

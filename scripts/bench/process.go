@@ -89,7 +89,7 @@ func (c *child) stop() {
 	<-c.done
 }
 
-// exited tells whether the process has ended by itself or otherwise.
+// exited reports whether the process has ended by itself or otherwise.
 func (c *child) exited() bool {
 	select {
 	case <-c.done:
@@ -109,7 +109,7 @@ type role struct {
 	hear *json.Decoder
 }
 
-// startRole starts the named role and gives it its first question, the job.
+// startRole starts the named role and returns it its first question, the job.
 // answer, if not nil, is filled with what it says to that.
 func startRole(ctx context.Context, name string, job, answer any) (*role, error) {
 	self, err := os.Executable()

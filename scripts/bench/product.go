@@ -192,7 +192,7 @@ func (p *product) logins() []stationLogin {
 	return logins
 }
 
-// login gives an access token of the account.
+// login returns an access token of the account.
 func (p *product) login(ctx context.Context) (string, error) {
 	body, _ := json.Marshal(map[string]string{"email": accountEmail, "password": accountPassword})
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.http+"/v1/auth/login", bytes.NewReader(body))
@@ -213,7 +213,7 @@ func (p *product) login(ctx context.Context) (string, error) {
 	return tokens.AccessToken, nil
 }
 
-// read gives the headers and the body of one station read, for the bare handler
+// read returns the headers and the body of one station read, for the bare handler
 // to write.
 func (p *product) read(ctx context.Context, bearer string) (http.Header, []byte, error) {
 	url := "http://" + p.http + "/v1/stations/" + p.stations[0].StationToken

@@ -157,7 +157,7 @@ func (c comparison) judge(r *report) figure {
 	return f
 }
 
-// open tells whether the limit lies within what the rounds leave possible.
+// open reports whether the limit lies within what the rounds leave possible.
 func (f figure) open() bool { return f.Low < f.Limit && f.Limit < f.High }
 
 func sign(atLeast bool) string {
@@ -283,7 +283,7 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// estimate gives the ratio that the rounds' ratios, which are not empty, tell of, and
+// estimate returns the ratio that the rounds' ratios, which are not empty, tell of, and
 // between which values it lies with 95 % confidence. It is that of Hodges and Lehmann,
 // the median of the means of all pairs, with the interval of the signed-rank test: it
 // takes no distribution for granted, and single wild rounds move it little. The means

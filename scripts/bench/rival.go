@@ -94,7 +94,7 @@ func finished(token mqtt.Token) error {
 	return token.Error()
 }
 
-// result wakes whoever waits for the command.
+// result wakes the waiter of the command.
 func (r *rival) result(_ mqtt.Client, message mqtt.Message) {
 	id := string(fieldOf(message.Payload(), "id"))
 	r.mu.Lock()
@@ -182,7 +182,7 @@ func startMosquitto(ctx context.Context, dir string) (*child, string, error) {
 	}
 }
 
-// freeAddress gives a loopback address that nobody listens on just now.
+// freeAddress returns a loopback address that nobody listens on just now.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

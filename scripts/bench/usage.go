@@ -71,7 +71,7 @@ func processorTime() (busy, all time.Duration) {
 	return busy, max(all, 1)
 }
 
-// residentMemory gives VmRSS of a process in bytes, 0 if it is gone.
+// residentMemory returns VmRSS of a process in bytes, 0 if it is gone.
 func residentMemory(pid int) int64 {
 	return statusNumber(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:") << 10
 }

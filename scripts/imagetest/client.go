@@ -20,7 +20,7 @@ type client struct {
 	bearer string
 }
 
-// connect waits until the gateway gives out its certificate authority on port 80
+// connect waits until the gateway serves its certificate authority on port 80
 // and is ready on HTTPS, where its certificate must be that of name.
 func (m *machine) connect(ctx context.Context, name string) (*client, error) {
 	c := &client{base: "https://" + m.https}
@@ -47,12 +47,12 @@ func (m *machine) connect(ctx context.Context, name string) (*client, error) {
 	return c, err
 }
 
-// trusting gives an HTTP client that trusts the gateway's own authority, for the
+// trusting returns an HTTP client that trusts the gateway's own authority, for the
 // gateway of that name alone.
 func trusting(pem []byte, name string) (*http.Client, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("what /ca.crt gives is no certificate: %.60q", pem)
+		return nil, fmt.Errorf("the answer of /ca.crt is no certificate: %.60q", pem)
 	}
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12},
@@ -104,7 +104,7 @@ func (c *client) login(ctx context.Context, email, password string) error {
 	return nil
 }
 
-// unlock gives the id of the command, and whether the answer was success:true.
+// unlock returns the id of the command, and whether the answer was success:true.
 func (c *client) unlock(ctx context.Context, token string, lock int) (id string, success bool, err error) {
 	url := fmt.Sprintf("%s/v1/stations/%s/locks/%d/unlock", c.base, token, lock)
 	answer, header, err := request(ctx, c.http, http.MethodPost, url, c.bearer, "")

@@ -16,7 +16,7 @@ import (
 // partition is a part of the disk, in bytes.
 type partition struct{ start, size int64 }
 
-// partitions gives those of the disk by their names.
+// partitions returns those of the disk by their names.
 func (t *trial) partitions(ctx context.Context) (map[string]partition, error) {
 	out, err := output(ctx, "sfdisk", "--json", t.disk)
 	if err != nil {
@@ -48,14 +48,14 @@ func (t *trial) partitions(ctx context.Context) (map[string]partition, error) {
 	return all, nil
 }
 
-// bootImage gives how mtools name the boot partition.
+// bootImage returns how mtools name the boot partition.
 func (t *trial) bootImage() string { return t.disk + "@@1M" }
 
 func (t *trial) putOnBoot(ctx context.Context, file, name string) error {
 	return command(ctx, "mcopy", "-o", "-i", t.bootImage(), file, "::"+name)
 }
 
-// readBoot gives the content of a file on the boot partition.
+// readBoot returns the content of a file on the boot partition.
 func (t *trial) readBoot(ctx context.Context, name string) (string, error) {
 	return output(ctx, "mtype", "-i", t.bootImage(), "::"+name)
 }
@@ -84,8 +84,8 @@ func (t *trial) leftOnBoot(ctx context.Context) error {
 	return nil
 }
 
-// pullData copies the data partition off the disk, mends the copy as the start
-// would, and gives a folder with the data of the gateway.
+// pullData copies the data partition off the disk, repairs the copy as the start
+// would, and returns a folder with the data of the gateway.
 func (t *trial) pullData(ctx context.Context) (string, error) {
 	all, err := t.partitions(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *trial) pullData(ctx context.Context) (string, error) {
 		return "", err
 	}
 	var exit *exec.ExitError
-	// 1 says that it has mended something.
+	// 1 says that it has fixed something.
 	if err := command(ctx, "e2fsck", "-p", part); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		return "", fmt.Errorf("the data partition is not sound: %w", err)
 	}

@@ -51,7 +51,7 @@ func (t *trial) judge(ctx context.Context) (verdict, error) {
 	return v, nil
 }
 
-// readJournal runs a gateway here with a copy of the board's data, and gives the
+// readJournal runs a gateway here with a copy of the board's data, and returns the
 // commands of the unlocks in its journal.
 func (t *trial) readJournal(ctx context.Context, data string) (map[string]bool, error) {
 	socket := filepath.Join(t.dir, "admin.sock")
@@ -82,7 +82,7 @@ func (t *trial) readJournal(ctx context.Context, data string) (map[string]bool, 
 	return commands(out)
 }
 
-// commands gives the command ids of journal records.
+// commands returns the command ids of journal records.
 func commands(list []byte) (map[string]bool, error) {
 	var records []struct {
 		CommandID string `json:"commandId"`

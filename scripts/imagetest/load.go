@@ -25,7 +25,7 @@ func newRecord() *record {
 	return &record{answered: map[string]bool{}, opened: map[string]bool{}}
 }
 
-// arm gives a channel that is closed when so many more unlocks were answered.
+// arm returns a channel that is closed when so many more unlocks were answered.
 func (r *record) arm(answers int) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,14 +51,14 @@ func (r *record) event(e stationsim.Event) {
 	r.opened[string(e.Command)] = true
 }
 
-// copies gives what was seen so far.
+// copies returns what was seen so far.
 func (r *record) copies() (answered, opened map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.answered), maps.Clone(r.opened)
 }
 
-// playStations plays the site's stations until the function that it gives is called.
+// playStations plays the site's stations until the function that it returns is called.
 func (t *trial) playStations(ctx context.Context, m *machine) (stop func(), err error) {
 	fleet, err := stationsim.NewFleet(stationsim.FleetConfig{
 		Members: t.site.members(),
@@ -92,7 +92,7 @@ func (t *trial) firstUnlock(ctx context.Context, c *client) error {
 	})
 }
 
-// load unlocks with all clients until the function that it gives is called, which
+// load unlocks with all clients until the function that it returns is called, which
 // waits for their ends.
 func (t *trial) load(ctx context.Context, c *client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -84,7 +84,7 @@ func child(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// freePorts gives loopback addresses that nobody listens on.
+// freePorts returns loopback addresses that nobody listens on.
 func freePorts(n int) ([]string, error) {
 	var addresses []string
 	for range n {
@@ -137,7 +137,7 @@ func (m *machine) awaitOff(ctx context.Context) error {
 	return nil
 }
 
-// onSince gives for how long the machine has been on.
+// onSince returns for how long the machine has been on.
 func (m *machine) onSince() float64 { return time.Since(m.start).Seconds() }
 
 // alive reports a machine that has ended by itself.

@@ -131,13 +131,13 @@ func (t *trial) makeDisk(ctx context.Context, name string) error {
 	return t.putOnBoot(ctx, file, "gatehouse-site.toml")
 }
 
-// command runs a program to its end and gives what it complains of as an error.
+// command runs a program to its end and returns what it complains of as an error.
 func command(ctx context.Context, name string, args ...string) error {
 	_, err := output(ctx, name, args...)
 	return err
 }
 
-// output runs a program to its end and gives what it prints.
+// output runs a program to its end and returns what it prints.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "LC_ALL=C")
@@ -148,7 +148,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// await tries until ok gives nil, for at most patience.
+// await tries until ok returns nil, for at most patience.
 func await(ctx context.Context, patience time.Duration, what string, ok func() error) error {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(200 * time.Millisecond)

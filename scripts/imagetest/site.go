@@ -39,7 +39,7 @@ func newSite() siteFile {
 	return s
 }
 
-// secret gives 26 random characters.
+// secret returns 26 random characters.
 func secret() string {
 	raw := make([]byte, 20)
 	_, _ = rand.Read(raw) // never fails
@@ -69,7 +69,7 @@ func (s siteFile) write(file string) error {
 	return os.WriteFile(file, []byte(b.String()), 0o600)
 }
 
-// members gives the stations as the hardware that they are.
+// members returns the stations as the hardware that they are.
 func (s siteFile) members() []stationsim.Member {
 	var all []stationsim.Member
 	for _, station := range s.stations {

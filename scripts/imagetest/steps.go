@@ -161,7 +161,7 @@ func (t *trial) cutStart(ctx context.Context, within float64) error {
 }
 
 // cutUnderLoad starts the machine, lets all clients unlock, and cuts the power at
-// some moment. It gives the seconds from power on to ready and to the first door.
+// some moment. It returns the seconds from power on to ready and to the first door.
 func (t *trial) cutUnderLoad(ctx context.Context, writes cache) (ready, opened float64, err error) {
 	m, err := t.powerOn(ctx, writes)
 	if err != nil {

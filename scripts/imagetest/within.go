@@ -14,7 +14,7 @@ import (
 )
 
 // shell is the root shell on the console that the second entry of the start menu
-// gives.
+// opens.
 type shell struct {
 	conn net.Conn
 	seen []byte // not yet looked at
@@ -125,7 +125,7 @@ func (m *machine) openShell(ctx context.Context) (*shell, error) {
 	return s, err
 }
 
-// run runs a command and gives what it prints.
+// run runs a command and returns what it prints.
 func (s *shell) run(ctx context.Context, command string) (string, error) {
 	// The quotes keep the echo of the command from looking like its output.
 	if _, err := fmt.Fprintf(s.conn, "\n echo 'BEG''IN'; %s; echo 'E''ND'\n", command); err != nil {

@@ -16,7 +16,7 @@ import (
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// A phone's link dies with an unlock on its way, its app gives up and closes, the link
+// A phone's link dies with an unlock on its way, its app stops waiting and closes, the link
 // comes back: the request arrived at 9.5 s, and the door opened at 13.3 s with nobody
 // waiting. Here the gateway stands still between the request and the client's end.
 func TestAttack_absentClient(t *testing.T) {

@@ -29,7 +29,7 @@ type stolen struct {
 	path string // of its certificate, which people trust
 }
 
-// steal takes the authority out of a data folder, as whoever has a backup or the service
+// steal takes the authority out of a data folder, as somebody with a backup or the service
 // user's rights does.
 func steal(t *testing.T, data string) stolen {
 	t.Helper()

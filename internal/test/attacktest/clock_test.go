@@ -15,7 +15,7 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-// timeServer is a machine whose time somebody else sets, as whoever answers NTP on a
+// timeServer is a machine whose time somebody else sets, as an attacker who answers NTP on a
 // local network does.
 type timeServer struct{ ahead atomic.Int64 }
 

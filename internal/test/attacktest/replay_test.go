@@ -10,7 +10,7 @@ import (
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// Whoever may publish kept the replay of a good command out of the journal: one bound for
+// A client that may publish kept the replay of a good command out of the journal: one bound for
 // the records of all refusals was used up by rubbish.
 func TestAttack_rubbishBeforeReplay(t *testing.T) {
 	t.Parallel()

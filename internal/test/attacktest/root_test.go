@@ -154,7 +154,7 @@ END`, b.data, b.path("secrets/ld.so.preload")))
 
 // While root gave the files of a restore to the user of the service, one by one by their
 // paths, that user put a link to a folder of root's in the place of one: all of that
-// folder was given away too. Here the restore is stopped after each file that it gives
+// folder changed its owner too. Here the restore is stopped after each file that it hands
 // away, so that the link is there at the right moment.
 func TestAttack_restoreRace(t *testing.T) {
 	if !asRoot(t) {

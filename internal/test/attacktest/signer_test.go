@@ -9,7 +9,7 @@ import (
 	"gatehouse/internal/test/gatewaytest"
 )
 
-// Whoever may sign commands chooses the name in them: the journal showed that name alone,
+// The signer of a command chooses the name in it: the journal showed that name alone,
 // and an opening with the night shift's key looked like the front desk's, or like a local
 // administrator's. Now each record carries the key, and people see it behind the name.
 func TestAttack_borrowedName(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 var crossBuilt once
 
-// armBinaries gives the folder with the binaries for every board.
+// armBinaries returns the folder with the binaries for every board.
 func armBinaries(t *testing.T) string {
 	return crossBuilt.get(t, "all", func() (string, error) {
 		dir := filepath.Join(builds(), "cross")

@@ -94,7 +94,7 @@ type disk struct {
 	folder string // where it is mounted
 }
 
-// mountDisk gives a folder a file system of its own, of so many megabytes. Call it
+// mountDisk returns a folder a file system of its own, of so many megabytes. Call it
 // before the board is switched on.
 func (b *board) mountDisk(path string, megabytes int64) disk {
 	b.Helper()
@@ -151,7 +151,7 @@ func (b *board) switchOn() {
 	b.awaitBoot(1)
 }
 
-// run runs the board until it is off, and gives how nspawn ended.
+// run runs the board until it is off, and returns how nspawn ended.
 func (b *board) run() int {
 	defer b.machine.Store(0)
 	group, err := os.Open(b.cgroup())
@@ -242,7 +242,7 @@ func (b *board) end() {
 	b.await("its control groups are empty", func() bool { return removeCgroups(b.cgroup()) == nil })
 }
 
-// try runs a shell script on the board and gives what it prints.
+// try runs a shell script on the board and returns what it prints.
 func (b *board) try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -254,7 +254,7 @@ func (b *board) try(script string) (string, error) {
 	return string(out), err
 }
 
-// sh runs a shell script on the board, which must end well, and gives what it
+// sh runs a shell script on the board, which must end well, and returns what it
 // prints.
 func (b *board) sh(script string) string {
 	b.Helper()

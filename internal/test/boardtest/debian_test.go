@@ -48,7 +48,7 @@ type once struct {
 	made map[string]func() (string, error)
 }
 
-// get gives what was made under the name, and makes it if nobody has.
+// get returns what was made under the name, and makes it if nobody has.
 func (o *once) get(t *testing.T, name string, do func() (string, error)) string {
 	t.Helper()
 	o.mu.Lock()
@@ -69,7 +69,7 @@ func (o *once) get(t *testing.T, name string, do func() (string, error)) string 
 
 var rootfs once
 
-// debian gives the folder with the root file system of a release, which is only
+// debian returns the folder with the root file system of a release, which is only
 // read.
 func debian(t *testing.T, suite string) string {
 	t.Helper()
@@ -86,7 +86,7 @@ func debian(t *testing.T, suite string) string {
 	})
 }
 
-// bootstrap gives the archive of a root file system in the cache, and makes it
+// bootstrap returns the archive of a root file system in the cache, and makes it
 // when it is absent.
 func bootstrap(suite string) (string, error) {
 	cache, err := filepath.Abs(filepath.Join(root, "build", "cache", "board"))
@@ -118,7 +118,7 @@ func bootstrap(suite string) (string, error) {
 // network of the machine.
 func onOuterNet() string { return fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), outerNet) }
 
-// build runs what makes something in the tree, as whoever started the tests by sudo,
+// build runs what makes something in the tree, as the user who started the tests by sudo,
 // with these variables.
 func build(environment []string, program ...string) error {
 	args := []string{onOuterNet()}

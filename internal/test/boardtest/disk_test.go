@@ -74,7 +74,7 @@ func (b *board) awaitJournal(d *door) {
 	})
 }
 
-// recorded gives the commands that the journal has, each with its outcome.
+// recorded returns the commands that the journal has, each with its outcome.
 func (b *board) recorded() map[site.CommandID]bool {
 	b.Helper()
 	all := make(map[site.CommandID]bool)

@@ -59,7 +59,7 @@ func (b *board) awaitReady() {
 	})
 }
 
-// authority gives the authority that the gateway made for itself, as an app gets
+// authority returns the authority that the gateway made for itself, as an app gets
 // it.
 func (b *board) authority() []byte {
 	b.Helper()
@@ -147,14 +147,14 @@ func (d *door) note(e stationsim.Event) {
 	}
 }
 
-// count tells how often something happened at the station.
+// count reports how often something happened at the station.
 func (d *door) count(kind stationsim.Kind) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.events[kind]
 }
 
-// openings tells how often a command opened a lock.
+// openings reports how often a command opened a lock.
 func (d *door) openings(id site.CommandID) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

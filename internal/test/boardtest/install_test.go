@@ -100,7 +100,7 @@ func checkFiles(b *board) {
 func checkCertificate(b *board) {
 	authority := b.authority()
 	if string(authority) != b.read("/var/lib/gatehouse/tls/ca.crt") {
-		b.Error("GET /ca.crt gives another certificate than /var/lib/gatehouse/tls/ca.crt")
+		b.Error("GET /ca.crt returns another certificate than /var/lib/gatehouse/tls/ca.crt")
 	}
 	name := strings.TrimSpace(b.sh("hostname"))
 	for _, port := range []string{"443", "8883"} {

@@ -77,7 +77,7 @@ type app struct {
 	name   string
 	client *http.Client
 	// keyed says that each unlock has an Idempotency-Key, with which clients repeat
-	// what went out on a connection that the server was about to close: HTTP/1.1 gives
+	// what went out on a connection that the server was about to close: HTTP/1.1 has
 	// a kept connection no other way (RFC 9112, section 9.3.1).
 	keyed bool
 }

@@ -28,7 +28,7 @@ func architecture() string {
 	return runtime.GOARCH
 }
 
-// deb makes the package of a version and gives the path of its file.
+// deb makes the package of a version and returns the path of its file.
 func deb(t *testing.T, version string) string {
 	t.Helper()
 	tags := ""
@@ -51,7 +51,7 @@ func deb(t *testing.T, version string) string {
 	})
 }
 
-// putDeb puts a package on the board and gives its path there.
+// putDeb puts a package on the board and returns its path there.
 func (b *board) putDeb(file string) string {
 	b.Helper()
 	path := "/root/" + filepath.Base(file)
@@ -61,13 +61,13 @@ func (b *board) putDeb(file string) string {
 	return path
 }
 
-// install installs a version of the package and gives what dpkg prints.
+// install installs a version of the package and returns what dpkg prints.
 func (b *board) install(version string) string {
 	b.Helper()
 	return b.sh("dpkg --install " + b.putDeb(deb(b.T, version)))
 }
 
-// installed gives a board on which the package is installed and ready.
+// installed returns a board on which the package is installed and ready.
 func installed(t *testing.T, suite string) *board {
 	t.Helper()
 	b := startBoard(t, suite)

@@ -81,7 +81,7 @@ func checkInvalidReload(b *board, d *door) {
 }
 
 // ownCertificate puts a certificate with that name on the board, as an owner's own
-// authority would issue it, and gives the authority.
+// authority would issue it, and returns the authority.
 func (b *board) ownCertificate(name string) []byte {
 	b.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -120,7 +120,7 @@ func inUTF16(text string) string {
 	return string(out)
 }
 
-// bytesOf gives every byte of a disk.
+// bytesOf returns every byte of a disk.
 func (b *board) bytesOf(d disk) []byte {
 	b.Helper()
 	data, err := os.ReadFile(d.image)

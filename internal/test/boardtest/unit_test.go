@@ -15,13 +15,13 @@ const (
 	siteService = "gatehouse-site.service"
 )
 
-// property gives a property of a unit.
+// property returns a property of a unit.
 func (b *board) property(unit, name string) string {
 	b.Helper()
 	return strings.TrimSpace(b.sh("systemctl show --property=" + name + " --value " + unit))
 }
 
-// number gives a property of a unit that is a number.
+// number returns a property of a unit that is a number.
 func (b *board) number(unit, name string) int {
 	b.Helper()
 	text := b.property(unit, name)
@@ -79,7 +79,7 @@ func (b *board) awaitStatus(text string, says bool) {
 	})
 }
 
-// logged gives what a unit has logged, as written by the program.
+// logged returns what a unit has logged, as written by the program.
 func (b *board) logged(unit string) string {
 	b.Helper()
 	return b.sh("journalctl --sync && journalctl --no-pager --output=cat --unit=" + unit)

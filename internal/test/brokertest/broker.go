@@ -73,7 +73,7 @@ func (b *Broker) URL() string {
 // PID is the id of its process.
 func (b *Broker) PID() int { return b.process.Process.Pid }
 
-// Log gives the end of what it has logged.
+// Log returns the end of what it has logged.
 func (b *Broker) Log() string {
 	const most = 16 << 10
 	text, err := os.ReadFile(b.log)
@@ -113,7 +113,7 @@ func (b *Broker) Launch() error {
 	defer func() { _ = log.Close() }()
 	b.process = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // our own arguments; ended by Kill
 	b.process.Stdout, b.process.Stderr = log, log
-	// A group of its own, so that Ctrl-C reaches only whoever started it; and the kernel
+	// A group of its own, so that Ctrl-C reaches only the program that started it; and the kernel
 	// ends it should that one be killed.
 	b.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := b.process.Start(); err != nil {
@@ -199,7 +199,7 @@ const (
 	highestPort = 32000
 )
 
-// FreeAddresses gives that many addresses on loopback that nobody listens on, below
+// FreeAddresses returns that many addresses on loopback that nobody listens on, below
 // the ports that the system hands out by itself: so nobody else comes by one while a
 // broker that was killed is to start again.
 func FreeAddresses(count int) (addresses []string, err error) {
@@ -218,7 +218,7 @@ func FreeAddresses(count int) (addresses []string, err error) {
 	return nil, errors.New("no ports are free on loopback")
 }
 
-// root gives the top folder of the repository: the one with go.mod at or above the
+// root returns the top folder of the repository: the one with go.mod at or above the
 // current one, which for a test is that of its package.
 func root() (string, error) {
 	dir, err := os.Getwd()

@@ -55,7 +55,7 @@ func newMosquitto(dir string, o options) (*Broker, error) {
 	}, nil
 }
 
-// mosquitto gives the lines of mosquitto.conf(5) for the options, and writes the
+// mosquitto returns the lines of mosquitto.conf(5) for the options, and writes the
 // password file.
 func (o *options) mosquitto(dir string) (lines []string, err error) {
 	if o.acl != "" {
@@ -97,7 +97,7 @@ func PasswordFile(path string, passwords map[string]string) error {
 	return nil
 }
 
-// find gives the path of a program, also where PATH has no sbin.
+// find returns the path of a program, also where PATH has no sbin.
 func find(name string, places ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// natsProgram gives the path of the NATS server, and builds it if need be.
+// natsProgram returns the path of the NATS server, and builds it if need be.
 func natsProgram() (string, error) {
 	dir, err := root()
 	if err != nil {
@@ -35,7 +35,7 @@ func newNATS(dir string, o options) (*Broker, error) {
 }
 
 // electionPatience is how long who connects waits for the other servers to agree on who
-// leads, before he is turned away (mqtt.js_api_timeout; 5 s by itself).
+// leads, before it is rejected (mqtt.js_api_timeout; 5 s by itself).
 const electionPatience = "10s"
 
 // NATSCluster prepares a cluster of NATS servers with their files in dir: launch them
@@ -90,7 +90,7 @@ func routeList(routes []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// nats gives the lines of its configuration for the options.
+// nats returns the lines of its configuration for the options.
 func (o *options) nats() (lines []string) {
 	if len(o.users) == 0 {
 		return nil

@@ -119,7 +119,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse resets whoever connects, until it is told otherwise.
+// Refuse sets whether new connections are reset.
 func (p *Proxy) Refuse(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +235,7 @@ func (p *Proxy) wait(c *passage) bool {
 	}
 }
 
-// reaches gives the passage its far end; false if it has ended meanwhile.
+// reaches returns the passage its far end; false if it has ended meanwhile.
 func (c *passage) reaches(far net.Conn, target string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,7 @@ func (a *application) handle(e cloudtail.Event) error {
 	return nil
 }
 
-// look gives the events so far, and what is closed at the next.
+// look returns the events so far, and what is closed at the next.
 func (a *application) look() ([]cloudtail.Event, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,7 +119,7 @@ func (a *application) count() int {
 	return len(events)
 }
 
-// of gives the events of a kind.
+// of returns the events of a kind.
 func of(events []cloudtail.Event, kind cloudtail.Kind) (found []cloudtail.Event) {
 	for _, e := range events {
 		if e.Kind == kind {

@@ -135,7 +135,7 @@ func openings(t testing.TB, station *stationsim.Station, least int) int {
 	return station.Status().Opened
 }
 
-// cloud gives the status of the link; a gateway in these tests has one.
+// cloud returns the status of the link; a gateway in these tests has one.
 func (d *door) cloud() (connected bool, delivered, waiting uint64) {
 	d.T.Helper()
 	status, err := d.Admin.Status(d.T.Context())

@@ -107,7 +107,7 @@ func (d *door) retained(t *testing.T, s sender, a *application) {
 // refusedToken is a command that is to be refused.
 type refusedToken struct{ reason, token string }
 
-// refused gives commands that are to be refused, of every kind.
+// refused returns commands that are to be refused, of every kind.
 func (s *signer) refused() []refusedToken {
 	now := time.Now().Unix()
 	stranger := &signer{key: make([]byte, 64), gateway: s.gateway}

@@ -9,7 +9,7 @@ import (
 
 func rename(name string) adminapi.StationPatch { return adminapi.StationPatch{Name: &name} }
 
-// rotated gives a station a new password, and its login: the simulated one is locked
+// rotated returns a station a new password, and its login: the simulated one is locked
 // out.
 func (d *door) rotated(t *testing.T, id site.StationID) adminapi.MQTTLogin {
 	t.Helper()

@@ -95,7 +95,7 @@ func (a *authority) client(name string) (certificate, key string) {
 	return a.issue(name, &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// identity makes the data of a gateway, and gives its id: its login is made before it
+// identity makes the data of a gateway, and returns its id: its login is made before it
 // is joined to the cloud.
 func identity(t *testing.T, cfg config.Config) site.GatewayID {
 	t.Helper()
@@ -119,7 +119,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// login gives the credentials of a user of the broker.
+// login returns the credentials of a user of the broker.
 type login func(user string) mqttclient.Config
 
 // The configuration and the rights of the installer's guide, with passwords.

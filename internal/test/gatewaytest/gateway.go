@@ -46,7 +46,7 @@ type Gateway struct {
 	log     lockedBuffer
 }
 
-// Configure gives a configuration for a test: free ports on loopback, data in a
+// Configure returns a configuration for a test: free ports on loopback, data in a
 // temporary folder, cheap password hashes, no bounds on the unlocks of the one account.
 func Configure(t testing.TB) config.Config {
 	t.Helper()
@@ -135,14 +135,14 @@ func (g *Gateway) learn() bool {
 	return true
 }
 
-// Stop stops the gateway and gives its error, which is the caller's to judge;
+// Stop stops the gateway and returns its error, which is the caller's to judge;
 // stopping twice does no harm.
 func (g *Gateway) Stop() error {
 	g.stopped = true
 	return g.stop()
 }
 
-// Log gives what the gateway has logged.
+// Log returns what the gateway has logged.
 func (g *Gateway) Log() string { return g.log.String() }
 
 // Enrol adds a station with two locks and grants it to the account.
@@ -227,7 +227,7 @@ func (g *Gateway) AwaitOnline(id site.StationID, online bool) {
 	})
 }
 
-// Records gives the journal.
+// Records returns the journal.
 func (g *Gateway) Records() (records []site.Record) {
 	g.T.Helper()
 	for r, err := range g.Admin.Journal(g.T.Context(), client.JournalQuery{}) {

@@ -124,7 +124,7 @@ func (h *Host) Vanish() { h.Command("nft", "add rule ip hole in drop; add rule i
 // Return ends Vanish.
 func (h *Host) Return() { h.Command("nft", "flush chain ip hole in; flush chain ip hole out") }
 
-// Shape gives our end of the cable a token bucket with these parameters of "tc tbf":
+// Shape returns our end of the cable a token bucket with these parameters of "tc tbf":
 // with a tiny rate, what is sent to the host waits in a queue that a reset of its
 // connection does not empty.
 func (h *Host) Shape(parameters string) {
