@@ -3,14 +3,16 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/cloud/cloudtail"
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 )
@@ -25,37 +27,38 @@ type cloudFollowing struct {
 	key          string
 	clientID     string
 	gateway      string
-	state        string
 	noAck        bool
 }
 
-const cloudTailLong = `Do what an application in the cloud does: take what gateways hand up, print it, and
-acknowledge it. Records of a gateway's journal come in order, each once; what is
-missing is said and asked for again. Ends with Ctrl-C.
+const cloudTailLong = `Do what an application in the cloud does: subscribe to what gateways publish, print
+each message with its topic, and acknowledge the records of the journal. Records are
+printed in order, each once. Ends with Ctrl-C.
 
 A gateway counts every record that is acknowledged as delivered, and never sends it
-again. Where an application takes the records already, look on with --no-ack.
+again. Where an application takes the records already, use --no-ack.
 
 Without --url the broker is that of [cloud] in this gateway's configuration. Its login
-is the gateway's own, which should have no right to all this: give the application's
-with --username and --password-file, or --certificate and --key.
-
-With --state, it goes on after a restart where it was: FILE says which record of each
-gateway came last. Without, it begins with the first record that the gateway does not
-count as delivered; until that is sure, records are shown as live.`
+is the gateway's own, which should have no right to all this: set the application's
+with --username and --password-file, or --certificate and --key.`
 
 const cloudTailExample = `  gatehouse cloud tail --no-ack
   gatehouse cloud tail --url tls://mqtt.example.test:8883 --username app --password-file app.password
-  gatehouse cloud tail --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --state tail.state --json >> records.json`
+  gatehouse cloud tail --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --json >> messages.json`
 
 func (a *app) cloudTailCommand() *cobra.Command {
 	var flags cloudFollowing
 	cmd := &cobra.Command{
 		Use:     "tail",
-		Short:   "Follow what gateways hand up, as an application does",
+		Short:   "Print what gateways publish, as an application sees it",
 		Long:    cloudTailLong,
 		Example: cloudTailExample,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if _, err := mqttclient.ParseURL(flags.url); flags.url != "" && err != nil {
+				return fmt.Errorf("--url: %w", err)
+			}
+			if (flags.certificate == "") != (flags.key == "") {
+				return errors.New("--certificate and --key belong together")
+			}
 			if err := passwordOfWhom(flags.username, flags.passwordFile); err != nil {
 				return err
 			}
@@ -72,12 +75,11 @@ func (a *app) cloudTailCommand() *cobra.Command {
 	f.StringVar(&flags.key, "key", "", "its private key is in this PEM `FILE`")
 	f.StringVar(&flags.clientID, "client-id", "", "connect with the MQTT client `ID` (default a random one)")
 	f.StringVar(&flags.gateway, "gateway", "", "only the gateway with the `ID` (default all that the login may see)")
-	f.StringVar(&flags.state, "state", "", "keep in `FILE` how far the records have come")
-	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing: look on")
+	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing")
 	return cmd
 }
 
-// passwordOfWhom refuses a password that would not be looked at.
+// passwordOfWhom refuses a password without the user that it belongs to.
 func passwordOfWhom(username, passwordFile string) error {
 	if passwordFile != "" && username == "" {
 		return errors.New("--password-file is the password of a user: it needs --username")
@@ -85,52 +87,50 @@ func passwordOfWhom(username, passwordFile string) error {
 	return nil
 }
 
-func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) error {
-	cfg := cloudtail.Config{
-		Gateway: cloudtail.All, Acknowledge: !flags.noAck, State: flags.state,
-		Handle: func(e cloudtail.Event) error {
-			return a.result(e, func(w *lines) { a.printEvent(w, e) })
-		},
-	}
+func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) (err error) {
+	gateway := site.GatewayID("+")
 	if flags.gateway != "" {
-		id, err := a.gatewayID(ctx, flags.gateway)
-		if err != nil {
+		if gateway, err = a.gatewayID(ctx, flags.gateway); err != nil {
 			return err
 		}
-		cfg.Gateway = id
 	}
-	var err error
-	if cfg.Broker, err = a.tailBroker(flags); err != nil {
+	t := &tail{app: a, acknowledges: !flags.noAck, readers: make(map[site.GatewayID]*api.Reader)}
+	if t.broker, err = a.tailBroker(flags); err != nil {
 		return err
 	}
-	err = cloudtail.Run(ctx, cfg)
-	if dial, ok := errors.AsType[*mqttclient.DialError](err); ok && dial.Advice != "" {
-		return fmt.Errorf("%w; %s", err, lowerFirst(dial.Advice))
+	t.broker.Topics, t.broker.Receive = api.Filters(gateway), t.receive
+	t.broker.PerSecond, t.broker.Burst, t.broker.MaxPayload = tailPerSecond, tailPerSecond, tailMaxPayload
+	ctx, t.end = context.WithCancelCause(ctx)
+	defer t.end(nil)
+	mqttclient.Backoff{}.Retry(ctx, t.follow, func(err error, wait time.Duration) {
+		a.complain(fmt.Sprintf("the connection to the broker is lost: %v; next attempt in %s", err, wait.Round(time.Second)))
+	})
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
 	}
-	return err
+	return nil
 }
 
-// tailKeepalive is the keepalive of MQTT where no configuration states one.
-const tailKeepalive = 30 * time.Second
+const (
+	tailKeepalive  = 30 * time.Second
+	tailPerSecond  = 100_000 // messages; the gateways' windows bound them
+	tailMaxPayload = 64 << 10
+	// ackEvery is how often records are acknowledged.
+	ackEvery = 200 * time.Millisecond
+)
 
-// tailBroker says which broker is meant, and who connects.
+// tailBroker returns which broker to connect to, and as whom.
 func (a *app) tailBroker(flags cloudFollowing) (mqttclient.Config, error) {
-	var broker mqttclient.Config
-	if flags.url != "" {
-		broker = mqttclient.Config{URL: flags.url, KeepAlive: tailKeepalive}
-	} else {
+	broker := mqttclient.Config{URL: flags.url, KeepAlive: tailKeepalive}
+	if flags.url == "" {
 		cfg, err := a.settings()
 		if err != nil {
 			return broker, err
 		}
-		c := cfg.Cloud
-		if c.URL == "" {
-			return broker, errors.New("this gateway has no cloud: give the broker's --url, or set url in [cloud] of the configuration")
+		if cfg.Cloud.URL == "" {
+			return broker, errors.New("this gateway has no cloud: set the broker's --url, or url in [cloud] of the configuration")
 		}
-		broker = mqttclient.Config{
-			URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive,
-			PasswordFile: source(c.PasswordFile), CA: source(c.CA), Certificate: source(c.Certificate), Key: source(c.Key),
-		}
+		broker = cloudBroker(cfg.Cloud)
 	}
 	if flags.username != "" {
 		broker.Username, broker.Password, broker.PasswordFile = flags.username, "", flags.passwordFile
@@ -147,79 +147,108 @@ func (a *app) tailBroker(flags cloudFollowing) (mqttclient.Config, error) {
 	return broker, nil
 }
 
-// printEvent prints one event for people.
-func (a *app) printEvent(w *lines, e cloudtail.Event) {
-	when, facts := e.Time, tailText(a, e)
-	if e.Record != nil {
-		when = e.Record.Time
-	}
-	w.printf("%s  %-8s  %-12s  %s", a.local(when.Time), printable(shortID(e.Gateway)), e.Kind, printable(facts))
+// tail is one run of cloud tail.
+type tail struct {
+	*app
+	broker       mqttclient.Config
+	acknowledges bool
+	end          context.CancelCauseFunc
+
+	mu      sync.Mutex // mu guards what follows, and the output
+	ever    bool       // there was a connection
+	readers map[site.GatewayID]*api.Reader
 }
 
-// shortID is what tells gateways apart for people.
-func shortID(id site.GatewayID) string {
-	const most = 8
-	if len(id) <= most {
-		return string(id)
+// follow makes one connection and serves it until it is lost. The first must succeed.
+func (t *tail) follow(ctx context.Context) error {
+	conn, err := mqttclient.Dial(ctx, t.broker)
+	if err != nil {
+		if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
+			err = fmt.Errorf("%w; %s", err, lowerFirst(failed.Advice))
+		}
+		if !t.ever {
+			t.end(err)
+		}
+		return err
 	}
-	return strings.ToValidUTF8(string(id[:most]), "")
+	defer conn.Close()
+	t.mu.Lock()
+	t.ever = true
+	for _, reader := range t.readers {
+		reader.Reconnected()
+	}
+	t.mu.Unlock()
+	ticker := time.NewTicker(ackEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-conn.Lost():
+			return conn.Err()
+		case now := <-ticker.C:
+			t.acknowledge(conn, now)
+		}
+	}
 }
 
-// tailText says in one line what an event says beside its kind.
-func tailText(a *app, e cloudtail.Event) string {
-	switch e.Kind {
-	case cloudtail.Record, cloudtail.Live:
-		if e.Record == nil {
-			return ""
+func (t *tail) acknowledge(conn *mqttclient.Conn, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for gateway, reader := range t.readers {
+		if ack, due := reader.Acknowledge(now); due && t.acknowledges {
+			conn.Publish(mqttclient.Message{Topic: api.Topic(gateway, api.AckLeaf), QoS: 1, Payload: api.Encode(ack)})
 		}
-		doubt := " "
-		if !e.Record.ClockTrusted {
-			doubt = "?"
+	}
+}
+
+// receive prints a message. Records wait until those before them have come.
+func (t *tail) receive(m mqttclient.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	address, _ := api.ParseTopic(m.Topic)
+	reader := t.readers[address.Gateway]
+	if reader == nil {
+		reader = api.NewReader()
+		t.readers[address.Gateway] = reader
+	}
+	var items []api.Item
+	switch {
+	case address.Leaf == api.JournalLeaf && !m.Retained:
+		var err error
+		if items, err = reader.Journal(m.Payload); err != nil {
+			t.complain(err.Error())
 		}
-		return fmt.Sprintf("%7d%s  %-17s  %s", e.Record.Seq, doubt, e.Record.Kind, factsText(e.Record.Facts))
-	case cloudtail.State:
-		s := e.State
-		return fmt.Sprintf("station %s  %s  %s  %s  heard %s", e.Station, s.Status, volts(s.BatteryVoltage), lockList(s.Locks), a.stamp(s.LastConnection))
-	case cloudtail.Removed:
-		return "station " + e.Station.String()
-	case cloudtail.Status:
-		return statusText(a, e)
-	case cloudtail.Result:
-		return resultText(e)
-	case cloudtail.Gap:
-		return fmt.Sprintf("records %d to %d are gone from the gateway", e.From, e.To)
-	case cloudtail.Waiting:
-		return fmt.Sprintf("records %d to %d have not come; nothing after them is acknowledged", e.From, e.To)
-	case cloudtail.Missing:
-		return fmt.Sprintf("records %d to %d do not come: the gateway counts them as delivered", e.From, e.To)
-	case cloudtail.Restored:
-		return fmt.Sprintf("the gateway was restored from a backup: its records from %d on are others than before", e.From)
+	case address.Leaf == api.StatusLeaf:
+		var status api.Status
+		if json.Unmarshal(m.Payload, &status) == nil {
+			items = reader.Status(status)
+		}
+		t.print(m, m.Payload)
 	default:
-		return e.Detail
+		t.print(m, m.Payload)
+	}
+	for _, item := range items {
+		t.print(mqttclient.Message{Topic: api.Topic(address.Gateway, api.JournalLeaf)}, item.Payload)
 	}
 }
 
-func statusText(a *app, e cloudtail.Event) string {
-	text := e.Status.Status
-	if e.Status.Version != "" {
-		text += "  version " + e.Status.Version
-	}
-	if e.Status.Since != nil {
-		text += "  since " + a.stamp(*e.Status.Since)
-	}
-	return text
+// message is a message as --json shows it.
+type message struct {
+	Topic    string `json:"topic"`
+	Retained bool   `json:"retained"`
+	Payload  any    `json:"payload"` // null: the topic has no payload any more
 }
 
-func resultText(e cloudtail.Event) string {
-	r := e.Result
-	text := fmt.Sprintf("%s  %s", r.ID, r.Outcome)
-	for _, more := range []string{r.Reason, r.Message} {
-		if more != "" {
-			text += "  " + more
-		}
+func (t *tail) print(m mqttclient.Message, payload []byte) {
+	shown := message{Topic: m.Topic, Retained: m.Retained}
+	switch {
+	case json.Valid(payload):
+		shown.Payload = json.RawMessage(payload)
+	case len(payload) > 0:
+		shown.Payload = string(payload)
 	}
-	if r.First != nil {
-		text += fmt.Sprintf("  the first time: %s at %s", r.First.Outcome, r.First.Time)
+	if err := t.result(shown, func(w *lines) { w.printf("%s %s", printable(m.Topic), printable(string(payload))) }); err != nil {
+		t.end(err)
 	}
-	return text
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"gatehouse/internal/cloud/api"
-	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/cloudapp"
 )
 
 const (
@@ -36,7 +35,7 @@ type recordKey struct {
 type application struct {
 	broker mqttclient.Config
 	key    api.PrivateKey
-	stop   func() error
+	stop   func()
 	ended  bool
 
 	// The connection for commands, which belongs to who sends them.
@@ -48,7 +47,6 @@ type application struct {
 	records  map[recordKey][]byte
 	twice    int
 	odd      []string // events that should not be
-	known    map[site.GatewayID]bool
 	commands map[string]*command
 }
 
@@ -66,52 +64,41 @@ type command struct {
 func (f *fleet) startApplication(context.Context) error {
 	a := &application{
 		broker: mqttclient.Config{URL: "tcp://" + f.front.Address(), KeepAlive: keepalive}, key: f.key,
-		records: make(map[recordKey][]byte), known: make(map[site.GatewayID]bool), commands: make(map[string]*command), dialled: make(chan *mqttclient.Conn, 1),
+		records: make(map[recordKey][]byte), commands: make(map[string]*command), dialled: make(chan *mqttclient.Conn, 1),
 	}
 	f.application = a
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	cfg := cloudtail.Config{
-		Broker: a.broker, Gateway: cloudtail.All, Acknowledge: true, State: filepath.Join(f.dir, "application.state"), Handle: a.handle,
-		Backoff: mqttclient.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second},
+	cfg := cloudapp.Config{
+		Broker: a.broker, Acknowledge: true, Handle: a.handle, Backoff: mqttclient.Backoff{Least: 100 * time.Millisecond, Most: 2 * time.Second},
 	}
 	cfg.Broker.ClientID = "application"
-	go func() { done <- cloudtail.Run(ctx, cfg) }()
-	a.stop = func() error { cancel(); return <-done }
+	var running sync.WaitGroup
+	running.Go(func() { cloudapp.Run(ctx, cfg) })
+	a.stop = func() { cancel(); running.Wait() }
 	return nil
 }
 
-// expect says whose commands may be sent.
-func (a *application) expect(gateways []*gateway) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, g := range gateways {
-		a.known[g.id] = true
-	}
-}
-
-func (a *application) handle(e cloudtail.Event) error {
+func (a *application) handle(e cloudapp.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch e.Kind {
-	case cloudtail.Record:
+	case cloudapp.Record:
 		key := recordKey{e.Gateway, e.Record.Seq, e.Record.Boot}
 		if a.records[key] != nil {
 			a.twice++
 		}
 		a.records[key] = e.Payload
-	case cloudtail.Result:
+	case cloudapp.Result:
 		a.answered(e)
-	case cloudtail.Gap, cloudtail.Missing, cloudtail.Restored, cloudtail.Malformed:
-		a.odd = append(a.odd, fmt.Sprintf("%s %s %d-%d %s", e.Gateway, e.Kind, e.From, e.To, e.Detail))
-	case cloudtail.Disconnected:
+	case cloudapp.Gap, cloudapp.Malformed:
+		a.odd = append(a.odd, fmt.Sprintf("%s %s %s %s", e.Gateway, e.Kind, e.Payload, e.Detail))
+	case cloudapp.Disconnected:
 		progress("the application: %s", e.Detail)
 	}
-	return nil
 }
 
 // answered takes an answer. The answer to a repetition says how the command ended.
-func (a *application) answered(e cloudtail.Event) {
+func (a *application) answered(e cloudapp.Event) {
 	c := a.commands[e.Result.ID]
 	if c == nil || !c.answered.IsZero() {
 		return
@@ -239,9 +226,7 @@ func (a *application) end() {
 		return
 	}
 	a.ended = true
-	if err := a.stop(); err != nil {
-		a.odd = append(a.odd, err.Error())
-	}
+	a.stop()
 	if a.dialling {
 		a.conn = <-a.dialled
 	}

@@ -138,7 +138,7 @@ type Link struct {
 
 	mu       sync.Mutex // mu guards what follows
 	settings Settings
-	changed  chan struct{} // closed when settings are replaced
+	replace  context.CancelFunc // ends what goes by the settings; nil before Run
 	status   Status
 }
 
@@ -149,7 +149,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 		return nil, errors.New("the cloud link needs a gateway, a store, a journal, stations, an unlocker, a clock, a logger, health and metrics")
 	}
 	l := &Link{
-		Config: cfg, dial: dial, poke: make(chan struct{}, 1), changed: make(chan struct{}), results: newResults(),
+		Config: cfg, dial: dial, poke: make(chan struct{}, 1), results: newResults(),
 		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst),
 	}
 	cursor, err := cfg.Store.CloudCursor(ctx)
@@ -192,15 +192,17 @@ func (l *Link) Configure(settings Settings) {
 	}
 	l.identity.reset()
 	l.alone.Store(false)
-	close(l.changed)
-	l.changed = make(chan struct{})
+	if l.replace != nil {
+		l.replace()
+	}
 }
 
-// present gives the settings, and what is closed when they are replaced.
-func (l *Link) present() (Settings, <-chan struct{}) {
+// begin returns the settings; replace is called when they are replaced.
+func (l *Link) begin(replace context.CancelFunc) Settings {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.settings, l.changed
+	l.replace = replace
+	return l.settings
 }
 
 // Held is the last seq that the cloud has taken, beyond which retention removes
@@ -227,51 +229,25 @@ func (l *Link) Run(ctx context.Context) error {
 	others.Go(func() { l.watch(ctx) })
 	others.Go(func() { l.commands.run(ctx) })
 	defer others.Wait()
-	backoff := l.Backoff.Start()
 	for ctx.Err() == nil {
-		settings, changed := l.present()
-		if !settings.Enabled() {
+		within, cancel := context.WithCancel(ctx)
+		settings := l.begin(cancel)
+		switch {
+		case !settings.Enabled():
 			l.none()
-			wait(ctx, changed, nil)
-			continue
-		}
-		if settings.Broken != nil {
+			<-within.Done()
+		case settings.Broken != nil:
 			l.down(settings.Broken, 0)
-			wait(ctx, changed, nil)
-			continue
-		}
-		stop, cancel := context.WithCancel(ctx)
-		go func() { // ends with stop
-			defer cancel()
-			wait(stop, changed, nil)
-		}()
-		began := time.Now()
-		err := l.connect(stop, settings)
-		replaced := stop.Err() != nil
-		cancel()
-		if replaced {
-			backoff = l.Backoff.Start()
+			<-within.Done()
+		default:
+			l.Backoff.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings) }, l.down)
 			if ctx.Err() == nil {
 				l.replaced()
 			}
-			continue
 		}
-		delay := backoff.Next(time.Since(began))
-		l.down(err, delay)
-		timer := time.NewTimer(delay)
-		wait(ctx, changed, timer.C)
-		timer.Stop()
+		cancel()
 	}
 	return nil
-}
-
-// wait returns at the first of its signals.
-func wait(ctx context.Context, changed <-chan struct{}, timer <-chan time.Time) {
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-timer:
-	}
 }
 
 // connect makes a connection and serves it until it is lost, with the reason, or until

@@ -74,7 +74,7 @@ func refusesCommands(settings Settings, clock site.Clock) bool {
 
 // judgeClock raises or clears the condition.
 func (l *Link) judgeClock() {
-	if settings, _ := l.present(); !refusesCommands(settings, l.Clock) {
+	if l.Status().Refuses == "" {
 		l.Health.Clear(health.CloudClock)
 		return
 	}

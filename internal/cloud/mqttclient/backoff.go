@@ -1,6 +1,7 @@
 package mqttclient
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -15,14 +16,10 @@ type Backoff struct {
 	Stable time.Duration // a connection that lasted as long starts anew; zero: 1 min
 }
 
-// Tries is one run of attempts. It belongs to one goroutine.
-type Tries struct {
-	Backoff
-	span time.Duration // the longest that the next wait may be
-}
-
-// Start begins a run of attempts.
-func (b Backoff) Start() *Tries {
+// Retry calls connect, which makes a connection and serves it until it is lost, again and
+// again until ctx ends. After each call but the last it calls lost with the error and the
+// wait before the next.
+func (b Backoff) Retry(ctx context.Context, connect func(context.Context) error, lost func(err error, wait time.Duration)) {
 	if b.Least <= 0 {
 		b.Least = time.Second
 	}
@@ -32,20 +29,27 @@ func (b Backoff) Start() *Tries {
 	if b.Stable <= 0 {
 		b.Stable = time.Minute
 	}
-	return &Tries{Backoff: b, span: b.first()}
-}
-
-func (b Backoff) first() time.Duration { return min(4*b.Least, b.Most) }
-
-// Next gives the wait after a connection, or the attempt at one, that lasted so long.
-func (t *Tries) Next(lasted time.Duration) time.Duration {
-	if lasted >= t.Stable {
-		t.span = t.first()
+	first := min(4*b.Least, b.Most)
+	for span := first; ; span = min(span+span/2, b.Most) {
+		began := time.Now()
+		err := connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) >= b.Stable {
+			span = first
+		}
+		wait := b.Least
+		if span > b.Least {
+			wait += rand.N(span - b.Least) //nolint:gosec // spreads retries, guards nothing
+		}
+		lost(err, wait)
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
 	}
-	span := t.span
-	t.span = min(t.span+t.span/2, t.Most)
-	if span <= t.Least {
-		return t.Least
-	}
-	return t.Least + rand.N(span-t.Least) //nolint:gosec // spreads retries, guards nothing
 }

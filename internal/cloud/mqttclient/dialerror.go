@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// Step is a part of [Dial], in the order in which they come.
+// Step is a part of [Dial].
 type Step string
 
 // The steps of [Dial].
@@ -40,11 +40,13 @@ func (e *DialError) Error() string { return string(e.Step) + ": " + e.Err.Error(
 // Unwrap gives the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// after reports whether a step comes after another.
-func (s Step) after(other Step) bool {
-	order := []Step{StepConfiguration, StepResolve, StepConnect, StepTLS, StepLogin, StepSubscribe}
-	return slices.Index(order, s) > slices.Index(order, other)
+// Steps returns the steps in their order.
+func Steps() []Step {
+	return []Step{StepConfiguration, StepResolve, StepConnect, StepTLS, StepLogin, StepSubscribe}
 }
+
+// after reports whether a step comes after another.
+func (s Step) after(other Step) bool { return slices.Index(Steps(), s) > slices.Index(Steps(), other) }
 
 // failed makes the error of a step. That ctx was cancelled says more than what it broke.
 func (p *plan) failed(ctx context.Context, step Step, err error) *DialError {

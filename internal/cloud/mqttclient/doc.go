@@ -1,7 +1,7 @@
 // Package mqttclient is one connection to an MQTT 3.1.1 broker elsewhere: it connects,
 // subscribes, publishes and receives until it is over, and does not come back. When to
 // dial again, what the messages mean and whether a record counts as delivered is the
-// business of its callers, packages link and cloudtail.
+// business of its callers, package link and applications.
 //
 // It is built on paho, a fresh client for each connection, behind a net.Conn that reads
 // every packet of the broker's before paho does (see filter). Paho logs in, keeps the

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"gatehouse/internal/cloud/api"
-	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/cloudapp"
 )
 
 // patience bounds every wait of these tests; it is no measure of speed.
@@ -22,7 +22,7 @@ type application struct {
 	t *testing.T
 
 	mu      sync.Mutex // guards the fields below
-	events  []cloudtail.Event
+	events  []cloudapp.Event
 	changed chan struct{} // closed and replaced at every change
 	stopped func()
 }
@@ -30,12 +30,9 @@ type application struct {
 // newApplication runs an application until the test ends, or stop. It has subscribed to
 // everything: NATS loses what is published between a subscription's retained message
 // and its acknowledgement.
-func newApplication(t *testing.T, cfg cloudtail.Config) *application {
+func newApplication(t *testing.T, cfg cloudapp.Config) *application {
 	t.Helper()
 	a := &application{t: t, changed: make(chan struct{})}
-	if cfg.Gateway == "" {
-		cfg.Gateway = cloudtail.All
-	}
 	cfg.Handle = a.handle
 	cfg.Backoff = mqttclient.Backoff{Least: 50 * time.Millisecond, Most: 200 * time.Millisecond}
 	if cfg.Broker.ClientID == "" {
@@ -43,37 +40,34 @@ func newApplication(t *testing.T, cfg cloudtail.Config) *application {
 	}
 	cfg.Broker.KeepAlive = 30 * time.Second
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- cloudtail.Run(ctx, cfg) }()
+	var running sync.WaitGroup
+	running.Go(func() { cloudapp.Run(ctx, cfg) })
 	a.stopped = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the application ended: %v", err)
-		}
+		running.Wait()
 	})
 	t.Cleanup(a.stopped)
-	a.next(0, "the application has connected", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Connected })
+	a.next(0, "the application has connected", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Connected })
 	return a
 }
 
-func (a *application) handle(e cloudtail.Event) error {
+func (a *application) handle(e cloudapp.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events = append(a.events, e)
 	close(a.changed)
 	a.changed = make(chan struct{})
-	return nil
 }
 
 // look returns the events so far, and what is closed at the next.
-func (a *application) look() ([]cloudtail.Event, <-chan struct{}) {
+func (a *application) look() ([]cloudapp.Event, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clip(a.events), a.changed
 }
 
 // await waits until the events satisfy a condition.
-func (a *application) await(what string, ok func([]cloudtail.Event) bool) {
+func (a *application) await(what string, ok func([]cloudapp.Event) bool) {
 	a.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -91,17 +85,17 @@ func (a *application) await(what string, ok func([]cloudtail.Event) bool) {
 }
 
 // tell writes the last of the events.
-func tell(events []cloudtail.Event) (text string) {
+func tell(events []cloudapp.Event) (text string) {
 	for _, e := range events[max(0, len(events)-20):] {
-		text += fmt.Sprintf("%s %s %s %d-%d %s %s\n", e.Time, e.Kind, e.Station, e.From, e.To, e.Detail, e.Payload)
+		text += fmt.Sprintf("%s %s %s %s\n", e.Kind, e.Station, e.Detail, e.Payload)
 	}
 	return text
 }
 
 // next waits for an event after those that were there before.
-func (a *application) next(after int, what string, match func(cloudtail.Event) bool) (found cloudtail.Event) {
+func (a *application) next(after int, what string, match func(cloudapp.Event) bool) (found cloudapp.Event) {
 	a.t.Helper()
-	a.await(what, func(events []cloudtail.Event) bool {
+	a.await(what, func(events []cloudapp.Event) bool {
 		for _, e := range events[min(after, len(events)):] {
 			if match(e) {
 				found = e
@@ -120,7 +114,7 @@ func (a *application) count() int {
 }
 
 // of returns the events of a kind.
-func of(events []cloudtail.Event, kind cloudtail.Kind) (found []cloudtail.Event) {
+func of(events []cloudapp.Event, kind cloudapp.Kind) (found []cloudapp.Event) {
 	for _, e := range events {
 		if e.Kind == kind {
 			found = append(found, e)

@@ -11,12 +11,12 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/cloud/api"
-	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/cloudapp"
 	"gatehouse/internal/test/gatewaytest"
 )
 
@@ -153,9 +153,9 @@ func (d *door) awaitDelivered() {
 	})
 }
 
-func isStatus(word string, retained bool) func(cloudtail.Event) bool {
-	return func(e cloudtail.Event) bool {
-		return e.Kind == cloudtail.Status && e.Status.Status == word && e.Retained == retained
+func isStatus(word string, retained bool) func(cloudapp.Event) bool {
+	return func(e cloudapp.Event) bool {
+		return e.Kind == cloudapp.Status && e.Status.Status == word && e.Retained == retained
 	}
 }
 
@@ -164,9 +164,9 @@ func isStatus(word string, retained bool) func(cloudtail.Event) bool {
 func TestCloud_status(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 0, nil)
-		early := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}})
-		early.next(0, "the gateway is online", func(e cloudtail.Event) bool { return isStatus("online", false)(e) || isStatus("online", true)(e) })
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		early := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		early.next(0, "the gateway is online", func(e cloudapp.Event) bool { return isStatus("online", false)(e) || isStatus("online", true)(e) })
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
 		e := a.next(0, "the retained status has come", isStatus("online", true))
 		if e.Status.Version != "test" || e.Status.Since == nil || time.Since(e.Status.Since.Time) > patience || e.Gateway != d.id {
 			t.Errorf("%+v of %s", e.Status, e.Gateway)
@@ -180,7 +180,7 @@ func TestCloud_status(t *testing.T) {
 			t.Error(err)
 		}
 		a.next(before, "the gateway has said goodbye", isStatus("offline", false))
-		late := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		late := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
 		late.next(0, "who comes later sees that it is offline", isStatus("offline", true))
 	})
 }
@@ -198,10 +198,10 @@ func (d *door) awaitUp() {
 func TestCloud_states(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 3, nil)
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}})
-		isState := func(station site.StationID, lock site.LockStatus) func(cloudtail.Event) bool {
-			return func(e cloudtail.Event) bool {
-				return e.Kind == cloudtail.State && e.Station == station && e.State.Status == site.Online && e.State.Locks[0].Status == lock
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		isState := func(station site.StationID, lock site.LockStatus) func(cloudapp.Event) bool {
+			return func(e cloudapp.Event) bool {
+				return e.Kind == cloudapp.State && e.Station == station && e.State.Status == site.Online && e.State.Locks[0].Status == lock
 			}
 		}
 		for id := range site.StationID(3) {
@@ -225,12 +225,12 @@ func TestCloud_states(t *testing.T) {
 		if err := d.Admin.RemoveStation(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
-		a.next(before, "the removed station is gone", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Removed && e.Station == 3 })
-		late := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}})
-		late.next(0, "a state that is retained has come", func(e cloudtail.Event) bool { return e.Kind == cloudtail.State && e.Station == 2 })
+		a.next(before, "the removed station is gone", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Removed && e.Station == 3 })
+		late := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		late.next(0, "a state that is retained has come", func(e cloudapp.Event) bool { return e.Kind == cloudapp.State && e.Station == 2 })
 		late.next(0, "the status has come, and with it everything that is retained", isStatus("online", true))
-		late.await("both states have come", func(events []cloudtail.Event) bool { return len(of(events, cloudtail.State)) >= 2 })
-		for _, e := range of(late.seen(), cloudtail.State) {
+		late.await("both states have come", func(events []cloudapp.Event) bool { return len(of(events, cloudapp.State)) >= 2 })
+		for _, e := range of(late.seen(), cloudapp.State) {
 			if e.Station == 3 {
 				t.Errorf("the state of the removed station is there: %s", e.Payload)
 			}
@@ -238,7 +238,7 @@ func TestCloud_states(t *testing.T) {
 	})
 }
 
-func (a *application) seen() []cloudtail.Event {
+func (a *application) seen() []cloudapp.Event {
 	events, _ := a.look()
 	return events
 }
@@ -252,10 +252,10 @@ func (d *door) flicker(t *testing.T, a *application) {
 	for n := range 200 {
 		station.Publish("report", fmt.Appendf(nil, `{"batteryVoltage":%.3f}`, 3+float64(n+1)/1000))
 	}
-	a.next(before, "the last of many states has come", func(e cloudtail.Event) bool {
-		return e.Kind == cloudtail.State && e.Station == 1 && e.State.BatteryVoltage != nil && *e.State.BatteryVoltage > 3.199
+	a.next(before, "the last of many states has come", func(e cloudapp.Event) bool {
+		return e.Kind == cloudapp.State && e.Station == 1 && e.State.BatteryVoltage != nil && *e.State.BatteryVoltage > 3.199
 	})
-	states := slices.DeleteFunc(of(a.seen()[before:], cloudtail.State), func(e cloudtail.Event) bool { return e.Station != 1 })
+	states := slices.DeleteFunc(of(a.seen()[before:], cloudapp.State), func(e cloudapp.Event) bool { return e.Station != 1 })
 	if most := int(time.Since(began)/time.Second) + 2; len(states) > most {
 		t.Errorf("%d states of one station came within %s, want at most %d", len(states), time.Since(began), most)
 	}
@@ -266,13 +266,13 @@ func (d *door) flicker(t *testing.T, a *application) {
 func TestCloud_journal(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, nil)
-		looking := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}})
-		looking.next(0, "somebody who only looks on sees records", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Record })
+		looking := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		looking.next(0, "somebody who only looks on sees records", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Record })
 		if _, delivered, _ := d.cloud(); delivered != 0 {
 			t.Errorf("up to %d is delivered, and nobody has acknowledged anything", delivered)
 		}
 		looking.stopped()
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
 		for n := range 300 {
 			name := fmt.Sprintf("door %d", n)
 			if _, err := d.Admin.UpdateStation(t.Context(), 1, rename(name)); err != nil {
@@ -299,15 +299,15 @@ func (d *door) awaitRecord(kind site.Kind) {
 func compare(t *testing.T, d *door, a *application) {
 	t.Helper()
 	records := d.Records()
-	given := of(a.seen(), cloudtail.Record)
+	given := of(a.seen(), cloudapp.Record)
 	for i, e := range given {
 		if want := string(records[i].AppendJSON(nil)); string(e.Payload) != want {
 			t.Fatalf("record %d is\n%s, and was given as\n%s", i+1, want, e.Payload)
 		}
 	}
 	for _, e := range a.seen() {
-		if e.Kind == cloudtail.Missing || e.Kind == cloudtail.Malformed || e.Kind == cloudtail.Gap || e.Kind == cloudtail.Restored {
-			t.Errorf("event %s %d-%d %s", e.Kind, e.From, e.To, e.Detail)
+		if e.Kind == cloudapp.Malformed || e.Kind == cloudapp.Gap {
+			t.Errorf("event %s %s %s", e.Kind, e.Payload, e.Detail)
 		}
 	}
 	if _, delivered, _ := d.cloud(); uint64(len(given)) < delivered || delivered < 300 {
@@ -338,7 +338,7 @@ func TestCloud_ackBroker(t *testing.T) {
 func TestCloud_blackHole(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, func(c *config.Cloud) { c.Keepalive = 10 * time.Second })
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
 		d.awaitDelivered()
 		before := a.count()
 		d.proxy.Hold()
@@ -352,8 +352,8 @@ func TestCloud_blackHole(t *testing.T) {
 		d.proxy.Release()
 		a.next(before, "the gateway is back", isStatus("online", false))
 		d.awaitDelivered()
-		a.next(before, "what was recorded meanwhile has come", func(e cloudtail.Event) bool {
-			return e.Kind == cloudtail.Record && e.Record.Kind == site.KindCloudOffline
+		a.next(before, "what was recorded meanwhile has come", func(e cloudapp.Event) bool {
+			return e.Kind == cloudapp.Record && e.Record.Kind == site.KindCloudOffline
 		})
 		if n := d.opened(1, 10); n != 10 {
 			t.Errorf("the lock opened %d times", n)
@@ -365,7 +365,7 @@ func TestCloud_blackHole(t *testing.T) {
 // same, in the time that each has, and say what is wrong.
 func TestCloud_oneNameTwice(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
 		same := func(c *config.Cloud) { c.ClientID = "the-same" }
 		d, other := newDoor(t, b, 0, same), newDoor(t, b, 0, same)
 		for _, g := range []*door{d, other} {
@@ -375,8 +375,8 @@ func TestCloud_oneNameTwice(t *testing.T) {
 			})
 		}
 		for _, g := range []*door{d, other} {
-			a.next(0, "it has delivered that", func(e cloudtail.Event) bool {
-				return e.Kind == cloudtail.Record && e.Gateway == g.id && e.Record.Kind == site.KindCloudOffline
+			a.next(0, "it has delivered that", func(e cloudapp.Event) bool {
+				return e.Kind == cloudapp.Record && e.Gateway == g.id && e.Record.Kind == site.KindCloudOffline
 			})
 		}
 	})

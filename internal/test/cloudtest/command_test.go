@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"gatehouse/internal/cloud/api"
-	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/cloudapp"
 )
 
 // A signed command opens its lock, once, however often it comes; and is answered.
@@ -17,7 +17,7 @@ func TestCloud_command(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 2, nil)
 		d.awaitUp()
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
 		a.next(0, "the application is there", isStatus("online", true))
 		s := newSender(t, mqttclient.Config{URL: b.URL()})
 		token := d.signer.right("c-1")
@@ -44,15 +44,15 @@ func TestCloud_command(t *testing.T) {
 		if n := d.opened(2, 0); n != 0 {
 			t.Errorf("the other station opened %d times", n)
 		}
-		a.next(0, "the record has come", func(e cloudtail.Event) bool {
-			return e.Kind == cloudtail.Record && e.Record.JTI == "c-1" && e.Record.Outcome == site.Done && e.Record.Origin == site.Cloud && e.Record.By == "porter@example.test"
+		a.next(0, "the record has come", func(e cloudapp.Event) bool {
+			return e.Kind == cloudapp.Record && e.Record.JTI == "c-1" && e.Record.Outcome == site.Done && e.Record.Origin == site.Cloud && e.Record.By == "porter@example.test"
 		})
 	})
 }
 
-func isResult(id string, outcome site.Outcome) func(cloudtail.Event) bool {
-	return func(e cloudtail.Event) bool {
-		return e.Kind == cloudtail.Result && e.Result.ID == id && e.Result.Outcome == outcome
+func isResult(id string, outcome site.Outcome) func(cloudapp.Event) bool {
+	return func(e cloudapp.Event) bool {
+		return e.Kind == cloudapp.Result && e.Result.ID == id && e.Result.Outcome == outcome
 	}
 }
 
@@ -61,23 +61,23 @@ func isResult(id string, outcome site.Outcome) func(cloudtail.Event) bool {
 func TestCloud_refusals(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, nil)
-		a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
-		a.next(0, "the gateway is there", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Status && e.Status.Status == "online" })
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a.next(0, "the gateway is there", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Status && e.Status.Status == "online" })
 		s := newSender(t, mqttclient.Config{URL: b.URL()})
 		wanted := make(map[string]bool)
 		for i := range d.signer.refused() {
 			test := d.signer.refused()[i] // made anew, so that none has expired
 			before := a.count()
 			s.command(d.id, test.token)
-			e := a.next(before, "it is answered: "+test.reason, func(e cloudtail.Event) bool { return e.Kind == cloudtail.Result })
+			e := a.next(before, "it is answered: "+test.reason, func(e cloudapp.Event) bool { return e.Kind == cloudapp.Result })
 			if e.Result.Outcome != site.Refused || e.Result.Reason != test.reason || e.Result.Message == "" {
 				t.Errorf("want %s: %s", test.reason, e.Payload)
 			}
 			wanted[test.reason] = true
 		}
 		for reason := range wanted {
-			a.next(0, "the record has come: "+reason, func(e cloudtail.Event) bool {
-				return e.Kind == cloudtail.Record && e.Record.Kind == site.KindUnlock && e.Record.Outcome == site.Refused && e.Record.Origin == site.Cloud && e.Record.Detail == reason
+			a.next(0, "the record has come: "+reason, func(e cloudapp.Event) bool {
+				return e.Kind == cloudapp.Record && e.Record.Kind == site.KindUnlock && e.Record.Outcome == site.Refused && e.Record.Origin == site.Cloud && e.Record.Detail == reason
 			})
 		}
 		d.retained(t, s, a)
@@ -96,8 +96,8 @@ func (d *door) retained(t *testing.T, s sender, a *application) {
 	before := a.count()
 	s.publish(api.Topic(d.id, api.CommandLeaf), []byte(d.signer.right("lay-there")), true)
 	d.proxy.Refuse(false)
-	e := a.next(before, "a command that lay at the broker is answered", func(e cloudtail.Event) bool {
-		return e.Kind == cloudtail.Result && e.Result.ID == "lay-there" // the answer before it may come again over the new connection
+	e := a.next(before, "a command that lay at the broker is answered", func(e cloudapp.Event) bool {
+		return e.Kind == cloudapp.Result && e.Result.ID == "lay-there" // the answer before it may come again over the new connection
 	})
 	if e.Result.Outcome != site.Refused || e.Result.Reason != "retained" {
 		t.Errorf("%s", e.Payload)

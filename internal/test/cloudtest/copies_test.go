@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/cloudapp"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -35,15 +35,15 @@ func TestCommand_copiesAndKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gateway = status.GatewayID
-	a := newApplication(t, cloudtail.Config{Broker: mqttclient.Config{URL: broker.URL()}, Acknowledge: true})
+	a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: broker.URL()}, Acknowledge: true})
 	b.awaitCloud()
 	send := newSender(t, mqttclient.Config{URL: broker.URL()})
 	token := s.right("one-of-many")
 	for n := range copies {
 		send.command(s.gateway, token)
 		if n == copies*4/5 { // those after it all have to be looked at before the last, which takes its time
-			a.next(0, "the first is answered", func(e cloudtail.Event) bool {
-				return e.Kind == cloudtail.Result && e.Result.ID == "one-of-many" && e.Result.Outcome == site.Done
+			a.next(0, "the first is answered", func(e cloudapp.Event) bool {
+				return e.Kind == cloudapp.Result && e.Result.ID == "one-of-many" && e.Result.Outcome == site.Done
 			})
 			b.kill()
 			b.start()
@@ -53,14 +53,14 @@ func TestCommand_copiesAndKill(t *testing.T) {
 	}
 	before := a.count()
 	send.command(s.gateway, s.right("another"))
-	a.next(before, "the last is answered", func(e cloudtail.Event) bool {
-		return e.Kind == cloudtail.Result && e.Result.ID == "another" && e.Result.Outcome == site.Done
+	a.next(before, "the last is answered", func(e cloudapp.Event) bool {
+		return e.Kind == cloudapp.Result && e.Result.ID == "another" && e.Result.Outcome == site.Done
 	})
 	if opened := openings(t, station, 2); opened != 2 {
 		t.Errorf("the lock opened %d times for two commands", opened)
 	}
 	repeated := 0
-	for _, e := range of(a.seen(), cloudtail.Result) {
+	for _, e := range of(a.seen(), cloudapp.Result) {
 		if e.Result.ID == "one-of-many" && e.Result.Reason == "repeated" && e.Result.First.Outcome == site.Done {
 			repeated++
 		}

@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"gatehouse/internal/cloud/api"
-	"gatehouse/internal/cloud/cloudtail"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/brokertest"
+	"gatehouse/internal/test/cloudapp"
 	"gatehouse/internal/test/gatewaytest"
 )
 
@@ -206,7 +206,7 @@ func TestNATS_documented(t *testing.T) {
 // serves sees that everything goes through that has to, and nothing else.
 func serves(t *testing.T, cfg config.Config, as login) {
 	t.Helper()
-	viewer := newApplication(t, cloudtail.Config{Broker: as("viewer")})
+	viewer := newApplication(t, cloudapp.Config{Broker: as("viewer")})
 	d := &door{signer: newSigner(t)}
 	cfg.Cloud.Keys = []string{d.signer.public}
 	d.Gateway = gatewaytest.Run(t, cfg)
@@ -218,13 +218,13 @@ func serves(t *testing.T, cfg config.Config, as login) {
 	d.id, d.signer.gateway = status.GatewayID, status.GatewayID
 	d.play(t, 1)
 	d.awaitUp()
-	viewer.next(0, "the viewer sees records", func(e cloudtail.Event) bool { return e.Kind == cloudtail.Record })
+	viewer.next(0, "the viewer sees records", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Record })
 	d.unheard(t, as)
 	if _, delivered, _ := d.cloud(); delivered != 0 {
 		t.Errorf("up to %d is delivered, and no application was there", delivered)
 	}
-	a := newApplication(t, cloudtail.Config{Broker: as("application"), Acknowledge: true})
-	a.next(0, "the state has come", func(e cloudtail.Event) bool { return e.Kind == cloudtail.State && e.Station == 1 })
+	a := newApplication(t, cloudapp.Config{Broker: as("application"), Acknowledge: true})
+	a.next(0, "the state has come", func(e cloudapp.Event) bool { return e.Kind == cloudapp.State && e.Station == 1 })
 	newSender(t, as("application")).command(d.id, d.signer.right("c-1"))
 	a.next(0, "the command is answered", isResult("c-1", site.Done))
 	d.awaitDelivered()
@@ -240,16 +240,16 @@ func serves(t *testing.T, cfg config.Config, as login) {
 }
 
 // isForged reports whether that is what unheard says.
-func isForged(e cloudtail.Event) bool {
+func isForged(e cloudapp.Event) bool {
 	switch e.Kind {
-	case cloudtail.State:
+	case cloudapp.State:
 		return e.State.ID == 0
-	case cloudtail.Status:
+	case cloudapp.Status:
 		return e.Status.Status == ""
-	case cloudtail.Result:
+	case cloudapp.Result:
 		return e.Result.Outcome == ""
 	}
-	return e.Kind == cloudtail.Malformed
+	return e.Kind == cloudapp.Malformed
 }
 
 // unheard: nobody hears what somebody says who has no right to.
@@ -273,7 +273,7 @@ func (d *door) deaf(t *testing.T, as login) {
 	t.Helper()
 	for user, topics := range map[string][]string{
 		"viewer":          {api.Topic(d.id, api.CommandLeaf)},
-		"another-gateway": {api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.CommandLeaf), "gateways/#", api.StateFilter(cloudtail.All)},
+		"another-gateway": {api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.CommandLeaf), "gateways/#", api.StateFilter("+")},
 	} {
 		for _, topic := range topics {
 			heard := make(chan string, 100)
