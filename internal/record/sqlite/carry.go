@@ -1,14 +1,12 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +15,8 @@ import (
 )
 
 const (
-	// metaCarry is the key of table meta that says where records of the journal are still
-	// to be fetched from: the name of a database that was set aside, and the lowest seq.
+	// metaCarry is the key of table meta that names what is still to be fetched: the
+	// lowest seq, and the name of the database that was set aside.
 	metaCarry = "carry"
 	// carryStep is how many records one transaction carries over.
 	carryStep = 2000
@@ -29,20 +27,14 @@ const (
 
 func carryText(aside string, low uint64) string { return strconv.FormatUint(low, 10) + " " + aside }
 
-// carrier fetches the records of a journal out of a database that was set aside, from
-// the newest to the oldest, each with the seq and the hash that it had.
-type carrier struct {
-	db     *DB
-	pages  *pages
-	low    uint64 // nothing below is wanted
-	leaves []leaf // not read yet, the newest first
-	rows   []row  // read, the newest first
-}
-
-// carryOver fetches the records that a rescue left behind, in the background, and waits
-// for carryFirst at most. What fails stays marked and is tried again at the next start:
-// no door waits for old records.
-func (db *DB) carryOver(ctx context.Context) {
+// CarryOver records in the journal what was done with a damaged database, and fetches
+// its records: the newest before it returns, the rest while the gateway works. It waits
+// for 4 s at most. What fails is logged, stays marked and is tried again at the next
+// start. It is called once, after [DB.UseClock].
+func (db *DB) CarryOver(ctx context.Context) {
+	if db.rescued != "" {
+		db.AppendLater(site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: db.rescued}})
+	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	db.stopCarrying = stop
 	db.carrying.Store(true)
@@ -54,137 +46,165 @@ func (db *DB) carryOver(ctx context.Context) {
 			db.log.Error("records of the database that was set aside are carried over at the next start", "error", err)
 		}
 	})
-	timer := time.NewTimer(carryFirst)
-	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-timer.C:
+	case <-time.After(carryFirst):
 	case <-ctx.Done():
 	}
 }
 
 // carryAll fetches all records that are still to be fetched, until ctx ends.
-func (db *DB) carryAll(ctx context.Context) (err error) {
+func (db *DB) carryAll(ctx context.Context) error {
 	text, err := db.meta(ctx, metaCarry)
 	if err != nil || text == "" {
 		return err
 	}
 	low, name, _ := strings.Cut(text, " ")
-	c := &carrier{db: db}
-	if c.low, err = strconv.ParseUint(low, 10, 63); err != nil {
-		c.low = 1
+	path := filepath.Join(filepath.Dir(db.path), filepath.Base(name))
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		db.log.Error("the database that was set aside is gone, and its records with it", "error", err)
+		return db.setMeta(ctx, metaCarry, "")
 	}
-	if c.pages, err = openPages(filepath.Join(filepath.Dir(db.path), filepath.Base(name))); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			db.log.Error("the database that was set aside is gone, and its records with it", "error", err)
-			return db.setMeta(ctx, metaCarry, "")
-		}
+	aside, err := sql.Open("sqlite", dsn(path, salvagePragmas))
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.pages.close()) }()
-	c.leaves = c.pages.leaves(ctx)
+	c := carrier{db: db, aside: aside, low: 1}
+	if seq, err := strconv.ParseUint(low, 10, 63); err == nil {
+		c.low = seq
+	}
 	for done := false; !done && err == nil; {
 		if err = ctx.Err(); err == nil {
 			done, err = c.step(ctx)
 		}
 	}
-	return err
+	return errors.Join(err, aside.Close())
+}
+
+// carrier fetches the records of a journal out of a database that was set aside, from
+// the newest to the oldest, each with the seq and the hash that it had.
+type carrier struct {
+	db    *DB
+	aside *sql.DB
+	low   uint64 // nothing below is wanted
 }
 
 // step carries over the next records and reports whether these were the last.
 func (c *carrier) step(ctx context.Context) (done bool, err error) {
-	c.fill(carryStep + 1)
-	rows := c.rows[:min(carryStep, len(c.rows))]
-	rest := c.rows[len(rows):]
-	done = len(rest) == 0
-	err = c.db.do(ctx, func(t *transaction) error { return c.insert(t, rows, rest) })
-	c.rows = rest
-	return done, err
-}
-
-// fill reads pages until so many records are there, in order, or all are.
-func (c *carrier) fill(wanted int) {
-	for len(c.leaves) > 0 {
-		if len(c.rows) >= wanted && uint64(c.rows[wanted-1].seq) > c.leaves[0].last { //nolint:gosec // a seq
-			return
-		}
-		for _, r := range c.pages.rows(c.leaves[0]) {
-			if uint64(r.seq) >= c.low { //nolint:gosec // a seq
-				c.rows = append(c.rows, r)
-			}
-		}
-		c.leaves = c.leaves[1:]
-		if len(c.leaves) == 0 || len(c.rows) >= wanted {
-			c.sort()
+	below := c.db.Oldest()
+	rows, err := c.read(ctx, below)
+	if len(rows) == 0 && isDamage(err) && below > c.low+1 {
+		next, lost := pastDamage(below-c.low, func(distance uint64) (uint64, error) { return c.newest(ctx, below-distance) })
+		if lost == nil {
+			rows, err = c.read(ctx, next+1)
 		}
 	}
+	if err != nil && !isDamage(err) {
+		return false, err
+	}
+	done = len(rows) == 0 || err == nil && len(rows) < carryStep
+	return done, c.db.do(ctx, func(t *transaction) error { return c.insert(t, rows, done) })
 }
 
-// sort sorts the records and removes duplicates; pages that are no longer in use may
-// still hold some.
-func (c *carrier) sort() {
-	slices.SortFunc(c.rows, func(a, b row) int { return cmp.Compare(b.seq, a.seq) })
-	c.rows = slices.CompactFunc(c.rows, func(a, b row) bool { return a.seq == b.seq })
+// isRecord is what a row of a damaged page must satisfy to be a record.
+const isRecord = ` AND typeof(time) = 'integer' AND typeof(station) = 'integer' AND typeof(body) = 'text' AND length(hash) = 32
+	AND instr(body, '{"seq":' || seq || ',') = 1 ORDER BY seq DESC LIMIT `
+
+// newest returns the newest readable record below a seq.
+func (c *carrier) newest(ctx context.Context, below uint64) (seq uint64, err error) {
+	err = c.aside.QueryRowContext(ctx, "SELECT seq FROM journal WHERE seq < ?"+isRecord+"1", int64(below)).Scan(&seq) //nolint:gosec // seq fits
+	return seq, err
+}
+
+// read returns the records below a seq, the newest first, up to the first that cannot be
+// read; then the error says why.
+func (c *carrier) read(ctx context.Context, below uint64) (all []row, err error) {
+	rows, err := c.aside.QueryContext(ctx, "SELECT seq, time, station, body, hash FROM journal WHERE seq < ? AND seq >= ?"+isRecord+"?",
+		int64(below), int64(c.low), carryStep) //nolint:gosec // seq fits
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var r row
+		var hash []byte
+		if err := rows.Scan(&r.seq, &r.time, &r.station, &r.body, &hash); err != nil {
+			return all, err
+		}
+		copy(r.hash[:], hash)
+		all = append(all, r)
+	}
+	return all, rows.Err()
 }
 
 // insert puts rows before the journal, with a record of each stretch that is missing
-// between them. rest are those that follow.
-func (c *carrier) insert(t *transaction, rows, rest []row) error {
+// between them.
+func (c *carrier) insert(t *transaction, rows []row, done bool) error {
 	e, err := readEnds(context.Background(), t.conn)
 	if err != nil {
 		return err
 	}
-	first, above := e.anchor.seq+1, row{}
-	bytes := e.bytes
+	first, bytes := e.anchor.seq+1, e.bytes
 	for _, r := range rows {
-		seq := uint64(r.seq) //nolint:gosec // a seq
-		if seq >= first {
-			continue // it was carried over before the process ended
-		}
-		if seq < first-1 {
-			t.records = append(t.records, c.hole(seq+1, first-1, r, above))
+		if seq := uint64(r.seq); seq < first-1 { //nolint:gosec // a seq
+			t.records = append(t.records, c.hole(seq+1, first-1))
 		}
 		if _, err := t.exec("INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)", r.seq, r.time, r.station, r.body, r.hash[:]); err != nil {
 			return err
 		}
-		first, above = seq, r
+		first = uint64(r.seq) //nolint:gosec // a seq
 		bytes += int64(len(r.body))
 	}
-	var anchor [sha256.Size]byte // of none: the hash of the first record is taken on trust
-	switch {
-	case len(rest) > 0 && uint64(rest[0].seq) == first-1: //nolint:gosec // a seq
-		anchor = rest[0].hash
-	case first == e.anchor.seq+1:
-		anchor = e.anchor.hash
+	if done && first > c.low {
+		t.records = append(t.records, c.hole(c.low, first-1))
 	}
-	if len(rest) == 0 {
-		if first > c.low {
-			t.records = append(t.records, c.hole(c.low, first-1, row{}, above))
-		}
+	if done {
 		if err := t.setMeta(metaCarry, ""); err != nil {
 			return err
 		}
 	}
-	if _, err := t.exec("UPDATE journal_ends SET first = ?, anchor = ?, bytes = ?", int64(first), anchor[:], bytes); err != nil { //nolint:gosec // seq fits
+	if first == e.anchor.seq+1 {
+		return nil
+	}
+	// The hash before the first record is unknown: the first is taken on trust.
+	if _, err := t.exec("UPDATE journal_ends SET first = ?, anchor = ?, bytes = ?", int64(first), make([]byte, sha256.Size), bytes); err != nil { //nolint:gosec // seq fits
 		return err
 	}
 	c.db.first, c.db.bytes, c.db.moved = first, bytes, true
 	return nil
 }
 
-// hole returns the record of lost records, between two that are not lost; either may be
-// zero.
-func (c *carrier) hole(from, to uint64, below, above row) site.Record {
-	when := func(r row) string {
-		if r.seq == 0 {
-			return "unknown"
-		}
-		return site.At(time.UnixMilli(r.time)).String()
-	}
+// hole returns the record of lost records.
+func (c *carrier) hole(from, to uint64) site.Record {
 	r := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
 		From: from, To: to, Count: int(to - from + 1), //nolint:gosec // fits for ever
-		Detail: fmt.Sprintf("these records were on damaged pages and are lost; the one before them is of %s, the one after of %s", when(below), when(above)),
+		Detail: "these records were on damaged pages and are lost",
 	}}
 	c.db.stamp(&r)
 	return r
+}
+
+// pastDamage finds the nearest readable record past damaged pages. at reads the nearest
+// record at a distance or farther; at distance 0 it fails. Distances are up to most.
+func pastDamage(most uint64, at func(distance uint64) (seq uint64, err error)) (found uint64, err error) {
+	low, high := uint64(0), uint64(1) // low is damaged
+	for found, err = at(high); err != nil; found, err = at(high) {
+		if !isDamage(err) || high == most {
+			return 0, err
+		}
+		low, high = high, min(2*high, most)
+	}
+	for low+1 < high {
+		middle := low + (high-low)/2
+		seq, err := at(middle)
+		switch {
+		case err == nil:
+			found, high = seq, middle
+		case isDamage(err):
+			low = middle
+		default:
+			return 0, err
+		}
+	}
+	return found, nil
 }

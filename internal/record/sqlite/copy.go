@@ -28,6 +28,7 @@ import (
 const (
 	copyEvery = time.Hour
 	copySoon  = 10 * time.Second // bounds what a client that logs in and out can have written
+	copyRetry = time.Minute      // after a failure
 	copyTitle = "gatehouse copy 1 "
 )
 
@@ -63,29 +64,39 @@ func (db *DB) copyAgain(taken bool) {
 
 // copier writes the copy in a goroutine of its own, so that no caller waits for it.
 type copier struct {
-	write  func() error
-	failed func(error) // called with the result of each try
-	wake   chan struct{}
-	stop   chan struct{}
-	done   chan struct{}
+	write func() error
+	tried func(error) // called with the result of each try
+	wake  chan struct{}
+	stop  chan struct{}
+	done  chan struct{}
 
-	mu     sync.Mutex // mu guards what follows
-	stale  bool
-	urgent bool
+	mu   sync.Mutex // mu guards what follows
+	last time.Time  // of a try
+	due  time.Time  // when the next try is due; zero: the copy is up to date
 }
 
-func newCopier(write func() error, failed func(error)) *copier {
-	return &copier{
-		write: write, failed: failed,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-	}
+// newCopier starts the goroutine.
+func newCopier(write func() error, tried func(error)) *copier {
+	c := &copier{write: write, tried: tried, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	go c.run()
+	return c
 }
 
 // changed notes that the copy is out of date.
 func (c *copier) changed(urgent bool) {
+	if urgent {
+		c.schedule(copySoon)
+	} else {
+		c.schedule(copyEvery)
+	}
+}
+
+// schedule has the next try made so long after the last one, or earlier.
+func (c *copier) schedule(every time.Duration) {
 	c.mu.Lock()
-	c.stale = true
-	c.urgent = c.urgent || urgent
+	if due := c.last.Add(every); c.due.IsZero() || due.Before(c.due) {
+		c.due = due
+	}
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -93,64 +104,59 @@ func (c *copier) changed(urgent bool) {
 	}
 }
 
-// due reports whether the copy is out of date, and how old it may become.
-func (c *copier) due() (stale bool, every time.Duration) {
+// wait returns how long to wait for the next try.
+func (c *copier) wait() (left time.Duration, stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.urgent {
-		return c.stale, copySoon
+	if c.due.IsZero() {
+		return copyEvery, false
 	}
-	return c.stale, copyEvery
+	return time.Until(c.due), true
 }
 
 // run writes the copy when it is due, until stop is closed.
 func (c *copier) run() {
 	defer close(c.done)
-	timer := time.NewTimer(copyEvery)
-	defer timer.Stop()
-	var last time.Time // of a try
 	for {
+		left, stale := c.wait()
+		if stale && left <= 0 {
+			c.try()
+			continue
+		}
+		timer := time.NewTimer(left)
 		select {
 		case <-c.stop:
-			if stale, _ := c.due(); stale {
+			timer.Stop()
+			if stale {
 				c.try()
 			}
 			return
 		case <-c.wake:
 		case <-timer.C:
 		}
-		stale, every := c.due()
-		if left := time.Until(last.Add(every)); stale && left <= 0 {
-			c.try()
-			last = time.Now()
-		} else if stale {
-			timer.Reset(left)
-		}
+		timer.Stop()
 	}
 }
 
-// try writes the copy; one that fails is tried again when it is due.
+// try writes the copy.
 func (c *copier) try() {
 	c.mu.Lock()
-	urgent := c.urgent
-	c.stale, c.urgent = false, false
+	c.last, c.due = time.Now(), time.Time{}
 	c.mu.Unlock()
 	err := c.write()
 	if err != nil {
-		c.changed(urgent)
+		c.schedule(copyRetry)
 	}
-	c.failed(err)
+	c.tried(err)
 }
 
 // close writes what is due; false when the disk of the copy does not answer in time.
 func (c *copier) close(patience time.Duration) bool {
 	close(c.stop)
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-c.done:
 		return true
-	case <-timer.C:
+	case <-time.After(patience):
 		return false
 	}
 }
@@ -161,11 +167,6 @@ func writeCopy(ctx context.Context, from, path string) error {
 	content, err := extract(ctx, from)
 	if err != nil {
 		return fmt.Errorf("copying who may open what: %w", err)
-	}
-	if cp, err := loadCopy(ctx, content); err != nil {
-		return fmt.Errorf("reading the copy back: %w", err)
-	} else if err := cp.Close(); err != nil {
-		return err
 	}
 	sum := sha256.Sum256(content)
 	text := slices.Concat([]byte(copyTitle+hex.EncodeToString(sum[:])+"\n"), content)
@@ -183,11 +184,7 @@ func extract(ctx context.Context, from string) (content []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, mem.Close()) }()
 	mem.SetMaxOpenConns(1)
-	texts, err := schemas()
-	if err != nil {
-		return nil, err
-	}
-	if err := applyFrom(ctx, mem, texts, 0); err != nil {
+	if err := migrateAlone(ctx, mem); err != nil {
 		return nil, err
 	}
 	if _, err := mem.ExecContext(ctx, "ATTACH ? AS source", dsn(from, "mode=ro")); err != nil {
@@ -232,19 +229,12 @@ func extractTables(ctx context.Context, mem *sql.DB) error {
 
 // smallTables lists every table but the journal's, each behind those that it refers to.
 func smallTables(ctx context.Context, q queryer) (names []string, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'journal%' AND name NOT LIKE 'sqlite%' ORDER BY rowid")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+	err = eachRow(ctx, q, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'journal%' AND name NOT LIKE 'sqlite%' ORDER BY rowid",
+		func(_ []string, values []any) error {
+			names = append(names, fmt.Sprint(values[0]))
+			return nil
+		})
+	return names, err
 }
 
 // memoryFile is what the driver's connections can do with a database in memory.
@@ -266,23 +256,6 @@ func onConnection(ctx context.Context, db *sql.DB, use func(memoryFile) error) e
 		}
 		return use(c)
 	})
-}
-
-// bringForward migrates a copy that an older version has written to this version's
-// schema.
-func bringForward(ctx context.Context, cp *sql.DB) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
-	version, err := schemaOf(ctx, cp)
-	if err != nil {
-		return err
-	}
-	if version > len(texts) {
-		return errors.New("the copy is of a newer version")
-	}
-	return applyFrom(ctx, cp, texts, version)
 }
 
 // errNoCopy means that there is no copy, or a damaged one.
@@ -325,4 +298,75 @@ func loadCopy(ctx context.Context, content []byte) (*sql.DB, error) {
 		return nil, errors.Join(err, mem.Close())
 	}
 	return mem, nil
+}
+
+// accessState is who may open what, as the schema, the mark of the last change, and a
+// digest.
+type accessState struct {
+	schema  int
+	version string
+	sum     [sha256.Size]byte
+}
+
+// sameAccess reports whether two databases agree on who may open what.
+func sameAccess(ctx context.Context, a, b queryer) bool {
+	mine, err := accessOf(ctx, a)
+	if err != nil {
+		return false
+	}
+	theirs, err := accessOf(ctx, b)
+	return err == nil && mine == theirs
+}
+
+// accessOf reads it. Tables that change without a change of access are left out.
+func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
+	if a.schema, err = schemaOf(ctx, q); err != nil {
+		return a, err
+	}
+	err = q.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaVersion).Scan(&a.version)
+	if err != nil {
+		return a, err
+	}
+	h := sha256.New()
+	for _, text := range []string{
+		"SELECT key, value FROM meta WHERE key IN ('" + metaGateway + "', '" + metaTimeZone + "') ORDER BY key",
+		"SELECT * FROM account ORDER BY id", "SELECT * FROM session ORDER BY id",
+		"SELECT * FROM station ORDER BY id", "SELECT * FROM access_grant ORDER BY account, station",
+	} {
+		err := eachRow(ctx, q, text, func(_ []string, values []any) error {
+			_, err := fmt.Fprintf(h, "%T %#v\n", values, values)
+			return err
+		})
+		if err != nil {
+			return a, err
+		}
+	}
+	h.Sum(a.sum[:0])
+	return a, nil
+}
+
+// eachRow calls use with the columns and values of each row; use must not keep them.
+func eachRow(ctx context.Context, q queryer, text string, use func(columns []string, values []any) error) error {
+	rows, err := q.QueryContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	names, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values, into := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := use(names, values); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -236,34 +235,6 @@ func TestDB_Outbox_damagedPage(t *testing.T) {
 		t.Error("the next start goes on with the damaged page")
 	}
 	closeDB(t, db)
-}
-
-// A row with any bit flipped, or any first byte, or cut, is a record or is not, and never
-// ends the process: a size of its header below that of the size itself did.
-func TestIsRecord_damaged(t *testing.T) {
-	t.Parallel()
-	body := `{"seq":7,"x":1}`
-	payload := slices.Concat([]byte{6, 0, 1, 9, byte(13 + 2*len(body)), 12 + 2*32, 1}, []byte(body), make([]byte, 32))
-	if !sqlite.IsRecord(7, payload) {
-		t.Fatal("a sound record is none")
-	}
-	for bit := range 8 * len(payload) {
-		flipped := bytes.Clone(payload)
-		flipped[bit/8] ^= 1 << (bit % 8)
-		sqlite.IsRecord(7, flipped)
-	}
-	for first := range 256 {
-		changed := bytes.Clone(payload)
-		changed[0] = byte(first)
-		if sqlite.IsRecord(7, changed) != (first == 6) {
-			t.Errorf("with a header of %d bytes", first)
-		}
-	}
-	for size := range payload {
-		if sqlite.IsRecord(7, payload[:size]) {
-			t.Errorf("cut to %d bytes it is a record", size)
-		}
-	}
 }
 
 // leafFrom returns the first page from a number on that holds rows.

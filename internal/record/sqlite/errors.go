@@ -1,8 +1,12 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"errors"
+	"io/fs"
 
+	"golang.org/x/sys/unix"
 	sqlitedriver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -71,4 +75,30 @@ func classify(err error) error {
 		return fault.Wrap(fault.NotFound, "The account or station does not exist", err)
 	}
 	return fault.Wrap(fault.Conflict, "It exists already", err)
+}
+
+// isDamage reports whether err means that a database file is damaged, rather than that
+// its disk is full, busy or absent, or that the file may not be used.
+func isDamage(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if errors.Is(err, errDamagedFile) || errors.Is(err, errDamaged) || errors.Is(err, sql.ErrNoRows) {
+		return true
+	}
+	e, ok := errors.AsType[*sqlitedriver.Error](err)
+	if !ok {
+		_, isPath := errors.AsType[*fs.PathError](err)
+		_, isNumber := errors.AsType[unix.Errno](err)
+		_, isFault := errors.AsType[*fault.Error](err)
+		return !isPath && !isNumber && !isFault
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT,
+		sqlite3.SQLITE_SCHEMA, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE:
+		return true
+	case sqlite3.SQLITE_IOERR:
+		return e.Code() == sqlite3.SQLITE_IOERR_READ || e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ
+	}
+	return false
 }

@@ -118,9 +118,3 @@ func MakeBy(ctx context.Context, path string, version int) error {
 	db.SetMaxOpenConns(1)
 	return errors.Join(migrateBy(ctx, db, path, texts[:version]), db.Close())
 }
-
-// IsRecord reports whether payload is that of a record of the journal.
-func IsRecord(seq uint64, payload []byte) bool {
-	_, ok := record(seq, payload)
-	return ok
-}

@@ -174,19 +174,11 @@ func (f Files) Note(ctx context.Context, path string, r site.Record) error {
 
 // forward migrates a file of which there is another copy, so without making one.
 func forward(ctx context.Context, path string) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
 	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	version, err := schemaOf(ctx, db)
-	if err == nil {
-		err = applyFrom(ctx, db, texts, version)
-	}
-	return errors.Join(err, db.Close())
+	return errors.Join(migrateAlone(ctx, db), db.Close())
 }
 
 // write opens the file as the gateway does, which serves as a test of it too.

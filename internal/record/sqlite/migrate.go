@@ -64,6 +64,22 @@ func migrateBy(ctx context.Context, db *sql.DB, path string, texts []string) err
 	return applyFrom(ctx, db, texts, version)
 }
 
+// migrateAlone brings a database that nothing else uses forward, without a copy of it.
+func migrateAlone(ctx context.Context, db *sql.DB) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	version, err := schemaOf(ctx, db)
+	if err != nil {
+		return err
+	}
+	if version > len(texts) {
+		return errors.New("the database is of a newer version")
+	}
+	return applyFrom(ctx, db, texts, version)
+}
+
 // applyFrom applies the migrations that a database of that version has not seen.
 func applyFrom(ctx context.Context, db *sql.DB, texts []string, version int) error {
 	for ; version < len(texts); version++ {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// keptAside bounds the damaged databases that stand beside the present one: when a
-	// further one comes, the oldest is removed, so that a card that fails again and again
-	// is not filled by them.
+	// keptAside bounds the damaged databases that are kept beside the present one. When
+	// a further one comes, the oldest is removed, so that a card that fails again and
+	// again is not filled by them.
 	keptAside = 3
 	// lostTail is how many numbers are skipped if it is unknown how many records the
 	// end of a damaged journal had, so that no number is used twice.
@@ -29,25 +29,33 @@ const (
 	unsoundMark = ".unsound"  // the name of a file that has the next start set the database aside
 )
 
+// salvagePragmas open a damaged database to read what can be read of it. SQLite refuses
+// a truncated file, or one with a damaged schema, unless the schema is declared writable.
+const salvagePragmas = "vfs=unix-excl&mode=ro&_busy_timeout=2000&_dqs=0&_pragma=writable_schema(1)&_pragma=cell_size_check(1)"
+
+// sideFiles are the suffixes of the files that make up a database, its own last.
+func sideFiles() []string { return []string{"-wal", "-shm", ""} }
+
 // rescue sets the damaged database at cfg.Path aside, whole, and puts a new one in its
 // place: each table from the damaged one if it is sound there, else from the copy, else
-// as far as it can be read. The records of the journal follow by [DB.carry]. why is the
-// damage; the result is a sentence on what was done. A power cut leaves the damaged
-// database or the new one.
-func rescue(ctx context.Context, cfg Config, why error) (story string, err error) {
+// as far as it can be read. The records of the journal follow by [DB.CarryOver]. why is
+// the damage, copied the copy or nil; the result is a sentence on what was done. A power
+// cut leaves the damaged database or the new one.
+func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story string, err error) {
 	cfg.Logger.Error("the database is damaged and is set aside", "error", why)
 	stamp := time.Now().UTC().Format("20060102T150405Z")
+	aside := filepath.Base(cfg.Path) + asideMark + stamp
 	partial := cfg.Path + ".rescue.partial"
-	for _, suffix := range []string{"", "-wal", "-shm"} {
+	for _, suffix := range sideFiles() {
 		if err := removeQuietly(partial + suffix); err != nil {
 			return "", err
 		}
 	}
-	r := rescuer{path: cfg.Path, distrust: errors.Is(why, errDisagrees)}
-	if err := r.open(ctx, cfg.Copy, partial); err != nil {
-		return "", errors.Join(err, r.close())
+	r := rescuer{distrust: errors.Is(why, errDisagrees)}
+	err = r.open(ctx, cfg.Path, partial, copied)
+	if err == nil {
+		err = r.build(ctx, aside)
 	}
-	err = r.build(ctx, filepath.Base(cfg.Path)+asideMark+stamp)
 	if err = errors.Join(err, r.close()); err == nil {
 		err = durable.Sync(partial)
 	}
@@ -61,7 +69,7 @@ func rescue(ctx context.Context, cfg Config, why error) (story string, err error
 		return "", fault.Wrap(fault.Unavailable, "The database "+cfg.Path+
 			" is damaged and cannot be set aside: check free space with df and the disk with dmesg", errors.Join(why, err))
 	}
-	return fmt.Sprintf("the database was damaged and set aside as %s; %s", filepath.Base(cfg.Path)+asideMark+stamp, r.story()), nil
+	return fmt.Sprintf("the database was damaged and set aside as %s; %s", aside, r.story()), nil
 }
 
 // completeRescue finishes an interrupted rescue: it puts the rescued database, if there
@@ -73,7 +81,7 @@ func completeRescue(path string) error {
 	}
 	next := found[len(found)-1]
 	aside := path + asideMark + strings.TrimPrefix(next, path+rescuedMark)
-	for _, suffix := range []string{"-wal", "-shm", ""} {
+	for _, suffix := range sideFiles() {
 		if err := durable.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -87,18 +95,13 @@ func completeRescue(path string) error {
 // boundAside removes the oldest of the databases that were set aside.
 func boundAside(path string) error {
 	found, err := siblings(path, asideMark)
-	found = slices.DeleteFunc(found, func(name string) bool { return strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-shm") })
-	if err != nil || len(found) <= keptAside {
-		return err
-	}
-	for _, old := range found[:len(found)-keptAside] {
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			if err := removeQuietly(old + suffix); err != nil {
-				return err
-			}
+	found = slices.DeleteFunc(found, func(name string) bool { return !strings.HasSuffix(name, "Z") })
+	for _, old := range found[:max(len(found)-keptAside, 0)] {
+		for _, suffix := range sideFiles() {
+			err = errors.Join(err, removeQuietly(old+suffix))
 		}
 	}
-	return nil
+	return err
 }
 
 // siblings lists the files whose names begin with that of path and the mark, in order.
@@ -114,42 +117,39 @@ func siblings(path, mark string) (paths []string, err error) {
 
 // rescuer builds a new database from a damaged one and its copy.
 type rescuer struct {
-	path     string
-	distrust bool    // the copy is as new as the damaged database, and says otherwise
-	damaged  *sql.DB // never nil; its queries may fail
-	copied   *sql.DB // nil: there is none
+	distrust bool    // the copy is as new as the damaged database, and they disagree
+	copied   bool    // the new database began as the copy
+	damaged  *sql.DB // its queries may fail
 	next     *sql.DB
 
 	fromCopy, inPart []string // tables
 }
 
-func (r *rescuer) open(ctx context.Context, copied, partial string) (err error) {
-	if r.damaged, err = sql.Open("sqlite", dsn(r.path, "mode=ro&_busy_timeout=2000&_dqs=0")); err != nil {
+// open begins the new database at partial, with the content of the copy if there is one.
+func (r *rescuer) open(ctx context.Context, path, partial string, copied *sql.DB) (err error) {
+	if r.damaged, err = sql.Open("sqlite", dsn(path, salvagePragmas)); err != nil {
 		return err
 	}
 	r.damaged.SetMaxOpenConns(1)
-	if r.copied, err = readCopy(ctx, copied); err == nil {
-		err = bringForward(ctx, r.copied)
+	if err := createPrivate(partial); err != nil {
+		return err
 	}
-	if err != nil {
-		r.copied = nil
+	if copied != nil {
+		_, err := copied.ExecContext(ctx, "VACUUM INTO ?", partial)
+		if err != nil {
+			return fmt.Errorf("writing the copy back: %w", err)
+		}
+		r.copied = true
 	}
 	if r.next, err = sql.Open("sqlite", dsn(partial, "_pragma=journal_mode(off)&_pragma=synchronous(off)&_dqs=0")); err != nil {
 		return err
 	}
 	r.next.SetMaxOpenConns(1)
-	if err := createPrivate(partial); err != nil {
-		return err
-	}
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
-	return applyFrom(ctx, r.next, texts, 0)
+	return migrateAlone(ctx, r.next)
 }
 
 func (r *rescuer) close() (err error) {
-	for _, db := range []*sql.DB{r.damaged, r.copied, r.next} {
+	for _, db := range []*sql.DB{r.damaged, r.next} {
 		if db != nil {
 			err = errors.Join(err, db.Close())
 		}
@@ -168,77 +168,62 @@ func (r *rescuer) build(ctx context.Context, aside string) error {
 			return err
 		}
 	}
-	for _, table := range tables {
-		if err := r.dropOrphans(ctx, table); err != nil {
-			return err
-		}
+	if err := r.dropOrphans(ctx); err != nil {
+		return err
 	}
 	return r.end(ctx, aside)
 }
 
-// table fills one table from the best source there is.
+// table takes one table from the damaged database, unless the copy has it better.
 func (r *rescuer) table(ctx context.Context, table string) error {
-	if !r.distrust || r.copied == nil {
-		err := checkPages(ctx, r.damaged, table)
-		if err == nil {
-			err = r.take(ctx, r.damaged, table, "")
-		}
-		if err == nil {
-			return nil
-		}
-	}
-	if r.copied != nil {
+	if r.distrust && r.copied {
 		r.fromCopy = append(r.fromCopy, table)
-		return r.take(ctx, r.copied, table, "")
+		return nil
 	}
-	r.inPart = append(r.inPart, table)
-	for _, order := range []string{"", " ORDER BY 1 DESC"} { // up to the damage from both sides
-		_ = r.take(ctx, r.damaged, table, order)
+	unsound := checkPages(ctx, r.damaged, table)
+	if unsound != nil && r.copied {
+		r.fromCopy = append(r.fromCopy, table)
+		return nil
 	}
-	return nil
-}
-
-// checkPages is checkTable without what the table refers to, which may be damaged.
-func checkPages(ctx context.Context, q queryer, table string) error {
-	var verdict string
-	if err := q.QueryRowContext(ctx, "PRAGMA integrity_check("+table+")").Scan(&verdict); err != nil {
-		return err
-	}
-	if verdict != "ok" {
-		return errDamagedFile
-	}
-	return nil
-}
-
-// take copies the rows of a table.
-func (r *rescuer) take(ctx context.Context, from *sql.DB, table, order string) error {
-	columns, err := columnsOf(ctx, table, r.next, from)
+	tx, err := r.next.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	list := strings.Join(columns, ", ")
-	insert := fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", table, list, strings.Repeat(", ?", len(columns)-1)) //nolint:gosec // names of our own schema
-	return eachRow(ctx, from, "SELECT "+list+" FROM "+table+order, func(values []any) error {
-		_, err := r.next.ExecContext(ctx, insert, values...)
+	_, err = tx.ExecContext(ctx, "DELETE FROM "+table)
+	if err == nil {
+		unsound = errors.Join(unsound, copyRows(ctx, r.damaged, tx, table))
+	}
+	if unsound != nil && r.copied {
+		r.fromCopy = append(r.fromCopy, table)
+		return tx.Rollback()
+	}
+	if unsound != nil {
+		r.inPart = append(r.inPart, table)
+	}
+	return errors.Join(err, tx.Commit())
+}
+
+// copyRows copies the rows of a table, up to the first that cannot be read.
+func copyRows(ctx context.Context, from queryer, to *sql.Tx, table string) error {
+	return eachRow(ctx, from, "SELECT * FROM "+table, func(columns []string, values []any) error {
+		_, err := to.ExecContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
+			table, strings.Join(columns, ", "), strings.Repeat(", ?", len(columns)-1)), values...)
 		return err
 	})
 }
 
-// dropOrphans removes the rows of a table that refer to what another source did not
-// have.
-func (r *rescuer) dropOrphans(ctx context.Context, table string) error {
-	type reference struct{ parent, from, to string }
-	var all []reference
-	err := eachRow(ctx, r.next, `SELECT "table", "from", "to" FROM pragma_foreign_key_list('`+table+"')", func(values []any) error {
-		all = append(all, reference{fmt.Sprint(values[0]), fmt.Sprint(values[1]), fmt.Sprint(values[2])})
+// dropOrphans removes the rows that refer to what another source did not have.
+func (r *rescuer) dropOrphans(ctx context.Context) error {
+	var texts []string
+	err := eachRow(ctx, r.next, `SELECT format('DELETE FROM "%w" WHERE "%w" NOT IN (SELECT "%w" FROM "%w")', s.name, f."from", f."to", f."table")
+		FROM sqlite_schema s, pragma_foreign_key_list(s.name) f WHERE s.type = 'table'`, func(_ []string, values []any) error {
+		texts = append(texts, fmt.Sprint(values[0]))
 		return nil
 	})
-	for _, ref := range all {
-		if err != nil {
-			return err
+	for _, text := range texts {
+		if err == nil {
+			_, err = r.next.ExecContext(ctx, text)
 		}
-		_, err = r.next.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE NOT EXISTS (SELECT 1 FROM %s p WHERE p.%s = %s.%s)",
-			table, ref.parent, ref.to, table, ref.from))
 	}
 	return err
 }
@@ -246,16 +231,15 @@ func (r *rescuer) dropOrphans(ctx context.Context, table string) error {
 // end sets where the journal continues, the time floor, and where its records are to be
 // fetched from.
 func (r *rescuer) end(ctx context.Context, aside string) error {
-	newest, first := r.newest(ctx)
-	tail, low := r.tail(ctx, newest, first)
+	tail, low := r.tail(ctx)
 	if _, err := r.next.ExecContext(ctx, "UPDATE journal_ends SET first = ?, anchor = ?, last = ?, hash = ?, bytes = 0",
 		int64(tail.seq+1), tail.hash[:], int64(tail.seq), tail.hash[:]); err != nil { //nolint:gosec // seq fits
 		return err
 	}
-	values := map[string]string{metaCarry: carryText(aside, max(low, 1))}
+	values := map[string]string{metaCarry: carryText(aside, low)}
 	saved, err := savedFloor(ctx, r.next)
-	if sure := sureOf(newest); err != nil || sure > saved {
-		values[metaFloor] = fmt.Sprint(sure)
+	if newest, unread := newestSure(ctx, r.damaged); unread == nil && (err != nil || newest > saved) {
+		values[metaFloor] = fmt.Sprint(newest)
 	}
 	for key, value := range values {
 		if _, err := r.next.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value); err != nil {
@@ -267,57 +251,20 @@ func (r *rescuer) end(ctx context.Context, aside string) error {
 
 // tail returns where the journal continues: after the newest record that is known of.
 // low is the seq of the oldest that is kept.
-func (r *rescuer) tail(ctx context.Context, newest row, first uint64) (tail chain, low uint64) {
-	tail = chain{seq: uint64(newest.seq), hash: newest.hash} //nolint:gosec // a seq
+func (r *rescuer) tail(ctx context.Context) (tail chain, low uint64) {
 	e, err := readEnds(ctx, r.damaged)
-	if err != nil { // the page of the newest record, perhaps
-		e, err = savedEnds(ctx, r.damaged)
+	if err == nil {
+		return e.last, e.anchor.seq + 1
+	}
+	if e, err = savedEnds(ctx, r.damaged); err == nil { // the newest records cannot be read
 		e.last.seq += endsLag
+		return e.last, e.anchor.seq + 1
 	}
-	if err == nil && e.last.seq >= tail.seq {
-		if e.last.seq > tail.seq {
-			tail = e.last
-		}
-		return tail, e.anchor.seq + 1
-	}
-	if r.copied != nil {
-		if e, err := readEnds(ctx, r.copied); err == nil && e.last.seq > tail.seq {
-			tail = e.last
-		}
+	if e, err = readEnds(ctx, r.next); err == nil { // of the copy
+		tail = e.last
 	}
 	tail.seq += lostTail
-	return tail, first
-}
-
-// newest finds the newest record that can be read, and the seq of the oldest.
-func (r *rescuer) newest(ctx context.Context) (newest row, first uint64) {
-	p, err := openPages(r.path)
-	if err != nil {
-		return row{}, 0
-	}
-	defer func() { _ = p.close() }()
-	for _, l := range p.leaves(ctx) {
-		if first == 0 || l.first < first {
-			first = l.first
-		}
-		if newest.seq != 0 {
-			continue
-		}
-		for _, one := range p.rows(l) {
-			if one.seq > newest.seq {
-				newest = one
-			}
-		}
-	}
-	return newest, first
-}
-
-// sureOf returns the time of a record that a trusted clock stamped, else 0.
-func sureOf(newest row) int64 {
-	if r, err := decode([]byte(newest.body)); err == nil && r.ClockTrusted {
-		return newest.time
-	}
-	return 0
+	return tail, 1
 }
 
 // story returns where the tables came from, as a sentence.

@@ -37,7 +37,12 @@ func foreignObjects(ctx context.Context, db *sql.DB) (foreign, missing []object,
 	if err != nil || version < 1 || version > len(texts) {
 		return nil, nil, err
 	}
-	wanted, err := objectsOf(ctx, texts[:version])
+	return compareSchema(ctx, db, texts[:version])
+}
+
+// compareSchema compares the schema of a database with the one that migrations make.
+func compareSchema(ctx context.Context, db *sql.DB, texts []string) (foreign, missing []object, err error) {
+	wanted, err := objectsOf(ctx, texts)
 	if err != nil {
 		return nil, nil, err
 	}

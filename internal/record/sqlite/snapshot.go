@@ -133,9 +133,12 @@ func checkRoom(ctx context.Context, db *sql.DB, folder string) error {
 }
 
 // quickCheck finds most damage of a database file without comparing every index.
-func quickCheck(ctx context.Context, q queryer) error {
+func quickCheck(ctx context.Context, q queryer) error { return pragmaCheck(ctx, q, "quick_check(1)") }
+
+// pragmaCheck runs one of SQLite's checks; errDamagedFile with its first finding.
+func pragmaCheck(ctx context.Context, q queryer, check string) error {
 	var verdict string
-	if err := q.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+	if err := q.QueryRowContext(ctx, "PRAGMA "+check).Scan(&verdict); err != nil {
 		return fmt.Errorf("checking the database: %w", err)
 	}
 	if verdict != "ok" {
@@ -144,7 +147,7 @@ func quickCheck(ctx context.Context, q queryer) error {
 	return nil
 }
 
-// errDamagedFile says that SQLite finds a file damaged.
+// errDamagedFile means that SQLite finds a file damaged.
 var errDamagedFile = errors.New("the file is damaged")
 
 // removeQuietly removes a file that may not be there.

@@ -9,7 +9,6 @@ import (
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/site"
 )
 
 // openSound opens a usable database: a damaged one is set aside and replaced first.
@@ -24,7 +23,7 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 	db, err := tryOpen(ctx, cfg, copied)
 	story := ""
 	if isDamage(err) {
-		if story, err = rescue(ctx, cfg, err); err != nil {
+		if story, err = rescue(ctx, cfg, err, copied); err != nil {
 			return nil, err
 		}
 		db, err = open(ctx, cfg)
@@ -33,8 +32,23 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db.rescued = story
-	db.keepCopy(ctx, cfg.Copy, copied, unread)
+	db.copier = newCopier(func() error { return writeCopy(context.Background(), db.path, cfg.Copy) }, db.copyTried)
+	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
+		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
+	}
+	if copied == nil || !sameAccess(ctx, db.reading, copied) {
+		db.copier.changed(true)
+	}
 	return db, nil
+}
+
+// copyTried passes on how a try to write the copy ended.
+func (db *DB) copyTried(err error) {
+	if heard := db.copying.Load(); heard != nil {
+		(*heard)(err)
+	} else if err != nil {
+		db.log.Warn("the copy of who may open what cannot be written", "error", err)
+	}
 }
 
 // tryOpen opens the database and checks whether it can be used. An error for which
@@ -47,7 +61,7 @@ func tryOpen(ctx context.Context, cfg Config, copied *sql.DB) (*DB, error) {
 		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
 	}
 	db, err := open(ctx, cfg)
-	if fault.Is(err, fault.Conflict) && sameSchema(ctx, cfg.Path) {
+	if fault.Is(err, fault.Conflict) && hasOurSchema(ctx, cfg.Path) {
 		return nil, fmt.Errorf("%w: its version is not what it was", errDamagedFile)
 	}
 	if err != nil {
@@ -59,10 +73,10 @@ func tryOpen(ctx context.Context, cfg Config, copied *sql.DB) (*DB, error) {
 	return db, nil
 }
 
-// sameSchema reports whether a file that claims a newer version has exactly the schema
+// hasOurSchema reports whether a file that claims a newer version has exactly the schema
 // of this one.
-func sameSchema(ctx context.Context, path string) bool {
-	db, err := sql.Open("sqlite", dsn(path, "mode=ro&_busy_timeout=2000&_dqs=0"))
+func hasOurSchema(ctx context.Context, path string) bool {
+	db, err := sql.Open("sqlite", dsn(path, readerPragmas))
 	if err != nil {
 		return false
 	}
@@ -71,53 +85,8 @@ func sameSchema(ctx context.Context, path string) bool {
 	if err != nil {
 		return false
 	}
-	wanted, err := objectsOf(ctx, texts)
-	if err != nil {
-		return false
-	}
-	present, err := objectsIn(ctx, db)
-	return err == nil && len(without(present, wanted)) == 0 && len(without(wanted, present)) == 0
-}
-
-// keepCopy starts keeping the copy up to date.
-func (db *DB) keepCopy(ctx context.Context, path string, copied *sql.DB, unread error) {
-	db.copier = newCopier(
-		func() error { return writeCopy(context.Background(), db.path, path) },
-		func(err error) {
-			if heard := db.copying.Load(); heard != nil {
-				(*heard)(err)
-			} else if err != nil {
-				db.log.Warn("the copy of who may open what cannot be written", "error", err)
-			}
-		})
-	go db.copier.run()
-	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
-		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
-	}
-	if copied == nil || !sameAccess(ctx, db.reading, copied) {
-		db.copier.changed(true)
-	}
-}
-
-// sameAccess reports whether two databases agree on who may open what.
-func sameAccess(ctx context.Context, a, b queryer) bool {
-	mine, err := accessOf(ctx, a)
-	if err != nil {
-		return false
-	}
-	theirs, err := accessOf(ctx, b)
-	return err == nil && mine == theirs
-}
-
-// CarryOver records in the journal what was done with a damaged database, and fetches
-// its records: the newest before it returns, the rest while the gateway works. It waits
-// for 4 s at most; what fails is logged and tried again at the next start. It is called
-// once, after [DB.UseClock].
-func (db *DB) CarryOver(ctx context.Context) {
-	if db.rescued != "" {
-		db.AppendLater(site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: db.rescued}})
-	}
-	db.carryOver(ctx)
+	foreign, missing, err := compareSchema(ctx, db, texts)
+	return err == nil && len(foreign)+len(missing) == 0
 }
 
 // noteDamage notes a page that cannot be read, so that the next start sets the database
@@ -136,37 +105,98 @@ func (db *DB) noteDamage(err error) {
 	})
 }
 
+// examined is how many of the newest records are looked at when a database is opened:
+// those that a start reads.
+const examined = 20_000
+
+// examine checks whether the database can be used: the schema, every page of the small
+// tables, the end of the journal, and, if the copy is as new, that both agree on who
+// may open what. An error for which isDamage holds says what is wrong. Older records
+// are not checked: a damaged one keeps no door shut.
+func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
+	_, missing, err := foreignObjects(ctx, db.reading)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%w: there is no %s as it was", errDamagedFile, missing[0])
+	}
+	if err != nil {
+		return err
+	}
+	tables, err := smallTables(ctx, db.reading)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if err := checkPages(ctx, db.reading, table); err != nil {
+			return err
+		}
+	}
+	err = eachRow(ctx, db.reading, "PRAGMA foreign_key_check", func(_ []string, values []any) error {
+		return fmt.Errorf("%w: table %s refers to what is not there", errDamagedFile, values[0])
+	})
+	if err != nil {
+		return err
+	}
+	var size sql.NullInt64
+	err = db.reading.QueryRowContext(ctx, "SELECT sum(length(hash)) FROM (SELECT hash FROM journal ORDER BY seq DESC LIMIT ?)", examined).Scan(&size)
+	if err != nil {
+		return err
+	}
+	if err := db.checkWritable(ctx); err != nil {
+		return err
+	}
+	return agree(ctx, db.reading, copied)
+}
+
+// checkPages checks every page of a table and of its indexes.
+func checkPages(ctx context.Context, q queryer, table string) error {
+	return pragmaCheck(ctx, q, "integrity_check("+table+")")
+}
+
+// errProbe undoes the record that checkWritable writes.
+var errProbe = fault.New(fault.Conflict, "this was to be tried alone")
+
+// checkWritable finds damage of the pages that the next record touches. It leaves
+// nothing behind.
+func (db *DB) checkWritable(ctx context.Context) error {
+	err := db.do(ctx, func(t *transaction) error {
+		e, err := readEnds(ctx, t.conn)
+		if err == nil {
+			_, err = t.exec("INSERT INTO journal (seq, time, station, body, hash) VALUES (?, 0, 0, hex(zeroblob(250)), ?)",
+				int64(e.last.seq+1), e.last.hash[:]) //nolint:gosec // seq fits
+		}
+		return errors.Join(err, errProbe)
+	})
+	if isDamage(err) {
+		return err
+	}
+	return nil
+}
+
+// agree compares who may open what with the copy, if the copy is as new.
+func agree(ctx context.Context, q queryer, copied *sql.DB) error {
+	if copied == nil {
+		return nil
+	}
+	mine, err := accessOf(ctx, q)
+	if err != nil {
+		return err
+	}
+	theirs, err := accessOf(ctx, copied)
+	if err == nil && mine.schema == theirs.schema && mine.version == theirs.version && mine.sum != theirs.sum {
+		return fmt.Errorf("%w: %w", errDamagedFile, errDisagrees)
+	}
+	return nil //nolint:nilerr // a copy that cannot be read is of no use
+}
+
+// errDisagrees means that a database and its copy are equally new and not the same.
+var errDisagrees = errors.New("who may open what is not what the copy says")
+
 // readableAfter returns the first readable record after a seq and after any unreadable
 // records that follow it.
 func (db *DB) readableAfter(ctx context.Context, after uint64) (uint64, error) {
-	at := func(from uint64) (seq uint64, err error) {
-		err = db.reading.QueryRowContext(ctx, "SELECT seq FROM journal WHERE seq >= ? AND length(body) > 0 ORDER BY seq LIMIT 1", int64(from)).Scan(&seq) //nolint:gosec // seq fits
+	return pastDamage(db.Latest()-after, func(distance uint64) (seq uint64, err error) {
+		err = db.reading.QueryRowContext(ctx, "SELECT seq FROM journal WHERE seq >= ? AND length(body) > 0 ORDER BY seq LIMIT 1",
+			int64(after+distance)).Scan(&seq) //nolint:gosec // seq fits
 		return seq, err
-	}
-	low, high, found := after, db.Latest()+1, uint64(0) // nothing is readable from low on; found is, from high on
-	for distance := uint64(1); found == 0; distance *= 2 {
-		from := min(after+1+distance, db.Latest())
-		seq, err := at(from)
-		switch {
-		case err == nil:
-			found, high = seq, from
-		case !isDamage(err) || from == db.Latest():
-			return 0, err
-		default:
-			low = from
-		}
-	}
-	for low+1 < high {
-		middle := low + (high-low)/2
-		seq, err := at(middle)
-		switch {
-		case err == nil:
-			found, high = seq, middle
-		case isDamage(err):
-			low = middle
-		default:
-			return 0, err
-		}
-	}
-	return found, nil
+	})
 }

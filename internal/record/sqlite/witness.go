@@ -91,7 +91,7 @@ func statement(w journal.Witness, e ends, hash []byte, restored time.Time) journ
 // hashAt returns the hash of a record, or that of the position before the first; nil if
 // there is neither.
 func hashAt(ctx context.Context, q queryer, e ends, seq uint64) (hash []byte, err error) {
-	if seq == e.anchor.seq {
+	if seq == e.anchor.seq && (seq == 0 || e.anchor != chain{seq: seq}) { // unknown after damage
 		return e.anchor.hash[:], nil
 	}
 	err = q.QueryRowContext(ctx, "SELECT hash FROM journal WHERE seq = ?", int64(seq)).Scan(&hash) //nolint:gosec // none is so large
