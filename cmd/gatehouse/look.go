@@ -16,10 +16,9 @@ import (
 )
 
 // The jobs of a worker that only look at the file Path; doctor and "journal verify" order
-// them. No gateway may have a database of jobExamine, jobChain or jobVerify open.
+// them. No gateway may have a database of jobExamine or jobVerify open.
 const (
 	jobExamine = "examine" // what is in a database
-	jobChain   = "chain"   // the chain of its journal; writes nothing, not even beside the file
 	jobVerify  = "verify"  // the chain and the witnesses; also for a copy of a database
 	jobRead    = "read"    // the content of a file
 )
@@ -63,8 +62,6 @@ func look(ctx context.Context, job order) (got answer, err error) {
 	switch job.Job {
 	case jobExamine:
 		got.State, err = sqlite.CheckFile(ctx, job.Path)
-	case jobChain:
-		got.Verdict, err = sqlite.CheckJournal(ctx, job.Path)
 	case jobVerify:
 		got.Verdict, err = sqlite.VerifyFile(ctx, job.Path)
 		if err == nil && len(job.Witnesses) > 0 {
@@ -101,7 +98,7 @@ func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileStat
 
 // checkChain implements the Journal of [doctor.Config].
 func (a *app) checkChain(ctx context.Context, path string) (journal.Verdict, error) {
-	got, err := a.asOwner(ctx, order{Job: jobChain, Path: path})
+	got, err := a.asOwner(ctx, order{Job: jobVerify, Path: path})
 	return got.Verdict, err
 }
 

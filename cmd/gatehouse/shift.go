@@ -60,7 +60,7 @@ func (a *app) work(ctx context.Context) error {
 		err = s.restore(ctx, job)
 	case jobComplete:
 		err = s.complete(job)
-	case jobExamine, jobChain, jobVerify, jobRead:
+	case jobExamine, jobVerify, jobRead:
 		return s.look(ctx, job)
 	default:
 		return wrongUsagef("gatehouse runs this by itself")

@@ -67,7 +67,7 @@ type answer struct {
 	Restored backup.Restored `json:"restored"` // of a commit
 
 	State     sqlite.FileState    `json:"state"`   // jobExamine
-	Verdict   journal.Verdict     `json:"verdict"` // jobChain, jobVerify
+	Verdict   journal.Verdict     `json:"verdict"` // jobVerify
 	Testimony []journal.Testimony `json:"testimony,omitempty"`
 	Content   []byte              `json:"content,omitempty"` // jobRead
 }

@@ -86,7 +86,7 @@ type Config struct {
 
 	// Files reads the configuration, Database and Journal look at the file of the
 	// database of a gateway that does not run, Read returns the content of a file in the data
-	// directory. Nil: [config.Files], [sqlite.CheckFile], [sqlite.CheckJournal] and what
+	// directory. Nil: [config.Files], [sqlite.CheckFile], [sqlite.VerifyFile] and what
 	// Machine reads.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (sqlite.FileState, error)
@@ -103,7 +103,7 @@ func (c Config) complete() Config {
 		c.Database = sqlite.CheckFile
 	}
 	if c.Journal == nil {
-		c.Journal = sqlite.CheckJournal
+		c.Journal = sqlite.VerifyFile
 	}
 	if c.Read == nil {
 		c.Read = func(_ context.Context, path string) ([]byte, error) { return c.Machine.Read(path) }

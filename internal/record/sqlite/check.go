@@ -10,15 +10,88 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	sqlitedriver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/fault"
-	"gatehouse/internal/record/journal"
 )
 
-// watchPragmas open a file only to look at it: neither the file nor its log nor the
-// index of the log is written, also where a killed gateway left a log to recover. SQLite
-// requires a file for the index, but uses none of it: [Open] creates an empty one.
-const watchPragmas = "mode=ro&_dqs=0&_busy_timeout=2000&readonly_shm=1&_pragma=cache_size(-512)"
+const (
+	// lonePragmas open a whole file that nobody writes to, also in a folder that cannot
+	// be written to.
+	lonePragmas = "mode=ro&_dqs=0&immutable=1"
+	// logPragmas open a file with the log that a killed gateway has left, and write
+	// neither. SQLite requires a file for the index of the log, but uses none of it:
+	// [Open] creates an empty one.
+	logPragmas = "mode=ro&_dqs=0&_busy_timeout=2000&readonly_shm=1&_pragma=cache_size(-512)"
+	// copiedPragmas are for a file that was copied with its log and without the index,
+	// which SQLite creates.
+	copiedPragmas = "mode=ro&_dqs=0&_busy_timeout=2000"
+)
+
+// readFile calls use with a database file that no gateway has open, or a copy of one. The
+// file and its log are not changed. name begins messages. Errors: NotFound; Forbidden;
+// Invalid when it is damaged or no database of ours; Unavailable when it cannot be read or
+// a gateway has it open; that of ctx.
+func readFile(ctx context.Context, path, name string, use func(*sql.DB) error) error {
+	// Opening and closing the file would release the locks that this process has on it.
+	if err := unix.Access(path, unix.R_OK); err != nil {
+		return unseen(name, err)
+	}
+	options := lonePragmas
+	if log, err := sizeOf(path + "-wal"); err == nil && log > 0 {
+		options = logPragmas
+		if _, err := sizeOf(path + "-shm"); err != nil {
+			options = copiedPragmas
+		}
+	}
+	db, err := sql.Open("sqlite", dsn(path, options))
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", path, err)
+	}
+	return unusable(ctx, name, errors.Join(use(db), db.Close()))
+}
+
+func sizeOf(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// unseen returns the error of a file that cannot even be found, with its kind.
+func unseen(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.Wrap(fault.NotFound, name+" cannot be found", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fault.Wrap(fault.Forbidden, name+" may not be read by this user", err)
+	default:
+		return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
+	}
+}
+
+// unusable decides whether the file or the disk is to blame for an error of reading a
+// database file. Of an error that is Conflict or Invalid that is known.
+func unusable(ctx context.Context, name string, err error) error {
+	switch {
+	case err == nil || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY:
+			return errInUse(name, err)
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH:
+		default:
+			return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
+		}
+	}
+	return fault.Wrap(fault.Invalid, name+" is damaged, or no database of gatehouse", err)
+}
 
 // FileState is how a database file stands.
 type FileState struct {
@@ -31,116 +104,29 @@ type FileState struct {
 }
 
 // Check is [CheckFile] of the open database.
-func (db *DB) Check(ctx context.Context) (FileState, error) {
-	state, err := sized(db.path)
-	if err != nil {
-		return state, err
-	}
-	return state.judged(ctx, db.path, state.look(ctx, db.reading))
+func (db *DB) Check(ctx context.Context) (state FileState, err error) {
+	err = state.look(ctx, db.path, db.reading)
+	return state, unusable(ctx, "The database "+db.path, err)
 }
 
-// CheckFile looks at a database file that no gateway has open, and changes nothing, not
-// even the files beside it. Damage is no error. What was found before an error is returned
-// with it. Errors: NotFound; Forbidden; Invalid when it is no database; Unavailable when
-// it cannot be read, or a gateway has it open; that of ctx.
-func CheckFile(ctx context.Context, path string) (FileState, error) {
-	state, db, err := watch(path)
-	if err != nil {
-		return state, err
-	}
-	defer func() { _ = db.Close() }()
-	return state.judged(ctx, path, state.look(ctx, db))
-}
-
-// judged returns the state with the error of look, which it wraps.
-func (s *FileState) judged(ctx context.Context, path string, err error) (FileState, error) {
-	switch {
-	case err == nil:
-		return *s, nil
-	case ctx.Err() != nil:
-		return *s, ctx.Err()
-	default:
-		return *s, unusable(path, err)
-	}
-}
-
-// CheckJournal walks the chain of the journal in a database file, as [VerifyFile]
-// does, and as [CheckFile] changes nothing. It has the errors of both.
-func CheckJournal(ctx context.Context, path string) (journal.Verdict, error) {
-	_, db, err := watch(path)
-	if err != nil {
-		return journal.Verdict{}, err
-	}
-	defer func() { _ = db.Close() }()
-	verdict, err := verify(ctx, db)
-	if err != nil && ctx.Err() != nil {
-		return verdict, ctx.Err()
-	}
-	return verdict, err
-}
-
-// sized returns what a file says of itself without being opened.
-func sized(path string) (state FileState, err error) {
-	texts, err := schemas()
-	if err != nil {
-		return state, err
-	}
-	state.Known = len(texts)
-	if state.Size, err = sizeOf(path); err == nil {
-		err = unix.Access(path, unix.R_OK) // opening and closing it would take the locks away that this process may have on it
-	}
-	if err != nil {
-		return state, unseen(path, err)
-	}
-	state.Log, _ = sizeOf(path + "-wal")
-	return state, nil
-}
-
-// watch opens a file to look at it, and says how large it is.
-func watch(path string) (FileState, *sql.DB, error) {
-	state, err := sized(path)
-	if err != nil {
-		return state, nil, err
-	}
-	_, unlogged := sizeOf(path + "-wal")
-	_, unindexed := sizeOf(path + "-shm")
-	options := watchPragmas
-	switch {
-	case unlogged != nil, unindexed != nil && state.Log == 0:
-		options = lonePragmas // nobody has it open, and all is in the file itself
-	case unindexed != nil:
-		return state, nil, fault.New(fault.Unavailable,
-			"The database "+path+" has a log without an index, and cannot be looked at unchanged: start the gateway, which brings it in order")
-	}
-	db, err := sql.Open("sqlite", dsn(path, options))
-	if err != nil {
-		return state, nil, fmt.Errorf("opening %s: %w", path, err)
-	}
-	return state, db, nil
-}
-
-func sizeOf(path string) (int64, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-// unseen gives the error of a file that cannot even be found its kind.
-func unseen(path string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fault.Wrap(fault.NotFound, "There is no database at "+path, err)
-	case errors.Is(err, fs.ErrPermission):
-		return fault.Wrap(fault.Forbidden, "The database "+path+" may not be read by this user", err)
-	default:
-		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be read: check the disk with dmesg", err)
-	}
+// CheckFile looks at a database file that no gateway has open. Damage is no error. What
+// was found before an error is returned with it. Errors: NotFound; Forbidden; Invalid when
+// it is no database; Unavailable when it cannot be read, or a gateway has it open; that of
+// ctx.
+func CheckFile(ctx context.Context, path string) (state FileState, err error) {
+	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error { return state.look(ctx, path, db) })
+	return state, err
 }
 
 // look fills in what the file holds, the slow part last.
-func (s *FileState) look(ctx context.Context, db *sql.DB) (err error) {
+func (s *FileState) look(ctx context.Context, path string, db *sql.DB) error {
+	texts, err := schemas()
+	if err != nil {
+		return err
+	}
+	s.Known = len(texts)
+	s.Size, _ = sizeOf(path)
+	s.Log, _ = sizeOf(path + "-wal")
 	if s.Schema, err = schemaOf(ctx, db); err != nil || s.Schema == 0 {
 		return err
 	}

@@ -94,7 +94,7 @@ func TestCheckFile(t *testing.T) {
 					if err != nil || state.Damage != "" || state.Last != test.last || state.Schema != state.Known || state.Size == 0 {
 						t.Errorf("state %+v, %v", state, err)
 					}
-					v, err := sqlite.CheckJournal(t.Context(), path)
+					v, err := sqlite.VerifyFile(t.Context(), path)
 					if err != nil || v.Broken != 0 || v.Records != int(test.last) {
 						t.Errorf("journal %+v, %v", v, err)
 					}
@@ -184,7 +184,6 @@ func TestCheckFile_errors(t *testing.T) {
 	if err := os.WriteFile(text, bytes.Repeat([]byte("no database "), 100), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unindexed := abandon(t, 1, "-wal")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {
@@ -194,11 +193,10 @@ func TestCheckFile_errors(t *testing.T) {
 	}{
 		{t.Context(), filepath.Join(dir, "missing.db"), fault.NotFound},
 		{t.Context(), text, fault.Invalid},
-		{t.Context(), unindexed, fault.Unavailable},
 	} {
 		unchanged(t, test.path, func() {
 			_, err := sqlite.CheckFile(test.ctx, test.path)
-			_, err2 := sqlite.CheckJournal(test.ctx, test.path)
+			_, err2 := sqlite.VerifyFile(test.ctx, test.path)
 			if !fault.Is(err, test.want) || err2 == nil {
 				t.Errorf("%s: %v, %v; want kind %v", filepath.Base(test.path), err, err2, test.want)
 			}
@@ -208,7 +206,7 @@ func TestCheckFile_errors(t *testing.T) {
 	if _, err := sqlite.CheckFile(ended, whole); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context gives %v", err)
 	}
-	if _, err := sqlite.CheckJournal(ended, whole); !errors.Is(err, context.Canceled) {
+	if _, err := sqlite.VerifyFile(ended, whole); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context gives %v", err)
 	}
 }

@@ -6,21 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
-	sqlitedriver "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 )
-
-// lonePragmas open a whole file of its own that nobody writes to, also in a folder
-// that cannot be written to.
-const lonePragmas = "mode=ro&_dqs=0&immutable=1"
 
 // Files works on database files that no gateway has open, for those who back up and
 // restore; package backup says what of it.
@@ -33,46 +26,17 @@ type Files struct {
 // takes much longer, Verify says. Errors: NotFound where there is none; Conflict when it
 // is of a newer version; Invalid when it is damaged or not a gateway's; Unavailable when
 // it cannot be read.
-func (f Files) Inspect(ctx context.Context, path, name string) (site.Inventory, error) {
-	if _, err := os.Stat(path); err != nil {
-		return site.Inventory{}, fault.Wrap(fault.NotFound, name+" cannot be found", err)
-	}
-	options := "mode=ro&_dqs=0"
-	if wal, err := os.Stat(path + "-wal"); err != nil || wal.Size() == 0 {
-		options = lonePragmas
-	}
-	db, err := sql.Open("sqlite", dsn(path, options))
-	if err != nil {
-		return site.Inventory{}, fmt.Errorf("opening %s: %w", path, err)
-	}
-	defer func() { _ = db.Close() }()
-	inv, err := inspect(ctx, db, name)
-	if err == nil || ctx.Err() != nil {
-		return inv, errors.Join(err, ctx.Err())
-	}
-	return site.Inventory{}, unusable(name, err)
+func (f Files) Inspect(ctx context.Context, path, name string) (inv site.Inventory, err error) {
+	err = readFile(ctx, path, name, func(db *sql.DB) error {
+		inv, err = inspect(ctx, db, name)
+		return err
+	})
+	return inv, err
 }
 
 // Verify checks the journal in a database file, as [VerifyFile] does.
 func (f Files) Verify(ctx context.Context, path string) (journal.Verdict, error) {
 	return VerifyFile(ctx, path)
-}
-
-// unusable says of an error without a kind whether the file or the disk is to blame.
-func unusable(name string, err error) error {
-	if fault.Is(err, fault.Conflict) {
-		return err
-	}
-	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_BUSY:
-			return errInUse(name, err)
-		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH:
-		default:
-			return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
-		}
-	}
-	return fault.Wrap(fault.Invalid, name+" is damaged, or no database of gatehouse", err)
 }
 
 func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, err error) {

@@ -127,17 +127,11 @@ func dropForeign(ctx context.Context, db *sql.DB, log *slog.Logger) {
 // migrations up to its version create; name is the file's name in messages. Errors:
 // Invalid, Unavailable when it cannot be read.
 func (f Files) Unaltered(ctx context.Context, path, name string) error {
-	db, err := sql.Open("sqlite", dsn(path, "mode=ro&_dqs=0"))
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
-	}
-	defer func() { _ = db.Close() }()
-	foreign, missing, err := foreignObjects(ctx, db)
-	if err != nil {
-		return unusable(name, err)
-	}
-	if all := slices.Concat(foreign, missing); len(all) > 0 {
-		return fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
-	}
-	return nil
+	return readFile(ctx, path, name, func(db *sql.DB) error {
+		foreign, missing, err := foreignObjects(ctx, db)
+		if all := slices.Concat(foreign, missing); err == nil && len(all) > 0 {
+			return fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
+		}
+		return err
+	})
 }

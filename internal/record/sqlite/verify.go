@@ -6,13 +6,8 @@ import (
 	"crypto/subtle"
 	"database/sql"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 )
@@ -20,38 +15,16 @@ import (
 // Verify implements [journal.Store].
 func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) { return verify(ctx, db.reading) }
 
-// VerifyFile checks the journal in a database file that no gateway has open, or
-// in a copy of one. The file is not changed.
+// VerifyFile checks the journal in a database file that no gateway has open, or in a
+// copy of one, which needs the log beside it. The file is not changed. Errors: NotFound;
+// Forbidden; Unavailable when it cannot be read; Invalid when it is no database of ours;
+// that of ctx.
 func VerifyFile(ctx context.Context, path string) (verdict journal.Verdict, err error) {
-	err = readFile(path, func(db *sql.DB) error {
+	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
 		verdict, err = verify(ctx, db)
 		return err
 	})
 	return verdict, err
-}
-
-// readFile reads a database file that no gateway has open, or a copy of one. Errors:
-// NotFound, Unavailable where it cannot be read, Invalid where it is no database of ours.
-func readFile(path string, read func(*sql.DB) error) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.NotFound, "There is no database at "+path, err)
-	} else if err != nil {
-		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be read", err)
-	}
-	options := "mode=ro&_dqs=0"
-	if wal, err := os.Stat(path + "-wal"); err != nil || wal.Size() == 0 {
-		options += "&immutable=1" // a copy in a folder that cannot be written to
-	}
-	db, err := sql.Open("sqlite", dsn(path, options))
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
-	}
-	if err = read(db); isBusy(err) {
-		err = errInUse("The database "+path, err)
-	} else if err != nil {
-		err = fault.Wrap(fault.Invalid, path+" is not a readable gatehouse database; a copy of a running gateway's needs its -wal file beside it", err)
-	}
-	return errors.Join(err, db.Close())
 }
 
 // verify walks the chain within one read transaction, so that a running gateway

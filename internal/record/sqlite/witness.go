@@ -41,7 +41,7 @@ func (db *DB) Testify(ctx context.Context, witnesses []journal.Witness) ([]journ
 // TestifyFile compares witnesses with the journal in a database file that no gateway has
 // open, or in a copy of one. Errors are those of [VerifyFile].
 func TestifyFile(ctx context.Context, path string, witnesses []journal.Witness) (all []journal.Testimony, err error) {
-	err = readFile(path, func(db *sql.DB) error {
+	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
 		all, err = testify(ctx, db, witnesses)
 		return err
 	})
