@@ -237,7 +237,7 @@ func (p *Placement) forget() error {
 func (p *Placement) Discard() error {
 	errs := []error{removeIfThere(p.note + ".new")}
 	for _, c := range p.Changes {
-		errs = append(errs, removeIfThere(c.Target+restoredSuffix))
+		errs = append(errs, removeIfThere(c.Target+restoredSuffix), removeIfThere(c.Target+restoredSuffix+".new"))
 	}
 	return errors.Join(append(errs, p.forget())...)
 }
