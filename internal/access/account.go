@@ -3,8 +3,6 @@ package access
 import (
 	"context"
 
-	"github.com/google/uuid"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -27,34 +25,23 @@ func (s *Service) AddAccount(ctx context.Context, by site.Actor, email string, p
 	if _, taken := s.dir.byEmail(address); taken {
 		return site.Account{}, errAccountExists
 	}
-	hash, err := s.newHash(ctx, address, password)
+	hash, err := s.HashPassword(ctx, address, password)
 	if err != nil {
 		return site.Account{}, err
 	}
-	account := site.Account{ID: site.AccountID(uuid.NewString()), Email: address, Admin: admin, Password: hash}
-	return s.enter(ctx, by, account)
-}
-
-// enter stores a new account, then takes it into memory.
-func (s *Service) enter(ctx context.Context, by site.Actor, account site.Account) (site.Account, error) {
-	give, err := takeTurn(ctx, s.accountTurns, account.Email)
-	if err != nil {
-		return site.Account{}, err
-	}
-	defer give()
-	if _, taken := s.dir.byEmail(account.Email); taken {
-		return site.Account{}, errAccountExists
-	}
-	account.Created = site.At(s.clock.Now()).Time
-	rec := change(by, site.KindAccountAdded, account, roleOf(account.Admin))
-	err = s.administer(ctx, "storing an account", func(ctx context.Context) error {
-		return s.store.AddAccount(ctx, account, rec)
+	var added site.Account
+	err = s.changes.Make(ctx, func() ([]site.Amendment, error) {
+		if _, taken := s.dir.byEmail(address); taken {
+			return nil, errAccountExists
+		}
+		a := s.DraftAccount(by, address, hash, admin)
+		added = shown(*a.AddAccount)
+		return []site.Amendment{a}, nil
 	})
 	if err != nil {
 		return site.Account{}, err
 	}
-	s.dir.addAccount(account)
-	return shown(account), nil
+	return added, nil
 }
 
 // RemoveAccount removes an account, ends its sessions and withdraws its grants.
@@ -66,22 +53,12 @@ func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string
 		return err
 	}
 	ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
-	s.dir.endAll(account.ID, s.clock.Now(), &ended) // even if the turn never comes
-	account, done, err := s.take(ctx, email)
-	if err != nil {
-		return err
-	}
-	defer done()
-	sessions := s.dir.endAll(account.ID, s.clock.Now(), &ended)
-	rec := change(by, site.KindAccountRemoved, account, "with its sessions and grants")
-	rec.Count = len(sessions)
-	err = s.administer(ctx, "removing an account", func(ctx context.Context) error {
-		return s.store.RemoveAccount(ctx, account.ID, rec)
+	sessions := s.dir.endAll(account.ID, s.clock.Now(), &ended) // even if it cannot be stored
+	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
+		a, err := s.DraftRemoval(by, account.Email)
+		a.Record.Count = len(sessions)
+		return []site.Amendment{a}, err
 	})
-	if err == nil || fault.Is(err, fault.NotFound) {
-		s.dir.removeAccount(account.ID)
-	}
-	return err
 }
 
 // SetPassword replaces an account's password and forgets every count of failed logins
@@ -93,48 +70,22 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 	if err != nil {
 		return err
 	}
-	hash, err := s.newHash(ctx, account.Email, password)
+	hash, err := s.HashPassword(ctx, account.Email, password)
 	if err != nil {
 		return err
 	}
-	account, done, err := s.take(ctx, email)
-	if err != nil {
-		return err
-	}
-	defer done()
-	account.Password = hash
-	if err := s.update(ctx, by, account, "password set"); err != nil {
-		return err
-	}
-	s.adoptPassword(account)
-	return nil
-}
-
-// adoptPassword applies a stored password, and forgets the failed logins of the
-// account.
-func (s *Service) adoptPassword(account site.Account) {
-	s.dir.setPassword(account.ID, account.Password, true)
-	s.attempts.clear(accountKey(string(account.Email)))
+	return s.changes.Make(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, nil, hash) })
 }
 
 // SetAdmin makes an account an administrator, or no longer one; its sessions feel
 // it at their next request. NotFound or Unavailable; no change is no error and no
 // record.
 func (s *Service) SetAdmin(ctx context.Context, by site.Actor, email string, admin bool) error {
-	account, done, err := s.take(ctx, email)
+	account, err := s.find(email)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if account.Admin == admin {
-		return nil
-	}
-	account.Admin = admin
-	if err := s.update(ctx, by, account, roleOf(admin)); err != nil {
-		return err
-	}
-	s.dir.setAdmin(account.ID, admin)
-	return nil
+	return s.changes.Make(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, &admin, "") })
 }
 
 // PasswordMatches reports whether password is the account's. It hashes, so it
@@ -189,35 +140,10 @@ func (s *Service) find(email string) (site.Account, error) {
 	return account, nil
 }
 
-// take takes the turn of the account of that address and gives the account as it
-// stands then; done gives the turn back.
-func (s *Service) take(ctx context.Context, email string) (account site.Account, done func(), err error) {
-	address, err := site.ParseEmail(email)
-	if err != nil {
-		return site.Account{}, nil, errNoAccount
-	}
-	give, err := takeTurn(ctx, s.accountTurns, address)
-	if err != nil {
-		return site.Account{}, nil, err
-	}
-	account, ok := s.dir.byEmail(address)
-	if !ok {
-		give()
-		return site.Account{}, nil, errNoAccount
-	}
-	return account, give, nil
-}
-
-// update stores a changed account.
-func (s *Service) update(ctx context.Context, by site.Actor, account site.Account, detail string) error {
-	rec := change(by, site.KindAccountChanged, account, detail)
-	return s.administer(ctx, "storing a changed account", func(ctx context.Context) error {
-		return s.store.UpdateAccount(ctx, account, rec)
-	})
-}
-
-// newHash checks a password against the policy and hashes it.
-func (s *Service) newHash(ctx context.Context, email site.Email, password site.Secret) (site.Secret, error) {
+// HashPassword hashes a password for an account with that e-mail address, which need not
+// exist. It waits for a slot to hash. Invalid for a password that [CheckPassword]
+// refuses; Unavailable when ctx ends first.
+func (s *Service) HashPassword(ctx context.Context, email site.Email, password site.Secret) (site.Secret, error) {
 	if err := CheckPassword(email, password); err != nil {
 		return "", err
 	}

@@ -146,17 +146,6 @@ func TestService_RemoveAccount_storageFailing(t *testing.T) {
 	h.dead(tokens)
 }
 
-// An account that storage does not know (a restored copy) goes from memory too.
-func TestService_RemoveAccount_rowVanished(t *testing.T) {
-	h := open(t)
-	account := h.add(porter)
-	delete(h.store.accounts, account.ID)
-	h.is(h.RemoveAccount(t.Context(), admin(), porter), fault.NotFound)
-	if len(h.Accounts()) != 0 {
-		t.Error("it is still there")
-	}
-}
-
 func TestService_SetPassword(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)

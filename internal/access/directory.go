@@ -19,9 +19,8 @@ type directory struct {
 	emails   map[site.Email]*account
 	sessions map[site.SessionID]*session
 	refresh  map[[32]byte]*session
-	costs    []Params      // of the stored password hashes, by account id
-	steps    steps         // of the clock
-	storing  map[pair]bool // grants that are being stored, and whether their station was removed meanwhile
+	costs    []Params // of the stored password hashes, by account id
+	steps    steps    // of the clock
 	zone     *time.Location
 }
 
@@ -32,6 +31,7 @@ type account struct {
 	cost      Params                   // of its hash; zero when that is unreadable
 	known     map[netip.Addr]time.Time // client addresses of its logins, and until when they count
 	sessions  map[site.SessionID]*session
+	writing   chan struct{} // capacity 1: holds a token while sessions of the account are stored or ended
 	grants    map[site.StationID]grant
 }
 
@@ -42,7 +42,6 @@ func newDirectory(zone *time.Location) *directory {
 		sessions: make(map[site.SessionID]*session),
 		refresh:  make(map[[32]byte]*session),
 		zone:     zone,
-		storing:  make(map[pair]bool),
 	}
 }
 
@@ -54,6 +53,7 @@ func (d *directory) addAccount(a site.Account) {
 		Account:  a,
 		known:    make(map[netip.Addr]time.Time),
 		sessions: make(map[site.SessionID]*session),
+		writing:  make(chan struct{}, 1),
 		grants:   make(map[site.StationID]grant),
 	}
 	d.accounts[a.ID] = entry
@@ -85,19 +85,24 @@ func (d *directory) costLike(choice uint64) Params {
 	return d.costs[choice%uint64(len(d.costs))]
 }
 
-// setPassword replaces the hash of an account. A new password, unlike a new hash
-// of the same one, voids the logins under way.
-func (d *directory) setPassword(id site.AccountID, hash site.Secret, fresh bool) {
+// setPassword replaces the password of an account, which voids the logins in flight.
+func (d *directory) setPassword(id site.AccountID, hash site.Secret) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a := d.accounts[id]
-	if a == nil {
-		return
-	}
-	a.Password = hash
-	d.setCost(a)
-	if fresh {
+	if a := d.accounts[id]; a != nil {
+		a.Password = hash
+		d.setCost(a)
 		a.passwords++
+	}
+}
+
+// upgradePassword replaces the hash of a password that was proven and is still the same.
+func (d *directory) upgradePassword(who proof) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.accounts[who.account]; a != nil && a.Password == who.stored {
+		a.Password = who.upgraded
+		d.setCost(a)
 	}
 }
 

@@ -19,12 +19,9 @@
 // written through. It does no HTTP and no SQL: packages httpapi and adminapi call
 // it, package sqlite satisfies its Store, package gateway plugs them together.
 //
-// Two kinds of lock order everything. The directory's mutex guards memory, is held
-// for map look-ups only and never across a hash or a call of the Store. A turn is
-// held by whoever writes to the Store, across the call and the change of memory
-// that belongs to it, so that the two cannot diverge; no read ever waits for one.
-// There is a turn for each account, its sessions included, and one for each grant;
-// changes under different turns meet in the Store. Nobody holds two: a grant may be
-// stored while its account goes, because the Store orders the two, and memory enters
-// no grant of an account that is gone.
+// The directory's mutex guards memory. It is held for look-ups only, never across a hash
+// or a call of the Store. Administrators' changes are made by package amend, one at a
+// time. The sessions of one account are stored and ended one at a time, so that memory
+// and store cannot diverge; those of different accounts meet in the Store, which writes
+// them with one flush of the disk. No read ever waits for any of these.
 package access

@@ -105,48 +105,110 @@ func (m *memoryStore) LoginAddresses(ctx context.Context) (k []site.LoginAddress
 	return k, err
 }
 
-func (m *memoryStore) AddAccount(ctx context.Context, account site.Account, rec site.Record) error {
-	return m.do(ctx, "AddAccount", func() error {
-		for _, a := range m.accounts {
-			if a.Email == account.Email {
-				return fault.New(fault.Conflict, "taken")
+// Amend is one transaction, named by its last amendment.
+func (m *memoryStore) Amend(ctx context.Context, all []site.Amendment) error {
+	records := make([]site.Record, len(all))
+	for i, a := range all {
+		records[i] = a.Record
+	}
+	return m.do(ctx, methodOf(all[len(all)-1]), func() error {
+		for _, a := range all {
+			if err := m.failing[methodOf(a)]; err != nil {
+				return err
+			}
+			if err := m.amend(a); err != nil {
+				return err
 			}
 		}
-		m.accounts[account.ID] = account
 		return nil
-	}, rec)
+	}, records...)
 }
 
-func (m *memoryStore) UpdateAccount(ctx context.Context, account site.Account, rec site.Record) error {
-	return m.do(ctx, "UpdateAccount", func() error {
-		if _, ok := m.accounts[account.ID]; !ok {
-			return gone()
+func methodOf(a site.Amendment) string {
+	switch {
+	case a.AddAccount != nil:
+		return "AddAccount"
+	case a.UpdateAccount != nil:
+		return "UpdateAccount"
+	case a.RemoveAccount != "":
+		return "RemoveAccount"
+	case a.PutGrant != nil:
+		return "PutGrant"
+	case a.RemoveGrant != nil:
+		return "RemoveGrant"
+	}
+	return "RemoveStation"
+}
+
+func (m *memoryStore) amend(a site.Amendment) error {
+	switch {
+	case a.AddAccount != nil:
+		return m.addAccount(*a.AddAccount)
+	case a.UpdateAccount != nil:
+		return m.updateAccount(*a.UpdateAccount)
+	case a.RemoveAccount != "":
+		return m.removeAccount(a.RemoveAccount)
+	case a.PutGrant != nil:
+		return m.putGrant(*a.PutGrant)
+	case a.RemoveGrant != nil:
+		return m.removeGrant(grantKey{a.RemoveGrant.Account, a.RemoveGrant.Station})
+	}
+	maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.station == a.RemoveStation })
+	return nil
+}
+
+func (m *memoryStore) addAccount(account site.Account) error {
+	for _, a := range m.accounts {
+		if a.Email == account.Email {
+			return fault.New(fault.Conflict, "taken")
 		}
-		m.accounts[account.ID] = account
-		return nil
-	}, rec)
+	}
+	m.accounts[account.ID] = account
+	return nil
 }
 
-func (m *memoryStore) RemoveAccount(ctx context.Context, account site.AccountID, rec site.Record) error {
-	return m.do(ctx, "RemoveAccount", func() error {
-		if _, ok := m.accounts[account]; !ok {
-			return gone()
-		}
-		delete(m.accounts, account)
-		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
-		maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.account == account })
-		maps.DeleteFunc(m.known, func(k loginKey, _ site.LoginAddress) bool { return k.account == account })
-		return nil
-	}, rec)
+func (m *memoryStore) updateAccount(account site.Account) error {
+	if _, ok := m.accounts[account.ID]; !ok {
+		return gone()
+	}
+	m.accounts[account.ID] = account
+	return nil
 }
 
-func (m *memoryStore) UpgradePassword(ctx context.Context, account site.AccountID, hash site.Secret) error {
+func (m *memoryStore) removeAccount(account site.AccountID) error {
+	if _, ok := m.accounts[account]; !ok {
+		return gone()
+	}
+	delete(m.accounts, account)
+	maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
+	maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.account == account })
+	maps.DeleteFunc(m.known, func(k loginKey, _ site.LoginAddress) bool { return k.account == account })
+	return nil
+}
+
+func (m *memoryStore) putGrant(grant site.Grant) error {
+	if _, ok := m.accounts[grant.Account]; !ok || grant.Station > 9999 {
+		return gone() // stations up to 9999 are taken to exist
+	}
+	m.grants[grantKey{grant.Account, grant.Station}] = grant
+	return nil
+}
+
+func (m *memoryStore) removeGrant(key grantKey) error {
+	if _, ok := m.grants[key]; !ok {
+		return gone()
+	}
+	delete(m.grants, key)
+	return nil
+}
+
+func (m *memoryStore) UpgradePassword(ctx context.Context, account site.AccountID, from, to site.Secret) error {
 	return m.do(ctx, "UpgradePassword", func() error {
 		a, ok := m.accounts[account]
-		if !ok {
+		if !ok || a.Password != from {
 			return gone()
 		}
-		a.Password = hash
+		a.Password = to
 		m.accounts[account] = a
 		return nil
 	})
@@ -195,26 +257,6 @@ func (m *memoryStore) DropExpired(ctx context.Context, now time.Time) error {
 		maps.DeleteFunc(m.known, func(_ loginKey, k site.LoginAddress) bool { return !now.Before(k.Until) })
 		return nil
 	})
-}
-
-func (m *memoryStore) PutGrant(ctx context.Context, grant site.Grant, rec site.Record) error {
-	return m.do(ctx, "PutGrant", func() error {
-		if _, ok := m.accounts[grant.Account]; !ok || grant.Station > 9999 {
-			return gone() // stations up to 9999 are taken to exist
-		}
-		m.grants[grantKey{grant.Account, grant.Station}] = grant
-		return nil
-	}, rec)
-}
-
-func (m *memoryStore) RemoveGrant(ctx context.Context, account site.AccountID, station site.StationID, rec site.Record) error {
-	return m.do(ctx, "RemoveGrant", func() error {
-		if _, ok := m.grants[grantKey{account, station}]; !ok {
-			return gone()
-		}
-		delete(m.grants, grantKey{account, station})
-		return nil
-	}, rec)
 }
 
 func (m *memoryStore) AppendRecord(ctx context.Context, rec site.Record) error {

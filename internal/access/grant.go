@@ -45,107 +45,68 @@ func (s *Service) SetZone(zone *time.Location) {
 	s.dir.zone = zone
 }
 
-// pair names a grant. What is done to one is ordered by its turn, but for a
-// withdrawal: that bites in memory before it has the turn. So whoever has the turn
-// stores the withdrawals that are older than what it does, and leaves alone those
-// that came later.
+// pair identifies a grant.
 type pair struct {
 	account site.AccountID
 	station site.StationID
 }
 
-// PutGrant permits an account to use a station, in place of what it had for that station;
-// changed reports whether anything changed, and only then is there a record. Times count
-// in milliseconds. A withdrawal that comes while the grant is being stored wins, and so
-// does a removal of the station. Invalid when the station id is none or the grant would
-// end before it begins, NotFound when account or station is not there, Unavailable.
+// PutGrant permits an account to use a station, and replaces what it had for that
+// station; changed reports whether anything changed, and only then is there a record.
+// Times count in milliseconds. A withdrawal that comes while the grant is being stored
+// wins. Invalid when the station id is none or the grant would end before it begins,
+// NotFound when account or station is not there, Unavailable.
 func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error) {
 	grant.From, grant.Until = site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
-	give, err := s.takeToGrant(ctx, pair{grant.Account, grant.Station})
-	if err != nil {
-		return false, err
-	}
-	defer give()
-	account, ok := s.dir.byID(grant.Account)
-	if !ok {
-		return false, errNoAccount
-	}
-	old, _, had := s.dir.grant(grant.Account, grant.Station)
-	if had && sameGrant(old, grant) {
-		return false, nil
-	}
-	rec := s.grantRecord(by, account, grant)
-	s.dir.beginGrant(pair{grant.Account, grant.Station})
-	err = s.administer(ctx, "storing a grant", func(ctx context.Context) error {
-		return s.store.PutGrant(ctx, grant, rec)
+	before := s.dir.withdrawal(pair{grant.Account, grant.Station})
+	err = s.changes.Make(ctx, func() ([]site.Amendment, error) {
+		account, ok := s.dir.byID(grant.Account)
+		if !ok {
+			return nil, errNoAccount
+		}
+		if old, _, had := s.dir.grant(grant.Account, grant.Station); had && sameGrant(old, grant) {
+			return nil, nil
+		}
+		changed = true
+		drafted, err := s.DraftGrant(by, account, grant)
+		if len(drafted) == 2 && (len(before) == 0 || before[0].RemoveGrant != drafted[0].RemoveGrant) {
+			drafted = drafted[1:] // withdrawn since the call: that withdrawal is of this grant too
+		}
+		return drafted, err
 	})
-	over := change(by, site.KindUngranted, account, "the station was removed meanwhile")
-	over.Station = grant.Station
-	if removed := s.dir.endGrant(grant, err == nil, &over); removed && err == nil {
-		_ = s.storeInTurn(ctx, pair{grant.Account, grant.Station}) // Run retries it
-		err = fault.New(fault.NotFound, "The station was removed meanwhile")
-	}
-	return err == nil, err
-}
-
-// takeToGrant waits for the turn and stores the withdrawal that was there before.
-func (s *Service) takeToGrant(ctx context.Context, p pair) (give func(), err error) {
-	older := s.dir.withdrawal(p)
-	give, err = takeTurn(ctx, s.grantTurns, p)
-	if err != nil || older == nil || s.dir.withdrawal(p) != older {
-		return give, err
-	}
-	if err := s.storeInTurn(ctx, p); err != nil && !fault.Is(err, fault.NotFound) {
-		give()
-		return nil, err
-	}
-	return give, nil
+	return changed && err == nil, err
 }
 
 // RemoveGrant withdraws a grant. It takes effect at once, whatever it returns: NotFound
 // when there is none, Unavailable when that could not be stored yet. A retry then
 // tries the store again, and so does [Service.Run].
 func (s *Service) RemoveGrant(ctx context.Context, by site.Actor, account site.AccountID, station site.StationID) error {
-	whose, _ := s.dir.byID(account)
-	rec := change(by, site.KindUngranted, whose, "")
-	rec.Station = station
-	if !s.dir.withdraw(account, station, &rec) {
+	withdrawal := s.DraftWithdrawal(by, site.Grant{Account: account, Station: station})
+	if !s.dir.withdraw(&withdrawal) {
 		return errNoGrant
 	}
 	return s.storeWithdrawal(ctx, pair{account, station})
 }
 
-// storeWithdrawal stores that a grant is withdrawn, then forgets it; nil also when
-// someone else has done so meanwhile.
+// storeWithdrawal stores that a grant is withdrawn; nil also when that has been stored
+// meanwhile.
 func (s *Service) storeWithdrawal(ctx context.Context, p pair) error {
-	give, err := takeTurn(ctx, s.grantTurns, p)
-	if err != nil {
-		return err
-	}
-	defer give()
-	return s.storeInTurn(ctx, p)
-}
-
-// storeInTurn is storeWithdrawal for who has the turn.
-func (s *Service) storeInTurn(ctx context.Context, p pair) error {
-	rec := s.dir.withdrawal(p)
-	if rec == nil {
-		return nil
-	}
-	err := s.administer(ctx, "withdrawing a grant", func(ctx context.Context) error {
-		return s.store.RemoveGrant(ctx, p.account, p.station, *rec)
+	var drafted []site.Amendment
+	err := s.changes.Make(ctx, func() ([]site.Amendment, error) {
+		drafted = s.dir.withdrawal(p)
+		return drafted, nil
 	})
-	if err == nil || fault.Is(err, fault.NotFound) {
-		s.dir.dropGrant(p)
+	if fault.Is(err, fault.NotFound) { // the store had no such grant
+		s.adopt(drafted)
 	}
 	return err
 }
 
-// retryWithdrawn stores the withdrawals that the store would not take before, up to
-// the first that it does not take again.
+// retryWithdrawn stores the withdrawals that the store has not accepted yet, up to the
+// first that it does not accept again.
 func (s *Service) retryWithdrawn(ctx context.Context) error {
 	for _, p := range s.dir.withdrawn() {
 		err := s.storeWithdrawal(ctx, p)
@@ -155,11 +116,6 @@ func (s *Service) retryWithdrawn(ctx context.Context) error {
 	}
 	return nil
 }
-
-// RemoveStationGrants forgets every grant for a station that has been removed; the
-// store has deleted them with it. It waits for nothing: a grant that is being stored,
-// before the removal or after it, is withdrawn once it is stored.
-func (s *Service) RemoveStationGrants(station site.StationID) { s.dir.dropStation(station) }
 
 // errNoGrant says that an administrator named a grant that is not there.
 var errNoGrant = fault.New(fault.NotFound, "There is no such grant")

@@ -366,57 +366,19 @@ func TestService_PutGrant_afterUnstoredWithdrawal(t *testing.T) {
 	h.agree()
 }
 
-// A withdrawal whose row was gone already is not in the way of a new grant.
-func TestService_PutGrant_afterVanishedWithdrawal(t *testing.T) {
+// The removal of a station ends its grants, also those of an account that may use
+// others.
+func TestService_removedStation(t *testing.T) {
 	h := open(t)
-	account := h.add(porter)
-	grant := site.Grant{Account: account.ID, Station: 7}
-	h.put(grant)
-	h.store.fail("RemoveGrant", errDisk)
-	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
-	h.store.fail("RemoveGrant", nil)
-	delete(h.store.grants, grantKey{account.ID, 7})
-	h.put(grant)
-	h.agree()
-}
-
-func TestService_RemoveStationGrants(t *testing.T) {
-	h := open(t)
-	a, b := h.add(porter), h.add(guest)
-	for _, g := range []site.Grant{{Account: a.ID, Station: 7}, {Account: b.ID, Station: 7}, {Account: a.ID, Station: 8}} {
+	one, other := h.add(porter), h.add(guest)
+	for _, g := range []site.Grant{{Account: one.ID, Station: 7}, {Account: one.ID, Station: 8}, {Account: other.ID, Station: 7}} {
 		h.put(g)
 	}
-	h.RemoveStationGrants(7)
-	if h.Permits(a.ID, 7) || h.Permits(b.ID, 7) || !h.Permits(a.ID, 8) || len(h.Grants()) != 1 {
-		t.Errorf("the grants are %+v", h.Grants())
+	h.ok(h.changes.Make(t.Context(), func() ([]site.Amendment, error) {
+		return []site.Amendment{{RemoveStation: 7}}, nil
+	}))
+	if h.Permits(one.ID, 7) || h.Permits(other.ID, 7) || !h.Permits(one.ID, 8) {
+		t.Errorf("granted: %v, %v", h.Granted(one.ID), h.Granted(other.ID))
 	}
-}
-
-// A grant that is being stored while its station goes does not stay, neither in memory
-// nor, if the station was enrolled again before it, in the store. The removal waits for
-// no disk.
-func TestService_RemoveStationGrants_overtaking(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		account := h.add(porter)
-		gate := make(chan struct{})
-		h.store.entered = func(string) { <-gate }
-		done := make(chan error, 1)
-		go func() {
-			_, err := h.PutGrant(context.Background(), admin(), site.Grant{Account: account.ID, Station: 7})
-			done <- err
-		}()
-		synctest.Wait()
-		h.RemoveStationGrants(7)
-		close(gate)
-		h.is(<-done, fault.NotFound)
-		if h.Permits(account.ID, 7) || h.store.granted() != 0 {
-			t.Error("a grant for a removed station holds")
-		}
-		h.put(site.Grant{Account: account.ID, Station: 7}) // enrolled again
-		if !h.Permits(account.ID, 7) {
-			t.Error("a later grant does not hold")
-		}
-		h.agree()
-	})
+	h.agree()
 }

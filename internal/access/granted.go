@@ -8,11 +8,10 @@ import (
 	"gatehouse/internal/site"
 )
 
-// grant is a grant in memory. It stays there after its withdrawal until the store
-// has taken note of it.
+// grant is a grant in memory. It stays there after its withdrawal until that is stored.
 type grant struct {
 	site.Grant
-	withdrawn *site.Record // how it was withdrawn; nil while it stands
+	withdrawn *site.Amendment // its withdrawal, not stored yet; nil while it stands
 }
 
 // grant returns the standing grant of an account for a station, and the zone.
@@ -66,7 +65,7 @@ func (d *directory) allGrants() []site.Grant {
 }
 
 // putGrant enters a grant in place of the one for the same account and station. A
-// withdrawal that waits for the store is kept: it is of this grant too.
+// withdrawal that is not stored yet came meanwhile, and is of this grant too.
 func (d *directory) putGrant(g site.Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,58 +74,35 @@ func (d *directory) putGrant(g site.Grant) {
 	}
 }
 
-// beginGrant notes that a grant is being stored.
-func (d *directory) beginGrant(p pair) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.storing[p] = false
-}
-
-// endGrant enters a grant if it was stored. If its station was removed since beginGrant,
-// it enters the grant as withdrawn by over, and reports true.
-func (d *directory) endGrant(g site.Grant, stored bool, over *site.Record) (removed bool) {
-	p := pair{g.Account, g.Station}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	removed = d.storing[p]
-	delete(d.storing, p)
-	if a := d.accounts[g.Account]; a != nil && stored {
-		entered := grant{Grant: g, withdrawn: a.grants[g.Station].withdrawn}
-		if removed {
-			entered.withdrawn = over
-		}
-		a.grants[g.Station] = entered
-	}
-	return removed
-}
-
 // withdraw withdraws a grant and reports whether it was there, standing or withdrawn.
-func (d *directory) withdraw(account site.AccountID, station site.StationID, rec *site.Record) bool {
+func (d *directory) withdraw(by *site.Amendment) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a := d.accounts[account]
+	a := d.accounts[by.RemoveGrant.Account]
 	if a == nil {
 		return false
 	}
-	g, ok := a.grants[station]
+	g, ok := a.grants[by.RemoveGrant.Station]
 	if ok {
-		g.withdrawn = rec
-		a.grants[station] = g
+		g.withdrawn = by
+		a.grants[by.RemoveGrant.Station] = g
 	}
 	return ok
 }
 
-// withdrawal returns the withdrawal that waits for the store; nil if none does.
-func (d *directory) withdrawal(p pair) *site.Record {
+// withdrawal returns the withdrawal of a grant that is not stored yet; none if there is
+// none.
+func (d *directory) withdrawal(p pair) []site.Amendment {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if a := d.accounts[p.account]; a != nil {
-		return a.grants[p.station].withdrawn
+	a := d.accounts[p.account]
+	if a == nil || a.grants[p.station].withdrawn == nil {
+		return nil
 	}
-	return nil
+	return []site.Amendment{*a.grants[p.station].withdrawn}
 }
 
-// withdrawn lists the grants whose withdrawal the store has not taken.
+// withdrawn lists the grants whose withdrawal is not stored yet.
 func (d *directory) withdrawn() []pair {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -141,11 +117,17 @@ func (d *directory) withdrawn() []pair {
 	return out
 }
 
-func (d *directory) dropGrant(p pair) {
+// dropGrant drops a grant whose end is stored, unless it was withdrawn once more
+// meanwhile.
+func (d *directory) dropGrant(end *site.Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a := d.accounts[p.account]; a != nil {
-		delete(a.grants, p.station)
+	a := d.accounts[end.Account]
+	if a == nil {
+		return
+	}
+	if newer := a.grants[end.Station].withdrawn; newer == nil || newer.RemoveGrant == end {
+		delete(a.grants, end.Station)
 	}
 }
 
@@ -154,10 +136,5 @@ func (d *directory) dropStation(station site.StationID) {
 	defer d.mu.Unlock()
 	for _, a := range d.accounts {
 		delete(a.grants, station)
-	}
-	for p := range d.storing {
-		if p.station == station {
-			d.storing[p] = true
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -45,11 +46,12 @@ type failer interface {
 // house is a service with everything around it.
 type house struct {
 	*access.Service
-	t      failer
-	store  *memoryStore
-	clock  *manualClock
-	hashes atomic.Int64 // passwords hashed since the service was opened
-	tweak  []func(*access.Config)
+	changes *amend.Service
+	t       failer
+	store   *memoryStore
+	clock   *manualClock
+	hashes  atomic.Int64 // passwords hashed since the service was opened
+	tweak   []func(*access.Config)
 }
 
 // open gives a service over an empty store.
@@ -63,8 +65,9 @@ func open(t failer, tweak ...func(*access.Config)) *house {
 // restart loads a new service from what the store holds.
 func (h *house) restart() {
 	h.t.Helper()
+	h.changes = amend.New(h.store)
 	cfg := access.Config{
-		Store: h.store, Clock: h.clock, Key: []byte(keyText), Issuer: issuer, Params: cheap(), Zone: time.UTC,
+		Store: h.store, Changes: h.changes, Clock: h.clock, Key: []byte(keyText), Issuer: issuer, Params: cheap(), Zone: time.UTC,
 		HashSlots: 2,
 	}
 	for _, tweak := range h.tweak {

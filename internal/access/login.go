@@ -94,21 +94,20 @@ func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (p
 	return who, nil
 }
 
-// open stores the session of a proven account, then takes it into memory.
+// open opens a session of a proven account. If the account was removed or its password
+// was set while the session was being stored, the session ends.
 func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error) {
-	give, err := takeTurn(ctx, s.accountTurns, a.email)
-	if err != nil {
-		return Tokens{}, err
-	}
-	defer give()
 	account, ok := s.dir.proven(who)
 	if !ok {
 		return Tokens{}, errCredentials
 	}
 	s.upgrade(ctx, who)
-	past := s.dir.pastSteps()
-	refresh, session := s.newSession(account, a)
-	if err := s.storeSession(ctx, account, session, past); err != nil {
+	refresh, session, err := s.begin(ctx, account, a)
+	if _, still := s.dir.proven(who); !still {
+		_ = s.revoke(ctx, session) // Run retries it
+		return Tokens{}, errCredentials
+	}
+	if err != nil {
 		return Tokens{}, err
 	}
 	access, expires, err := s.tokens.sign(session, s.dir.issue(session.ID, s.clock.Now()))
@@ -119,7 +118,19 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	return Tokens{Access: access, Refresh: refresh, Expires: expires}, nil
 }
 
-// newSession makes a session that begins now.
+// begin stores a session that begins now, then enters it in memory.
+func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (refresh site.Secret, session site.Session, err error) {
+	unlock, err := s.lockSessions(ctx, account.ID)
+	if err != nil {
+		return "", session, err
+	}
+	defer unlock()
+	past := s.dir.pastSteps()
+	refresh, session = s.newSession(account, a)
+	return refresh, session, s.storeSession(ctx, account, session, past)
+}
+
+// newSession returns a session that begins now.
 func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site.Session) {
 	refresh, sum := newRefresh()
 	trusted := s.clock.Trusted() // before the time: a step in between carries the session
@@ -136,7 +147,7 @@ func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site
 }
 
 // storeSession enters a session in store and memory, ending the oldest ones of the
-// account where there are too many. The caller holds the account's turn.
+// account where there are too many. The caller has locked the account's sessions.
 func (s *Service) storeSession(ctx context.Context, account site.Account, session site.Session, past steps) error {
 	evicted := s.dir.excess(account.ID)
 	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
@@ -155,21 +166,20 @@ func (s *Service) storeSession(ctx context.Context, account site.Account, sessio
 	return nil
 }
 
-// upgrade replaces the hash of a proven password by one with the present
-// parameters. Where that fails, the next login tries again. The caller holds the
-// account's turn.
+// upgrade replaces the hash of a proven password by one with the present parameters, if
+// the password is still the same. Where that fails, the next login tries again.
 func (s *Service) upgrade(ctx context.Context, who proof) {
 	if who.upgraded == "" {
 		return
 	}
 	err := s.write(ctx, "storing an upgraded password hash", func(ctx context.Context) error {
-		return s.store.UpgradePassword(ctx, who.account, who.upgraded)
+		return s.store.UpgradePassword(ctx, who.account, who.stored, who.upgraded)
 	})
 	if err != nil {
 		s.log.Warn("password hash keeps its old parameters", "account", who.account, "error", err)
 		return
 	}
-	s.dir.setPassword(who.account, who.upgraded, false)
+	s.dir.upgradePassword(who)
 }
 
 // toProve returns what a password is to be compared with. For an e-mail address without

@@ -105,11 +105,11 @@ func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.
 	if len(ids) == 0 {
 		return nil
 	}
-	give, err := takeTurn(ctx, s.accountTurns, rec.Email)
+	unlock, err := s.lockSessions(ctx, rec.Account)
 	if err != nil {
 		return err
 	}
-	defer give()
+	defer unlock()
 	ids = s.dir.stillEnding(ids)
 	if len(ids) == 0 {
 		return nil
@@ -124,6 +124,37 @@ func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.
 	}
 	s.dir.forgetAll(ids)
 	s.log.Info("sessions ended", "account", written.Account, "count", len(ids))
+	return nil
+}
+
+// lockSessions locks the stored sessions of an account, and returns what unlocks them.
+// Nothing is locked where there is no such account. Unavailable when ctx ends first.
+func (s *Service) lockSessions(ctx context.Context, id site.AccountID) (unlock func(), err error) {
+	writing := s.dir.writing(id)
+	if writing == nil {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return nil, unavailable("storing a session", err)
+	}
+	select {
+	case writing <- struct{}{}:
+		return func() { <-writing }, nil
+	case <-ctx.Done():
+		return nil, unavailable("waiting for another session to be stored", ctx.Err())
+	}
+}
+
+// writing returns the lock of the stored sessions of an account; nil where there is no
+// such account.
+func (d *directory) writing(id site.AccountID) chan struct{} {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if a := d.accounts[id]; a != nil {
+		return a.writing
+	}
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"gatehouse/internal/access/turn"
-	"gatehouse/internal/fault"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -20,8 +18,6 @@ import (
 const (
 	// storeDeadline bounds each call of the Store.
 	storeDeadline = 10 * time.Second
-	// storeRetry is how soon a client is asked back when storage failed.
-	storeRetry = 5 * time.Second
 	// pruneEvery is how often expired sessions are dropped.
 	pruneEvery = time.Hour
 	// settleEvery is how often writes that failed are tried again, and how often
@@ -32,9 +28,10 @@ const (
 	minKey = 32
 )
 
-// Config is what a [Service] needs. Store, Clock, Key and Issuer are required.
+// Config is what a [Service] needs. Store, Changes, Clock, Key and Issuer are required.
 type Config struct {
 	Store     Store
+	Changes   *amend.Service // makes the changes of administrators
 	Clock     site.Clock
 	Key       []byte         // HMAC key of access tokens: 32 bytes or more; copied
 	Issuer    site.GatewayID // the iss claim of access tokens
@@ -58,6 +55,7 @@ func (Config) MarshalText() ([]byte, error) { return []byte("access.Config"), ni
 // Service decides who may. Safe for concurrent use.
 type Service struct {
 	store    Store
+	changes  *amend.Service
 	clock    site.Clock
 	log      *slog.Logger
 	metrics  *metric.Registry
@@ -67,10 +65,7 @@ type Service struct {
 	attempts *attempts
 	failures *failures
 	dir      *directory
-
-	accountTurns *turn.Keyed[site.Email] // of what changes an account or its sessions
-	grantTurns   *turn.Keyed[pair]       // of what changes a grant
-	stepped      chan struct{}           // capacity 1: the clock has stepped, see [Service.Run]
+	stepped  chan struct{} // capacity 1: the clock has stepped, see [Service.Run]
 }
 
 // Format implements [fmt.Formatter]: a Service holds keys and hashes, so it never
@@ -90,6 +85,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		store:    cfg.Store,
+		changes:  cfg.Changes,
 		clock:    cfg.Clock,
 		log:      cfg.Logger,
 		metrics:  cfg.Metrics,
@@ -99,11 +95,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		attempts: newAttempts(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),
 		dir:      dir,
-
-		accountTurns: new(turn.Keyed[site.Email]),
-		grantTurns:   new(turn.Keyed[pair]),
-		stepped:      make(chan struct{}, 1),
+		stepped:  make(chan struct{}, 1),
 	}
+	s.changes.OnStored(s.adopt)
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
 }
@@ -111,8 +105,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 // complete checks what is required and fills in what is not.
 func (c *Config) complete() error {
 	switch {
-	case c.Store == nil || c.Clock == nil:
-		return errors.New("access needs a store and a clock")
+	case c.Store == nil || c.Changes == nil || c.Clock == nil:
+		return errors.New("access needs a store, a maker of changes and a clock")
 	case len(c.Key) < minKey:
 		return fmt.Errorf("the key of access tokens has %d bytes; it needs %d", len(c.Key), minKey)
 	case c.Issuer == "":
@@ -242,42 +236,12 @@ func (s *Service) write(ctx context.Context, doing string, call func(context.Con
 	return unavailable(doing, call(ctx))
 }
 
-// administer is write for an administrator's change, which the store may refuse
-// for a reason of its own: that kind stays.
-func (s *Service) administer(ctx context.Context, doing string, call func(context.Context) error) error {
-	var refused error
-	err := s.write(ctx, doing, func(ctx context.Context) error {
-		err := call(ctx)
-		switch fault.KindOf(err) {
-		case fault.Invalid, fault.NotFound, fault.Conflict:
-			refused = fmt.Errorf("%s: %w", doing, err)
-			return nil
-		}
-		return err
-	})
-	return cmp.Or(refused, err)
-}
-
-// unavailable gives err the kind Unavailable; nil stays nil.
+// unavailable returns the error of a write that err made impossible; nil for nil.
 func unavailable(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fault.Error{
-		Kind:       fault.Unavailable,
-		Sentence:   "This cannot be stored now; try again",
-		RetryAfter: storeRetry,
-		Err:        fmt.Errorf("%s: %w", doing, err),
-	}
-}
-
-// takeTurn waits for the turn of key, as long as the store may take; Unavailable when
-// ctx ends first.
-func takeTurn[K comparable](ctx context.Context, turns *turn.Keyed[K], key K) (give func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
-	defer cancel()
-	give, err = turns.Take(ctx, key)
-	return give, unavailable("waiting for the turn to write", err)
+	return amend.Unavailable(fmt.Errorf("%s: %w", doing, err))
 }
 
 // change is the record of a change that by made to an account.

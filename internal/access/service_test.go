@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -21,12 +22,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNew_refuses(t *testing.T) {
-	good := access.Config{Store: newStore(), Clock: newClock(), Key: []byte(keyText), Issuer: issuer}
+	good := access.Config{Store: newStore(), Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer}
 	if _, err := access.New(t.Context(), good); err != nil {
 		t.Fatalf("the least configuration: %v", err)
 	}
 	for name, spoil := range map[string]func(*access.Config){
 		"no store":          func(c *access.Config) { c.Store = nil },
+		"no changes":        func(c *access.Config) { c.Changes = nil },
 		"no clock":          func(c *access.Config) { c.Clock = nil },
 		"no key":            func(c *access.Config) { c.Key = nil },
 		"short key":         func(c *access.Config) { c.Key = c.Key[:31] },
@@ -49,7 +51,7 @@ func TestNew_refuses(t *testing.T) {
 func TestNew_loadFails(t *testing.T) {
 	store := newStore()
 	store.fail("LoadAccess", errDisk)
-	_, err := access.New(t.Context(), access.Config{Store: store, Clock: newClock(), Key: []byte(keyText), Issuer: issuer})
+	_, err := access.New(t.Context(), access.Config{Store: store, Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer})
 	if !errors.Is(err, errDisk) {
 		t.Errorf("the error is %v", err)
 	}
@@ -222,7 +224,6 @@ func (h *house) meddle(email string, i, round int) {
 		_ = h.SetPassword(ctx, admin(), email, right)
 		_ = h.SetAdmin(ctx, admin(), email, round%2 == 0)
 	case 4:
-		h.RemoveStationGrants(9)
 		h.stepped(time.Minute)
 		h.SetZone(time.UTC)
 	case 5:

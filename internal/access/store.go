@@ -7,8 +7,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Store keeps accounts, sessions and grants over restarts. Each method is one
-// transaction that also appends the record it is given, so that nothing changes
+// Store keeps accounts, sessions and grants over restarts; what administrators change of
+// them is stored by package amend. Each method is one transaction that also appends the record it is given, so that nothing changes
 // unrecorded; an error means that nothing was written. Its methods may be called
 // concurrently. Errors without a [gatehouse/internal/fault.Kind] of their own
 // count as Unavailable.
@@ -20,16 +20,9 @@ type Store interface {
 	// order; see AddSession.
 	LoginAddresses(ctx context.Context) ([]site.LoginAddress, error)
 
-	// AddAccount stores a new account; Conflict when its e-mail address is taken.
-	AddAccount(ctx context.Context, account site.Account, rec site.Record) error
-	// UpdateAccount replaces what is stored of the account with that id; NotFound
-	// when there is none.
-	UpdateAccount(ctx context.Context, account site.Account, rec site.Record) error
-	// RemoveAccount removes the account with its sessions and grants; NotFound when
-	// there is none.
-	RemoveAccount(ctx context.Context, account site.AccountID, rec site.Record) error
-	// UpgradePassword replaces the hash of an unchanged password; no record.
-	UpgradePassword(ctx context.Context, account site.AccountID, hash site.Secret) error
+	// UpgradePassword replaces a hash of a password, if that is still the account's, by
+	// another one of the same password; no record.
+	UpgradePassword(ctx context.Context, account site.AccountID, from, to site.Secret) error
 
 	// AddSession stores a new session and deletes the evicted ones. It keeps the session's
 	// client address for its account until the session would expire, also where it ends
@@ -43,12 +36,6 @@ type Store interface {
 	// DropExpired deletes the sessions and client addresses whose expiry is not after
 	// now; no record.
 	DropExpired(ctx context.Context, now time.Time) error
-
-	// PutGrant stores a grant in place of the one for the same account and station;
-	// NotFound when either does not exist.
-	PutGrant(ctx context.Context, grant site.Grant, rec site.Record) error
-	// RemoveGrant deletes a grant; NotFound when there is none.
-	RemoveGrant(ctx context.Context, account site.AccountID, station site.StationID, rec site.Record) error
 
 	// AppendRecord writes a record that goes with no other change.
 	AppendRecord(ctx context.Context, rec site.Record) error

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/access/setup"
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/certificate"
@@ -74,6 +75,7 @@ type Gateway struct {
 	tidier     *machine.Tidier
 	journal    *journal.Service
 	zone       *zone
+	changes    *amend.Service
 	access     *access.Service
 	setup      *setup.Service
 	stations   *station.Service
@@ -189,8 +191,9 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	if g.zone, err = openZone(ctx, g.cfg.TimeZone, g.db); err != nil {
 		return err
 	}
+	g.changes = amend.New(g.db)
 	g.access, err = access.New(ctx, access.Config{
-		Store: g.db, Clock: g.clock, Key: key, Issuer: g.id, Params: g.hashParams(),
+		Store: g.db, Changes: g.changes, Clock: g.clock, Key: key, Issuer: g.id, Params: g.hashParams(),
 		Logger: g.log, Metrics: g.metrics, Zone: g.zone.location(), HashSlots: g.cfg.Login.ParallelHashes,
 		AccountFailures: g.cfg.Login.AccountFailures, AddressFailures: g.cfg.Login.AddressFailures,
 	})
@@ -201,9 +204,10 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 		return err
 	}
 	g.zone.changed = g.access.SetZone
+	g.changes.OnStored(g.zone.adopt)
 	g.clock.OnStep(g.clockStepped)
 	g.stations, err = station.New(ctx, station.Config{
-		Store: g.db, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
+		Store: g.db, Changes: g.changes, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
 		Boot: g.boot, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
 	})
 	return err
@@ -238,7 +242,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		g.link.Disconnect(id)
 		g.misfits.remove(id)
 		if _, enrolled := g.stations.Station(id); !enrolled {
-			g.access.RemoveStationGrants(id)
 			g.cloud.StationsChanged()
 		}
 	})
@@ -265,7 +268,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.link.Follow(g.unlock.Followed)
 	g.metrics.Gauge("gatehouse_ready", g.ready)
-	provisioner, err := provision.New(g.access, g.stations, g.zone, g.db)
+	provisioner, err := provision.New(g.access, g.stations, g.zone, g.changes)
 	if err != nil {
 		return err
 	}

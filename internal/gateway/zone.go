@@ -93,8 +93,8 @@ func (z *zone) Draft(by site.Actor, name string) (site.Amendment, error) {
 	return site.Amendment{TimeZone: name, Record: record}, nil
 }
 
-// Adopt applies a stored zone.
-func (z *zone) Adopt(amendments []site.Amendment) {
+// adopt applies a stored zone.
+func (z *zone) adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		if a.TimeZone == "" {
 			continue

@@ -1,52 +1,10 @@
 package station
 
 import (
-	"context"
-	"slices"
 	"time"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
-
-// Hold locks these stations until release is called; amendments are drafted, stored and
-// adopted in between. [fault.Timeout] or [fault.Unavailable] when ctx ends first, or the
-// store takes too long. No other caller may hold two stations at once.
-func (s *Service) Hold(ctx context.Context, ids []site.StationID) (release func(), err error) {
-	var held []func()
-	release = func() {
-		for _, give := range held {
-			give()
-		}
-	}
-	slices.Sort(ids) // always in the same order: no deadlock
-	for _, id := range slices.Compact(ids) {
-		give, err := s.take(ctx, id)
-		if err != nil {
-			release()
-			return nil, err
-		}
-		held = append(held, give)
-	}
-	if err := s.awaitFlush(ctx); err != nil {
-		release()
-		return nil, err
-	}
-	return release, nil
-}
-
-// awaitFlush waits for a flush in progress, which may hold the state of a former
-// station with the id of a new one; [fault.Unavailable] if the store does not end it.
-func (s *Service) awaitFlush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
-	defer cancel()
-	give, err := s.flushing.Take(ctx, flush{})
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, "The storage does not answer: the states of stations are still being saved", err)
-	}
-	give()
-	return nil
-}
 
 // Draft drafts a new station. [fault.Invalid] when the request cannot be right. The
 // store checks whether id and token are free.
@@ -102,27 +60,20 @@ func amendment(kind site.Kind, by site.Actor, st site.Station, detail string) si
 	return site.Amendment{UpdateStation: &st, Record: record(kind, by, st.ID, detail)}
 }
 
-// Adopt applies stored amendments. It returns a function that ends the connections of
-// stations that were removed or have a new secret; call it once nothing is held.
-func (s *Service) Adopt(amendments []site.Amendment) (disconnect func()) {
-	var revoked []site.StationID
+// adopt applies stored amendments, and ends the connections of stations that were
+// removed or have a new secret.
+func (s *Service) adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		switch {
 		case a.AddStation != nil:
 			s.admit(*a.AddStation)
 		case a.UpdateStation != nil:
-			if old, ok := s.Station(a.UpdateStation.ID); ok && old.Secret != a.UpdateStation.Secret {
-				revoked = append(revoked, a.UpdateStation.ID)
+			if s.update(*a.UpdateStation) {
+				s.revoke(a.UpdateStation.ID)
 			}
-			_ = s.adopt(*a.UpdateStation)
 		case a.RemoveStation != 0:
 			s.forget(a.RemoveStation)
-			revoked = append(revoked, a.RemoveStation)
-		}
-	}
-	return func() {
-		for _, id := range revoked {
-			s.revoke(id)
+			s.revoke(a.RemoveStation)
 		}
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// storeDeadline bounds one change of a station in the store.
-const storeDeadline = 10 * time.Second
-
 // What administrative records say beside their kind.
 const (
 	detailName      = "name changed"
@@ -40,33 +37,18 @@ type Enrolled struct {
 }
 
 // Enrol adds a station. It fails with [fault.Invalid] when the request cannot be
-// right, [fault.Conflict] when the id or the token is taken, [fault.Unavailable] when
-// it cannot be stored, and, as every change of a station may, with [fault.Timeout] when
-// ctx ends before its turn or the store takes too long; nothing has changed then.
-// Changes of different stations meet in the store; those of one station are made in
-// turn.
+// right, [fault.Conflict] when the id or the token is taken, and, as every change of a
+// station may, with [fault.Unavailable] when it cannot be stored.
 func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enrolled, error) {
-	r, err := r.complete()
+	made, added, err := s.Draft(by, r)
 	if err != nil {
 		return Enrolled{}, err
 	}
-	give, err := s.take(ctx, r.ID)
+	err = s.changes.Make(ctx, func() ([]site.Amendment, error) { return []site.Amendment{added}, s.checkFree(made) })
 	if err != nil {
 		return Enrolled{}, err
 	}
-	defer give()
-	if err := s.checkFree(ctx, r); err != nil {
-		return Enrolled{}, err
-	}
-	st := s.fresh(r)
-	err = write(ctx, "enrolling", st.ID, func(ctx context.Context) error {
-		return s.store.AddStation(ctx, st, record(site.KindStationAdded, by, st.ID, ""))
-	})
-	if err != nil {
-		return Enrolled{}, err
-	}
-	s.admit(st)
-	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret}, nil
+	return made, nil
 }
 
 // fresh returns the station that a complete request describes.
@@ -100,36 +82,12 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 	return r, nil
 }
 
-// take waits for the turn to change a station; [fault.Timeout] when ctx ends first, or
-// the turn has not come within storeDeadline.
-func (s *Service) take(ctx context.Context, id site.StationID) (give func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
-	defer cancel()
-	give, err = s.changes.Take(ctx, id)
-	return give, fault.Wrap(fault.Timeout, "The request was given up before its turn", err)
-}
-
-// write makes one change of a station in the store. It outlives its caller, because
-// only the store's answer tells whether the change stands, but not its own deadline.
-func write(ctx context.Context, doing string, id site.StationID, change func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
-	defer cancel()
-	if err := change(ctx); err != nil {
-		return fmt.Errorf("%s station %s: %w", doing, id, err)
-	}
-	return nil
-}
-
 // checkFree refuses an id or a token that is in use.
-func (s *Service) checkFree(ctx context.Context, r EnrolRequest) error {
-	if err := s.awaitFlush(ctx); err != nil {
-		return err
+func (s *Service) checkFree(made Enrolled) error {
+	if _, taken := s.find(made.Station.ID); taken {
+		return fault.New(fault.Conflict, fmt.Sprintf("Station %s is enrolled already", made.Station.ID))
 	}
-	if _, taken := s.find(r.ID); taken {
-		return fault.New(fault.Conflict, fmt.Sprintf("Station %s is enrolled already", r.ID))
-	}
-	// Where two stations are being given the same token, the store refuses the second.
-	if _, taken := s.ByToken(r.Token); taken {
+	if _, taken := s.ByToken(made.Token); taken {
 		return fault.New(fault.Conflict, "Another station has this station token")
 	}
 	return nil
@@ -140,29 +98,29 @@ func (s *Service) checkFree(ctx context.Context, r EnrolRequest) error {
 // already. It fails with [fault.NotFound], [fault.Invalid] or
 // [fault.Unavailable].
 func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int) (changed bool, err error) {
-	name, err = cleanName(name)
-	if err != nil {
-		return false, err
-	}
-	if err := checkLocks(locks); err != nil {
-		return false, err
-	}
-	give, err := s.take(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	defer give()
-	st, ok := s.Station(id)
-	if !ok {
-		return false, errNotFound()
-	}
-	detail := whatChanged(st.Name != name, st.Locks != locks)
-	if detail == "" {
-		return false, nil
-	}
-	st.Name, st.Locks = name, locks
-	err = s.replace(ctx, st, record(site.KindStationChanged, by, id, detail))
-	return err == nil, err
+	err = s.change(ctx, id, func(st *site.Station) (a site.Amendment, err error) {
+		old := *st
+		a, err = s.DraftUpdate(by, st, name, locks)
+		changed = *st != old
+		return a, err
+	})
+	return changed && err == nil, err
+}
+
+// change makes one change of an enrolled station; draft may leave the station as it is.
+func (s *Service) change(ctx context.Context, id site.StationID, draft func(*site.Station) (site.Amendment, error)) error {
+	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
+		st, ok := s.Station(id)
+		if !ok {
+			return nil, errNotFound()
+		}
+		old := st
+		a, err := draft(&st)
+		if err != nil || a.UpdateStation != nil && st == old {
+			return nil, err
+		}
+		return []site.Amendment{a}, nil
+	})
 }
 
 func whatChanged(name, locks bool) string {
@@ -181,54 +139,20 @@ func whatChanged(name, locks bool) string {
 // [fault.NotFound] or [fault.Unavailable]; the old secret then still holds.
 func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error) {
 	secret := newSecret()
-	if err := s.rotate(ctx, by, id, secret); err != nil {
+	err := s.change(ctx, id, func(st *site.Station) (site.Amendment, error) {
+		st.Secret = hashSecret(secret)
+		return amendment(site.KindStationRotated, by, *st, detailGenerated), nil
+	})
+	if err != nil {
 		return "", err
 	}
-	s.revoke(id)
 	return secret, nil
-}
-
-func (s *Service) rotate(ctx context.Context, by site.Actor, id site.StationID, secret site.Secret) error {
-	give, err := s.take(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer give()
-	st, ok := s.Station(id)
-	if !ok {
-		return errNotFound()
-	}
-	st.Secret = hashSecret(secret)
-	return s.replace(ctx, st, record(site.KindStationRotated, by, id, detailGenerated))
 }
 
 // Remove ends the enrolment of a station, its grants and its live connection. It
 // fails with [fault.NotFound] or [fault.Unavailable].
 func (s *Service) Remove(ctx context.Context, by site.Actor, id site.StationID) error {
-	if err := s.remove(ctx, by, id); err != nil {
-		return err
-	}
-	s.revoke(id)
-	return nil
-}
-
-func (s *Service) remove(ctx context.Context, by site.Actor, id site.StationID) error {
-	give, err := s.take(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer give()
-	if _, ok := s.Station(id); !ok {
-		return errNotFound()
-	}
-	err = write(ctx, "removing", id, func(ctx context.Context) error {
-		return s.store.RemoveStation(ctx, id, record(site.KindStationRemoved, by, id, ""))
-	})
-	if err != nil {
-		return err
-	}
-	s.forget(id)
-	return nil
+	return s.change(ctx, id, func(*site.Station) (site.Amendment, error) { return s.DraftRemoval(by, id), nil })
 }
 
 // forget ends the enrolment of a station that the store has removed.
@@ -244,22 +168,13 @@ func (s *Service) forget(id site.StationID) {
 	delete(s.byToken, keyOf(st.Token))
 }
 
-// replace stores another enrolment of a station and adopts it; the caller has the
-// station's turn. A new secret begins a new generation.
-func (s *Service) replace(ctx context.Context, st site.Station, r site.Record) error {
-	err := write(ctx, "changing", st.ID, func(ctx context.Context) error { return s.store.UpdateStation(ctx, st, r) })
-	if err != nil {
-		return err
-	}
-	return s.adopt(st)
-}
-
-// adopt applies an enrolment of a station that was stored.
-func (s *Service) adopt(st site.Station) error {
-	return s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
+// update applies a stored enrolment of a station, and reports whether its secret is a
+// new one. A new secret begins a new generation.
+func (s *Service) update(st site.Station) (rotated bool) {
+	_ = s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
 		old := l.enrolled.Load()
 		next := &enrolment{station: st, generation: old.generation}
-		if old.station.Secret != st.Secret {
+		if rotated = old.station.Secret != st.Secret; rotated {
 			next.generation = s.generations.Add(1)
 		}
 		e.event = old.station.Locks != st.Locks
@@ -267,6 +182,7 @@ func (s *Service) adopt(st site.Station) error {
 		l.enrolled.Store(next)
 		s.rename(l, old.station.Token, st.Token)
 	})
+	return rotated
 }
 
 func (s *Service) put(l *live) {

@@ -168,7 +168,7 @@ func TestService_callerLeaves(t *testing.T) {
 		t.Error("the station is still there")
 	}
 	_, err := f.Enrol(ctx, admin(), station.EnrolRequest{ID: 2, Locks: 1})
-	wantKind(t, err, fault.Timeout)
+	wantKind(t, err, fault.Unavailable)
 	if !errors.Is(err, context.Canceled) || len(f.store.stations) != 0 {
 		t.Errorf("who had left before was served: %v", err)
 	}

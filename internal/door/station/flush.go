@@ -56,15 +56,9 @@ func (s *Service) catchUp(stations []*live) {
 }
 
 // flush saves what changed. If stations were only heard, it saves that only when the
-// next flush would be too late. It takes no turn of a station: the store ignores what was
-// removed meanwhile, what changed meanwhile is saved by the next flush, and a new station
-// waits for this one (see awaitFlush).
+// next flush would be too late. The store ignores the states of stations that were removed
+// meanwhile; what changed meanwhile is saved by the next flush.
 func (s *Service) flush(ctx context.Context, stations []*live) {
-	give, err := s.flushing.Take(ctx, flush{})
-	if err != nil {
-		return
-	}
-	defer give()
 	unsaved, urgent := unsaved(stations)
 	now := time.Now()
 	if !urgent && (len(unsaved) == 0 || now.Sub(s.flushed) < mostLost-s.flushEvery) {
@@ -87,8 +81,7 @@ func (s *Service) save(ctx context.Context, batch []*live) error {
 	return err
 }
 
-// noteFlush logs when saving begins to fail and when it works again; the turn of
-// the flush is held.
+// noteFlush logs when saving begins to fail and when it works again.
 func (s *Service) noteFlush(err error) {
 	switch {
 	case err != nil && !s.flushFailing:
@@ -126,7 +119,7 @@ func (l *live) forSaving() SavedState {
 	defer l.mu.Unlock()
 	l.dirty = false
 	return SavedState{
-		Station: l.id, BatteryVoltage: l.battery, Firmware: l.firmware,
+		Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
 		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(),
 	}
 }

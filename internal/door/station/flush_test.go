@@ -31,6 +31,7 @@ func startRun(t *testing.T, n int) *running {
 	}
 	c := config(r.store, systemClock{})
 	c.Logger, c.FlushEvery = slog.New(slog.NewTextHandler(r.log, nil)), time.Minute
+	r.changes = c.Changes
 	r.Service = open(t, c)
 	if n > 0 {
 		if err := r.setSecret(t.Context(), 1, secret); err != nil {

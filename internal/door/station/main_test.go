@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
@@ -97,38 +98,40 @@ func (m *memory) LoadStations(context.Context) ([]site.Station, []station.SavedS
 	return slices.Collect(maps.Values(m.stations)), slices.Collect(maps.Values(m.states)), m.fail
 }
 
-func (m *memory) AddStation(ctx context.Context, st site.Station, r site.Record) error {
-	return m.write(ctx, r, func() error {
-		if _, taken := m.stations[st.ID]; taken || m.hasToken(st) {
-			return fault.New(fault.Conflict, "It exists already")
+func (m *memory) Amend(ctx context.Context, all []site.Amendment) error {
+	return m.write(ctx, all[0].Record, func() error {
+		for _, a := range all {
+			if err := m.amend(a); err != nil {
+				return err
+			}
 		}
-		m.stations[st.ID] = st
 		return nil
 	})
 }
 
-func (m *memory) UpdateStation(ctx context.Context, st site.Station, r site.Record) error {
-	return m.write(ctx, r, func() error {
-		if _, known := m.stations[st.ID]; !known {
-			return fault.New(fault.NotFound, "Station not found")
-		}
-		if m.hasToken(st) {
+func (m *memory) amend(a site.Amendment) error {
+	switch {
+	case a.AddStation != nil:
+		if _, taken := m.stations[a.AddStation.ID]; taken || m.hasToken(*a.AddStation) {
 			return fault.New(fault.Conflict, "It exists already")
 		}
-		m.stations[st.ID] = st
-		return nil
-	})
-}
-
-func (m *memory) RemoveStation(ctx context.Context, id site.StationID, r site.Record) error {
-	return m.write(ctx, r, func() error {
-		if _, known := m.stations[id]; !known {
+		m.stations[a.AddStation.ID] = *a.AddStation
+	case a.UpdateStation != nil:
+		if _, known := m.stations[a.UpdateStation.ID]; !known {
 			return fault.New(fault.NotFound, "Station not found")
 		}
-		delete(m.stations, id)
-		delete(m.states, id)
-		return nil
-	})
+		if m.hasToken(*a.UpdateStation) {
+			return fault.New(fault.Conflict, "It exists already")
+		}
+		m.stations[a.UpdateStation.ID] = *a.UpdateStation
+	default:
+		if _, known := m.stations[a.RemoveStation]; !known {
+			return fault.New(fault.NotFound, "Station not found")
+		}
+		delete(m.stations, a.RemoveStation)
+		delete(m.states, a.RemoveStation)
+	}
+	return nil
 }
 
 func (m *memory) SaveStates(ctx context.Context, states []station.SavedState) error {
@@ -149,7 +152,7 @@ func (m *memory) SaveStates(ctx context.Context, states []station.SavedState) er
 		return m.fail
 	}
 	for _, s := range states {
-		if _, known := m.stations[s.Station]; known {
+		if st, known := m.stations[s.Station]; known && st.Enrolled.Equal(s.Enrolled) {
 			m.states[s.Station] = s
 		}
 	}
@@ -265,6 +268,7 @@ func (m *memory) state(id site.StationID) station.SavedState {
 // fixture is a service over memory with a clock that the test moves.
 type fixture struct {
 	*station.Service
+	changes     *amend.Service
 	store       *memory
 	clock       *handClock
 	connections atomic.Uint64
@@ -287,7 +291,9 @@ func (f *fixture) last() site.ConnectionID { return site.ConnectionID(f.connecti
 func setup(tb testing.TB, n int) *fixture {
 	tb.Helper()
 	f := &fixture{store: newMemory(), clock: &handClock{now: epoch()}}
-	f.Service = open(tb, config(f.store, f.clock))
+	c := config(f.store, f.clock)
+	f.changes = c.Changes
+	f.Service = open(tb, c)
 	for id := site.StationID(1); int(id) <= n; id++ {
 		r := station.EnrolRequest{ID: id, Locks: 2}
 		if id == 1 {
@@ -302,7 +308,7 @@ func setup(tb testing.TB, n int) *fixture {
 
 func config(m *memory, c site.Clock) station.Config {
 	return station.Config{
-		Store: m, Journal: m, Clock: c, Boot: boot, BatteryLow: 3.5,
+		Store: m, Changes: amend.New(m), Journal: m, Clock: c, Boot: boot, BatteryLow: 3.5,
 		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 	}
 }

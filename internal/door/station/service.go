@@ -30,7 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/access/turn"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -43,6 +43,7 @@ const defaultFlushEvery = 9 * time.Minute
 // Config is what [New] needs. BatteryLow and FlushEvery may be zero.
 type Config struct {
 	Store      Store
+	Changes    *amend.Service // makes the changes of administrators
 	Journal    Journal
 	Clock      site.Clock
 	Logger     *slog.Logger
@@ -57,6 +58,7 @@ type Config struct {
 // tens of thousands of calls a second and wait for no storage.
 type Service struct {
 	store      Store
+	changes    *amend.Service
 	journal    Journal
 	clock      site.Clock
 	logger     *slog.Logger
@@ -70,22 +72,14 @@ type Service struct {
 	online      atomic.Int64
 	revoked     atomic.Pointer[func(site.StationID)]
 
-	// changes gives the turns of administrators' changes, by station: each is held
-	// until store and memory have the change. No hot path takes one; it is taken
-	// before every lock here and of a station.
-	changes turn.Keyed[site.StationID]
-
-	flushing     turn.Keyed[flush] // held by a flush
-	flushFailing bool              // flushing guards flushFailing and flushed
-	flushed      time.Time         // when states were saved last
+	// Of the goroutine of Run.
+	flushFailing bool
+	flushed      time.Time // when states were saved last
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
 	byToken map[tokenKey]*live
 }
-
-// flush is the one key of flushing.
-type flush struct{}
 
 // New loads the stations and their last known states from the store; every
 // station is offline until it connects. It starts nothing: see [Service.Run].
@@ -94,7 +88,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: c.Store, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
+		store: c.Store, changes: c.Changes, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
 		batteryLow: c.BatteryLow, flushEvery: cmp.Or(c.FlushEvery, defaultFlushEvery),
 		events:  newEventLog(c.Boot),
 		nobody:  newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
@@ -104,6 +98,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
+	s.changes.OnStored(s.adopt)
 	s.metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
 	s.metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(s.enrolled()) })
 	return s, nil
@@ -111,8 +106,8 @@ func New(ctx context.Context, c Config) (*Service, error) {
 
 func (c Config) validate() error {
 	switch {
-	case c.Store == nil, c.Journal == nil, c.Clock == nil, c.Logger == nil, c.Metrics == nil:
-		return errors.New("station: store, journal, clock, logger and metrics are needed")
+	case c.Store == nil, c.Changes == nil, c.Journal == nil, c.Clock == nil, c.Logger == nil, c.Metrics == nil:
+		return errors.New("station: store, changes, journal, clock, logger and metrics are needed")
 	case c.Boot == "":
 		return errors.New("station: the boot id is needed")
 	case !(c.BatteryLow >= 0 && c.BatteryLow <= maxVoltage):
@@ -182,10 +177,9 @@ func (s *Service) HasLock(id site.StationID, lock site.LockID) bool {
 	return ok && l.enrolled.Load().station.HasLock(lock)
 }
 
-// OnRevoked sets what is called, with no lock held, after the secret of a station
-// was replaced or the station was removed: it must end the live connection of
-// that station, and of a removed one forget the grants. To be set once, before the first
-// connection.
+// OnRevoked sets what is called after the secret of a station was replaced or the
+// station was removed: it must end the live connection of that station, and return soon.
+// To be set once, before the first connection.
 //
 // No connection slips through when the one who holds connections registers each
 // where this function finds it before calling [Service.Connected], and ends it

@@ -7,27 +7,15 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Store keeps stations and their last known states. Each method is one durable
-// transaction together with its record. Errors are of kind [fault.Unavailable]
-// when the storage fails and [fault.Timeout] when the context ends first; an error
-// means that nothing was changed, nor will be. The methods may be called concurrently.
-//
-// This package hands the changing methods a context that does not end when the
-// caller leaves, but has a deadline: only their answer tells whether the change stands.
+// Store keeps stations and their last known states; what administrators change of them
+// is stored by package amend. Errors are of kind [fault.Unavailable] when the storage
+// fails and [fault.Timeout] when the context ends first. The methods may be called
+// concurrently.
 type Store interface {
 	// LoadStations reads every station and every state that was saved.
 	LoadStations(context.Context) ([]site.Station, []SavedState, error)
-	// AddStation adds a station; [fault.Conflict] when the id or the token is taken.
-	AddStation(context.Context, site.Station, site.Record) error
-	// UpdateStation replaces name, locks, token and secret of the station of that
-	// id; [fault.NotFound] when there is none, [fault.Conflict] when another one has
-	// the token.
-	UpdateStation(context.Context, site.Station, site.Record) error
-	// RemoveStation removes a station with its grants and its state;
-	// [fault.NotFound] when there is none.
-	RemoveStation(context.Context, site.StationID, site.Record) error
-	// SaveStates replaces the saved states of these stations; those that have been
-	// removed meanwhile are passed over.
+	// SaveStates replaces the saved states of these stations in one transaction; those of
+	// enrolments that have ended meanwhile are passed over.
 	SaveStates(context.Context, []SavedState) error
 }
 
@@ -42,8 +30,9 @@ type Journal interface {
 // SavedState is what is kept of a station's state over a restart.
 type SavedState struct {
 	Station        site.StationID
-	BatteryVoltage *float64 // volts; nil until reported
-	Firmware       string   // empty until reported
+	Enrolled       time.Time // when the station was enrolled: another one may have its id since
+	BatteryVoltage *float64  // volts; nil until reported
+	Firmware       string    // empty until reported
 	LastConnection time.Time
 	Locks          []site.Lock
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/metric"
@@ -18,11 +19,10 @@ type stations struct{ station.Store }
 func (stations) LoadStations(context.Context) ([]site.Station, []station.SavedState, error) {
 	return nil, nil, nil
 }
-func (stations) AddStation(context.Context, site.Station, site.Record) error    { return nil }
-func (stations) UpdateStation(context.Context, site.Station, site.Record) error { return nil }
-func (stations) AppendLater(site.Record)                                        {}
-func (stations) Now() time.Time                                                 { return time.Now() }
-func (stations) Trusted() bool                                                  { return true }
+func (stations) Amend(context.Context, []site.Amendment) error { return nil }
+func (stations) AppendLater(site.Record)                       {}
+func (stations) Now() time.Time                                { return time.Now() }
+func (stations) Trusted() bool                                 { return true }
 
 // gated is the real presence; between is called in Disconnected and in Connected before
 // the presence hears of it.
@@ -50,7 +50,7 @@ func (g *gated) Connected(id site.StationID, connection site.ConnectionID, gener
 func newGated(t *testing.T) (*stationlink.Link, *gated) {
 	t.Helper()
 	s, err := station.New(t.Context(), station.Config{
-		Store: stations{}, Journal: stations{}, Clock: stations{}, Boot: "boot",
+		Store: stations{}, Changes: amend.New(stations{}), Journal: stations{}, Clock: stations{}, Boot: "boot",
 		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 	})
 	if err != nil {

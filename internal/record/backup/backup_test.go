@@ -131,7 +131,7 @@ func TestRestore_plainCopy(t *testing.T) {
 	db := g.open(t)
 	former := filepath.Join(g.data, "gatehouse.db.schema1")
 	must(t, db.Snapshot(t.Context(), former))
-	must(t, db.AddAccount(t.Context(), site.Account{ID: "a-2", Email: "b@example.test"}, site.Record{Kind: site.KindAccountAdded}))
+	must(t, db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "b@example.test"}, Record: site.Record{Kind: site.KindAccountAdded}}}))
 	must(t, db.Close())
 	done := g.restore(t, former, g.terms())
 	got := g.inventory(t)

@@ -73,21 +73,10 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 	return g, nil
 }
 
-// AddAccount keeps a new account; Conflict when its id or e-mail exists.
-func (db *DB) AddAccount(ctx context.Context, a site.Account, r site.Record) error {
-	return db.change(ctx, false, func(t *transaction) error { return t.addAccount(a) }, r)
-}
-
 func (t *transaction) addAccount(a site.Account) error {
 	_, err := t.exec("INSERT INTO account (id, email, admin, password, created) VALUES (?, ?, ?, ?, ?)",
 		string(a.ID), string(a.Email), a.Admin, a.Password.Reveal(), toMillis(a.Created))
 	return err
-}
-
-// UpdateAccount replaces e-mail, rights and password of an account; NotFound,
-// Conflict.
-func (db *DB) UpdateAccount(ctx context.Context, a site.Account, r site.Record) error {
-	return db.change(ctx, true, func(t *transaction) error { return t.updateAccount(a) }, r)
 }
 
 func (t *transaction) updateAccount(a site.Account) error {
@@ -95,20 +84,16 @@ func (t *transaction) updateAccount(a site.Account) error {
 		string(a.Email), a.Admin, a.Password.Reveal(), string(a.ID))
 }
 
-// RemoveAccount removes an account with its sessions and grants; NotFound.
-func (db *DB) RemoveAccount(ctx context.Context, id site.AccountID, r site.Record) error {
-	return db.change(ctx, true, func(t *transaction) error { return t.removeAccount(id) }, r)
-}
-
 func (t *transaction) removeAccount(id site.AccountID) error {
 	return t.mustChange("Account", "DELETE FROM account WHERE id = ?", string(id))
 }
 
-// UpgradePassword replaces a password's hash by a stronger one of the same
-// password. It is no change that anyone made, so it leaves no record.
-func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, hash site.Secret) error {
+// UpgradePassword replaces a password's hash by a stronger one of the same password;
+// NotFound where the account has another password. It is no change that anyone made, so it
+// leaves no record.
+func (db *DB) UpgradePassword(ctx context.Context, id site.AccountID, from, to site.Secret) error {
 	return db.change(ctx, false, func(t *transaction) error {
-		return t.mustChange("Account", "UPDATE account SET password = ? WHERE id = ?", hash.Reveal(), string(id))
+		return t.mustChange("Account", "UPDATE account SET password = ? WHERE id = ? AND password = ?", to.Reveal(), string(id), from.Reveal())
 	})
 }
 
@@ -189,22 +174,11 @@ func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]tim
 	})
 }
 
-// PutGrant keeps a grant, replacing the one that the account had for the station;
-// NotFound when either does not exist.
-func (db *DB) PutGrant(ctx context.Context, g site.Grant, r site.Record) error {
-	return db.change(ctx, false, func(t *transaction) error { return t.putGrant(g) }, r)
-}
-
 func (t *transaction) putGrant(g site.Grant) error {
 	_, err := t.exec(`INSERT INTO access_grant (account, station, from_time, until_time, hours) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (account, station) DO UPDATE SET from_time = excluded.from_time, until_time = excluded.until_time, hours = excluded.hours`,
 		string(g.Account), int64(g.Station), toMillis(g.From), toMillis(g.Until), g.Hours.String())
 	return err
-}
-
-// RemoveGrant takes a grant back; NotFound.
-func (db *DB) RemoveGrant(ctx context.Context, account site.AccountID, station site.StationID, r site.Record) error {
-	return db.change(ctx, true, func(t *transaction) error { return t.removeGrant(account, station) }, r)
 }
 
 func (t *transaction) removeGrant(account site.AccountID, station site.StationID) error {

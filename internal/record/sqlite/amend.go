@@ -8,14 +8,16 @@ import (
 )
 
 // Amend stores amendments with their records in one transaction, in their order: after
-// a power cut all of them are there, or none. NotFound and Conflict as the methods that
-// store one change; then nothing is stored.
+// a power cut all of them are there, or none. NotFound when what is changed, removed or
+// granted does not exist, Conflict when an id, an e-mail address or a station token is
+// taken; then nothing is stored.
 func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
-	records := make([]site.Record, len(all))
+	records, taken := make([]site.Record, len(all)), false
 	for i, a := range all {
 		records[i] = a.Record
+		taken = taken || a.AddAccount == nil && a.AddStation == nil && a.PutGrant == nil
 	}
-	return db.change(ctx, true, func(t *transaction) error {
+	return db.change(ctx, taken, func(t *transaction) error {
 		for _, a := range all {
 			if err := t.amend(a); err != nil {
 				return err

@@ -38,7 +38,7 @@ type savedState struct {
 // maxStates bounds what a damaged row can be expanded to.
 const maxStates = 64 << 20
 
-// SaveStates implements [station.Store]. States of stations that have been removed
+// SaveStates implements [station.Store]. States of enrolments that have ended
 // meanwhile are ignored.
 func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error {
 	return db.do(ctx, func(t *transaction) error {
@@ -50,17 +50,20 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 		if err != nil {
 			return err
 		}
-		enrolled, err := t.stationIDs(ctx)
+		enrolled, err := t.enrolled(ctx)
 		if err != nil {
 			return err
 		}
 		for _, s := range saved {
+			if at, known := enrolled[s.Station]; !known || at != toMillis(s.Enrolled) {
+				continue
+			}
 			all.put(savedState{
 				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
 				Heard: toMillis(s.LastConnection), Locks: s.Locks,
 			})
 		}
-		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return !enrolled[s.Station] })
+		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { _, known := enrolled[s.Station]; return !known })
 		// Changes since the last save may not be in these.
 		all.Since, db.statesAt = db.statesAt, db.tail.seq
 		return t.writeStates(all)
@@ -92,21 +95,23 @@ func (t *transaction) forgetState(id site.StationID) error {
 	return t.writeStates(all)
 }
 
-func (t *transaction) stationIDs(ctx context.Context) (map[site.StationID]bool, error) {
-	rows, err := t.conn.QueryContext(ctx, "SELECT id FROM station")
+// enrolled returns when each station was enrolled, in milliseconds since 1970 UTC.
+func (t *transaction) enrolled(ctx context.Context) (map[site.StationID]int64, error) {
+	rows, err := t.conn.QueryContext(ctx, "SELECT id, enrolled FROM station")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	ids := make(map[site.StationID]bool)
+	all := make(map[site.StationID]int64)
 	for rows.Next() {
 		var id site.StationID
-		if err := rows.Scan(&id); err != nil {
+		var at int64
+		if err := rows.Scan(&id, &at); err != nil {
 			return nil, err
 		}
-		ids[id] = true
+		all[id] = at
 	}
-	return ids, rows.Err()
+	return all, rows.Err()
 }
 
 func (t *transaction) writeStates(all states) error {

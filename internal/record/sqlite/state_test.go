@@ -29,7 +29,7 @@ func enrolled(t *testing.T, n int) (*sqlite.DB, string) {
 func addStation(t *testing.T, db *sqlite.DB, id site.StationID) {
 	t.Helper()
 	s := site.Station{ID: id, Locks: 2, Token: site.Secret("token of " + id.String()), Enrolled: at(1000)}
-	if err := db.AddStation(t.Context(), s, record(site.KindStationAdded)); err != nil {
+	if err := db.Amend(t.Context(), []site.Amendment{{AddStation: &s, Record: record(site.KindStationAdded)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,7 +56,7 @@ func reload(t *testing.T, db *sqlite.DB) map[site.StationID]station.SavedState {
 }
 
 func locked(id site.StationID, status site.LockStatus, updated time.Time) station.SavedState {
-	return station.SavedState{Station: id, Locks: []site.Lock{{ID: 1, Status: status, LastUpdated: site.At(updated)}, {ID: 2, Status: site.Unknown}}}
+	return station.SavedState{Station: id, Enrolled: at(1000), Locks: []site.Lock{{ID: 1, Status: status, LastUpdated: site.At(updated)}, {ID: 2, Status: site.Unknown}}}
 }
 
 // A change of a lock is not lost, although the states are saved seldom: its record
@@ -89,15 +89,19 @@ func TestDB_LoadStations_replaysLocks(t *testing.T) {
 	}
 }
 
-// A station that is enrolled again has no state of the one before it.
-func TestDB_RemoveStation_forgetsState(t *testing.T) {
+// A station that is enrolled again has no state of the one before it, not even where that
+// is saved only now.
+func TestDB_Amend_removedStationForgetsState(t *testing.T) {
 	db, _ := enrolled(t, 2)
 	defer func() { _ = db.Close() }()
 	save(t, db, locked(1, site.Locked, at(1000)), locked(2, site.Locked, at(1000)))
-	if err := db.RemoveStation(t.Context(), 1, record(site.KindStationRemoved)); err != nil {
+	if err := db.Amend(t.Context(), []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	addStation(t, db, 1)
+	late := locked(1, site.Locked, at(1000))
+	late.Enrolled = at(999)
+	save(t, db, late)
 	if found := reload(t, db); len(found) != 1 || found[2].Locks[0].Status != site.Locked {
 		t.Errorf("found %+v", found)
 	}

@@ -45,8 +45,8 @@ func TestDB_store_roundTrip(t *testing.T) {
 		Locks: []site.Lock{{ID: 1, Status: site.Locked, LastUpdated: site.At(at(7000))}, {ID: 2, Status: site.Unknown}},
 	}
 	for what, err := range map[string]error{
-		"account": db.AddAccount(ctx, account, record(site.KindAccountAdded)),
-		"station": db.AddStation(ctx, gate, record(site.KindStationAdded)),
+		"account": db.Amend(ctx, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}}),
+		"station": db.Amend(ctx, []site.Amendment{{AddStation: &gate, Record: record(site.KindStationAdded)}}),
 	} {
 		if err != nil {
 			t.Fatal(what, err)
@@ -55,10 +55,12 @@ func TestDB_store_roundTrip(t *testing.T) {
 	if err := db.AddSession(ctx, session, nil, record(site.KindLogin)); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutGrant(ctx, grant, record(site.KindGranted)); err != nil {
+	if err := db.Amend(ctx, []site.Amendment{{PutGrant: &grant, Record: record(site.KindGranted)}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.SaveStates(ctx, []station.SavedState{state, {Station: 77}}); err != nil {
+	saved := state
+	saved.Enrolled = gate.Enrolled
+	if err := db.SaveStates(ctx, []station.SavedState{saved, {Station: 77}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -98,26 +100,26 @@ func TestDB_store_refusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(db.AddAccount(ctx, site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)))
-	must(db.AddStation(ctx, site.Station{ID: 1, Token: "one"}, record(site.KindStationAdded)))
-	must(db.AddStation(ctx, site.Station{ID: 2, Token: "two"}, record(site.KindStationAdded)))
+	must(db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}))
+	must(db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}))
+	must(db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}))
 	for name, c := range map[string]struct {
 		err  error
 		kind fault.Kind
 	}{
-		"account id taken":   {db.AddAccount(ctx, site.Account{ID: "a-1", Email: "b@example.test"}, record("x")), fault.Conflict},
-		"e-mail taken":       {db.AddAccount(ctx, site.Account{ID: "a-2", Email: "a@example.test"}, record("x")), fault.Conflict},
-		"no such account":    {db.UpdateAccount(ctx, site.Account{ID: "a-9"}, record("x")), fault.NotFound},
-		"remove no account":  {db.RemoveAccount(ctx, "a-9", record("x")), fault.NotFound},
-		"upgrade no account": {db.UpgradePassword(ctx, "a-9", "h"), fault.NotFound},
-		"station id taken":   {db.AddStation(ctx, site.Station{ID: 1, Token: "three"}, record("x")), fault.Conflict},
-		"token taken":        {db.AddStation(ctx, site.Station{ID: 3, Token: "one"}, record("x")), fault.Conflict},
-		"token of another":   {db.UpdateStation(ctx, site.Station{ID: 2, Token: "one"}, record("x")), fault.Conflict},
-		"update no station":  {db.UpdateStation(ctx, site.Station{ID: 9, Token: "nine"}, record("x")), fault.NotFound},
-		"remove no station":  {db.RemoveStation(ctx, 9, record("x")), fault.NotFound},
-		"grant to nobody":    {db.PutGrant(ctx, site.Grant{Account: "a-9", Station: 1}, record("x")), fault.NotFound},
-		"grant of nothing":   {db.PutGrant(ctx, site.Grant{Account: "a-1", Station: 9}, record("x")), fault.NotFound},
-		"no such grant":      {db.RemoveGrant(ctx, "a-1", 1, record("x")), fault.NotFound},
+		"account id taken":   {db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "b@example.test"}, Record: record("x")}}), fault.Conflict},
+		"e-mail taken":       {db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "a@example.test"}, Record: record("x")}}), fault.Conflict},
+		"no such account":    {db.Amend(ctx, []site.Amendment{{UpdateAccount: &site.Account{ID: "a-9"}, Record: record("x")}}), fault.NotFound},
+		"remove no account":  {db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-9", Record: record("x")}}), fault.NotFound},
+		"upgrade no account": {db.UpgradePassword(ctx, "a-9", "h", "i"), fault.NotFound},
+		"station id taken":   {db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "three"}, Record: record("x")}}), fault.Conflict},
+		"token taken":        {db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 3, Token: "one"}, Record: record("x")}}), fault.Conflict},
+		"token of another":   {db.Amend(ctx, []site.Amendment{{UpdateStation: &site.Station{ID: 2, Token: "one"}, Record: record("x")}}), fault.Conflict},
+		"update no station":  {db.Amend(ctx, []site.Amendment{{UpdateStation: &site.Station{ID: 9, Token: "nine"}, Record: record("x")}}), fault.NotFound},
+		"remove no station":  {db.Amend(ctx, []site.Amendment{{RemoveStation: 9, Record: record("x")}}), fault.NotFound},
+		"grant to nobody":    {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-9", Station: 1}, Record: record("x")}}), fault.NotFound},
+		"grant of nothing":   {db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 9}, Record: record("x")}}), fault.NotFound},
+		"no such grant":      {db.Amend(ctx, []site.Amendment{{RemoveGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record("x")}}), fault.NotFound},
 		"session of nobody":  {db.AddSession(ctx, site.Session{ID: "s", Account: "a-9"}, nil, record("x")), fault.NotFound},
 	} {
 		if !fault.Is(c.err, c.kind) {
@@ -131,17 +133,17 @@ func TestDB_store_removingCascades(t *testing.T) {
 	db, _ := fresh(t)
 	ctx := t.Context()
 	steps := []error{
-		db.AddAccount(ctx, site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)),
-		db.AddStation(ctx, site.Station{ID: 1, Token: "one"}, record(site.KindStationAdded)),
-		db.AddStation(ctx, site.Station{ID: 2, Token: "two"}, record(site.KindStationAdded)),
-		db.PutGrant(ctx, site.Grant{Account: "a-1", Station: 1}, record(site.KindGranted)),
-		db.PutGrant(ctx, site.Grant{Account: "a-1", Station: 2}, record(site.KindGranted)),
+		db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
+		db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)}}),
+		db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}),
+		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record(site.KindGranted)}}),
+		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
 		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10)}, nil, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: at(20)}, []site.SessionID{"s-1"}, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: at(30)}, nil, record(site.KindLogin)),
 		db.DropExpired(ctx, at(20)),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
-		db.RemoveStation(ctx, 1, record(site.KindStationRemoved)),
+		db.Amend(ctx, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
 	}
 	for i, err := range steps {
 		if err != nil {
@@ -152,7 +154,7 @@ func TestDB_store_removingCascades(t *testing.T) {
 	if err != nil || len(grants) != 1 || grants[0].Station != 2 || len(sessions) != 1 || sessions[0].ID != "s-3" || !sessions[0].Expires.Equal(at(300)) || !sessions[0].ClockTrusted {
 		t.Errorf("grants %+v, sessions %+v, %v", grants, sessions, err)
 	}
-	if err := db.RemoveAccount(ctx, "a-1", record(site.KindAccountRemoved)); err != nil {
+	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	_, sessions, grants, err = db.LoadAccess(ctx)
@@ -165,7 +167,7 @@ func TestDB_store_removingCascades(t *testing.T) {
 func TestDB_DropExpired_version(t *testing.T) {
 	db, _ := fresh(t)
 	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10), Remote: "192.0.2.1"}
-	if err := errors.Join(db.AddAccount(t.Context(), site.Account{ID: "a-1", Email: "a@example.test"}, record(site.KindAccountAdded)),
+	if err := errors.Join(db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
 		db.AddSession(t.Context(), s, nil, record(site.KindLogin))); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestDB_LoginAddresses(t *testing.T) {
 	db, _, _ := filled(t)
 	defer func() { _ = db.Close() }()
 	ctx := t.Context()
-	if err := db.AddAccount(ctx, site.Account{ID: "a-1", Email: "porter@example.test"}, record(site.KindAccountAdded)); err != nil {
+	if err := db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "porter@example.test"}, Record: record(site.KindAccountAdded)}}); err != nil {
 		t.Fatal(err)
 	}
 	add := func(id string, remote string, expires int64) {
@@ -223,7 +225,7 @@ func TestDB_LoginAddresses(t *testing.T) {
 	if got, err := db.LoginAddresses(ctx); err != nil || len(got) != site.MaxLoginAddresses || got[0].Remote == "192.0.2.1" {
 		t.Errorf("%d addresses, %v", len(got), err)
 	}
-	if err := db.RemoveAccount(ctx, "a-1", record(site.KindAccountRemoved)); err != nil {
+	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
 	want()

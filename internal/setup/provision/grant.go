@@ -44,7 +44,7 @@ func (w *plan) putGrant(email site.Email, g site.Grant) step {
 	what := string(email) + " may use " + w.stationWords(g.Station) + termsWords(g)
 	return step{
 		change: change(site.KindGranted, what),
-		draft:  func(d *draft) error { return d.add(w.accounts.DraftGrant(d.by, d.accounts[email], g)) },
+		draft:  func(d *draft) error { return d.addAll(w.accounts.DraftGrant(d.by, d.accounts[email], g)) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/setup/provision"
@@ -34,26 +35,23 @@ func open(t testing.TB) *house {
 	t.Helper()
 	store := &countingStore{}
 	log := slog.New(slog.DiscardHandler)
+	changes := amend.New(store)
 	accounts, err := access.New(t.Context(), access.Config{
-		Store: store, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log,
+		Store: store, Changes: changes, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log,
 		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stations, err := station.New(t.Context(), station.Config{
-		Store: stationStore{store}, Journal: store, Clock: clock{}, Logger: log, Metrics: metric.New(), Boot: "boot",
+		Store: stationStore{store}, Changes: changes, Journal: store, Clock: clock{}, Logger: log, Metrics: metric.New(), Boot: "boot",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stations.OnRevoked(func(id site.StationID) { // as the gateway does
-		if _, enrolled := stations.Station(id); !enrolled {
-			accounts.RemoveStationGrants(id)
-		}
-	})
 	h := &house{t: t, accounts: accounts, stations: stations, zone: &zone{name: "UTC"}, store: store}
-	h.Service, err = provision.New(accounts, h.stations, h.zone, store)
+	changes.OnStored(h.zone.adopt)
+	h.Service, err = provision.New(accounts, h.stations, h.zone, changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +101,7 @@ func (z *zone) Draft(_ site.Actor, name string) (site.Amendment, error) {
 	return site.Amendment{TimeZone: name, Record: site.Record{Kind: site.KindTimeZone}}, nil
 }
 
-func (z *zone) Adopt(amendments []site.Amendment) {
+func (z *zone) adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		if a.TimeZone != "" {
 			z.name = a.TimeZone
@@ -154,26 +152,10 @@ func (s *countingStore) LoadAccess(context.Context) ([]site.Account, []site.Sess
 	return nil, nil, nil, nil
 }
 
-func (s *countingStore) RemoveGrant(_ context.Context, _ site.AccountID, _ site.StationID, r site.Record) error {
-	return s.note(r)
-}
-
 type stationStore struct{ *countingStore }
 
 func (s stationStore) LoadStations(context.Context) ([]site.Station, []station.SavedState, error) {
 	return nil, nil, nil
-}
-
-func (s stationStore) AddStation(_ context.Context, _ site.Station, r site.Record) error {
-	return s.note(r)
-}
-
-func (s stationStore) UpdateStation(_ context.Context, _ site.Station, r site.Record) error {
-	return s.note(r)
-}
-
-func (s stationStore) RemoveStation(_ context.Context, _ site.StationID, r site.Record) error {
-	return s.note(r)
 }
 
 func (s stationStore) SaveStates(context.Context, []station.SavedState) error { return nil }

@@ -69,50 +69,18 @@ func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prun
 // errChanged says that the plan is of a gateway that is not as it was.
 var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same time; apply the site again")
 
-// hold locks what the plan has read. Conflict if that was changed since.
-func (w *plan) hold(ctx context.Context) (release func(), err error) {
-	freeAccounts, err := w.accounts.Hold(ctx, w.emails(), w.pairs())
-	if err != nil {
-		return nil, err
-	}
-	freeStations, err := w.stations.Hold(ctx, w.ids())
-	if err != nil {
-		freeAccounts()
-		return nil, err
-	}
-	release = func() { freeStations(); freeAccounts() }
+// checkUnchanged returns Conflict if what the plan has read was changed since.
+func (w *plan) checkUnchanged() error {
 	now := &plan{Service: w.Service, site: w.site}
 	now.look()
 	if !maps.Equal(w.accountByEmail, now.accountByEmail) || !maps.Equal(w.stationByID, now.stationByID) || !slices.EqualFunc(w.grants, now.grants, equalGrants) {
-		release()
-		return nil, errChanged
+		return errChanged
 	}
-	return release, nil
+	return nil
 }
 
 func equalGrants(a, b site.Grant) bool {
 	return a.Account == b.Account && a.Station == b.Station && sameTerms(a, b)
-}
-
-// emails, pairs and ids list what the site names or the gateway has.
-func (w *plan) emails() []site.Email {
-	return slices.Concat(slices.Collect(maps.Keys(w.accountByEmail)), slices.Collect(maps.Keys(w.named.accounts)))
-}
-
-func (w *plan) pairs() (out []access.GrantOf) {
-	for _, g := range w.grants {
-		out = append(out, access.GrantOf{Account: g.Account, Station: g.Station})
-	}
-	for p := range w.named.grants {
-		if account, there := w.accountByEmail[p.account]; there {
-			out = append(out, access.GrantOf{Account: account.ID, Station: p.station})
-		}
-	}
-	return out
-}
-
-func (w *plan) ids() []site.StationID {
-	return slices.Concat(slices.Collect(maps.Keys(w.stationByID)), slices.Collect(maps.Keys(w.named.stations)))
 }
 
 // look takes note of what is on the gateway.
@@ -284,9 +252,7 @@ func (w *plan) changeAccount(ctx context.Context, old site.Account, a sitefile.A
 	}
 	if len(steps) > 0 {
 		steps[0].draft = func(d *draft) error {
-			amendments, err := w.accounts.DraftChange(d.by, a.Email, a.Admin, hashed)
-			d.amendments = append(d.amendments, amendments...)
-			return err
+			return d.addAll(w.accounts.DraftChange(d.by, a.Email, a.Admin, hashed))
 		}
 	}
 	return steps, nil

@@ -11,9 +11,8 @@ package provision
 import (
 	"context"
 	"errors"
-	"time"
 
-	"gatehouse/internal/access"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
@@ -33,19 +32,15 @@ type Accounts interface {
 	// HashPassword fails with Invalid for a password that is too weak, else Unavailable.
 	HashPassword(ctx context.Context, email site.Email, password site.Secret) (site.Secret, error)
 
-	// Hold keeps others from changing these accounts and grants. Unavailable.
-	Hold(ctx context.Context, emails []site.Email, grants []access.GrantOf) (release func(), err error)
-	// The drafts are of what is held.
+	// Drafts are made while no other change can be.
 	DraftAccount(by site.Actor, email site.Email, hash site.Secret, admin bool) site.Amendment
 	// DraftChange fails with NotFound.
 	DraftChange(by site.Actor, email site.Email, admin *bool, hash site.Secret) ([]site.Amendment, error)
 	// DraftRemoval fails with NotFound.
 	DraftRemoval(by site.Actor, email site.Email) (site.Amendment, error)
 	// DraftGrant fails with Invalid.
-	DraftGrant(by site.Actor, account site.Account, grant site.Grant) (site.Amendment, error)
+	DraftGrant(by site.Actor, account site.Account, grant site.Grant) ([]site.Amendment, error)
 	DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment
-	// Adopt puts into effect what is stored.
-	Adopt(amendments []site.Amendment)
 }
 
 // Stations keeps stations; package station satisfies it. Safe for concurrent use.
@@ -55,17 +50,12 @@ type Stations interface {
 	// SecretMatches reports whether secret is that station's.
 	SecretMatches(id site.StationID, secret site.Secret) bool
 
-	// Hold keeps others from changing these stations. Timeout.
-	Hold(ctx context.Context, ids []site.StationID) (release func(), err error)
-	// The drafts are of what is held; they fail with Invalid.
+	// Drafts are made while no other change can be; they fail with Invalid.
 	Draft(by site.Actor, r station.EnrolRequest) (station.Enrolled, site.Amendment, error)
 	DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error)
 	DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error)
 	DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error)
 	DraftRemoval(by site.Actor, id site.StationID) site.Amendment
-	// Adopt applies what is stored. Connections are ended by disconnect, once nothing
-	// is held.
-	Adopt(amendments []site.Amendment) (disconnect func())
 }
 
 // Zone keeps the time zone in which the hours of grants are meant.
@@ -74,34 +64,23 @@ type Zone interface {
 	TimeZone() string
 	// Draft fails with Invalid, or with Conflict where the configuration sets another.
 	Draft(by site.Actor, name string) (site.Amendment, error)
-	// Adopt puts into effect what is stored.
-	Adopt(amendments []site.Amendment)
 }
-
-// Store keeps what is changed; package sqlite satisfies it.
-type Store interface {
-	// Amend stores all amendments or none. NotFound, Conflict, Unavailable, Timeout.
-	Amend(ctx context.Context, amendments []site.Amendment) error
-}
-
-// storeDeadline bounds the one transaction.
-const storeDeadline = 30 * time.Second
 
 // Service applies sites, one at a time. Safe for concurrent use.
 type Service struct {
 	accounts Accounts
 	stations Stations
 	zone     Zone
-	store    Store
+	changes  *amend.Service
 	turn     chan struct{} // capacity 1: holds a token while a site is being applied
 }
 
 // New returns a Service; all parts are required.
-func New(accounts Accounts, stations Stations, zone Zone, store Store) (*Service, error) {
-	if accounts == nil || stations == nil || zone == nil || store == nil {
-		return nil, errors.New("provisioning needs accounts, stations, a time zone and a store")
+func New(accounts Accounts, stations Stations, zone Zone, changes *amend.Service) (*Service, error) {
+	if accounts == nil || stations == nil || zone == nil || changes == nil {
+		return nil, errors.New("provisioning needs accounts, stations, a time zone and a maker of changes")
 	}
-	return &Service{accounts: accounts, stations: stations, zone: zone, store: store, turn: make(chan struct{}, 1)}, nil
+	return &Service{accounts: accounts, stations: stations, zone: zone, changes: changes, turn: make(chan struct{}, 1)}, nil
 }
 
 // Apply makes the gateway match s and returns what it changed, or with o.DryRun what it

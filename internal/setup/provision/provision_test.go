@@ -346,20 +346,23 @@ func TestService_Apply_changedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		h.apply(small, sitefile.Options{})
-		release, err := h.accounts.Hold(t.Context(), []site.Email{"new@example.test"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		release, renamed := make(chan struct{}), make(chan error, 1)
+		h.store.amending = func(context.Context) error { <-release; return nil }
+		go func() {
+			_, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1)
+			renamed <- err
+		}()
+		synctest.Wait() // it is being stored
 		failed := make(chan error, 1)
 		go func() {
 			_, err := h.try("[[station]]\nid = 7\nname = 'Cellar'\n[[account]]\nemail = 'new@example.test'\n", sitefile.Options{})
 			failed <- err
 		}()
-		synctest.Wait() // it has planned and waits for the account
-		if _, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1); err != nil {
-			t.Fatal(err)
+		synctest.Wait() // it has planned and waits for its turn
+		close(release)
+		if err := <-renamed; err != nil {
+			t.Error(err)
 		}
-		release()
 		if err := <-failed; !fault.Is(err, fault.Conflict) || !strings.Contains(fault.Sentence(err), "apply the site again") {
 			t.Errorf("got %v", err)
 		}

@@ -16,10 +16,10 @@ const hashesAtOnce = 4
 // step is one change of a plan.
 type step struct {
 	change sitefile.Change
-	// hash hashes a password, before anything is held; nil where there is none.
+	// hash hashes a password, before the turn to change comes; nil where there is none.
 	hash func(context.Context) error
-	// draft drafts the change, once everything that it touches is held; nil where the step
-	// before has drafted it.
+	// draft drafts the change, once no other change can be made; nil where the step before
+	// has drafted it.
 	draft func(*draft) error
 }
 
@@ -61,34 +61,21 @@ func (w *plan) run(ctx context.Context, steps []step) (sitefile.Result, error) {
 	if err := hash(ctx, steps); err != nil {
 		return sitefile.Result{}, err
 	}
-	done, d, err := w.amend(ctx, steps)
+	var d *draft
+	err := w.changes.Make(ctx, func() (_ []site.Amendment, err error) {
+		if err := w.checkUnchanged(); err != nil {
+			return nil, err
+		}
+		if d, err = w.draft(steps); err != nil {
+			return nil, err
+		}
+		return d.amendments, nil
+	})
 	if err != nil {
 		return sitefile.Result{}, err
 	}
-	done()
 	d.result.Changes = preview(steps).Changes
 	return d.result, nil
-}
-
-// amend drafts, stores and adopts the changes while what they touch is locked; the
-// caller calls done after that.
-func (w *plan) amend(ctx context.Context, steps []step) (done func(), d *draft, err error) {
-	release, err := w.hold(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer release()
-	if d, err = w.draft(steps); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
-	defer cancel()
-	if err := w.store.Amend(ctx, d.amendments); err != nil {
-		return nil, nil, err
-	}
-	w.accounts.Adopt(d.amendments)
-	w.zone.Adopt(d.amendments)
-	return w.stations.Adopt(d.amendments), d, nil
 }
 
 func (w *plan) draft(steps []step) (*draft, error) {
@@ -115,6 +102,12 @@ func (d *draft) add(a site.Amendment, err error) error {
 	if err == nil {
 		d.amendments = append(d.amendments, a)
 	}
+	return err
+}
+
+// addAll is add for several.
+func (d *draft) addAll(all []site.Amendment, err error) error {
+	d.amendments = append(d.amendments, all...)
 	return err
 }
 

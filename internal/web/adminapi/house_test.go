@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/access"
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
@@ -70,13 +71,14 @@ func open(t testing.TB) *house {
 	}
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
+	changes := amend.New(h.store)
 	h.access, err = access.New(t.Context(), access.Config{
-		Store: h.store, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log, Metrics: h.metrics,
+		Store: h.store, Changes: changes, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log, Metrics: h.metrics,
 		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1},
 	})
 	h.must(err)
 	h.stations, err = station.New(t.Context(), station.Config{
-		Store: stationStore{h.store}, Journal: h.store, Clock: clock{}, Logger: log, Metrics: h.metrics, Boot: "boot",
+		Store: stationStore{h.store}, Changes: changes, Journal: h.store, Clock: clock{}, Logger: log, Metrics: h.metrics, Boot: "boot",
 	})
 	h.must(err)
 	h.api, err = adminapi.New(h.config(log))
@@ -376,22 +378,19 @@ func (s *store) note(r site.Record) error {
 	return s.failing
 }
 
+func (s *store) Amend(_ context.Context, all []site.Amendment) error {
+	for _, a := range all {
+		_ = s.note(a.Record)
+	}
+	return s.failing
+}
+
 func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
 func (s *store) LoginAddresses(context.Context) ([]site.LoginAddress, error) { return nil, nil }
 
 func (s *store) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
 	return nil, nil, nil, nil
-}
-
-func (s *store) AddAccount(_ context.Context, _ site.Account, r site.Record) error { return s.note(r) }
-
-func (s *store) UpdateAccount(_ context.Context, _ site.Account, r site.Record) error {
-	return s.note(r)
-}
-
-func (s *store) RemoveAccount(_ context.Context, _ site.AccountID, r site.Record) error {
-	return s.note(r)
 }
 
 func (s *store) AddSession(_ context.Context, _ site.Session, _ []site.SessionID, r site.Record) error {
@@ -402,28 +401,10 @@ func (s *store) EndSessions(_ context.Context, _ []site.SessionID, r site.Record
 	return s.note(r)
 }
 
-func (s *store) PutGrant(_ context.Context, _ site.Grant, r site.Record) error { return s.note(r) }
-
-func (s *store) RemoveGrant(_ context.Context, _ site.AccountID, _ site.StationID, r site.Record) error {
-	return s.note(r)
-}
-
 type stationStore struct{ *store }
 
 func (s stationStore) LoadStations(context.Context) ([]site.Station, []station.SavedState, error) {
 	return nil, nil, nil
-}
-
-func (s stationStore) AddStation(_ context.Context, _ site.Station, r site.Record) error {
-	return s.note(r)
-}
-
-func (s stationStore) UpdateStation(_ context.Context, _ site.Station, r site.Record) error {
-	return s.note(r)
-}
-
-func (s stationStore) RemoveStation(_ context.Context, _ site.StationID, r site.Record) error {
-	return s.note(r)
 }
 
 func (s stationStore) SaveStates(context.Context, []station.SavedState) error { return nil }

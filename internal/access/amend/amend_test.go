@@ -1,0 +1,152 @@
+package amend_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gatehouse/internal/access/amend"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is a Store that a function plays.
+type store func(context.Context, []site.Amendment) error
+
+func (s store) Amend(ctx context.Context, all []site.Amendment) error { return s(ctx, all) }
+
+// removing drafts the removal of these stations.
+func removing(ids ...site.StationID) func() ([]site.Amendment, error) {
+	return func() (all []site.Amendment, err error) {
+		for _, id := range ids {
+			all = append(all, site.Amendment{RemoveStation: id})
+		}
+		return all, nil
+	}
+}
+
+func removed(all []site.Amendment) (ids []site.StationID) {
+	for _, a := range all {
+		ids = append(ids, a.RemoveStation)
+	}
+	return ids
+}
+
+func TestService_Make(t *testing.T) {
+	var stored, adopted, adoptedToo []site.StationID
+	s := amend.New(store(func(ctx context.Context, all []site.Amendment) error {
+		if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
+			t.Errorf("the store is called without a deadline, or after its end: %v", ctx.Err())
+		}
+		stored = removed(all)
+		return nil
+	}))
+	s.OnStored(func(all []site.Amendment) { adopted = removed(all) })
+	s.OnStored(func(all []site.Amendment) { adoptedToo = removed(all) })
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Make(ctx, func() ([]site.Amendment, error) {
+		cancel() // the caller has gone: the change is made all the same
+		return removing(1, 2)()
+	})
+	if want := []site.StationID{1, 2}; err != nil || !slices.Equal(stored, want) || !slices.Equal(adopted, want) || !slices.Equal(adoptedToo, want) {
+		t.Errorf("stored %v, adopted %v and %v: %v", stored, adopted, adoptedToo, err)
+	}
+}
+
+func TestService_Make_refused(t *testing.T) {
+	broken := errors.New("disk full")
+	for name, c := range map[string]struct {
+		stored, drafted error
+		kind            fault.Kind
+	}{
+		"by the draft":  {drafted: fault.New(fault.Invalid, "wrong"), kind: fault.Invalid},
+		"conflict":      {stored: fault.New(fault.Conflict, "taken"), kind: fault.Conflict},
+		"not found":     {stored: fault.New(fault.NotFound, "gone"), kind: fault.NotFound},
+		"slow storage":  {stored: fault.New(fault.Timeout, "slow"), kind: fault.Unavailable},
+		"broken":        {stored: broken, kind: fault.Unavailable},
+		"nothing to do": {stored: errors.New("the store was called"), kind: fault.KindOf(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := amend.New(store(func(context.Context, []site.Amendment) error { return c.stored }))
+			s.OnStored(func([]site.Amendment) { t.Error("adopted") })
+			err := s.Make(t.Context(), func() ([]site.Amendment, error) {
+				if name == "nothing to do" {
+					return nil, nil
+				}
+				all, _ := removing(1)()
+				return all, c.drafted
+			})
+			if fault.KindOf(err) != c.kind || c.stored == broken && !errors.Is(err, broken) {
+				t.Errorf("the error is %v of kind %v", err, fault.KindOf(err))
+			}
+		})
+	}
+}
+
+// Changes are made one at a time; a caller that stops waiting changes nothing.
+func TestService_Make_oneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var stored []site.StationID
+		s := amend.New(store(func(_ context.Context, all []site.Amendment) error {
+			<-gate
+			stored = append(stored, removed(all)...) // the race detector sees two at once
+			return nil
+		}))
+		done := make(chan error, 2)
+		go func() { done <- s.Make(t.Context(), removing(1)) }()
+		synctest.Wait()
+		go func() { done <- s.Make(t.Context(), removing(2)) }()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() { gone <- s.Make(ctx, removing(3)) }()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that stopped waiting got %v", err)
+		}
+		if err := s.Make(ctx, removing(4)); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("a caller that has gone got %v", err)
+		}
+		close(gate)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if !slices.Equal(stored, []site.StationID{1, 2}) {
+			t.Errorf("stored %v", stored)
+		}
+	})
+}
+
+// A change waits for a store that hangs no longer than its deadline, nor for the change
+// before it.
+func TestService_Make_storeHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := amend.New(store(func(ctx context.Context, _ []site.Amendment) error { <-ctx.Done(); return ctx.Err() }))
+		begun := time.Now()
+		large := make([]site.StationID, 1001)
+		if err := s.Make(context.Background(), removing(large...)); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("the error is %v", err)
+		}
+		if took := time.Since(begun); took != 30*time.Second {
+			t.Errorf("a site of a thousand stations has %s", took)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); _ = s.Make(context.Background(), removing(large...)) }()
+		synctest.Wait()
+		begun = time.Now()
+		if err := s.Make(context.Background(), removing(1)); !fault.Is(err, fault.Unavailable) || time.Since(begun) != 10*time.Second {
+			t.Errorf("after %s the next change gets %v", time.Since(begun), err)
+		}
+		<-done
+	})
+}
