@@ -38,16 +38,10 @@ func TestCloudScripts(t *testing.T) {
 		Cmds:                scriptCommands(),
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir+"/home")
-			env.Setenv("XDG_STATE_HOME", "")
-			env.Setenv("GATEHOUSE_DATA", env.WorkDir+"/data")
-			env.Setenv("GATEHOUSE_HTTP_LISTEN", "127.0.0.1:0")
-			env.Setenv("GATEHOUSE_MQTT_LISTEN", "127.0.0.1:0")
-			env.Setenv("TZ", "UTC")
 			env.Setenv("BROKER", broker.URL())
 			env.Setenv("ADDRESS", broker.Address())
 			env.Setenv("CA", certificate)
-			return os.Mkdir(env.WorkDir+"/home", 0o700)
+			return prepare(t, env)
 		},
 	})
 }

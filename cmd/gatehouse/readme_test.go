@@ -32,11 +32,6 @@ func TestReadme(t *testing.T) {
 		Cmds:                commands,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir+"/home")
-			env.Setenv("XDG_STATE_HOME", "")
-			env.Setenv("GATEHOUSE_DATA", env.WorkDir+"/data")
-			env.Setenv("GATEHOUSE_HTTP_LISTEN", "127.0.0.1:0")
-			env.Setenv("GATEHOUSE_MQTT_LISTEN", "127.0.0.1:0")
 			env.Setenv("BROKER", broker.Address())
 			files := map[string]string{"home/.curlrc": "", "site.example.toml": string(site)}
 			for name, title := range map[string]string{"app": "Unlock a door from an app", "station": "Be a station", "cloud": "Open a door from the cloud"} {
@@ -44,6 +39,9 @@ func TestReadme(t *testing.T) {
 					files[fmt.Sprintf("%s-%d.sh", name, i+1)] = e.script()
 					files[fmt.Sprintf("%s-%d.answer", name, i+1)] = e.answer
 				}
+			}
+			if err := prepare(t, env); err != nil {
+				return err
 			}
 			return writeFiles(env.WorkDir, files)
 		},

@@ -2,14 +2,32 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"gatehouse/internal/test/gatewaytest"
 )
 
-// TestMain lets the scripts run this program itself, as the command gatehouse.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"gatehouse": main})
+	code := m.Run()
+	gatewaytest.RemoveBinary()
+	os.Exit(code)
+}
+
+// prepare lets a script run the program as it is shipped, as the command gatehouse, on
+// data and a home folder of its own.
+func prepare(t *testing.T, env *testscript.Env) error {
+	t.Helper()
+	env.Setenv("PATH", filepath.Dir(gatewaytest.Binary(t))+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	env.Setenv("HOME", env.WorkDir+"/home")
+	env.Setenv("XDG_STATE_HOME", "")
+	env.Setenv("GATEHOUSE_DATA", env.WorkDir+"/data")
+	env.Setenv("GATEHOUSE_HTTP_LISTEN", "127.0.0.1:0")
+	env.Setenv("GATEHOUSE_MQTT_LISTEN", "127.0.0.1:0")
+	env.Setenv("TZ", "UTC")
+	return os.MkdirAll(env.WorkDir+"/home", 0o700)
 }
 
 // TestScripts runs testdata/script against the real program; see scriptCommands for
@@ -19,14 +37,6 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		Cmds:                scriptCommands(),
 		RequireExplicitExec: true,
-		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", env.WorkDir+"/home")
-			env.Setenv("XDG_STATE_HOME", "")
-			env.Setenv("GATEHOUSE_DATA", env.WorkDir+"/data")
-			env.Setenv("GATEHOUSE_HTTP_LISTEN", "127.0.0.1:0")
-			env.Setenv("GATEHOUSE_MQTT_LISTEN", "127.0.0.1:0")
-			env.Setenv("TZ", "UTC")
-			return os.Mkdir(env.WorkDir+"/home", 0o700)
-		},
+		Setup:               func(env *testscript.Env) error { return prepare(t, env) },
 	})
 }
