@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) accountCommand() *cobra.Command {
-	cmd := group("account", "Manage who may log in", "Accounts are people and apps that log in with an e-mail address and a password.\nWhat an account may open is a matter of grants.")
+	cmd := group("account", "Manage who may log in", "Accounts are people and apps that log in with an e-mail address and a password.\nGrants say which stations an account may open.")
 	cmd.AddCommand(
 		a.accountAdd(), a.accountList(), a.accountRemove(),
 		a.accountPassword(), a.accountSessions(), a.accountRevoke(),
@@ -26,19 +26,28 @@ func (a *app) accountCommand() *cobra.Command {
 
 func (a *app) accountAdd() *cobra.Command {
 	var admin, fromStdin bool
-	cmd := &cobra.Command{
+	cmd := a.remote(&cobra.Command{
 		Use:   "add EMAIL",
-		Short: "Make an account",
-		Long: `Make an account. Unless --password-stdin gives one, a password is generated and
-printed this once; the gateway keeps no copy that could be read.`,
+		Short: "Add an account",
+		Long: `Add an account. Without --password-stdin a password is generated and printed this
+once; the gateway stores only a hash of it.`,
 		Example: `  gatehouse account add porter@example.test
   gatehouse account add owner@example.test --admin --password-stdin < password.txt`,
-		Args: takes("EMAIL"),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			return a.addAccount(ctx, args[0], admin, fromStdin)
-		}),
-	}
-	cmd.Flags().BoolVar(&admin, "admin", false, "let the account administer the gateway, in the console and over HTTPS")
+	}, func(ctx context.Context, gw *client.Client, in arguments) error {
+		password, err := a.newPassword(ctx, fromStdin)
+		if err != nil {
+			return err
+		}
+		issued, err := gw.AddAccount(ctx, adminapi.NewAccount{Email: string(in.email), Password: password, Admin: admin})
+		if err != nil {
+			return present(err, fmt.Sprintf("\"gatehouse account password %s\" sets a new password", in.email))
+		}
+		return a.result(issued, func(w *lines) {
+			w.printf("Account %s is added.", issued.Email)
+			printPassword(w, issued)
+		})
+	})
+	cmd.Flags().BoolVar(&admin, "admin", false, "let the account administer the gateway over HTTPS")
 	passwordFlag(cmd, &fromStdin)
 	return cmd
 }
@@ -47,55 +56,34 @@ func passwordFlag(cmd *cobra.Command, fromStdin *bool) {
 	cmd.Flags().BoolVar(fromStdin, "password-stdin", false, "read the password from the first line of standard input")
 }
 
-func (a *app) addAccount(ctx context.Context, email string, admin, fromStdin bool) error {
-	address, password, err := a.credentials(ctx, email, fromStdin)
-	if err != nil {
-		return err
-	}
-	return a.call(func(gw *client.Client) error {
-		issued, err := gw.AddAccount(ctx, adminapi.NewAccount{Email: address, Password: password, Admin: admin})
-		if err != nil {
-			return err
-		}
-		return a.result(issued, func(w *lines) {
-			w.printf("Account %s is made.", issued.Email)
-			printPassword(w, issued)
-		})
-	})
-}
-
 // printPassword shows a password that was generated.
 func printPassword(w *lines, issued adminapi.IssuedAccount) {
 	if issued.Password != "" {
 		w.printf("Password: %s", issued.Password)
-		w.printf("It is not shown again; \"gatehouse account password %s\" makes a new one.", issued.Email)
+		w.printf("It is not shown again; \"gatehouse account password %s\" generates a new one.", issued.Email)
 	}
 }
 
-// credentials reads an address and, where asked to, the password from standard
-// input.
-func (a *app) credentials(ctx context.Context, email string, fromStdin bool) (address, password string, err error) {
-	parsed, err := site.ParseEmail(email)
-	if err != nil {
-		return "", "", wrongUsage(err)
-	}
+// newPassword reads a password from standard input where it is asked to; else it returns
+// "", and the gateway generates one.
+func (a *app) newPassword(ctx context.Context, fromStdin bool) (string, error) {
 	if !fromStdin {
-		return string(parsed), "", nil
+		return "", nil
 	}
 	type reading struct {
 		line string
 		err  error
 	}
 	read := make(chan reading, 1)
-	go func() { // whoever types may also interrupt; then it lives until the process ends
+	go func() { // after an interrupt it lives until the process ends
 		line, err := firstLine(a.stdin)
 		read <- reading{line, err}
 	}()
 	select {
 	case r := <-read:
-		return string(parsed), r.line, r.err
+		return r.line, r.err
 	case <-ctx.Done():
-		return "", "", ctx.Err()
+		return "", ctx.Err()
 	}
 }
 
@@ -116,141 +104,88 @@ func firstLine(r io.Reader) (string, error) {
 }
 
 func (a *app) accountList() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List the accounts",
-		Args:  takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			return a.call(func(gw *client.Client) error {
-				accounts, err := gw.Accounts(ctx)
-				if err != nil {
-					return err
-				}
-				return a.result(list(accounts), func(w *lines) { a.accountTable(w, accounts) })
-			})
-		}),
-	}
+	return a.remote(&cobra.Command{Use: "list", Short: "List the accounts"},
+		func(ctx context.Context, gw *client.Client, _ arguments) error {
+			return show(a, a.accountTable)(gw.Accounts(ctx))
+		})
 }
 
 func (a *app) accountTable(w *lines, accounts []adminapi.Account) {
 	if len(accounts) == 0 {
-		w.printf("There are no accounts; \"gatehouse account add EMAIL\" makes one.")
+		w.printf("There are no accounts; \"gatehouse account add EMAIL\" adds one.")
 		return
 	}
 	rows := make([][]string, len(accounts))
 	for i, acc := range accounts {
 		rows[i] = []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.AccountID)}
 	}
-	w.table([]string{"EMAIL", "ADMIN", "MADE", "ID"}, rows)
+	w.table([]string{"EMAIL", "ADMIN", "ADDED", "ID"}, rows)
 }
 
-func (a *app) accountRemove() *cobra.Command {
-	return &cobra.Command{
-		Use:               "remove EMAIL",
-		Short:             "Remove an account, its sessions and its grants",
-		Long:              "Remove an account. Its sessions end at once and its grants go with it. Nothing is\nasked.",
-		Args:              takes("EMAIL"),
-		ValidArgsFunction: a.completeArguments(a.emails),
-		RunE:              a.does(a.removeAccount),
-	}
-}
-
-// removedAccount is what went with an account.
+// removedAccount is what was removed with an account.
 type removedAccount struct {
 	Email    string `json:"email"`
 	Sessions int    `json:"sessionsEnded"`
 	Grants   int    `json:"grantsRemoved"`
 }
 
-func (a *app) removeAccount(ctx context.Context, args []string) error {
-	email, err := site.ParseEmail(args[0])
-	if err != nil {
-		return wrongUsage(err)
-	}
-	return a.call(func(gw *client.Client) error {
-		sessions, err := gw.Sessions(ctx, string(email))
+func (a *app) accountRemove() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "remove EMAIL",
+		Short: "Remove an account, its sessions and its grants",
+		Long:  "Remove an account with its grants, without asking. Its sessions end at once.",
+	}, func(ctx context.Context, gw *client.Client, in arguments) error {
+		sessions, err := gw.Sessions(ctx, string(in.email))
 		if err != nil {
 			return err
 		}
-		grants, err := countGrants(ctx, gw, func(g adminapi.Grant) bool { return g.Email == email })
+		grants, err := grantsOf(ctx, gw, in)
 		if err != nil {
 			return err
 		}
-		if err := gw.RemoveAccount(ctx, string(email)); err != nil {
+		if err := gw.RemoveAccount(ctx, string(in.email)); err != nil {
 			return err
 		}
-		removed := removedAccount{Email: string(email), Sessions: len(sessions), Grants: grants}
+		removed := removedAccount{Email: string(in.email), Sessions: len(sessions), Grants: len(grants)}
 		return a.result(removed, func(w *lines) {
-			w.printf("Account %s is removed; %s ended, %s removed.", email, plural(removed.Sessions, "session"), plural(grants, "grant"))
+			w.printf("Account %s is removed; %s ended, %s removed.", in.email, plural(len(sessions), "session"), plural(len(grants), "grant"))
 		})
 	})
-}
-
-func countGrants(ctx context.Context, gw *client.Client, counts func(adminapi.Grant) bool) (n int, err error) {
-	grants, err := gw.Grants(ctx)
-	for _, g := range grants {
-		if counts(g) {
-			n++
-		}
-	}
-	return n, err
 }
 
 func (a *app) accountPassword() *cobra.Command {
 	var fromStdin bool
-	cmd := &cobra.Command{
+	cmd := a.remote(&cobra.Command{
 		Use:   "password EMAIL",
-		Short: "Give an account a new password",
-		Long: `Give an account a new password. Unless --password-stdin gives one, it is generated
-and printed this once. Sessions go on; "gatehouse account revoke EMAIL" ends them.`,
-		Args:              takes("EMAIL"),
-		ValidArgsFunction: a.completeArguments(a.emails),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			return a.setPassword(ctx, args[0], fromStdin)
-		}),
-	}
+		Short: "Set a new password",
+		Long: `Set a new password. Without --password-stdin it is generated and printed this once.
+Sessions stay valid; "gatehouse account revoke EMAIL" ends them.`,
+	}, func(ctx context.Context, gw *client.Client, in arguments) error {
+		password, err := a.newPassword(ctx, fromStdin)
+		if err != nil {
+			return err
+		}
+		return show(a, printNewPassword)(gw.SetPassword(ctx, string(in.email), password))
+	})
 	passwordFlag(cmd, &fromStdin)
 	return cmd
 }
 
-func (a *app) setPassword(ctx context.Context, email string, fromStdin bool) error {
-	address, password, err := a.credentials(ctx, email, fromStdin)
-	if err != nil {
-		return err
-	}
-	return a.call(func(gw *client.Client) error {
-		issued, err := gw.SetPassword(ctx, address, password)
-		if err != nil {
-			return err
-		}
-		return a.result(issued, func(w *lines) {
-			w.printf("Account %s has a new password.", issued.Email)
-			printPassword(w, issued)
-			w.printf("Its sessions go on; \"gatehouse account revoke %s\" ends them.", issued.Email)
-		})
-	})
+func printNewPassword(w *lines, issued adminapi.IssuedAccount) {
+	w.printf("Account %s has a new password.", issued.Email)
+	printPassword(w, issued)
+	w.printf("Its sessions stay valid; \"gatehouse account revoke %s\" ends them.", issued.Email)
 }
 
 func (a *app) accountSessions() *cobra.Command {
-	return &cobra.Command{
-		Use:               "sessions EMAIL",
-		Short:             "List the live sessions of an account",
-		Args:              takes("EMAIL"),
-		ValidArgsFunction: a.completeArguments(a.emails),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			email, err := site.ParseEmail(args[0])
+	return a.remote(&cobra.Command{Use: "sessions EMAIL", Short: "List the live sessions of an account"},
+		func(ctx context.Context, gw *client.Client, in arguments) error {
+			sessions, err := gw.Sessions(ctx, string(in.email))
 			if err != nil {
-				return wrongUsage(err)
+				return err
 			}
-			return a.call(func(gw *client.Client) error {
-				sessions, err := gw.Sessions(ctx, string(email))
-				if err != nil {
-					return err
-				}
-				return a.result(list(sessions), func(w *lines) { a.sessionTable(w, email, sessions) })
-			})
-		}),
-	}
+			return a.result(sessions, func(w *lines) { a.sessionTable(w, in.email, sessions) })
+		})
 }
 
 func (a *app) sessionTable(w *lines, email site.Email, sessions []adminapi.Session) {
@@ -266,25 +201,14 @@ func (a *app) sessionTable(w *lines, email site.Email, sessions []adminapi.Sessi
 }
 
 func (a *app) accountRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use:               "revoke EMAIL",
-		Short:             "End every session of an account at once",
-		Args:              takes("EMAIL"),
-		ValidArgsFunction: a.completeArguments(a.emails),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			email, err := site.ParseEmail(args[0])
+	return a.remote(&cobra.Command{Use: "revoke EMAIL", Short: "End every session of an account at once"},
+		func(ctx context.Context, gw *client.Client, in arguments) error {
+			ended, err := gw.Revoke(ctx, string(in.email))
 			if err != nil {
-				return wrongUsage(err)
+				return err
 			}
-			return a.call(func(gw *client.Client) error {
-				ended, err := gw.Revoke(ctx, string(email))
-				if err != nil {
-					return err
-				}
-				return a.result(adminapi.Revoked{Ended: ended}, func(w *lines) {
-					w.printf("%s of %s ended.", plural(ended, "session"), email)
-				})
+			return a.result(adminapi.Revoked{Ended: ended}, func(w *lines) {
+				w.printf("%s of %s ended.", plural(ended, "session"), in.email)
 			})
-		}),
-	}
+		})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -24,19 +25,20 @@ type app struct {
 	stderr  io.Writer
 	environ []string
 	now     func() time.Time
-	zone    *time.Location // of times that people read and write
+	zone    *time.Location // of times that people read and write: the site's, once the gateway was asked
 
 	json   bool   // --json
 	socket string // --socket
 	config string // --config
 
-	started bool // a command has begun: errors are no longer wrong usage
+	started bool  // a command has begun: errors are no longer wrong usage
+	mistake error // a command was named to help that does not exist
 }
 
-// body is what a command does once its flags and arguments are read.
+// body is what a command does after its flags and arguments were read.
 type body func(ctx context.Context, args []string) error
 
-// does makes a body into what cobra runs.
+// does turns a body into what cobra runs.
 func (a *app) does(b body) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.started = true
@@ -57,7 +59,7 @@ func wrongUsage(err error) error {
 
 func wrongUsagef(format string, args ...any) error { return errUsage{fmt.Errorf(format, args...)} }
 
-// exit writes what went wrong with cmd, and gives the exit status.
+// exit writes what went wrong with cmd, and returns the exit status.
 func (a *app) exit(cmd *cobra.Command, err error) int {
 	usage, isUsage := errors.AsType[errUsage](err)
 	switch {
@@ -86,37 +88,41 @@ func (a *app) complain(text string) {
 	}
 }
 
-// describe gives the sentence for people where err has one; what stands behind it
-// is in the gateway's log.
+// describe returns the sentence for people where err has one; the gateway's log has the
+// cause.
 func describe(err error) string {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Sentence == "" {
 		return err.Error()
 	}
-	text := e.Sentence
+	text := lowerFirst(e.Sentence)
 	if e.Kind == fault.Internal {
 		text += "; the log of the gateway says why"
 	}
 	if e.RetryAfter > 0 {
-		text = strings.TrimSuffix(strings.TrimSuffix(text, " later"), "; try again") // here it is said when
+		text = strings.TrimSuffix(strings.TrimSuffix(text, " later"), "; try again")
 		text += fmt.Sprintf("; try again in %s", e.RetryAfter)
 	}
 	return text
 }
 
-// settings reads the configuration as serve does.
-func (a *app) settings() (config.Config, error) {
-	cfg, err := config.Load(a.config, a.environ)
-	if err != nil {
-		return config.Config{}, err
+// lowerFirst returns a sentence as it reads behind "gatehouse: " or another one.
+// Abbreviations and names of files stay as they are.
+func lowerFirst(sentence string) string {
+	word, _, _ := strings.Cut(sentence, " ")
+	if word == "" || strings.IndexFunc(word[1:], func(r rune) bool { return !unicode.IsLower(r) && r != '\'' }) >= 0 {
+		return sentence
 	}
-	return cfg, nil
+	return strings.ToLower(sentence[:1]) + sentence[1:]
 }
+
+// settings reads the configuration as serve does.
+func (a *app) settings() (config.Config, error) { return config.Load(a.config, a.environ) }
 
 // serviceSocket is where the packaged service listens for administrators.
 const serviceSocket = "/run/gatehouse/admin.sock"
 
-// gateway gives the client of the gateway that the flags, the environment or the
+// gateway returns a client of the gateway that the flags, the environment or the
 // configuration name, in this order.
 func (a *app) gateway() (*client.Client, error) {
 	path := a.namedSocket()
@@ -126,8 +132,8 @@ func (a *app) gateway() (*client.Client, error) {
 		case err == nil:
 			path = cfg.Admin.Socket
 		case missing != nil || a.config != "":
-			return nil, fmt.Errorf("%w\nname the socket of the gateway with --socket, or mend its configuration", err)
-		default: // a mistake must not keep anybody from a gateway that runs
+			return nil, fmt.Errorf("%w\nname the socket of the gateway with --socket, or correct its configuration", err)
+		default: // a mistake in the file must not lock administrators out of a running gateway
 			a.complain(err.Error())
 			path = serviceSocket
 		}
@@ -135,17 +141,12 @@ func (a *app) gateway() (*client.Client, error) {
 	return client.New(path), nil
 }
 
-// namedSocket gives the socket that the flags or the environment name, or "".
+// namedSocket returns the socket that the flags or the environment name, or "".
 func (a *app) namedSocket() string { return cmp.Or(a.socket, a.variable("GATEHOUSE_SOCKET")) }
 
-// variable gives the value of an environment variable.
+// variable returns the value of an environment variable, or "".
 func (a *app) variable(name string) string {
-	value := ""
-	for _, entry := range a.environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
-		}
-	}
+	value, _ := a.lookup(name)
 	return value
 }
 

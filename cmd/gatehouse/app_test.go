@@ -53,11 +53,11 @@ func TestApp_exit(t *testing.T) {
 		"usage seen later":  {wrongUsagef("no such kind"), true, 2, "gatehouse: no such kind\nRun 'gatehouse --help' for how to use it.\n"},
 		"failure":           {errors.New("reading the file: no such file"), true, 1, "gatehouse: reading the file: no such file\n"},
 		"several problems":  {errors.New("a.toml:1: bad\na.toml:2: worse"), true, 1, "gatehouse: a.toml:1: bad\ngatehouse: a.toml:2: worse\n"},
-		"sentence only":     {fmt.Errorf("calling: %w", fault.Wrap(fault.Conflict, "Station 7 exists", errors.New("UNIQUE constraint"))), true, 1, "gatehouse: Station 7 exists\n"},
-		"internal":          {fault.New(fault.Internal, "Internal error"), true, 1, "gatehouse: Internal error; the log of the gateway says why\n"},
-		"come back later":   {fault.Throttle("Too many", 30*time.Second), true, 1, "gatehouse: Too many; try again in 30s\n"},
-		"said already":      {fault.Throttle("Too many logins at once; try again", 5*time.Second), true, 1, "gatehouse: Too many logins at once; try again in 5s\n"},
-		"said with later":   {fault.Throttle("Too many failed logins; try again later", time.Minute), true, 1, "gatehouse: Too many failed logins; try again in 1m0s\n"},
+		"sentence only":     {fmt.Errorf("calling: %w", fault.Wrap(fault.Conflict, "Station 7 exists", errors.New("UNIQUE constraint"))), true, 1, "gatehouse: station 7 exists\n"},
+		"internal":          {fault.New(fault.Internal, "Internal error"), true, 1, "gatehouse: internal error; the log of the gateway says why\n"},
+		"come back later":   {fault.Throttle("Too many", 30*time.Second), true, 1, "gatehouse: too many; try again in 30s\n"},
+		"said already":      {fault.Throttle("Too many logins at once; try again", 5*time.Second), true, 1, "gatehouse: too many logins at once; try again in 5s\n"},
+		"said with later":   {fault.Throttle("Too many failed logins; try again later", time.Minute), true, 1, "gatehouse: too many failed logins; try again in 1m0s\n"},
 		"interrupted":       {fmt.Errorf("calling: %w", context.Canceled), true, 1, "gatehouse: interrupted\n"},
 		"usage, no address": {wrongUsage(errors.New("bad")), true, 2, "gatehouse: bad\nRun 'gatehouse --help' for how to use it.\n"},
 	} {
@@ -82,23 +82,24 @@ func TestLines_neverControlTheTerminal(t *testing.T) {
 	w := &lines{w: &out}
 	w.table([]string{"NAME"}, [][]string{{evil}})
 	w.pairs([][2]string{{"Name", evil}})
-	w.printf("%s", factsText(site.Facts{Detail: evil, Remote: evil}))
+	w.printf("%s", factsText(site.Record{Facts: site.Facts{Station: 1, Detail: evil, Remote: evil}}, map[site.StationID]string{1: evil}))
 	if text := out.String(); strings.ContainsAny(text, "\x1b\x07\u202e\u009b") || strings.Count(text, "\n") != 4 {
 		t.Errorf("%q", text)
 	}
 }
 
 func TestFactsText(t *testing.T) {
-	whole := fullRecord().Facts
-	const common = `porter@example.test  by uid 0 (root) (signed by kid)  station 1042  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  said "no", twice  `
-	for want, change := range map[string]func(*site.Facts){
-		"2 times  jti jti":            func(f *site.Facts) { f.From, f.To = 0, 0 },
-		"records 101 to 500  jti jti": func(*site.Facts) {},
-		"records 500 to 500":          func(f *site.Facts) { f.From, f.JTI = 500, "" },
+	const common = `porter@example.test  by uid 0 (root) (signed by kid)  station 1042 (North entrance)  lock-1  late  answer puback  unlocked  3.71 V  from 192.0.2.7  from the cloud  said "no", twice  `
+	for want, change := range map[string]func(*site.Record){
+		"2 times  jti jti":            func(r *site.Record) { r.From, r.To = 0, 0 },
+		"2 sessions  jti jti":         func(r *site.Record) { r.From, r.To, r.Kind = 0, 0, site.KindRestored },
+		"records 101 to 500  jti jti": func(*site.Record) {},
+		"records 500 to 500":          func(r *site.Record) { r.From, r.JTI = 500, "" },
 	} {
-		facts := whole
-		change(&facts)
-		if got := factsText(facts); got != common+want {
+		r := fullRecord()
+		r.Origin = site.Cloud
+		change(&r)
+		if got := factsText(r, map[site.StationID]string{1042: "North entrance"}); got != common+want {
 			t.Errorf("got  %s\nwant %s", got, common+want)
 		}
 	}

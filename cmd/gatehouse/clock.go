@@ -23,56 +23,43 @@ A gateway that does not run has no clock. Its floor stays on its disk: start it
 first, then accept or reset.`
 
 func (a *app) clockCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := a.remote(&cobra.Command{
 		Use:   "clock",
 		Short: "Show the clock and its floor, and what is wrong with them",
 		Long:  clockLong,
 		Example: `  gatehouse clock
   gatehouse clock accept`,
-		Args: takes(),
-		RunE: a.does(a.clockBody((*client.Client).Clock, "")),
-	}
+	}, a.clockBody((*client.Client).Clock, ""))
 	cmd.AddCommand(
-		&cobra.Command{
+		a.remote(&cobra.Command{
 			Use:   "accept",
-			Short: "Take the system's time for right",
-			Long: `Take the system's present time for right, on your word: compare it with a watch
-first. The gateway's clock steps forward to it however far that is, and is trusted
-until the gateway is restarted, also where no time service vouches. The journal
-records it.`,
-			Args: takes(),
-			RunE: a.does(a.clockBody((*client.Client).AcceptClock, "The system's time is accepted until the gateway is restarted.")),
-		},
-		&cobra.Command{
+			Short: "Accept the system's time",
+			Long: `Accept the system's present time as right: compare it with a watch first. The
+gateway's clock steps forward to it however far that is, and is trusted until the
+gateway is restarted, also without a time service. The journal records it.`,
+		}, a.clockBody((*client.Client).AcceptClock, "The system's time is accepted until the gateway is restarted.")),
+		a.remote(&cobra.Command{
 			Use:   "reset",
 			Short: "Lower a floor that a wrong time has raised",
 			Long: `Set the gateway's clock and its floor back to the system's present time, after a
 wrong time has raised them: compare the system's time with a watch first. The
-journal records it; what it recorded under the wrong time keeps that time.`,
-			Args: takes(),
-			RunE: a.does(a.clockBody((*client.Client).ResetClock, "The clock and its floor are set back to the system's time.")),
-		},
+journal records it; records that were written under the wrong time keep it.`,
+		}, a.clockBody((*client.Client).ResetClock, "The clock and its floor are set back to the system's time.")),
 	)
 	return cmd
 }
 
 // clockBody returns the body of a command that does something to the clock and then
 // shows its state.
-func (a *app) clockBody(do func(*client.Client, context.Context) (adminapi.Clock, error), done string) body {
-	return func(ctx context.Context, _ []string) error {
-		return a.call(func(gw *client.Client) error {
-			clock, err := do(gw, ctx)
-			if err != nil {
-				return err
+func (a *app) clockBody(do func(*client.Client, context.Context) (adminapi.Clock, error), done string) func(context.Context, *client.Client, arguments) error {
+	return func(ctx context.Context, gw *client.Client, _ arguments) error {
+		return show(a, func(w *lines, c adminapi.Clock) {
+			if done != "" {
+				w.printf("%s", done)
+				w.printf("")
 			}
-			return a.result(clock, func(w *lines) {
-				if done != "" {
-					w.printf("%s", done)
-					w.printf("")
-				}
-				a.printClock(w, clock)
-			})
-		})
+			a.printClock(w, c)
+		})(do(gw, ctx))
 	}
 }
 
@@ -119,7 +106,7 @@ func trustText(c adminapi.Clock) string {
 
 func (a *app) floorText(floor site.Timestamp) string {
 	if floor.IsZero() {
-		return "none yet: the first time of a synchronised system is believed"
+		return "none yet: the first time of a synchronised system is accepted"
 	}
 	return a.stamp(floor)
 }

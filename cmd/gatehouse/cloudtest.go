@@ -105,14 +105,6 @@ func (e *errStep) Error() string {
 	return e.says + "; " + lowerFirst(e.advice)
 }
 
-// lowerFirst lets a sentence follow another; a word in capitals stays.
-func lowerFirst(s string) string {
-	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && (s[1] < 'A' || s[1] > 'Z') {
-		return strings.ToLower(s[:1]) + s[1:]
-	}
-	return s
-}
-
 func (a *app) cloudTest(ctx context.Context, flags cloudTrial) error {
 	cfg, err := a.settings()
 	if err != nil {

@@ -47,12 +47,12 @@ type csvColumn struct {
 	cell func(site.Record) string
 }
 
-// integer gives n, or nothing for a zero that stands for absent.
+// integer returns n, or "" for a zero, which means absent.
 func integer[N ~int | ~int64 | ~uint64](n N) string {
 	if n == 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64(n), 10) //nolint:gosec // a seq fits for ever
+	return strconv.FormatInt(int64(n), 10) //nolint:gosec // it fits
 }
 
 func float(f *float64) string {

@@ -26,7 +26,7 @@ func written(t *testing.T, records ...site.Record) string {
 	return out.String()
 }
 
-// fullRecord gives a record in which every field says something.
+// fullRecord returns a record in which every field is set.
 func fullRecord() site.Record {
 	voltage := 3.71
 	return site.Record{

@@ -12,67 +12,57 @@ import (
 )
 
 // terms holds the flags of grant as written.
-type terms struct{ from, until, hours string }
+type terms struct {
+	from, until, hours string
+	force              bool
+}
 
 func (a *app) grantCommand() *cobra.Command {
 	var flags terms
-	cmd := &cobra.Command{
+	cmd := a.remote(&cobra.Command{
 		Use:   "grant EMAIL N",
 		Short: "Let an account use a station",
 		Long: `Let an account use all locks of station N. An account has at most one grant for a
-station: granting again replaces its terms.
+station; a second one replaces its terms.
 
 --from and --until take ` + timeHelp + `,
-or in what time (8h, 7d). The grant holds from the one until just before the other,
-so that "--until 2026-12-31" ends as that day begins. --hours are weekly,
-in the time zone of the gateway; several spans are parted by commas, and one that
-ends before it starts runs past midnight.`,
+or the time from now (8h, 7d). The grant is valid from --from until just before
+--until: "--until 2026-12-31" ends as that day begins. --hours are weekly, in the
+time zone of the site. Separate several spans by commas; a span that ends before it
+starts runs past midnight.`,
 		Example: `  gatehouse grant porter@example.test 1042
   gatehouse grant guest@example.test 1042 --until 7d
   gatehouse grant cleaner@example.test 1042 --hours "Mon-Fri 18:00-22:00, Sat 08:00-12:00"`,
-		Args:              takes("EMAIL", "N"),
-		ValidArgsFunction: a.completeArguments(a.emails, a.stationIDs),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			return a.grant(ctx, args, flags)
-		}),
-	}
-	cmd.Flags().StringVar(&flags.from, "from", "", "from when on (`TIME`)")
-	cmd.Flags().StringVar(&flags.until, "until", "", "until when (`TIME`)")
-	cmd.Flags().StringVar(&flags.hours, "hours", "", "the weekly `HOURS`, such as \"Mon-Fri 08:00-18:00\"")
+	}, func(ctx context.Context, gw *client.Client, in arguments) error { return a.grant(ctx, gw, in, flags) })
+	cmd.Flags().StringVar(&flags.from, "from", "", "valid from this `TIME`")
+	cmd.Flags().StringVar(&flags.until, "until", "", "valid until this `TIME`")
+	cmd.Flags().StringVar(&flags.hours, "hours", "", "valid in these weekly `HOURS`, such as \"Mon-Fri 08:00-18:00\"")
+	cmd.Flags().BoolVar(&flags.force, "force", false, "accept an --until that has passed")
 	return cmd
 }
 
-func (a *app) grant(ctx context.Context, args []string, flags terms) error {
-	email, id, err := grantArguments(args)
-	if err != nil {
-		return err
-	}
+func (a *app) grant(ctx context.Context, gw *client.Client, in arguments, flags terms) error {
 	terms, err := a.parseTerms(flags)
 	if err != nil {
 		return err
 	}
-	return a.call(func(gw *client.Client) error {
-		granted, err := gw.Grant(ctx, string(email), id, terms)
-		if err != nil {
-			return err
-		}
-		return a.result(granted, func(w *lines) {
-			already := ""
-			if !granted.Changed {
-				already = " already"
-			}
-			w.printf("%s may%s use station %s: %s.", email, already, id, a.termsText(granted.GrantTerms))
-		})
-	})
-}
-
-func grantArguments(args []string) (site.Email, site.StationID, error) {
-	email, err := site.ParseEmail(args[0])
+	before, err := grantsOf(ctx, gw, in)
 	if err != nil {
-		return "", 0, wrongUsage(err)
+		return err
 	}
-	id, err := site.ParseStationID(args[1])
-	return email, id, wrongUsage(err)
+	granted, err := gw.Grant(ctx, string(in.email), in.station, terms)
+	if err != nil {
+		return err
+	}
+	return a.result(granted, func(w *lines) {
+		already, replaced := "", ""
+		if !granted.Changed {
+			already = " already"
+		} else if len(before) > 0 {
+			replaced = " This replaces: " + a.termsText(before[0].GrantTerms) + "."
+		}
+		w.printf("%s may%s use station %s: %s.%s", in.email, already, in.station, a.termsText(granted.GrantTerms), replaced)
+	})
 }
 
 func (a *app) parseTerms(flags terms) (adminapi.GrantTerms, error) {
@@ -91,10 +81,13 @@ func (a *app) parseTerms(flags terms) (adminapi.GrantTerms, error) {
 	if !from.IsZero() && !until.IsZero() && !from.Before(until) {
 		return adminapi.GrantTerms{}, wrongUsagef("--until must be later than --from")
 	}
+	if !until.IsZero() && !until.After(a.now()) && !flags.force {
+		return adminapi.GrantTerms{}, wrongUsagef("--until %s has passed, so the grant would open nothing; --force grants it anyway", a.local(until))
+	}
 	return adminapi.GrantTerms{From: site.At(from), Until: site.At(until), Hours: hours}, nil
 }
 
-// termsText gives "from … until …, Mon-Fri 08:00-18:00" or "at any time".
+// termsText returns "from … until …, Mon-Fri 08:00-18:00" or "at any time".
 func (a *app) termsText(t adminapi.GrantTerms) string {
 	var parts []string
 	if !t.From.IsZero() {
@@ -112,90 +105,67 @@ func (a *app) termsText(t adminapi.GrantTerms) string {
 	return strings.Join(parts, ", ")
 }
 
+// grantsOf lists the grants of the account and for the station that are named; a zero
+// one selects all.
+func grantsOf(ctx context.Context, gw *client.Client, in arguments) ([]adminapi.Grant, error) {
+	all, err := gw.Grants(ctx)
+	grants := []adminapi.Grant{}
+	for _, g := range all {
+		if (in.email == "" || g.Email == in.email) && (in.station == 0 || g.StationID == in.station) {
+			grants = append(grants, g)
+		}
+	}
+	return grants, err
+}
+
+// removedGrant names a grant that was removed.
+type removedGrant struct {
+	Email     site.Email     `json:"email"`
+	StationID site.StationID `json:"stationId"`
+}
+
 func (a *app) ungrantCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "ungrant EMAIL N",
-		Short:             "Take the leave to use a station from an account",
-		Args:              takes("EMAIL", "N"),
-		ValidArgsFunction: a.completeArguments(a.emails, a.stationIDs),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			email, id, err := grantArguments(args)
-			if err != nil {
+	return a.remote(&cobra.Command{Use: "ungrant EMAIL N", Short: "Withdraw an account's access to a station"},
+		func(ctx context.Context, gw *client.Client, in arguments) error {
+			if err := gw.Ungrant(ctx, string(in.email), in.station); err != nil {
 				return err
 			}
-			return a.call(func(gw *client.Client) error {
-				if err := gw.Ungrant(ctx, string(email), id); err != nil {
-					return err
-				}
-				removed := struct {
-					Email     site.Email     `json:"email"`
-					StationID site.StationID `json:"stationId"`
-				}{email, id}
-				return a.result(removed, func(w *lines) { w.printf("%s may no longer use station %s.", email, id) })
+			return a.result(removedGrant{in.email, in.station}, func(w *lines) {
+				w.printf("%s may no longer use station %s.", in.email, in.station)
 			})
-		}),
-	}
+		})
 }
 
 func (a *app) grantsCommand() *cobra.Command {
-	var email, stationID string
-	cmd := &cobra.Command{
-		Use:   "grants",
-		Short: "List the grants",
-		Args:  takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			return a.listGrants(ctx, email, stationID)
-		}),
-	}
+	var email, station string
+	cmd := a.remote(&cobra.Command{Use: "grants", Short: "List the grants"},
+		func(ctx context.Context, gw *client.Client, _ arguments) error {
+			var in arguments
+			var err error
+			if email != "" {
+				in.email, err = site.ParseEmail(email)
+			}
+			if err == nil && station != "" {
+				in.station, err = site.ParseStationID(station)
+			}
+			if err != nil {
+				return wrongUsage(err)
+			}
+			return show(a, a.grantTable)(grantsOf(ctx, gw, in))
+		})
 	cmd.Flags().StringVar(&email, "account", "", "only those of the account `EMAIL`")
-	cmd.Flags().StringVar(&stationID, "station", "", "only those for station `N`")
+	cmd.Flags().StringVar(&station, "station", "", "only those for station `N`")
 	return cmd
 }
 
-func (a *app) listGrants(ctx context.Context, email, stationID string) error {
-	selects, err := grantFilter(email, stationID)
-	if err != nil {
-		return err
+func (a *app) grantTable(w *lines, grants []adminapi.Grant) {
+	if len(grants) == 0 {
+		w.printf("There are no such grants; \"gatehouse grant EMAIL N\" adds one.")
+		return
 	}
-	return a.call(func(gw *client.Client) error {
-		all, err := gw.Grants(ctx)
-		if err != nil {
-			return err
-		}
-		grants := []adminapi.Grant{}
-		rows := [][]string{}
-		for _, g := range all {
-			if selects(g) {
-				grants = append(grants, g)
-				rows = append(rows, []string{string(g.Email), g.StationID.String(), a.termsText(g.GrantTerms)})
-			}
-		}
-		return a.result(grants, func(w *lines) {
-			if len(rows) == 0 {
-				w.printf("There are no such grants; \"gatehouse grant EMAIL N\" makes one.")
-				return
-			}
-			w.table([]string{"EMAIL", "STATION", "WHEN"}, rows)
-		})
-	})
-}
-
-// grantFilter reads the flags of grants; an empty one selects all.
-func grantFilter(email, stationID string) (func(adminapi.Grant) bool, error) {
-	var account site.Email
-	var id site.StationID
-	var err error
-	if email != "" {
-		if account, err = site.ParseEmail(email); err != nil {
-			return nil, wrongUsage(err)
-		}
+	rows := make([][]string, len(grants))
+	for i, g := range grants {
+		rows[i] = []string{string(g.Email), g.StationID.String(), a.termsText(g.GrantTerms)}
 	}
-	if stationID != "" {
-		if id, err = site.ParseStationID(stationID); err != nil {
-			return nil, wrongUsage(err)
-		}
-	}
-	return func(g adminapi.Grant) bool {
-		return (account == "" || g.Email == account) && (id == 0 || g.StationID == id)
-	}, nil
+	w.table([]string{"EMAIL", "STATION", "VALID"}, rows)
 }

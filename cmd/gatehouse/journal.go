@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -16,48 +17,55 @@ import (
 	"gatehouse/internal/web/adminapi/client"
 )
 
-// followed is how many records come before the new ones when nothing else is said.
+// followed is how many records --follow prints before the new ones unless told
+// otherwise.
 const followed = 10
 
 // selection holds the flags of journal as written.
 type selection struct {
-	follow, csv  bool
-	since, until string
-	station      string
-	kinds        []string
-	limit        int
-	last         int
-	after        uint64
+	follow, csv, all bool
+	since, until     string
+	station          string
+	kinds            []string
+	limit            int
+	last             int
+	after            uint64
 }
 
 func (a *app) journalCommand() *cobra.Command {
 	var flags selection
-	cmd := &cobra.Command{
+	cmd := a.remote(&cobra.Command{
 		Use:   "journal",
-		Short: "Read the journal: who opened what, when, and how it ended",
-		Long: `Print records of the journal, the oldest first. With --follow, go on with new ones
-until interrupted; unless told where to begin, that starts with the latest 10.
+		Short: "Read the journal: who opened what, when, and the outcome",
+		Long: `Print records of the journal, the oldest first. With --follow, continue with new
+records until interrupted; without --since, --last or --after it starts with the
+latest 10.
+
+An unlock has one line, with its outcome. --all prints each of its records: the
+request, what the lock reported, and the outcome.
 
 --since and --until take ` + timeHelp + `,
-or how long ago it was (24h, 7d). Times are shown by the clock of this machine with
-its offset, in JSON and CSV in UTC. A "?" after a time means that the gateway's
-clock was not yet trusted.`,
+or how long ago it was (24h, 7d). Times are shown in the time zone of the site, in
+JSON and CSV in UTC. A "?" after a time means that the gateway's clock was not
+trusted then.`,
 		Example: `  gatehouse journal --since 24h --kind unlock
   gatehouse journal --station 1042 --last 100
   gatehouse journal --since 2026-11-01 --until 2026-12-01 --csv > november.csv
   gatehouse journal --follow --json
   gatehouse journal verify`,
-		Args: fromOne(exclusive(exclusive(exclusive(takes(), "last", "after"), "follow", "until"), "csv", "json"), "limit", "last"),
-		RunE: a.does(func(ctx context.Context, _ []string) error { return a.readJournal(ctx, flags) }),
+	}, func(ctx context.Context, gw *client.Client, _ arguments) error { return a.readJournal(ctx, gw, flags) })
+	for _, pair := range [][]string{{"last", "after"}, {"follow", "until"}, {"csv", "json"}, {"csv", "all"}} {
+		cmd.Args = exclusive(cmd.Args, pair...)
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&flags.follow, "follow", "f", false, "go on with new records")
+	f.BoolVarP(&flags.follow, "follow", "f", false, "continue with new records")
+	f.BoolVar(&flags.all, "all", false, "print every record of an unlock, not only its outcome")
 	f.StringVar(&flags.since, "since", "", "only records from this `TIME` on")
 	f.StringVar(&flags.until, "until", "", "only records before this `TIME`")
 	f.StringVar(&flags.station, "station", "", "only records of station `N`")
 	f.StringSliceVar(&flags.kinds, "kind", nil, "only records of this `KIND`, such as unlock; may be given several times")
-	f.IntVar(&flags.limit, "limit", 0, "stop after `N` records")
-	f.IntVar(&flags.last, "last", 0, "begin with the `N`th record from the end")
+	f.Var(&number{&flags.limit, math.MaxInt}, "limit", "read `N` records at most")
+	f.Var(&number{&flags.last, math.MaxInt}, "last", "begin with the `N`th record from the end")
 	f.Uint64Var(&flags.after, "after", 0, "only records with a higher number than `SEQ`")
 	f.BoolVar(&flags.csv, "csv", false, "write CSV (RFC 4180)")
 	// The error is for flags that do not exist.
@@ -66,7 +74,7 @@ clock was not yet trusted.`,
 	return cmd
 }
 
-func (a *app) readJournal(ctx context.Context, flags selection) error {
+func (a *app) readJournal(ctx context.Context, gw *client.Client, flags selection) error {
 	query, err := a.query(flags)
 	if err != nil {
 		return err
@@ -74,14 +82,24 @@ func (a *app) readJournal(ctx context.Context, flags selection) error {
 	if flags.follow && flags.last == 0 && flags.after == 0 && flags.since == "" {
 		flags.last = followed
 	}
-	return a.call(func(gw *client.Client) error {
-		if flags.last > 0 {
-			if query.After, err = beforeLast(ctx, gw, flags.last); err != nil {
-				return err
-			}
+	if flags.last > 0 {
+		status, err := gw.Status(ctx)
+		if err != nil {
+			return err
 		}
-		return a.printJournal(ctx, gw, query, flags.csv)
-	})
+		query.After = status.Journal.Last - min(uint64(flags.last), status.Journal.Last) // records are numbered without gaps
+	}
+	names := map[site.StationID]string{}
+	if !a.json && !flags.csv {
+		stations, err := gw.Stations(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range stations {
+			names[s.ID] = s.Name
+		}
+	}
+	return a.printJournal(ctx, gw, query, flags, names)
 }
 
 // query reads the flags.
@@ -120,28 +138,19 @@ func kindNames() []string {
 	return names
 }
 
-// beforeLast gives the seq before the nth record from the end; records are
-// numbered without gaps.
-func beforeLast(ctx context.Context, gw *client.Client, n int) (uint64, error) {
-	status, err := gw.Status(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return status.Journal.Last - min(uint64(n), status.Journal.Last), nil
-}
-
-// recordWriter writes records in one format. What breaks off has no end.
+// recordWriter writes records in one format: begin before the first record, or when there
+// is none, and end after the last, unless reading them failed.
 type recordWriter interface {
 	begin() error
 	record(site.Record) error
 	end() error
 }
 
-func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.JournalQuery, asCSV bool) (err error) {
+func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.JournalQuery, flags selection, names map[site.StationID]string) (err error) {
 	out := bufio.NewWriter(a.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	w := a.recordWriter(out, asCSV, query.Follow)
-	begin := sync.OnceValue(w.begin) // when there is something to write, or nothing to come
+	w := a.recordWriter(out, flags, names)
+	begin := sync.OnceValue(w.begin)
 	for r, err := range gw.Journal(ctx, query) {
 		if err == nil {
 			err = begin()
@@ -159,22 +168,21 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	if !query.Follow && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := begin(); err != nil {
-		return err
-	}
-	return w.end()
+	return errors.Join(begin(), w.end())
 }
 
-func (a *app) recordWriter(out io.Writer, asCSV, follow bool) recordWriter {
+func (a *app) recordWriter(out io.Writer, flags selection, names map[site.StationID]string) recordWriter {
 	switch {
-	case asCSV:
+	case flags.csv:
 		return newCSVRecords(out)
-	case a.json && follow:
+	case a.json && flags.follow:
 		return jsonLines{&app{stdout: out}}
 	case a.json:
 		return &jsonList{out: out}
 	default:
-		return textRecords{app: a, out: &lines{w: out}}
+		text := a.text()
+		text.w = out
+		return newTextRecords(a, text, flags.all, names)
 	}
 }
 
@@ -209,47 +217,4 @@ func (j *jsonList) write(text []byte) error {
 		return fmt.Errorf("writing the records: %w", err)
 	}
 	return nil
-}
-
-// textRecords writes records for people.
-type textRecords struct {
-	app *app
-	out *lines
-}
-
-func (textRecords) begin() error { return nil }
-func (textRecords) end() error   { return nil }
-
-func (t textRecords) record(r site.Record) error {
-	doubt := " "
-	if !r.ClockTrusted {
-		doubt = "?"
-	}
-	t.out.printf("%7d  %s%s  %-17s  %s", r.Seq, t.app.local(r.Time.Time), doubt, r.Kind, factsText(r.Facts))
-	return t.out.err
-}
-
-// factsText says in one line what a record says beside its kind.
-func factsText(f site.Facts) string {
-	var parts []string
-	add := func(text string, present bool) {
-		if present {
-			parts = append(parts, printable(text))
-		}
-	}
-	add(string(f.Email), f.Email != "")
-	add("by "+f.Doer(), f.Doer() != "")
-	add("account "+string(f.Account), f.Account != "" && f.Email == "")
-	add("station "+f.Station.String(), f.Station != 0)
-	add(f.Lock, f.Lock != "")
-	add(string(f.Outcome), f.Outcome != "")
-	add("answer "+f.Answer, f.Answer != "")
-	add(string(f.Status), f.Status != "")
-	add(volts(f.BatteryVoltage), f.BatteryVoltage != nil)
-	add("from "+f.Remote, f.Remote != "")
-	add(f.Detail, f.Detail != "")
-	add(fmt.Sprintf("%d times", f.Count), f.Count > 1 && f.To == 0)
-	add(fmt.Sprintf("records %d to %d", f.From, f.To), f.To != 0)
-	add("jti "+f.JTI, f.JTI != "")
-	return strings.Join(parts, "  ")
 }

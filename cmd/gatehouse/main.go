@@ -1,8 +1,8 @@
 // Command gatehouse is the gateway and its command line: `gatehouse serve` runs
-// the gateway, every other command talks to a running one over its
-// administration socket. This package holds flags, subcommands and how their
-// results are written, and nothing else; what a command does lies behind package
-// adminapi/client, and for serve behind package gateway.
+// the gateway, most other commands talk to a running one over its
+// administration socket. This package holds flags, subcommands and the output of
+// results; what a command does is in the packages below, for most of them behind
+// adminapi/client.
 //
 // How it behaves, for scripts:
 //
@@ -11,8 +11,8 @@
 //     several problems, each has its own line.
 //   - Standard output holds the result only; with --json it is one JSON document,
 //     or one per line when following.
-//   - Nothing is asked: no command waits for a person at a terminal, but for the
-//     passphrase of a backup that nothing else gives.
+//   - No command asks at a terminal, except for the passphrase of a backup where no
+//     flag or variable has it.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 }
 
-// run is the whole program but for the process around it; it gives the exit
+// run is the whole program but for the process around it; it returns the exit
 // status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	a := &app{
@@ -53,10 +53,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = a.mistake
+	}
 	return a.exit(cmd, err)
 }
 
-// untilSignalled gives a context that ends with the first SIGINT or SIGTERM; the
+// untilSignalled returns a context that ends with the first SIGINT or SIGTERM; the
 // second ends the process at once.
 func untilSignalled(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)

@@ -24,13 +24,13 @@ const (
 	removeTimeout = 2 * time.Minute
 )
 
-// members gives the stations to play; remove undoes what was enrolled for them,
-// also when there is an error.
+// members returns the stations to simulate; remove undoes what was enrolled for them,
+// also after an error.
 func (a *app) members(ctx context.Context, flags simulation) (members []stationsim.Member, remove func() error, err error) {
 	nothing := func() error { return nil }
 	switch {
 	case flags.site != "":
-		members, err = membersOfSite(flags.site)
+		members, err = a.membersOfSite(flags.site)
 		return members, nothing, err
 	case flags.credentials != "":
 		members, err = a.membersOfCredentials(flags.credentials, max(flags.locks, 1))
@@ -47,7 +47,7 @@ func (a *app) members(ctx context.Context, flags simulation) (members []stations
 	return members, func() error { defer gw.Close(); return removeAll(ctx, gw, members) }, err
 }
 
-func membersOfSite(path string) ([]stationsim.Member, error) {
+func (a *app) membersOfSite(path string) ([]stationsim.Member, error) {
 	s, err := sitefile.ParseFile(path)
 	if err != nil {
 		return nil, err
@@ -55,6 +55,7 @@ func membersOfSite(path string) ([]stationsim.Member, error) {
 	var members []stationsim.Member
 	for _, st := range s.Stations {
 		if st.Secret == "" {
+			a.complain(fmt.Sprintf("station %s has no secret in %s: it is not simulated", st.ID, path))
 			continue
 		}
 		m := stationsim.Member{ID: st.ID, Locks: max(st.Locks, 1), Secret: st.Secret}
@@ -64,7 +65,7 @@ func membersOfSite(path string) ([]stationsim.Member, error) {
 		members = append(members, m)
 	}
 	if len(members) == 0 {
-		return nil, fmt.Errorf("no station in %s states a secret: give one its secret, or use --credentials", path)
+		return nil, fmt.Errorf("no station in %s has a secret: write one there, or use --credentials", path)
 	}
 	return members, nil
 }
@@ -103,13 +104,13 @@ func (a *app) membersOfCredentials(path string, locks int) ([]stationsim.Member,
 		}
 	}
 	if len(members) == 0 {
-		return nil, errors.New("there are no credentials: give what \"gatehouse station add --json\" prints")
+		return nil, errors.New("there are no credentials: pass what \"gatehouse station add --json\" prints")
 	}
 	return members, nil
 }
 
-// enrol makes the stations of a simulation on ids that are free. With an error it
-// gives those that were made.
+// enrol adds the stations of a simulation with ids that are free. After an error it
+// returns those that were added.
 func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stationsim.Member, error) {
 	locks := flags.locks
 	if locks == 0 {
@@ -131,7 +132,7 @@ func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stations
 		name := fmt.Sprintf("Simulated %d", len(members)+1)
 		issued, err := gw.AddStation(ctx, adminapi.NewStation{StationID: id, Name: name, Locks: locks})
 		if fault.Is(err, fault.Conflict) {
-			continue // taken in the meantime
+			continue // enrolled in the meantime
 		}
 		if err != nil {
 			return members, fmt.Errorf("enrolling simulated stations: %w", err)
@@ -170,7 +171,7 @@ func (a *app) printKept(members []stationsim.Member) error {
 	if a.json {
 		return nil
 	}
-	w := &lines{w: a.stdout}
+	w := a.text()
 	w.table([]string{"STATION", "MQTT USERNAME", "MQTT PASSWORD"}, rows)
 	w.printf("These stations stay enrolled; their passwords are not shown again.")
 	return w.err

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
 
 	"gatehouse/internal/site"
 )
@@ -18,9 +21,20 @@ func (a *app) result(document any, human func(w *lines)) error {
 	if a.json {
 		return a.document(document)
 	}
-	w := &lines{w: a.stdout}
+	w := a.text()
 	human(w)
 	return w.err
+}
+
+// show returns a function that writes an answer of the gateway as [app.result] does, or
+// returns its error.
+func show[T any](a *app, human func(*lines, T)) func(T, error) error {
+	return func(answer T, err error) error {
+		if err != nil {
+			return err
+		}
+		return a.result(answer, func(w *lines) { human(w, answer) })
+	}
 }
 
 // document writes one JSON document in one line.
@@ -33,7 +47,7 @@ func (a *app) document(document any) error {
 	return nil
 }
 
-// list gives a list that JSON shows as [] and never as null.
+// list returns a list that JSON shows as [] and never as null.
 func list[T any](items []T) []T {
 	if items == nil {
 		return []T{}
@@ -43,43 +57,91 @@ func list[T any](items []T) []T {
 
 // lines writes text for people and keeps the first error.
 type lines struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	width int // of the terminal in characters, at which lines wrap; 0: they do not
+	err   error
 }
 
-// printf writes one line.
+// text returns the lines of standard output.
+func (a *app) text() *lines {
+	l := &lines{w: a.stdout}
+	if screen, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(screen.Fd())) {
+		l.width = terminalSize(screen)[0]
+	}
+	return l
+}
+
+// printf writes one line. On a terminal it wraps; its further lines are indented as it is.
 func (l *lines) printf(format string, args ...any) {
-	if l.err == nil {
-		_, l.err = fmt.Fprintf(l.w, format+"\n", args...)
-	}
+	line := fmt.Sprintf(format, args...)
+	l.line(line, len(line)-len(strings.TrimLeft(line, " >")))
 }
 
-// table writes rows in aligned columns under a head in capitals.
-func (l *lines) table(head []string, rows [][]string) {
-	if l.err != nil {
-		return
-	}
-	tw := tabwriter.NewWriter(l.w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{head}, rows...) {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = printable(cell)
+// line writes one line; on a terminal it wraps at blanks, and its further lines begin
+// with indent blanks.
+func (l *lines) line(line string, indent int) {
+	for _, piece := range wrap(line, l.width, indent) {
+		if l.err == nil {
+			_, l.err = io.WriteString(l.w, piece+"\n")
 		}
-		// The last column needs no padding.
-		_, _ = fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	l.err = tw.Flush()
 }
 
-// pairs writes names and values in two aligned columns; an empty name goes on
-// with the one above.
+// wrap breaks a line at blanks, so that no piece is wider than width where its words
+// allow that. The pieces but the first begin with indent blanks.
+func wrap(line string, width, indent int) (pieces []string) {
+	if indent > width/2 {
+		indent = min(width/2, 4)
+	}
+	for width > 0 && utf8.RuneCountInString(line) > width {
+		words := strings.TrimLeft(line, " ")
+		margin := len(line) - len(words)
+		fit := string([]rune(words)[:max(width-margin, 0)+1])
+		cut := strings.LastIndex(fit, " ")
+		if cut < 0 {
+			cut = strings.Index(words, " ") // behind a word that is too wide
+		}
+		if cut < 0 {
+			break
+		}
+		pieces = append(pieces, strings.TrimRight(line[:margin+cut], " "))
+		line = strings.Repeat(" ", indent) + strings.TrimLeft(words[cut:], " ")
+	}
+	return append(pieces, line)
+}
+
+// table writes rows in aligned columns under a heading in capitals.
+func (l *lines) table(heading []string, rows [][]string) {
+	rows = append([][]string{heading}, rows...)
+	widths := make([]int, len(heading))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		l.row(widths, row...)
+	}
+}
+
+// row writes cells in columns of these widths. The last column wraps below itself.
+func (l *lines) row(widths []int, cells ...string) {
+	line, last := "", len(cells)-1
+	for i, cell := range cells[:last] {
+		line += fmt.Sprintf("%-*s  ", widths[i], printable(cell))
+	}
+	l.line(strings.TrimRight(line+printable(cells[last]), " "), utf8.RuneCountInString(line))
+}
+
+// pairs writes names and values in two aligned columns; an empty name continues the
+// one above.
 func (l *lines) pairs(rows [][2]string) {
 	width := 0
 	for _, row := range rows {
 		width = max(width, len(row[0]))
 	}
 	for _, row := range rows {
-		l.printf("%-*s  %s", width, row[0], printable(row[1]))
+		l.row([]int{width}, row[:]...)
 	}
 }
 
@@ -94,10 +156,8 @@ func printable(text string) string {
 	}, text)
 }
 
-// localLayout is how people read a time: their own clock, with its offset.
-const localLayout = "2006-01-02 15:04:05 -0700"
-
-func (a *app) local(t time.Time) string { return t.In(a.zone).Format(localLayout) }
+// local returns a time as people read it.
+func (a *app) local(t time.Time) string { return t.In(a.zone).Format(time.DateTime + " MST") }
 
 // stamp is local for a time that may be missing.
 func (a *app) stamp(t site.Timestamp) string {
@@ -107,7 +167,7 @@ func (a *app) stamp(t site.Timestamp) string {
 	return a.local(t.Time)
 }
 
-// plural gives "1 session", "2 sessions".
+// plural returns "1 session", "2 sessions".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -3,18 +3,21 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootLong = `Gatehouse is an access gateway for doors: it opens the locks of stations on the
-local network for whoever may, and keeps a journal of it.
+local network for those who may, and keeps a journal of it.
 
 "gatehouse serve" runs the gateway. The other commands administer a running one
-over its socket: --socket or GATEHOUSE_SOCKET name it, else the configuration
-does, which --config or GATEHOUSE_CONFIG names.
+over its socket, which --socket or GATEHOUSE_SOCKET name, or else the
+configuration, the file that --config or GATEHOUSE_CONFIG names.
 
 Exit status: 0 done, 1 failed (one line says why), 2 wrong usage.`
 
@@ -61,7 +64,41 @@ func (a *app) root() *cobra.Command {
 		a.versionCommand(),
 		a.completionCommand(root),
 	)
+	root.SetHelpCommand(a.helpCommand(root))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if a.mistake = misnamed(cmd, cmd.Flags().Args()); a.mistake == nil {
+			help(cmd, args)
+		}
+	})
 	return root
+}
+
+func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil {
+				err = misnamed(cmd, rest)
+			}
+			if err != nil {
+				return err
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
+}
+
+// misnamed is the error of help for a command that does not exist: args are left below
+// one that holds others.
+func misnamed(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 || !cmd.HasSubCommands() || cmd.Runnable() && cmd.Args(cmd, args) == nil {
+		return nil
+	}
+	return cmd.Args(cmd, args)
 }
 
 // group makes a command that only holds others: alone it is wrong usage.
@@ -96,8 +133,8 @@ func subcommands(cmd *cobra.Command) []string {
 	return names
 }
 
-// takes says which arguments a command takes; each must be given. A name in
-// brackets may be left out.
+// takes returns a check of the arguments of a command, by their names: each must be
+// given but those in brackets, and no others.
 func takes(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		for i, name := range names {
@@ -112,7 +149,7 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// exclusive takes what next takes, unless more than one of the flags is given.
+// exclusive adds to a check that at most one of the flags is given.
 func exclusive(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		given := slices.DeleteFunc(slices.Clone(flags), func(name string) bool { return !cmd.Flags().Changed(name) })
@@ -123,38 +160,61 @@ func exclusive(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs 
 	}
 }
 
-// fromOne takes what next takes, unless one of the flags is given and less than 1.
-func fromOne(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
+// required adds to a check that both flags are given.
+func required(next cobra.PositionalArgs, first, second string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		for _, name := range flags {
-			if n, err := cmd.Flags().GetInt(name); err != nil || n < 1 && cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s takes a number from 1 on", name)
-			}
+		if !cmd.Flags().Changed(first) || !cmd.Flags().Changed(second) {
+			return fmt.Errorf("--%s and --%s must be given", first, second)
 		}
 		return next(cmd, args)
 	}
 }
 
-// flagError says of a flag whose value cannot be read what it takes; other errors
-// stay as they are.
+// number is the value of a flag that takes 1 to max.
+type number struct {
+	value *int
+	max   int
+}
+
+// String implements [pflag.Value].
+func (n *number) String() string {
+	if n.value == nil {
+		return ""
+	}
+	return strconv.Itoa(*n.value)
+}
+
+// Set implements [pflag.Value].
+func (n *number) Set(text string) (err error) {
+	value, err := strconv.Atoi(text)
+	if err == nil && (value < 1 || value > n.max) {
+		err = strconv.ErrRange
+	}
+	*n.value = value
+	return err
+}
+
+// Type implements [pflag.Value].
+func (n *number) Type() string {
+	if n.max == math.MaxInt {
+		return "a number from 1 on"
+	}
+	return fmt.Sprintf("a number from 1 to %d", n.max)
+}
+
+// flagError words what is wrong with a flag: a name that does not exist, or a value that
+// it does not take. Other errors stay as they are.
 func flagError(cmd *cobra.Command, err error) error {
-	var wrong interface {
-		error
-		GetValue() string
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown.GetSpecifiedName()))
 	}
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
 		return err
 	}
-	text, _ := strings.CutPrefix(err.Error(), fmt.Sprintf("invalid argument %q for ", wrong.GetValue()))
-	text, _, _ = strings.Cut(text, `" flag: `)
-	_, name, _ := strings.Cut(text, "--") // after the short form, if it has one
-	flag := cmd.Flags().Lookup(name)
-	if flag == nil {
-		return err
-	}
-	var takes string
-	switch flag.Value.Type() {
-	case "int", "uint64":
+	takes := wrong.GetFlag().Value.Type()
+	switch takes {
+	case "uint64":
 		takes = "a whole number"
 	case "float64":
 		takes = "a number such as 0.1"
@@ -163,7 +223,22 @@ func flagError(cmd *cobra.Command, err error) error {
 	case "bool":
 		takes = "true or false"
 	default:
-		return err
+		if _, ok := wrong.GetFlag().Value.(*number); !ok {
+			return err
+		}
 	}
-	return fmt.Errorf("--%s takes %s, not %q", name, takes, wrong.GetValue())
+	return fmt.Errorf("--%s takes %s, not %q", wrong.GetFlag().Name, takes, wrong.GetValue())
+}
+
+// nearFlag returns a hint at the flag that a name was probably meant to be, found as
+// cobra finds commands; else "".
+func nearFlag(cmd *cobra.Command, name string) string {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := flags.SuggestionsFor(name); len(near) > 0 && len(name) > 1 {
+		return fmt.Sprintf("; did you mean --%s?", near[0])
+	}
+	return ""
 }

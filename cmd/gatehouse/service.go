@@ -197,14 +197,7 @@ func (a *app) noticeCommand() *cobra.Command {
 // gateway without an administrator, folders are where site files and their results are.
 func printReady(w *lines, listeners []adminapi.Listener, setup string, folders []string) {
 	w.printf("The gateway is ready, and starts with the system.")
-	rows := make([][2]string, len(listeners))
-	for i, l := range listeners {
-		rows[i] = [2]string{"", listenerText(l)}
-	}
-	if len(rows) > 0 {
-		rows[0][0] = "Listens on"
-	}
-	w.pairs(rows)
+	w.pairs(listenerRows(listeners))
 	waiting, result := findIn(folders, sitefile.FileNames()...), findIn(folders, "gatehouse-result.txt")
 	if waiting != "" {
 		setup = waiting + " is applied now, which takes up to a few minutes. The result is written to gatehouse-result.txt beside it."

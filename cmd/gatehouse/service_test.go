@@ -53,7 +53,7 @@ func TestApp_printService(t *testing.T) {
 	}
 	var out strings.Builder
 	testApp().printService(&lines{w: &out}, state)
-	want := `Service                 running since 2026-11-21 08:00:00 +0100 (process 42)
+	want := `Service                 running since 2026-11-21 08:00:00 CET (process 42)
 Reports                 Ready: 3 stations, 2 online
 Restarts                0, by systemd since it was last started
 Ports                   open

@@ -38,15 +38,15 @@ type simulation struct {
 	seed        uint64
 }
 
-const simulateLong = `Play stations that connect to the gateway like hardware: they report, open and
-lock again, and misbehave if asked to. Ends with Ctrl-C.
+const simulateLong = `Simulate stations that connect to the gateway like hardware: they report, open and
+lock again, and misbehave if asked to. Ctrl-C ends it.
 
 Without --site and --credentials, new stations are enrolled for the time of the
 simulation, with ids from 900001 on and no grants, and removed at its end; --keep
-leaves them and prints their credentials once. --site plays those stations of a
-site file that state a secret, --credentials those of "station add --json" or
-"apply --json" ("-" is standard input). The broker is the running gateway's unless
---broker names another.
+leaves them and prints their credentials once. --site simulates the stations of a
+site file that have a secret there, --credentials those that "station add --json"
+or "apply --json" printed ("-" is standard input). The broker is the running
+gateway's unless --broker names another.
 
 In a terminal a table shows the stations live; elsewhere each event is a line, with
 --json a JSON document.`
@@ -55,7 +55,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	var flags simulation
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Play stations, for demonstrations, training and load",
+		Short: "Simulate stations, for demonstrations, training and load",
 		Long:  simulateLong,
 		Example: `  gatehouse simulate
   gatehouse simulate --stations 1000 --json > events.json
@@ -65,11 +65,12 @@ func (a *app) simulateCommand() *cobra.Command {
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.simulate(ctx, flags) }),
 	}
 	f := cmd.Flags()
-	f.IntVar(&flags.stations, "stations", 3, "enrol `N` stations")
-	f.IntVar(&flags.locks, "locks", 0, "give each `N` locks (default 2 when enrolling, 1 with --credentials)")
-	f.BoolVar(&flags.keep, "keep", false, "leave the enrolled stations when ending")
-	f.StringVar(&flags.site, "site", "", "play the stations of this site `FILE`")
-	f.StringVar(&flags.credentials, "credentials", "", "play the stations whose credentials stand in this `FILE`")
+	flags.stations = 3
+	f.Var(&number{&flags.stations, maxSimulated}, "stations", "enrol `N` stations")
+	f.Var(&number{&flags.locks, site.MaxLocks}, "locks", "give each `N` locks (default 2 when enrolling, 1 with --credentials)")
+	f.BoolVar(&flags.keep, "keep", false, "keep the enrolled stations at the end")
+	f.StringVar(&flags.site, "site", "", "simulate the stations of this site `FILE`")
+	f.StringVar(&flags.credentials, "credentials", "", "simulate the stations whose credentials are in this `FILE`")
 	f.StringVar(&flags.broker, "broker", "", "connect to the broker at `ADDRESS` (host or host:port)")
 	f.BoolVar(&flags.tls, "tls", false, "connect over TLS")
 	f.StringVar(&flags.ca, "ca", "", "trust the certificates of this PEM `FILE` (with --tls)")
@@ -83,16 +84,12 @@ func (a *app) simulateCommand() *cobra.Command {
 
 func (f simulation) check() error {
 	switch {
-	case f.stations < 1 || f.stations > maxSimulated:
-		return wrongUsagef("--stations takes 1 to %d", maxSimulated)
-	case f.locks < 0 || f.locks > site.MaxLocks:
-		return wrongUsagef("--locks takes 1 to %d", site.MaxLocks)
 	case f.drop < 0 || f.drop > 1, f.jam < 0 || f.jam > 1:
 		return wrongUsagef("--drop and --jam take a probability between 0 and 1")
 	case f.slow < 0 || f.relock <= 0:
 		return wrongUsagef("--slow and --relock take a duration such as 500ms or 3s")
 	case f.ca != "" && !f.tls:
-		return wrongUsagef("--ca is of use with --tls only")
+		return wrongUsagef("--ca needs --tls")
 	}
 	return nil
 }
@@ -140,7 +137,7 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 	return group.Wait()
 }
 
-// broker says where the stations connect to.
+// broker returns the broker that the stations connect to.
 func (a *app) broker(ctx context.Context, flags simulation) (b stationsim.Broker, err error) {
 	if flags.tls {
 		if b.TLS, err = tlsConfig(flags.ca); err != nil {
@@ -190,9 +187,9 @@ func brokerOf(listeners []adminapi.Listener, secured bool) (string, error) {
 		return net.JoinHostPort(host, port), nil
 	}
 	if secured {
-		return "", errors.New("the gateway has no MQTT listener with TLS: leave out --tls, or name another broker with --broker")
+		return "", errors.New("the gateway has no MQTT listener with TLS: omit --tls, or name another broker with --broker")
 	}
-	return "", errors.New("the gateway has no MQTT listener without TLS: give --tls, or name another broker with --broker")
+	return "", errors.New("the gateway has no MQTT listener without TLS: add --tls, or name another broker with --broker")
 }
 
 func tlsConfig(ca string) (*tls.Config, error) {

@@ -50,25 +50,29 @@ func (a *app) show(fleet *stationsim.Fleet, f *feed, broker string) error {
 		if err := a.showLive(screen, title, fleet, f); err != nil {
 			return err
 		}
-	} else if err := a.showLines(title, f); err != nil {
+	} else if err := a.showLines(title, fleet, f); err != nil {
 		return err
 	}
 	return a.sumUp(fleet, f)
 }
 
 // showLines writes a line for each event that is not just a report.
-func (a *app) showLines(title string, f *feed) error {
-	w := &lines{w: a.stdout}
+func (a *app) showLines(title string, fleet *stationsim.Fleet, f *feed) error {
+	width := 0
+	for _, s := range fleet.Statuses() {
+		width = max(width, len(s.ID.String()))
+	}
+	w := a.text()
 	w.printf("%s; interrupt to end.", title)
 	for e := range f.events {
 		if e.Kind != stationsim.Reported {
-			w.printf("%s  station %s  %s", a.local(e.Time.Time), e.Station, eventText(e))
+			w.printf("%s  station %-*s  %s", a.local(e.Time.Time), width, e.Station, eventText(e))
 		}
 	}
 	return w.err
 }
 
-// eventText gives "opened lock-1" and the like.
+// eventText returns "opened lock-1" and the like.
 func eventText(e stationsim.Event) string {
 	text := string(e.Kind)
 	if e.Lock != "" {
@@ -86,7 +90,7 @@ func (a *app) sumUp(fleet *stationsim.Fleet, f *feed) error {
 		commands += s.Commands
 		opened += s.Opened
 	}
-	w := &lines{w: a.stdout}
+	w := a.text()
 	w.printf("%s received, %s.", plural(commands, "command"), plural(opened, "opening"))
 	if lost := f.lost.Load(); lost > 0 {
 		w.printf("%d events came too fast to be shown.", lost)
@@ -107,8 +111,8 @@ const (
 // redraw is the shortest time between two pictures.
 const redraw = 250 * time.Millisecond
 
-// showLive keeps a table of the stations on the terminal's other screen, and
-// gives the terminal back as it was.
+// showLive keeps a table of the stations on the terminal's alternate screen, and leaves
+// that at the end.
 func (a *app) showLive(screen *os.File, title string, fleet *stationsim.Fleet, f *feed) (err error) {
 	if _, err := screen.WriteString(enterScreen); err != nil {
 		return fmt.Errorf("writing to the terminal: %w", err)
@@ -141,7 +145,7 @@ func (a *app) showLive(screen *os.File, title string, fleet *stationsim.Fleet, f
 	}
 }
 
-// terminalSize gives columns and rows, or those of the classic terminal.
+// terminalSize returns columns and rows; 80 and 24 where the terminal does not say.
 func terminalSize(screen *os.File) [2]int {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil || width < 1 || height < 1 {
@@ -158,7 +162,7 @@ func draw(screen *os.File, picture []string) error {
 	return nil
 }
 
-// picture gives the lines of the live view: at most height, none wider than width.
+// picture returns the lines of the live view: at most height, none wider than width.
 func (a *app) picture(title string, stations []stationsim.Status, width, height int) []string {
 	connected, commands, opened := 0, 0, 0
 	for _, s := range stations {
@@ -207,16 +211,17 @@ func (a *app) stationRow(s stationsim.Status) []string {
 	}
 }
 
-// statusWords gives the statuses of a station's locks; equal ones are told once.
+// statusWords returns the statuses of a station's locks, "all locked" where they are the
+// same.
 func statusWords(locks []site.LockStatus) string {
 	if len(locks) > 1 && len(slices.Compact(slices.Clone(locks))) == 1 {
 		return "all " + string(locks[0])
 	}
-	parts := make([]string, len(locks))
+	parts := make([]site.Lock, len(locks))
 	for i, l := range locks {
-		parts[i] = fmt.Sprintf("%d %s", i+1, l)
+		parts[i] = site.Lock{ID: site.LockID(i + 1), Status: l}
 	}
-	return strings.Join(parts, ", ")
+	return lockList(parts)
 }
 
 // clip cuts a line to width characters.

@@ -27,13 +27,13 @@ func statuses(n int) []stationsim.Status {
 }
 
 func TestApp_picture(t *testing.T) {
-	got := strings.Join(testApp().picture("3 simulated stations on broker.test:1883", statuses(3), 100, 24), "\n")
+	got := strings.Join(testApp().picture("3 simulated stations on broker.test:1883", statuses(3), 120, 24), "\n")
 	want := `3 simulated stations on broker.test:1883: 2 connected, 6 commands, 3 openings (Ctrl-C ends)
 
-STATION  NAME         LINK  BATTERY  LOCKS                 OPENED  LATEST
-900001   Simulated 1  up    3.70 V   1 locked, 2 unlocked  1       09:00:00 opened lock-2
-900002   Simulated 2  down  3.70 V   1 locked, 2 unlocked  1       09:00:00 opened lock-2
-900003   Simulated 3  up    3.70 V   1 locked, 2 unlocked  1       09:00:00 opened lock-2`
+STATION  NAME         LINK  BATTERY  LOCKS                           OPENED  LATEST
+900001   Simulated 1  up    3.70 V   lock-1 locked, lock-2 unlocked  1       09:00:00 opened lock-2
+900002   Simulated 2  down  3.70 V   lock-1 locked, lock-2 unlocked  1       09:00:00 opened lock-2
+900003   Simulated 3  up    3.70 V   lock-1 locked, lock-2 unlocked  1       09:00:00 opened lock-2`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -99,7 +99,7 @@ func TestWithPort(t *testing.T) {
 		"broker.test": "broker.test:1883", "broker.test:99": "broker.test:99", "::1": "[::1]:1883", "[::1]:99": "[::1]:99", "[::1]": "[::1]:1883",
 	} {
 		if got := withPort(address, false); got != want {
-			t.Errorf("%s gives %s, want %s", address, got, want)
+			t.Errorf("%s is %s, want %s", address, got, want)
 		}
 	}
 	if got := withPort("broker.test", true); got != "broker.test:8883" {
@@ -128,7 +128,7 @@ func TestApp_membersOfCredentials(t *testing.T) {
 	}
 	for _, text := range []string{"", "{}", "no JSON", `[1]`} {
 		if _, err := read(text); err == nil {
-			t.Errorf("%q gives members", text)
+			t.Errorf("members of %q", text)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -17,30 +18,26 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.remote(&cobra.Command{
 		Use:   "status",
-		Short: "Say how the gateway is, and what to do about it",
-		Long: `Say how the running gateway is: whether it can open doors, what is wrong and what
-to do about it, and where it listens. Exit status 1 means that it is not ready to
-open doors, or does not run.`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			return a.call(func(gw *client.Client) error {
-				status, err := gw.Status(ctx)
-				if err != nil {
-					return a.outage(ctx, err)
-				}
-				status.Conditions, status.Listeners = list(status.Conditions), list(status.Listeners)
-				if err := a.result(status, func(w *lines) { a.printStatus(w, status) }); err != nil {
-					return err
-				}
-				return notReady(status)
-			})
-		}),
-	}
+		Short: "Show the health of the gateway, and what to do about it",
+		Long: `Show the health of the running gateway: whether it can open doors, what is wrong
+and what to do about it, and where it listens. Exit status 1 means that it is not
+ready to open doors, or does not run.`,
+	}, func(ctx context.Context, gw *client.Client, _ arguments) error {
+		status, err := gw.Status(ctx)
+		if err != nil {
+			return a.outage(ctx, err)
+		}
+		status.Conditions, status.Listeners = list(status.Conditions), list(status.Listeners)
+		if err := a.result(status, func(w *lines) { a.printStatus(w, status) }); err != nil {
+			return err
+		}
+		return notReady(status)
+	})
 }
 
-// outage adds to the error of a gateway that does not answer what systemd knows of it.
+// outage adds what systemd knows to the error of a gateway that does not answer.
 func (a *app) outage(ctx context.Context, err error) error {
 	if !fault.Is(err, fault.Unavailable) {
 		return err
@@ -48,7 +45,7 @@ func (a *app) outage(ctx context.Context, err error) error {
 	if words := doctor.Outage(ctx, a.examination(false)); words != "" {
 		return fault.Wrap(fault.Unavailable, words, err)
 	}
-	return fault.Wrap(fault.Unavailable, describe(err)+"; gatehouse doctor says what is wrong", err)
+	return fault.Wrap(fault.Unavailable, describe(err)+"; \"gatehouse doctor\" says what is wrong", err)
 }
 
 // notReady is nil when doors can be opened; else the error of the command.
@@ -75,13 +72,8 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 		{"Time zone", cmp.Or(s.TimeZone, "the system's")},
 		{"Data", s.Data},
 	}
-	for i, l := range s.Listeners {
-		name := ""
-		if i == 0 {
-			name = "Listens on"
-		}
-		rows = append(rows, [2]string{name, listenerText(l)})
-	}
+	rows = append(rows, listenerRows(s.Listeners)...)
+	rows = append(rows, addressRow(s)...)
 	rows = append(rows,
 		[2]string{"Stations", fmt.Sprintf("%d enrolled, %d online", s.Stations.Enrolled, s.Stations.Online)},
 		[2]string{"Accounts", fmt.Sprintf("%d, with %s", s.Accounts, plural(s.Sessions, "session"))},
@@ -93,6 +85,10 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 	rows = append(rows, a.certificateRows(s)...)
 	rows = append(rows, a.cloudRow(s)...)
 	w.pairs(rows)
+	if s.Accounts == 0 {
+		w.printf("")
+		w.printf("Nobody can log in yet: add the first account with \"gatehouse account add EMAIL --admin\", or with an app and the setup code that the gateway shows in its log and on the screen of the board.")
+	}
 	for _, c := range s.Conditions {
 		w.printf("")
 		w.printf("%s: %s", c.Severity, printable(c.Summary))
@@ -119,12 +115,52 @@ func clockText(now string, trusted bool) string {
 	return now + " (not trusted: gatehouse clock says why)"
 }
 
-func listenerText(l adminapi.Listener) string {
-	text := fmt.Sprintf("%-6s %s", l.Name, l.Address)
-	if l.TLS {
-		text += " (TLS)"
+// listenerRows lists the addresses on which the gateway listens.
+func listenerRows(listeners []adminapi.Listener) [][2]string {
+	width := 0
+	for _, l := range listeners {
+		width = max(width, len(l.Name))
 	}
-	return text
+	rows := make([][2]string, len(listeners))
+	for i, l := range listeners {
+		rows[i][1] = fmt.Sprintf("%-*s  %s", width, l.Name, l.Address)
+		if l.TLS {
+			rows[i][1] += " (TLS)"
+		}
+	}
+	if len(rows) > 0 {
+		rows[0][0] = "Listens on"
+	}
+	return rows
+}
+
+// addressRow is the address that browsers and apps open: with TLS where the gateway has
+// that, and an address of this machine where it listens on all of them.
+func addressRow(s adminapi.Status) [][2]string {
+	best := ""
+	for _, l := range s.Listeners {
+		host, port, err := net.SplitHostPort(l.Address)
+		if err != nil || l.Name != "http" && l.Name != "https" {
+			continue
+		}
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			host = "localhost"
+			if len(s.Addresses) > 0 {
+				host = s.Addresses[0].String()
+			}
+		}
+		url := "http://" + net.JoinHostPort(host, port)
+		if l.TLS {
+			url = strings.TrimSuffix("https://"+net.JoinHostPort(host, port), ":443")
+		}
+		if best == "" || l.TLS {
+			best = url
+		}
+	}
+	if best == "" {
+		return nil
+	}
+	return [][2]string{{"Open", best}}
 }
 
 func journalText(j adminapi.JournalSize) string {
@@ -160,7 +196,7 @@ func (a *app) certificateRows(s adminapi.Status) [][2]string {
 	return rows
 }
 
-// bytesText gives a size in the unit that fits it, such as "1.2 MB".
+// bytesText returns a size in the unit that fits it, such as "1.2 MB".
 func bytesText(n int64) string {
 	size, unit := float64(n), 0
 	units := [...]string{"B", "kB", "MB", "GB", "TB"}

@@ -46,24 +46,25 @@ func TestApp_printStatus(t *testing.T) {
 Version      1.2.3
 Name         north-gate
 Id           gateway-id
-Running      since 2026-11-21 07:30:00 +0100 (1h30m0s)
-Clock        2026-11-21 09:00:00 +0100
+Running      since 2026-11-21 07:30:00 CET (1h30m0s)
+Clock        2026-11-21 09:00:00 CET
 Time zone    Europe/Berlin
 Data         /var/lib/gatehouse
 Listens on   http   127.0.0.1:8080
              mqtts  0.0.0.0:8883 (TLS)
+Open         http://127.0.0.1:8080
 Stations     3 enrolled, 2 online
 Accounts     4, with 1 session
 Journal      1234 records (12 to 1245), 1.2 MB
 Memory       41.0 MB of 300.0 MB
-Certificate  the gateway's own, valid until 2027-11-21 09:00:00 +0100, for north-gate, 192.168.1.20
+Certificate  the gateway's own, valid until 2027-11-21 09:00:00 CET, for north-gate, 192.168.1.20
              SHA-256 12:34
 Authority    SHA-256 AB:CD
-Cloud        NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 +0100, 45 records wait
+Cloud        NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET, 45 records wait
 
 fatal: The database cannot be written
   What to do: Make room on the disk
-  Since 2026-11-21 08:59:00 +0100 (storage-failing)
+  Since 2026-11-21 08:59:00 CET (storage-failing)
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -79,16 +80,16 @@ func TestApp_cloudRows(t *testing.T) {
 		return out.String()
 	}
 	for want, change := range map[string]func(*adminapi.CloudStatus){
-		`Cloud link   NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 +0100
+		`Cloud link   NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET
 Because      resolve: no such host
 What to do   Correct url
-Next try     2026-11-21 09:01:00 +0100
+Next try     2026-11-21 09:01:00 CET
 Topics       gateways/gateway-id/…
-Delivered    up to 1200 of 1245, last at 2026-11-21 07:00:00 +0100; 45 records wait
+Delivered    up to 1200 of 1245, last at 2026-11-21 07:00:00 CET; 45 records wait
 Counts when  the application has acknowledged it
 Keys         front-desk, night
 `: func(*adminapi.CloudStatus) {},
-		`Cloud link   connected to tls://mqtt.example.test since 2026-11-21 08:00:00 +0100
+		`Cloud link   connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET
 Topics       gateways/gateway-id/…
 Delivered    nothing yet; every record is delivered
 Counts when  the broker has acknowledged it
@@ -115,6 +116,6 @@ func TestNotReady(t *testing.T) {
 	}
 	status.Ready = true
 	if err := notReady(status); err != nil {
-		t.Errorf("ready gives %v", err)
+		t.Errorf("ready: %v", err)
 	}
 }

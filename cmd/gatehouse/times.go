@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// timeHelp words for the help what the flags of times take.
+// timeHelp describes in help texts what the flags of times take.
 const timeHelp = `an RFC 3339 time (2026-11-21T08:00:00Z), a date (2026-11-21)
-or a date and time (2026-11-21T08:00) by the clock of this machine`
+or a date and time (2026-11-21T08:00) in the time zone of the site`
 
 // layouts are the forms of a moment that people may write; those without an
-// offset are in the local zone.
+// offset are in the time zone of the site.
 var layouts = [...]string{time.RFC3339, "2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 
-// moment reads a time that stands for itself.
+// moment reads an absolute time.
 func (a *app) moment(text string) (time.Time, bool) {
 	for _, layout := range layouts {
 		if t, err := time.ParseInLocation(layout, text, a.zone); err == nil {
@@ -31,7 +31,7 @@ func (a *app) past(flag, text string) (time.Time, error) {
 	return a.relative(flag, text, func(d time.Duration) time.Time { return a.now().Add(-d) })
 }
 
-// future reads a moment, or in what time it comes.
+// future reads a moment, or how far ahead it is.
 func (a *app) future(flag, text string) (time.Time, error) {
 	return a.relative(flag, text, func(d time.Duration) time.Time { return a.now().Add(d) })
 }
@@ -46,7 +46,7 @@ func (a *app) relative(flag, text string, from func(time.Duration) time.Time) (t
 	if d, err := span(text); err == nil {
 		return from(d), nil
 	}
-	return time.Time{}, wrongUsagef("--%s: %q is not a time: give one like 2026-11-21T08:00:00Z, 2026-11-21 or 24h", flag, text)
+	return time.Time{}, wrongUsagef("--%s: %q is not a time: write it like 2026-11-21T08:00:00Z, 2026-11-21 or 24h", flag, text)
 }
 
 const (

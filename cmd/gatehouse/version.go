@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build says what this program is.
+// build identifies this program.
 type build struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
@@ -18,7 +18,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Long:  "Print the version of this program. The version of the gateway that runs is told\nby \"gatehouse status\".",
+		Long:  "Print the version of this program. \"gatehouse status\" prints that of the running\ngateway.",
 		Args:  takes(),
 		RunE: a.does(func(context.Context, []string) error {
 			info := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
+)
+
+// arguments are the parsed arguments of a command, by their names in its usage line:
+// EMAIL, N (a station) and LOCK. What a command does not take is zero.
+type arguments struct {
+	email   site.Email
+	station site.StationID
+	lock    site.LockID
+}
+
+// remote completes a command that asks the running gateway: its usage line names its
+// arguments, which are parsed before run and completed by the shell.
+func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Client, arguments) error) *cobra.Command {
+	names := argumentNames(cmd.Use)
+	cmd.Args = takes(names...)
+	cmd.ValidArgsFunction = a.completeArguments(names)
+	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
+		in, err := parseArguments(names, args)
+		if err != nil {
+			return wrongUsage(err)
+		}
+		return a.call(func(gw *client.Client) error {
+			a.useSiteZone(ctx, gw)
+			return absent(ctx, gw, in, run(ctx, gw, in))
+		})
+	})
+	return cmd
+}
+
+// argumentNames returns the arguments that a usage line names, without its flags.
+func argumentNames(use string) (names []string) {
+	fields := strings.Fields(use)[1:]
+	for len(fields) > 0 {
+		if strings.HasPrefix(fields[0], "--") {
+			fields = fields[2:]
+			continue
+		}
+		names, fields = append(names, fields[0]), fields[1:]
+	}
+	return names
+}
+
+func parseArguments(names, args []string) (in arguments, err error) {
+	for i, text := range args {
+		switch names[i] {
+		case "EMAIL":
+			in.email, err = site.ParseEmail(text)
+		case "N":
+			in.station, err = site.ParseStationID(text)
+		case "LOCK":
+			in.lock, err = site.ParseLockID(text)
+		}
+		if err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+// zonePatience bounds how long a command waits for the time zone of the site.
+const zonePatience = 5 * time.Second
+
+// useSiteZone makes the command read and show times in the time zone of the site. A
+// gateway that does not answer leaves that of this machine.
+func (a *app) useSiteZone(ctx context.Context, gw *client.Client) {
+	ctx, cancel := context.WithTimeout(ctx, zonePatience)
+	defer cancel()
+	status, err := gw.Status(ctx)
+	if err != nil || status.TimeZone == "" {
+		return
+	}
+	if zone, err := time.LoadLocation(status.TimeZone); err == nil {
+		a.zone = zone
+	}
+}
+
+// absent replaces the error of a gateway that does not have what the arguments name by
+// one that names it, and the command that lists what there is. Other errors stay.
+func absent(ctx context.Context, gw *client.Client, in arguments, err error) error {
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if in.station != 0 {
+		s, failed := gw.Station(ctx, in.station)
+		if fault.Is(failed, fault.NotFound) {
+			return fault.Wrap(fault.NotFound, fmt.Sprintf("Station %s is not enrolled; \"gatehouse station list\" lists the stations", in.station), err)
+		}
+		if failed == nil && in.lock != 0 {
+			return fault.Wrap(fault.NotFound, fmt.Sprintf("Station %s has no %s; it has %s", s.ID, in.lock, lockNames(s)), err)
+		}
+	}
+	if in.email == "" {
+		return err
+	}
+	if _, failed := gw.Sessions(ctx, string(in.email)); fault.Is(failed, fault.NotFound) {
+		return fault.Wrap(fault.NotFound, fmt.Sprintf("There is no account %s; \"gatehouse account list\" lists the accounts", in.email), err)
+	}
+	return fault.Wrap(fault.NotFound, fmt.Sprintf("%s has no grant for station %s; \"gatehouse grants\" lists the grants", in.email, in.station), err)
+}
+
+func lockNames(s adminapi.Station) string {
+	names := make([]string, len(s.Locks))
+	for i, l := range s.Locks {
+		names[i] = l.ID.String()
+	}
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// present adds to the error of a gateway that has what a command was to create the
+// command that lists it.
+func present(err error, advice string) error {
+	if e := fault.Sentence(err); fault.Is(err, fault.Conflict) {
+		return fault.Wrap(fault.Conflict, e+"; "+advice, err)
+	}
+	return err
+}
+
+// completionTimeout bounds how long a shell waits for words of the gateway.
+const completionTimeout = time.Second
+
+// completeArguments completes e-mail addresses and stations; without an answer of the
+// gateway there are none.
+func (a *app) completeArguments(names []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(names) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		var words []string
+		_ = a.call(func(gw *client.Client) error {
+			switch names[len(args)] {
+			case "EMAIL":
+				accounts, err := gw.Accounts(ctx)
+				for _, acc := range accounts {
+					words = append(words, string(acc.Email))
+				}
+				return err
+			case "N":
+				stations, err := gw.Stations(ctx)
+				for _, s := range stations {
+					words = append(words, s.ID.String()+"\t"+printable(s.Name))
+				}
+				return err
+			}
+			return nil
+		})
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
