@@ -17,6 +17,7 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudTestLong = `Try everything that the cloud link needs, step by step: the configuration and its
@@ -153,10 +154,26 @@ func (t *trial) run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := t.ended(stepPublish, t.publish(ctx, conn)); err != nil || t.flags.key == "" {
+	if err := t.ended(stepPublish, t.publish(ctx, conn)); err != nil {
 		return err
 	}
+	if t.flags.key == "" {
+		return t.refusing(ctx)
+	}
 	return t.ended(stepCommand, t.command(ctx))
+}
+
+// refusing shows that the running gateway refuses every command for now. That is no
+// failure of the link.
+func (t *trial) refusing(ctx context.Context) error {
+	return t.call(func(gw *client.Client) error {
+		status, err := gw.Status(ctx)
+		if err != nil || status.Cloud == nil || status.Cloud.Refuses == "" {
+			return nil //nolint:nilerr // it does not run here
+		}
+		t.complain("note: " + status.Cloud.Refuses + "; " + lowerFirst(status.Cloud.RefusesAdvice))
+		return nil
+	})
 }
 
 // dialled shows the steps of Dial, which ended with err.
