@@ -8,14 +8,15 @@ KILLS ?= 1000
 CUTS ?= 10
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the gateway for this machine: build/gatehouse
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -X main.version=$$(scripts/version)" -o build/gatehouse ./cmd/gatehouse
 
 demo: ## run a gateway with simulated stations to play with
-	go run ./scripts/demo
+	@echo "Compiling. The first time this takes a few minutes."
+	@go build -o build/demo ./scripts/demo && exec build/demo
 
 test: ## run the tests, quickly
 	go test ./...

@@ -1,8 +1,9 @@
 // Command demo shows a lock opening: it builds the gateway, runs it on loopback
 // with its data in a temporary folder, applies the example site, starts simulated
-// stations, logs in, unlocks lock-1, and goes on running until it is interrupted.
-// It prints each step with the command that does the same by hand, and leaves
-// nothing behind.
+// stations, logs in, unlocks lock-1, and keeps running until it is interrupted.
+// It prints each step with the command that does the same by hand, and removes
+// everything at its end. The end by Ctrl-C is a success, also for the make that
+// started it: see [ownTerminal].
 package main
 
 import (
@@ -18,10 +19,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
-// The account and the station of the example site; they are examples and stand in
+// The account and the station of the example site, which are in
 // configs/site.example.toml.
 const (
 	exampleSite = "configs/site.example.toml"
@@ -32,12 +34,32 @@ const (
 
 func main() {
 	runtime.LockOSThread() // children end with the thread that started them: the first one
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx); err != nil && ctx.Err() == nil {
+	giveBack := ownTerminal()
+	err := run(ctx)
+	giveBack()
+	if err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
+}
+
+// ownTerminal makes this process alone the foreground of its terminal, and returns a
+// function that undoes that. Ctrl-C then interrupts the demonstration but not make, which
+// would end with status 130 for a target that succeeded.
+func ownTerminal() (giveBack func()) {
+	in := int(os.Stdin.Fd())
+	before, err := unix.IoctlGetInt(in, unix.TIOCGPGRP)
+	if err != nil || before != unix.Getpgrp() {
+		return func() {} // no terminal, or in the background
+	}
+	signal.Ignore(syscall.SIGTTOU, syscall.SIGTSTP) // a make that is not stopped too would block the terminal
+	set := func(group int) { _ = unix.IoctlSetPointerInt(in, unix.TIOCSPGRP, group) }
+	if unix.Setpgid(0, 0) == nil {
+		set(unix.Getpid())
+	}
+	return func() { set(before) }
 }
 
 // demo is one running demonstration.
@@ -46,6 +68,8 @@ type demo struct {
 	env         []string
 	base        string // http://127.0.0.1:…
 	broker      string
+	station     string // its token
+	access      string // the access token
 	children    []*exec.Cmd
 	logs        []*os.File
 }
@@ -56,15 +80,15 @@ func run(ctx context.Context) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "gatehouse-demo-")
 	if err != nil {
-		return fmt.Errorf("making a temporary folder: %w", err)
+		return fmt.Errorf("creating a temporary folder: %w", err)
 	}
 	d := &demo{dir: dir, binary: filepath.Join(dir, "gatehouse")}
 	defer func() {
 		d.end()
-		fmt.Println("\nStopped; nothing is left behind.")
+		fmt.Println("\nStopped. Everything was removed.")
 	}()
 	for _, step := range []func(context.Context) error{
-		d.build, d.serve, d.apply, d.simulate, d.unlockDoor, d.journal, d.goOn,
+		d.build, d.serve, d.apply, d.simulate, d.unlockDoor, d.journal, d.follow,
 	} {
 		if err := step(ctx); err != nil {
 			return err

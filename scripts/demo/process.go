@@ -20,7 +20,7 @@ func (d *demo) childrenLive() error {
 		var status syscall.WaitStatus
 		if pid, _ := syscall.Wait4(child.Process.Pid, &status, syscall.WNOHANG, nil); pid != 0 {
 			log, _ := os.ReadFile(d.logs[i].Name())
-			return fmt.Errorf("%s ended by itself:\n%s", strings.Join(child.Args, " "), log)
+			return fmt.Errorf("%s ended unexpectedly:\n%s", strings.Join(child.Args, " "), log)
 		}
 	}
 	return nil
@@ -28,7 +28,7 @@ func (d *demo) childrenLive() error {
 
 // start runs the binary in the background, its output in a file of the folder. It
 // is in a process group of its own, so that Ctrl-C reaches only the demonstration,
-// which ends it in order; the kernel ends it should the demonstration be killed.
+// which stops it in order; the kernel stops it if the demonstration is killed.
 func (d *demo) start(log string, args ...string) error {
 	f, err := os.Create(filepath.Join(d.dir, log))
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *demo) start(log string, args ...string) error {
 	return nil
 }
 
-// gatehouse runs the binary to its end and gives what it prints.
+// gatehouse runs the binary to its end and returns what it prints.
 func (d *demo) gatehouse(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, d.binary, args...)
 	cmd.Env = append(os.Environ(), d.env...)
@@ -84,7 +84,7 @@ func (d *demo) request(ctx context.Context, method, path, bearer, body string) (
 	return answer, err
 }
 
-// await tries until ok gives nil, for at most patience.
+// await calls ok until it returns nil, for at most patience.
 func (d *demo) await(ctx context.Context, what string, ok func() error) error {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(50 * time.Millisecond)

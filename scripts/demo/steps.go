@@ -17,8 +17,8 @@ import (
 )
 
 func (d *demo) build(ctx context.Context) error {
-	title("1. Build the gateway: one binary")
-	command("CGO_ENABLED=0 go build -o " + d.binary + " ./cmd/gatehouse")
+	title("1. Build the gateway: one binary (the first time this takes a few minutes)")
+	command("CGO_ENABLED=0 go build -o " + d.binary + " ./cmd/gatehouse && export PATH=" + d.dir + ":$PATH")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", d.binary, "./cmd/gatehouse")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
@@ -40,7 +40,7 @@ func (d *demo) serve(ctx context.Context) error {
 	for _, variable := range d.env {
 		command("export " + variable)
 	}
-	command(d.binary + " serve")
+	command("gatehouse serve")
 	if err := d.start("gateway.log", "serve"); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (d *demo) serve(ctx context.Context) error {
 	})
 }
 
-// usual gives the address, or one with port 0 where something listens there.
+// usual returns the address, or one with port 0 where something listens there.
 func usual(address string) string {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -80,8 +80,8 @@ func usual(address string) string {
 }
 
 func (d *demo) apply(ctx context.Context) error {
-	title("3. Make accounts, stations and grants as a site file names them")
-	command(d.binary + " apply " + exampleSite)
+	title("3. Add the accounts, stations and grants of a site file")
+	command("gatehouse apply " + exampleSite)
 	out, err := d.gatehouse(ctx, "apply", exampleSite)
 	show(string(out))
 	return err
@@ -89,7 +89,7 @@ func (d *demo) apply(ctx context.Context) error {
 
 func (d *demo) simulate(context.Context) error {
 	title("4. Start simulated stations")
-	command(d.binary + " simulate --site " + exampleSite)
+	command("gatehouse simulate --site " + exampleSite)
 	return d.start("stations.log", "simulate", "--site", exampleSite)
 }
 
@@ -110,9 +110,10 @@ func (d *demo) unlockDoor(ctx context.Context) error {
 		AccessToken string `json:"accessToken"`
 	}
 	if err := json.Unmarshal(login, &tokens); err != nil || tokens.AccessToken == "" {
-		return errors.Join(errors.New("the login gave no access token"), err)
+		return errors.Join(errors.New("the login returned no access token"), err)
 	}
-	show(`{"accessToken":"` + tokens.AccessToken[:16] + `…","refreshToken":"…"}   (shortened here)`)
+	show(`{"accessToken":"` + tokens.AccessToken[:16] + `…","refreshToken":"…"}   (shortened here; see the end)`)
+	d.access, d.station = tokens.AccessToken, token
 	bearer := " -H \"Authorization: Bearer $ACCESS_TOKEN\""
 
 	title("6. Read the station until it is online")
@@ -152,8 +153,8 @@ func (d *demo) unlockDoor(ctx context.Context) error {
 	})
 }
 
-// exampleSecrets reads the example password and token from the example site, so
-// that they stand in one place. The program itself does the real parsing.
+// exampleSecrets reads the password and the token from the example site, which is the
+// one place for them. The program itself does the real parsing.
 func exampleSecrets() (password, token string, err error) {
 	data, err := os.ReadFile(exampleSite)
 	if err != nil {
@@ -183,17 +184,21 @@ func exampleSecrets() (password, token string, err error) {
 }
 
 func (d *demo) journal(ctx context.Context) error {
-	title("8. Read the record: who opened what, when, and how it ended")
-	command(d.binary + " journal --station " + fmt.Sprint(station))
+	title("8. Read the journal: who opened what, when, and the outcome")
+	command("gatehouse journal --station " + fmt.Sprint(station))
 	out, err := d.gatehouse(ctx, "journal", "--station", fmt.Sprint(station))
 	show(string(out))
 	return err
 }
 
-// goOn shows what the stations do until the demonstration is interrupted or a
+// follow shows the events of the stations until the demonstration is interrupted or a
 // child ends.
-func (d *demo) goOn(ctx context.Context) error {
-	title("The gateway and its stations go on running. Try the commands above in another terminal; Ctrl-C ends the demonstration.")
+func (d *demo) follow(ctx context.Context) error {
+	title("The gateway and its stations keep running. Paste this into another terminal to try the commands above:")
+	for _, variable := range append(d.env, "PATH="+d.dir+":$PATH", "BASE="+d.base, "STATION="+d.station, "ACCESS_TOKEN="+d.access) {
+		fmt.Println("export " + variable)
+	}
+	title("Ctrl-C ends the demonstration.")
 	f, err := os.Open(filepath.Join(d.dir, "stations.log"))
 	if err != nil {
 		return fmt.Errorf("following the stations: %w", err)
