@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,26 +14,23 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var deep bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Examine the gateway and its machine, and show how to fix what is wrong",
-		Long: `Examine the gateway and the machine that it runs on: configuration, ports, disk and
-its wear, data and database, clock, certificate, service and sandbox, first boot,
-memory, stations, cloud link. It works while the gateway is down, changes nothing, and
-takes a minute at most, longer only with --deep.
+		Long: `Examine the gateway and the machine that it runs on: data, first boot,
+configuration, ports, disk, database, clock, certificate, service, stations, cloud
+link. It works while the gateway is down, changes nothing, and takes a minute at most.
 Each finding comes with the facts and the command that fixes it, the worst first.
-Run it as root: others may not see everything, and the report says what they could
-not.
+Run it as root: others may not see everything, and the report names what they could
+not see. "gatehouse journal verify" checks the whole journal.
 
 Exit status 0: nothing is worse than a notice. 1: there is a warning, or something
 fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
 		Example: `  sudo gatehouse doctor
-  sudo gatehouse doctor --deep
   sudo gatehouse doctor --json > report.json`,
 		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
-			report := doctor.Examine(ctx, a.examination(deep))
+			report := doctor.Examine(ctx, a.examination())
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -45,39 +40,24 @@ fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
 			return unhealthy(report)
 		}),
 	}
-	cmd.Flags().BoolVar(&deep, "deep", false, "verify the whole journal too, which takes minutes on a small board")
-	return cmd
 }
 
-// examination is what the doctor is to look at.
-func (a *app) examination(deep bool) doctor.Config {
+// examination returns what the doctor examines.
+func (a *app) examination() doctor.Config {
 	return doctor.Config{
 		Machine: machine.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
-		Version: version, Built: built(), Deep: deep,
+		Version:  version,
 		Connect:  func(socket string) doctor.Gateway { return client.New(socket) },
-		Database: a.examineDatabase, Journal: a.checkChain, Read: a.readData,
+		Database: a.examineDatabase, Read: a.readData,
 	}
 }
 
-// built gives when this program was made; zero where that cannot be told.
-func built() time.Time {
-	path, err := os.Executable()
-	if err != nil {
-		return time.Time{}
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
-}
-
-// unhealthy is nil when nothing is worse than a notice; else the error of the command.
+// unhealthy returns the error of the command; nil when nothing is worse than a notice.
 func unhealthy(r doctor.Report) error {
 	if r.Healthy {
 		return nil
 	}
-	return fmt.Errorf("%s: do what the report says, and run it again", tally(r))
+	return fmt.Errorf("%s: follow the report, and run it again", tally(r))
 }
 
 // tally counts what is wrong: "1 fatal finding, 2 warnings".
@@ -109,8 +89,8 @@ func (a *app) printReport(w *lines, r doctor.Report) {
 		for _, fact := range f.Evidence {
 			w.printf("%-7s  %-*s    %s", "", wide, "", printable(fact))
 		}
-		if f.Mend != "" {
-			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(f.Mend))
+		if f.Fix != "" {
+			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(f.Fix))
 		}
 	}
 	if len(r.Unchecked) > 0 {
@@ -119,13 +99,13 @@ func (a *app) printReport(w *lines, r doctor.Report) {
 	}
 	for _, u := range r.Unchecked {
 		w.printf("%-7s  %-*s  %s", "", wide, u.Check, printable(u.Why))
-		if u.Mend != "" {
-			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(u.Mend))
+		if u.Fix != "" {
+			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(u.Fix))
 		}
 	}
 }
 
-// width is that of the widest name of a check.
+// width returns that of the widest name of a check.
 func width(r doctor.Report) int {
 	wide := 0
 	for _, f := range r.Findings {

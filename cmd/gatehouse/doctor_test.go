@@ -49,7 +49,7 @@ func TestUnhealthy(t *testing.T) {
 	if err := unhealthy(reportOf(t, "healthy")); err != nil {
 		t.Errorf("a healthy gateway: %v", err)
 	}
-	want := "2 fatal findings, 3 warnings, 3 notices: do what the report says, and run it again"
+	want := "2 fatal findings, 2 warnings, 1 notice: follow the report, and run it again"
 	if err := unhealthy(reportOf(t, "sick")); err == nil || err.Error() != want {
 		t.Errorf("a sick gateway: %v", err)
 	}
@@ -63,7 +63,7 @@ func TestUnhealthy(t *testing.T) {
 func TestApp_printReport_printable(t *testing.T) {
 	var out strings.Builder
 	testApp().printReport(&lines{w: &out}, doctor.Report{Findings: []doctor.Finding{
-		{Check: "stations", Severity: health.Warning, Summary: "s", Evidence: []string{"station 1 \x1b[31mred"}, Mend: "m"},
+		{Check: "stations", Severity: health.Warning, Summary: "s", Evidence: []string{"station 1 \x1b[31mred"}, Fix: "m"},
 	}})
 	if strings.Contains(out.String(), "\x1b") {
 		t.Errorf("an escape sequence: %q", out.String())

@@ -96,12 +96,6 @@ func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileStat
 	return got.State, err
 }
 
-// checkChain implements the Journal of [doctor.Config].
-func (a *app) checkChain(ctx context.Context, path string) (journal.Verdict, error) {
-	got, err := a.asOwner(ctx, order{Job: jobVerify, Path: path})
-	return got.Verdict, err
-}
-
 // readData implements the Read of [doctor.Config].
 func (a *app) readData(ctx context.Context, path string) ([]byte, error) {
 	got, err := a.asOwner(ctx, order{Job: jobRead, Path: path})

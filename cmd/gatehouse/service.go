@@ -286,9 +286,9 @@ func (a *app) serviceStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show whether the service runs",
-		Long: `Show what systemd knows of the gateway: whether it runs, since when, what it reports
-of itself, and whether it starts with the system. "gatehouse status" asks the gateway
-itself and shows more. Exit status 1 means that it does not run.`,
+		Long: `Show what systemd knows of the gateway: whether it runs, whether its ports are open,
+and whether it starts with the system. "gatehouse status" asks the gateway itself and
+shows more. Exit status 1 means that it does not run.`,
 		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			s, err := a.service()
@@ -299,7 +299,7 @@ itself and shows more. Exit status 1 means that it does not run.`,
 			if err != nil {
 				return err
 			}
-			if err := a.result(state, func(w *lines) { a.printService(w, state) }); err != nil {
+			if err := a.result(state, func(w *lines) { printService(w, state) }); err != nil {
 				return err
 			}
 			return notRunning(state)
@@ -321,25 +321,21 @@ func notRunning(s service.State) error {
 	}
 }
 
-func (a *app) printService(w *lines, s service.State) {
+func printService(w *lines, s service.State) {
 	if s.Installed == "no" {
 		w.pairs([][2]string{{"Service", "not installed"}})
 		return
 	}
-	running := s.State
+	state := s.State
 	if s.Running {
-		running = fmt.Sprintf("running since %s (process %d)", a.stamp(s.Since), s.PID)
+		state = "running"
 	}
-	rows := [][2]string{{"Service", running}}
-	if s.Status != "" {
-		rows = append(rows, [2]string{"Reports", s.Status})
-	}
-	w.pairs(append(rows,
-		[2]string{"Restarts", fmt.Sprintf("%d, by systemd since it was last started", s.Restarts)},
-		[2]string{"Ports", map[bool]string{true: "open", false: "closed"}[s.Sockets]},
-		[2]string{"Starts with the system", yesNo(s.Enabled)},
-		[2]string{"Installed by", installedBy(s.Installed)},
-	))
+	w.pairs([][2]string{
+		{"Service", state},
+		{"Ports", map[bool]string{true: "open", false: "closed"}[s.Sockets]},
+		{"Starts with the system", yesNo(s.Enabled)},
+		{"Installed by", installedBy(s.Installed)},
+	})
 }
 
 func installedBy(who string) string {

@@ -42,7 +42,7 @@ func (a *app) outage(ctx context.Context, err error) error {
 	if !fault.Is(err, fault.Unavailable) {
 		return err
 	}
-	if words := doctor.Outage(ctx, a.examination(false)); words != "" {
+	if words := doctor.Outage(ctx, a.examination()); words != "" {
 		return fault.Wrap(fault.Unavailable, words, err)
 	}
 	return fault.Wrap(fault.Unavailable, describe(err)+"; \"gatehouse doctor\" says what is wrong", err)

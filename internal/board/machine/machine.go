@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,41 +19,36 @@ import (
 // maxText is the most that is read of a file or of a program's output.
 const maxText = 4 << 20
 
-// killDelay is how long a program may take to end once its time is over.
+// killDelay is how long a program may take to end once its context has ended.
 const killDelay = time.Second
 
-// Machine is a machine to look at. Its functions may be called concurrently.
+// Machine is a machine to examine; tests build any they like. Its functions may be called
+// concurrently.
 type Machine struct {
 	Files fs.FS // the whole tree, from "/"
 
-	// Run runs a program and gives what it wrote to its standard output. A program
-	// that does not exist gives [exec.ErrNotFound].
+	// Run runs a program and returns what it wrote to its standard output;
+	// [exec.ErrNotFound] for a program that does not exist.
 	Run func(ctx context.Context, program string, args ...string) (string, error)
-	// Space tells of the disk that path is on.
+	// Space returns the room on the disk that path is on.
 	Space func(path string) (Space, error)
-	// Real gives the path without symbolic links.
-	Real func(path string) (string, error)
-	// Connect opens a TCP connection and closes it again.
-	Connect func(ctx context.Context, address string) error
-	// Disciplined reports whether somebody keeps the kernel's clock right.
+	// Disciplined reports whether something keeps the kernel's clock right.
 	Disciplined func() (bool, error)
-	// Now is the system's time, and Uptime what its monotonic clock shows.
-	Now    func() time.Time
-	Uptime func() (time.Duration, error)
+	// Now returns the system's time.
+	Now func() time.Time
 }
 
 // Space is the room on a disk.
 type Space struct {
-	Free, Total           int64 // bytes; free for an ordinary user
-	FreeInodes, AllInodes int64 // 0 of 0 where the file system does not count them
+	Free, Total int64 // bytes; free for an ordinary user
+	ReadOnly    bool
 }
 
-// This is the machine that the process runs on.
+// This returns the machine that the process runs on.
 func This() Machine {
 	return Machine{
 		Files: os.DirFS("/"),
-		Run:   run, Space: space, Real: filepath.EvalSymlinks, Connect: connect,
-		Disciplined: disciplined, Now: time.Now, Uptime: uptime,
+		Run:   run, Space: space, Disciplined: disciplined, Now: time.Now,
 	}
 }
 
@@ -75,7 +69,7 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// limited drops what is too much.
+// limited drops what exceeds its bound.
 type limited struct {
 	w    io.Writer
 	left int
@@ -101,18 +95,7 @@ func space(path string) (Space, error) {
 		return Space{}, fmt.Errorf("asking for the room at %s: %w", path, err)
 	}
 	unit := int64(disk.Bsize) //nolint:unconvert // of another type on other architectures
-	return Space{
-		Free: int64(disk.Bavail) * unit, Total: int64(disk.Blocks) * unit,
-		FreeInodes: int64(disk.Ffree), AllInodes: int64(disk.Files),
-	}, nil
-}
-
-func connect(ctx context.Context, address string) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return err //nolint:wrapcheck // it names the address
-	}
-	return conn.Close() //nolint:wrapcheck // likewise
+	return Space{Free: int64(disk.Bavail) * unit, Total: int64(disk.Blocks) * unit, ReadOnly: disk.Flags&unix.ST_RDONLY != 0}, nil
 }
 
 func disciplined() (bool, error) {
@@ -123,18 +106,10 @@ func disciplined() (bool, error) {
 	return t.Maxerror < maxError, nil
 }
 
-func uptime() (time.Duration, error) {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return 0, fmt.Errorf("reading the monotonic clock: %w", err)
-	}
-	return time.Duration(now.Nano()), nil
-}
-
-// Stat tells of the file at an absolute path.
+// Stat describes the file at an absolute path.
 func (m Machine) Stat(path string) (fs.FileInfo, error) { return fs.Stat(m.Files, inTree(path)) }
 
-// Exists reports whether something stands at an absolute path.
+// Exists reports whether there is a file at an absolute path.
 func (m Machine) Exists(path string) bool {
 	_, err := m.Stat(path)
 	return err == nil
@@ -148,7 +123,7 @@ func FileOwner(info fs.FileInfo) (uid uint32, known bool) {
 	return 0, false
 }
 
-// Read gives the bytes of the file at an absolute path; of a large one its beginning.
+// Read returns the bytes of the file at an absolute path; of a large one its beginning.
 func (m Machine) Read(path string) ([]byte, error) {
 	f, err := m.Files.Open(inTree(path))
 	if err != nil {
@@ -158,7 +133,7 @@ func (m Machine) Read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxText))
 }
 
-// text gives the text of a file without the white space around it, or "".
+// text returns the text of a file without the white space around it, or "".
 func (m Machine) text(path string) string {
 	text, err := m.Read(path)
 	if err != nil {

@@ -1,79 +1,46 @@
 package machine
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"io/fs"
+	"context"
 	"net/netip"
-	"strconv"
+	"regexp"
 	"strings"
 )
 
 // Socket is a TCP socket that listens.
 type Socket struct {
 	Address netip.AddrPort
-	Inode   string // names it in /proc
+	Holders []string // the programs that have it open, "mosquitto (process 700)"; empty where only root may know
 }
 
-// stateListen is TCP_LISTEN of the kernel.
-const stateListen = "0A"
+// holder is a program in the last column of ss(8).
+var holder = regexp.MustCompile(`\("([^"]*)",pid=(\d+)`)
 
-// Sockets lists the TCP sockets that listen in this machine's network (proc(5),
-// /proc/net/tcp).
-func (m Machine) Sockets() ([]Socket, error) {
-	var all []Socket
-	text, err := m.Read("/proc/net/tcp")
+// Sockets lists the TCP sockets that listen, by ss(8).
+func (m Machine) Sockets(ctx context.Context) ([]Socket, error) {
+	text, err := m.Run(ctx, "ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes")
 	if err != nil {
 		return nil, err
 	}
-	six, err := m.Read("/proc/net/tcp6") // not there without IPv6
-	if err == nil {
-		text = append(text, six...)
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 10 || fields[3] != stateListen {
+	var all []Socket
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line) // state, queues, local address, peer, programs
+		if len(fields) < 5 {
 			continue
 		}
-		if addr, ok := parseSocket(fields[1]); ok {
-			all = append(all, Socket{addr, fields[9]})
+		host, port, _ := strings.Cut(strings.Replace(fields[3], "*:", "[::]:", 1), "%") // "127.0.0.1%lo:53"
+		if _, after, found := strings.Cut(port, ":"); found {
+			host += ":" + after
 		}
-	}
-	return all, nil
-}
-
-// parseSocket reads "0100007F:1F90": words of the machine's byte order, in hex.
-func parseSocket(text string) (netip.AddrPort, bool) {
-	host, digits, _ := strings.Cut(text, ":")
-	port, err := strconv.ParseUint(digits, 16, 16)
-	raw, bad := hex.DecodeString(host)
-	if err != nil || bad != nil || len(raw)%4 != 0 {
-		return netip.AddrPort{}, false
-	}
-	for i := 0; i < len(raw); i += 4 {
-		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
-	}
-	addr, ok := netip.AddrFromSlice(raw)
-	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), ok
-}
-
-// Holders names the processes that have sockets open, by inode. Only root sees those
-// of others.
-func (m Machine) Holders() map[string][]Process {
-	held := make(map[string][]Process)
-	for _, name := range m.Entries("/proc") {
-		pid, err := strconv.Atoi(name)
+		address, err := netip.ParseAddrPort(host)
 		if err != nil {
 			continue
 		}
-		for _, fd := range m.Entries("/proc/" + name + "/fd") {
-			target, err := fs.ReadLink(m.Files, "proc/"+name+"/fd/"+fd)
-			inode, is := strings.CutPrefix(target, "socket:[")
-			if err == nil && is {
-				inode = strings.TrimSuffix(inode, "]")
-				held[inode] = append(held[inode], m.Process(pid))
-			}
+		s := Socket{Address: netip.AddrPortFrom(address.Addr().Unmap(), address.Port())}
+		for _, found := range holder.FindAllStringSubmatch(line, -1) {
+			s.Holders = append(s.Holders, found[1]+" (process "+found[2]+")")
 		}
+		all = append(all, s)
 	}
-	return held
+	return all, nil
 }

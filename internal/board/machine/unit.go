@@ -2,9 +2,9 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // HasSystemd reports whether systemd runs this machine (sd_booted(3)).
@@ -17,29 +17,19 @@ type Unit map[string]string
 // Loaded reports whether there is such a unit.
 func (u Unit) Loaded() bool { return u["LoadState"] == "loaded" }
 
-// Number gives a property that is a number; 0 where it is none.
+// Number returns a property that is a number; 0 where it is none.
 func (u Unit) Number(name string) int {
 	n, _ := strconv.Atoi(u[name])
 	return n
 }
 
-// List gives the words of a property.
+// List returns the words of a property.
 func (u Unit) List(name string) []string { return strings.Fields(u[name]) }
 
-// Moment gives a property such as StateChangeTimestampMonotonic, in the system's
-// present time; false where it is not set.
-func (u Unit) Moment(m Machine, name string) (time.Time, bool) {
-	since, err := strconv.ParseInt(u[name], 10, 64)
-	up, unknown := m.Uptime()
-	if err != nil || unknown != nil || since == 0 {
-		return time.Time{}, false
-	}
-	return m.Now().Add(time.Duration(since)*time.Microsecond - up), true
-}
-
-// Units asks systemd for properties of units; the answer has their order.
+// Units asks systemd for properties of units; the answer has their order. Times are
+// "@" and seconds since 1970.
 func (m Machine) Units(ctx context.Context, properties []string, names ...string) ([]Unit, error) {
-	args := append([]string{"show", "--no-pager", "--property=" + strings.Join(properties, ",")}, names...)
+	args := append([]string{"show", "--no-pager", "--timestamp=unix", "--property=" + strings.Join(properties, ",")}, names...)
 	text, err := m.Run(ctx, "systemctl", args...)
 	if err != nil {
 		return nil, err
@@ -53,6 +43,9 @@ func (m Machine) Units(ctx context.Context, properties []string, names ...string
 			}
 		}
 		units = append(units, u)
+	}
+	if len(units) != len(names) {
+		return nil, fmt.Errorf("systemctl described %d units of %d", len(units), len(names))
 	}
 	return units, nil
 }

@@ -13,303 +13,406 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
-// illness is something that is wrong with an otherwise healthy board, and all that
-// the doctor says of it.
-type illness struct {
-	name string
-	make func(t *testing.T, w *ward)
-	want []string // complaints
-	fact string   // is part of the evidence
+// defect is something that is wrong with an otherwise healthy board, and all that the
+// doctor reports of it.
+type defect struct {
+	name  string
+	cause func(t *testing.T, b *board)
+	want  []string // complaints
+	fact  string   // is part of the evidence
 }
 
 const (
-	stationsUnknown = "unchecked stations: only a gateway that runs knows them > "
-	backupFirst     = "gatehouse backup FILE; then replace the card or disk"
+	stopped  = "fatal gateway: The gateway is stopped > systemctl start gatehouse"
+	stations = "unchecked stations: only a running gateway knows them > "
+	cert     = "unchecked certificate: only a running gateway knows it > "
+	alone    = "notice service: systemd does not run this machine: nothing restarts the gateway when it ends > run it under a program that does"
+	taken    = "fatal ports: Another program has the port of [::]:1883 open > stop that program, or change mqtt.listen; then systemctl restart gatehouse.socket gatehouse"
+	backup   = "keep a copy of /var/lib/gatehouse, then put a backup in its place: gatehouse restore FILE"
 )
 
-func TestExamine_illnesses(t *testing.T) {
-	names := make(map[string]bool)
-	for _, list := range [][]illness{
-		ofData(), ofGateway(), ofFirstBoot(), ofConfiguration(), ofPorts(), ofDisk(), ofDatabase(), ofClock(), ofCertificate(), ofService(), ofMemory(), ofCloud(),
-	} {
-		for _, i := range list {
-			if names[i.name] {
-				t.Errorf("two cases are named %q", i.name)
-			}
-			names[i.name] = true
-			t.Run(i.name, func(t *testing.T) {
-				w := healthy(t)
-				i.make(t, w)
-				r := w.examine(t)
-				if got := complaints(r); !slices.Equal(got, i.want) {
-					t.Errorf("the doctor says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(i.want, "\n"))
+func TestExamine_defects(t *testing.T) {
+	for _, list := range [][]defect{ofGateway(), ofService(), ofConfiguration(), ofPorts(), ofData(), ofDatabase(), ofClock(), ofLinks()} {
+		for _, d := range list {
+			t.Run(d.name, func(t *testing.T) {
+				b := healthy(t)
+				d.cause(t, b)
+				r := b.examine(t)
+				if got := complaints(r); !slices.Equal(got, d.want) {
+					t.Errorf("the doctor reports\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(d.want, "\n"))
 				}
-				ill := slices.ContainsFunc(i.want, func(line string) bool {
+				bad := slices.ContainsFunc(d.want, func(line string) bool {
 					return strings.HasPrefix(line, "fatal ") || strings.HasPrefix(line, "warning ")
 				})
-				if r.Healthy == ill {
+				if r.Healthy == bad {
 					t.Errorf("the board is healthy: %t", r.Healthy)
 				}
-				if facts := evidence(r); !strings.Contains(facts, i.fact) {
-					t.Errorf("no evidence %q in\n%s", i.fact, facts)
+				if facts := evidence(r); !strings.Contains(facts, d.fact) {
+					t.Errorf("no evidence %q in\n%s", d.fact, facts)
 				}
 			})
 		}
 	}
 }
 
-func ofGateway() []illness {
-	return []illness{
-		{"condition", func(_ *testing.T, w *ward) {
-			w.status.Conditions = []health.Condition{{
-				Code: health.PlainHTTP, Severity: health.Warning, Summary: "It is plain", Advice: "Use TLS", Since: site.At(now().Add(-time.Hour)),
-			}}
-		}, []string{"warning gateway: It is plain > Use TLS"}, "gateway: plain-http since 2026-11-21 07:00:00 UTC"},
-		{"not ready", func(_ *testing.T, w *ward) { w.status.Ready = false }, []string{
+func condition(code health.Code) []health.Condition {
+	return []health.Condition{{Code: code, Severity: health.Warning, Summary: "It is so", Advice: "Do this", Since: site.At(now().Add(-time.Hour))}}
+}
+
+func ofGateway() []defect {
+	fail := func(b *board, id string) {
+		b.stop()
+		b.unit()["ActiveState"], b.unit()["SubState"], b.unit()["InvocationID"] = "failed", "failed", id
+	}
+	const failed = "fatal gateway: The gateway has failed, and systemd has given it up > journalctl -u gatehouse -n 50; then systemctl restart gatehouse"
+	return []defect{
+		{"condition", func(_ *testing.T, b *board) { b.status.Conditions = condition(health.PlainHTTP) }, []string{
+			"warning gateway: It is so > Do this",
+		}, "gateway: plain-http since 2026-11-21 07:00:00 UTC"},
+		{"condition of the clock", func(_ *testing.T, b *board) { b.status.Conditions = condition(health.ClockAhead) }, []string{
+			"warning clock: It is so > Do this",
+		}, ""},
+		{"condition of the certificate", func(_ *testing.T, b *board) { b.status.Conditions = condition(health.CertificateExpiring) }, []string{
+			"warning certificate: It is so > Do this",
+		}, ""},
+		{"not ready", func(_ *testing.T, b *board) { b.status.Ready = false }, []string{
 			"fatal gateway: The gateway is not ready to open doors > journalctl -u gatehouse -n 50",
-		}, "process 812"},
-		{"older version runs", func(_ *testing.T, w *ward) { w.status.Version = "1.2.2" }, []string{
+		}, ""},
+		{"no account", func(_ *testing.T, b *board) { b.status.Accounts = 0 }, []string{
+			"notice gateway: Nobody can log in yet: there is no account > gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in an app, with the setup code that the log and the text console show",
+		}, ""},
+		{"older version runs", func(_ *testing.T, b *board) { b.status.Version = "1.2.2" }, []string{
 			"notice gateway: The gateway that runs is version 1.2.2, and this program is 1.2.3 > systemctl restart gatehouse",
 		}, ""},
-		{"stopped", func(_ *testing.T, w *ward) { w.stop() }, []string{
-			"fatal gateway: The gateway is stopped > systemctl start gatehouse", stationsUnknown,
-		}, "gatehouse.service is inactive (dead), enabled"},
-		{"switched off", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.unit()["UnitFileState"] = "disabled"
+		{"stopped", func(_ *testing.T, b *board) { b.stop() }, []string{stopped, cert, stations}, "gatehouse.service is inactive (dead), enabled"},
+		{"masked", func(_ *testing.T, b *board) {
+			b.stop()
+			b.unit()["UnitFileState"] = "masked"
 		}, []string{
-			"fatal gateway: The gateway is stopped, and does not start with the machine > systemctl enable --now gatehouse.socket gatehouse", stationsUnknown,
+			"fatal gateway: The gateway is stopped, and may not be started > systemctl unmask gatehouse; systemctl enable --now gatehouse.socket gatehouse", cert, stations,
 		}, ""},
-		{"masked", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.unit()["UnitFileState"] = "masked"
-		}, []string{
-			"fatal gateway: The gateway is stopped, and may not be started > systemctl unmask gatehouse; systemctl enable --now gatehouse.socket gatehouse", stationsUnknown,
+		{"failed", func(_ *testing.T, b *board) {
+			fail(b, "1a2b")
+			b.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service _SYSTEMD_INVOCATION_ID=1a2b --lines=20"] = "level=ERROR msg=bad\nsetup_code=ABCD-1234\nlevel=INFO msg=ready\n"
+		}, []string{failed, cert, stations}, "gateway: gatehouse.service is failed (failed), enabled\ngateway: log: level=ERROR msg=bad\ndata:"},
+		{"failed before it ran", func(_ *testing.T, b *board) {
+			fail(b, "1a2b")
+			b.outputs["journalctl UNIT=gatehouse.service _PID=1 INVOCATION_ID=1a2b --lines=20"] = "gatehouse.service: Failed at step USER\n"
+		}, []string{failed, cert, stations}, "log: gatehouse.service: Failed at step USER"},
+		{"failed long ago", func(_ *testing.T, b *board) {
+			fail(b, "")
+			b.outputs["journalctl"] = "of another start\n"
+		}, []string{failed, cert, stations}, "gateway: gatehouse.service is failed (failed), enabled\ndata:"},
+		{"active, and does not answer", func(_ *testing.T, b *board) { b.silent = fault.New(fault.Unavailable, "no answer") }, []string{
+			"fatal gateway: The service is active, but the gateway does not answer on /run/gatehouse/admin.sock > journalctl -u gatehouse -n 50; then systemctl restart gatehouse",
+			cert, stations,
 		}, ""},
-		{"never comes up", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.unit()["ActiveState"], w.unit()["SubState"], w.unit()["NRestarts"] = "activating", "auto-restart", "3"
-			w.outputs["journalctl UNIT=gatehouse.service _PID=1 INVOCATION_ID=1a2b --lines=20"] = "gatehouse.service: Failed at step USER\n"
-		}, []string{
-			"fatal gateway: The gateway does not start: systemd tries it again and again > journalctl -u gatehouse -n 50",
-			"notice service: systemd had to start the gateway again > journalctl -u gatehouse -n 50; systemctl reset-failed gatehouse begins to count anew", stationsUnknown,
-		}, "log: gatehouse.service: Failed at step USER"},
-		{
-			"log with more in it", func(_ *testing.T, w *ward) {
-				w.stop()
-				w.unit()["ActiveState"], w.unit()["SubState"] = "failed", "failed"
-				w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service _SYSTEMD_INVOCATION_ID=1a2b --lines=20"] = "level=ERROR msg=bad\nlevel=WARN msg=setup setup_code=ABCD-1234\nlevel=INFO msg=ready\n"
-			},
-			[]string{"fatal gateway: The gateway has failed, and systemd has given it up > journalctl -u gatehouse -n 50; then systemctl restart gatehouse", stationsUnknown},
-			"gateway: gatehouse.service is failed (failed), enabled\ngateway: log: level=ERROR msg=bad\ndata:",
-		},
-		{
-			"log of an earlier start", func(_ *testing.T, w *ward) {
-				w.stop()
-				w.unit()["ActiveState"], w.unit()["SubState"], w.unit()["InvocationID"] = "failed", "failed", ""
-				w.unit()["ExecMainStartTimestampMonotonic"] = micros(30*24*time.Hour - time.Minute)
-				w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service"] = "old\n"
-				w.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service --since=@1795247940"] = `level=ERROR error="a\nb"` + "\n"
-			},
-			[]string{"fatal gateway: The gateway has failed, and systemd has given it up > journalctl -u gatehouse -n 50; then systemctl restart gatehouse", stationsUnknown},
-			"gateway: log: level=ERROR error=\"a; b\"\ndata:",
-		},
-		{"comes up", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.unit()["ActiveState"], w.unit()["SubState"] = "activating", "start"
-		}, []string{"fatal gateway: The gateway is starting > wait a minute, then gatehouse doctor", stationsUnknown}, ""},
-		{"deaf", func(_ *testing.T, w *ward) { w.silent = fault.New(fault.Unavailable, "no answer") }, []string{
-			"fatal gateway: systemd says that the gateway runs, but it does not answer on /run/gatehouse/admin.sock > journalctl -u gatehouse -n 50; then systemctl restart gatehouse",
-			stationsUnknown,
-		}, ""},
-		{"hanging", func(_ *testing.T, w *ward) { w.silent = context.DeadlineExceeded }, []string{
-			"fatal gateway: The gateway runs but does not answer > systemctl restart gatehouse", stationsUnknown,
-		}, "does not answer within 5s"},
-		{"forbidden", func(_ *testing.T, w *ward) { w.silent = fault.New(fault.Forbidden, "no permission") }, []string{
+		{"hangs", func(_ *testing.T, b *board) { b.silent = context.DeadlineExceeded }, []string{
+			"fatal gateway: The gateway runs but does not answer > systemctl restart gatehouse", cert, stations,
+		}, "does not answer within 12s"},
+		{"forbidden", func(_ *testing.T, b *board) { b.silent = fault.New(fault.Forbidden, "no permission") }, []string{
 			"unchecked gateway: this user may not ask the gateway on /run/gatehouse/admin.sock > sudo gatehouse doctor",
-			"unchecked ports: this user may not ask the gateway which ports are its own > sudo gatehouse doctor",
+			"unchecked ports: this user may not ask the gateway which ports it has > sudo gatehouse doctor", cert,
 			"unchecked stations: this user may not ask the gateway for them > sudo gatehouse doctor",
 		}, ""},
-		{"stopped without systemd", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.withoutSystemd()
-		}, []string{
-			"fatal gateway: The gateway does not run > gatehouse serve",
-			"notice service: systemd does not run this machine: nothing starts the gateway again when it ends > run it under a program that does", stationsUnknown,
-		}, "nobody answers on /run/gatehouse/admin.sock"},
-		{"deaf without systemd", func(_ *testing.T, w *ward) {
-			w.silent = fault.New(fault.Unavailable, "no answer")
-			w.withoutSystemd()
-		}, []string{
-			"fatal gateway: A gateway runs, but does not answer on its socket > name its socket with --socket, or stop the gateway and start it again: gatehouse serve",
-			"notice service: systemd does not run this machine: nothing starts the gateway again when it ends > run it under a program that does", stationsUnknown,
-		}, "process 812 has the data in /var/lib/gatehouse"},
-		{"started by hand, and deaf", func(_ *testing.T, w *ward) {
-			w.unit()["MainPID"], w.unit()["ActiveState"] = "0", "inactive"
-			w.silent = fault.New(fault.Unavailable, "no answer")
-		}, []string{
-			"fatal gateway: A gateway runs, but does not answer on its socket > name its socket with --socket, or kill 812; systemctl restart gatehouse",
-			"warning service: The gateway that runs was not started by gatehouse.service > kill 812; systemctl restart gatehouse", stationsUnknown,
+		{"stopped without systemd", func(_ *testing.T, b *board) {
+			b.stop()
+			b.withoutSystemd()
+		}, []string{"fatal gateway: The gateway does not run > gatehouse serve", alone, cert, stations}, "nothing answers on /run/gatehouse/admin.sock"},
+	}
+}
+
+func ofService() []defect {
+	return []defect{
+		{"started by hand", func(_ *testing.T, b *board) { b.unit()["MainPID"], b.unit()["ActiveState"] = "0", "inactive" }, []string{
+			"warning service: The gateway that runs was not started by gatehouse.service > stop the gateway that was started by hand; systemctl restart gatehouse",
 		}, ""},
-		{"started by hand", func(_ *testing.T, w *ward) { w.unit()["MainPID"], w.unit()["ActiveState"] = "0", "inactive" }, []string{
-			"warning service: The gateway that runs was not started by gatehouse.service > kill 812; systemctl restart gatehouse",
+		{"not installed", func(_ *testing.T, b *board) { b.unit()["LoadState"] = "not-found" }, []string{
+			"notice service: The gateway is no service: nothing starts it with the machine, or restarts it when it ends > sudo gatehouse service install",
+		}, ""},
+		{"unit not read", func(_ *testing.T, b *board) { b.unit()["NeedDaemonReload"] = "yes" }, []string{
+			"warning service: The unit was changed, and systemd has not read it > systemctl daemon-reload; systemctl restart gatehouse",
+		}, ""},
+		{"hidden unit", func(_ *testing.T, b *board) {
+			b.unit()["FragmentPath"] = "/etc/systemd/system/gatehouse.service"
+			b.put("/usr/bin/gatehouse", "", 0o755, 0)
+			b.put("/usr/local/bin/gatehouse", "", 0o755, 0)
+		}, []string{
+			"warning service: A unit in /etc/systemd/system/ hides the one of the package > gatehouse service uninstall; rm -f /usr/local/sbin/gatehouse /usr/local/bin/gatehouse; systemctl enable --now gatehouse.socket gatehouse-site gatehouse",
+		}, ""},
+		{"hidden program", func(_ *testing.T, b *board) {
+			b.put("/usr/bin/gatehouse", "", 0o755, 0)
+			b.put("/usr/local/bin/gatehouse", "", 0o755, 0)
+		}, []string{"warning service: Another program hides the one of the package, /usr/bin/gatehouse > rm /usr/local/bin/gatehouse; hash -r"}, ""},
+		{"restarted", func(_ *testing.T, b *board) { b.unit()["NRestarts"], b.unit()["Result"] = "10", "watchdog" }, []string{
+			"notice service: systemd had to restart the gateway > journalctl -u gatehouse -n 50; systemctl reset-failed gatehouse resets the count",
+		}, "its last end was watchdog"},
+		{"restarted again and again", func(_ *testing.T, b *board) {
+			b.unit()["NRestarts"] = "10"
+			b.status.Started = site.At(now().Add(-time.Minute))
+		}, []string{"warning service: systemd restarts the gateway again and again > journalctl -u gatehouse -n 50"}, "restarted 10 times"},
+		{"systemd does not answer", func(_ *testing.T, b *board) {
+			b.failing["systemctl"] = errors.New("no bus")
+			b.stop()
+		}, []string{
+			"fatal gateway: The gateway does not answer, and systemd could not be asked why > systemctl status gatehouse", cert,
+			"unchecked service: systemd could not be asked: no bus > systemctl status gatehouse", stations,
+		}, ""},
+		{"first boot failed", func(_ *testing.T, b *board) {
+			b.put("/boot/firmware/gatehouse-site.toml", "", 0o644, 0)
+			b.units["gatehouse-site.service"]["Result"], b.units["gatehouse-site.service"]["ExecMainStatus"] = "exit-code", "1"
+		}, []string{
+			"warning first boot: The first boot is not finished: its site file was not applied, or not all of it > read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site; if the site is set up without it, systemctl reset-failed gatehouse-site",
+		}, "/boot/firmware/gatehouse-site.toml is present\nfirst boot: gatehouse-site.service: its last end was exit-code, status 1"},
+		{"first boot interrupted", func(_ *testing.T, b *board) { b.put("/etc/gatehouse/first-boot.state", "", 0o600, 0) }, []string{
+			"warning first boot: The first boot is not finished: its site file was not applied, or not all of it > read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site",
+		}, ""},
+		{"first boot", func(_ *testing.T, b *board) { b.units["gatehouse-site.service"]["ActiveState"] = "activating" }, []string{
+			"notice first boot: The site file is being applied > wait some minutes, then sudo gatehouse doctor",
 		}, ""},
 	}
 }
 
-func ofConfiguration() []illness {
-	return []illness{
-		{"broken while it runs", func(_ *testing.T, w *ward) { w.config = "dta = 1\nname = 2\n" }, []string{
-			"warning configuration: The configuration has 2 problems, and the gateway goes on with what it had > mend what is named, check it with gatehouse serve --check, then systemctl restart gatehouse",
+func ofConfiguration() []defect {
+	changed := func(b *board, ago time.Duration) { b.files["etc/gatehouse/gatehouse.toml"].ModTime = now().Add(-ago) }
+	const correct = " > correct what is named, check it with gatehouse serve --check, then systemctl restart gatehouse"
+	const noPorts = "unchecked ports: the configuration, which names the ports, cannot be used > "
+	return []defect{
+		{"broken while it runs", func(_ *testing.T, b *board) { b.config = "dta = 1\nname = 2\n" }, []string{
+			"warning configuration: The configuration has 2 problems; the gateway keeps the one that it has read" + correct, noPorts,
 		}, `/etc/gatehouse/gatehouse.toml:1: unknown key "dta"`},
-		{"broken while it is stopped", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.config = "dta = 1"
+		{"broken while it is stopped", func(_ *testing.T, b *board) {
+			b.stop()
+			b.config = "dta = 1"
 		}, []string{
-			"fatal gateway: The gateway is stopped > systemctl start gatehouse",
-			"fatal configuration: The gateway cannot start with this configuration: 1 problem > mend what is named, check it with gatehouse serve --check, then systemctl restart gatehouse",
-			"unchecked ports: the configuration, which names the ports, cannot be used > ", stationsUnknown,
-			"unchecked cloud: the configuration, which says whether there is a cloud, cannot be used > ",
+			stopped, "fatal configuration: The gateway cannot start with this configuration: 1 problem" + correct, noPorts, cert, stations,
+			"unchecked cloud: only a running gateway knows its cloud link > ",
 		}, ""},
-		{"configuration unreadable", func(_ *testing.T, w *ward) {
-			w.cfg.Files = func(string, []string) ([]config.File, error) { return nil, fs.ErrPermission }
-		}, []string{"unchecked configuration: this user may not read the configuration > sudo gatehouse doctor"}, ""},
-		{"configuration not there", func(_ *testing.T, w *ward) {
-			w.cfg.Files = func(string, []string) ([]config.File, error) { return nil, errors.New("x.toml: no such file") }
-		}, []string{"fatal configuration: The configuration cannot be read > gatehouse serve --check"}, "x.toml: no such file"},
-		{"writable by others", func(_ *testing.T, w *ward) { w.put("/etc/gatehouse/gatehouse.toml", configText, 0o646, 0) }, []string{
-			"warning configuration: Others than its owner may change the configuration > chmod go-w /etc/gatehouse/gatehouse.toml",
-		}, "has mode -rw-r--rw-"},
-		{"not for the gateway", func(_ *testing.T, w *ward) { w.put("/etc/gatehouse/gatehouse.toml", configText, 0o600, 0) }, []string{
-			"warning configuration: The gateway's user may not read the configuration > chmod 644 /etc/gatehouse/gatehouse.toml",
-		}, ""},
-		{"changed", func(_ *testing.T, w *ward) {
-			w.files["etc/gatehouse/gatehouse.toml"].ModTime = now().Add(-time.Hour)
-		}, []string{"notice configuration: The configuration was changed after the gateway had read it > systemctl reload gatehouse"}, "the gateway read it at 2026-11-20 08:00:00 UTC"},
-		{"changed and reloaded", func(_ *testing.T, w *ward) {
-			w.files["etc/gatehouse/gatehouse.toml"].ModTime = now().Add(-time.Hour)
-			w.unit()["StateChangeTimestampMonotonic"] = micros(30*24*time.Hour - time.Minute)
-		}, nil, ""},
-		{"changed and not reloaded", func(_ *testing.T, w *ward) {
-			w.files["etc/gatehouse/gatehouse.toml"].ModTime = now().Add(-time.Hour)
-			w.unit()["StateChangeTimestampMonotonic"], w.unit()["ReloadResult"] = micros(30*24*time.Hour-time.Minute), "exit-code"
-		}, []string{
-			"warning configuration: The last reload of the configuration failed, and the gateway goes on with what it had > journalctl -u gatehouse -n 50; then systemctl reload gatehouse",
+		{"unreadable", func(_ *testing.T, b *board) {
+			b.cfg.Files = func(string, []string) ([]config.File, error) { return nil, fs.ErrPermission }
+		}, []string{"unchecked configuration: this user may not read the configuration > sudo gatehouse doctor", noPorts}, ""},
+		{"missing", func(_ *testing.T, b *board) {
+			b.cfg.Files = func(string, []string) ([]config.File, error) { return nil, errors.New("x.toml: no such file") }
+		}, []string{"fatal configuration: The configuration cannot be read > gatehouse serve --check", noPorts}, "x.toml: no such file"},
+		{"changed", func(_ *testing.T, b *board) { changed(b, time.Hour) }, []string{
 			"notice configuration: The configuration was changed after the gateway had read it > systemctl reload gatehouse",
-		}, ""},
-		{"changed since the start", func(_ *testing.T, w *ward) {
-			w.withoutSystemd()
-			w.files["etc/gatehouse/gatehouse.toml"].ModTime = now().Add(-time.Hour)
+		}, "the gateway read it at 2026-11-20 08:00:00 UTC"},
+		{"changed and reloaded", func(_ *testing.T, b *board) {
+			changed(b, time.Hour)
+			b.unit()["StateChangeTimestamp"] = stamp(time.Hour)
+		}, nil, ""},
+		{"changed since the start", func(_ *testing.T, b *board) {
+			changed(b, time.Hour)
+			b.withoutSystemd()
 		}, []string{
-			"notice configuration: The configuration was changed after the gateway had started > stop the gateway and start it again: gatehouse serve",
-			"notice service: systemd does not run this machine: nothing starts the gateway again when it ends > run it under a program that does",
+			"notice configuration: The configuration was changed after the gateway had read it > stop the gateway and start it again: gatehouse serve", alone,
 		}, ""},
-		{"from the unit's environment", func(_ *testing.T, w *ward) {
-			w.unit()["Environment"] = "GOMEMLIMIT=200MiB GATEHOUSE_LOG_LEVEL=loud"
-		}, []string{
-			"warning configuration: The configuration has 1 problem, and the gateway goes on with what it had > mend what is named, check it with gatehouse serve --check, then systemctl restart gatehouse",
-		}, "GATEHOUSE_LOG_LEVEL"},
+		{"from the unit's environment", func(_ *testing.T, b *board) {
+			b.unit()["Environment"] = "GOMEMLIMIT=200MiB GATEHOUSE_LOG_LEVEL=loud"
+		}, []string{"warning configuration: The configuration has 1 problem; the gateway keeps the one that it has read" + correct, noPorts}, "GATEHOUSE_LOG_LEVEL"},
 	}
 }
 
-func ofPorts() []illness {
-	squat := func(w *ward, address string, port int) {
-		w.put("/proc/net/tcp", listening(address, port), 0o444, 0)
-		w.put("/proc/700/comm", "mosquitto\n", 0o444, 0)
-		w.link("/proc/700/fd/5", "socket:["+socketInode+"]")
+func ofPorts() []defect {
+	hold := func(b *board, address, program string) {
+		b.outputs["ss"] = "LISTEN 0 128 " + address + " 0.0.0.0:* " + program + "\n"
 	}
-	const stopped = "fatal gateway: The gateway is stopped > systemctl start gatehouse"
-	return []illness{
-		{
-			"taken", func(_ *testing.T, w *ward) {
-				w.stop()
-				squat(w, "00000000", 1883)
-			},
-			[]string{stopped, "fatal ports: Another program has the port of [::]:1883 open > stop that program, or change mqtt.listen; then systemctl restart gatehouse.socket gatehouse", stationsUnknown},
-			"0.0.0.0:1883 is open in mosquitto (process 700)",
-		},
-		{
-			"taken on one address", func(_ *testing.T, w *ward) {
-				w.stop()
-				squat(w, "0100007F", 1883)
-			},
-			[]string{stopped, "fatal ports: Another program has the port of [::]:1883 open > stop that program, or change mqtt.listen; then systemctl restart gatehouse.socket gatehouse", stationsUnknown},
-			"127.0.0.1:1883 is open in mosquitto",
-		},
-		{"taken elsewhere", func(_ *testing.T, w *ward) {
-			w.stop()
-			squat(w, "0101A8C0", 8080) // 192.168.1.1, and 127.0.0.1 is wanted
-		}, []string{stopped, stationsUnknown}, ""},
-		{
-			"taken by someone", func(_ *testing.T, w *ward) {
-				w.stop()
-				squat(w, "00000000", 1883)
-				w.remove("/proc/700/fd/5")
-			},
-			[]string{stopped, "fatal ports: Another program has the port of [::]:1883 open > stop that program, or change mqtt.listen; then systemctl restart gatehouse.socket gatehouse", stationsUnknown},
-			"a program that only root sees",
-		},
-		{"held by systemd", func(_ *testing.T, w *ward) {
-			w.stop()
-			squat(w, "00000000", 1883)
-			w.link("/proc/1/fd/5", "socket:["+socketInode+"]")
-			w.units["gatehouse.socket"]["ActiveState"] = "active"
-		}, []string{stopped, stationsUnknown}, ""},
-		{"held by systemd, unseen", func(_ *testing.T, w *ward) {
-			w.stop()
-			squat(w, "00000000", 1883)
-			w.remove("/proc/700/fd/5") // only root sees who holds a socket
-			w.units["gatehouse.socket"]["ActiveState"] = "active"
-		}, []string{stopped, stationsUnknown}, ""},
-		{"lost", func(_ *testing.T, w *ward) { w.put("/proc/net/tcp", "", 0o444, 0) }, []string{
-			"fatal ports: The gateway no longer listens on 127.0.0.1:8080 > systemctl restart gatehouse",
-		}, ""},
-		{"not opened yet", func(_ *testing.T, w *ward) { w.config = strings.ReplaceAll(configText, ":8080", ":8081") }, []string{
+	const mosquitto = `users:(("mosquitto",pid=700,fd=5))`
+	return []defect{
+		{"taken", func(_ *testing.T, b *board) {
+			b.stop()
+			hold(b, "0.0.0.0:1883", mosquitto)
+		}, []string{stopped, taken, cert, stations}, "0.0.0.0:1883 is open in mosquitto (process 700)"},
+		{"taken on one address", func(_ *testing.T, b *board) {
+			b.stop()
+			hold(b, "127.0.0.1%lo:1883", mosquitto)
+		}, []string{stopped, taken, cert, stations}, ""},
+		{"taken on an address that is not wanted", func(_ *testing.T, b *board) {
+			b.stop()
+			hold(b, "192.168.1.1:8080", mosquitto)
+		}, []string{stopped, cert, stations}, ""},
+		{"taken by an unknown program", func(_ *testing.T, b *board) {
+			b.stop()
+			hold(b, "*:1883", "")
+		}, []string{stopped, taken, cert, stations}, "a program that only root sees"},
+		{"held by systemd", func(_ *testing.T, b *board) {
+			b.stop()
+			hold(b, "*:1883", `users:(("systemd",pid=1,fd=40))`)
+		}, []string{stopped, cert, stations}, ""},
+		{"no ss", func(_ *testing.T, b *board) {
+			b.stop()
+			b.failing["ss"] = errors.New("not found")
+		}, []string{stopped, "unchecked ports: which ports are open cannot be read: not found > ", cert, stations}, ""},
+		{"not opened yet", func(_ *testing.T, b *board) { b.config = strings.ReplaceAll(configText, ":8080", ":8081") }, []string{
 			"warning ports: The gateway does not listen on 127.0.0.1:8081 > systemctl restart gatehouse",
 		}, "http.listen names it"},
-		{"firewall", func(_ *testing.T, w *ward) {
-			w.closed = true
-			w.config, w.status.Listeners = strings.ReplaceAll(configText, `tls_listen = ["[::]:443"]`, ""), w.status.Listeners[3:]
+		{"not opened, and no socket", func(_ *testing.T, b *board) {
+			b.units["gatehouse.socket"]["ActiveState"] = "failed"
+			b.status.Listeners = b.status.Listeners[:1]
 		}, []string{
-			"warning ports: The gateway cannot be reached on 127.0.0.1:8080, even from this machine > check the firewall: nft list ruleset",
-			"warning ports: The gateway cannot be reached on [::]:1883, even from this machine > check the firewall: nft list ruleset",
-		}, "connection timed out"},
-		{"socket failed", func(_ *testing.T, w *ward) {
-			w.stop()
-			w.units["gatehouse.socket"]["ActiveState"], w.units["gatehouse.socket"]["Result"] = "failed", "resources"
+			"warning ports: The gateway does not listen on [::]:443 > systemctl stop gatehouse; systemctl enable --now gatehouse.socket gatehouse",
+			"warning ports: The gateway does not listen on [::]:1883 > systemctl stop gatehouse; systemctl enable --now gatehouse.socket gatehouse",
+		}, ""},
+		{"port 80 taken", func(_ *testing.T, b *board) {
+			b.units["gatehouse-redirect.socket"]["ActiveState"] = "failed"
+			hold(b, "*:80", `users:(("nginx",pid=9,fd=5))`)
 		}, []string{
-			stopped, "fatal ports: systemd does not hold the ports below 1024, which the gateway may not open itself > systemctl stop gatehouse; systemctl enable --now gatehouse.socket gatehouse", stationsUnknown,
-		}, "gatehouse.socket is failed, enabled; its last end was resources"},
-		{"without the socket", func(_ *testing.T, w *ward) { w.units["gatehouse.socket"]["ActiveState"] = "inactive" }, []string{
-			"notice ports: systemd does not hold the ports: connections are refused while the gateway restarts > systemctl stop gatehouse; systemctl enable --now gatehouse.socket gatehouse",
+			"notice ports: Another program has port 80: http://ADDRESS/ca.crt and the redirection to HTTPS do not work > stop that program, then systemctl stop gatehouse.socket gatehouse; systemctl start gatehouse.socket gatehouse",
+		}, "port 80 is open in: nginx (process 9)"},
+	}
+}
+
+func ofData() []defect {
+	const room = "make room (du -xh /var 2>/dev/null | sort -rh | head -n 20), or lower max_size in [journal]"
+	return []defect{
+		{"another user's", func(_ *testing.T, b *board) { b.put("/var/lib/gatehouse/gatehouse.db-wal", "", 0o600, 0) }, []string{
+			"warning data: Some of the data does not belong to the gateway's user, which cannot use it > chown -R --reference=/var/lib/gatehouse /var/lib/gatehouse; systemctl restart gatehouse",
+		}, "/var/lib/gatehouse/gatehouse.db-wal is owned by user 0, and not 997"},
+		{"readable", func(_ *testing.T, b *board) { b.files["var/lib/gatehouse/token.key"].Mode = 0o640 }, []string{
+			"warning data: Others may read the gateway's data > chmod -R go= /var/lib/gatehouse",
+		}, "token.key has mode -rw-r-----"},
+		{"full", func(_ *testing.T, b *board) { b.room.Free = 1e6 }, []string{
+			"fatal disk: The disk is nearly full > make room: du -xh /var 2>/dev/null | sort -rh | head -n 20",
+		}, "1.0 MB free of 8.0 GB"},
+		{"little room", func(_ *testing.T, b *board) { b.room.Free = 100e6 }, []string{
+			"warning disk: The disk has little room left, and the journal may grow by 256.0 MB > " + room,
+		}, ""},
+		{"no room for a copy", func(_ *testing.T, b *board) {
+			b.room.Free = 230e6
+			b.put("/var/lib/gatehouse/gatehouse.db", strings.Repeat("x", 40e6), 0o600, gatewayUser)
+		}, []string{"notice disk: The disk has no room for a copy of the database once the journal has grown; upgrades and backups need one > " + room}, ""},
+		{"read-only", func(_ *testing.T, b *board) { b.room.ReadOnly = true }, []string{
+			"fatal disk: The disk is read-only: nothing is recorded > find the reason with dmesg | grep -i ext4; replace the card if it is worn",
 		}, ""},
 	}
 }
 
-func ofMemory() []illness {
-	return []illness{
-		{"little memory", func(_ *testing.T, w *ward) {
-			w.put("/proc/meminfo", "MemTotal: 500000 kB\nMemAvailable: 30000 kB\nSwapTotal: 1000 kB\nSwapFree: 0 kB\n", 0o444, 0)
-		}, []string{"warning memory: The machine has little memory left > see what takes it: ps aux --sort=-rss | head"}, "1.0 MB of 1.0 MB swap used"},
-		{"small board", func(_ *testing.T, w *ward) {
-			w.put("/proc/meminfo", "MemTotal: 100000 kB\nMemAvailable: 20000 kB\n", 0o444, 0)
-		}, []string{"warning memory: The machine has little memory left > see what takes it: ps aux --sort=-rss | head"}, "20.5 MB available of 102.4 MB"},
-		{"killed for memory", func(_ *testing.T, w *ward) {
-			w.put("/sys/fs/cgroup/system.slice/gatehouse.service/memory.events", "oom 1\noom_kill 1\n", 0o444, 0)
-		}, []string{"warning memory: The gateway was killed for want of memory > see what takes it: ps aux --sort=-rss | head; journalctl -u gatehouse -n 50"}, "killed once"},
-		{"weak power now", func(_ *testing.T, w *ward) {
-			w.put("/sys/devices/platform/soc/soc:firmware/get_throttled", "50005", 0o444, 0)
-		}, []string{"warning memory: The power supply is too weak > give this board a stronger power supply and a short, thick cable: a weak one damages the memory card"}, "get_throttled 0x50005"},
-		{"weak power before", func(_ *testing.T, w *ward) {
-			w.put("/sys/devices/platform/soc/soc:firmware/get_throttled", "0x50000", 0o444, 0)
-		}, []string{"warning memory: The power supply was too weak at least once since the start > give this board a stronger power supply and a short, thick cable: a weak one damages the memory card"}, ""},
-		{"good power", func(_ *testing.T, w *ward) {
-			w.put("/sys/devices/platform/soc/soc:firmware/get_throttled", "0x0", 0o444, 0)
-		}, nil, "memory: the gateway uses 41.0 MB"},
-		{"no memory figures", func(_ *testing.T, w *ward) { w.remove("/proc/meminfo") }, []string{
-			"unchecked memory: the system does not say how much memory it has > ",
+func ofDatabase() []defect {
+	return []defect{
+		{"damaged", func(_ *testing.T, b *board) { b.state.Damage = "page 7 is bad" }, []string{"fatal database: The database is damaged > " + backup}, "page 7 is bad"},
+		{"no database", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.Invalid, "no database\nand no log\n") }, []string{
+			"fatal database: The database cannot be used > " + backup,
+		}, "no database; and no log\n"},
+		{"gone", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.NotFound, "none") }, []string{
+			"fatal database: The gateway runs, but its database file is gone > gatehouse backup FILE, before anything else; then gatehouse restore FILE",
 		}, ""},
+		{"none yet", func(_ *testing.T, b *board) {
+			b.stop()
+			b.stateErr = fault.New(fault.NotFound, "none")
+		}, []string{
+			stopped, "notice database: There is no database yet: the gateway creates it at its first start > systemctl start gatehouse", cert, stations,
+		}, ""},
+		{"forbidden", func(_ *testing.T, b *board) { b.stateErr = fs.ErrPermission }, []string{
+			"unchecked database: this user may not read the database > sudo gatehouse doctor",
+		}, ""},
+		{"slow", func(_ *testing.T, b *board) { b.stateErr = context.DeadlineExceeded }, []string{
+			"unchecked database: checking the whole database takes too long > gatehouse journal verify",
+		}, ""},
+		{"unreadable", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.Unavailable, "The disk fails") }, []string{
+			"unchecked database: the database cannot be read: The disk fails > ",
+		}, ""},
+		{"newer schema", func(_ *testing.T, b *board) { b.state.Schema = 3 }, []string{
+			"fatal database: The database is of a newer version of gatehouse > install that version again, or go back with: gatehouse restore /var/lib/gatehouse/gatehouse.db.schema2",
+		}, "this version knows schema 2"},
+		{"newer gateway", func(_ *testing.T, b *board) { b.state.Schema, b.status.Version = 3, "1.3.0" }, []string{
+			"notice gateway: The gateway that runs is version 1.3.0, and this program is 1.2.3 > systemctl restart gatehouse",
+			"notice database: The database was not judged: this program is version 1.2.3, the gateway runs 1.3.0 > run doctor with the gateway's own program",
+		}, ""},
+		{"older schema", func(_ *testing.T, b *board) { b.state.Schema = 1 }, []string{
+			"notice database: The database is of an older version: the next start migrates it > systemctl restart gatehouse",
+		}, ""},
+		{"large log", func(_ *testing.T, b *board) { b.state.Log = 100 << 20 }, []string{
+			"warning database: The log of the database has grown large: another program has it open > systemctl restart gatehouse",
+		}, "104.9 MB in its log"},
+	}
+}
+
+func ofClock() []defect {
+	chrony := func(b *board) {
+		b.units["systemd-timesyncd.service"]["ActiveState"] = "inactive"
+		b.units["chrony.service"] = map[string]string{"Id": "chrony.service", "ActiveState": "active"}
+		b.units["chronyd.service"] = b.units["chrony.service"]
+		b.remove("/run/systemd/timesync/synchronized")
+	}
+	none := func(b *board) {
+		b.kernel = false
+		b.units["systemd-timesyncd.service"]["ActiveState"] = "inactive"
+	}
+	return []defect{
+		{"hidden", func(_ *testing.T, b *board) { chrony(b) }, []string{
+			"warning clock: The system's clock is right, but the gateway cannot see it: its sandbox shows only what systemd-timesyncd does > " +
+				"systemctl edit gatehouse, and write: [Service], ProtectClock=no, SystemCallFilter=adjtimex, each on a line; then systemctl restart gatehouse",
+		}, ""},
+		{"shown", func(_ *testing.T, b *board) {
+			chrony(b)
+			b.unit()["ProtectClock"] = "no"
+		}, nil, "the gateway's time is 2026-11-21 08:00:00 UTC"},
+		{"chrony waits", func(_ *testing.T, b *board) {
+			chrony(b)
+			b.kernel = false
+		}, []string{
+			"notice clock: No time server has answered yet > chronyc sources -v; name a time server that this machine reaches in /etc/chrony/chrony.conf",
+		}, "time services: chrony.service\n"},
+		{"timesyncd waits", func(_ *testing.T, b *board) { b.kernel = false }, []string{
+			"notice clock: No time server has answered yet > timedatectl timesync-status; name a time server that this machine reaches in /etc/systemd/timesyncd.conf",
+		}, ""},
+		{"no time service", func(_ *testing.T, b *board) { none(b) }, []string{
+			"warning clock: Nothing keeps the system's clock right > apt-get install systemd-timesyncd; timedatectl set-ntp true",
+		}, ""},
+		{"no time service on the image", func(_ *testing.T, b *board) {
+			none(b)
+			b.put("/usr/lib/gatehouse-image/take-name", "", 0o755, 0)
+		}, []string{"warning clock: Nothing keeps the system's clock right > systemctl start systemd-timesyncd"}, ""},
+		{"time services not known", func(_ *testing.T, b *board) {
+			b.kernel = false
+			b.failing["systemctl show --no-pager --timestamp=unix --property=Id"] = context.DeadlineExceeded
+		}, []string{
+			"unchecked clock: the clock is not synchronised, and systemd could not be asked which time service runs: context deadline exceeded > timedatectl",
+		}, ""},
+		{"time services not all known", func(_ *testing.T, b *board) {
+			b.kernel = false
+			b.failing["systemctl show --no-pager --timestamp=unix --property=Id"] = nil // no answer and no error
+		}, []string{
+			"unchecked clock: the clock is not synchronised, and systemd could not be asked which time service runs: systemctl described 1 units of 7 > timedatectl",
+		}, ""},
+		{"without systemd", func(_ *testing.T, b *board) {
+			b.kernel = false
+			b.withoutSystemd()
+		}, []string{"warning clock: Nothing reports that the system's clock is right > have a time service keep it, such as chrony or ntpd", alone}, ""},
+	}
+}
+
+func ofLinks() []defect {
+	const renew = "rm /var/lib/gatehouse/tls/ca.key /var/lib/gatehouse/tls/ca.crt; systemctl restart gatehouse; then install the new ca.crt in every app and station"
+	cloud := func(b *board, status adminapi.CloudStatus) {
+		status.URL, status.Since = "tls://cloud.example.test", site.At(now().Add(-time.Hour))
+		b.status.Cloud = &status
+	}
+	return []defect{
+		{"authority of a former version", func(t *testing.T, b *board) { b.authority(t, now().AddDate(9, 0, 0), false) }, []string{
+			"notice certificate: The gateway's authority may vouch for any site: a thief of its key, from a backup too, can pose as one to the phones that trust it > " + renew,
+		}, ""},
+		{"authority that ends", func(t *testing.T, b *board) { b.authority(t, now().AddDate(0, 0, 100), true) }, []string{
+			"warning certificate: The gateway's authority expires in 100 days; apps and stations refuse the gateway then > " + renew,
+		}, ""},
+		{"given for another name", func(_ *testing.T, b *board) {
+			b.status.Certificate = &adminapi.CertificateStatus{Names: []string{"*.local", "gate.example.test"}, NotAfter: site.At(now().AddDate(1, 0, 0))}
+		}, []string{
+			"notice certificate: The certificate does not have the name north-gate: apps that call the gateway by it refuse it > have apps use a name that it has; or set name in the configuration, or name another certificate in [tls]",
+		}, "it is for: *.local, gate.example.test\n"},
+		{"no TLS", func(_ *testing.T, b *board) {
+			b.stop()
+			b.config = strings.ReplaceAll(configText, `tls_listen = ["[::]:443"]`, "tls_listen = []")
+		}, []string{stopped, stations}, ""},
+		{"cloud down", func(_ *testing.T, b *board) {
+			cloud(b, adminapi.CloudStatus{Keys: []string{"k"}, Error: "connection refused"})
+		}, []string{"notice cloud: The cloud link has been down since 2026-11-21 07:00:00 UTC; doors open without it > gatehouse cloud test"}, "connection refused"},
+		{"no key", func(_ *testing.T, b *board) { cloud(b, adminapi.CloudStatus{Connected: true}) }, []string{
+			"notice cloud: No key is trusted: commands from the cloud are refused > gatehouse cloud keygen, and its line into keys of [cloud]",
+		}, ""},
+		{"cloud", func(_ *testing.T, b *board) { cloud(b, adminapi.CloudStatus{Connected: true, Keys: []string{"k"}}) }, nil, "last delivery never"},
 	}
 }

@@ -3,27 +3,21 @@ package doctor
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"time"
 
-	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 )
 
 // checkConfiguration reads what the gateway would at its next start.
-func checkConfiguration(_ context.Context, p *patient, s *sheet) {
-	if p.broken != nil {
-		reportBroken(p, s)
+func checkConfiguration(_ context.Context, g *subject, s *sheet) {
+	checkChanged(g, s)
+	if g.broken != nil {
+		reportBroken(g, s)
+		return
 	}
 	var names []string
-	for _, f := range p.files {
+	for _, f := range g.files {
 		names = append(names, f.Name)
-		if info, err := p.Machine.Stat(f.Name); err == nil {
-			checkMode(p, s, f.Name, info)
-		}
-	}
-	checkChanged(p, s)
-	if p.broken != nil {
-		return
 	}
 	if len(names) == 0 {
 		s.fine("There is none: every key has its default")
@@ -31,70 +25,43 @@ func checkConfiguration(_ context.Context, p *patient, s *sheet) {
 	s.fine("It is right", listed("read", names))
 }
 
-func reportBroken(p *patient, s *sheet) {
-	problems, ok := errors.AsType[*config.Error](p.broken)
+func reportBroken(g *subject, s *sheet) {
+	problems, ok := errors.AsType[*config.Error](g.broken)
 	switch {
-	case mayNot(p.broken):
+	case mayNot(g.broken):
 		s.skip("this user may not read the configuration", asRoot)
 		return
 	case !ok:
-		s.fatal("The configuration cannot be read", "gatehouse serve --check", sentence(p.broken))
+		s.fatal("The configuration cannot be read", "gatehouse serve --check", sentence(g.broken))
 		return
 	}
 	var evidence []string
 	for _, one := range problems.Problems {
 		evidence = append(evidence, one.String())
 	}
-	mend := "mend what is named, check it with gatehouse serve --check, then " + p.told("restart")
-	if p.runs() {
-		s.warn("The configuration has "+plural(len(evidence), "problem")+", and the gateway goes on with what it had", mend, evidence...)
+	fix := "correct what is named, check it with gatehouse serve --check, then " + g.command("restart")
+	if g.runs() {
+		s.warn("The configuration has "+plural(len(evidence), "problem")+"; the gateway keeps the one that it has read", fix, evidence...)
 		return
 	}
-	s.fatal("The gateway cannot start with this configuration: "+plural(len(evidence), "problem"), mend, evidence...)
+	s.fatal("The gateway cannot start with this configuration: "+plural(len(evidence), "problem"), fix, evidence...)
 }
 
-// The permissions of files that matter.
-const (
-	othersWrite = 0o022
-	othersRead  = 0o044
-	othersAny   = 0o077
-)
-
-// checkMode sees that nobody else changes the file and that the gateway's user may
-// read it.
-func checkMode(p *patient, s *sheet, name string, info fs.FileInfo) {
-	mode := info.Mode().Perm()
-	if mode&othersWrite != 0 {
-		s.warn("Others than its owner may change the configuration", "chmod go-w "+name, name+" has mode "+mode.String())
-	}
-	owner, known := machine.FileOwner(info)
-	user, found := p.Machine.UserID(p.unit["User"])
-	if known && found && mode&othersRead == 0 && owner != user {
-		s.warn("The gateway's user may not read the configuration", "chmod 644 "+name, name+" has mode "+mode.String()+" and is not owned by "+p.unit["User"])
-	}
-}
-
-// checkChanged compares the time of the files with that at which the gateway read
-// them. systemd notes the end of a start and of a reload; without it only the start is
-// known.
-func checkChanged(p *patient, s *sheet) {
-	if !p.runs() {
+// checkChanged compares the time of the files with that at which the gateway read them:
+// systemd notes the end of each start and reload, in whole seconds.
+func checkChanged(g *subject, s *sheet) {
+	if !g.runs() {
 		return
 	}
-	did, when := "read it", "StateChangeTimestampMonotonic"
-	if result := p.unit["ReloadResult"]; result != "" && result != "success" {
-		s.warn("The last reload of the configuration failed, and the gateway goes on with what it had", logCommand+"; then "+p.told("reload"), "its end was "+result)
-		when = "ActiveEnterTimestampMonotonic"
+	read := g.unitTime("StateChangeTimestamp")
+	if read.IsZero() {
+		read = g.status.Started.Time
 	}
-	read, known := p.unit.Moment(p.Machine, when)
-	if !known || p.alien {
-		read, did = p.status.Started.Time, "started"
-	}
-	for _, f := range p.files {
-		info, err := p.Machine.Stat(f.Name)
-		if err == nil && info.ModTime().After(read) {
-			s.notice("The configuration was changed after the gateway had "+did, p.told("reload"),
-				f.Name+" was changed at "+moment(info.ModTime()), "the gateway "+did+" at "+moment(read))
+	for _, f := range g.files {
+		info, err := g.Machine.Stat(f.Name)
+		if err == nil && info.ModTime().After(read.Add(time.Second)) {
+			s.notice("The configuration was changed after the gateway had read it", g.command("reload"),
+				f.Name+" was changed at "+moment(info.ModTime()), "the gateway read it at "+moment(read))
 		}
 	}
 }

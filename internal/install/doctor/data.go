@@ -4,132 +4,90 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"gatehouse/internal/board/machine"
 )
 
-// checkData sees that the gateway's user, and nobody else, has the data.
-func checkData(_ context.Context, p *patient, s *sheet) {
-	checkSandboxed(p, s)
-	checkOwners(p, s)
-	s.fine("It is the gateway's alone", p.settings.Data)
-}
+const (
+	// othersAny are the permissions that nobody but the owner has for the data.
+	othersAny = 0o077
 
-// checkOwners sees that the data is for the gateway alone, and that it can use it.
-func checkOwners(p *patient, s *sheet) {
-	folder, err := p.Machine.Stat(p.settings.Data)
+	// roomFatal and roomLow are how little room the disk may have, in bytes: below the
+	// first nothing can be relied on to be written.
+	roomFatal = 16 << 20
+	roomLow   = 128 << 20
+)
+
+// checkData checks that the gateway's user, and nobody else, has the data.
+func checkData(_ context.Context, g *subject, s *sheet) {
+	folder, err := g.Machine.Stat(g.settings.Data)
 	if err != nil {
-		return // the database says so
+		s.fine("There is none yet", g.settings.Data)
+		return
 	}
-	owner, known := machine.FileOwner(folder)
-	user, found := p.Machine.UserID(p.unit["User"])
-	foreign := p.foreignFiles(owner)
-	switch {
-	case known && found && !p.alien && owner != user:
-		s.fatal("The data does not belong to the gateway's user", fmt.Sprintf("chown -R %s: %s; %s", p.unit["User"], p.settings.Data, p.told("restart")),
-			fmt.Sprintf("%s is owned by user %d, and %s is %d", p.settings.Data, owner, p.unit["User"], user))
-	case !known || len(foreign) == 0:
-	case p.runs():
-		s.warn("Some of the data does not belong to the gateway's user, which cannot use it", p.giveBack(), foreign...)
-	default:
-		s.fatal("Some of the data does not belong to the gateway's user, which cannot use it", p.giveBack()+"; "+p.told("restart"), foreign...)
-	}
-	var open []string
-	for _, path := range append([]string{p.settings.Data}, p.privateFiles()...) {
-		if info, err := p.Machine.Stat(path); err == nil && info.Mode().Perm()&othersAny != 0 {
-			open = append(open, path+" has mode "+info.Mode().Perm().String())
-		}
-	}
-	if len(open) > 0 {
-		s.warn("Others may read the gateway's data", "chmod -R go= "+p.settings.Data, open...)
-	}
-}
-
-// giveBack is the command that gives all of the data to the owner of its folder.
-func (p *patient) giveBack() string {
-	return "chown -R --reference=" + p.settings.Data + " " + p.settings.Data
-}
-
-// foreignFiles lists the files of the data that are another user's than the owner's.
-func (p *patient) foreignFiles(owner uint32) []string {
-	var foreign []string
-	for _, path := range append(p.privateFiles(), p.data("tls"), p.data("tls/ca.crt"), p.data("tls/server.crt")) {
-		info, err := p.Machine.Stat(path)
+	owner, known := machine.FileOwner(folder) // systemd sees to that of the folder itself
+	var foreign, open []string
+	for _, path := range g.privatePaths() {
+		info, err := g.Machine.Stat(path)
 		if err != nil {
 			continue
 		}
-		if uid, ok := machine.FileOwner(info); ok && uid != owner {
+		if uid, ok := machine.FileOwner(info); ok && known && uid != owner {
 			foreign = append(foreign, fmt.Sprintf("%s is owned by user %d, and not %d", path, uid, owner))
 		}
-	}
-	return foreign
-}
-
-// privateFiles lists the files that must be for the gateway alone.
-func (p *patient) privateFiles() []string {
-	var all []string
-	for _, name := range []string{databaseFile, databaseFile + "-wal", databaseFile + "-shm", "token.key", "setup.code", lockFile, "tls/ca.key", "tls/server.key"} {
-		all = append(all, p.data(name))
-	}
-	return all
-}
-
-// checkSandboxed sees that the sandbox of the service lets it write where its data is
-// configured to be.
-func checkSandboxed(p *patient, s *sheet) {
-	data := p.wanted
-	works := p.runs() && filepath.Clean(data) == p.settings.Data
-	if !p.installed() || p.alien || works || !filepath.IsAbs(data) || p.broken != nil {
-		return
-	}
-	for _, home := range []string{"/home", "/root", "/run/user"} {
-		if p.unit["ProtectHome"] == "yes" && isWithin(data, home) {
-			s.fatal("The data is configured to be in "+home+", which services do not see", "move it elsewhere, such as to /srv/gatehouse, and set data in the configuration; "+allow("/srv/gatehouse"), "data is "+data)
-			return
+		if info.Mode().Perm()&othersAny != 0 {
+			open = append(open, path+" has mode "+info.Mode().Perm().String())
 		}
 	}
-	if p.unit["ProtectSystem"] != "strict" || p.mayWrite(data) {
-		return
+	if len(foreign) > 0 {
+		s.warn("Some of the data does not belong to the gateway's user, which cannot use it",
+			"chown -R --reference="+g.settings.Data+" "+g.settings.Data+"; "+g.command("restart"), foreign...)
 	}
-	s.fatal("The gateway may not write where its data is configured to be", allow(data), "data is "+data,
-		listed("it may write to", p.writable()))
+	if len(open) > 0 {
+		s.warn("Others may read the gateway's data", "chmod -R go= "+g.settings.Data, open...)
+	}
+	s.fine("It is the gateway's alone", g.settings.Data)
 }
 
-// allow says how the service gets the right to write to a folder.
-func allow(path string) string {
-	return "systemctl edit gatehouse, and write: [Service], ReadWritePaths=" + path + ", each on a line; then systemctl restart gatehouse"
-}
-
-// writable lists the folders that the sandbox lets the service write to.
-func (p *patient) writable() []string {
-	var all []string
-	for _, name := range p.unit.List("StateDirectory") {
-		name, _, _ = strings.Cut(name, ":")
-		all = append(all, "/var/lib/"+name)
-	}
-	for _, path := range p.unit.List("ReadWritePaths") {
-		all = append(all, strings.TrimLeft(path, "-+"))
+// privatePaths lists what must be for the gateway alone.
+func (g *subject) privatePaths() []string {
+	all := []string{g.settings.Data}
+	for _, name := range []string{databaseFile, databaseFile + "-wal", databaseFile + "-shm", "token.key", "setup.code", "lock", "tls/ca.key", "tls/server.key"} {
+		all = append(all, g.data(name))
 	}
 	return all
 }
 
-func (p *patient) mayWrite(path string) bool {
-	return slices.ContainsFunc(p.writable(), func(folder string) bool {
-		return isWithin(path, folder) || isWithin(p.direct(path), p.direct(folder))
-	})
-}
-
-// direct gives a path without symbolic links, where it exists.
-func (p *patient) direct(path string) string {
-	if found, err := p.Machine.Real(path); err == nil {
-		return found
+// checkDisk checks that the file system of the data takes what is written.
+func checkDisk(_ context.Context, g *subject, s *sheet) {
+	folder := g.settings.Data
+	for folder != "/" && !g.Machine.Exists(folder) { // before the first start
+		folder = filepath.Dir(folder)
 	}
-	return path
-}
-
-func isWithin(path, folder string) bool {
-	path, folder = filepath.Clean(path), filepath.Clean(folder)
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+	room, err := g.Machine.Space(folder)
+	if err != nil {
+		s.unread("how much room the disk has", err)
+		return
+	}
+	if room.ReadOnly {
+		s.fatal("The disk is read-only: nothing is recorded", "find the reason with dmesg | grep -i ext4; replace the card if it is worn", g.settings.Data)
+	}
+	var held int64
+	if info, err := g.Machine.Stat(g.data(databaseFile)); err == nil {
+		held = info.Size()
+	}
+	growth := max(int64(g.settings.Journal.MaxSize)-held, 0)
+	free := fmt.Sprintf("%s free of %s", size(room.Free), size(room.Total))
+	evidence := []string{free, fmt.Sprintf("the database has %s, and journal.max_size is %s", size(held), size(int64(g.settings.Journal.MaxSize))), g.settings.Data}
+	find := "du -xh /var 2>/dev/null | sort -rh | head -n 20"
+	switch {
+	case room.Free < roomFatal:
+		s.fatal("The disk is nearly full", "make room: "+find, evidence...)
+	case room.Free < roomLow, room.Free < growth:
+		s.warn("The disk has little room left, and the journal may grow by "+size(growth), "make room ("+find+"), or lower max_size in [journal]", evidence...)
+	case room.Free < growth+held:
+		s.notice("The disk has no room for a copy of the database once the journal has grown; upgrades and backups need one",
+			"make room ("+find+"), or lower max_size in [journal]", evidence...)
+	}
+	s.fine(free, g.settings.Data)
 }

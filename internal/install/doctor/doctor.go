@@ -1,11 +1,12 @@
-// Package doctor examines a gateway and the machine that it runs on: what is wrong,
-// how that shows, and which command fixes it. It works while the gateway is down, and
-// for a gateway whose configuration is broken.
+// Package doctor examines a gateway and the machine that it runs on: what is wrong, how
+// that shows, and which command fixes it. It works while the gateway is down, and for a
+// gateway whose configuration is broken. A running gateway is asked for what it knows: its
+// conditions come with advice.
 //
-// Promises: nothing is changed, and no check hangs: each has its time, and what could
-// not be checked is said with the reason. Each check is a function over a [machine.Machine]
-// and what the gateway says of itself. The command line calls [Examine] and writes the
-// [Report]; it decides nothing itself.
+// Promises: nothing is changed, and no check hangs: each has a time limit. What could not
+// be checked is reported with the reason, and never taken for a finding. Each check is a
+// function over a [machine.Machine] and what the gateway reports. The command line calls
+// [Examine] and prints the [Report]; it decides nothing itself.
 package doctor
 
 import (
@@ -17,13 +18,12 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
-	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
 
-// OK is the severity of a finding that is none: what was checked is fine.
+// OK is the severity of what was checked and is fine.
 const OK health.Severity = "ok"
 
 // Finding is what a check found.
@@ -32,14 +32,14 @@ type Finding struct {
 	Severity health.Severity `json:"severity"` // ok, notice, warning or fatal
 	Summary  string          `json:"summary"`  // one sentence
 	Evidence []string        `json:"evidence"` // the facts, as they were measured
-	Mend     string          `json:"mend,omitempty"`
+	Fix      string          `json:"mend,omitempty"`
 }
 
-// Unchecked is what could not be looked at.
+// Unchecked is what could not be checked.
 type Unchecked struct {
 	Check string `json:"check"`
 	Why   string `json:"why"`
-	Mend  string `json:"mend,omitempty"`
+	Fix   string `json:"mend,omitempty"`
 }
 
 // Report is the result of an examination.
@@ -51,7 +51,7 @@ type Report struct {
 	Unchecked []Unchecked    `json:"unchecked"`
 }
 
-// Count gives how many findings have a severity.
+// Count returns how many findings have a severity.
 func (r Report) Count(severity health.Severity) int {
 	n := 0
 	for _, f := range r.Findings {
@@ -62,35 +62,31 @@ func (r Report) Count(severity health.Severity) int {
 	return n
 }
 
-// Gateway is what a running gateway answers. Its methods give a fault.Error:
-// Unavailable when no gateway answers, Forbidden when this user may not ask it.
+// Gateway is what a running gateway answers. Its methods return a fault.Error:
+// Unavailable when no gateway answers, Forbidden when this user may not ask it. They are
+// called concurrently.
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
 	Stations(ctx context.Context) ([]adminapi.Station, error)
-	VerifyJournal(ctx context.Context) (adminapi.Verdict, error)
-	// Database has NotFound also where the gateway is too old to be asked.
+	// Database returns NotFound also where the gateway is too old to be asked.
 	Database(ctx context.Context) (adminapi.Database, error)
 }
 
 // Config is what an examination needs.
 type Config struct {
 	Machine machine.Machine
-	File    string    // the configuration file that was named, or ""
-	Socket  string    // the gateway's socket that was named, or ""
-	Environ []string  // in the form of [os.Environ]
-	Version string    // of this program
-	Built   time.Time // when this program was made; zero where unknown
-	Deep    bool      // whether the whole journal is verified, which takes its time
+	File    string   // the configuration file that was named, or ""
+	Socket  string   // the gateway's socket that was named, or ""
+	Environ []string // in the form of [os.Environ]
+	Version string   // of this program
 
 	Connect func(socket string) Gateway
 
-	// Files reads the configuration, Database and Journal look at the file of the
-	// database of a gateway that does not run, Read returns the content of a file in the data
-	// directory. Nil: [config.Files], [sqlite.CheckFile], [sqlite.VerifyFile] and what
-	// Machine reads.
+	// Files reads the configuration, Database examines the database file of a gateway that
+	// does not run, Read returns the content of a file in the data directory. Nil:
+	// [config.Files], [sqlite.CheckFile] and Machine.Read.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (sqlite.FileState, error)
-	Journal  func(ctx context.Context, path string) (journal.Verdict, error)
 	Read     func(ctx context.Context, path string) ([]byte, error)
 }
 
@@ -102,63 +98,53 @@ func (c Config) complete() Config {
 	if c.Database == nil {
 		c.Database = sqlite.CheckFile
 	}
-	if c.Journal == nil {
-		c.Journal = sqlite.VerifyFile
-	}
 	if c.Read == nil {
 		c.Read = func(_ context.Context, path string) ([]byte, error) { return c.Machine.Read(path) }
 	}
 	return c
 }
 
-// check is one thing to look at.
+// check is one thing to examine.
 type check struct {
-	name  string
-	limit time.Duration
-	do    func(ctx context.Context, p *patient, s *sheet)
+	name string
+	do   func(ctx context.Context, g *subject, s *sheet)
 }
 
 const (
-	// checkLimit is how long a check may take; those that wait for the database have
-	// databaseLimit, a deep one deepLimit.
-	checkLimit    = 10 * time.Second
-	databaseLimit = 30 * time.Second
-	deepLimit     = 30 * time.Minute
+	// checkLimit is how long a check may take.
+	checkLimit = 30 * time.Second
+
+	// askLimit is how long the gateway or systemd may take for one answer. Starting
+	// systemctl alone takes seconds on a busy board.
+	askLimit = 12 * time.Second
 )
 
-// checks are all checks, in the order in which a report names them.
-func checks(deep bool) []check {
-	database := databaseLimit
-	if deep {
-		database = deepLimit
-	}
+// checks returns all checks, in the order in which a report names them.
+func checks() []check {
 	return []check{
-		{"data", checkLimit, checkData}, // first: much of the rest follows from it
-		{"gateway", checkLimit, checkGateway},
-		{"first boot", checkLimit, checkFirstBoot},
-		{"configuration", checkLimit, checkConfiguration},
-		{"ports", checkLimit, checkPorts},
-		{"disk", checkLimit, checkDisk},
-		{"wear", checkLimit, checkWear},
-		{"database", database, checkDatabase},
-		{"clock", database, checkClock},
-		{"certificate", checkLimit, checkCertificate},
-		{"service", checkLimit, checkService},
-		{"memory", checkLimit, checkMemory},
-		{"stations", checkLimit, checkStations},
-		{"cloud", checkLimit, checkCloud},
+		{"data", checkData}, // first: much of the rest follows from it
+		{"gateway", checkGateway},
+		{"first boot", checkFirstBoot},
+		{"configuration", checkConfiguration},
+		{"ports", checkPorts},
+		{"disk", checkDisk},
+		{"database", checkDatabase},
+		{"clock", checkClock},
+		{"certificate", checkCertificate},
+		{"service", checkService},
+		{"stations", checkStations},
+		{"cloud", checkCloud},
 	}
 }
 
-// Examine looks at everything, all at once. It takes no longer than the longest
-// check may.
+// Examine does every check, all at once. It takes a minute at most.
 func Examine(ctx context.Context, cfg Config) Report {
-	p := admit(ctx, cfg.complete())
-	all := checks(cfg.Deep)
+	g := newSubject(ctx, cfg.complete())
+	all := checks()
 	sheets := make([]chan *sheet, len(all))
 	for i, c := range all {
 		sheets[i] = make(chan *sheet, 1)
-		go func() { sheets[i] <- c.run(ctx, p) }()
+		go func() { sheets[i] <- c.run(ctx, g) }()
 	}
 	r := Report{Time: site.At(cfg.Machine.Now()), Version: cfg.Version, Findings: []Finding{}, Unchecked: []Unchecked{}}
 	for i := range all {
@@ -171,25 +157,25 @@ func Examine(ctx context.Context, cfg Config) Report {
 	return r
 }
 
-// run does the check within its time. One that a hanging disk holds is left behind.
-func (c check) run(ctx context.Context, p *patient) *sheet {
-	s, done := within(ctx, c.limit, func(ctx context.Context) *sheet {
+// run does the check within its limit. A check that hangs in the disk is left behind.
+func (c check) run(ctx context.Context, g *subject) *sheet {
+	s, done := within(ctx, checkLimit, func(ctx context.Context) *sheet {
 		s := &sheet{check: c.name}
-		c.do(ctx, p, s)
+		c.do(ctx, g, s)
 		return s
 	})
 	if !done {
 		s = &sheet{check: c.name}
-		s.skip("it took longer than "+c.limit.String()+": the disk or the system may hang", "dmesg | tail -n 50")
+		s.skip("it took longer than "+checkLimit.String()+": the disk or the system may hang", "dmesg | tail -n 50")
 	}
 	return s
 }
 
-// killGrace is how long after its time a function may still come to its own end.
+// killGrace is how long after its limit a function may still end by itself.
 const killGrace = 2 * time.Second
 
-// within calls f and waits for it no longer than limit allows; f goes on alone where
-// even the end of its context does not end it.
+// within calls f and waits for it no longer than limit allows; f is left behind where
+// the end of its context does not end it.
 func within[T any](ctx context.Context, limit time.Duration, f func(context.Context) T) (result T, done bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	ended := make(chan T, 1)

@@ -9,13 +9,11 @@ import (
 	"gatehouse/internal/setup/sitefile"
 )
 
-const (
-	// firstBootState is what a first boot leaves that did not come to its end.
-	firstBootState = "/etc/gatehouse/first-boot.state"
-	resultFile     = "gatehouse-result.txt"
-)
+// firstBootState is left behind by a first boot that was interrupted.
+const firstBootState = "/etc/gatehouse/first-boot.state"
 
-// siteFiles are where a first boot looks for its file, which it renames in the end.
+// siteFiles returns the paths at which a first boot finds its file. It renames the file
+// in the end.
 func siteFiles() []string {
 	var all []string
 	for _, folder := range append(sitefile.BootFolders(), "/etc/gatehouse") {
@@ -26,56 +24,37 @@ func siteFiles() []string {
 	return all
 }
 
-// checkFirstBoot sees whether the site file that an installer left was applied.
-func checkFirstBoot(_ context.Context, p *patient, s *sheet) {
-	if !p.installed() {
-		s.fine("None is made: the gateway is no service")
+// checkFirstBoot checks that the site file of an installer was applied.
+func checkFirstBoot(_ context.Context, g *subject, s *sheet) {
+	switch {
+	case !g.installed():
+		s.fine("There is none: the gateway is no service")
 		return
-	}
-	if p.site["ActiveState"] == "activating" {
+	case g.site["ActiveState"] == "activating":
 		s.notice("The site file is being applied", "wait some minutes, then "+asRoot)
 		return
 	}
-	pending, evidence := p.pendingSites(s)
-	failed := p.site.Loaded() && !slices.Contains([]string{"", "success"}, p.site["Result"])
+	var evidence []string
+	for _, file := range append(siteFiles(), firstBootState) {
+		_, err := g.Machine.Stat(file)
+		if mayNot(err) {
+			s.unread(path.Dir(file), err)
+			return
+		}
+		if err == nil {
+			evidence = append(evidence, file+" is present")
+		}
+	}
+	failed := g.site.Loaded() && !slices.Contains([]string{"", "success"}, g.site["Result"])
 	if failed {
-		evidence = append(evidence, fmt.Sprintf("%s: its last end was %s, status %s", siteName, p.site["Result"], p.site["ExecMainStatus"]))
+		evidence = append(evidence, fmt.Sprintf("%s: its last end was %s, status %s", siteName, g.site["Result"], g.site["ExecMainStatus"]))
 	}
-	left := p.Machine.Exists(firstBootState)
-	if left {
-		evidence = append(evidence, firstBootState+" is left")
-	}
-	const read = "read " + resultFile + " beside the site file; mend it; "
-	switch {
-	case failed && pending:
-		s.warn("The first boot failed: the site file was not applied", read+"systemctl start gatehouse-site", evidence...)
-	case failed:
-		s.warn("The first boot failed", read+"systemctl start gatehouse-site; if it was done since, systemctl reset-failed gatehouse-site", evidence...)
-	case pending:
-		s.warn("A site file waits, and was not applied", read+"systemctl start gatehouse-site", evidence...)
-	case left:
-		s.warn("A first boot did not come to its end, and its site file is gone",
-			"put the site file back; systemctl start gatehouse-site; or, if all is set up, rm "+firstBootState, evidence...)
+	if len(evidence) > 0 {
+		fix := "read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site"
+		if failed {
+			fix += "; if the site is set up without it, systemctl reset-failed gatehouse-site"
+		}
+		s.warn("The first boot is not finished: its site file was not applied, or not all of it", fix, evidence...)
 	}
 	s.fine("No site file waits")
-}
-
-// pendingSites names the site files that wait, and the results beside them.
-func (p *patient) pendingSites(s *sheet) (pending bool, evidence []string) {
-	for _, file := range siteFiles() {
-		_, err := p.Machine.Stat(file)
-		if mayNot(err) {
-			s.denied(path.Dir(file), err)
-			return pending, evidence
-		}
-		if err != nil {
-			continue
-		}
-		pending = true
-		evidence = append(evidence, file+" waits")
-		if result := path.Join(path.Dir(file), resultFile); p.Machine.Exists(result) {
-			evidence = append(evidence, result+" says how it went")
-		}
-	}
-	return pending, evidence
 }

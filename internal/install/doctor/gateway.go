@@ -7,75 +7,62 @@ import (
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/health"
 )
 
-// logCommand shows what the service told last.
+// logCommand shows the last lines of the service's log.
 const logCommand = "journalctl -u gatehouse -n 50"
 
 // checkGateway asks the gateway how it is; if it does not run, systemd why.
-func checkGateway(ctx context.Context, p *patient, s *sheet) {
+func checkGateway(ctx context.Context, g *subject, s *sheet) {
 	switch {
-	case p.runs():
-		reportStatus(p, s)
-	case mayNot(p.silent):
-		s.skip("this user may not ask the gateway on "+p.socket, asRoot)
-	case fault.Is(p.silent, fault.Timeout):
-		s.fatal("The gateway runs but does not answer", p.told("restart"), sentence(p.silent), "socket "+p.socket)
-	case p.installed() && !p.alien:
-		reportUnit(ctx, p, s)
-	case p.process != 0:
-		s.fatal("A gateway runs, but does not answer on its socket",
-			"name its socket with --socket, or "+p.told("restart"), fmt.Sprintf("process %d has the data in %s", p.process, p.settings.Data), "socket "+p.socket)
-	case p.asked != nil:
-		s.fatal("The gateway does not run, and systemd does not say why", "systemctl status gatehouse", sentence(p.asked))
+	case g.runs():
+		reportStatus(g, s)
+	case mayNot(g.silent):
+		s.skip("this user may not ask the gateway on "+g.socket, asRoot)
+	case fault.Is(g.silent, fault.Timeout):
+		s.fatal("The gateway runs but does not answer", g.command("restart"), sentence(g.silent), "socket "+g.socket)
+	case g.installed():
+		st := stateOf(g.unit, g.socket)
+		evidence := []string{unitState(g.unit)}
+		if st.ill {
+			evidence = append(evidence, lastLines(ctx, g)...)
+		}
+		s.fatal(st.words, st.fix, evidence...)
+	case g.unasked != nil:
+		s.fatal("The gateway does not answer, and systemd could not be asked why", "systemctl status gatehouse", sentence(g.unasked), "nothing answers on "+g.socket)
 	default:
-		s.fatal("The gateway does not run", "gatehouse serve", "nobody answers on "+p.socket)
+		s.fatal("The gateway does not run", "gatehouse serve", "nothing answers on "+g.socket)
 	}
 }
 
-// reportStatus hands on what the gateway says of itself.
-func reportStatus(p *patient, s *sheet) {
-	st := p.status
+// reportStatus relays what the gateway reports, but for the conditions that belong to
+// other checks.
+func reportStatus(g *subject, s *sheet) {
+	st := g.status
 	for _, c := range st.Conditions {
-		s.find(c.Severity, c.Summary, c.Advice, []string{fmt.Sprintf("%s since %s", c.Code, moment(c.Since.Time))})
+		area, _, _ := strings.Cut(string(c.Code), "-")
+		if area != "clock" && area != "certificate" && area != "cloud" {
+			g.relay(s, string(c.Code))
+		}
 	}
 	evidence := []string{"version " + st.Version, "running since " + moment(st.Started.Time)}
-	if p.process != 0 {
-		evidence = append(evidence, fmt.Sprintf("process %d", p.process))
-	}
-	if !st.Ready && !hasFatal(s) {
+	if !st.Ready && !g.hasFatal() {
 		s.fatal("The gateway is not ready to open doors", logCommand, evidence...)
 	}
-	if st.Version != p.Version {
-		s.notice(fmt.Sprintf("The gateway that runs is version %s, and this program is %s", st.Version, p.Version), p.told("restart"), evidence...)
+	if st.Version != g.Version {
+		s.notice(fmt.Sprintf("The gateway that runs is version %s, and this program is %s", st.Version, g.Version), g.command("restart"), evidence...)
+	}
+	if st.Accounts == 0 {
+		s.notice("Nobody can log in yet: there is no account",
+			"gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in an app, with the setup code that the log and the text console show", evidence...)
 	}
 	s.fine("It runs and is ready to open doors", evidence...)
 }
 
-func hasFatal(s *sheet) bool {
-	for _, f := range s.findings {
-		if f.Severity == health.Fatal {
-			return true
-		}
-	}
-	return false
-}
-
-// reportUnit says how the service stands that does not answer.
-func reportUnit(ctx context.Context, p *patient, s *sheet) {
-	st := stateOf(p.unit, p.socket)
-	evidence := []string{unitState(p.unit)}
-	if st.ill {
-		evidence = append(evidence, lastLines(ctx, p)...)
-	}
-	s.fatal(st.words, st.mend, evidence...)
-}
-
 // state is what systemd knows of a service that does not answer.
 type state struct {
-	words, mend string
-	ill         bool // whether its log says why
+	words, fix string
+	ill        bool // whether its log has the reason
 }
 
 func stateOf(u machine.Unit, socket string) state {
@@ -88,7 +75,7 @@ func stateOf(u machine.Unit, socket string) state {
 	case active == "activating", active == "reloading":
 		return state{"The gateway is starting", "wait a minute, then gatehouse doctor", false}
 	case active == "active":
-		return state{"systemd says that the gateway runs, but it does not answer on " + socket, logCommand + "; then systemctl restart gatehouse", true}
+		return state{"The service is active, but the gateway does not answer on " + socket, logCommand + "; then systemctl restart gatehouse", true}
 	case strings.HasPrefix(u["UnitFileState"], "enabled"):
 		return state{"The gateway is stopped", "systemctl start gatehouse", false}
 	case strings.HasPrefix(u["UnitFileState"], "masked"):
@@ -98,22 +85,22 @@ func stateOf(u machine.Unit, socket string) state {
 	}
 }
 
-// Outage says in a sentence what systemd knows of a gateway that does not answer, and
-// what to do; "" where systemd does not run the gateway that cfg means.
+// Outage returns what systemd knows of a gateway that does not answer, and what to do, in
+// a sentence; "" where systemd does not run the gateway that cfg means.
 func Outage(ctx context.Context, cfg Config) string {
-	p := &patient{Config: cfg.complete(), systemd: cfg.Machine.HasSystemd()}
-	if !p.systemd || p.named() {
+	g := &subject{Config: cfg.complete(), systemd: cfg.Machine.HasSystemd()}
+	if !g.systemd || g.elsewhere() {
 		return ""
 	}
-	p.askSystemd(ctx)
-	if !p.installed() {
+	g.askSystemd(ctx)
+	if !g.installed() {
 		return ""
 	}
-	st := stateOf(p.unit, "its socket")
-	return fmt.Sprintf("%s (%s): %s; gatehouse doctor says more", st.words, unitState(p.unit), st.mend)
+	st := stateOf(g.unit, "its socket")
+	return fmt.Sprintf("%s (%s): %s; gatehouse doctor has more", st.words, unitState(g.unit), st.fix)
 }
 
-// unitState gives the words of systemd.
+// unitState returns the words of systemd.
 func unitState(u machine.Unit) string {
 	text := fmt.Sprintf("%s is %s (%s), %s", serviceName, u["ActiveState"], u["SubState"], u["UnitFileState"])
 	if u["Result"] != "success" && u["Result"] != "" {
@@ -132,12 +119,19 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// lastLines gives the last complaints that the gateway wrote to its log, or systemd
-// about it, since the last start was tried; none where they cannot be read.
-func lastLines(ctx context.Context, p *patient) []string {
+// lastLines returns the last complaints in the log, of the gateway itself or else of
+// systemd about it, since the last start was tried; none where they cannot be read.
+func lastLines(ctx context.Context, g *subject) []string {
 	const most = 3
-	for _, of := range sinceStart(p) {
-		text, err := p.Machine.Run(ctx, "journalctl", append(of, "--lines=20", "--output=cat", "--no-pager", "--quiet")...)
+	id := g.unit["InvocationID"]
+	if id == "" {
+		return nil
+	}
+	for _, by := range [][]string{
+		{"_SYSTEMD_UNIT=" + serviceName, "_SYSTEMD_INVOCATION_ID=" + id},
+		{"UNIT=" + serviceName, "_PID=1", "INVOCATION_ID=" + id},
+	} {
+		text, err := g.Machine.Run(ctx, "journalctl", append(by, "--lines=20", "--output=cat", "--no-pager", "--quiet")...)
 		if err != nil {
 			return nil
 		}
@@ -154,25 +148,8 @@ func lastLines(ctx context.Context, p *patient) []string {
 	return nil
 }
 
-// sinceStart gives the arguments that choose, from the system's log, what the gateway
-// wrote since its last start was tried, and what systemd did. The start has a name; times
-// are worse, as the clock may have been set since.
-func sinceStart(p *patient) [][]string {
-	const own, about = "_SYSTEMD_UNIT=" + serviceName, "UNIT=" + serviceName
-	if id := p.unit["InvocationID"]; id != "" {
-		return [][]string{{own, "_SYSTEMD_INVOCATION_ID=" + id}, {about, "_PID=1", "INVOCATION_ID=" + id}}
-	}
-	for _, name := range []string{"ExecMainStartTimestampMonotonic", "InactiveExitTimestampMonotonic"} {
-		if at, known := p.unit.Moment(p.Machine, name); known {
-			since := fmt.Sprintf("--since=@%d", at.Unix())
-			return [][]string{{own, since}, {about, "_PID=1", since}}
-		}
-	}
-	return nil
-}
-
-// isComplaint leaves out of a report, which may travel, the lines that only tell what
-// happens, and the one with the setup code of a new gateway.
+// isComplaint leaves out of a report, which may be sent to others, ordinary events and the
+// line with the setup code of a new gateway.
 func isComplaint(line string) bool {
 	for _, part := range []string{"level=INFO", "level=DEBUG", `"level":"INFO"`, `"level":"DEBUG"`, "setup_code"} {
 		if strings.Contains(line, part) {

@@ -1,24 +1,17 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/kardianos/service"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 )
-
-// commandTimeout bounds one program of the system. It is longer than the gateway may take
-// to start, with the migration of a large database.
-const commandTimeout = 15 * time.Minute
 
 // Config is what a [Service] needs.
 type Config struct {
@@ -59,7 +52,7 @@ type Change struct {
 
 // New returns the service; it touches nothing.
 func New(cfg Config) (*Service, error) {
-	s := &Service{Config: cfg, uid: os.Geteuid(), run: run}
+	s := &Service{Config: cfg, uid: os.Geteuid(), run: machine.This().Run}
 	// By its name: left to itself the library falls back to scripts in /etc/init.d.
 	for _, system := range service.AvailableSystems() {
 		if system.String() != "linux-systemd" {
@@ -162,19 +155,3 @@ func (s *Service) bringUp(ctx context.Context, keepSockets bool) error {
 
 // at returns the path on this machine.
 func (s *Service) at(path string) string { return filepath.Join(s.root, path) }
-
-// run runs a program of the system and returns what it prints. The error holds the first
-// line of its complaint.
-func run(ctx context.Context, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_PAGER=")
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	if err := cmd.Run(); err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(complaint.String()), "\n")
-		return out.String(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, line)
-	}
-	return out.String(), nil
-}

@@ -103,8 +103,7 @@ func (m *machine) show() string {
 	if _, err := os.Stat(m.at("/usr/lib/systemd/system/gatehouse.service")); err == nil {
 		path = "/usr/lib/systemd/system/gatehouse.service"
 	}
-	return "MainPID=42\nNRestarts=3\nStatusText=Ready\nActiveState=" + word[m.active] + "\nUnitFileState=enabled\nFragmentPath=" + path +
-		"\nActiveEnterTimestamp=@1700000000\n\nActiveState=" + word[m.sockets] + "\n"
+	return "ActiveState=" + word[m.active] + "\nUnitFileState=enabled\nFragmentPath=" + path + "\n\nActiveState=" + word[m.sockets] + "\n"
 }
 
 func (m *machine) call(verb string, active bool) error {
@@ -314,8 +313,7 @@ func TestService_Status(t *testing.T) {
 	m.write("/usr/lib/systemd/system/gatehouse.service", "")
 	m.active, m.sockets = true, true
 	state, err = s.Status(t.Context())
-	if err != nil || state.Installed != "package" || !state.Running || !state.Enabled || !state.Sockets || state.PID != 42 || state.Restarts != 3 ||
-		state.Status != "Ready" || state.Since.Unix() != 1700000000 {
+	if err != nil || state.Installed != "package" || !state.Running || !state.Enabled || !state.Sockets {
 		t.Errorf("%+v, %v", state, err)
 	}
 }

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kardianos/service"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/site"
 )
 
 // Who has installed the service.
@@ -25,15 +24,11 @@ const (
 
 // State is the state of the service.
 type State struct {
-	Installed string         `json:"installed"` // "no", "package", "service install" or "otherwise"
-	Running   bool           `json:"running"`   // whether the gateway is up and ready
-	State     string         `json:"state"`     // systemd's word: active, activating, deactivating, inactive, failed…
-	Status    string         `json:"status"`    // what the gateway reports of itself
-	Since     site.Timestamp `json:"since"`     // when it became ready; null when it is not
-	Enabled   bool           `json:"enabled"`   // whether it starts with the system
-	Sockets   bool           `json:"sockets"`   // whether the ports are open
-	PID       int            `json:"pid"`       // 0: no process
-	Restarts  int            `json:"restarts"`  // how often systemd has restarted it
+	Installed string `json:"installed"` // "no", "package", "service install" or "otherwise"
+	Running   bool   `json:"running"`   // whether the gateway is up and ready
+	State     string `json:"state"`     // systemd's word: active, activating, deactivating, inactive, failed…
+	Enabled   bool   `json:"enabled"`   // whether it starts with the system
+	Sockets   bool   `json:"sockets"`   // whether the ports are open
 }
 
 // Status returns the state of the service. It needs no root.
@@ -45,24 +40,18 @@ func (s *Service) Status(ctx context.Context) (State, error) {
 }
 
 func (s *Service) state(ctx context.Context) (State, error) {
-	units, err := s.properties(ctx, serviceUnit, socketUnit)
+	units, err := machine.Machine{Run: s.run}.Units(ctx, []string{"ActiveState", "UnitFileState", "FragmentPath"}, serviceUnit, socketUnit)
 	if err != nil {
 		return State{}, err
 	}
 	unit := units[0]
 	status, _ := s.control.Status() // its errors are states that systemd words better
-	state := State{
+	return State{
 		Installed: s.installer(unit["FragmentPath"]), State: unit["ActiveState"],
 		// To the library a gateway that is starting runs too.
 		Running: status == service.StatusRunning && unit["ActiveState"] != "activating",
 		Enabled: unit["UnitFileState"] == "enabled", Sockets: units[1]["ActiveState"] == "active",
-	}
-	state.PID, _ = strconv.Atoi(unit["MainPID"])
-	state.Restarts, _ = strconv.Atoi(unit["NRestarts"])
-	if state.Running {
-		state.Status, state.Since = unit["StatusText"], unixTime(unit["ActiveEnterTimestamp"])
-	}
-	return state, nil
+	}, nil
 }
 
 // installer returns who has installed the unit at path; no path: there is no unit.
@@ -78,37 +67,6 @@ func (s *Service) installer(path string) string {
 	default:
 		return byOthers
 	}
-}
-
-// properties asks systemd for the properties of each unit.
-func (s *Service) properties(ctx context.Context, names ...string) ([]map[string]string, error) {
-	const wanted = "ActiveState,UnitFileState,StatusText,ActiveEnterTimestamp,MainPID,NRestarts,FragmentPath"
-	out, err := s.run(ctx, "systemctl", append([]string{"show", "--timestamp=unix", "--property=" + wanted}, names...)...)
-	if err != nil {
-		return nil, fmt.Errorf("asking systemd: %w", err)
-	}
-	units := make([]map[string]string, len(names))
-	blocks := strings.Split(out, "\n\n")
-	for i := range units {
-		units[i] = make(map[string]string)
-		if i >= len(blocks) {
-			continue
-		}
-		for line := range strings.Lines(blocks[i]) {
-			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-			units[i][name] = value
-		}
-	}
-	return units, nil
-}
-
-// unixTime reads "@1700000000"; anything else is no time.
-func unixTime(text string) site.Timestamp {
-	seconds, err := strconv.ParseInt(strings.TrimPrefix(text, "@"), 10, 64)
-	if err != nil {
-		return site.Timestamp{}
-	}
-	return site.At(time.Unix(seconds, 0))
 }
 
 // busyPort is the message of systemd about a port that another program holds.

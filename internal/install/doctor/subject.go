@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gatehouse/internal/board/machine"
+	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/web/adminapi"
+)
+
+const (
+	serviceName  = "gatehouse.service"
+	socketName   = "gatehouse.socket"
+	redirectName = "gatehouse-redirect.socket"
+	siteName     = "gatehouse-site.service"
+
+	// systemFile is the configuration of a gateway that systemd runs; systemData and
+	// systemSocket are its data and its socket, for one whose configuration cannot be read.
+	systemFile   = "/etc/gatehouse/gatehouse.toml"
+	systemData   = "/var/lib/gatehouse"
+	systemSocket = "/run/gatehouse/admin.sock"
+
+	databaseFile = "gatehouse.db"
+
+	// imageFolder exists on the image of packaging/image, which has no packages to install.
+	imageFolder = "/usr/lib/gatehouse-image"
+)
+
+// unitProperties are what is asked of systemd about the units of the gateway.
+func unitProperties() []string {
+	return []string{
+		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus", "FragmentPath",
+		"NeedDaemonReload", "Environment", "User", "ProtectClock", "InvocationID", "StateChangeTimestamp",
+	}
+}
+
+// subject is the gateway that is examined, with what several checks need to know of it.
+// Nothing of it changes once [newSubject] has returned it.
+type subject struct {
+	Config
+
+	systemd  bool         // whether it runs this machine
+	unit     machine.Unit // of the service; empty where there is none, or where it runs another gateway
+	sockets  machine.Unit // likewise, of its sockets
+	redirect machine.Unit // likewise, of port 80
+	site     machine.Unit // likewise, of its first boot
+	unasked  error        // why systemd did not answer
+
+	settings config.Config
+	files    []config.File
+	broken   error // why the configuration cannot be used; then settings are those without the files
+
+	gateway Gateway
+	socket  string
+	status  adminapi.Status
+	silent  error // why the gateway does not report its status; nil: it does
+
+	alien bool // whether the gateway that runs is not the one of the service, which is installed
+}
+
+// newSubject gathers what the checks have in common.
+func newSubject(ctx context.Context, cfg Config) *subject {
+	g := &subject{Config: cfg, systemd: cfg.Machine.HasSystemd()}
+	if g.systemd {
+		g.askSystemd(ctx)
+	}
+	g.configure(ctx)
+	g.askGateway(ctx)
+	g.alien = g.installed() && g.runs() && g.unit.Number("MainPID") == 0
+	return g
+}
+
+// data returns the path of a file in the data directory.
+func (g *subject) data(name string) string { return filepath.Join(g.settings.Data, name) }
+
+// runs reports whether the gateway answers.
+func (g *subject) runs() bool { return g.silent == nil }
+
+// installed reports whether systemd has the gateway as a service.
+func (g *subject) installed() bool { return g.unit.Loaded() }
+
+// isImage reports whether this is the image for boards.
+func (g *subject) isImage() bool { return g.Machine.Exists(imageFolder) }
+
+// command returns what to do to start, restart or reload the gateway.
+func (g *subject) command(verb string) string {
+	switch {
+	case g.installed() && g.alien:
+		return "stop the gateway that was started by hand; systemctl restart gatehouse"
+	case g.installed(), g.unasked != nil && !g.elsewhere():
+		return "systemctl " + verb + " gatehouse"
+	case !g.runs() && !fault.Is(g.silent, fault.Timeout):
+		return "gatehouse serve"
+	default:
+		return "stop the gateway and start it again: gatehouse serve"
+	}
+}
+
+// relay adds the conditions of the gateway whose code begins with a prefix.
+func (g *subject) relay(s *sheet, prefix string) {
+	for _, c := range g.status.Conditions {
+		if strings.HasPrefix(string(c.Code), prefix) {
+			s.find(c.Severity, c.Summary, c.Advice, []string{fmt.Sprintf("%s since %s", c.Code, moment(c.Since.Time))})
+		}
+	}
+}
+
+// hasFatal reports whether the gateway itself reports that it cannot open doors.
+func (g *subject) hasFatal() bool {
+	for _, c := range g.status.Conditions {
+		if c.Severity == health.Fatal {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *subject) askSystemd(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	names := []string{serviceName, socketName, redirectName, siteName}
+	units, err := g.Machine.Units(ctx, unitProperties(), names...)
+	if err != nil {
+		g.unasked = err
+		return
+	}
+	g.unit, g.sockets, g.redirect, g.site = units[0], units[1], units[2], units[3]
+}
+
+// elsewhere reports whether someone named a gateway that is not the service's.
+func (g *subject) elsewhere() bool {
+	if g.File != "" && g.File != systemFile || g.Socket != "" && g.Socket != systemSocket {
+		return true
+	}
+	for _, entry := range g.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value != "" && (name == "GATEHOUSE_CONFIG" || name == "GATEHOUSE_DATA") {
+			return true
+		}
+	}
+	return false
+}
+
+// configure reads the configuration as the gateway does that is meant.
+func (g *subject) configure(ctx context.Context) {
+	if g.elsewhere() {
+		g.unit, g.sockets, g.redirect, g.site = nil, nil, nil, nil
+	}
+	for _, entry := range g.unit.List("Environment") {
+		if entry = strings.Trim(entry, `"`); strings.HasPrefix(entry, "GATEHOUSE_") {
+			g.Environ = append([]string{entry}, g.Environ...) // the later wins
+		}
+	}
+	type reading struct {
+		files    []config.File
+		settings config.Config
+		err      error
+	}
+	got, done := within(ctx, askLimit, func(context.Context) (r reading) {
+		if r.files, r.err = g.Files(g.File, g.Environ); r.err == nil {
+			r.settings, _, r.err = config.Lay(r.files, g.Environ)
+		}
+		return r
+	})
+	if !done {
+		got.err = fault.New(fault.Timeout, "the disk does not answer")
+	}
+	g.files, g.settings, g.broken = got.files, got.settings, got.err
+	if g.broken == nil {
+		return
+	}
+	g.settings = config.Defaults(g.Environ)
+	if g.installed() {
+		g.settings.Data, g.settings.Admin.Socket = systemData, systemSocket
+	}
+}
+
+// askGateway asks the gateway for its status.
+func (g *subject) askGateway(ctx context.Context) {
+	g.socket = cmp.Or(g.Socket, g.settings.AdminSocket())
+	g.gateway = g.Connect(g.socket)
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	g.status, g.silent = g.gateway.Status(ctx)
+	if errors.Is(g.silent, context.DeadlineExceeded) {
+		g.silent = fault.New(fault.Timeout, "the gateway does not answer within "+askLimit.String())
+	}
+	if g.runs() && g.status.Data != "" {
+		g.settings.Data = g.status.Data
+	}
+	g.settings.Data, _ = filepath.Abs(g.settings.Data)
+}
+
+// unitTime returns a time of the unit; zero where systemd has none.
+func (g *subject) unitTime(property string) time.Time {
+	seconds, err := strconv.ParseInt(strings.TrimPrefix(g.unit[property], "@"), 10, 64)
+	if err != nil || g.alien {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
