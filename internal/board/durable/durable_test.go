@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gatehouse/internal/board/durable"
+	"gatehouse/internal/fault"
 )
 
 func read(t *testing.T, path string) string {
@@ -112,5 +113,22 @@ func TestSync(t *testing.T) {
 	}
 	if err := durable.Sync(filepath.Join(folder, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
+	}
+}
+
+func TestCheckRoom(t *testing.T) {
+	folder := t.TempDir()
+	free, err := durable.Free(folder)
+	if err != nil || free <= 0 {
+		t.Fatalf("%d bytes are free, %v", free, err)
+	}
+	if err := durable.CheckRoom(folder, 1); err != nil {
+		t.Error(err)
+	}
+	if err := durable.CheckRoom(folder, 1<<60); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("for more than there is: %v", err)
+	}
+	if err := durable.CheckRoom(filepath.Join(folder, "none"), 1); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("in a folder that is not there: %v", err)
 	}
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
-// Terms say how to put a restored gateway in place.
+// Terms are how to put a restored gateway in place.
 type Terms struct {
 	KeepSessions  bool   // else every login ends
 	Configuration string // the id of the [Placement] that goes with it; "": it stays as it is
@@ -18,7 +22,7 @@ type Terms struct {
 	Now           time.Time
 }
 
-// Restored says what a restore did.
+// Restored is what a restore did.
 type Restored struct {
 	Ended int    // sessions
 	Kept  string // the folder with what was there; "" where there was nothing
@@ -40,9 +44,14 @@ func (s *Staged) commit(ctx context.Context, t Terms, sw swap) (r Restored, err 
 	if r.Ended, err = s.options.Database.Renew(ctx, s.path(underData, database), t.KeepSessions, record); err != nil {
 		return r, err
 	}
-	m := marker{Phase: movingOut, Staged: s.folder, Whole: s.Whole, Configuration: t.Configuration}
-	if m.Kept, err = s.free(sw, t.Now); err != nil {
+	stamp, err := s.stamp(t.Now)
+	if err != nil {
 		return r, err
+	}
+	if t.Configuration != "" {
+		if err := os.WriteFile(s.path(waitingName), []byte(t.Configuration), 0o600); err != nil {
+			return r, fmt.Errorf("noting the restore: %w", err)
+		}
 	}
 	if err := settle(s.path()); err != nil {
 		return r, fmt.Errorf("writing the restored files: %w", err)
@@ -50,21 +59,26 @@ func (s *Staged) commit(ctx context.Context, t Terms, sw swap) (r Restored, err 
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
-	if err := sw.write(m); err != nil {
+	if err := sw.begin(s.folder, stamp); err != nil {
 		return r, fmt.Errorf("beginning to replace files: %w", err)
 	}
-	return r.finish(sw, m)
-}
-
-// finish does what [Complete] does after a power cut.
-func (r Restored) finish(sw swap, m marker) (Restored, error) {
 	if _, err := sw.complete(); err != nil {
 		return r, begun(err)
 	}
-	if m.Kept != "" {
-		r.Kept = sw.path(m.Kept)
+	if kept := sw.path(keptPrefix + stamp); isThere(kept) {
+		r.Kept = kept
 	}
 	return r, nil
+}
+
+// settle flushes everything under root to the disk.
+func settle(root string) error {
+	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return durable.Sync(path)
+	})
 }
 
 // begun wraps an error that occurs when the restore cannot be undone.
@@ -88,21 +102,20 @@ func (s *Staged) story(keepSessions bool) string {
 	return text
 }
 
-// free gives a name for what is kept that is not taken; "" where there is nothing to keep.
-func (s *Staged) free(sw swap, now time.Time) (string, error) {
-	old, err := sw.old(s.Whole)
-	if err != nil || len(old) == 0 {
-		return "", err
-	}
-	for i := range 100 {
-		name := keptPrefix + Stamp(now)
-		if i > 0 {
-			name += fmt.Sprintf("-%d", i+1)
+// stamp returns the suffix of a folder for what is old that does not exist yet.
+func (s *Staged) stamp(now time.Time) (string, error) {
+	stamp := Stamp(now)
+	for i := 2; i < 100; i++ {
+		if !isThere(filepath.Join(s.options.Data, keptPrefix+stamp)) {
+			return stamp, nil
 		}
-		found, err := present(sw.data, name)
-		if err != nil || len(found) == 0 {
-			return name, err
-		}
+		stamp = fmt.Sprintf("%s-%d", Stamp(now), i)
 	}
 	return "", errors.New("keeping what is there: too many restores within a second")
+}
+
+// isThere reports whether something is at a path.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -86,7 +86,7 @@ func isConfig(folder, name string) bool {
 	if folder == "conf.d" {
 		return strings.HasSuffix(name, ".toml") && !strings.HasPrefix(name, ".")
 	}
-	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~") && !strings.Contains(name, keptSuffix) && !strings.HasSuffix(name, restoredSuffix)
+	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~") && !strings.Contains(name, keptSuffix)
 }
 
 func isFile(path string) bool {

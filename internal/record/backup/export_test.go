@@ -12,7 +12,7 @@ import (
 
 // The names that a restore leaves in the data directory.
 const (
-	MarkerName   = markerName
+	ReadyPrefix  = readyPrefix
 	StagedPrefix = stagedPrefix
 	KeptPrefix   = keptPrefix
 )

@@ -323,7 +323,7 @@ func must(t *testing.T, err error) {
 func hidden(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	for _, name := range names(t, folder) {
-		if strings.HasPrefix(name, ".") || name == backup.MarkerName {
+		if strings.HasPrefix(name, ".") || name == backup.ReadyPrefix {
 			found = append(found, name)
 		}
 	}

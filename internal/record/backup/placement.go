@@ -18,37 +18,40 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// A restore first writes a file of the configuration beside its final path, and keeps
-// the file that was there.
+// The names beside the configuration.
 const (
-	restoredSuffix = ".restored"
-	keptSuffix     = ".before-restore-"
+	noteName   = "restore.json"     // what [Configuration.Resume] needs
+	laidName   = ".restored"        // the folder with restored files
+	keptSuffix = ".before-restore-" // before the stamp, in the name of a file that was there
 )
-
-// change is what a restore does to one file of the configuration.
-type change struct {
-	Target string `json:"target"`
-	Kept   string `json:"kept,omitempty"` // where the present file goes; "": there is none
-	Gone   bool   `json:"gone,omitempty"` // whether nothing comes in its place
-
-	text  []byte
-	mode  os.FileMode
-	group int
-}
 
 // Placement is a restored configuration on its way into place. The owner of the
 // configuration's folder, on a board root, prepares it and carries it out: everything
-// it acts on comes from the memory of that process, or from a file in that folder. Of
-// the data directory, which belongs to another user, it uses the path only.
+// it acts on comes from the memory of that process, or from that folder. Of the data
+// directory, which belongs to another user, it uses the path only.
+//
+// The restored files are laid in a folder, each with its final name and mode. What is
+// still there has not been placed, as with the data.
 type Placement struct {
-	ID      string   `json:"id"`   // random, in the marker of the data directory too
-	Data    string   `json:"data"` // the data directory that it goes with
-	Changes []change `json:"changes"`
+	ID    string   `json:"id"`    // random, in the data directory too
+	Data  string   `json:"data"`  // the data directory that it goes with
+	Stamp string   `json:"stamp"` // ends the names of what is kept
+	Gone  []string `json:"gone"`  // files of conf.d that the backup does not have
 
 	LeftOut []string `json:"-"` // names in the backup that are no files of a configuration
 
-	note   string // the path of the file with this placement
-	before hook
+	folder         string // of the configuration
+	files          []restoredFile
+	targets, aside []string
+	before         hook
+}
+
+// restoredFile is a file of a configuration that is to be written.
+type restoredFile struct {
+	target string
+	text   []byte
+	mode   os.FileMode
+	group  int
 }
 
 // Intent describes what a placement belongs to.
@@ -68,14 +71,11 @@ type Keeper interface {
 	Forget() error
 }
 
-// notePath is where a placement is noted.
-func (c Configuration) notePath() string { return filepath.Join(filepath.Dir(c.Main), markerName) }
-
 // Prepare decides what to do with the files of a draft, and changes nothing. Files that
 // are already there unchanged are left. Files of conf.d that the backup does not have
 // are removed, because they would be read too.
 func (c Configuration) Prepare(d Draft, i Intent) (*Placement, error) {
-	p := &Placement{ID: rand.Text(), Data: i.Data, Changes: []change{}, note: c.notePath()}
+	p := &Placement{ID: rand.Text(), Data: i.Data, Stamp: i.Stamp, Gone: []string{}, folder: filepath.Dir(c.Main)}
 	wanted := make(map[string]bool)
 	for _, f := range d.files {
 		mode, ours := c.modeOf(f.Entry, i.Named)
@@ -89,19 +89,24 @@ func (c Configuration) Prepare(d Draft, i Intent) (*Placement, error) {
 		if err == nil && bytes.Equal(present, f.text) {
 			continue
 		}
-		one := change{Target: target, text: f.text, mode: mode, group: i.Group}
-		if !errors.Is(err, fs.ErrNotExist) {
-			one.Kept = target + keptSuffix + i.Stamp
+		group := durable.OwnGroup
+		if mode == 0o640 && os.Geteuid() == 0 {
+			group = i.Group
 		}
-		p.Changes = append(p.Changes, one)
+		p.files = append(p.files, restoredFile{target, f.text, mode, group})
+		p.targets = append(p.targets, target)
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.aside = append(p.aside, p.kept(target))
+		}
 	}
 	present, err := c.paths()
 	if err != nil && !errors.Is(err, syscall.ENOTDIR) {
 		return nil, unreadable(err)
 	}
 	for _, path := range present {
-		if filepath.Dir(path) == filepath.Join(filepath.Dir(c.Main), "conf.d") && !wanted[path] {
-			p.Changes = append(p.Changes, change{Target: path, Kept: path + keptSuffix + i.Stamp, Gone: true})
+		if filepath.Dir(path) == filepath.Join(p.folder, "conf.d") && !wanted[path] {
+			p.Gone = append(p.Gone, path)
+			p.targets, p.aside = append(p.targets, path), append(p.aside, p.kept(path))
 		}
 	}
 	return p, nil
@@ -128,45 +133,33 @@ func (c Configuration) modeOf(e Entry, named []string) (mode os.FileMode, ours b
 	case filepath.Base(filepath.Dir(c.Main)) != "gatehouse" || !slices.Contains(named, c.target(e.Name)):
 		return 0, false
 	}
-	own := strings.HasPrefix(name, "first-boot") || strings.HasPrefix(name, "gatehouse") || name == markerName
+	own := strings.HasPrefix(name, "first-boot") || strings.HasPrefix(name, "gatehouse") || name == noteName
 	hidden := strings.HasPrefix(below, ".") || strings.Contains(below, "/.")
 	return mode, !own && !hidden && !strings.HasPrefix(below, "conf.d/") && !strings.HasPrefix(below, "credentials/")
 }
 
-// lay writes the restored file beside its final path, durably.
-func (c change) lay() error {
-	folder := os.FileMode(0o755)
-	if c.mode == 0o600 {
-		folder = 0o700 // what is private in a folder that did not exist
-	}
-	if err := makeFolder(filepath.Dir(c.Target), folder); err != nil {
-		return err
-	}
-	group := durable.OwnGroup
-	if c.mode == 0o640 && os.Geteuid() == 0 {
-		group = c.group
-	}
-	return durable.WriteGroup(c.Target+restoredSuffix, c.text, c.mode, group)
-}
+func (p *Placement) note() string              { return filepath.Join(p.folder, noteName) }
+func (p *Placement) laid() string              { return filepath.Join(p.folder, laidName) }
+func (p *Placement) kept(target string) string { return target + keptSuffix + p.Stamp }
 
-// makeFolder makes a folder of the configuration, whatever the umask is. One that is
-// there stays as it is.
-func makeFolder(path string, mode os.FileMode) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+// Written lists the files that are written or set aside, and where the former ones are
+// kept.
+func (p *Placement) Written() (targets, aside []string) {
+	if p == nil {
+		return nil, nil
 	}
-	return errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode), durable.Sync(filepath.Dir(path)))
+	return p.targets, p.aside
 }
 
 // Carry restores the data and this configuration, so that after a power cut either both
-// or neither are restored. It first writes a note of the placement. The commit of the
-// data decides: [Configuration.Resume] finishes the placement only after it. A nil
-// placement restores the data alone.
+// or neither are restored. It first writes a note of the placement and lays the files.
+// The commit of the data decides: [Configuration.Resume] finishes the placement only
+// after it. A nil placement restores the data alone.
 func (p *Placement) Carry(ctx context.Context, k Keeper, t Terms) (Restored, error) {
-	if p == nil || len(p.Changes) == 0 {
+	if p == nil || len(p.targets) == 0 {
 		return k.Commit(ctx, t)
 	}
-	if err := p.keep(); err != nil {
+	if err := p.lay(); err != nil {
 		return Restored{}, err
 	}
 	t.Configuration = p.ID
@@ -180,32 +173,57 @@ func (p *Placement) Carry(ctx context.Context, k Keeper, t Terms) (Restored, err
 	return r, nil
 }
 
-// finish puts the configuration in place and removes its note and its marker.
-func (p *Placement) finish(k interface{ Forget() error }) error {
-	if err := p.place(); err != nil {
-		return err
+// lay writes the note and the files, and makes the folders that they go to. The note
+// comes first, so that [Configuration.Resume] removes what a power cut leaves.
+func (p *Placement) lay() error {
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = makeFolder(p.folder, 0o755)
 	}
-	if err := k.Forget(); err != nil {
-		return err
+	if err == nil {
+		err = p.before.do("write note", func() error { return durable.Write(p.note(), text, 0o600) })
 	}
-	return p.forget()
-}
-
-// keep notes the placement and writes the files beside their places. The note comes
-// first, so that [Configuration.Resume] removes what a power cut leaves.
-func (p *Placement) keep() error {
-	if err := p.writeNote(); err != nil {
-		return unwritable(p.note, err)
+	if err != nil {
+		return unwritable(p.note(), err)
 	}
-	for _, c := range p.Changes {
-		if c.Gone {
-			continue
-		}
-		if err := p.before.do("lay configuration", c.lay); err != nil {
-			return unwritable(c.Target, err)
+	if err := os.RemoveAll(p.laid()); err != nil {
+		return unwritable(p.laid(), err)
+	}
+	for _, f := range p.files {
+		if err := p.before.do("lay configuration", func() error { return p.layFile(f) }); err != nil {
+			return unwritable(f.target, err)
 		}
 	}
 	return nil
+}
+
+func (p *Placement) layFile(f restoredFile) error {
+	folder := os.FileMode(0o755)
+	if f.mode == 0o600 {
+		folder = 0o700 // what is private in a folder that did not exist
+	}
+	below, err := filepath.Rel(p.folder, f.target)
+	if err != nil {
+		return err
+	}
+	laid := filepath.Join(p.laid(), below)
+	err = errors.Join(makeFolder(filepath.Dir(f.target), folder), makeFolder(p.laid(), 0o700), makeFolder(filepath.Dir(laid), 0o700))
+	if err != nil {
+		return err
+	}
+	return durable.WriteGroup(laid, f.text, f.mode, f.group)
+}
+
+// makeFolder makes a folder of the configuration, whatever the umask is. One that is
+// there stays as it is.
+func makeFolder(path string, mode os.FileMode) error {
+	if info, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+		}
+		return err
+	}
+	return errors.Join(os.MkdirAll(path, mode), os.Chmod(path, mode), durable.Sync(filepath.Dir(path)))
 }
 
 func unwritable(path string, err error) error {
@@ -213,101 +231,59 @@ func unwritable(path string, err error) error {
 		" cannot be written: run this as root, name another configuration with --config, or leave it as it is with --no-config", err)
 }
 
-func (p *Placement) writeNote() error {
-	if err := makeFolder(filepath.Dir(p.note), 0o755); err != nil {
-		return err
+// finish puts the configuration in place and ends the restore.
+func (p *Placement) finish(k interface{ Forget() error }) error {
+	for _, target := range p.Gone {
+		err := p.before.do("remove configuration", func() error { return durable.Rename(target, p.kept(target)) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("setting %s aside: %w", target, err)
+		}
 	}
-	text, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("noting the restore: %w", err)
-	}
-	return p.before.do("write note", func() error { return durable.Write(p.note, text, 0o600) })
-}
-
-// forget removes the note.
-func (p *Placement) forget() error {
-	err := p.before.do("forget note", func() error { return os.Remove(p.note) })
+	err := filepath.WalkDir(p.laid(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return p.place(path)
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return durable.Sync(filepath.Dir(p.note))
+	if err := k.Forget(); err != nil {
+		return err
+	}
+	return p.Discard()
 }
 
-// Discard removes the files that wait beside their final paths, and the note.
-func (p *Placement) Discard() error {
-	errs := []error{removeIfThere(p.note + ".new")}
-	for _, c := range p.Changes {
-		errs = append(errs, removeIfThere(c.Target+restoredSuffix), removeIfThere(c.Target+restoredSuffix+".new"))
+// place puts one file in place. The file that was there has both names until then, so
+// that there always is one.
+func (p *Placement) place(path string) error {
+	below, err := filepath.Rel(p.laid(), path)
+	if err != nil {
+		return err
 	}
-	return errors.Join(append(errs, p.forget())...)
-}
-
-// removeIfThere removes a file if it exists.
-func removeIfThere(path string) error {
-	err := os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
+	target := filepath.Join(p.folder, below)
+	err = p.before.do("keep configuration", func() error { return os.Link(target, p.kept(target)) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("keeping %s: %w", target, err)
 	}
-	return err
-}
-
-// Written lists the files that are written or set aside, and where the former ones are
-// kept.
-func (p *Placement) Written() (targets, aside []string) {
-	if p == nil {
-		return nil, nil
-	}
-	for _, c := range p.Changes {
-		targets = append(targets, c.Target)
-		if c.Kept != "" {
-			aside = append(aside, c.Kept)
-		}
-	}
-	return targets, aside
-}
-
-// place puts every remaining file in place.
-func (p *Placement) place() error {
-	for _, c := range p.Changes {
-		if err := p.placeFile(c); err != nil {
-			return fmt.Errorf("placing %s: %w", c.Target, err)
-		}
+	if err := p.before.do("place configuration", func() error { return durable.Rename(path, target) }); err != nil {
+		return fmt.Errorf("placing %s: %w", target, err)
 	}
 	return nil
 }
 
-// placeFile puts one file in place, unless that was done before.
-func (p *Placement) placeFile(c change) error {
-	waiting, err := present(filepath.Dir(c.Target), filepath.Base(c.Target)+restoredSuffix)
-	if err != nil || len(waiting) == 0 && !c.Gone {
-		return err
-	}
-	if c.Kept != "" {
-		if err := p.keepFile(c); err != nil {
-			return err
+// Discard removes the files that were laid, and the note after them.
+func (p *Placement) Discard() error {
+	err := p.before.do("discard", func() error { return os.RemoveAll(p.laid()) })
+	for _, name := range []string{p.note() + ".new", p.note()} {
+		if err == nil {
+			err = p.before.do("forget note", func() error { return os.Remove(name) })
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
 		}
 	}
-	if !c.Gone {
-		if err := p.before.do("place configuration", func() error { return durable.Rename(c.Target+restoredSuffix, c.Target) }); err != nil {
-			return err
-		}
-	}
-	return durable.Sync(filepath.Dir(c.Target))
-}
-
-// keepFile renames the present file to its other name. If another file replaces it, it
-// has both names until then, so that there always is one.
-func (p *Placement) keepFile(c change) error {
-	err := p.before.do("keep configuration", func() error {
-		if c.Gone {
-			return durable.Rename(c.Target, c.Kept)
-		}
-		return os.Link(c.Target, c.Kept)
-	})
-	if errors.Is(err, fs.ErrExist) || c.Gone && errors.Is(err, fs.ErrNotExist) {
-		return nil // done before
-	}
-	return err
+	return errors.Join(err, durable.Sync(p.folder))
 }
 
 // Resume finishes the configuration of a restore that was interrupted, or undoes it
@@ -320,11 +296,11 @@ func (c Configuration) Resume(find func(data string) (id string, k interface{ Fo
 }
 
 func (c Configuration) resume(find func(data string) (string, interface{ Forget() error }, error), before hook) (bool, error) {
-	p := Placement{note: c.notePath(), before: before}
-	text, err := os.ReadFile(p.note)
+	p := Placement{folder: filepath.Dir(c.Main), before: before}
+	text, err := os.ReadFile(p.note())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_ = os.Remove(p.note + ".new") // of a restore that had not begun
+		_ = os.Remove(p.note() + ".new") // of a restore that had not begun
 		return false, nil
 	case errors.Is(err, fs.ErrPermission):
 		return false, fault.Wrap(fault.Forbidden, "A restore of the configuration was interrupted: run gatehouse restore --complete as root", err)
@@ -332,7 +308,7 @@ func (c Configuration) resume(find func(data string) (string, interface{ Forget(
 		err = json.Unmarshal(text, &p)
 	}
 	if err != nil {
-		return false, fault.Wrap(fault.Unavailable, p.note+", which a restore has left, cannot be read: remove it and restore again", err)
+		return false, fault.Wrap(fault.Unavailable, p.note()+", which a restore has left, cannot be read: remove it and restore again", err)
 	}
 	id, k, err := find(p.Data)
 	if err != nil {

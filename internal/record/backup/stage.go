@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 )
@@ -160,9 +161,6 @@ func Stage(ctx context.Context, in Input, o Options) (s *Staged, err error) {
 
 // Discard removes what was unpacked, unless a restore has begun to put it in place.
 func (s *Staged) Discard() error {
-	if m, err := (swap{data: s.options.Data}).read(); err == nil && m.Staged == s.folder {
-		return nil
-	}
 	return os.RemoveAll(s.path())
 }
 
@@ -177,7 +175,7 @@ func (s *Staged) unpack(ctx context.Context, input Input) error {
 		return foreign(s.medium, err)
 	}
 	s.Manifest = in.Manifest
-	if err := checkRoom(s.options.Data, s.bytes()); err != nil {
+	if err := durable.CheckRoom(s.options.Data, s.bytes()); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(s.path())
@@ -222,7 +220,7 @@ func full(err error) error {
 
 // copyPlain copies a database, and its log where it has one.
 func (s *Staged) copyPlain(ctx context.Context, in Input) error {
-	if err := checkRoom(s.options.Data, in.Size); err != nil {
+	if err := durable.CheckRoom(s.options.Data, in.Size); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(s.path())

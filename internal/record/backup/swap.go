@@ -1,42 +1,33 @@
 package backup
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
-// The names in the data directory.
+// A restore unpacks into a folder .restore-RANDOM of the data directory. Renaming that
+// folder to .restored-STAMP is the moment at which the restore begins: from then on the
+// restored gateway is what starts next. Then each file in it replaces the present one,
+// which goes to before-restore-STAMP. What is still in the folder has not been placed,
+// so this can be interrupted and repeated at any point without further notes. The data
+// directory itself cannot be swapped: it may be a mount point, and the folder above it
+// is root's.
 const (
-	markerName   = "restore.json"
 	stagedPrefix = ".restore-"
+	readyPrefix  = ".restored-"
 	keptPrefix   = "before-restore-"
-)
 
-// The phases of a swap. Each may be done again from its beginning.
-const (
-	movingOut = "out"  // what is in the data directory is the old gateway's
-	movingIn  = "in"   // what is there is the new one's, possibly incomplete
-	moved     = "done" // all of it is; the configuration may still wait
+	// waitingName is a file in the folder, with the id of the [Placement] that waits.
+	waitingName = "configuration"
 )
-
-// marker says that a swap has begun, and how far it is. Before the phase moved, no
-// process may open the database. It names nothing outside the data directory.
-type marker struct {
-	Phase         string `json:"phase"`
-	Staged        string `json:"staged"`                  // the folder in the data directory with what is new
-	Kept          string `json:"kept"`                    // the folder in the data directory for what is old; "": there is nothing
-	Whole         bool   `json:"whole"`                   // whether everything is replaced, or the database alone
-	Configuration string `json:"configuration,omitempty"` // the id of the [Placement] that goes with it
-}
 
 // swap replaces the data of a gateway by restored data. It works in the data directory
 // alone, as the owner of it.
@@ -77,171 +68,151 @@ func Complete(data string, log *slog.Logger) error {
 // Waiting returns the id of the [Placement] that a restore in the data directory waits
 // for, or "".
 func Waiting(data string) (string, error) {
-	m, err := swap{data: data}.read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	s := swap{data: data}
+	ready, err := s.ready()
+	if err != nil || ready == "" {
+		return "", err
 	}
-	return m.Configuration, err
+	return s.waiting(ready)
 }
 
 // Forget ends a restore whose configuration is in place.
 func Forget(data string) error { return swap{data: data}.forget() }
 
-// complete returns the id of the configuration that waits.
-func (s swap) complete() (waits string, err error) {
-	m, err := s.read()
+func (s swap) path(below ...string) string {
+	return filepath.Join(append([]string{s.data}, below...)...)
+}
+
+// ready returns the name of the folder of a restore that has begun, or "".
+func (s swap) ready() (string, error) {
+	found, err := named(s.data, readyPrefix)
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0], nil
+}
+
+// named lists the names in a folder that begin with a prefix.
+func named(folder, prefix string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// waiting returns the id of the configuration that waits, or "".
+func (s swap) waiting(ready string) (string, error) {
+	id, err := os.ReadFile(s.path(ready, waitingName))
 	if errors.Is(err, fs.ErrNotExist) {
-		s.tidy()
 		return "", nil
 	}
+	return string(id), err
+}
+
+// begin commits to a staged folder.
+func (s swap) begin(staged, stamp string) error {
+	return s.before.do("begin", func() error { return durable.Rename(s.path(staged), s.path(readyPrefix+stamp)) })
+}
+
+// complete finishes a restore that has begun, and returns the id of the configuration
+// that waits.
+func (s swap) complete() (waits string, err error) {
+	ready, err := s.ready()
 	if err != nil {
 		return "", err
 	}
-	if m.Phase == movingOut {
-		if err := s.moveOut(m); err != nil {
+	if ready != "" {
+		if err := s.place(ready); err != nil {
 			return "", err
 		}
-		m.Phase = movingIn
-		if err := s.write(m); err != nil {
+		if waits, err = s.waiting(ready); err != nil {
 			return "", err
 		}
-	}
-	if m.Phase == movingIn {
-		if err := s.moveIn(m); err != nil {
-			return "", err
-		}
-		if m.Configuration == "" {
+		if waits == "" {
 			return "", s.forget()
-		}
-		m.Phase = moved
-		if err := s.write(m); err != nil {
-			return "", err
 		}
 	}
 	s.tidy()
-	return m.Configuration, nil
+	return waits, nil
 }
 
-// forget removes the marker.
-func (s swap) forget() error {
-	err := s.before.do("forget", func() error { return os.Remove(s.path(markerName)) })
+// place puts every file that is still in the folder in place. The database comes first
+// in its order: everything of the former one goes before, because its log beside the new
+// database would destroy that.
+func (s swap) place(ready string) error {
+	entries, err := os.ReadDir(s.path(ready, underData))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		replaced := []string{e.Name()}
+		if e.Name() == database {
+			if replaced, err = s.family(entries); err != nil {
+				return err
+			}
+		}
+		for _, name := range replaced {
+			if err := s.keep(name, keptPrefix+strings.TrimPrefix(ready, readyPrefix)); err != nil {
+				return err
+			}
+		}
+		err := s.before.do("place "+e.Name(), func() error { return durable.Rename(s.path(ready, underData, e.Name()), s.path(e.Name())) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// family lists the files of the present database that go before the restored ones come.
+// The copies that upgrades have kept stay where the database alone is restored: it may
+// come from one of them.
+func (s swap) family(restored []fs.DirEntry) ([]string, error) {
+	all, err := named(s.data, database)
+	if !slices.ContainsFunc(restored, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), database) }) {
+		all = slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(name, database+".schema") })
+	}
+	return all, err
+}
+
+// keep moves a present file to the folder for what is old.
+func (s swap) keep(name, kept string) error {
+	if _, err := os.Lstat(s.path(name)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	err := s.before.do("make "+keptPrefix, func() error { return os.MkdirAll(s.path(kept), 0o700) })
+	if err != nil {
+		return err
+	}
+	return s.before.do("keep "+name, func() error { return durable.Rename(s.path(name), s.path(kept, name)) })
+}
+
+// forget removes the folder of a restore that is complete.
+func (s swap) forget() error {
+	ready, err := s.ready()
+	if err == nil && ready != "" {
+		err = s.before.do("forget", func() error { return os.RemoveAll(s.path(ready)) })
+	}
+	if err != nil {
 		return err
 	}
 	s.tidy()
 	return durable.Sync(s.data)
 }
 
-func (s swap) path(name string) string { return filepath.Join(s.data, name) }
-
-// read gives the marker; [fs.ErrNotExist] where there is none.
-func (s swap) read() (m marker, err error) {
-	text, err := os.ReadFile(s.path(markerName))
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("reading %s: %w", s.path(markerName), err)
-	}
-	if !strings.HasPrefix(m.Staged, stagedPrefix) || !filepath.IsLocal(m.Staged) ||
-		m.Kept != "" && (!strings.HasPrefix(m.Kept, keptPrefix) || !filepath.IsLocal(m.Kept)) {
-		return m, fmt.Errorf("reading %s: it names no folder of a restore", s.path(markerName))
-	}
-	return m, nil
-}
-
-// write makes the marker durable, or leaves the one that stands there.
-func (s swap) write(m marker) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("noting the restore: %w", err)
-	}
-	return s.before.do("write marker "+m.Phase, func() error { return durable.Write(s.path(markerName), text, 0o600) })
-}
-
-// old lists what makes up the gateway that is replaced.
-func (s swap) old(whole bool) ([]string, error) {
-	if !whole {
-		return present(s.data, database, database+"-wal", database+"-shm", database+"-journal")
-	}
-	all, err := filepath.Glob(filepath.Join(escape(s.data), database+"*"))
-	if err != nil {
-		return nil, err
-	}
-	names := []string{tokenKey, certificates}
-	for _, path := range all {
-		names = append(names, filepath.Base(path))
-	}
-	return present(s.data, names...)
-}
-
-// escape makes a path one that [filepath.Glob] takes literally.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-// present gives those of the names that a folder has.
-func present(folder string, names ...string) (found []string, err error) {
-	for _, name := range names {
-		_, err := os.Lstat(filepath.Join(folder, name))
-		if err == nil {
-			found = append(found, name)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// moveOut keeps what is old. Whatever of it still stands in the data directory has not
-// been moved yet.
-func (s swap) moveOut(m marker) error {
-	names, err := s.old(m.Whole)
-	if err != nil || m.Kept == "" {
-		return err
-	}
-	kept := s.path(m.Kept)
-	if err := s.before.do("make "+keptPrefix, func() error { return os.MkdirAll(kept, 0o700) }); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := s.before.do("keep "+name, func() error { return durable.Rename(s.path(name), filepath.Join(kept, name)) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// moveIn puts the new in place. Whatever of it is not in its folder any more has been
-// moved.
-func (s swap) moveIn(m marker) error {
-	staged := filepath.Join(s.path(m.Staged), underData)
-	entries, err := os.ReadDir(staged)
-	if errors.Is(err, fs.ErrNotExist) && isFile(s.path(database)) {
-		return nil // someone has removed the empty folder
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		err := s.before.do("place "+e.Name(), func() error { return durable.Rename(filepath.Join(staged, e.Name()), s.path(e.Name())) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tidy removes what interrupted backups and restores have left. A disk that does not let
-// it is no reason to keep doors shut.
+// tidy removes what interrupted backups and restores have left. A disk that prevents it
+// is no reason to keep doors shut.
 func (s swap) tidy() {
-	for _, pattern := range []string{stagedPrefix + "*", snapshotPrefix + "*"} {
-		left, err := filepath.Glob(filepath.Join(escape(s.data), pattern))
-		if err != nil {
-			continue
-		}
-		for _, path := range left {
-			_ = os.RemoveAll(path)
+	for _, prefix := range []string{stagedPrefix, snapshotPrefix} {
+		left, _ := named(s.data, prefix)
+		for _, name := range left {
+			_ = os.RemoveAll(s.path(name))
 		}
 	}
 }

@@ -1,13 +1,10 @@
 package sqlite
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/record/journal"
 )
 
@@ -48,29 +45,7 @@ func (db *DB) probe() bool {
 		return false
 	}
 	db.probed = time.Now()
-	folder := filepath.Dir(db.path)
-	var disk unix.Statfs_t
-	if unix.Statfs(folder, &disk) == nil && int64(disk.Bavail)*int64(disk.Bsize) < room { //nolint:gosec,unconvert // fits; the type is another one on 32 bits
-		return false // known without writing to the card
-	}
-	err := reserve(folder)
-	db.tight = errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+	free, err := durable.Free(filepath.Dir(db.path))
+	db.tight = err == nil && free < room
 	return !db.tight
-}
-
-// reserve takes room on the disk of a folder and releases it at once.
-func reserve(folder string) error {
-	f, err := os.CreateTemp(folder, ".room-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	if err := os.Remove(f.Name()); err != nil {
-		return err
-	}
-	err = unix.Fallocate(int(f.Fd()), 0, 0, room)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		_, err = f.Write(make([]byte, room))
-	}
-	return err
 }

@@ -16,10 +16,6 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// spare is what stays free on the disk when a copy is made, in bytes: the journal
-// goes on growing meanwhile.
-const spare = 8 << 20
-
 // Snapshot writes a whole, consistent copy of the database to path, where nothing may
 // stand, for its owner alone; when it returns nil, the copy is on the disk. It reads
 // like any reader: no write waits for it. Unavailable when there is no room for it, or
@@ -108,28 +104,15 @@ func copyPages(ctx context.Context, driver any, f *os.File) (err error) {
 	return nil
 }
 
-// checkRoom sees beforehand whether a copy fits into the folder, so that it does not
+// checkRoom checks beforehand whether a copy fits into the folder, so that it does not
 // take the room that the journal needs.
 func checkRoom(ctx context.Context, db *sql.DB, folder string) error {
-	var pages, size int64
-	err := db.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages)
-	if err == nil {
-		err = db.QueryRowContext(ctx, "PRAGMA page_size").Scan(&size)
-	}
+	var size int64
+	err := db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&size)
 	if err != nil {
 		return storageError(err)
 	}
-	var disk unix.Statfs_t
-	if err := unix.Statfs(folder, &disk); err != nil {
-		return fault.Wrap(fault.Unavailable, "The disk of "+folder+" does not say how much room it has", err)
-	}
-	free := int64(disk.Bavail) * int64(disk.Bsize) //nolint:gosec,unconvert // fits; the type is another one on 32 bits
-	if needed := pages*size + spare; free < needed {
-		return fault.New(fault.Unavailable, fmt.Sprintf(
-			"There is no room for a copy of the database in %s: it needs %d MB and %d MB are free; make room there and try again",
-			folder, needed>>20+1, free>>20))
-	}
-	return nil
+	return durable.CheckRoom(folder, size)
 }
 
 // quickCheck finds most damage of a database file without comparing every index.

@@ -115,7 +115,7 @@ func TestDB_Snapshot_fails(t *testing.T) {
 		path string
 		want string
 	}{
-		"no room":        {t.Context(), "/proc/copy.db", "There is no room for a copy of the database in /proc: it needs "}, // procfs has no free block
+		"no room":        {t.Context(), "/proc/copy.db", "There is no room in /proc: it needs "}, // procfs has no free block
 		"no folder":      {t.Context(), filepath.Join(folder, "none", "copy.db"), "does not say how much room"},
 		"not its to use": {t.Context(), "/sys/kernel", "no room"},
 		"called off":     {gone, filepath.Join(folder, "copy.db"), "context canceled"},
