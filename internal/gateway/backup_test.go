@@ -92,7 +92,7 @@ func TestGateway_completesARestore(t *testing.T) {
 		}
 	}
 	want, former := identity(restored.Data), identity(present.Data)
-	staged := filepath.Join(present.Data, ".restore-1", "data")
+	staged := filepath.Join(present.Data, ".restored-1", "data")
 	if err := os.MkdirAll(staged, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +100,6 @@ func TestGateway_completesARestore(t *testing.T) {
 		if err := os.Rename(filepath.Join(restored.Data, name), filepath.Join(staged, name)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	marker := `{"phase":"out","staged":".restore-1","kept":"before-restore-1","whole":true}`
-	if err := os.WriteFile(filepath.Join(present.Data, "restore.json"), []byte(marker), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	g := gatewaytest.Run(t, present)
 	status, err := g.Admin.Status(t.Context())
@@ -113,7 +109,7 @@ func TestGateway_completesARestore(t *testing.T) {
 	if kept := identity(filepath.Join(present.Data, "before-restore-1")); kept != former {
 		t.Errorf("kept is %s, want %s", kept, former)
 	}
-	if names := namesIn(t, present.Data); slices.Contains(names, "restore.json") || slices.Contains(names, ".restore-1") {
+	if names := namesIn(t, present.Data); slices.Contains(names, ".restored-1") {
 		t.Errorf("the data directory has %v", names)
 	}
 }

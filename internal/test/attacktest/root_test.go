@@ -144,7 +144,9 @@ func TestAttack_marker(t *testing.T) {
 	b := newBoard(t)
 	b.asNobody(fmt.Sprintf(`cd %s; mkdir -p .restore-x/data; echo evil.so >evil; cat >restore.json <<END
 {"phase":"in","staged":".restore-x","kept":"","config":[{"target":"%[1]s/evil","kept":"%s","gone":true}]}
-END`, b.data, b.path("secrets/ld.so.preload")))
+END
+mkdir -p .restored-x/data; ln -s %[3]s .restored-x/data/x; ln -s %[3]s before-restore-x; echo id >.restored-x/configuration`,
+		b.data, b.path("secrets/ld.so.preload"), b.path("secrets")))
 	b.back()
 	b.keepsSecrets()
 	if _, err := os.Lstat(filepath.Join(b.data, "evil")); err != nil {
