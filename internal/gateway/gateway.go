@@ -253,7 +253,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
 			ConnectTimeout: g.cfg.MQTT.ConnectTimeout, PacketsPerSecond: g.cfg.MQTT.PacketsPerSecond,
 			WriteTimeout: g.cfg.MQTT.WriteTimeout, PacketSize: uint32(g.cfg.MQTT.MaxPacketSize), //nolint:gosec // validated by package config
-			Command: stationlink.MaxCommand,
 		},
 	})
 	if err != nil {
@@ -301,26 +300,19 @@ func (g *Gateway) ready() float64 {
 	return 1
 }
 
-// stationHandler hands what the broker hears to the station link: the two know
-// each other only through the interface of the one and the methods of the other.
+// stationHandler is the station link, with what else hears of connections.
 type stationHandler struct {
-	link   *stationlink.Link
+	*stationlink.Link
 	tidier *machine.Tidier
 	unfit  *misfits
 }
 
-func (h stationHandler) Connected(c *broker.Conn) error {
+// Connected implements [broker.Handler].
+func (h stationHandler) Connected(c stationlink.Conn) error {
 	h.tidier.Connected()
 	h.unfit.remove(c.Station())
-	return h.link.Connected(c)
+	return h.Link.Connected(c)
 }
 
-func (h stationHandler) Disconnected(c *broker.Conn, reason string) { h.link.Disconnected(c, reason) }
-func (h stationHandler) Heard(c *broker.Conn)                       { h.link.Heard(c) }
-func (h stationHandler) Report(c *broker.Conn, payload []byte)      { h.link.Report(c, payload) }
-func (h stationHandler) Result(c *broker.Conn, payload []byte)      { h.link.Result(c, payload) }
-func (h stationHandler) Acknowledged(c *broker.Conn, id uint16, r byte) {
-	h.link.Acknowledged(c, id, r)
-}
-
+// TooSmall implements [broker.Handler].
 func (h stationHandler) TooSmall(id site.StationID, takes, need uint32) { h.unfit.add(id, takes, need) }

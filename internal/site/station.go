@@ -101,19 +101,6 @@ func (SecretHash) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText implements [encoding.TextMarshaler]; encoding/json uses it too.
 func (SecretHash) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// MaxUptimeDrift is the largest drift that a station may state of its clock, in millionths
-// (contract, section 2).
-const MaxUptimeDrift = 50_000
-
-// Uptime is what a report states of the station's own monotonic clock (contract, section
-// 2). The zero value states nothing.
-type Uptime struct {
-	Stated       bool
-	Milliseconds int64 // since the station's start, 0 to 2⁵³
-	DriftStated  bool
-	Drift        int64 // how far the clock may be off, in millionths, 0 to [MaxUptimeDrift]
-}
-
 // StationStatus says whether a station has a live connection right now.
 type StationStatus string
 

@@ -87,11 +87,11 @@ func TestCommands_handle_localUnlockBeside(t *testing.T) {
 		sent := 0
 		call := func(origin site.Origin, id site.CommandID, accepted time.Time, wantResult bool) site.Outcome {
 			cmd := site.Command{ID: id, Station: 1042, Lock: 1, Origin: origin, Deadline: accepted.Add(site.DefaultTTL)}
-			return wire.Call(cmd, wantResult, func() bool { return true }, func() {
+			return wire.Call(cmd, wantResult, departure(func() {
 				if origin == site.Cloud {
 					w.set(func() { sent++ })
 				}
-			})
+			}))
 		}
 		w.onUnlock = func(req unlock.Request) {
 			if time.Until(req.Accepted.Add(site.DefaultTTL)) > 0 { // else package unlock does not call
@@ -130,11 +130,17 @@ func (hardware) Remote() string            { return "192.0.2.1:1" }
 func (hardware) ReceiveMaximum() int       { return 0 }
 func (hardware) Subscribed() (byte, bool)  { return 1, true }
 
-func (h hardware) Send(id uint16, _ byte, payload func([]byte) ([]byte, time.Duration, error), _ time.Time) error {
-	_, _, err := payload(nil)
+func (h hardware) Send(id uint16, _ byte, m stationlink.Message, _ time.Time) error {
+	_, _, err := m.Payload(nil)
 	go h.link.Acknowledged(h, id, 0)
 	return err
 }
+
+// departure is one that may always leave; it is called when it does.
+type departure func()
+
+func (departure) MayLeave() bool { return true }
+func (d departure) Left()        { d() }
 
 // anyone lets every station in.
 type anyone struct{ stationlink.Presence }

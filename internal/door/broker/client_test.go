@@ -245,11 +245,16 @@ func (c *client) readCommand(qos byte) command {
 	return cmd
 }
 
+// message is a [stationlink.Message] of a function.
+type message func(b []byte) ([]byte, time.Duration, error)
+
+func (m message) Payload(b []byte) ([]byte, time.Duration, error) { return m(b) }
+
 // says is a command's payload that is known before.
-func says[T string | []byte](payload T) broker.Payload { return saysFor(payload, time.Minute) }
+func says[T string | []byte](payload T) message { return saysFor(payload, time.Minute) }
 
 // saysFor is says with the patience of the kernel.
-func saysFor[T string | []byte](payload T, patience time.Duration) broker.Payload {
+func saysFor[T string | []byte](payload T, patience time.Duration) message {
 	return func(b []byte) ([]byte, time.Duration, error) { return append(b, payload...), patience, nil }
 }
 

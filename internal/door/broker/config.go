@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/admission"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -53,9 +54,6 @@ type Limits struct {
 	// PacketSize is the largest whole packet in bytes. A larger one ends the
 	// connection, before it is read.
 	PacketSize uint32
-	// Command is the longest payload of a command in bytes. A station whose Maximum
-	// Packet Size (MQTT 5, section 3.1.2.11.4) is too small for it is refused.
-	Command uint32
 }
 
 // DefaultLimits gives the limits that hold when nothing else is configured.
@@ -68,7 +66,6 @@ func DefaultLimits() Limits {
 		PacketsPerSecond:      50,
 		WriteTimeout:          2 * time.Second,
 		PacketSize:            8 << 10,
-		Command:               128,
 	}
 }
 
@@ -80,30 +77,28 @@ type Authenticator interface {
 	Authenticate(id site.StationID, secret site.Secret) (generation uint64, ok bool)
 }
 
-// Handler hears of the stations' connections. Its methods are called
-// concurrently, one at a time for each connection.
+// Handler hears of the stations' connections; [stationlink.Link] satisfies most of it. Its
+// methods are called concurrently, one at a time for each connection.
 // They must return quickly: while one runs, that station is not read.
 type Handler interface {
 	// Connected comes when a session is established and its CONNACK written. For
 	// one station it is called in the order in which connections took over from
 	// each other. A connection that took over replaces the one before it, whose end is
 	// not announced. An error ends the connection in a reset.
-	Connected(c *Conn) error
+	Connected(c stationlink.Conn) error
 	// Disconnected comes when the station has no connection any more: exactly once for
 	// the connection that Connected took last (returned nil), also where a later one
 	// took over from it and ended before it was established. The reason is a constant
 	// sentence, or the one given to [Conn.Reset].
-	Disconnected(c *Conn, reason string)
+	Disconnected(c stationlink.Conn, reason string)
 	// Heard comes for every packet after CONNECT, before it is acted upon.
-	Heard(c *Conn)
-	// Report comes for each message to stations/<id>/report, before it is
-	// acknowledged. The payload may be kept.
-	Report(c *Conn, payload []byte)
-	// Result is the same for stations/<id>/result.
-	Result(c *Conn, payload []byte)
+	Heard(c stationlink.Conn)
+	// Received comes for each message to a topic that [stationlink.Topics] allow, before
+	// it is acknowledged. The payload may be kept.
+	Received(c stationlink.Conn, topic string, payload []byte)
 	// Acknowledged comes for each PUBACK, whether or not a command bears that
 	// packet id; reason is 0 in MQTT 3.1.1.
-	Acknowledged(c *Conn, packetID uint16, reason byte)
+	Acknowledged(c stationlink.Conn, packetID uint16, reason byte)
 	// TooSmall comes for a station that is refused, although its secret is right: it
 	// takes packets of so many bytes, and a command needs up to need.
 	TooSmall(id site.StationID, takes, need uint32)
@@ -142,7 +137,7 @@ func (l *Limits) fill() error {
 	ok := pick(&l.Connections, d.Connections) && pick(&l.ConnectionsPerAddress, d.ConnectionsPerAddress) &&
 		pick(&l.Connecting, d.Connecting) && pick(&l.ConnectTimeout, d.ConnectTimeout) &&
 		pick(&l.PacketsPerSecond, d.PacketsPerSecond) && pick(&l.WriteTimeout, d.WriteTimeout) &&
-		pick(&l.PacketSize, d.PacketSize) && pick(&l.Command, d.Command)
+		pick(&l.PacketSize, d.PacketSize)
 	if !ok {
 		return errors.New("the limits of the broker must not be negative")
 	}

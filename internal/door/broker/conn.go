@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"gatehouse/internal/board/admission"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/site"
 )
 
@@ -30,12 +31,11 @@ type Conn struct {
 	version    atomic.Uint32
 	generation uint64
 	number     site.ConnectionID // in the order of the take-overs
-	topics     topics
-	mostPacket uint32 // what the station takes at most, in bytes; 0: not stated
+	topics     stationlink.Topics
 
-	// open holds a token for each command sent at QoS 1 and not acknowledged; as many
-	// as the station takes at a time (MQTT 5, section 3.1.2.11.3). Nil: not stated.
-	open chan struct{}
+	// What MQTT 5 stations state; 0: not stated.
+	mostPacket     uint32 // in bytes
+	receiveMaximum uint16
 
 	// The reading goroutine's own.
 	frames  framer
@@ -102,7 +102,7 @@ func (c *Conn) Version() byte { return byte(c.version.Load()) }
 
 // ReceiveMaximum is how many commands at QoS 1 the station takes before it has
 // acknowledged one of them (MQTT 5, section 3.1.2.11.3); 0 when it has not said so.
-func (c *Conn) ReceiveMaximum() int { return cap(c.open) }
+func (c *Conn) ReceiveMaximum() int { return int(c.receiveMaximum) }
 
 // Subscribed reports at which QoS (0 or 1) the station is subscribed to its
 // commands now; a connection that has ended is subscribed to nothing.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/door/broker"
@@ -125,97 +124,6 @@ func TestConn_Send_stationsOwnLimits(t *testing.T) {
 	if err := conn.Send(1, 1, says(make([]byte, 200)), soon()); !errors.Is(err, broker.ErrNotTaken) {
 		t.Errorf("a packet that is too large gave %v", err)
 	}
-	for id := uint16(1); id <= 2; id++ {
-		if err := conn.Send(id, 1, says(""), soon()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := conn.Send(3, 1, says(""), time.Now().Add(50*time.Millisecond)); !errors.Is(err, broker.ErrLate) {
-		t.Errorf("the third open command gave %v", err)
-	}
-	c.send(packet(0x40, u16(1)))
-	g.handler.awaitEvent(t, "ack", 1)
-	if err := conn.Send(3, 1, says(""), soon()); err != nil {
-		t.Errorf("after a PUBACK: %v", err)
-	}
-}
-
-// takingOne connects a station that takes one command at a time and has one open.
-func takingOne(g *gate, p *pipes) (*client, *broker.Conn) {
-	g.t.Helper()
-	c := p.dial(g.t)
-	h := helloOf(1, 5)
-	h.properties = join([]byte{0x21}, u16(1))
-	c.greet(h)
-	c.subscribe(1, 1)
-	conn := g.connOf(1)
-	c.pull(g.t, func() error { return conn.Send(1, 1, says("open"), soon()) })
-	return c, conn
-}
-
-// What the station has no room for yet waits for its PUBACK, whatever else it says
-// before, and only then is asked what it says.
-func TestConn_Send_waitsForRoom(t *testing.T) {
-	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
-		c, conn := takingOne(g, p)
-		asked, second := time.Time{}, make(chan error, 1)
-		begun := time.Now()
-		go func() {
-			second <- conn.Send(2, 1, func(b []byte) ([]byte, time.Duration, error) {
-				asked = time.Now()
-				return append(b, "later"...), time.Minute, nil
-			}, begun.Add(5*time.Second))
-		}()
-		c.send(publication(5, 0, "stations/1/result", 0, "{}"))
-		g.handler.awaitEvent(t, "result", 1)
-		<-time.After(4 * time.Second) // of the bubble's clock
-		c.send(packet(0x40, u16(1)))
-		if got := c.readCommand(1); got.payload != "later" {
-			t.Errorf("got %+v", got)
-		}
-		if err := <-second; err != nil || asked.Sub(begun) != 4*time.Second {
-			t.Errorf("sent with %v, asked after %v", err, asked.Sub(begun))
-		}
-	})
-}
-
-// The wait for room ends with the deadline or the connection; nothing is sent then, and
-// what was not sent takes no room.
-func TestConn_Send_noRoom(t *testing.T) {
-	bubble(t, broker.Limits{}, func(t *testing.T, g *gate, p *pipes) {
-		c, conn := takingOne(g, p)
-		start := time.Now()
-		never := func([]byte) ([]byte, time.Duration, error) {
-			t.Error("asked what it would say")
-			return nil, 0, nil
-		}
-		if err := conn.Send(2, 1, never, start.Add(time.Second)); !errors.Is(err, broker.ErrLate) || time.Since(start) != time.Second {
-			t.Errorf("no room gave %v after %v", err, time.Since(start))
-		}
-		zero := make(chan error, 1)
-		go func() { zero <- conn.Send(0, 0, says("needs no room"), soon()) }()
-		c.readCommand(0)
-		if err := <-zero; err != nil {
-			t.Errorf("at QoS 0: %v", err)
-		}
-		c.send(packet(0x40, u16(1)))
-		g.handler.awaitEvent(t, "ack", 1)
-		refused := errors.New("not any more")
-		if err := conn.Send(3, 1, func([]byte) ([]byte, time.Duration, error) { return nil, 0, refused }, soon()); !errors.Is(err, refused) {
-			t.Errorf("what must not be sent gave %v", err)
-		}
-		c.pull(t, func() error { return conn.Send(4, 1, says("open"), soon()) })
-		last := make(chan error, 1)
-		go func() { last <- conn.Send(5, 1, never, soon()) }()
-		synctest.Wait()
-		conn.Reset("enough")
-		if err := <-last; !errors.Is(err, broker.ErrClosed) {
-			t.Errorf("the end gave %v", err)
-		}
-		if _, ok := conn.Subscribed(); ok {
-			t.Error("a connection that has ended is subscribed")
-		}
-	})
 }
 
 func TestConn_Send_concurrently(t *testing.T) {

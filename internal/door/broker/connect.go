@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/site"
 )
 
@@ -37,9 +38,7 @@ func (c *Conn) readConnect(pk *packets.Packet) {
 		keepaliveChanged: keepalive != pk.Connect.Keepalive,
 	}
 	c.mostPacket = pk.Properties.MaximumPacketSize
-	if most := pk.Properties.ReceiveMaximum; most > 0 {
-		c.open = make(chan struct{}, most) // of nothing, so that its size costs nothing
-	}
+	c.receiveMaximum = pk.Properties.ReceiveMaximum
 	pk.Connect.Keepalive = keepalive
 	pk.Connect.Clean = true
 	pk.Properties.SessionExpiryIntervalFlag, pk.Properties.SessionExpiryInterval = false, 0
@@ -62,8 +61,8 @@ func (s *Server) admit(c *Conn, pk *packets.Packet) *refusal {
 		return errSecret
 	}
 	c.generation = generation
-	c.topics = topicsOf(id)
-	if need := commandSize(c.topics.command, s.limits.Command); c.mostPacket > 0 && c.mostPacket < need {
+	c.topics = stationlink.TopicsOf(id)
+	if need := commandSize(c.topics.Command); c.mostPacket > 0 && c.mostPacket < need {
 		s.handler.TooSmall(id, c.mostPacket, need)
 		return errTooSmall
 	}
@@ -71,8 +70,8 @@ func (s *Server) admit(c *Conn, pk *packets.Packet) *refusal {
 }
 
 // commandSize is the size of the largest command, as MQTT 5 encodes it at QoS 1.
-func commandSize(topic string, payload uint32) uint32 {
-	body := 2 + uint32(len(topic)) + 2 + 1 + payload //nolint:gosec // the topic of a station is short
+func commandSize(topic string) uint32 {
+	body := 2 + uint32(len(topic)) + 2 + 1 + stationlink.MaxCommand //nolint:gosec // the topic of a station is short
 	for length := body; length > 0x7F; length >>= 7 {
 		body++
 	}

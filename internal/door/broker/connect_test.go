@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/site"
 )
 
@@ -134,8 +135,8 @@ func TestServer_connect_refused(t *testing.T) {
 // A station that takes no packet as large as a command is refused, and told so where
 // it takes that; so nobody believes it online while no command can reach it.
 func TestServer_connect_tooSmall(t *testing.T) {
-	g := open(t, setup{limits: broker.Limits{Command: 100}})
-	largest := packet(0x32, text(commandTopic(1)), u16(1), properties(5), make([]byte, 100))
+	g := open(t, setup{})
+	largest := packet(0x32, text(commandTopic(1)), u16(1), properties(5), make([]byte, stationlink.MaxCommand))
 	for size, want := range map[int][][]byte{
 		len(largest) - 1: {{0x20, 0, 0x95, 0}},
 		5:                {{0x20, 0, 0x95, 0}},
@@ -168,7 +169,7 @@ func TestServer_connect_tooSmall(t *testing.T) {
 	c = g.dial()
 	c.greet(h)
 	c.subscribe(1, 1)
-	if err := g.connOf(1).Send(1, 1, says(make([]byte, 100)), soon()); err != nil {
+	if err := g.connOf(1).Send(1, 1, says(make([]byte, stationlink.MaxCommand)), soon()); err != nil {
 		t.Errorf("the largest command: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func (s *Server) WelcomeEvicted(raw net.Conn, secure *tls.Config) bool {
 func (c *Conn) SendByLibrary(packetID uint16, payload []byte) error {
 	return c.client.WritePacket(packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1},
-		TopicName:   c.topics.command,
+		TopicName:   c.topics.Command,
 		PacketID:    packetID,
 		Payload:     payload,
 	})

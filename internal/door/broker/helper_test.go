@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -72,7 +73,8 @@ func (r *recorder) add(e event) {
 	r.wake = make(chan struct{})
 }
 
-func (r *recorder) Connected(c *broker.Conn) error {
+func (r *recorder) Connected(conn stationlink.Conn) error {
+	c := conn.(*broker.Conn)
 	if r.onConnect != nil {
 		r.onConnect(c)
 	}
@@ -85,11 +87,13 @@ func (r *recorder) Connected(c *broker.Conn) error {
 	return nil
 }
 
-func (r *recorder) Disconnected(c *broker.Conn, reason string) {
+func (r *recorder) Disconnected(conn stationlink.Conn, reason string) {
+	c := conn.(*broker.Conn)
 	r.add(event{kind: "disconnected", conn: c, text: reason})
 }
 
-func (r *recorder) Heard(c *broker.Conn) {
+func (r *recorder) Heard(conn stationlink.Conn) {
+	c := conn.(*broker.Conn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heard[c]++
@@ -97,22 +101,20 @@ func (r *recorder) Heard(c *broker.Conn) {
 	r.wake = make(chan struct{})
 }
 
-func (r *recorder) Report(c *broker.Conn, payload []byte) {
-	r.add(event{kind: "report", conn: c, text: string(payload)})
-	if r.onReport != nil {
+func (r *recorder) Received(conn stationlink.Conn, topic string, payload []byte) {
+	c, kind := conn.(*broker.Conn), topic[strings.LastIndex(topic, "/")+1:]
+	r.add(event{kind: kind, conn: c, text: string(payload)})
+	if kind == "report" && r.onReport != nil {
 		r.onReport(c, string(payload))
 	}
-}
-
-func (r *recorder) Result(c *broker.Conn, payload []byte) {
-	r.add(event{kind: "result", conn: c, text: string(payload)})
 }
 
 func (r *recorder) TooSmall(id site.StationID, takes, need uint32) {
 	r.add(event{kind: "too small", text: fmt.Sprint(id, takes, need)})
 }
 
-func (r *recorder) Acknowledged(c *broker.Conn, id uint16, code byte) {
+func (r *recorder) Acknowledged(conn stationlink.Conn, id uint16, code byte) {
+	c := conn.(*broker.Conn)
 	r.add(event{kind: "ack", conn: c, id: id, code: code})
 }
 

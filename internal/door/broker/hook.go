@@ -116,21 +116,15 @@ func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
 	return pk
 }
 
-// OnACLCheck implements [mqtt.Hook], as the second wall behind judge.
-func (*hook) OnACLCheck(cl *mqtt.Client, topic string, write bool) bool {
-	t := connOf(cl).topics
-	if write {
-		return topic == t.report || topic == t.result
-	}
-	return topic == t.command
-}
+// OnACLCheck implements [mqtt.Hook]: judge has replaced the topics that are refused.
+func (*hook) OnACLCheck(_ *mqtt.Client, topic string, _ bool) bool { return topic != nowhere }
 
 // OnSubscribed implements [mqtt.Hook]. It comes before SUBACK is written, so that a
 // station that has it can count on commands.
 func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
 	c := connOf(cl)
 	for i, f := range pk.Filters {
-		if f.Filter == c.topics.command && codes[i] <= 1 {
+		if f.Filter == c.topics.Command && codes[i] <= 1 {
 			c.granted.Store(int32(codes[i]) + 1)
 		}
 	}
@@ -139,13 +133,6 @@ func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
 // OnPublish implements [mqtt.Hook]: the message goes to the handler and to nobody
 // else; mochi acknowledges it.
 func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	switch c := connOf(cl); pk.TopicName {
-	case c.topics.report:
-		h.server.handler.Report(c, pk.Payload)
-	case c.topics.result:
-		h.server.handler.Result(c, pk.Payload)
-	default:
-		return pk, packets.ErrRejectPacket
-	}
+	h.server.handler.Received(connOf(cl), pk.TopicName, pk.Payload)
 	return pk, packets.CodeSuccessIgnore
 }

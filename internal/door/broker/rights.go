@@ -2,28 +2,19 @@ package broker
 
 import (
 	"github.com/mochi-mqtt/server/v2/packets"
-
-	"gatehouse/internal/site"
 )
 
-// topics are the three that a station knows (contract, section 2).
-type topics struct{ command, report, result string }
-
-func topicsOf(id site.StationID) topics {
-	stem := "stations/" + id.String() + "/"
-	return topics{command: stem + "command", report: stem + "report", result: stem + "result"}
-}
-
-// nowhere takes the place of a topic that is refused but answered by mochi: nobody
-// may use it, and it costs nothing to look at.
+// nowhere replaces a topic that is refused, where mochi answers the packet. It is the only
+// one that OnACLCheck refuses.
 const nowhere = "-"
 
 // mostFilters bounds the topics of one SUBSCRIBE or UNSUBSCRIBE: a station has one
 // to name.
 const mostFilters = 8
 
-// judge says what is wrong with a packet, and changes it so that mochi can act on
-// it: what is refused but does not end the connection names nowhere instead.
+// judge returns what is wrong with a packet, and changes it so that mochi can act on
+// it: what is refused but does not end the connection names nowhere instead. This is the
+// one place where the rights of a station are checked.
 func (c *Conn) judge(pk *packets.Packet) *refusal {
 	switch pk.FixedHeader.Type {
 	case typePublish:
@@ -33,7 +24,6 @@ func (c *Conn) judge(pk *packets.Packet) *refusal {
 	case typeUnsubscribe:
 		return c.judgeUnsubscribe(pk)
 	case typePuback:
-		c.makeRoom()
 		c.server.handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
 	}
 	return nil
@@ -59,7 +49,7 @@ func (c *Conn) breach(pk *packets.Packet) *refusal {
 		return errQoS
 	case pk.FixedHeader.Retain:
 		return errRetain
-	case pk.TopicName != c.topics.report && pk.TopicName != c.topics.result:
+	case !c.topics.MayPublish(pk.TopicName):
 		return errTopic
 	}
 	return nil
@@ -75,7 +65,7 @@ func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
 	foreign := false
 	for i := range pk.Filters {
 		f := &pk.Filters[i]
-		if f.Filter != c.topics.command || f.NoLocal || len(pk.Properties.SubscriptionIdentifier) > 0 {
+		if f.Filter != c.topics.Command || f.NoLocal || len(pk.Properties.SubscriptionIdentifier) > 0 {
 			*f, foreign = packets.Subscription{Filter: nowhere}, true
 		}
 		f.Qos = min(f.Qos, 1)
@@ -94,7 +84,7 @@ func (c *Conn) judgeUnsubscribe(pk *packets.Packet) *refusal {
 	}
 	pk.Properties.User = nil // mochi answers with them
 	for i := range pk.Filters {
-		if pk.Filters[i].Filter == c.topics.command {
+		if pk.Filters[i].Filter == c.topics.Command {
 			c.granted.Store(0)
 		} else {
 			pk.Filters[i].Filter = nowhere

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gatehouse/internal/door/stationlink"
 )
 
 // The errors of [Conn.Send], beside those of a write that failed.
@@ -20,9 +22,6 @@ var (
 	ErrNotTaken = errors.New("the station does not take so large a packet")
 )
 
-// Payload appends the payload of a command; see [Conn.Send], which calls it.
-type Payload = func(b []byte) (words []byte, patience time.Duration, err error)
-
 // errPacketID says that the caller gave none.
 var errPacketID = errors.New("a packet id from 1 to 65535 is needed at QoS 1")
 
@@ -33,35 +32,13 @@ const (
 	mostCredits       = 1 << 16
 )
 
-// Send writes one PUBLISH to stations/<id>/command and returns when it is in the
-// kernel's hands. The packet id (1 to 65535) is the caller's, who must not use it
-// twice at a time; at QoS 0 it is ignored. Nothing is queued: if another packet is
-// being written, or the station has as many commands unacknowledged as it takes at a
-// time (MQTT 5, Receive Maximum), Send waits no longer than to the deadline. It writes
+// Send implements [stationlink.Conn]: it writes one PUBLISH to stations/<id>/command and
+// returns when it is in the kernel's hands. The packet id (1 to 65535) is the caller's,
+// who must not use it twice at a time; at QoS 0 it is ignored. Nothing is queued: if
+// another packet is being written, Send waits no longer than to the deadline. It writes
 // until the deadline or the write timeout, whichever is first; a packet that is not
-// written whole by then ends the connection in a reset. An error means that nothing
-// was written or that the connection has been reset.
-//
-// payload appends the payload to b, and returns how long at most the kernel may keep
-// sending bytes that the station's kernel does not acknowledge; or it returns why the
-// command must not be sent, and Send returns that error. It is called once, directly
-// before the write, and must be quick.
-func (c *Conn) Send(packetID uint16, qos byte, payload Payload, deadline time.Time) error {
-	if qos == 0 {
-		return c.publish(packetID, qos, payload, deadline)
-	}
-	if err := c.reserve(deadline); err != nil {
-		return err
-	}
-	err := c.publish(packetID, qos, payload, deadline)
-	if err != nil {
-		c.makeRoom()
-	}
-	return err
-}
-
-// publish is Send for a command that the station has room for.
-func (c *Conn) publish(packetID uint16, qos byte, payload Payload, until time.Time) error {
+// written whole by then ends the connection in a reset.
+func (c *Conn) Send(packetID uint16, qos byte, m stationlink.Message, until time.Time) error {
 	granted, ok := c.Subscribed()
 	switch {
 	case c.isOver():
@@ -78,11 +55,11 @@ func (c *Conn) publish(packetID uint16, qos byte, payload Payload, until time.Ti
 	defer c.unlock()
 	buffer := c.server.buffers.Get().(*[]byte)
 	defer c.server.buffers.Put(buffer)
-	words, patience, err := payload((*buffer)[:0])
+	words, patience, err := m.Payload((*buffer)[:0])
 	if err != nil {
 		return err
 	}
-	*buffer = appendPublish(words, c.Version(), c.topics.command, packetID, qos, words)
+	*buffer = appendPublish(words, c.Version(), c.topics.Command, packetID, qos, words)
 	packet := (*buffer)[len(words):]
 	if c.mostPacket > 0 && len(packet) > int(c.mostPacket) {
 		return ErrNotTaken
@@ -115,37 +92,6 @@ func appendPublish(b []byte, version byte, topic string, packetID uint16, qos by
 		b = append(b, 0) // no properties
 	}
 	return append(b, payload...)
-}
-
-// reserve waits until the station takes one more command.
-func (c *Conn) reserve(deadline time.Time) error {
-	if c.open == nil {
-		return nil
-	}
-	select {
-	case c.open <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case c.open <- struct{}{}:
-		return nil
-	case <-c.done:
-		return ErrClosed
-	case <-timer.C:
-		return ErrLate
-	}
-}
-
-// makeRoom takes one command off the open ones, because the station has acknowledged
-// it or it was not sent. A PUBACK that nothing was sent for changes nothing.
-func (c *Conn) makeRoom() {
-	select {
-	case <-c.open:
-	default:
-	}
 }
 
 // write writes one whole packet of mochi's within the write timeout.

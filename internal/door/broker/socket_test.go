@@ -116,7 +116,7 @@ func BenchmarkConn_Send_patience(b *testing.B) {
 			for b.Loop() {
 				step = -step
 				patience += step
-				if err := conn.Send(1, 1, say, time.Now().Add(5*time.Second)); err != nil {
+				if err := conn.Send(1, 1, message(say), time.Now().Add(5*time.Second)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -274,10 +275,13 @@ type fixture struct {
 	connections atomic.Uint64
 }
 
-// Report is that of the service, without the uptime.
+// battery is a report of a battery's voltage.
+func battery(volts float64) *station.Report { return &station.Report{BatteryVoltage: &volts} }
+
+// Report applies a report as package stationlink reads it.
 func (f *fixture) Report(id site.StationID, payload []byte) error {
-	_, err := f.Service.Report(id, payload)
-	return err
+	r, _ := stationlink.ParseReport(payload)
+	return f.Service.Report(id, r)
 }
 
 // next numbers a new connection.

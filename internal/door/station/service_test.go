@@ -171,7 +171,7 @@ func TestService_restart_lowBatteryToldOnce(t *testing.T) {
 	m.stations[1] = site.Station{ID: 1, Locks: 1, Token: token}
 	m.states[1] = station.SavedState{Station: 1, BatteryVoltage: &volts}
 	s := open(t, config(m, &handClock{now: epoch()}))
-	if _, err := s.Report(1, []byte(`{"batteryVoltage":2.9}`)); err != nil {
+	if err := s.Report(1, battery(2.9)); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.journalled(site.KindBatteryLow); len(got) != 0 {

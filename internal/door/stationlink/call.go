@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/site"
 )
 
@@ -15,16 +16,18 @@ type wire struct {
 	conn Conn
 	gone chan struct{} // closed when the connection has ended
 
-	// Places: a call has a token in each of its own.
+	// Semaphores: a call has a token in each of its own.
 	slots chan struct{} // until it is over
-	// Until its command is acknowledged; the cloud's have a narrower one before them, half
-	// as wide, so that nothing local waits for the cloud.
+	// Until its command is acknowledged; as many as the station takes at a time (MQTT 5,
+	// Receive Maximum). The cloud's have a narrower semaphore before it, half as wide, so
+	// that nothing local waits for the cloud.
 	local, cloud []chan struct{}
 
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
 	lastID  uint16
-	pending []*call // at most maxPending
+	pending []*call          // without an answer; at most maxPending
+	unacked map[uint16]*call // at QoS 1, not acknowledged, by packet id; also with an answer
 	uptimes uptimes
 }
 
@@ -33,20 +36,24 @@ func newWire(l *Link, c Conn) *wire {
 	if n := c.ReceiveMaximum(); n > 0 {
 		most = min(most, n)
 	}
-	unacked, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
+	all, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
 	return &wire{
 		link: l, conn: c, gone: make(chan struct{}), slots: make(chan struct{}, maxPending),
-		local: []chan struct{}{unacked}, cloud: []chan struct{}{half, unacked},
+		local: []chan struct{}{all}, cloud: []chan struct{}{half, all},
+		unacked: make(map[uint16]*call),
 	}
 }
 
 // call is one command that waits for its answer.
 type call struct {
+	wire       *wire
 	command    site.Command
+	departure  unlock.Departure
 	deadline   time.Duration // the command's, by the link's clock
 	rest       time.Duration // what was left of it when the command left; zero until then
 	packetID   uint16
-	places     []chan struct{} // to be given back when it is acknowledged or over
+	qos        byte
+	tokens     []chan struct{} // to be released when it is acknowledged, or over at QoS 0
 	wantResult bool
 	acked      bool        // within the deadline
 	done       chan answer // capacity 1; sent to once, by the goroutine that removes the call from pending
@@ -64,42 +71,47 @@ func (w *wire) left(c *call) time.Duration {
 	return min(time.Until(c.command.Deadline), c.deadline-w.link.clock())
 }
 
-// Call implements the caller of package unlock. It blocks until the station
-// answers or the command's deadline passes, whichever is first.
-func (l *Link) Call(cmd site.Command, wantResult bool, mayLeave func() bool, left func()) site.Outcome {
+// Call implements [unlock.Caller]. It blocks until the station answers or the command's
+// deadline passes, whichever is first.
+func (l *Link) Call(cmd site.Command, wantResult bool, d unlock.Departure) site.Outcome {
 	w := l.wire(cmd.Station)
 	if w == nil {
 		return site.StationGone
 	}
 	timer := time.NewTimer(time.Until(cmd.Deadline))
 	defer timer.Stop()
-	if outcome := w.await(w.slots, timer); outcome != "" {
+	if outcome := w.acquire(w.slots, timer); outcome != "" {
 		return outcome
 	}
 	defer func() { <-w.slots }()
-	places := w.local
+	tokens := w.local
 	if cmd.Origin == site.Cloud {
-		places = w.cloud
+		tokens = w.cloud
 	}
-	for i, place := range places {
-		if outcome := w.await(place, timer); outcome != "" {
-			free(places[:i])
+	for i, token := range tokens {
+		if outcome := w.acquire(token, timer); outcome != "" {
+			release(tokens[:i])
+			w.resetOverdue()
 			return outcome
 		}
 	}
-	return w.call(cmd, places, wantResult, mayLeave, left, timer)
+	c := &call{
+		wire: w, command: cmd, departure: d, deadline: l.clock() + time.Until(cmd.Deadline),
+		tokens: tokens, wantResult: wantResult, done: make(chan answer, 1),
+	}
+	return w.call(c, timer)
 }
 
-// await takes one of those places, or says how the call ends that has waited for it in
-// vain.
-func (w *wire) await(place chan struct{}, timer *time.Timer) site.Outcome {
+// acquire acquires a token of a semaphore, or returns how the call ends that has waited
+// for it in vain.
+func (w *wire) acquire(semaphore chan struct{}, timer *time.Timer) site.Outcome {
 	select {
-	case place <- struct{}{}:
+	case semaphore <- struct{}{}:
 		return ""
 	default:
 	}
 	select {
-	case place <- struct{}{}:
+	case semaphore <- struct{}{}:
 		return ""
 	case <-w.gone:
 		return site.StationGone
@@ -108,10 +120,24 @@ func (w *wire) await(place chan struct{}, timer *time.Timer) site.Outcome {
 	}
 }
 
-// free gives places back.
-func free(places []chan struct{}) {
-	for _, place := range places {
-		<-place
+// release releases a token of each of those semaphores.
+func release(semaphores []chan struct{}) {
+	for _, s := range semaphores {
+		<-s
+	}
+}
+
+// resetOverdue resets the connection of a station that has never acknowledged a command
+// whose time is over, although it has answered it: it would take no other one.
+func (w *wire) resetOverdue() {
+	w.mu.Lock()
+	overdue := false
+	for _, c := range w.unacked {
+		overdue = overdue || w.left(c) <= 0
+	}
+	w.mu.Unlock()
+	if overdue {
+		w.conn.Reset("command not acknowledged in time")
 	}
 }
 
@@ -121,32 +147,32 @@ var (
 	errNoTime      = errors.New("too little time is left for it")
 )
 
-func (w *wire) call(cmd site.Command, places []chan struct{}, wantResult bool, mayLeave func() bool, left func(), timer *time.Timer) site.Outcome {
-	qos, ok := w.conn.Subscribed()
-	c := &call{
-		command: cmd, deadline: w.link.clock() + time.Until(cmd.Deadline),
-		places: places, wantResult: wantResult, done: make(chan answer, 1),
+// Payload implements [Message]: the last moment to keep a command back.
+func (c *call) Payload(b []byte) ([]byte, time.Duration, error) {
+	left := c.wire.left(c)
+	ttl := wholeSeconds(left)
+	if ttl <= 0 {
+		return nil, 0, errNoTime
 	}
-	if !ok || !w.add(c) {
-		free(places)
+	notAfter, known, patience := c.wire.depart(c, left)
+	if !c.departure.MayLeave() {
+		return nil, 0, errMayNotLeave
+	}
+	return appendCommand(b, c.command, ttl, notAfter, known), patience, nil
+}
+
+// call sends a command and waits for its answer.
+func (w *wire) call(c *call, timer *time.Timer) site.Outcome {
+	cmd := c.command
+	var listening bool
+	if c.qos, listening = w.conn.Subscribed(); !listening || !w.add(c) {
+		release(c.tokens)
 		return site.StationGone
 	}
-	payload := func(b []byte) ([]byte, time.Duration, error) { // directly before the write
-		left := w.left(c)
-		ttl := wholeSeconds(left)
-		if ttl <= 0 {
-			return nil, 0, errNoTime
-		}
-		notAfter, known, patience := w.depart(c, left)
-		if !mayLeave() {
-			return nil, 0, errMayNotLeave
-		}
-		return appendCommand(b, cmd, ttl, notAfter, known), patience, nil
-	}
-	if err := w.conn.Send(c.packetID, qos, payload, cmd.Deadline); err != nil {
+	if err := w.conn.Send(c.packetID, c.qos, c, cmd.Deadline); err != nil {
 		return w.unsent(c, cmd.Deadline, err)
 	}
-	left()
+	c.departure.Left()
 	patience := time.NewTimer(time.Until(cmd.Deadline) - c.reserve())
 	defer patience.Stop()
 	for {
@@ -192,7 +218,7 @@ func (w *wire) depart(c *call, left time.Duration) (notAfter int64, known bool, 
 }
 
 // hear notes the station's uptime as a report states it.
-func (w *wire) hear(uptime site.Uptime) {
+func (w *wire) hear(uptime Uptime) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.uptimes.add(uptime, w.link.clock())
@@ -212,11 +238,11 @@ func (w *wire) conclude(c *call, a answer) site.Outcome {
 	return site.Expired
 }
 
-// unsent ends a call whose command has not reached the station. A station that took
-// none until the deadline has its connection reset: it may have forgotten to
-// acknowledge the ones before.
+// unsent ends a call whose command was not sent. A connection that took no byte until the
+// deadline is reset.
 func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
 	_ = w.giveUp(c)
+	w.acknowledged(c.packetID)
 	_, listening := w.conn.Subscribed()
 	switch {
 	case errors.Is(err, errMayNotLeave):
@@ -260,50 +286,52 @@ func (w *wire) giveUp(c *call) answer {
 	return answer{}
 }
 
-// add gives the call a packet id of its own and makes it pending; false when the
-// connection has ended.
+// add makes the call pending and assigns it a packet id that is not in use; false when
+// the connection has ended.
 func (w *wire) add(c *call) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		return false
 	}
-	for {
+	for used := true; used || w.lastID == 0; {
 		w.lastID++
-		if w.lastID != 0 && !w.inUse(w.lastID) {
-			break
-		}
+		_, used = w.unacked[w.lastID]
 	}
 	c.packetID = w.lastID
 	w.pending = append(w.pending, c)
+	if c.qos > 0 {
+		w.unacked[c.packetID] = c
+	}
 	return true
 }
 
-func (w *wire) inUse(id uint16) bool {
-	for _, p := range w.pending {
-		if p.packetID == id {
-			return true
-		}
-	}
-	return false
+// free releases the tokens of a call; mu is held.
+func (c *call) free() {
+	release(c.tokens)
+	c.tokens = nil
 }
 
-// land gives back the places of a call that the station has acknowledged, or that is
-// over; mu is held.
-func (c *call) land() {
-	free(c.places)
-	c.places = nil
+// acknowledged makes room for another command at QoS 1. An acknowledgement of nothing
+// that was sent changes nothing.
+func (w *wire) acknowledged(packetID uint16) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.unacked[packetID]; c != nil {
+		delete(w.unacked, packetID)
+		c.free()
+	}
 }
 
 // answerPacket ends the call with that packet id, unless it waits for the
 // station's result and the packet only acknowledges it, in time.
 func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
+	w.acknowledged(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.pending {
 		if p.packetID == id && p.wantResult && outcome == site.Acknowledged && w.left(p) > p.reserve() {
 			p.acked = true
-			p.land()
 			return
 		}
 	}
@@ -312,8 +340,8 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 	}
 }
 
-// answerCommand ends the call of that command. It gives whether one waits, and
-// whether the lock is its own; of another's lock nothing is believed.
+// answerCommand ends the call of that command. It reports whether one waits, and whether
+// the lock is its own; a result that names another lock is ignored.
 func (w *wire) answerCommand(id site.CommandID, lock site.LockID, outcome site.Outcome) (known, right bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,7 +358,9 @@ func (w *wire) take(match func(*call) bool) *call {
 	for i, p := range w.pending {
 		if match(p) {
 			w.pending = append(w.pending[:i], w.pending[i+1:]...)
-			p.land()
+			if p.qos == 0 {
+				p.free()
+			}
 			return p
 		}
 	}

@@ -1,5 +1,5 @@
-// Package stationlink speaks the language of the stations: topics' payloads in,
-// commands out. It turns MQTT into one blocking call, [Link.Call]; the
+// Package stationlink speaks the language of the stations: their topics, their reports
+// and results, and the commands to them. It turns MQTT into one blocking call, [Link.Call]; the
 // asynchrony of acknowledgements lives here and nowhere else.
 //
 // Promise: a door never opens late (contract, section 2). A command goes only to the
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/systemlog"
+	"gatehouse/internal/door/station"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -36,16 +37,20 @@ type Conn interface {
 	// ReceiveMaximum is how many commands at QoS 1 the station takes before it has
 	// acknowledged one of them; 0 when it has not said so.
 	ReceiveMaximum() int
-	// Send writes one command and returns when it is in the kernel's hands. It waits
-	// for that to the deadline at most; also while the station takes no further command
-	// before it has acknowledged others. payload is called once, directly before the
-	// write; it appends to b and returns how long at most the kernel may keep sending
-	// bytes that the station's kernel does not acknowledge, or returns why the command
-	// must not be sent. An error means that nothing was written, or that the connection
-	// has been reset.
-	Send(packetID uint16, qos byte, payload func(b []byte) ([]byte, time.Duration, error), deadline time.Time) error
+	// Send writes one command, as a PUBLISH with that packet id at that QoS, and returns
+	// when it is in the kernel's hands. It waits for that to the deadline at most. An
+	// error means that nothing was written, or that the connection has been reset.
+	Send(packetID uint16, qos byte, m Message, deadline time.Time) error
 	// Reset ends the connection at once; nothing in its buffers is sent any more.
 	Reset(reason string)
+}
+
+// Message is a command that a [Conn] is about to send.
+type Message interface {
+	// Payload is called once, directly before the write. It appends the payload to b and
+	// returns how long at most the kernel may keep sending bytes that the station's kernel
+	// does not acknowledge, or why the command must not be sent.
+	Payload(b []byte) (payload []byte, patience time.Duration, err error)
 }
 
 // Presence hears of connections and reports; package station satisfies it. Its
@@ -58,9 +63,8 @@ type Presence interface {
 	// the end of one that is not the station's present connection does nothing.
 	Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool)
 	Heard(id site.StationID)
-	// Report handles a report, and returns the valid statements about the station's
-	// uptime, also with an error.
-	Report(id site.StationID, payload []byte) (site.Uptime, error)
+	// Report applies a report; an error says what in it could not be right.
+	Report(id site.StationID, r *station.Report) error
 	LockReported(id site.StationID, lock site.LockID, status site.LockStatus)
 }
 
@@ -71,10 +75,10 @@ type Presence interface {
 type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
 
 // Bounds of the commands of one station; a further one waits, within its deadline, for
-// a place.
+// a slot.
 const (
 	maxPending = 32 // that wait for an answer
-	maxUnacked = 16 // of these, that the station has not acknowledged
+	maxUnacked = 16 // that the station has not acknowledged
 )
 
 // Link connects the broker with the rules. Its methods are safe for concurrent use.
@@ -180,11 +184,21 @@ func (l *Link) Heard(c Conn) {
 	}
 }
 
-// Report takes a report. What is wrong with it is counted by the presence and
-// never ends the connection.
-func (l *Link) Report(c Conn, payload []byte) {
-	uptime, err := l.presence.Report(c.Station(), payload)
-	if err != nil {
+// Received handles a message that a station has published to one of its [Topics].
+func (l *Link) Received(c Conn, topic string, payload []byte) {
+	switch t := TopicsOf(c.Station()); topic {
+	case t.report:
+		l.report(c, payload)
+	case t.result:
+		l.result(c, payload)
+	}
+}
+
+// report handles a report. What is wrong with it is counted by the presence and never
+// ends the connection.
+func (l *Link) report(c Conn, payload []byte) {
+	report, uptime := ParseReport(payload)
+	if err := l.presence.Report(c.Station(), report); err != nil {
 		l.complain("report not understood", c, err)
 	}
 	if w := l.present(c); w != nil {
@@ -205,8 +219,8 @@ func (l *Link) Acknowledged(c Conn, packetID uint16, reason byte) {
 	w.answerPacket(packetID, outcome)
 }
 
-// Result takes a station's own word on a command.
-func (l *Link) Result(c Conn, payload []byte) {
+// result handles a station's result of a command.
+func (l *Link) result(c Conn, payload []byte) {
 	res, err := parseResult(payload)
 	if err != nil {
 		l.metrics.Refused("result-invalid")

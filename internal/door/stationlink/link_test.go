@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -57,21 +58,7 @@ func (p *presence) Disconnected(id site.StationID, _ site.ConnectionID, reason s
 }
 func (p *presence) Heard(id site.StationID) { p.note("heard " + id.String()) }
 
-// Report reads the uptime alone.
-func (p *presence) Report(_ site.StationID, payload []byte) (site.Uptime, error) {
-	var r struct{ Uptime, UptimeDrift *int64 }
-	if err := json.Unmarshal(payload, &r); err != nil {
-		return site.Uptime{}, err
-	}
-	var u site.Uptime
-	if r.Uptime != nil {
-		u.Stated, u.Milliseconds = true, *r.Uptime
-	}
-	if r.UptimeDrift != nil {
-		u.DriftStated, u.Drift = true, *r.UptimeDrift
-	}
-	return u, p.reports
-}
+func (p *presence) Report(site.StationID, *station.Report) error { return p.reports }
 
 func (p *presence) LockReported(id site.StationID, lock site.LockID, s site.LockStatus) {
 	p.note("lock " + id.String() + " " + lock.String() + " " + string(s))
@@ -103,7 +90,7 @@ func (c *conn) Subscribed() (byte, bool) {
 	return c.qos, !c.deaf
 }
 
-func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, time.Duration, error), deadline time.Time) error {
+func (c *conn) Send(packetID uint16, _ byte, m stationlink.Message, deadline time.Time) error {
 	if c.room != nil {
 		c.room()
 	}
@@ -112,7 +99,7 @@ func (c *conn) Send(packetID uint16, _ byte, payload func([]byte) ([]byte, time.
 		defer c.mu.Unlock()
 		return errors.Join(errors.New("closed"), c.broken)
 	}
-	text, patience, err := payload(nil)
+	text, patience, err := m.Payload(nil)
 	if err != nil {
 		defer c.mu.Unlock()
 		return err
@@ -174,15 +161,35 @@ func result(t *testing.T, id site.CommandID, text string) []byte {
 
 func noop() {}
 
+// departure is an [unlock.Departure] of two functions.
+type departure struct {
+	mayLeave func() bool
+	left     func()
+}
+
+func (d departure) MayLeave() bool { return d.mayLeave() }
+func (d departure) Left()          { d.left() }
+
+func at(mayLeave func() bool, left func()) departure { return departure{mayLeave, left} }
+
+// report and results publish as the station does.
+func report(l *stationlink.Link, c *conn, payload []byte) {
+	l.Received(c, "stations/1042/report", payload)
+}
+
+func results(l *stationlink.Link, c *conn, payload []byte) {
+	l.Received(c, "stations/1042/result", payload)
+}
+
 func yes() bool { return true }
 
 func TestLink_Call_offlineSendsNothing(t *testing.T) {
 	l, _ := newLink(t)
-	if got := l.Call(cmd(time.Second), false, yes, noop); got != site.StationGone {
+	if got := l.Call(cmd(time.Second), false, at(yes, noop)); got != site.StationGone {
 		t.Errorf("outcome %s, want offline", got)
 	}
 	c := connect(t, l, &conn{qos: 1, deaf: true})
-	if got := l.Call(cmd(time.Second), false, yes, noop); got != site.StationGone {
+	if got := l.Call(cmd(time.Second), false, at(yes, noop)); got != site.StationGone {
 		t.Errorf("not subscribed: outcome %s, want offline", got)
 	}
 	if sent, _ := c.state(); len(sent) != 0 {
@@ -201,29 +208,33 @@ func TestLink_Call_answers(t *testing.T) {
 		"puback no subscribers": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x10) }, site.Acknowledged, false},
 		"puback that refuses":   {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x83) }, site.Refused, false},
 		"puback of another":     {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id+1, 0) }, site.Expired, true},
-		"done":                  {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { l.Result(c, result(t, command, "done")) }, site.Done, false},
-		"refused":               {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { l.Result(c, result(t, command, "refused")) }, site.Refused, false},
-		"failed":                {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { l.Result(c, result(t, command, "failed")) }, site.Failed, false},
+		"done":                  {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { results(l, c, result(t, command, "done")) }, site.Done, false},
+		"refused": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
+			results(l, c, result(t, command, "refused"))
+		}, site.Refused, false},
+		"failed": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
+			results(l, c, result(t, command, "failed"))
+		}, site.Failed, false},
 		"result waits for it": {true, func(l *stationlink.Link, c *conn, id uint16, t *testing.T) {
 			l.Acknowledged(c, id, 0)
-			l.Result(c, result(t, command, "done"))
+			results(l, c, result(t, command, "done"))
 		}, site.Done, false},
 		"result never comes":   {true, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0) }, site.Acknowledged, false},
 		"silence":              {false, func(*stationlink.Link, *conn, uint16, *testing.T) {}, site.Expired, true},
 		"silence, with result": {true, func(*stationlink.Link, *conn, uint16, *testing.T) {}, site.Expired, true},
 		"another's result": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
-			l.Result(c, result(t, "0190c8a0-0000-7000-8000-000000000009", "done"))
+			results(l, c, result(t, "0190c8a0-0000-7000-8000-000000000009", "done"))
 		}, site.Expired, true},
 		"another lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
-			l.Result(c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":"lock-1","status":"unlocked"}`))
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":"lock-1","status":"unlocked"}`))
 		}, site.Expired, true},
 		"no lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
-			l.Result(c, []byte(`{"id":"`+string(command)+`","result":"done"}`))
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done"}`))
 		}, site.Done, false},
 		"a wrong lock's result": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) {
-			l.Result(c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":5}`))
+			results(l, c, []byte(`{"id":"`+string(command)+`","result":"done","lockId":5}`))
 		}, site.Expired, true},
-		"rubbish":             {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Result(c, []byte(`{"id":7}`)) }, site.Expired, true},
+		"rubbish":             {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { results(l, c, []byte(`{"id":7}`)) }, site.Expired, true},
 		"the connection ends": {false, func(l *stationlink.Link, c *conn, _ uint16, _ *testing.T) { l.Disconnected(c, "gone") }, site.Failed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +244,7 @@ func TestLink_Call_answers(t *testing.T) {
 				k.onSend = func(id uint16) { go c.answer(l, k, id, t) }
 				connect(t, l, k)
 				begun := time.Now()
-				got := l.Call(cmd(5*time.Second), c.wantResult, yes, noop)
+				got := l.Call(cmd(5*time.Second), c.wantResult, at(yes, noop))
 				if got != c.want {
 					t.Errorf("outcome %s, want %s", got, c.want)
 				}
@@ -260,7 +271,7 @@ func TestLink_Call_maxCommand(t *testing.T) {
 		connect(t, l, k)
 		longest := cmd(24 * time.Hour)
 		longest.Lock = site.MaxLocks
-		if got := l.Call(longest, false, yes, noop); got != site.Acknowledged {
+		if got := l.Call(longest, false, at(yes, noop)); got != site.Acknowledged {
 			t.Fatalf("outcome %s", got)
 		}
 		words := string(k.payloads[0])
@@ -288,7 +299,7 @@ func TestLink_Call_lateAnswerIsFollowedNotCounted(t *testing.T) {
 			return true
 		})
 		c := connect(t, l, &conn{qos: 1})
-		if got := l.Call(cmd(5*time.Second), false, yes, noop); got != site.Expired {
+		if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Expired {
 			t.Fatalf("outcome %s, want expired", got)
 		}
 		sent, reset := c.state()
@@ -296,7 +307,7 @@ func TestLink_Call_lateAnswerIsFollowedNotCounted(t *testing.T) {
 			t.Error("the connection was not reset at the deadline")
 		}
 		l.Acknowledged(c, sent[0], 0)
-		l.Result(c, result(t, command, "done"))
+		results(l, c, result(t, command, "done"))
 		if !slices.Equal(followed, []site.Outcome{site.Done}) {
 			t.Errorf("followed %v, want the late result", followed)
 		}
@@ -309,7 +320,7 @@ func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
 		c := connect(t, l, &conn{qos: 1})
 		late := cmd(time.Second)
 		<-time.After(time.Second) // of the bubble's clock
-		if got := l.Call(late, false, yes, noop); got != site.Expired {
+		if got := l.Call(late, false, at(yes, noop)); got != site.Expired {
 			t.Errorf("outcome %s, want expired", got)
 		}
 		if sent, _ := c.state(); len(sent) != 0 {
@@ -321,7 +332,7 @@ func TestLink_Call_pastDeadlineSendsNothing(t *testing.T) {
 func TestLink_Call_writeFails(t *testing.T) {
 	l, _ := newLink(t)
 	connect(t, l, &conn{qos: 1, broken: errors.New("stalled")})
-	if got := l.Call(cmd(time.Second), false, yes, func() { t.Error("sent was called") }); got != site.Failed {
+	if got := l.Call(cmd(time.Second), false, at(yes, func() { t.Error("sent was called") })); got != site.Failed {
 		t.Errorf("outcome %s, want failed", got)
 	}
 }
@@ -366,7 +377,7 @@ func callMany(l *stationlink.Link, n int, origin site.Origin, wantResult bool) (
 			k := cmd(5 * time.Second)
 			k.ID = site.CommandID(fmt.Sprintf("%s%s%03d", command[:30], origin[:3], i))
 			k.Origin = origin
-			outcomes <- l.Call(k, wantResult, yes, noop)
+			outcomes <- l.Call(k, wantResult, at(yes, noop))
 		}()
 	}
 	return outcomes
@@ -389,6 +400,68 @@ func TestLink_Call_waitsForResults(t *testing.T) {
 			<-outcomes
 		}
 	})
+}
+
+// A result frees no room for another command: only the acknowledgement does (MQTT 5,
+// section 4.9), also where it comes after the result.
+func TestLink_Call_roomAfterResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := connect(t, l, &conn{qos: 1, takes: 1})
+		first := make(chan site.Outcome, 1)
+		go func() { first <- l.Call(cmd(5*time.Second), false, at(yes, noop)) }()
+		synctest.Wait()
+		results(l, k, result(t, command, "done"))
+		if got := <-first; got != site.Done {
+			t.Errorf("outcome %s", got)
+		}
+		second := callMany(l, 1, site.Local, false)
+		synctest.Wait()
+		if sent, _ := k.state(); len(sent) != 1 {
+			t.Errorf("%d commands were sent before the PUBACK of the first", len(sent))
+		}
+		l.Acknowledged(k, 1, 0)
+		l.Acknowledged(k, 1, 0) // once more: of nothing
+		synctest.Wait()
+		if sent, _ := k.state(); len(sent) != 2 || sent[1] == sent[0] {
+			t.Errorf("sent %v", sent)
+		}
+		l.Acknowledged(k, 2, 0)
+		if got := <-second; got != site.Acknowledged {
+			t.Errorf("outcome %s", got)
+		}
+		if _, reset := k.state(); reset != "" {
+			t.Errorf("reset %q", reset)
+		}
+	})
+}
+
+// A station that answers commands and never acknowledges them takes no more some time;
+// its connection is reset then. At QoS 0 there is nothing to acknowledge.
+func TestLink_Call_neverAcknowledged(t *testing.T) {
+	for qos := range byte(2) {
+		synctest.Test(t, func(t *testing.T) {
+			l, _ := newLink(t)
+			k := connect(t, l, &conn{qos: qos, takes: 1})
+			for i := range 2 {
+				c := cmd(5 * time.Second)
+				answered := make(chan site.Outcome, 1)
+				go func() { answered <- l.Call(c, false, at(yes, noop)) }()
+				synctest.Wait()
+				results(l, k, result(t, command, "done"))
+				want := site.Done
+				if qos == 1 && i == 1 {
+					want = site.Expired
+				}
+				if got := <-answered; got != want {
+					t.Errorf("QoS %d, command %d: outcome %s, want %s", qos, i, got, want)
+				}
+			}
+			if _, reset := k.state(); (reset != "") != (qos == 1) {
+				t.Errorf("QoS %d: reset %q", qos, reset)
+			}
+		})
+	}
 }
 
 // The cloud has half of the commands that a station takes unacknowledged, at most: a
@@ -438,8 +511,8 @@ func TestLink_Call_cloudLeavesRoom(t *testing.T) {
 	}
 }
 
-// A command may have to wait in Send until the station takes one more. What it says and
-// whether it may be sent counts then; and where that moment does not come, it tells why.
+// A command may have to wait in Send until another packet is written. What it says and
+// whether it may be sent is asked then.
 func TestLink_Call_waitsInSend(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait     time.Duration
@@ -474,7 +547,7 @@ func TestLink_Call_waitsInSend(t *testing.T) {
 				connect(t, l, k)
 				begun := time.Now()
 				mayLeave := func() bool { return c.mayLeave && time.Since(begun) == c.wait }
-				if got := l.Call(cmd(5*time.Second), false, mayLeave, noop); got != c.want {
+				if got := l.Call(cmd(5*time.Second), false, at(mayLeave, noop)); got != c.want {
 					t.Errorf("outcome %s, want %s", got, c.want)
 				}
 				if got := string(slices.Concat(k.payloads...)); !strings.HasSuffix(got, c.payload) || (got == "") != (c.payload == "") {
@@ -497,7 +570,7 @@ func TestLink_Connected_takeOver(t *testing.T) {
 	}
 	l.Disconnected(first, "taken over") // comes after the second one's establishment
 	second.onSend = func(id uint16) { go l.Acknowledged(second, id, 0) }
-	if got := l.Call(cmd(5*time.Second), false, yes, noop); got != site.Acknowledged {
+	if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Acknowledged {
 		t.Errorf("outcome %s, want acknowledged by the second", got)
 	}
 	l.Disconnected(second, "gone")
@@ -514,7 +587,7 @@ func TestLink_Acknowledged_byTheOldConnection(t *testing.T) {
 		first := connect(t, l, &conn{qos: 1})
 		second := connect(t, l, &conn{qos: 1})
 		second.onSend = func(id uint16) { go l.Acknowledged(first, id, 0) }
-		if got := l.Call(cmd(time.Second), false, yes, noop); got != site.Expired {
+		if got := l.Call(cmd(time.Second), false, at(yes, noop)); got != site.Expired {
 			t.Errorf("outcome %s, want expired", got)
 		}
 		synctest.Wait()
@@ -527,7 +600,7 @@ func TestLink_Connected_refusedByPresence(t *testing.T) {
 	if err := l.Connected(&conn{qos: 1}); err == nil {
 		t.Fatal("a connection with an old secret was accepted")
 	}
-	if got := l.Call(cmd(time.Second), false, yes, noop); got != site.StationGone {
+	if got := l.Call(cmd(time.Second), false, at(yes, noop)); got != site.StationGone {
 		t.Errorf("outcome %s, want offline", got)
 	}
 }
@@ -536,7 +609,7 @@ func TestLink_Connected_refusedByPresence(t *testing.T) {
 func TestLink_Call_mayNotLeave(t *testing.T) {
 	l, _ := newLink(t)
 	c := connect(t, l, &conn{qos: 1})
-	if got := l.Call(cmd(time.Second), false, func() bool { return false }, noop); got != site.Refused {
+	if got := l.Call(cmd(time.Second), false, at(func() bool { return false }, noop)); got != site.Refused {
 		t.Errorf("outcome %s, want refused", got)
 	}
 	if sent, _ := c.state(); len(sent) != 0 {
@@ -553,7 +626,7 @@ func TestLink_Call_ttl(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := newLink(t)
 			c := connect(t, l, &conn{qos: 1})
-			got := l.Call(cmd(left), false, yes, noop)
+			got := l.Call(cmd(left), false, at(yes, noop))
 			switch {
 			case got != site.Expired:
 				t.Errorf("%s: outcome %s", left, got)
@@ -581,7 +654,7 @@ func TestLink_Call_payload(t *testing.T) {
 	c := &conn{qos: 1}
 	c.onSend = func(id uint16) { go l.Acknowledged(c, id, 0) }
 	connect(t, l, c)
-	l.Call(cmd(5*time.Second), false, yes, noop)
+	l.Call(cmd(5*time.Second), false, at(yes, noop))
 	want := `{"id":"0190c8a0-0000-7000-8000-000000000001","command":"unlock","lockId":"lock-2","ttl":5}`
 	if got := string(c.payloads[0]); got != want {
 		t.Errorf("payload %s, want %s", got, want)
@@ -593,12 +666,12 @@ func TestLink_Result_reportsTheLock(t *testing.T) {
 	c := connect(t, l, &conn{qos: 1})
 	known := false
 	l.Follow(func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return known })
-	l.Result(c, result(t, command, "done"))
+	results(l, c, result(t, command, "done"))
 	if all := p.all(); slices.Contains(all, "lock 1042 lock-2 unlocked") {
 		t.Errorf("heard %v of a command that nobody knows", all)
 	}
 	known = true
-	l.Result(c, result(t, command, "done"))
+	results(l, c, result(t, command, "done"))
 	if all := p.all(); !slices.Contains(all, "lock 1042 lock-2 unlocked") {
 		t.Errorf("heard %v", all)
 	}
@@ -614,7 +687,7 @@ func FuzzLink_Result(f *testing.F) {
 		l := stationlink.New(&presence{}, metric.New(), slog.New(slog.DiscardHandler))
 		c := &conn{qos: 1}
 		if err := l.Connected(c); err == nil {
-			l.Result(c, payload)
+			results(l, c, payload)
 		}
 	})
 }
@@ -639,7 +712,7 @@ func TestLink_Call_answerReadAfterTheDeadline(t *testing.T) {
 		}, site.Expired, []site.Outcome{site.Refused}},
 		"result": {false, func(l *stationlink.Link, k *conn, _ uint16, freeze func()) {
 			freeze()
-			l.Result(k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
+			results(l, k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
 		}, site.Expired, []site.Outcome{site.Done}},
 		"read in time, taken late": {false, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
 			l.Acknowledged(k, packet, 0)
@@ -648,12 +721,12 @@ func TestLink_Call_answerReadAfterTheDeadline(t *testing.T) {
 		"result of an acknowledged one": {true, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
 			l.Acknowledged(k, packet, 0)
 			freeze()
-			l.Result(k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
+			results(l, k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
 		}, site.Acknowledged, []site.Outcome{site.Done}},
 		"puback before the result": {true, func(l *stationlink.Link, k *conn, packet uint16, freeze func()) {
 			freeze()
 			l.Acknowledged(k, packet, 0)
-			l.Result(k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
+			results(l, k, []byte(`{"id":"`+string(id)+`","result":"done"}`))
 		}, site.Expired, []site.Outcome{site.Done, site.Acknowledged}},
 		"the connection ends": {false, func(l *stationlink.Link, k *conn, _ uint16, freeze func()) {
 			freeze()
@@ -675,7 +748,7 @@ func TestLink_Call_answerReadAfterTheDeadline(t *testing.T) {
 					c.answer(l, k, packet, func() { clock.now += 5 * time.Second }) // no timer of the bubble runs
 				}
 				connect(t, l, k)
-				if got := l.Call(cmd(5*time.Second), c.wantResult, yes, noop); got != c.want {
+				if got := l.Call(cmd(5*time.Second), c.wantResult, at(yes, noop)); got != c.want {
 					t.Errorf("outcome %s, want %s", got, c.want)
 				}
 				if !slices.Equal(followed, c.followed) {
@@ -699,7 +772,7 @@ func TestLink_Call_patience(t *testing.T) {
 		call := func(n int, left time.Duration) {
 			c := cmd(left)
 			c.ID = site.CommandID(fmt.Sprintf("%s%012d", command[:24], n))
-			calls.Go(func() { l.Call(c, false, yes, noop) })
+			calls.Go(func() { l.Call(c, false, at(yes, noop)) })
 			synctest.Wait()
 		}
 		call(1, 5*time.Second)

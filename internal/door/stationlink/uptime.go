@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"gatehouse/internal/site"
 )
 
 // The bounds of what is kept of a connection's reports (contract, section 2).
@@ -55,7 +53,7 @@ func (r reading) bound(at time.Duration, drift int64) int64 {
 
 // add adds the uptime of a report that arrived now. If it is less than the one before,
 // the station has restarted, and the readings before are dropped.
-func (u *uptimes) add(stated site.Uptime, now time.Duration) {
+func (u *uptimes) add(stated Uptime, now time.Duration) {
 	if stated.DriftStated {
 		u.drift = stated.Drift
 	}

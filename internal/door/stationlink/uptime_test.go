@@ -23,7 +23,7 @@ func (h *hand) read() time.Duration { return h.now }
 func sentTo(tb testing.TB, l *stationlink.Link, c *conn, left time.Duration) (payload string, notAfter *int64) {
 	tb.Helper()
 	c.onSend = func(id uint16) { go l.Acknowledged(c, id, 0) }
-	if got := l.Call(cmd(left), false, yes, noop); got != site.Acknowledged {
+	if got := l.Call(cmd(left), false, at(yes, noop)); got != site.Acknowledged {
 		tb.Fatalf("outcome %s", got)
 	}
 	sent := c.payloads[len(c.payloads)-1]
@@ -68,7 +68,7 @@ func TestLink_Call_notAfter(t *testing.T) {
 			k := connect(t, l, &conn{qos: 1})
 			for _, s := range c.steps {
 				clock.now += s.after
-				l.Report(k, []byte(s.report))
+				report(l, k, []byte(s.report))
 			}
 			clock.now += c.after
 			payload, got := sentTo(t, l, k, 5*time.Second)
@@ -86,9 +86,9 @@ func TestLink_Call_notAfter(t *testing.T) {
 func TestLink_Call_notAfter_otherConnection(t *testing.T) {
 	l, _ := newLink(t)
 	first := connect(t, l, &conn{number: 1, qos: 1})
-	l.Report(first, []byte(`{"uptime":1000}`))
+	report(l, first, []byte(`{"uptime":1000}`))
 	second := connect(t, l, &conn{number: 2, qos: 1})
-	l.Report(first, []byte(`{"uptime":2000}`))
+	report(l, first, []byte(`{"uptime":2000}`))
 	if payload, got := sentTo(t, l, second, 5*time.Second); got != nil {
 		t.Errorf("sent %s", payload)
 	}
@@ -126,8 +126,8 @@ func TestLink_Call_notAfter_isNeverLate(t *testing.T) {
 		if err := l.Connected(k); err != nil {
 			t.Fatal(err)
 		}
-		type report struct{ made, arrived time.Duration }
-		var reports []report
+		type stated struct{ made, arrived time.Duration }
+		var reports []stated
 		for i := range rapid.IntRange(1, 60).Draw(t, "reports") {
 			made := truth + time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "pause"))
 			truth = made + time.Duration(rapid.Int64Range(0, int64(4*time.Second)).Draw(t, "delay"))
@@ -135,13 +135,13 @@ func TestLink_Call_notAfter_isNeverLate(t *testing.T) {
 			if i == 0 || rapid.Bool().Draw(t, "states its drift") {
 				payload = fmt.Sprintf(`{"uptime":%d,"uptimeDrift":%d}`, p.uptime(made), drift)
 			}
-			l.Report(k, []byte(payload))
-			reports = append(reports, report{made, truth})
+			report(l, k, []byte(payload))
+			reports = append(reports, stated{made, truth})
 		}
 		truth += time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "wait"))
 		const left = 5 * time.Second
 		k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
-		l.Call(cmd(left), false, yes, noop)
+		l.Call(cmd(left), false, at(yes, noop))
 		var command struct{ NotAfter *int64 }
 		if err := json.Unmarshal(k.payloads[0], &command); err != nil || command.NotAfter == nil {
 			t.Fatalf("sent %s", k.payloads[0])
@@ -172,9 +172,9 @@ func FuzzLink_Report(f *testing.F) {
 		clock := &hand{now: time.Hour}
 		l.SetClock(clock.read)
 		k := connect(t, l, &conn{number: 1, qos: 1})
-		l.Report(k, first)
+		report(l, k, first)
 		clock.now += time.Duration(max(between, 0) % int64(10*365*24*time.Hour))
-		l.Report(k, second)
+		report(l, k, second)
 		payload, notAfter := sentTo(t, l, k, 5*time.Second)
 		if notAfter != nil && (*notAfter < 0 || *notAfter > 1<<53+int64(11*365*24*time.Hour/time.Millisecond)) {
 			t.Errorf("sent %s after %q and %q", payload, first, second)

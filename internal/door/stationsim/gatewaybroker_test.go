@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gatehouse/internal/door/broker"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
 )
@@ -27,7 +29,7 @@ type realBroker struct {
 	address string
 
 	mu      sync.Mutex // guards the fields below
-	live    map[site.StationID]*broker.Conn
+	live    map[site.StationID]stationlink.Conn
 	results map[site.CommandID]string
 	acks    map[site.StationID]uint16
 	reports map[site.StationID]int
@@ -37,7 +39,7 @@ type realBroker struct {
 func startBroker(tb testing.TB) *realBroker {
 	tb.Helper()
 	b := &realBroker{
-		live: make(map[site.StationID]*broker.Conn), results: make(map[site.CommandID]string),
+		live: make(map[site.StationID]stationlink.Conn), results: make(map[site.CommandID]string),
 		acks: make(map[site.StationID]uint16), reports: make(map[site.StationID]int), changed: make(chan struct{}),
 	}
 	server, err := broker.New(broker.Config{Authenticator: b, Handler: b})
@@ -74,12 +76,12 @@ func (b *realBroker) note(change func()) {
 	b.changed = make(chan struct{})
 }
 
-func (b *realBroker) Connected(c *broker.Conn) error {
+func (b *realBroker) Connected(c stationlink.Conn) error {
 	b.note(func() { b.live[c.Station()] = c })
 	return nil
 }
 
-func (b *realBroker) Disconnected(c *broker.Conn, _ string) {
+func (b *realBroker) Disconnected(c stationlink.Conn, _ string) {
 	b.note(func() {
 		if b.live[c.Station()] == c {
 			delete(b.live, c.Station())
@@ -87,9 +89,17 @@ func (b *realBroker) Disconnected(c *broker.Conn, _ string) {
 	})
 }
 
-func (b *realBroker) Heard(*broker.Conn) {}
+func (b *realBroker) Heard(stationlink.Conn) {}
 
-func (b *realBroker) Report(c *broker.Conn, payload []byte) {
+func (b *realBroker) Received(c stationlink.Conn, topic string, payload []byte) {
+	if strings.HasSuffix(topic, "/report") {
+		b.report(c, payload)
+	} else {
+		b.result(payload)
+	}
+}
+
+func (b *realBroker) report(c stationlink.Conn, payload []byte) {
 	b.note(func() {
 		if json.Valid(payload) {
 			b.reports[c.Station()]++
@@ -97,7 +107,7 @@ func (b *realBroker) Report(c *broker.Conn, payload []byte) {
 	})
 }
 
-func (b *realBroker) Result(_ *broker.Conn, payload []byte) {
+func (b *realBroker) result(payload []byte) {
 	var r struct {
 		ID     site.CommandID `json:"id"`
 		Result string         `json:"result"`
@@ -109,7 +119,7 @@ func (b *realBroker) Result(_ *broker.Conn, payload []byte) {
 
 func (b *realBroker) TooSmall(site.StationID, uint32, uint32) {}
 
-func (b *realBroker) Acknowledged(c *broker.Conn, packetID uint16, _ byte) {
+func (b *realBroker) Acknowledged(c stationlink.Conn, packetID uint16, _ byte) {
 	b.note(func() { b.acks[c.Station()] = packetID })
 }
 
@@ -132,16 +142,20 @@ func (b *realBroker) wait(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
+// order is a command to unlock, with that id.
+type order string
+
+func (o order) Payload(b []byte) ([]byte, time.Duration, error) {
+	return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, string(o)), time.Minute, nil
+}
+
 // send hands a command to a live station.
 func (b *realBroker) send(tb testing.TB, id site.StationID, command string) {
 	tb.Helper()
 	b.mu.Lock()
 	conn := b.live[id]
 	b.mu.Unlock()
-	payload := func(b []byte) ([]byte, time.Duration, error) {
-		return fmt.Appendf(b, `{"id":%q,"command":"unlock","lockId":"lock-1","ttl":60}`, command), time.Minute, nil
-	}
-	if err := conn.Send(1, 1, payload, time.Now().Add(patience)); err != nil {
+	if err := conn.Send(1, 1, order(command), time.Now().Add(patience)); err != nil {
 		tb.Errorf("sending to station %d: %v", id, err)
 	}
 }

@@ -42,11 +42,18 @@ type Directory interface {
 type Caller interface {
 	// Call sends one command to the live connection of its station, if there is one,
 	// and waits for the acknowledgement, or with wantResult for the station's own
-	// result, at most until the command's deadline. mayLeave is asked last of all
-	// before the command is sent; if it says no, the outcome is Refused and nothing is
-	// sent. left is called when the command is in the connection. Each is called at
-	// most once. Safe for concurrent use.
-	Call(cmd site.Command, wantResult bool, mayLeave func() bool, left func()) site.Outcome
+	// result, at most until the command's deadline. Safe for concurrent use.
+	Call(cmd site.Command, wantResult bool, d Departure) site.Outcome
+}
+
+// Departure is the moment at which a command leaves for its station. Each of its methods
+// is called at most once.
+type Departure interface {
+	// MayLeave is called last of all before the command is sent. If it returns false,
+	// nothing is sent and the outcome is Refused.
+	MayLeave() bool
+	// Left is called when the command is in the connection.
+	Left()
 }
 
 // Journal keeps the records; package journal satisfies it.
@@ -174,12 +181,6 @@ func (s *Service) mayOpen(req Request) bool {
 	return exists && (granted || req.Actor.Origin == site.Admin || req.Actor.Origin == site.Cloud)
 }
 
-// mayLeave asks again what was asked before: the record and a place may have taken
-// seconds to get, and a revocation meanwhile takes effect.
-func (s *Service) mayLeave(req Request) bool {
-	return s.mayOpen(req) && s.Permissions.Lives(req.Actor) && (req.MayLeave == nil || req.MayLeave())
-}
-
 const (
 	// detailGone is the detail of a refusal because the client had disconnected.
 	detailGone = "the client had gone before the command left"
@@ -187,17 +188,6 @@ const (
 	// opened in time: its client was told that the command expired.
 	detailTooLate = "recording the outcome took until after the deadline: the client was told that the command expired"
 )
-
-// hasGone reports whether the client no longer waits for its answer.
-func hasGone(ctx context.Context, req Request) bool {
-	switch {
-	case req.Actor.Origin == site.Cloud:
-		return false
-	case ctx.Err() != nil:
-		return true
-	}
-	return req.Waiting != nil && !req.Waiting()
-}
 
 // deadline counts from the moment the request was accepted. The end that a request
 // brings with it is read off the clock once: a step of the clock later moves nothing.
@@ -252,22 +242,50 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 	return Answer{Command: cmd.ID, Station: cmd.Station, Lock: cmd.Lock, Outcome: outcome, unrecorded: unrecorded, gone: gone}
 }
 
-// call sends the command, unless its time is over already: then its station is not even
-// asked for. Whether the client is still connected is checked last.
+// call sends the command, unless its deadline has passed: then its station is not even
+// asked for. gone reports that nothing was sent because the client had gone.
 func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outcome site.Outcome, gone bool) {
 	if !time.Now().Before(cmd.Deadline) {
 		return site.Expired, false
 	}
-	outcome = s.Caller.Call(cmd, req.WaitResult,
-		func() bool {
-			if !s.mayLeave(req) {
-				return false
-			}
-			gone = hasGone(ctx, req)
-			return !gone
-		},
-		func() { s.Metrics.Leg(metric.Sent).Observe(time.Since(req.Accepted)) })
-	return outcome, gone
+	d := &departure{service: s, ctx: ctx, request: req}
+	outcome = s.Caller.Call(cmd, req.WaitResult, d)
+	return outcome, d.gone
+}
+
+// departure implements [Departure] for one request.
+type departure struct {
+	service *Service
+	ctx     context.Context //nolint:containedctx // of the client, which may go before the command leaves
+	request Request
+	gone    bool // the client had gone
+}
+
+// MayLeave asks again what was asked before: the record and a slot may have taken seconds
+// to get, and a revocation meanwhile takes effect. Whether the client is still connected
+// is checked last.
+func (d *departure) MayLeave() bool {
+	if !d.service.mayOpen(d.request) || !d.service.Permissions.Lives(d.request.Actor) || d.request.MayLeave != nil && !d.request.MayLeave() {
+		return false
+	}
+	d.gone = d.clientGone()
+	return !d.gone
+}
+
+// clientGone reports whether the client no longer waits for its answer.
+func (d *departure) clientGone() bool {
+	switch {
+	case d.request.Actor.Origin == site.Cloud:
+		return false
+	case d.ctx.Err() != nil:
+		return true
+	}
+	return d.request.Waiting != nil && !d.request.Waiting()
+}
+
+// Left implements [Departure].
+func (d *departure) Left() {
+	d.service.Metrics.Leg(metric.Sent).Observe(time.Since(d.request.Accepted))
 }
 
 func (s *Service) record(req Request, cmd site.Command) site.Record {

@@ -69,8 +69,8 @@ func (w *world) Lives(site.Actor) bool {
 	return !w.dead
 }
 
-func (w *world) Call(cmd site.Command, _ bool, mayLeave func() bool, sent func()) site.Outcome {
-	if !mayLeave() {
+func (w *world) Call(cmd site.Command, _ bool, d unlock.Departure) site.Outcome {
+	if !d.MayLeave() {
 		return site.Refused
 	}
 	w.mu.Lock()
@@ -78,7 +78,7 @@ func (w *world) Call(cmd site.Command, _ bool, mayLeave func() bool, sent func()
 	w.commands = append(w.commands, cmd)
 	block, outcome := w.block, w.outcome
 	w.mu.Unlock()
-	sent()
+	d.Left()
 	if w.onSent != nil {
 		w.onSent(cmd)
 	}

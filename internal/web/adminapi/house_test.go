@@ -21,6 +21,7 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
+	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
@@ -118,8 +119,8 @@ func statusOf(context.Context) (adminapi.Status, error) {
 
 func (h *house) report(id site.StationID, payload []byte) {
 	h.t.Helper()
-	_, err := h.stations.Report(id, payload)
-	h.must(err)
+	r, _ := stationlink.ParseReport(payload)
+	h.must(h.stations.Report(id, r))
 }
 
 func (h *house) must(err error) {
