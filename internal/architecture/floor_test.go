@@ -52,9 +52,9 @@ func arrows() map[string][]string {
 		"internal/record/backup":       {"internal/record/journal"},
 		"internal/record/sqlite":       {"internal/record/journal"},
 		"internal/setup/provision":     {"internal/setup/sitefile"},
-		"internal/web/adminapi":        {"internal/web/deadline"},
-		"internal/web/adminapi/client": {"internal/web/adminapi"},
-		"internal/web/httpapi":         {"internal/web/deadline"},
+		"internal/web/adminapi":        {"internal/web/kit"},
+		"internal/web/adminapi/client": {"internal/web/adminapi", "internal/web/kit"},
+		"internal/web/httpapi":         {"internal/web/kit"},
 	}
 }
 
@@ -62,7 +62,7 @@ func arrows() map[string][]string {
 // what else may. All others may be imported by every higher floor.
 func adapters() map[string][]string {
 	return map[string][]string{
-		"internal/board/admission":     {"internal/door/broker", "internal/web/adminapi", "internal/web/httpapi"},
+		"internal/board/admission":     {"internal/door/broker", "internal/web/kit"},
 		"internal/board/certificate":   nil,
 		"internal/board/machine":       nil,
 		"internal/door/broker":         nil,
@@ -76,6 +76,7 @@ func adapters() map[string][]string {
 		"internal/web/adminapi":        nil,
 		"internal/web/httpapi":         nil,
 		"internal/web/adminapi/client": nil,
+		"internal/web/kit":             nil,
 		"internal/install/doctor":      nil,
 		"internal/install/firstboot":   nil,
 		"internal/install/service":     nil,

@@ -49,12 +49,12 @@ func libraries() []library {
 
 		// The standard library, where it is restricted.
 		{path: "database/sql", product: []string{"internal/record/sqlite"}, anyTest: true},
-		{path: "text/template", anyTest: true},                   // costs 2.5 MB of binary
-		{path: "html/template", anyTest: true},                   // likewise
-		{path: "net/http/pprof", anyTest: true},                  // adds itself to a mux of the whole process
-		{path: "expvar"},                                         // likewise
-		{path: "math/rand"},                                      // math/rand/v2 spreads retries; secrets come from crypto/rand
-		{path: "log", product: []string{"internal/web/httpapi"}}, // only where net/http wants one: log/slog, injected
+		{path: "text/template", anyTest: true},  // costs 2.5 MB of binary
+		{path: "html/template", anyTest: true},  // likewise
+		{path: "net/http/pprof", anyTest: true}, // adds itself to a mux of the whole process
+		{path: "expvar"},                        // likewise
+		{path: "math/rand"},                     // math/rand/v2 spreads retries; secrets come from crypto/rand
+		{path: "log"},                           // log/slog, injected
 		{path: "C"},
 	}
 }

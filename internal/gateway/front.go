@@ -9,6 +9,7 @@ import (
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 // fronts are the services of the HTTP listeners. A start that waits for the storage
@@ -21,7 +22,7 @@ type fronts struct {
 
 // front is the service of one HTTP listener.
 type front struct {
-	*httpapi.Service
+	*kit.Service
 	listener listener
 	handler  atomic.Pointer[http.Handler]
 }
@@ -31,14 +32,9 @@ func (g *Gateway) newFronts() *fronts {
 	crowd := admission.New(admission.Limits{Total: g.cfg.HTTP.MaxConnections, PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress})
 	all := &fronts{ended: make(chan error, len(g.listeners.http))}
 	for _, l := range g.listeners.http {
-		var handshakes *admission.Handshakes
-		if l.tls != nil {
-			handshakes = g.handshakes
-		}
 		f := &front{listener: l}
-		f.open(httpapi.Waiting(g.conditions))
-		bounded := httpapi.LimitListener(l.net, crowd, handshakes, g.metrics)
-		f.Service = httpapi.NewService(f, bounded, l.tls, g.log)
+		f.open(g.web.Handler(l.tls != nil, httpapi.Waiting(g.conditions)))
+		f.Service = g.web.NewService(f, l.net, crowd, l.tls)
 		all.all = append(all.all, f)
 	}
 	return all
@@ -70,11 +66,11 @@ func (f *fronts) loops() []func() error {
 	return all
 }
 
-// leave ends all services, each as [httpapi.Service.Leave] does.
+// leave ends all services, each as [kit.Service.Shutdown] does.
 func (f *fronts) leave(ctx context.Context, grace time.Duration) {
 	var leaving sync.WaitGroup
 	for _, one := range f.all {
-		leaving.Go(func() { one.Leave(ctx, grace) })
+		leaving.Go(func() { one.Shutdown(ctx, grace) })
 	}
 	leaving.Wait()
 }

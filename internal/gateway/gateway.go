@@ -36,6 +36,7 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 // Config says what to run. Config, Version and Logger are required.
@@ -86,6 +87,7 @@ type Gateway struct {
 	cloud      *link.Link
 	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
 	clouded    config.Cloud              // what cloud goes by; the reloader's own
+	web        *kit.Kit
 	admin      *adminapi.API
 	http       *httpapi.API
 	handshakes *admission.Handshakes
@@ -114,6 +116,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	if g.supervisor == nil {
 		g.supervisor = new(machine.Supervisor)
 	}
+	g.web = kit.New(kit.Config{Metrics: g.metrics, Logger: g.log, Handshakes: g.handshakes})
 	g.conditions.Raise(health.Condition{
 		Code: health.Starting, Severity: health.Fatal,
 		Summary: "The gateway is starting", Advice: "Wait a moment",
@@ -230,8 +233,8 @@ func (g *Gateway) hashParams() access.Params {
 // network take less than half, and all less than two thirds. What is negative does not
 // compile.
 const (
-	_ = uint(httpapi.MaxRequests/2 - access.WaitingNetwork)
-	_ = uint(httpapi.MaxRequests*2/3 - access.Waiting)
+	_ = uint(kit.MaxRequests/2 - access.WaitingNetwork)
+	_ = uint(kit.MaxRequests*2/3 - access.Waiting)
 )
 
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
@@ -274,15 +277,14 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
 		Provisioner: provisioner, Timekeeper: g, Backup: g.backUp,
-		Status: g.Status, Database: g.checkDatabase, Logger: g.log, Metrics: g.metrics,
+		Status: g.Status, Database: g.checkDatabase, Logger: g.log,
 	})
 	if err != nil {
 		return err
 	}
 	g.http, err = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Health: g.conditions,
-		Metrics: g.metrics, Logger: g.log, Admin: g.admin.Handler(adminapi.Web), Boot: g.boot, Setup: g.setup,
-		Handshakes: g.handshakes,
+		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Front: g.page,
 	})
 	return err
 }

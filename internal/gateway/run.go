@@ -11,7 +11,9 @@ import (
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 // stage is one component that runs until its context ends. A stage that ends by
@@ -139,7 +141,7 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	server := g.admin.NewServer()
+	server := g.admin.NewServer(g.web)
 	return serve(ctx, []func() error{
 		func() error { return server.Serve(g.listeners.admin) },
 	}, func(ctx context.Context) {
@@ -155,8 +157,7 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 	}
 	g.fronts.start()
 	return serve(ctx, g.fronts.loops(), func(ctx context.Context) {
-		g.http.Drain()
-		g.admin.EndStreams()
+		g.web.Drain()
 		grace := time.Duration(0)
 		if g.inherited {
 			grace = handover
@@ -168,15 +169,24 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 // handler returns what a listener serves.
 func (g *Gateway) handler(l listener) http.Handler {
 	if l.name == redirect {
-		return g.http.Guide(g.httpsPort(), g.authority)
+		return g.web.Handler(false, g.http.Guide(g.httpsPort(), g.authority))
 	}
-	return g.http.Handler(httpapi.ListenerOptions{
-		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics,
-		Admin:   l.tls != nil,
-		TLS:     l.tls != nil,
+	tables := [][]kit.Route{g.http.Routes(httpapi.Options{
+		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics, Authority: g.authority,
+	})}
+	if l.tls != nil {
+		tables = append(tables, g.admin.Routes(adminapi.Web))
+	}
+	return g.web.Handler(l.tls != nil, tables...)
+}
 
-		Authority: g.authority,
-	})
+// page returns what the page at / shows.
+func (g *Gateway) page() httpapi.Front {
+	front := httpapi.Front{Name: g.cfg.HostName()}
+	if certificate := g.certificateStatus(); certificate != nil {
+		front.Fingerprint, front.AuthorityFingerprint = certificate.Fingerprint, certificate.AuthorityFingerprint
+	}
+	return front
 }
 
 const (

@@ -180,10 +180,18 @@ func isReadable(raw net.Conn, wait bool) bool {
 	return err == nil && readable
 }
 
-// gone reports whether the client has closed or reset the connection, even if there are
-// bytes before that which were not read yet (poll(2), POLLRDHUP).
-func gone(raw net.Conn) bool {
-	socket, ok := raw.(syscall.Conn)
+// HungUp reports whether the client has closed or reset a connection, even if there are
+// bytes before that which were not read yet (poll(2), POLLRDHUP). It looks below layers
+// such as TLS. False if that cannot be known.
+func HungUp(conn net.Conn) bool {
+	for {
+		outer, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		conn = outer.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
 	if !ok {
 		return false
 	}
@@ -193,9 +201,9 @@ func gone(raw net.Conn) bool {
 	}
 	over := false
 	err = handle.Control(func(fd uintptr) {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a descriptor
-		n, err := unix.Poll(poll, 0)
-		over = err == nil && n > 0 && poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+		poll := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a descriptor is small
+		n, err := unix.Poll(poll[:], 0)
+		over = err == nil && n > 0 // the kernel adds POLLHUP and POLLERR by itself
 	})
 	return over || err != nil
 }

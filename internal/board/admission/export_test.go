@@ -1,7 +1,5 @@
 package admission
 
-import "net"
-
 // NetworkTurns is how many turns an IPv6 network has where an address has one.
 const NetworkTurns = networkTurns
 
@@ -10,9 +8,6 @@ const (
 	Shift  = shift
 	Breath = breath
 )
-
-// Gone reports whether the client of a connection has gone.
-func Gone(raw net.Conn) bool { return gone(raw) }
 
 // Remembered returns of how many addresses and networks something is known.
 func (h *Handshakes) Remembered() int {

@@ -118,7 +118,7 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 		time.AfterFunc(breath, h.rise)
 		return nil, false
 	}
-	there = !gone(w.conn.Conn) // which the kernel answers at once
+	there = !HungUp(w.conn.Conn) // which the kernel answers at once
 	h.waiting.remove(w, there)
 	return w, there
 }

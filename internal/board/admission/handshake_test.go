@@ -345,7 +345,7 @@ func TestHandshakes_skipsGone(t *testing.T) {
 	awaitWaiting(1)
 	_, _ = near.Write([]byte("more that nobody has read"))
 	_ = near.Close()
-	for !admission.Gone(far) {
+	for !admission.HungUp(far) {
 		runtime.Gosched()
 	}
 	there := h.greet("there")
@@ -518,7 +518,7 @@ func TestConn_Queue(t *testing.T) {
 	_ = near.Close()
 	evicted.Withdraw()
 	evicted.Withdraw()
-	for !admission.Gone(gone.NetConn()) {
+	for !admission.HungUp(gone.NetConn()) {
 		runtime.Gosched()
 	}
 	first.Done()

@@ -4,6 +4,7 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 func (a *API) status(r *request) (any, error) { return a.Status(r.Context()) }
@@ -21,12 +22,12 @@ func accountOf(a site.Account) Account {
 }
 
 func (a *API) addAccount(r *request) (any, error) {
-	in, err := body[NewAccount](r)
+	in, err := kit.Decode[NewAccount](&r.Request)
 	if err != nil {
 		return nil, err
 	}
 	password, generated := passwordOr(in.Password)
-	made, err := a.Access.AddAccount(r.Context(), r.by, in.Email, password, in.Admin)
+	made, err := a.Access.AddAccount(r.Context(), r.Actor, in.Email, password, in.Admin)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +44,14 @@ func passwordOr(given string) (password site.Secret, generated string) {
 }
 
 func (a *API) changeAccount(r *request) (any, error) {
-	in, err := body[AccountPatch](r)
+	in, err := kit.Decode[AccountPatch](&r.Request)
 	if err != nil {
 		return nil, err
 	}
 	if in.Admin == nil {
 		return nil, fault.New(fault.Invalid, `Say what to change: "admin"`)
 	}
-	if err := a.Access.SetAdmin(r.Context(), r.by, r.email(), *in.Admin); err != nil {
+	if err := a.Access.SetAdmin(r.Context(), r.Actor, r.email(), *in.Admin); err != nil {
 		return nil, err
 	}
 	account, err := a.Access.AccountByEmail(r.email())
@@ -61,11 +62,11 @@ func (a *API) changeAccount(r *request) (any, error) {
 }
 
 func (a *API) removeAccount(r *request) (any, error) {
-	return nil, a.Access.RemoveAccount(r.Context(), r.by, r.email())
+	return nil, a.Access.RemoveAccount(r.Context(), r.Actor, r.email())
 }
 
 func (a *API) setPassword(r *request) (any, error) {
-	in, err := body[NewPassword](r)
+	in, err := kit.Decode[NewPassword](&r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (a *API) setPassword(r *request) (any, error) {
 		return nil, err
 	}
 	password, generated := passwordOr(in.Password)
-	if err := a.Access.SetPassword(r.Context(), r.by, string(account.Email), password); err != nil {
+	if err := a.Access.SetPassword(r.Context(), r.Actor, string(account.Email), password); err != nil {
 		return nil, err
 	}
 	return IssuedAccount{AccountID: account.ID, Email: account.Email, Password: generated}, nil
@@ -95,7 +96,7 @@ func (a *API) sessions(r *request) (any, error) {
 }
 
 func (a *API) revoke(r *request) (any, error) {
-	ended, err := a.Access.RevokeAccount(r.Context(), r.by, r.email())
+	ended, err := a.Access.RevokeAccount(r.Context(), r.Actor, r.email())
 	if err != nil {
 		return nil, err
 	}

@@ -6,22 +6,20 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
-	"gatehouse/internal/board/admission"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
-	"gatehouse/internal/metric"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 // Access keeps accounts, sessions and grants; package access satisfies it. Safe
 // for concurrent use. The kinds of its errors reach the caller as they are.
 type Access interface {
-	// Authenticate says who sends an access token; Unauthenticated.
+	// Authenticate returns who holds an access token. Quick. Error: Unauthenticated.
 	Authenticate(access site.Secret) (site.Actor, error)
 
 	Accounts() []site.Account // sorted by e-mail
@@ -108,38 +106,26 @@ type Config struct {
 	Status      func(context.Context) (Status, error) // safe for concurrent use
 	// Database checks the pages of the database, which takes a while; one call at a time.
 	Database func(context.Context) (Database, error)
-	// Backup records that by takes a backup, and makes it; one call at a time.
+	// Backup records that by takes a backup, and creates it; one call at a time.
 	// Unavailable when there is no room or the storage fails.
-	Backup  func(ctx context.Context, by site.Actor) (Parcel, error)
-	Logger  *slog.Logger
-	Metrics *metric.Registry
+	Backup func(ctx context.Context, by site.Actor) (Parcel, error)
+	Logger *slog.Logger
 }
 
-// API is the admin API. Safe for concurrent use.
+// API has the handlers of the admin API. Safe for concurrent use.
 type API struct {
 	Config
-	streams map[Door]*admission.Quota[site.AccountID] // streams under way
-	checks  slots                                     // checks of the whole journal or database under way
-	backups slots                                     // backups under way
-
-	ending sync.Once
-	ended  chan struct{} // closed by EndStreams
+	checking  slot // a check of the whole journal or database
+	backingUp slot // a backup
 }
 
-// New gives an API; it starts nothing.
+// New returns an API; it starts nothing.
 func New(cfg Config) (*API, error) {
-	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil ||
-		cfg.Provisioner == nil || cfg.Timekeeper == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil || cfg.Metrics == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a database, a backup, a logger and metrics")
+	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil || cfg.Provisioner == nil ||
+		cfg.Timekeeper == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil {
+		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a database, a backup and a logger")
 	}
-	return &API{
-		Config: cfg, checks: make(slots, maxChecks), backups: make(slots, maxBackups),
-		streams: map[Door]*admission.Quota[site.AccountID]{
-			Socket: admission.NewQuota[site.AccountID](maxStreams, maxStreams), // no web account fills it
-			Web:    admission.NewQuota[site.AccountID](maxStreams, maxOfAccount),
-		},
-		ended: make(chan struct{}),
-	}, nil
+	return &API{Config: cfg, checking: make(slot, 1), backingUp: make(slot, 1)}, nil
 }
 
 // The bounds of a connection to the admin socket.
@@ -149,53 +135,23 @@ const (
 	maxHeader     = 16 << 10 // bytes
 )
 
-// Door is one of the two ways into the admin API.
-type Door int
-
-// The doors.
-const (
-	// Socket trusts the credentials of the peer. Its server must listen by [Listen]
-	// and have [ConnContext] as its ConnContext; without them it lets nobody in.
-	Socket Door = iota
-	// Web wants the bearer token of an administrator account, and refuses requests
-	// that a browser makes on behalf of another site.
-	Web
-)
-
-// Handler gives the API as seen through a door; it serves every path under
-// [Prefix]. A server that is to stop must call [API.EndStreams], or end its base
-// context, before it waits for its connections.
-func (a *API) Handler(door Door) http.Handler {
-	routes := a.mux(door)
-	if door == Socket {
-		return a.throughSocket(routes)
-	}
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(a.crossOrigin))
-	return protection.Handler(a.throughWeb(routes))
-}
-
-// NewServer gives a server for the admin socket, to be used with [Listen]. When it
-// is shut down, streams end and what else is under way is finished.
-func (a *API) NewServer() *http.Server {
+// NewServer returns a server for the admin socket, to be used with [Listen]. When it is
+// shut down, the streams of k end and other requests are finished.
+func (a *API) NewServer(k *kit.Kit) *http.Server {
 	server := &http.Server{
-		Handler: a.Handler(Socket), ConnContext: ConnContext,
+		Handler: k.Handler(false, a.Routes(Socket)), ConnContext: ConnContext,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelError),
 	}
-	server.RegisterOnShutdown(a.EndStreams)
+	server.RegisterOnShutdown(k.Drain)
 	return server
 }
 
-// EndStreams ends every stream, whatever door it came through, and each that is
-// asked for later. May be called again.
-func (a *API) EndStreams() { a.ending.Do(func() { close(a.ended) }) }
+// slot is for one at a time; its capacity is 1.
+type slot chan struct{}
 
-// slots bounds how many of something are under way.
-type slots chan struct{}
-
-// take takes a slot if one is free.
-func (s slots) take() bool {
+// acquire acquires the slot if it is free.
+func (s slot) acquire() bool {
 	select {
 	case s <- struct{}{}:
 		return true
@@ -204,4 +160,4 @@ func (s slots) take() bool {
 	}
 }
 
-func (s slots) give() { <-s }
+func (s slot) release() { <-s }

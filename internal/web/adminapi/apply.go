@@ -7,10 +7,11 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 func (a *API) apply(r *request) (any, error) {
-	in, err := body[ApplyRequest](r)
+	in, err := kit.Decode[ApplyRequest](&r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +19,7 @@ func (a *API) apply(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.Provisioner.Apply(r.Context(), r.by, parsed, sitefile.Options{DryRun: in.DryRun, Prune: in.Prune})
+	result, err := a.Provisioner.Apply(r.Context(), r.Actor, parsed, sitefile.Options{DryRun: in.DryRun, Prune: in.Prune})
 	if err != nil {
 		return nil, err
 	}

@@ -8,61 +8,53 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/web/kit"
 )
 
-// giftTimeout is how long a peer may take to receive some of a backup: a stick that it
-// writes to may pause for as long.
-const giftTimeout = 2 * time.Minute
+const (
+	// pieceTimeout is how long a peer may take to receive some of a backup: a stick that
+	// it writes to may pause for as long.
+	pieceTimeout = 2 * time.Minute
+	// backupWait is how long a backup waits for an earlier one to end: one whose client has
+	// just disconnected ends by itself.
+	backupWait = time.Second
+)
 
-// serveGift runs a route that answers by itself.
-func (a *API) serveGift(w http.ResponseWriter, r *http.Request, rt route) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the server's is meant for requests
-	err := rt.give(w, &request{Request: r, by: actorOf(r.Context())})
-	if err != nil {
-		a.refuse(w, r, rt.pattern(), err)
-		return
+// backup answers with everything that makes this gateway itself, as an archive in clear
+// text: the client encrypts it before it reaches a disk. An archive that breaks off lacks
+// what its manifest names, so that it is not mistaken for a whole one.
+func (a *API) backup(x *kit.Exchange) error {
+	h := x.Header()
+	if x.Req.Method == http.MethodHead {
+		h.Set("Content-Type", "application/x-tar")
+		x.WriteHeader(http.StatusOK)
+		return nil
 	}
-	a.Metrics.Request(rt.pattern(), rt.status)
-}
-
-// backup gives everything that makes this gateway itself, as an archive in clear text:
-// whoever asks encrypts it before it touches a disk. An archive that breaks off lacks
-// what its manifest names, so that it is not taken for a whole one.
-func (a *API) backup(w http.ResponseWriter, r *request) error {
-	if !a.takeBackup(r.Context()) {
-		return fault.Throttle("A backup is being taken already", streamRetry)
+	control := http.NewResponseController(x)
+	_ = control.SetReadDeadline(time.Time{}) // the server's is meant for requests
+	if !a.acquireBackup(x.Req.Context()) {
+		return fault.Throttle("A backup is being taken already", retry)
 	}
-	defer a.backups.give()
-	ctx, cancel := context.WithTimeout(r.Context(), lengthily)
+	defer a.backingUp.release()
+	ctx, cancel := context.WithTimeout(x.Req.Context(), lengthily)
 	defer cancel()
-	parcel, err := a.Backup(ctx, r.by)
+	parcel, err := a.Backup(ctx, x.Req.Actor)
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", "application/x-tar")
-	control := http.NewResponseController(w)
-	_ = control.Flush() // so that the peer knows that it begins; whoever left gets nothing below
-	_, err = parcel.WriteTo(&gift{a: a, w: w, control: control})
-	if err := errors.Join(err, parcel.Close()); err != nil {
-		a.Logger.Warn("a backup broke off", "by", r.by.Name, "error", err)
-		panic(http.ErrAbortHandler) // the peer sees that the answer is not whole
-	}
-	return nil
+	x.WriteHeader(http.StatusOK)
+	_ = control.Flush() // so that the client knows that it begins
+	_, err = parcel.WriteTo(pieces{x})
+	return errors.Join(err, parcel.Close())
 }
 
-// backupWait is how long a backup waits for one before it to end: one whose taker has
-// just left ends by itself.
-const backupWait = time.Second
-
-// takeBackup waits a little for its turn.
-func (a *API) takeBackup(ctx context.Context) bool {
+// acquireBackup waits a little for the slot.
+func (a *API) acquireBackup(ctx context.Context) bool {
 	timer := time.NewTimer(backupWait)
 	defer timer.Stop()
 	select {
-	case a.backups <- struct{}{}:
+	case a.backingUp <- struct{}{}:
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
@@ -70,23 +62,19 @@ func (a *API) takeBackup(ctx context.Context) bool {
 	return false
 }
 
-// gift writes the answer, each piece within a time of its own, until the API is to end.
-type gift struct {
-	a       *API
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
+// pieces writes the answer, each piece with a time limit of its own, until the gateway
+// is being stopped.
+type pieces struct{ x *kit.Exchange }
 
-func (g *gift) Write(p []byte) (int, error) {
-	select {
-	case <-g.a.ended:
+// Write implements [io.Writer].
+func (p pieces) Write(b []byte) (int, error) {
+	if p.x.Draining() {
 		return 0, errors.New("the gateway is being stopped")
-	default:
 	}
-	_ = g.control.SetWriteDeadline(time.Now().Add(giftTimeout))
-	n, err := g.w.Write(p)
+	p.x.Extend(pieceTimeout)
+	n, err := p.x.Write(b)
 	if err != nil {
-		return n, fmt.Errorf("giving the backup: %w", err)
+		return n, fmt.Errorf("sending the backup: %w", err)
 	}
 	return n, nil
 }

@@ -96,7 +96,7 @@ func TestHandler_backup_refused(t *testing.T) {
 	h := open(t)
 	h.parcel.taken = fault.New(fault.Unavailable, "There is no room")
 	h.want(h.do("GET", "/admin/v1/backup", ""), 503, `{"message":"There is no room"}`)
-	h.want(h.do("POST", "/admin/v1/backup", ""), 405, `{"message":"This needs another method: GET"}`)
+	h.want(h.do("POST", "/admin/v1/backup", ""), 405, `{"message":"Method not allowed"}`)
 	_, err := h.serve().Backup(t.Context())
 	if !fault.Is(err, fault.Unavailable) || fault.Sentence(err) != "There is no room" {
 		t.Errorf("the client says %v", err)
@@ -107,7 +107,7 @@ func TestHandler_backup_refused(t *testing.T) {
 func TestClient_Backup_breaksOff(t *testing.T) {
 	for name, broken := range map[string]func(h *house){
 		"by itself":                func(h *house) { h.parcel.fails = errors.New("the disk failed") },
-		"because the gateway ends": func(h *house) { h.api.EndStreams() },
+		"because the gateway ends": func(h *house) { h.kit.Drain() },
 	} {
 		h := open(t)
 		h.parcel.more = make(chan struct{})

@@ -54,18 +54,16 @@ func TestHandler_webDoor(t *testing.T) {
 	}
 }
 
-// Every route, and every path that is none, is behind the door.
-func TestHandler_nothingInFrontOfTheDoor(t *testing.T) {
+// Every route is behind the door.
+func TestHandler_nothingBeforeTheDoor(t *testing.T) {
 	h := open(t)
 	h.addStation(1042)
-	for _, route := range append(h.api.Routes(), [2]string{"GET", "/admin/v1/none"}, [2]string{"POST", "/admin/v1/status"}) {
-		path := strings.NewReplacer("{email}", "a@b.test", "{station}", "1042", "{lock}", "1").Replace(route[1])
-		if got := h.send(adminapi.Web, h.web(route[0], path, "")); got.status != http.StatusUnauthorized {
-			t.Errorf("%s %s without a token: %d", route[0], path, got.status)
-		}
-		r := httptest.NewRequestWithContext(t.Context(), route[0], path, http.NoBody)
-		if got := h.send(adminapi.Socket, r); got.status != http.StatusForbidden {
-			t.Errorf("%s %s without credentials: %d", route[0], path, got.status)
+	for door, want := range map[adminapi.Door]int{adminapi.Web: http.StatusUnauthorized, adminapi.Socket: http.StatusForbidden} {
+		for _, route := range h.api.Routes(door) {
+			path := strings.NewReplacer("{email}", "a@b.test", "{station}", "1042", "{lock}", "1").Replace(route.Pattern)
+			if got := h.send(door, h.web(route.Method, path, "")); got.status != want {
+				t.Errorf("%s %s: %d, want %d", route.Method, path, got.status, want)
+			}
 		}
 	}
 	if len(h.unlocker.seen) != 0 || len(h.stations.Stations()) != 1 {
@@ -73,7 +71,7 @@ func TestHandler_nothingInFrontOfTheDoor(t *testing.T) {
 	}
 }
 
-// A demotion or a removal bites at the next request.
+// A demotion or a removal takes effect with the next request.
 func TestHandler_webDoorCloses(t *testing.T) {
 	h := open(t)
 	h.addAccount(chief, true)
@@ -206,7 +204,7 @@ func (h *house) recordOf(kind site.Kind) (found site.Record) {
 // A listener that does not tell who connects lets nobody in.
 func TestHandler_listenerWithoutCredentials(t *testing.T) {
 	h := open(t)
-	server := httptest.NewUnstartedServer(h.api.Handler(adminapi.Socket))
+	server := httptest.NewUnstartedServer(h.handler(adminapi.Socket))
 	server.Config.ConnContext = adminapi.ConnContext
 	server.Start()
 	defer server.Close()

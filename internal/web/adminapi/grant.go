@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 func (a *API) grants(*request) (any, error) {
@@ -40,12 +41,12 @@ func (a *API) grant(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms, err := body[GrantTerms](r)
+	terms, err := kit.Decode[GrantTerms](&r.Request)
 	if err != nil {
 		return nil, err
 	}
 	g := site.Grant{Account: account.ID, Station: id, From: terms.From.Time, Until: terms.Until.Time, Hours: terms.Hours}
-	changed, err := a.Access.PutGrant(r.Context(), r.by, g)
+	changed, err := a.Access.PutGrant(r.Context(), r.Actor, g)
 	if err != nil {
 		return nil, err
 	}
@@ -57,5 +58,5 @@ func (a *API) ungrant(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.Access.RemoveGrant(r.Context(), r.by, account.ID, id)
+	return nil, a.Access.RemoveGrant(r.Context(), r.Actor, account.ID, id)
 }

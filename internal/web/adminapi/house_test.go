@@ -31,6 +31,7 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
+	"gatehouse/internal/web/kit"
 )
 
 // A server of net/http that closes a connection sleeps 500 ms before it does (golang.org/issue/3595),
@@ -49,6 +50,7 @@ const (
 // counts, and over fakes of the rest.
 type house struct {
 	t           testing.TB
+	kit         *kit.Kit
 	api         *adminapi.API
 	access      *access.Service
 	stations    *station.Service
@@ -82,15 +84,21 @@ func open(t testing.TB) *house {
 		Store: stationStore{h.store}, Changes: changes, Journal: h.store, Clock: clock{}, Logger: log, Metrics: h.metrics, Boot: "boot",
 	})
 	h.must(err)
+	h.kit = kit.New(kit.Config{Metrics: h.metrics, Logger: log})
 	h.api, err = adminapi.New(h.config(log))
 	h.must(err)
 	return h
 }
 
+// handler returns the API as it is behind a door.
+func (h *house) handler(door adminapi.Door) http.Handler {
+	return h.kit.Handler(door == adminapi.Web, h.api.Routes(door))
+}
+
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Status: statusOf, Database: databaseOf, Backup: h.takeBackup, Logger: log, Metrics: h.metrics,
+		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Status: statusOf, Database: databaseOf, Backup: h.takeBackup, Logger: log,
 	}
 }
 
@@ -150,7 +158,7 @@ func (h *house) do(method, path, body string) answer {
 func (h *house) send(door adminapi.Door, r *http.Request) answer {
 	h.t.Helper()
 	w := httptest.NewRecorder()
-	h.api.Handler(door).ServeHTTP(w, r)
+	h.handler(door).ServeHTTP(w, r)
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 
@@ -186,7 +194,7 @@ func (h *house) addStation(id site.StationID) {
 // serve serves the API on a real socket and gives a client of it.
 func (h *house) serve() *client.Client {
 	h.t.Helper()
-	return h.serveWith(h.api.NewServer())
+	return h.serveWith(h.api.NewServer(h.kit))
 }
 
 func (h *house) serveWith(server *http.Server) *client.Client {

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 // page is how many records are read at once.
@@ -26,12 +28,16 @@ type journalQuery struct {
 }
 
 // journal streams the records that the query selects, oldest first, and with
-// follow goes on with new ones.
-func (a *API) journal(r *request, s *stream) error {
-	q, err := parseJournalQuery(r.URL.Query())
+// follow continues with new ones.
+func (a *API) journal(x *kit.Exchange) error {
+	q, err := parseJournalQuery(x.Req.URL.Query())
 	if err != nil {
 		return err
 	}
+	return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error { return a.sendJournal(x.Req.Context(), s, q) })
+}
+
+func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) error {
 	var wake <-chan struct{}
 	if q.follow {
 		var cancel func()
@@ -39,24 +45,22 @@ func (a *API) journal(r *request, s *stream) error {
 		defer cancel()
 	}
 	for {
-		more, err := a.sendRecords(r, s, &q)
+		more, err := a.sendRecords(ctx, s, &q)
 		switch {
 		case err != nil:
 			return err
-		case s.over():
-			return s.start()
+		case s.Over():
+			return nil
 		case more:
-		case !q.follow || q.left == 0:
-			return s.start() // even when there was no record
-		case !s.wait(r.Context(), wake):
+		case !q.follow || q.left == 0 || !s.Wait(wake):
 			return nil
 		}
 	}
 }
 
-// sendRecords sends one page and says whether there may be another by now.
-func (a *API) sendRecords(r *request, s *stream, q *journalQuery) (more bool, err error) {
-	latest := a.Journal.Latest() // before reading: what comes after wakes us
+// sendRecords sends one page and reports whether there may be another by now.
+func (a *API) sendRecords(ctx context.Context, s *kit.Stream, q *journalQuery) (more bool, err error) {
+	latest := a.Journal.Latest() // before reading: what is written later wakes the stream
 	q.Limit = page
 	if q.left >= 0 {
 		q.Limit = min(page, q.left)
@@ -64,12 +68,12 @@ func (a *API) sendRecords(r *request, s *stream, q *journalQuery) (more bool, er
 	if q.Limit == 0 {
 		return false, nil
 	}
-	records, err := a.Journal.Read(r.Context(), q.Query)
+	records, err := a.Journal.Read(ctx, q.Query)
 	if err != nil {
 		return false, err
 	}
 	for _, record := range records {
-		if err := s.send(record); err != nil {
+		if err := s.SendLine(record); err != nil {
 			return false, err
 		}
 		q.AfterSeq = record.Seq
@@ -88,7 +92,7 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 	q.left = -1
 	for key, values := range v {
 		if len(values) > 1 && key != "kind" {
-			return q, fault.New(fault.Invalid, fmt.Sprintf("%q stands in the query twice", clip(key)))
+			return q, fault.New(fault.Invalid, fmt.Sprintf("%q stands in the query twice", kit.Clip(key)))
 		}
 		if err := q.set(key, values); err != nil {
 			return q, err
@@ -118,10 +122,10 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 	case "follow":
 		q.follow, err = strconv.ParseBool(text)
 	default:
-		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, since, until, station, kind, limit and follow", clip(key)))
+		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, since, until, station, kind, limit and follow", kit.Clip(key)))
 	}
 	if err != nil {
-		return fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", clip(text), key), err)
+		return fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", kit.Clip(text), key), err)
 	}
 	return nil
 }
@@ -143,10 +147,10 @@ func parseKinds(texts []string) (kinds []site.Kind, err error) {
 
 // verify checks the whole journal, for one caller at a time.
 func (a *API) verify(r *request) (any, error) {
-	if !a.checks.take() {
-		return nil, fault.Throttle("The journal is being checked already", streamRetry)
+	if !a.checking.acquire() {
+		return nil, fault.Throttle("The journal is being checked already", retry)
 	}
-	defer a.checks.give()
+	defer a.checking.release()
 	v, err := a.Journal.Verify(r.Context())
 	if err != nil {
 		return nil, err
@@ -156,16 +160,16 @@ func (a *API) verify(r *request) (any, error) {
 
 // database checks the pages of the database, for one caller at a time.
 func (a *API) database(r *request) (any, error) {
-	if !a.checks.take() {
-		return nil, fault.Throttle("The database or its journal is being checked already", streamRetry)
+	if !a.checking.acquire() {
+		return nil, fault.Throttle("The database or its journal is being checked already", retry)
 	}
-	defer a.checks.give()
+	defer a.checking.release()
 	return a.Database(r.Context())
 }
 
 // testify compares witnesses with the journal.
 func (a *API) testify(r *request) (any, error) {
-	in, err := body[Witnesses](r)
+	in, err := kit.Decode[Witnesses](&r.Request)
 	if err != nil {
 		return nil, err
 	}

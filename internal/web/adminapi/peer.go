@@ -22,6 +22,7 @@ type peer struct {
 	owner    int // the user of the gateway
 	group    int // the group of the socket, or noGroup
 	account  func() *user.User
+	allowed  func() bool // whether the peer may administer
 }
 
 // peerConn is a connection of the admin socket.
@@ -72,18 +73,20 @@ func firstOf(a, b error) error {
 }
 
 func newPeer(uid, gid, owner, group int) *peer {
-	return &peer{uid: uid, gid: gid, owner: owner, group: group, account: sync.OnceValue(func() *user.User {
+	p := &peer{uid: uid, gid: gid, owner: owner, group: group, account: sync.OnceValue(func() *user.User {
 		u, err := user.LookupId(strconv.Itoa(uid))
 		if err != nil {
 			return nil
 		}
 		return u
 	})}
+	p.allowed = sync.OnceValue(p.mayAdminister) // a stream asks again and again
+	return p
 }
 
-// allowed reports whether the peer may administer: root, the gateway's own user,
-// or a member of the socket's group.
-func (p *peer) allowed() bool {
+// mayAdminister reports whether the peer is root, the gateway's own user or a member of
+// the socket's group.
+func (p *peer) mayAdminister() bool {
 	switch {
 	case p.uid == 0, p.uid == p.owner:
 		return true

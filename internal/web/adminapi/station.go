@@ -1,10 +1,13 @@
 package adminapi
 
 import (
+	"net/http"
+
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 // errNoStation is the answer about a station that is not enrolled.
@@ -14,13 +17,13 @@ func (a *API) stations(*request) (any, error) {
 	list := StationList{Stations: []Station{}}
 	for _, s := range a.Stations.Stations() {
 		if state, ok := a.Stations.State(s.ID); ok { // it may have been removed meanwhile
-			list.Stations = append(list.Stations, a.stationOf(s, state))
+			list.Stations = append(list.Stations, a.show(s, state))
 		}
 	}
 	return list, nil
 }
 
-func (a *API) stationOf(s site.Station, state site.StationState) Station {
+func (a *API) show(s site.Station, state site.StationState) Station {
 	return Station{StationState: state, Name: s.Name, Firmware: a.Stations.Firmware(s.ID), Enrolled: site.At(s.Enrolled)}
 }
 
@@ -31,7 +34,7 @@ func (a *API) find(id site.StationID) (Station, error) {
 	if !ok || !there {
 		return Station{}, errNoStation()
 	}
-	return a.stationOf(s, state), nil
+	return a.show(s, state), nil
 }
 
 func (a *API) station(r *request) (any, error) {
@@ -43,11 +46,11 @@ func (a *API) station(r *request) (any, error) {
 }
 
 func (a *API) addStation(r *request) (any, error) {
-	in, err := body[NewStation](r)
+	in, err := kit.Decode[NewStation](&r.Request)
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.Stations.Enrol(r.Context(), r.by, station.EnrolRequest{
+	made, err := a.Stations.Enrol(r.Context(), r.Actor, station.EnrolRequest{
 		ID: in.StationID, Name: in.Name, Locks: in.Locks, Secret: site.Secret(in.Secret), Token: site.Secret(in.Token),
 	})
 	if err != nil {
@@ -69,7 +72,7 @@ func (a *API) changeStation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := body[StationPatch](r)
+	in, err := kit.Decode[StationPatch](&r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +90,7 @@ func (a *API) changeStation(r *request) (any, error) {
 	if in.Locks != nil {
 		locks = *in.Locks
 	}
-	if _, err := a.Stations.Update(r.Context(), r.by, id, name, locks); err != nil {
+	if _, err := a.Stations.Update(r.Context(), r.Actor, id, name, locks); err != nil {
 		return nil, err
 	}
 	return a.find(id)
@@ -98,7 +101,7 @@ func (a *API) rotate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := a.Stations.Rotate(r.Context(), r.by, id)
+	secret, err := a.Stations.Rotate(r.Context(), r.Actor, id)
 	if err != nil {
 		return nil, err
 	}
@@ -110,31 +113,30 @@ func (a *API) removeStation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.Stations.Remove(r.Context(), r.by, id)
+	return nil, a.Stations.Remove(r.Context(), r.Actor, id)
 }
 
-func (a *API) unlock(r *request) (any, error) {
-	id, err := r.station()
+// unlock opens a lock. It ends in time by itself, so that it needs no goroutine.
+func (a *API) unlock(x *kit.Exchange) error {
+	id, err := stationOf(x.Req.PathValue("station"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	lock, err := site.ParseLockID(r.PathValue("lock"))
+	lock, err := site.ParseLockID(x.Req.PathValue("lock"))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, err.Error())
+		return fault.New(fault.Invalid, err.Error())
 	}
-	if err := r.skipBody(); err != nil {
-		return nil, err
-	}
-	command := unlock.Request{
-		Actor: r.by, Station: id, Lock: lock, IdempotencyKey: r.Header.Get("Idempotency-Key"), WaitResult: true, Accepted: r.start,
-	}
-	if r.exchange != nil {
-		r.exchange.Opening()
-		command.Waiting = r.exchange.Waiting
-	}
-	answer, err := a.Unlocker.Unlock(r.Context(), command)
+	key, err := x.Req.IdempotencyKey()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return Unlocked{CommandID: answer.Command, Outcome: answer.Outcome, Success: answer.Outcome.Opened()}, nil
+	x.Opening()
+	answer, err := a.Unlocker.Unlock(x.Req.Context(), unlock.Request{
+		Actor: x.Req.Actor, Station: id, Lock: lock, IdempotencyKey: key, WaitResult: true,
+		Accepted: x.Req.Start, Waiting: x.Waiting,
+	})
+	if err != nil {
+		return err
+	}
+	return x.Encode(http.StatusOK, Unlocked{CommandID: answer.Command, Outcome: answer.Outcome, Success: answer.Outcome.Opened()})
 }

@@ -23,6 +23,7 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
+	"gatehouse/internal/web/kit"
 )
 
 // eventually waits for a condition that another goroutine brings about; the
@@ -201,22 +202,25 @@ func TestHandler_journalFails(t *testing.T) {
 	}
 }
 
+// maxLocalStreams is how many streams may be open on the socket.
+const maxLocalStreams = 64
+
 // The number of streams is bounded; a free place is given again.
 func TestHandler_tooManyStreams(t *testing.T) {
 	h := open(t)
 	ctx, cancel := context.WithCancel(adminapi.PeerContext(t.Context(), 0, 0, 1, 1))
 	var open sync.WaitGroup
-	for range adminapi.MaxStreams {
+	for range maxLocalStreams {
 		open.Go(func() {
 			r := httptest.NewRequestWithContext(ctx, "GET", "/admin/v1/journal?follow=true", http.NoBody)
 			h.send(adminapi.Socket, r)
 		})
 	}
-	eventually(func() bool { return h.journal.followers() == adminapi.MaxStreams })
+	eventually(func() bool { return h.journal.followers() == maxLocalStreams })
 	for _, path := range []string{"/journal", "/stations/watch"} {
 		got := h.do("GET", "/admin/v1"+path, "")
 		h.want(got, 429, `{"message":"Too many streams are open"}`)
-		if got.header.Get("Retry-After") != "10" {
+		if got.header.Get("Retry-After") != "30" {
 			t.Error("no Retry-After")
 		}
 	}
@@ -238,48 +242,30 @@ func TestHandler_streamsOfOneAccount(t *testing.T) {
 		r := h.web("GET", "/admin/v1/journal?follow=true", "Bearer "+h.token(email))
 		return r.WithContext(ctx)
 	}
-	for range adminapi.MaxOfAccount {
+	for range kit.MaxStreamsPerAccount {
 		r := follow(chief)
 		open.Go(func() { h.send(adminapi.Web, r) })
 	}
-	eventually(func() bool { return h.journal.followers() == adminapi.MaxOfAccount })
+	eventually(func() bool { return h.journal.followers() == kit.MaxStreamsPerAccount })
 	h.want(h.send(adminapi.Web, follow(chief)), 429, `{"message":"Too many streams are open"}`)
 	h.want(h.send(adminapi.Web, h.web("GET", "/admin/v1/journal", "Bearer "+h.token(porter))), 200, "")
 	h.want(h.do("GET", "/admin/v1/journal", ""), 200, "")
 }
 
-// served is the response of a server that knows more of its requests.
-type served struct {
-	*httptest.ResponseRecorder
-	opening, streaming int
-}
-
-func (s *served) Opening()      { s.opening++ }
-func (s *served) Waiting() bool { return false }
-func (s *served) Streaming()    { s.streaming++ }
-
-// The server of the web door is told what a request does, and asked whether the client
-// still waits.
-func TestHandler_exchange(t *testing.T) {
+// An unlock reads its body to the end and asks whether the client still waits.
+func TestHandler_unlockExchange(t *testing.T) {
 	h := open(t)
 	h.addAccount(chief, true)
-	token := "Bearer " + h.token(chief)
-	stream := &served{ResponseRecorder: httptest.NewRecorder()}
-	h.api.Handler(adminapi.Web).ServeHTTP(stream, h.web("GET", "/admin/v1/journal", token))
-	if stream.Code != 200 || stream.streaming != 1 {
-		t.Errorf("a stream: %d, %d", stream.Code, stream.streaming)
-	}
 	before := time.Now()
-	command := &served{ResponseRecorder: httptest.NewRecorder()}
-	r := h.web("POST", "/admin/v1/stations/1042/locks/1/unlock", token)
+	r := h.web("POST", "/admin/v1/stations/1042/locks/1/unlock", "Bearer "+h.token(chief))
 	body := strings.NewReader("{}")
 	r.Body = io.NopCloser(body)
-	h.api.Handler(adminapi.Web).ServeHTTP(command, r)
+	got := h.send(adminapi.Web, r)
 	seen := h.unlocker.seen[0]
-	if command.Code != 200 || command.opening != 1 || body.Len() > 0 {
-		t.Errorf("an unlock: %d, %d, %d bytes unread", command.Code, command.opening, body.Len())
+	if got.status != 200 || body.Len() > 0 {
+		t.Errorf("an unlock: %d, %d bytes unread", got.status, body.Len())
 	}
-	if seen.Waiting == nil || seen.Waiting() || seen.Accepted.Before(before) || seen.Accepted.After(time.Now()) {
+	if seen.Waiting == nil || seen.Accepted.Before(before) || seen.Accepted.After(time.Now()) {
 		t.Errorf("it was asked for as %+v", seen)
 	}
 }
@@ -288,7 +274,7 @@ func TestHandler_exchange(t *testing.T) {
 func TestNewServer_shutdown(t *testing.T) {
 	h := open(t)
 	h.addStation(7)
-	server := h.api.NewServer()
+	server := h.api.NewServer(h.kit)
 	c := h.serveWith(server)
 	h.journal.write(1, 7)
 	var last error
@@ -302,12 +288,11 @@ func TestNewServer_shutdown(t *testing.T) {
 	}
 }
 
-// What is cut off says so, lest it be taken for the whole.
-func TestAPI_EndStreams_cutsOff(t *testing.T) {
+// What is cut off says so, so that it is not mistaken for the whole.
+func TestHandler_journalCutOff(t *testing.T) {
 	h := open(t)
 	h.journal.write(600, 7)
-	h.api.EndStreams()
-	h.api.EndStreams()
+	h.kit.Drain()
 	got := h.do("GET", "/admin/v1/journal", "")
 	if lines := strings.Split(strings.TrimSpace(got.body), "\n"); len(lines) != 257 || lines[256] != `{"message":"The gateway is being stopped"}` {
 		t.Errorf("%d lines, the last %s", len(lines), lines[len(lines)-1])
@@ -363,7 +348,7 @@ func (h *house) lines(path string) <-chan string {
 	pipe, end := io.Pipe()
 	var done sync.WaitGroup
 	done.Go(func() {
-		h.api.Handler(adminapi.Socket).ServeHTTP(&pipeWriter{end, http.Header{}}, httptest.NewRequestWithContext(ctx, "GET", path, http.NoBody))
+		h.handler(adminapi.Socket).ServeHTTP(&pipeWriter{end, http.Header{}}, httptest.NewRequestWithContext(ctx, "GET", path, http.NoBody))
 		_ = end.Close()
 	})
 	out := make(chan string)
@@ -493,7 +478,7 @@ func inBubble(t *testing.T, run func(h *house, conn net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		l := &pipeListener{make(chan net.Conn), make(chan struct{})}
-		server := h.api.NewServer()
+		server := h.api.NewServer(h.kit)
 		server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 			return adminapi.PeerContext(ctx, 0, 0, 1, 1)
 		}
@@ -565,7 +550,7 @@ func TestHandler_streamRevoked(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+h.token(chief))
 				w, ended := httptest.NewRecorder(), make(chan time.Time, 1)
 				go func() {
-					h.api.Handler(adminapi.Web).ServeHTTP(w, r)
+					h.handler(adminapi.Web).ServeHTTP(w, r)
 					ended <- time.Now()
 				}()
 				<-time.After(10 * time.Second)

@@ -2,58 +2,59 @@ package adminapi
 
 import (
 	"fmt"
+	"net/url"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 // watch streams every station as it is now, then each that changes; with
 // ?station= only that one. When more changed than is remembered, everything is
-// sent anew.
-func (a *API) watch(r *request, s *stream) error {
-	only, err := a.watched(r)
+// sent again.
+func (a *API) watch(x *kit.Exchange) error {
+	only, err := a.watched(x.Req.URL.Query())
 	if err != nil {
 		return err
 	}
+	return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error { return a.sendChanges(s, only) })
+}
+
+func (a *API) sendChanges(s *kit.Stream, only site.StationID) error {
 	wake, cancel := a.Stations.Subscribe()
 	defer cancel()
 	seen := a.Stations.Latest()
-	if err := a.sendStations(s, only); err != nil {
-		return err
-	}
-	for s.wait(r.Context(), wake) {
+	err := a.sendStations(s, only)
+	for err == nil && s.Wait(wake) {
 		events, gap := a.Stations.EventsSince(seen, only)
 		if gap {
 			seen = a.Stations.Latest()
-			if err := a.sendStations(s, only); err != nil {
-				return err
-			}
+			err = a.sendStations(s, only)
 			continue
 		}
 		for _, event := range events {
 			seen = event.Number
-			if err := a.sendStation(s, event.State); err != nil {
-				return err
+			if err = a.sendStation(s, event.State); err != nil {
+				break
 			}
 		}
 	}
-	return nil
+	return err
 }
 
-// watched gives the station to watch, or 0 for all.
-func (a *API) watched(r *request) (site.StationID, error) {
-	query := r.URL.Query()
+// watched returns the station to watch, or 0 for all.
+func (a *API) watched(query url.Values) (site.StationID, error) {
 	for key := range query {
 		if key != "station" {
-			return 0, fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows station", clip(key)))
+			return 0, fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows station", kit.Clip(key)))
 		}
 	}
 	if !query.Has("station") {
 		return 0, nil
 	}
-	id, err := site.ParseStationID(query.Get("station"))
+	id, err := stationOf(query.Get("station"))
 	if err != nil {
-		return 0, fault.New(fault.Invalid, err.Error())
+		return 0, err
 	}
 	if _, ok := a.Stations.Station(id); !ok {
 		return 0, errNoStation()
@@ -61,13 +62,13 @@ func (a *API) watched(r *request) (site.StationID, error) {
 	return id, nil
 }
 
-func (a *API) sendStations(s *stream, only site.StationID) error {
+func (a *API) sendStations(s *kit.Stream, only site.StationID) error {
 	for _, st := range a.Stations.Stations() {
 		if only != 0 && st.ID != only {
 			continue
 		}
 		if state, ok := a.Stations.State(st.ID); ok {
-			if err := s.send(a.stationOf(st, state)); err != nil {
+			if err := s.SendLine(a.show(st, state)); err != nil {
 				return err
 			}
 		}
@@ -75,11 +76,11 @@ func (a *API) sendStations(s *stream, only site.StationID) error {
 	return nil
 }
 
-// sendStation sends the state of an event, unless its station is gone.
-func (a *API) sendStation(s *stream, state site.StationState) error {
+// sendStation sends the state of an event, unless its station was removed.
+func (a *API) sendStation(s *kit.Stream, state site.StationState) error {
 	st, ok := a.Stations.Station(state.ID)
 	if !ok {
 		return nil
 	}
-	return s.send(a.stationOf(st, state))
+	return s.SendLine(a.show(st, state))
 }

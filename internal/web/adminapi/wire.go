@@ -13,12 +13,6 @@ import (
 // carry a secret are plain strings, because here they must appear in clear text:
 // values of these types go to whoever asked and never into a log.
 
-// ErrorBody is the body of every answer that is not a success, and the last line
-// of a stream that broke off.
-type ErrorBody struct {
-	Message string `json:"message"`
-}
-
 // Status is the answer of GET /admin/v1/status.
 type Status struct {
 	Version     string             `json:"version"`

@@ -3,139 +3,101 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/deadline"
+	"gatehouse/internal/web/kit"
 )
 
 // endTimeout is how long the end of a session may take to reach the storage, also
-// when the client has gone meanwhile.
+// when the client has disconnected.
 const endTimeout = 10 * time.Second
 
 // loginTimeout is how long a login may take: 30 s of waiting for a slot, and the
 // storage's time.
 const loginTimeout = 45 * time.Second
 
-// login makes a session from an e-mail address and a password.
-func (a *API) login(x *exchange) {
-	f, _, err := x.readFields()
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	email, err := f.need("email")
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	password, err := f.need("password")
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), loginTimeout)
-	defer cancel()
-	remote := remoteAddr(x.r)
-	tokens, err := deadline.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
-		return a.access.Login(ctx, email, site.Secret(password), remote)
-	})
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	x.buf = append(x.buf[:0], `{"accessToken":`...)
-	x.buf = appendText(x.buf, tokens.Access.Reveal())
-	x.buf = append(x.buf, `,"refreshToken":`...)
-	x.buf = appendText(x.buf, tokens.Refresh.Reveal())
-	x.buf = append(x.buf, '}')
-	x.json(http.StatusOK, x.buf)
-}
-
-// remoteAddr gives the address of the client; not valid when it has none.
-func remoteAddr(r *http.Request) netip.Addr {
-	remote, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return remote.Addr().Unmap()
-}
-
-// refresh makes a new access token from a refresh token.
-func (a *API) refresh(x *exchange) {
-	f, _, err := x.readFields()
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	refresh, err := f.need(refreshToken)
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	token, err := a.access.Refresh(x.r.Context(), site.Secret(refresh))
-	if err != nil {
-		x.fail(err)
-		return
-	}
-	x.buf = append(x.buf[:0], `{"accessToken":`...)
-	x.buf = appendText(x.buf, token.Reveal())
-	x.buf = append(x.buf, '}')
-	x.json(http.StatusOK, x.buf)
-}
-
 // refreshToken is the name of the field that carries a refresh token.
 const refreshToken = "refreshToken"
 
+// login creates a session for an e-mail address and a password.
+func (a *API) login(x *kit.Exchange) error {
+	given, err := x.Req.Need("email", "password")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(x.Req.Context(), loginTimeout)
+	defer cancel()
+	remote := x.Req.Remote()
+	tokens, err := kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
+		return a.Access.Login(ctx, given[0], site.Secret(given[1]), remote)
+	})
+	if err != nil {
+		return err
+	}
+	x.Buf = append(x.Buf[:0], `{"accessToken":`...)
+	x.Buf = kit.AppendText(x.Buf, tokens.Access.Reveal())
+	x.Buf = append(x.Buf, `,"refreshToken":`...)
+	x.Buf = kit.AppendText(x.Buf, tokens.Refresh.Reveal())
+	x.Buf = append(x.Buf, '}')
+	return x.JSON(http.StatusOK, x.Buf)
+}
+
+// refresh creates an access token from a refresh token.
+func (a *API) refresh(x *kit.Exchange) error {
+	given, err := x.Req.Need(refreshToken)
+	if err != nil {
+		return err
+	}
+	token, err := a.Access.Refresh(x.Req.Context(), site.Secret(given[0]))
+	if err != nil {
+		return err
+	}
+	x.Buf = append(x.Buf[:0], `{"accessToken":`...)
+	x.Buf = kit.AppendText(x.Buf, token.Reveal())
+	x.Buf = append(x.Buf, '}')
+	return x.JSON(http.StatusOK, x.Buf)
+}
+
 // revoke ends one session.
-func (a *API) revoke(x *exchange) { x.end(a.access.RevokeByRefresh, a.access.RevokeBySession) }
+func (a *API) revoke(x *kit.Exchange) error {
+	return a.end(x, a.Access.RevokeByRefresh, a.Access.RevokeBySession)
+}
 
 // revokeAll ends every session of an account.
-func (a *API) revokeAll(x *exchange) { x.end(a.access.RevokeAllByRefresh, a.access.RevokeAllByActor) }
+func (a *API) revokeAll(x *kit.Exchange) error {
+	return a.end(x, a.Access.RevokeAllByRefresh, a.Access.RevokeAllByActor)
+}
 
-// end ends what the refresh token in the body names or, where there is none, the
-// bearer. It goes on when the client has gone: a logout that was asked for is done.
-func (x *exchange) end(
-	byRefresh func(context.Context, site.Secret) error,
-	byActor func(context.Context, site.Actor) error,
-) {
-	refresh, given, err := x.optionalRefreshToken()
+// end ends what the refresh token in the body names or, without one, the bearer. It
+// continues when the client disconnects: a logout that was asked for is done.
+func (a *API) end(x *kit.Exchange, byRefresh func(context.Context, site.Secret) error, byActor func(context.Context, site.Actor) error) error {
+	refresh, err := x.Req.Text(refreshToken)
 	if err != nil {
-		x.fail(err)
-		return
+		return err
 	}
-	if !given && !x.authenticate(x.api.access.AuthenticateToRevoke) {
-		return
+	var actor site.Actor
+	if refresh == "" {
+		if x.Req.HasBody() && !x.Req.HasAuthorization() {
+			return fault.New(fault.Invalid, "The field "+refreshToken+" is missing")
+		}
+		if actor, err = kit.Bearer(a.Access.AuthenticateToRevoke)(x); err != nil {
+			return err
+		}
+		x.Req.Actor = actor
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), endTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Req.Context()), endTimeout)
 	defer cancel()
-	actor := x.actor
-	_, err = deadline.Await(ctx, func(ctx context.Context) (struct{}, error) {
-		if given {
-			return struct{}{}, byRefresh(ctx, refresh)
+	_, err = kit.Await(ctx, func(ctx context.Context) (struct{}, error) {
+		if refresh != "" {
+			return struct{}{}, byRefresh(ctx, site.Secret(refresh))
 		}
 		return struct{}{}, byActor(ctx, actor)
 	})
 	if err != nil {
-		x.fail(err)
-		return
+		return err
 	}
-	x.json(http.StatusOK, []byte(`{"success":true}`))
-}
-
-// optionalRefreshToken gives the refresh token of the body, if there is one. A body
-// without it needs a bearer to stand in.
-func (x *exchange) optionalRefreshToken() (site.Secret, bool, error) {
-	f, body, err := x.readFields()
-	if err != nil {
-		return "", false, err
-	}
-	value, given, err := f.text(refreshToken)
-	if err == nil && body && !given && len(x.r.Header["Authorization"]) == 0 {
-		err = fault.New(fault.Invalid, "The field "+refreshToken+" is missing")
-	}
-	return site.Secret(value), given, err
+	return x.JSON(http.StatusOK, []byte(`{"success":true}`))
 }

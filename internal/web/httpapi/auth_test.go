@@ -99,7 +99,7 @@ func TestRevoke_contentType(t *testing.T) {
 
 // A logout goes through although the client has gone.
 func TestRevoke_clientGone(t *testing.T) {
-	w := newAPI(t, 0, nil)
+	w := newAPI(t, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	w.serveOnce(ctx, request{method: "POST", path: "/v1/auth/revoke", bearer: accessToken})
@@ -109,7 +109,7 @@ func TestRevoke_clientGone(t *testing.T) {
 }
 
 func TestLogin_clientGone(t *testing.T) {
-	w := newAPI(t, 0, nil)
+	w := newAPI(t, 0)
 	w.access.fail = context.Canceled
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -127,7 +127,7 @@ func TestFail_everyKind(t *testing.T) {
 		fault.Internal: 500, fault.Invalid: 400, fault.Unauthenticated: 401, fault.Forbidden: 403, fault.NotFound: 404,
 		fault.Conflict: 409, fault.Throttled: 429, fault.Unavailable: 503, fault.Timeout: 503,
 	}
-	w := newAPI(t, 0, nil)
+	w := newAPI(t, 0)
 	for _, kind := range fault.Kinds() {
 		status, ok := want[kind]
 		if !ok {

@@ -26,8 +26,8 @@ var bare = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 })
 
 func BenchmarkStation_handler(b *testing.B) {
-	w := newAPI(b, slog.LevelInfo, nil)
-	handler := w.api.Handler(httpapi.ListenerOptions{})
+	w := newAPI(b, slog.LevelInfo)
+	handler := w.handler(httpapi.Options{})
 	req := w.build(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken})
 	out := sink{http.Header{}}
 	b.ReportAllocs()
@@ -45,17 +45,17 @@ func BenchmarkStation_encodingJSON(b *testing.B) {
 }
 
 func BenchmarkStation_overTCP(b *testing.B) {
-	w := newAPI(b, slog.LevelInfo, nil)
-	overTCP(b, w, w.api.Handler(httpapi.ListenerOptions{}))
+	w := newAPI(b, slog.LevelInfo)
+	overTCP(b, w, w.handler(httpapi.Options{}))
 }
 
 func BenchmarkBare_overTCP(b *testing.B) {
-	overTCP(b, newAPI(b, slog.LevelInfo, nil), bare)
+	overTCP(b, newAPI(b, slog.LevelInfo), bare)
 }
 
 // overTCP sends the same request again and again on one connection.
 func overTCP(b *testing.B, w *world, handler http.Handler) {
-	w.serve(handler, func(*http.Server) {})
+	w.serve(handler, unchanged)
 	conn, err := net.Dial("tcp", w.addr)
 	if err != nil {
 		b.Fatal(err)

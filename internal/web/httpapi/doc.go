@@ -1,28 +1,25 @@
-// Package httpapi is what apps speak to: /v1 as the service specification has it,
-// /local/v1 for apps on the same network, and /healthz, /readyz and /metrics. It
-// turns requests into calls of the rules packages and their answers into bytes; it
-// decides nothing about who may do what. The assembly makes one [API] and takes a
-// handler from it for each listener; [NewServer] and [LimitListener] give the
-// server and the listener that the promises below rest on.
+// Package httpapi has the handlers and the route table of what apps speak to: /v1 as the
+// service specification has it, /local/v1 for apps on the same network, /healthz, /readyz
+// and /metrics, /ca.crt, and a page for people at /. It turns requests into calls of the
+// rules packages and their answers into bytes; it decides nothing about who may do what.
+// Package kit serves the table, and has the rules of HTTP.
 //
-// Promises: every body is JSON and every error body is {"message":"…"} and nothing
-// else; a 404 says the same in the same time whatever the reason; no token, no
-// password and no station token reaches a log line, a metric or an error; reading
-// a station and unlocking touch no storage of their own, so they go on while it
-// fails; nothing that an outsider can multiply is without a bound.
+// Promises: a 404 is the same in the same time whatever the reason; no token, no password
+// and no station token reaches a log line, a metric or an error; reading a station and
+// unlocking touch no storage of their own, so they continue while it fails.
 //
 // # /local/v1
 //
 // The same bearer tokens, the same errors and the same 404 as /v1.
 //
-// GET /local/v1/stations gives a JSON array, sorted by station id: each element a
+// GET /local/v1/stations returns a JSON array, sorted by station id: each element a
 // Station object of /v1 with two more fields, "name" and "token" (the station token).
 //
 // GET /local/v1/stations/{station_token}/events is a stream of server-sent events.
 // Event "station" carries the Station object, at once and on every change; its id is
 // "<boot>-<number>". A client that comes back with Last-Event-ID gets exactly the
 // events that it missed. If they are not at hand any more (too many, or the gateway
-// has started anew) it gets event "gap" with data {} and then the present object.
+// has restarted) it gets event "gap" with data {} and then the present object.
 // A comment comes every 15 s. The stream ends as soon as its access token or the
 // grant does, or the station is removed; the client then comes back and is told why.
 // More than 16 streams of one account, or 256 in all, are refused with 429.
@@ -31,7 +28,7 @@
 // station's own result and answers {"commandId","outcome","lock"}, lock being the
 // Lock object of /v1 as it stands then. Idempotency-Key works as in /v1.
 //
-// GET /local/v1/commands/{command_id} gives the same for a command that this account
+// GET /local/v1/commands/{command_id} returns the same for a command that this account
 // has sent; any other is 404 "Command not found". Where the grant has ended since,
 // the status of the lock is "unknown".
 //
@@ -40,14 +37,4 @@
 // setup): 201 {"accountId","email"}; 403 for a wrong code, and for a request that came
 // neither over TLS nor from this machine; 429 for a wrong code after five from the same
 // address within a minute. As soon as there is an account, 404 "Not found".
-//
-// # What net/http answers by itself
-//
-// A request that is no HTTP never reaches a handler: net/http answers 400 (bad
-// request line, header, Host or length), 431 (more than 16 KiB of headers), 501
-// (unknown transfer encoding) or 505 in plain text and closes the connection. On a
-// plain connection that came through [LimitListener] this text is turned into the
-// JSON error body; on a TLS connection it stays text, because the connection that
-// net/http writes to is the cipher's. An Expect header other than 100-continue is
-// 417 without a body.
 package httpapi

@@ -1,11 +1,11 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 // The bodies of the hot paths are written by hand: the same bytes that
@@ -26,7 +26,7 @@ func appendStateFields(b []byte, s site.StationState) []byte {
 	b = append(b, `,"lastConnection":`...)
 	b = appendTime(b, s.LastConnection)
 	b = append(b, `,"status":`...)
-	b = appendText(b, string(s.Status))
+	b = kit.AppendText(b, string(s.Status))
 	b = append(b, `,"locks":[`...)
 	for i, lock := range s.Locks {
 		if i > 0 {
@@ -42,7 +42,7 @@ func appendLock(b []byte, l site.Lock) []byte {
 	b = append(b, `{"lockId":"lock-`...)
 	b = strconv.AppendInt(b, int64(l.ID), 10)
 	b = append(b, `","status":`...)
-	b = appendText(b, string(l.Status))
+	b = kit.AppendText(b, string(l.Status))
 	b = append(b, `,"lastUpdated":`...)
 	b = appendTime(b, l.LastUpdated)
 	return append(b, '}')
@@ -56,7 +56,7 @@ func appendNumber(b []byte, f *float64) []byte {
 	case *f == 0 || (math.Abs(*f) >= 1e-6 && math.Abs(*f) < 1e21):
 		return strconv.AppendFloat(b, *f, 'f', -1, 64)
 	default:
-		return appendJSON(b, *f)
+		return kit.AppendJSON(b, *f)
 	}
 }
 
@@ -66,26 +66,4 @@ func appendTime(b []byte, t site.Timestamp) []byte {
 		return append(b, "null"...)
 	}
 	return t.UTC().AppendFormat(b, `"`+site.TimeLayout+`"`)
-}
-
-// appendText appends a string; plain ones, which nearly all are, without a detour.
-func appendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			return appendJSON(b, s)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-// appendJSON appends what encoding/json makes of a string or a finite number.
-func appendJSON(b []byte, v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return append(b, "null"...)
-	}
-	return append(b, text...)
 }

@@ -13,7 +13,7 @@ import (
 
 // The body that is written by hand is the one that encoding/json writes.
 func TestStation_sameAsEncodingJSON(t *testing.T) {
-	w := newAPI(t, 0, nil)
+	w := newAPI(t, 0)
 	times := rapid.Custom(func(t *rapid.T) site.Timestamp {
 		if rapid.Bool().Draw(t, "never") {
 			return site.Timestamp{}
@@ -48,7 +48,7 @@ func TestStation_sameAsEncodingJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := w.serveOnce(t.Context(), request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken})
-		if got.status != 200 || got.body != string(want) {
+		if got.status != 200 || got.body != string(want)+"\n" {
 			t.Fatalf("got  %s\nwant %s", got.body, want)
 		}
 	})
@@ -56,7 +56,7 @@ func TestStation_sameAsEncodingJSON(t *testing.T) {
 
 // What JSON cannot say is null, and an absent list is an empty one.
 func TestStation_oddValues(t *testing.T) {
-	w := newAPI(t, 0, nil)
+	w := newAPI(t, 0)
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		w.stations.states[stationID] = site.StationState{ID: stationID, BatteryVoltage: &v, Status: site.Offline}
 		w.serveOnce(t.Context(), request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).

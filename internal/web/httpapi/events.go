@@ -1,152 +1,107 @@
 package httpapi
 
 import (
-	"net/http"
-	"time"
+	"strconv"
+	"strings"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-)
-
-const (
-	// maxStreams bounds the event streams that are open at once.
-	maxStreams = 256
-	// maxStreamsPerAccount bounds those of one account.
-	maxStreamsPerAccount = 16
-	// heartbeatEvery is how often a quiet stream says that it lives, so that neither
-	// end takes a dead connection for a quiet one.
-	heartbeatEvery = 15 * time.Second
-	// leaveEvery is how soon a stream notices that its leave has ended.
-	leaveEvery = time.Second
-	// writeTimeout is how long a reader may take for one write.
-	writeTimeout = 10 * time.Second
-	// streamRetry is when a client that has too many streams may try again.
-	streamRetry = 30 * time.Second
+	"gatehouse/internal/web/kit"
 )
 
 // events streams the events of one station (see the package doc).
-func (a *API) events(x *exchange) {
-	st, ok := x.visible()
+func (a *API) events(x *kit.Exchange) error {
+	st, ok := a.visible(x)
 	if !ok {
-		x.fail(errStation())
-		return
+		return errStation()
 	}
-	if !a.streams.Enter(x.actor.Account) {
-		a.metrics.Refused("event-streams")
-		x.fail(fault.Throttle("Too many event streams", streamRetry))
-		return
-	}
-	defer a.streams.Leave(x.actor.Account)
-	x.Streaming()
-	access, _ := bearerToken(x.r.Header)
-	s := &stream{x: x, out: http.NewResponseController(x.w), station: st, access: access}
-	s.run()
+	f := &follower{api: a, x: x, station: st}
+	return x.Follow(kit.Events(), f.mayStay, f.run)
 }
 
-// stream is one client that follows one station. Its steps give false to end it.
-type stream struct {
-	x       *exchange
-	out     *http.ResponseController
+// follower is one client that follows one station.
+type follower struct {
+	api     *API
+	x       *kit.Exchange
+	stream  *kit.Stream
 	station site.Station
-	access  site.Secret // its access token, asked again and again
-	seen    uint64      // every event of the station up to this number has been sent
+	seen    uint64 // every event of the station up to this number has been sent
 }
 
-// run ends when the client goes, the server stops, or the leave ends.
-func (s *stream) run() {
-	wake, cancel := s.x.api.stations.Subscribe()
+// mayStay reports whether the account may still use the station, and its token is the
+// one in the path.
+func (f *follower) mayStay() bool {
+	st, ok := f.api.Stations.Station(f.station.ID)
+	return ok && st.Token == f.station.Token && f.api.Access.Permits(f.x.Req.Actor.Account, f.station.ID)
+}
+
+// run sends events until the stream is to end.
+func (f *follower) run(s *kit.Stream) error {
+	f.stream = s
+	wake, cancel := f.api.Stations.Subscribe()
 	defer cancel()
-	defer s.extend() // for the end of the response
-	if !s.open() {
-		return
+	err := f.begin()
+	for err == nil && s.Wait(wake) {
+		err = f.catchUp()
 	}
-	leave, heartbeat := time.NewTicker(leaveEvery), time.NewTicker(heartbeatEvery)
-	defer leave.Stop()
-	defer heartbeat.Stop()
-	for next := s.mayStay; next(); {
-		select {
-		case <-s.x.r.Context().Done():
-			return
-		case <-s.x.api.draining:
-			return
-		case <-wake:
-			next = s.catchUp
-		case <-heartbeat.C:
-			next = s.beat
-		case <-leave.C:
-			next = s.mayStay
-		}
-	}
+	return err
 }
 
-// open sends the header and what the client has to know first.
-func (s *stream) open() bool {
-	h := s.x.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // for a proxy in between
-	s.x.WriteHeader(http.StatusOK)
-	if s.x.r.Method == http.MethodHead {
-		return false
-	}
-	last := s.x.r.Header.Get("Last-Event-ID")
+// begin sends what the client has to know first.
+func (f *follower) begin() error {
+	last := f.x.Req.Header.Get("Last-Event-ID")
 	at, ok := parsePosition(last)
 	switch {
 	case last == "":
-		return s.present(false)
-	case !ok || at.boot != s.x.api.boot:
-		return s.present(true)
+		return f.present(false)
+	case !ok || at.boot != f.api.Boot:
+		return f.present(true)
 	}
-	s.seen = at.number
-	return s.catchUp() && s.flush()
+	f.seen = at.number
+	return f.catchUp()
 }
 
-// mayStay asks anew what was asked when the stream began.
-func (s *stream) mayStay() bool {
-	actor, err := s.x.api.access.Authenticate(s.access)
-	if err != nil || !s.x.api.access.Permits(actor.Account, s.station.ID) {
-		return false
-	}
-	st, ok := s.x.api.stations.Station(s.station.ID)
-	return ok && st.Token == s.station.Token
-}
-
-// present sends the object as it is now. The number is taken first: an event in
-// between is sent again, none is left out.
-func (s *stream) present(gap bool) bool {
-	s.seen = s.x.api.stations.Latest()
-	state, ok := s.x.api.stations.State(s.station.ID)
+// present sends the object as it is now. The number is read first: an event in between
+// is sent again, none is omitted.
+func (f *follower) present(gap bool) error {
+	f.seen = f.api.Stations.Latest()
+	state, ok := f.api.Stations.State(f.station.ID)
 	if !ok {
-		return false
+		return errStation()
 	}
-	b := s.x.buf[:0]
+	b := f.x.Buf[:0]
 	if gap {
 		b = append(appendEvent(b, "gap", nowhere()), "{}\n\n"...)
 	}
-	return s.send(appendStation(b, position{s.x.api.boot, s.seen}, state))
+	return f.send(appendStation(b, position{f.api.Boot, f.seen}, state))
 }
 
 // catchUp sends what has happened to the station since.
-func (s *stream) catchUp() bool {
-	events, gap := s.x.api.stations.EventsSince(s.seen, s.station.ID)
+func (f *follower) catchUp() error {
+	events, gap := f.api.Stations.EventsSince(f.seen, f.station.ID)
 	if gap {
-		return s.present(true)
+		return f.present(true)
 	}
-	b := s.x.buf[:0]
+	b := f.x.Buf[:0]
 	for _, e := range events {
-		if len(b) >= maxBuffer {
-			if !s.send(b) {
-				return false
+		if len(b) >= kit.Chunk {
+			if err := f.send(b); err != nil {
+				return err
 			}
-			b = s.x.buf[:0]
+			b = f.x.Buf[:0]
 		}
 		b = appendStation(b, position{e.Boot, e.Number}, e.State)
-		s.seen = e.Number
+		f.seen = e.Number
 	}
-	return len(b) == 0 || s.send(b)
+	if len(b) == 0 {
+		return nil
+	}
+	return f.send(b)
 }
 
-// beat sends a comment.
-func (s *stream) beat() bool { return s.send(append(s.x.buf[:0], ": heartbeat\n\n"...)) }
+func (f *follower) send(b []byte) error {
+	f.x.Buf = b
+	return f.stream.Send(b)
+}
 
 func appendStation(b []byte, at position, state site.StationState) []byte {
 	return append(appendState(appendEvent(b, "station", at), state), "\n\n"...)
@@ -159,20 +114,28 @@ func appendEvent(b []byte, name string, at position) []byte {
 	return append(b, "\ndata: "...)
 }
 
-// send writes and flushes, if the leave still holds; a reader that does not take it
-// in time loses the stream.
-func (s *stream) send(b []byte) bool {
-	s.x.buf = b
-	if !s.mayStay() {
-		return false
-	}
-	s.extend()
-	if _, err := s.x.Write(b); err != nil {
-		return false
-	}
-	return s.flush()
+// position is the id of an event: its number within one start of the process.
+type position struct {
+	boot   site.BootID
+	number uint64
 }
 
-func (s *stream) flush() bool { return s.out.Flush() == nil }
+// nowhere is the position of a gap. It belongs to no start of the process, so that a
+// client that loses the connection between the gap and the object behind it is told
+// of the gap again.
+func nowhere() position { return position{boot: "00000000-0000-0000-0000-000000000000"} }
 
-func (s *stream) extend() { _ = s.out.SetWriteDeadline(time.Now().Add(writeTimeout)) }
+// parsePosition reads "<boot>-<number>".
+func parsePosition(text string) (position, bool) {
+	i := strings.LastIndexByte(text, '-')
+	if i < 1 {
+		return position{}, false
+	}
+	number, err := strconv.ParseUint(text[i+1:], 10, 64)
+	return position{site.BootID(text[:i]), number}, err == nil
+}
+
+func (p position) append(b []byte) []byte {
+	b = append(append(b, p.boot...), '-')
+	return strconv.AppendUint(b, p.number, 10)
+}

@@ -10,6 +10,7 @@ import (
 
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 const (
@@ -225,13 +226,13 @@ func TestEvents_clientLeaves(t *testing.T) {
 func TestEvents_boundedPerAccount(t *testing.T) {
 	w := newWorld(t)
 	var feeds []*feed
-	for range httpapi.MaxStreamsPerAccount {
+	for range kit.MaxStreamsPerAccount {
 		f := w.follow("")
 		f.want("station", id(0), stationJSON)
 		feeds = append(feeds, f)
 	}
 	got := w.do(request{method: "GET", path: eventsPath, bearer: accessToken})
-	got.want(t, 429, message("Too many event streams"))
+	got.want(t, 429, message("Too many streams are open"))
 	if got.header.Get("Retry-After") != "30" {
 		t.Errorf("%v", got.header)
 	}
@@ -248,13 +249,13 @@ func TestEvents_boundedPerAccount(t *testing.T) {
 
 func TestEvents_boundedInAll(t *testing.T) {
 	w := newWorld(t)
-	for i := range httpapi.MaxStreams / httpapi.MaxStreamsPerAccount {
+	for i := range kit.MaxStreams / kit.MaxStreamsPerAccount {
 		who := site.AccountID(fmt.Sprint("account ", i))
 		w.access.with(func() {
 			w.access.tokens[accessToken] = site.Actor{Account: who}
 			w.access.grants[who] = []site.StationID{stationID}
 		})
-		for range httpapi.MaxStreamsPerAccount {
+		for range kit.MaxStreamsPerAccount {
 			w.follow("").want("station", id(0), stationJSON)
 		}
 	}
@@ -262,12 +263,12 @@ func TestEvents_boundedInAll(t *testing.T) {
 		w.access.tokens[accessToken] = site.Actor{Account: "one more"}
 		w.access.grants["one more"] = []site.StationID{stationID}
 	})
-	w.do(request{method: "GET", path: eventsPath, bearer: accessToken}).want(t, 429, message("Too many event streams"))
+	w.do(request{method: "GET", path: eventsPath, bearer: accessToken}).want(t, 429, message("Too many streams are open"))
 }
 
 // A stream outlives the bounds that the server has for other requests.
 func TestEvents_outlivesTimeouts(t *testing.T) {
-	w := newWorldWith(t, httpapi.ListenerOptions{}, nil, brief)
+	w := newWorldWith(t, httpapi.Options{}, nil, brief)
 	f := w.follow("")
 	f.want("station", id(0), stationJSON)
 	w.outwait()

@@ -22,8 +22,8 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	w := newAPI(f, 0, nil)
-	handler := w.api.Handler(httpapi.ListenerOptions{})
+	w := newAPI(f, 0)
+	handler := w.handler(httpapi.Options{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/auth/login", bytes.NewReader(body))
 		req.Header.Set("Content-Type", "application/json")
@@ -54,8 +54,8 @@ func FuzzRequest(f *testing.F) {
 	for _, path := range []string{"/v1/stations/" + hiddenToken, "/v1/stations/%2e%2e/locks/1/unlock", "/v1/../x", "/local/v1/commands/x", "//"} {
 		f.Add([]byte("GET " + path + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + accessToken + "\r\n\r\n"))
 	}
-	w := newAPI(f, 0, nil)
-	handler := w.api.Handler(httpapi.ListenerOptions{Metrics: true, Admin: true})
+	w := newAPI(f, 0)
+	handler := w.handler(httpapi.Options{Metrics: true})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
 		if err != nil || (strings.HasSuffix(req.URL.Path, "/events") && req.Method == http.MethodGet) {

@@ -1,82 +1,61 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"gatehouse/internal/web/kit"
 )
 
-// Guide gives the handler of the plain port that only leads to HTTPS, so that no
-// password crosses the network in clear text by mistake: it redirects what a browser
-// asks for, refuses everything that carries something, and hands out the certificate of
-// the gateway's own authority as /ca.crt. ca gives that as PEM, or nil where there is
-// none; httpsPort is the port of HTTPS. /healthz and /readyz are answered too.
-func (a *API) Guide(httpsPort string, ca func() []byte) http.Handler {
-	return &guide{api: a, port: httpsPort, ca: ca}
-}
-
-type guide struct {
-	api  *API
-	port string
-	ca   func() []byte
-}
-
-// ServeHTTP implements [http.Handler].
-func (g *guide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := g.api.begin(w, r, false)
-	defer x.finish()
-	x.pattern = "guide"
-	if !x.enter() {
-		return
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		x.refuse(http.StatusForbidden, "This port only leads to HTTPS: send the request to https://, port "+g.port)
-		return
-	}
-	switch r.URL.Path {
-	case "/healthz":
-		alive(x)
-	case "/readyz":
-		g.api.ready(x)
-	case authorityPath:
-		x.giveAuthority(g.ca)
-	default:
-		g.lead(x)
-	}
+// Guide returns the routes of the plain port that only leads to HTTPS, so that no
+// password crosses the network in clear text by mistake. It redirects what a browser
+// asks for, refuses other methods, and serves the certificate of the gateway's own
+// authority as /ca.crt. authority returns that as PEM, or nil if there is none;
+// httpsPort is the port of HTTPS. /healthz and /readyz are answered too.
+func (a *API) Guide(httpsPort string, authority func() []byte) []kit.Route {
+	return append(a.health(), authorityRoute(authority), kit.Route{
+		Pattern: "/", Level: slog.LevelDebug,
+		Serve: func(x *kit.Exchange) error { return redirect(x, httpsPort) },
+	})
 }
 
 // authorityPath is where the certificate of the gateway's own authority is.
 const authorityPath = "/ca.crt"
 
-// giveAuthority hands out the certificate that apps have to trust once.
-func (x *exchange) giveAuthority(ca func() []byte) {
-	text := ca()
-	if text == nil {
-		x.refuse(http.StatusNotFound, "Not found")
-		return
-	}
-	x.Header().Set("Content-Type", "application/x-x509-ca-cert")
-	x.Header().Set("Content-Disposition", `attachment; filename="gatehouse-ca.crt"`)
-	_, _ = x.Write(text)
+// authorityRoute serves the certificate that apps have to trust once.
+func authorityRoute(authority func() []byte) kit.Route {
+	return kit.Route{Method: http.MethodGet, Pattern: authorityPath, Level: slog.LevelDebug, Serve: func(x *kit.Exchange) error {
+		text := authority()
+		if text == nil {
+			return kit.NotFound()
+		}
+		x.Header().Set("Content-Type", "application/x-x509-ca-cert")
+		x.Header().Set("Content-Disposition", `attachment; filename="gatehouse-ca.crt"`)
+		_, _ = x.Write(text) // the client may have disconnected
+		return nil
+	}}
 }
 
-// lead redirects to the same path over HTTPS. The path is not logged: tokens stand in
-// it.
-func (g *guide) lead(x *exchange) {
-	host := g.host(x.r)
-	if !canonical(x.r.URL.EscapedPath()) || host == "" {
-		x.refuse(http.StatusNotFound, "Not found")
-		return
+// redirect redirects to the same path over HTTPS. The path is not logged: it may have
+// tokens.
+func redirect(x *kit.Exchange, port string) error {
+	if x.Req.Method != http.MethodGet && x.Req.Method != http.MethodHead {
+		return kit.Refuse(http.StatusForbidden, "This port only leads to HTTPS: send the request to https://, port "+port)
 	}
-	x.Header().Set("Location", "https://"+host+x.r.URL.RequestURI())
-	x.refuse(http.StatusPermanentRedirect, "Use HTTPS")
+	host := httpsHost(x.Req.Host, port)
+	if host == "" {
+		return kit.NotFound()
+	}
+	x.Header().Set("Location", "https://"+host+x.Req.URL.RequestURI())
+	return kit.Refuse(http.StatusPermanentRedirect, "Use HTTPS")
 }
 
-// host gives the host with the port of HTTPS, as the client named it, or "" for what
-// is no host.
-func (g *guide) host(r *http.Request) string {
-	host := r.Host
+// httpsHost returns the host that a client named, with the port of HTTPS; "" if that is
+// not a host.
+func httpsHost(host, port string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -85,8 +64,8 @@ func (g *guide) host(r *http.Request) string {
 		return ""
 	}
 	switch {
-	case g.port != "443":
-		return net.JoinHostPort(host, g.port)
+	case port != "443":
+		return net.JoinHostPort(host, port)
 	case strings.Contains(host, ":"):
 		return "[" + host + "]"
 	default:

@@ -10,7 +10,7 @@ import (
 
 // The plain port leads to where the client asked for, on HTTPS, and nowhere else.
 func TestAPI_Guide(t *testing.T) {
-	w := newAPI(t, slog.LevelDebug, nil)
+	w := newAPI(t, slog.LevelDebug)
 	const token = "token-of-a-station-in-the-path"
 	for _, test := range []struct {
 		port, host, method, target string
@@ -23,7 +23,7 @@ func TestAPI_Guide(t *testing.T) {
 		{"443", "[2001:db8::1]:80", "GET", "/x", 308, "https://[2001:db8::1]/x"},
 		{"8443", "[2001:db8::1]", "GET", "/x", 308, "https://[2001:db8::1]:8443/x"},
 		{"443", "gate.local", "POST", "/v1/auth/login", 403, ""},
-		{"443", "gate.local", "PUT", "/ca.crt", 403, ""},
+		{"443", "gate.local", "PUT", "/ca.crt", 405, ""},
 		{"443", "evil.example/..", "GET", "/", 404, ""},
 		{"443", "", "GET", "/", 404, ""},
 		{"443", "user@evil.example", "GET", "/", 404, ""},
@@ -34,7 +34,7 @@ func TestAPI_Guide(t *testing.T) {
 		{"443", "gate.local", "GET", "/metrics", 308, "https://gate.local/metrics"},
 		{"443", "gate.local", "GET", "/admin/v1/status", 308, "https://gate.local/admin/v1/status"},
 	} {
-		handler := w.api.Guide(test.port, func() []byte { return []byte("the certificate") })
+		handler := w.web.Handler(false, w.api.Guide(test.port, func() []byte { return []byte("the certificate") }))
 		req := httptest.NewRequest(test.method, test.target, strings.NewReader("{}"))
 		req.Host = test.host
 		answer := httptest.NewRecorder()
@@ -51,7 +51,7 @@ func TestAPI_Guide(t *testing.T) {
 		t.Error("a token of a path stands in the log")
 	}
 	none := httptest.NewRecorder()
-	w.api.Guide("443", func() []byte { return nil }).ServeHTTP(none, httptest.NewRequest(http.MethodGet, "/ca.crt", nil))
+	w.web.Handler(false, w.api.Guide("443", func() []byte { return nil })).ServeHTTP(none, httptest.NewRequest(http.MethodGet, "/ca.crt", nil))
 	if none.Code != http.StatusNotFound {
 		t.Errorf("without an authority of its own: %d", none.Code)
 	}

@@ -6,53 +6,55 @@ import (
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
-// listStations gives the stations that the account may use, with what an app needs
+// listStations answers with the stations that the account may use, with what an app needs
 // to use them.
-func (a *API) listStations(x *exchange) {
-	x.buf = append(x.buf[:0], '[')
-	for _, id := range a.access.Granted(x.actor.Account) {
-		st, known := a.stations.Station(id)
-		state, live := a.stations.State(id)
+func (a *API) listStations(x *kit.Exchange) error {
+	x.Buf = append(x.Buf[:0], '[')
+	for _, id := range a.Access.Granted(x.Req.Actor.Account) {
+		st, known := a.Stations.Station(id)
+		state, live := a.Stations.State(id)
 		if !known || !live {
 			continue
 		}
-		if len(x.buf) > 1 {
-			x.buf = append(x.buf, ',')
+		if len(x.Buf) > 1 {
+			x.Buf = append(x.Buf, ',')
 		}
-		x.buf = appendStateFields(append(x.buf, '{'), state)
-		x.buf = append(x.buf, `,"name":`...)
-		x.buf = appendText(x.buf, st.Name)
-		x.buf = append(x.buf, `,"token":`...)
-		x.buf = appendText(x.buf, st.Token.Reveal())
-		x.buf = append(x.buf, '}')
+		x.Buf = appendStateFields(append(x.Buf, '{'), state)
+		x.Buf = append(x.Buf, `,"name":`...)
+		x.Buf = kit.AppendText(x.Buf, st.Name)
+		x.Buf = append(x.Buf, `,"token":`...)
+		x.Buf = kit.AppendText(x.Buf, st.Token.Reveal())
+		x.Buf = append(x.Buf, '}')
 	}
-	x.buf = append(x.buf, ']')
-	x.json(http.StatusOK, x.buf)
+	x.Buf = append(x.Buf, ']')
+	return x.JSON(http.StatusOK, x.Buf)
 }
 
 // unlockAndWait opens a lock and waits for the station's own result.
-func (a *API) unlockAndWait(x *exchange) {
-	if answer, ok := x.open(true); ok {
-		x.tell(answer)
-	}
-}
-
-// readCommand tells how a command stands that the account has sent.
-func (a *API) readCommand(x *exchange) {
-	answer, err := a.unlocker.Command(x.r.Context(), x.actor, parseCommandID(x.r.PathValue("command_id")))
+func (a *API) unlockAndWait(x *kit.Exchange) error {
+	answer, err := a.open(x, true)
 	if err != nil {
-		if fault.Is(err, fault.NotFound) {
-			err = fault.New(fault.NotFound, "Command not found")
-		}
-		x.fail(err)
-		return
+		return err
 	}
-	x.tell(answer)
+	return a.answerCommand(x, answer)
 }
 
-// parseCommandID gives the id, or "", which names no command.
+// readCommand answers with the state of a command that the account has sent.
+func (a *API) readCommand(x *kit.Exchange) error {
+	answer, err := a.Unlocker.Command(x.Req.Context(), x.Req.Actor, parseCommandID(x.Req.PathValue("command_id")))
+	if fault.Is(err, fault.NotFound) {
+		err = fault.New(fault.NotFound, "Command not found")
+	}
+	if err != nil {
+		return err
+	}
+	return a.answerCommand(x, answer)
+}
+
+// parseCommandID returns the id, or "", which names no command.
 func parseCommandID(text string) site.CommandID {
 	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 	if len(text) != len(form) {
@@ -68,23 +70,22 @@ func parseCommandID(text string) site.CommandID {
 	return site.CommandID(text)
 }
 
-// tell answers with a command and its lock.
-func (x *exchange) tell(answer unlock.Answer) {
-	x.buf = append(x.buf[:0], `{"commandId":`...)
-	x.buf = appendText(x.buf, string(answer.Command))
-	x.buf = append(x.buf, `,"outcome":`...)
-	x.buf = appendText(x.buf, string(answer.Outcome))
-	x.buf = append(x.buf, `,"lock":`...)
-	x.buf = appendLock(x.buf, x.lockOf(answer))
-	x.buf = append(x.buf, '}')
-	x.json(http.StatusOK, x.buf)
+// answerCommand answers with a command and its lock.
+func (a *API) answerCommand(x *kit.Exchange, answer unlock.Answer) error {
+	x.Buf = append(x.Buf[:0], `{"commandId":`...)
+	x.Buf = kit.AppendText(x.Buf, string(answer.Command))
+	x.Buf = append(x.Buf, `,"outcome":`...)
+	x.Buf = kit.AppendText(x.Buf, string(answer.Outcome))
+	x.Buf = append(x.Buf, `,"lock":`...)
+	x.Buf = appendLock(x.Buf, a.lockOf(x.Req.Actor.Account, answer))
+	x.Buf = append(x.Buf, '}')
+	return x.JSON(http.StatusOK, x.Buf)
 }
 
-// lockOf gives the lock as it stands now; unknown where the account may not see it
-// any more.
-func (x *exchange) lockOf(answer unlock.Answer) site.Lock {
-	state, _ := x.api.stations.State(answer.Station)
-	if x.api.access.Permits(x.actor.Account, answer.Station) {
+// lockOf returns the lock as it is now; unknown if the account may no longer see it.
+func (a *API) lockOf(account site.AccountID, answer unlock.Answer) site.Lock {
+	state, _ := a.Stations.State(answer.Station)
+	if a.Access.Permits(account, answer.Station) {
 		for _, lock := range state.Locks {
 			if lock.ID == answer.Lock {
 				return lock

@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"gatehouse/internal/fault"
-	"gatehouse/internal/web/httpapi"
 )
 
-// lines gives the log lines of a level and forgets them all.
+// errorLogBurst is how many failures are logged at once.
+const errorLogBurst = 20
+
+// lines returns the log lines of a level and forgets them all.
 func (w *world) lines(level slog.Level) []map[string]any {
 	w.t.Helper()
 	w.logs.mu.Lock()
@@ -34,7 +36,7 @@ func (w *world) lines(level slog.Level) []map[string]any {
 }
 
 func TestLog_unlock(t *testing.T) {
-	w := newAPI(t, slog.LevelDebug, nil)
+	w := newAPI(t, slog.LevelDebug)
 	unlock := request{method: "POST", path: "/v1/stations/" + stationToken + "/locks/1/unlock", bearer: accessToken}
 	w.serveOnce(context.Background(), unlock)
 	lines := w.lines(slog.LevelInfo)
@@ -60,7 +62,7 @@ func TestLog_unlock(t *testing.T) {
 // Doors and sessions are told at info level, the rest at debug level; so are
 // refusals, which an outsider can cause at will.
 func TestLog_levels(t *testing.T) {
-	w := newAPI(t, slog.LevelDebug, nil)
+	w := newAPI(t, slog.LevelDebug)
 	station := "/v1/stations/" + stationToken
 	for _, c := range []struct {
 		request
@@ -89,13 +91,13 @@ func TestLog_levels(t *testing.T) {
 
 // A failure of ours is told with its cause; a flood of them is not a flood of lines.
 func TestLog_failures(t *testing.T) {
-	w := newAPI(t, slog.LevelDebug, nil)
+	w := newAPI(t, slog.LevelDebug)
 	w.access.fail = fault.Wrap(fault.Unavailable, "Storage is failing", errors.New("disk full"))
-	for range 10 * httpapi.ErrorLogBurst {
+	for range 10 * errorLogBurst {
 		w.serveOnce(context.Background(), request{method: "POST", path: "/v1/auth/login", body: goodLogin})
 	}
 	lines := w.lines(slog.LevelError)
-	if len(lines) < httpapi.ErrorLogBurst || len(lines) > 2*httpapi.ErrorLogBurst {
+	if len(lines) < errorLogBurst || len(lines) > 2*errorLogBurst {
 		t.Fatalf("%d lines", len(lines))
 	}
 	if lines[0]["error"] != "Storage is failing: disk full" || lines[0]["status"] != 503.0 || lines[0]["msg"] != "request failed" {

@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"net/http"
 	"strings"
+
+	"gatehouse/internal/web/kit"
 )
 
 // openAPI is the OpenAPI 3.1 description of /v1.
@@ -12,36 +14,32 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-func serveOpenAPI(x *exchange) { x.json(http.StatusOK, openAPI) }
+func serveOpenAPI(x *kit.Exchange) error { return x.JSON(http.StatusOK, openAPI) }
 
-// alive says that the process answers.
-func alive(x *exchange) { x.json(http.StatusOK, []byte(`{"status":"ok"}`)) }
+// alive reports that the process answers.
+func alive(x *kit.Exchange) error { return x.JSON(http.StatusOK, []byte(`{"status":"ok"}`)) }
 
-// ready says whether doors can be opened, and if not, the codes of the conditions
-// that are in the way.
-func (a *API) ready(x *exchange) {
-	codes := a.health.NotReady()
+// ready reports whether doors can be opened, and if not, the codes of the conditions
+// that prevent it.
+func (a *API) ready(x *kit.Exchange) error {
+	codes := a.Health.NotReady()
 	if len(codes) == 0 {
-		x.json(http.StatusOK, []byte(`{"status":"ready"}`))
-		return
+		return x.JSON(http.StatusOK, []byte(`{"status":"ready"}`))
 	}
 	names := make([]string, len(codes))
 	for i, code := range codes {
 		names[i] = string(code)
 	}
-	x.Header().Set("Retry-After", retryAfter(0))
-	x.refuse(http.StatusServiceUnavailable, "not ready: "+strings.Join(names, ", "))
+	return unready(x, "not ready: "+strings.Join(names, ", "))
 }
 
-// writeMetrics gives the metrics as Prometheus text.
-func (a *API) writeMetrics(x *exchange) {
+// writeMetrics answers with the metrics as Prometheus text.
+func (a *API) writeMetrics(x *kit.Exchange) error {
 	var text bytes.Buffer
 	a.scrape.Lock()
-	a.metrics.Write(&text)
+	a.Metrics.Write(&text)
 	a.scrape.Unlock()
 	x.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = x.Write(text.Bytes())
+	_, _ = x.Write(text.Bytes()) // the client may have disconnected
+	return nil
 }
-
-// serveAdmin hands over to the admin API.
-func (a *API) serveAdmin(x *exchange) { a.admin.ServeHTTP(x, x.r) }

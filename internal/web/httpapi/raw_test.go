@@ -107,10 +107,8 @@ func TestRaw(t *testing.T) {
 			case resp == nil && c.status == 0:
 			case resp == nil || resp.status != c.status:
 				t.Fatalf("got %q, want status %d", answer, c.status)
-			case resp.status >= 400 && resp.body != "":
+			case resp.status >= 400 && resp.header.Get("Cache-Control") != "": // else net/http has answered by itself
 				checkAny(t, "GET", *resp)
-			case resp.status >= 400 && resp.status != 417:
-				t.Errorf("no error body: %q", answer)
 			}
 			w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 200, stationJSON)
 		})
@@ -170,7 +168,7 @@ func TestRaw_pipelined(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != 200 || string(body) != want {
+		if resp.StatusCode != 200 || string(body) != want+"\n" {
 			t.Errorf("response %d: %d %s", i, resp.StatusCode, body)
 		}
 	}

@@ -3,20 +3,17 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
+	"weak"
 
-	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 // More requests whose bodies never end than there may be under way: the oldest of the
@@ -28,7 +25,7 @@ func TestServer_unfinishedRequests(t *testing.T) {
 	events := w.follow("")
 	events.want("station", id(0), stationJSON)
 	evicted := func() uint64 { return w.metrics.Counter(`gatehouse_refusals_total{reason="http-requests"}`).Get() }
-	for n := range httpapi.MaxRequests + beyond {
+	for n := range kit.MaxRequests + beyond {
 		conn := w.dialFrom(fmt.Sprintf("127.0.1.%d", 1+n%3))
 		if _, err := io.WriteString(conn, "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"); err != nil {
 			t.Fatal(err)
@@ -54,30 +51,30 @@ func TestServer_answerNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	eventually(t, "it has a place", func() bool { return w.api.Requests() == 1 })
+	eventually(t, "it has a place", func() bool { return w.requests() == 1 })
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has none", func() bool { return w.api.Requests() == 0 })
+	eventually(t, "it has none", func() bool { return w.requests() == 0 })
 }
 
-// A stream of the admin API has no place among the requests in flight, and its connection
+// A stream has no place among the requests in flight, and its connection
 // is not evicted.
-func TestServer_adminStream(t *testing.T) {
-	admin := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		rw.(interface{ Streaming() }).Streaming()
-		rw.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(rw).Flush()
-		<-r.Context().Done()
-	})
-	w := newWorldWith(t, allOptions(), admin, func(*http.Server) {})
+func TestServer_stream(t *testing.T) {
+	stream := kit.Route{Method: "GET", Pattern: "/stream", Serve: func(x *kit.Exchange) error {
+		return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
+			s.Wait(nil)
+			return nil
+		})
+	}}
+	w := newWorldWith(t, allOptions(), []kit.Route{stream}, unchanged)
 	ctx, cancel := context.WithCancel(t.Context())
-	resp, err := w.client.Do(w.build(request{method: "GET", path: "/admin/v1/journal"}).WithContext(ctx))
+	resp, err := w.client.Do(w.build(request{method: "GET", path: "/stream"}).WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if n := w.api.Requests(); n != 0 {
+	if n := w.requests(); n != 0 {
 		t.Errorf("%d requests have a place", n)
 	}
 	if _, unfinished := w.crowd.Count(); unfinished != 0 {
@@ -110,36 +107,13 @@ func TestServer_endedHTTP2Connection(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}()
-	eventually(t, "the request is in flight", func() bool { return w.api.Requests() == 1 })
-	inUse := httpapi.Conns(w.crowd)
+	eventually(t, "the request is in flight", func() bool { return w.requests() == 1 })
+	conn := weak.Make(w.crowd.Guests()[0].(*kit.Conn))
 	mu.Lock()
 	_ = dialled.Close()
 	mu.Unlock()
 	<-answered
-	eventually(t, "its memory is free", func() bool { runtime.GC(); return !inUse[0]() })
-}
-
-// A connection on which no request comes is closed.
-func TestListener_idle(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newAPI(t, 0, nil)
-	limited := httpapi.LimitListener(inner, usualCrowd(), nil, w.metrics)
-	limited.SetPatience(time.Millisecond)
-	server := httpapi.NewServer(w.api.Handler(httpapi.ListenerOptions{}), slog.New(slog.DiscardHandler))
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(limited) }()
-	defer func() { _ = server.Close(); <-served }()
-	conn, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-		t.Error(err)
-	}
+	eventually(t, "its memory is free", func() bool { runtime.GC(); return conn.Value() == nil })
 }
 
 // dialFrom connects from an address of this machine.
@@ -179,5 +153,5 @@ func TestServer_bodyInParts(t *testing.T) {
 			t.Errorf("answered %s", resp.Status)
 		}
 	}
-	eventually(t, "no request has a place", func() bool { return w.api.Requests() == 0 })
+	eventually(t, "no request has a place", func() bool { return w.requests() == 0 })
 }

@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"gatehouse/internal/health"
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 func TestRoute_unknownPath(t *testing.T) {
-	w := newWorldWith(t, httpapi.ListenerOptions{}, nil, func(*http.Server) {})
+	w := newWorldWith(t, httpapi.Options{}, nil, unchanged)
 	station := "/v1/stations/" + stationToken
 	for _, path := range []string{
 		"/", "/v1", "/v1/", "/v2/auth/login", "/v1/auth", "/v1/auth/", "/v1/auth/login/", "/v1/auth/Login", "/V1/auth/login",
@@ -39,44 +39,6 @@ func TestRoute_percentEncoded(t *testing.T) {
 	w := newWorld(t)
 	w.do(request{method: "GET", path: "/v1/stations/%63anary-station%2Dtoken", bearer: accessToken}).want(t, 200, stationJSON)
 	w.do(request{method: "GET", path: "/v1/stations/" + stationToken + "?x=1&x=2;3", bearer: accessToken}).want(t, 200, stationJSON)
-}
-
-// A method that a path does not have is 405 with the methods that it has, also for
-// whom has no token.
-func TestRoute_wrongMethod(t *testing.T) {
-	w := newWorld(t)
-	for path, allow := range map[string]string{
-		"/v1/auth/login":               "POST",
-		"/v1/auth/refresh":             "POST",
-		"/v1/auth/revoke":              "POST",
-		"/v1/auth/revoke-all":          "POST",
-		"/v1/openapi.json":             "GET, HEAD",
-		"/v1/stations/" + stationToken: "GET, HEAD",
-		"/v1/stations/" + stationToken + "/locks/1/unlock": "POST",
-		"/local/v1/stations":                                     "GET, HEAD",
-		"/local/v1/stations/" + stationToken + "/events":         "GET, HEAD",
-		"/local/v1/stations/" + stationToken + "/locks/1/unlock": "POST",
-		"/local/v1/commands/" + string(command):                  "GET, HEAD",
-		"/local/v1/setup":                                        "POST",
-		"/healthz":                                               "GET, HEAD",
-		"/readyz":                                                "GET, HEAD",
-		"/metrics":                                               "GET, HEAD",
-	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW", "get", "PROPFIND"} {
-			if strings.Contains(allow, method) {
-				continue
-			}
-			got := w.do(request{method: method, path: path})
-			if method == "HEAD" {
-				got.want(t, 405, "")
-			} else {
-				got.want(t, 405, message("Method not allowed"))
-			}
-			if got.header.Get("Allow") != allow {
-				t.Errorf("%s %s: Allow %q, want %q", method, path, got.header.Get("Allow"), allow)
-			}
-		}
-	}
 }
 
 func TestRoute_head(t *testing.T) {
@@ -120,13 +82,13 @@ func TestRoute_webhooks(t *testing.T) {
 }
 
 func TestHealthz(t *testing.T) {
-	w := newWorldWith(t, httpapi.ListenerOptions{}, nil, func(*http.Server) {})
+	w := newWorldWith(t, httpapi.Options{}, nil, unchanged)
 	w.health.Raise(health.Condition{Code: health.StorageFailing, Severity: health.Fatal})
 	w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)
 }
 
 func TestReadyz(t *testing.T) {
-	w := newWorldWith(t, httpapi.ListenerOptions{}, nil, func(*http.Server) {})
+	w := newWorldWith(t, httpapi.Options{}, nil, unchanged)
 	ready := request{method: "GET", path: "/readyz"}
 	w.health.Raise(health.Condition{Code: health.ClockUntrusted, Severity: health.Warning, Summary: "the clock is secret"})
 	w.do(ready).want(t, 200, `{"status":"ready"}`)
@@ -166,59 +128,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The admin API gets its requests whole, and its responses pass through.
-func TestAdmin(t *testing.T) {
-	admin := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if err := http.NewResponseController(rw).Flush(); err != nil {
-			t.Errorf("flushing: %v", err)
-		}
-		rw.(http.Flusher).Flush()
-		_, _ = rw.Write([]byte(r.Method + " " + r.URL.Path + " " + string(body)))
-	})
-	w := newWorldWith(t, httpapi.ListenerOptions{Admin: true}, admin, func(*http.Server) {})
-	w.do(request{method: "DELETE", path: "/admin/v1/accounts/a@b", body: "x"}).want(t, 200, "DELETE /admin/v1/accounts/a@b x")
-	w.do(request{method: "GET", path: "/admin/v1"}).want(t, 404, message("Not found"))
-	w.do(request{method: "GET", path: "/admin/v1/../../healthz"}).want(t, 404, message("Not found"))
-
-	off := newWorldWith(t, httpapi.ListenerOptions{}, admin, func(*http.Server) {})
-	off.do(request{method: "GET", path: "/admin/v1/status"}).want(t, 404, message("Not found"))
-}
-
-// A stream of the admin API can outlive the server's bounds.
-func TestAdmin_outlivesTimeouts(t *testing.T) {
-	proceed := make(chan struct{})
-	admin := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(rw).SetWriteDeadline(time.Time{}); err != nil {
-			t.Errorf("setting the deadline: %v", err)
-		}
-		<-proceed
-		if r.Context().Err() != nil {
-			t.Error("the request was given up")
-		}
-		_, _ = rw.Write([]byte("done"))
-	})
-	w := newWorldWith(t, httpapi.ListenerOptions{Admin: true}, admin, brief)
-	answer := make(chan string)
-	go func() {
-		resp, err := w.client.Do(w.build(request{method: "GET", path: "/admin/v1/journal"}))
-		if err != nil {
-			answer <- err.Error()
-			return
-		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
-		answer <- string(body)
-	}()
-	w.outwait()
-	close(proceed)
-	if got := <-answer; got != "done" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestPanic(t *testing.T) {
-	w := newAPI(t, 0, nil)
+	w := newAPI(t, 0)
 	login := request{method: "POST", path: "/v1/auth/login", body: goodLogin}
 	w.access.panics = "the request was " + password
 	w.serveOnce(context.Background(), login).want(t, 500, message("Internal error"))
@@ -236,13 +147,13 @@ func TestPanic(t *testing.T) {
 
 // A response that breaks off in the middle must not look whole.
 func TestPanic_afterTheHeader(t *testing.T) {
-	admin := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		_, _ = rw.Write([]byte("half"))
-		_ = http.NewResponseController(rw).Flush()
+	half := kit.Route{Pattern: "/half", Serve: func(x *kit.Exchange) error {
+		_, _ = x.Write([]byte("half"))
+		_ = http.NewResponseController(x).Flush()
 		panic("broken")
-	})
-	w := newWorldWith(t, httpapi.ListenerOptions{Admin: true}, admin, func(*http.Server) {})
-	resp, err := w.client.Do(w.build(request{method: "GET", path: "/admin/v1/x"}))
+	}}
+	w := newWorldWith(t, httpapi.Options{}, []kit.Route{half}, unchanged)
+	resp, err := w.client.Do(w.build(request{method: "GET", path: "/half"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,49 +7,47 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/deadline"
+	"gatehouse/internal/web/kit"
 )
 
-// setupTimeout is how long making the first account may take, also when the client
-// has gone meanwhile: it would not know whether there is an account.
+// setupTimeout is how long creating the first account may take, also when the client
+// has disconnected: it would not know whether there is an account.
 const setupTimeout = 15 * time.Second
 
-// setUp makes the first administrator. Once there is an account, nothing tells that
-// this was ever here.
-func (a *API) setUp(x *exchange) {
-	if a.setup == nil || !a.setup.Open() {
-		x.refuse(http.StatusNotFound, "Not found")
-		return
+// maySetUp is the guard of the setup. Once there is an account, it is as if there was no
+// such path.
+func (a *API) maySetUp(x *kit.Exchange) (site.Actor, error) {
+	switch {
+	case !a.setupOpen():
+		return site.Actor{}, kit.NotFound()
+	case !x.Req.TLS && !x.Req.Remote().IsLoopback():
+		return site.Actor{}, fault.New(fault.Forbidden, "The password would cross the network in clear text: use https, or the gateway's own machine")
 	}
-	if !x.tls && !remoteAddr(x.r).IsLoopback() {
-		x.fail(fault.New(fault.Forbidden, "The password would cross the network in clear text: use https, or the gateway's own machine"))
-		return
-	}
-	var values [3]string
-	f, _, err := x.readFields()
-	for i, name := range []string{"code", "email", "password"} {
-		if err == nil {
-			values[i], err = f.need(name)
-		}
-	}
+	return site.Actor{}, nil
+}
+
+// setupOpen reports whether the first account can be created.
+func (a *API) setupOpen() bool { return a.Setup != nil && a.Setup.Open() }
+
+// setUp creates the first administrator.
+func (a *API) setUp(x *kit.Exchange) error {
+	given, err := x.Req.Need("code", "email", "password")
 	if err != nil {
-		x.fail(err)
-		return
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), setupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Req.Context()), setupTimeout)
 	defer cancel()
-	remote := remoteAddr(x.r)
-	account, err := deadline.Await(ctx, func(ctx context.Context) (site.Account, error) {
-		return a.setup.Begin(ctx, remote, site.Secret(values[0]), values[1], site.Secret(values[2]))
+	remote := x.Req.Remote()
+	account, err := kit.Await(ctx, func(ctx context.Context) (site.Account, error) {
+		return a.Setup.Begin(ctx, remote, site.Secret(given[0]), given[1], site.Secret(given[2]))
 	})
 	if err != nil {
-		x.fail(err)
-		return
+		return err
 	}
-	x.buf = append(x.buf[:0], `{"accountId":`...)
-	x.buf = appendText(x.buf, string(account.ID))
-	x.buf = append(x.buf, `,"email":`...)
-	x.buf = appendText(x.buf, string(account.Email))
-	x.buf = append(x.buf, '}')
-	x.json(http.StatusCreated, x.buf)
+	x.Buf = append(x.Buf[:0], `{"accountId":`...)
+	x.Buf = kit.AppendText(x.Buf, string(account.ID))
+	x.Buf = append(x.Buf, `,"email":`...)
+	x.Buf = kit.AppendText(x.Buf, string(account.Email))
+	x.Buf = append(x.Buf, '}')
+	return x.JSON(http.StatusCreated, x.Buf)
 }

@@ -92,13 +92,13 @@ func TestSetup_fromWhere(t *testing.T) {
 		req := w.build(request{method: "POST", path: "/local/v1/setup", body: claim})
 		req.RemoteAddr = c.remote
 		rec := httptest.NewRecorder()
-		w.api.Handler(httpapi.ListenerOptions{TLS: c.tls}).ServeHTTP(rec, req)
+		w.web.Handler(c.tls, w.api.Routes(httpapi.Options{})).ServeHTTP(rec, req)
 		response{rec.Code, rec.Header(), rec.Body.String()}.want(t, c.status, c.body)
 	}
 	w.setup.open = false
 	req := w.build(request{method: "POST", path: "/local/v1/setup", body: claim})
 	req.RemoteAddr = "192.168.1.7:5555"
 	rec := httptest.NewRecorder()
-	w.api.Handler(httpapi.ListenerOptions{}).ServeHTTP(rec, req)
+	w.handler(httpapi.Options{}).ServeHTTP(rec, req)
 	response{rec.Code, rec.Header(), rec.Body.String()}.want(t, 404, message("Not found"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 func TestStation_read(t *testing.T) {
@@ -186,7 +186,7 @@ func TestUnlock_idempotencyKey(t *testing.T) {
 // The operation has no body; one that comes is not looked at.
 func TestUnlock_bodyIgnored(t *testing.T) {
 	w := newWorld(t)
-	for _, body := range []string{"{}", "no JSON", strings.Repeat("x", httpapi.MaxBody)} {
+	for _, body := range []string{"{}", "no JSON", strings.Repeat("x", kit.MaxBody)} {
 		w.do(request{
 			method: "POST", path: "/v1/stations/" + stationToken + "/locks/1/unlock", bearer: accessToken,
 			body: body, header: map[string]string{"Content-Type": "text/plain"},

@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
+
+// heartbeatEvery is how often a quiet stream sends a comment.
+const heartbeatEvery = 15 * time.Second
 
 // pipe is a response whose reader takes what it likes, in the time of a bubble.
 type pipe struct {
@@ -58,14 +62,14 @@ func (p *pipe) string() string {
 // streamIn runs a stream in a bubble until the test has seen enough.
 func streamIn(t *testing.T, see func(w *world, p *pipe, ended <-chan struct{})) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newAPI(t, 0, nil)
+		w := newAPI(t, 0)
 		p := &pipe{header: http.Header{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		req := w.build(request{method: "GET", path: eventsPath, bearer: accessToken}).WithContext(ctx)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			w.api.Handler(httpapi.ListenerOptions{}).ServeHTTP(p, req)
+			w.handler(httpapi.Options{}).ServeHTTP(p, req)
 		}()
 		synctest.Wait()
 		see(w, p, ended)
@@ -77,12 +81,12 @@ func streamIn(t *testing.T, see func(w *world, p *pipe, ended <-chan struct{})) 
 func TestEvents_heartbeat(t *testing.T) {
 	streamIn(t, func(_ *world, p *pipe, _ <-chan struct{}) {
 		before := p.string()
-		<-time.After(httpapi.HeartbeatEvery - 1)
+		<-time.After(heartbeatEvery - 1)
 		synctest.Wait()
 		if p.string() != before {
 			t.Errorf("too early: %q", p.string())
 		}
-		<-time.After(2 * httpapi.HeartbeatEvery)
+		<-time.After(2 * heartbeatEvery)
 		synctest.Wait()
 		if got := strings.TrimPrefix(p.string(), before); got != ": heartbeat\n\n: heartbeat\n\n" {
 			t.Errorf("got %q", got)
@@ -99,7 +103,7 @@ func TestEvents_slowReader(t *testing.T) {
 		begun := time.Now()
 		w.stations.happen(stationID, 3.6)
 		<-ended
-		if waited := p.failed.Sub(begun); waited != httpapi.WriteTimeout {
+		if waited := p.failed.Sub(begun); waited != kit.WriteTimeout {
 			t.Errorf("ended after %v", waited)
 		}
 	})
@@ -108,7 +112,7 @@ func TestEvents_slowReader(t *testing.T) {
 // Leave that has ended is noticed within a second, and there is time to say so.
 func TestEvents_endsSoon(t *testing.T) {
 	streamIn(t, func(w *world, p *pipe, ended <-chan struct{}) {
-		<-time.After(httpapi.HeartbeatEvery - 1) // the last write is long ago
+		<-time.After(heartbeatEvery - 1) // the last write is long ago
 		begun := time.Now()
 		w.access.with(func() { delete(w.access.tokens, accessToken) })
 		<-ended

@@ -1,33 +1,28 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
 	"gatehouse/internal/health"
+	"gatehouse/internal/web/kit"
 )
 
-// Waiting returns the handler of a gateway that cannot start yet: /healthz reports that
+// Waiting returns the routes of a gateway that cannot start yet: /healthz reports that
 // the process lives, /readyz names what prevents the start, with the step that waits for
 // the storage, and everything else is 503.
-func Waiting(conditions *health.Registry) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, body := http.StatusServiceUnavailable, map[string]string{"message": "The gateway is starting"}
-		switch {
-		case r.URL.Path == "/healthz":
-			status, body = http.StatusOK, map[string]string{"status": "ok"}
-		case r.URL.Path == "/readyz":
-			body["message"] = notReady(conditions)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		if status != http.StatusOK {
-			w.Header().Set("Retry-After", retryAfter(0))
-		}
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
-	})
+func Waiting(conditions *health.Registry) []kit.Route {
+	return []kit.Route{
+		{Method: http.MethodGet, Pattern: "/healthz", Serve: alive},
+		{Method: http.MethodGet, Pattern: "/readyz", Serve: func(x *kit.Exchange) error { return unready(x, notReady(conditions)) }},
+		{Pattern: "/", Serve: func(x *kit.Exchange) error { return unready(x, "The gateway is starting") }},
+	}
+}
+
+// unready answers 503 with a sentence, which the log does not need.
+func unready(x *kit.Exchange, sentence string) error {
+	x.Header().Set("Retry-After", kit.RetryAfter(0))
+	return kit.Refuse(http.StatusServiceUnavailable, sentence)
 }
 
 // notReady words why the gateway cannot start.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 // world is an API over fakes, served on a port of its own.
@@ -32,6 +34,7 @@ type world struct {
 	metrics  *metric.Registry
 	logs     *logBuffer
 	setup    *fakeSetup
+	web      *kit.Kit
 	api      *httpapi.API
 	spec     *description
 
@@ -62,7 +65,7 @@ func (b *logBuffer) String() string {
 }
 
 // newAPI gives an API over fakes without a server.
-func newAPI(t testing.TB, level slog.Level, admin http.Handler) *world {
+func newAPI(t testing.TB, level slog.Level) *world {
 	t.Helper()
 	w := &world{
 		t: t, access: newFakeAccess(), stations: newFakeStations(),
@@ -70,9 +73,12 @@ func newAPI(t testing.TB, level slog.Level, admin http.Handler) *world {
 	}
 	w.unlocker = &fakeUnlocker{access: w.access, stations: w.stations, outcome: site.Acknowledged}
 	var err error
+	w.web = kit.New(kit.Config{Metrics: w.metrics, Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level}))})
 	w.api, err = httpapi.New(httpapi.Config{
-		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Health: w.health, Metrics: w.metrics,
-		Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level})), Admin: admin, Boot: boot, Setup: w.setup,
+		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Health: w.health, Metrics: w.metrics, Boot: boot, Setup: w.setup,
+		Front: func() httpapi.Front {
+			return httpapi.Front{Name: "gate", Fingerprint: "AB:CD", AuthorityFingerprint: "EF:01"}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,15 +89,39 @@ func newAPI(t testing.TB, level slog.Level, admin http.Handler) *world {
 // newWorld serves an API on plain HTTP, all options on.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return newWorldWith(t, allOptions(), nil, func(*http.Server) {})
+	return newWorldWith(t, allOptions(), nil, unchanged)
 }
 
-func newWorldWith(t testing.TB, options httpapi.ListenerOptions, admin http.Handler, change func(*http.Server)) *world {
+// newWorldWith serves it with further routes, and a server that change has changed.
+func newWorldWith(t testing.TB, options httpapi.Options, further []kit.Route, change func(*http.Server)) *world {
 	t.Helper()
-	w := newAPI(t, slog.LevelDebug, admin)
+	w := newAPI(t, slog.LevelDebug)
 	w.spec = loadDescription(t)
-	w.serve(w.api.Handler(options), change)
+	w.serve(w.handler(options, further...), change)
 	return w
+}
+
+// handler returns the handler of a plain listener.
+func (w *world) handler(options httpapi.Options, further ...kit.Route) http.Handler {
+	return w.web.Handler(false, w.api.Routes(options), further)
+}
+
+// requests returns how many requests are in flight.
+func (w *world) requests() int {
+	w.t.Helper()
+	var text bytes.Buffer
+	w.metrics.Write(&text)
+	for line := range strings.Lines(text.String()) {
+		if n, ok := strings.CutPrefix(line, "gatehouse_http_requests_in_flight "); ok {
+			count, err := strconv.Atoi(strings.TrimSpace(n))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return count
+		}
+	}
+	w.t.Fatal("no such gauge")
+	return 0
 }
 
 // serve starts a server and has the test stop it.
@@ -102,14 +132,14 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 		w.t.Fatal(err)
 	}
 	base, cancel := context.WithCancel(context.Background())
-	server := httpapi.NewServer(handler, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	server := kit.NewServer(handler, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	server.BaseContext = func(net.Listener) context.Context { return base }
 	change(server)
 	w.stop, w.stopped = cancel, make(chan struct{})
 	w.addr = listener.Addr().String()
 	w.base = "http://" + w.addr
 	w.crowd = usualCrowd()
-	limited := httpapi.LimitListener(listener, w.crowd, nil, w.metrics)
+	limited := kit.LimitListener(listener, w.crowd, nil, w.metrics)
 	go func() {
 		defer close(w.stopped)
 		if server.TLSConfig != nil {
@@ -213,9 +243,12 @@ func checkErrorBody(t testing.TB, contentType, body string) {
 	}
 }
 
-// want compares status and exact body.
+// want compares status and exact body; every JSON body ends with a newline.
 func (got response) want(t testing.TB, status int, body string) {
 	t.Helper()
+	if body != "" {
+		body += "\n"
+	}
 	if got.status != status || got.body != body {
 		t.Errorf("got %d %s\nwant %d %s", got.status, got.body, status, body)
 	}
@@ -250,7 +283,7 @@ func readFile(t testing.TB, name string) []byte {
 func (w *world) serveOnce(ctx context.Context, r request) response {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
-	w.api.Handler(httpapi.ListenerOptions{}).ServeHTTP(rec, w.build(r).WithContext(ctx))
+	w.handler(httpapi.Options{}).ServeHTTP(rec, w.build(r).WithContext(ctx))
 	return response{rec.Code, rec.Header(), rec.Body.String()}
 }
 
@@ -272,4 +305,12 @@ func (w *world) outwait() {
 	_, _ = io.ReadAll(conn)
 }
 
-func allOptions() httpapi.ListenerOptions { return httpapi.ListenerOptions{Metrics: true, Admin: true} }
+func allOptions() httpapi.Options { return httpapi.Options{Metrics: true} }
+
+// usualCrowd bounds connections as usual.
+func usualCrowd() *admission.Crowd {
+	return admission.New(admission.Limits{Total: 512, PerAddress: 256})
+}
+
+// unchanged is a server as it is.
+func unchanged(*http.Server) {}

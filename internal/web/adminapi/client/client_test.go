@@ -142,7 +142,7 @@ func TestClient_journalQuery(t *testing.T) {
 func TestClient_refusals(t *testing.T) {
 	for status, kind := range map[int]fault.Kind{
 		400: fault.Invalid, 401: fault.Unauthenticated, 403: fault.Forbidden, 404: fault.NotFound, 405: fault.Invalid, 409: fault.Conflict,
-		413: fault.Invalid, 415: fault.Invalid, 429: fault.Throttled, 500: fault.Internal, 503: fault.Unavailable, 504: fault.Timeout,
+		413: fault.Invalid, 415: fault.Invalid, 429: fault.Throttled, 500: fault.Internal, 503: fault.Unavailable,
 	} {
 		c := gateway(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "7")

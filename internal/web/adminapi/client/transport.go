@@ -18,6 +18,7 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/kit"
 )
 
 // Each call ends by itself when the gateway hangs.
@@ -115,7 +116,7 @@ func readLines[T any](body io.Reader, endless bool, yield func(T, error) bool) e
 
 func readLine[T any](line []byte) (item T, err error) {
 	if bytes.HasPrefix(line, []byte(`{"message":`)) {
-		var broken adminapi.ErrorBody
+		var broken kit.ErrorBody
 		if err := json.Unmarshal(line, &broken); err == nil {
 			return item, fault.New(fault.Unavailable, broken.Message)
 		}
@@ -167,11 +168,11 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 // sentence.
 func refused(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxLine)) // as much as arrives
-	var said adminapi.ErrorBody
+	var said kit.ErrorBody
 	if err := json.Unmarshal(body, &said); err != nil || said.Message == "" {
 		said.Message = "the gateway answers " + resp.Status
 	}
-	e := &fault.Error{Kind: adminapi.KindOf(resp.StatusCode), Sentence: said.Message}
+	e := &fault.Error{Kind: kit.KindOf(resp.StatusCode), Sentence: said.Message}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = time.Duration(seconds) * time.Second
 	}

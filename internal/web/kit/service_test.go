@@ -1,4 +1,4 @@
-package httpapi_test
+package kit_test
 
 import (
 	"context"
@@ -9,22 +9,23 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/web/kit"
 )
 
 // A client that has opened a TLS connection and asks nothing does not hold up the end
 // until the last moment.
-func TestService_Leave_silentClients(t *testing.T) {
-	w := newAPI(t, slog.LevelDebug, nil)
+func TestService_Shutdown_silentClients(t *testing.T) {
+	k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := httpapi.LimitListener(inner, usualCrowd(), nil, w.metrics)
-	s := httpapi.NewService(w.api.Handler(httpapi.ListenerOptions{}), listener,
-		&tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12}, slog.New(slog.DiscardHandler))
+	s := k.NewService(k.Handler(true), inner, admission.New(admission.Limits{}),
+		&tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve() }()
 	silent, err := tls.Dial("tcp", inner.Addr().String(), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // a test's own
@@ -40,10 +41,10 @@ func TestService_Leave_silentClients(t *testing.T) {
 	if _, err := half.Write([]byte{0x16, 0x03}); err != nil {
 		t.Fatal(err)
 	}
-	w.api.Drain()
+	k.Drain()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // sooner than the headers have to be there
 	defer cancel()
-	s.Leave(ctx, 0)
+	s.Shutdown(ctx, 0)
 	if ctx.Err() != nil {
 		t.Error("silent clients held up the end for as long as it may take")
 	}

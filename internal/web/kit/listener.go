@@ -1,4 +1,4 @@
-package httpapi
+package kit
 
 import (
 	"context"
@@ -16,23 +16,11 @@ import (
 	"gatehouse/internal/metric"
 )
 
-const (
-	// MaxConnections bounds the open connections of all listeners where nothing else
-	// is configured.
-	MaxConnections = 512
-	// MaxConnectionsPerAddress likewise bounds those of one client address. Loopback
-	// has no bound of its own, because a proxy on the same machine stands for many
-	// clients.
-	MaxConnectionsPerAddress = 256
-)
-
 // LimitListener bounds the connections of inner by a crowd, which several listeners
 // may share: a newcomer to a full one evicts a connection that is not working. What is
 // evicted or refused is counted. So is an accept that fails, for example when memory or
-// descriptors are used up; only a closed listener ends the server. On a plain listener
-// it also turns what net/http answers to malformed requests into JSON (see the package
-// doc). Nil handshakes are not ordered; others must have made the configuration of the
-// TLS that runs on the listener.
+// descriptors are used up; only a closed listener ends the server. Nil handshakes are not
+// ordered; others must have made the configuration of the TLS that runs on the listener.
 func LimitListener(inner net.Listener, crowd *admission.Crowd, handshakes *admission.Handshakes, metrics *metric.Registry) *LimitedListener {
 	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics, patience: idleTimeout}
 }
@@ -53,7 +41,7 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, l.failed(err)
 		}
-		c := &limitConn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr()), ended: make(chan struct{})}
+		c := &Conn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr()), ended: make(chan struct{})}
 		if l.handshakes != nil {
 			c.Conn = l.handshakes.Conn(inner, c.ended)
 		}
@@ -68,7 +56,7 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// failed counts a failed accept and gives what net/http makes of it.
+// failed counts a failed accept, and returns the error for net/http.
 func (l *LimitedListener) failed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return err
@@ -88,11 +76,11 @@ func (passing) Timeout() bool { return false }
 // Temporary implements [net.Error].
 func (passing) Temporary() bool { return true }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (p passing) Unwrap() error { return p.error }
 
-// limitConn is a connection with a place in the crowd.
-type limitConn struct {
+// Conn is a connection of a [LimitedListener], with a place in its crowd.
+type Conn struct {
 	net.Conn
 	listener *LimitedListener
 	address  netip.Addr
@@ -106,31 +94,31 @@ type limitConn struct {
 	idle *time.Timer
 }
 
-// connKey is the key of the limitConn in the context of a request.
+// connKey is the key of the [Conn] in the context of a request.
 type connKey struct{}
 
-// withConn is a ConnContext of net/http: requests find their connection by it.
+// withConn is a ConnContext of net/http: requests find their connection with it.
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if l := limitConnOf(c); l != nil {
+	if l := connOf(c); l != nil {
 		return context.WithValue(ctx, connKey{}, l)
 	}
 	return ctx
 }
 
-// limitConnOf returns the limitConn that a connection of net/http is or wraps; nil if
+// connOf returns the Conn that a connection of net/http is or wraps; nil if
 // there is none.
-func limitConnOf(c net.Conn) *limitConn {
+func connOf(c net.Conn) *Conn {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
 	}
-	l, _ := c.(*limitConn)
+	l, _ := c.(*Conn)
 	return l
 }
 
 // track is a ConnState of net/http. A connection is idle between requests; with one it
 // is unfinished, until the request itself has acquired a place (see request.go).
 func track(c net.Conn, state http.ConnState) {
-	l := limitConnOf(c)
+	l := connOf(c)
 	switch {
 	case l == nil:
 	case state == http.StateActive:
@@ -143,7 +131,7 @@ func track(c net.Conn, state http.ConnState) {
 }
 
 // rest starts the time in which the next request has to come.
-func (c *limitConn) rest() {
+func (c *Conn) rest() {
 	c.idle.Reset(c.listener.patience)
 	select {
 	case <-c.ended: // HTTP/2 is idle once more after its end
@@ -154,7 +142,7 @@ func (c *limitConn) rest() {
 
 // expiry returns the timer that ends a connection which was idle for too long; rest
 // starts it. It does not keep c in memory: the runtime holds a stopped timer for a while.
-func expiry(c *limitConn) *time.Timer {
+func expiry(c *Conn) *time.Timer {
 	conn := weak.Make(c)
 	return time.AfterFunc(math.MaxInt64, func() {
 		if c := conn.Value(); c != nil {
@@ -164,29 +152,17 @@ func expiry(c *limitConn) *time.Timer {
 }
 
 // Evict implements [admission.Guest].
-func (c *limitConn) Evict() {
+func (c *Conn) Evict() {
 	c.listener.metrics.Refused("http-connections")
 	_ = c.Close()
 }
 
 // NetConn returns the connection below.
-func (c *limitConn) NetConn() net.Conn { return c.Conn }
-
-// Write implements [net.Conn].
-func (c *limitConn) Write(p []byte) (int, error) {
-	answer, ok := jsonAnswer(p)
-	if !ok {
-		return c.Conn.Write(p)
-	}
-	if _, err := c.Conn.Write(answer); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
+func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite lets net/http end a response whose request it does not read to the end
 // without the client losing it to a reset.
-func (c *limitConn) CloseWrite() error {
+func (c *Conn) CloseWrite() error {
 	inner := c.Conn
 	if shaken, ok := inner.(*admission.Conn); ok {
 		inner = shaken.NetConn()
@@ -198,7 +174,7 @@ func (c *limitConn) CloseWrite() error {
 }
 
 // Close implements [net.Conn].
-func (c *limitConn) Close() error {
+func (c *Conn) Close() error {
 	c.close.Do(func() { close(c.ended) })
 	c.idle.Stop()
 	c.place.Leave()

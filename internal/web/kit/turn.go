@@ -1,4 +1,4 @@
-package httpapi
+package kit
 
 import (
 	"io"
@@ -25,8 +25,8 @@ const (
 // not.
 type turn struct {
 	place admission.Place
-	conn  *limitConn // nil: the request came on no connection of ours
-	holds bool       // it is being worked on
+	conn  *Conn // nil: the request came on no connection of ours
+	holds bool  // it is being worked on
 	body  body
 
 	urgent bool // handshakes wait for it
@@ -48,32 +48,32 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // asker is a connection as the crowd of requests sees it.
-type asker limitConn
+type asker Conn
 
 // Evict implements [admission.Guest].
 func (a *asker) Evict() {
-	c := (*limitConn)(a)
+	c := (*Conn)(a)
 	c.listener.metrics.Refused("http-requests")
 	_ = c.Close()
 }
 
 // enter acquires a place for the request of x; false if all are taken by requests that
 // are being worked on.
-func (x *exchange) enter() bool {
+func (x *Exchange) enter() bool {
 	t := &x.turn
-	conn, ok := x.r.Context().Value(connKey{}).(*limitConn)
+	conn, ok := x.Req.Context().Value(connKey{}).(*Conn)
 	if !ok {
 		return true
 	}
-	if x.api.requests.Enter(&t.place, conn.address, (*asker)(conn)) != nil {
-		x.api.metrics.Refused("http-requests")
+	if x.kit.requests.Enter(&t.place, conn.address, (*asker)(conn)) != nil {
+		x.kit.metrics.Refused("http-requests")
 		x.fail(fault.Throttle("Too many requests at once", requestRetry))
 		return false
 	}
 	t.conn = conn
-	if x.r.ContentLength != 0 && x.r.Body != nil {
-		t.body = body{x.r.Body, t}
-		x.r.Body = &t.body
+	if x.Req.ContentLength != 0 && x.Req.Body != nil {
+		t.body = body{x.Req.Body, t}
+		x.Req.Body = &t.body
 	}
 	return true
 }
@@ -89,30 +89,31 @@ func (t *turn) work() {
 }
 
 // Opening marks the request as one that opens a door: the gateway works on it, and TLS
-// handshakes wait for it. Package adminapi calls it too.
-func (x *exchange) Opening() {
+// handshakes wait for it.
+func (x *Exchange) Opening() {
 	x.turn.work()
-	x.turn.urgent = x.turn.urgent || x.api.handshakes.Yield()
+	x.turn.urgent = x.turn.urgent || x.kit.handshakes.Yield()
 }
 
-// Waiting reports whether the client still waits for the answer. Package adminapi calls
-// it too.
-func (x *exchange) Waiting() bool { return isWaiting(x.r) }
-
-// Streaming marks the request as a stream, which is no longer counted among the requests
-// in flight. Package adminapi calls it too.
-func (x *exchange) Streaming() {
-	x.turn.work()
-	x.turn.place.Leave()
+// Waiting reports whether the client still waits for the answer. A request may have
+// waited in a dead link, or in the socket of a frozen process, with the client's FIN right
+// after it. The request's context ends when net/http has read the FIN, which takes a
+// moment; the kernel knows it at once.
+func (x *Exchange) Waiting() bool {
+	if x.Req.Context().Err() != nil {
+		return false
+	}
+	conn, ok := x.Req.Context().Value(connKey{}).(*Conn)
+	return !ok || !admission.HungUp(conn)
 }
 
 // leave ends the request. It waits for an answer that HTTP/2 holds back because its
 // client does not read it: the request still has its place and may be evicted.
-func (x *exchange) leave() {
+func (x *Exchange) leave() {
 	t := &x.turn
 	if t.urgent {
 		t.urgent = false
-		x.api.handshakes.Resume()
+		x.kit.handshakes.Resume()
 	}
 	if t.conn == nil {
 		return
@@ -122,7 +123,7 @@ func (x *exchange) leave() {
 		t.place.Release()
 		t.conn.place.Release()
 	}
-	if x.r.ProtoMajor == 2 {
+	if x.Req.ProtoMajor == 2 {
 		_ = http.NewResponseController(x.w).Flush()
 	}
 	t.place.Leave()

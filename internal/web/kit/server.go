@@ -1,14 +1,9 @@
-package httpapi
+package kit
 
 import (
-	"bytes"
-	"context"
-	"log"
 	"log/slog"
 	"net/http"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -31,19 +26,18 @@ const (
 	// 6.9.2). A stream may send a whole body.
 	maxHTTP2Frame  = 16 << 10
 	maxHTTP2Buffer = 64 << 10
-	maxHTTP2Body   = maxBody + 4<<10
+	maxHTTP2Body   = MaxBody + 4<<10
 )
 
-// NewServer gives a server for a handler of [API.Handler], bounded in time and size.
-// Serve it on a listener of [LimitListener], which also ends idle connections. Before
-// shutting it down, call [API.Drain]: event streams last until then.
+// NewServer returns a server for a handler of [Kit.Handler], bounded in time and size, to
+// be served on a [LimitedListener], which also ends idle connections.
 func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      answerTimeout,
-		IdleTimeout:       -1, // see limitConn.idle
+		IdleTimeout:       -1, // see Conn.idle
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
@@ -51,25 +45,8 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		},
 		ConnContext: withConn,
 		ConnState:   track,
-		ErrorLog:    log.New(&serverLog{logger, newErrorLimiter()}, "", 0),
+		ErrorLog:    slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
 
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" gets our answer
 	}
-}
-
-// serverLog takes what net/http has to say, such as failed handshakes, which an
-// outsider can cause at will: at debug level and at a bounded rate.
-type serverLog struct {
-	logger *slog.Logger
-	limit  *rate.Limiter
-}
-
-// Write implements io.Writer; net/http writes one line at a time.
-func (l *serverLog) Write(line []byte) (int, error) {
-	const most = 500 // a panic would bring its whole stack
-	if l.limit.Allow() {
-		text := string(bytes.TrimSpace(line[:min(len(line), most)]))
-		l.logger.LogAttrs(context.Background(), slog.LevelDebug, "http server", slog.String("detail", text))
-	}
-	return len(line), nil
 }

@@ -1,4 +1,4 @@
-package httpapi_test
+package kit_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -15,7 +16,7 @@ import (
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/metric"
-	"gatehouse/internal/web/httpapi"
+	"gatehouse/internal/web/kit"
 )
 
 // queue is a listener whose connections the test makes.
@@ -55,11 +56,6 @@ func (s *stub) Write(p []byte) (int, error) {
 
 func (s *stub) Close() error { s.closed = true; return nil }
 
-// usualCrowd bounds connections as usual.
-func usualCrowd() *admission.Crowd {
-	return admission.New(admission.Limits{Total: httpapi.MaxConnections, PerAddress: httpapi.MaxConnectionsPerAddress})
-}
-
 // gate is a limited listener over stubs.
 type gate struct {
 	t       *testing.T
@@ -70,7 +66,7 @@ type gate struct {
 
 func newGate(t *testing.T, limits admission.Limits) *gate {
 	g := &gate{t: t, queue: make(queue, 1), metrics: metric.New()}
-	g.limited = httpapi.LimitListener(g.queue, admission.New(limits), nil, g.metrics)
+	g.limited = kit.LimitListener(g.queue, admission.New(limits), nil, g.metrics)
 	return g
 }
 
@@ -118,20 +114,6 @@ func TestLimitListener(t *testing.T) {
 	}
 }
 
-// The same over real connections: a flood from one address, and a request gets its
-// answer.
-func TestLimitListener_flood(t *testing.T) {
-	w := newWorld(t)
-	for range httpapi.MaxConnections + 100 {
-		conn, err := net.Dial("tcp", w.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-	}
-	w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken}).want(t, 200, stationJSON)
-}
-
 // lame is a queue whose next accepts fail, and that the test closes itself.
 type lame struct {
 	queue
@@ -158,8 +140,8 @@ func TestLimitListener_acceptFails(t *testing.T) {
 			syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS, syscall.ENOBUFS,
 		}}
 		metrics, logs := metric.New(), &bytes.Buffer{}
-		limited := httpapi.LimitListener(l, admission.New(admission.Limits{Total: 1}), nil, metrics)
-		server := httpapi.NewServer(nil, slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		limited := kit.LimitListener(l, admission.New(admission.Limits{Total: 1}), nil, metrics)
+		server := kit.NewServer(nil, slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		served, begun := make(chan error, 1), time.Now()
 		go func() { served <- server.Serve(limited) }()
 		near, far := net.Pipe()
@@ -187,51 +169,24 @@ func TestLimitListener_acceptFails(t *testing.T) {
 	})
 }
 
-// What net/http says by itself becomes JSON; what looks like it inside a body does not.
-func TestJSONAnswer(t *testing.T) {
-	const textHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-	for text, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request" + textHead + "400 Bad Request":                                                             message("Bad Request"),
-		"HTTP/1.1 400 Bad Request: missing required Host header" + textHead + "400 Bad Request: missing required Host header": message("Bad Request: missing required Host header"),
-		"HTTP/1.1 501 Not Implemented" + textHead + "Unsupported transfer encoding":                                           message("Unsupported transfer encoding"),
-		"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n":                                   message("Client sent an HTTP request to an HTTPS server."),
-	} {
-		answer, ok := httpapi.JSONAnswer([]byte(text))
-		if !ok {
-			t.Errorf("%q is left as it is", text)
-			continue
-		}
-		got := readAnswer(t, answer)
-		checkAny(t, "GET", *got)
-		if got.body != want {
-			t.Errorf("got %s, want %s", got.body, want)
-		}
+// A connection on which no request comes is closed.
+func TestLimitListener_idle(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{
-		"", "H", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nx",
-		"HTTP/1.1 404 Not Found\r\nX: y" + textHead + "x", "HTTP/1.1 200 OK" + textHead + "x", "x" + textHead,
-	} {
-		if answer, ok := httpapi.JSONAnswer([]byte(text)); ok {
-			t.Errorf("%q becomes %q", text, answer)
-		}
+	limited := kit.LimitListener(inner, admission.New(admission.Limits{}), nil, metric.New())
+	limited.SetPatience(time.Millisecond)
+	server := kit.NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(limited) }()
+	defer func() { _ = server.Close(); <-served }()
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestLimitListener_write(t *testing.T) {
-	g := newGate(t, admission.Limits{})
-	s, conn := g.knock("192.0.2.1:1")
-	const text = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
-	if n, err := io.WriteString(conn, text); n != len(text) || err != nil {
-		t.Errorf("wrote %d, %v", n, err)
-	}
-	if n, err := io.WriteString(conn, "as it is"); n != 8 || err != nil {
-		t.Errorf("wrote %d, %v", n, err)
-	}
-	if got := s.out.String(); !strings.HasSuffix(got, message("Bad Request")+"as it is") {
-		t.Errorf("got %q", got)
-	}
-	s.closed = true
-	if _, err := io.WriteString(conn, text); err == nil {
-		t.Error("a write to a closed connection succeeded")
+	defer conn.Close()
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package deadline_test
+package kit_test
 
 import (
 	"context"
@@ -9,17 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"gatehouse/internal/fault"
-	"gatehouse/internal/web/deadline"
+	"gatehouse/internal/web/kit"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAwait(t *testing.T) {
 	broken := errors.New("broken")
-	got, err := deadline.Await(t.Context(), func(context.Context) (int, error) { return 7, broken })
+	got, err := kit.Await(t.Context(), func(context.Context) (int, error) { return 7, broken })
 	if got != 7 || !errors.Is(err, broken) {
 		t.Errorf("%d, %v", got, err)
 	}
@@ -28,7 +24,7 @@ func TestAwait(t *testing.T) {
 // A call that notices the end of its context has the word.
 func TestAwait_ended(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := deadline.Await(ctx, func(ctx context.Context) (int, error) {
+	_, err := kit.Await(ctx, func(ctx context.Context) (int, error) {
 		cancel()
 		<-ctx.Done()
 		return 0, ctx.Err()
@@ -46,7 +42,7 @@ func TestAwait_hanging(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err := deadline.Await(ctx, func(context.Context) (int, error) { <-disk; return 1, nil })
+		_, err := kit.Await(ctx, func(context.Context) (int, error) { <-disk; return 1, nil })
 		if !fault.Is(err, fault.Unavailable) || time.Since(began) != 11*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
@@ -55,7 +51,7 @@ func TestAwait_hanging(t *testing.T) {
 
 func TestAwait_panic(t *testing.T) {
 	defer func() {
-		got, ok := recover().(*deadline.Panic)
+		got, ok := recover().(*kit.Panic)
 		if !ok || got.Value != "broken" || !strings.Contains(string(got.Stack), "TestAwait_panic") {
 			t.Errorf("recovered %+v", got)
 		}
@@ -63,5 +59,5 @@ func TestAwait_panic(t *testing.T) {
 			t.Errorf("it prints as %s", text)
 		}
 	}()
-	_, _ = deadline.Await(t.Context(), func(context.Context) (int, error) { panic("broken") })
+	_, _ = kit.Await(t.Context(), func(context.Context) (int, error) { panic("broken") })
 }

@@ -2,7 +2,7 @@
 // change under way in the store ends only with the answer of the disk, because what it
 // did decides what memory must hold. The servers use it around the calls of their
 // requests. It knows nothing of what is called.
-package deadline
+package kit
 
 import (
 	"context"

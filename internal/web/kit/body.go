@@ -1,0 +1,210 @@
+package kit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gatehouse/internal/fault"
+)
+
+// MaxBody is the largest body of a request, in bytes, unless its route says more
+// (contract, section 1).
+const MaxBody = 16 << 10
+
+// maxKey is the largest Idempotency-Key, in bytes.
+const maxKey = 255
+
+// fields are the fields of a body by their exact names; of a repeated one, the last.
+type fields map[string]json.RawMessage
+
+// readBody reads the body as one JSON object, or discards it if the route has no use for
+// it. While a body is unread, net/http does not notice that the client has disconnected
+// (see [http.Request.Context]). The body of a GET is left alone: that request would count
+// as one that is being worked on, while its client need not take the answer.
+func (r *Request) readBody(rt *Route) error {
+	most := cmp.Or(rt.MaxBody, MaxBody)
+	switch {
+	case r.ContentLength > most:
+		return errTooLarge(most)
+	case r.Body == nil, r.Body == http.NoBody, rt.Method == http.MethodGet, rt.Method == "":
+		return nil
+	}
+	var data bytes.Buffer
+	into := io.Discard
+	if rt.JSON {
+		into = &data
+	}
+	n, err := io.Copy(into, io.LimitReader(r.Body, most+1))
+	switch {
+	case err != nil:
+		return fault.New(fault.Invalid, "The body did not arrive whole")
+	case rt.JSON && n > 0 && !isJSON(r.Header):
+		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+	case n > most:
+		return errTooLarge(most)
+	case rt.JSON && n > 0:
+		return r.setBody(data.Bytes())
+	}
+	return nil
+}
+
+func errTooLarge(most int64) error {
+	return Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: %d KiB at most", most>>10))
+}
+
+// isJSON reports whether the content type is JSON, which is always UTF-8 (RFC 8259,
+// 8.1).
+func isJSON(h http.Header) bool {
+	if len(h["Content-Type"]) != 1 {
+		return false
+	}
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	charset, stated := params["charset"]
+	return err == nil && kind == "application/json" && (!stated || strings.EqualFold(charset, "utf-8"))
+}
+
+// setBody takes exactly one JSON object in UTF-8, with nothing before or after it.
+func (r *Request) setBody(data []byte) error {
+	if !utf8.Valid(data) || json.Unmarshal(data, &r.fields) != nil || r.fields == nil { // nil: the body was null
+		return fault.New(fault.Invalid, "The body is not a JSON object")
+	}
+	r.body = data
+	return nil
+}
+
+// HasBody reports whether the request has a JSON object.
+func (r *Request) HasBody() bool { return r.body != nil }
+
+// Text returns a field that must be a string, "" if it is missing or null.
+func (r *Request) Text(name string) (value string, err error) {
+	raw, ok := r.fields[name]
+	if ok && json.Unmarshal(raw, &value) != nil {
+		return "", fault.New(fault.Invalid, "The field "+name+" must be a string")
+	}
+	return value, nil
+}
+
+// Need returns fields that must be strings and not empty, in the order of names.
+func (r *Request) Need(names ...string) ([]string, error) {
+	values := make([]string, len(names))
+	for i, name := range names {
+		value, err := r.Text(name)
+		if err == nil && value == "" {
+			err = fault.New(fault.Invalid, "The field "+name+" is missing")
+		}
+		if err != nil {
+			return nil, err
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// Decode returns the body as a T, a struct. Unlike [Request.Need] it takes no field that
+// T does not have: where one is misspelt, an administrator gets less than was asked for.
+func Decode[T any](r *Request) (v T, err error) {
+	if !r.HasBody() {
+		return v, fault.New(fault.Invalid, "The body is missing: send a JSON object")
+	}
+	if err := checkNames(reflect.TypeFor[T](), r.body); err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(r.body, &v); err != nil {
+		return v, unfit(err)
+	}
+	return v, nil
+}
+
+// checkNames returns an error if an object in raw has a field whose exact name t does not
+// have; encoding/json takes a name in any case. A value of a wrong type is left to it.
+func checkNames(t reflect.Type, raw json.RawMessage) error {
+	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()),
+		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case t.Kind() == reflect.Pointer:
+		return checkNames(t.Elem(), raw)
+	case t.Kind() == reflect.Slice:
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items)
+		for _, item := range items {
+			if err := checkNames(t.Elem(), item); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.Struct:
+		var given fields
+		_ = json.Unmarshal(raw, &given)
+		known := typesOf(t)
+		for name, value := range given {
+			field, ok := known[name]
+			if !ok {
+				return fault.New(fault.Invalid, fmt.Sprintf("Unknown field %q", Clip(name)))
+			}
+			if err := checkNames(field, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// typesOf returns the types of the JSON fields of a struct by their names.
+func typesOf(t reflect.Type) map[string]reflect.Type {
+	known := make(map[string]reflect.Type)
+	for _, field := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
+			known[name] = field.Type
+		}
+	}
+	return known
+}
+
+// unfit words why a value does not fit. It never repeats a value that may be a secret.
+func unfit(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		kind, _, _ := strings.Cut(e.Value, " ") // "number 12" names the value
+		return fault.New(fault.Invalid, fmt.Sprintf("%q cannot be a %s", e.Field, kind))
+	}
+	if e, ok := errors.AsType[*time.ParseError](err); ok {
+		return fault.New(fault.Invalid, fmt.Sprintf("%q is not a time: write it like 2026-01-01T00:00:00Z", Clip(strings.Trim(e.Value, `"`))))
+	}
+	return fault.New(fault.Invalid, Clip(err.Error())) // of hours
+}
+
+// Clip shortens a text from outside for a message.
+func Clip(text string) string {
+	const most = 120
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// IdempotencyKey returns the key of the request, "" if there is none. A key is 1 to 255
+// characters of printable ASCII.
+func (r *Request) IdempotencyKey() (string, error) {
+	values := r.Header["Idempotency-Key"]
+	if len(values) == 0 {
+		return "", nil
+	}
+	key := values[0]
+	ok := len(values) == 1 && key != "" && len(key) <= maxKey
+	for i := range len(key) {
+		ok = ok && key[i] >= ' ' && key[i] <= '~'
+	}
+	if !ok {
+		return "", fault.New(fault.Invalid, "The Idempotency-Key must be one of 1 to 255 printable ASCII characters")
+	}
+	return key, nil
+}

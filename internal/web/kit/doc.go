@@ -1,0 +1,24 @@
+// Package kit is the HTTP server under every API of the gateway: /v1, /local/v1 and
+// /admin/v1, over TCP, TLS and the admin socket. An API hands it a table of routes
+// ([Route]); the kit chooses the route, asks its guard, reads the body, maps errors to
+// statuses, writes, counts and logs the answer, and bounds what a client can hold. It
+// knows nothing of stations, accounts or doors.
+//
+// The rules are the same on every API (contract, section 1):
+//
+//   - HEAD is answered wherever GET is. A method that a path does not have is 405 with
+//     Allow, a path that no table has is 404.
+//   - The guard of a route comes before its body. Exactly one Authorization header
+//     counts; a request with several has none.
+//   - A body is one JSON object in UTF-8 of at most 16 KiB, unless its route says more.
+//     Names of fields are exact; of a repeated field the last one counts.
+//   - Every answer is JSON and ends with a newline; an error is {"message":"…"}.
+//   - No path, token or body reaches a log line or a metric: they name the pattern.
+//
+// # What net/http answers by itself
+//
+// A request that is no HTTP reaches no handler: net/http answers 400 (request line,
+// header, Host or length), 431 (more than 16 KiB of headers), 501 (transfer encoding) or
+// 505 in plain text and closes the connection. An Expect header other than 100-continue
+// is 417 without a body.
+package kit

@@ -1,0 +1,194 @@
+package kit
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+const (
+	// errorLogsPerSecond and errorLogBurst bound the log lines of failing requests:
+	// while the storage fails, every login of an outsider is one.
+	errorLogsPerSecond = 1
+	errorLogBurst      = 20
+	// Chunk is about how much is written at once and kept for the next request, in
+	// bytes.
+	Chunk = 16 << 10
+)
+
+// Request is what a handler reads of a request. A copy may be used after the request has
+// been answered.
+type Request struct {
+	*http.Request
+	Actor site.Actor // as the guard of the route returned it
+	Start time.Time  // when the request arrived
+	TLS   bool       // whether it came over TLS
+
+	body   []byte // a JSON object; nil: there is none
+	fields fields // of the body
+}
+
+// Remote returns the address of the client; not valid if it has none.
+func (r *Request) Remote() netip.Addr {
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return remote.Addr().Unmap()
+}
+
+// Exchange is one request and its answer. It is the [http.ResponseWriter] of its
+// handler, so that it knows what was sent. Exchanges are reused: none may be kept after
+// its handler has returned. For the handler's goroutine alone.
+type Exchange struct {
+	Req Request
+	Buf []byte // room for the body of the answer; the handler's own
+
+	kit     *Kit
+	w       http.ResponseWriter
+	guard   Guard
+	pattern string // "" for none
+	level   slog.Level
+	status  int         // 0 until the header is written
+	cause   error       // why the request failed, for the log
+	broken  bool        // the answer is not whole
+	facts   []slog.Attr // more for the log
+	turn    turn
+}
+
+// begin sets what every response carries. Cache-Control is everywhere, because nearly
+// everything here is about one account (contract, section 1).
+func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange {
+	x := k.exchanges.Get().(*Exchange)
+	*x = Exchange{
+		kit: k, w: w, Req: Request{Request: r, Start: time.Now(), TLS: tls}, level: slog.LevelDebug,
+		facts: x.facts[:0], Buf: x.Buf[:0],
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if k.isDraining() {
+		h.Set("Connection", "close")
+	}
+	return x
+}
+
+// finish is deferred: it answers for a handler that panicked, logs, counts and releases
+// the exchange.
+func (x *Exchange) finish() {
+	if v := recover(); v != nil {
+		x.panicked(v)
+	}
+	x.leave()
+	x.log()
+	x.kit.metrics.Request(x.label(), x.status)
+	broken := x.broken
+	clear(x.facts)
+	if cap(x.Buf) > 2*Chunk {
+		x.Buf = nil
+	}
+	*x = Exchange{kit: x.kit, facts: x.facts, Buf: x.Buf}
+	x.kit.exchanges.Put(x)
+	if broken {
+		panic(http.ErrAbortHandler) // the client must see that the response is not whole
+	}
+}
+
+// panicked logs a panic, with the place but without its words, which may quote the
+// request, and answers 500 if nothing has been answered yet.
+func (x *Exchange) panicked(v any) {
+	x.broken = true
+	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
+		return
+	}
+	stack := debug.Stack
+	if p, ok := v.(*Panic); ok {
+		v, stack = p.Value, func() []byte { return p.Stack }
+	}
+	what := fmt.Sprintf("%T", v)
+	if err, ok := v.(runtime.Error); ok {
+		what = err.Error()
+	}
+	if x.kit.errorLog.Allow() {
+		x.kit.logger.LogAttrs(x.Req.Context(), slog.LevelError, "request panicked",
+			slog.String("route", x.label()), slog.String("panic", what), slog.String("stack", string(stack())))
+	}
+	if x.status == 0 {
+		x.refuse(http.StatusInternalServerError, "Internal error")
+		x.broken = false
+	}
+}
+
+// label names the route for logs and metrics.
+func (x *Exchange) label() string {
+	if x.pattern == "" {
+		return "unknown"
+	}
+	return x.pattern
+}
+
+// log writes the line of the request, if its level is enabled.
+func (x *Exchange) log() {
+	level, message := slog.LevelDebug, "request answered"
+	switch {
+	case x.cause != nil && (x.status >= http.StatusInternalServerError || x.broken):
+		level, message = slog.LevelError, "request failed"
+	case x.status == http.StatusOK:
+		level = x.level
+	}
+	ctx, logger := x.Req.Context(), x.kit.logger
+	if !logger.Enabled(ctx, level) || (level == slog.LevelError && !x.kit.errorLog.Allow()) {
+		return
+	}
+	x.Note(slog.String("route", x.label()), slog.Int("status", x.status), slog.Duration("took", time.Since(x.Req.Start)),
+		slog.String("remote", x.Req.RemoteAddr), slog.Bool("tls", x.Req.TLS))
+	switch by := x.Req.Actor; {
+	case by.Account != "":
+		x.Note(slog.String("account", string(by.Account)))
+	case by.Name != "": // on the admin socket
+		x.Note(slog.String("by", by.Name))
+	}
+	if level == slog.LevelError {
+		x.Note(slog.String("error", x.cause.Error()))
+	}
+	logger.LogAttrs(ctx, level, message, x.facts...)
+}
+
+// Note adds facts to the log line of the request.
+func (x *Exchange) Note(facts ...slog.Attr) { x.facts = append(x.facts, facts...) }
+
+// Refused counts why a request was refused; reason is a constant of the caller.
+func (x *Exchange) Refused(reason string) { x.kit.metrics.Refused(reason) }
+
+// Header implements [http.ResponseWriter].
+func (x *Exchange) Header() http.Header { return x.w.Header() }
+
+// WriteHeader implements [http.ResponseWriter].
+func (x *Exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= http.StatusOK {
+		x.status = status
+	}
+	x.w.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (x *Exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	return x.w.Write(p)
+}
+
+// Extend sets how long from now on the client may take to receive what is written.
+func (x *Exchange) Extend(limit time.Duration) {
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(limit)) // fails only in tests
+}
+
+// Unwrap lets [http.ResponseController] through.
+func (x *Exchange) Unwrap() http.ResponseWriter { return x.w }

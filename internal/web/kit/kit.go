@@ -1,0 +1,71 @@
+package kit
+
+import (
+	"log/slog"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
+)
+
+// Config is what a [Kit] needs; Metrics and Logger are required.
+type Config struct {
+	Metrics *metric.Registry
+	Logger  *slog.Logger
+
+	// Handshakes wait while a door is being opened; nil: there are none.
+	Handshakes *admission.Handshakes
+}
+
+// Kit holds what the requests of all listeners share. Safe for concurrent use.
+type Kit struct {
+	metrics    *metric.Registry
+	logger     *slog.Logger
+	handshakes *admission.Handshakes
+
+	requests  *admission.Crowd                 // the requests in flight
+	streams   *admission.Quota[site.AccountID] // the open streams of accounts
+	local     *admission.Quota[site.AccountID] // those of callers without an account, on the admin socket
+	errorLog  *rate.Limiter                    // bounds the log lines that failing requests can cause
+	exchanges sync.Pool                        // of *Exchange
+	drain     sync.Once
+	draining  chan struct{} // closed by Drain
+}
+
+// New returns a kit; it starts nothing. It registers gauges in cfg.Metrics, so one
+// registry serves one kit.
+func New(cfg Config) *Kit {
+	k := &Kit{
+		metrics: cfg.Metrics, logger: cfg.Logger, handshakes: cfg.Handshakes,
+		requests: admission.New(admission.Limits{Total: MaxRequests}),
+		streams:  admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
+		local:    admission.NewQuota[site.AccountID](maxLocalStreams, maxLocalStreams),
+		errorLog: rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
+	}
+	k.exchanges.New = func() any { return &Exchange{kit: k} }
+	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open()) })
+	cfg.Metrics.Gauge("gatehouse_http_requests_in_flight", func() float64 { open, _ := k.requests.Count(); return float64(open) })
+	return k
+}
+
+// Drain prepares the shutdown of servers: streams end, and every answer from now on
+// closes its connection, so that clients reconnect to the successor of this process. No
+// request is lost between one side that closes an idle connection and the other that
+// still sends on it. May be called again.
+func (k *Kit) Drain() { k.drain.Do(func() { close(k.draining) }) }
+
+// isDraining reports whether Drain has been called.
+func (k *Kit) isDraining() bool {
+	select {
+	case <-k.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Draining reports whether [Kit.Drain] has been called.
+func (x *Exchange) Draining() bool { return x.kit.isDraining() }

@@ -1,0 +1,167 @@
+package kit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"gatehouse/internal/fault"
+)
+
+// retryLater is the Retry-After of an error that does not say when to come back.
+const retryLater = 5 * time.Second
+
+// ErrorBody is the body of every answer that is an error, and the last line of a stream
+// that broke off.
+type ErrorBody struct {
+	Message string `json:"message"`
+}
+
+// statusOf is the one table from kinds of errors to statuses. A Timeout is a 503,
+// because for the client it is the same: not now, try again.
+func statusOf(kind fault.Kind) int {
+	switch kind {
+	case fault.Invalid:
+		return http.StatusBadRequest
+	case fault.Unauthenticated:
+		return http.StatusUnauthorized
+	case fault.Forbidden:
+		return http.StatusForbidden
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Conflict:
+		return http.StatusConflict
+	case fault.Throttled:
+		return http.StatusTooManyRequests
+	case fault.Unavailable, fault.Timeout:
+		return http.StatusServiceUnavailable
+	case fault.Internal:
+		return http.StatusInternalServerError
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// KindOf maps a status back to the kind of the error behind it. Statuses of requests
+// that are malformed (405, 413, 415) are [fault.Invalid].
+func KindOf(status int) fault.Kind {
+	for _, kind := range fault.Kinds() {
+		if statusOf(kind) == status {
+			return kind
+		}
+	}
+	if status >= http.StatusBadRequest && status < http.StatusInternalServerError {
+		return fault.Invalid
+	}
+	return fault.Internal
+}
+
+// refusal is an error of the request as HTTP, with a status that no kind of error has.
+type refusal struct {
+	status  int
+	message string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.message }
+
+// Refuse returns an error that is answered with a status and a message.
+func Refuse(status int, message string) error { return &refusal{status, message} }
+
+// fail answers with an error. If something has been answered already, it marks the
+// answer as broken.
+func (x *Exchange) fail(err error) {
+	if x.status != 0 {
+		x.cause, x.broken = err, true
+		return
+	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		x.refuse(r.status, r.message)
+		return
+	}
+	if errors.Is(err, context.Canceled) && x.Req.Context().Err() != nil {
+		err = fault.New(fault.Unavailable, "Request cancelled") // by the client: not our failure
+	} else {
+		x.cause = err
+	}
+	status := statusOf(fault.KindOf(err))
+	switch status {
+	case http.StatusUnauthorized:
+		x.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110, 15.5.2: in every 401
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		x.Header().Set("Retry-After", RetryAfter(fault.RetryAfter(err)))
+	}
+	x.refuse(status, fault.Sentence(err))
+}
+
+// RetryAfter returns whole seconds, rounded up, at least one; 5 for no duration.
+func RetryAfter(d time.Duration) string {
+	if d <= 0 {
+		d = retryLater
+	}
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// refuse answers with an error body.
+func (x *Exchange) refuse(status int, message string) {
+	x.Buf = append(x.Buf[:0], `{"message":`...)
+	x.Buf = AppendText(x.Buf, message)
+	x.Buf = append(x.Buf, '}')
+	_ = x.JSON(status, x.Buf)
+}
+
+// JSON answers with a body that is JSON already, and ends it with a newline. It returns
+// nil: a client that has disconnected is not an error.
+func (x *Exchange) JSON(status int, body []byte) error {
+	if len(body) == 0 || body[len(body)-1] != '\n' {
+		body = append(body, '\n')
+	}
+	h := x.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.WriteHeader(status)
+	_, _ = x.w.Write(body)
+	return nil
+}
+
+// Encode answers with a value as JSON; a 204 has no body.
+func (x *Exchange) Encode(status int, value any) error {
+	if status == http.StatusNoContent {
+		x.WriteHeader(status)
+		return nil
+	}
+	body := bytes.NewBuffer(x.Buf[:0])
+	encoder := json.NewEncoder(body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	x.Buf = body.Bytes()
+	return x.JSON(status, x.Buf)
+}
+
+// AppendText appends a string as JSON. Plain ones, which nearly all are, take no detour.
+func AppendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return AppendJSON(b, s)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// AppendJSON appends what encoding/json makes of a string or a finite number.
+func AppendJSON(b []byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return append(b, "null"...)
+	}
+	return append(b, text...)
+}

@@ -1,0 +1,160 @@
+package kit
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gatehouse/internal/site"
+)
+
+// Handler answers a request. An error that it returns becomes the answer by its kind; if
+// something was answered before, the connection is aborted.
+type Handler func(*Exchange) error
+
+// Guard returns who sends a request, before its body is read. Its error is the answer.
+// A stream calls it repeatedly, so it must be quick.
+type Guard func(*Exchange) (site.Actor, error)
+
+// Route is one line of the table of an API.
+type Route struct {
+	Method  string // "" is every method; GET also answers HEAD
+	Pattern string // of [http.ServeMux], without a method; logs and metrics name it
+	Guard   Guard  // nil: the route is public
+	Serve   Handler
+
+	JSON    bool       // it reads a JSON object; other bodies are discarded
+	MaxBody int64      // the largest body in bytes; 0: 16 KiB
+	Level   slog.Level // of the log line of a 200; the zero Level is info
+}
+
+// resource is one pattern with the routes that its methods have.
+type resource struct {
+	pattern string
+	routes  []Route
+	allow   string // the Allow header of a 405
+}
+
+// Handler returns the handler of a listener that serves the routes of some tables; tls
+// is stated in log lines. Nothing of net/http answers besides it: what no table names is
+// 404 or 405 in JSON. It panics if a pattern is wrong, as [http.ServeMux] does.
+func (k *Kit) Handler(tls bool, tables ...[]Route) http.Handler {
+	resources := map[string]*resource{}
+	for _, rt := range slices.Concat(tables...) {
+		res, ok := resources[rt.Pattern]
+		if !ok {
+			res = &resource{pattern: rt.Pattern}
+			resources[rt.Pattern] = res
+		}
+		res.add(rt)
+	}
+	mux := http.NewServeMux()
+	for pattern, res := range resources {
+		mux.Handle(pattern, res)
+	}
+	if resources["/"] == nil {
+		mux.HandleFunc("/", unknownPath)
+	}
+	return &listenerHandler{kit: k, mux: mux, tls: tls}
+}
+
+func (res *resource) add(rt Route) {
+	res.routes = append(res.routes, rt)
+	methods := make([]string, 0, 2*len(res.routes))
+	for _, r := range res.routes {
+		methods = append(methods, r.Method)
+		if r.Method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	slices.Sort(methods)
+	res.allow = strings.Join(methods, ", ")
+}
+
+// find returns the route of a method, nil if there is none. HEAD is GET without the body,
+// which net/http omits.
+func (res *resource) find(method string) *Route {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	for i := range res.routes {
+		if m := res.routes[i].Method; m == method || m == "" {
+			return &res.routes[i]
+		}
+	}
+	return nil
+}
+
+// ServeHTTP implements [http.Handler]. Only listenerHandler calls it, so w is an
+// Exchange.
+func (res *resource) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	x := w.(*Exchange)
+	x.pattern = res.pattern
+	rt := res.find(x.Req.Method)
+	if rt == nil {
+		x.Header().Set("Allow", res.allow)
+		x.fail(Refuse(http.StatusMethodNotAllowed, "Method not allowed"))
+		return
+	}
+	x.level = rt.Level
+	if err := x.run(rt); err != nil {
+		x.fail(err)
+	}
+}
+
+// run serves a route.
+func (x *Exchange) run(rt *Route) (err error) {
+	if rt.Guard != nil {
+		x.guard = rt.Guard
+		if x.Req.Actor, err = rt.Guard(x); err != nil {
+			return err
+		}
+	}
+	if err := x.Req.readBody(rt); err != nil {
+		return err
+	}
+	return rt.Serve(x)
+}
+
+func unknownPath(w http.ResponseWriter, _ *http.Request) { w.(*Exchange).fail(NotFound()) }
+
+// NotFound returns the error of a path that does not exist.
+func NotFound() error { return Refuse(http.StatusNotFound, "Not found") }
+
+// listenerHandler is the handler of one listener.
+type listenerHandler struct {
+	kit *Kit
+	mux *http.ServeMux
+	tls bool
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *listenerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := h.kit.begin(w, r, h.tls)
+	defer x.finish()
+	switch {
+	case !x.enter():
+	case !canonical(r.URL.EscapedPath()):
+		x.fail(NotFound())
+	default:
+		h.mux.ServeHTTP(x, r)
+	}
+}
+
+// canonical reports whether path has no empty and no dot segment: net/http would
+// redirect it. Also false for the "*" of OPTIONS and the empty path of CONNECT.
+func canonical(path string) bool {
+	if path == "" || path[0] != '/' || strings.Contains(path, "//") {
+		return false
+	}
+	if !strings.Contains(path, "/.") {
+		return true
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,144 @@
+package kit
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"gatehouse/internal/board/admission"
+)
+
+// silence is how long [Service.Shutdown] waits for connections on which no request has
+// come yet: some clients open connections ahead, and anyone may.
+const silence = 2 * time.Second
+
+// Service serves one listener, and shuts down so that no request is lost between it and
+// its successor on the same socket. net/http's own Shutdown is not enough for that: it
+// drops requests that it reads after it was called, without an answer.
+type Service struct {
+	server   *http.Server
+	listener *LimitedListener
+	secure   *tls.Config // nil: plain
+
+	mu     sync.Mutex // mu guards states
+	states map[net.Conn]http.ConnState
+	change chan struct{} // capacity 1: a connection has changed its state
+	ended  chan struct{} // closed when Serve has accepted its last connection
+}
+
+// NewService returns a service for a handler of [Kit.Handler] on a listener, whose
+// connections crowd bounds; listeners may share it. secure is nil for a plain listener;
+// services that share it share its session tickets. Nothing is served before Serve.
+func (k *Kit) NewService(handler http.Handler, inner net.Listener, crowd *admission.Crowd, secure *tls.Config) *Service {
+	handshakes := k.handshakes
+	if secure == nil {
+		handshakes = nil
+	}
+	s := &Service{
+		server: NewServer(handler, k.logger), listener: LimitListener(inner, crowd, handshakes, k.metrics),
+		states: make(map[net.Conn]http.ConnState), change: make(chan struct{}, 1),
+		ended: make(chan struct{}),
+	}
+	s.server.ConnState = func(c net.Conn, state http.ConnState) { track(c, state); s.note(c, state) }
+	if secure != nil {
+		s.server.TLSConfig = secure.Clone() // the server writes to it
+		s.secure = secure
+	}
+	return s
+}
+
+// Serve serves until Shutdown; then it returns nil. Call it once.
+func (s *Service) Serve() error {
+	defer close(s.ended)
+	var listener net.Listener = s.listener
+	if s.secure != nil {
+		listener = tls.NewListener(s.listener, s.secure)
+	}
+	err := s.server.Serve(listener)
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown drains the service; [Kit.Drain] must have been called. It accepts no more
+// connections, and requests in flight get their answers. Keep-alive connections get the
+// time grace for one more request, which is answered with "Connection: close". Then it
+// closes what is left. When ctx ends first, everything is closed at once. Serve must have
+// been called, or be about to be.
+func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
+	_ = s.listener.Close()
+	select {
+	case <-s.ended: // what was accepted last is counted
+	case <-ctx.Done():
+	}
+	s.wait(ctx, grace)
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close()
+	}
+}
+
+// wait waits until no request is in flight and grace is over, or until there is no
+// connection.
+func (s *Service) wait(ctx context.Context, grace time.Duration) {
+	kept := time.NewTimer(grace)
+	defer kept.Stop()
+	silent := time.AfterFunc(silence, s.closeSilent)
+	defer silent.Stop()
+	for waited := false; ; {
+		pending, all := s.count()
+		if all == 0 || (pending == 0 && waited) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-kept.C:
+			waited = true
+		case <-s.change:
+		}
+	}
+}
+
+// closeSilent closes the connections on which no request has come yet.
+func (s *Service) closeSilent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, state := range s.states {
+		if state == http.StateNew {
+			go c.Close() // which may wait for the other side, where it is TLS
+		}
+	}
+}
+
+// note is the server's ConnState.
+func (s *Service) note(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(s.states, c)
+	} else {
+		s.states[c] = state
+	}
+	s.mu.Unlock()
+	select {
+	case s.change <- struct{}{}:
+	default:
+	}
+}
+
+// count returns how many connections there are, and how many of them have a request in
+// flight or have sent none yet.
+func (s *Service) count() (pending, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, state := range s.states {
+		if state != http.StateIdle {
+			pending++
+		}
+	}
+	return pending, len(s.states)
+}

@@ -1,0 +1,197 @@
+package kit
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"gatehouse/internal/fault"
+)
+
+const (
+	// MaxStreams bounds the streams of accounts that are open at once.
+	MaxStreams = 256
+	// MaxStreamsPerAccount bounds those of one account.
+	MaxStreamsPerAccount = 16
+	// maxLocalStreams bounds those of callers without an account, so that no account
+	// keeps the command line waiting.
+	maxLocalStreams = 64
+	// pulseEvery is how often a quiet stream sends something, so that neither end takes
+	// a dead connection for a quiet one.
+	pulseEvery = 15 * time.Second
+	// stayEvery is how soon a stream notices that its caller may no longer read it.
+	stayEvery = time.Second
+	// WriteTimeout is how long a client may take to receive one write.
+	WriteTimeout = 10 * time.Second
+	// streamRetry is when a client that has too many streams may try again.
+	streamRetry = 30 * time.Second
+)
+
+// Format is what the streams of one kind look like.
+type Format struct {
+	contentType string
+	pulse       string
+	lastError   bool // whether an error is the last line
+}
+
+// Lines is the format of one JSON document a line; empty lines are signs of life. A
+// stream that breaks off ends with an [ErrorBody].
+func Lines() Format { return Format{"application/x-ndjson", "\n", true} }
+
+// Events is the format of server-sent events.
+func Events() Format { return Format{"text/event-stream", ": heartbeat\n\n", false} }
+
+// Stream is an answer that lasts. Nothing is sent before the first write or wait, so
+// that what fails before it gets a status.
+type Stream struct {
+	x           *Exchange
+	out         *http.ResponseController
+	format      Format
+	stays       func() bool
+	stay, pulse *time.Ticker
+	started     bool
+}
+
+// errHead ends the stream of a request that wants no body.
+var errHead = errors.New("a HEAD has no body")
+
+// Follow answers with the stream that run writes. It ends when the client disconnects,
+// the kit drains, the guard of the route no longer admits the caller or stays, which may
+// be nil, is false: then [Stream.Send] fails and [Stream.Wait] returns false.
+func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) error) error {
+	quota, account := x.kit.streams, x.Req.Actor.Account
+	if account == "" {
+		quota = x.kit.local
+	}
+	if !quota.Enter(account) {
+		x.Refused("event-streams")
+		return fault.Throttle("Too many streams are open", streamRetry)
+	}
+	defer quota.Leave(account)
+	x.turn.work()
+	x.turn.place.Leave() // it is no longer counted among the requests in flight
+	s := &Stream{
+		x: x, out: http.NewResponseController(x.w), format: format, stays: stays,
+		stay: time.NewTicker(stayEvery), pulse: time.NewTicker(pulseEvery),
+	}
+	defer s.stay.Stop()
+	defer s.pulse.Stop()
+	_ = s.out.SetReadDeadline(time.Time{}) // the server's is meant for requests
+	err := run(s)
+	defer x.Extend(WriteTimeout) // for the end of the response
+	return s.end(err)
+}
+
+// end ends a stream whose run has returned err.
+func (s *Stream) end(err error) error {
+	if err == nil {
+		err = s.Start() // if there was nothing to send
+	}
+	switch {
+	case errors.Is(err, errHead), s.started && s.x.Req.Context().Err() != nil:
+		return nil
+	case err == nil && !s.mayStay():
+		err = errToken()
+	case err == nil && s.Over():
+		err = fault.New(fault.Unavailable, "The gateway is being stopped")
+	}
+	if err == nil || !s.started {
+		return err
+	}
+	if statusOf(fault.KindOf(err)) == http.StatusInternalServerError {
+		s.x.cause = err
+	}
+	if s.format.lastError {
+		line, _ := json.Marshal(ErrorBody{fault.Sentence(err)}) // a text always encodes
+		_ = s.write(append(line, '\n'))
+	}
+	return nil
+}
+
+// mayStay reports whether the caller may still read the stream.
+func (s *Stream) mayStay() bool {
+	if s.x.guard != nil {
+		if _, err := s.x.guard(s.x); err != nil {
+			return false
+		}
+	}
+	return s.stays == nil || s.stays()
+}
+
+// Start sends the header, if it was not sent yet.
+func (s *Stream) Start() error {
+	if s.started {
+		return nil
+	}
+	s.started = true
+	h := s.x.Header()
+	h.Set("Content-Type", s.format.contentType)
+	h.Set("X-Accel-Buffering", "no") // for a proxy in between
+	s.x.WriteHeader(http.StatusOK)
+	if s.x.Req.Method == http.MethodHead {
+		return errHead
+	}
+	return s.flush()
+}
+
+// Send writes p, if the caller may still read the stream. A client that does not receive
+// it in time loses the stream.
+func (s *Stream) Send(p []byte) error {
+	if !s.mayStay() {
+		return errToken()
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	return s.write(p)
+}
+
+// SendLine writes a value as one line of JSON.
+func (s *Stream) SendLine(value any) error {
+	line, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.Send(append(line, '\n'))
+}
+
+func (s *Stream) write(p []byte) error {
+	s.x.Extend(WriteTimeout)
+	_, err := s.x.Write(p)
+	return err
+}
+
+func (s *Stream) flush() error {
+	s.x.Extend(WriteTimeout)
+	return s.out.Flush()
+}
+
+// Over reports whether streams are to end.
+func (s *Stream) Over() bool { return s.x.kit.isDraining() }
+
+// Wait flushes what was sent. It returns true when there may be more to send, and false
+// when the stream is to end.
+func (s *Stream) Wait(wake <-chan struct{}) bool {
+	if s.Start() != nil || s.flush() != nil {
+		return false
+	}
+	for {
+		select {
+		case <-s.x.Req.Context().Done():
+			return false
+		case <-s.x.kit.draining:
+			return false
+		case <-wake:
+			return true
+		case <-s.stay.C:
+			if !s.mayStay() {
+				return false
+			}
+		case <-s.pulse.C:
+			if s.Send([]byte(s.format.pulse)) != nil || s.flush() != nil {
+				return false
+			}
+		}
+	}
+}
