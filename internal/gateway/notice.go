@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/board/durable"
 )
 
 // The bounds of a notice on the text console.
@@ -71,6 +72,9 @@ func plainNotice(text string) string {
 	return b.String()
 }
 
+// lookEvery is how often ShowNotice looks for a change.
+const lookEvery = time.Second
+
 // ShowNotice writes what [ReadNotice] reads at from to the file at to, in a folder of
 // root's, and calls ready with a line that describes the outcome. It removes that file and
 // returns once the notice has changed or ctx has ended; at once where there is no notice.
@@ -81,22 +85,13 @@ func plainNotice(text string) string {
 // while the service runs.
 func ShowNotice(ctx context.Context, from, to string, ready func(status string) error) (err error) {
 	defer func() { err = errors.Join(err, removeIfThere(to)) }()
-	changes, err := watchFolder(filepath.Dir(from)) // before the first look, so that no change is missed
-	if errors.Is(err, fs.ErrNotExist) {
-		return ready("No notice")
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = changes.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = changes.Close() })() // ends a read
 	text, unread := ReadNotice(from)
 	status, failure := "Shows the notice", unread
 	switch {
 	case errors.Is(unread, fs.ErrNotExist):
 		return ready("No notice")
 	case unread == nil:
-		failure = writePrivate(to, text)
+		failure = durable.Write(to, []byte(text), 0o600)
 	}
 	if failure != nil {
 		status = "Shows nothing: " + failure.Error()
@@ -105,62 +100,16 @@ func ShowNotice(ctx context.Context, from, to string, ready func(status string) 
 	if err := ready(status); err != nil {
 		return err
 	}
-	changes.await(func() bool {
-		now, err := ReadNotice(from)
-		return now != text || fmt.Sprint(err) != fmt.Sprint(unread)
-	})
-	return failure
-}
-
-// folderWatch is an inotify(7) descriptor that is readable once a file in a folder has
-// changed, or the folder has been removed.
-type folderWatch struct{ *os.File }
-
-func watchFolder(folder string) (folderWatch, error) {
-	const changes = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
-		folderGone | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
-	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	if err != nil {
-		return folderWatch{}, os.NewSyscallError("inotify_init1", err)
-	}
-	w := folderWatch{os.NewFile(uintptr(fd), folder)} //nolint:gosec // a descriptor
-	if _, err := unix.InotifyAddWatch(fd, folder, changes); err != nil {
-		_ = w.Close()
-		return folderWatch{}, &os.PathError{Op: "watch", Path: folder, Err: err}
-	}
-	return w, nil
-}
-
-// folderGone are the events that say that the folder itself is gone from its path.
-const folderGone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
-
-// isFolderGone reports whether one of the events says so.
-func isFolderGone(events []byte) bool {
-	for len(events) >= unix.SizeofInotifyEvent {
-		mask, name := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:]) // its length
-		if mask&(folderGone|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
-			return true
-		}
-		events = events[min(len(events), unix.SizeofInotifyEvent+int(name)):]
-	}
-	return false
-}
-
-// lookPause is how long a folderWatch waits after a change before it looks: its owner, who
-// may change files without end, costs root ten looks a second at most.
-const lookPause = 100 * time.Millisecond
-
-// await waits until changed is true, the folder is gone or the watch is closed.
-func (w folderWatch) await(changed func() bool) {
-	events := make([]byte, 4<<10) //nolint:mnd // any size that holds an event of a name
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
 	for {
-		n, err := w.Read(events)
-		if err != nil || isFolderGone(events[:n]) {
-			return
+		select {
+		case <-ctx.Done():
+			return failure
+		case <-ticker.C:
 		}
-		time.Sleep(lookPause)
-		if changed() {
-			return
+		if now, err := ReadNotice(from); now != text || fmt.Sprint(err) != fmt.Sprint(unread) {
+			return failure
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"gatehouse/internal/gateway"
 )
@@ -37,17 +38,21 @@ func (c console) write(text string) {
 }
 
 // show runs [gateway.ShowNotice] to its end, and changes the notice as soon as it is
-// shown. It returns the status and the error.
-func (c console) show(ctx context.Context, change func(shown string)) (status string, err error) {
+// shown; stop ends its context. It returns the status and the error.
+func (c console) show(change func(shown string, stop context.CancelFunc)) (status string, err error) {
 	c.Helper()
-	err = gateway.ShowNotice(ctx, c.notice, c.copied, func(text string) error {
-		status = text
-		shown, err := os.ReadFile(c.copied)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.Error(err)
-		}
-		change(string(shown))
-		return nil
+	synctest.Test(c.T, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		err = gateway.ShowNotice(ctx, c.notice, c.copied, func(text string) error {
+			status = text
+			shown, err := os.ReadFile(c.copied)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+			change(string(shown), stop)
+			return nil
+		})
+		stop()
 	})
 	if text, err := os.ReadFile(c.copied); !errors.Is(err, fs.ErrNotExist) {
 		c.Errorf("after the end the copy reads %q, %v", text, err)
@@ -59,7 +64,7 @@ func TestShowNotice_text(t *testing.T) {
 	c := newConsole(t)
 	c.write("\nSetup code   K7QF-3MRD\n\x1b[2J\\S{/etc/shadow} \x00ü\r\n" + strings.Repeat("x", 1000) + strings.Repeat("\n.", 100))
 	want := "\nSetup code   K7QF-3MRD\n[2JS{/etc/shadow} \n" + strings.Repeat("x", 120) + "\n" + strings.Repeat(".\n", 36)
-	status, err := c.show(t.Context(), func(shown string) {
+	status, err := c.show(func(shown string, _ context.CancelFunc) {
 		if shown != want {
 			t.Errorf("the copy reads %q, want %q", shown, want)
 		}
@@ -77,11 +82,7 @@ func TestShowNotice_change(t *testing.T) {
 		"renamed": func(c console) error {
 			return errors.Join(os.WriteFile(c.notice+".new", []byte("other\n"), 0o600), os.Rename(c.notice+".new", c.notice))
 		},
-		"removed": func(c console) error { return os.Remove(c.notice) },
-		"made again, same": func(c console) error {
-			folder := filepath.Dir(c.notice)
-			return errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o755), os.WriteFile(c.notice, []byte("code\n"), 0o600)) //nolint:gosec // as systemd makes it
-		},
+		"removed":            func(c console) error { return os.Remove(c.notice) },
 		"a link":             func(c console) error { return errors.Join(os.Remove(c.notice), os.Symlink("/nowhere", c.notice)) },
 		"the folder removed": func(c console) error { return os.RemoveAll(filepath.Dir(c.notice)) },
 		"the folder moved":   func(c console) error { return os.Rename(filepath.Dir(c.notice), filepath.Dir(c.notice)+"-aside") },
@@ -89,7 +90,7 @@ func TestShowNotice_change(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newConsole(t)
 			c.write("code\n")
-			_, err := c.show(t.Context(), func(shown string) {
+			_, err := c.show(func(shown string, _ context.CancelFunc) {
 				if shown != "code\n" {
 					t.Errorf("the copy reads %q", shown)
 				}
@@ -109,7 +110,7 @@ func TestShowNotice_none(t *testing.T) {
 			c.must(os.Remove(filepath.Dir(c.notice)))
 		}
 		c.must(os.WriteFile(c.copied, []byte("stale"), 0o600))
-		if status, err := c.show(t.Context(), func(string) {}); status != "No notice" || err != nil {
+		if status, err := c.show(func(string, context.CancelFunc) {}); status != "No notice" || err != nil {
 			t.Errorf("folder=%t: %q, %v", folder, status, err)
 		}
 	}
@@ -118,8 +119,7 @@ func TestShowNotice_none(t *testing.T) {
 func TestShowNotice_stopped(t *testing.T) {
 	c := newConsole(t)
 	c.write("code\n")
-	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := c.show(ctx, func(string) { cancel() }); err != nil {
+	if _, err := c.show(func(_ string, stop context.CancelFunc) { stop() }); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,11 +145,11 @@ func TestShowNotice_refused(t *testing.T) {
 			c := newConsole(t)
 			c.must(plant(c))
 			c.must(os.WriteFile(c.copied, []byte("stale"), 0o600))
-			status, err := c.show(t.Context(), func(shown string) {
+			status, err := c.show(func(shown string, _ context.CancelFunc) {
 				if shown != "" {
 					t.Errorf("the copy reads %q", shown)
 				}
-				c.must(os.Remove(c.notice))
+				c.must(os.RemoveAll(filepath.Dir(c.notice)))
 			})
 			if err == nil || name != "above a link" && !strings.HasPrefix(status, "Shows nothing: ") {
 				t.Errorf("%q, %v", status, err)

@@ -115,7 +115,9 @@ func (f *setupFiles) Code() (site.Secret, error) {
 	return site.Secret(strings.TrimSpace(string(text))), err
 }
 
-func (f *setupFiles) Keep(code site.Secret) error { return writePrivate(f.code, code.Reveal()+"\n") }
+func (f *setupFiles) Keep(code site.Secret) error {
+	return durable.Write(f.code, []byte(code.Reveal()+"\n"), 0o600)
+}
 
 func (f *setupFiles) Forget() error { return removeIfThere(f.code) }
 
@@ -124,7 +126,7 @@ func (f *setupFiles) Show(code site.Secret) error {
 	if text == f.shown {
 		return nil
 	}
-	if err := writePrivate(f.notice, text); err != nil {
+	if err := durable.Write(f.notice, []byte(text), 0o600); err != nil {
 		return err
 	}
 	f.shown = text
@@ -132,9 +134,6 @@ func (f *setupFiles) Show(code site.Secret) error {
 }
 
 func (f *setupFiles) Hide() error { return removeIfThere(f.notice) }
-
-// writePrivate writes a file so that a power cut leaves the old or the new one.
-func writePrivate(path, text string) error { return durable.Write(path, []byte(text), 0o600) }
 
 func removeIfThere(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
