@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"iter"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,17 +15,21 @@ import (
 	"gatehouse/internal/test/brokertest"
 )
 
-// TestReadme runs the examples of README.md that use curl and mosquitto-clients, as
-// they stand there, against the example site.
+// documented are the sections of the README and of the guides whose examples run, by the
+// names that testdata/readme has for them.
+var documented = map[string]struct{ file, title string }{
+	"first":   {"README.md", "First login and first door"},
+	"desk":    {"README.md", "Without a board"},
+	"app":     {"packaging/apps.md", "Unlock a door from an app"},
+	"setup":   {"packaging/apps.md", "The first administrator"},
+	"station": {"packaging/stations.md", "Be a station"},
+	"cloud":   {"packaging/cloud.md", "Open a door from the cloud"},
+	"journal": {"packaging/operating.md", "Who did what"},
+}
+
+// TestReadme runs the examples of the README and the guides as they are, against the
+// example site.
 func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	site, err := os.ReadFile("../../configs/site.example.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	broker := brokertest.Mosquitto(t)
 	commands := scriptCommands()
 	commands["asdocumented"] = cmdAsDocumented
@@ -32,16 +38,31 @@ func TestReadme(t *testing.T) {
 		Cmds:                commands,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("BROKER", broker.Address())
-			files := map[string]string{"home/.curlrc": "", "site.example.toml": string(site)}
-			for name, title := range map[string]string{"app": "Unlock a door from an app", "station": "Be a station", "cloud": "Open a door from the cloud"} {
-				for i, e := range examples(string(readme), title) {
-					files[fmt.Sprintf("%s-%d.sh", name, i+1)] = e.script()
-					files[fmt.Sprintf("%s-%d.answer", name, i+1)] = e.answer
-				}
-			}
 			if err := prepare(t, env); err != nil {
 				return err
+			}
+			_, port, err := net.SplitHostPort(broker.Address())
+			if err != nil {
+				return err
+			}
+			site, err := os.ReadFile("../../configs/site.example.toml")
+			if err != nil {
+				return err
+			}
+			files := map[string]string{"home/.curlrc": "", "configs/site.example.toml": string(site)}
+			for name, section := range documented {
+				text, err := os.ReadFile("../../" + section.file)
+				if err != nil {
+					return err
+				}
+				found := examples(string(text), section.title)
+				if len(found) == 0 {
+					return fmt.Errorf("%s has no examples under %q", section.file, section.title)
+				}
+				for i, e := range found {
+					files[fmt.Sprintf("%s-%d.sh", name, i+1)] = strings.ReplaceAll(e.script(), "18830", port)
+					files[fmt.Sprintf("%s-%d.answer", name, i+1)] = e.answer
+				}
 			}
 			return writeFiles(env.WorkDir, files)
 		},
@@ -61,54 +82,69 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// example is one command of the README, with the variables that are set before it
-// and the answer that its comment shows.
+// example is one command, with the variables that are set before it and the answer that
+// its comment shows.
 type example struct{ variables, command, answer string }
 
-// examples gives the commands in the code blocks of a section.
-func examples(readme, title string) (found []example) {
-	_, section, _ := strings.Cut(readme, "\n## "+title+"\n")
+var (
+	setsVariable = regexp.MustCompile(`^[A-Z_]+=`)
+	trailing     = regexp.MustCompile(`\s+# .*$`) // a comment for the reader
+)
+
+// examples returns the commands in the code blocks of a section.
+func examples(document, title string) (found []example) {
+	_, section, _ := strings.Cut(document, "\n## "+title+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	variables, continued := "", false
+	variables := ""
 	for i, block := range strings.Split(section, "\n```\n") {
 		if i%2 == 0 {
 			continue // prose
 		}
-		for line := range strings.Lines(block + "\n") {
+		for line := range commandLines(block) {
 			comment, isComment := strings.CutPrefix(line, "#")
 			switch {
-			case strings.TrimSpace(line) == "":
 			case isComment:
 				found[len(found)-1].answer += comment
-			case continued:
-				found[len(found)-1].command += line
-			case regexp.MustCompile(`^[A-Z]+=`).MatchString(line):
+			case setsVariable.MatchString(line):
 				variables += line
-				continue
 			default:
-				found = append(found, example{variables: variables, command: line})
+				found = append(found, example{variables: variables, command: trailing.ReplaceAllString(line, "\n")})
 			}
-			continued = strings.HasSuffix(line, "\\\n")
 		}
 	}
 	return found
 }
 
-// script is the example as a reader types it, with what the gateway has chosen in
-// the place of the README's addresses and of what it shortens.
+// commandLines yields the lines of a block that are not empty, each with the lines that
+// continue it behind a backslash.
+func commandLines(block string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		whole := ""
+		for line := range strings.Lines(block + "\n") {
+			whole += line
+			if strings.HasSuffix(line, "\\\n") {
+				continue
+			}
+			if strings.TrimSpace(whole) != "" && !yield(whole) {
+				return
+			}
+			whole = ""
+		}
+	}
+}
+
+// script is the example as a reader types it, with the addresses of the test in the place
+// of the usual ones. Everything runs as this user.
 func (e example) script() string {
 	return strings.NewReplacer(
 		"http://127.0.0.1:8080", "http://$HTTP",
 		"-h 127.0.0.1 -p 1883", "-h ${MQTT%:*} -p ${MQTT##*:}",
-		`6f1c…`, `'$REFRESH_TOKEN'`,
-		`0190c8a0-…`, `'$COMMAND'`,
-		"18830", "${BROKER##*:}",
-		"front-desk …", "$KEY",
-		"0f9b…", "$GATEWAY",
+		"K7QF-3MRD", "$SETUP_CODE",
+		"sudo ", "",
 	).Replace(e.variables + "exec " + e.command)
 }
 
-// cmdAsDocumented compares stdout, or a file, with the answer that the README shows:
+// cmdAsDocumented compares stdout, or a file, with the answer that the guide shows:
 // "…" stands for anything, a time for any time, and words behind two spaces are for
 // the reader.
 func cmdAsDocumented(ts *testscript.TestScript, neg bool, args []string) {
@@ -120,6 +156,6 @@ func cmdAsDocumented(ts *testscript.TestScript, neg bool, args []string) {
 	pattern = regexp.MustCompile(`\w*-?…`).ReplaceAllString(pattern, `.+`)
 	pattern = regexp.MustCompile(`"ttl":5`).ReplaceAllString(pattern, `"ttl":[1-5]`)
 	if got := strings.TrimSpace(ts.ReadFile(args[0])); answer == "" || !regexp.MustCompile(`^`+pattern+`$`).MatchString(got) {
-		ts.Fatalf("the README says\n%s\nand the answer is\n%s", answer, got)
+		ts.Fatalf("the guide shows\n%s\nand the answer is\n%s", answer, got)
 	}
 }
