@@ -2,7 +2,6 @@ package backup
 
 import (
 	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -121,11 +120,10 @@ func (a *archive) each(use func(Entry, io.Reader) error) error {
 			return fmt.Errorf("reading %s: %q of %d bytes stands in its place", e.Name, head.Name, head.Size)
 		}
 		sum := sha256.New()
-		counted := &counter{r: io.TeeReader(a.tar, sum)}
-		if err := use(e, counted); err != nil {
+		if err := use(e, io.TeeReader(a.tar, sum)); err != nil {
 			return err
 		}
-		if counted.n != e.Size || hex.EncodeToString(sum.Sum(nil)) != e.SHA256 {
+		if hex.EncodeToString(sum.Sum(nil)) != e.SHA256 {
 			return fmt.Errorf("reading %s: %w", e.Name, errDiffers)
 		}
 	}
@@ -145,38 +143,8 @@ func unexpected(err error) error {
 	return err
 }
 
-// counter counts what is read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
 // entryOf describes a text that stands in memory.
 func entryOf(name string, mode uint32, text []byte) Entry {
 	sum := sha256.Sum256(text)
 	return Entry{Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Mode: mode}
-}
-
-// part is a file on its way into an archive: a text in memory, or a path.
-type part struct {
-	Entry
-	text []byte
-	path string
-}
-
-func (p part) addTo(a *archiver, open func(path string) (io.Reader, error)) error {
-	if p.path == "" {
-		return a.add(p.Entry, bytes.NewReader(p.text))
-	}
-	content, err := open(p.path)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", p.Name, err)
-	}
-	return a.add(p.Entry, io.LimitReader(content, p.Size))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -125,4 +126,30 @@ func ReadArchive(r io.Reader) (files map[string][]byte, err error) {
 		return err
 	})
 	return files, err
+}
+
+// Reader returns the archive of the parcel to read. Closing it closes the parcel.
+func (p *Parcel) Reader() io.ReadCloser {
+	from, to := io.Pipe()
+	r := &parcelReader{PipeReader: from, parcel: p, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		_, err := p.WriteTo(to)
+		to.CloseWithError(fault.Wrap(fault.Unavailable, "The data of the gateway cannot be read: check the disk with dmesg", err))
+	}()
+	return r
+}
+
+// parcelReader is a parcel that is written as it is read.
+type parcelReader struct {
+	*io.PipeReader
+	parcel *Parcel
+	done   chan struct{}
+}
+
+// Close ends the writing and waits for it.
+func (r *parcelReader) Close() error {
+	err := r.PipeReader.Close()
+	<-r.done
+	return errors.Join(err, r.parcel.Close())
 }

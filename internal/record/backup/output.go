@@ -2,7 +2,6 @@ package backup
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,29 +90,3 @@ func (o *Output) Keep() (size int64, err error) {
 
 // Discard removes what was written.
 func (o *Output) Discard() error { return errors.Join(os.Remove(o.partial()), o.file.Close()) }
-
-// Reader gives the archive of the parcel to read. Closing it closes the parcel.
-func (p *Parcel) Reader() io.ReadCloser {
-	from, to := io.Pipe()
-	r := &parcelReader{PipeReader: from, parcel: p, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		_, err := p.WriteTo(to)
-		to.CloseWithError(fault.Wrap(fault.Unavailable, "The data of the gateway cannot be read: check the disk with dmesg", err))
-	}()
-	return r
-}
-
-// parcelReader is a parcel that is written as it is read.
-type parcelReader struct {
-	*io.PipeReader
-	parcel *Parcel
-	done   chan struct{}
-}
-
-// Close ends the writing and waits for it.
-func (r *parcelReader) Close() error {
-	err := r.PipeReader.Close()
-	<-r.done
-	return errors.Join(err, r.parcel.Close())
-}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -54,7 +55,13 @@ type Source struct {
 type Parcel struct {
 	Manifest
 	parts []part
-	held  map[string]*os.File
+	held  []*os.File
+}
+
+// part is a file on its way into an archive.
+type part struct {
+	Entry
+	content io.ReadSeeker
 }
 
 // snapshotPrefix begins the names of snapshots in the data directory.
@@ -88,7 +95,7 @@ func (s Source) Stopped(ctx context.Context) (*Parcel, error) {
 }
 
 func (s Source) parcel(ctx context.Context, path, name string) (_ *Parcel, err error) {
-	p := &Parcel{Manifest: Manifest{Format: Format, Version: s.Version, Created: site.At(s.Now())}, held: map[string]*os.File{}}
+	p := &Parcel{Manifest: Manifest{Format: Format, Version: s.Version, Created: site.At(s.Now())}}
 	if p.Holds, err = s.Database.Inspect(ctx, path, name); err != nil {
 		return nil, err
 	}
@@ -124,15 +131,14 @@ func (p *Parcel) hold(ctx context.Context, name, path string) error {
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, path+" cannot be read: run this as root or as the user of the gateway", err)
 	}
-	p.held[path] = f
+	p.held = append(p.held, f)
 	sum := sha256.New()
 	size, err := io.Copy(sum, heeding(ctx, f))
 	if err != nil {
 		return fmt.Errorf("measuring %s: %w", path, err)
 	}
-	p.parts = append(p.parts, part{path: path, Entry: Entry{
-		Name: underData + name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: 0o600,
-	}})
+	e := Entry{Name: underData + name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: 0o600}
+	p.parts = append(p.parts, part{e, f})
 	return nil
 }
 
@@ -169,7 +175,7 @@ func (s Source) small() (parts []part, err error) {
 				return err
 			}
 			below, err := filepath.Rel(s.Data, path)
-			parts = append(parts, part{text: text, Entry: entryOf(underData+filepath.ToSlash(below), uint32(info.Mode().Perm()), text)})
+			parts = append(parts, part{entryOf(underData+filepath.ToSlash(below), uint32(info.Mode().Perm()), text), bytes.NewReader(text)})
 			return err
 		})
 		if err != nil {
@@ -205,20 +211,18 @@ func (p *Parcel) WriteTo(w io.Writer) (int64, error) {
 		return counted.n, err
 	}
 	for _, one := range p.parts {
-		if err := one.addTo(out, p.reopen); err != nil {
+		_, err := one.content.Seek(0, io.SeekStart)
+		if err == nil {
+			err = out.add(one.Entry, io.LimitReader(one.content, one.Size))
+		}
+		if err != nil {
 			return counted.n, err
 		}
 	}
 	return counted.n, out.close()
 }
 
-// reopen gives a held file from its beginning.
-func (p *Parcel) reopen(path string) (io.Reader, error) {
-	_, err := p.held[path].Seek(0, io.SeekStart)
-	return p.held[path], err
-}
-
-// Close gives back what the parcel holds.
+// Close closes the files that the parcel holds open.
 func (p *Parcel) Close() error {
 	var errs []error
 	for _, f := range p.held {

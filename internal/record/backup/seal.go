@@ -146,7 +146,7 @@ func unseal(name string, file io.Reader, passphrase site.Secret) (io.Reader, err
 		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: give the one that the backup was made with", err)
 	}
 	identity.SetMaxWorkFactor(workFactor)
-	source := &tail{r: file}
+	source := &medium{r: file}
 	plain, err := age.Decrypt(source, identity)
 	if err != nil {
 		return nil, unopened(name, err)
@@ -159,7 +159,7 @@ func unseal(name string, file io.Reader, passphrase site.Secret) (io.Reader, err
 	return compressed, nil
 }
 
-// unopened says why the head of a file does not open.
+// unopened returns why the head of a file does not open.
 func unopened(name string, err error) error {
 	none, ok := errors.AsType[*age.NoIdentityMatchError](err)
 	switch {
@@ -167,15 +167,13 @@ func unopened(name string, err error) error {
 		return fault.Wrap(fault.Unauthenticated, "The passphrase does not open "+name+": try again with the one that it was made with", err)
 	case ok:
 		return foreign(name, err)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return cutOff(name, err)
 	default:
-		return fault.Wrap(fault.Invalid, name+" is damaged at its beginning, or no backup of gatehouse: copy it again from where it was made, or use another one", err)
+		return damaged(name, err)
 	}
 }
 
-func cutOff(name string, err error) error {
-	return fault.Wrap(fault.Invalid, name+" is cut off, or damaged at its end: copy it again from where it was made, or use another backup", err)
+func damaged(name string, err error) error {
+	return fault.Wrap(fault.Invalid, name+" is cut off or damaged, or no backup of gatehouse: copy it again from where it was made, or use another backup", err)
 }
 
 // foreign says that what is inside a file was not written by gatehouse, unless err
@@ -187,11 +185,25 @@ func foreign(name string, err error) error {
 	return fault.Wrap(fault.Invalid, name+" is no backup of gatehouse, though it is encrypted like one", err)
 }
 
+// medium reads the encrypted bytes of a file, and remembers why that failed.
+type medium struct {
+	r      io.Reader
+	failed error
+}
+
+func (m *medium) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		m.failed = err
+	}
+	return n, err
+}
+
 // authenticated reads the decrypted bytes of a file, and words what is wrong with it.
 type authenticated struct {
 	name   string
 	plain  io.Reader
-	source *tail
+	source *medium
 }
 
 func (a *authenticated) Read(p []byte) (int, error) {
@@ -201,27 +213,7 @@ func (a *authenticated) Read(p []byte) (int, error) {
 		return n, err
 	case a.source.failed != nil:
 		return n, fault.Wrap(fault.Unavailable, a.name+" cannot be read: check the medium that it is on", a.source.failed)
-	case a.source.ended:
-		return n, cutOff(a.name, err)
 	default:
-		return n, fault.Wrap(fault.Invalid, a.name+" is damaged: copy it again from where it was made, or use another backup", err)
+		return n, damaged(a.name, err)
 	}
-}
-
-// tail notes how reading a file went: whether its end was reached, or it failed.
-type tail struct {
-	r      io.Reader
-	ended  bool
-	failed error
-}
-
-func (t *tail) Read(p []byte) (int, error) {
-	n, err := t.r.Read(p)
-	switch {
-	case errors.Is(err, io.EOF):
-		t.ended = true
-	case err != nil:
-		t.failed = err
-	}
-	return n, err
 }

@@ -94,7 +94,7 @@ func unknown(path, head string) error {
 	case head == "":
 		return fault.New(fault.Invalid, path+" is empty: use another backup")
 	case strings.HasPrefix(ageMagic, head):
-		return cutOff(path, io.ErrUnexpectedEOF)
+		return damaged(path, io.ErrUnexpectedEOF)
 	default:
 		return fault.New(fault.Invalid, path+" is no backup of gatehouse: name a file that gatehouse backup has written, or a copy of a database that an upgrade has kept")
 	}
