@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	sqlitedriver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/fault"
@@ -81,16 +80,14 @@ func unusable(ctx context.Context, name string, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_BUSY:
-			return errInUse(name, err)
-		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH:
-		default:
-			return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
-		}
+	switch codeOf(err) {
+	case sqlite3.SQLITE_BUSY:
+		return errInUse(name, err)
+	case 0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH:
+		return fault.Wrap(fault.Invalid, name+" is damaged, or no database of gatehouse", err)
+	default:
+		return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
 	}
-	return fault.Wrap(fault.Invalid, name+" is damaged, or no database of gatehouse", err)
 }
 
 // FileState is how a database file stands.
@@ -119,12 +116,8 @@ func CheckFile(ctx context.Context, path string) (state FileState, err error) {
 }
 
 // look fills in what the file holds, the slow part last.
-func (s *FileState) look(ctx context.Context, path string, db *sql.DB) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
-	s.Known = len(texts)
+func (s *FileState) look(ctx context.Context, path string, db *sql.DB) (err error) {
+	s.Known = len(schemas())
 	s.Size, _ = sizeOf(path)
 	s.Log, _ = sizeOf(path + "-wal")
 	if s.Schema, err = schemaOf(ctx, db); err != nil || s.Schema == 0 {

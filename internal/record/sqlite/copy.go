@@ -62,24 +62,22 @@ func (db *DB) copyAgain(taken bool) {
 	}
 }
 
-// copier writes the copy in a goroutine of its own, so that no caller waits for it.
+// copier writes the copy when it is due, in goroutines of its own, so that no caller
+// waits for it.
 type copier struct {
-	write func() error
-	tried func(error) // called with the result of each try
-	wake  chan struct{}
-	stop  chan struct{}
-	done  chan struct{}
+	write   func() error
+	tried   func(error) // called with the result of each try
+	writing sync.Mutex  // held during a try
 
-	mu   sync.Mutex // mu guards what follows
-	last time.Time  // of a try
-	due  time.Time  // when the next try is due; zero: the copy is up to date
+	mu     sync.Mutex  // mu guards what follows
+	last   time.Time   // of a try
+	due    time.Time   // when timer fires
+	timer  *time.Timer // runs the next try; nil: the copy is up to date
+	closed bool
 }
 
-// newCopier starts the goroutine.
 func newCopier(write func() error, tried func(error)) *copier {
-	c := &copier{write: write, tried: tried, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	go c.run()
-	return c
+	return &copier{write: write, tried: tried}
 }
 
 // changed notes that the copy is out of date.
@@ -94,55 +92,28 @@ func (c *copier) changed(urgent bool) {
 // schedule has the next try made so long after the last one, or earlier.
 func (c *copier) schedule(every time.Duration) {
 	c.mu.Lock()
-	if due := c.last.Add(every); c.due.IsZero() || due.Before(c.due) {
-		c.due = due
-	}
-	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// wait returns how long to wait for the next try.
-func (c *copier) wait() (left time.Duration, stale bool) {
-	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.due.IsZero() {
-		return copyEvery, false
+	due := c.last.Add(every)
+	if c.closed || c.timer != nil && !due.Before(c.due) {
+		return
 	}
-	return time.Until(c.due), true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.due, c.timer = due, time.AfterFunc(time.Until(due), c.try)
 }
 
-// run writes the copy when it is due, until stop is closed.
-func (c *copier) run() {
-	defer close(c.done)
-	for {
-		left, stale := c.wait()
-		if stale && left <= 0 {
-			c.try()
-			continue
-		}
-		timer := time.NewTimer(left)
-		select {
-		case <-c.stop:
-			timer.Stop()
-			if stale {
-				c.try()
-			}
-			return
-		case <-c.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// try writes the copy.
+// try writes the copy if it is out of date.
 func (c *copier) try() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
-	c.last, c.due = time.Now(), time.Time{}
+	stale := c.timer != nil
+	c.last, c.timer = time.Now(), nil
 	c.mu.Unlock()
+	if !stale {
+		return
+	}
 	err := c.write()
 	if err != nil {
 		c.schedule(copyRetry)
@@ -152,9 +123,19 @@ func (c *copier) try() {
 
 // close writes what is due; false when the disk of the copy does not answer in time.
 func (c *copier) close(patience time.Duration) bool {
-	close(c.stop)
+	c.mu.Lock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.try()
+	}()
 	select {
-	case <-c.done:
+	case <-done:
 		return true
 	case <-time.After(patience):
 		return false

@@ -16,14 +16,18 @@ import (
 // errStorage is the sentence that people see when a write cannot be made.
 const errStorage = "The gateway cannot write to its storage right now"
 
+// codeOf returns SQLite's primary code of an error, or 0 if it is not one of SQLite.
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*sqlitedriver.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
 // isDisk reports whether err is the storage's own, so that no statement of the
 // batch can be trusted, rather than one statement's.
 func isDisk(err error) bool {
-	var e *sqlitedriver.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code() & 0xff {
+	switch codeOf(err) {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT,
 		sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY,
 		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PERM:
@@ -32,25 +36,21 @@ func isDisk(err error) bool {
 	return false
 }
 
-// isCorrupt reports whether err says for certain that no transaction will reach the file
+// isCorrupt reports whether err means for certain that no transaction will reach the file
 // any more, because its pages contradict each other.
 func isCorrupt(err error) bool {
-	e, ok := errors.AsType[*sqlitedriver.Error](err)
-	if !ok {
-		return false
-	}
-	switch e.Code() & 0xff {
+	switch codeOf(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT:
 		return true
 	}
 	return false
 }
 
-// isBusy reports whether err says that another process has the file open.
-func isBusy(err error) bool {
-	e, ok := errors.AsType[*sqlitedriver.Error](err)
-	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
-}
+// isBusy reports whether err means that another process has the file open.
+func isBusy(err error) bool { return codeOf(err) == sqlite3.SQLITE_BUSY }
+
+// isFull reports whether err means that the disk is full.
+func isFull(err error) bool { return codeOf(err) == sqlite3.SQLITE_FULL }
 
 // errInUse is the error of a database that another process has open; name begins the
 // sentence.
@@ -59,22 +59,17 @@ func errInUse(name string, err error) error {
 		name+" is in use by another process: if that is the gateway, ask it with gatehouse doctor or gatehouse journal verify, or stop it; else find the process with fuser", err)
 }
 
-// isFull reports whether err says that the disk is full.
-func isFull(err error) bool {
-	var e *sqlitedriver.Error
-	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL
-}
-
 // classify turns a violated constraint into the fault that it means.
 func classify(err error) error {
-	var e *sqlitedriver.Error
-	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CONSTRAINT {
+	e, ok := errors.AsType[*sqlitedriver.Error](err)
+	switch {
+	case !ok || codeOf(err) != sqlite3.SQLITE_CONSTRAINT:
 		return err
-	}
-	if e.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY {
+	case e.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return fault.Wrap(fault.NotFound, "The account or station does not exist", err)
+	default:
+		return fault.Wrap(fault.Conflict, "It exists already", err)
 	}
-	return fault.Wrap(fault.Conflict, "It exists already", err)
 }
 
 // isDamage reports whether err means that a database file is damaged, rather than that
@@ -93,7 +88,7 @@ func isDamage(err error) bool {
 		_, isFault := errors.AsType[*fault.Error](err)
 		return !isPath && !isNumber && !isFault
 	}
-	switch e.Code() & 0xff {
+	switch codeOf(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT,
 		sqlite3.SQLITE_SCHEMA, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_RANGE:
 		return true

@@ -75,16 +75,12 @@ func (db *DB) ClosePools() error { return errors.Join(db.reading.Close(), db.wri
 // MigrateBy opens the file and brings it to the schema that has so many more
 // migrations than this version knows.
 func MigrateBy(ctx context.Context, path string, more ...string) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
 	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
 	if err != nil {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	return errors.Join(migrateBy(ctx, db, path, append(texts, more...)), db.Close())
+	return errors.Join(migrateBy(ctx, db, path, append(schemas(), more...)), db.Close())
 }
 
 // CompareCopy compares a copy with its original.
@@ -98,8 +94,7 @@ func CompareCopy(ctx context.Context, original, path string) error {
 
 // Schema is the version of the schema that this version of the program makes.
 func Schema() (int, error) {
-	texts, err := schemas()
-	return len(texts), err
+	return len(schemas()), nil
 }
 
 // AccessVersion is what a copy has to agree with.
@@ -107,14 +102,10 @@ func (db *DB) AccessVersion(ctx context.Context) (string, error) { return db.met
 
 // MakeBy makes a file with the first so many migrations, as an older version did.
 func MakeBy(ctx context.Context, path string, version int) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
 	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
 	if err != nil {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	return errors.Join(migrateBy(ctx, db, path, texts[:version]), db.Close())
+	return errors.Join(migrateBy(ctx, db, path, schemas()[:version]), db.Close())
 }

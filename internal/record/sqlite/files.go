@@ -40,53 +40,39 @@ func (f Files) Verify(ctx context.Context, path string) (journal.Verdict, error)
 }
 
 func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, err error) {
-	texts, err := schemas()
-	if err != nil {
+	schema, err := schemaOf(ctx, db)
+	switch known := len(schemas()); {
+	case err != nil:
 		return inv, err
-	}
-	if inv.Schema, err = schemaOf(ctx, db); err != nil {
-		return inv, err
-	}
-	if inv.Schema > len(texts) {
+	case schema > known:
 		return inv, fault.New(fault.Conflict, fmt.Sprintf(
-			"%s is of a newer version of gatehouse (schema %d, this one knows %d): install that version first", name, inv.Schema, len(texts)))
-	}
-	if inv.Schema < 1 {
+			"%s is of a newer version of gatehouse (schema %d, this one knows %d): install that version first", name, schema, known))
+	case schema < 1:
 		return inv, errors.New("the database is empty")
 	}
 	if err := quickCheck(ctx, db); err != nil {
 		return inv, err
 	}
-	e, err := readEnds(ctx, db)
-	if err != nil {
-		return inv, err
-	}
-	inv.First, inv.Last, inv.Records = e.anchor.seq+1, e.last.seq, int(e.last.seq-e.anchor.seq) //nolint:gosec // fits for ever
-	inv.Head = headOf(e.last).Hash
 	err = count(ctx, db, &inv)
 	return inv, err
 }
 
-// count fills in what the tables hold.
+// count fills in what a database holds.
 func count(ctx context.Context, db *sql.DB, inv *site.Inventory) error {
-	var newest sql.NullInt64
-	for _, q := range []struct {
-		into any
-		text string
-	}{
-		{&inv.Gateway, "SELECT coalesce(max(value), '') FROM meta WHERE key = 'gateway_id'"},
-		{&inv.Accounts, "SELECT count(*) FROM account"},
-		{&inv.Stations, "SELECT count(*) FROM station"},
-		{&inv.Sessions, "SELECT count(*) FROM session"},
-		{&newest, "SELECT time FROM journal ORDER BY seq DESC LIMIT 1"},
-	} {
-		err := db.QueryRowContext(ctx, q.text).Scan(q.into)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("counting: %w", err)
-		}
+	e, err := readEnds(ctx, db)
+	if err != nil {
+		return err
 	}
-	if newest.Valid {
-		inv.Newest = site.At(time.UnixMilli(newest.Int64))
+	inv.First, inv.Last, inv.Records = e.anchor.seq+1, e.last.seq, int(e.last.seq-e.anchor.seq) //nolint:gosec // fits for ever
+	inv.Head = headOf(e.last).Hash
+	var newest int64
+	err = db.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version), (SELECT coalesce(max(value), '') FROM meta WHERE key = ?),
+		(SELECT count(*) FROM account), (SELECT count(*) FROM station), (SELECT count(*) FROM session),
+		coalesce((SELECT time FROM journal ORDER BY seq DESC LIMIT 1), 0)`, metaGateway).
+		Scan(&inv.Schema, &inv.Gateway, &inv.Accounts, &inv.Stations, &inv.Sessions, &newest)
+	inv.Newest = site.At(fromMillis(newest))
+	if err != nil {
+		return fmt.Errorf("counting: %w", err)
 	}
 	return nil
 }
@@ -118,20 +104,13 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 // Note appends a record to a database file of this version's schema; one of an older
 // schema is left as it is, and gets none.
 func (f Files) Note(ctx context.Context, path string, r site.Record) error {
-	texts, err := schemas()
-	if err != nil {
+	version := 0
+	err := readFile(ctx, path, "The database "+path, func(db *sql.DB) (err error) {
+		version, err = schemaOf(ctx, db)
 		return err
-	}
-	db, err := sql.Open("sqlite", dsn(path, readerPragmas))
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
-	}
-	version, err := schemaOf(ctx, db)
-	if err := errors.Join(err, db.Close()); err != nil {
+	})
+	if err != nil || version != len(schemas()) {
 		return err
-	}
-	if version != len(texts) {
-		return nil
 	}
 	return f.write(ctx, path, func(db *DB) error { return db.do(ctx, nil, r) })
 }

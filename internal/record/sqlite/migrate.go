@@ -11,41 +11,31 @@ import (
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemas gives the texts of the migrations: the first makes schema 1 of an empty
+// schemas returns the texts of the migrations: the first makes schema 1 of an empty
 // file, and each that follows makes the next one of the one before.
-func schemas() ([]string, error) {
-	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("listing migrations: %w", err)
-	}
-	var texts []string
+func schemas() (texts []string) {
+	files, _ := fs.Glob(migrations, "migrations/*.sql") // what is embedded can be read
 	for _, file := range files {
-		text, err := migrations.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file, err)
-		}
+		text, _ := migrations.ReadFile(file)
 		texts = append(texts, string(text))
 	}
 	if nextSchema != "" {
 		texts = append(texts, nextSchema)
 	}
-	return texts, nil
+	return texts
 }
 
 // migrate brings the schema forward, one text and one transaction at a time; PRAGMA
 // user_version says how many were applied. A database that holds data is copied
 // beside itself first.
 func migrate(ctx context.Context, db *sql.DB, path string) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
-	return migrateBy(ctx, db, path, texts)
+	return migrateBy(ctx, db, path, schemas())
 }
 
 func migrateBy(ctx context.Context, db *sql.DB, path string, texts []string) error {
@@ -66,18 +56,14 @@ func migrateBy(ctx context.Context, db *sql.DB, path string, texts []string) err
 
 // migrateAlone brings a database that nothing else uses forward, without a copy of it.
 func migrateAlone(ctx context.Context, db *sql.DB) error {
-	texts, err := schemas()
-	if err != nil {
-		return err
-	}
 	version, err := schemaOf(ctx, db)
+	if err == nil && version > len(schemas()) {
+		err = errors.New("the database is of a newer version")
+	}
 	if err != nil {
 		return err
 	}
-	if version > len(texts) {
-		return errors.New("the database is of a newer version")
-	}
-	return applyFrom(ctx, db, texts, version)
+	return applyFrom(ctx, db, schemas(), version)
 }
 
 // applyFrom applies the migrations that a database of that version has not seen.
@@ -156,29 +142,21 @@ func copyBeside(ctx context.Context, db *sql.DB, path string, version int) error
 	return nil
 }
 
-// compareCopy checks a copy for itself, and that it has the schema and the journal of
-// the original.
+// compareCopy checks a copy for itself, and that it holds what the original does.
 func compareCopy(ctx context.Context, original *sql.DB, path string) error {
-	copied, err := sql.Open("sqlite", dsn(path, lonePragmas))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = copied.Close() }()
-	if err := quickCheck(ctx, copied); err != nil {
-		return err
-	}
-	var versions [2]int
-	var journals [2]ends
-	for i, q := range []queryer{original, copied} {
-		var unread error
-		versions[i], err = schemaOf(ctx, q)
-		journals[i], unread = readEnds(ctx, q)
-		if err := errors.Join(err, unread); err != nil {
+	return readFile(ctx, path, "The copy", func(copied *sql.DB) error {
+		if err := quickCheck(ctx, copied); err != nil {
 			return err
 		}
-	}
-	if versions[0] != versions[1] || journals[0] != journals[1] {
-		return errors.New("the copy does not agree with the original")
-	}
-	return nil
+		var held [2]site.Inventory
+		for i, db := range []*sql.DB{original, copied} {
+			if err := count(ctx, db, &held[i]); err != nil {
+				return err
+			}
+		}
+		if held[0] != held[1] {
+			return errors.New("the copy does not agree with the original")
+		}
+		return nil
+	})
 }

@@ -29,10 +29,7 @@ func (o object) String() string { return o.kind + " " + o.name }
 // A planted trigger could undo what the gateway does, and would outlive the removal of
 // an account. No version of gatehouse creates triggers or views.
 func foreignObjects(ctx context.Context, db *sql.DB) (foreign, missing []object, err error) {
-	texts, err := schemas()
-	if err != nil {
-		return nil, nil, err
-	}
+	texts := schemas()
 	version, err := schemaOf(ctx, db)
 	if err != nil || version < 1 || version > len(texts) {
 		return nil, nil, err

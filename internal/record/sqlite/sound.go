@@ -81,11 +81,7 @@ func hasOurSchema(ctx context.Context, path string) bool {
 		return false
 	}
 	defer func() { _ = db.Close() }()
-	texts, err := schemas()
-	if err != nil {
-		return false
-	}
-	foreign, missing, err := compareSchema(ctx, db, texts)
+	foreign, missing, err := compareSchema(ctx, db, schemas())
 	return err == nil && len(foreign)+len(missing) == 0
 }
 
