@@ -91,7 +91,7 @@ func (p *product) withFleet(ctx context.Context, saveEvery time.Duration, hourly
 	defer p.stop()
 	fleet, err := stationsim.NewFleet(stationsim.FleetConfig{Members: p.members(), Seed: 1, Each: stationsim.Config{
 		Broker: stationsim.Broker{Address: p.mqtt}, ReportEvery: time.Second, Actuation: 30 * time.Millisecond, Relock: 50 * time.Millisecond,
-		Battery: stationsim.Battery{Hourly: hourly},
+		Drain: hourly,
 	}})
 	if err != nil {
 		return fmt.Errorf("making the stations: %w", err)

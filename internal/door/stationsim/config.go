@@ -41,37 +41,12 @@ func (f Faults) check() error {
 	return nil
 }
 
-// Battery says how the cell of a station behaves, in volts. A cell that falls to
-// Empty is changed for a full one at the next report.
-type Battery struct {
-	Start   float64 // default: random, 3.60 to 4.15
-	Hourly  float64 // drain per hour; default 0.01
-	Opening float64 // drain per opening; default 0.002
-	Empty   float64 // default 3.10
-}
-
 // Backoff bounds the pauses between attempts to connect. Each pause is random
 // between half of and the whole bound, which doubles from Min up to Max.
 type Backoff struct {
 	Min time.Duration // default 250 ms
 	Max time.Duration // default 30 s
 }
-
-// Clock is the time that a station lives by. [SystemClock] is the real one.
-type Clock interface {
-	Now() time.Time
-	// After gives a channel that receives once d has passed.
-	After(d time.Duration) <-chan time.Time
-}
-
-// SystemClock is the clock of the machine.
-type SystemClock struct{}
-
-// Now implements [Clock].
-func (SystemClock) Now() time.Time { return time.Now() }
-
-// After implements [Clock].
-func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // Config describes one station. ID, Secret and Broker.Address are required.
 type Config struct {
@@ -81,34 +56,25 @@ type Config struct {
 	Secret site.Secret
 	Locks  int // default 1
 
-	// ClientID, Username and QoS are those of the contract unless a test wants a
-	// station that does it wrong.
-	ClientID string
-	Username string
-	QoS      *byte // of the command subscription; default 1
-
-	Firmware    string        // default "sim-1.0.0"
 	Relock      time.Duration // an opened lock locks again after it; default 5 s
 	Actuation   time.Duration // how long the motor of a lock runs; default 300 ms
 	ReportEvery time.Duration // default 60 s
-	KeepAlive   time.Duration // default 30 s
-	Battery     Battery
+	Drain       float64       // of the battery, in volts per hour; default 0.01
 	Backoff     Backoff
 	Faults      Faults
-
-	StartDelay time.Duration // the wait before the first connection
-	Gate       chan struct{} // its capacity bounds how many stations connect at once; nil: no bound
 
 	// Uptime is the station's own monotonic clock since its start, sleep included; default:
 	// the machine's, since New.
 	Uptime func() time.Duration
 
-	Clock  Clock      // default SystemClock
 	Random *rand.Rand // owned by the station; default seeded at random
 
-	// OnEvent is told of everything that the station does, in order, from the
-	// station's own goroutine; it should return at once. May be nil.
+	// OnEvent is called with everything that the station does, in order; it should return at
+	// once. May be nil.
 	OnEvent func(Event)
+
+	startDelay time.Duration // the wait before the first connection
+	gate       chan struct{} // its capacity bounds how many stations connect at once; nil: no bound
 }
 
 // connectTimeout bounds one attempt to connect, up to the CONNACK; the broker
@@ -125,22 +91,12 @@ func bootTime() time.Duration {
 // withDefaults fills in what was left open.
 func (c Config) withDefaults() Config {
 	orDefault(&c.Locks, 1)
-	orDefault(&c.ClientID, c.ID.ClientID())
-	orDefault(&c.Username, c.ID.ClientID())
-	orDefault(&c.Firmware, "sim-1.0.0")
 	orDefault(&c.Relock, 5*time.Second)
 	orDefault(&c.Actuation, 300*time.Millisecond)
 	orDefault(&c.ReportEvery, time.Minute)
-	orDefault(&c.KeepAlive, 30*time.Second)
+	orDefault(&c.Drain, 0.01)
 	orDefault(&c.Backoff.Min, 250*time.Millisecond)
 	orDefault(&c.Backoff.Max, 30*time.Second)
-	if c.QoS == nil {
-		one := byte(1)
-		c.QoS = &one
-	}
-	if c.Clock == nil {
-		c.Clock = SystemClock{}
-	}
 	if c.Uptime == nil {
 		started := bootTime()
 		c.Uptime = func() time.Duration { return bootTime() - started }
@@ -151,18 +107,7 @@ func (c Config) withDefaults() Config {
 	if c.Broker.Dial == nil {
 		c.Broker.Dial = (&net.Dialer{}).DialContext
 	}
-	c.Battery = c.Battery.withDefaults(c.Random)
 	return c
-}
-
-func (b Battery) withDefaults(random *rand.Rand) Battery {
-	if b.Start == 0 {
-		b.Start = 3.60 + 0.55*random.Float64()
-	}
-	orDefault(&b.Hourly, 0.01)
-	orDefault(&b.Opening, 0.002)
-	orDefault(&b.Empty, 3.10)
-	return b
 }
 
 func orDefault[T comparable](field *T, value T) {
@@ -180,7 +125,7 @@ func (c Config) check() error {
 		return errors.New("no broker address")
 	case c.Locks < 0 || c.Locks > site.MaxLocks:
 		return fmt.Errorf("a station has 1 to %d locks", site.MaxLocks)
-	case c.Relock < 0 || c.Actuation < 0 || c.ReportEvery < 0 || c.StartDelay < 0:
+	case c.Relock < 0 || c.Actuation < 0 || c.ReportEvery < 0:
 		return errors.New("a duration cannot be negative")
 	}
 	return c.Faults.check()

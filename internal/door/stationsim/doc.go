@@ -11,7 +11,6 @@
 // site: it speaks the documented topics and JSON, so that what works against it
 // works against firmware that was written from the contract.
 //
-// The hardware itself (locks, actuators, battery) is a state machine without
-// goroutines or clocks of its own. Around it runs one goroutine per station, one
-// more while it connects, and those of the MQTT client while it is connected.
+// One goroutine per station keeps the connection; each command in flight has one of the
+// MQTT client's.
 package stationsim

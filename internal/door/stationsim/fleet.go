@@ -26,7 +26,7 @@ type Member struct {
 // FleetConfig describes many stations that differ only as [Member] says.
 type FleetConfig struct {
 	Members        []Member
-	Each           Config        // what all share; the fields of Member, Gate and Random are set for each
+	Each           Config        // what all share; the fields of Member and Random are set for each
 	Seed           uint64        // the same seed gives the same choices; zero: a random one
 	ConnectsAtOnce int           // default 64
 	Spread         time.Duration // the first connections are spread over this time
@@ -47,10 +47,10 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	fleet := &Fleet{Stations: make([]*Station, 0, len(cfg.Members))}
 	for _, m := range cfg.Members {
 		each := cfg.Each
-		each.ID, each.Name, each.Locks, each.Secret, each.Gate = m.ID, m.Name, m.Locks, m.Secret, gate
+		each.ID, each.Name, each.Locks, each.Secret, each.gate = m.ID, m.Name, m.Locks, m.Secret, gate
 		each.Random = rand.New(rand.NewPCG(cfg.Seed, uint64(m.ID))) //nolint:gosec // plays hardware, guards nothing
 		if cfg.Spread > 0 {
-			each.StartDelay = time.Duration(each.Random.Int64N(int64(cfg.Spread)))
+			each.startDelay = time.Duration(each.Random.Int64N(int64(cfg.Spread)))
 		}
 		station, err := New(each)
 		if err != nil {
@@ -70,7 +70,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Statuses gives the present state of every station, in the order of Stations.
+// Statuses returns the present state of every station, in the order of Stations.
 func (f *Fleet) Statuses() []Status {
 	out := make([]Status, len(f.Stations))
 	for i, station := range f.Stations {

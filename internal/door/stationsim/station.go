@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	mqtt "github.com/eclipse/paho.mqtt.golang"
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"gatehouse/internal/site"
@@ -27,14 +26,35 @@ type Status struct {
 	Last           Event             // the latest event other than a report
 }
 
+const (
+	firmware = "sim-1.0.0"
+	// perOpening is what an opening drains from the battery, in volts.
+	perOpening = 0.002
+	// emptyBattery is the voltage at which the battery is changed for a full one.
+	emptyBattery = 3.10
+	// settled is how long a connection must have held for the backoff to start afresh.
+	settled = 5 * time.Second
+)
+
 // Station is one simulated station. Its methods are safe for concurrent use; Run
 // may be called once.
 type Station struct {
-	cfg Config
+	cfg      Config
+	commands chan struct{}  // holds a token for each command in flight
+	running  sync.WaitGroup // of locks that will lock again
 
-	mu      sync.Mutex // guards the fields below
+	telling sync.Mutex // held while an event is told, so that events keep their order; taken before mu
+
+	mu      sync.Mutex // mu guards the fields below, and cfg.Random
 	status  Status
 	changed chan struct{} // closed and replaced when status changes
+	link    *link         // nil while not connected
+	locks   []lock
+	ids     []site.CommandID           // the latest, oldest first
+	results map[site.CommandID]*result // of ids; nil while the command is in hand
+	full    float64                    // volts of a full battery
+	volts   float64
+	drained time.Time // when volts was brought up to date
 }
 
 // New makes a station that is not running yet.
@@ -43,13 +63,18 @@ func New(cfg Config) (*Station, error) {
 		return nil, fmt.Errorf("simulated station: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Station{cfg: cfg, changed: make(chan struct{})}
-	s.status = Status{ID: cfg.ID, Name: cfg.Name, BatteryVoltage: hundredths(cfg.Battery.Start)}
-	s.status.Locks = slices.Repeat([]site.LockStatus{site.Locked}, cfg.Locks)
+	s := &Station{
+		cfg: cfg, commands: make(chan struct{}, maxCommands), changed: make(chan struct{}),
+		locks: slices.Repeat([]lock{{status: site.Locked}}, cfg.Locks), results: make(map[site.CommandID]*result),
+		full: 3.60 + 0.55*cfg.Random.Float64(), drained: time.Now(),
+	}
+	s.volts = s.full
+	s.status = Status{ID: cfg.ID, Name: cfg.Name}
+	s.refresh()
 	return s, nil
 }
 
-// Status gives the station's present state.
+// Status returns the station's present state.
 func (s *Station) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,6 +85,15 @@ func (s *Station) copyStatus() Status {
 	out := s.status
 	out.Locks = slices.Clone(out.Locks)
 	return out
+}
+
+// refresh brings the status up to date; mu is held, or nobody else has the station.
+func (s *Station) refresh() {
+	s.status.Connected, s.status.BatteryVoltage = s.link != nil, hundredths(s.volts)
+	s.status.Locks = s.status.Locks[:0]
+	for _, l := range s.locks {
+		s.status.Locks = append(s.status.Locks, l.status)
+	}
 }
 
 // Wait returns as soon as the station's status satisfies condition, or with the
@@ -82,208 +116,173 @@ func (s *Station) Wait(ctx context.Context, condition func(Status) bool) error {
 
 // Run plays the station until ctx ends; then it disconnects and returns nil.
 func (s *Station) Run(ctx context.Context) error {
-	now := s.cfg.Clock.Now()
-	r := &run{
-		station: s, cfg: s.cfg, device: newDevice(s.cfg, now),
-		dialled: make(chan attempt, 1), retryAt: now.Add(s.cfg.StartDelay),
-	}
-	defer r.end()
-	for ctx.Err() == nil {
-		r.step(ctx)
+	defer s.end()
+	attempts := 0
+	for pause := s.cfg.startDelay; wait(ctx, pause); pause = s.backoff(attempts) {
+		attempts++
+		l, err := s.dial(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.emit(Event{Kind: Refused, Detail: reason(err)})
+			}
+			continue
+		}
+		since := time.Now()
+		s.serve(ctx, l)
+		if time.Since(since) >= settled {
+			attempts = 0
+		}
 	}
 	return nil
 }
 
-// run is one running station; only Run's goroutine touches it.
-type run struct {
-	station *Station
-	cfg     Config
-	device  *device
-
-	link     *link     // nil while not connected
-	since    time.Time // of link
-	dialling bool      // exactly one value is due on dialled
-	dialled  chan attempt
-	retryAt  time.Time
-	attempts int
-}
-
-// attempt is how one attempt to connect ended.
-type attempt struct {
-	link *link
-	err  error
-}
-
-// step waits for one thing to happen and deals with it and whatever is due.
-func (r *run) step(ctx context.Context) {
-	var inbox chan mqtt.Message
-	var lost chan error
-	if r.link != nil {
-		inbox, lost = r.link.inbox, r.link.lost
+// end waits for the commands in flight, and keeps further ones out.
+func (s *Station) end() {
+	for range maxCommands {
+		s.commands <- struct{}{}
 	}
+	s.running.Wait()
+}
+
+// wait waits; false when ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
+	case <-timer.C:
+		return ctx.Err() == nil
 	case <-ctx.Done():
-		return
-	case m := <-inbox:
-		r.carryOut(r.device.receive(r.now(), m.Payload(), r.link, m.Ack))
-	case err := <-lost:
-		r.disconnected(err)
-	case a := <-r.dialled:
-		r.dialling = false
-		r.connect(a)
-	case <-r.cfg.Clock.After(r.pause()):
+		return false
 	}
-	if r.link == nil && !r.dialling && !r.now().Before(r.retryAt) {
-		r.dialling = true
-		go func() { r.dialled <- r.dial(ctx) }()
-	}
-	r.carryOut(r.device.advance(r.now()))
 }
 
-func (r *run) now() time.Time { return r.cfg.Clock.Now() }
-
-// pause gives how long nothing is due.
-func (r *run) pause() time.Duration {
-	due := r.device.next()
-	if r.link == nil && !r.dialling && r.retryAt.Before(due) {
-		due = r.retryAt
+// backoff returns the pause before the next attempt to connect (see [Backoff]).
+func (s *Station) backoff(attempts int) time.Duration {
+	bound := s.cfg.Backoff.Max
+	if shifted := s.cfg.Backoff.Min << min(max(attempts-1, 0), 20); shifted > 0 && shifted < bound {
+		bound = shifted
 	}
-	return due.Sub(r.now())
+	return s.between(bound/2, bound)
+}
+
+// between returns a random duration.
+func (s *Station) between(least, most time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return least + time.Duration(s.cfg.Random.Int64N(int64(most-least)+1))
 }
 
 // dial connects once there is room at the gate.
-func (r *run) dial(ctx context.Context) attempt {
-	if gate := r.cfg.Gate; gate != nil {
+func (s *Station) dial(ctx context.Context) (*link, error) {
+	if gate := s.cfg.gate; gate != nil {
 		select {
 		case gate <- struct{}{}:
 			defer func() { <-gate }()
 		case <-ctx.Done():
-			return attempt{err: ctx.Err()}
+			return nil, ctx.Err()
 		}
 	}
-	l, err := dial(ctx, r.cfg)
-	return attempt{link: l, err: err}
+	return s.connect(ctx)
 }
 
-// connect takes over a new link, or plans the next attempt.
-func (r *run) connect(a attempt) {
-	if a.err != nil {
-		r.emit(Event{Kind: Refused, Detail: reason(a.err)})
-		r.planRetry()
+// serve reports now and then for as long as the connection holds. Periodic reports of a
+// fleet are spread over time.
+func (s *Station) serve(ctx context.Context, l *link) {
+	s.setLink(l)
+	s.emit(Event{Kind: Connected})
+	s.report()
+	for {
+		timer := time.NewTimer(s.between(s.cfg.ReportEvery/2, s.cfg.ReportEvery))
+		select {
+		case <-timer.C:
+			s.report()
+			continue
+		case err := <-l.lost:
+			s.setLink(nil)
+			s.emit(Event{Kind: Disconnected, Detail: err.Error()})
+		case <-ctx.Done():
+			l.close()
+			s.setLink(nil)
+			s.emit(Event{Kind: Disconnected, Detail: "the station was switched off"})
+		}
+		timer.Stop()
 		return
 	}
-	r.link, r.since = a.link, r.now()
-	r.emit(Event{Kind: Connected})
-	r.report()
 }
 
-// settled is how long a link must have held for the backoff to start afresh.
-const settled = 5 * time.Second
-
-func (r *run) disconnected(err error) {
-	lost := r.link
-	r.link = nil
-	if r.now().Sub(r.since) >= settled {
-		r.attempts = 0
-	}
-	detail := "the connection ended"
-	if err != nil {
-		detail = err.Error()
-	}
-	r.emit(Event{Kind: Disconnected, Detail: detail})
-	r.carryOut(r.device.unlink(r.now(), lost))
-	r.planRetry()
-}
-
-// planRetry sets the time of the next attempt (see [Backoff]).
-func (r *run) planRetry() {
-	bound := r.cfg.Backoff.Max
-	if shifted := r.cfg.Backoff.Min << min(r.attempts, 20); shifted > 0 && shifted < bound {
-		bound = shifted
-	}
-	r.attempts++
-	half := bound / 2
-	r.retryAt = r.now().Add(half + time.Duration(r.device.random.Int64N(int64(half)+1)))
-}
-
-// carryOut does what the hardware wants done. Without a connection, results are
-// lost; the state is reported at the next connection.
-func (r *run) carryOut(e effects) {
-	for _, f := range e.refusals {
-		if r.link != nil {
-			r.link.refuse(resultTopic(r.cfg.ID), f.result, f.ack)
-		}
-	}
-	for _, ack := range e.acks {
-		ack()
-	}
-	for _, res := range e.results {
-		if r.link != nil {
-			r.link.publish(resultTopic(r.cfg.ID), 1, res)
-		}
-	}
-	for _, event := range e.events {
-		r.emit(event)
-	}
-	if e.report {
-		r.report()
-	}
-}
-
-func (r *run) report() {
-	if r.link == nil {
-		return
-	}
-	message := r.device.report(r.now())
-	r.link.publish(reportTopic(r.cfg.ID), 1, message)
-	r.emit(Event{Kind: Reported, BatteryVoltage: message.BatteryVoltage})
-}
-
-// emit brings the status up to date and tells the listener.
-func (r *run) emit(e Event) {
-	e.Station = r.cfg.ID
-	if e.Time.IsZero() {
-		e.Time = site.At(r.now())
-	}
-	r.station.note(e, r.link != nil, r.device)
-	if r.cfg.OnEvent != nil {
-		r.cfg.OnEvent(e)
-	}
-}
-
-func (s *Station) note(e Event, connected bool, d *device) {
+func (s *Station) setLink(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := &s.status
-	st.Connected, st.BatteryVoltage, st.Locks = connected, hundredths(d.volts), d.statuses()
+	s.link = l
+}
+
+// publish hands a message to the connection, if there is one; whether it arrives is not
+// waited for. The state is reported at the next connection.
+func (s *Station) publish(topic string, message any) (sent bool) {
+	s.mu.Lock()
+	l := s.link
+	s.mu.Unlock()
+	if l != nil {
+		l.publish(topic, message)
+	}
+	return l != nil
+}
+
+func (s *Station) report() {
+	s.mu.Lock()
+	r := s.state()
+	s.mu.Unlock()
+	if s.publish(reportTopic(s.cfg.ID), r) {
+		s.emit(Event{Kind: Reported, BatteryVoltage: r.BatteryVoltage})
+	}
+}
+
+// state returns what the station reports now, and drains the battery up to now; mu is
+// held.
+func (s *Station) state() report {
+	now := time.Now()
+	s.volts -= s.cfg.Drain * now.Sub(s.drained).Hours()
+	s.drained = now
+	if s.volts <= emptyBattery {
+		s.volts = s.full
+	}
+	r := report{Uptime: s.cfg.Uptime().Milliseconds(), BatteryVoltage: hundredths(s.volts), Firmware: firmware}
+	for i, l := range s.locks {
+		r.Locks = append(r.Locks, reportLock{LockID: site.LockID(i + 1).String(), Status: l.status})
+	}
+	return r
+}
+
+// emit brings the status up to date and passes the event on.
+func (s *Station) emit(e Event) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	e.Station, e.Time = s.cfg.ID, site.At(time.Now())
+	s.note(e)
+	if s.cfg.OnEvent != nil {
+		s.cfg.OnEvent(e)
+	}
+}
+
+func (s *Station) note(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch e.Kind {
 	case Received:
-		st.Commands++
+		s.status.Commands++
 	case Opened:
-		st.Opened++
+		s.status.Opened++
+		s.volts -= perOpening
 	}
+	s.refresh()
 	if e.Kind != Reported {
-		st.Last = e
+		s.status.Last = e
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// end leaves no connection and no goroutine behind.
-func (r *run) end() {
-	if r.dialling {
-		if a := <-r.dialled; a.link != nil {
-			a.link.close()
-		}
-	}
-	if r.link != nil {
-		r.link.close()
-		r.link = nil
-		r.emit(Event{Kind: Disconnected, Detail: "the station was switched off"})
-	}
-}
-
-// reason says why the broker would not have the station.
+// reason says why the broker refused the station.
 func reason(err error) string {
 	for _, refusal := range packets.ConnErrors {
 		if refusal != nil && errors.Is(err, refusal) && !errors.Is(err, packets.ErrorNetworkError) {

@@ -381,21 +381,17 @@ func TestStation_Run_reportsNowAndThen(t *testing.T) {
 
 func TestStation_Run_batteryDrains(t *testing.T) {
 	cell := func(cfg *stationsim.Config, _ *pipeBroker) {
-		cfg.Battery = stationsim.Battery{Start: 3.50, Hourly: 0.10, Opening: 0.05, Empty: 3.20}
+		cfg.Drain = 0.10
 	}
 	play(t, cell, func(b *pipeBroker, s *stationsim.Station, _ *journal) {
 		volts := func() float64 { return s.Status().BatteryVoltage }
-		after(time.Hour)
-		if got := volts(); got != 3.40 {
-			t.Errorf("%.2f V after an hour, want 3.40", got)
-		}
-		b.command(unlock)
-		after(300 * time.Millisecond)
-		if got := volts(); got != 3.35 {
-			t.Errorf("%.2f V after an opening, want 3.35", got)
-		}
+		full := volts()
 		after(2 * time.Hour)
-		if got := volts(); got < 3.40 {
+		if got := full - volts(); got < 0.18 || got > 0.21 {
+			t.Errorf("%.2f V less after two hours, want 0.20", got)
+		}
+		after(12 * time.Hour)
+		if got := volts(); got < 3.10 || got > full {
 			t.Errorf("%.2f V: an empty battery was not changed", got)
 		}
 	})

@@ -29,12 +29,17 @@ type command struct {
 // maxTTL bounds what a station believes of a ttl; a door need not open an hour late.
 const maxTTL = time.Hour
 
-// ttl gives the command's time to live; without one, the contract's default.
+// ttl returns the command's time to live; without one, the contract's default.
 func (c command) ttl() time.Duration {
 	if c.TTL == nil {
 		return site.DefaultTTL
 	}
 	return time.Duration(min(max(*c.TTL, 0), maxTTL.Seconds()) * float64(time.Second))
+}
+
+// event returns an event about the command.
+func (c command) event(kind Kind, detail string) Event {
+	return Event{Kind: kind, Lock: c.LockID, Command: c.ID, Detail: detail}
 }
 
 func parseCommand(payload []byte) (command, error) {
@@ -75,7 +80,7 @@ type reportLock struct {
 // hundredths rounds a voltage as a cheap converter would.
 func hundredths(volts float64) float64 { return math.Round(volts*100) / 100 }
 
-// encode gives the JSON of one of our own messages, which always has one.
+// encode returns the JSON of one of our own messages, which always has one.
 func encode(message any) []byte {
 	data, err := json.Marshal(message)
 	if err != nil {

@@ -1,0 +1,201 @@
+package stationsim
+
+import (
+	"context"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"gatehouse/internal/site"
+)
+
+const (
+	// maxCommands bounds the commands in flight; a further one is lost.
+	maxCommands = 32
+	// remembered is how many command ids a station keeps, as firmware with little memory
+	// would.
+	remembered = 128
+)
+
+// lock is one lock with its motor.
+type lock struct {
+	status site.LockStatus
+	free   time.Time // when the motor has done what it was told so far
+	opened int       // how often it opened or jammed: it locks again if it has not since
+}
+
+// order is one command on its way through the station.
+type order struct {
+	command
+	lock    int       // index
+	expires time.Time // by the ttl and the station's own clock
+	link    *link
+	ack     func()
+}
+
+// past reports whether a motion that begins at that time would begin past the deadline.
+func (s *Station) past(o *order, begins time.Time) bool {
+	if o.NotAfter != nil {
+		return float64(s.cfg.Uptime()+time.Until(begins)) > *o.NotAfter*float64(time.Millisecond)
+	}
+	return begins.After(o.expires)
+}
+
+// receive handles a command in a goroutine of the MQTT client, from its arrival to its
+// result. ctx ends with the station.
+func (s *Station) receive(ctx context.Context, l *link, m mqtt.Message) {
+	select {
+	case s.commands <- struct{}{}:
+		defer func() { <-s.commands }()
+	default: // lost
+		return
+	}
+	c, err := parseCommand(m.Payload())
+	if err != nil || c.ID == "" { // it cannot be refused, and is not acknowledged: that would be a success
+		s.emit(Event{Kind: Declined, Detail: "the command is not JSON of the contract"})
+		return
+	}
+	s.emit(c.event(Received, ""))
+	o := &order{command: c, link: l, ack: m.Ack, expires: time.Now().Add(c.ttl())}
+	if s.chance(s.cfg.Faults.Drop) {
+		s.emit(c.event(Dropped, ""))
+		return
+	}
+	id, err := site.ParseLockID(c.LockID)
+	if err != nil || int(id) > s.cfg.Locks || c.Command != "unlock" {
+		s.refuse(o, Declined, "no such lock or command")
+		return
+	}
+	o.lock = int(id) - 1
+	if past, known := s.know(c.ID); known {
+		s.repeat(o, past)
+		return
+	}
+	s.carryOut(ctx, o)
+}
+
+// carryOut waits as long as the station is slow, acknowledges a command that can begin in
+// time, and runs the motor.
+func (s *Station) carryOut(ctx context.Context, o *order) {
+	if !wait(ctx, s.cfg.Faults.Slow) || o.link.ended() {
+		s.emit(o.event(Dropped, "the connection ended before it was acknowledged"))
+		return
+	}
+	begins, ok := s.reserve(o)
+	if !ok {
+		s.refuse(o, Expired, "past its deadline before it could begin")
+		return
+	}
+	o.ack()
+	wait(ctx, time.Until(begins))
+	if s.past(o, time.Now()) { // the station was frozen meanwhile
+		s.publish(resultTopic(s.cfg.ID), result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
+		s.emit(o.event(Expired, "past its deadline when the motor was free"))
+		return
+	}
+	if wait(ctx, s.cfg.Actuation) {
+		s.open(ctx, o)
+	}
+}
+
+// reserve reserves the motor of the order's lock and returns when its motion begins; not
+// ok where that is past its deadline.
+func (s *Station) reserve(o *order) (begins time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &s.locks[o.lock]
+	if begins = time.Now(); begins.Before(l.free) {
+		begins = l.free
+	}
+	if s.past(o, begins) {
+		return begins, false
+	}
+	l.free = begins.Add(s.cfg.Actuation)
+	return begins, true
+}
+
+// open ends the motion of a lock: it is open, or jams; an open one locks again later.
+func (s *Station) open(ctx context.Context, o *order) {
+	r, kind := result{ID: o.ID, LockID: o.LockID, Result: site.Done, Status: site.Unlocked}, Opened
+	if s.chance(s.cfg.Faults.Jam) {
+		r.Result, r.Status, kind = site.Failed, site.Jammed, Jammed
+	}
+	s.mu.Lock()
+	l := &s.locks[o.lock]
+	l.opened++
+	l.status = r.Status
+	opened := l.opened
+	s.results[o.ID] = &r
+	s.mu.Unlock()
+	s.publish(resultTopic(s.cfg.ID), r)
+	s.emit(o.event(kind, ""))
+	s.report()
+	if kind == Opened {
+		s.running.Go(func() {
+			if wait(ctx, s.cfg.Relock) {
+				s.relock(o, opened)
+			}
+		})
+	}
+}
+
+// relock locks a lock again, unless it has opened once more since.
+func (s *Station) relock(o *order, opened int) {
+	s.mu.Lock()
+	l := &s.locks[o.lock]
+	last := l.opened == opened
+	if last {
+		l.status = site.Locked
+	}
+	s.mu.Unlock()
+	if last {
+		s.emit(Event{Kind: Relocked, Lock: o.LockID})
+		s.report()
+	}
+}
+
+// refuse publishes the result of a command that the station ignores, and acknowledges the
+// command once the broker has that result: the first answer counts (contract, section 2).
+func (s *Station) refuse(o *order, kind Kind, why string) {
+	s.emit(o.event(kind, why))
+	token := o.link.publish(resultTopic(s.cfg.ID), result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
+	<-token.Done() // the end of the connection completes it too
+	if token.Error() == nil {
+		o.ack()
+	}
+}
+
+// repeat answers a command whose id was seen before as it was answered then.
+func (s *Station) repeat(o *order, past *result) {
+	o.ack()
+	if past != nil {
+		s.publish(resultTopic(s.cfg.ID), *past)
+	}
+	s.emit(o.event(Repeated, ""))
+}
+
+// know reports whether a command's id was seen before, with its result if there is one
+// yet; a new id is remembered and the oldest forgotten.
+func (s *Station) know(id site.CommandID) (past *result, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if past, known = s.results[id]; known {
+		return past, true
+	}
+	if s.ids = append(s.ids, id); len(s.ids) > remembered {
+		delete(s.results, s.ids[0])
+		s.ids = s.ids[1:]
+	}
+	s.results[id] = nil
+	return nil, false
+}
+
+// chance reports whether something of that probability happens.
+func (s *Station) chance(probability float64) bool {
+	if probability == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Random.Float64() < probability
+}
