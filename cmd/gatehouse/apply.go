@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/setup/sitefile"
-	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
 )
 
@@ -17,8 +18,9 @@ func (a *app) applyCommand() *cobra.Command {
 		Short: "Make accounts, stations and grants match a site file",
 		Long: `Make the accounts, stations and grants of the gateway match a site file. Applying
 the same file again changes nothing. What the file does not name stays, unless
---prune is given. Secrets that the file leaves open are generated for what is
-made, and printed this once.`,
+--prune is given: then what will be removed is printed first. A file that names
+nothing, or no administrator, needs --force with it. Secrets that the file leaves
+open are generated for what is added, and printed this once.`,
 		Example: `  gatehouse apply site.toml --dry-run
   gatehouse apply site.toml --json > issued.json`,
 		Args: takes("SITE.toml"),
@@ -28,25 +30,56 @@ made, and printed this once.`,
 	}
 	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "only say what would change")
 	cmd.Flags().BoolVar(&options.Prune, "prune", false, "remove the accounts, stations and grants that the file does not name")
+	cmd.Flags().BoolVar(&options.Force, "force", false, "prune also where that removes everything, or the last administrator")
 	return cmd
 }
 
 func (a *app) apply(ctx context.Context, path string, options sitefile.Options) error {
-	s, err := sitefile.ParseFile(path)
+	s, err := sitefile.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	return a.call(func(gw *client.Client) error {
+		if options.Prune && !options.DryRun && !a.json {
+			if err := a.showRemovals(ctx, gw, s, options); err != nil {
+				return err
+			}
+		}
 		applied, err := gw.Apply(ctx, s, options)
 		if err != nil {
 			return err
 		}
-		applied.Changes, applied.Accounts, applied.Stations = list(applied.Changes), list(applied.Accounts), list(applied.Stations)
+		if options.DryRun { // what it generated is not in force
+			applied.Accounts, applied.Stations = []sitefile.IssuedAccount{}, []sitefile.IssuedStation{}
+		}
 		return a.result(applied, func(w *lines) { printApplied(w, applied, options.DryRun) })
 	})
 }
 
-func printApplied(w *lines, applied adminapi.Applied, dryRun bool) {
+// showRemovals prints what applying the site with --prune is about to remove.
+func (a *app) showRemovals(ctx context.Context, gw *client.Client, s sitefile.Site, options sitefile.Options) error {
+	options.DryRun = true
+	would, err := gw.Apply(ctx, s, options)
+	if err != nil {
+		return err
+	}
+	var rows [][2]string
+	for _, c := range would.Changes {
+		if slices.Contains([]string{string(site.KindAccountRemoved), string(site.KindStationRemoved), string(site.KindUngranted)}, c.Kind) {
+			rows = append(rows, [2]string{c.Kind, c.What})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return a.result(nil, func(w *lines) {
+		w.printf("These will be removed:")
+		w.pairs(rows)
+		w.printf("")
+	})
+}
+
+func printApplied(w *lines, applied sitefile.Result, dryRun bool) {
 	if len(applied.Changes) == 0 {
 		w.printf("The gateway matches the file; nothing to change.")
 		return
@@ -66,7 +99,7 @@ func printApplied(w *lines, applied adminapi.Applied, dryRun bool) {
 }
 
 // printIssued shows the secrets that were generated.
-func printIssued(w *lines, applied adminapi.Applied) {
+func printIssued(w *lines, applied sitefile.Result) {
 	var accounts, stations [][]string
 	for _, acc := range applied.Accounts {
 		if acc.Password != "" {

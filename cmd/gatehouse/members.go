@@ -48,7 +48,7 @@ func (a *app) members(ctx context.Context, flags simulation) (members []stations
 }
 
 func (a *app) membersOfSite(path string) ([]stationsim.Member, error) {
-	s, err := sitefile.ParseFile(path)
+	s, err := sitefile.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

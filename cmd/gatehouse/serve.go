@@ -153,7 +153,7 @@ func (a *app) whereSet(key string) string {
 		return key
 	}
 	_, sources, _ := config.Lay(files, a.environ)
-	return cmp.Or(sources[key], key)
+	return cmp.Or(sources[key].String(), key)
 }
 
 // reloadAt has the configuration read again at each hangup, until ctx ends.

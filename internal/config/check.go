@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // check says what is wrong with the value that field points to, as the rest of a
@@ -79,7 +81,7 @@ func oneOf(words ...string) check {
 		if text, ok := field.(*string); ok && slices.Contains(words, *text) {
 			return nil
 		}
-		return fmt.Errorf("%s is none of %s", quote(*field.(*string)), strings.Join(words, ", "))
+		return fmt.Errorf("%s is none of %s", tomlfile.Quote(*field.(*string)), strings.Join(words, ", "))
 	}
 }
 
@@ -87,7 +89,7 @@ func directory(field any) error {
 	if text, ok := field.(*string); ok && *text != "" {
 		return nil
 	}
-	return fmt.Errorf("there is no home directory to keep the data in: set data, or %sDATA", prefix)
+	return fmt.Errorf("there is no folder to keep the data in: name one as data, or as %sDATA", prefix)
 }
 
 // hostLabel accepts a name that may be part of a host name (RFC 1123, 2.1), or none.
@@ -97,13 +99,13 @@ func hostLabel(field any) error {
 	if len(text) <= longest && strings.Trim(text, letters+"-") == "" && !strings.HasPrefix(text, "-") && !strings.HasSuffix(text, "-") {
 		return nil
 	}
-	return fmt.Errorf(`%s cannot be a host name: write up to %d letters, digits and hyphens, like "north-gate"`, quote(text), longest)
+	return fmt.Errorf(`%s cannot be a host name: write up to %d letters, digits and hyphens, like "north-gate"`, tomlfile.Quote(text), longest)
 }
 
 func timeZone(field any) error {
 	if text, ok := field.(*string); ok {
 		if _, err := time.LoadLocation(*text); err != nil {
-			return fmt.Errorf(`%s is not a time zone that this system knows: write it like "Europe/Berlin"`, quote(*text))
+			return fmt.Errorf(`%s is not a time zone that this system knows: write it like "Europe/Berlin"`, tomlfile.Quote(*text))
 		}
 	}
 	return nil
@@ -133,7 +135,7 @@ type address struct {
 // parseAddress reads "127.0.0.1:8080", "[::1]:8080", ":8080" and
 // "localhost:8080".
 func parseAddress(text string) (address, error) {
-	bad := fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, quote(text))
+	bad := fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, tomlfile.Quote(text))
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
 		return address{}, bad

@@ -10,6 +10,7 @@ import (
 
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
@@ -97,7 +98,7 @@ func printable(field any) error {
 	if !ok || len(*text) <= longest && utf8.ValidString(*text) && !strings.ContainsFunc(*text, unicode.IsControl) {
 		return nil
 	}
-	return fmt.Errorf("%s cannot be used: write a text of one line, up to %d bytes", quote(*text), longest)
+	return fmt.Errorf("%s cannot be used: write a text of one line, up to %d bytes", tomlfile.Quote(*text), longest)
 }
 
 // commandKeys checks the list of those who may sign commands.

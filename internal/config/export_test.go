@@ -15,6 +15,20 @@ func Keys(c *Config) []Key {
 	return all
 }
 
+// Parse is [Lay] of one file.
+func Parse(name string, text []byte, environ []string) (Config, error) {
+	c, _, err := Lay([]File{{Name: name, Text: text}}, environ)
+	return c, err
+}
+
+// Faults returns what is wrong with c, without places.
+func Faults(c Config) (all []string) {
+	for _, f := range c.faults() {
+		all = append(all, f.path+": "+f.what)
+	}
+	return all
+}
+
 // FilesOr is [Files] with another place of the system's file.
 var FilesOr = filesOr
 

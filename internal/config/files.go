@@ -10,14 +10,18 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // File is one file of the configuration, as it was read.
 type File struct {
-	Name string // stands in the problems; usually its path
+	Name string // in the problems; usually its path
 	Text []byte
-	// Only names what is read of it at its top, keys and sections (see [Names]):
-	// whatever else stands there belongs to another parser. Nil reads all of it.
+	// Document is the decoded text; nil: Text is decoded when it is needed.
+	Document *tomlfile.Document
+	// Only names what is read of it at its top, keys and sections (see [Names]): the
+	// rest belongs to another parser. Nil reads all of it.
 	Only []string
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -14,61 +15,70 @@ type key struct {
 	path  string            // as in the file: "mqtt.tls_listen", or "data" outside any section
 	field func(*Config) any // points to its field
 	check check
+	taken taken // when a changed value takes effect
 }
+
+// taken says when a changed value takes effect.
+type taken bool
+
+const (
+	atRestart taken = false
+	atReload  taken = true
+)
 
 // keys is the table of every setting, in the order of the annotated file.
 func keys() []key {
 	return []key{
-		{"data", func(c *Config) any { return &c.Data }, directory},
-		{"data_copy", func(c *Config) any { return &c.DataCopy }, anything},
-		{"name", func(c *Config) any { return &c.Name }, hostLabel},
-		{"time_zone", func(c *Config) any { return &c.TimeZone }, timeZone},
-		{"log.level", func(c *Config) any { return &c.Log.Level }, oneOf("debug", "info", "warn", "error")},
-		{"log.format", func(c *Config) any { return &c.Log.Format }, oneOf("text", "json")},
-		{"tls.certificate", func(c *Config) any { return &c.TLS.Certificate }, anything},
-		{"tls.key", func(c *Config) any { return &c.TLS.Key }, anything},
-		{"http.listen", func(c *Config) any { return &c.HTTP.Listen }, addresses},
-		{"http.tls_listen", func(c *Config) any { return &c.HTTP.TLSListen }, addresses},
-		{"http.metrics", func(c *Config) any { return &c.HTTP.Metrics }, anything},
-		{"http.max_connections", func(c *Config) any { return &c.HTTP.MaxConnections }, between(1, maxConnections)},
-		{"http.max_connections_per_address", func(c *Config) any { return &c.HTTP.MaxConnectionsPerAddress }, between(1, maxConnections)},
-		{"mqtt.listen", func(c *Config) any { return &c.MQTT.Listen }, addresses},
-		{"mqtt.tls_listen", func(c *Config) any { return &c.MQTT.TLSListen }, addresses},
-		{"mqtt.max_connections", func(c *Config) any { return &c.MQTT.MaxConnections }, between(1, maxConnections)},
-		{"mqtt.max_connections_per_address", func(c *Config) any { return &c.MQTT.MaxConnectionsPerAddress }, between(1, maxConnections)},
-		{"mqtt.packets_per_second", func(c *Config) any { return &c.MQTT.PacketsPerSecond }, between(1.0, 10_000)},
-		{"mqtt.connect_timeout", func(c *Config) any { return &c.MQTT.ConnectTimeout }, between(time.Second, time.Minute)},
-		{"mqtt.write_timeout", func(c *Config) any { return &c.MQTT.WriteTimeout }, between(100*time.Millisecond, time.Minute)},
-		{"mqtt.max_packet_size", func(c *Config) any { return &c.MQTT.MaxPacketSize }, between(1024, 65536)},
-		{"admin.socket", func(c *Config) any { return &c.Admin.Socket }, anything},
-		{"admin.group", func(c *Config) any { return &c.Admin.Group }, anything},
-		{"unlock.ttl", func(c *Config) any { return &c.Unlock.TTL }, wholeSeconds(between(time.Second, time.Minute))},
-		{"unlock.account_rate", func(c *Config) any { return &c.Unlock.AccountRate }, zeroOr(between(0.001, 10_000))},
-		{"unlock.account_burst", func(c *Config) any { return &c.Unlock.AccountBurst }, between(0, 100_000)},
-		{"unlock.account_pending", func(c *Config) any { return &c.Unlock.AccountPending }, between(0, 1000)},
-		{"journal.max_age", func(c *Config) any { return &c.Journal.MaxAge }, between(time.Hour, 100*365*day)},
-		{"journal.max_size", func(c *Config) any { return &c.Journal.MaxSize }, between(megabyte, 1000*1000*megabyte)},
-		{"journal.hard_size", func(c *Config) any { return &c.Journal.HardSize }, zeroOr(between(megabyte, 2*1000*1000*megabyte))},
-		{"station.battery_low", func(c *Config) any { return &c.Station.BatteryLow }, between(0.0, 60)},
-		{"station.save_interval", func(c *Config) any { return &c.Station.SaveInterval }, between(time.Second, time.Hour)},
-		{"login.hash_memory", func(c *Config) any { return &c.Login.HashMemory }, zeroOr(between(7*mebibyte, 1024*mebibyte))},
-		{"login.hash_time", func(c *Config) any { return &c.Login.HashTime }, between(0, 100)},
-		{"login.parallel_hashes", func(c *Config) any { return &c.Login.ParallelHashes }, between(0, 64)},
-		{"login.account_failures", func(c *Config) any { return &c.Login.AccountFailures }, between(1, 1000)},
-		{"login.address_failures", func(c *Config) any { return &c.Login.AddressFailures }, between(1, 1000)},
-		{"cloud.url", func(c *Config) any { return &c.Cloud.URL }, brokerURL},
-		{"cloud.client_id", func(c *Config) any { return &c.Cloud.ClientID }, printable},
-		{"cloud.username", func(c *Config) any { return &c.Cloud.Username }, printable},
-		{"cloud.password", func(c *Config) any { return &c.Cloud.Password }, anything},
-		{"cloud.password_file", func(c *Config) any { return &c.Cloud.PasswordFile }, anything},
-		{"cloud.ca", func(c *Config) any { return &c.Cloud.CA }, anything},
-		{"cloud.certificate", func(c *Config) any { return &c.Cloud.Certificate }, anything},
-		{"cloud.key", func(c *Config) any { return &c.Cloud.Key }, anything},
-		{"cloud.ack", func(c *Config) any { return &c.Cloud.Ack }, oneOf(AckApplication, AckBroker)},
-		{"cloud.keys", func(c *Config) any { return &c.Cloud.Keys }, commandKeys},
-		{"cloud.keepalive", func(c *Config) any { return &c.Cloud.Keepalive }, wholeSeconds(between(10*time.Second, 10*time.Minute))},
-		{"cloud.records_per_second", func(c *Config) any { return &c.Cloud.RecordsPerSecond }, between(1, 10_000)},
-		{"cloud.window", func(c *Config) any { return &c.Cloud.Window }, between(1, 1000)},
+		{"data", func(c *Config) any { return &c.Data }, directory, atRestart},
+		{"data_copy", func(c *Config) any { return &c.DataCopy }, anything, atRestart},
+		{"name", func(c *Config) any { return &c.Name }, hostLabel, atRestart},
+		{"time_zone", func(c *Config) any { return &c.TimeZone }, timeZone, atReload},
+		{"log.level", func(c *Config) any { return &c.Log.Level }, oneOf("debug", "info", "warn", "error"), atReload},
+		{"log.format", func(c *Config) any { return &c.Log.Format }, oneOf("text", "json"), atRestart},
+		{"tls.certificate", func(c *Config) any { return &c.TLS.Certificate }, anything, atReload},
+		{"tls.key", func(c *Config) any { return &c.TLS.Key }, anything, atReload},
+		{"http.listen", func(c *Config) any { return &c.HTTP.Listen }, addresses, atRestart},
+		{"http.tls_listen", func(c *Config) any { return &c.HTTP.TLSListen }, addresses, atRestart},
+		{"http.metrics", func(c *Config) any { return &c.HTTP.Metrics }, anything, atRestart},
+		{"http.max_connections", func(c *Config) any { return &c.HTTP.MaxConnections }, between(1, maxConnections), atRestart},
+		{"http.max_connections_per_address", func(c *Config) any { return &c.HTTP.MaxConnectionsPerAddress }, between(1, maxConnections), atRestart},
+		{"mqtt.listen", func(c *Config) any { return &c.MQTT.Listen }, addresses, atRestart},
+		{"mqtt.tls_listen", func(c *Config) any { return &c.MQTT.TLSListen }, addresses, atRestart},
+		{"mqtt.max_connections", func(c *Config) any { return &c.MQTT.MaxConnections }, between(1, maxConnections), atRestart},
+		{"mqtt.max_connections_per_address", func(c *Config) any { return &c.MQTT.MaxConnectionsPerAddress }, between(1, maxConnections), atRestart},
+		{"mqtt.packets_per_second", func(c *Config) any { return &c.MQTT.PacketsPerSecond }, between(1.0, 10_000), atRestart},
+		{"mqtt.connect_timeout", func(c *Config) any { return &c.MQTT.ConnectTimeout }, between(time.Second, time.Minute), atRestart},
+		{"mqtt.write_timeout", func(c *Config) any { return &c.MQTT.WriteTimeout }, between(100*time.Millisecond, time.Minute), atRestart},
+		{"mqtt.max_packet_size", func(c *Config) any { return &c.MQTT.MaxPacketSize }, between(1024, 65536), atRestart},
+		{"admin.socket", func(c *Config) any { return &c.Admin.Socket }, anything, atRestart},
+		{"admin.group", func(c *Config) any { return &c.Admin.Group }, anything, atRestart},
+		{"unlock.ttl", func(c *Config) any { return &c.Unlock.TTL }, wholeSeconds(between(time.Second, time.Minute)), atReload},
+		{"unlock.account_rate", func(c *Config) any { return &c.Unlock.AccountRate }, zeroOr(between(0.001, 10_000)), atReload},
+		{"unlock.account_burst", func(c *Config) any { return &c.Unlock.AccountBurst }, between(0, 100_000), atReload},
+		{"unlock.account_pending", func(c *Config) any { return &c.Unlock.AccountPending }, between(0, 1000), atReload},
+		{"journal.max_age", func(c *Config) any { return &c.Journal.MaxAge }, between(time.Hour, 100*365*day), atReload},
+		{"journal.max_size", func(c *Config) any { return &c.Journal.MaxSize }, between(megabyte, 1000*1000*megabyte), atReload},
+		{"journal.hard_size", func(c *Config) any { return &c.Journal.HardSize }, zeroOr(between(megabyte, 2*1000*1000*megabyte)), atReload},
+		{"station.battery_low", func(c *Config) any { return &c.Station.BatteryLow }, between(0.0, 60), atRestart},
+		{"station.save_interval", func(c *Config) any { return &c.Station.SaveInterval }, between(time.Second, time.Hour), atRestart},
+		{"login.hash_memory", func(c *Config) any { return &c.Login.HashMemory }, zeroOr(between(7*mebibyte, 1024*mebibyte)), atRestart},
+		{"login.hash_time", func(c *Config) any { return &c.Login.HashTime }, between(0, 100), atRestart},
+		{"login.parallel_hashes", func(c *Config) any { return &c.Login.ParallelHashes }, between(0, 64), atRestart},
+		{"login.account_failures", func(c *Config) any { return &c.Login.AccountFailures }, between(1, 1000), atRestart},
+		{"login.address_failures", func(c *Config) any { return &c.Login.AddressFailures }, between(1, 1000), atRestart},
+		{"cloud.url", func(c *Config) any { return &c.Cloud.URL }, brokerURL, atReload},
+		{"cloud.client_id", func(c *Config) any { return &c.Cloud.ClientID }, printable, atReload},
+		{"cloud.username", func(c *Config) any { return &c.Cloud.Username }, printable, atReload},
+		{"cloud.password", func(c *Config) any { return &c.Cloud.Password }, anything, atReload},
+		{"cloud.password_file", func(c *Config) any { return &c.Cloud.PasswordFile }, anything, atReload},
+		{"cloud.ca", func(c *Config) any { return &c.Cloud.CA }, anything, atReload},
+		{"cloud.certificate", func(c *Config) any { return &c.Cloud.Certificate }, anything, atReload},
+		{"cloud.key", func(c *Config) any { return &c.Cloud.Key }, anything, atReload},
+		{"cloud.ack", func(c *Config) any { return &c.Cloud.Ack }, oneOf(AckApplication, AckBroker), atReload},
+		{"cloud.keys", func(c *Config) any { return &c.Cloud.Keys }, commandKeys, atReload},
+		{"cloud.keepalive", func(c *Config) any { return &c.Cloud.Keepalive }, wholeSeconds(between(10*time.Second, 10*time.Minute)), atReload},
+		{"cloud.records_per_second", func(c *Config) any { return &c.Cloud.RecordsPerSecond }, between(1, 10_000), atReload},
+		{"cloud.window", func(c *Config) any { return &c.Cloud.Window }, between(1, 1000), atReload},
 	}
 }
 
@@ -83,6 +93,25 @@ func (k key) name() string    { _, name := split(k.path); return name }
 
 // secret reports whether the value is one that nobody may see.
 func (k key) secret() bool { return site.IsSecretName(k.name()) }
+
+// listExample shows how a list is written.
+func (k key) listExample() string {
+	if k.path == "cloud.keys" {
+		return `["office 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="]`
+	}
+	return `["127.0.0.1:8080"]`
+}
+
+// NeedRestart names the keys whose values differ and take effect only with a restart, in
+// the order of the annotated file.
+func NeedRestart(a, b Config) (paths []string) {
+	for _, k := range keys() {
+		if k.taken == atRestart && !reflect.DeepEqual(k.field(&a), k.field(&b)) {
+			paths = append(paths, k.path)
+		}
+	}
+	return paths
+}
 
 // words gives what is wrong with a value that cannot be read; of a secret one, no
 // word of the value itself.

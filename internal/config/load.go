@@ -2,9 +2,12 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"gatehouse/internal/setup/tomlfile"
 )
 
 const (
@@ -33,10 +36,10 @@ func ofCommandLine() []string {
 	return []string{fileVariable, prefix + "SOCKET", prefix + "PASSPHRASE"}
 }
 
-// Load gives the defaults, the files over them in the order of [Files], and the
-// environment over all. environ has the form of [os.Environ]. The error is an
-// [*Error] with all that is wrong, or says why a file cannot be read. The result is
-// valid, and its Admin.Socket and Journal.HardSize are set.
+// Load returns the defaults, the files over them in the order of [Files], and the
+// environment over all. environ has the form of [os.Environ]. The error is a
+// [*tomlfile.Error] with all that is wrong, or says why a file cannot be read. The result
+// is valid, and its Admin.Socket and Journal.HardSize are set.
 func Load(path string, environ []string) (Config, error) {
 	files, err := Files(path, environ)
 	if err != nil {
@@ -46,17 +49,25 @@ func Load(path string, environ []string) (Config, error) {
 	return c, err
 }
 
-// Parse is [Load] of one file that was read already; name stands in the problems.
-func Parse(name string, text []byte, environ []string) (Config, error) {
-	c, _, err := Lay([]File{{Name: name, Text: text}}, environ)
-	return c, err
+// Source says where a key was set.
+type Source struct {
+	File string // or the name of a variable
+	Line int    // 0 for a variable
 }
 
-// Sources says where each key was set, by its path: "/etc/gatehouse/gatehouse.toml:12"
-// or the name of a variable. Keys that have their default are not in it.
-type Sources map[string]string
+// String returns "FILE:LINE", the name of the variable, or "" for the default.
+func (s Source) String() string {
+	if s.Line == 0 {
+		return s.File
+	}
+	return fmt.Sprintf("%s:%d", s.File, s.Line)
+}
 
-// Lay gives the defaults, the files over them in their order, and the environment
+// Sources says where each key was set, by its path. Keys that have their default are not
+// in it.
+type Sources map[string]Source
+
+// Lay returns the defaults, the files over them in their order, and the environment
 // over all, as [Load] does.
 func Lay(files []File, environ []string) (Config, Sources, error) {
 	l := loader{config: Defaults(environ), files: files, set: make(map[string]source), unread: make(map[string]bool)}
@@ -65,26 +76,38 @@ func Lay(files []File, environ []string) (Config, Sources, error) {
 	}
 	l.readEnvironment(environ)
 	for _, f := range l.config.faults() {
-		if f.other != nil && l.set[f.other.path].file > l.set[f.path].file {
-			f = *f.other // who laid the one over the other wants to read of his own file
+		if f.other != nil && l.from(f.other.path).rank > l.from(f.path).rank {
+			f = *f.other // reported where the later of the two is set
 		}
 		if !l.unread[f.path] {
-			l.report(l.set[f.path], f)
+			l.report(l.from(f.path), f)
 		}
 	}
-	if len(l.found) > 0 {
-		return Config{}, nil, l.error()
+	if err := l.error(); err != nil {
+		return Config{}, nil, err
 	}
 	l.config.Admin.Socket = l.config.AdminSocket()
 	l.config.Journal.HardSize = l.config.Journal.HardLimit()
-	return l.config, l.sources(), nil
+	sources := make(Sources, len(l.set))
+	for path, at := range l.set {
+		sources[path] = at.Source
+	}
+	return l.config, sources, nil
 }
 
-// source says where something stands; a line of a file or a variable, else the
-// default.
+// source is where something is, and when it was read: defaults have the rank -2, the
+// environment -1, files their index.
 type source struct {
-	file, line int
-	variable   string
+	Source
+	rank int
+}
+
+// order is the place of a source among the problems: files, the environment, defaults.
+func (s source) order() int {
+	if s.rank >= 0 {
+		return s.rank
+	}
+	return maxParts + 1 - s.rank
 }
 
 // loader gathers the values and the problems of one [Lay].
@@ -96,16 +119,35 @@ type loader struct {
 	found  []found
 }
 
-// found is a problem with the place to sort it by.
+// found is a problem with its place among the others.
 type found struct {
-	at source
-	Problem
+	tomlfile.Problem
+	order int
+}
+
+// from returns where a key was set.
+func (l *loader) from(path string) source {
+	if at, set := l.set[path]; set {
+		return at
+	}
+	return source{rank: -2}
 }
 
 func (l *loader) report(at source, f fault) {
-	p := problem(cmp.Or(l.where(at), f.path), f)
-	p.Line = at.line
-	l.found = append(l.found, found{at, p})
+	p := tomlfile.Problem{File: at.File, Line: at.Line, Text: f.what}
+	if f.path != "" {
+		p.Text = f.path + ": " + f.what
+	}
+	l.found = append(l.found, found{p, at.order()})
+}
+
+// decoding reports that a file is no TOML.
+func (l *loader) decoding(index int, err error) {
+	if e, ok := errors.AsType[*tomlfile.Error](err); ok {
+		for _, p := range e.Problems {
+			l.found = append(l.found, found{p, index})
+		}
+	}
 }
 
 // take keeps where the key at path was set and what was wrong with its value.
@@ -118,37 +160,17 @@ func (l *loader) take(path string, at source, err error) {
 	}
 }
 
-// where names a source; the empty text is the default.
-func (l *loader) where(at source) string {
-	switch {
-	case at.variable != "":
-		return at.variable
-	case at.line > 0:
-		return fmt.Sprintf("%s:%d", l.files[at.file].Name, at.line)
-	default:
-		return ""
-	}
-}
-
-func (l *loader) sources() Sources {
-	all := make(Sources, len(l.set))
-	for path, at := range l.set {
-		all[path] = l.where(at)
-	}
-	return all
-}
-
-// error gives the problems in the order of the files, then of the environment,
-// then those of no place.
+// error returns the problems in the order of the files, then of the environment, then
+// those of no place; nil where there are none.
 func (l *loader) error() error {
 	slices.SortStableFunc(l.found, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.at.variable, b.at.variable), cmp.Compare(a.at.file, b.at.file), cmp.Compare(a.at.line, b.at.line))
+		return cmp.Compare(a.order, b.order)
 	})
-	e := &Error{}
-	for _, f := range l.found {
-		e.Problems = append(e.Problems, f.Problem)
+	problems := make([]tomlfile.Problem, len(l.found))
+	for i, f := range l.found {
+		problems[i] = f.Problem
 	}
-	return e
+	return tomlfile.Report(problems) //nolint:wrapcheck // it names files and variables
 }
 
 // readEnvironment lays the variables over what stands.
@@ -157,23 +179,24 @@ func (l *loader) readEnvironment(environ []string) {
 	for _, k := range keys() {
 		byVariable[k.variable()] = k
 	}
-	for _, entry := range environ {
+	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		variable, text, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(variable, prefix) || slices.Contains(ofCommandLine(), variable) {
 			continue
 		}
+		at := source{Source{File: variable}, -1}
 		k, known := byVariable[variable]
 		if !known {
 			if what := unknownVariable(variable); what != "" {
-				l.report(source{variable: variable}, fault{what: what})
+				l.report(at, fault{what: what})
 			}
 			continue
 		}
-		l.take(k.path, source{variable: variable}, k.words(assignText(k.field(&l.config), text)))
+		l.take(k.path, at, k.words(assignText(k.field(&l.config), text)))
 	}
 }
 
-// lookup gives the value of a variable; the last one counts, as for a process.
+// lookup returns the value of a variable; the last one counts, as for a process.
 func lookup(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if variable, value, _ := strings.Cut(entry, "="); variable == name {

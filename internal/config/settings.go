@@ -1,71 +1,61 @@
 package config
 
 import (
-	"bytes"
-	"fmt"
-	"maps"
-	"slices"
-
-	"github.com/BurntSushi/toml"
+	"gatehouse/internal/setup/tomlfile"
 )
 
-// Names lists what may stand at the top of a configuration: keys outside any
-// section, and sections.
-func Names() []string { return slices.Concat(namesIn(""), sections()) }
+// Names lists what may be at the top of a configuration: keys outside any section, and
+// sections.
+func Names() []string { return append(namesIn(""), sections()...) }
 
-// Settings are the keys of the configuration that stood in other files.
+// Settings are keys of the configuration that were taken out of other files.
 type Settings struct {
-	Text   []byte // a file of the configuration with these keys and nothing else; empty without any
-	Secret bool   // whether a value among them is one that nobody may see
+	Document *tomlfile.Document // the decoded Text
+	Text     []byte             // a file of the configuration with these keys and nothing else
+	Secret   bool               // whether a value among them is one that nobody may see
 }
 
-// Extract takes the settings out of files that [Lay] has read without a problem; those
-// of a later file win. What stands at the top of a file beside its Only is left behind,
-// as are comments. The same keys and values give the same text.
-func Extract(files ...File) (Settings, error) {
-	all := make(map[string]any)
-	for _, f := range files {
-		var top map[string]any
-		if _, err := toml.Decode(string(f.Text), &top); err != nil {
-			return Settings{}, fmt.Errorf("reading the settings in %s: %w", f.Name, err)
+// Extract takes the keys and sections of these names out of documents that [Lay] has read
+// without a problem; those of a later document win. The text begins with head, and
+// problems call it name. The same keys and values make the same text.
+func Extract(name, head string, names []string, documents ...*tomlfile.Document) (Settings, error) {
+	text, err := tomlfile.Encode(tomlfile.Merge(names, documents...))
+	if err != nil {
+		return Settings{}, err //nolint:wrapcheck // it says what was done
+	}
+	s := Settings{Text: append([]byte(head), text...)}
+	if s.Document, err = tomlfile.Decode(name, s.Text); err != nil {
+		return Settings{}, err //nolint:wrapcheck // as above
+	}
+	for _, k := range keys() {
+		if n := nodeOf(s.Document, k.path); n != nil && n.Value != "" && k.secret() {
+			s.Secret = true
 		}
-		for name, value := range top {
-			if f.Only == nil || slices.Contains(f.Only, name) {
-				all[name] = over(all[name], value)
-			}
-		}
 	}
-	if len(all) == 0 {
-		return Settings{}, nil
-	}
-	var text bytes.Buffer
-	encoder := toml.NewEncoder(&text)
-	encoder.Indent = ""
-	if err := encoder.Encode(all); err != nil {
-		return Settings{}, fmt.Errorf("writing the settings: %w", err)
-	}
-	return Settings{Text: text.Bytes(), Secret: hasSecret(all)}, nil
+	return s, nil
 }
 
-// over lays a value over the one before it: of sections, key by key.
-func over(before, value any) any {
-	old, ok := before.(map[string]any)
-	section, is := value.(map[string]any)
-	if !ok || !is {
-		return value
+// KeyAt returns the key that is set in a line of the settings, "" for none.
+func (s Settings) KeyAt(line int) string {
+	if s.Document == nil {
+		return ""
 	}
-	maps.Copy(old, section)
-	return old
+	for _, k := range keys() {
+		if n := nodeOf(s.Document, k.path); n != nil && n.Line == line {
+			return k.path
+		}
+	}
+	return ""
 }
 
-// hasSecret reports whether a key of secret value has one.
-func hasSecret(top map[string]any) bool {
-	return slices.ContainsFunc(keys(), func(k key) bool {
-		inside := top
-		if k.section() != "" {
-			inside, _ = top[k.section()].(map[string]any)
+// nodeOf returns the value of a key in a document, nil where it is not set.
+func nodeOf(d *tomlfile.Document, path string) *tomlfile.Node {
+	section, name := split(path)
+	table := d.Root
+	if section != "" {
+		if table = table.Keys[section]; table == nil {
+			return nil
 		}
-		value, is := inside[k.name()]
-		return is && value != "" && k.secret()
-	})
+	}
+	return table.Keys[name]
 }

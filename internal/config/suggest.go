@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // unknownKey says that there is no such key in section, and which may be meant.
 func unknownKey(section, name string) string {
-	what := fmt.Sprintf("unknown key %q", clip(name))
+	what := "unknown key " + tomlfile.Quote(name)
 	if section != "" {
 		what += " in [" + section + "]"
 	}
-	if meant, ok := nearest(name, namesIn(section)); ok {
+	if meant := tomlfile.Nearest(name, namesIn(section)); meant != "" {
 		return fmt.Sprintf("%s: did you mean %q?", what, meant)
 	}
 	for _, k := range keys() {
@@ -28,8 +30,8 @@ func unknownKey(section, name string) string {
 
 // unknownSection says that there is no such section, and which may be meant.
 func unknownSection(name string) string {
-	what := fmt.Sprintf("unknown section [%s]", oneLine(clip(name)))
-	if meant, ok := nearest(name, sections()); ok {
+	what := fmt.Sprintf("unknown section [%s]", tomlfile.Clip(name))
+	if meant := tomlfile.Nearest(name, sections()); meant != "" {
 		return fmt.Sprintf("%s: did you mean [%s]?", what, meant)
 	}
 	return what + ": remove it, or name one of " + strings.Join(sections(), ", ")
@@ -44,7 +46,7 @@ func unknownVariable(name string) string {
 	for _, k := range keys() {
 		names = append(names, strings.TrimPrefix(k.variable(), prefix))
 	}
-	if meant, ok := nearest(text, names); ok {
+	if meant := tomlfile.Nearest(text, names); meant != "" {
 		return "unknown variable: did you mean " + prefix + meant + "?"
 	}
 	for _, ours := range slices.Concat(sections(), namesIn("")) {
@@ -86,38 +88,4 @@ func sections() []string {
 		}
 	}
 	return names
-}
-
-// nearest gives the word that text was most likely meant to be; none when all
-// are too far.
-func nearest(text string, words []string) (string, bool) {
-	best, least := "", max(1, min(len(text)/3, 4))+1
-	for _, word := range words {
-		if d := distance(clip(text), word); d < least {
-			best, least = word, d
-		}
-	}
-	return best, best != ""
-}
-
-// distance is the number of single letters to change, add or remove
-// (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

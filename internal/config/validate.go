@@ -3,63 +3,14 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"gatehouse/internal/setup/tomlfile"
 )
-
-// Problem is one thing that is wrong with the configuration.
-type Problem struct {
-	Where string // "/etc/gatehouse/gatehouse.toml:12", "GATEHOUSE_DATA", or the key where neither set it
-	What  string // what is wrong, and what to do about it
-	Line  int    // the line in Where; 0 where it names none
-}
-
-// String gives the problem on one line.
-func (p Problem) String() string { return p.Where + ": " + p.What }
-
-// Error is every problem of a configuration. It has at least one.
-type Error struct{ Problems []Problem }
-
-// Error gives one line for each problem.
-func (e *Error) Error() string {
-	lines := make([]string, 0, len(e.Problems))
-	for _, p := range e.Problems {
-		lines = append(lines, p.String())
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Validate reports everything that is wrong with c as one [*Error], nil if nothing is. It
-// cannot know where a value came from and so names the keys; [Load], which makes the same
-// checks, names files, lines and variables instead.
-func (c Config) Validate() error {
-	return joined(c.faults(), func(path string) string { return path })
-}
 
 // fault is a problem of the value of one key; of none when path is empty.
 type fault struct {
 	path, what string
 	other      *fault // where two values do not fit together, the same as seen from the other; or nil
-}
-
-// joined makes an Error of the faults, nil of none; where names the source of a
-// key.
-func joined(faults []fault, where func(path string) string) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	e := &Error{}
-	for _, f := range faults {
-		e.Problems = append(e.Problems, problem(where(f.path), f))
-	}
-	return e
-}
-
-// problem names the key of f unless where does.
-func problem(where string, f fault) Problem {
-	if f.path == "" || where == f.path {
-		return Problem{Where: where, What: f.what}
-	}
-	return Problem{Where: where, What: f.path + ": " + f.what}
 }
 
 // faults checks each key by itself and then what must fit together.
@@ -97,7 +48,7 @@ func (c Config) listeners() []listener {
 }
 
 func (l listener) takenBy(other listener) string {
-	return fmt.Sprintf("%s is taken already by %s in %s: give each listener a port of its own", quote(l.text), quote(other.text), other.path)
+	return fmt.Sprintf("%s is taken already by %s in %s: give each listener a port of its own", tomlfile.Quote(l.text), tomlfile.Quote(other.text), other.path)
 }
 
 // listenFaults finds addresses that cannot be bound at once. What is no address

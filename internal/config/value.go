@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
@@ -46,7 +46,7 @@ func byteUnits() []struct {
 
 // ParseBytes reads a size such as "256MB" or "19MiB"; a bare "0" needs no unit.
 func ParseBytes(text string) (Bytes, error) {
-	bad := fmt.Errorf(`%s is not a size: write it like "256MB" or "19MiB"`, quote(text))
+	bad := fmt.Errorf(`%s is not a size: write it like "256MB" or "19MiB"`, tomlfile.Quote(text))
 	if text == "0" {
 		return 0, nil
 	}
@@ -64,7 +64,7 @@ func ParseBytes(text string) (Bytes, error) {
 	return 0, bad
 }
 
-// String gives the size in the largest unit that divides it.
+// String returns the size in the largest unit that divides it.
 func (b Bytes) String() string {
 	best, name := Bytes(1), "B"
 	for _, unit := range byteUnits() {
@@ -85,89 +85,84 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf(`%s is not a duration: write it like "5s", "10m" or "365d"`, quote(text))
+		return 0, fmt.Errorf(`%s is not a duration: write it like "5s", "10m" or "365d"`, tomlfile.Quote(text))
 	}
 	return d, nil
 }
 
-// assign puts a value of the TOML file into the field. The error says what the
+// assign puts a value of a TOML file into the field of a key. The error says what the
 // value is and what it should be.
-func assign(field, value any) error {
+func assign(k key, field any, n *tomlfile.Node) error {
 	switch field := field.(type) {
 	case *string:
-		return assignString(field, value)
+		return assignString(field, n)
 	case *site.Secret:
-		return assignString((*string)(field), value)
+		return assignString((*string)(field), n)
 	case *bool:
-		return assignBool(field, value)
+		is, ok := n.Value.(bool)
+		if !ok {
+			return fmt.Errorf("%s is neither true nor false (without quotes)", describe(n))
+		}
+		*field = is
+		return nil
 	case *int:
-		return assignInt(field, value)
+		return assignInt(field, n)
 	case *float64:
-		return assignFloat(field, value)
+		return assignFloat(field, n)
 	case *[]string:
-		return assignList(field, value)
+		return assignList(k, field, n)
 	}
-	if value == int64(0) {
-		value = "0" // needs no unit
+	text, ok := n.Value.(string)
+	if n.Value == int64(0) {
+		text, ok = "0", true // needs no unit
 	}
-	text, ok := value.(string)
 	if !ok {
-		return fmt.Errorf("%s needs a unit and quotes, like %s", describe(value), example(field))
+		return fmt.Errorf("%s needs a unit and quotes, like %s", describe(n), example(field))
 	}
 	return assignText(field, text)
 }
 
-func assignString(field *string, value any) error {
-	text, ok := value.(string)
+func assignString(field *string, n *tomlfile.Node) error {
+	text, ok := n.Value.(string)
 	if !ok {
-		return fmt.Errorf("%s is not a text: put it in quotes", describe(value))
+		return fmt.Errorf("%s is not a text: put it in quotes", describe(n))
 	}
 	*field = text
 	return nil
 }
 
-func assignBool(field *bool, value any) error {
-	is, ok := value.(bool)
-	if !ok {
-		return fmt.Errorf("%s is neither true nor false (without quotes)", describe(value))
+func assignInt(field *int, n *tomlfile.Node) error {
+	number, ok := n.Value.(int64)
+	if !ok || number < math.MinInt32 || number > math.MaxInt32 {
+		return fmt.Errorf("%s is not a whole number, or far too large a one", describe(n))
 	}
-	*field = is
+	*field = int(number)
 	return nil
 }
 
-func assignInt(field *int, value any) error {
-	n, ok := value.(int64)
-	if !ok || n < math.MinInt32 || n > math.MaxInt32 {
-		return fmt.Errorf("%s is not a whole number, or far too large a one", describe(value))
-	}
-	*field = int(n)
-	return nil
-}
-
-func assignFloat(field *float64, value any) error {
-	switch n := value.(type) {
+func assignFloat(field *float64, n *tomlfile.Node) error {
+	switch number := n.Value.(type) {
 	case float64:
-		*field = n
+		*field = number
 	case int64:
-		*field = float64(n)
+		*field = float64(number)
 	default:
-		return fmt.Errorf("%s is not a number", describe(value))
+		return fmt.Errorf("%s is not a number", describe(n))
 	}
 	return nil
 }
 
-func assignList(field *[]string, value any) error {
-	items, ok := value.([]any)
-	if !ok {
-		what := describe(value)
-		if _, text := value.(string); text { // not shown: among the keys of the cloud it may be a private one
+func assignList(k key, field *[]string, n *tomlfile.Node) error {
+	if n.Items == nil {
+		what := describe(n)
+		if _, text := n.Value.(string); text { // not shown: among the keys of the cloud it may be a private one
 			what = "a text"
 		}
-		return fmt.Errorf(`%s is not a list: write it like ["127.0.0.1:8080"], or [] for none`, what)
+		return fmt.Errorf(`%s is not a list: write it like %s, or [] for none`, what, k.listExample())
 	}
-	list := make([]string, 0, len(items))
-	for _, item := range items {
-		text, ok := item.(string)
+	list := make([]string, 0, len(n.Items))
+	for _, item := range n.Items {
+		text, ok := item.Value.(string)
 		if !ok {
 			return fmt.Errorf("%s in the list is not a text: put it in quotes", describe(item))
 		}
@@ -188,17 +183,17 @@ func assignText(field any, text string) (err error) {
 		*field = splitList(text)
 	case *bool:
 		if *field, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%s is neither true nor false", quote(text))
+			return fmt.Errorf("%s is neither true nor false", tomlfile.Quote(text))
 		}
 	case *int:
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s is not a whole number, or far too large a one", quote(text))
+			return fmt.Errorf("%s is not a whole number, or far too large a one", tomlfile.Quote(text))
 		}
 		*field = int(n)
 	case *float64:
 		if *field, err = strconv.ParseFloat(text, 64); err != nil {
-			return fmt.Errorf("%s is not a number", quote(text))
+			return fmt.Errorf("%s is not a number", tomlfile.Quote(text))
 		}
 	case *time.Duration:
 		*field, err = parseDuration(text)
@@ -230,36 +225,16 @@ func example(field any) string {
 }
 
 // describe shows a TOML value in an error.
-func describe(value any) string {
-	switch value := value.(type) {
-	case string:
-		return quote(value)
-	case []any, []map[string]any:
+func describe(n *tomlfile.Node) string {
+	if text, ok := n.Value.(string); ok {
+		return tomlfile.Quote(text)
+	}
+	switch {
+	case n.Items != nil:
 		return "a list"
-	case map[string]any:
+	case n.Keys != nil:
 		return "a section"
 	default:
-		return oneLine(clip(fmt.Sprint(value)))
+		return tomlfile.Clip(fmt.Sprint(n.Value))
 	}
-}
-
-// oneLine shows what cannot be printed as a question mark.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, text)
-}
-
-// quote and clip keep a text from outside short and on one line.
-func quote(text string) string { return strconv.Quote(clip(text)) }
-
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
 	"gatehouse/internal/web/adminapi"
@@ -144,17 +145,17 @@ func (h *canaryHouse) sessions() {
 
 // apply makes a site, well and badly.
 func (h *canaryHouse) apply() {
-	site := adminapi.Site{
-		Accounts: []adminapi.SiteAccount{
-			{Email: gatewaytest.Email, Password: h.keep("password by a site", "the porter's third password")}, {Email: "made@example.test"},
+	stated := sitefile.Site{
+		Accounts: []sitefile.Account{
+			{Email: gatewaytest.Email, Password: site.Secret(h.keep("password by a site", "the porter's third password"))}, {Email: "made@example.test"},
 		},
-		Stations: []adminapi.SiteStation{
-			{ID: 1045, Secret: h.keep("secret of 1045", "SECRETOF1045BYASITE2345672"), Token: h.keep("token of 1045", "token-of-1045-by-a-site")}, {ID: 1046},
+		Stations: []sitefile.Station{
+			{ID: 1045, Secret: site.Secret(h.keep("secret of 1045", "SECRETOF1045BYASITE2345672")), Token: site.Secret(h.keep("token of 1045", "token-of-1045-by-a-site"))}, {ID: 1046},
 		},
-		Grants: []adminapi.SiteGrant{{Account: gatewaytest.Email, Stations: []site.StationID{1045}}},
+		Grants: []sitefile.Grant{{Account: gatewaytest.Email, Stations: []site.StationID{1045}}},
 	}
 	body := func() string {
-		text, _ := json.Marshal(adminapi.ApplyRequest{Site: site})
+		text, _ := json.Marshal(adminapi.ApplyRequest{Site: stated})
 		return string(text)
 	}
 	var done adminapi.Applied
@@ -164,10 +165,10 @@ func (h *canaryHouse) apply() {
 	h.keep("secret of 1046", done.Stations[1].MQTT.Password)
 	h.keep("token of 1046", done.Stations[1].StationToken)
 	h.want(nil, http.MethodPost, "/admin/v1/apply", h.admin, body())
-	site.Accounts[0].Password = h.keep("hopeless password", strings.Repeat("hopeless-password", 100))
+	stated.Accounts[0].Password = site.Secret(h.keep("hopeless password", strings.Repeat("hopeless-password", 100)))
 	h.do(http.MethodPost, "/admin/v1/apply", h.admin, body())
-	site.Accounts[0].Password = ""
-	site.Stations[1] = adminapi.SiteStation{ID: 1047, Secret: h.keep("hopeless secret", "hopeless\tsecret-of-1047"), Token: site.Stations[0].Token}
+	stated.Accounts[0].Password = ""
+	stated.Stations[1] = sitefile.Station{ID: 1047, Secret: site.Secret(h.keep("hopeless secret", "hopeless\tsecret-of-1047")), Token: stated.Stations[0].Token}
 	h.do(http.MethodPost, "/admin/v1/apply", h.admin, body())
 }
 

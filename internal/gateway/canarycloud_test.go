@@ -128,15 +128,18 @@ func (h *canaryHouse) misplaced(private string) {
 	} {
 		cfg := h.g.Config
 		cfg.Cloud.Keys = []string{line}
-		for _, err := range []error{nil, cfg.Validate()} { // as it is found late, and early
+		parse := func(value string) error {
+			_, _, err := config.Lay([]config.File{{Name: "f.toml", Text: []byte("data = \"/d\"\n[cloud]\nkeys = " + value)}}, nil)
+			return err
+		}
+		for _, err := range []error{nil, parse("[\"" + line + "\"]")} { // as it is found late, and early
 			h.hear("the refusal of a key", fmt.Sprint(err))
 			got := reload(t, h.g, cfg, err)
 			if got[health.ConfigurationInvalid].Code == "" || strings.Contains(fmt.Sprint(got), private[:32]) {
 				t.Errorf("a private key in the place of a public one: %v", got)
 			}
 		}
-		_, err := config.Parse("f.toml", []byte("[cloud]\nkeys = \""+line+"\""), nil)
-		h.hear("the refusal of a text as keys", fmt.Sprint(err))
+		h.hear("the refusal of a text as keys", fmt.Sprint(parse("\""+line+"\"")))
 	}
 	reload(t, h.g, h.g.Config, nil)
 }

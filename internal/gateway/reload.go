@@ -3,8 +3,8 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 
 	"gatehouse/internal/board/certificate"
@@ -29,15 +29,17 @@ func (g *Gateway) Reload(ctx context.Context, read func() (config.Config, error)
 		return
 	}
 	g.conditions.Clear(health.ConfigurationInvalid)
-	g.demandRestart(slices.DeleteFunc(config.Difference(g.cfg, next), g.takesOver))
+	g.demandRestart(config.NeedRestart(g.cfg, next))
 	g.log.Info("configuration read again")
 }
 
-// takeOver applies what can be applied; what can fail goes first.
+// takeOver checks everything, and then applies what can be applied.
 func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
-	if cert, key, err := certificateFiles(next); err != nil {
+	cert, key, err := certificateFiles(next)
+	if err != nil {
 		return err
-	} else if cert != "" {
+	}
+	if cert != "" {
 		if err := certificate.Check(cert, key); err != nil {
 			return err
 		}
@@ -46,22 +48,22 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := g.zone.configure(ctx, next.TimeZone); err != nil {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(next.Log.Level)); err != nil {
+		return fmt.Errorf("reading the level of the log: %w", err)
+	}
+	setZone, err := g.zone.prepare(ctx, next.TimeZone)
+	if err != nil {
 		return err
 	}
-	if g.keeper != nil {
-		cert, key, err := certificateFiles(next)
-		if err == nil {
-			err = g.keeper.Reload(cert, key)
-		}
-		if err != nil {
+	if g.keeper != nil { // the last that can fail: it reads the files once more, and then changes nothing
+		if err := g.keeper.Reload(cert, key); err != nil {
 			return err
 		}
 	}
+	setZone()
 	if g.level != nil {
-		if err := g.level.UnmarshalText([]byte(next.Log.Level)); err != nil {
-			return fmt.Errorf("reading the level of the log: %w", err)
-		}
+		g.level.Set(level)
 	}
 	if !reflect.DeepEqual(g.clouded, next.Cloud) { // a connection is not ended without need
 		g.cloud.Configure(cloud)
@@ -71,18 +73,6 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 	g.unlock.SetBounds(unlockBounds(next))
 	g.journal.SetRetention(next.Journal.MaxAge, int64(next.Journal.MaxSize), int64(next.Journal.HardLimit()))
 	return nil
-}
-
-// takesOver reports whether Reload takes over a changed key at once.
-func (g *Gateway) takesOver(path string) bool {
-	switch path {
-	case "log.level", "time_zone", "unlock.ttl", "unlock.account_rate", "unlock.account_burst", "unlock.account_pending",
-		"journal.max_age", "journal.max_size", "journal.hard_size":
-		return true
-	case "tls.certificate", "tls.key":
-		return g.keeper != nil
-	}
-	return strings.HasPrefix(path, "cloud.")
 }
 
 // demandRestart names the keys that wait for a restart, in a condition.

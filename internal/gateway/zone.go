@@ -37,23 +37,23 @@ func openZone(ctx context.Context, configured string, db *sqlite.DB) (*zone, err
 	return z, nil
 }
 
-// configure takes over the configured zone, "" for none.
-func (z *zone) configure(ctx context.Context, name string) error {
+// prepare checks a configured zone, "" for none, and returns a function that sets it.
+func (z *zone) prepare(ctx context.Context, name string) (set func(), err error) {
 	present := name
 	if name == "" {
-		var err error
 		if present, err = z.db.TimeZone(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if _, err := time.LoadLocation(present); err != nil {
-		return fmt.Errorf("reading the time zone: %w", err)
+		return nil, fmt.Errorf("reading the time zone: %w", err)
 	}
-	z.mu.Lock()
-	z.configured, z.name = name, present
-	z.mu.Unlock()
-	z.changed(z.location())
-	return nil
+	return func() {
+		z.mu.Lock()
+		z.configured, z.name = name, present
+		z.mu.Unlock()
+		z.changed(z.location())
+	}, nil
 }
 
 // TimeZone returns the zone's IANA name, or "" for the system's.

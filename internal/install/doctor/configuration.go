@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"gatehouse/internal/config"
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // checkConfiguration reads what the gateway would at its next start.
@@ -26,7 +26,7 @@ func checkConfiguration(_ context.Context, g *subject, s *sheet) {
 }
 
 func reportBroken(g *subject, s *sheet) {
-	problems, ok := errors.AsType[*config.Error](g.broken)
+	problems, ok := errors.AsType[*tomlfile.Error](g.broken)
 	switch {
 	case mayNot(g.broken):
 		s.skip("this user may not read the configuration", asRoot)

@@ -1,12 +1,15 @@
 package firstboot_test
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/install/firstboot"
 	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -179,34 +183,20 @@ func (b *board) addresses() []netip.Addr {
 	return []netip.Addr{netip.MustParseAddr("192.168.1.20"), netip.MustParseAddr("2001:db8::20")}
 }
 
-func (b *board) Accounts(context.Context) (all []adminapi.Account, err error) {
-	if !b.up {
-		return nil, errDown
-	}
-	for email := range b.accounts {
-		all = append(all, adminapi.Account{Email: email})
-	}
-	return all, nil
-}
-
-func (b *board) Stations(context.Context) (all []adminapi.Station, err error) {
-	if !b.up {
-		return nil, errDown
-	}
-	for id := range b.stations {
-		all = append(all, adminapi.Station{StationState: site.StationState{ID: id}})
-	}
-	return all, nil
-}
-
-// Apply is what the gateway makes of a site; what is left open is generated, and
-// never told here: first boot must not rely on that.
-func (b *board) Apply(_ context.Context, s sitefile.Site, o sitefile.Options) (done adminapi.Applied, err error) {
+// Apply is what the gateway makes of a site. What is left open is generated, and shown by
+// a dry run only: first boot must not rely on more.
+func (b *board) Apply(_ context.Context, s sitefile.Site, o sitefile.Options) (done sitefile.Result, err error) {
 	if !b.up {
 		return done, errDown
 	}
+	if err := b.unknown(s); err != nil {
+		return done, err
+	}
+	if o.DryRun {
+		b.generate(s, &done)
+	}
 	change := func(kind, what string, do func()) {
-		done.Changes = append(done.Changes, adminapi.Change{Kind: kind, What: what})
+		done.Changes = append(done.Changes, sitefile.Change{Kind: kind, What: what})
 		if !o.DryRun {
 			b.fuse.burn()
 			do()
@@ -237,6 +227,34 @@ func (b *board) Apply(_ context.Context, s sitefile.Site, o sitefile.Options) (d
 	}
 	b.fuse.burn()
 	return done, nil
+}
+
+// unknown finds grants of what nobody has.
+func (b *board) unknown(s sitefile.Site) error {
+	var problems []tomlfile.Problem
+	for _, g := range s.Grants {
+		if _, there := b.accounts[g.Account]; !there && !slices.ContainsFunc(s.Accounts, func(a sitefile.Account) bool { return a.Email == g.Account }) {
+			problems = append(problems, tomlfile.Problem{File: s.File, Line: g.Lines.Of("account"), Text: "there is no account " + string(g.Account)})
+		}
+	}
+	if err := tomlfile.Report(problems); err != nil {
+		return fault.New(fault.Conflict, err.Error())
+	}
+	return nil
+}
+
+// generate generates what the site leaves open for what is not there, each time anew.
+func (b *board) generate(s sitefile.Site, done *sitefile.Result) {
+	for _, a := range s.Accounts {
+		if _, there := b.accounts[a.Email]; !there && a.Password == "" {
+			done.Accounts = append(done.Accounts, sitefile.IssuedAccount{Email: a.Email, Password: rand.Text()})
+		}
+	}
+	for _, st := range s.Stations {
+		if _, there := b.stations[st.ID]; !there {
+			done.Stations = append(done.Stations, sitefile.Issue(st.ID, cmp.Or(st.Token, site.Secret(rand.Text())), cmp.Or(st.Secret, site.Secret(rand.Text()))))
+		}
+	}
 }
 
 // fuse cuts the power after so many steps; zero never.

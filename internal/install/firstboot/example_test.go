@@ -33,7 +33,7 @@ func TestRun_example(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBoard(t)
 			b.write("boot/gatehouse-site.toml", text)
-			b.write("boot/cleaning.password", "one-line-of-a-password\r\n")
+			b.write("boot/cleaning.password", "one-line-of-a-password\n")
 			cert, key := certificate(t)
 			b.write("etc/credentials/gate.crt", cert)
 			b.write("etc/credentials/gate.key", key)
@@ -74,7 +74,7 @@ func TestRun_publicSecrets(t *testing.T) {
 		lines := strings.Split(text, "\n")
 		for _, p := range out.Problems {
 			what, _, _ := strings.Cut(lines[p.Line-1], " = ")
-			if p.Text != "this "+what+" stands in the example: choose your own, or leave the line out" {
+			if p.Text != "this "+what+" is that of the example: choose your own, or leave the line out" {
 				t.Errorf("line %d, %s: %s", p.Line, what, p.Text)
 			}
 		}

@@ -14,9 +14,26 @@ import (
 	"gatehouse/internal/setup/sitefile"
 )
 
+// findWiping sets the file whose wiping a power cut has interrupted; "" is none.
+func (b *boot) findWiping() {
+	folders := slices.Concat(b.Folders, []string{b.folder})
+	if b.File != "" {
+		folders = []string{parentOf(b.File)}
+	}
+	b.path = ""
+	for _, folder := range folders {
+		path, err := filepath.Abs(filepath.Join(folder, wipingName))
+		if _, missing := os.Lstat(path); err == nil && missing == nil {
+			b.path, b.out.File = path, path
+			return
+		}
+	}
+}
+
 // find sets the site file, which is absent in most boots, and names what else is
 // there.
 func (b *boot) find() error {
+	b.path = ""
 	if b.File != "" {
 		if _, err := os.Stat(b.File); err != nil {
 			return refuse(b.File, "the site file cannot be read: %s", cause(err))
@@ -88,6 +105,7 @@ func (b *boot) warn(format string, args ...any) {
 // resultPath and the others are where this package writes.
 func (b *boot) resultPath() string   { return filepath.Join(parentOf(b.path), resultName) }
 func (b *boot) donePath() string     { return filepath.Join(parentOf(b.path), doneName) }
+func (b *boot) wipingPath() string   { return filepath.Join(parentOf(b.path), wipingName) }
 func (b *boot) statePath() string    { return filepath.Join(b.folder, stateName) }
 func (b *boot) partsPath() string    { return filepath.Join(b.folder, "conf.d") }
 func (b *boot) settingsPath() string { return filepath.Join(b.partsPath(), settingsName) }

@@ -10,6 +10,7 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -17,9 +18,7 @@ import (
 // Gateway is the running gateway; package adminapi/client satisfies it.
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
-	Accounts(ctx context.Context) ([]adminapi.Account, error)
-	Stations(ctx context.Context) ([]adminapi.Station, error)
-	Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (adminapi.Applied, error)
+	Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
 	Close()
 }
 
@@ -50,20 +49,21 @@ type Config struct {
 
 // Outcome says what was done.
 type Outcome struct {
-	File         string            `json:"file"`   // the site file; "" when there is none
-	Others       []string          `json:"others"` // further site files, not used
-	DryRun       bool              `json:"dryRun"`
-	OnlyWiped    bool              `json:"onlyWiped"`              // it was applied by an earlier run
-	Result       string            `json:"result,omitempty"`       // the result file
-	SettingsFile string            `json:"settingsFile,omitempty"` // that the settings were written to
-	Changes      []adminapi.Change `json:"changes"`                // of accounts, stations and grants; in a dry run those to make
-	Addresses    []string          `json:"addresses"`              // URLs of the gateway
-	Warnings     []string          `json:"warnings"`
-	Problems     []Problem         `json:"problems"`
+	File         string             `json:"file"`   // the site file; "" when there is none
+	Others       []string           `json:"others"` // further site files, not used
+	DryRun       bool               `json:"dryRun"`
+	OnlyWiped    bool               `json:"onlyWiped"`              // it was applied by an earlier run
+	Result       string             `json:"result,omitempty"`       // the result file
+	SettingsFile string             `json:"settingsFile,omitempty"` // that the settings were written to
+	Changes      []sitefile.Change  `json:"changes"`                // of accounts, stations and grants; in a dry run those to make
+	Addresses    []string           `json:"addresses"`              // URLs of the gateway
+	Warnings     []string           `json:"warnings"`
+	Problems     []tomlfile.Problem `json:"problems"`
 }
 
 const (
 	doneName     = "gatehouse-site.done.toml"
+	wipingName   = "gatehouse-site.wiping" // the site file while it is overwritten
 	resultName   = "gatehouse-result.txt"
 	settingsName = "50-site.toml"
 	beforeName   = ".50-site.before" // what settingsName held; while it is there, the new one is on trial
@@ -82,12 +82,12 @@ type boot struct {
 	state   state
 	gateway Gateway
 	status  adminapi.Status // as the gateway last gave it
-	told    string          // the result of a first boot that was done
+	told    string          // the result of a first boot that was done, without what is left to wipe
 }
 
 // Run looks for a site file and makes the gateway what it says. Without any,
-// Outcome.File is empty and nothing happens. Its error is a [*Refusal] with everything
-// that is wrong, which stands in the result file too.
+// Outcome.File is empty and nothing happens. Its error is a
+// [*tomlfile.Error] with everything that is wrong, which is in the result file too.
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.disk == nil {
 		cfg.disk = realDisk{}
@@ -112,8 +112,15 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("finding the folder of the configuration: %w", err)
 	}
 	b := &boot{Config: cfg, folder: folder}
-	b.out = Outcome{DryRun: cfg.DryRun, Others: []string{}, Changes: []adminapi.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []Problem{}}
+	b.out = Outcome{DryRun: cfg.DryRun, Others: []string{}, Changes: []sitefile.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []tomlfile.Problem{}}
 	defer b.hangUp()
+	if !cfg.DryRun {
+		if b.findWiping(); b.path != "" {
+			if err := b.finishWiping(); err != nil {
+				return b.out, b.failed(err)
+			}
+		}
+	}
 	if err := b.find(); err != nil || b.path == "" {
 		return b.out, b.failed(err)
 	}
@@ -121,11 +128,9 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 		return b.out, b.failed(b.rehearse(ctx))
 	}
 	if b.state = readState(b.statePath()); b.state.wipes(b.path) {
-		b.out.OnlyWiped = true
-		b.told = b.earlierResult()
-		failed := b.wipe()
-		return b.out, b.failed(failed)
+		return b.out, b.failed(b.finishWiping())
 	}
+	b.out.OnlyWiped = false
 	if err := b.perform(ctx); err != nil {
 		b.tellFailure(err)
 		return b.out, b.failed(err)
@@ -137,11 +142,19 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	return b.out, nil
 }
 
+// finishWiping does what an earlier run left.
+func (b *boot) finishWiping() error {
+	b.out.OnlyWiped = true
+	b.state = readState(b.statePath())
+	b.told = b.earlierResult()
+	return b.wipe()
+}
+
 // perform does everything but the wiping, in an order in which each step may be the
 // last before a power cut.
 func (b *boot) perform(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		b.mayChange, b.check, b.reach, b.checkSite, b.makeSecrets, b.takeSettings, b.apply, b.tell, b.markApplied,
+		b.mayChange, b.check, b.reach, b.checkSite, b.keepSecrets, b.takeSettings, b.apply, b.tell, b.markApplied,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -169,12 +182,12 @@ func (b *boot) failed(err error) error {
 		return nil
 	}
 	b.out.Problems = problemsOf(err)
-	return &Refusal{Problems: b.out.Problems}
+	return &tomlfile.Error{Problems: b.out.Problems}
 }
 
 // apply makes accounts, stations and grants what the site says.
 func (b *boot) apply(ctx context.Context) error {
-	applied, err := b.gateway.Apply(ctx, b.state.complete(b.plan.mixed.Site), sitefile.Options{})
+	applied, err := b.gateway.Apply(ctx, b.toApply(), sitefile.Options{})
 	if err != nil {
 		return b.refusedBy(err)
 	}
@@ -182,10 +195,7 @@ func (b *boot) apply(ctx context.Context) error {
 	return nil
 }
 
-// site is what the site file states, without what was generated.
-func (b *boot) site() sitefile.Site { return b.plan.mixed.Site }
-
-// stationName gives a station's name in the site, for people.
+// stationName returns a station's name in the site, for people.
 func stationName(s sitefile.Station) string {
 	if s.Name == nil || *s.Name == "" {
 		return ""

@@ -47,6 +47,8 @@ token = "given-token-of-1043"
 [[grant]]
 account = "porter@example.test"
 stations = [1042, 1043]
+hours = "Mon-Fri 08:00-18:00"
+until = 2026-01-01T00:00:00Z
 `
 
 const guestPassword = "given-guest-password"
@@ -92,16 +94,16 @@ func TestRun(t *testing.T) {
 // checkDone finds what must be true in the end, however it came to be.
 func (b *board) checkDone() {
 	b.t.Helper()
-	if b.exists("boot/gatehouse-site.toml") || b.exists("boot/guest.password") || b.exists("etc/conf.d/.50-site.before") {
-		b.t.Error("the site file, its password file or the old settings are still there")
+	if b.exists("boot/gatehouse-site.toml") || b.exists("boot/guest.password") || b.exists("boot/gatehouse-site.wiping") || b.exists("etc/first-boot.state") || b.exists("etc/conf.d/.50-site.before") {
+		b.t.Error("the site file, its password file, the state or the old settings are still there")
 	}
 	result := b.read("boot/gatehouse-result.txt")
-	if !strings.HasPrefix(result, "Gatehouse: OK\r\n") || strings.Contains(strings.ReplaceAll(result, "\r\n", ""), "\n") {
+	if !strings.HasPrefix(result, "Gatehouse: OK\n") || strings.Contains(result, "\r") {
 		b.t.Errorf("the result reads\n%q", result)
 	}
 	generated := []string{b.accounts["owner@example.test"].Reveal(), b.stations[1043].Secret.Reveal()}
 	for _, secret := range generated {
-		if len(secret) < 20 || !strings.Contains(result, " "+secret+"\r\n") {
+		if len(secret) < 20 || !strings.Contains(result, " "+secret+"\n") {
 			b.t.Errorf("the result does not tell the generated %q:\n%s", secret, result)
 		}
 	}
@@ -132,14 +134,14 @@ func (b *board) checkGateway() {
 	if b.stations[1043].Token != "given-token-of-1043" {
 		b.t.Error("a token that was given was replaced")
 	}
-	const settings = "name = \"north-gate\"\n\n[http]\ntls_listen = [\"[::]:443\"]\n"
+	const settings = "name = 'north-gate'\n\n[http]\ntls_listen = ['[::]:443']\n"
 	if got := b.read("etc/conf.d/50-site.toml"); got != firstboot.SettingsHead+settings {
 		b.t.Errorf("the settings read\n%s", got)
 	}
 	if !b.up || b.config.Name != "north-gate" || b.config.Log.Level != "warn" {
 		b.t.Errorf("the gateway (up: %t) runs with %+v", b.up, b.config)
 	}
-	if done := b.read("boot/gatehouse-site.done.toml"); !strings.Contains(done, "email = \"porter@example.test\"\r\npassword = \"\"  ") || !strings.Contains(done, "id = 1042") {
+	if done := b.read("boot/gatehouse-site.done.toml"); !strings.Contains(done, "email = 'porter@example.test'\npassword = ''\n") || !strings.Contains(done, "id = 1042") {
 		b.t.Errorf("the old site file reads\n%s", done)
 	}
 	if b.read("boot/cmdline.txt") != "console=tty1\n" || b.read("etc/gatehouse.toml") != present {
@@ -155,7 +157,7 @@ func TestRun_noServiceManager(t *testing.T) {
 	if err != nil || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "take effect when the gateway is started again") || b.exists("etc/conf.d/.50-site.before") {
 		t.Errorf("got %+v, %v", out, err)
 	}
-	if result := b.read("boot/gatehouse-result.txt"); !strings.Contains(result, "TO NOTE\r\n  - The settings take effect when the gateway is started again") {
+	if result := b.read("boot/gatehouse-result.txt"); !strings.Contains(result, "TO NOTE\n  - The settings take effect when the gateway is started again") {
 		t.Errorf("the result reads\n%s", result)
 	}
 }
@@ -189,7 +191,7 @@ func TestRun_secondSite(t *testing.T) {
 	if _, err := b.run(); err != nil {
 		t.Fatal(err)
 	}
-	const settings = "name = \"north-gate\"\n\n[http]\nmetrics = true\ntls_listen = [\"[::]:443\"]\n"
+	const settings = "name = 'north-gate'\n\n[http]\nmetrics = true\ntls_listen = ['[::]:443']\n"
 	if got := b.read("etc/conf.d/50-site.toml"); got != firstboot.SettingsHead+settings {
 		t.Errorf("the settings read\n%s", got)
 	}
@@ -215,7 +217,7 @@ func TestRun_relativePath(t *testing.T) {
 	if err != nil || out.SettingsFile != b.path("etc/conf.d/50-site.toml") || out.Result != b.path("boot/gatehouse-result.txt") {
 		t.Fatalf("got %+v, %v", out, err)
 	}
-	const settings = "[http]\nmetrics = true\n\n[log]\nformat = \"json\"\nlevel = \"debug\"\n"
+	const settings = "[http]\nmetrics = true\n\n[log]\nformat = 'json'\nlevel = 'debug'\n"
 	if got := b.read("etc/conf.d/50-site.toml"); got != firstboot.SettingsHead+settings {
 		t.Errorf("the settings read\n%s", got)
 	}

@@ -63,8 +63,8 @@ func TestRun_realGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, owner, _ := strings.Cut(string(result), "Account owner@example.test\r\n    password       ")
-	owner, _, _ = strings.Cut(owner, "\r\n")
+	_, owner, _ := strings.Cut(string(result), "Account owner@example.test\n    password       ")
+	owner, _, _ = strings.Cut(owner, "\n")
 	for email, password := range map[string]string{"porter@example.test": "given-porter-password", "guest@example.test": guestPassword, "owner@example.test": owner} {
 		body := fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)
 		if a := g.Do(http.MethodPost, "/v1/auth/login", "", []byte(body)); a.Status != http.StatusOK {

@@ -9,28 +9,27 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse/internal/config"
+	"gatehouse/internal/setup/tomlfile"
 )
 
-// fileProblems looks whether the files that the configuration names are there, and can
-// be what they are named for.
-func (b *boot) fileProblems(sources config.Sources) []Problem {
+// fileProblems reports configured files that are missing or cannot be used.
+func (b *boot) fileProblems() []tomlfile.Problem {
 	c := b.plan.config
 	return slices.Concat(
-		b.pairProblems(sources, "tls", c.TLS.Certificate, c.TLS.Key),
-		b.pairProblems(sources, "cloud", c.Cloud.Certificate, c.Cloud.Key),
-		b.authorityProblems(sources, c.Cloud.CA),
-		b.passwordProblems(sources, c.Cloud.PasswordFile),
+		b.pairProblems("tls", c.TLS.Certificate, c.TLS.Key),
+		b.pairProblems("cloud", c.Cloud.Certificate, c.Cloud.Key),
+		b.authorityProblems(c.Cloud.CA),
+		b.passwordProblems(c.Cloud.PasswordFile),
 	)
 }
 
 // pairProblems looks at a certificate and its key, which belong together.
-func (b *boot) pairProblems(sources config.Sources, section, certificate, key string) (problems []Problem) {
+func (b *boot) pairProblems(section, certificate, key string) (problems []tomlfile.Problem) {
 	var paths []string
 	for _, f := range []struct{ name, text string }{{"certificate", certificate}, {"key", key}} {
 		path, wrong := b.file(f.text)
 		if wrong != "" {
-			problems = append(problems, placed(sources, section+"."+f.name, wrong))
+			problems = append(problems, b.placed(section+"."+f.name, wrong))
 		}
 		paths = append(paths, path)
 	}
@@ -38,12 +37,12 @@ func (b *boot) pairProblems(sources config.Sources, section, certificate, key st
 		return problems
 	}
 	if _, err := tls.LoadX509KeyPair(paths[0], paths[1]); err != nil {
-		return []Problem{placed(sources, section+".certificate", fmt.Sprintf("the certificate %s and the key %s cannot be used: %s", paths[0], paths[1], err))}
+		return []tomlfile.Problem{b.placed(section+".certificate", fmt.Sprintf("the certificate %s and the key %s cannot be used: %s", paths[0], paths[1], err))}
 	}
 	return nil
 }
 
-func (b *boot) authorityProblems(sources config.Sources, text string) []Problem {
+func (b *boot) authorityProblems(text string) []tomlfile.Problem {
 	path, wrong := b.file(text)
 	if wrong == "" && text != "" {
 		data, err := os.ReadFile(path) //nolint:gosec // the configuration names it
@@ -54,17 +53,17 @@ func (b *boot) authorityProblems(sources config.Sources, text string) []Problem 
 	if wrong == "" {
 		return nil
 	}
-	return []Problem{placed(sources, "cloud.ca", wrong)}
+	return []tomlfile.Problem{b.placed("cloud.ca", wrong)}
 }
 
 // passwordProblems: beside the site file, a password file looks like those of accounts,
 // but the gateway will need it later on.
-func (b *boot) passwordProblems(sources config.Sources, text string) []Problem {
+func (b *boot) passwordProblems(text string) []tomlfile.Problem {
 	_, wrong := b.file(text)
 	if wrong == "" {
 		return nil
 	}
-	return []Problem{placed(sources, "cloud.password_file", wrong+"; or write the password itself, as password: it is wiped in this file")}
+	return []tomlfile.Problem{b.placed("cloud.password_file", wrong+"; or write the password itself, as password: it is wiped in this file")}
 }
 
 // file gives the file behind a setting, where the unit finds a credential; wrong says

@@ -90,7 +90,7 @@ func TestRun_settingsTakenBack(t *testing.T) {
 					t.Errorf("the settings read %q, want %q", got, before)
 				}
 				result := b.read("boot/gatehouse-result.txt")
-				if !strings.HasPrefix(result, "Gatehouse: FAILED\r\n") || !strings.Contains(result, "Nothing was changed.") ||
+				if !strings.HasPrefix(result, "Gatehouse: FAILED\n") || !strings.Contains(result, "Nothing was changed.") ||
 					!strings.Contains(result, "gatehouse-site.toml: the gateway does not come up with these settings, so they were taken back: the gateway does not answer") {
 					t.Errorf("the result reads\n%s", result)
 				}

@@ -1,56 +1,55 @@
 package firstboot
 
 import (
-	"fmt"
 	"io/fs"
 	"regexp"
 	"slices"
 
 	"gatehouse/configs"
-	"gatehouse/internal/config"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
-// publicProblems finds the passwords, secrets and tokens that stand in the examples,
-// where everyone can read them. "gatehouse apply" takes them, for demonstrations; a
+// publicProblems finds the passwords, secrets and tokens of the examples, which everyone
+// can read. "gatehouse apply" takes them, for demonstrations; a
 // board at a door does not.
-func (b *boot) publicProblems() (problems []Problem) {
+func (b *boot) publicProblems() (problems []tomlfile.Problem) {
 	public := publicSecrets()
-	look := func(key, what, path string, value site.Secret) {
+	look := func(key string, lines sitefile.Lines, value site.Secret) {
 		if public[value.Reveal()] {
-			problems = append(problems, Problem{File: b.path, Line: b.plan.mixed.Line(path + "." + key), Text: isPublic(what)})
+			problems = append(problems, tomlfile.Problem{File: b.path, Line: lines.Of(key), Text: isPublic(key)})
 		}
 	}
-	for i, a := range b.site().Accounts {
-		look("password", "password", fmt.Sprintf("account[%d]", i), a.Password)
+	for _, a := range b.plan.site.Accounts {
+		look("password", a.Lines, a.Password)
 	}
-	for i, s := range b.site().Stations {
-		at := fmt.Sprintf("station[%d]", i)
-		look("secret", "secret", at, s.Secret)
-		look("token", "token", at, s.Token)
+	for _, s := range b.plan.site.Stations {
+		look("secret", s.Lines, s.Secret)
+		look("token", s.Lines, s.Token)
 	}
 	return problems
 }
 
 func isPublic(what string) string {
-	return "this " + what + " stands in the example: choose your own, or leave the line out"
+	return "this " + what + " is that of the example: choose your own, or leave the line out"
 }
 
 // publicSettings does the same for the settings of the site file.
-func (b *boot) publicSettings(sources config.Sources) []Problem {
+func (b *boot) publicSettings() []tomlfile.Problem {
 	const key = "cloud.password"
 	if !slices.Contains(b.plan.keys, key) || !publicSecrets()[b.plan.config.Cloud.Password.Reveal()] {
 		return nil
 	}
-	p := placed(sources, key, "")
+	p := b.placed(key, "")
 	p.Text = isPublic("password")
-	return []Problem{p}
+	return []tomlfile.Problem{p}
 }
 
-// exampleSecret is a line of an example that gives a secret, in use or not.
+// exampleSecret is a line of an example with a secret, in use or not.
 var exampleSecret = regexp.MustCompile(`(?m)^#?(?:password|secret|token) = "([^"\n]+)"`)
 
-// publicSecrets gives those of every example.
+// publicSecrets returns those of every example.
 func publicSecrets() map[string]bool {
 	all := map[string]bool{}
 	names, _ := fs.Glob(configs.Files, "*.example.toml") // fails for wrong patterns only

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/setup/tomlfile"
 )
 
 const (
@@ -26,16 +27,16 @@ const (
 	nameSecret   = "MQTT password"
 	nameToken    = "station token"
 	// okHead begins the result of a first boot that was done.
-	okHead = "Gatehouse: OK\r\n"
+	okHead = "Gatehouse: OK"
 )
 
 // paper is the text of a result file.
 type paper struct{ strings.Builder }
 
-// line writes one line, with the end that every editor of Windows knows.
+// line writes one line.
 func (p *paper) line(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
-	_, _ = p.WriteString(text + "\r\n") // never fails (strings.Builder)
+	_, _ = p.WriteString(text + "\n") // never fails (strings.Builder)
 }
 
 // field writes a name and a value, if there is one.
@@ -89,7 +90,7 @@ func (b *boot) success(secrets func(*paper)) *paper {
 }
 
 // failure is the text of a first boot that was not done.
-func (b *boot) failure(problems []Problem) *paper {
+func (b *boot) failure(problems []tomlfile.Problem) *paper {
 	p := &paper{}
 	b.head(p, "FAILED")
 	if len(b.out.Changes) == 0 && b.out.SettingsFile == "" {
@@ -100,17 +101,20 @@ func (b *boot) failure(problems []Problem) *paper {
 	p.line("")
 	p.line("WHAT IS WRONG")
 	for _, problem := range problems {
-		file := problem.File
-		if file == b.path {
-			file = filepath.Base(file)
+		if problem.File == b.path {
+			problem.File = filepath.Base(b.path)
 		}
-		p.line("  %s", problem.under(file))
+		p.line("  %s", problem)
 	}
 	p.line("")
 	p.line("WHAT TO DO")
-	p.line("  Put it right (in %s on this card: with a text editor, saved as", filepath.Base(b.path))
-	p.line("  UTF-8), put the card back and switch the gateway on again. The number behind")
-	p.line("  the name of a file is that of the line.")
+	p.line("  Correct it: in %s on this card, with a text editor, saved as", filepath.Base(b.path))
+	p.line("  UTF-8. The number after the name of a file is that of the line. Then")
+	if b.TakesName { // as on the image, which has no shell
+		p.line("  put the card back and switch the gateway on again.")
+	} else {
+		p.line("  run: sudo systemctl restart gatehouse-site")
+	}
 	p.list("TO NOTE", b.out.Warnings)
 	return p
 }
@@ -155,7 +159,7 @@ func (b *boot) reachable(p *paper) {
 func (b *boot) contents(p *paper) {
 	p.line("")
 	p.line("WHAT WAS SET UP")
-	before, s := p.Len(), b.site()
+	before, s := p.Len(), b.plan.site
 	p.field("Time zone", s.TimeZone)
 	for _, a := range s.Accounts {
 		role := ""
@@ -172,7 +176,11 @@ func (b *boot) contents(p *paper) {
 		for i, id := range g.Stations {
 			ids[i] = id.String()
 		}
-		p.field("Grant", fmt.Sprintf("%s: %s", g.Account, strings.Join(ids, ", ")))
+		text := fmt.Sprintf("%s: %s%s", g.Account, strings.Join(ids, ", "), sitefile.TermsText(g.Terms()))
+		if !g.Until.IsZero() && g.Until.Before(b.Now()) {
+			text += " (over)"
+		}
+		p.field("Grant", text)
 	}
 	if len(b.plan.keys) > 0 {
 		p.field("Settings", strings.Join(b.plan.keys, ", "))
@@ -200,16 +208,16 @@ func stationText(s sitefile.Station) string {
 // issued lists the secrets that were generated, and those only.
 func (b *boot) issued(p *paper) {
 	p.line("")
-	p.line(issuedTitle + ", because the site file gave none. They stand nowhere")
-	p.line("else: write them down now, and delete this file.")
-	for _, a := range b.site().Accounts {
+	p.line(issuedTitle + ", because the site file gave none. They are not")
+	p.line("stored anywhere else: write them down now, and delete this file.")
+	for _, a := range b.plan.site.Accounts {
 		if password, made := b.state.Accounts[a.Email]; made {
 			p.line("")
 			p.line("  Account %s", a.Email)
 			p.line("    %-14s %s", namePassword, string(password))
 		}
 	}
-	for _, s := range b.site().Stations {
+	for _, s := range b.plan.site.Stations {
 		made, is := b.state.Stations[s.ID]
 		if !is {
 			continue

@@ -73,7 +73,6 @@ func TestRun_result(t *testing.T) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := fmt.Sprintf("testdata/%s.result", regexp.MustCompile(`\W+`).ReplaceAllString(name, "-"))
-	got = strings.ReplaceAll(got, "\r\n", "\n")
 	if os.Getenv("GOLDEN") == "write" {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -98,11 +97,11 @@ func TestRun_publicCard(t *testing.T) {
 	}
 	card, aside := b.read("boot/gatehouse-result.txt"), b.read("etc/gatehouse-result.txt")
 	for _, secret := range []string{b.accounts["owner@example.test"].Reveal(), b.stations[1043].Secret.Reveal()} {
-		if secret == "" || strings.Contains(card, secret) || !strings.Contains(aside, " "+secret+"\r\n") {
+		if secret == "" || strings.Contains(card, secret) || !strings.Contains(aside, " "+secret+"\n") {
 			t.Errorf("%q: the card says\n%s\nand the file for root\n%s", secret, card, aside)
 		}
 	}
-	if !strings.HasPrefix(card, "Gatehouse: OK\r\n") || !strings.Contains(card, b.path("etc/gatehouse-result.txt")) {
+	if !strings.HasPrefix(card, "Gatehouse: OK\n") || !strings.Contains(card, b.path("etc/gatehouse-result.txt")) {
 		t.Errorf("the card says\n%s", card)
 	}
 	if info, err := os.Stat(b.path("etc/gatehouse-result.txt")); err != nil || info.Mode().Perm() != 0o600 {
@@ -110,5 +109,18 @@ func TestRun_publicCard(t *testing.T) {
 	}
 	if b.exists("etc/first-boot.state") || b.exists("boot/gatehouse-site.toml") {
 		t.Error("it is not done")
+	}
+}
+
+// What to do next depends on whether the system has a shell.
+func TestRun_whatToDo(t *testing.T) {
+	for image, want := range map[bool]string{false: "run: sudo systemctl restart gatehouse-site\n", true: "put the card back and switch the gateway on again.\n"} {
+		b := newBoard(t)
+		b.write("boot/gatehouse-site.toml", "[htp]\n")
+		cfg := b.firstBoot()
+		cfg.TakesName = image
+		if _, err := firstboot.Run(t.Context(), cfg); err == nil || !strings.Contains(b.read("boot/gatehouse-result.txt"), want) {
+			t.Errorf("image %t: %v\n%s", image, err, b.read("boot/gatehouse-result.txt"))
+		}
 	}
 }

@@ -4,18 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"gatehouse/internal/config"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -91,7 +90,7 @@ func errNotReady(s adminapi.Status) error {
 	return errors.New("it is starting")
 }
 
-// complaint gives what the gateway itself said, else err.
+// complaint returns what the gateway itself said, else err.
 func (b *boot) complaint(ctx context.Context, err error) string {
 	if b.Complaint != nil {
 		if text := b.Complaint(ctx); text != "" {
@@ -147,7 +146,7 @@ func (b *boot) writeSettings(current []byte, kept bool) error {
 	return nil
 }
 
-// accessOf gives the mode and the group that a file has; one that is not there is
+// accessOf returns the mode and the group that a file has; one that is not there is
 // root's.
 func accessOf(path string) (mode fs.FileMode, group int) {
 	info, err := os.Stat(path)
@@ -197,58 +196,39 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 	}
 	b.out.SettingsFile = ""
 	line, text := b.lineOf(text)
-	refusal := &Refusal{[]Problem{{File: b.path, Line: line, Text: "the gateway does not come up with these settings, so they were taken back: " + text}}}
+	refusal := &tomlfile.Error{Problems: []tomlfile.Problem{{File: b.path, Line: line, Text: "the gateway does not come up with these settings, so they were taken back: " + text}}}
 	restarted, err := b.Restart(ctx)
 	if err == nil && restarted {
 		b.dial(b.plan.socket)
 		err = b.await(ctx, "")
 	}
 	if err != nil {
-		return &Refusal{append(problemsOf(refusal), Problem{Text: "the gateway does not come up without them either: " + sentence(err)})}
+		return &tomlfile.Error{Problems: append(problemsOf(refusal), tomlfile.Problem{Text: "the gateway does not come up without them either: " + sentence(err)})}
 	}
 	return refusal
 }
 
-// lineOf takes the places in the settings, which are gone by now, off a complaint of
-// the gateway. It gives the line of the site file that made the one with which the
-// complaint begins, 0 where there is none, and names the others as those of the site
-// file.
+// lineOf replaces the places in the settings, which are gone by now, in a complaint of the
+// gateway. It returns the line of the site file that made the one with which the
+// complaint begins, 0 where there is none, and names the others as those of the site file.
 func (b *boot) lineOf(complaint string) (line int, text string) {
-	lines := b.siteLines()
 	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:(\d+)`)
+	siteLine := func(number string) int {
+		n, _ := strconv.Atoi(number) // digits
+		if at := b.plan.sources[b.plan.settings.KeyAt(n)]; at.File == b.path {
+			return at.Line
+		}
+		return 0
+	}
 	if match := place.FindStringSubmatch(complaint); match != nil {
 		if rest, is := strings.CutPrefix(complaint, match[0]+": "); is {
-			line, complaint = lines[match[1]], rest
+			line, complaint = siteLine(match[1]), rest
 		}
 	}
 	return line, place.ReplaceAllStringFunc(complaint, func(found string) string {
-		number := place.FindStringSubmatch(found)[1]
-		if lines[number] == 0 {
-			return filepath.Base(b.path)
-		}
-		return fmt.Sprintf("%s:%d", filepath.Base(b.path), lines[number])
+		at := config.Source{File: filepath.Base(b.path), Line: siteLine(place.FindStringSubmatch(found)[1])}
+		return at.String()
 	})
-}
-
-// siteLines gives the lines of the site file by those of the settings that came of
-// them. The settings are read among the other parts of the configuration, without
-// which they may be wrong.
-func (b *boot) siteLines() map[string]int {
-	others := slices.DeleteFunc(slices.Clone(b.plan.files), func(f config.File) bool {
-		return b.isPart(f) && filepath.Base(f.Name) == settingsName
-	})
-	layer := config.File{Name: b.settingsPath(), Text: b.plan.settings.Text}
-	_, sources, err := config.Lay(b.layers(others, layer), b.Environ)
-	if err != nil {
-		return nil
-	}
-	lines := map[string]int{}
-	for _, key := range b.plan.keys {
-		if number, is := strings.CutPrefix(sources[key], b.settingsPath()+":"); is {
-			lines[number] = placed(b.plan.sources, key, "").Line
-		}
-	}
-	return lines
 }
 
 // restore puts the settings of before back.

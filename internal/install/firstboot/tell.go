@@ -59,8 +59,8 @@ func (b *boot) writeResultTo(path, text string) error {
 	return nil
 }
 
-// keepUnread gives an earlier result another name where it tells passwords that the new
-// one does not: they stand nowhere else, and nobody may have read them yet.
+// keepUnread renames an earlier result with passwords that the new one does not have:
+// they are stored nowhere else, and may not have been read yet.
 func (b *boot) keepUnread(path, text string) error {
 	old, err := os.ReadFile(path) //nolint:gosec // a fixed name beside the site file or the configuration
 	if err != nil || !tellsMore(string(old), text) {
@@ -91,7 +91,7 @@ func tellsMore(old, text string) bool {
 	return false
 }
 
-// issuedIn gives the password that a line of a result tells; "" is none.
+// issuedIn returns the password that a line of a result tells; "" is none.
 func issuedIn(line string) string {
 	for _, name := range []string{namePassword, nameSecret, nameToken} {
 		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+" "); is {
@@ -101,11 +101,11 @@ func issuedIn(line string) string {
 	return ""
 }
 
-// earlierResult finds the result that an earlier run wrote, and gives its text without
+// earlierResult finds the result that an earlier run wrote, and returns its text without
 // what was said of passwords that are left. "" is none.
 func (b *boot) earlierResult() string {
 	places := []string{b.resultPath(), b.asidePath()}
-	if b.state.Wiping.Result == b.asidePath() {
+	if b.state.Result == b.asidePath() {
 		slices.Reverse(places)
 	}
 	for _, path := range places {
@@ -114,7 +114,7 @@ func (b *boot) earlierResult() string {
 			continue // gone, or of an attempt before
 		}
 		b.out.Result = path
-		whole, _, _ := strings.Cut(string(text), "\r\n"+leftTitle)
+		whole, _, _ := strings.Cut(string(text), "\n"+leftTitle)
 		return whole
 	}
 	return ""
@@ -146,6 +146,6 @@ func (b *boot) moveResult(text string) error {
 			return refuse(old, "the file cannot be removed: %s", cause(err))
 		}
 	}
-	b.state.Wiping.Result = b.out.Result
+	b.state.Result = b.out.Result
 	return b.keepState()
 }

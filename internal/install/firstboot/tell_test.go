@@ -12,7 +12,7 @@ import (
 func TestRun_resultMoves(t *testing.T) {
 	for at, whole := 0, false; !whole; at++ {
 		b := withSite(t)
-		b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\r\n")
+		b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
 		b.readOnly("boot/")
 		b.readOnly("boot/")
 		owner := b.accounts["owner@example.test"].Reveal()
@@ -37,7 +37,7 @@ func TestRun_resultMoves(t *testing.T) {
 // The path that is told is that of the result that holds good.
 func TestRun_resultPath(t *testing.T) {
 	b := withSite(t)
-	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\r\n")
+	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
 	b.readOnly("boot/")
 	cfg := b.firstBoot()
 	if out, err := firstboot.Run(t.Context(), cfg); err != nil || !out.OnlyWiped || out.Result != b.path("boot/gatehouse-result.txt") || b.exists("etc/gatehouse-result.txt") {
@@ -46,7 +46,7 @@ func TestRun_resultPath(t *testing.T) {
 
 	// On a card of which only the result cannot be written, it stays where it is.
 	b = withSite(t)
-	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\r\n")
+	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
 	b.readOnly("boot/")
 	b.write("boot/gatehouse-result.txt.new/in-the-way", "")
 	out, err := b.run()
@@ -56,7 +56,7 @@ func TestRun_resultPath(t *testing.T) {
 
 	// One that somebody has removed is not told of.
 	b = withSite(t)
-	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\r\n")
+	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
 	b.readOnly("boot/")
 	b.write("etc/gatehouse-result.txt", "")
 	if out, err := b.run(); err != nil || out.Result != "" {
@@ -106,7 +106,7 @@ func TestRun_networkName(t *testing.T) {
 			t.Errorf("%v, %q; the result reads\n%s", err, out.Warnings, result)
 		}
 		where, _, _ := strings.Cut(result, "The fingerprint")
-		if has := strings.Contains(where, ".local\r\n"); has != (network != "") || network != "" && !strings.Contains(where, "https://"+network+".local\r\n") {
+		if has := strings.Contains(where, ".local\n"); has != (network != "") || network != "" && !strings.Contains(where, "https://"+network+".local\n") {
 			t.Errorf("the result reads\n%s", result)
 		}
 	}
@@ -120,7 +120,7 @@ func TestRun_takesName(t *testing.T) {
 	cfg := b.firstBoot()
 	cfg.TakesName = true
 	out, err := firstboot.Run(t.Context(), cfg)
-	if result := b.read("boot/gatehouse-result.txt"); err != nil || len(out.Warnings) > 0 || !strings.Contains(result, "https://north-gate.local\r\n") || strings.Contains(result, "debian") {
+	if result := b.read("boot/gatehouse-result.txt"); err != nil || len(out.Warnings) > 0 || !strings.Contains(result, "https://north-gate.local\n") || strings.Contains(result, "debian") {
 		t.Errorf("%v, %q; the result reads\n%s", err, out.Warnings, result)
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // passwordFiles are the files with passwords that are removed with those of the site
 // file: see [boot.removes].
 func (b *boot) passwordFiles() []string {
-	return slices.DeleteFunc(slices.Clone(b.plan.mixed.PasswordFiles), func(path string) bool { return !b.removes(path) })
+	return slices.DeleteFunc(slices.Clone(b.plan.site.PasswordFiles), func(path string) bool { return !b.removes(path) })
 }
 
 // removes reports whether path is a password file that was put on the card for this
@@ -27,57 +29,86 @@ func (b *boot) removes(path string) bool {
 
 // noteLeft warns of password files on the card that are not removed.
 func (b *boot) noteLeft() {
-	for _, path := range b.plan.mixed.PasswordFiles {
+	for _, path := range b.plan.site.PasswordFiles {
 		if filepath.Dir(path) == parentOf(b.path) && !b.removes(path) {
 			b.warn("The password in %s is not wiped: only files beside the site file that are called *.password or *.secret are removed.", path)
 		}
 	}
 }
 
-// wipe does what b.state leaves to do: it overwrites the secrets where they stand,
-// removes password files, and gives the site file another name, so that it is not
-// applied again. Done twice, it does no harm.
+// wipe leaves a copy of the site file without its secrets, and overwrites and removes the
+// file and its password files. Before it is overwritten the site file is renamed, so that
+// under its own name it is always whole, and is never applied again when the power is cut
+// on the way. Done twice, it does no harm.
 func (b *boot) wipe() error {
-	w := b.state.Wiping
-	for _, path := range w.Others {
+	for _, path := range b.state.Others {
 		if !b.removes(path) {
 			continue // no run of this program has written that
 		}
-		if err := b.wipePasswordFile(path); err != nil {
+		if err := b.wipeFile(path); err != nil {
 			return unwiped(path, err)
 		}
 	}
-	if err := b.disk.Overwrite(w.Path, []byte(w.Text)); err != nil {
-		return unwiped(w.Path, err)
+	if b.path != b.wipingPath() {
+		if err := b.retire(); err != nil {
+			return unwiped(b.path, err)
+		}
 	}
-	if present, err := os.ReadFile(w.Path); err != nil || !bytes.Equal(present, []byte(w.Text)) {
-		return unwiped(w.Path, errors.Join(errors.New("it holds something else than was written"), err))
+	if err := b.blank(b.wipingPath()); err != nil {
+		return unwiped(b.wipingPath(), err)
 	}
 	b.settleResult()
-	if err := b.disk.Rename(w.Path, b.donePath()); err != nil {
-		return unwiped(w.Path, err)
-	}
-	if err := b.disk.Remove(b.statePath()); err != nil {
-		return refuse(b.statePath(), "the file cannot be removed: %s", cause(err))
+	for _, path := range []string{b.statePath(), b.wipingPath()} {
+		if err := b.disk.Remove(path); err != nil {
+			return refuse(path, "the file cannot be removed: %s", cause(err))
+		}
 	}
 	return nil
 }
 
-func (b *boot) wipePasswordFile(path string) error {
+// retire writes the copy without secrets and gives the site file the name under which it
+// is wiped.
+func (b *boot) retire() error {
+	data, err := readSite(b.path)
+	if err != nil {
+		return err
+	}
+	d, err := tomlfile.Decode(b.path, data)
+	if err != nil {
+		return err //nolint:wrapcheck // unwiped words it
+	}
+	redacted, err := d.Redacted()
+	if err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	if err := b.disk.Write(b.donePath(), redacted, 0o600, ownGroup); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	return b.disk.Rename(b.path, b.wipingPath()) //nolint:wrapcheck // as above
+}
+
+// wipeFile overwrites and removes a file; one that is not there is done.
+func (b *boot) wipeFile(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil && info.Mode().IsRegular() {
+		err = b.blank(path)
+	}
 	if err != nil {
 		return err //nolint:wrapcheck // unwiped words it
 	}
-	if !info.Mode().IsRegular() {
-		return b.disk.Remove(path) //nolint:wrapcheck // as above
-	}
-	if err := b.disk.Overwrite(path, bytes.Repeat([]byte(" "), int(info.Size()))); err != nil {
+	return b.disk.Remove(path) //nolint:wrapcheck // unwiped words it
+}
+
+// blank overwrites the bytes of a file where they are.
+func (b *boot) blank(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
 		return err //nolint:wrapcheck // unwiped words it
 	}
-	return b.disk.Remove(path) //nolint:wrapcheck // unwiped words it
+	return b.disk.Overwrite(path, bytes.Repeat([]byte(" "), int(info.Size()))) //nolint:wrapcheck // as above
 }
 
 // unwiped says that all is done but that secrets are left.

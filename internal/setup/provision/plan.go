@@ -1,26 +1,20 @@
 package provision
 
 import (
-	"context"
 	"fmt"
-	"maps"
-	"slices"
 
-	"golang.org/x/sync/errgroup"
-
-	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
-// plan is the work of finding out what a site changes. Its maps show the gateway
-// as it is now.
+// plan is what a site changes. Its maps show the gateway as it is now.
 type plan struct {
 	*Service
-	by    site.Actor
-	site  sitefile.Site
-	prune bool
+	by      site.Actor
+	site    sitefile.Site
+	options sitefile.Options
 
 	accountByEmail map[site.Email]site.Account
 	emailByID      map[site.AccountID]site.Email
@@ -28,7 +22,11 @@ type plan struct {
 	stationNames   map[site.StationID]string // as they are to be
 	grants         []site.Grant
 	named          named
-	problems       []sitefile.Problem
+	problems       []tomlfile.Problem
+
+	added      map[site.Email]site.Account // by draft
+	result     sitefile.Result
+	amendments []site.Amendment // in the order in which they are stored
 }
 
 // named is what a site names anywhere, also in a grant: pruning spares it.
@@ -44,46 +42,7 @@ type pair struct {
 	station site.StationID
 }
 
-// plan returns the changes in the order in which they are applied: time zone, accounts,
-// stations, grants; within each, first what is removed. Error: Invalid, Conflict, or
-// that of comparing passwords.
-func (p *Service) plan(ctx context.Context, by site.Actor, s sitefile.Site, prune bool) (*plan, []step, error) {
-	w := &plan{Service: p, by: by, site: s, prune: prune, named: namesOf(s)}
-	w.look()
-	w.checkGrants()
-	tokens := w.tokens()
-	if err := sitefile.Report("", w.problems); err != nil {
-		return nil, nil, fault.New(fault.Conflict, err.Error())
-	}
-	accounts, err := w.accountsToChange(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return w, slices.Concat(
-		w.timeZone(), w.accountsToRemove(), accounts,
-		w.stationsToRemove(), tokens, w.stationsToChange(),
-		w.grantsToRemove(), w.grantsToPut(),
-	), nil
-}
-
-// errChanged says that the plan is of a gateway that is not as it was.
-var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same time; apply the site again")
-
-// checkUnchanged returns Conflict if what the plan has read was changed since.
-func (w *plan) checkUnchanged() error {
-	now := &plan{Service: w.Service, site: w.site}
-	now.look()
-	if !maps.Equal(w.accountByEmail, now.accountByEmail) || !maps.Equal(w.stationByID, now.stationByID) || !slices.EqualFunc(w.grants, now.grants, equalGrants) {
-		return errChanged
-	}
-	return nil
-}
-
-func equalGrants(a, b site.Grant) bool {
-	return a.Account == b.Account && a.Station == b.Station && sameTerms(a, b)
-}
-
-// look takes note of what is on the gateway.
+// look reads what is on the gateway.
 func (w *plan) look() {
 	w.accountByEmail = make(map[site.Email]site.Account)
 	w.emailByID = make(map[site.AccountID]site.Email)
@@ -121,8 +80,23 @@ func namesOf(s sitefile.Site) named {
 	return n
 }
 
-func (w *plan) problem(format string, args ...any) {
-	w.problems = append(w.problems, sitefile.Problem{Text: fmt.Sprintf(format, args...)})
+// problem adds what is wrong with a key of a table of the site.
+func (w *plan) problem(lines sitefile.Lines, key, format string, args ...any) {
+	w.problems = append(w.problems, tomlfile.Problem{File: w.site.File, Line: lines.Of(key), Text: fmt.Sprintf(format, args...)})
+}
+
+// check finds what does not fit the gateway. Conflict.
+func (w *plan) check() error {
+	w.problems = nil
+	w.checkGrants()
+	w.checkTokens()
+	if err := tomlfile.Report(w.problems); err != nil {
+		return fault.New(fault.Conflict, err.Error())
+	}
+	if w.options.Prune && !w.options.Force {
+		return w.checkPrune()
+	}
+	return nil
 }
 
 // checkGrants finds grants of what is neither in the site nor on the gateway.
@@ -134,130 +108,112 @@ func (w *plan) checkGrants() {
 	for _, s := range w.site.Stations {
 		stations[s.ID] = true
 	}
-	for i, g := range w.site.Grants {
+	for _, g := range w.site.Grants {
 		if _, there := w.accountByEmail[g.Account]; !there && !accounts[g.Account] {
-			w.problem("grant %d names account %s, which is neither in the site nor on the gateway", i+1, g.Account)
+			w.problem(g.Lines, "account", "there is no account %s, neither in the site nor on the gateway", g.Account)
 		}
 		for _, id := range g.Stations {
 			if _, there := w.stationByID[id]; !there && !stations[id] {
-				w.problem("grant %d names station %d, which is neither in the site nor on the gateway", i+1, id)
+				w.problem(g.Lines, "stations", "there is no station %d, neither in the site nor on the gateway", id)
 			}
 		}
 	}
 }
 
-func (w *plan) timeZone() []step {
+// checkTokens finds station tokens that another station keeps.
+func (w *plan) checkTokens() {
+	holder := map[site.Secret]site.StationID{}
+	for id, s := range w.stationByID {
+		if !w.goes(id) {
+			holder[s.Token] = id
+		}
+	}
+	for _, s := range w.site.Stations {
+		if other, held := holder[s.Token]; held && other != s.ID {
+			w.problem(s.Lines, "token", "station %d cannot have this token: station %d has it on the gateway; give that one another token first", s.ID, other)
+		}
+	}
+}
+
+// checkPrune refuses to remove everything, or the last administrator.
+func (w *plan) checkPrune() error {
+	if len(w.named.accounts)+len(w.named.stations) == 0 && len(w.accountByEmail)+len(w.stationByID) > 0 {
+		return fault.New(fault.Conflict, "The site names no account and no station: pruning would remove all of them; use --force if that is meant")
+	}
+	stated := map[site.Email]bool{}
+	for _, a := range w.site.Accounts {
+		if a.Admin != nil {
+			stated[a.Email] = *a.Admin
+		}
+	}
+	before, after := 0, 0
+	for email, a := range w.accountByEmail {
+		admin, says := stated[email]
+		if a.Admin {
+			before++
+		}
+		if w.named.accounts[email] && (admin || a.Admin && !says) {
+			after++
+		}
+		delete(stated, email)
+	}
+	for _, admin := range stated { // of new accounts
+		if admin {
+			after++
+		}
+	}
+	if before > 0 && after == 0 {
+		return fault.New(fault.Conflict, "No administrator would be left: name one in the site, or use --force if that is meant")
+	}
+	return nil
+}
+
+// draft drafts all changes, against what is on the gateway now, in the order in which
+// they are stored: time zone, accounts, stations, grants; within each, first what is
+// removed.
+func (w *plan) draft(hashes map[site.Email]credential) error {
+	w.look()
+	if err := w.check(); err != nil {
+		return err
+	}
+	w.added, w.result = map[site.Email]site.Account{}, sitefile.NewResult()
+	for _, part := range []func() error{
+		w.timeZone,
+		w.removeAccounts, func() error { return w.putAccounts(hashes) },
+		w.removeStations, w.putStations,
+		w.removeGrants, w.putGrants,
+	} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds a change with its amendments, unless it could not be drafted. A change without
+// amendments is part of the one before.
+func (w *plan) add(kind site.Kind, what string, err error, amendments ...site.Amendment) error {
+	if err != nil {
+		return naming(what, err)
+	}
+	w.result.Changes = append(w.result.Changes, sitefile.Change{Kind: string(kind), What: what})
+	w.amendments = append(w.amendments, amendments...)
+	return nil
+}
+
+func (w *plan) timeZone() error {
 	name := w.site.TimeZone
 	if name == "" || name == w.zone.TimeZone() {
 		return nil
 	}
-	return []step{{
-		change: change(site.KindTimeZone, "time zone "+name),
-		draft:  func(d *draft) error { return d.add(w.zone.Draft(d.by, name)) },
-	}}
+	amendment, err := w.zone.Draft(w.by, name)
+	return w.add(site.KindTimeZone, "time zone "+name, err, amendment)
 }
 
-func (w *plan) accountsToRemove() (steps []step) {
-	if !w.prune {
-		return nil
+// naming prefixes the sentence of err with its subject, and keeps the kind.
+func naming(what string, err error) error {
+	return &fault.Error{
+		Kind: fault.KindOf(err), Sentence: what + ": " + fault.Sentence(err),
+		RetryAfter: fault.RetryAfter(err), Err: err,
 	}
-	for _, a := range w.accounts.Accounts() {
-		if w.named.accounts[a.Email] {
-			continue
-		}
-		steps = append(steps, step{
-			change: change(site.KindAccountRemoved, "account "+string(a.Email)),
-			draft:  func(d *draft) error { return d.add(w.accounts.DraftRemoval(d.by, a.Email)) },
-		})
-	}
-	return steps
-}
-
-// accountsToChange compares the passwords of accounts that exist, several at once,
-// because that takes as long as setting them.
-func (w *plan) accountsToChange(ctx context.Context) ([]step, error) {
-	byAccount := make([][]step, len(w.site.Accounts))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(hashesAtOnce)
-	for i, a := range w.site.Accounts {
-		old, there := w.accountByEmail[a.Email]
-		if !there {
-			byAccount[i] = []step{w.addAccount(a)}
-			continue
-		}
-		group.Go(func() (err error) {
-			byAccount[i], err = w.changeAccount(ctx, old, a)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.Concat(byAccount...), nil
-}
-
-func (w *plan) addAccount(a sitefile.Account) step {
-	admin := a.Admin != nil && *a.Admin
-	what := "account " + string(a.Email)
-	if admin {
-		what += ", an administrator"
-	}
-	password, generated := a.Password, site.Secret("")
-	if password == "" {
-		generated = access.GeneratePassword()
-		password = generated
-	}
-	var hashed site.Secret
-	return step{
-		change: change(site.KindAccountAdded, what),
-		hash: func(ctx context.Context) (err error) {
-			hashed, err = w.accounts.HashPassword(ctx, a.Email, password)
-			return err
-		},
-		draft: func(d *draft) error {
-			added := w.accounts.DraftAccount(d.by, a.Email, hashed, admin)
-			d.accounts[a.Email] = *added.AddAccount
-			d.result.Accounts = append(d.result.Accounts, sitefile.IssuedAccount{ID: added.AddAccount.ID, Email: a.Email, Password: generated})
-			return d.add(added, nil)
-		},
-	}
-}
-
-// changeAccount drafts role and password together, with the first of their steps: each
-// is a whole account.
-func (w *plan) changeAccount(ctx context.Context, old site.Account, a sitefile.Account) (steps []step, err error) {
-	what := "account " + string(a.Email)
-	if a.Admin != nil && *a.Admin != old.Admin {
-		role := ": an administrator from now on"
-		if !*a.Admin {
-			role = ": no administrator any more"
-		}
-		steps = append(steps, step{change: change(site.KindAccountChanged, what+role)})
-	}
-	var hashed site.Secret
-	if a.Password != "" {
-		matches, err := w.accounts.PasswordMatches(ctx, string(a.Email), a.Password)
-		if err != nil {
-			return nil, naming(what, err)
-		}
-		if !matches {
-			steps = append(steps, step{
-				change: change(site.KindAccountChanged, what+": new password"),
-				hash: func(ctx context.Context) (err error) {
-					hashed, err = w.accounts.HashPassword(ctx, a.Email, a.Password)
-					return err
-				},
-			})
-		}
-	}
-	if len(steps) > 0 {
-		steps[0].draft = func(d *draft) error {
-			return d.addAll(w.accounts.DraftChange(d.by, a.Email, a.Admin, hashed))
-		}
-	}
-	return steps, nil
-}
-
-func change(kind site.Kind, what string) sitefile.Change {
-	return sitefile.Change{Kind: string(kind), What: what}
 }

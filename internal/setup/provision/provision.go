@@ -66,13 +66,12 @@ type Zone interface {
 	Draft(by site.Actor, name string) (site.Amendment, error)
 }
 
-// Service applies sites, one at a time. Safe for concurrent use.
+// Service applies sites. Safe for concurrent use.
 type Service struct {
 	accounts Accounts
 	stations Stations
 	zone     Zone
 	changes  *amend.Service
-	turn     chan struct{} // capacity 1: holds a token while a site is being applied
 }
 
 // New returns a Service; all parts are required.
@@ -80,30 +79,36 @@ func New(accounts Accounts, stations Stations, zone Zone, changes *amend.Service
 	if accounts == nil || stations == nil || zone == nil || changes == nil {
 		return nil, errors.New("provisioning needs accounts, stations, a time zone and a maker of changes")
 	}
-	return &Service{accounts: accounts, stations: stations, zone: zone, changes: changes, turn: make(chan struct{}, 1)}, nil
+	return &Service{accounts: accounts, stations: stations, zone: zone, changes: changes}, nil
 }
 
+// errChanged is returned where a password that has not been hashed is needed now.
+var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same time; apply the site again")
+
 // Apply makes the gateway match s and returns what it changed, or with o.DryRun what it
-// would change. All of it is one transaction: after an error, or a power cut, nothing
-// has changed. Errors: Invalid when the site itself is wrong, Conflict when it does not
-// fit what is on the gateway or that was changed meanwhile, Timeout when ctx ends
-// before its turn, Unavailable when it cannot be stored.
+// would change. All of it is one change in one transaction: after an error, or a power
+// cut, nothing has changed. Errors: Invalid when the site itself is wrong, Conflict when
+// it does not fit what is on the gateway, Unavailable when it cannot be stored.
 func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
 	if err := s.Check(); err != nil {
 		return sitefile.Result{}, fault.New(fault.Invalid, err.Error())
 	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return sitefile.Result{}, fault.Wrap(fault.Timeout, "Another site is being applied; try again when it is done", ctx.Err())
+	w := &plan{Service: p, by: by, site: s, options: o, named: namesOf(s)}
+	w.look()
+	if err := w.check(); err != nil {
+		return sitefile.Result{}, err
 	}
-	w, steps, err := p.plan(ctx, by, s, o.Prune)
+	hashes, err := w.hash(ctx) // takes long, so it is done before the turn to change comes
 	if err != nil {
 		return sitefile.Result{}, err
 	}
 	if o.DryRun {
-		return preview(steps), nil
+		err = w.draft(hashes)
+	} else {
+		err = p.changes.Make(ctx, func() ([]site.Amendment, error) { err := w.draft(hashes); return w.amendments, err })
 	}
-	return w.run(ctx, steps)
+	if err != nil {
+		return sitefile.Result{}, err
+	}
+	return w.result, nil
 }

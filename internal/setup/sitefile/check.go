@@ -4,94 +4,87 @@ import (
 	"fmt"
 	"time"
 
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
-// The tables of a site file.
-const (
-	tableAccount = "account"
-	tableStation = "station"
-	tableGrant   = "grant"
-)
-
-// Check finds what is wrong with a site that did not come from [Parse]. Its error
-// is an [*Error] without lines. What Parse returns has been checked.
-func (s Site) Check() error {
-	var problems []Problem
-	c := &checker{report: func(p place, text string) {
-		problems = append(problems, Problem{Text: p.String() + text})
-	}}
+// Check finds what is wrong with a site that came over the admin API, and brings its
+// e-mail addresses into their canonical form. Its error is a [*tomlfile.Error].
+func (s *Site) Check() error {
+	c := &checker{file: s.File, bad: map[place]bool{}}
 	c.check(s)
-	return Report("", problems)
+	return tomlfile.Report(c.problems) //nolint:wrapcheck // it names the file
 }
 
-// place says which value a problem is about.
+// place is where a problem is.
 type place struct {
-	table string // empty for the site itself
+	table string // "" is the top
 	index int
-	key   string // empty for the table as a whole
+	key   string // "" is the table as a whole
 }
 
-// String names the place for someone who has no lines: "account 3: ".
-func (p place) String() string {
-	if p.table == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s %d: ", p.table, p.index+1)
-}
-
-// path gives the path of the place in a TOML document.
-func (p place) path() string {
-	if p.table == "" {
-		return p.key
-	}
-	path := index(p.table, p.index)
-	if p.key == "" {
-		return path
-	}
-	return join(path, p.key)
-}
-
-// checker finds what types alone do not exclude.
+// checker gathers what is wrong with a site.
 type checker struct {
-	report func(place, string)
+	file     string
+	bad      map[place]bool // where there is a problem already
+	problems []tomlfile.Problem
 }
 
-func (c *checker) add(table string, index int, key, format string, args ...any) {
-	c.report(place{table: table, index: index, key: key}, fmt.Sprintf(format, args...))
+// add adds a problem of a place, unless it has one. Without lines the place is named.
+func (c *checker) add(at place, lines Lines, format string, args ...any) {
+	if c.bad[at] {
+		return
+	}
+	c.bad[at] = true
+	line, name := lines.Of(at.key), ""
+	if line == 0 && at.table != "" {
+		name = fmt.Sprintf("%s %d: ", at.table, at.index+1)
+	}
+	c.problem(line, "%s%s", name, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) check(s Site) {
-	if err := checkZone(s.TimeZone); err != nil {
-		c.report(place{key: "timezone"}, err.Error())
+func (c *checker) problem(line int, format string, args ...any) {
+	c.problems = append(c.problems, tomlfile.Problem{File: c.file, Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) check(s *Site) {
+	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
+		lines := Lines{"": s.Lines.Of(keyTimeZone)}
+		if _, second := s.Lines[keyTimeZone2]; second {
+			lines[""] = s.Lines[keyTimeZone2]
+		}
+		c.add(place{key: keyTimeZone}, lines, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
 	}
 	c.accounts(s.Accounts)
 	c.stations(s.Stations)
 	c.grants(s.Grants)
 }
 
-func checkZone(name string) error {
-	if name == "" {
-		return nil
-	}
-	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
-		return fmt.Errorf("%q is not a time zone: write it like Europe/Berlin", clip(name))
-	}
-	return nil
-}
-
 func (c *checker) accounts(list []Account) {
 	first := make(map[site.Email]int, len(list))
-	for i, a := range list {
-		if a.Email == "" {
-			c.add(tableAccount, i, "email", "the account has no email")
-		} else if j, twice := first[a.Email]; twice {
-			c.add(tableAccount, i, "email", "account %s stands here twice: it is also [[account]] number %d", a.Email, j+1)
+	for i := range list {
+		a := &list[i]
+		c.email(place{tableAccount, i, "email"}, a.Lines, &a.Email, "the account has no email")
+		if j, twice := first[a.Email]; twice && a.Email != "" {
+			c.add(place{tableAccount, i, "email"}, a.Lines, "account %s is in this file twice: it is also [[account]] number %d", a.Email, j+1)
 		} else {
 			first[a.Email] = i
 		}
-		c.password(i, a)
+		c.password(i, *a)
 	}
+}
+
+// email brings an address into its canonical form.
+func (c *checker) email(at place, lines Lines, email *site.Email, missing string) {
+	if *email == "" {
+		c.add(at, lines, "%s", missing)
+		return
+	}
+	parsed, err := site.ParseEmail(string(*email))
+	if err != nil {
+		c.add(at, lines, "%s", err)
+	}
+	*email = parsed
 }
 
 func (c *checker) password(i int, a Account) {
@@ -102,15 +95,16 @@ func (c *checker) password(i int, a Account) {
 	if a.Password == "" {
 		return
 	}
+	at := place{tableAccount, i, "password"}
 	switch site.JudgePassword(a.Email, a.Password) {
 	case site.PasswordShort:
-		c.add(tableAccount, i, "password", "%s is too short: at least %d characters", whose, site.MinPassword)
+		c.add(at, a.Lines, "%s is too short: at least %d characters", whose, site.MinPassword)
 	case site.PasswordLong:
-		c.add(tableAccount, i, "password", "%s is too long: at most %d bytes", whose, site.MaxPassword)
+		c.add(at, a.Lines, "%s is too long: at most %d bytes", whose, site.MaxPassword)
 	case site.PasswordIsEmail:
-		c.add(tableAccount, i, "password", "%s is the e-mail address itself: choose another", whose)
+		c.add(at, a.Lines, "%s is the e-mail address itself: choose another", whose)
 	case site.PasswordNotorious:
-		c.add(tableAccount, i, "password", "%s is one of the most common ones: choose another", whose)
+		c.add(at, a.Lines, "%s is one of the most common ones: choose another", whose)
 	case site.PasswordGood:
 	}
 }
@@ -120,15 +114,15 @@ func (c *checker) stations(list []Station) {
 	tokens := make(map[site.Secret]site.StationID, len(list))
 	for i, s := range list {
 		if !s.ID.Valid() {
-			c.add(tableStation, i, "id", "the station needs an id from 1 to %d", site.MaxStationID)
+			c.add(place{tableStation, i, "id"}, s.Lines, "the station needs an id from 1 to %d", site.MaxStationID)
 		} else if j, twice := ids[s.ID]; twice {
-			c.add(tableStation, i, "id", "station %d stands here twice: it is also [[station]] number %d", s.ID, j+1)
+			c.add(place{tableStation, i, "id"}, s.Lines, "station %d is in this file twice: it is also [[station]] number %d", s.ID, j+1)
 		} else {
 			ids[s.ID] = i
 		}
 		c.station(i, s)
 		if other, twice := tokens[s.Token]; twice && s.Token != "" {
-			c.add(tableStation, i, "token", "station %d has the token of station %d: each needs one of its own", s.ID, other)
+			c.add(place{tableStation, i, "token"}, s.Lines, "station %d has the token of station %d: each needs its own", s.ID, other)
 		}
 		tokens[s.Token] = s.ID
 	}
@@ -137,17 +131,17 @@ func (c *checker) stations(list []Station) {
 func (c *checker) station(i int, s Station) {
 	if s.Name != nil {
 		if _, ok := site.CleanStationName(*s.Name); !ok {
-			c.add(tableStation, i, "name", "the name of station %d must be at most %d characters, none of them a control character", s.ID, site.MaxStationName)
+			c.add(place{tableStation, i, "name"}, s.Lines, "the name of station %d must be at most %d characters, none of them a control character", s.ID, site.MaxStationName)
 		}
 	}
 	if s.Locks != 0 && !site.ValidLocks(int64(s.Locks)) {
-		c.add(tableStation, i, "locks", "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
+		c.add(place{tableStation, i, "locks"}, s.Lines, "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
 	}
 	if s.Secret != "" && !site.ValidStationSecret(s.Secret) {
-		c.add(tableStation, i, "secret", "the secret of station %d must be %d to %d printable ASCII characters", s.ID, site.MinStationSecret, site.MaxStationSecret)
+		c.add(place{tableStation, i, "secret"}, s.Lines, "the secret of station %d must be %d to %d printable ASCII characters", s.ID, site.MinStationSecret, site.MaxStationSecret)
 	}
 	if s.Token != "" && !site.ValidStationToken(s.Token) {
-		c.add(tableStation, i, "token", "the token of station %d must be %d to %d letters, digits or any of . _ ~ -", s.ID, site.MinStationToken, site.MaxStationToken)
+		c.add(place{tableStation, i, "token"}, s.Lines, "the token of station %d must be %d to %d letters, digits or any of . _ ~ -", s.ID, site.MinStationToken, site.MaxStationToken)
 	}
 }
 
@@ -157,12 +151,14 @@ func (c *checker) grants(list []Grant) {
 		station site.StationID
 	}
 	seen := make(map[pair]int, len(list))
-	for i, g := range list {
-		c.grant(i, g)
+	for i := range list {
+		g := &list[i]
+		c.email(place{tableGrant, i, "account"}, g.Lines, &g.Account, "the grant names no account")
+		c.grant(i, *g)
 		for _, id := range g.Stations {
 			p := pair{g.Account, id}
 			if j, twice := seen[p]; twice && g.Account != "" {
-				c.add(tableGrant, i, "stations", "%s is granted station %d here and in [[grant]] number %d: there can be only one", g.Account, id, j+1)
+				c.add(place{tableGrant, i, "stations"}, g.Lines, "%s is granted station %d here and in [[grant]] number %d: there can be only one", g.Account, id, j+1)
 			}
 			seen[p] = i
 		}
@@ -170,18 +166,15 @@ func (c *checker) grants(list []Grant) {
 }
 
 func (c *checker) grant(i int, g Grant) {
-	if g.Account == "" {
-		c.add(tableGrant, i, "account", "the grant names no account")
-	}
 	if len(g.Stations) == 0 {
-		c.add(tableGrant, i, "stations", "the grant names no stations")
+		c.add(place{tableGrant, i, "stations"}, g.Lines, "the grant names no stations")
 	}
 	for _, id := range g.Stations {
 		if !id.Valid() {
-			c.add(tableGrant, i, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
+			c.add(place{tableGrant, i, "stations"}, g.Lines, "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
 		}
 	}
 	if from, until := site.At(g.From), site.At(g.Until); !from.IsZero() && !until.IsZero() && !from.Before(until.Time) {
-		c.add(tableGrant, i, "until", "the grant ends before it begins: until must be later than from")
+		c.add(place{tableGrant, i, "until"}, g.Lines, "the grant ends before it begins: until must be later than from")
 	}
 }

@@ -1,7 +1,8 @@
-// Package sitefile reads a site file: one TOML text that states the accounts,
-// stations and grants that a gateway is to have (contract, section 5). It finds
-// every problem at once and says in which line each stands; it changes nothing
-// and knows nothing of what is on the gateway, which is the part of package
-// provision. The command line parses with it; the admin API checks with it what
-// the command line sent. No secret of a site ever stands in one of its errors.
+// Package sitefile holds the accounts, stations and grants that a gateway is to have, as
+// a site file states them (contract, section 5). A file is read once into the types of
+// this package. The same types travel over the admin socket and are applied by package
+// provision, so each value keeps the line in which it was written.
+//
+// It finds every problem of a file at once. It changes nothing and knows nothing of what
+// is on the gateway. No secret of a site appears in one of its problems.
 package sitefile

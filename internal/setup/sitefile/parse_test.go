@@ -1,23 +1,28 @@
 package sitefile_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
 func ptr[T any](v T) *T { return &v }
 
-func TestParseFile_example(t *testing.T) {
-	s, err := sitefile.ParseFile("../../../configs/site.example.toml")
+func TestReadFile_example(t *testing.T) {
+	s, err := sitefile.ReadFile("../../../configs/site.example.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +75,9 @@ func TestParse_problems(t *testing.T) {
 		"text for number":   {`[[station]]|id = 1|locks = "2"`, `site.toml:3: locks must be a whole number, not a text`},
 		"number for text":   {`[[station]]|id = 1|name = 7`, `site.toml:3: name must be a text, not a whole number`},
 		"text for truth":    {`[[account]]|email = "a@b.test"|admin = "yes"`, `site.toml:3: admin must be true or false, not a text`},
-		"second account":    {"[[account]]|email = \"a@b.test\"\n\n[[account]]|admin = true|email = \"A@B.test\"", `site.toml:6: account a@b.test stands here twice: it is also [[account]] number 1`},
-		"second station":    {`[[station]]|id = 7|[[station]]|id = 7`, `site.toml:4: station 7 stands here twice: it is also [[station]] number 1`},
-		"second token":      {`[[station]]|id = 7|token = "tokentoken"|[[station]]|id = 8|token = "tokentoken"`, `site.toml:6: station 8 has the token of station 7: each needs one of its own`},
+		"second account":    {"[[account]]|email = \"a@b.test\"\n\n[[account]]|admin = true|email = \"A@B.test\"", `site.toml:6: account a@b.test is in this file twice: it is also [[account]] number 1`},
+		"second station":    {`[[station]]|id = 7|[[station]]|id = 7`, `site.toml:4: station 7 is in this file twice: it is also [[station]] number 1`},
+		"second token":      {`[[station]]|id = 7|token = "tokentoken"|[[station]]|id = 8|token = "tokentoken"`, `site.toml:6: station 8 has the token of station 7: each needs its own`},
 		"no email":          {`[[account]]|admin = true`, `site.toml:1: the account has no email`},
 		"bad email":         {`[[account]]|email = "nobody"`, `site.toml:2: "nobody" is not an e-mail address: write it like porter@example.test`},
 		"no id":             {`[[station]]|name = "x"`, `site.toml:1: the station needs an id from 1 to 2147483647`},
@@ -99,14 +104,16 @@ func TestParse_problems(t *testing.T) {
 		"granted twice":     {`[[grant]]|account = "a@b.test"|stations = [1, 2]|[[grant]]|account = "A@b.test"|stations = [2]`, `site.toml:6: a@b.test is granted station 2 here and in [[grant]] number 1: there can be only one`},
 		"time zone":         {`timezone = "Europe/Atlantis"`, `site.toml:1: "Europe/Atlantis" is not a time zone: write it like Europe/Berlin`},
 		"local time zone":   {`timezone = "Local"`, `site.toml:1: "Local" is not a time zone: write it like Europe/Berlin`},
-		"key twice":         {`timezone = "UTC"|timezone = "UTC"`, `site.toml:2: not valid TOML: key 'timezone' has already been defined.`},
-		"no quotes":         {`timezone = Europe/Berlin`, `site.toml:1: not valid TOML: a value that is neither true, false, a number nor a time must stand in quotes`},
+		"key twice":         {`timezone = "UTC"|timezone = "UTC"`, `site.toml:2: not valid TOML: key timezone is already defined`},
+		"no quotes":         {`timezone = Europe/Berlin`, `site.toml:1: not valid TOML: a value that is neither true, false, a number nor a time needs quotes`},
 		"Latin-1":           {"timezone = \"UTC\"|# caf\xe9", `site.toml:2: this is not UTF-8 text: save the file as UTF-8`},
 		"UTF-16":            {"\xff\xfet\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
 		"UTF-16, no mark":   {"#\x00\n\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
-		"nesting":           {"#|a = " + strings.Repeat("[", 100_000), `site.toml:2: brackets or keys are nested too deeply`},
+		"nesting":           {"#|a = " + strings.Repeat("[", 100_000), `site.toml:2: not valid TOML: brackets or keys are nested too deeply`},
 		"dots":              {strings.Repeat("a.", 100_000) + "a = 1", `site.toml:1: brackets or keys are nested too deeply`},
-		"no folder":         {`[[account]]|email = "a@b.test"|password_file = "p"`, `site.toml:3: reading password_file: there is no folder to look for it; give the password itself`},
+		"no password file":  {`[[account]]|email = "a@b.test"|password_file = "/nonexistent/p"`, `site.toml:3: reading password_file: /nonexistent/p: no such file or directory`},
+		"curly quotes":      {`timezone = “UTC”`, `site.toml:1: not valid TOML: write straight quotes (") instead of the curly ones`},
+		"both time zones":   {`timezone = "UTC"|time_zone = "UTC"`, `site.toml:2: timezone and time_zone mean the same: keep one of the two`},
 		"inline tables":     {"station = [{id = 7},\n {id = 8, lock = 2}]", `site.toml:2: unknown key "lock" in [[station]]: did you mean "locks"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +141,7 @@ admin = 1
 id = "x"
 locks = 100
 `))
-	var e *sitefile.Error
+	var e *tomlfile.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v", err)
 	}
@@ -149,12 +156,12 @@ locks = 100
 
 func TestParse_firstTwentyProblems(t *testing.T) {
 	_, err := sitefile.Parse("site.toml", []byte(strings.Repeat("[[station]]\n", 27)))
-	var e *sitefile.Error
+	var e *tomlfile.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v", err)
 	}
-	if len(e.Problems) != 20 || e.More != 7 || !strings.HasSuffix(err.Error(), "\n… and 7 more") {
-		t.Errorf("%d problems and %d more:\n%v", len(e.Problems), e.More, err)
+	if len(e.Problems) != 21 || !strings.HasSuffix(err.Error(), "\nsite.toml: 7 more problems are not shown") {
+		t.Errorf("%d problems:\n%v", len(e.Problems), err)
 	}
 }
 
@@ -205,7 +212,7 @@ func TestParse_secretsStayOut(t *testing.T) {
 	}
 }
 
-func TestParseFile_passwordFile(t *testing.T) {
+func TestReadFile_passwordFile(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(folder, name)
@@ -229,7 +236,7 @@ func TestParseFile_passwordFile(t *testing.T) {
 		"missing": "missing: no such file or directory", "short": "too short",
 	} {
 		path := write("site.toml", fmt.Sprintf("[[account]]\nemail = \"a@b.test\"\npassword_file = %q\n", name))
-		s, err := sitefile.ParseFile(path)
+		s, err := sitefile.ReadFile(path)
 		switch {
 		case want == "" && (err != nil || s.Accounts[0].Password.Reveal() != "correct horse"):
 			t.Errorf("%s: %v", name, err)
@@ -239,33 +246,33 @@ func TestParseFile_passwordFile(t *testing.T) {
 	}
 }
 
-func TestParseFile_absolutePasswordFile(t *testing.T) {
+func TestReadFile_absolutePasswordFile(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "password")
 	file := filepath.Join(t.TempDir(), "site.toml")
 	text := fmt.Sprintf("[[account]]\nemail = \"a@b.test\"\npassword_file = %q\n", secret)
 	if err := errors.Join(os.WriteFile(secret, []byte("correct horse"), 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sitefile.ParseFile(file)
+	s, err := sitefile.ReadFile(file)
 	if err != nil || s.Accounts[0].Password.Reveal() != "correct horse" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestParseFile_both(t *testing.T) {
+func TestReadFile_both(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "site.toml")
 	text := "[[account]]\nemail = \"a@b.test\"\npassword_file = \"x\"\npassword = \"correct horse\"\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := sitefile.ParseFile(file)
+	_, err := sitefile.ReadFile(file)
 	if err == nil || err.Error() != file+":3: give either password or password_file, not both" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestParseFile_missing(t *testing.T) {
-	if _, err := sitefile.ParseFile(filepath.Join(t.TempDir(), "none.toml")); !errors.Is(err, os.ErrNotExist) {
+func TestReadFile_missing(t *testing.T) {
+	if _, err := sitefile.ReadFile(filepath.Join(t.TempDir(), "none.toml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -293,4 +300,67 @@ grant 1: a station id is a number from 1 to 2147483647, not -4`
 	if err := bad.Check(); err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
+}
+
+// A site may be part of a file that holds more; only what neither parser knows is wrong.
+func TestRead_foreign(t *testing.T) {
+	const text = "name = \"gate\"\ntimezone = \"UTC\"\n[[account]]\nemail = \"a@b.test\"\n[http]\nnonsense = 1\n[[grant]]\naccount = \"a@b.test\"\nstations = [7]\n"
+	read := func(text string) (sitefile.Site, error) {
+		d, err := tomlfile.Decode("site.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, problems := sitefile.Read(d, []string{"name", "http"})
+		return s, tomlfile.Report(problems)
+	}
+	s, err := read(text)
+	if err != nil || s.TimeZone != "UTC" || len(s.Accounts) != 1 {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	got := []int{s.Lines.Of("timezone"), s.Accounts[0].Lines.Of("email"), s.Accounts[0].Lines.Of("password"), s.Grants[0].Lines.Of("stations")}
+	if want := []int{2, 4, 3, 9}; !slices.Equal(got, want) {
+		t.Errorf("lines %v, want %v", got, want)
+	}
+	for text, want := range map[string]string{
+		"naem = \"x\"":                `site.toml:1: unknown key "naem": did you mean "name"?`,
+		"[htp]":                       `site.toml:1: unknown key "htp": did you mean "http"?`,
+		"quux = 1":                    `site.toml:1: unknown key "quux": the file has timezone, account, station, grant, name, http`,
+		"[station]\nbattery_low = 11": `site.toml:1: write [[station]] with two pairs of brackets: there may be several; the settings of [station] in the configuration cannot be in this file`,
+	} {
+		if _, err := read(text); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// The secrets of a site go over the wire and nowhere else.
+func TestSite_json(t *testing.T) {
+	s := sitefile.Site{
+		Accounts: []sitefile.Account{{Email: "a@b.test", Password: "canary-1"}},
+		Stations: []sitefile.Station{{ID: 7, Secret: "canary-2", Token: "canary-3", Lines: sitefile.Lines{"": 4}}},
+	}
+	text, err := json.Marshal(s)
+	var back sitefile.Site
+	if err != nil || strings.Count(string(text), "canary") != 3 || json.Unmarshal(text, &back) != nil || !reflect.DeepEqual(s, back) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("", "site", s)
+	if printed := log.String() + fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(printed, "canary") {
+		t.Error(printed)
+	}
+}
+
+// FuzzParse feeds arbitrary bytes to the parser: what it reads passes its own check.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("[[account]]\nemail = \"a@b.test\"\npassword = 'correct horse'\nadmin = true\n"))
+	f.Add([]byte("[[station]]\nid = 7\nlocks = 2\n[[grant]]\naccount = \"a@b.test\"\nstations = [7,\n8]\nhours = \"Mon 08:00-09:00\"\n"))
+	f.Add([]byte("\ufefftimezone = \"UTC\"\r\n#x\r\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := sitefile.Parse("f", data); err == nil {
+			if err := s.Check(); err != nil {
+				t.Errorf("parsed, but its check says: %v", err)
+			}
+		}
+	})
 }

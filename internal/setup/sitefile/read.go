@@ -1,228 +1,255 @@
 package sitefile
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
-// reader takes a decoded TOML document apart and gathers what is wrong with it.
+// The keys at the top of a site file. Both spellings of the time zone are right.
+const (
+	keyTimeZone  = "timezone"
+	keyTimeZone2 = "time_zone"
+	tableAccount = "account"
+	tableStation = "station"
+	tableGrant   = "grant"
+)
+
+// Names lists what a site file has at its top.
+func Names() []string { return []string{keyTimeZone, tableAccount, tableStation, tableGrant} }
+
+// Read takes a site out of a document and returns all that is wrong with it. The names of
+// foreign at the top of the document belong to another parser.
+func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
+	r := &reader{checker: checker{file: d.Name, bad: map[place]bool{}}, foreign: foreign}
+	s := Site{File: d.Name}
+	top := table{reader: r, node: d.Root, title: "the file"}
+	s.Lines = top.lines()
+	s.TimeZone = top.timeZone()
+	top.known(slices.Concat(Names(), foreign)...)
+	for _, t := range top.tables(tableAccount) {
+		s.Accounts = append(s.Accounts, t.account())
+	}
+	for _, t := range top.tables(tableStation) {
+		s.Stations = append(s.Stations, t.station())
+	}
+	for _, t := range top.tables(tableGrant) {
+		s.Grants = append(s.Grants, t.grant())
+	}
+	s.PasswordFiles = r.passwordFiles
+	r.check(&s)
+	return s, r.problems
+}
+
+// reader reads one document and gathers what is wrong with it.
 type reader struct {
-	lines    map[string]int
-	open     func(path string) (string, error) // reads a password file
-	foreign  []string                          // names at the top that belong to another parser
-	bad      map[string]bool                   // paths with a problem already
-	problems []Problem
+	checker
+	foreign       []string
+	passwordFiles []string
 }
 
-// add states a problem of the value at path; only the first of each path counts.
-func (r *reader) add(path, format string, args ...any) {
-	if !r.bad[path] {
-		r.bad[path] = true
-		r.problems = append(r.problems, Problem{Line: r.lineOf(path), Text: fmt.Sprintf(format, args...)})
+// table is a table that is being read.
+type table struct {
+	*reader
+	place // of the table; its key is empty
+	node  *tomlfile.Node
+	title string // in problems, such as "[[account]]"
+}
+
+func (t table) lines() Lines {
+	lines := Lines{"": t.node.Line}
+	for name, n := range t.node.Keys {
+		lines[name] = n.Line
 	}
+	return lines
 }
 
-func (r *reader) lineOf(path string) int { return lineOf(r.lines, path) }
-
-// lineOf gives the line of the value at path or, where it is missing, of what it
-// would lie in.
-func lineOf(lines map[string]int, path string) int {
-	for {
-		if line, ok := lines[path]; ok {
-			return line
-		}
-		cut := strings.LastIndexAny(path, ".[")
-		if cut < 0 {
-			return 1
-		}
-		path = path[:cut]
-	}
+// wrong adds a problem of a key of the table.
+func (t table) wrong(key, format string, args ...any) {
+	t.add(place{t.table, t.index, key}, t.lines(), format, args...)
 }
 
-func (r *reader) site(doc map[string]any) (s Site) {
-	r.known(doc, "", "the file", slices.Concat(Names(), r.foreign)...)
-	s.TimeZone, _ = field[string](r, doc, "", "timezone", "a text")
-	r.tables(doc, tableAccount, func(path string, m map[string]any) {
-		s.Accounts = append(s.Accounts, r.account(path, m))
-	})
-	r.tables(doc, tableStation, func(path string, m map[string]any) {
-		s.Stations = append(s.Stations, r.station(path, m))
-	})
-	r.tables(doc, tableGrant, func(path string, m map[string]any) {
-		s.Grants = append(s.Grants, r.grant(path, m))
-	})
-	return s
-}
-
-// tables calls each for every element of the array of tables under name; an
-// element that is no table comes as an empty one, so that counts stay right.
-func (r *reader) tables(doc map[string]any, name string, each func(path string, m map[string]any)) {
-	var list []map[string]any
-	switch v := doc[name].(type) {
-	case nil:
-	case []map[string]any:
-		list = v
-	case []any:
-		for i, element := range v {
-			m, ok := element.(map[string]any)
-			if !ok {
-				r.add(index(name, i), "%s must hold tables, not %s", name, typeName(element))
-				return
-			}
-			list = append(list, m)
-		}
-	default:
+// tables returns the elements of an array of tables.
+func (t table) tables(name string) (all []table) {
+	n := t.node.Keys[name]
+	switch {
+	case n == nil:
+		return nil
+	case n.Items == nil:
 		hint := ""
-		if name == tableStation && r.foreign != nil {
-			hint = "; the settings of [station] in the configuration cannot stand here"
+		if name == tableStation && t.foreign != nil {
+			hint = "; the settings of [station] in the configuration cannot be in this file"
 		}
-		r.add(name, "write [[%s]] with two pairs of brackets: there may be several%s", name, hint)
+		t.wrong(name, "write [[%s]] with two pairs of brackets: there may be several%s", name, hint)
+		return nil
 	}
-	for i, m := range list {
-		each(index(name, i), m)
+	for i, item := range n.Items {
+		if item.Keys == nil {
+			t.problem(item.Line, "%s must hold tables, not %s", name, typeName(item))
+			continue
+		}
+		all = append(all, table{t.reader, place{name, i, ""}, item, "[[" + name + "]]"})
 	}
+	return all
 }
 
-func (r *reader) account(path string, m map[string]any) (a Account) {
-	r.known(m, path, "[[account]]", "email", "password", "password_file", "admin")
-	if text, ok := field[string](r, m, path, "email", "a text"); ok {
-		email, err := site.ParseEmail(text)
-		if err != nil {
-			r.add(join(path, "email"), "%s", err.Error())
-		}
-		a.Email = email
+// timeZone accepts either spelling, unless the second belongs to the other parser.
+func (t table) timeZone() string {
+	second, both := t.node.Keys[keyTimeZone2]
+	if !both || slices.Contains(t.foreign, keyTimeZone2) {
+		zone, _ := field[string](t, keyTimeZone, "a text")
+		return zone
 	}
-	a.Password = r.secret(m, path, "password")
-	if file, ok := field[string](r, m, path, "password_file", "a text"); ok {
-		if _, both := m["password"]; both {
-			r.add(join(path, "password_file"), "give either password or password_file, not both")
-		} else {
-			a.Password = r.passwordFile(join(path, "password_file"), file)
-		}
+	if t.node.Keys[keyTimeZone] != nil {
+		t.problem(second.Line, "%s and %s mean the same: keep one of the two", keyTimeZone, keyTimeZone2)
 	}
-	if admin, ok := field[bool](r, m, path, "admin", "true or false"); ok {
+	zone, _ := field[string](t, keyTimeZone2, "a text")
+	return zone
+}
+
+func (t table) account() (a Account) {
+	t.known("email", "password", "password_file", "admin")
+	a.Lines = t.lines()
+	text, _ := field[string](t, "email", "a text")
+	a.Email = site.Email(text)
+	a.Password = t.secret("password")
+	if file, ok := field[string](t, "password_file", "a text"); ok {
+		a.Lines["password"] = t.node.Keys["password_file"].Line
+		a.Password = t.passwordFile(file)
+	}
+	if admin, ok := field[bool](t, "admin", "true or false"); ok {
 		a.Admin = &admin
 	}
 	return a
 }
 
-func (r *reader) passwordFile(path, file string) site.Secret {
-	text, err := r.open(file)
-	if err != nil {
-		r.add(path, "reading password_file: %s", err.Error())
+func (t table) passwordFile(name string) site.Secret {
+	if t.node.Keys["password"] != nil {
+		t.wrong("password_file", "give either password or password_file, not both")
 		return ""
 	}
-	text = strings.TrimRight(text, "\r\n")
-	if text == "" || strings.ContainsAny(text, "\r\n") {
-		r.add(path, "password_file %s must hold the password in its one line", strconv.Quote(clip(file)))
-		return ""
+	path := inFolder(t.file, name)
+	t.passwordFiles = append(t.passwordFiles, path)
+	text, err := readPassword(path)
+	if err != nil {
+		t.wrong("password_file", "reading password_file: %s", err)
 	}
 	return site.Secret(text)
 }
 
-func (r *reader) station(path string, m map[string]any) (s Station) {
-	r.known(m, path, "[[station]]", "id", "name", "locks", "secret", "token")
-	if id, ok := field[int64](r, m, path, "id", "a whole number"); ok {
-		s.ID = r.stationID(join(path, "id"), id)
+func (t table) station() (s Station) {
+	t.known("id", "name", "locks", "secret", "token")
+	s.Lines = t.lines()
+	if id, ok := field[int64](t, "id", "a whole number"); ok {
+		s.ID = t.stationID("id", id)
 	}
-	if name, ok := field[string](r, m, path, "name", "a text"); ok {
+	if name, ok := field[string](t, "name", "a text"); ok {
 		s.Name = &name
 	}
-	if locks, ok := field[int64](r, m, path, "locks", "a whole number"); ok {
+	if locks, ok := field[int64](t, "locks", "a whole number"); ok {
 		if !site.ValidLocks(locks) {
-			r.add(join(path, "locks"), "locks must be from 1 to %d, not %d", site.MaxLocks, locks)
+			t.wrong("locks", "locks must be from 1 to %d, not %d", site.MaxLocks, locks)
+			locks = 0
 		}
 		s.Locks = int(locks)
 	}
-	s.Secret = r.secret(m, path, "secret")
-	s.Token = r.secret(m, path, "token")
+	s.Secret = t.secret("secret")
+	s.Token = t.secret("token")
 	return s
 }
 
-func (r *reader) stationID(path string, id int64) site.StationID {
+func (t table) stationID(key string, id int64) site.StationID {
 	if !site.StationID(id).Valid() {
-		r.add(path, "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
+		t.wrong(key, "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
 	}
 	return site.StationID(id)
 }
 
-func (r *reader) grant(path string, m map[string]any) (g Grant) {
-	r.known(m, path, "[[grant]]", "account", "stations", "from", "until", "hours")
-	if text, ok := field[string](r, m, path, "account", "a text"); ok {
-		email, err := site.ParseEmail(text)
-		if err != nil {
-			r.add(join(path, "account"), "%s", err.Error())
-		}
-		g.Account = email
-	}
-	g.Stations = r.stationIDs(m, path)
-	g.From = r.time(m, path, "from")
-	g.Until = r.time(m, path, "until")
-	if text, ok := field[string](r, m, path, "hours", "a text"); ok {
+func (t table) grant() (g Grant) {
+	t.known("account", "stations", "from", "until", "hours")
+	g.Lines = t.lines()
+	text, _ := field[string](t, "account", "a text")
+	g.Account = site.Email(text)
+	g.Stations = t.stationIDs()
+	g.From = t.time("from")
+	g.Until = t.time("until")
+	if text, ok := field[string](t, "hours", "a text"); ok {
 		hours, err := site.ParseSchedule(text)
 		if err != nil {
-			r.add(join(path, "hours"), "%s", err.Error())
+			t.wrong("hours", "%s", err)
 		}
 		g.Hours = hours
 	}
 	return g
 }
 
-func (r *reader) stationIDs(m map[string]any, path string) (ids []site.StationID) {
-	list, _ := field[[]any](r, m, path, "stations", "an array of station ids, such as [1042]")
-	for i, v := range list {
-		at := index(join(path, "stations"), i)
-		id, ok := v.(int64)
+func (t table) stationIDs() (ids []site.StationID) {
+	n := t.node.Keys["stations"]
+	if n == nil {
+		return nil
+	}
+	if n.Items == nil {
+		t.wrong("stations", "stations must be an array of station ids, such as [1042], not %s", typeName(n))
+	}
+	for _, item := range n.Items {
+		id, ok := item.Value.(int64)
 		if !ok {
-			r.add(at, "stations must hold whole numbers, not %s", typeName(v))
+			t.problem(item.Line, "stations must hold whole numbers, not %s", typeName(item))
+			t.bad[place{t.table, t.index, "stations"}] = true
+			continue
 		}
-		ids = append(ids, r.stationID(at, id))
-		if r.bad[at] {
-			r.bad[join(path, "stations")] = true // enough is said of it
-		}
+		ids = append(ids, t.stationID("stations", id))
 	}
 	return ids
 }
 
-// secret reads a password, secret or token: given, it is never empty.
-func (r *reader) secret(m map[string]any, path, key string) site.Secret {
-	text, ok := field[string](r, m, path, key, "a text in quotes")
+// secret reads a password, secret or token: if it is stated, it is not empty.
+func (t table) secret(key string) site.Secret {
+	text, ok := field[string](t, key, "a text in quotes")
 	if ok && text == "" {
-		r.add(join(path, key), "%s is empty: leave the line out, and one is generated", key)
+		t.wrong(key, "%s is empty: leave the line out, and one is generated", key)
 	}
 	return site.Secret(text)
 }
 
-// time reads a time with its offset; one without would be another moment on
-// another machine.
-func (r *reader) time(m map[string]any, path, key string) time.Time {
-	t, ok := field[time.Time](r, m, path, key, "a time without quotes, such as 2026-01-01T00:00:00Z")
-	if ok && strings.HasSuffix(t.Location().String(), "-local") {
-		r.add(join(path, key), "%s needs a time with its offset from UTC, such as 2026-01-01T00:00:00Z", key)
+// time reads a time with its offset; one without would be another moment on another
+// machine.
+func (t table) time(key string) (at time.Time) {
+	const example = "2026-01-01T00:00:00Z"
+	n := t.node.Keys[key]
+	if n == nil {
+		return at
 	}
-	return t
+	switch v := n.Value.(type) {
+	case time.Time:
+		return v
+	case tomlfile.Local:
+		t.wrong(key, "%s needs a time with its offset from UTC, such as %s", key, example)
+	default:
+		t.wrong(key, "%s must be a time without quotes, such as %s, not %s", key, example, typeName(n))
+	}
+	return at
 }
 
-// field gives the value of key in the table at path, if it is there and a T.
-func field[T any](r *reader, m map[string]any, path, key, want string) (value T, ok bool) {
-	v, found := m[key]
-	if !found {
+// field returns the value of a key of the table, if it is stated and a T.
+func field[T any](t table, key, want string) (value T, ok bool) {
+	n := t.node.Keys[key]
+	if n == nil {
 		return value, false
 	}
-	value, ok = v.(T)
+	value, ok = n.Value.(T)
 	if !ok {
-		r.add(join(path, key), "%s must be %s, not %s", key, want, typeName(v))
+		t.wrong(key, "%s must be %s, not %s", key, want, typeName(n))
 	}
 	return value, ok
 }
 
-func typeName(v any) string {
-	switch v.(type) {
+func typeName(n *tomlfile.Node) string {
+	switch n.Value.(type) {
 	case string:
 		return "a text"
 	case int64:
@@ -231,38 +258,30 @@ func typeName(v any) string {
 		return "a number with a fraction"
 	case bool:
 		return "true or false"
-	case time.Time:
-		return "a time"
-	case map[string]any:
-		return "a table"
-	default:
+	case nil:
+		if n.Keys != nil {
+			return "a table"
+		}
 		return "an array"
+	default:
+		return "a time"
 	}
 }
 
-// known states a problem for every key of m that is not among keys.
-func (r *reader) known(m map[string]any, path, table string, keys ...string) {
-	for key := range m {
-		if slices.Contains(keys, key) {
+// known adds a problem for every key of the table that is not among keys.
+func (t table) known(keys ...string) {
+	for _, name := range t.node.Names() {
+		if slices.Contains(keys, name) || t.table == "" && name == keyTimeZone2 {
 			continue
 		}
-		hint := table + " has " + strings.Join(keys, ", ")
-		if near := nearest(key, keys); near != "" {
-			hint = "did you mean " + strconv.Quote(near) + "?"
+		hint := t.title + " has " + strings.Join(keys, ", ")
+		if meant := tomlfile.Nearest(name, keys); meant != "" {
+			hint = "did you mean " + strconv.Quote(meant) + "?"
 		}
 		where := ""
-		if path != "" {
-			where = " in " + table
+		if t.table != "" {
+			where = " in " + t.title
 		}
-		r.add(join(path, key), "unknown key %s%s: %s", strconv.Quote(clip(key)), where, hint)
+		t.wrong(name, "unknown key %s%s: %s", tomlfile.Quote(name), where, hint)
 	}
-}
-
-// clip shortens a text of the file for use in a problem.
-func clip(text string) string {
-	const most = 40
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -1,78 +1,178 @@
 package sitefile
 
 import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
 	"time"
 
 	"gatehouse/internal/site"
 )
 
-// Site is what a site file states: the accounts, stations and grants that a
-// gateway is to have. What the file leaves out is left as it is on the gateway.
-// Secrets stand in it in clear text, so it is never logged.
+// Site is what a site file states: the accounts, stations and grants that a gateway is
+// to have. What the file leaves out stays as it is on the gateway.
+//
+// Its JSON form is that of the admin API and has the secrets in clear text; every other
+// printing redacts them.
 type Site struct {
-	TimeZone string // an IANA name such as "Europe/Berlin"; empty: not stated
-	Accounts []Account
-	Stations []Station
-	Grants   []Grant
+	File     string    `json:"file,omitempty"`     // what problems call it; "" where there is no file
+	TimeZone string    `json:"timezone,omitempty"` // an IANA name such as "Europe/Berlin"; "": not stated
+	Accounts []Account `json:"accounts,omitempty"`
+	Stations []Station `json:"stations,omitempty"`
+	Grants   []Grant   `json:"grants,omitempty"`
+	Lines    Lines     `json:"lines,omitempty"`
+
+	PasswordFiles []string `json:"-"` // the paths of those that the file names
 }
+
+// LogValue implements [slog.LogValuer]: the JSON form is not for logs.
+func (s Site) LogValue() slog.Value { return slog.StringValue("redacted") }
 
 // Account is one [[account]] of a site file.
 type Account struct {
-	Email    site.Email
-	Password site.Secret // empty: not stated
-	Admin    *bool       // nil: not stated
+	Email    site.Email  `json:"email"`
+	Password site.Secret `json:"password,omitempty"` // "": not stated
+	Admin    *bool       `json:"admin,omitempty"`    // nil: not stated
+	Lines    Lines       `json:"lines,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler], with the password in clear text.
+func (a Account) MarshalJSON() ([]byte, error) {
+	type plain Account
+	return marshal(struct {
+		plain
+		Password string `json:"password,omitempty"`
+	}{plain(a), a.Password.Reveal()})
 }
 
 // Station is one [[station]] of a site file.
 type Station struct {
-	ID     site.StationID
-	Name   *string     // nil: not stated
-	Locks  int         // number of locks; 0: not stated
-	Secret site.Secret // the MQTT password; empty: not stated
-	Token  site.Secret // the station token; empty: not stated
+	ID     site.StationID `json:"id"`
+	Name   *string        `json:"name,omitempty"`   // nil: not stated
+	Locks  int            `json:"locks,omitempty"`  // number of locks; 0: not stated
+	Secret site.Secret    `json:"secret,omitempty"` // the MQTT password; "": not stated
+	Token  site.Secret    `json:"token,omitempty"`  // the station token; "": not stated
+	Lines  Lines          `json:"lines,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler], with the secrets in clear text.
+func (s Station) MarshalJSON() ([]byte, error) {
+	type plain Station
+	return marshal(struct {
+		plain
+		Secret string `json:"secret,omitempty"`
+		Token  string `json:"token,omitempty"`
+	}{plain(s), s.Secret.Reveal(), s.Token.Reveal()})
+}
+
+// marshal leaves < and the like as they are: escaped, they take six times the room.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return b.Bytes(), err //nolint:wrapcheck // encoding/json does
 }
 
 // Grant is one [[grant]] of a site file: the same terms for several stations. It
-// states a grant as a whole, so a bound that is left out is no bound.
+// states a grant as a whole: a bound that is left out is no bound.
 type Grant struct {
-	Account  site.Email
-	Stations []site.StationID
-	From     time.Time // zero: from ever
-	Until    time.Time // zero: for ever
-	Hours    site.Schedule
+	Account  site.Email       `json:"account"`
+	Stations []site.StationID `json:"stations"`
+	From     time.Time        `json:"from,omitzero"`  // zero: since ever
+	Until    time.Time        `json:"until,omitzero"` // zero: for ever
+	Hours    site.Schedule    `json:"hours,omitzero"`
+	Lines    Lines            `json:"lines,omitempty"`
+}
+
+// Terms returns the bounds of the grant, without whom and what they are for.
+func (g Grant) Terms() site.Grant {
+	return site.Grant{From: site.At(g.From).Time, Until: site.At(g.Until).Time, Hours: g.Hours}
+}
+
+// TermsText words the bounds of a grant: ", Mon-Fri 08:00-18:00, until …"; "" is no bound.
+func TermsText(g site.Grant) string {
+	var b strings.Builder
+	if hours := g.Hours.String(); hours != "" {
+		b.WriteString(", " + hours)
+	}
+	if !g.From.IsZero() {
+		b.WriteString(", from " + site.At(g.From).String())
+	}
+	if !g.Until.IsZero() {
+		b.WriteString(", until " + site.At(g.Until).String())
+	}
+	return b.String()
+}
+
+// Lines are the lines of the keys that a table of a file states, and under "" that of the
+// table itself. A site that did not come from a file has none.
+type Lines map[string]int
+
+// Of returns the line of a key or, where it is not stated, of the table; 0 is unknown.
+func (l Lines) Of(key string) int {
+	if line, stated := l[key]; stated {
+		return line
+	}
+	return l[""]
 }
 
 // Options say how a site is applied.
 type Options struct {
-	DryRun bool // only say what would change
-	Prune  bool // remove accounts, stations and grants that the site does not name
+	DryRun bool `json:"dryRun,omitempty"` // change nothing; the result is what would come of it
+	Prune  bool `json:"prune,omitempty"`  // remove accounts, stations and grants that the site does not name
+	Force  bool `json:"force,omitempty"`  // prune also where that removes everything, or the last administrator
+}
+
+// Result is what applying a site did: every change in the order accounts, stations,
+// grants, and what was issued for what was added. A dry run issues nothing that takes
+// effect: a caller who wants those very secrets puts them into the site. The lists are
+// empty rather than null. Secrets are in clear text.
+type Result struct {
+	Changes  []Change        `json:"changes"`
+	Accounts []IssuedAccount `json:"accounts"`
+	Stations []IssuedStation `json:"stations"`
+}
+
+// NewResult returns a result with empty lists.
+func NewResult() Result {
+	return Result{Changes: []Change{}, Accounts: []IssuedAccount{}, Stations: []IssuedStation{}}
 }
 
 // Change is one thing that applying a site did, or would do.
 type Change struct {
-	Kind string // a constant word: "station-added", "granted", …
-	What string // for people; never a secret
+	Kind string `json:"kind"` // a constant word: "station-added", "granted", …
+	What string `json:"what"` // for people; never a secret
 }
 
-// Result is what applying a site did: every change in the order accounts,
-// stations, grants, and what was issued for the things that it made. It holds
-// secrets in clear text.
-type Result struct {
-	Changes  []Change
-	Accounts []IssuedAccount
-	Stations []IssuedStation
-}
-
-// IssuedAccount is an account that was made.
+// IssuedAccount is an account that was added or given a new password.
 type IssuedAccount struct {
-	ID       site.AccountID
-	Email    site.Email
-	Password site.Secret // empty unless it was generated
+	AccountID site.AccountID `json:"accountId"`
+	Email     site.Email     `json:"email"`
+	Password  string         `json:"password,omitempty"` // only if it was generated
 }
 
-// IssuedStation is a station that was made, with its credentials.
+// IssuedStation is what was issued for a station that was enrolled (contract, section 5)
+// or whose secret was rotated; then StationToken is absent, because it did not change.
 type IssuedStation struct {
-	ID     site.StationID
-	Token  site.Secret
-	Secret site.Secret
+	StationID    site.StationID `json:"stationId"`
+	StationToken string         `json:"stationToken,omitempty"`
+	MQTT         MQTTLogin      `json:"mqtt"`
+}
+
+// MQTTLogin is what the hardware of a station logs in with (contract, section 2).
+type MQTTLogin struct {
+	ClientID string `json:"clientId"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// Issue returns what is issued for a station; token is "" where it did not change.
+func Issue(id site.StationID, token, secret site.Secret) IssuedStation {
+	name := id.ClientID()
+	return IssuedStation{
+		StationID: id, StationToken: token.Reveal(),
+		MQTT: MQTTLogin{ClientID: name, Username: name, Password: secret.Reveal()},
+	}
 }

@@ -17,8 +17,8 @@ import (
 func applied() sitefile.Result {
 	return sitefile.Result{
 		Changes:  []sitefile.Change{{Kind: "account-added", What: "account a@b.test"}, {Kind: "station-added", What: "station 7, 1 lock"}},
-		Accounts: []sitefile.IssuedAccount{{ID: "id-1", Email: "a@b.test", Password: "pass word"}, {ID: "id-2", Email: "c@d.test"}},
-		Stations: []sitefile.IssuedStation{{ID: 7, Token: "tok", Secret: "SEC"}},
+		Accounts: []sitefile.IssuedAccount{{AccountID: "id-1", Email: "a@b.test", Password: "pass word"}, {AccountID: "id-2", Email: "c@d.test"}},
+		Stations: []sitefile.IssuedStation{sitefile.Issue(7, "tok", "SEC")},
 	}
 }
 
@@ -45,13 +45,14 @@ func TestHandler_applyFails(t *testing.T) {
 func TestHandler_applyInvalid(t *testing.T) {
 	h := open(t)
 	for body, want := range map[string]string{
-		`{"site":{"accounts":[{"email":"a@b.test"},{"email":"x"}],"stations":[{"id":7,"locks":0}],"grants":[{"account":"","stations":[1]},{"account":"a@b.test","stations":[1],"hours":"?"}]}}`: `account 2: \"x\" is not an e-mail address: write it like porter@example.test\n` +
-			`station 1: locks must be from 1 to 64, not 0\ngrant 1: \"\" is not an e-mail address: write it like porter@example.test\n` +
-			`grant 2: \"?\" are not hours: write them like \"Mon-Fri 08:00-18:00\"`,
-		`{"site":{"stations":[{"id":7},{"id":7}]}}`:                 `station 2: station 7 stands here twice: it is also [[station]] number 1`,
-		`{"site":{"stations":[{"id":7,"password":"x"}]}}`:           `Unknown field \"password\"`,
-		`{"site":{"stations":[{"id":"7"}]}}`:                        `\"site.stations.id\" cannot be a string`,
-		`{"site":{"grants":[{"account":"a@b.test","from":"now"}]}}`: `\"now\" is not a time: write it like 2026-01-01T00:00:00Z`,
+		`{"site":{"accounts":[{"email":"a@b.test"},{"email":"x"}],"stations":[{"id":7,"locks":-1}],"grants":[{"account":"","stations":[1]}]}}`: `account 2: \"x\" is not an e-mail address: write it like porter@example.test\n` +
+			`station 1: locks must be from 1 to 64, not -1\ngrant 1: the grant names no account`,
+		`{"site":{"grants":[{"account":"a@b.test","stations":[1],"hours":"?"}]}}`:           `\"?\" are not hours: write them like \"Mon-Fri 08:00-18:00\"`,
+		`{"site":{"file":"site.toml","accounts":[{"email":"x","lines":{"":3,"email":4}}]}}`: `site.toml:4: \"x\" is not an e-mail address: write it like porter@example.test`,
+		`{"site":{"stations":[{"id":7},{"id":7}]}}`:                                         `station 2: station 7 is in this file twice: it is also [[station]] number 1`,
+		`{"site":{"stations":[{"id":7,"password":"x"}]}}`:                                   `Unknown field \"password\"`,
+		`{"site":{"stations":[{"id":"7"}]}}`:                                                `\"site.stations.id\" cannot be a string`,
+		`{"site":{"grants":[{"account":"a@b.test","from":"now"}]}}`:                         `\"now\" is not a time: write it like 2026-01-01T00:00:00Z`,
 	} {
 		h.want(h.do("POST", "/admin/v1/apply", body), 400, `{"message":"`+want+`"}`)
 	}
@@ -59,7 +60,7 @@ func TestHandler_applyInvalid(t *testing.T) {
 
 func TestHandler_applyTooLarge(t *testing.T) {
 	h := open(t)
-	if got := h.do("POST", "/admin/v1/apply", `{"site":{"timezone":"`+strings.Repeat("x", 8<<20)+`"}}`); got.status != 413 {
+	if got := h.do("POST", "/admin/v1/apply", `{"site":{"timezone":"`+strings.Repeat("x", 16<<20)+`"}}`); got.status != 413 {
 		t.Errorf("got %d", got.status)
 	}
 }

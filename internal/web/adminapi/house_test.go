@@ -68,7 +68,7 @@ type house struct {
 func open(t testing.TB) *house {
 	t.Helper()
 	h := &house{
-		t: t, store: &store{}, unlocker: &unlocker{}, journal: newBook(), provisioner: &provisioner{},
+		t: t, store: &store{}, unlocker: &unlocker{}, journal: newBook(), provisioner: &provisioner{result: sitefile.NewResult()},
 		parcel:  &parcel{text: "all that makes a gateway"},
 		metrics: metric.New(), log: &syncBuffer{},
 	}

@@ -6,6 +6,7 @@ import (
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
 )
@@ -56,15 +57,7 @@ func (a *API) addStation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return issuedStation(made.Station.ID, made.Token, made.Secret), nil
-}
-
-// issuedStation shows the credentials of a station in clear text, this once.
-func issuedStation(id site.StationID, token, secret site.Secret) IssuedStation {
-	return IssuedStation{
-		StationID: id, StationToken: token.Reveal(),
-		MQTT: MQTTLogin{ClientID: id.ClientID(), Username: id.ClientID(), Password: secret.Reveal()},
-	}
+	return sitefile.Issue(made.Station.ID, made.Token, made.Secret), nil
 }
 
 func (a *API) changeStation(r *request) (any, error) {
@@ -105,7 +98,7 @@ func (a *API) rotate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return issuedStation(id, "", secret), nil
+	return sitefile.Issue(id, "", secret), nil
 }
 
 func (a *API) removeStation(r *request) (any, error) {

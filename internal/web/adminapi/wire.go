@@ -6,6 +6,7 @@ import (
 
 	"gatehouse/internal/health"
 	"gatehouse/internal/record/journal"
+	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 )
 
@@ -145,14 +146,9 @@ type AccountPatch struct {
 	Admin *bool `json:"admin,omitempty"`
 }
 
-// IssuedAccount is what was issued for an account that was made or given a new
-// password. Password is in clear text, shown this once, and only if the gateway
-// generated it (contract, section 5).
-type IssuedAccount struct {
-	AccountID site.AccountID `json:"accountId"`
-	Email     site.Email     `json:"email"`
-	Password  string         `json:"password,omitempty"`
-}
+// IssuedAccount is what was issued for an account that was added or given a new
+// password, shown this once (contract, section 5).
+type IssuedAccount = sitefile.IssuedAccount
 
 // Session is one login of an account.
 type Session struct {
@@ -203,21 +199,12 @@ type StationPatch struct {
 	Locks *int    `json:"locks,omitempty"`
 }
 
-// IssuedStation is what was issued for a station that was enrolled (contract,
-// section 5) or whose secret was rotated; then StationToken is absent, because it
-// did not change. Shown this once.
-type IssuedStation struct {
-	StationID    site.StationID `json:"stationId"`
-	StationToken string         `json:"stationToken,omitempty"`
-	MQTT         MQTTLogin      `json:"mqtt"`
-}
+// IssuedStation is what was issued for a station that was enrolled (contract, section 5)
+// or whose secret was rotated, shown this once.
+type IssuedStation = sitefile.IssuedStation
 
-// MQTTLogin is what the hardware of a station logs in with (contract, section 2).
-type MQTTLogin struct {
-	ClientID string `json:"clientId"`
-	Username string `json:"username"`
-	Password string `json:"password"`
-}
+// MQTTLogin is what the hardware of a station logs in with.
+type MQTTLogin = sitefile.MQTTLogin
 
 // Grant is the leave of one account to use one station.
 type Grant struct {
@@ -254,59 +241,15 @@ type Unlocked struct {
 
 // ApplyRequest is the body of POST /admin/v1/apply.
 type ApplyRequest struct {
-	Site   Site `json:"site"`
-	DryRun bool `json:"dryRun,omitempty"`
-	Prune  bool `json:"prune,omitempty"`
+	Site sitefile.Site `json:"site"`
+	sitefile.Options
 }
 
-// Site is a site file as JSON, with its secrets in clear text.
-type Site struct {
-	TimeZone string        `json:"timezone,omitempty"`
-	Accounts []SiteAccount `json:"accounts,omitempty"`
-	Stations []SiteStation `json:"stations,omitempty"`
-	Grants   []SiteGrant   `json:"grants,omitempty"`
-}
+// Applied is the answer of POST /admin/v1/apply.
+type Applied = sitefile.Result
 
-// SiteAccount is one account of a [Site]; what is absent is not stated.
-type SiteAccount struct {
-	Email    string `json:"email"`
-	Password string `json:"password,omitempty"`
-	Admin    *bool  `json:"admin,omitempty"`
-}
-
-// SiteStation is one station of a [Site]; what is absent is not stated.
-type SiteStation struct {
-	ID     site.StationID `json:"id"`
-	Name   *string        `json:"name,omitempty"`
-	Locks  *int           `json:"locks,omitempty"`
-	Secret string         `json:"secret,omitempty"`
-	Token  string         `json:"token,omitempty"`
-}
-
-// SiteGrant is one grant of a [Site].
-type SiteGrant struct {
-	Account  string           `json:"account"`
-	Stations []site.StationID `json:"stations"`
-	From     *time.Time       `json:"from,omitempty"`
-	Until    *time.Time       `json:"until,omitempty"`
-	Hours    string           `json:"hours,omitempty"`
-}
-
-// Applied is the answer of POST /admin/v1/apply: what changed (or would), and
-// what was issued for the things that were made, as the add routes answer it. The
-// lists are empty rather than null.
-type Applied struct {
-	Changes  []Change        `json:"changes"`
-	Accounts []IssuedAccount `json:"accounts"`
-	Stations []IssuedStation `json:"stations"`
-}
-
-// Change is one change that an apply made. Kind is a constant word such as
-// "station-added"; What is for people and holds no secret.
-type Change struct {
-	Kind string `json:"kind"`
-	What string `json:"what"`
-}
+// Change is one change that an apply made.
+type Change = sitefile.Change
 
 // Database is the answer of GET /admin/v1/database: how the gateway's database stands. No
 // other process can read it while the gateway has it open.

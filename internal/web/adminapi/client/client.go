@@ -151,11 +151,11 @@ func (c *Client) Unlock(ctx context.Context, id site.StationID, lock site.LockID
 	return call[adminapi.Unlocked](ctx, c, http.MethodPost, stationPath(id, "/locks/"+lock.String()+"/unlock"), nil)
 }
 
-// Apply makes the gateway match a site, as [sitefile.ParseFile] returns it: all of it,
+// Apply makes the gateway match a site, as [sitefile.ReadFile] returns it: all of it,
 // or after an error none of it. Errors: [fault.Invalid], [fault.Conflict],
 // [fault.Unavailable].
 func (c *Client) Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (adminapi.Applied, error) {
-	body := adminapi.ApplyRequest{Site: adminapi.SiteOf(s), DryRun: o.DryRun, Prune: o.Prune}
+	body := adminapi.ApplyRequest{Site: s, Options: o}
 	return callWithin[adminapi.Applied](ctx, c, applyTimeout, http.MethodPost, "/apply", body)
 }
 

@@ -1,0 +1,130 @@
+package provision
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"gatehouse/internal/access"
+	"gatehouse/internal/setup/sitefile"
+	"gatehouse/internal/site"
+)
+
+// hashesAtOnce is how many passwords are compared or hashed at once.
+const hashesAtOnce = 4
+
+// credential is the password that an account is to have.
+type credential struct {
+	hash      site.Secret // "": it keeps the one that it has
+	generated site.Secret // "": the site states it
+}
+
+// hash hashes the passwords that change, before anything is held: it takes long.
+func (w *plan) hash(ctx context.Context) (map[site.Email]credential, error) {
+	all := make([]credential, len(w.site.Accounts))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(hashesAtOnce)
+	for i, a := range w.site.Accounts {
+		group.Go(func() (err error) {
+			if all[i], err = w.credential(ctx, a); err != nil {
+				return naming("account "+string(a.Email), err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err //nolint:wrapcheck // naming has
+	}
+	hashes := make(map[site.Email]credential, len(all))
+	for i, a := range w.site.Accounts {
+		hashes[a.Email] = all[i]
+	}
+	return hashes, nil
+}
+
+func (w *plan) credential(ctx context.Context, a sitefile.Account) (c credential, err error) {
+	password := a.Password
+	if _, there := w.accountByEmail[a.Email]; there {
+		if password == "" {
+			return c, nil
+		}
+		if matches, err := w.accounts.PasswordMatches(ctx, string(a.Email), password); err != nil || matches {
+			return c, err
+		}
+	} else if password == "" {
+		c.generated = access.GeneratePassword()
+		password = c.generated
+	}
+	c.hash, err = w.accounts.HashPassword(ctx, a.Email, password)
+	return c, err
+}
+
+func (w *plan) removeAccounts() error {
+	if !w.options.Prune {
+		return nil
+	}
+	for _, a := range w.accounts.Accounts() {
+		if w.named.accounts[a.Email] {
+			continue
+		}
+		amendment, err := w.accounts.DraftRemoval(w.by, a.Email)
+		if err := w.add(site.KindAccountRemoved, "account "+string(a.Email), err, amendment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *plan) putAccounts(hashes map[site.Email]credential) error {
+	for _, a := range w.site.Accounts {
+		put := w.changeAccount
+		if _, there := w.accountByEmail[a.Email]; !there {
+			put = w.addAccount
+		}
+		if err := put(a, hashes[a.Email]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *plan) addAccount(a sitefile.Account, c credential) error {
+	admin := a.Admin != nil && *a.Admin
+	what := "account " + string(a.Email)
+	if c.hash == "" {
+		return errChanged
+	}
+	if admin {
+		what += ", an administrator"
+	}
+	added := w.accounts.DraftAccount(w.by, a.Email, c.hash, admin)
+	w.added[a.Email] = *added.AddAccount
+	w.result.Accounts = append(w.result.Accounts, sitefile.IssuedAccount{
+		AccountID: added.AddAccount.ID, Email: a.Email, Password: c.generated.Reveal(),
+	})
+	return w.add(site.KindAccountAdded, what, nil, added)
+}
+
+// changeAccount drafts role and password together: each is a whole account.
+func (w *plan) changeAccount(a sitefile.Account, c credential) error {
+	what := "account " + string(a.Email)
+	if c.generated != "" { // it was added meanwhile, with another password
+		c = credential{}
+	}
+	amendments, err := w.accounts.DraftChange(w.by, a.Email, a.Admin, c.hash)
+	if err != nil {
+		return naming(what, err)
+	}
+	if a.Admin != nil && *a.Admin != w.accountByEmail[a.Email].Admin {
+		role := ": an administrator from now on"
+		if !*a.Admin {
+			role = ": no administrator any more"
+		}
+		_ = w.add(site.KindAccountChanged, what+role, nil)
+	}
+	if c.hash != "" {
+		_ = w.add(site.KindAccountChanged, what+": new password", nil)
+	}
+	w.amendments = append(w.amendments, amendments...)
+	return nil
+}

@@ -1,7 +1,0 @@
-package sitefile
-
-// For the tests of the scanner.
-var (
-	LinesOf = linesOf
-	Deepest = deepest
-)

@@ -1,0 +1,91 @@
+package tomlfile
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// byteOrderMark stands before UTF-8 text that some editors of Windows have saved.
+const byteOrderMark = "\ufeff"
+
+// checkText finds a text that is not UTF-8.
+func checkText(text []byte) *Problem {
+	if isUTF16(text) {
+		return &Problem{Line: 1, Text: "the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)"}
+	}
+	line := 0
+	for l := range bytes.Lines(text) {
+		if line++; !utf8.Valid(l) || bytes.IndexByte(l, 0) >= 0 {
+			return &Problem{Line: line, Text: "this is not UTF-8 text: save the file as UTF-8"}
+		}
+	}
+	return nil
+}
+
+// isUTF16 reports whether a text has the mark of UTF-16, or is zero in every second byte
+// of its start.
+func isUTF16(text []byte) bool {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return true
+	}
+	start := text[:min(len(text), 64)&^1]
+	return len(start) > 0 && 2*bytes.Count(start, []byte{0}) == len(start)
+}
+
+// syntaxProblem words an error of the decoder. A message of the decoder is shown only
+// where it cannot repeat the text, which may be a password whose quotes were forgotten.
+func syntaxProblem(err error, text []byte) Problem {
+	e, ok := errors.AsType[*toml.DecodeError](err)
+	if !ok {
+		return Problem{Text: "this is not a TOML file"}
+	}
+	line, _ := e.Position()
+	return Problem{Line: max(line, 1), Text: "not valid TOML: " + hint(strings.TrimPrefix(e.Error(), "toml: "), lineOf(text, line))}
+}
+
+// hint returns what to do about a message of the decoder. source is the line that it is
+// about.
+func hint(message, source string) string {
+	if strings.ContainsAny(source, "“”„‘’«»") && !strings.Contains(message, "escape") {
+		return `write straight quotes (") instead of the curly ones`
+	}
+	for _, h := range []struct{ contains, words string }{
+		{"nested", "brackets or keys are nested too deeply"},
+		{"already", message}, // names keys only
+		{"should be a table", message},
+		{"unexpected character", "a value that is neither true, false, a number nor a time needs quotes"},
+		{"expected newline", "something follows the end of the value: put the whole text in quotes"},
+		{"new lines", "a text in quotes must end in its line: is the closing quote missing?"},
+		{"unterminated", "a text in quotes must end in its line: is the closing quote missing?"},
+		{"not terminated", "a text of several lines has no end: close it with three quotes"},
+		{"escape", `write a backslash within double quotes as \\`},
+		{`character after \`, `write a backslash within double quotes as \\`},
+		{"expected '", message},
+		{"expected ]", message},
+		{"incomplete", message},
+		{"start of key", "a key consists of letters, digits, - and _, or stands in quotes"},
+		{"expected value", "a value is missing"},
+		{"control characters", message},
+		{"carriage return", message},
+		{"too large", "a number is too large"},
+	} {
+		if strings.Contains(message, h.contains) {
+			return h.words
+		}
+	}
+	return "a value that is neither true, false, a number nor a time needs quotes"
+}
+
+// lineOf returns a line of the text, "" where there is none.
+func lineOf(text []byte, number int) string {
+	for l := range bytes.Lines(text) {
+		if number--; number == 0 {
+			return string(l)
+		}
+	}
+	return ""
+}
