@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"gatehouse/internal/fault"
 )
@@ -78,28 +79,21 @@ func (g *given) load() (*tls.Certificate, error) {
 	return pair, err
 }
 
-func (g *given) parse(chainText, keyText []byte) (*tls.Certificate, error) {
-	chain, err := parseCertificates(chainText)
-	if err != nil {
-		return nil, g.badChain(err)
+func (g *given) parse(chain, key []byte) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(chain, key)
+	for _, der := range pair.Certificate {
+		if _, damaged := x509.ParseCertificate(der); damaged != nil {
+			err = damaged
+		}
 	}
-	key, err := parseKey(keyText)
-	if err != nil {
-		return nil, g.badKey(err)
+	if err != nil { // whose text holds nothing of the key
+		return nil, bad(fmt.Sprintf("The certificate in %s and the key in %s cannot be used (%s)", g.certificate, g.key, strings.TrimPrefix(err.Error(), "tls: ")),
+			"Use PEM files that belong together: the gateway's own certificate first, and its key without a passphrase", err)
 	}
-	leaf := chain[0]
-	if !fits(key, leaf) {
-		return nil, bad("The key in "+g.key+" does not belong to the certificate in "+g.certificate,
-			"Check that both come from the same order, and that the gateway's own certificate stands first in its file", nil)
-	}
-	if !forServers(leaf) {
+	if !forServers(pair.Leaf) {
 		return nil, bad("The certificate in "+g.certificate+" is not meant for a server", "Order one with the purpose serverAuth", nil)
 	}
-	pair := &tls.Certificate{PrivateKey: key, Leaf: leaf}
-	for _, one := range chain {
-		pair.Certificate = append(pair.Certificate, one.Raw)
-	}
-	return pair, nil
+	return &pair, nil
 }
 
 // forServers reports whether clients may accept the certificate as a server's (RFC
@@ -107,23 +101,6 @@ func (g *given) parse(chainText, keyText []byte) (*tls.Certificate, error) {
 func forServers(leaf *x509.Certificate) bool {
 	return len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) == 0 ||
 		slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
-}
-
-func (g *given) badChain(err error) error {
-	if errors.Is(err, errNoCertificate) {
-		return bad("The file "+g.certificate+" holds no certificate", "Give a PEM file, with a line -----BEGIN CERTIFICATE----- in it", err)
-	}
-	return bad("A certificate in "+g.certificate+" is damaged", "Copy the file again from where it was made", err)
-}
-
-func (g *given) badKey(err error) error {
-	switch {
-	case errors.Is(err, errLocked):
-		return bad("The private key in "+g.key+" is protected with a passphrase", fmt.Sprintf("Take it off with openssl pkey -in %s -out NEWFILE", g.key), nil)
-	case errors.Is(err, errNoKey):
-		return bad("The file "+g.key+" holds no private key", "Give a PEM file, with a line -----BEGIN PRIVATE KEY----- in it", nil)
-	}
-	return bad("The private key in "+g.key+" cannot be used", "Copy the file again from where it was made", err)
 }
 
 func unreadable(what, path string, err error) error {

@@ -6,20 +6,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // The types of PEM blocks that are written (RFC 7468).
 const (
 	blockCertificate = "CERTIFICATE"
 	blockKey         = "PRIVATE KEY"
-)
-
-// What a PEM text may lack.
-var (
-	errNoCertificate = errors.New("no certificate in it")
-	errNoKey         = errors.New("no private key in it")
-	errLocked        = errors.New("the private key is protected with a passphrase")
 )
 
 // parseCertificates reads every certificate in a PEM text, at least one.
@@ -36,41 +28,26 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 		all = append(all, one)
 	}
 	if len(all) == 0 {
-		return nil, errNoCertificate
+		return nil, errors.New("no certificate in it")
 	}
 	return all, nil
 }
 
-// parseKey reads the first private key in a PEM text. Its errors hold nothing of the
-// text, which may be a secret even where it is no key.
+// parseKey reads the first private key in a PEM text, as encodeKey writes it. Its errors
+// hold nothing of the text.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		switch {
-		case block.Type == "ENCRYPTED PRIVATE KEY", strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
-			return nil, errLocked
-		case strings.HasSuffix(block.Type, blockKey):
-			return parseKeyBlock(block)
+		if block.Type != blockKey {
+			continue
 		}
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		signer, signs := key.(crypto.Signer)
+		if err != nil || !signs {
+			return nil, errors.New("the private key is damaged, or of a kind that cannot sign")
+		}
+		return signer, nil
 	}
-	return nil, errNoKey
-}
-
-func parseKeyBlock(block *pem.Block) (crypto.Signer, error) {
-	var key any
-	var err error
-	switch block.Type {
-	case "EC PRIVATE KEY":
-		key, err = x509.ParseECPrivateKey(block.Bytes)
-	case "RSA PRIVATE KEY":
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	default:
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-	}
-	signer, signs := key.(crypto.Signer)
-	if err != nil || !signs {
-		return nil, errors.New("the private key is damaged, or of a kind that cannot sign")
-	}
-	return signer, nil
+	return nil, errors.New("no private key in it")
 }
 
 // fits reports whether the key is the certificate's.
