@@ -29,7 +29,7 @@ type authority struct {
 }
 
 // earliest and latest bound every right time: no gateway existed before, and none of
-// today's runs after. A CA is valid from the earliest, whatever the clock says.
+// today's runs after. A CA is valid from the earliest, whatever the clock shows.
 func earliest() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 func latest() time.Time   { return time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -115,11 +115,11 @@ func (a authority) vouches(leaf *x509.Certificate) bool {
 	return a.cert != nil && bytes.Equal(leaf.RawIssuer, a.cert.RawSubject) && leaf.CheckSignatureFrom(a.cert) == nil
 }
 
-// errNoAuthority says that there is no CA in a folder, nor a part of one.
+// errNoAuthority means that there is no CA in a folder, nor a part of one.
 var errNoAuthority = errors.New("there is no CA")
 
 // loadAuthority reads the CA from a folder. With an error other than
-// [errNoAuthority] it gives what is left of it, and no key.
+// [errNoAuthority] it returns what is left of it, and no key.
 func loadAuthority(f folder, w wanted, id site.GatewayID) (authority, error) {
 	key, keyErr := readKey(f, fileCAKey)
 	cert, lenient, certErr := readAuthority(f)
@@ -150,13 +150,13 @@ func damagedAuthority(f folder, what, advice string, err error) error {
 	}
 }
 
-// adviceKey says what to do about a key that err kept from being read. One that is only
-// not ours must never be removed: it is good.
+// adviceKey returns what to do about a key that could not be read because of err. A key
+// that only belongs to another user is good, and must never be removed.
 func adviceKey(f folder, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return adviceOwner(f)
 	}
-	return fmt.Sprintf("Restore the folder from a backup (gatehouse restore); or remove %s and %s: the gateway makes a new CA within a minute, which every app and station has to be given then",
+	return fmt.Sprintf("Restore the folder from a backup (gatehouse restore); or remove %s and %s: the gateway makes a new CA within a minute, which every app and station must be given then",
 		f.file(fileCAKey), f.file(fileCA))
 }
 
@@ -164,12 +164,12 @@ func adviceCertificate(f folder, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return adviceOwner(f)
 	}
-	return "Restore it from a backup or remove it: the gateway makes it again from its key, and who trusts it goes on"
+	return "Restore it from a backup or remove it: the gateway makes it again from its key, and clients that trust it still do"
 }
 
-// adviceOwner says how the gateway's user gets its files back.
+// adviceOwner returns how the gateway's user gets its files back.
 func adviceOwner(f folder) string {
-	return fmt.Sprintf("Give the files back to the gateway's user: chown -R --reference=%s %s; they are taken up within a minute", filepath.Dir(f.path), f.path)
+	return fmt.Sprintf("Give the files back to the gateway's user: chown -R --reference=%s %s; they are read again within a minute", filepath.Dir(f.path), f.path)
 }
 
 func readKey(f folder, name string) (crypto.Signer, error) {
@@ -216,9 +216,9 @@ func readAuthority(f folder) (cert, lenient *x509.Certificate, err error) {
 	return cert, lenient, nil
 }
 
-// restoreAuthority makes the lost certificate of a CA again from its key: with the
-// subject and the key's name that stand in the server certificate, where there is one,
-// it is the same CA to everybody who trusts the lost one.
+// restoreAuthority makes the lost certificate of a CA again from its key. With the
+// subject and the key identifier of the server certificate, if there is one, it is the
+// same CA to every client that trusts the lost one.
 func restoreAuthority(f folder, key crypto.Signer, w wanted, id site.GatewayID) (authority, error) {
 	template := &x509.Certificate{Subject: subjectOfCA(w.name, id)}
 	if leaf, err := readCertificate(f, fileServer); err == nil && signedBy(leaf, key) {

@@ -8,7 +8,7 @@
 // There is always a certificate to serve. Damaged files, a full or read-only disk
 // and a wrong clock become conditions, with what to do about them, and never an error
 // that keeps the gateway from starting: the doors that need no TLS must open. A
-// certificate is exchanged without touching a connection that stands.
+// certificate is replaced without touching an established connection.
 //
 // # The gateway's own
 //
@@ -16,13 +16,13 @@
 // and a server certificate signed by it; four files in one folder:
 //
 //   - ca.key and ca.crt are made once and never replaced. Lost, ca.crt is made again
-//     from its key, with the same subject, so that whoever trusts the lost one trusts
+//     from its key, with the same subject, so that clients that trust the lost one trust
 //     the new one. Damaged, they are left as they are and reported, because only a
-//     person can decide that everybody has to trust another CA: the gateway goes on
+//     person can decide that every client has to trust another CA: the gateway continues
 //     with the server certificate that it has, or, without one, with one for this run.
 //   - server.key is made once, and again only when it is damaged. Renewing writes
-//     server.crt alone: so a power cut cannot leave a mixed pair, and whoever pins the
-//     public key need not be told.
+//     server.crt alone: so a power cut cannot leave a mixed pair, and clients that pin
+//     the public key still accept it.
 //
 // Each file is written so that a power cut leaves the old or the new one whole. What
 // cannot be written is served from memory and written later.
@@ -33,7 +33,7 @@
 // names that the gateway has when the CA is created. So a thief of its key can pose as
 // no site on the Internet. The certificate leaves out a name or address that the CA may
 // not vouch for, because clients would refuse all of it. A CA of a former version has
-// no constraints and stays as it is; doctor says how to replace it.
+// no constraints and stays as it is; doctor reports how to replace it.
 //
 // # Given files
 //
@@ -44,10 +44,11 @@
 //
 // # Time
 //
-// The CA is valid from 2026, whatever the clock says when it is made, until ten years after
-// that. The server certificate is valid for 397 days, as long as every client accepts (Apple
-// allows a CA that people installed 825, browsers allow public ones 398): 32 days back,
-// for clients whose clock is behind, and 365 ahead. It is renewed when a third is left.
+// The CA is valid from 2026, whatever the clock shows, until ten years after its
+// creation. The server certificate is valid for 397 days, as long as every client accepts
+// (Apple allows a CA that people installed 825, browsers allow public ones 398): 32 days
+// back, for clients whose clock is behind, and 365 ahead. It is renewed when a third is
+// left.
 //
 // While the clock is untrusted no client must suffer for it. Then the certificate is
 // valid from 60 days back to 764 ahead, 824 in all, so that clients with the right

@@ -15,14 +15,14 @@ import (
 )
 
 // Check reports whether the two PEM files can be used, as [Keeper.Reload] would find
-// them: an error of kind Invalid says what is wrong with which file, and what to do.
+// them: an error of kind Invalid names the file, what is wrong with it, and what to do.
 func Check(certificate, key string) error {
 	g := given{certificate: certificate, key: key}
 	_, err := g.load()
 	return err
 }
 
-// given are the files of a certificate that somebody else makes.
+// given are the files of a certificate that another authority issued.
 type given struct {
 	certificate, key string
 	tried            [sha256.Size]byte // of both files, when they were last used

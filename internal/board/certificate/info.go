@@ -17,7 +17,7 @@ type Source string
 const (
 	Own     Source = "own"     // signed by the gateway's own CA
 	Given   Source = "given"   // from the configured files
-	Passing Source = "passing" // signed by nobody, for this run: nothing better is available
+	Passing Source = "passing" // self-signed, for this run: nothing better is available
 )
 
 // Info is public knowledge of the certificate in use.
@@ -41,7 +41,7 @@ type Info struct {
 type served struct {
 	pair *tls.Certificate
 	info Info
-	ca   []byte // PEM; nil where nobody should trust a CA
+	ca   []byte // PEM; nil where no CA should be trusted
 }
 
 func infoOf(source Source, leaf *x509.Certificate, certificate, key string) Info {
@@ -63,7 +63,7 @@ func (o *own) serve() *served {
 		return o.server.serve()
 	}
 	s := &served{pair: o.server.pair(), info: infoOf(Own, o.server.leaf, o.folder.file(fileServer), o.folder.file(fileServerKey))}
-	// A CA that is not on disk may be another one tomorrow: nobody should install it.
+	// A CA that is not on disk may be replaced at the next start: no client should install it.
 	if o.authority.kept && o.authority.vouches(o.server.leaf) {
 		s.ca = o.authority.pem()
 		s.info.CAFingerprint = fingerprint(o.authority.cert)
@@ -71,7 +71,7 @@ func (o *own) serve() *served {
 	return s
 }
 
-// serve returns what is served of a certificate that stands alone.
+// serve returns what is served of a self-signed certificate.
 func (s server) serve() *served {
 	return &served{pair: s.pair(), info: infoOf(Passing, s.leaf, "", "")}
 }

@@ -17,13 +17,13 @@ import (
 	"gatehouse/internal/site"
 )
 
-// lookEvery is how often files, addresses and time are looked at. It costs two small
-// files of the page cache and a question to the kernel.
+// lookEvery is how often files, addresses and time are checked. It costs reading two
+// small files from the page cache and one request to the kernel.
 const lookEvery = 20 * time.Second
 
 // Config is what [New] needs.
 type Config struct {
-	Folder      string // where the gateway's own CA and certificate are kept; made where it is missing
+	Folder      string // where the gateway's own CA and certificate are kept; created if missing
 	Certificate string // path of a PEM file, the chain with the gateway's own first; "": the gateway makes its own
 	Key         string // path of the PEM file of its private key; "" with it
 	Name        string // of the gateway; in the certificate where it can be a host name
@@ -49,7 +49,7 @@ type Keeper struct {
 
 // New reads or makes the certificate. It fails only on an incomplete configuration:
 // what is wrong with files becomes a condition, and there is a certificate to serve.
-// See [Check] for who wants to refuse files that cannot be used.
+// Use [Check] to validate files first.
 func New(cfg Config) (*Keeper, error) {
 	return newKeeper(cfg, func(string) error { return nil })
 }
@@ -71,8 +71,8 @@ func newKeeper(cfg Config, step func(string) error) (*Keeper, error) {
 	return k, nil
 }
 
-// TLS gives the configuration of a listener. Each handshake takes the certificate of
-// its moment.
+// TLS returns the configuration of a listener. Each handshake uses the certificate that
+// is current then.
 func (k *Keeper) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -80,19 +80,19 @@ func (k *Keeper) TLS() *tls.Config {
 	}
 }
 
-// Info tells what is in use.
+// Info describes the certificate in use.
 func (k *Keeper) Info() Info {
 	info := k.served.Load().info
 	info.Names, info.Addresses = slices.Clone(info.Names), slices.Clone(info.Addresses)
 	return info
 }
 
-// CA gives the certificate of the gateway's own CA as PEM, for whoever is to trust it;
-// nil where the certificate in use is not signed by it, or where it is not kept.
+// CA returns the certificate of the gateway's own CA as PEM, for clients that are to trust
+// it; nil where the certificate in use is not signed by it, or where it is not kept.
 func (k *Keeper) CA() []byte { return bytes.Clone(k.served.Load().ca) }
 
-// Run renews the certificate, takes up changed files and tries again what failed,
-// until ctx ends. It never fails; call it once.
+// Run renews the certificate, reads changed files and retries what failed, until ctx
+// ends. It never fails; call it once.
 func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -109,7 +109,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // Reload takes the two files, or the gateway's own certificate where both are "", and
-// reads everything again. An error, of kind Invalid, says what is wrong with the given
+// reads everything again. An error of kind Invalid names what is wrong with the given
 // files; then nothing changes. What is wrong with the gateway's own becomes a condition.
 func (k *Keeper) Reload(certificate, key string) error {
 	k.mu.Lock()
@@ -128,7 +128,7 @@ func (k *Keeper) Reload(certificate, key string) error {
 	return nil
 }
 
-// look sees what there is and what should be, and acts on it.
+// look compares what there is with what should be, and acts on the difference.
 func (k *Keeper) look() {
 	w := k.wanted()
 	var next *served
@@ -152,7 +152,7 @@ func (k *Keeper) look() {
 	if s := k.served.Load(); s != nil {
 		found = append(found, ending(s, w)...)
 	}
-	k.tell(found)
+	k.report(found)
 }
 
 // wanted returns what the gateway's own certificate should contain now.
@@ -172,8 +172,8 @@ func (k *Keeper) wanted() wanted {
 	return w
 }
 
-// lookAtGiven gives what is new in the given files; at the start, where they cannot
-// be used, a certificate for this run.
+// lookAtGiven returns what is new in the given files. If they cannot be used at the
+// start, it returns a certificate for this run.
 func (k *Keeper) lookAtGiven(w wanted) (next *served, errs []error) {
 	changed, err := k.given.look()
 	switch {
@@ -189,7 +189,7 @@ func (k *Keeper) lookAtGiven(w wanted) (next *served, errs []error) {
 	return nil, []error{err}
 }
 
-// exchange puts another certificate into use, where it is another one.
+// exchange puts the certificate into use, and logs it if it is a new one.
 func (k *Keeper) exchange(next *served, reason staleness) {
 	before := k.served.Load()
 	if next == nil {
@@ -205,14 +205,14 @@ func (k *Keeper) exchange(next *served, reason staleness) {
 	}
 	args := []any{"from", next.info.Source, "names", next.info.Names, "addresses", next.info.Addresses, "not_after", site.At(next.info.NotAfter), "fingerprint", next.info.Fingerprint}
 	if reason != fresh {
-		args = append(args, "made_for", reason)
+		args = append(args, "reason", reason)
 	}
 	k.cfg.Logger.Log(context.Background(), level, "certificate in use", args...)
 }
 
-// tell raises what is wrong as conditions, and clears what is wrong no more. It logs
+// report raises what is wrong as conditions, and clears those that have ended. It logs
 // what is new.
-func (k *Keeper) tell(found []problem) {
+func (k *Keeper) report(found []problem) {
 	for _, code := range []health.Code{invalid, expiring, notKept} {
 		is := func(p problem) bool { return p.code == code }
 		if i := slices.IndexFunc(found, is); i >= 0 {

@@ -11,7 +11,7 @@ import (
 // maxAddresses bounds the addresses in a certificate, which every handshake carries.
 const maxAddresses = 32
 
-// dnsNames gives the names under which clients reach the gateway: the host's, the
+// dnsNames returns the names under which clients reach the gateway: the host's, the
 // gateway's where it can be a host name, both with ".local" (RFC 6762), and localhost.
 func dnsNames(host, gateway string) []string {
 	var all []string
@@ -57,7 +57,7 @@ func isHostName(name string) bool {
 
 const hostRunes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// addresses gives those that a certificate should hold: loopback first, then IPv4,
+// addresses returns those that a certificate should hold: loopback first, then IPv4,
 // in order, without what no client can name, and at most [maxAddresses].
 func addresses(found []netip.Addr) []netip.Addr {
 	all := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}

@@ -35,11 +35,11 @@ type own struct {
 	retry     time.Time   // not to be written before
 }
 
-// look makes the certificate what it should be, and keeps it. It says why it made
-// another one, where it did, and what is wrong.
+// look makes the certificate what it should be, and writes it. It returns why it made a
+// new one, if it did, and what is wrong.
 func (o *own) look(w wanted) (reason staleness, errs []error) {
 	if o.again || o.authority.key == nil || !o.authority.kept {
-		errs = append(errs, o.take(w))
+		errs = append(errs, o.load(w))
 	}
 	w = o.authority.within(w)
 	reason = o.server.stale(o.authority, w)
@@ -52,9 +52,9 @@ func (o *own) look(w wanted) (reason staleness, errs []error) {
 	return reason, append(errs, o.keep())
 }
 
-// take reads what the folder has, and makes a CA where there is none. A damaged one
-// is left alone, and what was in use before stays in use.
-func (o *own) take(w wanted) error {
+// load reads the folder, and makes a CA if there is none. A damaged one is left alone,
+// and what was in use before stays in use.
+func (o *own) load(w wanted) error {
 	stored, err := loadAuthority(o.folder, w, o.id)
 	o.again = err != nil
 	switch {
@@ -65,17 +65,17 @@ func (o *own) take(w wanted) error {
 	case err == nil || o.authority.key == nil:
 		o.authority = stored
 	}
-	o.takeServer(loadServer(o.folder), w)
+	o.loadServer(loadServer(o.folder), w)
 	if errors.Is(err, errNoAuthority) {
 		return nil
 	}
 	return err
 }
 
-// takeServer uses what the folder has of a server certificate, where it is good.
-func (o *own) takeServer(stored server, w wanted) {
+// loadServer uses the server certificate of the folder if it is good.
+func (o *own) loadServer(stored server, w wanted) {
 	good := stored.leaf != nil && o.authority.vouches(stored.leaf)
-	if o.authority.key == nil { // nobody can replace it
+	if o.authority.key == nil { // it cannot be replaced
 		good = stored.stale(o.authority, w) == fresh
 	}
 	waits := o.server.leaf != nil && !o.server.kept && !o.server.passing && o.authority.vouches(o.server.leaf)
@@ -111,8 +111,8 @@ func (o *own) mayFollow() bool {
 	return len(o.followed) < followMost
 }
 
-// keep writes what is not on disk yet, the CA first, so that no certificate of a CA
-// that nobody has stands there. Without a CA nothing is worth keeping.
+// keep writes what is not on disk yet, the CA first, so that the folder never has a
+// certificate whose CA is lost. Without a CA nothing is worth keeping.
 func (o *own) keep() error {
 	if o.authority.key == nil || o.authority.kept && o.server.kept {
 		o.failed = nil
@@ -162,7 +162,7 @@ func (o *own) notKept(err error) error {
 	p := problem{
 		code: notKept, kind: fault.Unavailable, cause: err,
 		summary: "The gateway's certificate cannot be written to " + o.folder.path + "; another one is made at the next start",
-		advice:  "Make room or mend the disk (df and dmesg say what is wrong); it is tried again every ten minutes",
+		advice:  "Make room or repair the disk (df and dmesg show what is wrong); it is retried every ten minutes",
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		p.advice = adviceOwner(o.folder)

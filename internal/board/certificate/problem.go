@@ -11,7 +11,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// The conditions that a Keeper raises and clears; at most one problem of each stands
+// The conditions that a Keeper raises and clears; there is at most one problem of each
 // at a time.
 const (
 	invalid  = health.CertificateInvalid
@@ -22,8 +22,8 @@ const (
 // soon is how long before its end a certificate is reported.
 const soon = 21 * day
 
-// problem is something that a person must mend: a condition for status and doctor,
-// and an error for whoever asked.
+// problem is something that a person must fix: a condition for status and doctor, and an
+// error for the caller.
 type problem struct {
 	code            health.Code
 	kind            fault.Kind
@@ -34,21 +34,21 @@ type problem struct {
 // Error implements error, with the cause.
 func (p problem) Error() string { return p.fault().Error() }
 
-// Unwrap gives the error with its kind and sentence.
+// Unwrap returns the error with its kind and sentence.
 func (p problem) Unwrap() error { return p.fault() }
 
 func (p problem) fault() error {
 	return &fault.Error{Kind: p.kind, Sentence: p.summary + ": " + strings.ToLower(p.advice[:1]) + p.advice[1:], Err: p.cause}
 }
 
-// problemOf gives the problem that an error is; one of ours where it is none.
+// problemOf returns the problem that an error is; one of the gateway's if it is none.
 func problemOf(err error) problem {
 	if p, ok := errors.AsType[problem](err); ok {
 		return p
 	}
 	return problem{
 		code: invalid, kind: fault.Internal, cause: err,
-		summary: "The gateway's own certificate cannot be made", advice: "See the log of the gateway, and report what it says",
+		summary: "The gateway's own certificate cannot be made", advice: "Report what the log of the gateway shows",
 	}
 }
 
@@ -56,8 +56,8 @@ func (p problem) condition() health.Condition {
 	return health.Condition{Code: p.code, Severity: health.Warning, Summary: p.summary, Advice: p.advice}
 }
 
-// credentials is where systemd lays copies of files down for a service as it starts
-// (systemd.exec(5), LoadCredential=): nobody can change them there.
+// credentials is where systemd puts copies of files for a service when it starts
+// (systemd.exec(5), LoadCredential=). They cannot be changed there.
 const credentials = "/run/credentials/"
 
 // ending reports a certificate that has ended, or soon will, or has not begun.
@@ -65,10 +65,10 @@ func ending(s *served, w wanted) []problem {
 	if !plausible(w.now) { // it is the clock that is wrong
 		return nil
 	}
-	what, advice := "The gateway's own certificate", "Mend what keeps it from being renewed (gatehouse doctor says it), and check the date of this machine (timedatectl)"
+	what, advice := "The gateway's own certificate", "Fix what keeps it from being renewed (see gatehouse doctor), and check the date of this machine (timedatectl)"
 	if s.info.Source == Given {
 		what = "The certificate " + s.info.Certificate
-		advice = fmt.Sprintf("Put a new one into %s and its key into %s: they are taken up within a minute", s.info.Certificate, s.info.Key)
+		advice = fmt.Sprintf("Put a new one into %s and its key into %s: they are read again within a minute", s.info.Certificate, s.info.Key)
 		if strings.HasPrefix(s.info.Certificate, credentials) {
 			advice = "Put a new one, and its key, into /etc/gatehouse/credentials, and run: systemctl restart gatehouse"
 		}

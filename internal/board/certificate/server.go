@@ -28,7 +28,7 @@ const (
 	late = 30 * day
 )
 
-// plausible reports whether a clock that nobody vouches for may be right.
+// plausible reports whether an untrusted clock may be right.
 func plausible(now time.Time) bool {
 	return !now.Before(earliest()) && now.Before(latest())
 }
@@ -64,7 +64,7 @@ type server struct {
 	leaf    *x509.Certificate // nil: there is none
 	keyKept bool              // whether the key, and the certificate, are on disk
 	kept    bool
-	passing bool // signed by nobody but itself, for this run
+	passing bool // self-signed, for this run
 }
 
 // loadServer reads the key and the certificate, as far as they can be used.
@@ -80,21 +80,21 @@ func loadServer(f folder) server {
 	return server{key: key, leaf: leaf, keyKept: true, kept: true}
 }
 
-// staleness says why a server certificate has to be made.
+// staleness is the reason to make a new server certificate.
 type staleness string
 
 // The reasons.
 const (
 	fresh        staleness = ""
-	staleMissing staleness = "there was none"
-	staleCA      staleness = "its CA is another one"
-	staleClock   staleness = "the clock was wrong when it was made"
-	staleAge     staleness = "its age"
-	staleName    staleness = "a new name"
-	staleAddress staleness = "a new address"
+	staleMissing staleness = "missing"
+	staleCA      staleness = "ca"
+	staleClock   staleness = "clock"
+	staleAge     staleness = "age"
+	staleName    staleness = "name"
+	staleAddress staleness = "address"
 )
 
-// stale says why the certificate has to be made again, if it has to.
+// stale returns why a new certificate is needed; fresh if none is.
 func (s server) stale(a authority, w wanted) staleness {
 	switch {
 	case s.leaf == nil:
