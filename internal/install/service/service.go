@@ -139,15 +139,19 @@ func notInstalled() error {
 }
 
 // bringUp starts or restarts the gateway. systemd opens a socket only while its service
-// is down, so the gateway is stopped first unless its sockets stay open.
+// is down, and an open socket starts the service: so unless the sockets stay open, both
+// are stopped first.
 func (s *Service) bringUp(ctx context.Context, keepSockets bool) error {
 	if keepSockets {
 		return s.control.Restart()
 	}
+	if _, err := s.run(ctx, "systemctl", "stop", socketUnit); err != nil {
+		return err
+	}
 	if err := s.control.Stop(); err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, "systemctl", "restart", socketUnit); err != nil {
+	if _, err := s.run(ctx, "systemctl", "start", socketUnit); err != nil {
 		return err
 	}
 	return s.control.Start()

@@ -85,7 +85,7 @@ func (m *machine) run(_ context.Context, name string, args ...string) (string, e
 		return m.log, nil
 	case strings.HasPrefix(command, "systemctl show"):
 		return m.show(), nil
-	case strings.HasPrefix(command, "systemctl restart gatehouse.socket"):
+	case strings.HasPrefix(command, "systemctl start gatehouse.socket"):
 		m.sockets = true
 	case strings.HasPrefix(command, "systemctl stop") && strings.Contains(command, "gatehouse.socket"):
 		m.sockets = false
@@ -142,7 +142,7 @@ func TestService_Install(t *testing.T) {
 	want := []string{
 		"systemd-sysusers /etc/sysusers.d/gatehouse.conf", "systemd-tmpfiles --create /etc/tmpfiles.d/gatehouse.conf",
 		"systemctl daemon-reload", "systemctl enable gatehouse.socket gatehouse-site.service gatehouse.service",
-		"library stop", "systemctl restart gatehouse.socket", "library start", "systemctl start --no-block gatehouse-site.service",
+		"systemctl stop gatehouse.socket", "library stop", "systemctl start gatehouse.socket", "library start", "systemctl start --no-block gatehouse-site.service",
 	}
 	if got := m.commands[1:]; !slices.Equal(got, want) { // the first asks for the state
 		t.Errorf("commands %q", got)
@@ -165,7 +165,7 @@ func TestService_Install(t *testing.T) {
 func TestService_Install_fails(t *testing.T) {
 	for broken, log := range map[string]string{
 		"systemd-sysusers": "", "systemctl enable": "", "library start": "gatehouse: the database is of a newer version\n",
-		"systemctl restart": "gatehouse.socket: Failed to create listening socket ([::]:1883): Address already in use\n",
+		"systemctl start gatehouse.socket": "gatehouse.socket: Failed to create listening socket ([::]:1883): Address already in use\n",
 	} {
 		m := newMachine(t)
 		m.broken, m.log = broken, log
@@ -179,7 +179,7 @@ func TestService_Install_fails(t *testing.T) {
 		}
 		switch {
 		case broken == "library start" && !strings.Contains(err.Error(), "the database is of a newer version"),
-			broken == "systemctl restart" && !strings.Contains(err.Error(), `another program holds port 1883: find it with "ss -ltnp"`):
+			broken == "systemctl start gatehouse.socket" && !strings.Contains(err.Error(), `another program holds port 1883: find it with "ss -ltnp"`):
 			t.Errorf("%s: error %v", broken, err)
 		}
 	}
@@ -284,7 +284,7 @@ func TestService_orders(t *testing.T) {
 		active bool
 		calls  string
 	}{
-		{s.Start, true, "library stop, systemctl restart gatehouse.socket, library start"},
+		{s.Start, true, "systemctl stop gatehouse.socket, library stop, systemctl start gatehouse.socket, library start"},
 		{s.Start, true, ""},
 		{s.Restart, true, "library restart"},
 		{s.Stop, false, "systemctl stop gatehouse.socket gatehouse-site.service, library stop"},

@@ -77,6 +77,7 @@ var busyPort = regexp.MustCompile(`listening socket \((?:\S*:)?(\d+)\): Address 
 func (s *Service) explain(ctx context.Context, verb string, failure error, since time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
+	_, _ = s.run(ctx, "journalctl", "--sync") // the last lines may be on their way
 	out, _ := s.run(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=100",
 		fmt.Sprintf("--since=@%d", since.Unix()), "--unit="+socketUnit, "--unit="+serviceUnit)
 	reason := failure.Error()

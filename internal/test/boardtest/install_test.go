@@ -14,7 +14,14 @@ import (
 // What an installer sees after "dpkg --install", and nothing else done.
 func TestInstall(t *testing.T) {
 	onEachDebian(t, func(t *testing.T, suite string) {
-		b := installed(t, suite)
+		b := startBoard(t, suite)
+		printed := b.install(version)
+		b.awaitReady()
+		for _, want := range []string{"The gateway is ready", "[::]:443", "Setup code", "https://" + b.address, "gatehouse account add YOU@EXAMPLE.COM --admin", "gatehouse doctor"} {
+			if !strings.Contains(printed, want) {
+				t.Errorf("the installation does not print %q:\n%s", want, printed)
+			}
+		}
 		t.Run("units", b.with(checkUnits))
 		t.Run("files", b.with(checkFiles))
 		t.Run("certificate", b.with(checkCertificate))
@@ -24,6 +31,33 @@ func TestInstall(t *testing.T) {
 		if version := b.sh("gatehouse version"); !strings.Contains(version, "1.0.0") {
 			t.Errorf("gatehouse version prints %q", version)
 		}
+	})
+}
+
+// An installation without its port names the program that has it.
+func TestInstall_portTaken(t *testing.T) {
+	onEachDebian(t, func(t *testing.T, suite string) {
+		b := startBoard(t, suite)
+		b.occupy("1883")
+		b.write("/usr/local/bin/ss", "#!/bin/sh\necho 'LISTEN 0 1 0.0.0.0:1883 0.0.0.0:* users:((\"perl\",pid=77,fd=3))'\n") // minbase has none
+		b.sh("chmod 755 /usr/local/bin/ss")
+		out, err := b.try("dpkg --install " + b.putDeb(deb(b.T, version)))
+		if err == nil || !strings.Contains(out, "port 1883 is in use by perl (process 77)") {
+			t.Errorf("the installation without its port: %v\n%s", err, out)
+		}
+		b.sh("systemctl stop occupant && dpkg --configure gatehouse")
+		b.awaitReady()
+	})
+}
+
+// occupy has another program listen on a port.
+func (b *board) occupy(port string) {
+	b.Helper()
+	b.sh("systemd-run --quiet --unit=occupant --property=Type=exec perl -MIO::Socket::INET -e '" +
+		"my $s = IO::Socket::INET->new(LocalPort => " + port + ", Listen => 1) or die; sleep'")
+	b.await("the port is taken", func() bool {
+		_, err := b.try("perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => " + port + ") or exit 1'")
+		return err == nil
 	})
 }
 

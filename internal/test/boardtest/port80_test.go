@@ -5,6 +5,7 @@ package boardtest_test
 import (
 	"crypto/tls"
 	"net"
+	"strings"
 	"testing"
 )
 
@@ -12,12 +13,7 @@ import (
 func TestPort80Taken(t *testing.T) {
 	onEachDebian(t, func(t *testing.T, suite string) {
 		b := startBoard(t, suite)
-		b.sh("systemd-run --quiet --unit=occupant --property=Type=exec perl -MIO::Socket::INET -e '" +
-			`my $s = IO::Socket::INET->new(LocalPort => 80, Listen => 1) or die; sleep` + "'")
-		b.await("the port is taken", func() bool {
-			_, err := b.try("perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => 80) or exit 1'")
-			return err == nil
-		})
+		b.occupy("80")
 		b.install(version)
 		for _, port := range []string{"443", "8883"} {
 			cfg := b.trusting([]byte(b.read("/var/lib/gatehouse/tls/ca.crt")))
@@ -29,7 +25,10 @@ func TestPort80Taken(t *testing.T) {
 			_ = conn.Close()
 		}
 		if state := b.property("gatehouse-redirect.socket", "ActiveState"); state != "failed" {
-			t.Errorf("the redirection is %s: the test tells nothing", state)
+			t.Errorf("the redirection is %s: the test tests nothing", state)
+		}
+		if out, _ := b.try("gatehouse doctor"); !strings.Contains(out, "Another program has port 80") {
+			t.Errorf("the doctor does not report that port 80 is taken:\n%s", out)
 		}
 		b.sh("systemctl stop occupant")
 		b.sh("systemctl stop gatehouse.socket gatehouse.service && systemctl start gatehouse.socket gatehouse.service")

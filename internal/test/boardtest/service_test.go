@@ -10,13 +10,15 @@ import (
 
 const program = "/usr/local/bin/gatehouse"
 
+// written lists the files and folders that an installation by hand writes.
+const written = "find /etc /run/gatehouse-notice -not -type d -iname '*gatehouse*' 2>/dev/null || true; find /run -maxdepth 1 -name gatehouse-notice"
+
 // A program that was copied by hand becomes the same service as the package's, and
 // goes again.
 func TestServiceCommand(t *testing.T) {
 	onEachDebian(t, func(t *testing.T, suite string) {
 		b := startBoard(t, suite)
 		b.putProgram()
-		before := b.everything()
 
 		b.sh("mkdir --parents /etc/gatehouse && echo 'wrong' >/etc/gatehouse/gatehouse.toml")
 		mess := b.everything()
@@ -26,18 +28,16 @@ func TestServiceCommand(t *testing.T) {
 		b.mustBe(mess)
 		b.sh("rm -r /etc/gatehouse")
 
-		// Fails at the last step: somebody has a port.
-		b.sh("systemd-run --quiet --unit=occupant --property=Type=exec perl -MIO::Socket::INET -e '" +
-			`my $s = IO::Socket::INET->new(LocalPort => 8883, Listen => 1) or die; sleep` + "'")
-		b.await("the port is taken", func() bool {
-			_, err := b.try("perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => 8883) or exit 1'")
-			return err == nil
-		})
-		if out, err := b.try(program + " service install"); err == nil {
-			t.Errorf("the service is installed without its port: %s", out)
+		// Fails at the last step: another program has a port. The user and the folders stay.
+		b.occupy("8883")
+		if out, err := b.try(program + " service install"); err == nil || !strings.Contains(out, "another program holds port 8883") {
+			t.Errorf("service install without its port: %v\n%s", err, out)
 		}
 		b.sh("systemctl stop occupant")
-		b.mustBe(before)
+		b.mustBeGone()
+		if left := b.sh(written); left != "" {
+			t.Errorf("the failed installation has left:\n%s", left)
+		}
 
 		b.sh(program + " service install")
 		b.awaitReady()
@@ -64,6 +64,9 @@ func TestServiceCommand(t *testing.T) {
 
 		b.sh(program + " service uninstall")
 		b.mustBeGone()
+		if left := b.sh(written); left != "/etc/gatehouse/gatehouse.toml\n" {
+			t.Errorf("the uninstallation has left:\n%s", left)
+		}
 		b.sh("test -s " + database)
 	})
 }

@@ -43,7 +43,13 @@ func TestFirstBoot(t *testing.T) {
 		b := newBoard(t, suite)
 		boot := b.mountDisk("/boot/firmware", 8)
 		b.switchOn()
-		b.install(version)
+		b.write(siteFile, "[[account]]\nemail = \"a@example.test\"\npasswrd = \"example-password-2\"\n")
+		printed := b.install(version)
+		for _, want := range []string{"waiting up to 20 s for a network address", siteFile + ":3: ", "systemctl start gatehouse-site"} {
+			if !strings.Contains(printed, want) {
+				t.Errorf("the installation does not print %q:\n%s", want, printed)
+			}
+		}
 		b.awaitReady()
 		t.Run("bad", b.with(checkBadSites))
 
