@@ -89,7 +89,7 @@ func (s *Station) carryOut(ctx context.Context, o *order) {
 	o.ack()
 	wait(ctx, time.Until(begins))
 	if s.past(o, time.Now()) { // the station was frozen meanwhile
-		s.publish(resultTopic(s.cfg.ID), result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
+		o.link.publish(resultTopic(s.cfg.ID), result{ID: o.ID, Result: site.Refused, LockID: o.LockID})
 		s.emit(o.event(Expired, "past its deadline when the motor was free"))
 		return
 	}
@@ -127,7 +127,7 @@ func (s *Station) open(ctx context.Context, o *order) {
 	opened := l.opened
 	s.results[o.ID] = &r
 	s.mu.Unlock()
-	s.publish(resultTopic(s.cfg.ID), r)
+	o.link.publish(resultTopic(s.cfg.ID), r)
 	s.emit(o.event(kind, ""))
 	s.report()
 	if kind == Opened {
@@ -169,7 +169,7 @@ func (s *Station) refuse(o *order, kind Kind, why string) {
 func (s *Station) repeat(o *order, past *result) {
 	o.ack()
 	if past != nil {
-		s.publish(resultTopic(s.cfg.ID), *past)
+		o.link.publish(resultTopic(s.cfg.ID), *past)
 	}
 	s.emit(o.event(Repeated, ""))
 }

@@ -216,25 +216,16 @@ func (s *Station) setLink(l *link) {
 	s.link = l
 }
 
-// publish hands a message to the connection, if there is one; whether it arrives is not
-// waited for. The state is reported at the next connection.
-func (s *Station) publish(topic string, message any) (sent bool) {
-	s.mu.Lock()
-	l := s.link
-	s.mu.Unlock()
-	if l != nil {
-		l.publish(topic, message)
-	}
-	return l != nil
-}
-
+// report reports the state, if there is a connection; else the next one begins with it.
 func (s *Station) report() {
 	s.mu.Lock()
-	r := s.state()
+	r, l := s.state(), s.link
 	s.mu.Unlock()
-	if s.publish(reportTopic(s.cfg.ID), r) {
-		s.emit(Event{Kind: Reported, BatteryVoltage: r.BatteryVoltage})
+	if l == nil {
+		return
 	}
+	l.publish(reportTopic(s.cfg.ID), r)
+	s.emit(Event{Kind: Reported, BatteryVoltage: r.BatteryVoltage})
 }
 
 // state returns what the station reports now, and drains the battery up to now; mu is
