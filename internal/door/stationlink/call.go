@@ -16,12 +16,7 @@ type wire struct {
 	conn Conn
 	gone chan struct{} // closed when the connection has ended
 
-	// Semaphores: a call has a token in each of its own.
-	slots chan struct{} // until it is over
-	// Until its command is acknowledged; as many as the station takes at a time (MQTT 5,
-	// Receive Maximum). The cloud's have a narrower semaphore before it, half as wide, so
-	// that nothing local waits for the cloud.
-	local, cloud []chan struct{}
+	local, cloud semaphores
 
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
@@ -31,15 +26,27 @@ type wire struct {
 	uptimes uptimes
 }
 
+// slots are where the calls of one origin acquire theirs, in this order.
+type slots struct{ pending, unacked []chan struct{} }
+
+// semaphores are where the calls of one origin have their tokens. The cloud's have a
+// narrower semaphore before each, half as wide, so that nothing local waits for the cloud.
+type semaphores struct {
+	pending []chan struct{} // until the call is over
+	unacked []chan struct{} // until its command is acknowledged; as many as the station takes at a time (MQTT 5, Receive Maximum)
+}
+
 func newWire(l *Link, c Conn) *wire {
 	most := maxUnacked
 	if n := c.ReceiveMaximum(); n > 0 {
 		most = min(most, n)
 	}
-	all, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
+	pending, unacked := make(chan struct{}, maxPending), make(chan struct{}, most)
+	halfPending, halfUnacked := make(chan struct{}, maxPending/2), make(chan struct{}, max(most/2, 1))
 	return &wire{
-		link: l, conn: c, gone: make(chan struct{}), slots: make(chan struct{}, maxPending),
-		local: []chan struct{}{all}, cloud: []chan struct{}{half, all},
+		link: l, conn: c, gone: make(chan struct{}),
+		local:   semaphores{[]chan struct{}{pending}, []chan struct{}{unacked}},
+		cloud:   semaphores{[]chan struct{}{halfPending, pending}, []chan struct{}{halfUnacked, unacked}},
 		unacked: make(map[uint16]*call),
 	}
 }
@@ -80,26 +87,34 @@ func (l *Link) Call(cmd site.Command, wantResult bool, d unlock.Departure) site.
 	}
 	timer := time.NewTimer(time.Until(cmd.Deadline))
 	defer timer.Stop()
-	if outcome := w.acquire(w.slots, timer); outcome != "" {
+	own := w.local
+	if cmd.Origin == site.Cloud {
+		own = w.cloud
+	}
+	if outcome := w.acquireAll(own.pending, timer); outcome != "" {
 		return outcome
 	}
-	defer func() { <-w.slots }()
-	tokens := w.local
-	if cmd.Origin == site.Cloud {
-		tokens = w.cloud
-	}
-	for i, token := range tokens {
-		if outcome := w.acquire(token, timer); outcome != "" {
-			release(tokens[:i])
-			w.resetOverdue()
-			return outcome
-		}
+	defer release(own.pending)
+	if outcome := w.acquireAll(own.unacked, timer); outcome != "" {
+		w.resetOverdue()
+		return outcome
 	}
 	c := &call{
 		wire: w, command: cmd, departure: d, deadline: l.clock() + time.Until(cmd.Deadline),
-		tokens: tokens, wantResult: wantResult, done: make(chan answer, 1),
+		tokens: own.unacked, wantResult: wantResult, done: make(chan answer, 1),
 	}
 	return w.call(c, timer)
+}
+
+// acquireAll acquires a token of each semaphore, or returns how the call ends.
+func (w *wire) acquireAll(all []chan struct{}, timer *time.Timer) site.Outcome {
+	for i, semaphore := range all {
+		if outcome := w.acquire(semaphore, timer); outcome != "" {
+			release(all[:i])
+			return outcome
+		}
+	}
+	return ""
 }
 
 // acquire acquires a token of a semaphore, or returns how the call ends that has waited

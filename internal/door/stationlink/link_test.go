@@ -477,7 +477,7 @@ func TestLink_Call_cloudLeavesRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, _ := newLink(t)
 				k := connect(t, l, &conn{qos: 1, takes: c.takes})
-				cloud := callMany(l, 20, site.Cloud, true)
+				cloud := callMany(l, 16, site.Cloud, true)
 				synctest.Wait()
 				sent, _ := k.state()
 				if len(sent) != c.cloud {
@@ -488,7 +488,7 @@ func TestLink_Call_cloudLeavesRoom(t *testing.T) {
 				if sent, _ = k.state(); len(sent) != c.local {
 					t.Errorf("%d commands are under way, want %d", len(sent), c.local)
 				}
-				for n := range 40 { // as they come
+				for n := range 36 { // as they come
 					sent, _ = k.state()
 					if n == len(sent) {
 						t.Fatalf("%d commands were sent", n)
@@ -501,7 +501,7 @@ func TestLink_Call_cloudLeavesRoom(t *testing.T) {
 						t.Errorf("a local one: %s", got)
 					}
 				}
-				for range 20 {
+				for range 16 {
 					if got := <-cloud; got != site.Acknowledged {
 						t.Errorf("one of the cloud: %s", got)
 					}
@@ -509,6 +509,37 @@ func TestLink_Call_cloudLeavesRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A station that acknowledges and sends no results holds the slots of the cloud, and no
+// others.
+func TestLink_Call_cloudLeavesSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := connect(t, l, &conn{qos: 1})
+		cloud := callMany(l, 64, site.Cloud, true)
+		for n := 0; ; n++ {
+			synctest.Wait()
+			sent, _ := k.state()
+			if n == len(sent) {
+				break
+			}
+			l.Acknowledged(k, sent[n], 0)
+		}
+		if sent, _ := k.state(); len(sent) != 16 {
+			t.Errorf("%d commands of the cloud were sent, want 16", len(sent))
+		}
+		local := callMany(l, 1, site.Local, false)
+		synctest.Wait()
+		sent, _ := k.state()
+		l.Acknowledged(k, sent[len(sent)-1], 0)
+		if got := <-local; got != site.Acknowledged || len(sent) != 17 {
+			t.Errorf("a local one: %s, %d sent", got, len(sent))
+		}
+		for range 64 {
+			<-cloud
+		}
+	})
 }
 
 // A command may have to wait in Send until another packet is written. What it says and
