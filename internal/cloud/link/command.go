@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
@@ -19,19 +17,11 @@ import (
 )
 
 const (
-	// perSecond commands are looked at, and burst at once; more of them wait, and with them
-	// the connection. Whether a command is signed costs 1.6 ms on the smallest board: who
-	// may publish, or is the broker, takes half of its processor and no more. Six commands a
-	// second to each of 50 doors do not wait.
-	perSecond = 300
-	burst     = 600
-	// summaryEvery is how often refusals that were left out are summed up in one record.
-	summaryEvery = 10 * time.Second
 	// maxUnderWay bounds the commands that are carried out at once.
 	maxUnderWay = 256
-	// seePatience is how long the end of the gateway waits for commands that are being
+	// drainPatience is how long the end of the gateway waits for commands that are being
 	// carried out.
-	seePatience = 4 * time.Second
+	drainPatience = 4 * time.Second
 )
 
 // Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
@@ -64,7 +54,7 @@ type commandConfig struct {
 func (l *Link) commandConfig() commandConfig {
 	return commandConfig{
 		Gateway: l.Gateway, Unlocker: l.Unlocker, State: l.Stations.State,
-		Record: l.Journal.AppendLater, Answer: l.results.put, Clock: l.Clock, Logger: l.Logger, Metrics: l.Metrics,
+		Record: l.Journal.AppendLater, Answer: l.answer, Clock: l.Clock, Logger: l.Logger, Metrics: l.Metrics,
 	}
 }
 
@@ -72,23 +62,16 @@ func (l *Link) commandConfig() commandConfig {
 // most once, and answers each. Its methods are safe for concurrent use.
 type commands struct {
 	commandConfig
-	ring   atomic.Pointer[api.Keyring] // the keys that are trusted now
-	slots  chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
-	queues queues
-	pace   *rate.Limiter // of all that come
-	noting *noting
-
-	beginning sync.Mutex // guards ending; who holds it alone acquires slots
-	ending    bool       // no command begins any more
+	ring    atomic.Pointer[api.Keyring] // the keys that are trusted now
+	slots   chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
+	running sync.WaitGroup              // these
+	noting  *noting
 }
 
 // newCommands answers the commands that the end of the process before has interrupted.
 // No key is trusted before trust is called.
 func newCommands(cfg commandConfig) *commands {
-	c := &commands{
-		commandConfig: cfg, slots: make(chan struct{}, maxUnderWay),
-		pace: rate.NewLimiter(perSecond, burst), noting: newNoting(),
-	}
+	c := &commands{commandConfig: cfg, slots: make(chan struct{}, maxUnderWay), noting: newNoting()}
 	c.trust(api.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
 		c.end(id, site.Unresolved, api.Result{})
@@ -100,37 +83,26 @@ func newCommands(cfg commandConfig) *commands {
 // not even by a command that was verified already and has not left.
 func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
 
-// run sums up refusals until ctx ends. Then it waits for the commands that are being
-// carried out, for a while, and no other begins meanwhile.
-func (c *commands) run(ctx context.Context) {
-	ticker := time.NewTicker(summaryEvery)
-	defer ticker.Stop()
-	for {
-		if n, ok := c.noting.summary(); ok {
-			c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
-		}
-		select {
-		case <-ctx.Done():
-			c.drain(context.WithoutCancel(ctx))
-			return
-		case <-ticker.C:
-		}
+// summarize records how many refusals were left out, when that is due.
+func (c *commands) summarize() {
+	if n, ok := c.noting.summary(); ok {
+		c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
 	}
 }
 
-// drain waits until no command is in flight, for seePatience at most.
-func (c *commands) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, seePatience)
-	defer cancel()
-	c.beginning.Lock()
-	c.ending = true
-	c.beginning.Unlock()
-	for range maxUnderWay {
-		select {
-		case c.slots <- struct{}{}: // never released
-		case <-ctx.Done():
-			return
-		}
+// drain waits until no command is in flight, for drainPatience at most. No command may
+// come any more.
+func (c *commands) drain() {
+	drained := make(chan struct{})
+	go func() { // ends with the last command, which has a deadline
+		defer close(drained)
+		c.running.Wait()
+	}()
+	timer := time.NewTimer(drainPatience)
+	defer timer.Stop()
+	select {
+	case <-drained:
+	case <-timer.C:
 	}
 }
 
@@ -139,15 +111,6 @@ type refused struct {
 	api.Refusal
 	cmd   api.Command // what it says, if Verified; else zero
 	first *api.First  // of a repeated one
-}
-
-// receive is handle once it is the message's turn. As many as the connection has with its
-// receiver wait here, less than half a second; the others wait where they are, and what
-// comes down between them, such as acknowledgements, comes as quickly as they do.
-func (c *commands) receive(ctx context.Context, payload []byte, retained bool, received time.Time) {
-	if c.pace.Wait(ctx) == nil {
-		c.handle(ctx, payload, retained, received)
-	}
 }
 
 // handle takes one message. It returns when the command is refused or its id is claimed;
@@ -167,12 +130,12 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 		c.refuse(*newRefused(cmd, reason, message))
 		return
 	}
-	if r := c.begin(cmd); r != nil {
+	if r := c.claim(cmd); r != nil {
 		c.refuse(*r)
 		return
 	}
 	key, _ := ring.Key(cmd.KeyID)
-	go c.carryOut(context.WithoutCancel(ctx), cmd, key, received) // at most maxUnderWay; run waits for them
+	c.running.Go(func() { c.carryOut(context.WithoutCancel(ctx), cmd, key, received) })
 }
 
 // judgeByClock returns why a command is refused: the reason of Verify, or that the
@@ -192,25 +155,24 @@ func (c *commands) judgeByClock(cmd api.Command, err error) *refused {
 	return r
 }
 
-// begin acquires a slot and claims the command's id, or returns why not.
-func (c *commands) begin(cmd api.Command) *refused {
-	c.beginning.Lock()
-	defer c.beginning.Unlock()
-	if c.ending || len(c.slots) == cap(c.slots) {
+// claim acquires a slot and claims the command's id, or returns why it is refused.
+func (c *commands) claim(cmd api.Command) *refused {
+	select {
+	case c.slots <- struct{}{}:
+	default:
 		return newRefused(cmd, api.Busy, "too many commands came in a short time; try again a little later")
 	}
 	first, err := c.Unlocker.Claim(cmd.ID, cmd.Expires)
-	switch {
-	case err == nil:
-		c.slots <- struct{}{}
+	if err == nil {
 		return nil
-	case fault.Is(err, fault.Conflict):
-		r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one for each opening")
-		r.first = &api.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
-		return r
-	default:
+	}
+	<-c.slots
+	if !fault.Is(err, fault.Conflict) {
 		return newRefused(cmd, api.Busy, fault.Sentence(err)+"; try again a little later")
 	}
+	r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one for each opening")
+	r.first = &api.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
+	return r
 }
 
 // refusalOf gives the refusal that Verify's error is.
@@ -276,8 +238,8 @@ func refusalRecord(facts site.Facts) site.Record {
 	return site.Record{Kind: site.KindUnlock, Facts: facts}
 }
 
-// carryOut carries out a command whose id is claimed, after those of the same station,
-// and releases its slot. A failure of one command ends no other.
+// carryOut carries out a command whose id is claimed, and releases its slot. A failure of
+// one command ends no other.
 func (c *commands) carryOut(ctx context.Context, cmd api.Command, key api.Key, received time.Time) {
 	defer func() { <-c.slots }()
 	defer func() {
@@ -286,7 +248,6 @@ func (c *commands) carryOut(ctx context.Context, cmd api.Command, key api.Key, r
 			c.end(cmd.ID, site.Unresolved, api.Result{})
 		}
 	}()
-	defer c.queues.enter(cmd.Station, cmd.Expires.Sub(c.Clock.Now()))()
 	c.open(ctx, cmd, key, received)
 }
 

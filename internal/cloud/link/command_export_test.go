@@ -14,33 +14,31 @@ type (
 	Results       = results
 )
 
-// MaxUnderWay is how many commands are carried out at once, and MaxAtStation how many of these by one station; Burst how many are looked at
-// at once, and PerSecond in each second.
-const (
-	MaxUnderWay  = maxUnderWay
-	MaxAtStation = maxAtStation
-	Burst        = burst
-	PerSecond    = perSecond
-)
+// MaxUnderWay is how many commands are carried out at once.
+const MaxUnderWay = maxUnderWay
 
 // NewCommands is newCommands.
 func NewCommands(cfg CommandConfig) *Commands { return newCommands(cfg) }
 
-// Trust, Handle and Run are trust, handle and run.
+// Trust and Handle are trust and handle.
 func (c *commands) Trust(ring api.Keyring) { c.trust(ring) }
 
 func (c *commands) Handle(ctx context.Context, payload []byte, retained bool, received time.Time) {
 	c.handle(ctx, payload, retained, received)
 }
 
-func (c *commands) Run(ctx context.Context) { c.run(ctx) }
+// Drain and Summarize are drain and summarize.
+func (c *commands) Drain()     { c.drain() }
+func (c *commands) Summarize() { c.summarize() }
 
-// NewResults is newResults.
-func NewResults() *Results { return newResults() }
-
-// Put, Again, Next, Done and Added are those of a session.
-func (r *results) Put(result api.Result)            { r.put(result) }
-func (r *results) Again()                           { r.again() }
-func (r *results) Next() (api.Result, uint64, bool) { return r.next() }
-func (r *results) Done(token uint64)                { r.done(token) }
-func (r *results) Added() <-chan struct{}           { return r.added }
+// Put, Again and Next are those of a session; what Next returns tells that the broker has
+// the answer.
+func (r *results) Put(result api.Result) { r.put(result) }
+func (r *results) Again()                { r.again() }
+func (r *results) Next() (result api.Result, done func(), ok bool) {
+	w, ok := r.next()
+	if !ok {
+		return api.Result{}, nil, false
+	}
+	return w.Result, func() { r.done(w) }, true
+}

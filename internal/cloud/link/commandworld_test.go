@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -220,11 +219,4 @@ func (w *world) counted(reason string) string {
 		}
 	}
 	return "0"
-}
-
-// seen gives what happened so far, for tests beside which commands run.
-func (w *world) seen() (events []string, records []site.Record) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.events), slices.Clone(w.records)
 }

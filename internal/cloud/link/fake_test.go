@@ -117,11 +117,9 @@ func (c *conn) Err() error {
 	return c.err
 }
 
-func (c *conn) Close() { c.end(errors.New("closed")) }
-
-// Drop ends the connection; the broker publishes the will.
-func (c *conn) Drop() {
-	c.end(errors.New("dropped"))
+// Close ends the connection; the broker publishes the will.
+func (c *conn) Close() {
+	c.end(errors.New("closed"))
 	c.broker.set(func() {
 		c.broker.received = append(c.broker.received, message{*c.cfg.Will, time.Now()})
 	})

@@ -118,9 +118,9 @@ type Config struct {
 // Link is the link. Its methods are safe for concurrent use.
 type Link struct {
 	Config
-	dial     dialer
+	dial     func(ctx context.Context, cfg mqttclient.Config) (connection, error)
 	commands *commands
-	results  *results
+	results  results
 	records  *rate.Limiter // of the link's own records
 	skipped  atomic.Int64  // of these, left out since the last
 
@@ -128,7 +128,9 @@ type Link struct {
 	kept    atomic.Uint64 // of these, the last that the disk knows of
 	sent    atomic.Uint64 // the highest seq that this process has sent, at least cursor
 	enabled atomic.Bool
-	poke    chan struct{} // capacity 1: a station was enrolled or removed
+
+	wake     chan struct{} // capacity 1: the session has something to do
+	enrolled atomic.Bool   // a station was enrolled or removed
 
 	// silent is for how long, while connected, no application has acknowledged what
 	// waits. The outboxes of successive sessions share it.
@@ -149,7 +151,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 		return nil, errors.New("the cloud link needs a gateway, a store, a journal, stations, an unlocker, a clock, a logger, health and metrics")
 	}
 	l := &Link{
-		Config: cfg, dial: dial, poke: make(chan struct{}, 1), results: newResults(),
+		Config: cfg, dial: dial, wake: make(chan struct{}, 1),
 		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst),
 	}
 	cursor, err := cfg.Store.CloudCursor(ctx)
@@ -217,18 +219,30 @@ func (l *Link) Held() uint64 {
 
 // StationsChanged says that a station was enrolled or removed. It never blocks.
 func (l *Link) StationsChanged() {
+	l.enrolled.Store(true)
+	l.wakeUp()
+}
+
+// wakeUp has the session look for what there is to do. It never blocks.
+func (l *Link) wakeUp() {
 	select {
-	case l.poke <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// answer has the answer to a command published.
+func (l *Link) answer(result api.Result) {
+	l.results.put(result)
+	l.wakeUp()
 }
 
 // Run keeps the connection until ctx ends, where there is a cloud.
 func (l *Link) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { l.watch(ctx) })
-	others.Go(func() { l.commands.run(ctx) })
 	defer others.Wait()
+	defer l.commands.drain()
 	for ctx.Err() == nil {
 		within, cancel := context.WithCancel(ctx)
 		settings := l.begin(cancel)
@@ -279,6 +293,7 @@ func (l *Link) watch(ctx context.Context) {
 		case <-ticker.C:
 			l.judgeIdentity()
 			l.judgeClock()
+			l.commands.summarize()
 		}
 		at, saved := l.cursor.Load(), l.kept.Load()
 		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {

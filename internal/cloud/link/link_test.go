@@ -2,13 +2,11 @@ package link_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,7 +256,7 @@ func TestLink_broken(t *testing.T) {
 	})
 }
 
-// A connection that ends in any other way than at the gateway's own wish leaves the will.
+// A connection that ends leaves the will, whatever ends it.
 func TestLink_will(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -271,8 +269,7 @@ func TestLink_will(t *testing.T) {
 		if !slices.ContainsFunc(all, func(m message) bool { return string(m.Payload) == `{"status":"offline"}` }) {
 			t.Errorf("%d words; a broker that acknowledges nothing is left without the will", len(all))
 		}
-		p.set(func() { p.mute = true })
-		p.stop() // it does not take the last word
+		p.stop()
 		all = p.on(api.StatusLeaf)
 		if last := all[len(all)-1]; string(last.Payload) != `{"status":"offline"}` {
 			t.Errorf("the last word is %s", last.Payload)
@@ -294,70 +291,6 @@ func TestLink_replaced(t *testing.T) {
 		}
 		if down := h.kinds(site.KindCloudOffline); len(down) != 1 || !strings.Contains(down[0].Detail, "settings") {
 			t.Errorf("records %+v", down)
-		}
-	})
-}
-
-// reluctant is a connection whose broker has stopped reading when the last word is to be
-// said: publishing waits as long as package mqttclient may.
-type reluctant struct{ *conn }
-
-func (c reluctant) Publish(m mqttclient.Message) link.Delivery {
-	if strings.Contains(string(m.Payload), api.Offline) {
-		select {
-		case <-c.lost:
-		case <-time.After(20 * time.Second):
-		}
-	}
-	return c.conn.Publish(m)
-}
-
-// The end waits no longer for the last word than it may.
-func TestLink_Run_endsThoughNobodyReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := run(t, newHouse(), link.Settings{}, func(p *parts) {
-			dial := p.dial
-			p.DialBy(func(ctx context.Context, cfg mqttclient.Config) (link.Connection, error) {
-				c, err := dial(ctx, cfg)
-				return reluctant{c.(*conn)}, err
-			})
-		})
-		synctest.Wait()
-		began := time.Now()
-		p.stop()
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("it took %s", took)
-		}
-	})
-}
-
-// However much the broker may send, a second has so many commands whose signature is
-// looked at; the others wait and are answered, and what is no command does not wait.
-func TestLink_pacesCommands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := run(t, newHouse(), link.Settings{PerSecond: 10_000})
-		synctest.Wait()
-		judged := func() int {
-			var text strings.Builder
-			p.Metrics.Write(&text)
-			var n int
-			_, after, _ := strings.Cut(text.String(), `gatehouse_refusals_total{reason="cloud-malformed"}`)
-			_, _ = fmt.Sscan(after, &n)
-			return n
-		}
-		began := time.Now()
-		var all sync.WaitGroup
-		for range link.Burst + 4*link.PerSecond {
-			all.Go(func() { p.tell(api.CommandLeaf, "no token", false) })
-		}
-		synctest.Wait()
-		p.ack(0)
-		if n := judged(); n != link.Burst || time.Since(began) != 0 {
-			t.Errorf("%d are judged at once, and an acknowledgement took %s", n, time.Since(began))
-		}
-		all.Wait()
-		if n, took := judged(), time.Since(began); n != link.Burst+4*link.PerSecond || took.Round(time.Second) != 4*time.Second {
-			t.Errorf("%d are judged in %s", n, took)
 		}
 	})
 }

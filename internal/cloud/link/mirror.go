@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,86 +12,60 @@ import (
 )
 
 const (
-	// stateInterval is how often the state of one station may go up.
+	// stateInterval is how often the state of one station may be published.
 	stateInterval = time.Second
-	// stateWindow is how many states may be on their way.
+	// stateWindow is how many states may be in flight.
 	stateWindow = 32
 	// lookInterval is how often the stations are listed, which finds those that were
 	// enrolled and have not changed since.
 	lookInterval = 10 * time.Second
-	// dueInterval is how often what has to wait for its second is looked at, and how long
-	// after a change the next is not.
+	// dueInterval is how often states that wait for their second are looked at.
 	dueInterval = 100 * time.Millisecond
 )
 
-// mirror keeps the retained state of every station at the broker in one session. Its
-// own goroutine does it all.
+// mirror keeps the retained state of every station at the broker in one session.
 type mirror struct {
 	*session
-	there  map[site.StationID]bool      // stations that may have a state at the broker, as kept on disk
-	last   map[site.StationID]time.Time // when each was last sent in this session; enrolled stations only
-	queue  []site.StationID             // to be sent; no station twice
-	seen   uint64                       // the newest event that was looked at
-	flight flight[stateSent]
-	unkept bool // the disk does not have there as it is
-	// recalled says that there has what an earlier session has left at the broker.
-	recalled bool
-}
-
-// stateSent is a state on its way, or the removal of one.
-type stateSent struct {
-	station site.StationID
-	removed bool
+	there    map[site.StationID]bool      // stations that may have a state at the broker, as kept on disk
+	last     map[site.StationID]time.Time // when each was last sent in this session; enrolled stations only
+	queue    []site.StationID             // to be sent; no station twice
+	seen     uint64                       // the newest event that was looked at
+	looked   time.Time                    // when the stations were last listed
+	inFlight int
+	unkept   bool // the disk does not have there as it is
+	recalled bool // there has what an earlier session has left at the broker
 }
 
 func newMirror(s *session) *mirror {
-	return &mirror{session: s, there: make(map[site.StationID]bool), last: make(map[site.StationID]time.Time)}
+	return &mirror{session: s, there: make(map[site.StationID]bool), last: make(map[site.StationID]time.Time), seen: s.Stations.Latest()}
 }
 
-// run mirrors until ctx ends, or fails when the connection is of no use any more.
-func (m *mirror) run(ctx context.Context) error {
-	wake, cancel := m.Stations.Subscribe()
-	defer cancel()
-	m.seen = m.Stations.Latest()
-	m.look(ctx)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	looked := time.Now()
-	for listen := wake; ; {
-		m.sendDue()
-		if len(m.queue) > 0 || listen == nil {
-			timer.Reset(dueInterval)
-		} else {
-			timer.Reset(lookInterval)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-listen:
-			listen = nil // what changes in the next moment is taken together
-			m.follow(ctx)
-		case <-m.poke:
-			m.look(ctx)
-		case <-m.flight.arrived():
-			if err := m.confirm(ctx); err != nil {
-				return err
-			}
-		case <-timer.C:
-			listen = wake
-			if _, err := m.flight.patience(); err != nil {
-				return err
-			}
-		}
-		if time.Since(looked) >= lookInterval {
-			m.look(ctx)
-			looked = time.Now()
-		}
+// step sends the states that are due, and returns when to come back.
+func (m *mirror) step(ctx context.Context) time.Duration {
+	if m.enrolled.Swap(false) || time.Since(m.looked) >= lookInterval {
+		m.look(ctx)
 	}
+	if m.Stations.Latest() != m.seen {
+		m.follow(ctx)
+	}
+	now := time.Now()
+	m.queue = slices.DeleteFunc(m.queue, func(id site.StationID) bool {
+		if m.inFlight >= stateWindow || now.Sub(m.last[id]) < stateInterval {
+			return false
+		}
+		m.publish(id, now)
+		return true
+	})
+	if len(m.queue) > 0 {
+		return dueInterval
+	}
+	return beat
 }
 
 // look queues stations that were enrolled and those that were removed since the last
 // look. It keeps which may have a state at the broker before any is sent there.
 func (m *mirror) look(ctx context.Context) {
+	m.looked = time.Now()
 	m.recall(ctx)
 	enrolled := make(map[site.StationID]bool)
 	grown := false
@@ -104,7 +79,7 @@ func (m *mirror) look(ctx context.Context) {
 		m.there[s.ID] = true
 	}
 	for id := range m.there {
-		if !enrolled[id] && !m.leaves(id) {
+		if !enrolled[id] {
 			delete(m.last, id)
 			m.add(id)
 		}
@@ -133,11 +108,6 @@ func (m *mirror) recall(ctx context.Context) {
 	}
 }
 
-// leaves reports whether the removal of a state is on its way.
-func (m *mirror) leaves(id site.StationID) bool {
-	return slices.ContainsFunc(m.flight.all, func(f flying[stateSent]) bool { return f.what == stateSent{id, true} })
-}
-
 // follow queues the stations that have changed.
 func (m *mirror) follow(ctx context.Context) {
 	latest := m.Stations.Latest()
@@ -146,8 +116,8 @@ func (m *mirror) follow(ctx context.Context) {
 		for id := range m.last {
 			m.add(id)
 		}
-		m.seen = latest
 	}
+	m.seen = latest
 	for _, event := range events {
 		m.seen = max(m.seen, event.Number)
 		m.add(event.State.ID)
@@ -163,21 +133,9 @@ func (m *mirror) add(id site.StationID) {
 	}
 }
 
-// sendDue sends the states whose second has passed.
-func (m *mirror) sendDue() {
-	now := time.Now()
-	m.queue = slices.DeleteFunc(m.queue, func(id site.StationID) bool {
-		if len(m.flight.all) >= stateWindow || now.Sub(m.last[id]) < stateInterval {
-			return false
-		}
-		m.send(id, now)
-		return true
-	})
-}
-
-// send sends the present state; of a station that is gone the empty payload, which
+// publish sends the present state; of a station that is gone the empty payload, which
 // removes what is retained (MQTT 3.1.1, section 3.3.1.3).
-func (m *mirror) send(id site.StationID, now time.Time) {
+func (m *mirror) publish(id site.StationID, now time.Time) {
 	var payload []byte
 	state, enrolled := m.Stations.State(id)
 	if enrolled {
@@ -186,23 +144,15 @@ func (m *mirror) send(id site.StationID, now time.Time) {
 	} else if !m.there[id] {
 		return
 	}
-	m.flight.add(m.conn.Publish(mqttclient.Message{
-		Topic: api.StateTopic(m.Gateway, id), QoS: 1, Retained: true, Payload: payload,
-	}), stateSent{id, !enrolled})
-}
-
-// confirm takes the broker's acknowledgement of the oldest state, or why there will be
-// none.
-func (m *mirror) confirm(ctx context.Context) error {
-	landed, err := m.flight.land()
-	if err != nil {
-		return err
-	}
-	if _, enrolled := m.Stations.State(landed.station); landed.removed && !enrolled {
-		delete(m.there, landed.station)
-		m.keep(ctx)
-	}
-	return nil
+	m.inFlight++
+	m.send(mqttclient.Message{Topic: api.StateTopic(m.Gateway, id), Retained: true, Payload: payload}, func() {
+		m.inFlight--
+		if _, again := m.Stations.State(id); !enrolled && !again {
+			delete(m.there, id)
+			m.unkept = true
+			m.looked = time.Time{}
+		}
+	})
 }
 
 // keep writes down which stations may have a state at the broker.
@@ -210,14 +160,9 @@ func (m *mirror) keep(ctx context.Context) {
 	if m.unkept = !m.recalled; m.unkept {
 		return
 	}
-	ids := make([]site.StationID, 0, len(m.there))
-	for id := range m.there {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	err := m.Store.SaveCloudStations(ctx, ids)
+	err := m.Store.SaveCloudStations(ctx, slices.Sorted(maps.Keys(m.there)))
 	if m.unkept = err != nil; m.unkept {
 		m.Logger.Warn("which states stand at the cloud is not kept", "error", err)
 	}

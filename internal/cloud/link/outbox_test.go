@@ -480,7 +480,7 @@ func TestOutbox_saysWhatIsNext(t *testing.T) {
 			p.ack(3)
 		}
 		time.Sleep(2 * time.Second)
-		if got := next(); len(got) != 3 || got[2] != `{"next":8,"hash":"hash-7"}}` {
+		if got := next(); len(got) < 3 || len(got) > 4 || got[2] != `{"next":8,"hash":"hash-7"}}` {
 			t.Errorf("asked: %v", got)
 		}
 	})
@@ -493,7 +493,7 @@ func TestOutbox_silentApplicationIsAhead(t *testing.T) {
 		h := newHouse()
 		h.add(400)
 		p := run(t, h, link.Settings{PerSecond: 10_000, Window: 50})
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Minute)
 		if !strings.Contains(p.seqs(api.JournalLeaf), "399 400") {
 			t.Error("one window is sent for ever")
 		}

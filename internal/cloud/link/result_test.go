@@ -33,45 +33,30 @@ func ids(r *link.Results) string {
 	}
 }
 
-func woken(r *link.Results) bool {
-	select {
-	case <-r.Added():
-		return true
-	default:
-		return false
-	}
-}
-
 func TestResults(t *testing.T) {
-	r := link.NewResults()
-	if _, _, ok := r.Next(); ok || woken(r) {
+	r := new(link.Results)
+	if _, _, ok := r.Next(); ok {
 		t.Error("there is something at the beginning")
 	}
 	r.Put(done("a"))
 	r.Put(done("b"))
-	if !woken(r) || woken(r) {
-		t.Error("not woken once")
-	}
-	a, token, ok := r.Next()
+	a, delivered, ok := r.Next()
 	if !ok || a != done("a") {
 		t.Errorf("%+v, %t", a, ok)
 	}
-	r.Done(token)
+	delivered()
 	if got := ids(r); got != "b" {
 		t.Errorf("then %q", got)
 	}
 	if got := ids(r); got != "" {
-		t.Errorf("given twice to one session: %q", got)
+		t.Errorf("returned twice to one session: %q", got)
 	}
 	r.Put(done("c"))
 	r.Again()
-	if !woken(r) {
-		t.Error("the next session is not woken")
-	}
 	if got := ids(r); got != "b c" {
-		t.Errorf("the next session is given %q, want what was not acknowledged and what came since", got)
+		t.Errorf("the next session gets %q, want what was not acknowledged and what came since", got)
 	}
-	r.Done(token) // once more, late
+	delivered() // once more, late
 	r.Again()
 	if got := ids(r); got != "b c" {
 		t.Errorf("then %q", got)
@@ -80,7 +65,7 @@ func TestResults(t *testing.T) {
 
 func TestResults_age(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := link.NewResults()
+		r := new(link.Results)
 		r.Put(done("a"))
 		<-time.After(5*time.Minute - 1)
 		if got := ids(r); got != "a" {
@@ -105,7 +90,7 @@ func TestResults_age(t *testing.T) {
 
 // The newest win, but no refusal drives out an outcome.
 func TestResults_full(t *testing.T) {
-	r := link.NewResults()
+	r := new(link.Results)
 	r.Put(done("first"))
 	for n := range 1000 {
 		r.Put(refusedFor(strconv.Itoa(n), "malformed"))
@@ -114,7 +99,7 @@ func TestResults_full(t *testing.T) {
 	if len(got) != 256 || got[0] != "first" || got[1] != "745" || got[255] != "999" {
 		t.Errorf("%d: %v", len(got), got)
 	}
-	r = link.NewResults()
+	r = new(link.Results)
 	for n := range 300 {
 		r.Put(done(strconv.Itoa(n)))
 	}
@@ -126,7 +111,7 @@ func TestResults_full(t *testing.T) {
 
 // Of equal refusals one waits, the newest.
 func TestResults_equal(t *testing.T) {
-	r := link.NewResults()
+	r := new(link.Results)
 	r.Put(done("a"))
 	r.Put(refusedFor("a", "repeated"))
 	r.Put(refusedFor("b", "repeated"))

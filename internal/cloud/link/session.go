@@ -3,8 +3,8 @@ package link
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/cloud/api"
@@ -13,31 +13,94 @@ import (
 )
 
 const (
-	// leastInbound is how many messages a second the broker may send at least.
+	// leastInbound is how many messages a second the broker may send at least. Checking a
+	// signature takes 1.6 ms on the smallest board: whoever may publish takes half of its
+	// processor. Six commands a second to each of 50 doors do not wait.
 	leastInbound = 300
-	// goodbyePatience is how long the lanes may take to end, and how long the last word.
-	goodbyePatience = time.Second
-	// When the status is published again, in a session: soon, and then at long
-	// intervals; within statusMoved if the journal's next record has changed; within
-	// statusAsked if an application asks for it, and no more often.
+	// beat is how often what depends on time alone is judged.
+	beat = time.Second
+	// breath is how long after a wake-up by new records or events the next ones are left:
+	// many at once cost the doors less, taken together.
+	breath = 10 * time.Millisecond
+	// deliveryPatience is how long the broker may acknowledge nothing of what is in flight.
+	deliveryPatience = time.Minute
+	// When the status is published again: after statusSoon, and then every statusEvery;
+	// within statusMoved if the journal's next record has changed; at once if an
+	// application asks for it, but no more often than once a beat.
 	statusSoon  = time.Minute
 	statusEvery = 15 * time.Minute
 	statusMoved = 5 * time.Second
-	statusAsked = time.Second
+	// hashPatience bounds reading a hash for the status.
+	hashPatience = 2 * time.Second
 )
 
-// session is one connection with all that belongs to it.
+// errNoPuback ends a connection whose broker takes messages and acknowledges none.
+var errNoPuback = errors.New("the broker does not acknowledge what it is sent")
+
+// connection is what a session uses of a [mqttclient.Conn].
+type connection interface {
+	// Publish hands a message over; order is kept.
+	Publish(m mqttclient.Message) delivery
+	// Lost is closed when the connection has ended by itself, and Err returns why.
+	Lost() <-chan struct{}
+	Err() error
+	// Close ends the connection; the broker publishes the will.
+	Close()
+}
+
+// delivery is a message in flight: a [mqttclient.Delivery].
+type delivery interface {
+	// Done is closed when the broker has acknowledged the message, or never will; then
+	// Err is nil in the first case alone.
+	Done() <-chan struct{}
+	Err() error
+}
+
+type mqttConnection struct{ *mqttclient.Conn }
+
+func (c mqttConnection) Publish(m mqttclient.Message) delivery { return c.Conn.Publish(m) }
+
+func dial(ctx context.Context, cfg mqttclient.Config) (connection, error) {
+	conn, err := mqttclient.Dial(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return mqttConnection{conn}, nil
+}
+
+// session is one connection with all that belongs to it. The goroutine of serve does
+// everything but to receive.
 type session struct {
 	*Link
 	settings Settings
 	conn     connection
 	since    site.Timestamp
-	acks     mailbox
-	asked    atomic.Bool // an application has asked for the status
+	flight   []flying  // published at QoS 1 and not acknowledged by the broker, in order
+	heard    time.Time // when the broker last acknowledged one
+	answers  int       // of the flight, results
+	outbox   *outbox
+	mirror   *mirror
+
+	said      time.Time     // when the status was last published
+	saidNext  uint64        // the journal's next record in it
+	sayAgain  time.Duration // after which it is published again
+	mu        sync.Mutex    // mu guards what follows
+	ack       uint64        // the highest that an application has acknowledged
+	ackCame   bool          // and not looked at
+	wantsNext bool          // an application asks for the status
+}
+
+// flying is a message in flight, and what to do when the broker has acknowledged it.
+type flying struct {
+	delivery
+	sent    time.Time
+	arrived func()
 }
 
 func newSession(l *Link, settings Settings) *session {
-	return &session{Link: l, settings: settings, acks: mailbox{wake: make(chan struct{}, 1)}}
+	s := &session{Link: l, settings: settings}
+	s.outbox, s.mirror = newOutbox(s), newMirror(s)
+	return s
 }
 
 // dialConfig adds to the configured broker what makes the connection the gateway's.
@@ -50,8 +113,7 @@ func (s *session) dialConfig() mqttclient.Config {
 	cfg.PerSecond = float64(max(leastInbound, 2*s.settings.PerSecond)) // an application may acknowledge each record
 	cfg.Burst = 2 * int(cfg.PerSecond)
 	cfg.Will = &mqttclient.Message{
-		Topic: api.Topic(s.Gateway, api.StatusLeaf), QoS: 1, Retained: true,
-		Payload: api.Encode(api.Status{Status: api.Offline}),
+		Topic: api.Topic(s.Gateway, api.StatusLeaf), QoS: 1, Retained: true, Payload: api.Encode(api.Status{Status: api.Offline}),
 	}
 	cfg.Topics = []string{api.Topic(s.Gateway, api.CommandLeaf), api.Topic(s.Gateway, api.AckLeaf)}
 	if !s.alone.Load() {
@@ -72,70 +134,129 @@ func (s *session) receive(m mqttclient.Message) {
 			s.Metrics.Refused("cloud-ack")
 			return
 		}
-		s.acks.put(min(ack.Seq, s.sent.Load())) // judged by what was sent when it came: what is sent later it cannot mean
+		s.mu.Lock()
+		s.ack, s.ackCame = max(s.ack, min(ack.Seq, s.sent.Load())), true // what is sent later it cannot mean
+		s.mu.Unlock()
+		s.wakeUp()
 	case api.StatusLeaf:
 		var status api.Status
-		if json.Unmarshal(m.Payload, &status) == nil && !m.Retained && status.Boot != "" && status.Boot != s.Boot {
-			s.asked.Store(s.identity.saw(status.Boot, received) || s.asked.Load())
+		if json.Unmarshal(m.Payload, &status) != nil || m.Retained || status.Boot == "" || status.Boot == s.Boot {
+			return
+		}
+		if s.identity.saw(status.Boot, received) {
+			s.askForStatus()
 		}
 	case api.CommandLeaf:
-		s.commands.receive(context.Background(), m.Payload, m.Retained, received)
+		s.commands.handle(context.Background(), m.Payload, m.Retained, received)
 	}
+}
+
+// askForStatus has the status published soon.
+func (s *session) askForStatus() {
+	s.mu.Lock()
+	s.wantsNext = true
+	s.mu.Unlock()
+	s.wakeUp()
 }
 
 // serve serves the connection until it is lost, with the reason, or until ctx ends.
 func (s *session) serve(ctx context.Context) error {
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.since = site.At(s.Clock.Now())
-	next := s.sayOnline()
-	lanes := []func(context.Context) error{
-		newOutbox(s).run, newMirror(s).run, s.sendResults,
-		func(ctx context.Context) error { return s.repeat(ctx, next) },
-	}
-	failed := make(chan error, len(lanes))
-	var running sync.WaitGroup
-	for _, lane := range lanes {
-		running.Go(func() {
-			if err := lane(inner); err != nil {
-				failed <- err
+	defer s.conn.Close()
+	defer func() { s.silent = time.Since(s.outbox.taken) }()
+	records, leaveJournal := s.Journal.Subscribe()
+	defer leaveJournal()
+	events, leaveStations := s.Stations.Subscribe()
+	defer leaveStations()
+	s.since, s.sayAgain = site.At(s.Clock.Now()), statusSoon
+	s.sayOnline()
+	s.results.again()
+	s.mirror.look(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for newRecords, newEvents := records, events; ; {
+		pause := s.step(ctx)
+		if newRecords == nil || newEvents == nil {
+			pause = min(pause, breath)
+		}
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.conn.Lost():
+			return s.conn.Err()
+		case <-newRecords:
+			newRecords = nil
+		case <-newEvents:
+			newEvents = nil
+		case <-s.wake:
+		case <-s.oldest():
+			if err := s.land(); err != nil {
+				return err
 			}
-		})
+		case <-timer.C:
+			newRecords, newEvents = records, events
+			if len(s.flight) > 0 && min(time.Since(s.flight[0].sent), time.Since(s.heard)) >= deliveryPatience {
+				return errNoPuback
+			}
+		}
 	}
-	var err error
-	select {
-	case <-ctx.Done():
-	case <-s.conn.Lost():
-		err = s.conn.Err()
-	case err = <-failed:
-	}
-	cancel()
-	if ended := after(&running); ctx.Err() != nil && within(goodbyePatience, ended) && s.sayGoodbye() {
-		s.conn.Close()
-	} else {
-		s.conn.Drop() // the broker says with the will that the gateway is gone
-	}
-	running.Wait()
-	return err
 }
 
-// sayOnline publishes that the gateway is online and which record is next, and returns
-// the latter.
-func (s *session) sayOnline() (next uint64) {
-	next = s.cursor.Load() + 1
-	s.say(api.StatusLeaf, api.Status{
+// step does all that is due, and returns when to come back at the latest.
+func (s *session) step(ctx context.Context) time.Duration {
+	s.mu.Lock()
+	ack, came := s.ack, s.ackCame
+	s.ackCame = false
+	s.mu.Unlock()
+	if came && !s.outbox.acknowledged(ack) {
+		s.askForStatus()
+	}
+	pause := min(beat, s.outbox.step(ctx), s.mirror.step(ctx))
+	s.sendResults()
+	s.repeatStatus()
+	return max(pause, time.Millisecond)
+}
+
+// send publishes at QoS 1; arrived is called when the broker has acknowledged it.
+func (s *session) send(m mqttclient.Message, arrived func()) {
+	m.QoS = 1
+	s.flight = append(s.flight, flying{s.conn.Publish(m), time.Now(), arrived})
+}
+
+// oldest is closed when the oldest message in flight has arrived, or never will; nil
+// without any.
+func (s *session) oldest() <-chan struct{} {
+	if len(s.flight) == 0 {
+		return nil
+	}
+	return s.flight[0].Done()
+}
+
+// land removes the oldest message, whose oldest is closed, or returns why the broker will
+// not acknowledge it.
+func (s *session) land() error {
+	oldest := s.flight[0]
+	if err := oldest.Err(); err != nil {
+		return err
+	}
+	s.flight, s.heard = s.flight[1:], time.Now()
+	oldest.arrived()
+	return nil
+}
+
+// sayOnline publishes that the gateway is online and which record is next.
+func (s *session) sayOnline() {
+	s.said, s.saidNext = time.Now(), s.cursor.Load()+1
+	status := api.Status{
 		Status: api.Online, Version: s.Version, Since: &s.since, Boot: s.Boot,
-		Journal: &api.StatusJournal{Next: next, Hash: s.acknowledged(next - 1)},
-	})
-	return next
+		Journal: &api.StatusJournal{Next: s.saidNext, Hash: s.hashOf(s.saidNext - 1)},
+	}
+	s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.StatusLeaf), Retained: true, Payload: api.Encode(status)}, func() {})
 }
 
-// hashPatience bounds reading a hash for the status.
-const hashPatience = 2 * time.Second
-
-// acknowledged returns the hash of the last record that was acknowledged; "" where there
-// is none, or it cannot be read now.
-func (s *session) acknowledged(seq uint64) string {
+// hashOf returns the hash of the last record that was acknowledged; "" where there is
+// none, or it cannot be read now.
+func (s *session) hashOf(seq uint64) string {
 	if seq == 0 {
 		return ""
 	}
@@ -148,95 +269,25 @@ func (s *session) acknowledged(seq uint64) string {
 	return hash
 }
 
-// repeat publishes the status again: when the next record has changed or an application
-// asks for it; and from time to time, because a cluster of brokers may detect late that
-// the connection before has ended, and publish its will after the status of this one.
-func (s *session) repeat(ctx context.Context, next uint64) error {
-	again := time.NewTimer(statusSoon)
-	defer again.Stop()
-	tick := time.NewTicker(statusAsked)
-	defer tick.Stop()
-	for last := time.Now(); ; last = time.Now() {
-		for due := false; !due; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-				moved := s.cursor.Load()+1 != next && time.Since(last) >= statusMoved
-				due = s.asked.Swap(false) || moved
-			case <-again.C:
-				again.Reset(statusEvery)
-				due = true
-			}
-		}
-		next = s.sayOnline()
+// repeatStatus publishes the status again: when the next record has changed or an
+// application asks for it; and from time to time, because a cluster of brokers may detect
+// late that the connection before has ended, and publish its will after the status of this
+// one.
+func (s *session) repeatStatus() {
+	since := time.Since(s.said)
+	if since < beat {
+		return
 	}
-}
-
-// sayGoodbye says what the will would, which a clean end keeps from being sent; false
-// when the broker does not have it in time. Then the end of the connection frees who
-// still says it.
-func (s *session) sayGoodbye() bool {
-	said := make(chan struct{})
-	var last delivery
-	go func() {
-		defer close(said)
-		last = s.say(api.StatusLeaf, api.Status{Status: api.Offline})
-		<-last.Done()
-	}()
-	return within(goodbyePatience, said) && last.Err() == nil
-}
-
-// after gives what is closed when all have ended.
-func after(all *sync.WaitGroup) <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(ended)
-	}()
-	return ended
-}
-
-// within waits for a signal and reports whether it came in time.
-func within(patience time.Duration, signal <-chan struct{}) bool {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-signal:
-		return true
-	case <-timer.C:
-		return false
+	s.mu.Lock()
+	asked := s.wantsNext
+	s.wantsNext = false
+	s.mu.Unlock()
+	moved := since >= statusMoved && s.cursor.Load()+1 != s.saidNext
+	periodic := since >= s.sayAgain
+	if periodic {
+		s.sayAgain = statusEvery
 	}
-}
-
-// say sends a payload, retained where it says how the gateway stands.
-func (s *session) say(leaf api.Leaf, payload any) delivery {
-	return s.conn.Publish(mqttclient.Message{
-		Topic: api.Topic(s.Gateway, leaf), QoS: 1, Retained: leaf == api.StatusLeaf, Payload: api.Encode(payload),
-	})
-}
-
-// mailbox holds the newest acknowledgement until somebody looks.
-type mailbox struct {
-	highest atomic.Uint64
-	wake    chan struct{} // capacity 1
-}
-
-// put keeps the higher one: acknowledgements may overtake each other.
-func (m *mailbox) put(seq uint64) {
-	raise(&m.highest, seq)
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
-// raise sets value to at least seq.
-func raise(value *atomic.Uint64, seq uint64) {
-	for {
-		now := value.Load()
-		if now >= seq || value.CompareAndSwap(now, seq) {
-			return
-		}
+	if asked || moved || periodic {
+		s.sayOnline()
 	}
 }

@@ -15,7 +15,6 @@ import (
 const (
 	dialTimeout = 30 * time.Second       // for all of [Dial]
 	leastShare  = 5 * time.Second        // of that for one of several addresses
-	goodbye     = 1000                   // milliseconds that a clean end may take
 	pingTimeout = 365 * 24 * time.Hour   // paho's; the filter is the judge of silence
 	nowhere     = "tcp://broker.invalid" // a URL that paho wants and never uses
 )
@@ -212,27 +211,13 @@ func (c *Conn) Lost() <-chan struct{} { return c.filter.over }
 // Err says why the connection is over: [ErrClosed] after Close. It is nil before.
 func (c *Conn) Err() error { return c.filter.cause() }
 
-// Close says goodbye to the broker, for at most a second, and ends the connection: the
-// broker does not publish the will. It returns when every Receive has. It may be called
-// more than once, and after the connection was lost.
+// Close ends the connection without a DISCONNECT: the broker publishes the will. It
+// returns when every Receive has. It may be called more than once, and after the
+// connection was lost.
 func (c *Conn) Close() {
 	c.closing.Do(func() {
-		c.filter.leave()
-		c.client.Disconnect(goodbye)
 		c.filter.finish(ErrClosed)
-		_ = c.filter.raw.Close()
-		c.client.Disconnect(goodbye) // waits for what the first had no time for
-	})
-	c.filter.receiving.Wait()
-}
-
-// Drop ends the connection without a goodbye: the broker publishes the will. It returns
-// when every Receive has. After it [Conn.Close] does nothing.
-func (c *Conn) Drop() {
-	c.closing.Do(func() {
-		c.filter.finish(ErrClosed)
-		_ = c.filter.raw.Close()
-		c.client.Disconnect(goodbye)
+		c.client.Disconnect(0)
 	})
 	c.filter.receiving.Wait()
 }

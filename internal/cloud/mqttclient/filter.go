@@ -58,7 +58,6 @@ type filter struct {
 
 	mu         sync.Mutex // mu guards what follows
 	err        error      // of the end
-	leaving    bool       // the end is our own wish
 	receiving  sync.WaitGroup
 	lastID     uint16
 	unanswered map[uint16]*Delivery // written; PUBACK or SUBACK has not come
@@ -164,23 +163,13 @@ func (f *filter) send(p []byte) bool {
 	return err == nil
 }
 
-// finish ends the connection for a reason, unless it is over. It never waits.
+// finish ends the connection for a reason, unless it is over: every Delivery is done then,
+// and nothing more comes through. It never waits.
 func (f *filter) finish(why error) {
-	if f.end(why) {
-		_ = f.raw.Close() // what fails is over as well
-	}
-}
-
-// end says that the connection is over: every Delivery is done then, and nothing more
-// comes through. False when that was said before.
-func (f *filter) end(why error) bool {
 	f.mu.Lock()
 	if f.err != nil {
 		f.mu.Unlock()
-		return false
-	}
-	if f.leaving {
-		why = ErrClosed
+		return
 	}
 	f.err = why
 	open := f.unanswered
@@ -190,17 +179,10 @@ func (f *filter) end(why error) bool {
 	for _, d := range open {
 		d.finish(why)
 	}
-	return true
+	_ = f.raw.Close() // what fails is over as well
 }
 
 func (f *filter) isOver() bool { return f.cause() != nil }
-
-// leave says that the end, when it comes, is our own wish.
-func (f *filter) leave() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.leaving = true
-}
 
 // cause says why the connection is over; nil before.
 func (f *filter) cause() error {
@@ -228,21 +210,10 @@ func (f *filter) rescue(err *error) {
 	}
 }
 
-// Close is paho's: after its DISCONNECT, and when it has no use for the connection.
-// After a goodbye what still comes in is read until the broker has hung up: closed with
-// something unread, the socket would answer with a reset, which can overtake the
-// goodbye. [Conn.Close] breaks this off when it takes too long.
+// Close is paho's, when it has no use for the connection.
 func (f *filter) Close() error {
-	if !f.end(errPaho) {
-		return nil // whoever ended it closes the socket
-	}
-	if errors.Is(f.cause(), ErrClosed) {
-		if half, ok := f.raw.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
-		}
-		_, _ = io.Copy(io.Discard, f.raw)
-	}
-	return f.raw.Close()
+	f.finish(errPaho)
+	return nil
 }
 
 // SetDeadline does nothing, as its sisters: the filter has deadlines of its own.

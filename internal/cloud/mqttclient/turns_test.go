@@ -53,7 +53,7 @@ func TestDial_turns(t *testing.T) {
 			if err != nil || strings.Join(tried, " ") != "192.0.2.1:1883 192.0.2.2:1883" || time.Since(began) > 10*time.Second {
 				t.Fatalf("%s: %v, tried %v for %s", name, err, tried, time.Since(began))
 			}
-			conn.Drop()
+			conn.Close()
 		})
 	}
 }
