@@ -127,6 +127,9 @@ func (s *session) dialConfig() mqttclient.Config {
 func (s *session) receive(m mqttclient.Message) {
 	received := time.Now()
 	address, _ := api.ParseTopic(m.Topic)
+	if address.Gateway != s.Gateway {
+		return
+	}
 	switch address.Leaf {
 	case api.AckLeaf:
 		ack, err := api.ParseAck(m.Payload)

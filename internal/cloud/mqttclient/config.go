@@ -23,8 +23,8 @@ type Config struct {
 	Now       func() time.Time // by which certificates are judged: the later of clock and time floor; nil: time.Now
 	Will      *Message         // what the broker publishes when the connection breaks; nil: nothing
 
-	// Topics are subscribed to at QoS 1 before Dial returns; exact or with wildcards.
-	// Messages on any other topic are dropped.
+	// Topics are subscribed to at QoS 1 before Dial returns; exact or with wildcards. A
+	// broker may send messages on other topics too.
 	Topics []string
 
 	// Optional are subscribed to after Topics; that the broker refuses one is no error. Some

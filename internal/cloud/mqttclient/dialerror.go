@@ -112,8 +112,6 @@ func (p *plan) adviceConnect(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "Nothing listens on " + p.endpoint.Address + ": check the port in url, and that the broker runs"
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return "There is no way to " + p.endpoint.Address + ": check this machine's network and its default route"
 	case isTimeout(err):
 		return p.endpoint.Address + " does not answer: check the network, and that no firewall holds back outgoing TCP to that port"
 	}
@@ -138,7 +136,6 @@ func (p *plan) adviceTLS(err error) string {
 func (p *plan) adviceCertificate(err error) string {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, otherName := errors.AsType[x509.HostnameError](err)
-	_, noRoots := errors.AsType[x509.SystemRootsError](err)
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case unknown && p.CA != "":
@@ -147,12 +144,8 @@ func (p *plan) adviceCertificate(err error) string {
 		return "This machine does not know the CA of the broker's certificate: set ca to the file with that CA's certificate"
 	case otherName:
 		return "The broker's certificate is not for " + p.endpoint.Host + ": write a name that it bears in url, or give the broker a certificate for this one"
-	case noRoots:
-		return "This machine has no list of CAs: install the package ca-certificates, or set ca"
 	case isInvalid && invalid.Reason == x509.Expired:
 		return "Renew the broker's certificate; or, if it is valid, set this machine's clock: by it, it is " + p.Now().UTC().Format(time.RFC3339)
-	case isInvalid:
-		return "Give the broker another certificate: this one cannot be used"
 	}
 	return ""
 }

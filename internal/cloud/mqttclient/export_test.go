@@ -1,8 +1,5 @@
 package mqttclient
 
-// Matches reports whether a subscription means a topic.
-func Matches(filter, topic string) bool { return matches(filter, topic) }
-
 // UseID sets the id that the last packet is taken to have had.
 func (c *Conn) UseID(last uint16) {
 	c.filter.mu.Lock()

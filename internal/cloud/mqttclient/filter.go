@@ -7,12 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/eclipse/paho.mqtt.golang/packets"
 	"golang.org/x/time/rate"
 )
 
@@ -42,8 +40,7 @@ type filter struct {
 	net.Conn               // TLS, or raw; for addresses
 	raw      net.Conn      // below TLS, where closing never waits
 	silence  time.Duration // how long the broker may say nothing
-	topics   []string
-	most     int // bytes of a payload
+	most     int           // bytes of a payload
 	pace     *rate.Limiter
 	places   chan struct{} // holds a token for each message that paho or Receive has
 
@@ -60,13 +57,12 @@ type filter struct {
 	err        error      // of the end
 	receiving  sync.WaitGroup
 	lastID     uint16
-	unanswered map[uint16]*Delivery // written; PUBACK or SUBACK has not come
-	pings      int                  // PINGREQ written; PINGRESP has not come
+	unanswered map[uint16]*Delivery // PUBACK or SUBACK has not come
 }
 
 func newFilter(stream, raw net.Conn, cfg Config) *filter {
 	f := &filter{
-		Conn: stream, raw: raw, silence: cfg.silence(), topics: slices.Concat(cfg.Topics, cfg.Optional), most: cfg.MaxPayload,
+		Conn: stream, raw: raw, silence: cfg.silence(), most: cfg.MaxPayload,
 		pace:       rate.NewLimiter(rate.Limit(cfg.PerSecond), cfg.Burst),
 		places:     make(chan struct{}, MaxReceiving),
 		turn:       make(chan struct{}, 1),
@@ -122,11 +118,6 @@ func (f *filter) Write(p []byte) (n int, err error) {
 	defer f.unlock()
 	if !f.send(p) {
 		return 0, errOver
-	}
-	if p[0]>>4 == packets.Pingreq {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.pings++
 	}
 	return len(p), nil
 }

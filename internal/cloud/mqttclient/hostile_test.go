@@ -75,7 +75,7 @@ func hostileLater() []attack {
 		{"PUBACK too long", packet(0x40, u16(1), []byte{0}), "type 4 with 3 bytes"},
 		{"PUBACK too short", packet(0x40, []byte{1}), "type 4 with 1 bytes"},
 		{"PUBACK with flags", []byte{0x42, 2, 0, 1}, "flags"},
-		{"PINGRESP for nothing", []byte{0xD0, 0}, "no ping"},
+		{"many PINGRESP for nothing", bytes.Repeat([]byte{0xD0, 0}, 500), ""},
 		{"PINGRESP with a body", []byte{0xD0, 1, 0}, "type 13 with 1 bytes"},
 		{"PUBLISH of 256 MiB", []byte{0x30, 0xFF, 0xFF, 0xFF, 0x7F, 0, 1, 'a'}, "268435455 bytes"},
 		{"PUBLISH above 1 MiB", []byte{0x30, 0x81, 0x80, 0x40, 0, 1, 'a'}, "1048577 bytes"},

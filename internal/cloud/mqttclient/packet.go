@@ -141,7 +141,7 @@ func (f *filter) puback(length int) error {
 		return err
 	}
 	id := binary.BigEndian.Uint16(body)
-	if !f.expected(func() bool { return f.answer(id, false, 0) }) {
+	if !f.answer(id, false, 0) {
 		return breach("an acknowledgement of nothing that was sent")
 	}
 	return nil
@@ -156,7 +156,7 @@ func (f *filter) suback(length int) error {
 	if code > 1 && code != subscriptionRefused {
 		return breach(fmt.Sprintf("the code %#x for a subscription", code))
 	}
-	if !f.expected(func() bool { return f.answer(id, true, code) }) {
+	if !f.answer(id, true, code) {
 		return breach("an answer to no subscription")
 	}
 	return nil
@@ -169,37 +169,8 @@ func (f *filter) pingresp(length int) error {
 	if _, err := f.short(packets.Pingresp, length, 0); err != nil {
 		return err
 	}
-	asked := f.expected(func() bool {
-		if f.pings == 0 {
-			return false
-		}
-		f.pings--
-		return true
-	})
-	if !asked {
-		return breach("an answer to no ping")
-	}
 	f.ready = f.packet
-	return nil
-}
-
-// expected reports whether a packet was asked for: take looks for the question, under
-// f.mu, and removes it. Before it is said that there is none, what is being written is
-// waited for: the answer may overtake the writer's own knowledge.
-func (f *filter) expected(take func() bool) bool {
-	try := func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return take()
-	}
-	if try() {
-		return true
-	}
-	if !f.lock() {
-		return false
-	}
-	defer f.unlock()
-	return try()
+	return f.slow(1) // paho takes one that it did not ask for, too
 }
 
 // message reads a PUBLISH. It is packed anew, so that paho sees no more of a payload
@@ -228,15 +199,13 @@ func (f *filter) message(flags byte, length int) error {
 	return f.messageBody(topicSize, idSize, kept, payload)
 }
 
-// messageBody reads the rest of a PUBLISH and, if somebody wants the message, waits for
-// its place.
+// messageBody reads the rest of a PUBLISH, and waits until Receive can take it.
 func (f *filter) messageBody(topicSize, idSize, kept, payload int) error {
 	topic, err := f.take(topicSize)
 	if err != nil {
 		return err
 	}
-	name := string(topic)
-	if !validTopic(name) {
+	if !validTopic(string(topic)) {
 		return breach("a message without a valid topic")
 	}
 	if id, err := f.take(idSize); err != nil || idSize > 0 && id[0]|id[1] == 0 {
@@ -248,7 +217,7 @@ func (f *filter) messageBody(topicSize, idSize, kept, payload int) error {
 	if _, err := f.in.Discard(payload - kept); err != nil {
 		return err
 	}
-	if err := f.slow(1 + payload/(8<<10)); err != nil || !f.wants(name) {
+	if err := f.slow(1 + payload/(8<<10)); err != nil {
 		return err
 	}
 	select {
@@ -265,10 +234,6 @@ func firstOf(err, other error) error {
 		return err
 	}
 	return other
-}
-
-func (f *filter) wants(topic string) bool {
-	return slices.ContainsFunc(f.topics, func(filter string) bool { return matches(filter, topic) })
 }
 
 // slow waits until so many messages may come. Meanwhile nothing is read, so that TCP

@@ -3,14 +3,11 @@ package mqttclient
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"gatehouse/internal/site"
 )
@@ -29,15 +26,12 @@ const (
 	maxPayload = 8 << 10
 )
 
-// prepare checks the configuration and reads its files.
+// prepare reads the files of the configuration. Package config has checked the rest.
 func (cfg Config) prepare() (*plan, error) {
 	p := &plan{Config: cfg}
 	p.fill()
 	var err error
 	if p.endpoint, err = ParseURL(cfg.URL); err != nil {
-		return nil, err
-	}
-	if err := p.check(); err != nil {
 		return nil, err
 	}
 	if err := p.readPassword(); err != nil {
@@ -57,40 +51,6 @@ func (p *plan) fill() {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
-}
-
-func (p *plan) check() error {
-	switch {
-	case p.KeepAlive < time.Second || p.KeepAlive > 18*time.Hour:
-		return errors.New("the keepalive is not from 1 s to 18 h")
-	case p.PerSecond < 0 || p.Burst < 1:
-		return errors.New("the rate of messages is not above 0")
-	case p.MaxPayload < 0 || p.MaxPayload > maxInbound:
-		return errors.New("the bound of a payload is not from 1 byte to 1 MiB")
-	case len(p.Topics)+len(p.Optional) > 0 && p.Receive == nil:
-		return errors.New("nobody takes the messages of the topics")
-	case p.Will != nil && !p.Will.valid():
-		return fmt.Errorf("the will: %w", errMessage)
-	case !validName(p.ClientID) || !validName(p.Username):
-		return errors.New("the client id or the user name holds what MQTT does not allow")
-	case p.Username == "" && (p.Password != "" || p.PasswordFile != ""):
-		return errors.New("a password needs a user name: set username")
-	case (p.Certificate == "") != (p.Key == ""):
-		return errors.New("a client certificate and its key belong together: set certificate and key, or neither")
-	case !p.endpoint.TLS && p.CA+p.Certificate != "":
-		return errors.New("ca, certificate and key mean nothing without TLS: write tls:// in url")
-	}
-	for _, topic := range slices.Concat(p.Topics, p.Optional) {
-		if !validFilter(topic) {
-			return fmt.Errorf("one cannot subscribe to %q", topic)
-		}
-	}
-	return nil
-}
-
-// validName reports whether a text may stand in CONNECT.
-func validName(text string) bool {
-	return len(text) <= maxTopic && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0
 }
 
 // maxPassword is the longest password of MQTT, in bytes (MQTT 3.1.1, section 3.1.3.5).

@@ -88,8 +88,8 @@ func (f *filter) subscribe(topic string) *Delivery {
 	return d
 }
 
-// request writes a packet, with an id if it is to be answered. It is among the
-// unanswered from when it is written, so that no answer can come before.
+// request writes a packet. One that is to be answered gets an id, under which its Delivery
+// waits from before it is written.
 func (f *filter) request(d *Delivery, answered bool, pack func(id uint16, to io.Writer) error) {
 	if !f.lock() {
 		d.finish(f.cause())
@@ -98,16 +98,15 @@ func (f *filter) request(d *Delivery, answered bool, pack func(id uint16, to io.
 	defer f.unlock()
 	var id uint16
 	if answered {
-		if id = f.freeID(); id == 0 {
-			d.finish(errFull)
+		var err error
+		if id, err = f.await(d); err != nil {
+			d.finish(err)
 			return
 		}
 	}
-	if err := pack(id, outbound{f}); err != nil {
-		d.finish(f.cause())
-		return
+	if err := pack(id, outbound{f}); !answered {
+		d.finish(firstOf(f.cause(), err))
 	}
-	f.written(id, d)
 }
 
 // outbound is where paho's packing writes a whole packet; the lock is held.
@@ -123,39 +122,29 @@ func (o outbound) Write(p []byte) (int, error) {
 // maxUnanswered bounds what waits for an answer. There are 65,535 ids.
 const maxUnanswered = 16 << 10
 
-// freeID gives an id that is not in use; 0 when too much waits for an answer.
-func (f *filter) freeID() uint16 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.unanswered) >= maxUnanswered {
-		return 0
-	}
-	for {
-		f.lastID++
-		if _, taken := f.unanswered[f.lastID]; !taken && f.lastID != 0 {
-			return f.lastID
-		}
-	}
-}
-
-// written settles what becomes of a packet that has been written; with the id 0 (QoS 0)
-// nothing more.
-func (f *filter) written(id uint16, d *Delivery) {
+// await has a Delivery wait for the answer to an id that is not in use.
+func (f *filter) await(d *Delivery) (id uint16, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case id == 0:
-		d.finish(nil)
 	case f.err != nil:
-		d.finish(f.err)
-	default:
-		f.unanswered[id] = d
+		return 0, f.err
+	case len(f.unanswered) >= maxUnanswered:
+		return 0, errFull
 	}
+	for used := true; used || f.lastID == 0; {
+		f.lastID++
+		_, used = f.unanswered[f.lastID]
+	}
+	f.unanswered[f.lastID] = d
+	return f.lastID, nil
 }
 
 // answer takes an answer to a message or, with its code, to a subscription; false when
-// none of that kind waits for it. f.mu is held.
+// none of that kind waits for it.
 func (f *filter) answer(id uint16, subscription bool, code byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	d, waits := f.unanswered[id]
 	if !waits || (d.topic != "") != subscription {
 		return false

@@ -234,34 +234,24 @@ func TestDelivery_connectionLost(t *testing.T) {
 // slowly is a connection whose writes return some time after the bytes have gone.
 type slowly struct {
 	net.Conn
-	on  *atomic.Bool
-	err error
+	on *atomic.Bool
 }
 
 func (s slowly) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
 	if s.on.Load() {
 		time.Sleep(time.Second) // in the bubble of who uses it
-		return n, firstError(err, s.err)
 	}
 	return n, err
 }
 
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-// overtaken dials over a connection whose writes return late, with an error or without,
-// once on is set.
-func overtaken(t *testing.T, on *atomic.Bool, err error, play func(p *peer)) mqttclient.Config {
+// overtaken dials over a connection whose writes return late, once on is set.
+func overtaken(t *testing.T, on *atomic.Bool, play func(p *peer)) mqttclient.Config {
 	cfg := piped(t, play)
 	open := cfg.Open
 	cfg.Open = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, failed := open(ctx, network, address)
-		return slowly{conn, on, err}, failed
+		return slowly{conn, on}, failed
 	}
 	return cfg
 }
@@ -270,7 +260,7 @@ func overtaken(t *testing.T, on *atomic.Bool, err error, play func(p *peer)) mqt
 func TestDelivery_overtaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var on atomic.Bool
-		c := dial(t, overtaken(t, &on, nil, (*peer).serve))
+		c := dial(t, overtaken(t, &on, (*peer).serve))
 		on.Store(true)
 		d := c.Publish(mqttclient.Message{Topic: "a", QoS: 1})
 		<-d.Done()
@@ -279,45 +269,5 @@ func TestDelivery_overtaken(t *testing.T) {
 		}
 		on.Store(false)
 		c.Close()
-	})
-}
-
-// One for a message of which the writing failed is not.
-func TestDelivery_overtakenFailing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var on atomic.Bool
-		c := dial(t, overtaken(t, &on, errors.New("it broke"), (*peer).serve))
-		on.Store(true)
-		d := c.Publish(mqttclient.Message{Topic: "a", QoS: 1})
-		<-d.Done()
-		contains(t, "the error", fmt.Sprint(d.Err()), "it broke")
-		<-c.Lost()
-		c.Close()
-	})
-}
-
-// An acknowledgement made up before the message has left is none.
-func TestDelivery_madeUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		now, end := make(chan struct{}), make(chan struct{})
-		c := dial(t, piped(t, func(p *peer) {
-			_, _ = p.welcome(0)
-			<-now
-			p.say(acknowledgement(1)) // and never reads
-			<-end
-		}))
-		began := time.Now()
-		go func() {
-			time.Sleep(time.Second)
-			close(now)
-		}()
-		d := c.Publish(mqttclient.Message{Topic: "a", QoS: 1})
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("Publish took %s", took)
-		}
-		<-d.Done()
-		contains(t, "the error", fmt.Sprint(d.Err()), "does not read")
-		c.Close()
-		close(end)
 	})
 }
