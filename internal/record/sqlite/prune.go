@@ -45,32 +45,12 @@ func (db *DB) Prune(ctx context.Context, r journal.Retention) (journal.Removed, 
 	return p.removed, err
 }
 
-// overflow finds the last of the records, from the oldest on, that have to go for the
-// rest to be no larger than so many bytes. It reads beside the writer, because these may
-// be many.
+// overflow returns the last of the oldest records that have to go for the rest to be no
+// larger than so many bytes. It reads beside the writer, because these may be many.
 func (db *DB) overflow(ctx context.Context, most int64) (end uint64, err error) {
-	tx, err := db.reading.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return 0, storageError(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	e, err := readEnds(ctx, tx)
-	if err != nil {
-		return 0, storageError(err)
-	}
-	rows, err := tx.QueryContext(ctx, "SELECT seq, length(CAST(body AS BLOB)) FROM journal ORDER BY seq")
-	if err != nil {
-		return 0, storageError(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for bytes := e.bytes; bytes > most && rows.Next(); {
-		var size int64
-		if err := rows.Scan(&end, &size); err != nil {
-			return 0, storageError(err)
-		}
-		bytes -= size
-	}
-	return end, storageError(rows.Err())
+	err = db.reading.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM
+		(SELECT seq, sum(length(CAST(body AS BLOB))) OVER (ORDER BY seq DESC) AS rest FROM journal) WHERE rest > ?`, most).Scan(&end)
+	return end, storageError(err)
 }
 
 // pruner is one call of [DB.Prune].
