@@ -42,7 +42,7 @@ journal, keys and certificates, and the configuration. A blank board that restor
 it is the same gateway. Doors go on opening meanwhile. Where no gateway runs, its
 data directory is read directly, which works on a full or failing disk too.
 
-Run it as root, who may read all of the configuration. The passphrase comes from
+Run it as root, to read all of the configuration. The passphrase comes from
 --passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE; else the terminal
 offers a generated one. Your own needs at least 16 characters. Keep it apart from the
 file: without it the backup cannot be opened.
@@ -118,7 +118,7 @@ func (a *app) checkOutput(path string, force bool) error {
 	return nil
 }
 
-// configuration says where the configuration stands that the flags and the environment
+// configuration returns where the configuration is that the flags and the environment
 // name.
 func (a *app) configuration(cfg config.Config) backup.Configuration {
 	return backup.Configuration{Main: a.mainConfig(), More: namedFiles(cfg)}
@@ -140,7 +140,7 @@ func namedFiles(cfg config.Config) (paths []string) {
 	return paths
 }
 
-// data gives the archive of the gateway's data: from the gateway where one runs, else
+// data returns the archive of the gateway's data: from the gateway where one runs, else
 // from its files.
 func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (body io.ReadCloser, err error) {
 	running := client.New(cmp.Or(a.namedSocket(), cfg.Admin.Socket))
@@ -155,7 +155,7 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	}
 	stopped, unread := a.stoppedData(cfg.Data)
 	if errors.Is(unread, errRuns) {
-		return nil, err // what the gateway said counts
+		return nil, err // the gateway's answer counts
 	}
 	return stopped, unread
 }
@@ -173,7 +173,7 @@ func (a *app) stoppedData(data string) (io.ReadCloser, error) {
 	}
 	got, err := w.listen()
 	if err != nil {
-		_ = w.finish() // it has said why
+		_ = w.finish() // it has reported why
 		return nil, errors.Join(err, from.Close())
 	}
 	if got.Warning != "" {
@@ -195,7 +195,7 @@ func (a *app) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// whoami is how the journal calls whoever runs this.
+// whoami returns the name of the user who runs this, for the journal.
 func whoami() string {
 	name := "uid " + strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
@@ -231,7 +231,7 @@ func (a *app) seal(ctx context.Context, to io.Writer, cfg config.Config, passphr
 	return errors.Join(err, data.Close())
 }
 
-// printBackup says what was written; where the backup has gone to standard output, on
+// printBackup prints what was written; where the backup has gone to standard output, on
 // standard error.
 func (a *app) printBackup(r backedUp) error {
 	if len(r.LeftOut) > 0 {
@@ -245,7 +245,7 @@ func (a *app) printBackup(r backedUp) error {
 		if len(r.Configuration) > 0 {
 			w.printf("With the configuration: %s.", printable(strings.Join(r.Configuration, ", ")))
 		}
-		w.printf("Keep the passphrase apart from it: without the passphrase nobody can open it.")
+		w.printf("Keep the passphrase apart from it: without the passphrase it cannot be opened.")
 	}
 	if r.File == "-" {
 		w := &lines{w: a.stderr}
@@ -255,7 +255,7 @@ func (a *app) printBackup(r backedUp) error {
 	return a.result(r, human)
 }
 
-// inventory says in words what a gateway holds.
+// inventory returns in words what a gateway holds.
 func (a *app) inventory(h site.Inventory, when site.Timestamp) string {
 	at := ""
 	if !when.IsZero() {

@@ -63,7 +63,7 @@ then only the database is replaced, and no passphrase is asked for.`,
 	}
 	cmd.Flags().BoolVar(&flags.complete, "complete", false, "only complete what a power cut has interrupted, as the service does when it starts")
 	flags.passphrase.add(cmd)
-	cmd.Flags().BoolVar(&flags.keepSessions, "keep-sessions", false, "leave everyone logged in who was when the backup was taken")
+	cmd.Flags().BoolVar(&flags.keepSessions, "keep-sessions", false, "keep the logins of the time of the backup")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration as it is")
 	cmd.Flags().BoolVar(&flags.acceptJournal, "accept-journal", false, "take a journal of which a record was changed or removed")
 	return cmd
@@ -80,7 +80,7 @@ type restoredGateway struct {
 	Data          string         `json:"data"`
 	Kept          string         `json:"kept,omitempty"` // the folder with what was there
 	Configuration []string       `json:"configuration"`  // files that were written or set aside
-	Aside         []string       `json:"aside"`          // where what stood there is now
+	Aside         []string       `json:"aside"`          // where the former files are now
 	LeftOut       []string       `json:"leftOut"`        // names in the backup that are no files of a configuration
 }
 
@@ -99,7 +99,7 @@ func unchanged(err error) error {
 	}
 	kind := fault.KindOf(err)
 	if kind == fault.Internal {
-		kind = fault.Unavailable // no gateway's log says more
+		kind = fault.Unavailable // no gateway's log has more
 	}
 	text, _, _ := strings.Cut(describe(err), "\n")
 	return fault.Wrap(kind, strings.TrimSuffix(text, nothingChanged)+nothingChanged, err)
@@ -167,7 +167,7 @@ func (a *app) stage(ctx context.Context, medium *backup.Medium, cfg config.Confi
 		return err
 	})
 	if err != nil {
-		_ = w.finish() // it has said why
+		_ = w.finish() // it has reported why
 		return nil, err
 	}
 	return s, nil
@@ -185,13 +185,13 @@ func (a *app) stagePlain(medium *backup.Medium, job order) (*stagedRestore, erro
 	}
 	s := &stagedRestore{worker: w}
 	if s.answer, err = w.listen(); err != nil {
-		_ = w.finish() // it has said why
+		_ = w.finish() // it has reported why
 		return nil, err
 	}
 	return s, nil
 }
 
-// running says how to stop the gateway that holds the data directory.
+// running adds how to stop the gateway that holds the data directory.
 func running(data string, err error) error {
 	if !errors.Is(err, errRuns) {
 		return err
@@ -293,7 +293,7 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 		w.printf("The configuration was changed: %s.", printable(strings.Join(r.Configuration, ", ")))
 	}
 	if len(r.Aside) > 0 {
-		w.printf("What stood there is kept: %s.", printable(strings.Join(r.Aside, ", ")))
+		w.printf("The former files are kept: %s.", printable(strings.Join(r.Aside, ", ")))
 	}
 	if len(r.LeftOut) > 0 {
 		w.printf("Not restored, because the configuration does not name them: %s.", printable(strings.Join(r.LeftOut, ", ")))

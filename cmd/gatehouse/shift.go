@@ -94,7 +94,7 @@ func takeData(data string) (release, abandon func(), err error) {
 func (s *shift) backup(ctx context.Context, job order) error {
 	source := backup.Source{Data: job.Data, Version: version, Database: sqlite.Files{Logger: s.warnings()}, Now: s.now}
 	if _, err := os.Stat(job.Data); err != nil {
-		_, err := source.Stopped(ctx) // says what is missing
+		_, err := source.Stopped(ctx) // its error names what is missing
 		return err
 	}
 	release, _, err := takeData(job.Data)

@@ -108,7 +108,7 @@ func (a *app) printVerdict(v adminapi.Verdict) error {
 		}
 		w.printf("The %s is sound: %s checked (%d to %d).", what, plural(v.Records, "record"), v.First, v.Last)
 		if v.Lost > 0 {
-			w.printf("%d of these numbers are missing: the database was damaged, as records of the kind records-lost say.", v.Lost)
+			w.printf("%d of these numbers are missing: the database was damaged, see the records of the kind records-lost.", v.Lost)
 		}
 		printWitnesses(w, v.Witnesses)
 	})

@@ -156,7 +156,7 @@ func printWitnesses(w *lines, all []journal.Testimony) {
 		{journal.Agrees, "agrees with the journal"},
 		{journal.Contradicts, "CONTRADICTS the journal"},
 		{journal.Gone, "is of records that were removed by age or size, or lost"},
-		{journal.Superseded, "is from before the gateway was restored from a backup, as its journal says"},
+		{journal.Superseded, "is from before the gateway was restored from a backup, by its own journal"},
 	} {
 		for _, source := range sources(all) {
 			if n := count[s.Statement][source]; n > 0 {

@@ -82,7 +82,7 @@ type failure struct {
 	Is       string     `json:"is,omitempty"` // see tellable
 }
 
-// errRuns says that a gateway holds the data directory.
+// errRuns means that a gateway holds the data directory.
 var errRuns = errors.New("a gateway runs there")
 
 func failureOf(err error) *failure {
@@ -164,21 +164,21 @@ func (w *worker) listen() (answer, error) {
 	return got, got.Failed.error()
 }
 
-// tell sends an order and waits for the answer.
-func (w *worker) tell(o order) (answer, error) {
+// send sends an order and waits for the answer.
+func (w *worker) send(o order) (answer, error) {
 	_ = w.orders.Encode(o) // as in startWorker
 	return w.listen()
 }
 
 // Commit implements [backup.Keeper].
 func (w *worker) Commit(_ context.Context, t backup.Terms) (backup.Restored, error) {
-	got, err := w.tell(order{Commit: &t})
+	got, err := w.send(order{Commit: &t})
 	return got.Restored, err
 }
 
 // Forget implements [backup.Keeper].
 func (w *worker) Forget() error {
-	_, err := w.tell(order{Forget: true})
+	_, err := w.send(order{Forget: true})
 	return err
 }
 

@@ -38,8 +38,8 @@ func newArchiver(w io.Writer, m Manifest) (*archiver, error) {
 	return a, nil
 }
 
-// add writes the next file that the manifest names. Whether it is what the manifest
-// says, the one who reads the archive finds.
+// add writes the next file that the manifest names. The reader of the archive
+// checks that it is what the manifest states.
 func (a *archiver) add(e Entry, content io.Reader) error {
 	if len(a.left) == 0 || a.left[0] != e {
 		return fmt.Errorf("writing %s: its turn has not come", e.Name)
@@ -62,8 +62,8 @@ func (a *archiver) close() error {
 	return a.tar.Close()
 }
 
-// errDiffers says that a file is not what its entry says.
-var errDiffers = errors.New("it is not what the manifest says")
+// errDiffers means that a file is not what its entry states.
+var errDiffers = errors.New("it is not what the manifest states")
 
 // archive is an archive that is read.
 type archive struct {
@@ -80,7 +80,7 @@ func openArchive(name string, r io.Reader) (*archive, error) {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
 	if head.Name != manifestName || head.Size > maxManifest {
-		return nil, fmt.Errorf("reading the manifest: %q of %d bytes stands in its place", head.Name, head.Size)
+		return nil, fmt.Errorf("reading the manifest: %q of %d bytes is in its place", head.Name, head.Size)
 	}
 	text, err := io.ReadAll(a.tar)
 	if err != nil {
@@ -101,7 +101,7 @@ func openArchive(name string, r io.Reader) (*archive, error) {
 	return a, a.check()
 }
 
-// newerFormat says what to do about an archive that this version cannot read.
+// newerFormat is the error of an archive that this version cannot read.
 func newerFormat(name string, m Manifest) error {
 	return fault.New(fault.Conflict, fmt.Sprintf(
 		"%s is of a newer version: it was made by gatehouse %s in format %d, and this one reads format %d; install gatehouse %[2]s or newer first",
@@ -117,7 +117,7 @@ func (a *archive) each(use func(Entry, io.Reader) error) error {
 			return fmt.Errorf("reading %s: %w", e.Name, unexpected(err))
 		}
 		if head.Name != e.Name || head.Size != e.Size || head.Typeflag != tar.TypeReg {
-			return fmt.Errorf("reading %s: %q of %d bytes stands in its place", e.Name, head.Name, head.Size)
+			return fmt.Errorf("reading %s: %q of %d bytes is in its place", e.Name, head.Name, head.Size)
 		}
 		sum := sha256.New()
 		if err := use(e, io.TeeReader(a.tar, sum)); err != nil {
@@ -128,7 +128,7 @@ func (a *archive) each(use func(Entry, io.Reader) error) error {
 		}
 	}
 	if head, err := a.tar.Next(); err == nil {
-		return fmt.Errorf("reading the archive: %q stands behind its end", head.Name)
+		return fmt.Errorf("reading the archive: %q follows its end", head.Name)
 	} else if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the archive: %w", err)
 	}
@@ -143,7 +143,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// entryOf describes a text that stands in memory.
+// entryOf describes a text in memory.
 func entryOf(name string, mode uint32, text []byte) Entry {
 	sum := sha256.Sum256(text)
 	return Entry{Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Mode: mode}

@@ -30,7 +30,7 @@ func TestRestore_blank(t *testing.T) {
 	}
 	for _, secret := range []string{"North", "key of the CA", "a@example.test", "SQLite"} {
 		if strings.Contains(old.readPath(t, path), secret) {
-			t.Errorf("%q stands in the backup in clear text", secret)
+			t.Errorf("%q is in the backup in clear text", secret)
 		}
 	}
 
@@ -190,7 +190,7 @@ func TestStopped_refuses(t *testing.T) {
 	}
 }
 
-// A running gateway gives a parcel without leaving anything, and goes on writing.
+// A running gateway makes a parcel without leaving anything, and goes on writing.
 func TestRunning(t *testing.T) {
 	g := newGateway(t, "North")
 	db := g.open(t)

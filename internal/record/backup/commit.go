@@ -18,7 +18,7 @@ import (
 type Terms struct {
 	KeepSessions  bool   // else every login ends
 	Configuration string // the id of the [Placement] that goes with it; "": it stays as it is
-	By            string // who restores, for the journal
+	By            string // the user who restores, for the journal
 	Now           time.Time
 }
 
@@ -90,7 +90,7 @@ func begun(err error) error {
 // Forget ends a restore whose configuration is in place.
 func (s *Staged) Forget() error { return Forget(s.options.Data) }
 
-// story is what the journal says of the restore.
+// story returns the detail of the journal's record.
 func (s *Staged) story(keepSessions bool) string {
 	text := "from a copy of the database whose newest record is of " + s.Holds.Newest.String()
 	if s.Whole {

@@ -10,8 +10,8 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// Configuration is where the configuration stands: the path of its main file, beside
-// which stand conf.d and credentials, and files that it names, of which those below its
+// Configuration is where the configuration is: the path of its main file, beside which
+// are conf.d and credentials, and files that it names, of which those below its
 // folder belong to it.
 type Configuration struct {
 	Main string
@@ -53,7 +53,7 @@ func unreadable(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fault.Wrap(fault.Forbidden, "The file "+path+" cannot be read by this user: run this as root, or leave the configuration out with --no-config", err)
 	}
-	return fault.Wrap(fault.Unavailable, "The configuration cannot be read ("+err.Error()+"): mend it, or leave it out with --no-config", err)
+	return fault.Wrap(fault.Unavailable, "The configuration cannot be read ("+err.Error()+"): fix it, or leave it out with --no-config", err)
 }
 
 // paths lists what may be there, each once.
@@ -103,7 +103,7 @@ func contains(paths []string, path string) bool {
 	return false
 }
 
-// Outside gives the files that the configuration names and that are not below its
+// Outside returns the files that the configuration names and that are not below its
 // folder: a backup leaves them out.
 func (c Configuration) Outside() (paths []string) {
 	for _, path := range c.More {
@@ -114,7 +114,7 @@ func (c Configuration) Outside() (paths []string) {
 	return paths
 }
 
-// name gives the name of a file of the configuration within an archive. The main file
+// name returns the name of a file of the configuration within an archive. The main file
 // has always the same, so that it may be restored to another.
 func (c Configuration) name(path string) string {
 	if path == c.Main {

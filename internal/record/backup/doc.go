@@ -2,10 +2,10 @@
 // with a passphrase, and puts it back: the database (identity, accounts, sessions,
 // stations' secrets, grants, journal, time floor), the key of access tokens, the
 // gateway's own certificates, and the configuration. It knows files and no SQL; the
-// one who calls it plugs in what knows the database. It is the only importer of age.
+// caller plugs in what knows the database. It is the only importer of age.
 //
 // A backup is one file: age (age-encryption.org/v1) with a passphrase, within it gzip,
-// within that a tar archive. Its first entry, manifest.json, is a [Manifest]: it says
+// within that a tar archive. Its first entry, manifest.json, is a [Manifest]: it states
 // which format and version this is, of which gateway, and of every file that follows
 // its size and SHA-256. gzip, at its fastest, because the journal is text that shrinks
 // to a fraction, and both the card of a board and the stick that a backup goes to are
@@ -13,8 +13,8 @@
 //
 // The passphrase is stretched by scrypt with N = 2^16 and r = 8, which takes 64 MiB
 // of memory for a moment. The usual 2^18 of age takes 256 MiB: on a board of 512 MiB
-// that is where doors are served from. Four times less work for who guesses is made
-// up for by two bits of the passphrase: [GeneratePassphrase] makes one of 100 bits, and
+// that is memory that serves doors. Two bits of the passphrase make up for four times
+// less work for an attacker: [GeneratePassphrase] makes one of 100 bits, and
 // [JudgePassphrase] wants sixteen characters that are not predictable. A file that asks for more work than that is refused, so that no file
 // takes the memory of a board.
 //

@@ -69,7 +69,7 @@ type Piece struct {
 }
 
 // Craft encrypts an archive with any manifest and any pieces, without much work. A last
-// piece without a name stands behind the archive.
+// piece without a name follows the archive.
 func Craft(w io.Writer, passphrase site.Secret, logN int, manifest any, pieces ...Piece) error {
 	out, err := seal(w, passphrase, logN)
 	if err != nil {
@@ -112,7 +112,7 @@ func Archive(w io.Writer, manifest any, pieces ...Piece) error {
 // EntryOf describes a text.
 func EntryOf(name string, text []byte) Entry { return entryOf(name, 0o600, text) }
 
-// ReadArchive reads an archive in clear text and gives the names and the bytes of what
+// ReadArchive reads an archive in clear text and returns the names and the bytes of what
 // it holds.
 func ReadArchive(r io.Reader) (files map[string][]byte, err error) {
 	in, err := openArchive("The archive", r)

@@ -74,7 +74,7 @@ func (g gateway) open(t *testing.T) *sqlite.DB {
 
 func (g gateway) root() string { return filepath.Dir(g.data) }
 
-// path gives the path of a file with the names of its folders between slashes.
+// path returns the path of a file with the names of its folders between slashes.
 func (g gateway) path(name string) string { return g.root() + "/" + name }
 
 func (g gateway) write(t *testing.T, name, text string) {
@@ -104,7 +104,7 @@ func (g gateway) inventory(t *testing.T) site.Inventory {
 	return inv
 }
 
-// broken gives the first record that was changed.
+// broken returns the first record that was changed.
 func (g gateway) broken(t *testing.T) uint64 {
 	t.Helper()
 	v, err := files.Verify(t.Context(), filepath.Join(g.data, "gatehouse.db"))
@@ -319,7 +319,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// hidden gives the names of a folder that begin with a dot or name a restore.
+// hidden returns the names of a folder that begin with a dot or name a restore.
 func hidden(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	for _, name := range names(t, folder) {

@@ -13,8 +13,8 @@ import (
 // it reads.
 const Format = 1
 
-// The names within an archive. What stands under data goes to the data directory, what
-// stands under config beside the configuration file.
+// The names within an archive. What is under data goes to the data directory, what is
+// under config beside the configuration file.
 const (
 	manifestName = "manifest.json"
 	underData    = "data/"

@@ -20,7 +20,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// sealed gives the bytes of a sound backup.
+// sealed returns the bytes of a sound backup.
 func sealed(t *testing.T, g gateway) []byte {
 	t.Helper()
 	return []byte(g.readPath(t, g.crafted(t)))
@@ -68,13 +68,13 @@ func TestStage_refuses(t *testing.T) {
 	same(t, before, tree(t, present.root()))
 }
 
-// headerOf gives the length of the header of an encrypted file.
+// headerOf returns the length of the header of an encrypted file.
 func headerOf(text []byte) int {
 	at := bytes.Index(text, []byte("\n---"))
 	return at + 1 + bytes.IndexByte(text[at+1:], '\n') + 1
 }
 
-// salted changes the salt, which stands in base64 in the second line.
+// salted changes the salt, which is in base64 in the second line.
 func salted(text []byte) []byte {
 	text = slices.Clone(text)
 	at := bytes.Index(text, []byte("-> scrypt ")) + 15
@@ -97,7 +97,7 @@ func flipped(text []byte, at int) []byte {
 	return text
 }
 
-// random gives text that does not shrink, the same every time.
+// random returns text that does not shrink, the same every time.
 func random(n int) string {
 	state, text := uint32(1), make([]byte, n)
 	for i := range text {
@@ -313,7 +313,7 @@ func TestStage_calledOff(t *testing.T) {
 	same(t, before, tree(t, present.root()))
 }
 
-// FuzzReadArchive gives any bytes for what stands inside of the encryption: nothing that
+// FuzzReadArchive reads any bytes as the content of the encryption: nothing that
 // the manifest does not name, or that is not what it says, comes out.
 func FuzzReadArchive(f *testing.F) {
 	for _, text := range []string{"", "{}", `{"format":1}`, `{"format":1,"version":"1","files":[{"name":"data/gatehouse.db","size":0,"sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}]}`} {

@@ -20,8 +20,8 @@ type Output struct {
 	size int64
 }
 
-// CheckOutput sees whether a backup can be written to path; with force, what stands
-// there is replaced. Nothing is changed. Errors: Conflict, NotFound, Invalid.
+// CheckOutput checks whether a backup can be written to path; with force, what is there
+// is replaced. Nothing is changed. Errors: Conflict, NotFound, Invalid.
 func CheckOutput(path string, force bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -80,7 +80,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Keep makes what was written durable and gives it its name, and its size in bytes.
+// Keep makes what was written durable under its name, and returns its size in bytes.
 func (o *Output) Keep() (size int64, err error) {
 	if err := durable.Replace(o.file, o.path); err != nil {
 		return 0, o.failed(err)

@@ -29,7 +29,7 @@ type Store interface {
 
 // Database knows database files that no gateway has open.
 type Database interface {
-	// Inspect checks a file and says what it holds; name is how people know it. NotFound,
+	// Inspect checks a file and returns what it holds; name is its name in messages. NotFound,
 	// Conflict for a newer version, Invalid for damage, Unavailable.
 	Inspect(ctx context.Context, path, name string) (site.Inventory, error)
 	// Unaltered refuses a file whose schema is not the one that gatehouse creates; name
@@ -51,7 +51,7 @@ type Source struct {
 }
 
 // Parcel is a gateway's data, ready to be written as an archive, neither compressed nor
-// encrypted: it may be given only to who may see every secret of the gateway.
+// encrypted: only those who may see every secret of the gateway may have it.
 type Parcel struct {
 	Manifest
 	parts []part
@@ -133,7 +133,7 @@ func (p *Parcel) hold(ctx context.Context, name, path string) error {
 	}
 	p.held = append(p.held, f)
 	sum := sha256.New()
-	size, err := io.Copy(sum, heeding(ctx, f))
+	size, err := io.Copy(sum, untilDone(ctx, f))
 	if err != nil {
 		return fmt.Errorf("measuring %s: %w", path, err)
 	}
@@ -147,8 +147,8 @@ type reading func([]byte) (int, error)
 
 func (r reading) Read(b []byte) (int, error) { return r(b) }
 
-// heeding reads until ctx ends.
-func heeding(ctx context.Context, r io.Reader) io.Reader {
+// untilDone returns a reader that fails when ctx has ended.
+func untilDone(ctx context.Context, r io.Reader) io.Reader {
 	return reading(func(b []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err

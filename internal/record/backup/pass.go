@@ -70,7 +70,7 @@ func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.WriteClo
 }
 
 func (m *Medium) pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Draft, error) {
-	plain, err := unseal(m.Path, heeding(ctx, m.file), passphrase)
+	plain, err := unseal(m.Path, untilDone(ctx, m.file), passphrase)
 	if err != nil {
 		return Draft{}, err
 	}
@@ -124,7 +124,7 @@ func (m *Medium) ReadManifest(ctx context.Context, passphrase site.Secret) (Mani
 	if !m.Encrypted {
 		return Manifest{}, fault.New(fault.Invalid, m.Path+" is no backup, but a plain copy of a database")
 	}
-	plain, err := unseal(m.Path, heeding(ctx, m.file), passphrase)
+	plain, err := unseal(m.Path, untilDone(ctx, m.file), passphrase)
 	if err != nil {
 		return Manifest{}, err
 	}

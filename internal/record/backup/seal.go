@@ -30,7 +30,7 @@ const (
 )
 
 // JudgePassphrase refuses a passphrase that is too weak for a new backup, with a
-// sentence that says why. An old backup opens with the one that it was made with.
+// sentence with the reason. An old backup opens with the one that it was made with.
 func JudgePassphrase(passphrase site.Secret) error {
 	text := passphrase.Reveal()
 	const advice = "run this in a terminal to be offered one, or use four words that do not belong together"
@@ -68,7 +68,7 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Read
 	if err := JudgePassphrase(passphrase); err != nil {
 		return Manifest{}, err
 	}
-	in, err := openArchive("What the gateway gives", heeding(ctx, data))
+	in, err := openArchive("The gateway's data", untilDone(ctx, data))
 	if err != nil {
 		return Manifest{}, brokeOff(err)
 	}
@@ -109,7 +109,7 @@ func brokeOff(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return fault.Wrap(fault.Unavailable, "The gateway broke off while it gave its data: look at its log and try again", err)
+	return fault.Wrap(fault.Unavailable, "The gateway broke off while it sent its data: look at its log and try again", err)
 }
 
 // layers is what lies between the archive and the file.
@@ -138,12 +138,12 @@ func seal(w io.Writer, passphrase site.Secret, logN int) (*layers, error) {
 // Close writes what is left; without it the file is cut off.
 func (l *layers) Close() error { return errors.Join(l.Writer.Close(), l.age.Close()) }
 
-// unseal decrypts a backup. Its errors, and those of reading what it gives, have the
+// unseal decrypts a backup. Its errors, and those of reading its result, have the
 // name of the file in their sentence.
 func unseal(name string, file io.Reader, passphrase site.Secret) (io.Reader, error) {
 	identity, err := age.NewScryptIdentity(passphrase.Reveal())
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: give the one that the backup was made with", err)
+		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: enter the one that the backup was made with", err)
 	}
 	identity.SetMaxWorkFactor(workFactor)
 	source := &medium{r: file}
@@ -176,7 +176,7 @@ func damaged(name string, err error) error {
 	return fault.Wrap(fault.Invalid, name+" is cut off or damaged, or no backup of gatehouse: copy it again from where it was made, or use another backup", err)
 }
 
-// foreign says that what is inside a file was not written by gatehouse, unless err
+// foreign is the error of a file whose content was not written by gatehouse, unless err
 // has words of its own.
 func foreign(name string, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {

@@ -77,7 +77,7 @@ func (m *Medium) openLog() error {
 // Plain returns the open file of a plain copy, and that of its log or nil.
 func (m *Medium) Plain() (file, log *os.File) { return m.file, m.log }
 
-// reason words an error of the system without the path, which stands beside it.
+// reason returns the text of a system error without the path, which the sentence has.
 func reason(err error) string {
 	if err == nil {
 		return ""
@@ -88,7 +88,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// unknown says of a file what it is not.
+// unknown is the error of a file that is neither kind.
 func unknown(path, head string) error {
 	switch {
 	case head == "":
@@ -117,7 +117,7 @@ type Input struct {
 	Size  int64     // of a plain database and its log, in bytes
 }
 
-// Options say how to unpack.
+// Options are how to unpack.
 type Options struct {
 	Data          string // the data directory, whose lock the caller holds
 	Database      Database
@@ -170,7 +170,7 @@ func (s *Staged) path(below ...string) string {
 
 // unpack writes every file of an archive into the folder.
 func (s *Staged) unpack(ctx context.Context, input Input) error {
-	in, err := openArchive(s.medium, heeding(ctx, input.Data))
+	in, err := openArchive(s.medium, untilDone(ctx, input.Data))
 	if err != nil {
 		return foreign(s.medium, err)
 	}
@@ -206,7 +206,7 @@ func write(root *os.Root, e Entry, content io.Reader) error {
 	return errors.Join(err, full(f.Close()))
 }
 
-// diskWriter says of an error that the disk is to blame.
+// diskWriter marks errors of writing as those of the disk.
 type diskWriter struct{ w io.Writer }
 
 func (d diskWriter) Write(p []byte) (int, error) {
@@ -228,9 +228,9 @@ func (s *Staged) copyPlain(ctx context.Context, in Input) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	err = write(root, Entry{Name: underData + database}, heeding(ctx, in.Data))
+	err = write(root, Entry{Name: underData + database}, untilDone(ctx, in.Data))
 	if err == nil && in.Log != nil {
-		err = write(root, Entry{Name: underData + database + "-wal"}, heeding(ctx, in.Log))
+		err = write(root, Entry{Name: underData + database + "-wal"}, untilDone(ctx, in.Log))
 	}
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err

@@ -27,7 +27,7 @@ func tamper(t *testing.T, path, statement string) {
 
 var errPower = errors.New("the power fails")
 
-// breakAt gives a function that fails at the n-th step and at every later one, as if the
+// breakAt returns a function that fails at the n-th step and at every later one, as if the
 // power had failed there, and counts the steps.
 func breakAt(n int, steps *[]string) func(string) error {
 	return func(step string) error {
@@ -39,7 +39,7 @@ func breakAt(n int, steps *[]string) func(string) error {
 	}
 }
 
-// identity says which gateway stands in a data directory, all of it: its database, its
+// identity returns which gateway is in a data directory, all of it: its database, its
 // key, its certificates and its configuration.
 func identity(t *testing.T, g gateway) map[string]string {
 	t.Helper()

@@ -5,7 +5,7 @@
 //
 // Promise: [Service.Intend] returns only when the record is durable, or when the
 // storage is failing and the record is kept in memory and in the system log; the
-// gateway then says that it is degraded. So no door opens without a record, and
+// gateway then reports that it is degraded. So no door opens without a record, and
 // no failing disk keeps a door shut.
 package journal
 
@@ -47,7 +47,7 @@ func (q Query) Matches(r site.Record) bool {
 	return false
 }
 
-// Size says how much the journal holds.
+// Size is how much the journal holds.
 type Size struct {
 	Records int64  `json:"records"`
 	Bytes   int64  `json:"bytes"` // of the records' text
@@ -55,28 +55,28 @@ type Size struct {
 	Last    uint64 `json:"last"`  // the newest seq; 0 when none was ever written
 }
 
-// Retention says which records have to go. Zero sizes are not meant: without a bound,
+// Retention is which records have to go. Zero sizes are not meant: without a bound,
 // they are [math.MaxInt64].
 type Retention struct {
 	Before   time.Time // older ones go
 	MaxBytes int64     // the oldest go until the rest is no larger
-	// Held gives the last seq that the cloud has taken. Later ones stay in spite of Before
+	// Held returns the last seq that the cloud has taken. Later ones stay in spite of Before
 	// and MaxBytes. It is asked before each step, from the writer's goroutine, and must be
 	// quick. Nil: none is held.
 	Held func() uint64
 	// HardBytes is the size beyond which the oldest go whether the cloud has taken them or
-	// not, until the rest is a twentieth smaller. One record of kind gap then says which
-	// it had not, in the transaction that removes the first of these.
+	// not, until the rest is a twentieth smaller. One record of kind gap then names those
+	// that it had not, in the transaction that removes the first of these.
 	HardBytes int64
 }
 
-// Removed says what [Store.Prune] did.
+// Removed is what [Store.Prune] did.
 type Removed struct {
 	Records     int // all of them
 	Undelivered int // of these, such as the cloud had not taken
 }
 
-// Entry is a record as it stands on the disk.
+// Entry is a record as stored.
 type Entry struct {
 	Seq  uint64
 	Body []byte // its JSON, unless it was damaged
@@ -97,19 +97,19 @@ type Verdict struct {
 type Store interface {
 	// Keep makes a record durable before it returns nil. On any error the record is
 	// kept in memory all the same and written as soon as the disk takes it, in its
-	// place among the others: it must not be given again. When ctx ends first, the
+	// place among the others: it must not be passed again. When ctx ends first, the
 	// error is fault.Timeout.
 	Keep(ctx context.Context, r site.Record) error
 	// AppendLater keeps a record in memory and writes it soon, again and again while
 	// the disk fails. It never blocks. While the disk fails or stalls, the record goes to
 	// the system log by [Log] before AppendLater returns.
 	AppendLater(r site.Record)
-	// Flush returns when what was given before is durable, or with an error when the
+	// Flush returns when what was passed before is durable, or with an error when the
 	// disk takes nothing or ctx ends.
 	Flush(ctx context.Context) error
 	// Kept is how many records wait in memory.
 	Kept() int
-	// Read gives the selected records.
+	// Read returns the selected records.
 	Read(ctx context.Context, q Query) ([]site.Record, error)
 	// Recent returns the newest records of unlocks, oldest first, from among the newest
 	// of all kinds. Both numbers are bounded; records with an Idempotency-Key or a JTI
@@ -117,7 +117,7 @@ type Store interface {
 	// the first bound. The records of a restore and of lost records are among them.
 	// Damaged ones are skipped.
 	Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error)
-	// OfCommand gives the records of one command that was made at that time.
+	// OfCommand returns the records of one command that was made at that time.
 	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
 	// Verify checks the whole chain.
 	Verify(ctx context.Context) (Verdict, error)
@@ -133,7 +133,7 @@ type Store interface {
 	Latest() uint64
 	// Oldest is the oldest kept seq, or the next one where none is kept; it asks no disk.
 	Oldest() uint64
-	// Prune removes the oldest records that have to go. It works in small steps and says
+	// Prune removes the oldest records that have to go. It works in small steps and returns
 	// how many it removed, also when it fails.
 	Prune(ctx context.Context, r Retention) (Removed, error)
 	// Watch names the function that hears how each transaction ended: nil, ErrTight or the
@@ -145,7 +145,7 @@ type Store interface {
 // one did not fit, and there has been no room since.
 var ErrTight = errors.New("the disk is nearly full")
 
-// Log gives a record that the disk does not take to the system log.
+// Log writes a record that the disk does not take to the system log.
 func Log(log *slog.Logger, r site.Record) {
 	log.Warn("record kept in memory", "kind", r.Kind, "recorded", r.Time.String(), "origin", r.Origin, "account", r.Account, "by", r.Doer(),
 		"station", int64(r.Station), "lock", r.Lock, "command", r.Command, "outcome", r.Outcome, "detail", r.Detail, "count", r.Count)

@@ -45,7 +45,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		removed, err := s.Prune(ctx)
-		s.tell(ctx, removed, err)
+		s.report(ctx, removed, err)
 		if err != nil || removed.Records == 0 {
 			pause(ctx) // what removes nothing now would be asked for again at once
 		}
@@ -68,8 +68,8 @@ func pause(ctx context.Context) {
 	}
 }
 
-// tell logs what retention did.
-func (s *Service) tell(ctx context.Context, removed Removed, err error) {
+// report logs what retention did.
+func (s *Service) report(ctx context.Context, removed Removed, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.Logger.Warn("retention did not finish", "error", err, "removed", removed.Records)
 	} else if removed.Records > 0 {

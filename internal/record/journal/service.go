@@ -32,7 +32,7 @@ type Config struct {
 	// HardSize is how large the text of all records may become for the sake of those that
 	// the cloud has not taken, until SetRetention; zero: without bound.
 	HardSize int64
-	// Held gives the last seq that the cloud has taken: later records are kept beyond
+	// Held returns the last seq that the cloud has taken: later records are kept beyond
 	// MaxAge and MaxSize up to HardSize. It must be quick and may be called concurrently.
 	// Nil, or math.MaxInt64 from it: there is no cloud link.
 	Held func() uint64
@@ -53,7 +53,7 @@ type Service struct {
 	subs map[chan struct{}]struct{} // one wake-up channel per follower
 }
 
-// New gives the journal on cfg.Store.
+// New returns the journal on cfg.Store.
 func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Clock == nil || cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil {
 		return nil, errors.New("the journal needs a store, a clock, a logger, health and metrics")
@@ -90,8 +90,8 @@ func (s *Service) Intend(r site.Record) (durable bool) {
 	return false
 }
 
-// AppendLater writes a record soon; nobody waits for it. While the storage fails it
-// waits in memory and stands in the system log.
+// AppendLater writes a record soon, and does not wait for that. While the storage fails
+// the record waits in memory, and is in the system log.
 func (s *Service) AppendLater(r site.Record) { s.Store.AppendLater(r) }
 
 // heard takes the end of each transaction from the store.
@@ -136,7 +136,7 @@ func (s *Service) raise(summary string) {
 	})
 }
 
-// Read gives the selected records, those among them that were written a moment ago.
+// Read returns the selected records, with those that were written a moment ago.
 func (s *Service) Read(ctx context.Context, q Query) ([]site.Record, error) {
 	s.flush(ctx)
 	return s.Store.Read(ctx, q)
@@ -148,15 +148,15 @@ func (s *Service) Verify(ctx context.Context) (Verdict, error) {
 	return s.Store.Verify(ctx)
 }
 
-// flush lets who reads see what was answered before. While the storage fails, what
-// is on the disk has to do.
+// flush lets a reader see what was answered before. While the storage fails, only what
+// is on the disk is read.
 func (s *Service) flush(ctx context.Context) {
 	if s.stalled.Load() || s.Store.Kept() == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_ = s.Store.Flush(ctx) // its failure is told by the watcher
+	_ = s.Store.Flush(ctx) // the watcher reports a failure
 }
 
 // Size returns how much the journal holds; it reads no disk.
@@ -165,7 +165,7 @@ func (s *Service) Size() Size { return s.Store.Size() }
 // Latest is the newest durable seq.
 func (s *Service) Latest() uint64 { return s.Store.Latest() }
 
-// Subscribe gives a channel (capacity 1) that is sent to after each durable
+// Subscribe returns a channel (capacity 1) that is sent to after each durable
 // change, so that a follower reads on from where it was. cancel ends it.
 func (s *Service) Subscribe() (wake <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)
@@ -204,8 +204,8 @@ func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site
 	return s.Store.Recent(ctx, recentUnlocks, recentWithin, span)
 }
 
-// OfCommand gives the records of one command, oldest first. The id, a version 7
-// UUID, tells the time around which to look.
+// OfCommand returns the records of one command, oldest first. The id, a version 7
+// UUID, holds the time around which to look.
 func (s *Service) OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error) {
 	parsed, err := uuid.Parse(string(id))
 	if err != nil || parsed.Version() != 7 {

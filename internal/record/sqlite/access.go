@@ -186,7 +186,7 @@ func (t *transaction) removeGrant(account site.AccountID, station site.StationID
 }
 
 // errDamaged is wrapped by a scan that finds a value which was never written. Its row
-// is passed over: one damaged row must not keep every door shut.
+// is skipped: one damaged row must not keep every door shut.
 var errDamaged = errors.New("the row is damaged")
 
 // query reads all rows of a statement without arguments.
@@ -199,7 +199,7 @@ func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows)
 	for rows.Next() {
 		one, err := scan(rows)
 		if errors.Is(err, errDamaged) {
-			db.log.Error("a row is damaged and passed over", "error", err)
+			db.log.Error("a damaged row is skipped", "error", err)
 			continue
 		}
 		if err != nil {
@@ -210,7 +210,7 @@ func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows)
 	return all, storageError(rows.Err())
 }
 
-// toMillis and fromMillis are how times stand in the database; zero is 0.
+// toMillis and fromMillis are how times are stored; zero is 0.
 func toMillis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

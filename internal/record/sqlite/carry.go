@@ -117,7 +117,7 @@ func (c *carrier) newest(ctx context.Context, below uint64) (seq uint64, err err
 }
 
 // read returns the records below a seq, the newest first, up to the first that cannot be
-// read; then the error says why.
+// read; then the error is the reason.
 func (c *carrier) read(ctx context.Context, below uint64) (all []row, err error) {
 	rows, err := c.aside.QueryContext(ctx, "SELECT seq, time, station, body, hash FROM journal WHERE seq < ? AND seq >= ?"+isRecord+"?",
 		int64(below), int64(c.low), carryStep) //nolint:gosec // seq fits

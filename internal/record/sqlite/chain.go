@@ -17,7 +17,7 @@ type chain struct {
 	hash [sha256.Size]byte
 }
 
-// next gives the place of the record that follows, whose text is body: the hash
+// next returns the place of the record that follows, whose text is body: the hash
 // is SHA-256 over the hash before and the body.
 func (c chain) next(body []byte) chain {
 	h := sha256.New()
@@ -46,7 +46,7 @@ type row struct {
 	hash               [sha256.Size]byte
 }
 
-// chainOn gives the record its place at the end of the chain.
+// chainOn appends the record to the chain.
 func (db *DB) chainOn(r *site.Record) row {
 	r.Seq = db.tail.seq + 1
 	db.encoded = r.AppendJSON(db.encoded[:0])

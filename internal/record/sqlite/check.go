@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// lonePragmas open a whole file that nobody writes to, also in a folder that cannot
+	// lonePragmas open a whole file that no process writes to, also in a folder that cannot
 	// be written to.
 	lonePragmas = "mode=ro&_dqs=0&immutable=1"
 	// logPragmas open a file with the log that a killed gateway has left, and write
@@ -90,7 +90,7 @@ func unusable(ctx context.Context, name string, err error) error {
 	}
 }
 
-// FileState is how a database file stands.
+// FileState is the state of a database file.
 type FileState struct {
 	Size, Log   int64     // bytes of the file, and of the log beside it
 	Schema      int       // its version; 0: the file is empty

@@ -17,8 +17,8 @@ import (
 	"gatehouse/internal/record/sqlite"
 )
 
-// abandon copies a database with what stands beside it, as a killed gateway leaves
-// it: with a log that nobody has moved into the file.
+// abandon copies a database with the files beside it, as a killed gateway leaves
+// it: with a log that was not moved into the file.
 func abandon(t *testing.T, records int, sides ...string) string {
 	t.Helper()
 	db, path := fresh(t)
@@ -45,7 +45,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// folderOf gives every file beside path with its bytes and its time.
+// folderOf returns every file beside path with its bytes and its time.
 func folderOf(t *testing.T, path string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -204,10 +204,10 @@ func TestCheckFile_errors(t *testing.T) {
 	}
 	whole := abandon(t, 1, "-wal", "-shm")
 	if _, err := sqlite.CheckFile(ended, whole); !errors.Is(err, context.Canceled) {
-		t.Errorf("an ended context gives %v", err)
+		t.Errorf("with an ended context: %v", err)
 	}
 	if _, err := sqlite.VerifyFile(ended, whole); !errors.Is(err, context.Canceled) {
-		t.Errorf("an ended context gives %v", err)
+		t.Errorf("with an ended context: %v", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// CloudCursor gives the last seq that the cloud has taken, 0 before the first. It is
+// CloudCursor returns the last seq that the cloud has taken, 0 before the first. It is
 // never beyond the newest record: a cursor that is damaged holds no record back.
 func (db *DB) CloudCursor(ctx context.Context) (uint64, error) {
 	text, err := db.meta(ctx, metaCursor)
@@ -30,7 +30,7 @@ func (db *DB) SaveCloudCursor(ctx context.Context, seq uint64) error {
 	return db.setMeta(ctx, metaCursor, strconv.FormatUint(seq, 10))
 }
 
-// CloudStations gives the stations whose state stands at the cloud.
+// CloudStations returns the stations whose state the cloud has.
 func (db *DB) CloudStations(ctx context.Context) ([]site.StationID, error) {
 	text, err := db.meta(ctx, metaStations)
 	if err != nil || text == "" {
@@ -38,7 +38,7 @@ func (db *DB) CloudStations(ctx context.Context) ([]site.StationID, error) {
 	}
 	var ids []site.StationID
 	if damaged := json.Unmarshal([]byte(text), &ids); damaged != nil {
-		db.log.Error("the saved list of stations at the cloud is damaged; what was removed may still stand there", "error", damaged)
+		db.log.Error("the saved list of stations at the cloud is damaged; removed stations may remain there", "error", damaged)
 	}
 	return ids, nil
 }
@@ -52,10 +52,10 @@ func (db *DB) SaveCloudStations(ctx context.Context, ids []site.StationID) error
 	return db.setMeta(ctx, metaStations, string(text))
 }
 
-// outboxBytes bounds what one call of Outbox gives.
+// outboxBytes bounds the result of one call of Outbox, in bytes.
 const outboxBytes = 256 << 10
 
-// Outbox returns the records that follow a seq as they stand, in order: at most so
+// Outbox returns the stored records that follow a seq, in order: at most so
 // many, and no more than make 256 KiB, but one at least where there is one. A damaged
 // one is returned as it is; those on a page that cannot be read are skipped, so that
 // they are a gap to the caller. Unavailable also while records of a damaged database

@@ -53,7 +53,7 @@ func TestDB_CloudStations(t *testing.T) {
 	}
 }
 
-// A damaged value keeps nothing from starting, and is told.
+// A damaged value keeps nothing from starting, and is logged.
 func TestDB_cloudMetaDamaged(t *testing.T) {
 	db, path, _ := filled(t)
 	if err := db.Close(); err != nil {
@@ -71,7 +71,7 @@ func TestDB_cloudMetaDamaged(t *testing.T) {
 	}
 }
 
-// The outbox gives what stands on the disk, byte for byte, in small pieces.
+// The outbox returns what is on the disk, byte for byte, in small pieces.
 func TestDB_Outbox(t *testing.T) {
 	db, path, _ := filled(t)
 	large := site.Record{Kind: site.KindLogin, Facts: site.Facts{Detail: strings.Repeat("x", 200<<10)}}
@@ -160,7 +160,7 @@ func TestOpen_fromTheFirstSchema(t *testing.T) {
 	}
 }
 
-// tables gives the schema of a file as text.
+// tables returns the schema of a file as text.
 func tables(t *testing.T, path string) (text string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)

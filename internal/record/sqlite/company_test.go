@@ -7,7 +7,7 @@ import (
 	"gatehouse/internal/record/sqlite"
 )
 
-// Records that nobody waits for take a tenth of the writer's time at most, and never wait
+// Records that no caller waits for take a tenth of the writer's time at most, and never wait
 // for long.
 func TestCompany(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{

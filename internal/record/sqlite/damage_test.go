@@ -78,7 +78,7 @@ func spoil(t *testing.T, path string, numbers ...int64) {
 	}
 }
 
-// The journal of a damaged database is carried over but for what stood on the damaged
+// The journal of a damaged database is carried over but for what was on the damaged
 // page: the records keep seq and hash, the journal says itself which are lost, and
 // nothing counts as changed. What is new goes on behind what was.
 func TestOpen_damagedJournal(t *testing.T) {
@@ -166,26 +166,26 @@ func TestDB_CarryOver_diskHangs(t *testing.T) {
 func checkLoss(t *testing.T, db *sqlite.DB, records int) {
 	t.Helper()
 	all := mustRead(t, db, journal.Query{Limit: 2 * records})
-	told, old := 0, 0
+	reported, old := 0, 0
 	for _, r := range all {
 		if r.Kind == site.KindRecordsLost && r.From > 0 {
-			told += r.Count
+			reported += r.Count
 		}
 		if r.Seq <= uint64(records) {
 			old++
 		}
 	}
 	// The numbers that the journal may have reached past its saved end count as lost too.
-	if lost := records - old; told == 0 || told > 100 || told < lost || told > lost+sqlite.EndsLag {
-		t.Errorf("%d of %d records are there, and %d are told of as lost", old, records, told)
+	if lost := records - old; reported == 0 || reported > 100 || reported < lost || reported > lost+sqlite.EndsLag {
+		t.Errorf("%d of %d records are there, and %d are reported as lost", old, records, reported)
 	}
 	v, err := db.Verify(t.Context())
-	if err != nil || v.Broken != 0 || v.Lost != uint64(told) {
-		t.Errorf("verdict %+v, %v; want %d lost", v, err, told)
+	if err != nil || v.Broken != 0 || v.Lost != uint64(reported) {
+		t.Errorf("verdict %+v, %v; want %d lost", v, err, reported)
 	}
 }
 
-// A record that somebody removes is not taken for one that damage has cost.
+// A record that was removed by hand is not taken for one that damage has cost.
 func TestDB_Verify_removedAfterDamage(t *testing.T) {
 	path := inUse(t, 300)
 	spoil(t, path, 30)
@@ -198,7 +198,7 @@ func TestDB_Verify_removedAfterDamage(t *testing.T) {
 }
 
 // A damaged page in the middle of the journal keeps the database from nothing; the cloud
-// gets what stands behind it, and the next start sets it aside.
+// gets what follows it, and the next start sets it aside.
 func TestDB_Outbox_damagedPage(t *testing.T) {
 	const records = 45_000 // more than a start looks at
 	path := inUse(t, records)

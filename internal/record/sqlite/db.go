@@ -40,7 +40,7 @@ const (
 	readerPragmas = "vfs=unix-excl&mode=ro&_busy_timeout=5000&_dqs=0&_pragma=cache_size(-512)"
 )
 
-// Config says what to open.
+// Config is what to open.
 type Config struct {
 	Path   string // the database file; its folder must exist
 	Boot   site.BootID
@@ -53,7 +53,7 @@ type Config struct {
 
 // DB is the open database. Its methods are safe for concurrent use. Errors of
 // methods that write are fault.Unavailable when the disk would not take it, and
-// fault.Conflict or fault.NotFound where the method says so.
+// fault.Conflict or fault.NotFound where the method states it.
 type DB struct {
 	clock   site.Clock // set by UseClock
 	path    string
@@ -63,11 +63,11 @@ type DB struct {
 	reading *sql.DB
 	queue   *queue
 	latest  atomic.Uint64 // the last durable seq
-	oldest  atomic.Uint64 // first, for whoever asks
-	size    atomic.Int64  // bytes, for whoever asks
-	sure    atomic.Int64  // the time floor, for whoever asks
+	oldest  atomic.Uint64 // first, for other goroutines
+	size    atomic.Int64  // bytes, for other goroutines
+	sure    atomic.Int64  // the time floor, for other goroutines
 	stopped chan struct{} // closed when the writer goroutine has ended
-	// abandoned is closed when Close lets go of a disk that hangs.
+	// abandoned is closed when Close abandons a disk that hangs.
 	abandoned    chan struct{}
 	watcher      atomic.Pointer[func(error)]
 	stall        *time.Timer // fires when the disk takes too long for a transaction
@@ -99,7 +99,7 @@ type span struct {
 	saved uint64 // where it ends by the row of journal_ends; see [endsLag]
 	moved bool   // the row of journal_ends was changed for an end that it does not name yet
 	bytes int64  // of its bodies
-	floor floor  // what it tells of the time
+	floor floor  // the time floor that it holds
 }
 
 // Open opens or creates the database, brings it to this version's schema and
@@ -126,7 +126,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := createPrivate(cfg.Path); err != nil {
 		return nil, err
 	}
-	_ = createPrivate(cfg.Path + "-shm") // see watchPragmas; a full disk has it, or does without
+	_ = createPrivate(cfg.Path + "-shm") // see logPragmas; a full disk has it, or does without
 	writing, err := sql.Open("sqlite", dsn(cfg.Path, writerPragmas))
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", cfg.Path, err)
@@ -170,8 +170,8 @@ const closeBudget = 5 * time.Second
 const copyPatience = 2 * time.Second
 
 // Close writes what is still queued and closes the file. What the disk does not
-// take goes to the system log, and the error says how much that was; of a disk that
-// hangs Close lets go.
+// take goes to the system log, and the error counts it. Close
+// abandons a disk that hangs.
 func (db *DB) Close() error {
 	db.queue.close()
 	if db.stopCarrying != nil {
@@ -224,14 +224,14 @@ func (db *DB) giveUp() error {
 }
 
 // createPrivate makes the file readable by its owner alone before SQLite sees it;
-// SQLite gives its side files the same mode.
+// SQLite creates its side files with the same mode.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the administrator's
 	if errors.Is(err, syscall.EROFS) {
 		return nil
 	}
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be opened by this user: give it back to the gateway's with chown, as gatehouse doctor says", err)
+		return fault.Wrap(fault.Unavailable, "The database "+path+" cannot be opened by this user: return it to the gateway's with chown, as gatehouse doctor shows", err)
 	}
 	return f.Close()
 }
@@ -250,7 +250,7 @@ func persistLog(conn *sql.Conn) error {
 	})
 }
 
-// dsn gives the driver's name for a file; "file:" makes it heed the options.
+// dsn returns the driver's name for a file; only with "file:" it reads the options.
 func dsn(path, options string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options
 }

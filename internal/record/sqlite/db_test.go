@@ -220,7 +220,7 @@ func TestDB_AppendLater_overflowIsRecorded(t *testing.T) {
 	}
 }
 
-// A use case whose caller was told that time ran out is not written afterwards; a
+// A use case whose caller got a timeout is not written afterwards; a
 // kept record is.
 func TestDB_contextEndsBeforeTheDisk(t *testing.T) {
 	db, _ := fresh(t)
@@ -265,8 +265,8 @@ func TestDB_contextEndsWhileTheDiskWrites(t *testing.T) {
 	}
 }
 
-// Records keep the order in which they were given, whoever waits for them and
-// however the disk fails: an outcome never stands before its intent.
+// Records keep the order in which they were passed, with or without a waiting caller and
+// however the disk fails: an outcome never comes before its intent.
 func TestDB_Keep_orderOverAFailingDisk(t *testing.T) {
 	db, _ := fresh(t)
 	var log bytes.Buffer
@@ -297,7 +297,7 @@ func TestDB_Keep_orderOverAFailingDisk(t *testing.T) {
 	mustVerify(t, db, refill+6)
 	for i := range 6 {
 		if n := strings.Count(log.String(), fmt.Sprintf("count=%d\n", i+1)); n > 1 || (n == 0 && i < 5) {
-			t.Errorf("record %d stands %d times in the system log", i+1, n)
+			t.Errorf("record %d is %d times in the system log", i+1, n)
 		}
 	}
 }
@@ -329,12 +329,12 @@ func TestDB_Close_whileTheDiskFails(t *testing.T) {
 		db.AppendLater(site.Record{Kind: site.KindLogin, Facts: site.Facts{Count: i + 1, Detail: strings.Repeat("x", 4000)}})
 	}
 	if err := db.Close(); err == nil || !strings.Contains(err.Error(), "5 records") {
-		t.Errorf("closed with %v, want an error that tells of 5 records", err)
+		t.Errorf("closed with %v, want an error that counts 5 records", err)
 	}
 	db.AppendLater(site.Record{Kind: site.KindLogin, Facts: site.Facts{Count: 6}}) // comes too late
 	for i := range 6 {
 		if n := strings.Count(log.String(), fmt.Sprintf("count=%d\n", i+1)); n != 1 {
-			t.Errorf("record %d stands %d times in the system log, want once", i+1, n)
+			t.Errorf("record %d is %d times in the system log, want once", i+1, n)
 		}
 	}
 }
@@ -367,7 +367,7 @@ func TestDB_Close_writesWhatIsQueued(t *testing.T) {
 	if err := db.AppendRecord(t.Context(), unlockRecord(1)); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("after Close: %v, want unavailable", err)
 	}
-	alone := filepath.Join(t.TempDir(), "copy.db") // the file without what stands beside it
+	alone := filepath.Join(t.TempDir(), "copy.db") // the file without those beside it
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -16,14 +16,14 @@ import (
 )
 
 // Files works on database files that no gateway has open, for those who back up and
-// restore; package backup says what of it.
+// restore; package backup selects what.
 type Files struct {
 	Logger *slog.Logger
 }
 
-// Inspect checks a database file, its pages and its schema, and says what it holds; name
-// is how people know it. The file is not changed. Whether its journal was changed, which
-// takes much longer, Verify says. Errors: NotFound where there is none; Conflict when it
+// Inspect checks a database file, its pages and its schema, and returns what it holds; name
+// is how people know it. The file is not changed. Verify, which takes
+// much longer, checks the journal. Errors: NotFound where there is none; Conflict when it
 // is of a newer version; Invalid when it is damaged or not a gateway's; Unavailable when
 // it cannot be read.
 func (f Files) Inspect(ctx context.Context, path, name string) (inv site.Inventory, err error) {

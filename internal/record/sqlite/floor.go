@@ -12,18 +12,18 @@ import (
 	"gatehouse/internal/site"
 )
 
-// floor is the time floor (contract, section 4): the latest time that was sure, because
-// [DB.SaveFloor] was told so or a trusted clock stamped a record. Every transaction leaves
-// a disk that tells it. The newest record does, so that an unlock writes nothing more for
-// it; where that is untrusted, or earlier, or removed, table meta does, by the same
+// floor is the time floor (contract, section 4): the latest time that was sure, by
+// [DB.SaveFloor] or a record that a trusted clock stamped. After every transaction the
+// disk holds it: the newest record does, so that an unlock writes nothing more for it;
+// where that is untrusted, or earlier, or removed, table meta does, by the same
 // transaction. So it never goes back but by [DB.ResetFloor]. Milliseconds since 1970 UTC; 0 is none.
 type floor struct {
 	sure   int64 // the floor
-	saved  int64 // what table meta tells
-	newest int64 // what the newest record tells
+	saved  int64 // what table meta holds
+	newest int64 // what the newest record holds
 }
 
-// Floor returns the time floor as it stands on the disk; zero before the first. It
+// Floor returns the time floor as it is on the disk; zero before the first. It
 // never returns less than it did, also after a power cut, [DB.ResetFloor] apart. It
 // reads no disk.
 func (db *DB) Floor(context.Context) (time.Time, error) { return fromMillis(db.sure.Load()), nil }
@@ -54,7 +54,7 @@ func (f *floor) follow(r *site.Record) {
 	}
 }
 
-// hold sees to it, at the end of a transaction, that the disk tells the floor.
+// hold ensures, at the end of a transaction, that the disk holds the floor.
 func (f *floor) hold(t *transaction) error {
 	if f.newest >= f.sure {
 		return nil
@@ -62,7 +62,7 @@ func (f *floor) hold(t *transaction) error {
 	return f.save(t)
 }
 
-// save has table meta tell the floor.
+// save writes the floor to table meta.
 func (f *floor) save(t *transaction) error {
 	if f.saved >= f.sure {
 		return nil
@@ -71,12 +71,12 @@ func (f *floor) save(t *transaction) error {
 	return t.setMeta(metaFloor, strconv.FormatInt(f.sure, 10))
 }
 
-// readFloor gives the floor of a file that is being opened. What is damaged is passed
-// over: it must not keep every door shut.
+// readFloor returns the floor of a file that is being opened. What is damaged is
+// skipped: it must not keep every door shut.
 func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
 	newest, err := newestSure(ctx, q)
 	if err != nil {
-		db.log.Error("the newest record does not tell the time floor", "error", err)
+		db.log.Error("the time of the newest record cannot be read", "error", err)
 	}
 	saved, err := savedFloor(ctx, q)
 	if errors.Is(err, errDamaged) {
@@ -87,7 +87,7 @@ func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
 }
 
 // floorIn is [DB.Floor] of a file that may be open elsewhere. The newest record comes
-// first: once it does not tell the floor any more, table meta does.
+// first: once it does not hold the floor any more, table meta does.
 func floorIn(ctx context.Context, q queryer) (time.Time, error) {
 	newest, unread := newestSure(ctx, q)
 	saved, err := savedFloor(ctx, q)
@@ -97,7 +97,7 @@ func floorIn(ctx context.Context, q queryer) (time.Time, error) {
 	return fromMillis(max(saved, newest)), errors.Join(unread, err)
 }
 
-// newestSure gives the time of the newest record, if a trusted clock stamped it.
+// newestSure returns the time of the newest record, if a trusted clock stamped it.
 func newestSure(ctx context.Context, q queryer) (int64, error) {
 	var body []byte
 	err := q.QueryRowContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1").Scan(&body)
@@ -114,7 +114,7 @@ func newestSure(ctx context.Context, q queryer) (int64, error) {
 	return r.Time.UnixMilli(), nil
 }
 
-// savedFloor gives what table meta tells; errDamaged when that is no number.
+// savedFloor returns the floor in table meta; errDamaged when that is no number.
 func savedFloor(ctx context.Context, q queryer) (int64, error) {
 	var text string
 	err := q.QueryRowContext(ctx, "SELECT coalesce(max(value), '0') FROM meta WHERE key = ?", metaFloor).Scan(&text)

@@ -59,7 +59,7 @@ func (m *floorModel) check(r *rapid.T) {
 	}
 	state, err := sqlite.CheckFile(m.outer.Context(), m.path)
 	if m.must(r, err); millis(state.Floor) != m.want {
-		r.Fatalf("the file tells %d, want %d", millis(state.Floor), m.want)
+		r.Fatalf("the file has %d, want %d", millis(state.Floor), m.want)
 	}
 }
 
@@ -70,9 +70,9 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// tell sets the clock, which may read less than before: so do records that waited for the
+// tick sets the clock, which may read less than before: so do records that waited for the
 // disk. A trusted one counts for the floor.
-func (m *floorModel) tell(r *rapid.T) {
+func (m *floorModel) tick(r *rapid.T) {
 	ms := rapid.Int64Range(1_000, 1_020).Draw(r, "ms")
 	trusted := rapid.Bool().Draw(r, "trusted")
 	m.clock.ms.Store(ms)
@@ -83,14 +83,14 @@ func (m *floorModel) tell(r *rapid.T) {
 }
 
 func (m *floorModel) append(r *rapid.T) {
-	m.tell(r)
+	m.tick(r)
 	m.must(r, m.db.AppendRecord(m.outer.Context(), unlockRecord(1)))
 }
 
 // appendMany has records share a transaction, as far as the writer has it.
 func (m *floorModel) appendMany(r *rapid.T) {
 	for range rapid.IntRange(2, 5).Draw(r, "records") {
-		m.tell(r)
+		m.tick(r)
 		m.db.AppendLater(unlockRecord(1))
 	}
 	m.must(r, m.db.Flush(m.outer.Context()))
@@ -142,7 +142,7 @@ func (m *floorModel) powerCut(r *rapid.T) {
 	m.db = open(m.outer, m.path, m.clock)
 }
 
-// The record of an unlock tells the floor by itself: nothing is written beside it. The
+// The record of an unlock holds the floor by itself: nothing is written beside it. The
 // first that does not has the floor of the one before saved, once.
 func TestDB_Floor_costsNoUnlockAnything(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gatehouse.db")
@@ -186,7 +186,7 @@ func TestDB_Floor_ofAFullDisk(t *testing.T) {
 		after, _ := db.Floor(t.Context())
 		state, err := sqlite.CheckFile(t.Context(), path)
 		if err != nil || !after.Equal(before) || !state.Floor.Equal(before) {
-			t.Errorf("the floor is %s and the file tells %s, %v; want %s", after, state.Floor, err, before)
+			t.Errorf("the floor is %s and the file has %s, %v; want %s", after, state.Floor, err, before)
 		}
 	}
 	unchanged()

@@ -16,7 +16,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// defaultLimit is how many records a query without a limit gives.
+// defaultLimit is how many records a query without a limit returns.
 const defaultLimit = 1000
 
 // AppendRecord makes one record durable before it returns nil.
@@ -170,12 +170,12 @@ func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) 
 }
 
 // eachRecord calls use for each row's record, or with what is wrong with it, until
-// use gives false.
+// use returns false.
 func eachRecord(rows *sql.Rows, use func(r site.Record, damaged error) bool) error {
 	return eachBody(rows, func(body []byte) bool { return use(decode(body)) })
 }
 
-// eachBody is eachRecord for records as they stand; use must keep nothing of them.
+// eachBody is eachRecord for records that are not decoded; use must not keep them.
 func eachBody(rows *sql.Rows, use func(body []byte) bool) error {
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
@@ -197,9 +197,9 @@ func decode(body []byte) (r site.Record, damaged error) {
 	return r, damaged
 }
 
-// before finds a seq after which the records of a moment stand, by halving. Within
+// before finds a seq after which the records of a moment are, by binary search. Within
 // one run of the gateway seq and time rise together; over runs with an untrusted
-// clock they need not, so that what it gives may be wrong then.
+// clock they need not, so that the result may be wrong then.
 func (db *DB) before(ctx context.Context, t time.Time) (uint64, error) {
 	e, err := readEnds(ctx, db.reading)
 	if err != nil {
@@ -222,7 +222,7 @@ func (db *DB) before(ctx context.Context, t time.Time) (uint64, error) {
 	return low - 1, nil
 }
 
-// storageError gives an error of reading the kind Unavailable; nil stays nil.
+// storageError returns an error of reading with the kind Unavailable; nil stays nil.
 func storageError(err error) error {
 	return fault.Wrap(fault.Unavailable, "The gateway cannot read its storage right now", err)
 }

@@ -16,10 +16,10 @@ const (
 	metaFloor    = "clock_floor"    // milliseconds since 1970 UTC; see [floor]
 	metaTimeZone = "time_zone"      // IANA name, as a site file set it
 	metaCursor   = "cloud_cursor"   // the last seq that the cloud has taken
-	metaStations = "cloud_stations" // JSON list of the stations whose state stands at the cloud
+	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has
 )
 
-// GatewayID gives this gateway's id, made at the first call for ever.
+// GatewayID returns this gateway's id. The first call creates it.
 func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 	id, err := db.meta(ctx, metaGateway)
 	if err != nil {
@@ -34,10 +34,10 @@ func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 	return site.GatewayID(id), nil
 }
 
-// TimeZone gives the time zone that a site file set, or "".
+// TimeZone returns the time zone that a site file set, or "".
 func (db *DB) TimeZone(ctx context.Context) (string, error) { return db.meta(ctx, metaTimeZone) }
 
-// meta gives a named value, or "" where there is none.
+// meta returns a named value, or "" where there is none.
 func (db *DB) meta(ctx context.Context, key string) (string, error) {
 	var value string
 	err := db.reading.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key).Scan(&value)

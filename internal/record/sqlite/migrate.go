@@ -32,7 +32,7 @@ func schemas() (texts []string) {
 }
 
 // migrate brings the schema forward, one text and one transaction at a time; PRAGMA
-// user_version says how many were applied. A database that holds data is copied
+// user_version is how many were applied. A database that holds data is copied
 // beside itself first.
 func migrate(ctx context.Context, db *sql.DB, path string) error {
 	return migrateBy(ctx, db, path, schemas())
@@ -100,7 +100,7 @@ func schemaOf(ctx context.Context, q queryer) (version int, err error) {
 }
 
 // errNewer refuses a database of a newer version. Where the upgrade to that version
-// left a copy which this one can read, it says how to go back to it.
+// left a copy which this one can read, the error names the way back to it.
 func errNewer(path string, version, known int) error {
 	advice := "install the newer version again"
 	if former := copyName(path, known); isFile(former) {
@@ -116,13 +116,13 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// copyName is where the copy of the database at path stands that was taken before
+// copyName is the path of the copy of the database at path that was taken before
 // its schema was changed from version.
 func copyName(path string, version int) string { return fmt.Sprintf("%s.schema%d", path, version) }
 
 // copyBeside writes a whole copy of the database before its schema changes, and
 // compares it with the original. Only a copy that is good, and on the disk, gets its
-// name; one that stood there goes only then.
+// name; a former one is replaced only then.
 func copyBeside(ctx context.Context, db *sql.DB, path string, version int) error {
 	target := copyName(path, version)
 	partial := target + ".partial"

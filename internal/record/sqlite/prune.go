@@ -14,11 +14,11 @@ const (
 	// waits long behind retention.
 	pruneStep = 500
 	// hardShare is how many percent of the hard size are left when it was reached, so
-	// that one gap stands for many records.
+	// that one record of a gap covers many records.
 	hardShare = 95
 )
 
-// gapDetail says in the record of a gap why it is there.
+// gapDetail is the reason in the record of a gap.
 const gapDetail = "the journal reached its hard size before the cloud had taken these records"
 
 // Oldest implements [journal.Store].
@@ -26,8 +26,8 @@ func (db *DB) Oldest() uint64 { return db.oldest.Load() }
 
 // Prune implements [journal.Store]. What the hard size asks for is settled once, before
 // its first step, and so is the record of the gap. When the process ends between the
-// steps, records stand that the gap gives up for lost: they are delivered yet, or removed
-// with the next gap, and neither does harm, because whoever follows the journal goes by
+// steps, records remain that the gap has declared lost. They are delivered after all, or
+// removed with the next gap. Neither does harm, because a follower of the journal goes by
 // what comes.
 func (db *DB) Prune(ctx context.Context, r journal.Retention) (journal.Removed, error) {
 	if db.carrying.Load() { // what is older is not there yet
@@ -58,7 +58,7 @@ type pruner struct {
 	db *DB
 	journal.Retention
 	end     uint64 // up to here the hard size asks for; 0: nothing
-	told    bool   // whether the record of the gap is written
+	gapped  bool   // whether the record of the gap is written
 	removed journal.Removed
 }
 
@@ -75,7 +75,7 @@ func (p *pruner) run(ctx context.Context) error {
 		}
 		p.removed.Records += step.Records
 		p.removed.Undelivered += step.Undelivered
-		p.told = p.told || step.Undelivered > 0
+		p.gapped = p.gapped || step.Undelivered > 0
 		if step.Records < pruneStep {
 			return nil
 		}
@@ -114,7 +114,7 @@ func (p *pruner) step(t *transaction) (journal.Removed, error) {
 	removed := journal.Removed{Records: int(last.seq - e.anchor.seq)} //nolint:gosec // at most pruneStep
 	if from := max(held, e.anchor.seq) + 1; from <= last.seq {
 		removed.Undelivered = int(last.seq - from + 1) //nolint:gosec // as above
-		if !p.told {
+		if !p.gapped {
 			t.records = append(t.records, p.gap(from))
 		}
 	}

@@ -85,7 +85,7 @@ func checkGap(t *testing.T, gaps []site.Record, from, to uint64) {
 	}
 }
 
-// grown gives a database with so many records.
+// grown returns a database with so many records.
 func grown(t *testing.T, path string, records int) *sqlite.DB {
 	t.Helper()
 	db := open(t, path, newClock())
@@ -107,7 +107,7 @@ func TestDB_Flush_much(t *testing.T) {
 	}
 }
 
-// However many steps it takes, one gap tells of them, and it is written with the first.
+// However many steps it takes, one gap covers them, and it is written with the first.
 func TestDB_Prune_oneGapOfManySteps(t *testing.T) {
 	db := grown(t, filepath.Join(t.TempDir(), "g.db"), 5000)
 	defer func() { _ = db.Close() }()
@@ -127,7 +127,7 @@ func TestDB_Prune_oneGapOfManySteps(t *testing.T) {
 }
 
 // A process that ends between the steps leaves a sound journal and the gap; what the gap
-// gave up and still stands is delivered, or goes with the next.
+// declared lost and still has is delivered, or goes with the next.
 func TestDB_Prune_interrupted(t *testing.T) {
 	for steps := range 4 {
 		t.Run(fmt.Sprint(steps), func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestDB_Prune_heldAdvances(t *testing.T) {
 	}
 }
 
-// On a full disk the first try takes waiting records along and fails; the second tells
+// On a full disk the first try takes waiting records along and fails; the second reports
 // of the gap once.
 func TestDB_Prune_fullDisk(t *testing.T) {
 	db := grown(t, filepath.Join(t.TempDir(), "g.db"), 2000)
@@ -311,12 +311,12 @@ func TestDB_Prune_model(t *testing.T) {
 		if v, err := db.Verify(t.Context()); err != nil || v.Broken != 0 || v.First != m.first || v.Last != m.last {
 			rt.Fatalf("verdict %+v, %v; want %d to %d", v, err, m.first, m.last)
 		}
-		var told [][2]uint64
+		var reported [][2]uint64
 		for _, r := range mustRead(t, db, journal.Query{Kinds: []site.Kind{site.KindGap}}) {
-			told = append(told, [2]uint64{r.From, r.To})
+			reported = append(reported, [2]uint64{r.From, r.To})
 		}
-		if n := len(m.gaps) - len(told); n < 0 || !slices.Equal(m.gaps[n:], told) { // older ones may be gone themselves
-			rt.Fatalf("gaps %v, want %v", told, m.gaps)
+		if n := len(m.gaps) - len(reported); n < 0 || !slices.Equal(m.gaps[n:], reported) { // older ones may be gone themselves
+			rt.Fatalf("gaps %v, want %v", reported, m.gaps)
 		}
 	})
 }

@@ -29,11 +29,11 @@ type op struct {
 	done    chan error // capacity 1
 }
 
-// kept is one record that stays in line until it is written, however often the disk
+// kept is one record that stays in the queue until it is written, however often the disk
 // fails.
 type kept struct {
 	site.Record
-	told   chan error // capacity 1: hears how the first try ended; nil: nobody waits
+	result chan error // capacity 1: receives the result of the first try; nil: no caller waits
 	logged bool       // whether the system log has it, because the disk failed
 }
 
@@ -67,7 +67,7 @@ func (q *queue) add(o *op) bool {
 	return true
 }
 
-// cancel takes an op back; false when it is no longer in line.
+// cancel removes an op; false when it is no longer in the queue.
 func (q *queue) cancel(o *op) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,11 +91,11 @@ func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
 		unlogged = append(unlogged, k.Record)
 		k.logged = true
 		if !q.began.IsZero() { // it hangs
-			k.tell(errStalled)
+			k.answer(errStalled)
 		}
 	}
 	q.records = append(q.records, k)
-	if k.told != nil {
+	if k.result != nil {
 		q.urgent++
 	}
 	q.signal()
@@ -127,7 +127,7 @@ func (q *queue) failed(err error) (unlogged []site.Record) {
 	for _, records := range [][]kept{q.taken, q.records} {
 		for i := range records {
 			k := &records[i]
-			k.tell(err)
+			k.answer(err)
 			if !k.logged {
 				k.logged = true
 				unlogged = append(unlogged, k.Record)
@@ -156,9 +156,9 @@ func (q *queue) bound() (unlogged []site.Record) {
 	q.records = q.records[over:]
 	for i := range dropped {
 		k := &dropped[i]
-		if k.told != nil {
+		if k.result != nil {
 			q.urgent--
-			k.tell(errOverflow)
+			k.answer(errOverflow)
 		}
 		if !k.logged {
 			unlogged = append(unlogged, k.Record)
@@ -168,22 +168,22 @@ func (q *queue) bound() (unlogged []site.Record) {
 	return unlogged
 }
 
-// tell answers the caller that waits for the record, once.
-func (k *kept) tell(err error) {
-	if k.told != nil {
-		k.told <- err
-		k.told = nil
+// answer sends the result to the caller that waits for the record, once.
+func (k *kept) answer(err error) {
+	if k.result != nil {
+		k.result <- err
+		k.result = nil
 	}
 }
 
-// take gives the next batch: at most maxBatch ops and records each.
+// take returns the next batch: at most maxBatch ops and records each.
 func (q *queue) take(maxBatch int) (ops []*op, records []kept, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ops, q.ops = split(q.ops, maxBatch)
 	records, q.records = split(q.records, maxBatch)
 	for i := range records {
-		if records[i].told != nil {
+		if records[i].result != nil {
 			q.urgent--
 		}
 	}
@@ -214,18 +214,18 @@ func (q *queue) waiting() demand {
 
 // demand is what a queue wants of the writer.
 type demand struct {
-	urgent bool // somebody waits for an answer
+	urgent bool // a caller waits for an answer
 	work   bool // there is something to write
 	full   bool // more records wait than one transaction takes
 	closed bool
 }
 
-// written says that the records that were taken are durable.
+// written notes that the records that were taken are durable.
 func (q *queue) written() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.taken {
-		q.taken[i].tell(nil)
+		q.taken[i].answer(nil)
 	}
 	q.taken, q.began, q.failing = nil, time.Time{}, false
 }

@@ -30,7 +30,7 @@ func (db *DB) reckon(err error) error {
 	return err
 }
 
-// lookForRoom tells the watcher when a disk that was full has room again.
+// lookForRoom notifies the watcher when a disk that was full has room again.
 func (db *DB) lookForRoom() {
 	if db.tight && db.probe() {
 		db.hearing.Lock()

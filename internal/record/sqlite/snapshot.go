@@ -17,7 +17,7 @@ import (
 )
 
 // Snapshot writes a whole, consistent copy of the database to path, where nothing may
-// stand, for its owner alone; when it returns nil, the copy is on the disk. It reads
+// be, for its owner alone; when it returns nil, the copy is on the disk. It reads
 // like any reader: no write waits for it. Unavailable when there is no room for it, or
 // the disk fails; then nothing is left at path.
 func (db *DB) Snapshot(ctx context.Context, path string) error {
@@ -72,11 +72,11 @@ func frozen(ctx context.Context, db *sql.DB, use func(*sql.Conn) error) (err err
 
 const (
 	// copyStep is how many pages are copied at a time; each is on the disk before the
-	// next comes, because a commit beside it waits for what the disk has in hand: on a
+	// next comes, because a commit beside it waits for what the disk has queued: on a
 	// slow card that is a tenth of a second, and not the copy as a whole.
 	copyStep = 256
 	// copyPragmas leave it to copyPages to see that the copy is on the disk; a copy that
-	// breaks off is thrown away.
+	// breaks off is removed.
 	copyPragmas = "mode=rw&_pragma=synchronous(off)&_pragma=journal_mode(off)&_pragma=cache_size(-512)"
 )
 

@@ -107,7 +107,7 @@ const examined = 20_000
 
 // examine checks whether the database can be used: the schema, every page of the small
 // tables, the end of the journal, and, if the copy is as new, that both agree on who
-// may open what. An error for which isDamage holds says what is wrong. Older records
+// may open what. An error for which isDamage holds names what is wrong. Older records
 // are not checked: a damaged one keeps no door shut.
 func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
 	_, missing, err := foreignObjects(ctx, db.reading)
@@ -185,7 +185,7 @@ func agree(ctx context.Context, q queryer, copied *sql.DB) error {
 }
 
 // errDisagrees means that a database and its copy are equally new and not the same.
-var errDisagrees = errors.New("who may open what is not what the copy says")
+var errDisagrees = errors.New("the database and its copy differ in who may open what")
 
 // readableAfter returns the first readable record after a seq and after any unreadable
 // records that follow it.

@@ -21,7 +21,7 @@ import (
 // be written most of which has not changed.
 type states struct {
 	// Since is a seq that the journal had reached before the states were collected: a
-	// record up to it says nothing that they do not.
+	// record up to it adds nothing to them.
 	Since    uint64       `json:"since"`
 	Stations []savedState `json:"stations"` // by id
 }
@@ -160,14 +160,14 @@ func expand(body []byte) ([]byte, error) {
 func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 	all, err := readStates(ctx, db.reading)
 	if errors.Is(err, errDamaged) {
-		db.log.Error("the saved states of the stations are damaged and passed over", "error", err)
+		db.log.Error("the saved states of the stations are damaged and ignored", "error", err)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, storageError(err)
 	}
 	if err := db.replay(ctx, &all); err != nil {
-		db.log.Error("the journal does not say what changed since the states of the stations were saved", "error", err)
+		db.log.Error("the changes since the states of the stations were saved cannot be read", "error", err)
 	}
 	saved := make([]station.SavedState, len(all.Stations))
 	for i, s := range all.Stations {

@@ -55,7 +55,7 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 	}
 	switch err := rows.Err(); {
 	case isDamage(err):
-		w.blame(&v, w.at.seq+1, "the records from here on stand on a damaged page: restart the gateway, which carries over what can be read")
+		w.blame(&v, w.at.seq+1, "the records from here on are on a damaged page: restart the gateway, which carries over what can be read")
 	case err != nil:
 		return v, storageError(err)
 	case w.at != e.last:
@@ -71,7 +71,7 @@ type walk struct {
 	saved chain  // the end that journal_ends names; fewer than endsLag records follow it
 	trust bool   // the next record's hash is not checked: what it builds on is lost
 	holes []hole // records that are not there
-	told  []hole // records of which the journal itself says that they are lost
+	known []hole // records that the journal itself reports as lost
 }
 
 type hole struct{ from, to uint64 }
@@ -83,7 +83,7 @@ const lostField = `"kind":"` + string(site.KindRecordsLost) + `"`
 func (w *walk) see(v *journal.Verdict, row verifiedRow) {
 	if bytes.Contains(row.body, []byte(lostField)) {
 		if r, err := decode(row.body); err == nil && r.From > 0 {
-			w.told = append(w.told, hole{r.From, r.To})
+			w.known = append(w.known, hole{r.From, r.To})
 		}
 	}
 	if v.Broken != 0 {
@@ -121,7 +121,7 @@ func (w *walk) blame(v *journal.Verdict, seq uint64, why string) {
 // judge counts the holes that the journal reports, and names the first other one.
 func (w *walk) judge(v *journal.Verdict) {
 	for _, h := range w.holes {
-		if slices.Contains(w.told, h) {
+		if slices.Contains(w.known, h) {
 			v.Lost += h.to - h.from + 1
 			continue
 		}
@@ -137,7 +137,7 @@ type verifiedRow struct {
 	body, hash         sql.RawBytes
 }
 
-// fault says what is wrong with the row where expected should stand.
+// fault returns what is wrong with the row that should be expected, or "".
 func (r verifiedRow) fault(expected chain) string {
 	if uint64(r.seq) != expected.seq { //nolint:gosec // compared only
 		return "the record is missing"

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxBatch bounds one transaction, so that nobody waits behind a long one.
+	// maxBatch bounds one transaction, so that no caller waits behind a long one.
 	maxBatch = 512
-	// A record that nobody waits for waits for company: laterShare times as long as the last
+	// A record that no caller waits for waits for others: laterShare times as long as the last
 	// transaction took, within these bounds. So such records take a tenth of the time of a
 	// slow disk or processor at most.
 	laterShare = 9
@@ -81,12 +81,12 @@ var errStopping = fault.New(fault.Unavailable, "The gateway is stopping")
 // Keep implements [journal.Store].
 func (db *DB) Keep(ctx context.Context, r site.Record) error {
 	db.stamp(&r)
-	told := make(chan error, 1)
-	if !db.keep(kept{Record: r, told: told}) {
+	result := make(chan error, 1)
+	if !db.keep(kept{Record: r, result: result}) {
 		return errStopping
 	}
 	select {
-	case err := <-told:
+	case err := <-result:
 		return err
 	case <-ctx.Done():
 		return fault.Wrap(fault.Timeout, errStorage, ctx.Err())
@@ -172,13 +172,13 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 	}
 }
 
-// company returns how long a record that nobody waits for waits for others, after a
+// company returns how long a record that no caller waits for waits for others, after a
 // transaction that took so long.
 func company(took time.Duration) time.Duration {
 	return min(max(laterShare*took, leastDelay), mostDelay)
 }
 
-// idle lets the time pass, or less when somebody begins to wait for an answer: for
+// idle lets the time pass, or less when a caller begins to wait for an answer: for
 // records alone, waiting for company saves transactions, and a failing disk is not
 // tried again and again. With company, a full transaction waits no longer.
 func (db *DB) idle(most time.Duration, company bool) {
@@ -248,7 +248,7 @@ func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []ke
 	return results, nil
 }
 
-// lossRecord tells of records that memory could not hold.
+// lossRecord returns the record of records that memory could not hold.
 func (db *DB) lossRecord(lost int) site.Record {
 	r := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
 		Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
@@ -314,7 +314,7 @@ func (db *DB) saveEnds(stmts statements) error {
 	return nil
 }
 
-// applyChange runs an op's change so that it can be undone alone. It gives the records
+// applyChange runs an op's change so that it can be undone alone. It returns the records
 // that the change found to write.
 func (db *DB) applyChange(conn *sql.Conn, o *op) ([]site.Record, error) {
 	if o.change == nil {
