@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,37 +66,7 @@ func (a *app) newPassword(ctx context.Context, fromStdin bool) (string, error) {
 	if !fromStdin {
 		return "", nil
 	}
-	type reading struct {
-		line string
-		err  error
-	}
-	read := make(chan reading, 1)
-	go func() { // after an interrupt it lives until the process ends
-		line, err := firstLine(a.stdin)
-		read <- reading{line, err}
-	}()
-	select {
-	case r := <-read:
-		return r.line, r.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
-// maxPassword bounds what is read for a password; the gateway sets its own bound
-// below it.
-const maxPassword = 4096
-
-func firstLine(r io.Reader) (string, error) {
-	line, err := bufio.NewReader(io.LimitReader(r, maxPassword)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("reading the password from standard input: %w", err)
-	}
-	line = strings.TrimRight(line, "\r\n")
-	if line == "" {
-		return "", errors.New("the first line of standard input is empty: write the password there, or leave out --password-stdin to have one generated")
-	}
-	return line, nil
+	return interruptible(ctx, func() (string, error) { return firstLine("standard input", a.stdin) })
 }
 
 func (a *app) accountList() *cobra.Command {

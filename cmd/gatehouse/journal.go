@@ -176,9 +176,9 @@ func (a *app) recordWriter(out io.Writer, flags selection, names map[site.Statio
 	case flags.csv:
 		return newCSVRecords(out)
 	case a.json && flags.follow:
-		return jsonLines{&app{stdout: out}}
+		return &jsonRecords{out: out, after: "\n"}
 	case a.json:
-		return &jsonList{out: out}
+		return &jsonRecords{out: out, open: "[", between: ",\n", close: "]\n"}
 	default:
 		text := a.text()
 		text.w = out
@@ -186,34 +186,28 @@ func (a *app) recordWriter(out io.Writer, flags selection, names map[site.Statio
 	}
 }
 
-// jsonLines writes one record a line.
-type jsonLines struct{ *app }
-
-func (jsonLines) begin() error                 { return nil }
-func (j jsonLines) record(r site.Record) error { return j.document(r) }
-func (jsonLines) end() error                   { return nil }
-
-// jsonList writes one list, a record a line.
-type jsonList struct {
-	out io.Writer
-	any bool
+// jsonRecords writes records as JSON, with these texts around them.
+type jsonRecords struct {
+	out                         io.Writer
+	open, between, after, close string
+	any                         bool
 }
 
-func (j *jsonList) begin() error { return j.write([]byte("[")) }
+func (j *jsonRecords) begin() error { return j.write(j.open) }
 
-func (j *jsonList) record(r site.Record) error {
-	var text []byte
+func (j *jsonRecords) record(r site.Record) error {
+	text := string(r.AppendJSON(nil)) + j.after
 	if j.any {
-		text = append(text, ",\n"...)
+		text = j.between + text
 	}
 	j.any = true
-	return j.write(r.AppendJSON(text))
+	return j.write(text)
 }
 
-func (j *jsonList) end() error { return j.write([]byte("]\n")) }
+func (j *jsonRecords) end() error { return j.write(j.close) }
 
-func (j *jsonList) write(text []byte) error {
-	if _, err := j.out.Write(text); err != nil {
+func (j *jsonRecords) write(text string) error {
+	if _, err := io.WriteString(j.out, text); err != nil {
 		return fmt.Errorf("writing the records: %w", err)
 	}
 	return nil

@@ -41,9 +41,6 @@ func (a *app) members(ctx context.Context, flags simulation) (members []stations
 		return nil, nothing, err
 	}
 	members, err = enrol(ctx, gw, flags)
-	if err == nil && flags.keep {
-		return members, nothing, a.printKept(members)
-	}
 	return members, func() error { defer gw.Close(); return removeAll(ctx, gw, members) }, err
 }
 
@@ -154,25 +151,4 @@ func removeAll(ctx context.Context, gw *client.Client, members []stationsim.Memb
 		members[i].Secret = ""
 	}
 	return nil
-}
-
-// printKept shows the credentials of stations that stay.
-func (a *app) printKept(members []stationsim.Member) error {
-	rows := make([][]string, len(members))
-	for i, m := range members {
-		login := adminapi.MQTTLogin{ClientID: m.ID.ClientID(), Username: m.ID.ClientID(), Password: m.Secret.Reveal()}
-		rows[i] = []string{m.ID.String(), login.Username, login.Password}
-		if a.json {
-			if err := a.document(adminapi.IssuedStation{StationID: m.ID, MQTT: login}); err != nil {
-				return err
-			}
-		}
-	}
-	if a.json {
-		return nil
-	}
-	w := a.text()
-	w.table([]string{"STATION", "MQTT USERNAME", "MQTT PASSWORD"}, rows)
-	w.printf("These stations stay enrolled; their passwords are not shown again.")
-	return w.err
 }

@@ -66,7 +66,7 @@ type lines struct {
 func (a *app) text() *lines {
 	l := &lines{w: a.stdout}
 	if screen, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(screen.Fd())) {
-		l.width = terminalSize(screen)[0]
+		l.width, _, _ = term.GetSize(int(screen.Fd()))
 	}
 	return l
 }

@@ -16,8 +16,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// passphraseVariable gives the passphrase of a backup to who runs this without a
-// terminal.
+// passphraseVariable holds the passphrase of a backup where there is no terminal.
 const passphraseVariable = "GATEHOUSE_PASSPHRASE"
 
 // passphraseFlags say where the passphrase comes from.
@@ -37,9 +36,16 @@ func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (si
 	value, set := a.lookup(passphraseVariable)
 	switch {
 	case p.file != "":
-		return passphraseOfFile(p.file)
+		f, err := os.Open(p.file)
+		if err != nil {
+			return "", fmt.Errorf("reading the passphrase: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		text, err := firstLine(p.file, f)
+		return site.Secret(text), err
 	case p.stdin:
-		return readPassphrase("standard input", a.stdin)
+		text, err := firstLine("standard input", a.stdin)
+		return site.Secret(text), err
 	case set && value == "":
 		return "", errors.New(passphraseVariable + " is empty: set it to the passphrase")
 	case set:
@@ -76,7 +82,7 @@ func (a *app) newPassphrase(ctx context.Context, terminal *os.File) (site.Secret
 	return given, err
 }
 
-// lookup gives the value of an environment variable, and whether it is set.
+// lookup returns the value of an environment variable, and whether it is set.
 func (a *app) lookup(name string) (value string, set bool) {
 	for _, entry := range a.environ {
 		if v, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -86,30 +92,42 @@ func (a *app) lookup(name string) (value string, set bool) {
 	return value, set
 }
 
-func passphraseOfFile(path string) (site.Secret, error) {
-	f, err := os.Open(path) //nolint:gosec // the administrator names it
-	if err != nil {
-		return "", fmt.Errorf("reading the passphrase: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	return readPassphrase(path, f)
-}
-
-// readPassphrase gives the first line of what is read.
-func readPassphrase(name string, r io.Reader) (site.Secret, error) {
-	line, err := bufio.NewReader(io.LimitReader(r, maxPassword)).ReadString('\n')
+// firstLine reads the first line of a secret; name is where from, for errors.
+func firstLine(name string, r io.Reader) (string, error) {
+	const most = 4096 // more than any secret that the gateway accepts
+	line, err := bufio.NewReader(io.LimitReader(r, most)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("reading the passphrase: %w", err)
+		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
-		return "", fmt.Errorf("the first line of %s is empty: write the passphrase there", name)
+		return "", fmt.Errorf("the first line of %s is empty: write the secret there", name)
 	}
-	return site.Secret(line), nil
+	return line, nil
 }
 
-// ask reads a line from the terminal without showing it. Whoever interrupts gets the
-// terminal back as it was.
+// interruptible returns what read returns, or the error of ctx if that ends first. Then
+// the reading goes on until the process ends.
+func interruptible(ctx context.Context, read func() (string, error)) (string, error) {
+	type reading struct {
+		text string
+		err  error
+	}
+	done := make(chan reading, 1)
+	go func() {
+		text, err := read()
+		done <- reading{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// ask reads a line from the terminal without showing it. After an interrupt the terminal
+// is as it was.
 func (a *app) ask(ctx context.Context, terminal *os.File, question string) (site.Secret, error) {
 	fd := int(terminal.Fd())
 	before, err := term.GetState(fd)
@@ -117,24 +135,16 @@ func (a *app) ask(ctx context.Context, terminal *os.File, question string) (site
 		return "", fmt.Errorf("asking for the passphrase: %w", err)
 	}
 	_, _ = fmt.Fprint(a.stderr, question)
-	type reading struct {
-		text []byte
-		err  error
-	}
-	read := make(chan reading, 1)
-	go func() { // whoever types may also interrupt; then it lives until the process ends
+	text, err := interruptible(ctx, func() (string, error) {
 		text, err := term.ReadPassword(fd)
-		read <- reading{text, err}
-	}()
-	select {
-	case r := <-read:
-		_, _ = fmt.Fprintln(a.stderr)
-		if r.err != nil && !errors.Is(r.err, io.EOF) {
-			return "", fmt.Errorf("asking for the passphrase: %w", r.err)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("asking for the passphrase: %w", err)
 		}
-		return site.Secret(r.text), nil
-	case <-ctx.Done():
-		_, _ = fmt.Fprintln(a.stderr)
-		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+		return string(text), nil
+	})
+	_, _ = fmt.Fprintln(a.stderr)
+	if ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
+	return site.Secret(text), err
 }

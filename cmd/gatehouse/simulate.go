@@ -26,7 +26,6 @@ import (
 type simulation struct {
 	stations    int
 	locks       int
-	keep        bool
 	site        string
 	credentials string
 	broker      string
@@ -42,14 +41,12 @@ const simulateLong = `Simulate stations that connect to the gateway like hardwar
 lock again, and misbehave if asked to. Ctrl-C ends it.
 
 Without --site and --credentials, new stations are enrolled for the time of the
-simulation, with ids from 900001 on and no grants, and removed at its end; --keep
-leaves them and prints their credentials once. --site simulates the stations of a
-site file that have a secret there, --credentials those that "station add --json"
-or "apply --json" printed ("-" is standard input). The broker is the running
-gateway's unless --broker names another.
+simulation, with ids from 900001 on and no grants, and removed at its end. --site
+simulates the stations of a site file that have a secret there, --credentials those
+that "station add --json" or "apply --json" printed ("-" is standard input). The
+broker is the running gateway's unless --broker names another.
 
-In a terminal a table shows the stations live; elsewhere each event is a line, with
---json a JSON document.`
+Each event is a line, with --json a JSON document.`
 
 func (a *app) simulateCommand() *cobra.Command {
 	var flags simulation
@@ -61,14 +58,13 @@ func (a *app) simulateCommand() *cobra.Command {
   gatehouse simulate --stations 1000 --json > events.json
   gatehouse simulate --site site.toml --drop 0.1 --jam 0.05 --slow 2s
   gatehouse station add --id 7 --locks 1 --json | gatehouse simulate --credentials -`,
-		Args: exclusive(exclusive(exclusive(takes(), "site", "credentials", "stations"), "site", "credentials", "keep"), "site", "locks"),
+		Args: exclusive(exclusive(takes(), "site", "credentials", "stations"), "site", "locks"),
 		RunE: a.does(func(ctx context.Context, _ []string) error { return a.simulate(ctx, flags) }),
 	}
 	f := cmd.Flags()
 	flags.stations = 3
 	f.Var(&number{&flags.stations, maxSimulated}, "stations", "enrol `N` stations")
 	f.Var(&number{&flags.locks, site.MaxLocks}, "locks", "give each `N` locks (default 2 when enrolling, 1 with --credentials)")
-	f.BoolVar(&flags.keep, "keep", false, "keep the enrolled stations at the end")
 	f.StringVar(&flags.site, "site", "", "simulate the stations of this site `FILE`")
 	f.StringVar(&flags.credentials, "credentials", "", "simulate the stations whose credentials are in this `FILE`")
 	f.StringVar(&flags.broker, "broker", "", "connect to the broker at `ADDRESS` (host or host:port)")

@@ -1,62 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
-	"unicode/utf8"
 
 	"gatehouse/internal/door/stationsim"
-	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
-
-func statuses(n int) []stationsim.Status {
-	out := make([]stationsim.Status, n)
-	for i := range out {
-		out[i] = stationsim.Status{
-			ID: site.StationID(900_001 + i), Name: fmt.Sprintf("Simulated %d", i+1), Connected: i%2 == 0,
-			BatteryVoltage: 3.7, Locks: []site.LockStatus{site.Locked, site.Unlocked}, Commands: 2, Opened: 1,
-			Last: stationsim.Event{
-				Time: site.At(time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)), Kind: stationsim.Opened, Lock: "lock-2",
-			},
-		}
-	}
-	return out
-}
-
-func TestApp_picture(t *testing.T) {
-	got := strings.Join(testApp().picture("3 simulated stations on broker.test:1883", statuses(3), 120, 24), "\n")
-	want := `3 simulated stations on broker.test:1883: 2 connected, 6 commands, 3 openings (Ctrl-C ends)
-
-STATION  NAME         LINK  BATTERY  LOCKS                           OPENED  LATEST
-900001   Simulated 1  up    3.70 V   lock-1 locked, lock-2 unlocked  1       09:00:00 opened lock-2
-900002   Simulated 2  down  3.70 V   lock-1 locked, lock-2 unlocked  1       09:00:00 opened lock-2
-900003   Simulated 3  up    3.70 V   lock-1 locked, lock-2 unlocked  1       09:00:00 opened lock-2`
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// Whatever the size of the terminal, the picture fits, and says what it leaves out.
-func TestApp_picture_fits(t *testing.T) {
-	for _, size := range [][2]int{{80, 24}, {200, 1000}, {20, 10}, {1, 1}, {80, 4}, {80, 3}} {
-		picture := testApp().picture("100 simulated stations", statuses(100), size[0], size[1])
-		if len(picture) > size[1] {
-			t.Errorf("%v: %d lines", size, len(picture))
-		}
-		for _, line := range picture {
-			if utf8.RuneCountInString(line) > size[0] {
-				t.Errorf("%v: %q is too wide", size, line)
-			}
-		}
-	}
-	picture := testApp().picture("100 simulated stations", statuses(100), 80, 24)
-	if last := picture[len(picture)-1]; last != "… and 80 more" || len(picture) != 24 {
-		t.Errorf("%d lines, the last %q: want 24, 20 of them stations", len(picture), last)
-	}
-}
 
 func TestFeed_neverBlocks(t *testing.T) {
 	f := newFeed()
