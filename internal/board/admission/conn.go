@@ -29,8 +29,7 @@ func connOf(raw net.Conn) *Conn {
 // connection is Read or Close.
 func (h *Handshakes) Conn(raw net.Conn, ended <-chan struct{}) *Conn {
 	c := &Conn{Conn: raw, gate: h, ended: ended}
-	c.waiter.conn = c
-	c.waiter.share.place = -1
+	c.waiter.conn, c.waiter.place = c, -1
 	return c
 }
 
@@ -76,7 +75,7 @@ func (c *Conn) Queue(begin func(turn bool)) bool {
 func (c *Conn) Withdraw() {
 	h := c.gate
 	h.mu.Lock()
-	waits := c.waiter.share.place >= 0
+	waits := c.waiter.place >= 0
 	if waits {
 		h.waiting.remove(&c.waiter, false)
 	}

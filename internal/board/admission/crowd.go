@@ -9,6 +9,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -53,10 +54,10 @@ type Guest interface {
 	Evict()
 }
 
-// Crowd holds a bounded number of places. A newcomer to a full crowd gets in at once:
-// it evicts from the address that holds most of what can be evicted, and where its own
-// address is at its bound, from that. Every method takes constant time, however many
-// places are taken. Safe for concurrent use.
+// Crowd holds a bounded number of places. A newcomer to a full crowd is admitted at once:
+// it evicts from the address that holds most of what can be evicted, and if its own
+// address is at its bound, from that. An eviction looks at each address, everything else
+// takes constant time. Safe for concurrent use.
 type Crowd struct {
 	limits Limits
 
@@ -65,13 +66,12 @@ type Crowd struct {
 	spare     *holder // the last one that was dropped, for the next address
 	open      int
 	at        [stages]int // of open, by stage
-	half      ranking     // of addresses, by what they hold at stage Unfinished
-	loose     ranking     // of addresses, by what they hold that can be evicted
+	now       uint64      // counts changes
 }
 
 // New returns an empty crowd.
 func New(limits Limits) *Crowd {
-	return &Crowd{limits: limits, addresses: make(map[netip.Addr]*holder), half: ranking{kind: byHalf}, loose: ranking{kind: byLoose}}
+	return &Crowd{limits: limits, addresses: make(map[netip.Addr]*holder)}
 }
 
 // Place is one place in a crowd, or outside of any, as the zero Place is: there its
@@ -81,20 +81,18 @@ type Place struct {
 	crowd  *Crowd // set by the first Enter
 	guest  Guest
 	holder *holder // nil: outside
-	link   element[*Place]
-	base   Stage // as last set by Move
-	stage  Stage // what counts: Working while holds > 0, else base
+	index  int     // in holder.places
+	base   Stage   // as last set by Move
+	stage  Stage   // what counts: Working while holds > 0, else base
+	since  uint64  // when that was set
 	holds  int
 }
 
 // holder is one client address with its places.
 type holder struct {
 	address netip.Addr
-	open    int
-	places  [stages]list[*Place] // by stage, the longest there first
-
-	count [rankings]int // what it holds, by ranking
-	rank  [rankings]element[*holder]
+	places  []*Place
+	at      [stages]int // of places, by stage
 }
 
 // Address returns the client address of a connection as its places are counted: the
@@ -116,11 +114,11 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	err := c.makeRoom(h, &out)
 	if err == nil {
 		h = c.holderOf(address) // its last place may have been evicted, and h dropped
-		*p = Place{crowd: c, guest: g, holder: h}
-		p.link.of = p
-		h.open++
+		*p = Place{crowd: c, guest: g, holder: h, index: len(h.places), stage: Working}
+		h.places = append(h.places, p)
 		c.open++
-		c.put(p)
+		c.count(h, p.stage, +1)
+		p.restage()
 	}
 	c.dropEmpty(h)
 	c.mu.Unlock()
@@ -139,19 +137,19 @@ func (c *Crowd) reserved() int { return max(4, c.limits.Total/16) }
 // makeRoom evicts for a newcomer of h, into out; mu is held.
 func (c *Crowd) makeRoom(h *holder, out *[2]Guest) error {
 	own := h.address.IsValid() && !h.address.IsLoopback()
-	if c.limits.PerAddress > 0 && own && h.open >= c.limits.PerAddress {
+	if c.limits.PerAddress > 0 && own && len(h.places) >= c.limits.PerAddress {
 		if out[0] = c.evictFrom(h); out[0] == nil {
 			return ErrAddress
 		}
 	}
 	if c.limits.Unfinished > 0 && c.at[Unfinished] >= c.limits.Unfinished {
-		out[1] = c.evictFrom(c.half.top())
+		out[1] = c.evictFrom(c.largest(Unfinished))
 	}
 	evicted := out[0] != nil || out[1] != nil // loopback may hold more than the total; one for one is enough
 	if c.limits.Total <= 0 || c.open < c.limits.Total || evicted {
 		return nil
 	}
-	if out[0] = c.evictFrom(c.loose.top()); out[0] != nil {
+	if out[0] = c.evictFrom(c.largest(Idle)); out[0] != nil {
 		return nil
 	}
 	if h.address.IsLoopback() && c.open < c.limits.Total+c.reserved() {
@@ -160,20 +158,49 @@ func (c *Crowd) makeRoom(h *holder, out *[2]Guest) error {
 	return ErrFull
 }
 
-// evictFrom removes a guest of h: the oldest unfinished, else the longest idle. It
-// returns nil if there is neither; mu is held.
+// largest returns the address that holds most places up to a stage, nil if none holds
+// any; mu is held. Of equals it is the one whose place is to be evicted first.
+func (c *Crowd) largest(upTo Stage) (most *holder) {
+	held := 0
+	for _, h := range c.addresses {
+		holds := h.at[Unfinished]
+		if upTo == Idle {
+			holds += h.at[Idle]
+		}
+		if holds > held || holds > 0 && holds == held && precedesPlace(h.first(), most.first()) {
+			most, held = h, holds
+		}
+	}
+	return most
+}
+
+// first returns the place of h that is evicted first: the oldest unfinished, else the
+// longest idle; nil if none can be.
+func (h *holder) first() (first *Place) {
+	for _, p := range h.places {
+		if p.stage != Working && (first == nil || precedesPlace(p, first)) {
+			first = p
+		}
+	}
+	return first
+}
+
+func precedesPlace(p, q *Place) bool {
+	return cmp.Or(cmp.Compare(p.stage, q.stage), cmp.Compare(p.since, q.since)) < 0
+}
+
+// evictFrom removes the guest of h that is evicted first, and returns it; nil if there is
+// none. mu is held.
 func (c *Crowd) evictFrom(h *holder) Guest {
 	if h == nil {
 		return nil
 	}
-	for _, stage := range []Stage{Unfinished, Idle} {
-		if first := h.places[stage].first; first != nil {
-			g := first.of.guest
-			c.remove(first.of)
-			return g
-		}
+	p := h.first()
+	if p == nil {
+		return nil
 	}
-	return nil
+	c.remove(p)
+	return p.guest
 }
 
 // Move sets the stage of p; from now on it is the newest of that stage.
@@ -202,9 +229,8 @@ func (p *Place) change(f func()) {
 	if p.holder == nil {
 		return
 	}
-	c.take(p)
 	f()
-	c.put(p)
+	p.restage()
 }
 
 // Leave releases the place. Leaving twice, or after an eviction, does nothing.
@@ -220,39 +246,34 @@ func (p *Place) Leave() {
 	}
 }
 
-// put counts p in at its stage; mu is held.
-func (c *Crowd) put(p *Place) {
+// restage sets the stage that counts, after a change; mu is held.
+func (p *Place) restage() {
+	c, was := p.crowd, p.stage
 	p.stage = p.base
 	if p.holds > 0 {
 		p.stage = Working
 	}
-	p.holder.places[p.stage].push(&p.link)
-	c.count(p, +1)
+	c.now++
+	p.since = c.now
+	c.count(p.holder, was, -1)
+	c.count(p.holder, p.stage, +1)
 }
 
-// take removes p from the count of its stage; mu is held.
-func (c *Crowd) take(p *Place) {
-	p.holder.places[p.stage].remove(&p.link)
-	c.count(p, -1)
-}
-
-func (c *Crowd) count(p *Place, by int) {
-	c.at[p.stage] += by
-	if p.stage == Unfinished {
-		c.half.change(p.holder, by)
-	}
-	if p.stage != Working {
-		c.loose.change(p.holder, by)
-	}
+func (c *Crowd) count(h *holder, stage Stage, by int) {
+	c.at[stage] += by
+	h.at[stage] += by
 }
 
 // remove removes p from the crowd; mu is held.
 func (c *Crowd) remove(p *Place) {
-	c.take(p)
 	h := p.holder
-	p.holder = nil
-	h.open--
+	last := h.places[len(h.places)-1]
+	h.places[p.index], last.index = last, p.index
+	h.places[len(h.places)-1] = nil
+	h.places = h.places[:len(h.places)-1]
+	c.count(h, p.stage, -1)
 	c.open--
+	p.holder = nil
 	c.dropEmpty(h)
 }
 
@@ -266,16 +287,13 @@ func (c *Crowd) holderOf(address netip.Addr) *holder {
 	}
 	c.spare = nil
 	h.address = address
-	for kind := range h.rank {
-		h.rank[kind].of = h
-	}
 	c.addresses[address] = h
 	return h
 }
 
 // dropEmpty forgets an address that holds nothing.
 func (c *Crowd) dropEmpty(h *holder) {
-	if h.open == 0 {
+	if len(h.places) == 0 {
 		delete(c.addresses, h.address)
 		c.spare = h
 	}
@@ -294,10 +312,8 @@ func (c *Crowd) Guests() []Guest {
 	defer c.mu.Unlock()
 	all := make([]Guest, 0, c.open)
 	for _, h := range c.addresses {
-		for stage := range h.places {
-			for e := h.places[stage].first; e != nil; e = e.next {
-				all = append(all, e.of.guest)
-			}
+		for _, p := range h.places {
+			all = append(all, p.guest)
 		}
 	}
 	return all

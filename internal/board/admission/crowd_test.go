@@ -89,8 +89,8 @@ func TestCrowd_Enter_evicts(t *testing.T) {
 	c.want(3, 5)
 	c.come("192.0.2.4", busy)
 	c.want(2, 3, 5)
-	c.come("192.0.2.4", busy) // now all hold one: the longest there goes
-	c.want(0, 2, 3, 5)
+	c.come("192.0.2.4", busy) // now all hold one: what is unfinished goes, then the longest idle
+	c.want(2, 3, 5, 6)
 	c.come("192.0.2.4", busy)
 	c.want(0, 2, 3, 5, 6)
 	c.come("192.0.2.4", busy)

@@ -3,11 +3,8 @@ package admission
 // NetworkTurns is how many turns an IPv6 network has where an address has one.
 const NetworkTurns = networkTurns
 
-// How long handshakes follow each other without a rest, and the rest.
-const (
-	Shift  = shift
-	Breath = breath
-)
+// Shift is for how long handshakes follow each other without a rest.
+const Shift = shift
 
 // Remembered returns of how many addresses and networks something is known.
 func (h *Handshakes) Remembered() int {

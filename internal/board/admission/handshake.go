@@ -28,7 +28,7 @@ type Handshakes struct {
 	since   time.Time     // the pause began; zero: there is none
 	earlier time.Time     // no pause begins before
 	over    *time.Timer   // ends the pause
-	rested  time.Time     // when no handshake computed last
+	pace    Pace          // of the handshakes that follow each other
 	resumed chan struct{} // closed when the pause ends
 }
 
@@ -37,9 +37,12 @@ const pause = time.Second
 
 // waiter is one handshake that waits for its turn.
 type waiter struct {
-	share share
 	conn  *Conn
 	begin func(turn bool) // called once, by what has removed the waiter from the rota
+
+	network, address *share
+	arrived          uint64 // by the count of the rota
+	place            int    // in its list; -1: it does not wait
 }
 
 // NewHandshakes returns a gate with that many turns; timeout bounds a handshake from
@@ -74,21 +77,13 @@ func (h *Handshakes) enter(c *Conn, begin func(turn bool)) {
 	if free {
 		h.free--
 		h.waiting.remove(w, true)
-		h.rested = time.Now()
+		h.pace.Rested()
 	}
 	h.mu.Unlock()
 	if free {
 		begin(true)
 	}
 }
-
-const (
-	// shift is for how long handshakes follow each other without a rest, and breath how long
-	// the rest is. In it the scheduler of the runtime looks for other work, for requests that
-	// have come: a row of handshakes would keep it from that for seconds on a slow processor.
-	shift  = 100 * time.Millisecond
-	breath = 200 * time.Microsecond
-)
 
 // next passes a turn on to the first handshake whose client is still there; the
 // connections of clients that have gone end.
@@ -114,8 +109,8 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 		h.free++
 		return nil, false
 	}
-	if time.Since(h.rested) > shift {
-		time.AfterFunc(breath, h.rise)
+	if h.pace.Due() {
+		time.AfterFunc(Breath, h.rise)
 		return nil, false
 	}
 	there = !HungUp(w.conn.Conn) // which the kernel answers at once
@@ -126,7 +121,7 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 // rise passes on a turn that has rested.
 func (h *Handshakes) rise() {
 	h.mu.Lock()
-	h.rested = time.Now()
+	h.pace.Rested()
 	h.mu.Unlock()
 	h.next()
 }
@@ -142,7 +137,7 @@ func (h *Handshakes) Yield() bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waiting.count == 0 {
+	if len(h.waiting.waiting) == 0 {
 		return false
 	}
 	h.urgent++
@@ -174,7 +169,7 @@ func (h *Handshakes) proceed() {
 		close(h.resumed)
 		now := time.Now()
 		h.earlier, h.since = now.Add(now.Sub(h.since)), time.Time{}
-		h.rested = now
+		h.pace.Rested()
 		free, h.free = h.free, 0
 	}
 	h.mu.Unlock()
@@ -203,5 +198,5 @@ func (h *Handshakes) Rest(done <-chan struct{}) {
 func (h *Handshakes) Waiting() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.waiting.count
+	return len(h.waiting.waiting)
 }

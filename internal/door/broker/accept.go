@@ -24,18 +24,11 @@ const (
 	mostPause  = time.Second
 )
 
-// For how long newcomers are accepted without a rest, and how long the rest is. In it the
-// scheduler of the runtime looks for other work, as in the rest between handshakes.
-const (
-	shift  = 100 * time.Millisecond
-	breath = 200 * time.Microsecond
-)
-
 // accept takes connections from one listener until ctx ends. Only a listener that
 // somebody else has closed is an error.
 func (s *Server) accept(ctx context.Context, l Listener) error {
-	pause, rested := firstPause, time.Now()
-	for {
+	pause, pace := firstPause, admission.Pace{}
+	for pace.Rested(); ; {
 		raw, err := l.Net.Accept()
 		switch {
 		case err == nil:
@@ -44,9 +37,9 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 				s.handshakes.Rest(ctx.Done())
 			}
 			s.welcome(raw, l.TLS)
-			if runtime.Gosched(); time.Since(rested) > shift { // a flood of newcomers does not delay connected stations
-				rest(ctx, breath)
-				rested = time.Now()
+			if runtime.Gosched(); pace.Due() { // a flood of newcomers does not delay connected stations
+				rest(ctx, admission.Breath)
+				pace.Rested()
 			}
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the listener was closed to end the loop

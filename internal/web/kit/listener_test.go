@@ -109,7 +109,7 @@ func TestLimitListener(t *testing.T) {
 	}
 	_ = conn.Close() // it has no place any more
 	g.knock("[2001:db8::3]:1")
-	if third.closed || !other.closed || last.closed { // it has held one for the longest
+	if !third.closed || other.closed || last.closed { // of equals, the oldest
 		t.Errorf("closed: third %t, other %t, last %t", third.closed, other.closed, last.closed)
 	}
 }
