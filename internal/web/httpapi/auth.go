@@ -22,6 +22,13 @@ const loginTimeout = 45 * time.Second
 // refreshToken is the name of the field that carries a refresh token.
 const refreshToken = "refreshToken"
 
+// tokenPair is the answer to a login and, without a refresh token, to a refresh. It holds
+// secrets in clear text.
+type tokenPair struct {
+	AccessToken  string `json:"accessToken"`
+	RefreshToken string `json:"refreshToken,omitempty"`
+}
+
 // login creates a session for an e-mail address and a password.
 func (a *API) login(x *kit.Exchange) error {
 	given, err := x.Req.Need("email", "password")
@@ -37,12 +44,7 @@ func (a *API) login(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Buf = append(x.Buf[:0], `{"accessToken":`...)
-	x.Buf = kit.AppendText(x.Buf, tokens.Access.Reveal())
-	x.Buf = append(x.Buf, `,"refreshToken":`...)
-	x.Buf = kit.AppendText(x.Buf, tokens.Refresh.Reveal())
-	x.Buf = append(x.Buf, '}')
-	return x.JSON(http.StatusOK, x.Buf)
+	return x.Encode(http.StatusOK, tokenPair{tokens.Access.Reveal(), tokens.Refresh.Reveal()})
 }
 
 // refresh creates an access token from a refresh token.
@@ -55,10 +57,7 @@ func (a *API) refresh(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Buf = append(x.Buf[:0], `{"accessToken":`...)
-	x.Buf = kit.AppendText(x.Buf, token.Reveal())
-	x.Buf = append(x.Buf, '}')
-	return x.JSON(http.StatusOK, x.Buf)
+	return x.Encode(http.StatusOK, tokenPair{AccessToken: token.Reveal()})
 }
 
 // revoke ends one session.

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -33,14 +32,6 @@ func BenchmarkStation_handler(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		handler.ServeHTTP(out, req)
-	}
-}
-
-func BenchmarkStation_encodingJSON(b *testing.B) {
-	state, _ := newFakeStations().State(stationID)
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = json.Marshal(state)
 	}
 }
 

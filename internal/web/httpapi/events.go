@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -68,11 +70,12 @@ func (f *follower) present(gap bool) error {
 	if !ok {
 		return errStation()
 	}
-	b := f.x.Buf[:0]
 	if gap {
-		b = append(appendEvent(b, "gap", nowhere()), "{}\n\n"...)
+		if err := f.send("gap", nowhere(), struct{}{}); err != nil {
+			return err
+		}
 	}
-	return f.send(appendStation(b, position{f.api.Boot, f.seen}, state))
+	return f.send("station", position{f.api.Boot, f.seen}, state)
 }
 
 // catchUp sends what has happened to the station since.
@@ -81,37 +84,22 @@ func (f *follower) catchUp() error {
 	if gap {
 		return f.present(true)
 	}
-	b := f.x.Buf[:0]
 	for _, e := range events {
-		if len(b) >= kit.Chunk {
-			if err := f.send(b); err != nil {
-				return err
-			}
-			b = f.x.Buf[:0]
+		if err := f.send("station", position{e.Boot, e.Number}, e.State); err != nil {
+			return err
 		}
-		b = appendStation(b, position{e.Boot, e.Number}, e.State)
 		f.seen = e.Number
 	}
-	if len(b) == 0 {
-		return nil
+	return nil
+}
+
+// send sends one event.
+func (f *follower) send(name string, at position, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
 	}
-	return f.send(b)
-}
-
-func (f *follower) send(b []byte) error {
-	f.x.Buf = b
-	return f.stream.Send(b)
-}
-
-func appendStation(b []byte, at position, state site.StationState) []byte {
-	return append(appendState(appendEvent(b, "station", at), state), "\n\n"...)
-}
-
-// appendEvent appends an event up to where its data begins.
-func appendEvent(b []byte, name string, at position) []byte {
-	b = append(append(b, "event: "...), name...)
-	b = at.append(append(b, "\nid: "...))
-	return append(b, "\ndata: "...)
+	return f.stream.Send(fmt.Appendf(nil, "event: %s\nid: %s-%d\ndata: %s\n\n", name, at.boot, at.number, data))
 }
 
 // position is the id of an event: its number within one start of the process.
@@ -133,9 +121,4 @@ func parsePosition(text string) (position, bool) {
 	}
 	number, err := strconv.ParseUint(text[i+1:], 10, 64)
 	return position{site.BootID(text[:i]), number}, err == nil
-}
-
-func (p position) append(b []byte) []byte {
-	b = append(append(b, p.boot...), '-')
-	return strconv.AppendUint(b, p.number, 10)
 }

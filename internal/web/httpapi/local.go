@@ -9,28 +9,24 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// listStations answers with the stations that the account may use, with what an app needs
-// to use them.
+// listedStation is a Station object of /v1 with what an app needs to use the station.
+type listedStation struct {
+	site.StationState
+	Name  string `json:"name"`
+	Token string `json:"token"` // in clear text, for those who may use the station
+}
+
+// listStations answers with the stations that the account may use.
 func (a *API) listStations(x *kit.Exchange) error {
-	x.Buf = append(x.Buf[:0], '[')
+	list := []listedStation{}
 	for _, id := range a.Access.Granted(x.Req.Actor.Account) {
 		st, known := a.Stations.Station(id)
 		state, live := a.Stations.State(id)
-		if !known || !live {
-			continue
+		if known && live {
+			list = append(list, listedStation{state, st.Name, st.Token.Reveal()})
 		}
-		if len(x.Buf) > 1 {
-			x.Buf = append(x.Buf, ',')
-		}
-		x.Buf = appendStateFields(append(x.Buf, '{'), state)
-		x.Buf = append(x.Buf, `,"name":`...)
-		x.Buf = kit.AppendText(x.Buf, st.Name)
-		x.Buf = append(x.Buf, `,"token":`...)
-		x.Buf = kit.AppendText(x.Buf, st.Token.Reveal())
-		x.Buf = append(x.Buf, '}')
 	}
-	x.Buf = append(x.Buf, ']')
-	return x.JSON(http.StatusOK, x.Buf)
+	return x.Encode(http.StatusOK, list)
 }
 
 // unlockAndWait opens a lock and waits for the station's own result.
@@ -70,16 +66,15 @@ func parseCommandID(text string) site.CommandID {
 	return site.CommandID(text)
 }
 
-// answerCommand answers with a command and its lock.
+// commandState is a command and its lock.
+type commandState struct {
+	CommandID site.CommandID `json:"commandId"`
+	Outcome   site.Outcome   `json:"outcome"`
+	Lock      site.Lock      `json:"lock"`
+}
+
 func (a *API) answerCommand(x *kit.Exchange, answer unlock.Answer) error {
-	x.Buf = append(x.Buf[:0], `{"commandId":`...)
-	x.Buf = kit.AppendText(x.Buf, string(answer.Command))
-	x.Buf = append(x.Buf, `,"outcome":`...)
-	x.Buf = kit.AppendText(x.Buf, string(answer.Outcome))
-	x.Buf = append(x.Buf, `,"lock":`...)
-	x.Buf = appendLock(x.Buf, a.lockOf(x.Req.Actor.Account, answer))
-	x.Buf = append(x.Buf, '}')
-	return x.JSON(http.StatusOK, x.Buf)
+	return x.Encode(http.StatusOK, commandState{answer.Command, answer.Outcome, a.lockOf(x.Req.Actor.Account, answer)})
 }
 
 // lockOf returns the lock as it is now; unknown if the account may no longer see it.

@@ -44,10 +44,11 @@ func (a *API) setUp(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Buf = append(x.Buf[:0], `{"accountId":`...)
-	x.Buf = kit.AppendText(x.Buf, string(account.ID))
-	x.Buf = append(x.Buf, `,"email":`...)
-	x.Buf = kit.AppendText(x.Buf, string(account.Email))
-	x.Buf = append(x.Buf, '}')
-	return x.JSON(http.StatusCreated, x.Buf)
+	return x.Encode(http.StatusCreated, firstAccount{account.ID, account.Email})
+}
+
+// firstAccount is the answer to the setup.
+type firstAccount struct {
+	AccountID site.AccountID `json:"accountId"`
+	Email     site.Email     `json:"email"`
 }

@@ -33,8 +33,7 @@ func (a *API) readStation(x *kit.Exchange) error {
 	if !ok { // removed in between
 		return errStation()
 	}
-	x.Buf = appendState(x.Buf[:0], state)
-	return x.JSON(http.StatusOK, x.Buf)
+	return x.Encode(http.StatusOK, state)
 }
 
 // unlock opens a lock: success is the station's acknowledgement within the deadline.

@@ -17,9 +17,8 @@ const (
 	// while the storage fails, every login of an outsider is one.
 	errorLogsPerSecond = 1
 	errorLogBurst      = 20
-	// Chunk is about how much is written at once and kept for the next request, in
-	// bytes.
-	Chunk = 16 << 10
+	// maxBuffer is how much room for answers is kept for the next request, in bytes.
+	maxBuffer = 32 << 10
 )
 
 // Request is what a handler reads of a request. A copy may be used after the request has
@@ -90,7 +89,7 @@ func (x *Exchange) finish() {
 	x.kit.metrics.Request(x.label(), x.status)
 	broken := x.broken
 	clear(x.facts)
-	if cap(x.Buf) > 2*Chunk {
+	if cap(x.Buf) > maxBuffer {
 		x.Buf = nil
 	}
 	*x = Exchange{kit: x.kit, facts: x.facts, Buf: x.Buf}

@@ -108,10 +108,7 @@ func RetryAfter(d time.Duration) string {
 
 // refuse answers with an error body.
 func (x *Exchange) refuse(status int, message string) {
-	x.Buf = append(x.Buf[:0], `{"message":`...)
-	x.Buf = AppendText(x.Buf, message)
-	x.Buf = append(x.Buf, '}')
-	_ = x.JSON(status, x.Buf)
+	_ = x.Encode(status, ErrorBody{message}) // which always encodes
 }
 
 // JSON answers with a body that is JSON already, and ends it with a newline. It returns
@@ -142,26 +139,4 @@ func (x *Exchange) Encode(status int, value any) error {
 	}
 	x.Buf = body.Bytes()
 	return x.JSON(status, x.Buf)
-}
-
-// AppendText appends a string as JSON. Plain ones, which nearly all are, take no detour.
-func AppendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			return AppendJSON(b, s)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-// AppendJSON appends what encoding/json makes of a string or a finite number.
-func AppendJSON(b []byte, v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return append(b, "null"...)
-	}
-	return append(b, text...)
 }
