@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// check says what is wrong with the value that field points to, as the rest of a
+// check returns what is wrong with the value that field points to, as the rest of a
 // sentence that begins with the key; nil is right.
 type check func(field any) error
 
@@ -43,8 +43,8 @@ func zeroOr(next check) check {
 	}
 }
 
-// wholeSeconds accepts of what next accepts the whole seconds: stations are told
-// no others.
+// wholeSeconds accepts the whole seconds of what next accepts: the protocols have no
+// others.
 func wholeSeconds(next check) check {
 	return func(field any) error {
 		if d, ok := field.(*time.Duration); ok && *d%time.Second != 0 {
@@ -113,11 +113,7 @@ func timeZone(field any) error {
 
 // addresses checks a list of listeners, each by itself.
 func addresses(field any) error {
-	list, ok := field.(*[]string)
-	if !ok {
-		return nil
-	}
-	for _, text := range *list {
+	for _, text := range *field.(*[]string) {
 		if _, err := parseAddress(text); err != nil {
 			return err
 		}
@@ -125,55 +121,21 @@ func addresses(field any) error {
 	return nil
 }
 
-// address is where a listener binds.
-type address struct {
-	host string // as net.Listen takes it; "" is every address
-	ip   netip.Addr
-	port uint16
-}
-
-// parseAddress reads "127.0.0.1:8080", "[::1]:8080", ":8080" and
-// "localhost:8080".
-func parseAddress(text string) (address, error) {
-	bad := fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, tomlfile.Quote(text))
-	host, digits, err := net.SplitHostPort(text)
-	if err != nil {
-		return address{}, bad
-	}
-	port, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil {
-		return address{}, bad
-	}
-	a := address{host: strings.ToLower(host), port: uint16(port)}
-	if a.host == "localhost" {
-		a.host = "127.0.0.1"
-	}
-	a.ip, err = netip.ParseAddr(a.host)
-	if err != nil && !isName(a.host) {
-		return address{}, bad
-	}
-	return a, nil
-}
-
-// isName reports whether host may be the name of a machine, or is empty.
-func isName(host string) bool {
+// parseAddress reads "127.0.0.1:8080", "[::1]:8080", ":8080" and "localhost:8080", and
+// returns one form for one address.
+func parseAddress(text string) (string, error) {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
-	return strings.Trim(host, letters+"0123456789.-") == "" &&
-		(host == "" || strings.ContainsAny(host, letters))
-}
-
-// clashes reports whether both cannot be bound at once.
-func (a address) clashes(b address) bool {
-	if a.port == 0 || a.port != b.port {
-		return false
+	host, port, err := net.SplitHostPort(strings.ToLower(text))
+	if host == "localhost" {
+		host = "127.0.0.1"
 	}
-	return a.host == b.host || a.ip.IsValid() && a.ip == b.ip || a.covers(b) || b.covers(a)
-}
-
-// covers reports whether a stands for every address of b's family.
-func (a address) covers(b address) bool {
-	if a.host == "" || a.ip == netip.IPv6Unspecified() {
-		return true // Linux binds both families
+	ip, notIP := netip.ParseAddr(host)
+	isName := host == "" || strings.ContainsAny(host, letters) && strings.Trim(host, letters+"0123456789.-") == ""
+	if _, notPort := strconv.ParseUint(port, 10, 16); err != nil || notPort != nil || notIP != nil && !isName {
+		return "", fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, tomlfile.Quote(text))
 	}
-	return a.ip == netip.IPv4Unspecified() && b.ip.Is4()
+	if notIP == nil {
+		host = ip.String()
+	}
+	return net.JoinHostPort(host, port), nil
 }

@@ -30,7 +30,7 @@ type Config struct {
 	Cloud   Cloud   // [cloud]
 }
 
-// Log says what the process tells the system log.
+// Log is about what the process writes to the system log.
 type Log struct {
 	Level  string // level: debug, info, warn or error
 	Format string // format: text or json
@@ -104,10 +104,9 @@ type Login struct {
 	AddressFailures int   // address_failures: the same of one client address, for all accounts
 }
 
-// Defaults gives the configuration of a gateway that was told nothing; it is the
-// only place of defaults. From environ, in the form of [os.Environ], it reads
+// Defaults returns the configuration of a gateway without any settings. From environ, in the form of [os.Environ], it reads
 // XDG_STATE_HOME and HOME only, for the data directory; without either Data is
-// empty, which [Config.Validate] refuses.
+// empty, which [Lay] refuses.
 func Defaults(environ []string) Config {
 	return Config{
 		Data: stateDirectory(environ),
@@ -156,7 +155,7 @@ func (c Config) AdminSocket() string {
 	return c.Admin.Socket
 }
 
-// HardLimit is how large the journal may become while the cloud takes nothing.
+// HardLimit is how large the journal may become while the cloud acknowledges nothing.
 func (j Journal) HardLimit() Bytes {
 	if j.HardSize == 0 {
 		return 2 * j.MaxSize
@@ -179,7 +178,7 @@ func (c Config) HostName() string {
 }
 
 // Zone is the time zone in which the hours of grants are meant. It fails when the
-// system does not know TimeZone, which [Config.Validate] would have reported.
+// system does not know TimeZone, which [Lay] would have reported.
 func (c Config) Zone() (*time.Location, error) {
 	if c.TimeZone == "" {
 		return time.Local, nil

@@ -88,5 +88,5 @@ func (f *file) readKey(section, name string, n *tomlfile.Node) {
 		f.complain(n, unknownKey(section, name))
 		return
 	}
-	f.take(path, f.at(n), k.words(assign(k, k.field(&f.config), n)))
+	f.note(path, f.at(n), k.words(assign(k, k.field(&f.config), n)))
 }

@@ -39,7 +39,7 @@ func PartsFolder(path string, environ []string) string {
 	return partsOf(cmp.Or(named(path, environ), systemFile))
 }
 
-// named gives the file that someone named, or "".
+// named returns the file that a flag or a variable names, or "".
 func named(path string, environ []string) string { return cmp.Or(path, lookup(environ, fileVariable)) }
 
 func partsOf(file string) string { return filepath.Join(filepath.Dir(file), partsFolder) }
@@ -89,10 +89,10 @@ func readParts(folder string) (parts []File, err error) {
 	return parts, nil
 }
 
-// read gives the bytes of the file at path.
+// read returns the bytes of the file at path.
 func read(path string) ([]byte, error) {
 	// Without O_NONBLOCK, a pipe of that name would never open.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // whoever starts the gateway names its file
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // named by the operator
 	if err != nil {
 		return nil, err //nolint:wrapcheck // filesOr does, and the error names the file
 	}

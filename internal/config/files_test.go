@@ -54,8 +54,7 @@ func TestLoad_parts(t *testing.T) {
 	}
 }
 
-// A problem names the file in which it stands; one between two values, that of the
-// later.
+// A problem names the file and the line that it is about.
 func TestLoad_problemsInParts(t *testing.T) {
 	folder := tree(t, map[string]string{
 		"gatehouse.toml":    "[log]\nlevel = \"loud\"\n[mqtt]\nlisten = [\"127.0.0.1:80\"]\n[unlock]\nttl = 5\n",
@@ -76,7 +75,7 @@ func TestLoad_problemsInParts(t *testing.T) {
 		got = append(got, where)
 	}
 	want := []string{
-		"gatehouse.toml:6", "conf.d/10-a.toml:3", "conf.d/20-b.toml:2", "conf.d/40-d.toml:3", "conf.d/40-d.toml:5", "GATEHOUSE_LOG_FORMAT",
+		"gatehouse.toml:4", "gatehouse.toml:6", "conf.d/10-a.toml:3", "conf.d/20-b.toml:2", "conf.d/40-d.toml:5", "GATEHOUSE_LOG_FORMAT",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("problems at %q, want %q\n%v", got, want, err)

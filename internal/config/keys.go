@@ -12,18 +12,18 @@ import (
 // key is one setting: where its value lies in a Config and which values are
 // right.
 type key struct {
-	path  string            // as in the file: "mqtt.tls_listen", or "data" outside any section
-	field func(*Config) any // points to its field
-	check check
-	taken taken // when a changed value takes effect
+	path   string            // as in the file: "mqtt.tls_listen", or "data" outside any section
+	field  func(*Config) any // points to its field
+	check  check
+	effect effect // when a changed value takes effect
 }
 
-// taken says when a changed value takes effect.
-type taken bool
+// effect is when a changed value takes effect.
+type effect bool
 
 const (
-	atRestart taken = false
-	atReload  taken = true
+	atRestart effect = false
+	atReload  effect = true
 )
 
 // keys is the table of every setting, in the order of the annotated file.
@@ -86,12 +86,12 @@ func keys() []key {
 // system hands out.
 const maxConnections = 100_000
 
-// section and name take the path apart; the section is empty for a key outside
+// section and name are the parts of the path; the section is empty for a key outside
 // any.
 func (k key) section() string { section, _ := split(k.path); return section }
 func (k key) name() string    { _, name := split(k.path); return name }
 
-// secret reports whether the value is one that nobody may see.
+// secret reports whether the value is never shown.
 func (k key) secret() bool { return site.IsSecretName(k.name()) }
 
 // listExample shows how a list is written.
@@ -106,15 +106,15 @@ func (k key) listExample() string {
 // the order of the annotated file.
 func NeedRestart(a, b Config) (paths []string) {
 	for _, k := range keys() {
-		if k.taken == atRestart && !reflect.DeepEqual(k.field(&a), k.field(&b)) {
+		if k.effect == atRestart && !reflect.DeepEqual(k.field(&a), k.field(&b)) {
 			paths = append(paths, k.path)
 		}
 	}
 	return paths
 }
 
-// words gives what is wrong with a value that cannot be read; of a secret one, no
-// word of the value itself.
+// words returns what is wrong with a value that cannot be read, without the value where
+// it is a secret.
 func (k key) words(err error) error {
 	if err == nil || !k.secret() {
 		return err
@@ -127,7 +127,7 @@ func (k key) variable() string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(k.path, ".", "_"))
 }
 
-// split takes "mqtt.listen" apart at the dot; "data" has no section.
+// split splits "mqtt.listen" at the dot; "data" has no section.
 func split(path string) (section, name string) {
 	section, name, found := strings.Cut(path, ".")
 	if !found {

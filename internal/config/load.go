@@ -14,7 +14,7 @@ const (
 	// systemFile is read where no file is named and this one exists.
 	systemFile = "/etc/gatehouse/gatehouse.toml"
 
-	// partsFolder stands beside the file; its parts are laid over it.
+	// partsFolder is beside the file; its parts are laid over it.
 	partsFolder = "conf.d"
 
 	// prefix begins every variable of the gateway.
@@ -27,7 +27,7 @@ const (
 	// of it.
 	MaxFile = 64 << 10
 
-	// maxParts bounds how many files stand in the folder.
+	// maxParts bounds how many files there are in the folder.
 	maxParts = 64
 )
 
@@ -49,7 +49,7 @@ func Load(path string, environ []string) (Config, error) {
 	return c, err
 }
 
-// Source says where a key was set.
+// Source is where a key was set.
 type Source struct {
 	File string // or the name of a variable
 	Line int    // 0 for a variable
@@ -63,7 +63,7 @@ func (s Source) String() string {
 	return fmt.Sprintf("%s:%d", s.File, s.Line)
 }
 
-// Sources says where each key was set, by its path. Keys that have their default are not
+// Sources are where each key was set, by its path. Keys that have their default are not
 // in it.
 type Sources map[string]Source
 
@@ -76,9 +76,6 @@ func Lay(files []File, environ []string) (Config, Sources, error) {
 	}
 	l.readEnvironment(environ)
 	for _, f := range l.config.faults() {
-		if f.other != nil && l.from(f.other.path).rank > l.from(f.path).rank {
-			f = *f.other // reported where the later of the two is set
-		}
 		if !l.unread[f.path] {
 			l.report(l.from(f.path), f)
 		}
@@ -150,8 +147,8 @@ func (l *loader) decoding(index int, err error) {
 	}
 }
 
-// take keeps where the key at path was set and what was wrong with its value.
-func (l *loader) take(path string, at source, err error) {
+// note notes where the key at path was set and what is wrong with its value.
+func (l *loader) note(path string, at source, err error) {
 	l.set[path] = at
 	delete(l.unread, path)
 	if err != nil {
@@ -173,7 +170,7 @@ func (l *loader) error() error {
 	return tomlfile.Report(problems) //nolint:wrapcheck // it names files and variables
 }
 
-// readEnvironment lays the variables over what stands.
+// readEnvironment lays the variables over what is there.
 func (l *loader) readEnvironment(environ []string) {
 	byVariable := make(map[string]key)
 	for _, k := range keys() {
@@ -192,7 +189,7 @@ func (l *loader) readEnvironment(environ []string) {
 			}
 			continue
 		}
-		l.take(k.path, at, k.words(assignText(k.field(&l.config), text)))
+		l.note(k.path, at, k.words(assignText(k.field(&l.config), text)))
 	}
 }
 

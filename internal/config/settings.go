@@ -12,10 +12,10 @@ func Names() []string { return append(namesIn(""), sections()...) }
 type Settings struct {
 	Document *tomlfile.Document // the decoded Text
 	Text     []byte             // a file of the configuration with these keys and nothing else
-	Secret   bool               // whether a value among them is one that nobody may see
+	Secret   bool               // whether a value among them is a secret
 }
 
-// Extract takes the keys and sections of these names out of documents that [Lay] has read
+// Extract copies the keys and sections of these names from documents that [Lay] has read
 // without a problem; those of a later document win. The text begins with head, and
 // problems call it name. The same keys and values make the same text.
 func Extract(name, head string, names []string, documents ...*tomlfile.Document) (Settings, error) {

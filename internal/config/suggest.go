@@ -8,7 +8,7 @@ import (
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// unknownKey says that there is no such key in section, and which may be meant.
+// unknownKey words that there is no such key in section, and which one is meant.
 func unknownKey(section, name string) string {
 	what := "unknown key " + tomlfile.Quote(name)
 	if section != "" {
@@ -19,7 +19,7 @@ func unknownKey(section, name string) string {
 	}
 	for _, k := range keys() {
 		if k.name() == name && k.section() == "" {
-			return what + ": it stands at the top of the file, before the first [section]"
+			return what + ": write it at the top of the file, before the first [section]"
 		}
 		if k.name() == name {
 			return what + ": it belongs to [" + k.section() + "]"
@@ -28,7 +28,7 @@ func unknownKey(section, name string) string {
 	return what + ": remove it"
 }
 
-// unknownSection says that there is no such section, and which may be meant.
+// unknownSection words that there is no such section, and which one is meant.
 func unknownSection(name string) string {
 	what := fmt.Sprintf("unknown section [%s]", tomlfile.Clip(name))
 	if meant := tomlfile.Nearest(name, sections()); meant != "" {
@@ -37,9 +37,9 @@ func unknownSection(name string) string {
 	return what + ": remove it, or name one of " + strings.Join(sections(), ", ")
 }
 
-// unknownVariable says that the environment sets no key by that name; "" where the
-// variable is somebody else's: like no key's, and it begins with the name of no section
-// and of no key that stands in none.
+// unknownVariable words that no key has that variable. It returns "" for a variable of
+// another program: one that is like no key's and does not begin with the name of a section
+// or of a key at the top.
 func unknownVariable(name string) string {
 	text := strings.TrimPrefix(name, prefix)
 	names := make([]string, 0, len(keys()))
@@ -57,8 +57,8 @@ func unknownVariable(name string) string {
 	return ""
 }
 
-// Foreign lists the variables that begin like those of the gateway and are passed over,
-// because they are like none of them.
+// Foreign lists the variables that begin like those of the gateway and are ignored,
+// because they belong to other programs.
 func Foreign(environ []string) (names []string) {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")

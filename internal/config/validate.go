@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gatehouse/internal/setup/tomlfile"
 )
@@ -10,7 +11,6 @@ import (
 // fault is a problem of the value of one key; of none when path is empty.
 type fault struct {
 	path, what string
-	other      *fault // where two values do not fit together, the same as seen from the other; or nil
 }
 
 // faults checks each key by itself and then what must fit together.
@@ -24,50 +24,24 @@ func (c Config) faults() []fault {
 	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
 }
 
-// listener is one configured address with the key that names it.
-type listener struct {
-	path, text string
-}
-
-func (c Config) listeners() []listener {
-	var all []listener
-	for _, group := range []struct {
-		path  string
-		texts []string
-	}{
-		{"http.listen", c.HTTP.Listen},
-		{"http.tls_listen", c.HTTP.TLSListen},
-		{"mqtt.listen", c.MQTT.Listen},
-		{"mqtt.tls_listen", c.MQTT.TLSListen},
-	} {
-		for _, text := range group.texts {
-			all = append(all, listener{group.path, text})
-		}
-	}
-	return all
-}
-
-func (l listener) takenBy(other listener) string {
-	return fmt.Sprintf("%s is taken already by %s in %s: give each listener a port of its own", tomlfile.Quote(l.text), tomlfile.Quote(other.text), other.path)
-}
-
-// listenFaults finds addresses that cannot be bound at once. What is no address
-// was reported before.
-func (c Config) listenFaults() []fault {
-	var found []fault
-	all := c.listeners()
-	for i, later := range all {
-		b, err := parseAddress(later.text)
-		if err != nil {
+// listenFaults finds an address that is named twice. What is no address was reported
+// before.
+func (c Config) listenFaults() (found []fault) {
+	keyOf := map[string]string{}
+	for _, k := range keys() {
+		list, is := k.field(&c).(*[]string)
+		if !is || !strings.HasSuffix(k.path, "listen") {
 			continue
 		}
-		clash := slices.IndexFunc(all[:i], func(earlier listener) bool {
-			a, err := parseAddress(earlier.text)
-			return err == nil && a.clashes(b)
-		})
-		if clash >= 0 {
-			earlier := all[clash]
-			found = append(found, fault{later.path, later.takenBy(earlier), &fault{path: earlier.path, what: earlier.takenBy(later)}})
+		for _, text := range *list {
+			address, err := parseAddress(text)
+			if err != nil || strings.HasSuffix(address, ":0") {
+				continue
+			}
+			if other, taken := keyOf[address]; taken {
+				found = append(found, fault{k.path, fmt.Sprintf("%s is an address of %s too: give each listener a port of its own", tomlfile.Quote(text), other)})
+			}
+			keyOf[address] = k.path
 		}
 	}
 	return found
@@ -106,7 +80,6 @@ func (c Config) limitFaults() []fault {
 		if l.each > l.most {
 			found = append(found, fault{
 				l.section + ".max_connections_per_address", fmt.Sprintf("%d is more than max_connections, which is %d", l.each, l.most),
-				&fault{path: l.section + ".max_connections", what: fmt.Sprintf("%d is less than max_connections_per_address, which is %d", l.most, l.each)},
 			})
 		}
 	}
@@ -121,7 +94,6 @@ func (c Config) journalFaults() []fault {
 	}
 	return []fault{{
 		"journal.hard_size", fmt.Sprintf("%s is less than max_size, which is %s: set a larger one, or 0", j.HardSize, j.MaxSize),
-		&fault{path: "journal.max_size", what: fmt.Sprintf("%s is more than hard_size, which is %s", j.MaxSize, j.HardSize)},
 	}}
 }
 

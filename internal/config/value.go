@@ -90,66 +90,36 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// assign puts a value of a TOML file into the field of a key. The error says what the
-// value is and what it should be.
+// assign puts a value of a TOML file into the field of a key. Its error has the value and
+// what it should be.
 func assign(k key, field any, n *tomlfile.Node) error {
-	switch field := field.(type) {
-	case *string:
-		return assignString(field, n)
-	case *site.Secret:
-		return assignString((*string)(field), n)
-	case *bool:
-		is, ok := n.Value.(bool)
-		if !ok {
-			return fmt.Errorf("%s is neither true nor false (without quotes)", describe(n))
-		}
-		*field = is
-		return nil
-	case *int:
-		return assignInt(field, n)
-	case *float64:
-		return assignFloat(field, n)
+	text, isText := n.Value.(string)
+	whole, isWhole := n.Value.(int64)
+	var ok bool
+	var want string
+	switch field.(type) {
 	case *[]string:
-		return assignList(k, field, n)
-	}
-	text, ok := n.Value.(string)
-	if n.Value == int64(0) {
-		text, ok = "0", true // needs no unit
+		return assignList(k, field.(*[]string), n)
+	case *string, *site.Secret:
+		ok, want = isText, "is not a text: put it in quotes"
+	case *bool:
+		_, ok = n.Value.(bool)
+		want = "is neither true nor false (without quotes)"
+	case *int:
+		ok, want = isWhole && whole == int64(int32(whole)), "is not a whole number, or far too large a one"
+	case *float64:
+		_, ok = n.Value.(float64)
+		ok, want = ok || isWhole, "is not a number"
+	default: // 0 needs no unit
+		ok, want = isText || isWhole && whole == 0, "needs a unit and quotes, like "+example(field)
 	}
 	if !ok {
-		return fmt.Errorf("%s needs a unit and quotes, like %s", describe(n), example(field))
+		return fmt.Errorf("%s %s", describe(n), want)
+	}
+	if !isText {
+		text = fmt.Sprint(n.Value)
 	}
 	return assignText(field, text)
-}
-
-func assignString(field *string, n *tomlfile.Node) error {
-	text, ok := n.Value.(string)
-	if !ok {
-		return fmt.Errorf("%s is not a text: put it in quotes", describe(n))
-	}
-	*field = text
-	return nil
-}
-
-func assignInt(field *int, n *tomlfile.Node) error {
-	number, ok := n.Value.(int64)
-	if !ok || number < math.MinInt32 || number > math.MaxInt32 {
-		return fmt.Errorf("%s is not a whole number, or far too large a one", describe(n))
-	}
-	*field = int(number)
-	return nil
-}
-
-func assignFloat(field *float64, n *tomlfile.Node) error {
-	switch number := n.Value.(type) {
-	case float64:
-		*field = number
-	case int64:
-		*field = float64(number)
-	default:
-		return fmt.Errorf("%s is not a number", describe(n))
-	}
-	return nil
 }
 
 func assignList(k key, field *[]string, n *tomlfile.Node) error {

@@ -266,7 +266,7 @@ func TestReadFile_both(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := sitefile.ReadFile(file)
-	if err == nil || err.Error() != file+":3: give either password or password_file, not both" {
+	if err == nil || err.Error() != file+":3: keep one of password and password_file" {
 		t.Errorf("got %v", err)
 	}
 }

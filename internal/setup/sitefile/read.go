@@ -22,7 +22,7 @@ const (
 // Names lists what a site file has at its top.
 func Names() []string { return []string{keyTimeZone, tableAccount, tableStation, tableGrant} }
 
-// Read takes a site out of a document and returns all that is wrong with it. The names of
+// Read reads the site in a document and returns all that is wrong with it. The names of
 // foreign at the top of the document belong to another parser.
 func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
 	r := &reader{checker: checker{file: d.Name, bad: map[place]bool{}}, foreign: foreign}
@@ -129,7 +129,7 @@ func (t table) account() (a Account) {
 
 func (t table) passwordFile(name string) site.Secret {
 	if t.node.Keys["password"] != nil {
-		t.wrong("password_file", "give either password or password_file, not both")
+		t.wrong("password_file", "keep one of password and password_file")
 		return ""
 	}
 	path := inFolder(t.file, name)

@@ -19,7 +19,7 @@ const maxDepth = 32
 // Document is a decoded file.
 type Document struct {
 	Name string // of the file, as its problems call it
-	Root *Node  // the table of what stands at the top
+	Root *Node  // the table at the top
 	raw  map[string]any
 }
 
@@ -191,7 +191,7 @@ func (w *walker) lineOf(n *unstable.Node) int {
 	return w.line
 }
 
-// Redacted returns the document as a text without its secrets: what stands under the
+// Redacted returns the document as a text without its secrets: what is under the
 // name of a password, secret, token or the like is empty, and comments, in which old ones
 // may stand, are left out.
 func (d *Document) Redacted() ([]byte, error) {
@@ -199,7 +199,7 @@ func (d *Document) Redacted() ([]byte, error) {
 	return Encode(redacted)
 }
 
-// redact copies a value without its secrets. A secret reports whether the value stands
+// redact copies a value without its secrets. secret reports whether the value is
 // under the name of one.
 func redact(value any, secret bool) any {
 	switch v := value.(type) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// byteOrderMark stands before UTF-8 text that some editors of Windows have saved.
+// byteOrderMark begins UTF-8 text that some editors of Windows have saved.
 const byteOrderMark = "\ufeff"
 
 // checkText finds a text that is not UTF-8.
@@ -67,7 +67,7 @@ func hint(message, source string) string {
 		{"expected '", message},
 		{"expected ]", message},
 		{"incomplete", message},
-		{"start of key", "a key consists of letters, digits, - and _, or stands in quotes"},
+		{"start of key", "a key consists of letters, digits, - and _, or is in quotes"},
 		{"expected value", "a value is missing"},
 		{"control characters", message},
 		{"carriage return", message},
