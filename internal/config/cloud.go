@@ -55,7 +55,7 @@ func (c Cloud) certificateFaults() (found []fault) {
 	}
 	for _, f := range []struct{ name, path string }{{"ca", c.CA}, {"certificate", c.Certificate}} {
 		if broker, err := mqttclient.ParseURL(c.URL); err == nil && !broker.TLS && f.path != "" {
-			found = append(found, fault{"cloud." + f.name, "it is not used without TLS: write the url with tls://, or leave " + f.name + " out"})
+			found = append(found, fault{"cloud." + f.name, f.name + " is not used without TLS: write the url with tls://, or leave it out", "cloud.url"})
 		}
 	}
 	return found
@@ -64,7 +64,7 @@ func (c Cloud) certificateFaults() (found []fault) {
 // passwordFaults: one password, and a name with it (MQTT 3.1.1, 3.1.2.9).
 func (c Cloud) passwordFaults() (found []fault) {
 	if c.Password != "" && c.PasswordFile != "" {
-		found = append(found, fault{"cloud.password_file", "password and password_file are both set: keep one of the two"})
+		found = append(found, fault{"cloud.password_file", "password and password_file are both set: keep one of the two", "cloud.password"})
 	}
 	for _, f := range []struct {
 		path string

@@ -38,8 +38,8 @@ func TestParse_cloud(t *testing.T) {
 		{"switched off", "username = \"u\"\npassword = \"p\"\nca = \"/ca\"" + certificate, ""},
 		{"certificate without key", `certificate = "/c"`, `f.toml:2: cloud.certificate: a certificate needs its key: set key in [cloud]`},
 		{"key without certificate", `key = "/k"`, `f.toml:2: cloud.key: a key needs its certificate: set certificate in [cloud]`},
-		{"authority without TLS", "url = \"tcp://h\"\nca = \"/ca\"", `f.toml:3: cloud.ca: it is not used without TLS: write the url with tls://, or leave ca out`},
-		{"certificate without TLS", "url = \"MQTT://h\"" + certificate, `f.toml:3: cloud.certificate: it is not used without TLS: write the url with tls://, or leave certificate out`},
+		{"authority without TLS", "url = \"tcp://h\"\nca = \"/ca\"", `f.toml:3: cloud.ca: ca is not used without TLS: write the url with tls://, or leave it out`},
+		{"certificate without TLS", "url = \"MQTT://h\"" + certificate, `f.toml:3: cloud.certificate: certificate is not used without TLS: write the url with tls://, or leave it out`},
 		{"two passwords", "username = \"u\"\npassword = \"s3cr3t\"\npassword_file = \"/p\"", `f.toml:4: cloud.password_file: password and password_file are both set: keep one of the two`},
 		{"password of nobody", `password = "s3cr3t"`, `f.toml:2: cloud.password: a password needs a user name: set username in [cloud]`},
 		{"password file of nobody", `password_file = "/p"`, `f.toml:2: cloud.password_file: a password needs a user name: set username in [cloud]`},
@@ -80,11 +80,11 @@ func TestParse_cloudSecrets(t *testing.T) {
 	}
 }
 
-// A problem of two files names one of them.
+// Where two files do not fit together, the later one is named.
 func TestLay_cloudPasswords(t *testing.T) {
 	const file, text = "[cloud]\nusername = \"u\"\npassword_file = \"/p\"\n", "[cloud]\npassword = \"s3cr3t\"\n"
 	_, _, err := config.Lay([]config.File{{Name: "a.toml", Text: []byte(file)}, {Name: "b.toml", Text: []byte(text)}}, home())
-	if want := "a.toml:3: cloud.password_file: password and password_file are both set: keep one of the two"; err == nil || err.Error() != want {
+	if want := "b.toml:2: cloud.password: password and password_file are both set: keep one of the two"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
@@ -101,7 +101,7 @@ func TestJournal_HardLimit(t *testing.T) {
 		}
 	}
 	got := problems(t, "[journal]\nmax_size = \"4GB\"\nhard_size = \"3GB\"")
-	if want := "f.toml:3: journal.hard_size: 3GB is less than max_size, which is 4GB: set a larger one, or 0"; len(got) != 1 || got[0] != want {
+	if want := "f.toml:3: journal.hard_size: hard_size is 3GB, less than max_size, which is 4GB: set a larger one, or 0"; len(got) != 1 || got[0] != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

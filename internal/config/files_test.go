@@ -75,7 +75,7 @@ func TestLoad_problemsInParts(t *testing.T) {
 		got = append(got, where)
 	}
 	want := []string{
-		"gatehouse.toml:4", "gatehouse.toml:6", "conf.d/10-a.toml:3", "conf.d/20-b.toml:2", "conf.d/40-d.toml:5", "GATEHOUSE_LOG_FORMAT",
+		"gatehouse.toml:6", "conf.d/10-a.toml:3", "conf.d/20-b.toml:2", "conf.d/40-d.toml:3", "conf.d/40-d.toml:5", "GATEHOUSE_LOG_FORMAT",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("problems at %q, want %q\n%v", got, want, err)

@@ -76,6 +76,9 @@ func Lay(files []File, environ []string) (Config, Sources, error) {
 	}
 	l.readEnvironment(environ)
 	for _, f := range l.config.faults() {
+		if f.also != "" && l.from(f.also).rank > l.from(f.path).rank {
+			f.path = f.also // reported where the later of the two is set
+		}
 		if !l.unread[f.path] {
 			l.report(l.from(f.path), f)
 		}

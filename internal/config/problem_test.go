@@ -80,8 +80,8 @@ func TestParse_oneProblem(t *testing.T) {
 		{"nothing for stations", "[mqtt]\nlisten = []\ntls_listen = []", `f.toml:2: mqtt.listen: stations can reach the gateway nowhere: name an address in listen or tls_listen of [mqtt]`},
 		{"certificate without key", "[tls]\ncertificate = \"/c\"", `f.toml:2: tls.certificate: a certificate needs its key: set key in [tls]`},
 		{"key without certificate", "[tls]\nkey = \"/k\"", `f.toml:2: tls.key: a key needs its certificate: set certificate in [tls]`},
-		{"share above the whole", "[http]\nmax_connections = 10\nmax_connections_per_address = 11", `f.toml:3: http.max_connections_per_address: 11 is more than max_connections, which is 10`},
-		{"share by default", "[http]\nmax_connections = 10", `http.max_connections_per_address: 256 is more than max_connections, which is 10`},
+		{"share above the whole", "[http]\nmax_connections = 10\nmax_connections_per_address = 11", `f.toml:3: http.max_connections_per_address: max_connections_per_address is 11, and max_connections only 10`},
+		{"share by default", "[http]\nmax_connections = 10", `f.toml:2: http.max_connections: max_connections_per_address is 256, and max_connections only 10`},
 		{"long socket path", "[admin]\nsocket = \"/" + strings.Repeat("x", 107) + "\"", `f.toml:2: admin.socket: the path "/xxx`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestParse_sameAddressTwice(t *testing.T) {
 	} {
 		t.Run(test.a+" "+test.b, func(t *testing.T) {
 			got := problems(t, strings.NewReplacer("%1", `"`+test.a+`"`, "%2", `"`+test.b+`"`).Replace(pair))
-			want := []string{`f.toml:4: mqtt.tls_listen: "` + test.b + `" is an address of http.listen too: give each listener a port of its own`}
+			want := []string{`f.toml:4: mqtt.tls_listen: "` + test.b + `" is an address of http.listen and mqtt.tls_listen: give each listener a port of its own`}
 			if test.same && !slices.Equal(got, want) || !test.same && got != nil {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}

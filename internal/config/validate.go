@@ -11,6 +11,7 @@ import (
 // fault is a problem of the value of one key; of none when path is empty.
 type fault struct {
 	path, what string
+	also       string // the other key, where the values of two do not fit together; else ""
 }
 
 // faults checks each key by itself and then what must fit together.
@@ -39,7 +40,7 @@ func (c Config) listenFaults() (found []fault) {
 				continue
 			}
 			if other, taken := keyOf[address]; taken {
-				found = append(found, fault{k.path, fmt.Sprintf("%s is an address of %s too: give each listener a port of its own", tomlfile.Quote(text), other)})
+				found = append(found, fault{k.path, fmt.Sprintf("%s is an address of %s and %s: give each listener a port of its own", tomlfile.Quote(text), other, k.path), other})
 			}
 			keyOf[address] = k.path
 		}
@@ -79,7 +80,8 @@ func (c Config) limitFaults() []fault {
 	} {
 		if l.each > l.most {
 			found = append(found, fault{
-				l.section + ".max_connections_per_address", fmt.Sprintf("%d is more than max_connections, which is %d", l.each, l.most),
+				path: l.section + ".max_connections_per_address", also: l.section + ".max_connections",
+				what: fmt.Sprintf("max_connections_per_address is %d, and max_connections only %d", l.each, l.most),
 			})
 		}
 	}
@@ -93,7 +95,8 @@ func (c Config) journalFaults() []fault {
 		return nil
 	}
 	return []fault{{
-		"journal.hard_size", fmt.Sprintf("%s is less than max_size, which is %s: set a larger one, or 0", j.HardSize, j.MaxSize),
+		path: "journal.hard_size", also: "journal.max_size",
+		what: fmt.Sprintf("hard_size is %s, less than max_size, which is %s: set a larger one, or 0", j.HardSize, j.MaxSize),
 	}}
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// noteName tells those who look for the gateway under its own name that nobody
-// publishes that one: mDNS goes by the name of the machine.
+// noteName warns that the gateway cannot be found under its own name: mDNS publishes the
+// name of the machine.
 func (b *boot) noteName() {
 	name, network := b.status.Name, b.networkName()
 	if name == "" || network == name {
@@ -31,7 +31,7 @@ func (b *boot) networkName() string {
 	return b.Network()
 }
 
-// urls gives where the gateway can be reached from the network: with TLS if it has
+// urls returns where the gateway can be reached from the network: with TLS if it has
 // any such address.
 func (b *boot) urls() (all []string) {
 	for _, scheme := range []string{"https", "http"} {
@@ -48,7 +48,7 @@ func (b *boot) urls() (all []string) {
 	return slices.Compact(all)
 }
 
-// urlsOf gives the URLs of one listener; none where only this board can reach it.
+// urlsOf returns the URLs of one listener; none where only this board can reach it.
 func (b *boot) urlsOf(scheme, address string) (all []string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -83,7 +83,7 @@ func bracketed(host string) string {
 	return host
 }
 
-// awaitAddresses asks the gateway how it stands until the network has given the board
+// awaitAddresses asks the gateway for its status until the network has given the board
 // an address, for a moment.
 func (b *boot) awaitAddresses(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, min(addressPatience, b.Patience))
@@ -99,7 +99,7 @@ func (b *boot) awaitAddresses(ctx context.Context) {
 		}
 		select {
 		case <-limited.Done():
-			b.warn("The network gave this board no address yet: look for it in your router, or on the text console.")
+			b.warn("This board has no network address yet: look for it in your router, or on the text console.")
 			return
 		case <-ticker.C:
 		}

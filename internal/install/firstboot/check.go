@@ -58,7 +58,7 @@ func readSite(path string) ([]byte, error) {
 	case err != nil:
 		return nil, refuse(path, "the site file cannot be read: %s", cause(err))
 	case !info.Mode().IsRegular():
-		return nil, refuse(path, "this is not a file: put a text file of this name in its place")
+		return nil, refuse(path, "this is not a file: replace it by a text file of this name")
 	case info.Size() > sitefile.MaxSize:
 		return nil, refuse(path, "the file is too large: at most %d MiB", sitefile.MaxSize>>20)
 	}
@@ -80,8 +80,8 @@ func ours() []string {
 	return slices.DeleteFunc(config.Names(), func(name string) bool { return slices.Contains(sitefile.Names(), name) })
 }
 
-// read takes the site file apart and returns what is wrong with it, and with the
-// configuration that would come of it.
+// read reads the site in the document and returns what is wrong with it, and with the
+// configuration that would result.
 func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlfile.Problem) {
 	b.plan.site, problems = sitefile.Read(d, ours())
 	problems = append(problems, b.publicProblems()...)
@@ -125,7 +125,7 @@ const settingsHead = `# What a site file set at a first boot. The next site file
 
 `
 
-// extract takes the settings of the site file, over those of an earlier one.
+// extract copies the settings of the site file, over those of an earlier one.
 func (b *boot) extract(d *tomlfile.Document, files []config.File) error {
 	if len(b.plan.keys) == 0 {
 		return nil

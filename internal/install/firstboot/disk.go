@@ -11,16 +11,16 @@ import (
 	"gatehouse/internal/board/durable"
 )
 
-// disk is how this package changes files; each method is durable when it comes back.
-// Tests put one in its place that fails, or from which the power is cut.
+// disk is how this package changes files; each method is durable when it returns.
+// Tests use one that fails, or from which the power is cut.
 type disk interface {
 	// MakeFolder makes a folder, and those above it.
 	MakeFolder(path string) error
-	// Write gives the file at path new contents: after a power cut it has the old or
-	// the new ones. A group of -1 is the process's own.
+	// Write replaces the file at path: after a power cut it has the old or the new
+	// content. A group of -1 is the process's own.
 	Write(path string, data []byte, mode fs.FileMode, group int) error
-	// Overwrite writes over the bytes of a file where they stand. A power cut leaves
-	// some of both.
+	// Overwrite writes over the bytes of a file in place. A power cut leaves some of
+	// both.
 	Overwrite(path string, data []byte) error
 	Rename(from, to string) error
 	// Remove removes a file; one that is not there is no error.

@@ -80,7 +80,7 @@ func (b *boot) found(path string) error {
 
 // mayChange finds out before anything happens whether this process may do all of it.
 // A boot partition that is read-only stops nothing: the passwords in the file cannot
-// be wiped then, and that is told.
+// be wiped then, and the result says so.
 func (b *boot) mayChange(context.Context) error {
 	for _, folder := range []string{b.folder, parentOf(b.path)} {
 		err := unix.Access(folder, unix.W_OK|unix.X_OK)

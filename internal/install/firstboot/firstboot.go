@@ -22,7 +22,7 @@ type Gateway interface {
 	Close()
 }
 
-// Config says where to look and whom to ask. Environ, Version, Folders, Dial and
+// Config is where to look and which gateway to ask. Environ, Version, Folders, Dial and
 // Restart are required.
 type Config struct {
 	File     string   // the site file; "" looks in Folders, then beside the configuration
@@ -47,7 +47,7 @@ type Config struct {
 	public func(path string) bool // nil: what the system says
 }
 
-// Outcome says what was done.
+// Outcome is what was done.
 type Outcome struct {
 	File         string             `json:"file"`   // the site file; "" when there is none
 	Others       []string           `json:"others"` // further site files, not used
@@ -82,10 +82,10 @@ type boot struct {
 	state   state
 	gateway Gateway
 	status  adminapi.Status // as the gateway last gave it
-	told    string          // the result of a first boot that was done, without what is left to wipe
+	success string          // the result of a first boot that was done, without what is left to wipe
 }
 
-// Run looks for a site file and makes the gateway what it says. Without any,
+// Run looks for a site file and applies it. Without any,
 // Outcome.File is empty and nothing happens. Its error is a
 // [*tomlfile.Error] with everything that is wrong, which is in the result file too.
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
@@ -132,11 +132,11 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	}
 	b.out.OnlyWiped = false
 	if err := b.perform(ctx); err != nil {
-		b.tellFailure(err)
+		b.writeFailure(err)
 		return b.out, b.failed(err)
 	}
 	if err := b.wipe(); err != nil {
-		b.tellUnwiped(err)
+		b.writeUnwiped(err)
 		return b.out, b.failed(err)
 	}
 	return b.out, nil
@@ -146,7 +146,7 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 func (b *boot) finishWiping() error {
 	b.out.OnlyWiped = true
 	b.state = readState(b.statePath())
-	b.told = b.earlierResult()
+	b.success = b.earlierResult()
 	return b.wipe()
 }
 
@@ -154,7 +154,7 @@ func (b *boot) finishWiping() error {
 // last before a power cut.
 func (b *boot) perform(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		b.mayChange, b.check, b.reach, b.checkSite, b.keepSecrets, b.takeSettings, b.apply, b.tell, b.markApplied,
+		b.mayChange, b.check, b.reach, b.checkSite, b.keepSecrets, b.takeSettings, b.apply, b.writeSuccess, b.markApplied,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (b *boot) rehearse(ctx context.Context) error {
 	b.dial(b.plan.socket)
 	if _, err := b.gateway.Status(ctx); err != nil {
 		b.warn("Checked without the gateway: %s", sentence(err))
-		return nil // whoever writes a site file at a desk has no gateway there
+		return nil // at a desk there is no gateway
 	}
 	return b.checkSite(ctx)
 }
@@ -185,7 +185,7 @@ func (b *boot) failed(err error) error {
 	return &tomlfile.Error{Problems: b.out.Problems}
 }
 
-// apply makes accounts, stations and grants what the site says.
+// apply applies the accounts, stations and grants of the site.
 func (b *boot) apply(ctx context.Context) error {
 	applied, err := b.gateway.Apply(ctx, b.toApply(), sitefile.Options{})
 	if err != nil {

@@ -2,87 +2,73 @@ package firstboot
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// fileProblems reports configured files that are missing or cannot be used.
-func (b *boot) fileProblems() []tomlfile.Problem {
+// fileProblems reports configured files that are missing, and certificates that cannot be
+// used with their keys.
+func (b *boot) fileProblems() (problems []tomlfile.Problem) {
 	c := b.plan.config
-	return slices.Concat(
-		b.pairProblems("tls", c.TLS.Certificate, c.TLS.Key),
-		b.pairProblems("cloud", c.Cloud.Certificate, c.Cloud.Key),
-		b.authorityProblems(c.Cloud.CA),
-		b.passwordProblems(c.Cloud.PasswordFile),
-	)
-}
-
-// pairProblems looks at a certificate and its key, which belong together.
-func (b *boot) pairProblems(section, certificate, key string) (problems []tomlfile.Problem) {
-	var paths []string
-	for _, f := range []struct{ name, text string }{{"certificate", certificate}, {"key", key}} {
-		path, wrong := b.file(f.text)
-		if wrong != "" {
-			problems = append(problems, b.placed(section+"."+f.name, wrong))
+	for _, f := range []struct{ key, text, hint string }{
+		{"tls.certificate", c.TLS.Certificate, ""},
+		{"tls.key", c.TLS.Key, ""},
+		{"cloud.certificate", c.Cloud.Certificate, ""},
+		{"cloud.key", c.Cloud.Key, ""},
+		{"cloud.ca", c.Cloud.CA, ""},
+		// Beside the site file it looks like a password file of an account, but the gateway
+		// will need it later on.
+		{"cloud.password_file", c.Cloud.PasswordFile, "; or write the password itself, as password: it is wiped in this file"},
+	} {
+		if err := b.checkFile(f.text); err != nil {
+			problems = append(problems, b.placed(f.key, err.Error()+f.hint))
 		}
-		paths = append(paths, path)
 	}
-	if len(problems) > 0 || certificate == "" {
+	if len(problems) > 0 {
 		return problems
 	}
-	if _, err := tls.LoadX509KeyPair(paths[0], paths[1]); err != nil {
-		return []tomlfile.Problem{b.placed(section+".certificate", fmt.Sprintf("the certificate %s and the key %s cannot be used: %s", paths[0], paths[1], err))}
+	for _, pair := range []struct{ section, certificate, key string }{
+		{"tls", c.TLS.Certificate, c.TLS.Key}, {"cloud", c.Cloud.Certificate, c.Cloud.Key},
+	} {
+		if pair.certificate == "" {
+			continue
+		}
+		certificate, key := b.pathOf(pair.certificate), b.pathOf(pair.key)
+		if _, err := tls.LoadX509KeyPair(certificate, key); err != nil {
+			problems = append(problems, b.placed(pair.section+".certificate", fmt.Sprintf("the certificate %s and the key %s cannot be used: %s", certificate, key, err)))
+		}
+	}
+	return problems
+}
+
+// checkFile checks that the file behind a setting is there. No setting is right.
+func (b *boot) checkFile(text string) error {
+	path := b.pathOf(text)
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q is not a whole path: begin it with /", text)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("the file %s cannot be read: %s", path, cause(err))
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file", path)
 	}
 	return nil
 }
 
-func (b *boot) authorityProblems(text string) []tomlfile.Problem {
-	path, wrong := b.file(text)
-	if wrong == "" && text != "" {
-		data, err := os.ReadFile(path) //nolint:gosec // the configuration names it
-		if err != nil || !x509.NewCertPool().AppendCertsFromPEM(data) {
-			wrong = "the file " + path + " holds no certificate: it must be a PEM file"
-		}
+// pathOf returns the path of the file behind a setting. The unit of the gateway finds
+// credentials beside the configuration.
+func (b *boot) pathOf(text string) string {
+	if name, is := strings.CutPrefix(text, "credential:"); is {
+		return filepath.Join(b.folder, "credentials", filepath.Base(name))
 	}
-	if wrong == "" {
-		return nil
-	}
-	return []tomlfile.Problem{b.placed("cloud.ca", wrong)}
-}
-
-// passwordProblems: beside the site file, a password file looks like those of accounts,
-// but the gateway will need it later on.
-func (b *boot) passwordProblems(text string) []tomlfile.Problem {
-	_, wrong := b.file(text)
-	if wrong == "" {
-		return nil
-	}
-	return []tomlfile.Problem{b.placed("cloud.password_file", wrong+"; or write the password itself, as password: it is wiped in this file")}
-}
-
-// file gives the file behind a setting, where the unit finds a credential; wrong says
-// what is wrong with it. No setting is right.
-func (b *boot) file(text string) (path, wrong string) {
-	switch name, is := strings.CutPrefix(text, "credential:"); {
-	case text == "":
-		return "", ""
-	case is:
-		path = filepath.Join(b.folder, "credentials", filepath.Base(name))
-	case !filepath.IsAbs(text):
-		return text, fmt.Sprintf("%q is not a whole path: begin it with /", text)
-	default:
-		path = text
-	}
-	if info, err := os.Stat(path); err != nil {
-		return path, fmt.Sprintf("the file %s cannot be read: %s", path, cause(err))
-	} else if !info.Mode().IsRegular() {
-		return path, path + " is not a file"
-	}
-	return path, ""
+	return text
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // publicProblems finds the passwords, secrets and tokens of the examples, which everyone
-// can read. "gatehouse apply" takes them, for demonstrations; a
+// can read. "gatehouse apply" accepts them, for demonstrations; a
 // board at a door does not.
 func (b *boot) publicProblems() (problems []tomlfile.Problem) {
 	public := publicSecrets()

@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	// addressPatience is how long the result waits for the network to give this board
-	// an address: that is what whoever reads it looks for.
+	// addressPatience is how long the result waits for this board to have a network
+	// address: that is what its reader looks for.
 	addressPatience = 20 * time.Second
 	// stampLayout is how people read a time.
 	stampLayout = "2006-01-02 15:04:05 MST"
-	// issuedTitle begins the passwords that were made, and leftTitle what is said of
-	// those that were not wiped.
+	// issuedTitle begins the generated passwords, leftTitle what was not wiped.
 	issuedTitle = "PASSWORDS THAT WERE MADE"
 	leftTitle   = "PASSWORDS ARE LEFT ON THIS CARD"
 	// What they are called.
@@ -59,23 +58,23 @@ func (p *paper) list(title string, items []string) {
 }
 
 // tell writes the result of a first boot that was done, but for the wiping.
-func (b *boot) tell(ctx context.Context) error {
+func (b *boot) writeSuccess(ctx context.Context) error {
 	b.awaitAddresses(ctx)
 	b.noteName()
 	b.noteLeft()
 	b.out.Addresses = append(b.out.Addresses, b.urls()...)
-	b.told = b.success(b.issued).String()
-	if err := b.writeResult(b.told); err != nil || !strings.Contains(b.told, issuedTitle) || !b.public(parentOf(b.path)) {
+	b.success = b.successText(b.issued).String()
+	if err := b.writeResult(b.success); err != nil || !strings.Contains(b.success, issuedTitle) || !b.public(parentOf(b.path)) {
 		return err
 	}
-	if card := b.success(b.issuedAside).String(); b.writeResultTo(b.resultPath(), card) == nil {
-		b.told = card
-	} // else all of it stands beside the configuration
+	if card := b.successText(b.issuedAside).String(); b.writeResultTo(b.resultPath(), card) == nil {
+		b.success = card
+	} // else all of it is beside the configuration
 	return nil
 }
 
 // success is the text of a first boot that was done; secrets adds what was generated.
-func (b *boot) success(secrets func(*paper)) *paper {
+func (b *boot) successText(secrets func(*paper)) *paper {
 	p := &paper{}
 	b.head(p, "OK")
 	p.line("The gateway is set up and runs. The site file is called %s", doneName)

@@ -82,7 +82,7 @@ func (b *boot) await(ctx context.Context, before site.BootID) error {
 	}
 }
 
-// errNotReady says why a gateway that answers is not ready.
+// errNotReady returns why a gateway that answers is not ready.
 func errNotReady(s adminapi.Status) error {
 	if len(s.Conditions) > 0 {
 		return errors.New(s.Conditions[0].Summary)
@@ -159,7 +159,7 @@ func accessOf(path string) (mode fs.FileMode, group int) {
 	return info.Mode().Perm(), ownGroup
 }
 
-// access says who may read the settings: everyone, or only root and the service.
+// access returns who may read the settings: everyone, or only root and the service.
 func (b *boot) access() (mode fs.FileMode, group int) {
 	if !b.plan.settings.Secret {
 		return 0o644, ownGroup

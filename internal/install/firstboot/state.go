@@ -27,7 +27,7 @@ type state struct {
 // readable is a secret that this package writes down in clear text.
 type readable string
 
-// words are what was generated for a station; what the site gave is empty.
+// words are what was generated for a station; what the site states is empty.
 type words struct {
 	Secret readable `json:"secret,omitempty"`
 	Token  readable `json:"token,omitempty"`
@@ -90,7 +90,7 @@ func (b *boot) keepSecrets(context.Context) error {
 	return b.keepState()
 }
 
-// without leaves out what the site gives.
+// without removes what the site states.
 func (w words) without(s sitefile.Station) words {
 	if s.Secret != "" {
 		w.Secret = ""

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// tellFailure writes what is wrong. A result that cannot be written is no second
+// writeFailure writes what is wrong. A result that cannot be written is no second
 // error: the log has the first.
-func (b *boot) tellFailure(err error) {
+func (b *boot) writeFailure(err error) {
 	_ = b.writeResult(b.failure(problemsOf(err)).String())
 }
 
-// tellUnwiped adds to the result that secrets are left in the site file.
-func (b *boot) tellUnwiped(err error) {
+// writeUnwiped adds to the result that secrets are left in the site file.
+func (b *boot) writeUnwiped(err error) {
 	p := &paper{}
-	_, _ = p.WriteString(b.told)
+	_, _ = p.WriteString(b.success)
 	var texts []string
 	for _, problem := range problemsOf(err) {
 		texts = append(texts, problem.String())
 	}
 	p.list(leftTitle, texts)
-	_ = b.moveResult(p.String()) // as in tellFailure
+	_ = b.moveResult(p.String()) // as in writeFailure
 }
 
 // writeResult writes beside the site file, or beside the configuration where that
@@ -45,7 +45,7 @@ func (b *boot) writeResult(text string) error {
 	return nil
 }
 
-// asidePath is where the result stands when the card cannot be written.
+// asidePath is where the result is when the card cannot be written.
 func (b *boot) asidePath() string { return filepath.Join(b.folder, resultName) }
 
 func (b *boot) writeResultTo(path, text string) error {
@@ -63,7 +63,7 @@ func (b *boot) writeResultTo(path, text string) error {
 // they are stored nowhere else, and may not have been read yet.
 func (b *boot) keepUnread(path, text string) error {
 	old, err := os.ReadFile(path) //nolint:gosec // a fixed name beside the site file or the configuration
-	if err != nil || !tellsMore(string(old), text) {
+	if err != nil || !hasMore(string(old), text) {
 		return nil //nolint:nilerr // there is none, or none that can be read
 	}
 	for n := 1; ; n++ {
@@ -74,14 +74,13 @@ func (b *boot) keepUnread(path, text string) error {
 		if err := b.disk.Rename(path, kept); err != nil {
 			return err //nolint:wrapcheck // the caller words it
 		}
-		b.warn("An earlier result, with passwords that were made, is called %s now: delete it once you have them.", kept)
+		b.warn("An earlier result with generated passwords is called %s now: delete it once you have them.", kept)
 		return nil
 	}
 }
 
-// tellsMore reports whether a result has passwords that were made and that another
-// lacks.
-func tellsMore(old, text string) bool {
+// hasMore reports whether a result has generated passwords that another has not.
+func hasMore(old, text string) bool {
 	_, issued, _ := strings.Cut(old, issuedTitle)
 	for line := range strings.Lines(issued) {
 		if value := issuedIn(line); !strings.Contains(text, value) {
@@ -91,7 +90,7 @@ func tellsMore(old, text string) bool {
 	return false
 }
 
-// issuedIn returns the password that a line of a result tells; "" is none.
+// issuedIn returns the password in a line of a result; "" is none.
 func issuedIn(line string) string {
 	for _, name := range []string{namePassword, nameSecret, nameToken} {
 		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+" "); is {
@@ -102,7 +101,7 @@ func issuedIn(line string) string {
 }
 
 // earlierResult finds the result that an earlier run wrote, and returns its text without
-// what was said of passwords that are left. "" is none.
+// the note that passwords are left. "" is none.
 func (b *boot) earlierResult() string {
 	places := []string{b.resultPath(), b.asidePath()}
 	if b.state.Result == b.asidePath() {
@@ -120,18 +119,18 @@ func (b *boot) earlierResult() string {
 	return ""
 }
 
-// settleResult brings the result of an earlier run to where people look for it, beside
-// the site file, and takes back that passwords are left. The site file is wiped by
-// now: a result that cannot be written stays where it is.
+// settleResult moves the result of an earlier run beside the site file, without the note
+// that passwords are left. The site file is wiped by now: a result that cannot be written
+// stays where it is.
 func (b *boot) settleResult() {
-	if b.told == "" || strings.Contains(b.told, issuedTitle) && b.public(parentOf(b.path)) {
+	if b.success == "" || strings.Contains(b.success, issuedTitle) && b.public(parentOf(b.path)) {
 		return
 	}
 	text, err := os.ReadFile(b.out.Result)
-	if err == nil && b.out.Result == b.resultPath() && string(text) == b.told {
+	if err == nil && b.out.Result == b.resultPath() && string(text) == b.success {
 		return
 	}
-	_ = b.moveResult(b.told)
+	_ = b.moveResult(b.success)
 }
 
 // moveResult writes the result again, removes the one that it replaces elsewhere, and
