@@ -143,8 +143,8 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 // since a power cut, would open a door much later (contract, section 4).
 func (c *commands) judgeByClock(cmd api.Command, err error) *refused {
 	r := newRefused(cmd, "", "")
-	if err != nil {
-		r = &refused{Refusal: refusalOf(err)}
+	if refusal, ok := errors.AsType[*api.Refusal](err); ok {
+		r = &refused{Refusal: *refusal}
 	}
 	switch {
 	case r.Verified && r.Reason != api.WrongAudience && !c.Clock.Trusted():
@@ -173,14 +173,6 @@ func (c *commands) claim(cmd api.Command) *refused {
 	r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one for each opening")
 	r.first = &api.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
 	return r
-}
-
-// refusalOf gives the refusal that Verify's error is.
-func refusalOf(err error) api.Refusal {
-	if refusal, ok := errors.AsType[*api.Refusal](err); ok {
-		return *refusal
-	}
-	return api.Refusal{Reason: api.Malformed, Message: err.Error()}
 }
 
 func newRefused(cmd api.Command, reason api.Reason, message string) *refused {

@@ -31,14 +31,6 @@ func (c *commands) Handle(ctx context.Context, payload []byte, retained bool, re
 func (c *commands) Drain()     { c.drain() }
 func (c *commands) Summarize() { c.summarize() }
 
-// Put, Again and Next are those of a session; what Next returns tells that the broker has
-// the answer.
+// Put and Take are put and take.
 func (r *results) Put(result api.Result) { r.put(result) }
-func (r *results) Again()                { r.again() }
-func (r *results) Next() (result api.Result, done func(), ok bool) {
-	w, ok := r.next()
-	if !ok {
-		return api.Result{}, nil, false
-	}
-	return w.Result, func() { r.done(w) }, true
-}
+func (r *results) Take() []api.Result    { return r.take() }

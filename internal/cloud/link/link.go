@@ -187,7 +187,7 @@ func (l *Link) Configure(settings Settings) {
 	before := l.settings
 	l.settings = settings
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
-		l.results.forget()
+		l.results.take()
 	}
 	if before.connects(settings) {
 		return
@@ -267,7 +267,6 @@ func (l *Link) Run(ctx context.Context) error {
 // connect makes a connection and serves it until it is lost, with the reason, or until
 // ctx ends.
 func (l *Link) connect(ctx context.Context, settings Settings) error {
-	l.trying()
 	s := newSession(l, settings)
 	conn, err := l.dial(ctx, s.dialConfig())
 	if err != nil {

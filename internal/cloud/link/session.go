@@ -77,7 +77,6 @@ type session struct {
 	since    site.Timestamp
 	flight   []flying  // published at QoS 1 and not acknowledged by the broker, in order
 	heard    time.Time // when the broker last acknowledged one
-	answers  int       // of the flight, results
 	outbox   *outbox
 	mirror   *mirror
 
@@ -95,6 +94,7 @@ type flying struct {
 	delivery
 	sent    time.Time
 	arrived func()
+	result  *api.Result // that it is; nil for any other message
 }
 
 func newSession(l *Link, settings Settings) *session {
@@ -164,15 +164,17 @@ func (s *session) askForStatus() {
 
 // serve serves the connection until it is lost, with the reason, or until ctx ends.
 func (s *session) serve(ctx context.Context) error {
-	defer s.conn.Close()
-	defer func() { s.silent = time.Since(s.outbox.taken) }()
+	defer func() {
+		s.conn.Close()
+		s.keepResults()
+		s.silent = time.Since(s.outbox.taken)
+	}()
 	records, leaveJournal := s.Journal.Subscribe()
 	defer leaveJournal()
 	events, leaveStations := s.Stations.Subscribe()
 	defer leaveStations()
 	s.since, s.sayAgain = site.At(s.Clock.Now()), statusSoon
 	s.sayOnline()
-	s.results.again()
 	s.mirror.look(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -223,7 +225,7 @@ func (s *session) step(ctx context.Context) time.Duration {
 // send publishes at QoS 1; arrived is called when the broker has acknowledged it.
 func (s *session) send(m mqttclient.Message, arrived func()) {
 	m.QoS = 1
-	s.flight = append(s.flight, flying{s.conn.Publish(m), time.Now(), arrived})
+	s.flight = append(s.flight, flying{delivery: s.conn.Publish(m), sent: time.Now(), arrived: arrived})
 }
 
 // oldest is closed when the oldest message in flight has arrived, or never will; nil

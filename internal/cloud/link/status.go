@@ -91,16 +91,6 @@ func (l *Link) none() {
 	}
 }
 
-// trying says that an attempt begins.
-func (l *Link) trying() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.status.NextTry = time.Time{}
-	if l.status.Since.IsZero() {
-		l.status.Since = l.Clock.Now()
-	}
-}
-
 // up says that the link is up.
 func (l *Link) up(url string) {
 	now := l.Clock.Now()
