@@ -27,8 +27,8 @@ const cloudLong = `The cloud link is the gateway's own connection to an MQTT bro
 in [cloud] of the configuration. States and the journal go up; signed commands come
 down and open doors.
 
-Commands are signed with a key that the gateway trusts, so that whoever holds the
-broker still opens nothing.`
+Commands are signed with a key that the gateway trusts, so that control of the
+broker alone opens nothing.`
 
 const cloudExample = `  gatehouse cloud keygen --id front-desk
   gatehouse cloud test --key cloud-front-desk.key
@@ -48,7 +48,7 @@ func (a *app) cloudKeygenCommand() *cobra.Command {
 		Short: "Make a key that signs commands from the cloud",
 		Long: `Make a key that signs commands from the cloud, and write its private half to FILE,
 or without it to cloud-KID.key in the current folder. A file that exists is left as
-it is. Nothing is asked of the gateway: run it where the commands are to be signed,
+it is. It does not need the gateway: run it where the commands are to be signed,
 so that the private half never leaves that machine.
 
 What is printed is the public half, as a line for the configuration of each gateway
@@ -95,7 +95,7 @@ func (a *app) cloudKeygen(path, id string) error {
 	}
 	return a.result(madeKey{KeyID: public.ID, File: path, Key: public.String()}, func(w *lines) {
 		w.printf("The private key is in %s. It belongs to the application that signs commands, and to", printable(path))
-		w.printf("nobody else: whoever has it opens the doors of each gateway that trusts it.")
+		w.printf("no other: with it anyone opens the doors of each gateway that trusts it.")
 		w.printf("")
 		w.printf("To trust it, put this line under [cloud] in /etc/gatehouse/gatehouse.toml, or the text in")
 		w.printf("quotes into the list that is there, and run \"systemctl reload gatehouse\":")
@@ -104,7 +104,7 @@ func (a *app) cloudKeygen(path, id string) error {
 	})
 }
 
-// writeKey writes a new file that only its owner reads.
+// writeKey writes a new file that only its owner can read.
 func writeKey(path string, text site.Secret) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // named on the command line
 	switch {
@@ -139,7 +139,7 @@ A command opens its lock once, until its time is over; sign a new one for each
 opening. This machine's clock has to be right to within some seconds.
 
 The gateway must trust the key: see "gatehouse cloud keygen". Its id is asked of the
-gateway that runs here, unless --gateway gives it.`
+gateway that runs here, unless --gateway states it.`
 
 const cloudSignExample = `  gatehouse cloud sign 1042 lock-1 --key cloud-front-desk.key
   gatehouse cloud sign 1042 1 --key front-desk.key --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --actor porter@example.test |
@@ -166,7 +166,7 @@ func (a *app) cloudSignCommand() *cobra.Command {
 	f.StringVar(&flags.gateway, "gateway", "", "for the gateway with the `ID` (default the one that runs here)")
 	f.StringVar(&flags.actor, "actor", "", "the journal names `NAME` as who opened (default you)")
 	f.DurationVar(&flags.ttl, "ttl", 30*time.Second, "it holds for `TIME`, 1s to 1m")
-	f.StringVar(&flags.id, "jti", "", "give it the `ID`, which no other command ever has (default a random one)")
+	f.StringVar(&flags.id, "jti", "", "its `ID`, which no other command ever has (default a random one)")
 	return cmd
 }
 
@@ -235,7 +235,7 @@ func (a *app) signingKey(path string) (api.PrivateKey, error) {
 	return key, nil
 }
 
-// gatewayID gives the id that is stated, else that of the running gateway.
+// gatewayID returns the id that is stated, else that of the running gateway.
 func (a *app) gatewayID(ctx context.Context, stated string) (id site.GatewayID, err error) {
 	if stated != "" {
 		if strings.ContainsAny(stated, "/+# \t\r\n\x00") {
@@ -249,12 +249,12 @@ func (a *app) gatewayID(ctx context.Context, stated string) (id site.GatewayID, 
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("asking the gateway for its id: %s; elsewhere give it with --gateway", describe(err))
+		err = fmt.Errorf("asking the gateway for its id: %s; elsewhere state it with --gateway", describe(err))
 	}
 	return id, err
 }
 
-// userName is who runs this, as the system calls him.
+// userName returns the name of the system user that runs this.
 func userName() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username

@@ -21,7 +21,7 @@ import (
 
 // TestCloudScripts runs testdata/cloud beside a broker that speaks TLS, $BROKER, with
 // the certificate $CA, and in which the users gw (a gateway) and app (an application)
-// have the rights that the guide gives them; their passwords are "gw secret" and "app
+// have the rights of the guide; their passwords are "gw secret" and "app
 // secret".
 func TestCloudScripts(t *testing.T) {
 	dir := t.TempDir()

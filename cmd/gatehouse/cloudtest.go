@@ -179,7 +179,7 @@ func (t *trial) refusing(ctx context.Context) error {
 // dialled shows the steps of Dial, which ended with err.
 func (t *trial) dialled(err error) error {
 	failed, _ := errors.AsType[*mqttclient.DialError](err)
-	endpoint, _ := mqttclient.ParseURL(t.broker.URL) // what is wrong with it is said by Dial
+	endpoint, _ := mqttclient.ParseURL(t.broker.URL) // Dial reports what is wrong with it
 	for _, step := range mqttclient.Steps() {
 		if step == mqttclient.StepTLS && !endpoint.TLS {
 			continue
@@ -215,9 +215,9 @@ func (t *trial) ended(name string, err error) error {
 }
 
 const (
-	// testStation is one that no site has: what is published of it leaves nothing behind.
+	// testStation is a station that no site has.
 	testStation = site.MaxStationID
-	// testCommand is one that no gateway knows.
+	// testCommand is a command that no gateway knows.
 	testCommand = "test"
 	// publishPatience bounds the wait for the broker's acknowledgement, answerPatience
 	// that for the gateway's answer.

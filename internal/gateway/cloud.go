@@ -73,7 +73,7 @@ func (g *Gateway) held() uint64 {
 	return 0
 }
 
-// cloudStatus tells how the link stands; nil without a cloud.
+// cloudStatus returns the state of the link; nil without a cloud.
 func (g *Gateway) cloudStatus() *adminapi.CloudStatus {
 	s := g.cloud.Status()
 	if s.URL == "" {

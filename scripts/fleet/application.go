@@ -24,7 +24,7 @@ const (
 	keepalive      = 30 * time.Second
 )
 
-// recordKey is what tells records apart.
+// recordKey identifies a record.
 type recordKey struct {
 	gateway site.GatewayID
 	seq     uint64
@@ -193,7 +193,7 @@ func (a *application) connected(ctx context.Context) bool {
 	return a.conn != nil
 }
 
-// sendAgain sends again what is not answered and still holds, and tells how many are
+// sendAgain sends again what is not answered and still holds, and returns how many are
 // open.
 func (a *application) sendAgain(ctx context.Context) (open int) {
 	a.mu.Lock()
@@ -235,7 +235,7 @@ func (a *application) end() {
 	}
 }
 
-// sorted gives the commands in the order in which they were sent.
+// sorted returns the commands in the order in which they were sent.
 func (a *application) sorted() []*command {
 	all := slices.Collect(maps.Values(a.commands))
 	slices.SortFunc(all, func(x, y *command) int { return x.sent.Compare(y.sent) })

@@ -6,7 +6,7 @@
 // with status 1 if anything is missing.
 //
 // A gateway names one broker. Here that is a TCP front, as a site has it in a load
-// balancer or a name with several addresses: it gives each connection to the next
+// balancer or a name with several addresses: it hands each connection to the next
 // server that answers.
 package main
 

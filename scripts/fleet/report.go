@@ -36,7 +36,7 @@ func (f *fleet) report(ctx context.Context) error {
 	f.reportRecords(v, journals)
 	f.reportRecovery(v, journals)
 	for _, odd := range f.application.odd {
-		v.fail("the application was told: %s", odd)
+		v.fail("the application received: %s", odd)
 	}
 	for _, wrong := range v.wrong {
 		v.say("WRONG", "%s", wrong)
@@ -48,13 +48,13 @@ func (f *fleet) report(ctx context.Context) error {
 	return nil
 }
 
-// journals gives the records of each gateway that the cloud has taken.
+// journals returns the records of each gateway that the cloud has taken.
 func (f *fleet) journals(ctx context.Context) (map[site.GatewayID][]site.Record, error) {
 	all := make(map[site.GatewayID][]site.Record)
 	for _, g := range f.gateways {
 		status, err := g.admin.Status(ctx)
 		if err != nil || status.Cloud == nil {
-			return nil, errors.Join(err, errors.New("a gateway does not tell its status"))
+			return nil, errors.Join(err, errors.New("a gateway has no status"))
 		}
 		for r, err := range g.admin.Journal(ctx, client.JournalQuery{}) {
 			if err != nil {

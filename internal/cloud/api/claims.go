@@ -16,8 +16,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-// claims are what a token says, each as it is written there. They are judged here and
-// not by the library, which has one word for several reasons.
+// claims are the claims of a token as it states them. They are judged here and not by the
+// library, which has one error for several reasons.
 type claims struct {
 	jwt.RegisteredClaims // of which nothing is used
 	fields               map[string]json.RawMessage
@@ -29,11 +29,11 @@ func (c *claims) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// errObject says that a text is not one object that everybody reads alike.
+// errObject refuses a text that is not one object which every reader understands alike.
 var errObject = errors.New("not a JSON object of UTF-8 with each name once")
 
-// object takes valid JSON apart. Names are told apart by case, and none may come twice:
-// of two, readers choose differently (RFC 7519, section 4).
+// object decodes one object. Names are case-sensitive, and none may occur twice: readers
+// choose differently between two (RFC 7519, section 4).
 func object(data []byte) (map[string]json.RawMessage, error) {
 	in := json.NewDecoder(bytes.NewReader(data))
 	if start, err := in.Token(); err != nil || start != json.Delim('{') || !utf8.Valid(data) {
@@ -62,7 +62,7 @@ type flaw struct {
 	message string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (f *flaw) Error() string { return f.message }
 
 func flawf(reason Reason, format string, args ...any) error {
@@ -100,7 +100,7 @@ func (c *claims) command(gateway site.GatewayID, now time.Time) (cmd Command, er
 	return cmd, err
 }
 
-// field gives a claim as it is written; it is missing when it is null.
+// field returns a claim as it is written; it is missing when it is null.
 func (c *claims) field(name string) (json.RawMessage, error) {
 	raw := c.fields[name]
 	if raw == nil || string(raw) == "null" || string(raw) == `""` {
@@ -120,7 +120,7 @@ func (c *claims) text(name string) (text string, err error) {
 	return text, nil
 }
 
-// id gives the jti where one can be read, or "".
+// id returns the jti where one can be read, or "".
 func (c *claims) id() string {
 	if id, err := c.text("jti"); err == nil && validID(id) {
 		return id

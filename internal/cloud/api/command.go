@@ -27,7 +27,7 @@ const (
 	Unlock = "unlock"
 )
 
-// Command is what a token says.
+// Command is a signed command.
 type Command struct {
 	ID       string         // jti: 1 to MaxID printable ASCII characters without quotes and backslashes; never used twice
 	Gateway  site.GatewayID // aud: the gateway that is to carry it out
@@ -40,9 +40,9 @@ type Command struct {
 	KeyID    string    // kid: which of the trusted keys signed it
 }
 
-// Sign gives the token of a command, whose KeyID is k's. Times are cut to seconds. It
-// refuses what no gateway would take, but for the name: an unknown one tries a link
-// without opening anything.
+// Sign returns the token of a command, whose KeyID is k's. Times are cut to seconds. It
+// refuses what no gateway would accept, except for the name: an unknown name tests a
+// link without opening anything.
 func (k PrivateKey) Sign(c Command) (string, error) {
 	if err := c.check(); err != nil {
 		return "", fmt.Errorf("signing a command: %w", err)

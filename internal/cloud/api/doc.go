@@ -9,6 +9,6 @@
 // token is a command for this gateway that is valid now, or is refused for one [Reason].
 //
 // Promise: nothing that a token claims is believed before one of the trusted keys has
-// signed it. Whoever holds the broker between signer and gateway can drop commands, but
-// can neither make nor change one.
+// signed it. Control of the broker between signer and gateway is enough to drop
+// commands, but not to make or change one.
 package api

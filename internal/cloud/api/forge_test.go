@@ -20,7 +20,7 @@ const (
 // noon is when the tokens of these tests are issued.
 func noon() time.Time { return time.Unix(1767225600, 0) }
 
-// seed gives a private key that is always the same.
+// seed returns a private key that is always the same.
 func seed(n byte) ed25519.PrivateKey {
 	seed := make([]byte, ed25519.SeedSize)
 	seed[0] = n
@@ -47,7 +47,7 @@ func ring(t testing.TB) api.Keyring {
 // fields are the names of a JSON object.
 type fields map[string]any
 
-// with gives the fields with some set, or removed where they are absent.
+// with returns the fields with some set, or removed where they are absent.
 func (f fields) with(change fields) fields {
 	f = maps.Clone(f)
 	maps.Copy(f, change)

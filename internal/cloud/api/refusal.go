@@ -1,7 +1,7 @@
 package api
 
-// Reason says in one word why a command was refused. The words are part of the
-// contract: they stand in results, in the journal and in metrics.
+// Reason is why a command was refused, as one word. The words are part of the contract:
+// results, the journal and metrics contain them.
 type Reason string
 
 // The reasons that [Keyring.Verify] finds, in the order in which it looks for them.
@@ -20,15 +20,15 @@ const (
 )
 
 // The reasons that are found with what the gateway knows besides the token. Verify
-// gives the first two for what cannot be a station or a lock anywhere.
+// returns the first two for what cannot be a station or a lock anywhere.
 const (
 	UnknownStation Reason = "unknown-station"
 	UnknownLock    Reason = "unknown-lock"
 	Repeated       Reason = "repeated"      // its id came before
-	Retained       Reason = "retained"      // it lay at the broker, for whoever would come
+	Retained       Reason = "retained"      // the broker had kept it for later subscribers
 	Busy           Reason = "busy"          // no more commands can be taken now
 	Clock          Reason = "clock"         // the gateway cannot know whether it is still valid
-	NotPermitted   Reason = "not-permitted" // the right to it was lost on the way
+	NotPermitted   Reason = "not-permitted" // the key, station or lock was removed meanwhile
 )
 
 // Refusal is the error of a token that is no command to be carried out.
@@ -40,5 +40,5 @@ type Refusal struct {
 	Message  string // the reason for people, in one line
 }
 
-// Error gives the message.
+// Error returns the message.
 func (r *Refusal) Error() string { return "refusing a command: " + r.Message }

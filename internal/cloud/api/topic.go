@@ -27,12 +27,12 @@ const (
 	StateLeaf   Leaf = "state"   // up, retained, QoS 1: of one station, see [StateTopic]
 )
 
-// Topic gives gateways/<gatewayId>/<leaf>.
+// Topic returns gateways/<gatewayId>/<leaf>.
 func Topic(gateway site.GatewayID, leaf Leaf) string {
 	return root + string(gateway) + "/" + string(leaf)
 }
 
-// StateTopic gives gateways/<gatewayId>/stations/<id>/state.
+// StateTopic returns gateways/<gatewayId>/stations/<id>/state.
 func StateTopic(gateway site.GatewayID, station site.StationID) string {
 	return root + string(gateway) + "/" + stations + station.String() + stateName
 }

@@ -14,14 +14,13 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Verify gives the command that a token is, when a trusted key has signed it for that
-// gateway and it holds at that time; ASCII white space around the token is passed over.
+// Verify returns the command of a token, if a trusted key has signed it for that gateway
+// and it is valid at that time; ASCII white space around the token is passed over.
 // The header names the key (kid), which it may leave out where one alone is trusted. The
 // error is always a [*Refusal]. It takes any bytes.
 //
-// A command holds from iat until just before exp, to the fraction of a second. Nothing
-// is allowed to a signer whose clock is behind; one whose clock is ahead may be so by
-// MaxAhead.
+// A command is valid from iat until just before exp, to the fraction of a second. The
+// signer's clock may be ahead by MaxAhead, and not behind.
 func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Command, error) {
 	if len(token) > MaxToken {
 		return Command{}, &Refusal{Reason: Oversized, Message: fmt.Sprintf("the token has more than %d bytes", MaxToken)}
@@ -46,7 +45,7 @@ func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Co
 // errForm says that a token is none.
 var errForm error = &flaw{Malformed, "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once"}
 
-// verification is the look at one token.
+// verification is the state while one token is verified.
 type verification struct {
 	ring   Keyring
 	said   claims // not to be believed unless signed
@@ -82,7 +81,7 @@ func (v *verification) parse(token string) error {
 	return flawf(BadSignature, "the signature is not that of the trusted key %s", v.keyID)
 }
 
-// choose gives the key that the header names.
+// choose returns the key that the header names.
 func (v *verification) choose(t *jwt.Token) (any, error) {
 	v.asked = true
 	var key Key

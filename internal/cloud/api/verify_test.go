@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/cloud/api"
 )
 
-// refusal gives why a token is refused.
+// refusal returns why a token is refused.
 func refusal(t *testing.T, token string, at time.Time) *api.Refusal {
 	t.Helper()
 	cmd, err := ring(t).Verify([]byte(token), gateway, at)
@@ -23,7 +23,7 @@ func refusal(t *testing.T, token string, at time.Time) *api.Refusal {
 		t.Fatalf("it is taken: %+v, %v", cmd, err)
 	}
 	if cmd != (api.Command{}) {
-		t.Errorf("a refused token gives %+v", cmd)
+		t.Errorf("a refused token is %+v", cmd)
 	}
 	if refused.Message == "" || strings.ContainsAny(refused.Message, "\n\x1b") {
 		t.Errorf("the message is %q", refused.Message)

@@ -79,8 +79,8 @@ func newCommands(cfg commandConfig) *commands {
 	return c
 }
 
-// trust replaces the keys. One that is no longer among them opens nothing from now on,
-// not even by a command that was verified already and has not left.
+// trust replaces the keys. A key that is removed opens nothing from now on, not even by a
+// command that was verified already and has not left.
 func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
 
 // summarize records how many refusals were left out, when that is due.
@@ -179,11 +179,11 @@ func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
 	return &refused{cmd: cmd, Refusal: api.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
 }
 
-// judge finds what the token itself does not tell. To a trusted signer a station that
-// there is not and a lock that it has not are told apart.
+// judge returns why a command that is valid in itself is refused; "" where it is not. A
+// trusted signer may know whether the station or only the lock is unknown.
 func (c *commands) judge(cmd api.Command, retained bool) (api.Reason, string) {
 	if retained {
-		return api.Retained, "the command lay at the broker for whoever would come; publish commands without the retain flag"
+		return api.Retained, "the broker had retained the command; publish commands without the retain flag"
 	}
 	state, enrolled := c.State(cmd.Station)
 	if !enrolled {

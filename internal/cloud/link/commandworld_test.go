@@ -64,7 +64,7 @@ func keyring(t testing.TB, keys ...api.Key) api.Keyring {
 	return ring
 }
 
-// commands gives commands that trust the signer; called again they are those of the
+// commands returns commands that trust the signer; called again they are those of the
 // next run of the process.
 func (w *world) commands() *link.Commands {
 	w.t.Helper()
@@ -192,7 +192,7 @@ func (w *world) sendTo(c *link.Commands, station site.StationID, id string) {
 	synctest.Wait()
 }
 
-// last gives the newest answer.
+// last returns the newest answer.
 func (w *world) last() api.Result {
 	w.t.Helper()
 	w.mu.Lock()
@@ -209,7 +209,7 @@ func (w *world) unlocks() int {
 	return len(w.opened)
 }
 
-// counted gives how often the metrics counted a refusal for that reason.
+// counted returns how often the metrics counted a refusal for that reason.
 func (w *world) counted(reason string) string {
 	var text strings.Builder
 	w.metrics.Write(&text)

@@ -1,21 +1,21 @@
 // Package link is the gateway's own connection to an MQTT broker elsewhere
 // (contract, section 3): it keeps the connection, mirrors every station's state, hands
 // the journal up and takes signed commands down. It decides nothing about doors: a
-// command goes through the same use case as every other unlock, and the link only
-// says who signed it.
+// command goes through the same use case as every other unlock; the link adds who
+// signed it.
 //
 // Promises:
 //
 //   - Nothing waits for it. It pulls the journal behind a cursor of its own and reads
-//     the stations; what it is told is a wake-up that never blocks.
+//     the stations; others only wake it up, which never blocks.
 //   - Every record goes up in order of seq, at least once, none skipped; one that is
 //     gone is named by a gap in its place. A record counts as delivered only when the
 //     application has acknowledged it, or, where that is configured, the broker.
 //   - A command opens a door at most once, whatever is repeated, and over restarts; and
-//     never when it has expired, was signed by nobody who is trusted, or is another
-//     gateway's.
+//     never when it has expired, no trusted key has signed it, or it is for another
+//     gateway.
 //   - Nothing that a broker sends ends the process or takes memory without bound.
 //
-// The connection itself is package mqttclient's; each lasts until it is lost, and then
-// everything that went with it is thrown away: the cursor alone says where to go on.
+// The connection itself is package mqttclient's; each lasts until it is lost, and its
+// state is dropped with it: the next continues at the cursor.
 package link

@@ -179,7 +179,7 @@ func (b *broker) set(change func()) {
 	change()
 }
 
-// on gives what came in on the topics of that leaf.
+// on returns what came in on the topics of that leaf.
 func (b *broker) on(leaf api.Leaf) (found []message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,7 +191,7 @@ func (b *broker) on(leaf api.Leaf) (found []message) {
 	return found
 }
 
-// seqs gives the numbers that came in on that leaf, a gap as the range it stands for.
+// seqs returns the numbers that came in on that leaf, a gap as the range it stands for.
 func (b *broker) seqs(leaf api.Leaf) string {
 	var all []string
 	for _, m := range b.on(leaf) {
@@ -209,7 +209,7 @@ func (b *broker) seqs(leaf api.Leaf) string {
 	return strings.Join(all, " ")
 }
 
-// attempts gives when each attempt at a connection was made.
+// attempts returns when each attempt at a connection was made.
 func (b *broker) attempts() []time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -335,7 +335,7 @@ func (h *house) CloudStations(context.Context) ([]site.StationID, error) {
 	return slices.Clone(h.there), nil
 }
 
-// listed gives what is kept of the stations.
+// listed returns what is kept of the stations.
 func (h *house) listed() []site.StationID {
 	h.mu.Lock()
 	defer h.mu.Unlock()

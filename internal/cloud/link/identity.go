@@ -85,7 +85,7 @@ func (i *identity) judge(now time.Time) (summary string) {
 
 // adviceIdentity says what to do about a copy, and what not.
 const adviceIdentity = "Find the other one (a copy of the card?) and set it up anew on an empty card, so that it has an identity of its own. " +
-	"Do not give it another client_id: then both carry out each command"
+	"Do not set another client_id there: then both carry out each command"
 
 // judgeIdentity raises or clears the condition.
 func (l *Link) judgeIdentity() {

@@ -26,8 +26,8 @@ const (
 	// saveEvery is how often the cursor goes to disk while it moves. What was delivered
 	// since then goes up once more after a power cut; a card lasts longer for it.
 	saveEvery = 15 * time.Second
-	// saveBeyond records are not left to that, but kept within saveSoon: so a backlog gets
-	// shorter also where the power goes away again and again.
+	// saveBeyond records are saved within saveSoon: so a backlog gets shorter even where the
+	// power fails again and again.
 	saveBeyond = 200
 	saveSoon   = time.Second
 	// storePatience is how long the link waits for the disk before it goes on.
@@ -36,7 +36,7 @@ const (
 
 // Journal is what goes up; package journal satisfies it.
 type Journal interface {
-	// Subscribe gives a channel that is sent to after each durable change.
+	// Subscribe returns a channel that is sent to after each durable change.
 	Subscribe() (wake <-chan struct{}, cancel func())
 	// Latest is the newest durable seq.
 	Latest() uint64
@@ -49,15 +49,15 @@ type Journal interface {
 type Store interface {
 	// HashAt returns the hash of a record; "" where there is none.
 	HashAt(ctx context.Context, seq uint64) (string, error)
-	// CloudCursor gives the last seq that the cloud has taken; 0 before the first.
+	// CloudCursor returns the last seq that the cloud has taken; 0 before the first.
 	CloudCursor(ctx context.Context) (uint64, error)
 	// SaveCloudCursor keeps it.
 	SaveCloudCursor(ctx context.Context, seq uint64) error
-	// CloudStations gives the stations whose retained state stands at the cloud's broker.
+	// CloudStations returns the stations whose retained state the cloud's broker has.
 	CloudStations(ctx context.Context) ([]site.StationID, error)
 	// SaveCloudStations keeps them.
 	SaveCloudStations(ctx context.Context, ids []site.StationID) error
-	// Outbox gives the records after a seq as they are stored, in order of seq, at most
+	// Outbox returns the records after a seq as they are stored, in order of seq, at most
 	// so many; fewer where they are long.
 	Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error)
 }
@@ -67,18 +67,18 @@ type Store interface {
 type Stations interface {
 	// Stations lists the enrolled stations by id.
 	Stations() []site.Station
-	// State gives what is known of a station now; false when it is not enrolled.
+	// State returns what is known of a station now; false when it is not enrolled.
 	State(id site.StationID) (site.StationState, bool)
-	// EventsSince gives what changed after that number; gap says that some were
+	// EventsSince returns what changed after that number; gap says that some were
 	// forgotten.
 	EventsSince(after uint64, id site.StationID) (events []station.Event, gap bool)
 	// Latest is the number of the newest event.
 	Latest() uint64
-	// Subscribe gives a channel that is sent to whenever there are new events.
+	// Subscribe returns a channel that is sent to whenever there are new events.
 	Subscribe() (wake <-chan struct{}, cancel func())
 }
 
-// Settings say where the cloud is and how it is spoken to. The zero Settings are those
+// Settings are where the cloud is and how to connect to it. The zero Settings are those
 // of a gateway without a cloud.
 type Settings struct {
 	Broker     mqttclient.Config // the address and the credentials; the link fills in the rest
@@ -209,7 +209,7 @@ func (l *Link) begin(replace context.CancelFunc) Settings {
 
 // Held is the last seq that the cloud has taken, beyond which retention removes
 // nothing; the largest there is without a cloud. It is one that the disk knows of: the
-// next run would give up for lost what is removed beyond.
+// next run would count as lost what is removed beyond.
 func (l *Link) Held() uint64 {
 	if !l.enabled.Load() {
 		return 1<<63 - 1

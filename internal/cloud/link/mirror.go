@@ -164,6 +164,6 @@ func (m *mirror) keep(ctx context.Context) {
 	defer cancel()
 	err := m.Store.SaveCloudStations(ctx, slices.Sorted(maps.Keys(m.there)))
 	if m.unkept = err != nil; m.unkept {
-		m.Logger.Warn("which states stand at the cloud is not kept", "error", err)
+		m.Logger.Warn("the list of states at the cloud cannot be saved", "error", err)
 	}
 }

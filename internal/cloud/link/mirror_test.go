@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// states gives what came in of one station: its voltages, "-" for a removal.
+// states returns what came in of one station: its voltages, "-" for a removal.
 func (p *parts) states(id site.StationID) string {
 	var all []string
 	for _, m := range p.on(api.StateLeaf) {

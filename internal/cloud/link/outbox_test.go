@@ -398,8 +398,8 @@ func TestOutbox_hugeRecord(t *testing.T) {
 	})
 }
 
-// What retention may remove is known to the disk as delivered: another run would give it
-// up for lost.
+// What retention may remove is known to the disk as delivered: another run would count
+// it as lost.
 func TestLink_Held_isOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()

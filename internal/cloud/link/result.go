@@ -12,7 +12,7 @@ import (
 const maxResults = 256
 
 // results holds the answers to commands that are not in flight, over the loss of
-// connections, but not over a restart: what a command did stands in the journal. Its
+// connections, but not over a restart: the journal has what a command did. Its
 // methods are safe for concurrent use.
 type results struct {
 	mu      sync.Mutex // mu guards waiting

@@ -59,7 +59,7 @@ func unsignedCommand(id int) string {
 	return b64([]byte(`{"alg":"none"}`)) + "." + b64(fmt.Appendf(nil, `{"jti":"c-%d"}`, id)) + "."
 }
 
-// answered gives the ids of the results that the broker was sent.
+// answered returns the ids of the results that the broker was sent.
 func (b *broker) answered() string {
 	var all []string
 	for _, m := range b.on(api.ResultLeaf) {

@@ -14,8 +14,8 @@ import (
 
 const (
 	// leastInbound is how many messages a second the broker may send at least. Checking a
-	// signature takes 1.6 ms on the smallest board: whoever may publish takes half of its
-	// processor. Six commands a second to each of 50 doors do not wait.
+	// signature takes 1.6 ms on the smallest board: a client that may publish takes half of
+	// its processor. Six commands a second to each of 50 doors do not wait.
 	leastInbound = 300
 	// beat is how often what depends on time alone is judged.
 	beat = time.Second
@@ -133,7 +133,7 @@ func (s *session) receive(m mqttclient.Message) {
 	switch address.Leaf {
 	case api.AckLeaf:
 		ack, err := api.ParseAck(m.Payload)
-		if err != nil || m.Retained { // what was said before this connection counts no more
+		if err != nil || m.Retained { // an earlier acknowledgement does not count
 			s.Metrics.Refused("cloud-ack")
 			return
 		}

@@ -25,7 +25,7 @@ const (
 const adviceHungUp = "Doors are not concerned. When it happens again and again: two gateways with one client_id end each other's " +
 	"connection, as a board and a copy of its card do: set the copy up anew; the broker's log names who came"
 
-// Status says how the link stands.
+// Status is the state of the link.
 type Status struct {
 	URL       string    // of the broker; empty without a cloud
 	Connected bool      // now
@@ -45,7 +45,7 @@ type Status struct {
 	RefusesAdvice string // what to do about it
 }
 
-// Status tells how the link stands.
+// Status returns the state of the link.
 func (l *Link) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *Link) judgeClock() {
 	l.Health.Raise(health.Condition{Code: health.CloudClock, Severity: health.Warning, Summary: refusesByClock, Advice: adviceClock})
 }
 
-// none says that there is no cloud.
+// none notes that there is no cloud.
 func (l *Link) none() {
 	l.mu.Lock()
 	l.status = Status{}
@@ -91,7 +91,7 @@ func (l *Link) none() {
 	}
 }
 
-// up says that the link is up.
+// up notes that the link is up.
 func (l *Link) up(url string) {
 	now := l.Clock.Now()
 	l.mu.Lock()
@@ -104,7 +104,7 @@ func (l *Link) up(url string) {
 		l.Health.Raise(health.Condition{
 			Code: health.CloudPlain, Severity: health.Warning,
 			Summary: "The cloud's broker is spoken to in clear text: its password and the records of the doors can be read on the way",
-			Advice:  "Give url in [cloud] as tls://…, with the broker's TLS port",
+			Advice:  "Set url in [cloud] to tls://…, with the broker's TLS port",
 		})
 	}
 	l.Metrics.Counter("gatehouse_cloud_connections_total").Inc()
@@ -112,7 +112,7 @@ func (l *Link) up(url string) {
 	l.record(site.KindCloudOnline, "")
 }
 
-// down says that the link is down and when it will be tried again.
+// down notes that the link is down, and when the next attempt is made.
 func (l *Link) down(err error, delay time.Duration) {
 	if err == nil {
 		err = errors.New("the connection ended")
@@ -156,10 +156,10 @@ func (l *Link) down(err error, delay time.Duration) {
 	}
 }
 
-// errReplaced is why a connection ends whose settings are others now.
+// errReplaced ends a connection whose settings were replaced.
 var errReplaced = errors.New("the settings of the cloud link have changed")
 
-// replaced says that a connection was given up for other settings.
+// replaced notes that a connection was ended for other settings.
 func (l *Link) replaced() {
 	if l.Status().Connected {
 		l.down(errReplaced, 0)
@@ -175,7 +175,7 @@ func (l *Link) record(kind site.Kind, detail string) {
 	l.Journal.AppendLater(site.Record{Kind: kind, Facts: site.Facts{Detail: detail, Count: int(l.skipped.Swap(0))}})
 }
 
-// acknowledgedNow says that the cloud has just taken records.
+// acknowledgedNow notes that the cloud has just acknowledged records.
 func (l *Link) acknowledgedNow() {
 	l.mu.Lock()
 	l.status.LastAck = l.Clock.Now()

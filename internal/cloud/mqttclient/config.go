@@ -43,7 +43,7 @@ type Config struct {
 	Burst     int
 
 	// MaxPayload bounds a payload that comes in, in bytes: of a longer one Receive gets
-	// the first MaxPayload+1 bytes, so that it can tell. 0: 8 KiB; at most 1 MiB.
+	// the first MaxPayload+1 bytes, so that it can detect it. 0: 8 KiB; at most 1 MiB.
 	MaxPayload int
 
 	// Lookup finds the addresses of a host name; nil: the system's resolver.

@@ -20,7 +20,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// file writes a file with that text and gives its path.
+// file writes a file with that text and returns its path.
 func file(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")

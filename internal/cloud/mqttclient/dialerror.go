@@ -37,7 +37,7 @@ type DialError struct {
 // Error names the step and the cause.
 func (e *DialError) Error() string { return string(e.Step) + ": " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
 // Steps returns the steps in their order.
@@ -59,12 +59,11 @@ func (p *plan) failed(ctx context.Context, step Step, err error) *DialError {
 	return &DialError{Step: step, Err: foreignWords{err}, Advice: p.advice(step, err)}
 }
 
-// foreignWords is an error in whose text whoever answered may have a say: a certificate
-// has thousands of names, and whoever signs it himself chooses each. It goes to logs,
-// conditions and terminals.
+// foreignWords is an error whose text may contain what the peer has chosen, such as the
+// names of a self-signed certificate. It goes to logs, conditions and terminals.
 type foreignWords struct{ error }
 
-// Error gives one line of printable characters, and not more of it than people read.
+// Error returns one line of printable characters, and not more of it than people read.
 func (e foreignWords) Error() string {
 	const most = 300
 	text := e.error.Error()
@@ -79,7 +78,7 @@ func (e foreignWords) Error() string {
 	}, text)
 }
 
-// Unwrap gives the error itself.
+// Unwrap returns the error itself.
 func (e foreignWords) Unwrap() error { return e.error }
 
 const adviceConfiguration = "Correct the setting or the file that is named, and reload the configuration"
@@ -143,7 +142,7 @@ func (p *plan) adviceCertificate(err error) string {
 	case unknown:
 		return "This machine does not know the CA of the broker's certificate: set ca to the file with that CA's certificate"
 	case otherName:
-		return "The broker's certificate is not for " + p.endpoint.Host + ": write a name that it bears in url, or give the broker a certificate for this one"
+		return "The broker's certificate is not for " + p.endpoint.Host + ": write a name that it bears in url, or install a certificate for this one on the broker"
 	case isInvalid && invalid.Reason == x509.Expired:
 		return "Renew the broker's certificate; or, if it is valid, set this machine's clock: by it, it is " + p.Now().UTC().Format(time.RFC3339)
 	}
@@ -165,9 +164,9 @@ func (p *plan) adviceLogin(err error) string {
 	case isTimeout(err):
 		return p.endpoint.Address + " accepts the connection and says nothing: check that the port in url is that of an MQTT listener, and whether it wants TLS"
 	case p.tls == nil:
-		return "The broker hangs up: if its port wants TLS, write tls:// in url; else check username, password and client_id, and the broker's log"
+		return "The broker closes the connection: if its port wants TLS, write tls:// in url; else check username, password and client_id, and the broker's log"
 	}
-	return "The broker hangs up: check username, password, client_id and the client certificate, and the broker's log"
+	return "The broker closes the connection: check username, password, client_id and the client certificate, and the broker's log"
 }
 
 func (p *plan) adviceRefusal(code refusal) string {
@@ -177,11 +176,11 @@ func (p *plan) adviceRefusal(code refusal) string {
 	case refusedID:
 		return "Set client_id to one that the broker accepts, or let it accept " + p.ClientID
 	case refusedUnavailable:
-		return "Look at the broker's log: it accepts nobody at the moment"
+		return "Look at the broker's log: it accepts no connections at the moment"
 	case refusedPassword:
 		return "Check username and password: the broker knows others"
 	default:
-		return "Check username and password, and give this user, with the client id " + p.ClientID + ", the right to connect"
+		return "Check username and password, and allow this user, with the client id " + p.ClientID + ", to connect"
 	}
 }
 
@@ -189,7 +188,7 @@ func adviceSubscribe(err error) string {
 	if refused, ok := errors.AsType[unsubscribed](err); ok {
 		return "Give this user the right to subscribe to " + refused.topic + " on the broker"
 	}
-	return "The connection broke while subscribing: some brokers hang up on a client that has no right to subscribe; check its rights, and the broker's log"
+	return "The connection broke while subscribing: some brokers close the connection of a client that has no right to subscribe; check its rights, and the broker's log"
 }
 
 // isTimeout reports whether something took too long, the end of Dial's time included.
@@ -198,7 +197,7 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSilent)
 }
 
-// isAlert reports whether the other end of TLS said what it does not like.
+// isAlert reports whether the other end of TLS has sent an alert.
 func isAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "remote error"

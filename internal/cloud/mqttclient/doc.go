@@ -5,11 +5,11 @@
 //
 // It is built on paho, a fresh client for each connection, behind a net.Conn that reads
 // every packet of the broker's before paho does (see filter). Paho logs in, keeps the
-// connection alive, hands out what comes in, acknowledges it and says goodbye. Messages
+// connection alive, hands out what comes in and acknowledges it. Messages
 // and subscriptions are packed by paho, written by the filter itself, and their answers
-// end there: paho's own book of them completes some with success when the connection
+// end there: paho's own bookkeeping completes some with success when the connection
 // breaks, never completes others, waits for seconds on a connection that is gone, and
-// panics at an answer with too many codes, or at one that comes at the wrong moment.
+// panics at an answer with too many codes or at the wrong moment.
 //
 // The promises:
 //

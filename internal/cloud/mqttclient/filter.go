@@ -81,7 +81,7 @@ func (s source) Read(p []byte) (int, error) {
 	return s.f.Conn.Read(p)
 }
 
-// Read gives paho what the broker sent, as far as paho may see it.
+// Read returns paho what the broker sent, as far as paho may see it.
 func (f *filter) Read(p []byte) (n int, err error) {
 	defer f.rescue(&err)
 	for len(f.ready) == 0 && !f.isOver() {

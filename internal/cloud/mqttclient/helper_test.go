@@ -151,7 +151,7 @@ func message(topic string, qos byte, id int, payload string) []byte {
 	return packet(0x30|qos<<1, text(topic), u16(id), []byte(payload))
 }
 
-// broker is a listener that gives each connection to its play.
+// broker is a listener that hands each connection to its play.
 type broker struct {
 	listener net.Listener
 	conns    sync.WaitGroup
@@ -244,7 +244,7 @@ func refusedAt(t testing.TB, cfg mqttclient.Config, step mqttclient.Step) *mqttc
 	}
 	failed, ok := errors.AsType[*mqttclient.DialError](err)
 	if !ok || failed.Step != step {
-		t.Fatalf("Dial gives %v, want an error at %s", err, step)
+		t.Fatalf("Dial returns %v, want an error at %s", err, step)
 	}
 	return failed
 }

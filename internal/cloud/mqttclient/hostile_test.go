@@ -102,7 +102,7 @@ func hostileLater() []attack {
 	}
 }
 
-// allocated gives how many bytes this process has allocated so far.
+// allocated returns how many bytes this process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -24,7 +24,7 @@ type foreign byte
 
 func (foreign) Error() string { return "what answers is not an MQTT broker" }
 
-// alert is the first byte of a TLS alert (RFC 8446, section 5.1): whoever sends it
+// alert is the first byte of a TLS alert (RFC 8446, section 5.1): its sender
 // expects TLS.
 const alert foreign = 21
 
@@ -170,7 +170,7 @@ func (f *filter) pingresp(length int) error {
 		return err
 	}
 	f.ready = f.packet
-	return f.slow(1) // paho takes one that it did not ask for, too
+	return f.slow(1) // paho accepts an unexpected one, too
 }
 
 // message reads a PUBLISH. It is packed anew, so that paho sees no more of a payload

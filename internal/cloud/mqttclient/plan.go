@@ -19,7 +19,7 @@ type plan struct {
 	tls      *tls.Config // nil without TLS
 }
 
-// What is taken where nothing is said.
+// Defaults.
 const (
 	perSecond  = 300
 	burst      = 600
