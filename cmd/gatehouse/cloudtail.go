@@ -23,9 +23,6 @@ type cloudFollowing struct {
 	username     string
 	passwordFile string
 	ca           string
-	certificate  string
-	key          string
-	clientID     string
 	gateway      string
 	noAck        bool
 }
@@ -39,7 +36,8 @@ again. Where an application takes the records already, use --no-ack.
 
 Without --url the broker is that of [cloud] in this gateway's configuration. Its login
 is the gateway's own, which should have no right to all this: set the application's
-with --username and --password-file, or --certificate and --key.`
+with --username and --password-file, or by GATEHOUSE_CLOUD_CERTIFICATE and
+GATEHOUSE_CLOUD_KEY.`
 
 const cloudTailExample = `  gatehouse cloud tail --no-ack
   gatehouse cloud tail --url tls://mqtt.example.test:8883 --username app --password-file app.password
@@ -56,9 +54,6 @@ func (a *app) cloudTailCommand() *cobra.Command {
 			if _, err := mqttclient.ParseURL(flags.url); flags.url != "" && err != nil {
 				return fmt.Errorf("--url: %w", err)
 			}
-			if (flags.certificate == "") != (flags.key == "") {
-				return errors.New("--certificate and --key belong together")
-			}
 			if err := passwordOfWhom(flags.username, flags.passwordFile); err != nil {
 				return err
 			}
@@ -71,9 +66,6 @@ func (a *app) cloudTailCommand() *cobra.Command {
 	f.StringVar(&flags.username, "username", "", "log in as the user `NAME` of the broker")
 	f.StringVar(&flags.passwordFile, "password-file", "", "with the password in the first line of `FILE`")
 	f.StringVar(&flags.ca, "ca", "", "trust the certificates of this PEM `FILE` (default the system's)")
-	f.StringVar(&flags.certificate, "certificate", "", "show the client certificate in this PEM `FILE`")
-	f.StringVar(&flags.key, "key", "", "its private key is in this PEM `FILE`")
-	f.StringVar(&flags.clientID, "client-id", "", "connect with the MQTT client `ID` (default a random one)")
 	f.StringVar(&flags.gateway, "gateway", "", "only the gateway with the `ID` (default all that the login may see)")
 	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing")
 	return cmd
@@ -135,15 +127,10 @@ func (a *app) tailBroker(flags cloudFollowing) (mqttclient.Config, error) {
 	if flags.username != "" {
 		broker.Username, broker.Password, broker.PasswordFile = flags.username, "", flags.passwordFile
 	}
-	if flags.certificate != "" {
-		broker.Certificate, broker.Key = flags.certificate, flags.key
-	}
 	if flags.ca != "" {
 		broker.CA = flags.ca
 	}
-	if broker.ClientID = flags.clientID; broker.ClientID == "" {
-		broker.ClientID = "gatehouse-tail-" + strings.ToLower(rand.Text()[:8])
-	}
+	broker.ClientID = "gatehouse-tail-" + strings.ToLower(rand.Text()[:8])
 	return broker, nil
 }
 
@@ -213,23 +200,21 @@ func (t *tail) receive(m mqttclient.Message) {
 		t.readers[address.Gateway] = reader
 	}
 	var items []api.Item
+	var status api.Status
 	switch {
 	case address.Leaf == api.JournalLeaf && !m.Retained:
 		var err error
 		if items, err = reader.Journal(m.Payload); err != nil {
 			t.complain(err.Error())
 		}
-	case address.Leaf == api.StatusLeaf:
-		var status api.Status
-		if json.Unmarshal(m.Payload, &status) == nil {
-			items = reader.Status(status)
-		}
-		t.print(m, m.Payload)
+	case address.Leaf == api.StatusLeaf && json.Unmarshal(m.Payload, &status) == nil:
+		items = reader.Status(status)
+		fallthrough
 	default:
-		t.print(m, m.Payload)
+		t.print(m)
 	}
 	for _, item := range items {
-		t.print(mqttclient.Message{Topic: api.Topic(address.Gateway, api.JournalLeaf)}, item.Payload)
+		t.print(mqttclient.Message{Topic: api.Topic(address.Gateway, api.JournalLeaf), Payload: item.Payload})
 	}
 }
 
@@ -240,15 +225,15 @@ type message struct {
 	Payload  any    `json:"payload"` // null: the topic has no payload any more
 }
 
-func (t *tail) print(m mqttclient.Message, payload []byte) {
+func (t *tail) print(m mqttclient.Message) {
 	shown := message{Topic: m.Topic, Retained: m.Retained}
 	switch {
-	case json.Valid(payload):
-		shown.Payload = json.RawMessage(payload)
-	case len(payload) > 0:
-		shown.Payload = string(payload)
+	case json.Valid(m.Payload):
+		shown.Payload = json.RawMessage(m.Payload)
+	case len(m.Payload) > 0:
+		shown.Payload = string(m.Payload)
 	}
-	if err := t.result(shown, func(w *lines) { w.printf("%s %s", printable(m.Topic), printable(string(payload))) }); err != nil {
+	if err := t.result(shown, func(w *lines) { w.printf("%s %s", printable(m.Topic), printable(string(m.Payload))) }); err != nil {
 		t.end(err)
 	}
 }

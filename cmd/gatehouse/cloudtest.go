@@ -225,15 +225,10 @@ const (
 	answerPatience  = 10 * time.Second
 )
 
-// publish tries the right to publish with messages that no application has a use for: the
-// removal of an unknown station, and an answer to a command that was never sent.
+// publish tries the right to publish with a message that no application has a use for:
+// the removal of an unknown station.
 func (t *trial) publish(ctx context.Context, conn *mqttclient.Conn) error {
-	answer := api.Result{ID: "gatehouse-cloud-test", Outcome: site.Refused, Time: site.At(t.now()), Reason: "test", Message: "gatehouse cloud test tries the right to publish"}
-	removal := mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true}
-	if err := t.deliver(ctx, conn, removal); err != nil {
-		return err
-	}
-	return t.deliver(ctx, conn, mqttclient.Message{Topic: api.Topic(t.gateway, api.ResultLeaf), QoS: 1, Payload: api.Encode(answer)})
+	return t.deliver(ctx, conn, mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true})
 }
 
 // deliver publishes and waits for the acknowledgement.

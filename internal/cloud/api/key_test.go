@@ -118,7 +118,7 @@ func TestParseKey_ids(t *testing.T) {
 	key := public(seed(1))
 	thumbprint := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + base64.RawURLEncoding.EncodeToString(key) + `"}`))
 	for _, id := range []string{
-		"front-desk", "a:b/c", "21fe31dfa154a261", mustGenerate(t, "").Public().ID,
+		"front-desk", "a:b/c", "!~", "21fe31dfa154a261", mustGenerate(t, "").Public().ID,
 		base64.RawURLEncoding.EncodeToString(thumbprint[:]), hex.EncodeToString(thumbprint[:]), base64.StdEncoding.EncodeToString(key),
 		strings.Repeat("0", 64), strings.Repeat("A", 86), strings.Repeat("f", 128),
 		"arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",

@@ -141,6 +141,19 @@ func TestReader_restoredGateway(t *testing.T) {
 	r.wantAck("4")
 }
 
+// A status of an earlier connection may overtake a newer one. One of another start counts
+// whatever its time is: the clock may have been reset.
+func TestReader_lateStatus(t *testing.T) {
+	r := newReading(t)
+	r.status("a", 2, 5)
+	r.status("a", 1, 9)
+	r.records("a", 5)
+	r.want("a5-5")
+	r.status("b", 1, 3)
+	r.records("b", 3)
+	r.want("b3-3")
+}
+
 // What another application has acknowledged does not come here.
 func TestReader_anotherApplication(t *testing.T) {
 	r := newReading(t)
