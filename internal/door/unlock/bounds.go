@@ -103,7 +103,7 @@ func (s *Service) SetBounds(b Bounds) { s.bounds.set(b) }
 func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 	at, err := s.bounds.enter(use{req.Actor.Account, req.Station}, req.Accepted)
 	if err != nil {
-		if answer, ok := s.replays.answer(req); ok {
+		if answer, ok := s.replayed(req); ok {
 			return answer, nil
 		}
 		s.refuse(req)
@@ -279,7 +279,7 @@ func (s *Service) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-			s.replays.sweep(time.Now())
+			s.replays.sweep()
 		}
 		for _, r := range s.bounds.due(time.Now(), ctx.Err() != nil) {
 			s.Journal.AppendLater(r)

@@ -121,11 +121,11 @@ type Config struct {
 // Service opens doors. Its methods are safe for concurrent use.
 type Service struct {
 	Config
-	ttl      atomic.Int64 // of commands to come, in nanoseconds
-	commands *commands
-	replays  *replays
-	signed   *signed
-	bounds   *bounds
+	ttl         atomic.Int64 // of commands to come, in nanoseconds
+	commands    *commands
+	replays     *replays
+	bounds      *bounds
+	interrupted []string // signed commands that an earlier run had not ended
 }
 
 // New gives the use case and reads from the journal what commands and keys of the
@@ -137,7 +137,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = site.DefaultTTL
 	}
-	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(), signed: &signed{byID: make(map[string]signedCommand)}, bounds: newBounds(cfg.Bounds)}
+	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds)}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
 		return nil, err
