@@ -1,7 +1,7 @@
-// Package throttle bounds how often something may happen for each of many keys, with
-// token buckets in a table of bounded size. It is the gateway's one throttle: packages
-// access (logins), setup (setup codes) and unlock (unlocks) keep tables of it with keys
-// and figures of their own. It decides nothing and knows no clock.
+// Package throttle bounds how often something may happen, alone ([Bucket]) or for each of
+// many keys in a table of bounded size ([Buckets]). It is the gateway's one throttle:
+// packages access (logins), setup (setup codes), unlock (unlocks) and station (records)
+// keep buckets of it with figures of their own. It decides nothing and knows no clock.
 package throttle
 
 import (
@@ -16,88 +16,99 @@ const MaxKeys = 4096
 // for itself, and on a LAN all hosts share it.
 const networkBits = 64
 
-// Buckets are token buckets of one size, one for each key. Each is kept as the time at
-// which it is full again (the generic cell rate algorithm); a key without an entry has
-// a full bucket. Not safe for concurrent use.
+// Rate is the size of a token bucket, and how soon it regains a token.
+type Rate struct {
+	Burst int // tokens, at least 1
+	Every time.Duration
+}
+
+// Bucket is a token bucket, kept as the time at which it is full again (the generic cell
+// rate algorithm). The zero Bucket is full. Not safe for concurrent use.
+type Bucket struct{ full time.Time }
+
+// Lag returns how long it takes until the bucket is full: never longer than it takes to
+// fill an empty one, even if the clock went back.
+func (b Bucket) Lag(now time.Time, r Rate) time.Duration {
+	return min(max(b.full.Sub(now), 0), time.Duration(r.Burst)*r.Every)
+}
+
+// Wait returns how long it takes until the bucket holds a token; zero when it holds one
+// now.
+func (b Bucket) Wait(now time.Time, r Rate) time.Duration {
+	return max(b.Lag(now, r)-time.Duration(r.Burst-1)*r.Every, 0)
+}
+
+// Take takes a token out of the bucket, whether it holds one or not.
+func (b *Bucket) Take(now time.Time, r Rate) { b.full = now.Add(b.Lag(now, r) + r.Every) }
+
+// Buckets are token buckets of one rate, one for each key; a key without an entry has a
+// full bucket. Not safe for concurrent use.
 type Buckets[K comparable] struct {
-	burst int
-	every time.Duration
-	full  map[K]time.Time
+	rate    Rate
+	buckets map[K]Bucket
 }
 
 // New returns buckets that hold burst tokens, at least 1, and regain one after every.
 func New[K comparable](burst int, every time.Duration) *Buckets[K] {
-	return &Buckets[K]{burst: burst, every: every, full: make(map[K]time.Time)}
+	return &Buckets[K]{rate: Rate{burst, every}, buckets: make(map[K]Bucket)}
 }
 
 // Wait returns how long it takes until the bucket of key holds a token; zero when it
 // holds one now.
 func (b *Buckets[K]) Wait(key K, now time.Time) time.Duration {
-	room := time.Duration(b.burst-1) * b.every
-	return max(b.fullAt(key, now).Sub(now)-room, 0)
+	return b.buckets[key].Wait(now, b.rate)
 }
 
 // Lag returns how long it takes until the bucket of key is full: where takers are
 // served one per interval, the wait of the next one.
-func (b *Buckets[K]) Lag(key K, now time.Time) time.Duration { return b.fullAt(key, now).Sub(now) }
+func (b *Buckets[K]) Lag(key K, now time.Time) time.Duration {
+	return b.buckets[key].Lag(now, b.rate)
+}
 
 // Take takes a token out of the bucket of key. A table that is full forgets another
 // key first.
 func (b *Buckets[K]) Take(key K, now time.Time) {
-	full := b.fullAt(key, now)
-	if _, ok := b.full[key]; !ok && len(b.full) >= MaxKeys {
+	bucket, ok := b.buckets[key]
+	if !ok && len(b.buckets) >= MaxKeys {
 		b.evict()
 	}
-	b.full[key] = full.Add(b.every)
+	bucket.Take(now, b.rate)
+	b.buckets[key] = bucket
 }
 
 // Refund returns a token to the bucket of key.
 func (b *Buckets[K]) Refund(key K) {
-	if full, ok := b.full[key]; ok {
-		b.full[key] = full.Add(-b.every)
+	if bucket, ok := b.buckets[key]; ok {
+		b.buckets[key] = Bucket{bucket.full.Add(-b.rate.Every)}
 	}
 }
 
 // Forget fills the bucket of key.
-func (b *Buckets[K]) Forget(key K) { delete(b.full, key) }
+func (b *Buckets[K]) Forget(key K) { delete(b.buckets, key) }
 
 // ForgetFunc fills the buckets of all keys for which which returns true.
 func (b *Buckets[K]) ForgetFunc(which func(K) bool) {
-	for key := range b.full {
+	for key := range b.buckets {
 		if which(key) {
-			delete(b.full, key)
+			delete(b.buckets, key)
 		}
 	}
 }
 
 // Len returns the number of keys in the table.
-func (b *Buckets[K]) Len() int { return len(b.full) }
-
-// fullAt returns when the bucket of key is full: never before now, and never longer
-// from now than it takes to fill, even if the clock went back.
-func (b *Buckets[K]) fullAt(key K, now time.Time) time.Time {
-	full, ok := b.full[key]
-	latest := now.Add(time.Duration(b.burst) * b.every)
-	switch {
-	case !ok || full.Before(now):
-		return now
-	case full.After(latest):
-		return latest
-	}
-	return full
-}
+func (b *Buckets[K]) Len() int { return len(b.buckets) }
 
 // evict forgets the bucket that is full soonest: the one with the fewest recent takes,
 // so that a flood of new keys does not free the key under attack.
 func (b *Buckets[K]) evict() {
 	var mildest K
 	var soonest time.Time
-	for key, full := range b.full {
-		if soonest.IsZero() || full.Before(soonest) {
-			mildest, soonest = key, full
+	for key, bucket := range b.buckets {
+		if soonest.IsZero() || bucket.full.Before(soonest) {
+			mildest, soonest = key, bucket.full
 		}
 	}
-	delete(b.full, mildest)
+	delete(b.buckets, mildest)
 }
 
 // Network returns the network of a client address: of IPv6 the /64 with the address's

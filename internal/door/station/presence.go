@@ -5,18 +5,20 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
-// The allowances of one station: how many records it may cause. A station that
-// flaps, broken or hostile, fills no journal; whatever was left out is counted in
-// the next record, and the journal is brought up to date once there is room.
-const (
-	presenceBurst, presenceEvery = 30, 2 * time.Second // at most 60 in any minute
-	lockBurst, lockEvery         = 2 * site.MaxLocks, 2 * time.Second
-	batteryBurst, batteryEvery   = 2, time.Hour
-)
+// The rates of records that one station may cause: of presence at most 60 in any minute. A
+// station that flaps, broken or hostile, fills no journal; whatever was left out is counted
+// in the next record, and the journal is brought up to date once there is room.
+func presenceRate() throttle.Rate { return throttle.Rate{Burst: 30, Every: 2 * time.Second} }
+
+func lockRate() throttle.Rate {
+	return throttle.Rate{Burst: 2 * site.MaxLocks, Every: 2 * time.Second}
+}
+func batteryRate() throttle.Rate { return throttle.Rate{Burst: 2, Every: time.Hour} }
 
 // Sentences of presence records.
 const (
@@ -100,7 +102,7 @@ func (s *Service) setConnection(l *live, e *effect, connection site.ConnectionID
 
 // tellPresence notes a record of the present presence, as far as allowed.
 func (l *live) tellPresence(e *effect, facts site.Facts, now time.Time) {
-	skipped, ok := l.presenceSpan.take(now, presenceBurst, presenceEvery)
+	skipped, ok := l.presenceSpan.take(now, presenceRate())
 	if !ok {
 		return
 	}
@@ -115,7 +117,7 @@ func (l *live) tellPresence(e *effect, facts site.Facts, now time.Time) {
 
 // tellLock notes a record of the present status of a lock, as far as allowed.
 func (l *live) tellLock(e *effect, id site.LockID, detail string, now time.Time) {
-	skipped, ok := l.lockSpan.take(now, lockBurst, lockEvery)
+	skipped, ok := l.lockSpan.take(now, lockRate())
 	if !ok {
 		return
 	}
@@ -142,43 +144,38 @@ func (l *live) behind() bool {
 // catchUp brings the journal up to date where records were left out: of presence
 // whenever some were, of a lock when what the journal says last is no longer so.
 func (l *live) catchUp(e *effect, now time.Time) {
-	if l.presenceBehind() && l.presenceSpan.open(now, presenceBurst, presenceEvery) {
+	if l.presenceBehind() && l.presenceSpan.open(now, presenceRate()) {
 		l.presenceSpan.forgive()
 		l.tellPresence(e, site.Facts{Detail: detailCaughtUp}, now)
 	}
 	for i, k := range l.locks {
-		if k.told != k.status && l.lockSpan.open(now, lockBurst, lockEvery) {
+		if k.told != k.status && l.lockSpan.open(now, lockRate()) {
 			l.lockSpan.forgive()
 			l.tellLock(e, site.LockID(i+1), detailCaughtUp, now)
 		}
 	}
 }
 
-// allowance is a leaky bucket over records (GCRA). The zero allowance is full.
+// allowance bounds records. The zero allowance has left none out.
 type allowance struct {
-	full    time.Time // when the whole burst is there again
-	skipped int       // left out since the last one that was allowed
+	bucket  throttle.Bucket
+	skipped int // left out since the last one that was allowed
 }
 
 // open reports whether take would allow one now.
-func (a *allowance) open(now time.Time, burst int, every time.Duration) bool {
-	return a.full.Sub(now) <= time.Duration(burst-1)*every
-}
+func (a *allowance) open(now time.Time, r throttle.Rate) bool { return a.bucket.Wait(now, r) == 0 }
 
-// take allows at most burst at once and one more per every, and gives how many
-// were left out before the one that it allows.
-func (a *allowance) take(now time.Time, burst int, every time.Duration) (skipped int, ok bool) {
-	if !a.open(now, burst, every) {
+// take allows a record or skips it, and returns how many were skipped before the one that
+// it allows.
+func (a *allowance) take(now time.Time, r throttle.Rate) (skipped int, ok bool) {
+	if !a.open(now, r) {
 		a.skipped++
 		return 0, false
 	}
-	if a.full.Before(now) {
-		a.full = now
-	}
-	a.full = a.full.Add(every)
+	a.bucket.Take(now, r)
 	skipped, a.skipped = a.skipped, 0
 	return skipped, true
 }
 
-// forgive takes back one that was left out, because it will be told after all.
+// forgive uncounts one that was skipped, because it will be told after all.
 func (a *allowance) forgive() { a.skipped = max(a.skipped-1, 0) }

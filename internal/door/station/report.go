@@ -92,7 +92,7 @@ func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
 		l.low = false
 	case volts < s.batteryLow && !l.low:
 		l.low = true
-		if skipped, ok := l.batterySpan.take(now, batteryBurst, batteryEvery); ok {
+		if skipped, ok := l.batterySpan.take(now, batteryRate()); ok {
 			e.note(site.KindBatteryLow, site.Facts{Station: l.id, BatteryVoltage: l.battery, Count: skipped})
 		}
 	}
