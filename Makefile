@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz kill-campaign cloud-campaign fleet torture board-test fmt lint cross packages image image-test clean
+.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test fmt lint cross packages image image-test clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -29,6 +29,9 @@ bench: ## measure the hot paths
 
 fuzz: ## fuzz every parser for a long time (FUZZTIME=10m each)
 	scripts/fuzz $(FUZZTIME)
+
+mutants: ## change the code that guards the doors, and see its tests fail (hours)
+	go run ./scripts/mutants
 
 kill-campaign: ## kill the running gateway again and again (KILLS=1000)
 	scripts/kill-campaign $(KILLS)
