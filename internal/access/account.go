@@ -7,10 +7,10 @@ import (
 	"gatehouse/internal/site"
 )
 
-// errNoAccount says that an administrator named an account that is not there.
+// errNoAccount means that an administrator named an account that is not there.
 var errNoAccount = fault.New(fault.NotFound, "There is no account with this e-mail address")
 
-// errAccountExists says that an e-mail address has an account already.
+// errAccountExists means that an e-mail address has an account already.
 var errAccountExists = fault.New(fault.Conflict, "There is an account with this e-mail address already")
 
 // AddAccount makes an account with that password. Invalid for a text that is no
@@ -114,20 +114,20 @@ func (s *Service) Accounts() []site.Account {
 	return accounts
 }
 
-// AccountByEmail gives the account of that address without its hash; NotFound
+// AccountByEmail returns the account of that address without its hash; NotFound
 // when there is none.
 func (s *Service) AccountByEmail(email string) (site.Account, error) {
 	account, err := s.find(email)
 	return shown(account), err
 }
 
-// AccountByID gives the account with that id without its hash.
+// AccountByID returns the account with that id without its hash.
 func (s *Service) AccountByID(id site.AccountID) (site.Account, bool) {
 	account, ok := s.dir.byID(id)
 	return shown(account), ok
 }
 
-// find gives the account of that address; NotFound also for a text that is none.
+// find returns the account of that address; NotFound also for a text that is none.
 func (s *Service) find(email string) (site.Account, error) {
 	address, err := site.ParseEmail(email)
 	if err != nil {

@@ -130,7 +130,7 @@ func (d *directory) removeAccount(id site.AccountID) {
 	d.listCosts()
 }
 
-// byEmail gives the account with its password hash.
+// byEmail returns the account with its password hash.
 func (d *directory) byEmail(email site.Email) (site.Account, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -141,7 +141,7 @@ func (d *directory) byEmail(email site.Email) (site.Account, bool) {
 	return a.Account, true
 }
 
-// byID gives the account with its password hash.
+// byID returns the account with its password hash.
 func (d *directory) byID(id site.AccountID) (site.Account, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -152,7 +152,7 @@ func (d *directory) byID(id site.AccountID) (site.Account, bool) {
 	return a.Account, true
 }
 
-// list gives the accounts with their password hashes, by e-mail address.
+// list returns the accounts with their password hashes, by e-mail address.
 func (d *directory) list() []site.Account {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

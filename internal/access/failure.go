@@ -46,7 +46,7 @@ func newFailures() *failures {
 	}
 }
 
-// note counts a failure and gives the record that is due, if one is.
+// note counts a failure and returns the record that is due, if one is.
 func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (site.Record, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (si
 	return u.write(now), true
 }
 
-// entry gives the entry of address, or the shared one when there is no room.
+// entry returns the entry of address, or the shared one when there is no room.
 func (f *failures) entry(address netip.Addr, now time.Time) *unwritten {
 	if u := f.since[address]; u != nil {
 		return u
@@ -97,7 +97,7 @@ func (f *failures) forgetIdle(now time.Time) {
 	}
 }
 
-// due gives the records of failures that were held back for long enough; with all,
+// due returns the records of failures that were held back for long enough; with all,
 // those of every failure that is held back.
 func (f *failures) due(now time.Time, all bool) []site.Record {
 	f.mu.Lock()
@@ -112,7 +112,7 @@ func (f *failures) due(now time.Time, all bool) []site.Record {
 	return records
 }
 
-// write gives the record of all failures since the last one.
+// write returns the record of all failures since the last one.
 func (u *unwritten) write(now time.Time) site.Record {
 	rec := site.Record{Kind: site.KindLoginFailed, Facts: u.facts}
 	rec.Count = countOf(u.count)

@@ -47,7 +47,7 @@ func (h *house) flood() {
 	}
 }
 
-// beyond gives the records of failed logins after those of [house.flood].
+// beyond returns the records of failed logins after those of [house.flood].
 func (h *house) beyond() []site.Record {
 	return h.store.of(site.KindLoginFailed)[access.FailureBurst:]
 }

@@ -263,7 +263,7 @@ func (m *memoryStore) AppendRecord(ctx context.Context, rec site.Record) error {
 	return m.do(ctx, "AppendRecord", func() error { return nil }, rec)
 }
 
-// of gives the records of these kinds.
+// of returns the records of these kinds.
 func (m *memoryStore) of(kinds ...site.Kind) []site.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,7 +277,7 @@ func (m *memoryStore) called(method string) int {
 	return m.calls[method]
 }
 
-// kept gives the ids of the stored sessions, sorted.
+// kept returns the ids of the stored sessions, sorted.
 func (m *memoryStore) kept() []site.SessionID {
 	m.mu.Lock()
 	defer m.mu.Unlock()

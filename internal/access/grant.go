@@ -117,7 +117,7 @@ func (s *Service) retryWithdrawn(ctx context.Context) error {
 	return nil
 }
 
-// errNoGrant says that an administrator named a grant that is not there.
+// errNoGrant means that an administrator named a grant that is not there.
 var errNoGrant = fault.New(fault.NotFound, "There is no such grant")
 
 // checkGrant refuses a grant that can never hold.

@@ -192,7 +192,7 @@ func TestService_RemoveGrant(t *testing.T) {
 	h.agree()
 }
 
-// A withdrawal that cannot be stored bites all the same; a retry tries again.
+// A withdrawal that cannot be stored takes effect all the same; a retry tries again.
 func TestService_RemoveGrant_storageFailing(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)
@@ -326,7 +326,7 @@ func TestService_RemoveGrant_whilePutting(t *testing.T) {
 				})
 				synctest.Wait()
 				if h.Permits(account.ID, 7) {
-					t.Error("the withdrawal does not bite at once")
+					t.Error("the withdrawal does not take effect at once")
 				}
 				close(gate)
 				all.Wait()

@@ -35,7 +35,7 @@ const (
 	laneKiB      = 8 // argon2 needs that much for each thread
 )
 
-// DefaultParams gives the parameters for a board with that many bytes of RAM: 19
+// DefaultParams returns the parameters for a board with that many bytes of RAM: 19
 // MiB and 2 passes, or 7 MiB and 5 passes below 512 MB, which cost an attacker the
 // same. Zero (unknown) counts as small.
 func DefaultParams(totalRAM uint64) Params {
@@ -72,7 +72,7 @@ type hash struct {
 	salt, sum []byte
 }
 
-// errHash says no more, so that no part of a hash gets into a log line.
+// errHash means no more, so that no part of a hash gets into a log line.
 var errHash = errors.New("not an argon2id hash within bounds")
 
 // parseHash reads the PHC string "$argon2id$v=19$m=19456,t=2,p=1$salt$hash" exactly
@@ -132,7 +132,7 @@ func parseBytes(text string, least, most int) ([]byte, bool) {
 	return out, err == nil && len(out) >= least && len(out) <= most
 }
 
-// String gives the PHC string. It is no secret type: it is turned into one at once.
+// String returns the PHC string. It is no secret type: it is turned into one at once.
 func (h hash) String() string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$%s$m=%d,t=%d,p=%d$%s$%s", version,

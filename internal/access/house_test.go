@@ -31,7 +31,7 @@ func cheap() access.Params { return access.Params{MemoryKiB: 8, Time: 1, Threads
 // admin is the administrator of these tests.
 func admin() site.Actor { return site.Actor{Origin: site.Admin, Name: "uid 1000 (ada)"} }
 
-// address gives the n-th client address, each in a network of its own.
+// address returns the n-th client address, each in a network of its own.
 func address(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
@@ -54,7 +54,7 @@ type house struct {
 	tweak   []func(*access.Config)
 }
 
-// open gives a service over an empty store.
+// open returns a service over an empty store.
 func open(t failer, tweak ...func(*access.Config)) *house {
 	t.Helper()
 	h := &house{t: t, store: newStore(), clock: newClock(), tweak: tweak}
@@ -127,7 +127,7 @@ func (h *house) login(email string) access.Tokens {
 	return tokens
 }
 
-// try logs in and gives the error.
+// try logs in and returns the error.
 func (h *house) try(email string, password site.Secret, from netip.Addr) error {
 	_, err := h.Login(context.Background(), email, password, from)
 	return err

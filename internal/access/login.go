@@ -16,7 +16,7 @@ import (
 // password (specification, "Errors").
 var errCredentials = fault.New(fault.Unauthenticated, "Invalid credentials")
 
-// Tokens are what a login gives.
+// Tokens are the result of a login.
 type Tokens struct {
 	Access  site.Secret // a JWT; see [Service.Authenticate]
 	Refresh site.Secret // a version 4 UUID; see [Service.Refresh]
@@ -195,7 +195,7 @@ func (d *directory) toProve(a attempt) proof {
 	return proof{params: d.costLike(a.choice)}
 }
 
-// proven gives the account, unless it was removed or its password was set since
+// proven returns the account, unless it was removed or its password was set since
 // the proof.
 func (d *directory) proven(who proof) (site.Account, bool) {
 	d.mu.RLock()

@@ -52,7 +52,7 @@ func TestService_Login_record(t *testing.T) {
 	}
 }
 
-// Whoever fails to log in learns nothing: not from the answer, and not from the
+// A client that fails to log in learns nothing: not from the answer, and not from the
 // work, which is counted here instead of timed.
 func TestService_Login_indistinguishable(t *testing.T) {
 	h := open(t)

@@ -148,7 +148,7 @@ func (m *model) checkToken(t *rapid.T, s *modelSession, token modelToken, lives 
 	}
 }
 
-// pick gives one of the sessions.
+// pick returns one of the sessions.
 func (m *model) pick(t *rapid.T) *modelSession {
 	if len(m.sessions) == 0 {
 		t.Skip("no session yet")
@@ -156,7 +156,7 @@ func (m *model) pick(t *rapid.T) *modelSession {
 	return rapid.SampledFrom(m.sessions).Draw(t, "session")
 }
 
-// pickAccount gives one of the accounts that exist.
+// pickAccount returns one of the accounts that exist.
 func (m *model) pickAccount(t *rapid.T, exists bool) string {
 	email := rapid.SampledFrom([]string{porter, guest}).Draw(t, "account")
 	if m.accounts[email] != exists {

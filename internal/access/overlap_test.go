@@ -42,7 +42,7 @@ func gather(t failer, n int) *crowd {
 
 func station(i int) site.StationID { return site.StationID(101 + i) }
 
-// grant gives account i a grant for a station that differs from the one it has.
+// grant returns account i a grant for a station that differs from the one it has.
 func (c *crowd) grant(ctx context.Context, i int, station site.StationID) error {
 	_, err := c.PutGrant(ctx, admin(), site.Grant{Account: c.accounts[i].ID, Station: station, Until: c.clock.Now()})
 	return err
@@ -126,7 +126,7 @@ func TestService_overlap(t *testing.T) {
 	}
 }
 
-// What has to do with one account or grant waits for its turn; who gives up waiting
+// What has to do with one account or grant waits for its turn; a caller that stops waiting
 // is told so.
 func TestService_inTurn(t *testing.T) {
 	for name, change := range changes() {

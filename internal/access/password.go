@@ -8,7 +8,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// CheckPassword says whether password will do for the account with that address:
+// CheckPassword checks a password for the account with that address:
 // Invalid, with a sentence, when [site.JudgePassword] finds a flaw in it.
 func CheckPassword(email site.Email, password site.Secret) error {
 	switch site.JudgePassword(email, password) {
@@ -42,7 +42,7 @@ func GeneratePassword() site.Secret {
 	return site.Secret(out)
 }
 
-// random gives n random bytes; crypto/rand ends the process rather than fail.
+// random returns n random bytes; crypto/rand ends the process rather than fail.
 func random(n int) []byte {
 	out := make([]byte, n)
 	_, _ = rand.Read(out)

@@ -7,7 +7,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// ClockStepped tells that the clock has become trusted and jumped forward by step.
+// ClockStepped is to be called when the clock has become trusted and jumped forward by step.
 // Sessions that were alive just before and rest on the untrusted clock keep what was
 // left of them; the others are judged by the new time. None lives longer than 30 days
 // from now. It waits for no store: [Service.Run] writes the new expiries.
@@ -83,7 +83,7 @@ func (s *session) rebase(now time.Time, step time.Duration) {
 	s.account.remember(s.Remote, s.Expires)
 }
 
-// rebased gives the expiries that the store does not hold yet.
+// rebased returns the expiries that the store does not hold yet.
 func (d *directory) rebased() map[site.SessionID]time.Time {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -25,7 +25,7 @@ func (h *house) stepped(by time.Duration) {
 	_ = h.StoreRebased(context.Background()) // Run retries it
 }
 
-// expires gives the stored expiry of the only session.
+// expires returns the stored expiry of the only session.
 func (h *house) expires() time.Time {
 	h.t.Helper()
 	kept := h.store.kept()

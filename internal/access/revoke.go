@@ -207,7 +207,7 @@ func (d *directory) endAll(id site.AccountID, now time.Time, rec *site.Record) [
 	return ids
 }
 
-// stillEnding gives those of ids that have ended and are not forgotten.
+// stillEnding returns those of ids that have ended and are not forgotten.
 func (d *directory) stillEnding(ids []site.SessionID) []site.SessionID {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -217,7 +217,7 @@ func (d *directory) stillEnding(ids []site.SessionID) []site.SessionID {
 	})
 }
 
-// ending gives the ended sessions by what ended them.
+// ending returns the ended sessions by what ended them.
 func (d *directory) ending() map[*site.Record][]site.SessionID {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

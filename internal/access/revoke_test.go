@@ -62,7 +62,7 @@ func TestService_Revoke(t *testing.T) {
 	}
 }
 
-// An end that cannot be stored bites all the same, and is not forgotten: a retry
+// An end that cannot be stored takes effect all the same, and is not forgotten: a retry
 // is no 401 but tries the store again.
 func TestService_Revoke_storageFailing(t *testing.T) {
 	for name, revoke := range revocations() {

@@ -72,7 +72,7 @@ type Service struct {
 // prints.
 func (Service) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "access.Service") }
 
-// New loads everything from cfg.Store and gives a Service that is ready to use.
+// New loads everything from cfg.Store and returns a Service that is ready to use.
 // It starts nothing; see [Service.Run]. It refuses a configuration that would be
 // unsafe: a key below 32 bytes, no issuer, hash parameters out of bounds.
 func New(ctx context.Context, cfg Config) (*Service, error) {
@@ -194,7 +194,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // settle writes what is known in memory and not yet in the store. When the process
-// is about to end, nothing is held back any longer, and it gives up at the first
+// is about to end, nothing is held back any longer, and it stops at the first
 // failure.
 func (s *Service) settle(ctx context.Context) {
 	last := ctx.Err() != nil
@@ -251,7 +251,7 @@ func change(by site.Actor, kind site.Kind, account site.Account, detail string) 
 	}}
 }
 
-// originOf gives the origin of by; what names none comes from an administrator.
+// originOf returns the origin of by; what names none comes from an administrator.
 func originOf(by site.Actor) site.Origin {
 	if by.Origin == "" {
 		return site.Admin

@@ -156,7 +156,7 @@ func TestService_printsNoSecret(t *testing.T) {
 // overlong is a password that no account can have.
 var overlong = site.Secret(strings.Repeat("0verl0ng", 200))
 
-// failures gives an error of every kind that this package has, by failing in every
+// failures returns an error of every kind that this package has, by failing in every
 // way.
 func (h *house) failures(tokens access.Tokens) []error {
 	ctx := context.Background()

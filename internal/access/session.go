@@ -102,7 +102,7 @@ func older(a, b site.Session) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// byRefresh gives the unexpired session with that hash of its refresh token; an
+// byRefresh returns the unexpired session with that hash of its refresh token; an
 // ended one only where ending is set.
 func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Session, bool) {
 	d.mu.RLock()
@@ -114,7 +114,7 @@ func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Se
 	return s.Session, true
 }
 
-// issue gives the iat of a new access token of a session: now in whole seconds, or
+// issue returns the iat of a new access token of a session: now in whole seconds, or
 // where that was given out already, the latest second before that was not, because
 // tokens with the same claims would be the same. None is ahead of now, so that no token
 // lives longer than it may. Where the last issueBack seconds may all have been given out,
@@ -143,7 +143,7 @@ const (
 	issueSpan = 8
 )
 
-// nextIssue gives the iat for a token of this second, and the pair that says which may have
+// nextIssue returns the iat for a token of this second, and the pair that says which may have
 // been given out: the latest of them, and in the lowest issueSpan bits how far back from it
 // the earliest was.
 func nextIssue(pair, second int64) (iat, next int64) {
@@ -160,7 +160,7 @@ func nextIssue(pair, second int64) (iat, next int64) {
 	}
 }
 
-// bySession gives the unexpired session with that id of that account, alive or
+// bySession returns the unexpired session with that id of that account, alive or
 // ending.
 func (d *directory) bySession(id site.SessionID, account site.AccountID, now time.Time) (site.Session, bool) {
 	d.mu.RLock()
@@ -172,7 +172,7 @@ func (d *directory) bySession(id site.SessionID, account site.AccountID, now tim
 	return s.Session, true
 }
 
-// actor gives who stands behind a session; an ended one only where ending is set.
+// actor returns the account behind a session; an ended one only where ending is set.
 func (d *directory) actor(id site.SessionID, account site.AccountID, now time.Time, ending bool) (site.Actor, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

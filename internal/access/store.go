@@ -30,7 +30,7 @@ type Store interface {
 	AddSession(ctx context.Context, session site.Session, evicted []site.SessionID, rec site.Record) error
 	// EndSessions deletes sessions; ids that are not there are passed over.
 	EndSessions(ctx context.Context, sessions []site.SessionID, rec site.Record) error
-	// RebaseSessions gives sessions a new expiry and marks them as resting on a
+	// RebaseSessions sets a new expiry of sessions and marks them as resting on a
 	// trusted clock; ids that are not there are passed over. No record.
 	RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error
 	// DropExpired deletes the sessions and client addresses whose expiry is not after

@@ -25,7 +25,7 @@ const (
 // errToken is the answer to every token that is not good (contract, section 1).
 var errToken = fault.New(fault.Unauthenticated, "Token is invalid")
 
-// Authenticate says who sends an access token: Unauthenticated unless this gateway
+// Authenticate returns who sends an access token: Unauthenticated unless this gateway
 // signed it, it has not expired, its session lives and its account is there. It
 // takes no lock for longer than a look-up, so it may be called for every request.
 func (s *Service) Authenticate(access site.Secret) (site.Actor, error) {
@@ -52,7 +52,7 @@ func (s *Service) authenticate(access site.Secret, ending bool) (site.Actor, err
 	return actor, nil
 }
 
-// bearer gives what an access token says that this gateway has signed. It may have
+// bearer returns what an access token of this gateway states. It may have
 // expired since it was seen first.
 func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	if len(access) > maxAccess {
@@ -71,7 +71,7 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	return b, true
 }
 
-// Refresh gives a new access token, unlike every other one, for a refresh token, which stays good and may
+// Refresh returns a new access token, unlike every other one, for a refresh token, which stays good and may
 // be used in parallel: Unauthenticated when it is unknown, malformed, expired or
 // revoked. It writes nothing, so it goes on while storage fails.
 func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
@@ -95,7 +95,7 @@ func newRefresh() (refresh site.Secret, sum [32]byte) {
 	return site.Secret(id.String()), sha256.Sum256(id[:])
 }
 
-// sumOfRefresh gives what is kept of a refresh token; ok is false for a text that
+// sumOfRefresh returns what is kept of a refresh token; ok is false for a text that
 // is no UUID in the usual form.
 func sumOfRefresh(refresh site.Secret) (sum [32]byte, ok bool) {
 	text := refresh.Reveal()
@@ -168,7 +168,7 @@ func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expi
 	return site.Secret(text), expires.UTC().Truncate(time.Second), nil
 }
 
-// verify gives the claims of a token that is signed by us and has not expired.
+// verify returns the claims of a token that is signed by us and has not expired.
 func (m *mint) verify(access site.Secret) (claims, bool) {
 	text := access.Reveal()
 	if len(text) > maxAccess {

@@ -67,7 +67,7 @@ func TestService_Refresh_parallel(t *testing.T) {
 	h.alive(tokens)
 }
 
-// A refresh gives a new token within the same second too, each dated a second before
+// A refresh returns a new token within the same second too, each dated a second before
 // the one before and for an hour: none lives longer than an hour from now, and of very
 // many none is much shorter.
 func TestService_Refresh_sameSecond(t *testing.T) {

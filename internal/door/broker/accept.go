@@ -25,7 +25,7 @@ const (
 )
 
 // accept takes connections from one listener until ctx ends. Only a listener that
-// somebody else has closed is an error.
+// was closed elsewhere is an error.
 func (s *Server) accept(ctx context.Context, l Listener) error {
 	pause, pace := firstPause, admission.Pace{}
 	for pace.Rested(); ; {
@@ -218,7 +218,7 @@ func (s *Server) clear(c *Conn) {
 	}
 }
 
-// explain gives the reason why a conversation ended by itself, and counts it where
+// explain returns the reason why a conversation ended by itself, and counts it where
 // it is a refusal.
 func (s *Server) explain(c *Conn, err error) string {
 	if r := blame(c, err); r != nil {
@@ -234,7 +234,7 @@ func (s *Server) explain(c *Conn, err error) string {
 	return reasonLost
 }
 
-// blame gives the refusal that an error stands for, nil for those without one: a
+// blame returns the refusal that an error stands for, nil for those without one: a
 // connection may always be lost.
 func blame(c *Conn, err error) *refusal {
 	r, _ := errors.AsType[*refusal](err)
@@ -253,7 +253,7 @@ func blame(c *Conn, err error) *refusal {
 	return r
 }
 
-// isLost reports whether err says that the other side has gone.
+// isLost reports whether err means that the other side has gone.
 func isLost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)

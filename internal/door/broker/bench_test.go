@@ -62,7 +62,7 @@ func BenchmarkConn_roundTrip(b *testing.B) {
 	g.stop()
 }
 
-// memory gives what is in use after a collection: heap and stacks.
+// memory returns what is in use after a collection: heap and stacks.
 func memory() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -102,7 +102,7 @@ func (c *client) send(b ...[]byte) {
 // try writes bytes where the broker may have hung up already.
 func (c *client) try(b ...[]byte) { _, _ = c.conn.Write(join(b...)) }
 
-// read gives the next packet.
+// read returns the next packet.
 func (c *client) read() (header byte, body []byte, err error) {
 	header, err = c.in.ReadByte()
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *client) expect(header byte) []byte {
 	return body
 }
 
-// expectEnd reads to the end of the connection and gives what came before it.
+// expectEnd reads to the end of the connection and returns what came before it.
 func (c *client) expectEnd() (packets [][]byte) {
 	c.t.Helper()
 	for {
@@ -150,7 +150,7 @@ func (c *client) expectReset() {
 	}
 }
 
-// connect connects and reads the CONNACK, whose body it gives.
+// connect connects and reads the CONNACK, whose body it returns.
 func (c *client) connect(id site.StationID, version byte) []byte {
 	c.t.Helper()
 	return c.greet(helloOf(id, version))

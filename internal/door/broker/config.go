@@ -56,7 +56,7 @@ type Limits struct {
 	PacketSize uint32
 }
 
-// DefaultLimits gives the limits that hold when nothing else is configured.
+// DefaultLimits returns the limits that hold when nothing else is configured.
 func DefaultLimits() Limits {
 	return Limits{
 		Connections:           4096,
@@ -69,7 +69,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Authenticator says who may connect. It is called concurrently, and while a
+// Authenticator decides who may connect. It is called concurrently, and while a
 // station waits: it must be quick.
 type Authenticator interface {
 	// Authenticate reports whether secret is the secret of the station, and under

@@ -38,24 +38,24 @@ type Conn struct {
 	receiveMaximum uint16
 
 	// The reading goroutine's own.
-	frames  framer
-	refused *refusal // for the next packet, which mochi has not asked for yet
-	pace    *rate.Limiter
-	held    []byte    // was read; after what has passed, a packet that is not whole or comes too early
-	passed  int       // of the first bytes of held, how many may be handed on
-	due     time.Time // when that one may pass; zero: none waits
-	slowed  bool      // one had to wait; the log knows
-	readBy  time.Time // the deadline for reading; zero: none
-	offer   offer
-	client  *mqtt.Client // mochi's side of it
-	seat    *seat        // held from the authenticated CONNECT on
-	told    bool         // the handler took it in Connected
+	frames    framer
+	refused   *refusal // for the next packet, which mochi has not asked for yet
+	pace      *rate.Limiter
+	held      []byte    // was read; after what has passed, a packet that is not whole or comes too early
+	passed    int       // of the first bytes of held, how many may be handed on
+	due       time.Time // when that one may pass; zero: none waits
+	slowed    bool      // one had to wait; the log knows
+	readBy    time.Time // the deadline for reading; zero: none
+	offer     offer
+	client    *mqtt.Client // mochi's side of it
+	seat      *seat        // held from the authenticated CONNECT on
+	announced bool         // the handler took it in Connected
 
 	granted atomic.Int32 // 0: not subscribed; else the granted QoS, plus one
 	credit  atomic.Int32 // answers that are due to commands; they are not paced
 
 	// writing holds a token while a packet is written, so that packets never mix
-	// and nobody waits for it past a deadline. It guards loaded: whether a command
+	// and no waiter passes its deadline. It guards loaded: whether a command
 	// may be among the bytes that the station's kernel has not acknowledged; and
 	// patience.
 	writing  chan struct{}
@@ -120,7 +120,7 @@ func (c *Conn) Reset(reason string) {
 	c.cut()
 }
 
-// finish marks the end; false when somebody else did so before.
+// finish marks the end; false when it was marked before.
 func (c *Conn) finish(reason string) bool {
 	if !c.ended.CompareAndSwap(false, true) {
 		return false
@@ -185,7 +185,7 @@ func (c *Conn) cut() {
 // isOver reports whether the connection has ended.
 func (c *Conn) isOver() bool { return c.ended.Load() }
 
-// refuse ends the connection for r and answers the station. It gives r.
+// refuse ends the connection for r and answers the station. It returns r.
 func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
 	c.server.note(c, r)
 	c.end(r.reason, answer)
@@ -210,7 +210,7 @@ func (c *Conn) mayPass() bool {
 	}
 }
 
-// pass is mayPass for a packet that nobody asked for.
+// pass is mayPass for a packet that answers no command.
 func (c *Conn) pass() bool {
 	now := time.Now()
 	wait := c.pace.ReserveN(now, 1).DelayFrom(now)

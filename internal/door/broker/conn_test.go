@@ -164,7 +164,7 @@ func TestConn_Send_concurrently(t *testing.T) {
 }
 
 // stall connects a station that does not read, and fills the buffers towards it.
-// It gives the error that ended that. Each write has a deadline of its own: filling
+// It returns the error that ended that. Each write has a deadline of its own: filling
 // takes as long as it does.
 func stall(g *gate, deadline func() time.Time) (*client, *broker.Conn, error) {
 	g.t.Helper()

@@ -19,7 +19,7 @@ const (
 	mostKeepalive  = 120
 )
 
-// clampKeepalive gives the keepalive that counts; 0, "none", counts as the longest.
+// clampKeepalive returns the keepalive that counts; 0, "none", counts as the longest.
 func clampKeepalive(seconds uint16) uint16 {
 	if seconds == 0 {
 		return mostKeepalive
@@ -44,7 +44,7 @@ func (c *Conn) readConnect(pk *packets.Packet) {
 	pk.Properties.SessionExpiryIntervalFlag, pk.Properties.SessionExpiryInterval = false, 0
 }
 
-// admit says whether a CONNECT is that of a station: one id, as client id and as
+// admit returns why a CONNECT is not that of a station: one id, as client id and as
 // user name, and its secret.
 func (s *Server) admit(c *Conn, pk *packets.Packet) *refusal {
 	who := &pk.Connect

@@ -46,7 +46,7 @@ type Stats struct {
 	BytesOut   uint64
 }
 
-// Stats gives the figures.
+// Stats returns the figures.
 func (s *Server) Stats() Stats {
 	open, connecting := s.crowd.Count()
 	return Stats{

@@ -154,7 +154,7 @@ func (r *recorder) await(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// awaitEvent waits for the n-th event of that kind and gives it.
+// awaitEvent waits for the n-th event of that kind and returns it.
 func (r *recorder) awaitEvent(t testing.TB, kind string, n int) event {
 	t.Helper()
 	r.await(t, kind, func() bool { return len(r.all(kind)) >= n })
@@ -205,7 +205,7 @@ type gate struct {
 	metrics *metric.Registry
 	log     *syncBuffer
 	address string
-	stop    func() error // ends Serve and gives its error; also at the end of the test
+	stop    func() error // ends Serve and returns its error; also at the end of the test
 }
 
 // setup is what a test wants otherwise than usual.
@@ -264,7 +264,7 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// counted gives the line of a metric.
+// counted returns the line of a metric.
 func (g *gate) counted(metric string) string {
 	var text bytes.Buffer
 	g.metrics.Write(&text)
@@ -276,7 +276,7 @@ func (g *gate) counted(metric string) string {
 	return "0"
 }
 
-// refusals gives how often something was refused for that reason.
+// refusals returns how often something was refused for that reason.
 func (g *gate) refusals(reason string) string {
 	return g.counted(`gatehouse_refusals_total{reason="` + reason + `"}`)
 }
@@ -300,7 +300,7 @@ func (g *gate) connect(id site.StationID, version byte) *client {
 }
 
 // connectAndSubscribe connects a station that listens for commands at that QoS, and
-// gives the broker's side of it too.
+// returns the broker's side of it too.
 func (g *gate) connectAndSubscribe(id site.StationID, version, qos byte) (*client, *broker.Conn) {
 	g.t.Helper()
 	c := g.connect(id, version)
@@ -308,7 +308,7 @@ func (g *gate) connectAndSubscribe(id site.StationID, version, qos byte) (*clien
 	return c, g.connOf(id)
 }
 
-// connOf gives the broker's side of the live connection of a station.
+// connOf returns the broker's side of the live connection of a station.
 func (g *gate) connOf(id site.StationID) *broker.Conn {
 	g.t.Helper()
 	var found *broker.Conn

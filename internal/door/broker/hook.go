@@ -31,7 +31,7 @@ func (*hook) Provides(method byte) bool {
 	return false
 }
 
-// connOf gives our side of mochi's client.
+// connOf returns our side of mochi's client.
 func connOf(cl *mqtt.Client) *Conn { return cl.Net.Conn.(wire).c }
 
 // OnPacketRead implements [mqtt.Hook]. It sees each packet decoded, before mochi
@@ -43,7 +43,7 @@ func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, e
 		c.readConnect(&pk)
 		return pk, nil
 	}
-	if !c.told || c.isOver() {
+	if !c.announced || c.isOver() {
 		return pk, packets.ErrRejectPacket
 	}
 	c.server.handler.Heard(c)
@@ -97,7 +97,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 		c.Reset(reasonRefused)
 		return
 	}
-	c.told, c.seat.shown = true, c
+	c.announced, c.seat.shown = true, c
 }
 
 // OnPacketEncode implements [mqtt.Hook]: MQTT 5 stations learn from CONNACK what is
@@ -130,8 +130,7 @@ func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
 	}
 }
 
-// OnPublish implements [mqtt.Hook]: the message goes to the handler and to nobody
-// else; mochi acknowledges it.
+// OnPublish implements [mqtt.Hook]: the message goes to the handler alone; mochi acknowledges it.
 func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
 	h.server.handler.Received(connOf(cl), pk.TopicName, pk.Payload)
 	return pk, packets.CodeSuccessIgnore

@@ -20,7 +20,7 @@ import (
 // victimMark makes the test binary a broker that waits to be killed.
 const victimMark = "GATEHOUSE_TEST_VICTIM"
 
-// beVictim, where it is asked for, serves a broker that floods whoever reports with
+// beVictim, where it is asked for, serves a broker that floods each station that reports with
 // commands, and says when a command could not be written any more.
 func beVictim() {
 	if os.Getenv(victimMark) == "" {

@@ -9,7 +9,7 @@ type refusal struct {
 	v3     byte   // MQTT 3.1.1, table 3.1: of the CONNACK; 0: no answer
 }
 
-// Error gives the reason.
+// Error returns the reason.
 func (r *refusal) Error() string { return r.reason }
 
 // Reason codes of MQTT 5 (section 2.4) and 3.1.1 (table 3.1).
@@ -71,7 +71,7 @@ var (
 	errPanic     = &refusal{"mqtt-panic", "a packet broke its handling", 0, 0}
 )
 
-// Reasons of ends that nobody is to blame for.
+// Reasons of ends that are no refusals.
 const (
 	reasonLeft      = "disconnected"
 	reasonLost      = "connection lost"

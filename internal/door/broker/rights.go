@@ -42,7 +42,7 @@ func (c *Conn) judgePublish(pk *packets.Packet) *refusal {
 	return nil
 }
 
-// breach says which right of publishing a packet breaks.
+// breach returns which right of publishing a packet breaks.
 func (c *Conn) breach(pk *packets.Packet) *refusal {
 	switch {
 	case pk.FixedHeader.Qos > 1:

@@ -6,7 +6,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// seats says which connection is the one of a station. The zero seats are empty.
+// seats holds the one connection of each station. The zero seats are empty.
 type seats struct {
 	mu    sync.Mutex // mu guards what follows, and taker of each seat
 	taken map[site.StationID]*seat
@@ -17,7 +17,7 @@ type seats struct {
 // secret makes one, so there are no more than stations.
 type seat struct {
 	// takeOver holds a token while a connection takes the seat and ends the one before
-	// it: who takes it next finds nobody alive but that one.
+	// it: the next to take it finds no other one alive.
 	takeOver chan struct{}
 	// order is held while the handler is told of a new connection, so that it hears
 	// of those of one station in the order of their take-overs.
@@ -37,7 +37,7 @@ func (t *seats) take(c *Conn, end func(before *Conn)) {
 	}
 }
 
-// of gives the seat of a station.
+// of returns the seat of a station.
 func (t *seats) of(id site.StationID) *seat {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,18 +11,18 @@ import (
 
 // The errors of [Conn.Send], beside those of a write that failed.
 var (
-	// ErrClosed says that the connection has ended.
+	// ErrClosed means that the connection has ended.
 	ErrClosed = errors.New("the connection has ended")
-	// ErrLate says that the deadline passed before anything was written.
+	// ErrLate means that the deadline passed before anything was written.
 	ErrLate = errors.New("the deadline has passed")
-	// ErrNotSubscribed says that the station does not listen for commands at that QoS.
+	// ErrNotSubscribed means that the station does not listen for commands at that QoS.
 	ErrNotSubscribed = errors.New("the station is not subscribed to its commands at that QoS")
-	// ErrNotTaken says that the station has told, in its MQTT 5 CONNECT, that it does
+	// ErrNotTaken means that the station has told, in its MQTT 5 CONNECT, that it does
 	// not take a packet so large.
 	ErrNotTaken = errors.New("the station does not take so large a packet")
 )
 
-// errPacketID says that the caller gave none.
+// errPacketID means that the caller gave none.
 var errPacketID = errors.New("a packet id from 1 to 65535 is needed at QoS 1")
 
 // A station may send two packets in answer to one command, PUBACK and result. What
@@ -108,7 +108,7 @@ func (c *Conn) write(packet []byte) error {
 	return c.put(packet, deadline)
 }
 
-// takeWriting takes the right to write, and gives by when that must be done: by the
+// takeWriting acquires the right to write, and returns by when that must be done: by the
 // deadline or the write timeout. A zero deadline stands for the timeout alone.
 func (c *Conn) takeWriting(deadline time.Time) (time.Time, error) {
 	now := time.Now()

@@ -48,7 +48,7 @@ const (
 	stateOver
 )
 
-// New gives a broker that does not serve yet. It starts nothing, and fails on a
+// New returns a broker that does not serve yet. It starts nothing, and fails on a
 // configuration that cannot be meant.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.check(); err != nil {
@@ -105,11 +105,11 @@ func options(limits Limits, log slog.Handler) *mqtt.Options {
 // stopBudget is how long the end of the connections may take.
 const stopBudget = 5 * time.Second
 
-// errServed says that a server was started twice.
+// errServed means that a server was started twice.
 var errServed = errors.New("the broker has been started before")
 
 // Serve accepts stations on the listeners until ctx ends; then it closes the
-// listeners and every connection, waits for their handlers, and gives nil. It gives
+// listeners and every connection, waits for their handlers, and returns nil. It returns
 // an error when a listener fails for good or a handler does not come back in time.
 // A server serves once.
 func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {

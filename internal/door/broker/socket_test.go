@@ -25,8 +25,8 @@ func (l tapped) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// The kernel is told to notice dead stations, and to reset the connection whoever
-// closes it.
+// The kernel is told to notice dead stations, and to reset the connection when the process that
+// closes it is killed.
 func TestServer_socketOptions(t *testing.T) {
 	l := tapped{listen(t), make(chan *net.TCPConn, 1)}
 	g := open(t, setup{listeners: []broker.Listener{{Net: l}}})

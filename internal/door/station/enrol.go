@@ -135,7 +135,7 @@ func whatChanged(name, locks bool) string {
 	return ""
 }
 
-// Rotate gives a station a new secret and ends its live connection. It fails with
+// Rotate sets a new secret of a station and ends its live connection. It fails with
 // [fault.NotFound] or [fault.Unavailable]; the old secret then still holds.
 func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error) {
 	secret := newSecret()
@@ -210,7 +210,7 @@ func record(kind site.Kind, by site.Actor, id site.StationID, detail string) sit
 	return site.Record{Kind: kind, Facts: facts}
 }
 
-// cleanName says what is wrong with a given name, or gives it as it is kept.
+// cleanName returns what is wrong with a name, or returns it as it is kept.
 func cleanName(name string) (string, error) {
 	name, ok := site.CleanStationName(name)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 // keptEvents is how many events are remembered for those who come back.
 const keptEvents = 1024
 
-// Event says that a station changed: its status, battery, firmware or a lock. It
+// Event is a change of a station: its status, battery, firmware or a lock. It
 // shares State with everyone who reads the same event: it must not be changed.
 type Event struct {
 	Number uint64      // 1, 2, 3 … within one boot, without gaps
@@ -17,7 +17,7 @@ type Event struct {
 	State  site.StationState
 }
 
-// EventsSince gives the remembered events after that number, oldest first: of one
+// EventsSince returns the remembered events after that number, oldest first: of one
 // station, or of all when station is 0. gap says that some were forgotten, or
 // that no such number was given out in this boot: read the state anew.
 //
@@ -30,7 +30,7 @@ func (s *Service) EventsSince(after uint64, station site.StationID) (events []Ev
 // Latest is the number of the newest event; 0 before the first.
 func (s *Service) Latest() uint64 { return s.events.newest() }
 
-// Subscribe gives a channel that receives whenever there are new events; several
+// Subscribe returns a channel that receives whenever there are new events; several
 // may make one wake-up. cancel ends it and may be called again; the channel is
 // never closed.
 func (s *Service) Subscribe() (wake <-chan struct{}, cancel func()) {

@@ -51,7 +51,7 @@ func TestService_EventsSince(t *testing.T) {
 	} {
 		events, gap := f.EventsSince(c.after, c.filter)
 		if got := fmt.Sprint(numbers(events)); got != c.want || gap != c.gap {
-			t.Errorf("EventsSince(%d, %d) gives %s, gap %v; want %s, %v", c.after, c.filter, got, gap, c.want, c.gap)
+			t.Errorf("EventsSince(%d, %d) returns %s, gap %v; want %s, %v", c.after, c.filter, got, gap, c.want, c.gap)
 		}
 	}
 	events, _ := f.EventsSince(4, 0)
@@ -89,7 +89,7 @@ func TestService_EventsSince_gap(t *testing.T) {
 	} {
 		events, gap := f.EventsSince(c.after, c.filter)
 		if len(events) != c.events || gap != c.gap {
-			t.Errorf("EventsSince(%d, %d) gives %d events, gap %v; want %d, %v", c.after, c.filter, len(events), gap, c.events, c.gap)
+			t.Errorf("EventsSince(%d, %d) returns %d events, gap %v; want %d, %v", c.after, c.filter, len(events), gap, c.events, c.gap)
 		}
 		for i := 1; c.filter == 0 && i < len(events); i++ {
 			if events[i].Number != events[i-1].Number+1 {

@@ -219,7 +219,7 @@ func (m *memory) hookSaving(saving func()) {
 	m.saving = saving
 }
 
-// journalled gives the records of stations of those kinds, or of all.
+// journalled returns the records of stations of those kinds, or of all.
 func (m *memory) journalled(kinds ...site.Kind) []site.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,7 +290,7 @@ func (f *fixture) next() site.ConnectionID { return site.ConnectionID(f.connecti
 // last is the number of the newest connection.
 func (f *fixture) last() site.ConnectionID { return site.ConnectionID(f.connections.Load()) }
 
-// setup gives a service with the stations 1 to n, each with two locks; station 1
+// setup returns a service with the stations 1 to n, each with two locks; station 1
 // has secret and token.
 func setup(tb testing.TB, n int) *fixture {
 	tb.Helper()
@@ -338,7 +338,7 @@ func (f *fixture) connect(tb testing.TB) {
 	}
 }
 
-// state gives the state of a station that must exist.
+// state returns the state of a station that must exist.
 func (f *fixture) state(tb testing.TB, id site.StationID) site.StationState {
 	tb.Helper()
 	st, ok := f.State(id)

@@ -64,7 +64,7 @@ func lockItem(t *rapid.T) field {
 	}).Draw(t, "lock wrong"), nil}
 }
 
-// drawReport gives a payload, what it does to the model, and whether all of it
+// drawReport returns a payload, what it does to the model, and whether all of it
 // can be right.
 func drawReport(t *rapid.T) (payload string, apply []func(*model), valid bool) {
 	var parts []string

@@ -49,7 +49,7 @@ func (f *fixture) hold() (inside *atomic.Int64, release func()) {
 }
 
 // TestService_inTurn proves that changes of one station are made one after another,
-// and that who gives up waiting for a turn is told so.
+// and that a caller that stops waiting for its turn gets an error.
 func TestService_inTurn(t *testing.T) {
 	for name, change := range changes() {
 		t.Run(name, func(t *testing.T) {

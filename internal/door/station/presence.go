@@ -49,7 +49,7 @@ func (s *Service) Connected(id site.StationID, connection site.ConnectionID, gen
 		}
 		l.heard = now
 		s.setConnection(l, e, connection)
-		l.tellPresence(e, facts, now)
+		l.recordPresence(e, facts, now)
 	})
 	return cmp.Or(err, refused)
 }
@@ -64,12 +64,12 @@ func (s *Service) Disconnected(id site.StationID, connection site.ConnectionID, 
 			return
 		}
 		s.setConnection(l, e, 0)
-		l.tellPresence(e, site.Facts{Detail: reason}, now)
+		l.recordPresence(e, site.Facts{Detail: reason}, now)
 	})
 	return offline
 }
 
-// Heard says that a packet of the station has come in.
+// Heard notes that a packet of the station has come in.
 func (s *Service) Heard(id site.StationID) {
 	l, ok := s.find(id)
 	if !ok {
@@ -100,13 +100,13 @@ func (s *Service) setConnection(l *live, e *effect, connection site.ConnectionID
 	e.event = true
 }
 
-// tellPresence notes a record of the present presence, as far as allowed.
-func (l *live) tellPresence(e *effect, facts site.Facts, now time.Time) {
+// recordPresence notes a record of the present presence, as far as allowed.
+func (l *live) recordPresence(e *effect, facts site.Facts, now time.Time) {
 	skipped, ok := l.presenceSpan.take(now, presenceRate())
 	if !ok {
 		return
 	}
-	l.presenceTold = l.online()
+	l.presenceRecorded = l.online()
 	kind := site.KindStationOffline
 	if l.online() {
 		kind = site.KindStationOnline
@@ -115,14 +115,14 @@ func (l *live) tellPresence(e *effect, facts site.Facts, now time.Time) {
 	e.note(kind, facts)
 }
 
-// tellLock notes a record of the present status of a lock, as far as allowed.
-func (l *live) tellLock(e *effect, id site.LockID, detail string, now time.Time) {
+// recordLock notes a record of the present status of a lock, as far as allowed.
+func (l *live) recordLock(e *effect, id site.LockID, detail string, now time.Time) {
 	skipped, ok := l.lockSpan.take(now, lockRate())
 	if !ok {
 		return
 	}
 	k := &l.locks[id-1]
-	k.told = k.status
+	k.recorded = k.status
 	e.note(site.KindLockChanged, site.Facts{
 		Station: l.id, Lock: id.String(), Status: k.status, Detail: detail, Count: skipped,
 	})
@@ -131,14 +131,14 @@ func (l *live) tellLock(e *effect, id site.LockID, detail string, now time.Time)
 // presenceBehind reports whether changes of presence were left out that no record
 // counts yet; mu is held.
 func (l *live) presenceBehind() bool {
-	return l.presenceTold != l.online() || l.presenceSpan.skipped > 0
+	return l.presenceRecorded != l.online() || l.presenceSpan.skipped > 0
 }
 
 // behind reports whether catchUp has something to do.
 func (l *live) behind() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.presenceBehind() || slices.ContainsFunc(l.locks, func(k lock) bool { return k.told != k.status })
+	return l.presenceBehind() || slices.ContainsFunc(l.locks, func(k lock) bool { return k.recorded != k.status })
 }
 
 // catchUp brings the journal up to date where records were left out: of presence
@@ -146,12 +146,12 @@ func (l *live) behind() bool {
 func (l *live) catchUp(e *effect, now time.Time) {
 	if l.presenceBehind() && l.presenceSpan.open(now, presenceRate()) {
 		l.presenceSpan.forgive()
-		l.tellPresence(e, site.Facts{Detail: detailCaughtUp}, now)
+		l.recordPresence(e, site.Facts{Detail: detailCaughtUp}, now)
 	}
 	for i, k := range l.locks {
-		if k.told != k.status && l.lockSpan.open(now, lockRate()) {
+		if k.recorded != k.status && l.lockSpan.open(now, lockRate()) {
 			l.lockSpan.forgive()
-			l.tellLock(e, site.LockID(i+1), detailCaughtUp, now)
+			l.recordLock(e, site.LockID(i+1), detailCaughtUp, now)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now 
 	k.updated = now
 	if k.status != status {
 		k.status, e.event = status, true
-		l.tellLock(e, id, "", now)
+		l.recordLock(e, id, "", now)
 	}
 	return true
 }

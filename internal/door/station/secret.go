@@ -37,10 +37,10 @@ func (s *Service) SecretMatches(id site.StationID, secret site.Secret) bool {
 func newSecret() site.Secret { return site.Secret(rand.Text()) }
 
 // newToken makes a station token of the same strength, in lower case, because it
-// stands in URLs.
+// is part of URLs.
 func newToken() site.Secret { return site.Secret(strings.ToLower(rand.Text())) }
 
-// checkSecret says what is wrong with a given secret.
+// checkSecret returns what is wrong with a given secret.
 func checkSecret(secret site.Secret) error {
 	if !site.ValidStationSecret(secret) {
 		return fault.New(fault.Invalid, fmt.Sprintf("A station secret has %d to %d printable ASCII characters", site.MinStationSecret, site.MaxStationSecret))
@@ -48,7 +48,7 @@ func checkSecret(secret site.Secret) error {
 	return nil
 }
 
-// checkToken says what is wrong with a given token.
+// checkToken returns what is wrong with a given token.
 func checkToken(token site.Secret) error {
 	if !site.ValidStationToken(token) {
 		return fault.New(fault.Invalid, fmt.Sprintf("A station token has %d to %d letters, digits and . _ ~ -", site.MinStationToken, site.MaxStationToken))
@@ -56,7 +56,7 @@ func checkToken(token site.Secret) error {
 	return nil
 }
 
-// hashSecret gives what is kept of a secret.
+// hashSecret returns what is kept of a secret.
 func hashSecret(secret site.Secret) site.SecretHash {
 	var h site.SecretHash
 	_, _ = rand.Read(h.Salt[:]) // never fails: crypto/rand ends the process first

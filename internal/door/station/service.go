@@ -4,7 +4,7 @@
 //
 // It decides nothing about who may open a door (package access), sends nothing
 // to a station (package unlock, through the station link) and speaks no MQTT. The
-// broker asks it who a connection is, the station link tells it what stations
+// broker asks it who a connection is, the station link passes on what stations
 // say, the HTTP interfaces read it, administration enrols and removes.
 //
 // Its promises:
@@ -146,7 +146,7 @@ func (s *Service) Stations() []site.Station {
 	return out
 }
 
-// Station gives the enrolled station of that id.
+// Station returns the enrolled station of that id.
 func (s *Service) Station(id site.StationID) (site.Station, bool) {
 	l, ok := s.find(id)
 	if !ok {
@@ -155,7 +155,7 @@ func (s *Service) Station(id site.StationID) (site.Station, bool) {
 	return l.enrolled.Load().station, true
 }
 
-// ByToken gives the station that a station token names. How long it takes says
+// ByToken returns the station that a station token names. How long it takes says
 // nothing about how much of a token is right: the look-up goes by its hash.
 func (s *Service) ByToken(token site.Secret) (site.Station, bool) {
 	if len(token) > site.MaxStationToken {
@@ -199,7 +199,7 @@ func (s *Service) find(id site.StationID) (*live, bool) {
 	return l, ok
 }
 
-// all gives the live stations by id.
+// all returns the live stations by id.
 func (s *Service) all() []*live {
 	s.mu.RLock()
 	out := make([]*live, 0, len(s.byID))

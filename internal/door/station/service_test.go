@@ -56,14 +56,14 @@ func TestService_reads(t *testing.T) {
 		ids = append(ids, st.ID)
 	}
 	if fmt.Sprint(ids) != "[1 2 3]" {
-		t.Errorf("Stations gives %v", ids)
+		t.Errorf("Stations returns %v", ids)
 	}
 	st, ok := f.Station(1)
 	if !ok || st.Name != "North entrance" || st.Locks != 2 || st.Token != token || !st.Enrolled.Equal(epoch()) {
-		t.Errorf("Station(1) gives %+v, %v", st, ok)
+		t.Errorf("Station(1) returns %+v, %v", st, ok)
 	}
 	if byToken, ok := f.ByToken(token); !ok || byToken != st {
-		t.Errorf("ByToken gives %+v, %v", byToken, ok)
+		t.Errorf("ByToken returns %+v, %v", byToken, ok)
 	}
 	for _, wrong := range []site.Secret{"", "token-number-on", "token-number-one ", "TOKEN-NUMBER-ONE", site.Secret(strings.Repeat("x", 5000))} {
 		if _, ok := f.ByToken(wrong); ok {

@@ -28,7 +28,7 @@ type live struct {
 	locks      []lock // lock-1 first, as many as were enrolled
 
 	presenceSpan, lockSpan, batterySpan allowance
-	presenceTold                        bool // what the journal says of presence
+	presenceRecorded                    bool // what the journal says of presence
 
 	dirty bool      // something beside heard changed since the last save
 	saved time.Time // what was last saved of heard
@@ -42,9 +42,9 @@ type enrolment struct {
 
 // lock is what is known of one lock.
 type lock struct {
-	status  site.LockStatus
-	updated time.Time
-	told    site.LockStatus // what the journal says of status
+	status   site.LockStatus
+	updated  time.Time
+	recorded site.LockStatus // what the journal says of status
 }
 
 func newLive(st site.Station, generation uint64) *live {
@@ -54,12 +54,12 @@ func newLive(st site.Station, generation uint64) *live {
 	return l
 }
 
-// resize gives the station n locks: those beyond are forgotten, new ones are
+// resize sets the number of locks: those beyond are forgotten, new ones are
 // unknown.
 func (l *live) resize(n int) {
 	l.locks = l.locks[:min(n, len(l.locks)):min(n, len(l.locks))]
 	for len(l.locks) < n {
-		l.locks = append(l.locks, lock{status: site.Unknown, told: site.Unknown})
+		l.locks = append(l.locks, lock{status: site.Unknown, recorded: site.Unknown})
 	}
 }
 
@@ -79,7 +79,7 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 			l.dirty = true // what was left out must not come back later
 			continue
 		}
-		l.locks[k.ID-1] = lock{status: status, told: status, updated: k.LastUpdated.Time}
+		l.locks[k.ID-1] = lock{status: status, recorded: status, updated: k.LastUpdated.Time}
 	}
 }
 
@@ -88,7 +88,7 @@ func (l *live) online() bool { return l.connection != 0 }
 
 func (l *live) setBattery(volts float64) { l.battery = &volts }
 
-// State gives what is known of a station now, as a copy.
+// State returns what is known of a station now, as a copy.
 func (s *Service) State(id site.StationID) (site.StationState, bool) {
 	l, ok := s.find(id)
 	if !ok {
@@ -99,7 +99,7 @@ func (s *Service) State(id site.StationID) (site.StationState, bool) {
 	return l.state(), true
 }
 
-// Firmware gives the firmware that a station last reported; empty when it
+// Firmware returns the firmware that a station last reported; empty when it
 // reported none or is not enrolled.
 func (s *Service) Firmware(id site.StationID) string {
 	l, ok := s.find(id)
@@ -145,7 +145,7 @@ func (e *effect) note(kind site.Kind, facts site.Facts) {
 	e.records = append(e.records, site.Record{Kind: kind, Facts: facts})
 }
 
-// transition lets change work on a station, then tells those who watch and the
+// transition lets change work on a station, then wakes subscribers and writes to the
 // journal; all in the order in which transitions of that station happen. change
 // runs with mu held. It fails with [fault.NotFound] when there is no such station.
 func (s *Service) transition(id site.StationID, change func(*live, *effect, time.Time)) error {

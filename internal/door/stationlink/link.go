@@ -95,7 +95,7 @@ type Link struct {
 	followed Followed
 }
 
-// New gives a link without connections. Follow must be called before it is used.
+// New returns a link without connections. Follow must be called before it is used.
 func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, metrics: metrics, log: log,
@@ -169,7 +169,7 @@ func (l *Link) wire(id site.StationID) *wire {
 	return l.live[id]
 }
 
-// present gives the wire of c, unless another connection has taken its place.
+// present returns the wire of c, unless another connection has taken its place.
 func (l *Link) present(c Conn) *wire {
 	if w := l.wire(c.Station()); w != nil && w.conn == c {
 		return w
@@ -236,7 +236,7 @@ func (l *Link) result(c Conn, payload []byte) {
 	}
 }
 
-// believe hands a result to whoever waits for it, or to who follows commands; false
+// believe hands a result to the call that waits for it, or to [Followed]; false
 // when it names no recent command of that station and lock.
 func (l *Link) believe(c Conn, res result) bool {
 	if w := l.present(c); w != nil {

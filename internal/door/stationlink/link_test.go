@@ -636,7 +636,7 @@ func TestLink_Connected_refusedByPresence(t *testing.T) {
 	}
 }
 
-// Whoever lost the right while the command waited is refused, and nothing is sent.
+// A client that lost the right while the command waited is refused, and nothing is sent.
 func TestLink_Call_mayNotLeave(t *testing.T) {
 	l, _ := newLink(t)
 	c := connect(t, l, &conn{qos: 1})

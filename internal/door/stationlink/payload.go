@@ -15,9 +15,9 @@ import (
 // grace is how much of a second may be gone and the second still be told.
 const grace = 100 * time.Millisecond
 
-// wholeSeconds gives what a station is told of the time to the deadline, rounded
+// wholeSeconds returns what a command states of the time to the deadline, rounded
 // down, so that bytes which are already in its kernel when the connection is reset
-// do not open the door late. Of less than half a second nothing is left to tell.
+// do not open the door late. Less than half a second is none.
 func wholeSeconds(left time.Duration) int {
 	if left < time.Second && left >= time.Second/2 {
 		return 1

@@ -30,14 +30,14 @@ type pipeBroker struct {
 	next  uint16
 }
 
-// packets gives what the station has sent so far.
+// packets returns what the station has sent so far.
 func (b *pipeBroker) packets() []packets.ControlPacket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.seen)
 }
 
-// conn gives the latest connection.
+// conn returns the latest connection.
 func (b *pipeBroker) conn() net.Conn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (j *journal) list() []stationsim.Event {
 	return slices.Clone(j.events)
 }
 
-// kinds gives the kinds of the events other than reports.
+// kinds returns the kinds of the events other than reports.
 func (j *journal) kinds() []stationsim.Kind {
 	var out []stationsim.Kind
 	for _, e := range j.list() {
@@ -132,7 +132,7 @@ func asError(is bool) error {
 	return nil
 }
 
-// command sends a command to the station and gives its packet id.
+// command sends a command to the station and returns its packet id.
 func (b *pipeBroker) command(payload string) uint16 {
 	b.t.Helper()
 	b.next++
@@ -155,7 +155,7 @@ func (b *pipeBroker) acknowledged(id uint16) bool {
 	return false
 }
 
-// published gives the JSON that the station published to topic, in order.
+// published returns the JSON that the station published to topic, in order.
 func (b *pipeBroker) published(topic string) []map[string]any {
 	b.t.Helper()
 	var out []map[string]any

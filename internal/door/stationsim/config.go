@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Broker says where stations connect to.
+// Broker is where stations connect to.
 type Broker struct {
 	Address string      // host:port
 	TLS     *tls.Config // nil: plain TCP
@@ -78,7 +78,7 @@ type Config struct {
 }
 
 // connectTimeout bounds one attempt to connect, up to the CONNACK; the broker
-// gives a CONNECT 5 s (contract, section 2).
+// allows a CONNECT 5 s (contract, section 2).
 const connectTimeout = 10 * time.Second
 
 // bootTime reads a monotonic clock that continues while the machine sleeps.
@@ -120,7 +120,7 @@ func orDefault[T comparable](field *T, value T) {
 func (c Config) check() error {
 	switch {
 	case !c.ID.Valid():
-		return fmt.Errorf("station id %d: give a number from 1 to %d", c.ID, site.MaxStationID)
+		return fmt.Errorf("station id %d is not a number from 1 to %d", c.ID, site.MaxStationID)
 	case c.Broker.Address == "":
 		return errors.New("no broker address")
 	case c.Locks < 0 || c.Locks > site.MaxLocks:

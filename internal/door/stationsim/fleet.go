@@ -27,7 +27,7 @@ type Member struct {
 type FleetConfig struct {
 	Members        []Member
 	Each           Config        // what all share; the fields of Member and Random are set for each
-	Seed           uint64        // the same seed gives the same choices; zero: a random one
+	Seed           uint64        // the same seed makes the same choices; zero: a random one
 	ConnectsAtOnce int           // default 64
 	Spread         time.Duration // the first connections are spread over this time
 }

@@ -160,7 +160,7 @@ func (b *realBroker) send(tb testing.TB, id site.StationID, command string) {
 	}
 }
 
-// members gives n stations with their secrets.
+// members returns n stations with their secrets.
 func members(n int) []stationsim.Member {
 	out := make([]stationsim.Member, n)
 	for i := range out {

@@ -27,7 +27,7 @@ type link struct {
 	unguard func() bool   // ends the hold of dial's context on the connection
 }
 
-// connect connects and subscribes to the station's commands. It gives up, and leaves
+// connect connects and subscribes to the station's commands. It ends, and leaves
 // nothing behind, when ctx ends.
 func (s *Station) connect(ctx context.Context) (*link, error) {
 	l := &link{lost: make(chan error, 1), over: make(chan struct{}), unguard: func() bool { return true }}

@@ -30,7 +30,7 @@ func wantKinds(t *testing.T, events *journal, want ...stationsim.Kind) {
 	}
 }
 
-// lockStatus gives what the latest report says of a lock.
+// lockStatus returns what the latest report says of a lock.
 func lockStatus(t *testing.T, b *pipeBroker, lock int) any {
 	t.Helper()
 	reports := b.reports()

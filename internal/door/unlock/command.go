@@ -17,7 +17,7 @@ const (
 	maxFollows = 3
 )
 
-// newCommandID gives a version 7 UUID (RFC 9562, 5.7) of the gateway's own time,
+// newCommandID returns a version 7 UUID (RFC 9562, 5.7) of the gateway's own time,
 // which the system's may be far from.
 func newCommandID(now time.Time) site.CommandID {
 	var id uuid.UUID

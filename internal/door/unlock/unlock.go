@@ -21,7 +21,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Permissions says who may use which station; package access satisfies it.
+// Permissions decides who may use which station; package access satisfies it.
 type Permissions interface {
 	// Permits reports whether a grant of account for station holds right now. Quick;
 	// safe for concurrent use.
@@ -31,7 +31,7 @@ type Permissions interface {
 	Lives(actor site.Actor) bool
 }
 
-// Directory says which locks there are; package station satisfies it.
+// Directory knows which locks there are; package station satisfies it.
 type Directory interface {
 	// HasLock reports whether the station is enrolled with that lock. Quick; safe for
 	// concurrent use.
@@ -63,11 +63,11 @@ type Journal interface {
 	Intend(r site.Record) (durable bool)
 	// AppendLater writes a record soon and does not wait.
 	AppendLater(r site.Record)
-	// RecentUnlocks gives the newest unlock records, oldest first: among them, within
+	// RecentUnlocks returns the newest unlock records, oldest first: among them, within
 	// reason, all with an Idempotency-Key or a JTI of a span before the last; and the
 	// records of a restore and of lost records between them.
 	RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error)
-	// OfCommand gives the records of one command, oldest first.
+	// OfCommand returns the records of one command, oldest first.
 	OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error)
 }
 
@@ -90,7 +90,7 @@ type Request struct {
 // MaxKey is the longest idempotency key, in bytes.
 const MaxKey = 255
 
-// Answer says how a command ended, as far as is known when it is given.
+// Answer is how a command ended, as far as is known.
 type Answer struct {
 	Command  site.CommandID
 	Station  site.StationID
@@ -128,7 +128,7 @@ type Service struct {
 	interrupted []string // signed commands that an earlier run had not ended
 }
 
-// New gives the use case and reads from the journal what commands and keys of the
+// New returns the use case and reads from the journal what commands and keys of the
 // last minutes must not be forgotten over a restart.
 func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.Permissions == nil || cfg.Directory == nil || cfg.Caller == nil || cfg.Journal == nil || cfg.Clock == nil || cfg.Metrics == nil {
@@ -311,7 +311,7 @@ func (s *Service) Followed(id site.CommandID, station site.StationID, lock site.
 	return known
 }
 
-// Command gives how a command ended that this actor's account sent; of one that is
+// Command returns how a command ended that this actor's account sent; of one that is
 // still under way it waits for the end. NotFound for any other; Timeout when ctx
 // ends first.
 func (s *Service) Command(ctx context.Context, actor site.Actor, id site.CommandID) (Answer, error) {
@@ -342,8 +342,8 @@ func (s *Service) Command(ctx context.Context, actor site.Actor, id site.Command
 
 var errNoCommand = fault.New(fault.NotFound, "Command not found")
 
-// ended gives one of the outcomes of /local/v1 (contract, section 1): what nobody
-// knows was not acknowledged in time.
+// ended returns one of the outcomes of /local/v1 (contract, section 1): what is not
+// known was not acknowledged in time.
 func ended(outcome site.Outcome) site.Outcome {
 	switch outcome {
 	case site.Requested, site.Unresolved, site.Late:
@@ -363,7 +363,7 @@ func fromRecords(records []site.Record, account site.AccountID, id site.CommandI
 	}
 	answer := Answer{Command: id, Station: records[0].Station, Lock: lock, Outcome: site.Expired}
 	for _, r := range records {
-		if ended(r.Outcome) == r.Outcome { // no word that came late, or nobody's
+		if ended(r.Outcome) == r.Outcome { // not one that came late, or is unknown
 			answer.Outcome = r.Outcome
 		}
 	}

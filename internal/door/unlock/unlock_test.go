@@ -477,7 +477,7 @@ func TestService_Unlock_keyedOutcomeIsIntended(t *testing.T) {
 	}
 }
 
-// Whoever asks for a command that is under way waits for its end.
+// A query of a command in flight waits for its end.
 // The outcome of a keyed unlock is durable before its answer. Where that takes until after
 // the deadline, the answer is no success, to a retry neither, nor after a restart.
 func TestService_Unlock_noSuccessAfterTheDeadline(t *testing.T) {
