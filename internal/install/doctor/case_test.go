@@ -314,19 +314,6 @@ func ofDatabase() []defect {
 		{"unreadable", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.Unavailable, "The disk fails") }, []string{
 			"unchecked database: the database cannot be read: The disk fails > ",
 		}, ""},
-		{"newer schema", func(_ *testing.T, b *board) { b.state.Schema = 3 }, []string{
-			"fatal database: The database is of a newer version of gatehouse > install that version again, or go back with: gatehouse restore /var/lib/gatehouse/gatehouse.db.schema2",
-		}, "this version knows schema 2"},
-		{"newer gateway", func(_ *testing.T, b *board) { b.state.Schema, b.status.Version = 3, "1.3.0" }, []string{
-			"notice gateway: The gateway that runs is version 1.3.0, and this program is 1.2.3 > systemctl restart gatehouse",
-			"notice database: The database was not judged: this program is version 1.2.3, the gateway runs 1.3.0 > run doctor with the gateway's own program",
-		}, ""},
-		{"older schema", func(_ *testing.T, b *board) { b.state.Schema = 1 }, []string{
-			"notice database: The database is of an older version: the next start migrates it > systemctl restart gatehouse",
-		}, ""},
-		{"large log", func(_ *testing.T, b *board) { b.state.Log = 100 << 20 }, []string{
-			"warning database: The log of the database has grown large: another program has it open > systemctl restart gatehouse",
-		}, "104.9 MB in its log"},
 	}
 }
 

@@ -9,10 +9,6 @@ import (
 	"gatehouse/internal/record/sqlite"
 )
 
-// logLarge is the size that the log beside the database reaches only when something keeps
-// it from being moved into the file, in bytes.
-const logLarge = 64 << 20
-
 // checkDatabase checks the pages of the database.
 func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	state, err := g.examineDatabase(ctx)
@@ -40,7 +36,6 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	if state.Damage != "" {
 		s.fatal("The database is damaged", damageAdvice(g), append(evidence, state.Damage)...)
 	}
-	checkSchema(g, s, state, evidence)
 	s.fine(fmt.Sprintf("It is sound: %s", size(state.Size)), evidence...)
 }
 
@@ -71,21 +66,4 @@ func stateFacts(state sqlite.FileState) []string {
 // damageAdvice returns how to get a sound database again.
 func damageAdvice(g *subject) string {
 	return "keep a copy of " + g.settings.Data + ", then put a backup in its place: gatehouse restore FILE"
-}
-
-func checkSchema(g *subject, s *sheet, state sqlite.FileState, evidence []string) {
-	switch {
-	case state.Schema > state.Known && g.runs() && g.status.Version != g.Version:
-		s.notice(fmt.Sprintf("The database was not judged: this program is version %s, the gateway runs %s", g.Version, g.status.Version),
-			"run doctor with the gateway's own program", evidence...)
-	case state.Schema > state.Known:
-		s.fatal("The database is of a newer version of gatehouse", "install that version again, or go back with: gatehouse restore "+
-			fmt.Sprintf("%s.schema%d", g.data(databaseFile), state.Known), append(evidence, fmt.Sprintf("this version knows schema %d", state.Known))...)
-	case state.Schema < state.Known && state.Schema > 0:
-		s.notice("The database is of an older version: the next start migrates it", g.command("restart"),
-			append(evidence, fmt.Sprintf("this version migrates it to schema %d", state.Known))...)
-	}
-	if state.Log > logLarge {
-		s.warn("The log of the database has grown large: another program has it open", g.command("restart"), evidence...)
-	}
 }
