@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Addresses gives the addresses under which others reach this machine: those of its
+// Addresses returns the addresses under which others reach this machine: those of its
 // interfaces, without loopback, link-local and multicast ones, and without the
 // temporary ones that IPv6 changes every day (RFC 8981). Sorted; empty where the
-// system does not say.
+// system does not report them.
 func Addresses() []netip.Addr {
 	found, err := net.InterfaceAddrs()
 	if err != nil {

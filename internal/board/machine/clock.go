@@ -57,7 +57,7 @@ type ClockConfig struct {
 type System interface {
 	// Wall returns the system's time at now, which is a reading of [time.Now].
 	Wall(now time.Time) time.Time
-	// Synchronised reports whether the system holds its time for right.
+	// Synchronised reports whether the system considers its time right.
 	Synchronised() bool
 }
 
@@ -65,18 +65,18 @@ type System interface {
 // [site.Clock]. Safe for concurrent use.
 //
 // It starts at the later of the system's time and the floor, and from there follows the
-// monotonic clock alone, so that no "date -s" moves it. While the system says that it
+// monotonic clock alone, so that no "date -s" moves it. While the system reports that it
 // is synchronised, the clock is held to the system's time: a system ahead is followed
 // at once, in one step forward. A system behind is never followed back: the clock runs
 // one percent slower until they meet. If it is ahead by more than ten minutes, the
 // floor or the system must be wrong, and nothing here can decide which: the clock
-// continues from the floor, counts as untrusted, and says so as the condition
+// continues from the floor, counts as untrusted, and raises the condition
 // clock-ahead.
 //
 // Time services of a local network are not authenticated, so one answer is not enough
 // for a large step. A system's time more than 30 days beyond the base is not believed
 // until it has held for 24 hours: the clock continues from where it is, untrusted, and
-// says so as the condition clock-step. The base is the floor at the start, later the
+// raises the condition clock-step. The base is the floor at the start, later the
 // last time that held for 24 hours, so that many small steps reach no further than one.
 // Without a floor, at the first start ever, the first time of a synchronised system is
 // believed. [Clock.Accept] and [Clock.Reset] are the administrator's two ways out.
@@ -115,7 +115,7 @@ type reading struct {
 	mark time.Time     // a moment of the monotonic clock
 	at   time.Time     // the gateway's time at mark
 	lag  time.Duration // what is to be lost from there on
-	told *atomic.Int64 // the latest time that was read, in nanoseconds since 1970; shared by all readings until a reset
+	last *atomic.Int64 // the latest time that was returned, in nanoseconds since 1970; shared by all readings until a reset
 }
 
 // time returns the gateway's time now.
@@ -144,7 +144,7 @@ func NewClock(cfg ClockConfig) (*Clock, error) {
 			start = cfg.Floor
 		}
 	}
-	c.reading.Store(&reading{mark: now, at: start, told: new(atomic.Int64)})
+	c.reading.Store(&reading{mark: now, at: start, last: new(atomic.Int64)})
 	c.check()
 	return c, nil
 }
@@ -163,17 +163,17 @@ func (c *Clock) Now() time.Time {
 	t := r.time()
 	nanos := t.UnixNano()
 	for {
-		told := r.told.Load()
-		if nanos < told {
-			return t.Add(time.Duration(told - nanos))
+		last := r.last.Load()
+		if nanos < last {
+			return t.Add(time.Duration(last - nanos))
 		}
-		if r.told.CompareAndSwap(told, nanos) {
+		if r.last.CompareAndSwap(last, nanos) {
 			return t
 		}
 	}
 }
 
-// Trusted reports whether the time is vouched for: the system says that its clock is
+// Trusted reports whether the time is vouched for: the system reports that its clock is
 // synchronised, and this clock agrees with it and believes it; or an administrator has
 // accepted the system's time in this run and no time service contradicts.
 func (c *Clock) Trusted() bool { return c.trusted.Load() }

@@ -11,27 +11,27 @@ import (
 	"gatehouse/internal/health"
 )
 
-// The system is put back while somebody reads the clock: what was told is not
-// taken back, though the clock runs slower from before it was told.
+// The system is set back while another goroutine reads the clock: no later reading is
+// earlier, although the clock runs slower from before the first one.
 func TestClock_Now_neverGoesBack(t *testing.T) {
 	m := &slowMachine{}
 	c := m.clock(t)
 	m.during = func() {
 		begin := c.Now()
-		for m.told = c.Now(); m.told.Sub(begin) < 5*time.Millisecond; m.told = c.Now() {
+		for m.last = c.Now(); m.last.Sub(begin) < 5*time.Millisecond; m.last = c.Now() {
 			continue
 		}
 	}
 	machine.Check(c)
-	if now := c.Now(); now.Before(m.told) {
-		t.Errorf("the clock went back by %s", m.told.Sub(now))
+	if now := c.Now(); now.Before(m.last) {
+		t.Errorf("the clock went back by %s", m.last.Sub(now))
 	}
 }
 
-// slowMachine is five seconds behind what it said at first; whoever asks it waits.
+// slowMachine is five seconds behind its first answer; callers wait for it.
 type slowMachine struct {
 	during func()
-	told   time.Time
+	last   time.Time
 }
 
 func (m *slowMachine) Synchronised() bool { return m.during != nil }

@@ -50,7 +50,7 @@ func TestClock_doubtsAStepAtTheStart(t *testing.T) {
 	}
 }
 
-// A board that lay in a box: the time stands, and is believed after a day, not before.
+// A board that was stored for months: the time holds, and is believed after a day, not before.
 func TestClock_believesAStepThatHasStood(t *testing.T) {
 	within(t, func(r *rig) {
 		r.set(years, true)
@@ -162,7 +162,7 @@ func TestClock_Accept(t *testing.T) {
 	}
 }
 
-// What an administrator has accepted does not outweigh a time service that says otherwise.
+// What an administrator has accepted does not outweigh a time service that contradicts.
 func TestClock_Accept_contradicted(t *testing.T) {
 	within(t, func(r *rig) {
 		r.run(time.Now())

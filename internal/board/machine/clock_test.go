@@ -93,7 +93,7 @@ func TestClock_stepsForwardByTheWallClock(t *testing.T) {
 	}
 }
 
-// Somebody sets the date of a system that nobody vouches for.
+// The date of an unsynchronised system is set.
 func TestClock_ignoresUnsynchronisedSteps(t *testing.T) {
 	within(t, func(r *rig) {
 		r.run(time.Time{})
@@ -275,7 +275,7 @@ func TestClock_savesTheFloorWhenTrustIsLost(t *testing.T) {
 	})
 }
 
-// Time goes on over the restarts of a board that nobody tells the time: what has expired
+// Time continues over the restarts of a board without a time server: what has expired
 // in one run is expired in the next.
 func TestClock_untrustedTimeGoesOn(t *testing.T) {
 	within(t, func(r *rig) {
@@ -319,7 +319,7 @@ func TestClock_savesNoTimeThatWasTakenBack(t *testing.T) {
 	})
 }
 
-// Somebody sets the date just before the floor is saved: the system does not vouch for
+// The date is set just before the floor is saved: the system does not vouch for
 // it, and nobody has asked yet.
 func TestClock_savesNoTimeThatWasNotChecked(t *testing.T) {
 	within(t, func(r *rig) {

@@ -12,7 +12,7 @@ import (
 type ClockStatus struct {
 	Now          time.Time // the gateway's time
 	System       time.Time // the system's
-	Synchronised bool      // whether the system says that its time is right
+	Synchronised bool      // whether the system reports that its time is right
 	Trusted      bool      // see [Clock.Trusted]
 	Accepted     bool      // whether an administrator has accepted the system's time in this run
 	State        State     // as of the last check, at most ten seconds ago
@@ -71,7 +71,7 @@ func (c *Clock) Accept(ctx context.Context) (jump time.Duration, err error) {
 	return jump, nil
 }
 
-// Reset sets the clock back to the system's present time, because an administrator says
+// Reset sets the clock back to the system's present time, because an administrator states
 // that a wrong time has raised the floor. It is the one way back, for the clock and the
 // floor alike: lower must durably set the floor to the time that it is given. While the
 // floor cannot be lowered nothing changes, and its error is returned. Conflict where the
@@ -110,6 +110,6 @@ func (c *Clock) restart() {
 	defer c.mu.Unlock()
 	now := time.Now()
 	from := instant{c.cfg.System.Wall(now), now}
-	c.reading.Store(&reading{mark: now, at: from.time, told: new(atomic.Int64)})
+	c.reading.Store(&reading{mark: now, at: from.time, last: new(atomic.Int64)})
 	c.sure, c.base, c.heard, c.accepted = from, from, instant{}, false
 }

@@ -51,7 +51,7 @@ func (c *Clock) follow() (state State, jump time.Duration) {
 	jump = wall.Round(0).Sub(ours.Round(0))
 	switch {
 	case jump <= -maxSlew:
-		c.sure = instant{} // the system revokes what it said before
+		c.sure = instant{} // the system contradicts its earlier time
 		return Ahead, jump
 	case !c.believes(wall, now):
 		return Doubted, 0
@@ -69,11 +69,11 @@ func (c *Clock) follow() (state State, jump time.Duration) {
 
 // approach sets the clock to a later time, or has it lose its lead over an earlier one.
 func (c *Clock) approach(ours, wall, now time.Time) {
-	told := c.reading.Load().told
+	last := c.reading.Load().last
 	if jump := wall.Round(0).Sub(ours.Round(0)); jump > 0 {
-		c.reading.Store(&reading{mark: now, at: wall, told: told})
+		c.reading.Store(&reading{mark: now, at: wall, last: last})
 	} else {
-		c.reading.Store(&reading{mark: now, at: ours, lag: -jump, told: told})
+		c.reading.Store(&reading{mark: now, at: ours, lag: -jump, last: last})
 	}
 }
 
@@ -121,7 +121,7 @@ func (s State) condition() (wrong health.Condition, is bool) {
 	case Doubted:
 		return health.Condition{
 			Code: health.ClockStep, Severity: health.Warning,
-			Summary: "The system's clock is more than 30 days beyond the last time that was sure, and is not believed until it has stood so for 24 hours",
+			Summary: "The system's clock is more than 30 days beyond the last time that was sure, and is not believed until it has held for 24 hours",
 			Advice:  "Compare the date of this machine with a watch; if it is right, run: gatehouse clock accept; if not, check its time servers",
 		}, true
 	case Ahead:
@@ -133,7 +133,7 @@ func (s State) condition() (wrong health.Condition, is bool) {
 	case Untrusted:
 		return health.Condition{
 			Code: health.ClockUntrusted, Severity: health.Notice,
-			Summary: "The system does not say that its clock is right",
+			Summary: "The system does not report that its clock is right",
 			Advice:  "Give this machine a time server that it can reach (timedatectl shows the state); where there is none, compare its date with a watch and run: gatehouse clock accept. Until then records are marked, cloud commands are refused, and hours may be judged by a wrong time",
 		}, true
 	default:

@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/health"
 )
 
-// stepped gives now with another wall time but the same monotonic reading, as
+// stepped returns now with another wall time but the same monotonic reading, as
 // [time.Now] does after the system's clock was set. Nothing in package time makes
 // such a time, so it is made by hand. In a synctest bubble times have no monotonic
 // reading.
@@ -68,7 +68,7 @@ func (r *rig) save(_ context.Context, t time.Time) error {
 	return nil
 }
 
-// floors gives what was saved so far.
+// floors returns what was saved so far.
 func (r *rig) floors() []time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"bufio"
-	"bytes"
 	"io/fs"
 	"os"
 	"path"
@@ -12,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TotalMemory gives the bytes of memory that this process may use: those of the
-// machine, or of its control group (version 1 or 2) where that has fewer. It is 0
-// where the system does not say.
+// TotalMemory returns the bytes of memory that this process may use: those of the
+// machine, or of its control group (version 2) where that has fewer. It is 0 where the
+// system does not report them.
 func TotalMemory() uint64 { return totalMemory(os.DirFS("/"), sysinfoMemory()) }
 
 // sysinfoMemory asks the kernel (sysinfo(2)), which answers in a sandbox without
@@ -44,33 +42,17 @@ func totalMemory(root fs.FS, machine uint64) uint64 {
 	return total
 }
 
-// limitFiles lists where the limits of this process' control group and of those
-// above it may stand (cgroups(7)).
+// limitFiles returns the files with the limits of this process' control group and of those
+// above it (cgroups(7), version 2).
 func limitFiles(root fs.FS) []string {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return nil
 	}
-	var files []string
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		_, rest, _ := strings.Cut(lines.Text(), ":")
-		controllers, group, ok := strings.Cut(rest, ":")
-		switch {
-		case ok && controllers == "": // version 2
-			files = append(files, upwards("sys/fs/cgroup", group, "memory.max")...)
-		case ok && strings.Contains(","+controllers+",", ",memory,"):
-			files = append(files, upwards("sys/fs/cgroup/memory", group, "memory.limit_in_bytes")...)
-		}
-	}
-	return files
-}
-
-// upwards names file in the group below mount and in each group above it.
-func upwards(mount, group, file string) []string {
+	group, _, _ := strings.Cut(strings.TrimPrefix(string(text), "0::"), "\n")
 	var files []string
 	for dir := path.Join("/", group); ; dir = path.Dir(dir) {
-		files = append(files, path.Join(mount, dir, file))
+		files = append(files, path.Join("sys/fs/cgroup", dir, "memory.max"))
 		if dir == "/" {
 			return files
 		}

@@ -29,14 +29,6 @@ func TestTotalMemory(t *testing.T) {
 		{"v2 at the root of a container", whole, map[string]string{
 			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n",
 		}, 64 << 20},
-		{"v1", whole, map[string]string{
-			"proc/self/cgroup": "9:cpu,cpuacct:/x\n8:memory:/x\n1:name=systemd:/y\n",
-			"sys/fs/cgroup/memory/x/memory.limit_in_bytes": "67108864\n",
-		}, 64 << 20},
-		{"v1 without a limit", whole, map[string]string{
-			"proc/self/cgroup":                           "8:memory:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-		}, whole},
 		{"limit alone", 0, map[string]string{
 			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n",
 		}, 64 << 20},

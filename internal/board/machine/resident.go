@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ResidentMemory gives the bytes of memory that this process has; 0 where the system
-// does not say.
+// ResidentMemory returns the bytes of memory that this process has; 0 where the system
+// does not report them.
 func ResidentMemory() uint64 { return residentMemory(os.DirFS("/")) }
 
 // residentMemory reads the second field of statm, in pages (proc(5)).

@@ -20,8 +20,8 @@ type Supervisor struct {
 	patience time.Duration
 }
 
-// NewSupervisor reads from the environment whether a service manager waits to hear
-// of this process, and takes the environment's part for it away from the children.
+// NewSupervisor reads from the environment whether a service manager expects
+// notifications, and removes those variables, so that child processes do not notify it.
 func NewSupervisor() (*Supervisor, error) {
 	patience, err := daemon.SdWatchdogEnabled(true)
 	if err != nil {
@@ -34,39 +34,39 @@ func NewSupervisor() (*Supervisor, error) {
 // the process (WatchdogSec=); zero: for ever.
 func (s *Supervisor) Patience() time.Duration { return s.patience }
 
-// Ready says that the process serves, and how it stands.
+// Ready reports that the process serves, with its status in words.
 func (s *Supervisor) Ready(status string) error {
-	return s.tell(daemon.SdNotifyReady, statusLine(status))
+	return s.notify(daemon.SdNotifyReady, statusLine(status))
 }
 
-// Reloading says that the configuration is being read again; Ready ends it. The
+// Reloading reports that the configuration is being read again; Ready ends it. The
 // time is that of CLOCK_MONOTONIC, which systemd 253 and later want.
 func (s *Supervisor) Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return fmt.Errorf("reading the monotonic clock: %w", err)
 	}
-	return s.tell(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000), statusLine("Reading the configuration"))
+	return s.notify(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000), statusLine("Reading the configuration"))
 }
 
-// Stopping says that the process is on its way out.
+// Stopping reports that the process is shutting down.
 func (s *Supervisor) Stopping() error {
-	return s.tell(daemon.SdNotifyStopping, statusLine("Stopping"))
+	return s.notify(daemon.SdNotifyStopping, statusLine("Stopping"))
 }
 
-// Status says in words how the process stands (systemctl status shows it).
-func (s *Supervisor) Status(words string) error { return s.tell(statusLine(words)) }
+// Status reports the status of the process in words (systemctl status shows it).
+func (s *Supervisor) Status(words string) error { return s.notify(statusLine(words)) }
 
 // Extend asks for that much more time to start (EXTEND_TIMEOUT_USEC, sd_notify(3)), and
 // states why.
 func (s *Supervisor) Extend(by time.Duration, words string) error {
-	return s.tell("EXTEND_TIMEOUT_USEC="+strconv.FormatInt(by.Microseconds(), 10), statusLine(words))
+	return s.notify("EXTEND_TIMEOUT_USEC="+strconv.FormatInt(by.Microseconds(), 10), statusLine(words))
 }
 
-// Alive is the sign of life that the watchdog waits for.
-func (s *Supervisor) Alive() error { return s.tell(daemon.SdNotifyWatchdog) }
+// Alive notifies the watchdog.
+func (s *Supervisor) Alive() error { return s.notify(daemon.SdNotifyWatchdog) }
 
-func (s *Supervisor) tell(lines ...string) error {
+func (s *Supervisor) notify(lines ...string) error {
 	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
 		return fmt.Errorf("notifying the service manager: %w", err)
 	}
@@ -113,8 +113,8 @@ const handedOver = "credential:"
 // before each file's own name.
 const credentialFolder = "credentials_"
 
-// CredentialPath gives the file that a path of the configuration means: for
-// "credential:NAME" that which the service manager laid down for NAME
+// CredentialPath returns the file that a path of the configuration means: for
+// "credential:NAME" the one that the service manager provides for NAME
 // (systemd.exec(5), LoadCredential=), else the path itself.
 func CredentialPath(path string) (string, error) {
 	name, is := strings.CutPrefix(path, handedOver)
@@ -123,7 +123,7 @@ func CredentialPath(path string) (string, error) {
 	}
 	folder := os.Getenv("CREDENTIALS_DIRECTORY")
 	if folder == "" {
-		return "", fmt.Errorf("%s: only systemd hands over credentials, and it started no such thing: name the file itself", path)
+		return "", fmt.Errorf("%s: only systemd provides credentials, and it provides none here: name the file itself", path)
 	}
 	if name == "" || strings.ContainsAny(name, "/\x00") {
 		return "", fmt.Errorf("%s: write credential: and the name of a file in /etc/gatehouse/credentials", path)
@@ -134,7 +134,7 @@ func CredentialPath(path string) (string, error) {
 // handedOverFrom is the folder whose files the unit hands over.
 const handedOverFrom = "/etc/gatehouse/credentials/"
 
-// CredentialSource gives the file that root laid down for a path of the configuration,
+// CredentialSource returns the file in which root keeps what a path of the configuration means,
 // and whether it is a credential; any other path is its own source.
 func CredentialSource(path string) (source string, credential bool) {
 	name, credential := strings.CutPrefix(path, handedOver)

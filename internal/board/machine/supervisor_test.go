@@ -53,24 +53,24 @@ func TestSupervisor_tells(t *testing.T) {
 	if os.Getenv("WATCHDOG_USEC") != "" {
 		t.Error("children would take the watchdog for theirs")
 	}
-	for want, tell := range map[string]func() error{
+	for want, notify := range map[string]func() error{
 		"READY=1\nSTATUS=two lines":     func() error { return s.Ready("two\nlines") },
 		"STOPPING=1\nSTATUS=Stopping":   s.Stopping,
 		"WATCHDOG=1":                    s.Alive,
 		"STATUS=READY=1 is no new line": func() error { return s.Status("READY=1\nis no new line") },
 	} {
-		if err := tell(); err != nil {
+		if err := notify(); err != nil {
 			t.Fatal(err)
 		}
 		if got := heard(); got != want {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("notified %q, want %q", got, want)
 		}
 	}
 	if err := s.Reloading(); err != nil {
 		t.Fatal(err)
 	}
 	if got := heard(); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") {
-		t.Errorf("told %q", got)
+		t.Errorf("notified %q", got)
 	}
 }
 
@@ -83,11 +83,11 @@ func TestSupervisor_Ready_longWords(t *testing.T) {
 	}
 	got := heard()
 	if !strings.HasPrefix(got, "READY=1\nSTATUS=The cloud ää") || !strings.HasSuffix(got, "ä…") || len(got) > 2100 || !utf8.ValidString(got) {
-		t.Errorf("told %d bytes: %q", len(got), got)
+		t.Errorf("notified %d bytes: %q", len(got), got)
 	}
 }
 
-// Without a service manager there is nobody to tell, which is no error.
+// Without a service manager nothing is notified, which is no error.
 func TestSupervisor_alone(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	t.Setenv("WATCHDOG_USEC", "")
@@ -100,7 +100,7 @@ func TestSupervisor_alone(t *testing.T) {
 	}
 }
 
-// The process takes over a TCP socket that somebody else has bound, and serves who
+// The process takes over a TCP socket that another process has bound, and serves who
 // connected before.
 func TestSockets(t *testing.T) {
 	if os.Getenv("GATEHOUSETEST_TAKES_SOCKETS") != "" {
@@ -149,7 +149,7 @@ func answerOne() {
 	_, _ = conn.Write([]byte("taken over"))
 	_ = conn.Close()
 	if again, err := machine.Sockets(); err != nil || len(again) != 0 {
-		fmt.Println("a second call gives", again, err)
+		fmt.Println("a second call returns", again, err)
 		os.Exit(1)
 	}
 }

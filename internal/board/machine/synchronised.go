@@ -25,12 +25,12 @@ func (kernel) Synchronised() bool {
 const timesyncdFile = "/run/systemd/timesync/synchronized"
 
 // maxError is what the kernel raises its estimated error to, in microseconds,
-// when nobody disciplines the clock (NTP_PHASE_LIMIT in the kernel). It tells more
+// when nothing disciplines the clock (NTP_PHASE_LIMIT in the kernel). It is more reliable
 // than STA_UNSYNC, which some time services set to keep the kernel's hands off the
 // hardware clock.
 const maxError = 16_000_000
 
-// synchronised judges the error that adjtimex(2) tells; where a sandbox forbids the
+// synchronised judges the error that adjtimex(2) returns; where a sandbox forbids the
 // call, the mark of systemd's own time service has to do.
 func synchronised(microseconds int64, err error, file string) bool {
 	if err == nil {

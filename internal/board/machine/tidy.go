@@ -28,10 +28,10 @@ func LimitMemory() {
 	}
 }
 
-// Tidier sees memory through a wave of connections, such as when the power comes back and
+// Tidier bounds memory during a wave of connections, such as when the power comes back and
 // a thousand stations with it. While many of them wait for the processor, no garbage is
 // collected below the runtime's memory limit: on a slow processor one collection stops
-// doors and connections for seconds. After the wave its memory goes back to the system:
+// doors and connections for seconds. After the wave its memory is returned to the system:
 // grown stacks and garbage that the runtime would keep for minutes, on a board that has
 // little. Safe for concurrent use.
 type Tidier struct {
@@ -67,7 +67,7 @@ func (t *Tidier) Connected() {
 	}
 }
 
-// Run sees each wave through until ctx ends.
+// Run handles waves until ctx ends.
 func (t *Tidier) Run(ctx context.Context) error {
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()
