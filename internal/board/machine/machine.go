@@ -133,15 +133,6 @@ func (m Machine) Read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxText))
 }
 
-// text returns the text of a file without the white space around it, or "".
-func (m Machine) text(path string) string {
-	text, err := m.Read(path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
-
 // inTree is an absolute path as package fs writes it.
 func inTree(path string) string {
 	path = strings.TrimPrefix(filepath.Clean(path), "/")

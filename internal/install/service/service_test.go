@@ -150,7 +150,8 @@ func TestService_Install(t *testing.T) {
 
 	// Once more: only what differs is written, and the configuration never.
 	m.write("/etc/gatehouse/gatehouse.toml", "mine")
-	m.write("/etc/systemd/system/gatehouse.socket", string(text[:strings.Index(string(text), "\n")+1]))
+	mark, _, _ := strings.Cut(string(text), "\n")
+	m.write("/etc/systemd/system/gatehouse.socket", mark+"\n")
 	changes, err = m.service().Install(t.Context())
 	m.must(err)
 	if want := []own.Change{{Kind: "updated", What: "/etc/systemd/system/gatehouse.socket"}, {Kind: "restarted", What: "gatehouse.service"}}; !slices.Equal(changes, want) {
