@@ -158,7 +158,7 @@ func (a *app) cloudSignCommand() *cobra.Command {
 			}
 			return takes("N", "LOCK")(cmd, args)
 		},
-		ValidArgsFunction: a.completeArguments([]string{"N"}),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              a.does(func(ctx context.Context, args []string) error { return a.cloudSign(ctx, args, flags) }),
 	}
 	f := cmd.Flags()

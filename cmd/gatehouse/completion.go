@@ -10,8 +10,7 @@ func (a *app) completionCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print the completion script of a shell",
-		Long: `Print a script that makes a shell complete the commands, flags, accounts and
-stations of gatehouse.`,
+		Long:  `Print a script that makes a shell complete the commands and flags of gatehouse.`,
 		Example: `  gatehouse completion bash > /etc/bash_completion.d/gatehouse
   gatehouse completion zsh > "${fpath[1]}/_gatehouse"
   gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`,

@@ -102,36 +102,6 @@ func (a *app) readData(ctx context.Context, path string) ([]byte, error) {
 	return got.Content, err
 }
 
-// told is an error on its way from a worker that doctor tells from others.
-type told struct {
-	sentence string
-	is       error // fs.ErrNotExist or fs.ErrPermission
-}
-
-func (t told) Error() string { return t.sentence }
-func (t told) Unwrap() error { return t.is }
-
-// tellable returns which of the errors that doctor tells from others err is; "" for none.
-func tellable(err error) string {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fs.ErrNotExist.Error()
-	case errors.Is(err, fs.ErrPermission):
-		return fs.ErrPermission.Error()
-	}
-	return ""
-}
-
-// retold is the reverse of tellable; nil for "".
-func retold(name string) error {
-	for _, err := range []error{fs.ErrNotExist, fs.ErrPermission} {
-		if err.Error() == name {
-			return err
-		}
-	}
-	return nil
-}
-
 // verifyFile checks the journal of a file and compares it with witnesses.
 func (a *app) verifyFile(ctx context.Context, path string, witnesses []journal.Witness) (answer, error) {
 	path, err := filepath.Abs(path)

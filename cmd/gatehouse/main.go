@@ -36,7 +36,8 @@ const (
 )
 
 func main() {
-	ctx := untilSignalled(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the process
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 }
 
@@ -57,19 +58,4 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = a.mistake
 	}
 	return a.exit(cmd, err)
-}
-
-// untilSignalled returns a context that ends with the first SIGINT or SIGTERM; the
-// second ends the process at once.
-func untilSignalled(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() { // lives as long as the process
-		<-signals
-		cancel()
-		<-signals
-		os.Exit(exitFailed)
-	}()
-	return ctx
 }

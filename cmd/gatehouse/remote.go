@@ -23,11 +23,11 @@ type arguments struct {
 }
 
 // remote completes a command that asks the running gateway: its usage line names its
-// arguments, which are parsed before run and completed by the shell.
+// arguments, which are parsed before run.
 func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Client, arguments) error) *cobra.Command {
 	names := argumentNames(cmd.Use)
 	cmd.Args = takes(names...)
-	cmd.ValidArgsFunction = a.completeArguments(names)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
 		in, err := parseArguments(names, args)
 		if err != nil {
@@ -131,38 +131,4 @@ func present(err error, advice string) error {
 		return fault.Wrap(fault.Conflict, e+"; "+advice, err)
 	}
 	return err
-}
-
-// completionTimeout bounds how long a shell waits for words of the gateway.
-const completionTimeout = time.Second
-
-// completeArguments completes e-mail addresses and stations; without an answer of the
-// gateway there are none.
-func (a *app) completeArguments(names []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= len(names) {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		var words []string
-		_ = a.call(func(gw *client.Client) error {
-			switch names[len(args)] {
-			case "EMAIL":
-				accounts, err := gw.Accounts(ctx)
-				for _, acc := range accounts {
-					words = append(words, string(acc.Email))
-				}
-				return err
-			case "N":
-				stations, err := gw.Stations(ctx)
-				for _, s := range stations {
-					words = append(words, s.ID.String()+"\t"+printable(s.Name))
-				}
-				return err
-			}
-			return nil
-		})
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
 }

@@ -160,16 +160,6 @@ func exclusive(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs 
 	}
 }
 
-// required adds to a check that both flags are given.
-func required(next cobra.PositionalArgs, first, second string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if !cmd.Flags().Changed(first) || !cmd.Flags().Changed(second) {
-			return fmt.Errorf("--%s and --%s must be given", first, second)
-		}
-		return next(cmd, args)
-	}
-}
-
 // number is the value of a flag that takes 1 to max.
 type number struct {
 	value *int

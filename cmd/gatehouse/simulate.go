@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
@@ -116,21 +115,27 @@ func (a *app) simulate(ctx context.Context, flags simulation) (err error) {
 	})
 }
 
-// play runs the stations and shows them until ctx ends or the view fails.
+// play runs the stations and writes their events until ctx ends or writing fails.
 func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
-	feed := newFeed()
-	cfg.Each.OnEvent = feed.put
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v := &view{app: a, cancel: cancel, w: a.text()}
+	for _, m := range cfg.Members {
+		v.width = max(v.width, len("station "+m.ID.String()))
+	}
+	cfg.Each.OnEvent = v.put
 	fleet, err := stationsim.NewFleet(cfg)
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer feed.close()
-		return fleet.Run(ctx)
-	})
-	group.Go(func() error { return a.show(fleet, feed, cfg.Each.Broker.Address) })
-	return group.Wait()
+	if !a.json {
+		v.w.printf("%s on %s; interrupt to end.", plural(len(cfg.Members), "simulated station"), cfg.Each.Broker.Address)
+	}
+	err = fleet.Run(ctx)
+	if !a.json && v.w.err == nil {
+		v.sumUp(fleet)
+	}
+	return errors.Join(err, v.w.err)
 }
 
 // broker returns the broker that the stations connect to.

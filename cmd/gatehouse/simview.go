@@ -1,56 +1,35 @@
 package main
 
 import (
-	"sync/atomic"
+	"context"
+	"sync"
 
 	"gatehouse/internal/door/stationsim"
 )
 
-// feed carries the events of the stations to the view. A view that cannot follow
-// holds up no station: what does not fit is counted.
-type feed struct {
-	events chan stationsim.Event
-	lost   atomic.Int64
+// view writes the events of simulated stations: with --json every one, else a line for
+// each that is not just a report. It cancels the simulation when writing fails.
+type view struct {
+	*app
+	cancel context.CancelFunc
+	width  int // of the column with the station
+
+	mu sync.Mutex // mu guards w
+	w  *lines
 }
 
-func newFeed() *feed { return &feed{events: make(chan stationsim.Event, 4096)} }
-
-func (f *feed) put(e stationsim.Event) {
-	select {
-	case f.events <- e:
-	default:
-		f.lost.Add(1)
+func (v *view) put(e stationsim.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.json:
+		v.w.err = v.document(e)
+	case e.Kind != stationsim.Reported:
+		v.w.row([]int{0, v.width}, v.local(e.Time.Time), "station "+e.Station.String(), eventText(e))
 	}
-}
-
-// close ends the feed, after the last put.
-func (f *feed) close() { close(f.events) }
-
-// show writes the events of the stations until the feed ends: with --json every one, else
-// a line for each that is not just a report.
-func (a *app) show(fleet *stationsim.Fleet, f *feed, broker string) error {
-	w, width := a.text(), 0
-	for _, s := range fleet.Statuses() {
-		width = max(width, len("station "+s.ID.String()))
+	if v.w.err != nil {
+		v.cancel()
 	}
-	if !a.json {
-		w.printf("%s on %s; interrupt to end.", plural(len(fleet.Stations), "simulated station"), broker)
-	}
-	for e := range f.events {
-		switch {
-		case a.json:
-			w.err = a.document(e)
-		case e.Kind != stationsim.Reported:
-			w.row([]int{0, width}, a.local(e.Time.Time), "station "+e.Station.String(), eventText(e))
-		}
-		if w.err != nil {
-			return w.err
-		}
-	}
-	if !a.json {
-		sumUp(w, fleet, f)
-	}
-	return w.err
 }
 
 // eventText returns "opened lock-1" and the like.
@@ -65,14 +44,11 @@ func eventText(e stationsim.Event) string {
 	return text
 }
 
-func sumUp(w *lines, fleet *stationsim.Fleet, f *feed) {
+func (v *view) sumUp(fleet *stationsim.Fleet) {
 	commands, opened := 0, 0
 	for _, s := range fleet.Statuses() {
 		commands += s.Commands
 		opened += s.Opened
 	}
-	w.printf("%s received, %s.", plural(commands, "command"), plural(opened, "opening"))
-	if lost := f.lost.Load(); lost > 0 {
-		w.printf("%d events came too fast to be shown.", lost)
-	}
+	v.w.printf("%s received, %s.", plural(commands, "command"), plural(opened, "opening"))
 }

@@ -8,16 +8,6 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-func TestFeed_neverBlocks(t *testing.T) {
-	f := newFeed()
-	for range cap(f.events) + 3 {
-		f.put(stationsim.Event{})
-	}
-	if f.lost.Load() != 3 {
-		t.Errorf("%d events lost, want 3", f.lost.Load())
-	}
-}
-
 func TestBrokerOf(t *testing.T) {
 	all := []adminapi.Listener{
 		{Name: "http", Address: "0.0.0.0:8080"},

@@ -47,10 +47,12 @@ and its MQTT credentials (with which the hardware connects).`,
 			printStation(w, issued)
 		})
 	})
-	cmd.Args = required(cmd.Args, "id", "locks")
 	cmd.Flags().StringVar(&id, "id", "", "enrol it as station `N`, the id that the hardware knows")
 	cmd.Flags().Var(&number{&locks, site.MaxLocks}, "locks", "it has `N` locks")
 	cmd.Flags().StringVar(&name, "name", "", "people call it `TEXT`")
+	for _, flag := range []string{"id", "locks"} {
+		_ = cmd.MarkFlagRequired(flag) // the error is for flags that do not exist
+	}
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,46 +73,60 @@ type answer struct {
 	Content   []byte              `json:"content,omitempty"` // jobRead
 }
 
-// failure is an error on its way from a worker.
+// errRuns means that a gateway holds the data directory.
+var errRuns = errors.New("a gateway runs there")
+
+// sentinels returns the errors that a command distinguishes when a worker reports them.
+func sentinels() []error {
+	return []error{backup.ErrBegun, errRuns, context.Canceled, fs.ErrNotExist, fs.ErrPermission}
+}
+
+// failure is the error of a worker, as it is sent to the process that started it.
 type failure struct {
 	Kind     fault.Kind `json:"kind"`
 	Sentence string     `json:"sentence"`
-	Begun    bool       `json:"begun"`
-	Runs     bool       `json:"runs"`
-	Canceled bool       `json:"canceled"`
-	Is       string     `json:"is,omitempty"` // see tellable
+	Is       []int      `json:"is,omitempty"` // which of the sentinels
 }
-
-// errRuns means that a gateway holds the data directory.
-var errRuns = errors.New("a gateway runs there")
 
 func failureOf(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	return &failure{
-		fault.KindOf(err), describe(err), errors.Is(err, backup.ErrBegun), errors.Is(err, errRuns), errors.Is(err, context.Canceled), tellable(err),
+	f := &failure{Kind: fault.KindOf(err), Sentence: describe(err)}
+	for i, sentinel := range sentinels() {
+		if errors.Is(err, sentinel) {
+			f.Is = append(f.Is, i)
+		}
 	}
+	return f
 }
 
 func (f *failure) error() error {
-	switch {
-	case f == nil:
+	if f == nil {
 		return nil
-	case f.Canceled:
-		return context.Canceled
-	case f.Begun:
-		return fault.Wrap(f.Kind, f.Sentence, backup.ErrBegun)
-	case f.Runs:
-		return fault.Wrap(f.Kind, f.Sentence, errRuns)
+	}
+	var is error
+	for _, i := range f.Is {
+		is = errors.Join(is, sentinels()[i])
+	}
+	switch {
 	case f.Kind == fault.Internal:
-		return told{f.Sentence, retold(f.Is)}
-	case f.Is != "":
-		return fault.Wrap(f.Kind, f.Sentence, retold(f.Is))
-	default:
+		return reported{f.Sentence, is}
+	case is == nil:
 		return fault.New(f.Kind, f.Sentence)
+	default:
+		return fault.Wrap(f.Kind, f.Sentence, is)
 	}
 }
+
+// reported is an error of a worker that has no sentence for people of its own.
+type reported struct {
+	text string
+	is   error
+}
+
+func (r reported) Error() string { return r.text }
+func (r reported) Unwrap() error { return r.is }
 
 // worker is a running worker, as the process that started it sees it.
 type worker struct {
