@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,22 +17,24 @@ import (
 	"gatehouse/internal/site"
 )
 
-// The copy is a small file with everything of the database but the journal: who may
-// open what. It holds a line with a SHA-256, and after that a database of its own with
-// an empty journal, which continues where the original's ended. It is written after
+// The copy is a small database with everything of the original but the journal, which is
+// empty and continues where the original's ended. A digest of who may open what shows
+// whether a bit of it has changed, which SQLite cannot see. It is written after
 // changes: once an hour if something was added, and within copySoon if something was
 // revoked, so that no revoked access is restored from it.
 const (
 	copyEvery = time.Hour
 	copySoon  = 10 * time.Second // bounds what a client that logs in and out can have written
 	copyRetry = time.Minute      // after a failure
-	copyTitle = "gatehouse copy 1 "
 )
 
 // metaVersion is the key of table meta whose value is replaced by a random one at each
 // change of who may open what. A copy of the same schema with the same value has the
 // same accounts, sessions, stations and grants, or one of the two is damaged.
 const metaVersion = "access_version"
+
+// metaSum is the key of table meta, in a copy alone, of the digest of who may open what.
+const metaSum = "access_sum"
 
 // change is do for a change of accounts, sessions, stations or grants; taken means that
 // access is revoked. The copy follows.
@@ -142,70 +141,67 @@ func (c *copier) close(patience time.Duration) bool {
 	}
 }
 
+// buildPragmas open a database that is being built. It counts only when it is whole, so
+// that only its end waits for the disk.
+const buildPragmas = "_pragma=journal_mode(off)&_pragma=synchronous(off)&_dqs=0"
+
 // writeCopy writes the copy of a database file to path. A power cut leaves the old copy
 // or the new one.
 func writeCopy(ctx context.Context, from, path string) error {
-	content, err := extract(ctx, from)
-	if err != nil {
-		return fmt.Errorf("copying who may open what: %w", err)
+	partial := path + ".partial"
+	err := removeQuietly(partial)
+	if err == nil {
+		err = createPrivate(partial)
 	}
-	sum := sha256.Sum256(content)
-	text := slices.Concat([]byte(copyTitle+hex.EncodeToString(sum[:])+"\n"), content)
-	if err := durable.Write(path, text, 0o600); err != nil {
-		return fmt.Errorf("writing the copy to %s: %w", path, err)
+	if err == nil {
+		err = extract(ctx, from, partial)
+	}
+	if err == nil {
+		err = durable.Sync(partial)
+	}
+	if err == nil {
+		err = durable.Rename(partial, path)
+	}
+	if err != nil {
+		return fmt.Errorf("copying who may open what to %s: %w", path, err)
 	}
 	return nil
 }
 
-// extract creates the copy of a database file, in memory.
-func extract(ctx context.Context, from string) (content []byte, err error) {
-	mem, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, mem.Close()) }()
-	mem.SetMaxOpenConns(1)
-	if err := migrateAlone(ctx, mem); err != nil {
-		return nil, err
-	}
-	if _, err := mem.ExecContext(ctx, "ATTACH ? AS source", dsn(from, "mode=ro")); err != nil {
-		return nil, err
-	}
-	if err := extractTables(ctx, mem); err != nil {
-		return nil, err
-	}
-	if _, err := mem.ExecContext(ctx, "DETACH source"); err != nil {
-		return nil, err
-	}
-	err = onConnection(ctx, mem, func(c memoryFile) error {
-		content, err = c.Serialize() //nolint:misspell // the driver's word
-		return err
-	})
-	return content, err
-}
-
-// extractTables copies the tables of the attached source, as they are at one moment.
-func extractTables(ctx context.Context, mem *sql.DB) error {
-	tables, err := smallTables(ctx, mem)
+// extract fills an empty file with the tables of a database, as they are at one moment.
+func extract(ctx context.Context, from, to string) (err error) {
+	db, err := sql.Open("sqlite", dsn(to, buildPragmas))
 	if err != nil {
 		return err
 	}
-	tx, err := mem.BeginTx(ctx, nil)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	if err := migrateAlone(ctx, db); err != nil {
+		return err
+	}
+	tables, err := smallTables(ctx, db)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
+	if _, err := db.ExecContext(ctx, "ATTACH ? AS source", dsn(from, "mode=ro")); err != nil {
+		return err
+	}
+	steps := []string{"BEGIN"}
 	for _, table := range tables {
-		if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO main."+table+" SELECT * FROM source."+table); err != nil { //nolint:gosec // the name is of our own schema
-			return fmt.Errorf("copying %s: %w", table, err)
+		steps = append(steps, "INSERT OR REPLACE INTO main."+table+" SELECT * FROM source."+table)
+	}
+	steps = append(steps, `UPDATE main.journal_ends SET (first, anchor, last, hash, bytes) =
+		(SELECT last + 1, hash, last, hash, 0 FROM source.journal_ends)`, "COMMIT", "DETACH source")
+	for _, step := range steps {
+		if _, err := db.ExecContext(ctx, step); err != nil {
+			return fmt.Errorf("%s: %w", step, err)
 		}
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE main.journal_ends SET (first, anchor, last, hash, bytes) =
-		(SELECT last + 1, hash, last, hash, 0 FROM source.journal_ends)`)
-	if err != nil {
-		return err
+	a, err := accessOf(ctx, db)
+	if err == nil {
+		_, err = db.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", metaSum, a.digest())
 	}
-	return tx.Commit()
+	return err
 }
 
 // smallTables lists every table but the journal's, each behind those that it refers to.
@@ -218,67 +214,29 @@ func smallTables(ctx context.Context, q queryer) (names []string, err error) {
 	return names, err
 }
 
-// memoryFile is what the driver's connections can do with a database in memory.
-type memoryFile interface {
-	Serialize() ([]byte, error) //nolint:misspell // as above
-	Deserialize(content []byte) error
-}
-
-func onConnection(ctx context.Context, db *sql.DB, use func(memoryFile) error) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	return conn.Raw(func(driver any) error {
-		c, ok := driver.(memoryFile)
-		if !ok {
-			return errors.New("the driver has no databases in memory")
-		}
-		return use(c)
-	})
-}
-
-// errNoCopy means that there is no copy, or a damaged one.
-var errNoCopy = errors.New("there is no sound copy")
-
-// readCopy opens the copy at path, in memory. errNoCopy when there is none that is
-// sound.
+// readCopy opens the copy at path, to be read. An error means that there is none, or
+// that it is not as it was written.
 func readCopy(ctx context.Context, path string) (*sql.DB, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the path is the administrator's
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoCopy, err)
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
 	}
-	line, content, _ := bytes.Cut(text, []byte("\n"))
-	sum := sha256.Sum256(content)
-	if string(line) != copyTitle+hex.EncodeToString(sum[:]) {
-		return nil, fmt.Errorf("%w: %s was changed", errNoCopy, filepath.Base(path))
-	}
-	cp, err := loadCopy(ctx, content)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoCopy, err)
-	}
-	return cp, nil
-}
-
-// loadCopy opens the database of a copy in memory, and checks it.
-func loadCopy(ctx context.Context, content []byte) (*sql.DB, error) {
-	mem, err := sql.Open("sqlite", ":memory:")
+	db, err := sql.Open("sqlite", dsn(path, lonePragmas))
 	if err != nil {
 		return nil, err
 	}
-	mem.SetMaxOpenConns(1)
-	err = onConnection(ctx, mem, func(c memoryFile) error { return c.Deserialize(content) })
+	err = quickCheck(ctx, db)
+	var sum string
 	if err == nil {
-		err = quickCheck(ctx, mem)
+		err = db.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaSum).Scan(&sum)
 	}
-	if err == nil {
-		_, err = readEnds(ctx, mem)
+	a, unread := accessOf(ctx, db)
+	if err = errors.Join(err, unread); err == nil && sum != a.digest() {
+		err = fmt.Errorf("%w: its sum is not that of its content", errDamagedFile)
 	}
 	if err != nil {
-		return nil, errors.Join(err, mem.Close())
+		return nil, errors.Join(err, db.Close())
 	}
-	return mem, nil
+	return db, nil
 }
 
 // accessState is who may open what, as the schema, the mark of the last change, and a
@@ -288,6 +246,8 @@ type accessState struct {
 	version string
 	sum     [sha256.Size]byte
 }
+
+func (a accessState) digest() string { return hex.EncodeToString(a.sum[:]) }
 
 // sameAccess reports whether two databases agree on who may open what.
 func sameAccess(ctx context.Context, a, b queryer) bool {

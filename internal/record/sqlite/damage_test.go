@@ -263,3 +263,23 @@ func TestOpen_damagedWithoutCopy(t *testing.T) {
 	}
 	closeDB(t, db)
 }
+
+// A change of a table that SQLite cannot see, as by one flipped bit: the database and its
+// copy disagree, and the digest in the copy shows which of them is right.
+func TestOpen_disagreeing(t *testing.T) {
+	for suffix, rescued := range map[string]bool{"": true, ".copy": false} {
+		path := inUse(t, 10)
+		tamper(t, path+suffix, "UPDATE account SET email = 'b@example.test'")
+		for _, want := range []bool{rescued, false} { // at the first start, and at the next
+			db := sound(t, path)
+			if got := db.Rescued(); (got != "") != want || want && !strings.Contains(got, "from the copy came: ") {
+				t.Errorf("gatehouse.db%s was changed: %q", suffix, got)
+			}
+			accounts, _, _, err := db.LoadAccess(t.Context())
+			if err != nil || len(accounts) != 1 || accounts[0].Email != "a@example.test" {
+				t.Errorf("gatehouse.db%s was changed: accounts %v, %v", suffix, accounts, err)
+			}
+			closeDB(t, db)
+		}
+	}
+}

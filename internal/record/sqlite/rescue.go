@@ -141,7 +141,7 @@ func (r *rescuer) open(ctx context.Context, path, partial string, copied *sql.DB
 		}
 		r.copied = true
 	}
-	if r.next, err = sql.Open("sqlite", dsn(partial, "_pragma=journal_mode(off)&_pragma=synchronous(off)&_dqs=0")); err != nil {
+	if r.next, err = sql.Open("sqlite", dsn(partial, buildPragmas)); err != nil {
 		return err
 	}
 	r.next.SetMaxOpenConns(1)
@@ -189,7 +189,7 @@ func (r *rescuer) table(ctx context.Context, table string) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM "+table)
+	_, err = tx.ExecContext(ctx, "DELETE FROM "+table) //nolint:gosec // the name is of our own schema
 	if err == nil {
 		unsound = errors.Join(unsound, copyRows(ctx, r.damaged, tx, table))
 	}
@@ -236,7 +236,7 @@ func (r *rescuer) end(ctx context.Context, aside string) error {
 		int64(tail.seq+1), tail.hash[:], int64(tail.seq), tail.hash[:]); err != nil { //nolint:gosec // seq fits
 		return err
 	}
-	values := map[string]string{metaCarry: carryText(aside, low)}
+	values := map[string]string{metaCarry: carryText(aside, low), metaSum: ""}
 	saved, err := savedFloor(ctx, r.next)
 	if newest, unread := newestSure(ctx, r.damaged); unread == nil && (err != nil || newest > saved) {
 		values[metaFloor] = fmt.Sprint(newest)

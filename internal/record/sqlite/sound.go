@@ -181,7 +181,7 @@ func agree(ctx context.Context, q queryer, copied *sql.DB) error {
 	if err == nil && mine.schema == theirs.schema && mine.version == theirs.version && mine.sum != theirs.sum {
 		return fmt.Errorf("%w: %w", errDamagedFile, errDisagrees)
 	}
-	return nil //nolint:nilerr // a copy that cannot be read is of no use
+	return nil // a copy that cannot be read is of no use
 }
 
 // errDisagrees means that a database and its copy are equally new and not the same.
