@@ -53,26 +53,22 @@ func ownConfiguration(where backup.Configuration) error {
 const systemUser = "gatehouse"
 
 // makeData creates the data directory of a board that has none yet, for the user of the
-// gateway if there is one; abandon removes it again while it is empty. Without that
-// user the worker creates it.
-func makeData(data string) (abandon func(), err error) {
+// gateway if there is one. Without that user the worker creates it.
+func makeData(data string) error {
 	owner, known := machine.NamedOwner(systemUser)
 	_, missing := os.Lstat(data)
 	if os.Geteuid() != 0 || !known || !errors.Is(missing, fs.ErrNotExist) {
-		return func() {}, nil
+		return nil
 	}
 	if above, err := machine.OwnerOf(data); err != nil || above.UID != 0 {
-		return func() {}, err
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(data), 0o755); err != nil { //nolint:gosec // the folder above, such as /var/lib
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+data+" cannot be made", err)
+	err := os.MkdirAll(filepath.Dir(data), 0o755) //nolint:gosec // the folder above, such as /var/lib
+	if err == nil {
+		err = os.Mkdir(data, 0o700)
 	}
-	err = os.Mkdir(data, 0o700)
 	if err == nil {
 		err = os.Lchown(data, owner.UID, owner.GID)
 	}
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+data+" cannot be made", err)
-	}
-	return func() { _ = os.Remove(data) }, nil
+	return fault.Wrap(fault.Unavailable, "The data directory "+data+" cannot be created", err)
 }

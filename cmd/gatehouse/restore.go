@@ -120,17 +120,13 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	if err != nil {
 		return r, err
 	}
-	abandon, err := makeData(cfg.Data)
-	if err != nil {
+	if err := makeData(cfg.Data); err != nil {
 		return r, err
 	}
 	staged, err := a.stage(ctx, medium, cfg, flags)
 	if err == nil {
 		r, err = a.commit(ctx, medium, staged, cfg, flags)
 		err = errors.Join(err, staged.finish())
-	}
-	if err != nil && !errors.Is(err, backup.ErrBegun) {
-		abandon()
 	}
 	return r, running(cfg.Data, err)
 }

@@ -82,12 +82,12 @@ func (s *shift) answer(got answer) error { return s.answers.Encode(got) }
 
 // takeData locks the data directory; errRuns when a gateway holds it. The process that
 // started the worker handles a configuration that waits there.
-func takeData(data string) (release, abandon func(), err error) {
-	release, abandon, err = gateway.TakeData(data, slog.New(slog.DiscardHandler))
+func takeData(data string) (release func(), err error) {
+	release, err = gateway.TakeData(data, slog.New(slog.DiscardHandler))
 	if fault.Is(err, fault.Conflict) {
 		err = fault.Wrap(fault.Conflict, fault.Sentence(err), errRuns)
 	}
-	return release, abandon, err
+	return release, err
 }
 
 // backup writes the archive of a gateway that does not run.
@@ -97,7 +97,7 @@ func (s *shift) backup(ctx context.Context, job order) error {
 		_, err := source.Stopped(ctx) // its error names what is missing
 		return err
 	}
-	release, _, err := takeData(job.Data)
+	release, err := takeData(job.Data)
 	if err != nil {
 		return err
 	}
@@ -125,21 +125,11 @@ func (s *shift) backup(ctx context.Context, job order) error {
 // restore unpacks the open files of its job and puts the data in place when it is
 // ordered to.
 func (s *shift) restore(ctx context.Context, job order) (err error) {
-	release, abandon, err := takeData(job.Data)
+	release, err := takeData(job.Data)
 	if err != nil {
 		return err
 	}
-	committed := false
-	defer func() {
-		if committed {
-			release()
-			return
-		}
-		if job.Made {
-			_ = os.Remove(filepath.Join(job.Data, "lock"))
-		}
-		abandon()
-	}()
+	defer release()
 	in, err := inputOf(job)
 	if err != nil {
 		return err
@@ -157,7 +147,6 @@ func (s *shift) restore(ctx context.Context, job order) (err error) {
 		return nil
 	}
 	done, err := staged.Commit(ctx, *next.Commit)
-	committed = err == nil || errors.Is(err, backup.ErrBegun)
 	if err == nil {
 		err = s.answer(answer{Restored: done})
 	}
@@ -195,7 +184,7 @@ func (s *shift) complete(job order) error {
 	if _, err := os.Stat(job.Data); errors.Is(err, fs.ErrNotExist) {
 		return s.answer(answer{})
 	}
-	release, _, err := takeData(job.Data)
+	release, err := takeData(job.Data)
 	if err != nil {
 		return err
 	}

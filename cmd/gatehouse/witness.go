@@ -136,47 +136,33 @@ func logWitness(entry []byte) (w journal.Witness, ok bool) {
 	return journal.Witness{Source: "the system log", Time: site.At(time.UnixMicro(micros)), Head: head}, true
 }
 
-// printWitnesses prints how many agreed, and each that contradicts.
+// printWitnesses prints how the witnesses of each source compare.
 func printWitnesses(w *lines, all []journal.Testimony) {
 	if len(all) == 0 {
 		w.printf("No witness was found: the chain alone cannot show that the whole file was rewritten (--help names the witnesses).")
 		return
 	}
-	count := map[journal.Statement]map[string]int{}
-	for _, t := range all {
-		if count[t.Statement] == nil {
-			count[t.Statement] = map[string]int{}
-		}
-		count[t.Statement][t.Source]++
+	words := map[journal.Statement]string{
+		journal.Agrees:      "agrees with the journal",
+		journal.Contradicts: "CONTRADICTS the journal",
+		journal.Gone:        "is of records that were removed by age or size, or lost",
+		journal.Superseded:  "is from before the gateway was restored from a backup, by its own journal",
 	}
-	for _, s := range []struct {
+	type group struct {
+		source string
 		journal.Statement
-		words string
-	}{
-		{journal.Agrees, "agrees with the journal"},
-		{journal.Contradicts, "CONTRADICTS the journal"},
-		{journal.Gone, "is of records that were removed by age or size, or lost"},
-		{journal.Superseded, "is from before the gateway was restored from a backup, by its own journal"},
-	} {
-		for _, source := range sources(all) {
-			if n := count[s.Statement][source]; n > 0 {
-				w.printf("  %s (%s) %s.", printable(source), plural(n, "head"), s.words)
-			}
-		}
 	}
-}
-
-// sources lists the sources of the witnesses, each once, in their order.
-func sources(all []journal.Testimony) []string {
-	var out []string
-	seen := map[string]bool{}
+	var groups []group
+	count := map[group]int{}
 	for _, t := range all {
-		if !seen[t.Source] {
-			seen[t.Source] = true
-			out = append(out, t.Source)
+		g := group{t.Source, t.Statement}
+		if count[g]++; count[g] == 1 {
+			groups = append(groups, g)
 		}
 	}
-	return out
+	for _, g := range groups {
+		w.printf("  %s (%s) %s.", printable(g.source), plural(count[g], "head"), words[g.Statement])
+	}
 }
 
 // contradicted is the error of a journal that a witness contradicts; nil where none does.

@@ -49,7 +49,6 @@ type order struct {
 	Whole         bool          `json:"whole,omitempty"`
 	Log           bool          `json:"log,omitempty"` // whether there is a logFile
 	AcceptJournal bool          `json:"acceptJournal,omitempty"`
-	Made          bool          `json:"made,omitempty"` // the data directory was made for this
 	Commit        *backup.Terms `json:"commit,omitempty"`
 	Forget        bool          `json:"forget,omitempty"`
 

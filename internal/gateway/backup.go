@@ -2,11 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -35,27 +31,17 @@ func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, e
 	return p, nil
 }
 
-// TakeData takes the data directory of a gateway that does not run, for a command that
-// works on its files as its owner, and completes what a restore before has begun.
-// Conflict when a gateway runs there. Where there is no such directory it is made;
-// abandon removes it again.
-func TakeData(data string, log *slog.Logger) (release, abandon func(), err error) {
-	_, missing := os.Stat(data)
+// TakeData locks the data directory of a gateway that does not run, for a command that
+// works on its files as its owner, and completes what an earlier restore has begun. A
+// directory that does not exist is created. Conflict when a gateway runs there.
+func TakeData(data string, log *slog.Logger) (release func(), err error) {
 	release, err = takeDirectory(data)
 	if err != nil {
-		return nil, nil, err
-	}
-	abandon = release
-	if errors.Is(missing, fs.ErrNotExist) {
-		abandon = func() {
-			_ = os.Remove(filepath.Join(data, "lock"))
-			_ = os.Remove(data)
-			release()
-		}
+		return nil, err
 	}
 	if err = backup.Complete(data, log); err != nil {
-		abandon()
-		return nil, nil, err
+		release()
+		return nil, err
 	}
-	return release, abandon, nil
+	return release, nil
 }

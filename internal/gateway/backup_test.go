@@ -117,31 +117,16 @@ func TestGateway_completesARestore(t *testing.T) {
 func TestTakeData(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	cfg := gatewaytest.Configure(t)
-	_, abandon, err := gateway.TakeData(cfg.Data, quiet)
+	release, err := gateway.TakeData(cfg.Data, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := gateway.TakeData(cfg.Data, quiet); !fault.Is(err, fault.Conflict) {
+	if _, err := gateway.TakeData(cfg.Data, quiet); !fault.Is(err, fault.Conflict) {
 		t.Errorf("taken twice: %v", err)
 	}
-	abandon()
-	if _, err := os.Stat(cfg.Data); err == nil {
-		t.Error("what was made is left")
-	}
-	release, _, err := gateway.TakeData(cfg.Data, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
 	release()
-	if _, abandon, err = gateway.TakeData(cfg.Data, quiet); err != nil {
-		t.Fatal(err)
-	}
-	abandon()
-	if _, err := os.Stat(cfg.Data); err != nil {
-		t.Error("what was there is gone:", err)
-	}
 	g := gatewaytest.Run(t, cfg)
-	if _, _, err := gateway.TakeData(cfg.Data, quiet); !fault.Is(err, fault.Conflict) {
+	if _, err := gateway.TakeData(cfg.Data, quiet); !fault.Is(err, fault.Conflict) {
 		t.Errorf("of a running gateway: %v", err)
 	}
 	if err := g.Stop(); err != nil {

@@ -16,10 +16,7 @@ import (
 const maxManifest = 1 << 20
 
 // archiver writes an archive.
-type archiver struct {
-	tar  *tar.Writer
-	left []Entry // what the manifest has promised
-}
+type archiver struct{ tar *tar.Writer }
 
 // newArchiver writes the manifest.
 func newArchiver(w io.Writer, m Manifest) (*archiver, error) {
@@ -27,7 +24,7 @@ func newArchiver(w io.Writer, m Manifest) (*archiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the manifest: %w", err)
 	}
-	a := &archiver{tar: tar.NewWriter(w), left: m.Files}
+	a := &archiver{tar.NewWriter(w)}
 	err = a.tar.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.Created.Time, Format: tar.FormatPAX})
 	if err == nil {
 		_, err = a.tar.Write(text)
@@ -41,10 +38,6 @@ func newArchiver(w io.Writer, m Manifest) (*archiver, error) {
 // add writes the next file that the manifest names. The reader of the archive
 // checks that it is what the manifest states.
 func (a *archiver) add(e Entry, content io.Reader) error {
-	if len(a.left) == 0 || a.left[0] != e {
-		return fmt.Errorf("writing %s: its turn has not come", e.Name)
-	}
-	a.left = a.left[1:]
 	if err := a.tar.WriteHeader(&tar.Header{Name: e.Name, Mode: int64(e.Mode), Size: e.Size, Format: tar.FormatPAX}); err != nil {
 		return fmt.Errorf("writing %s: %w", e.Name, err)
 	}
@@ -55,12 +48,7 @@ func (a *archiver) add(e Entry, content io.Reader) error {
 }
 
 // close ends the archive.
-func (a *archiver) close() error {
-	if len(a.left) > 0 {
-		return fmt.Errorf("ending the archive: %s is missing", a.left[0].Name)
-	}
-	return a.tar.Close()
-}
+func (a *archiver) close() error { return a.tar.Close() }
 
 // errDiffers means that a file is not what its entry states.
 var errDiffers = errors.New("it is not what the manifest states")
