@@ -23,13 +23,7 @@ const (
 )
 
 // request is a request of an administrator.
-type request struct {
-	kit.Request
-	ctx context.Context //nolint:containedctx // of one call, as that of http.Request
-}
-
-// Context returns the context of the call, which ends with its time limit.
-func (r *request) Context() context.Context { return r.ctx }
+type request struct{ kit.Request }
 
 // handler answers a request with a value as JSON.
 type handler func(*request) (any, error)
@@ -95,7 +89,8 @@ func within(limit time.Duration, status int, handle handler) kit.Handler {
 		ctx, cancel := context.WithTimeout(x.Req.Context(), limit)
 		defer cancel()
 		x.Extend(limit + writeTimeout)
-		r := &request{x.Req, ctx}
+		r := &request{x.Req}
+		r.Request.Request = r.WithContext(ctx)
 		answer, err := kit.Await(ctx, func(context.Context) (any, error) { return handle(r) })
 		if err != nil {
 			return err

@@ -192,24 +192,12 @@ func TestHandler_malformed(t *testing.T) {
 		status     int
 		message    string
 	}{
-		"a form":            {"application/x-www-form-urlencoded", "email=a", 415, `Content-Type must be application/json`},
-		"no type":           {"", "{}", 415, `Content-Type must be application/json`},
-		"no body":           {kind, "", 400, `The body is missing: send a JSON object`},
-		"null":              {kind, "null", 400, `The body is not a JSON object`},
-		"an array":          {kind, "[]", 400, `The body is not a JSON object`},
-		"not UTF-8":         {kind, "{\"email\":\"\xff\"}", 400, `The body is not a JSON object`},
-		"broken":            {kind, `{"email" "x"}`, 400, `The body is not a JSON object`},
-		"cut off":           {kind, `{"email":"x`, 400, `The body is not a JSON object`},
-		"trailing data":     {kind, `{"email":"x@y.test"} {}`, 400, `The body is not a JSON object`},
-		"trailing bracket":  {kind, `{"email":"x@y.test"}]`, 400, `The body is not a JSON object`},
-		"other case":        {kind, `{"EMAIL":"x@y.test"}`, 400, `Unknown field \"EMAIL\"`},
-		"unknown field":     {kind, `{"emial":"x@y.test"}`, 400, `Unknown field \"emial\"`},
-		"number for text":   {kind, `{"email":"x@y.test","password":12345678}`, 400, `\"password\" cannot be a number`},
-		"text for truth":    {kind, `{"email":"x@y.test","admin":"yes"}`, 400, `\"admin\" cannot be a string`},
-		"too large":         {kind, `{"email":"` + strings.Repeat("x", 16<<10) + `"}`, 413, `The body is too large: 16 KiB at most`},
-		"large but blank":   {kind, strings.Repeat(" ", 17<<10), 413, `The body is too large: 16 KiB at most`},
-		"deep":              {kind, strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2000), 400, `Unknown field \"a\"`},
-		"another JSON type": {"application/json-patch+json", "{}", 415, `Content-Type must be application/json`},
+		"no body":         {kind, "", 400, `The body is missing: send a JSON object`},
+		"other case":      {kind, `{"EMAIL":"x@y.test"}`, 400, `Unknown field \"EMAIL\"`},
+		"unknown field":   {kind, `{"emial":"x@y.test"}`, 400, `Unknown field \"emial\"`},
+		"number for text": {kind, `{"email":"x@y.test","password":12345678}`, 400, `\"password\" cannot be a number`},
+		"text for truth":  {kind, `{"email":"x@y.test","admin":"yes"}`, 400, `\"admin\" cannot be a string`},
+		"deep":            {kind, strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2000), 400, `Unknown field \"a\"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := post(c.kind, c.body)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -24,12 +23,11 @@ const maxPath = 107
 // probeTimeout is how long a socket that is there already may take to accept.
 const probeTimeout = time.Second
 
-// Listen makes the admin socket at path, for its owner alone or, with a group (a
-// name or a number), for that group too. A socket that a dead gateway left behind
-// is replaced. Closing the listener removes the socket.
+// Listen creates the admin socket at path, for its owner alone or, with a group (a
+// name or a number), for that group too. A socket of a gateway that was killed is
+// replaced. Closing the listener removes the socket.
 //
-// Errors: Conflict when a gateway answers on path, or something that is no socket
-// stands there; Invalid for a path or a group that cannot be; Unavailable
+// Errors: Conflict when a gateway answers on path, or path is not a socket; Invalid for a path or a group that cannot be; Unavailable
 // otherwise.
 func Listen(path, group string) (net.Listener, error) {
 	if len(path) > maxPath {
@@ -40,11 +38,6 @@ func Listen(path, group string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lockFolder(filepath.Dir(path))
-	if err != nil {
-		return nil, unusable(path, err)
-	}
-	defer unlock()
 	if err := clearStale(path); err != nil {
 		return nil, err
 	}
@@ -85,20 +78,6 @@ func groupID(group string) (int, error) {
 	return gid, nil
 }
 
-// lockFolder keeps two gateways that start at once from replacing each other's
-// socket: whoever comes second finds the first one's answering.
-func lockFolder(folder string) (unlock func(), err error) {
-	dir, err := os.Open(folder) //nolint:gosec // the configured folder
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		_ = dir.Close()
-		return nil, err
-	}
-	return func() { _ = dir.Close() }, nil
-}
-
 // clearStale removes a socket on which nobody answers.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
@@ -137,36 +116,34 @@ func bind(path string, gid int) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{UnixListener: inner.(*net.UnixListener), path: path, owner: os.Geteuid(), group: gid} //nolint:forcetypeassert // of network "unix"
-	l.SetUnlinkOnClose(false)
-	if err := l.open(); err != nil {
+	l := &listener{UnixListener: inner.(*net.UnixListener), owner: os.Geteuid(), group: gid} //nolint:forcetypeassert // of network "unix"
+	if err := admit(path, gid); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// listener is the admin socket.
-type listener struct {
-	*net.UnixListener
-	path         string
-	made         fs.FileInfo // the socket as it was made
-	owner, group int
-}
-
-// open lets the group in.
-func (l *listener) open() (err error) {
-	if l.made, err = os.Lstat(l.path); err != nil || l.group == noGroup {
-		return err
+// admit lets a group connect.
+func admit(path string, gid int) error {
+	if gid == noGroup {
+		return nil
 	}
-	if l.group != os.Getegid() { // which the socket has already; a sandbox may forbid to give files away
-		if err := os.Lchown(l.path, -1, l.group); err != nil {
+	if gid != os.Getegid() { // which the socket has already; a sandbox may forbid to change groups
+		if err := os.Lchown(path, -1, gid); err != nil {
 			return err
 		}
 	}
-	return os.Chmod(l.path, 0o660) //nolint:gosec // its group may connect
+	return os.Chmod(path, 0o660) //nolint:gosec // its group may connect
 }
 
-// Accept gives connections that know their peer.
+// listener is the admin socket. Closing it removes the socket before it refuses clients,
+// so that no other gateway has taken the path by then.
+type listener struct {
+	*net.UnixListener
+	owner, group int
+}
+
+// Accept returns connections that know their peer.
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.AcceptUnix()
 	if err != nil {
@@ -174,18 +151,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	p, err := identify(c, l.owner, l.group)
 	if err != nil {
-		p = nil // the door lets nobody in without credentials
+		p = nil // the door admits nobody without credentials
 	}
 	return &peerConn{Conn: c, peer: p}, nil
-}
-
-// Close ends the listener and removes the socket, unless another has taken its
-// place.
-func (l *listener) Close() error {
-	err := l.UnixListener.Close()
-	now, gone := os.Lstat(l.path)
-	if l.made == nil || gone != nil || !os.SameFile(l.made, now) {
-		return err
-	}
-	return errors.Join(err, os.Remove(l.path))
 }
