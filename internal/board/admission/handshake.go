@@ -51,7 +51,7 @@ func NewHandshakes(turns int, timeout time.Duration) *Handshakes {
 	return &Handshakes{timeout: timeout, free: max(1, turns), waiting: newRota()}
 }
 
-// Config returns base for listeners whose connections are made by [Handshakes.Conn].
+// Config returns base for listeners whose connections come from [Handshakes.Conn].
 // Listeners that share the result share its session tickets.
 func (h *Handshakes) Config(base *tls.Config) *tls.Config {
 	gated, inner := base.Clone(), base.GetConfigForClient
@@ -73,7 +73,7 @@ func (h *Handshakes) enter(c *Conn, begin func(turn bool)) {
 	w.begin = begin
 	h.mu.Lock()
 	h.waiting.push(w, Address(c.RemoteAddr()))
-	free := h.free > 0 && h.since.IsZero() // nobody else waits
+	free := h.free > 0 && h.since.IsZero() // no other waits
 	if free {
 		h.free--
 		h.waiting.remove(w, true)

@@ -16,7 +16,7 @@ const (
 
 // rota orders the waiters: first comes the network that was served longest ago, within
 // it the address that was served longest ago, and of that the newest waiter, whose client
-// is the least likely to give up. What was never served has every second turn, the one
+// is the least likely to have left. What was never served has every second turn, the one
 // with the newest waiter first, and the others have the rest: so no number of new
 // addresses keeps those of the house's stations waiting. A network is the /64 of an IPv6
 // address, and an IPv4 address itself. Not safe for concurrent use.

@@ -27,14 +27,14 @@ func (a *API) addAccount(r *request) (any, error) {
 		return nil, err
 	}
 	password, generated := passwordOr(in.Password)
-	made, err := a.Access.AddAccount(r.Context(), r.Actor, in.Email, password, in.Admin)
+	added, err := a.Access.AddAccount(r.Context(), r.Actor, in.Email, password, in.Admin)
 	if err != nil {
 		return nil, err
 	}
-	return IssuedAccount{AccountID: made.ID, Email: made.Email, Password: generated}, nil
+	return IssuedAccount{AccountID: added.ID, Email: added.Email, Password: generated}, nil
 }
 
-// passwordOr gives the password to set, and the one to show if it was generated.
+// passwordOr returns the password to set, and the one to show if it was generated.
 func passwordOr(given string) (password site.Secret, generated string) {
 	if given != "" {
 		return site.Secret(given), ""

@@ -81,7 +81,7 @@ func TestClient_Backup(t *testing.T) {
 	}
 }
 
-// What is in clear text goes to no other machine, whoever asks.
+// What is in clear text goes to no other machine, not even for an administrator.
 func TestHandler_backup_notOverTheWeb(t *testing.T) {
 	h := open(t)
 	h.addAccount(chief, true)

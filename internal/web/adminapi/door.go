@@ -14,7 +14,7 @@ type Door int
 // The doors.
 const (
 	// Socket trusts the credentials of the peer. Its server must listen by [Listen]
-	// and have [ConnContext] as its ConnContext; without them it admits nobody.
+	// and have [ConnContext] as its ConnContext; without them it admits no one.
 	Socket Door = iota
 	// Web wants the bearer token of an administrator account, and refuses requests
 	// that a browser makes on behalf of another site.

@@ -143,14 +143,14 @@ func TestPeer_supplementaryGroup(t *testing.T) {
 			t.Errorf("uid %d is a member of group %d and was refused", member.uid, member.group)
 		}
 		if allowed, _ := adminapi.Peer(member.uid, stranger, stranger, stranger+1); allowed && member.uid != 0 {
-			t.Errorf("uid %d was let in without being a member", member.uid)
+			t.Errorf("uid %d was admitted without being a member", member.uid)
 		}
 	}
 }
 
 type member struct{ uid, group int }
 
-// members gives each user of this system that is not root with its groups.
+// members returns each user of this system that is not root with its groups.
 func members(t *testing.T) (list []member) {
 	t.Helper()
 	data, err := os.ReadFile("/etc/passwd")
@@ -175,7 +175,7 @@ func members(t *testing.T) (list []member) {
 	return list
 }
 
-// Over a real socket the kernel says who connected, and the journal is told.
+// Over a real socket the kernel says who connected, and the journal records it.
 func TestListen_peerCredentials(t *testing.T) {
 	h := open(t)
 	c := h.serve()
@@ -189,7 +189,7 @@ func TestListen_peerCredentials(t *testing.T) {
 	}
 }
 
-// recordOf gives the newest record of a kind.
+// recordOf returns the newest record of a kind.
 func (h *house) recordOf(kind site.Kind) (found site.Record) {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()

@@ -20,7 +20,7 @@ func grantOf(email site.Email, g site.Grant) Grant {
 	return Grant{Email: email, StationID: g.Station, GrantTerms: terms}
 }
 
-// pair gives the account and the station of the path, which must exist.
+// pair returns the account and the station of the path, which must exist.
 func (a *API) pair(r *request) (site.Account, site.StationID, error) {
 	id, err := r.station()
 	if err != nil {

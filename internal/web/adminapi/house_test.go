@@ -191,7 +191,7 @@ func (h *house) addStation(id site.StationID) {
 	h.must(err)
 }
 
-// serve serves the API on a real socket and gives a client of it.
+// serve serves the API on a real socket and returns a client of it.
 func (h *house) serve() *client.Client {
 	h.t.Helper()
 	return h.serveWith(h.api.NewServer(h.kit))
@@ -215,7 +215,7 @@ func (h *house) serveWith(server *http.Server) *client.Client {
 	return c
 }
 
-// shortDir gives a folder whose path leaves room for the name of a socket.
+// shortDir returns a folder whose path leaves room for the name of a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gh") //nolint:usetesting // t.TempDir is too long for a socket
@@ -267,7 +267,7 @@ func (u *unlocker) Unlock(_ context.Context, r unlock.Request) (unlock.Answer, e
 	return unlock.Answer{Command: "0190c8a0-0000-7000-8000-000000000000", Station: r.Station, Lock: r.Lock, Outcome: outcome}, u.err
 }
 
-// provisioner says what it is told to say.
+// provisioner returns what the test has set.
 type provisioner struct {
 	by      site.Actor
 	site    sitefile.Site

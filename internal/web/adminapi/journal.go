@@ -20,7 +20,7 @@ const page = 256
 // maxKinds bounds the kinds of one query.
 const maxKinds = 64
 
-// journalQuery is a query with what the journal itself does not know.
+// journalQuery is a query with what the journal does not know of.
 type journalQuery struct {
 	journal.Query
 	left   int // records still to send; negative: no limit
@@ -92,7 +92,7 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 	q.left = -1
 	for key, values := range v {
 		if len(values) > 1 && key != "kind" {
-			return q, fault.New(fault.Invalid, fmt.Sprintf("%q stands in the query twice", kit.Clip(key)))
+			return q, fault.New(fault.Invalid, fmt.Sprintf("%q is in the query twice", kit.Clip(key)))
 		}
 		if err := q.set(key, values); err != nil {
 			return q, err

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noGroup stands for a socket without a group.
+// noGroup is the group of a socket without one.
 const noGroup = -1
 
 // peer is the process at the other end of a connection of the admin socket, as

@@ -227,7 +227,7 @@ func TestHandler_pathsAndMethods(t *testing.T) {
 	}
 }
 
-// A fault of ours is told to the log and not to the caller.
+// A failure of ours is in the log and not in the answer.
 func TestHandler_internalError(t *testing.T) {
 	h := open(t)
 	h.unlocker.err = errors.New("the reason")

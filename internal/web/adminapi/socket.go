@@ -20,7 +20,7 @@ import (
 // maxPath is the longest path of a Unix socket on Linux (unix(7)), in bytes.
 const maxPath = 107
 
-// probeTimeout is how long a socket that is there already may take to accept.
+// probeTimeout is how long a socket that exists may take to accept.
 const probeTimeout = time.Second
 
 // Listen creates the admin socket at path, for its owner alone or, with a group (a
@@ -49,10 +49,10 @@ func Listen(path, group string) (net.Listener, error) {
 }
 
 func unusable(path string, err error) error {
-	return fault.Wrap(fault.Unavailable, "the admin socket cannot be made at "+path+": "+reason(err), err)
+	return fault.Wrap(fault.Unavailable, "the admin socket cannot be created at "+path+": "+reason(err), err)
 }
 
-// reason words an error of the system without the path, which stands before it.
+// reason words an error of the system without the path, which precedes it.
 func reason(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
@@ -78,7 +78,7 @@ func groupID(group string) (int, error) {
 	return gid, nil
 }
 
-// clearStale removes a socket on which nobody answers.
+// clearStale removes a socket on which no gateway answers.
 func clearStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -103,7 +103,7 @@ func clearStale(path string) error {
 	return nil
 }
 
-// bind makes the socket so that at no moment more people can connect than may,
+// bind creates the socket so that at no moment more users can connect than may,
 // whatever the umask: Linux gives the file the mode of the socket before it is
 // bound (unix_bind).
 func bind(path string, gid int) (net.Listener, error) {

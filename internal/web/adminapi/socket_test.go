@@ -88,7 +88,7 @@ func TestListen_refusals(t *testing.T) {
 	}{
 		"long path":     {"/" + strings.Repeat("x", 107), "", fault.Invalid, "has 108 bytes, and Linux allows 107"},
 		"unknown group": {filepath.Join(folder, "s"), "no-such-group-here", fault.Invalid, `"no-such-group-here", does not exist`},
-		"no folder":     {filepath.Join(folder, "none", "s"), "", fault.Unavailable, "cannot be made at " + filepath.Join(folder, "none", "s") + ": no such file or directory"},
+		"no folder":     {filepath.Join(folder, "none", "s"), "", fault.Unavailable, "cannot be created at " + filepath.Join(folder, "none", "s") + ": no such file or directory"},
 		"a file":        {file, "", fault.Conflict, file + " is not a socket"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (a *API) show(s site.Station, state site.StationState) Station {
 	return Station{StationState: state, Name: s.Name, Firmware: a.Stations.Firmware(s.ID), Enrolled: site.At(s.Enrolled)}
 }
 
-// find gives one station as the API shows it.
+// find returns one station as the API shows it.
 func (a *API) find(id site.StationID) (Station, error) {
 	s, ok := a.Stations.Station(id)
 	state, there := a.Stations.State(id)
@@ -51,13 +51,13 @@ func (a *API) addStation(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.Stations.Enrol(r.Context(), r.Actor, station.EnrolRequest{
+	enrolled, err := a.Stations.Enrol(r.Context(), r.Actor, station.EnrolRequest{
 		ID: in.StationID, Name: in.Name, Locks: in.Locks, Secret: site.Secret(in.Secret), Token: site.Secret(in.Token),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sitefile.Issue(made.Station.ID, made.Token, made.Secret), nil
+	return sitefile.Issue(enrolled.Station.ID, enrolled.Token, enrolled.Secret), nil
 }
 
 func (a *API) changeStation(r *request) (any, error) {

@@ -96,7 +96,7 @@ func TestHandler_journalBadQuery(t *testing.T) {
 		"limit=99999999999": `\"99999999999\" is no good value of \"limit\"`,
 		"follow=perhaps":    `\"perhaps\" is no good value of \"follow\"`,
 		"kind=":             `\"\" is no good value of \"kind\"`,
-		"limit=1&limit=2":   `\"limit\" stands in the query twice`,
+		"limit=1&limit=2":   `\"limit\" is in the query twice`,
 		"colour=red":        `The query has no \"colour\": it knows after, since, until, station, kind, limit and follow`,
 		"follow=true&until=" + "2026-01-01T00:00:00Z": `\"follow\" and \"until\" do not go together`,
 	} {
@@ -341,7 +341,7 @@ func TestHandler_watchOne(t *testing.T) {
 	h.contains(<-lines, `{"stationId":8,"batteryVoltage":3.6`)
 }
 
-// lines gives the lines of a stream until the test ends.
+// lines returns the lines of a stream until the test ends.
 func (h *house) lines(path string) <-chan string {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(adminapi.PeerContext(h.t.Context(), 0, 0, 1, 1))
@@ -381,7 +381,7 @@ func (w *pipeWriter) Header() http.Header { return w.header }
 func (w *pipeWriter) WriteHeader(int)     {}
 func (w *pipeWriter) Flush()              {}
 
-// gappy forgets every event once it is told to.
+// gappy drops every event once.
 type gappy struct {
 	*station.Service
 	mu  sync.Mutex
@@ -472,7 +472,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { close(l.done); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
 
-// inBubble serves the API over in-memory connections and gives one.
+// inBubble serves the API over in-memory connections and returns one.
 func inBubble(t *testing.T, run func(h *house, conn net.Conn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

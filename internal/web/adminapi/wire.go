@@ -12,7 +12,7 @@ import (
 
 // The types of this file are the JSON of the admin API, /admin/v1. Fields that
 // carry a secret are plain strings, because here they must appear in clear text:
-// values of these types go to whoever asked and never into a log.
+// values of these types go to the administrator who asked and never into a log.
 
 // Status is the answer of GET /admin/v1/status.
 type Status struct {
@@ -37,17 +37,17 @@ type Status struct {
 	Cloud       *CloudStatus       `json:"cloud,omitempty"` // absent without a cloud
 }
 
-// CloudStatus is how the cloud link stands.
+// CloudStatus is the state of the cloud link.
 type CloudStatus struct {
 	URL             string         `json:"url"`
 	Connected       bool           `json:"connected"`
-	Since           site.Timestamp `json:"since"` // of being connected, or of not being so; null before the first attempt
+	Since           site.Timestamp `json:"since"` // of the present state; null before the first attempt
 	Error           string         `json:"error,omitempty"`
 	Advice          string         `json:"advice,omitempty"`
 	NextTry         site.Timestamp `json:"nextTry"`                 // null while connected or trying
-	Acknowledgement string         `json:"acknowledgement"`         // whose counts: "application" or "broker"
-	Delivered       uint64         `json:"delivered"`               // the last seq that the cloud has taken
-	Waiting         uint64         `json:"waiting"`                 // how many records it has not
+	Acknowledgement string         `json:"acknowledgement"`         // of the "application" or the "broker"
+	Delivered       uint64         `json:"delivered"`               // the last seq that the cloud has acknowledged
+	Waiting         uint64         `json:"waiting"`                 // how many records are pending
 	LastDelivery    site.Timestamp `json:"lastDelivery"`            // null where there was none since the start
 	Keys            []string       `json:"keys"`                    // the ids of the keys that may sign commands
 	Refuses         string         `json:"refuses,omitempty"`       // why every signed command is refused now
@@ -56,13 +56,13 @@ type CloudStatus struct {
 
 // CertificateStatus is the certificate that the TLS listeners show.
 type CertificateStatus struct {
-	Names       []string       `json:"names"` // and addresses, for which it is made out
+	Names       []string       `json:"names"` // and addresses that it is valid for
 	NotAfter    site.Timestamp `json:"notAfter"`
 	Fingerprint string         `json:"fingerprint"` // its SHA-256, as browsers show it
 	// AuthorityFingerprint is that of the gateway's own authority; empty where another
 	// one signed the certificate.
 	AuthorityFingerprint string `json:"authorityFingerprint,omitempty"`
-	Own                  bool   `json:"own"` // whether the gateway made it
+	Own                  bool   `json:"own"` // whether the gateway issued it
 }
 
 // MemoryStatus is the memory of the process, in bytes.
@@ -71,7 +71,7 @@ type MemoryStatus struct {
 	Limit uint64 `json:"limit"` // what the machine has, or the service may have; likewise
 }
 
-// ClockStatus says what the gateway takes the time to be.
+// ClockStatus is the time that the gateway works with.
 type ClockStatus struct {
 	Now     site.Timestamp `json:"now"`
 	Trusted bool           `json:"trusted"`          // also where an administrator has accepted it for this run
@@ -83,12 +83,12 @@ type ClockStatus struct {
 // …/clock/reset: the state of the gateway's clock after the request.
 type Clock struct {
 	ClockStatus
-	State        string         `json:"state"`        // how it stands to the system's clock, such as "synchronised"
+	State        string         `json:"state"`        // such as "synchronised"
 	Accepted     bool           `json:"accepted"`     // an administrator has accepted the system's time in this run
 	System       site.Timestamp `json:"system"`       // the system's time
-	Synchronised bool           `json:"synchronised"` // whether the system holds its time for right
-	Floor        site.Timestamp `json:"floor"`        // the last time that was sure, below which no clock of this gateway reads; null: none
-	Believed     site.Timestamp `json:"believed"`     // when a step that is not believed yet will be; null: there is none
+	Synchronised bool           `json:"synchronised"` // whether the system's time is synchronised
+	Floor        site.Timestamp `json:"floor"`        // the last trusted time; the gateway's clock never reads less; null: none
+	Believed     site.Timestamp `json:"believed"`     // when a step that is not trusted yet will be; null: there is none
 }
 
 // Listener is one address on which the gateway listens; Name is "http", "mqtt",
@@ -105,7 +105,7 @@ type StationCount struct {
 	Online   int `json:"online"`
 }
 
-// JournalSize says how much the journal holds.
+// JournalSize is the size of the journal.
 type JournalSize struct {
 	Records int64  `json:"records"`
 	Bytes   int64  `json:"bytes"`
@@ -206,7 +206,7 @@ type IssuedStation = sitefile.IssuedStation
 // MQTTLogin is what the hardware of a station logs in with.
 type MQTTLogin = sitefile.MQTTLogin
 
-// Grant is the leave of one account to use one station.
+// Grant lets one account use one station.
 type Grant struct {
 	Email     site.Email     `json:"email"`
 	StationID site.StationID `json:"stationId"`
@@ -224,7 +224,7 @@ type GrantTerms struct {
 // Granted is the answer of PUT /admin/v1/grants/{email}/{station}.
 type Granted struct {
 	Grant
-	Changed bool `json:"changed"` // false: it stood like that already
+	Changed bool `json:"changed"` // false: it was like that already
 }
 
 // GrantList is the answer of GET /admin/v1/grants, sorted by e-mail and station.
@@ -251,7 +251,7 @@ type Applied = sitefile.Result
 // Change is one change that an apply made.
 type Change = sitefile.Change
 
-// Database is the answer of GET /admin/v1/database: how the gateway's database stands. No
+// Database is the answer of GET /admin/v1/database: the state of the gateway's database. No
 // other process can read it while the gateway has it open.
 type Database struct {
 	Size   int64     `json:"size"`             // bytes of the file
@@ -261,7 +261,7 @@ type Database struct {
 	Damage string    `json:"damage,omitempty"` // what is wrong with its pages or tables
 	First  uint64    `json:"first"`            // seq of the oldest record of the journal; 0 when there is none
 	Last   uint64    `json:"last"`             // seq of the newest; likewise
-	Floor  time.Time `json:"floor,omitzero"`   // the last time that was sure
+	Floor  time.Time `json:"floor,omitzero"`   // the last trusted time
 }
 
 // Verdict is the answer of GET /admin/v1/journal/verify.

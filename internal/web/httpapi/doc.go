@@ -17,16 +17,16 @@
 //
 // GET /local/v1/stations/{station_token}/events is a stream of server-sent events.
 // Event "station" carries the Station object, at once and on every change; its id is
-// "<boot>-<number>". A client that comes back with Last-Event-ID gets exactly the
-// events that it missed. If they are not at hand any more (too many, or the gateway
+// "<boot>-<number>". A client that reconnects with Last-Event-ID gets exactly the
+// events that it missed. If they are no longer kept (too many, or the gateway
 // has restarted) it gets event "gap" with data {} and then the present object.
-// A comment comes every 15 s. The stream ends as soon as its access token or the
-// grant does, or the station is removed; the client then comes back and is told why.
+// A comment comes every 15 s. The stream ends within a second of the end of its access token or
+// of the grant, or of the removal of the station; the answer to the next attempt says why.
 // More than 16 streams of one account, or 256 in all, are refused with 429.
 //
 // POST /local/v1/stations/{station_token}/locks/{lock_id}/unlock waits for the
 // station's own result and answers {"commandId","outcome","lock"}, lock being the
-// Lock object of /v1 as it stands then. Idempotency-Key works as in /v1.
+// Lock object of /v1 as it is then. Idempotency-Key works as in /v1.
 //
 // GET /local/v1/commands/{command_id} returns the same for a command that this account
 // has sent; any other is 404 "Command not found". Where the grant has ended since,

@@ -109,8 +109,7 @@ type position struct {
 }
 
 // nowhere is the position of a gap. It belongs to no start of the process, so that a
-// client that loses the connection between the gap and the object behind it is told
-// of the gap again.
+// client that loses the connection between the gap and the object gets the gap again.
 func nowhere() position { return position{boot: "00000000-0000-0000-0000-000000000000"} }
 
 // parsePosition reads "<boot>-<number>".

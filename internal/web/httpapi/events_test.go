@@ -44,7 +44,7 @@ func (w *world) follow(last string) *feed {
 	return &feed{w.t, resp.Body, bufio.NewReader(resp.Body)}
 }
 
-// block gives the next block of lines.
+// block returns the next block of lines.
 func (f *feed) block() (string, error) {
 	var block strings.Builder
 	for {
@@ -77,7 +77,7 @@ func (f *feed) wantEnd() {
 
 func id(number int) string { return fmt.Sprintf("%s-%d", boot, number) }
 
-// at gives the Station object with that voltage.
+// at returns the Station object with that voltage.
 func at(volts string) string { return strings.Replace(stationJSON, "3.71", volts, 1) }
 
 func TestEvents(t *testing.T) {

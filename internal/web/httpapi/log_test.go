@@ -59,7 +59,7 @@ func TestLog_unlock(t *testing.T) {
 	}
 }
 
-// Doors and sessions are told at info level, the rest at debug level; so are
+// Doors and sessions are logged at info level, the rest at debug level; so are
 // refusals, which an outsider can cause at will.
 func TestLog_levels(t *testing.T) {
 	w := newAPI(t, slog.LevelDebug)
@@ -89,7 +89,7 @@ func TestLog_levels(t *testing.T) {
 	}
 }
 
-// A failure of ours is told with its cause; a flood of them is not a flood of lines.
+// A failure of ours is logged with its cause; a flood of them is not a flood of lines.
 func TestLog_failures(t *testing.T) {
 	w := newAPI(t, slog.LevelDebug)
 	w.access.fail = fault.Wrap(fault.Unavailable, "Storage is failing", errors.New("disk full"))

@@ -54,7 +54,7 @@ func (d *description) check(t testing.TB, req *http.Request, got response) {
 	}
 }
 
-// find gives the operation of a request, or one made of the 404 and 405 responses.
+// find returns the operation of a request, or one made of the 404 and 405 responses.
 func (d *description) find(req *http.Request, status int) *openapi3filter.RequestValidationInput {
 	// The path goes in as it was sent, because a %2F separates nothing.
 	clone := &http.Request{Method: req.Method, URL: &url.URL{Path: req.URL.EscapedPath()}, Header: req.Header}

@@ -121,7 +121,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// raw writes bytes, says that no more come, and gives all that comes back.
+// raw writes bytes, says that no more come, and returns all that comes back.
 func (w *world) raw(t testing.TB, text string) []byte {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.addr)
@@ -136,7 +136,7 @@ func (w *world) raw(t testing.TB, text string) []byte {
 	return answer
 }
 
-// readAnswer gives the first response in answer, or nil.
+// readAnswer returns the first response in answer, or nil.
 func readAnswer(t testing.TB, answer []byte) *response {
 	t.Helper()
 	if len(answer) == 0 {

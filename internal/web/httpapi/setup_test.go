@@ -13,7 +13,7 @@ import (
 	"gatehouse/internal/web/httpapi"
 )
 
-// fakeSetup makes the first administrator for whoever knows "CODE-CODE".
+// fakeSetup makes the first administrator for a client that knows "CODE-CODE".
 type fakeSetup struct {
 	open  bool
 	fails error
@@ -63,10 +63,10 @@ func TestSetup(t *testing.T) {
 	if got := w.do(begin); got.status != 429 || got.header.Get("Retry-After") != "7" {
 		t.Errorf("throttled: %d %v", got.status, got.header)
 	}
-	w.setup.fails = fault.New(fault.NotFound, "Not found") // somebody was quicker
+	w.setup.fails = fault.New(fault.NotFound, "Not found") // another client was quicker
 	w.do(begin).want(t, 404, message("Not found"))
 	if logs := w.logs.String(); strings.Contains(logs, "CODE-CODE") || strings.Contains(logs, "correct") {
-		t.Errorf("the log tells secrets:\n%s", logs)
+		t.Errorf("the log has secrets:\n%s", logs)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestStation_goneFromNowOn(t *testing.T) {
 	w.do(read).want(t, 404, message("Station not found"))
 }
 
-// Who is not known is told nothing about stations.
+// A client without a token learns nothing about stations.
 func TestStation_authenticationFirst(t *testing.T) {
 	w := newWorld(t)
 	for _, token := range []string{stationToken, hiddenToken, unknownToken} {

@@ -64,7 +64,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// newAPI gives an API over fakes without a server.
+// newAPI returns an API over fakes without a server.
 func newAPI(t testing.TB, level slog.Level) *world {
 	t.Helper()
 	w := &world{
@@ -160,7 +160,7 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 	})
 }
 
-// patience is how long a test waits for what must come before it gives up.
+// patience is how long a test waits for what must come before it fails.
 const patience = 30 * time.Second
 
 // request is one request of a test; JSON bodies get their content type.
@@ -287,7 +287,7 @@ func (w *world) serveOnce(ctx context.Context, r request) response {
 	return response{rec.Code, rec.Header(), rec.Body.String()}
 }
 
-// brief is a server that gives requests next to no time.
+// brief is a server with hardly any time for requests.
 func brief(server *http.Server) {
 	server.ReadTimeout, server.WriteTimeout = 20*time.Millisecond, 40*time.Millisecond
 }

@@ -1,7 +1,3 @@
-// Package deadline bounds how long a caller waits for a call that may outlive it: a
-// change under way in the store ends only with the answer of the disk, because what it
-// did decides what memory must hold. The servers use it around the calls of their
-// requests. It knows nothing of what is called.
 package kit
 
 import (
@@ -32,7 +28,9 @@ type result[T any] struct {
 	panicked *Panic
 }
 
-// Await runs call in a goroutine of its own and returns its result. If ctx ends and call
+// Await bounds how long a request waits for a call that may outlive it: a change under
+// way in the store ends only with the answer of the disk, because what it did decides what
+// memory must hold. It runs call in a goroutine of its own and returns its result. If ctx ends and call
 // does not return within a second, it returns Unavailable and leaves call alone: its
 // change may still take effect. A panic of call continues in the caller as a [*Panic],
 // unless Await has already returned.

@@ -34,7 +34,7 @@ func (q queue) Close() error { close(q); return nil }
 
 func (q queue) Addr() net.Addr { return &net.TCPAddr{} }
 
-// stub is a connection from an address; it gives what the test has put in.
+// stub is a connection from an address; it reads what the test has put in.
 type stub struct {
 	net.Conn
 	from   net.Addr

@@ -90,7 +90,7 @@ func (s *Stream) end(err error) error {
 	}
 	switch {
 	case errors.Is(err, errHead), s.started && s.x.Req.Context().Err() != nil:
-		return nil
+		return nil //nolint:nilerr // the client wants no more
 	case err == nil && !s.mayStay():
 		err = errToken()
 	case err == nil && s.Over():

@@ -12,8 +12,8 @@ import (
 // backupTimeout is how long a backup may take as a whole.
 const backupTimeout = time.Hour
 
-// Backup gives the data of the gateway as an archive in clear text (package backup):
-// encrypt it before it touches a disk. What reads it finds out whether it is whole. The
+// Backup returns the data of the gateway as an archive in clear text (package backup):
+// encrypt it before it touches a disk. Its reader finds out whether it is whole. The
 // caller closes it. Errors: [fault.Throttled] while another is taken,
 // [fault.Unavailable]; those of reading have the same kinds.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {

@@ -27,16 +27,16 @@ type Client struct {
 	http   *http.Client
 }
 
-// New gives a client of the gateway that listens on socket, the path of its
+// New returns a client of the gateway that listens on socket, the path of its
 // admin.sock. It does not connect yet.
 func New(socket string) *Client {
 	return &Client{socket: socket, http: &http.Client{Transport: transport(socket)}}
 }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Status asks how the gateway is.
+// Status returns the state of the gateway.
 func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
 	return call[adminapi.Status](ctx, c, http.MethodGet, "/status", nil)
 }
@@ -47,19 +47,19 @@ func (c *Client) Accounts(ctx context.Context) ([]adminapi.Account, error) {
 	return list.Accounts, err
 }
 
-// AddAccount makes an account; the answer holds a password only if none was given.
+// AddAccount adds an account; the answer holds a password only if none was given.
 // Errors: [fault.Invalid], [fault.Conflict].
 func (c *Client) AddAccount(ctx context.Context, a adminapi.NewAccount) (adminapi.IssuedAccount, error) {
 	return call[adminapi.IssuedAccount](ctx, c, http.MethodPost, "/accounts", a)
 }
 
-// SetPassword gives an account a new password; an empty one is generated, and only
+// SetPassword sets a password of an account; an empty one is generated, and only
 // then does the answer hold it. Errors: [fault.NotFound], [fault.Invalid].
 func (c *Client) SetPassword(ctx context.Context, email, password string) (adminapi.IssuedAccount, error) {
 	return call[adminapi.IssuedAccount](ctx, c, http.MethodPut, accountPath(email, "/password"), adminapi.NewPassword{Password: password})
 }
 
-// SetAdmin says whether an account is an administrator. Error: [fault.NotFound].
+// SetAdmin sets whether an account is an administrator. Error: [fault.NotFound].
 func (c *Client) SetAdmin(ctx context.Context, email string, admin bool) (adminapi.Account, error) {
 	return call[adminapi.Account](ctx, c, http.MethodPatch, accountPath(email, ""), adminapi.AccountPatch{Admin: &admin})
 }
@@ -95,19 +95,19 @@ func (c *Client) Station(ctx context.Context, id site.StationID) (adminapi.Stati
 	return call[adminapi.Station](ctx, c, http.MethodGet, stationPath(id, ""), nil)
 }
 
-// AddStation enrols a station and gives its credentials, which are shown this
+// AddStation enrols a station and returns its credentials, which are shown this
 // once. Errors: [fault.Invalid], [fault.Conflict].
 func (c *Client) AddStation(ctx context.Context, s adminapi.NewStation) (adminapi.IssuedStation, error) {
 	return call[adminapi.IssuedStation](ctx, c, http.MethodPost, "/stations", s)
 }
 
-// UpdateStation changes the name or the number of locks of a station and gives it
+// UpdateStation changes the name or the number of locks of a station and returns it
 // as it is then. Errors: [fault.NotFound], [fault.Invalid].
 func (c *Client) UpdateStation(ctx context.Context, id site.StationID, p adminapi.StationPatch) (adminapi.Station, error) {
 	return call[adminapi.Station](ctx, c, http.MethodPatch, stationPath(id, ""), p)
 }
 
-// Rotate gives a station a new secret, shown this once, and ends its connection.
+// Rotate issues a new secret for a station, shown this once, and ends its connection.
 // Error: [fault.NotFound].
 func (c *Client) Rotate(ctx context.Context, id site.StationID) (adminapi.IssuedStation, error) {
 	return call[adminapi.IssuedStation](ctx, c, http.MethodPost, stationPath(id, "/rotate"), nil)
@@ -121,7 +121,7 @@ func (c *Client) RemoveStation(ctx context.Context, id site.StationID) error {
 }
 
 // Watch yields every station as it is now and then each that changes, until ctx
-// ends (which yields no error), the caller stops or the gateway goes away (which
+// ends (which yields no error), the caller stops or the gateway ends the stream (which
 // yields one).
 func (c *Client) Watch(ctx context.Context) iter.Seq2[adminapi.Station, error] {
 	return stream[adminapi.Station](ctx, c, "/stations/watch", true)
@@ -139,13 +139,13 @@ func (c *Client) Grant(ctx context.Context, email string, id site.StationID, ter
 	return call[adminapi.Granted](ctx, c, http.MethodPut, grantPath(email, id), terms)
 }
 
-// Ungrant takes a grant away. Error: [fault.NotFound].
+// Ungrant removes a grant. Error: [fault.NotFound].
 func (c *Client) Ungrant(ctx context.Context, email string, id site.StationID) error {
 	_, err := call[none](ctx, c, http.MethodDelete, grantPath(email, id), nil)
 	return err
 }
 
-// Unlock opens a lock as the administrator and waits for how it ended. A station
+// Unlock opens a lock as the administrator and waits for the outcome. A station
 // that is offline or silent is an outcome, not an error. Error: [fault.NotFound].
 func (c *Client) Unlock(ctx context.Context, id site.StationID, lock site.LockID) (adminapi.Unlocked, error) {
 	return call[adminapi.Unlocked](ctx, c, http.MethodPost, stationPath(id, "/locks/"+lock.String()+"/unlock"), nil)
@@ -167,12 +167,12 @@ type JournalQuery struct {
 	Station site.StationID // 0: of all stations
 	Kinds   []site.Kind    // none: of all kinds
 	Limit   int            // stop after so many records; 0: no limit
-	Follow  bool           // go on with new records as they are written
+	Follow  bool           // continue with new records as they are written
 }
 
 // Journal yields the records that a query selects, oldest first. With Follow it
-// goes on until ctx ends (which yields no error), the caller stops, or the gateway
-// goes away (which yields one).
+// continues until ctx ends (which yields no error), the caller stops, or the gateway
+// ends the stream (which yields one).
 func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[site.Record, error] {
 	return stream[site.Record](ctx, c, "/journal"+q.encode(), q.Follow && q.Limit == 0)
 }

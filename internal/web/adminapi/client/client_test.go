@@ -151,11 +151,11 @@ func TestClient_refusals(t *testing.T) {
 		})
 		err := c.RemoveStation(t.Context(), 7)
 		if fault.KindOf(err) != kind || fault.Sentence(err) != "A sentence" || fault.RetryAfter(err) != 7*time.Second || err.Error() != "A sentence" {
-			t.Errorf("%d gives %v: %v, after %s", status, fault.KindOf(err), err, fault.RetryAfter(err))
+			t.Errorf("%d becomes %v: %v, after %s", status, fault.KindOf(err), err, fault.RetryAfter(err))
 		}
 		for _, err := range c.Watch(t.Context()) {
 			if !fault.Is(err, kind) {
-				t.Errorf("a stream with %d gives %v", status, err)
+				t.Errorf("a stream with %d ends with %v", status, err)
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func TestClient_noGateway(t *testing.T) {
 		}
 		for _, err := range c.Watch(t.Context()) {
 			if fault.Sentence(err) != want {
-				t.Errorf("a stream gives %v", err)
+				t.Errorf("a stream ends with %v", err)
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func TestClient_streams(t *testing.T) {
 		words string
 	}{
 		"ends":        {line + "\n\n" + line, 2, fault.Unavailable, "the gateway has ended the stream: it is being stopped"},
-		"tells why":   {line + `{"message":"The storage fails"}` + "\n", 1, fault.Unavailable, "The storage fails"},
+		"says why":    {line + `{"message":"The storage fails"}` + "\n", 1, fault.Unavailable, "The storage fails"},
 		"garbage":     {line + "nonsense\n", 1, fault.Unavailable, "broke"},
 		"endless row": {line + strings.Repeat("x", 2<<20), 1, fault.Unavailable, "broke"},
 	} {

@@ -32,7 +32,7 @@ const (
 // maxLine bounds one line of a stream, and the answer to a call that failed.
 const maxLine = 1 << 20
 
-// host stands in the URL; the connection goes to the socket whatever it says.
+// host is the host of every URL; the connection goes to the socket.
 const host = "http://gatehouse"
 
 // none is the answer of a call that answers nothing.
@@ -71,7 +71,7 @@ func callWithin[T any](ctx context.Context, c *Client, limit time.Duration, meth
 }
 
 // stream makes a call whose answer is one JSON document per line. An endless one
-// ends only because the gateway goes away.
+// ends only because the gateway ends it.
 func stream[T any](ctx context.Context, c *Client, path string, endless bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -88,7 +88,7 @@ func stream[T any](ctx context.Context, c *Client, path string, endless bool) it
 	}
 }
 
-// readLines yields each line; nil means that the stream ended well or that the
+// readLines yields each line; nil means that the stream is complete or that the
 // caller has enough.
 func readLines[T any](body io.Reader, endless bool, yield func(T, error) bool) error {
 	lines := bufio.NewScanner(body)
@@ -127,7 +127,7 @@ func readLine[T any](line []byte) (item T, err error) {
 	return item, nil
 }
 
-// send gives the answer of a success; a refusal is an error. The caller closes
+// send returns the response of a success; a refusal is an error. The caller closes
 // the body.
 func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	req, err := newRequest(ctx, method, path, body)
@@ -179,7 +179,7 @@ func refused(resp *http.Response) error {
 	return e
 }
 
-// explain gives err a sentence that says what to do, unless it has one. The end
+// explain adds a sentence that says what to do, unless err has one. The end
 // of the caller's own ctx is passed on as it is.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
