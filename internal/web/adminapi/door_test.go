@@ -117,7 +117,7 @@ func TestHandler_peers(t *testing.T) {
 		ctx := adminapi.PeerContext(t.Context(), uid, gid, owner, group)
 		return h.send(adminapi.Socket, httptest.NewRequestWithContext(ctx, "GET", "/admin/v1/status", http.NoBody)).status
 	}
-	const nobody, staff = 4000000001, 4000000002
+	const nobody, staff = 2000000001, 2000000002
 	for name, c := range map[string]struct{ uid, gid, owner, group, want int }{
 		"no group at all":     {nobody, adminapi.NoGroup, 1, adminapi.NoGroup, 403},
 		"root":                {0, 0, nobody, adminapi.NoGroup, 200},
@@ -130,14 +130,14 @@ func TestHandler_peers(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
-	if log := h.log.String(); !strings.Contains(log, "admin socket refused a peer") || !strings.Contains(log, "uid 4000000001") {
+	if log := h.log.String(); !strings.Contains(log, "admin socket refused a peer") || !strings.Contains(log, "uid 2000000001") {
 		t.Errorf("the refusals are not in the log: %s", log)
 	}
 }
 
 // A member by a supplementary group, as /etc/group says.
 func TestPeer_supplementaryGroup(t *testing.T) {
-	const stranger = 4000000001
+	const stranger = 2000000001
 	for _, member := range members(t) {
 		if allowed, _ := adminapi.Peer(member.uid, stranger, stranger, member.group); !allowed {
 			t.Errorf("uid %d is a member of group %d and was refused", member.uid, member.group)
