@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,15 +123,11 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 	}
 	ring := c.ring.Load()
 	cmd, err := ring.Verify(payload, c.Gateway, c.Clock.Now())
-	if r := c.judgeByClock(cmd, err); r != nil {
-		c.refuse(*r)
-		return
+	r := c.judge(cmd, err, retained)
+	if r == nil {
+		r = c.claim(cmd)
 	}
-	if reason, message := c.judge(cmd, retained); reason != "" {
-		c.refuse(*newRefused(cmd, reason, message))
-		return
-	}
-	if r := c.claim(cmd); r != nil {
+	if r != nil {
 		c.refuse(*r)
 		return
 	}
@@ -138,21 +135,30 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 	c.running.Go(func() { c.carryOut(context.WithoutCancel(ctx), cmd, key, received) })
 }
 
-// judgeByClock returns why a command is refused: the reason of Verify, or that the
-// gateway cannot know how late it is. A command that the broker has withheld, perhaps
-// since a power cut, would open a door much later (contract, section 4).
-func (c *commands) judgeByClock(cmd api.Command, err error) *refused {
-	r := newRefused(cmd, "", "")
-	if refusal, ok := errors.AsType[*api.Refusal](err); ok {
-		r = &refused{Refusal: *refusal}
+// judge returns why a command is refused before its id is claimed; nil where it is not.
+// While the clock is not trusted the gateway cannot know how late a command is: one that
+// the broker has withheld, perhaps since a power cut, would open a door much later
+// (contract, section 4). A trusted signer may know whether the station or only the lock is
+// unknown.
+func (c *commands) judge(cmd api.Command, err error, retained bool) *refused {
+	refusal, failed := errors.AsType[*api.Refusal](err)
+	if failed && (!refusal.Verified || refusal.Reason == api.WrongAudience || c.Clock.Trusted()) {
+		return &refused{Refusal: *refusal}
 	}
+	state, enrolled := c.State(cmd.Station)
 	switch {
-	case r.Verified && r.Reason != api.WrongAudience && !c.Clock.Trusted():
-		r.Reason, r.Message = api.Clock, refusesByClock+"; "+adviceClock
-	case err == nil:
-		return nil
+	case failed:
+		return &refused{Refusal: api.Refusal{Reason: api.Clock, ID: refusal.ID, KeyID: refusal.KeyID, Verified: true, Message: refusedByClock}}
+	case !c.Clock.Trusted():
+		return newRefused(cmd, api.Clock, refusedByClock)
+	case retained:
+		return newRefused(cmd, api.Retained, "the broker had retained the command; publish commands without the retain flag")
+	case !enrolled:
+		return newRefused(cmd, api.UnknownStation, "there is no station "+cmd.Station.String())
+	case !slices.ContainsFunc(state.Locks, func(l site.Lock) bool { return l.ID == cmd.Lock }):
+		return newRefused(cmd, api.UnknownLock, "station "+cmd.Station.String()+" has no "+cmd.Lock.String())
 	}
-	return r
+	return nil
 }
 
 // claim acquires a slot and claims the command's id, or returns why it is refused.
@@ -177,24 +183,6 @@ func (c *commands) claim(cmd api.Command) *refused {
 
 func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
 	return &refused{cmd: cmd, Refusal: api.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
-}
-
-// judge returns why a command that is valid in itself is refused; "" where it is not. A
-// trusted signer may know whether the station or only the lock is unknown.
-func (c *commands) judge(cmd api.Command, retained bool) (api.Reason, string) {
-	if retained {
-		return api.Retained, "the broker had retained the command; publish commands without the retain flag"
-	}
-	state, enrolled := c.State(cmd.Station)
-	if !enrolled {
-		return api.UnknownStation, "there is no station " + cmd.Station.String()
-	}
-	for _, lock := range state.Locks {
-		if lock.ID == cmd.Lock {
-			return "", ""
-		}
-	}
-	return api.UnknownLock, "station " + cmd.Station.String() + " has no " + cmd.Lock.String()
 }
 
 // refuse counts a command that is not carried out, notes it and answers it: who has the

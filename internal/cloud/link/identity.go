@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 )
 
@@ -86,13 +85,3 @@ func (i *identity) judge(now time.Time) (summary string) {
 // adviceIdentity says what to do about a copy, and what not.
 const adviceIdentity = "Find the other one (a copy of the card?) and set it up anew on an empty card, so that it has an identity of its own. " +
 	"Do not set another client_id there: then both carry out each command"
-
-// judgeIdentity raises or clears the condition.
-func (l *Link) judgeIdentity() {
-	summary := l.identity.judge(time.Now())
-	if summary == "" {
-		l.Health.Clear(health.CloudIdentity)
-		return
-	}
-	l.Health.Raise(health.Condition{Code: health.CloudIdentity, Severity: health.Warning, Summary: summary, Advice: adviceIdentity})
-}

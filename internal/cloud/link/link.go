@@ -282,7 +282,6 @@ func (l *Link) connect(ctx context.Context, settings Settings) error {
 // watch keeps the cursor on disk, now and then and at the end, and judges what changes by
 // time alone.
 func (l *Link) watch(ctx context.Context) {
-	l.judgeClock()
 	savedAt := time.Now()
 	ticker := time.NewTicker(saveSoon)
 	defer ticker.Stop()
@@ -290,8 +289,8 @@ func (l *Link) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-			l.judgeIdentity()
-			l.judgeClock()
+			l.judge(health.CloudIdentity, l.identity.judge(time.Now()), adviceIdentity)
+			l.judge(health.CloudClock, l.Status().Refuses, adviceClock)
 			l.commands.summarize()
 		}
 		at, saved := l.cursor.Load(), l.kept.Load()

@@ -133,11 +133,8 @@ func (o *outbox) unreadable(err error) {
 		o.Logger.Error("the cloud link cannot read the journal; records wait", "after", o.at, "error", err)
 	}
 	o.unread = true
-	o.Health.Raise(health.Condition{
-		Code: health.CloudUnreadable, Severity: health.Warning,
-		Summary: fmt.Sprintf("The records after seq %d cannot be read for the cloud, and wait: %s", o.at, err),
-		Advice:  "gatehouse doctor looks at the disk and the database",
-	})
+	o.judge(health.CloudUnreadable,
+		fmt.Sprintf("The records after seq %d cannot be read for the cloud, and wait: %s", o.at, err), "gatehouse doctor looks at the disk and the database")
 }
 
 // sendNext sends the next record of the page, or what stands in its place: storage may

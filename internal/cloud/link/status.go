@@ -63,6 +63,7 @@ func (l *Link) Status() Status {
 
 // The texts while signed commands are refused because the clock is not trusted.
 const (
+	refusedByClock = refusesByClock + "; " + adviceClock
 	refusesByClock = "Commands from the cloud are refused: the gateway's clock is not trusted"
 	adviceClock    = "Give this machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept"
 )
@@ -72,13 +73,13 @@ func refusesCommands(settings Settings, clock site.Clock) bool {
 	return settings.Enabled() && settings.Keys.Len() > 0 && !clock.Trusted()
 }
 
-// judgeClock raises or clears the condition.
-func (l *Link) judgeClock() {
-	if l.Status().Refuses == "" {
-		l.Health.Clear(health.CloudClock)
+// judge raises a warning, or clears it where the summary is "".
+func (l *Link) judge(code health.Code, summary, advice string) {
+	if summary == "" {
+		l.Health.Clear(code)
 		return
 	}
-	l.Health.Raise(health.Condition{Code: health.CloudClock, Severity: health.Warning, Summary: refusesByClock, Advice: adviceClock})
+	l.Health.Raise(health.Condition{Code: code, Severity: health.Warning, Summary: summary, Advice: advice})
 }
 
 // none notes that there is no cloud.
@@ -99,14 +100,11 @@ func (l *Link) up(url string) {
 	l.status.Error, l.status.Advice, l.status.NextTry = "", "", time.Time{}
 	l.mu.Unlock()
 	l.Health.Clear(health.CloudDown)
-	l.Health.Clear(health.CloudPlain)
+	summary := ""
 	if plain(url) {
-		l.Health.Raise(health.Condition{
-			Code: health.CloudPlain, Severity: health.Warning,
-			Summary: "The cloud's broker is spoken to in clear text: its password and the records of the doors can be read on the way",
-			Advice:  "Set url in [cloud] to tls://…, with the broker's TLS port",
-		})
+		summary = "The cloud's broker is spoken to in clear text: its password and the records of the doors can be read on the way"
 	}
+	l.judge(health.CloudPlain, summary, "Set url in [cloud] to tls://…, with the broker's TLS port")
 	l.Metrics.Counter("gatehouse_cloud_connections_total").Inc()
 	l.Logger.Info("cloud link up", "broker", url)
 	l.record(site.KindCloudOnline, "")
@@ -182,16 +180,12 @@ func (l *Link) acknowledgedNow() {
 	l.mu.Unlock()
 }
 
-// judgeWaiting raises a condition while records wait and no application takes them. It
+// judgeWaiting warns while records wait and no application acknowledges them. The warning
 // lasts until one does, also while there is no connection.
 func (s *session) judgeWaiting(progress time.Time, waiting bool) {
-	if !waiting || time.Since(progress) < longUnacked {
-		s.Health.Clear(health.CloudUnacknowledged)
-		return
+	summary := ""
+	if waiting && time.Since(progress) >= longUnacked {
+		summary = "No application has acknowledged a record in an hour with the cloud link up; records wait"
 	}
-	s.Health.Raise(health.Condition{
-		Code: health.CloudUnacknowledged, Severity: health.Warning,
-		Summary: "No application has acknowledged a record in an hour with the cloud link up; records wait",
-		Advice:  "See that the application runs and publishes to the topic ack; where there is none, set ack = \"broker\" in [cloud]",
-	})
+	s.judge(health.CloudUnacknowledged, summary, "See that the application runs and publishes to the topic ack; where there is none, set ack = \"broker\" in [cloud]")
 }

@@ -163,25 +163,20 @@ func (p *plan) adviceLogin(err error) string {
 		return "The broker wants another client certificate: set certificate and key to those that it gave this gateway, and see that they have not expired"
 	case isTimeout(err):
 		return p.endpoint.Address + " accepts the connection and says nothing: check that the port in url is that of an MQTT listener, and whether it wants TLS"
-	case p.tls == nil:
-		return "The broker closes the connection: if its port wants TLS, write tls:// in url; else check username, password and client_id, and the broker's log"
 	}
-	return "The broker closes the connection: check username, password, client_id and the client certificate, and the broker's log"
+	return "The broker closes the connection: if its port wants TLS, write tls:// in url; else check username, password, client_id and the client certificate, and the broker's log"
 }
 
 func (p *plan) adviceRefusal(code refusal) string {
 	switch code {
 	case refusedVersion:
 		return "Let the broker accept MQTT 3.1.1"
+	case refusedUnavailable:
+		return "See the broker's log"
 	case refusedID:
 		return "Set client_id to one that the broker accepts, or let it accept " + p.ClientID
-	case refusedUnavailable:
-		return "Look at the broker's log: it accepts no connections at the moment"
-	case refusedPassword:
-		return "Check username and password: the broker knows others"
-	default:
-		return "Check username and password, and allow this user, with the client id " + p.ClientID + ", to connect"
 	}
+	return "Check username and password, and that this user may connect with the client id " + p.ClientID
 }
 
 func adviceSubscribe(err error) string {

@@ -1,8 +1,8 @@
 package mqttclient
 
 import (
+	"bytes"
 	"errors"
-	"io"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
@@ -64,33 +64,29 @@ func (m Message) valid() bool {
 
 // publish writes a message.
 func (f *filter) publish(m Message, d *Delivery) {
-	p := packets.PublishPacket{
-		FixedHeader: packets.FixedHeader{MessageType: packets.Publish, Qos: m.QoS, Retain: m.Retained},
-		TopicName:   m.Topic, Payload: m.Payload,
-	}
-	f.request(d, m.QoS > 0, func(id uint16, to io.Writer) error {
-		p.MessageID = id
-		return p.Write(to)
+	f.request(d, m.QoS > 0, func(id uint16) packets.ControlPacket {
+		return &packets.PublishPacket{
+			FixedHeader: packets.FixedHeader{MessageType: packets.Publish, Qos: m.QoS, Retain: m.Retained},
+			TopicName:   m.Topic, Payload: m.Payload, MessageID: id,
+		}
 	})
 }
 
 // subscribe asks for the messages of a topic; the Delivery is done with the answer.
 func (f *filter) subscribe(topic string) *Delivery {
 	d := &Delivery{topic: topic, done: make(chan struct{})}
-	p := packets.SubscribePacket{
-		FixedHeader: packets.FixedHeader{MessageType: packets.Subscribe, Qos: 1}, // as section 3.8.1 wants it
-		Topics:      []string{topic}, Qoss: []byte{1},
-	}
-	f.request(d, true, func(id uint16, to io.Writer) error {
-		p.MessageID = id
-		return p.Write(to)
+	f.request(d, true, func(id uint16) packets.ControlPacket {
+		return &packets.SubscribePacket{
+			FixedHeader: packets.FixedHeader{MessageType: packets.Subscribe, Qos: 1}, // as section 3.8.1 wants it
+			Topics:      []string{topic}, Qoss: []byte{1}, MessageID: id,
+		}
 	})
 	return d
 }
 
 // request writes a packet. One that is to be answered gets an id, under which its Delivery
 // waits from before it is written.
-func (f *filter) request(d *Delivery, answered bool, pack func(id uint16, to io.Writer) error) {
+func (f *filter) request(d *Delivery, answered bool, packet func(id uint16) packets.ControlPacket) {
 	if !f.lock() {
 		d.finish(f.cause())
 		return
@@ -104,19 +100,12 @@ func (f *filter) request(d *Delivery, answered bool, pack func(id uint16, to io.
 			return
 		}
 	}
-	if err := pack(id, outbound{f}); !answered {
-		d.finish(firstOf(f.cause(), err))
+	var whole bytes.Buffer
+	_ = packet(id).Write(&whole) // to memory
+	f.send(whole.Bytes())
+	if !answered {
+		d.finish(f.cause())
 	}
-}
-
-// outbound is where paho's packing writes a whole packet; the lock is held.
-type outbound struct{ f *filter }
-
-func (o outbound) Write(p []byte) (int, error) {
-	if !o.f.send(p) {
-		return 0, errOver
-	}
-	return len(p), nil
 }
 
 // maxUnanswered bounds what waits for an answer. There are 65,535 ids.
