@@ -135,11 +135,11 @@ func TestDial_connectFails(t *testing.T) {
 		advice string
 	}{
 		{&net.DNSError{Err: "no such host", Name: "broker.example", IsNotFound: true}, mqttclient.StepResolve, "getent hosts broker.example"},
-		{&net.DNSError{Err: "i/o timeout", Name: "broker.example", IsTimeout: true}, mqttclient.StepResolve, "name server does not answer"},
-		{os.NewSyscallError("connect", syscall.ENETUNREACH), mqttclient.StepConnect, "Check the network"},
-		{os.NewSyscallError("connect", syscall.ETIMEDOUT), mqttclient.StepConnect, "no firewall"},
-		{os.ErrDeadlineExceeded, mqttclient.StepConnect, "no firewall"},
-		{errors.New("something else"), mqttclient.StepConnect, "Check the network"},
+		{&net.DNSError{Err: "i/o timeout", Name: "broker.example", IsTimeout: true}, mqttclient.StepResolve, "name server"},
+		{os.NewSyscallError("connect", syscall.ENETUNREACH), mqttclient.StepConnect, "broker.example:1883"},
+		{os.NewSyscallError("connect", syscall.ETIMEDOUT), mqttclient.StepConnect, "firewalls"},
+		{os.ErrDeadlineExceeded, mqttclient.StepConnect, "firewalls"},
+		{errors.New("something else"), mqttclient.StepConnect, "broker.example:1883"},
 	} {
 		cfg := config("tcp://broker.example")
 		cfg.Open = failing(test.err)
@@ -160,23 +160,23 @@ func TestDial_refused(t *testing.T) {
 	}
 	l.Close()
 	failed := refusedAt(t, config("tcp://"+l.Addr().String()), mqttclient.StepConnect)
-	contains(t, "the advice", failed.Advice, "Nothing listens on "+l.Addr().String())
+	contains(t, "the advice", failed.Advice, l.Addr().String())
 }
 
 func TestDial_loginFails(t *testing.T) {
 	for _, test := range []struct {
-		name          string
-		answer        []byte
-		error, advice string
+		name   string
+		answer []byte
+		error  string
 	}{
-		{"code 1", connack(1), "code 1", "MQTT 3.1.1"},
-		{"code 2", connack(2), "code 2", "client_id"},
-		{"code 3", connack(3), "code 3", "broker's log"},
-		{"code 4", connack(4), "code 4", "Check username and password"},
-		{"code 5", connack(5), "code 5", "the client id gateway-1"},
-		{"hangs up", nil, "closed the connection", "write tls:// in url"},
-		{"speaks TLS", []byte{21, 3, 3, 0, 2, 2, 10}, "not an MQTT broker", "write tls:// in url"},
-		{"speaks SSH", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "not an MQTT broker", "no MQTT listener"},
+		{"code 1", connack(1), "version of MQTT (code 1)"},
+		{"code 2", connack(2), "client id (code 2)"},
+		{"code 3", connack(3), "unavailable (code 3)"},
+		{"code 4", connack(4), "user name or password (code 4)"},
+		{"code 5", connack(5), "not authorized (code 5)"},
+		{"closes", nil, "closed the connection"},
+		{"speaks TLS", []byte{21, 3, 3, 0, 2, 2, 10}, "not an MQTT broker"},
+		{"speaks SSH", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "not an MQTT broker"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := listen(t, func(p *peer) {
@@ -187,7 +187,7 @@ func TestDial_loginFails(t *testing.T) {
 			cfg.Username, cfg.Password = "joe", "hunter2"
 			failed := refusedAt(t, cfg, mqttclient.StepLogin)
 			contains(t, "the error", failed.Error(), test.error)
-			contains(t, "the advice", failed.Advice, test.advice)
+			contains(t, "the advice", failed.Advice, "client_id (gateway-1)")
 			if s := fmt.Sprintf("%v %+v %#v", failed, failed, failed); strings.Contains(s, "hunter2") {
 				t.Errorf("the password stands in %s", s)
 			}
@@ -205,7 +205,7 @@ func TestDial_subscribeHangsUp(t *testing.T) {
 	cfg.Topics = []string{"a"}
 	failed := refusedAt(t, cfg, mqttclient.StepSubscribe)
 	contains(t, "the error", failed.Error(), "closed the connection")
-	contains(t, "the advice", failed.Advice, "no right to subscribe")
+	contains(t, "the advice", failed.Advice, "no right to")
 }
 
 // What never answers: a host, a TLS handshake, a login, a subscription. Dial ends in
@@ -224,10 +224,10 @@ func TestDial_noAnswer(t *testing.T) {
 		play   func(p *peer)
 		advice string
 	}{
-		{mqttclient.StepConnect, never, (*peer).silent, "no firewall"},
-		{mqttclient.StepTLS, func(cfg *mqttclient.Config) { cfg.URL = "tls://broker.example" }, (*peer).silent, "does not speak TLS"},
-		{mqttclient.StepLogin, nothing, (*peer).silent, "says nothing"},
-		{mqttclient.StepSubscribe, func(cfg *mqttclient.Config) { cfg.Topics = []string{"a"} }, func(p *peer) { _, _ = p.welcome(0); p.silent() }, "while subscribing"},
+		{mqttclient.StepConnect, never, (*peer).silent, "firewalls"},
+		{mqttclient.StepTLS, func(cfg *mqttclient.Config) { cfg.URL = "tls://broker.example" }, (*peer).silent, "TLS listener"},
+		{mqttclient.StepLogin, nothing, (*peer).silent, "MQTT listener"},
+		{mqttclient.StepSubscribe, func(cfg *mqttclient.Config) { cfg.Topics = []string{"a"} }, func(p *peer) { _, _ = p.welcome(0); p.silent() }, "right to"},
 	} {
 		t.Run(string(test.step), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

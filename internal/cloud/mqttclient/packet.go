@@ -24,10 +24,6 @@ type foreign byte
 
 func (foreign) Error() string { return "what answers is not an MQTT broker" }
 
-// alert is the first byte of a TLS alert (RFC 8446, section 5.1): its sender
-// expects TLS.
-const alert foreign = 21
-
 // refusal is the code of a CONNACK (MQTT 3.1.1, section 3.2.2.3).
 type refusal byte
 
