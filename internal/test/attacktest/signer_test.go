@@ -32,7 +32,8 @@ func TestAttack_borrowedName(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"journal"}, "by uid 0 (signed by night)  station 1042  lock-1  refused  repeated"},
+		{[]string{"journal"}, "by uid 0 (signed by night)  station 1042"},
+		{[]string{"journal"}, "lock-1  refused  from the cloud  repeated"},
 		{[]string{"journal", "--json"}, `"detail":"repeated","jti":"by-night","kid":"night"`},
 		{[]string{"journal", "--csv"}, ",by-night,,,night"},
 	} {
