@@ -142,6 +142,56 @@ func TestService_Unlock_pending(t *testing.T) {
 	})
 }
 
+// Zero switches each bound off.
+func TestService_Unlock_unbounded(t *testing.T) {
+	for name, b := range map[string]unlock.Bounds{
+		"all": {}, "no rate": {Burst: 2}, "no burst": {Rate: 0.001}, "no pending": {Rate: 100, Burst: 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.block = make(chan struct{})
+				s := w.bounded(b)
+				var all sync.WaitGroup
+				for range 10 {
+					all.Go(func() { asks(t, s, asPorter(""), 0) })
+				}
+				synctest.Wait()
+				if w.sent() != 10 {
+					t.Errorf("%d commands are at the station, want 10", w.sent())
+				}
+				close(w.block)
+				all.Wait()
+			})
+		})
+	}
+}
+
+// A slot at the station that nobody waited for is free for the next request.
+func TestService_Unlock_slotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 4})
+		var all sync.WaitGroup
+		ask := func() { all.Go(func() { mustUnlock(t, s, asPorter("")) }) }
+		ask()
+		ask()
+		synctest.Wait()
+		for want := 3; want <= 5; want++ {
+			w.block <- struct{}{} // one is answered, the other stays
+			synctest.Wait()
+			ask()
+			synctest.Wait()
+			if w.sent() != want {
+				t.Errorf("%d commands went to the station, want %d", w.sent(), want)
+			}
+		}
+		close(w.block)
+		all.Wait()
+	})
+}
+
 // Beyond the bounds a retry is refused while its first request is under way, so that it
 // holds nothing; the answer is returned as soon as there is one.
 func TestService_Unlock_pendingOfKeys(t *testing.T) {
@@ -207,6 +257,34 @@ func TestService_Unlock_pendingGone(t *testing.T) {
 	})
 }
 
+// A client that goes while it waits leaves its turn to no other: the slots at the station
+// are still taken.
+func TestService_Unlock_pendingGone_lastInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.block = make(chan struct{})
+		s := w.bounded(unlock.Bounds{Pending: 4})
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { mustUnlock(t, s, asPorter("")) })
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		all.Go(func() { _, _ = s.Unlock(ctx, asPorter("")) })
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if w.sent() != 2 {
+			t.Errorf("%d commands are at the station, want 2", w.sent())
+		}
+		close(w.block)
+		all.Wait()
+		if w.sent() != 3 {
+			t.Errorf("%d commands went to the station, want 3", w.sent())
+		}
+	})
+}
+
 // What an account may not do any more gets one record at once and one a minute.
 func TestService_Run_recordsRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -246,6 +324,39 @@ func TestService_Run_recordsRefusals(t *testing.T) {
 		cancel()
 		running.Wait()
 		want("porter 1042 0", "porter 1042 999", "porter 1042 0", "porter 1042 0")
+	})
+}
+
+// A record of refusals at different stations names none; the end of the minute without a
+// further refusal makes none.
+func TestService_Run_recordsRefusals_differentStations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stations = []site.StationID{gate, 7}
+		s := w.bounded(unlock.Bounds{Rate: 0.001, Burst: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.Run(ctx) })
+		other := asPorter("")
+		other.Station = 7
+		asks(t, s, asPorter(""), 0)
+		for _, req := range []unlock.Request{asPorter(""), asPorter(""), asPorter(""), other} {
+			if _, err := s.Unlock(t.Context(), req); !fault.Is(err, fault.Throttled) {
+				t.Errorf("got %v", err)
+			}
+		}
+		<-time.After(10 * time.Minute)
+		cancel()
+		running.Wait()
+		var got []string
+		for _, r := range w.records {
+			if r.Kind == site.KindThrottled {
+				got = append(got, fmt.Sprint(int64(r.Station), " ", r.Count))
+			}
+		}
+		if want := "[1042 0 0 3]"; fmt.Sprint(got) != want {
+			t.Errorf("station and count of the records: %v, want %s", got, want)
+		}
 	})
 }
 

@@ -44,6 +44,7 @@ type world struct {
 	onSent     func(site.Command)
 	dead       bool
 	withdrawn  bool
+	stations   []site.StationID // granted beside gate
 	noLocks    bool
 	full       bool          // the disk: no record is durable
 	ahead      time.Duration // of the gateway's clock
@@ -53,7 +54,7 @@ func (w *world) Permits(account site.AccountID, station site.StationID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lookups++
-	return account == porter && station == gate && !w.withdrawn
+	return account == porter && (station == gate || slices.Contains(w.stations, station)) && !w.withdrawn
 }
 
 func (w *world) HasLock(station site.StationID, lock site.LockID) bool {
@@ -297,17 +298,36 @@ func TestService_Unlock_idempotencyKeyWhileUnderWay(t *testing.T) {
 	})
 }
 
+// A command's id is a version 7 UUID of the gateway's own time (RFC 9562, section 5.7).
+func TestService_Unlock_commandID(t *testing.T) {
+	w := newWorld(t)
+	w.ahead = 1000 * time.Hour
+	before := w.Now().UnixMilli()
+	id, err := uuid.Parse(string(mustUnlock(t, w.service(), asPorter("")).Command))
+	if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+		t.Fatalf("%s: version %d, variant %d, %v", id, id.Version(), id.Variant(), err)
+	}
+	made := int64(0)
+	for _, b := range id[:6] {
+		made = made<<8 | int64(b)
+	}
+	if made < before || made > w.Now().UnixMilli() {
+		t.Errorf("made at %d, want %d or later", made, before)
+	}
+}
+
 func TestService_Unlock_idempotencyKeyIsBounded(t *testing.T) {
 	w := newWorld(t)
 	s := w.service()
 	if _, err := s.Unlock(t.Context(), asPorter(strings.Repeat("k", unlock.MaxKey+1))); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a long key: %v", err)
 	}
-	for i := range 1000 {
+	mustUnlock(t, s, asPorter(strings.Repeat("k", unlock.MaxKey)))
+	for i := range 999 {
 		mustUnlock(t, s, asPorter(strconv.Itoa(i)))
 	}
-	if _, err := s.Unlock(t.Context(), asPorter("one more")); !fault.Is(err, fault.Throttled) {
-		t.Errorf("the 1,001st key: %v", err)
+	if _, err := s.Unlock(t.Context(), asPorter("one more")); !fault.Is(err, fault.Throttled) || fault.RetryAfter(err) != time.Minute {
+		t.Errorf("the 1,001st key: %v, come back after %s", err, fault.RetryAfter(err))
 	}
 	mustUnlock(t, s, asPorter(""))
 	mustUnlock(t, s, asPorter("5"))
@@ -389,6 +409,17 @@ func TestNew_remembersKeysOverAStep(t *testing.T) {
 }
 
 // However many keys there were before, none of them keeps a new one out.
+// As many keys as an account may have are remembered, and no more.
+func TestNew_remembersKeys_bounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range 1001 {
+		w.history = append(w.history, ended(requested(site.CommandID("c-"+strconv.Itoa(i)), "key-"+strconv.Itoa(i), time.Second), site.Done))
+	}
+	if n := w.service().Keys(); n != 1000 {
+		t.Errorf("%d keys are remembered", n)
+	}
+}
+
 func TestNew_remembersNoOldKeys(t *testing.T) {
 	w := newWorld(t)
 	for i := range 1000 {
@@ -461,8 +492,13 @@ func TestService_Followed(t *testing.T) {
 		if r := w.records[3]; r.Outcome != site.Late || r.Answer != "failed" {
 			t.Errorf("record %+v", r)
 		}
-		s.Followed(answer.Command, gate, 0, site.Done)
-		if s.Followed(answer.Command, gate, 0, site.Done) {
+		if s.Followed(answer.Command, gate, 0, site.Failed) {
+			t.Error("the same word was recorded twice")
+		}
+		if !s.Followed(answer.Command, gate, 0, site.Done) {
+			t.Error("the third word was not recorded")
+		}
+		if s.Followed(answer.Command, gate, 0, site.Refused) {
 			t.Error("one command was given records without bound")
 		}
 	})
@@ -548,6 +584,27 @@ func TestService_Command_underWay(t *testing.T) {
 			t.Errorf("after a late word: %+v, %v", got, err)
 		}
 	})
+}
+
+// A command that is not among the newest is looked up in the journal.
+func TestService_Command_inTheJournal(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	done := requested("c-done", "", time.Hour)
+	done.Outcome = site.Done
+	late, foreign, ofCloud := done, requested("c-foreign", "", time.Hour), requested("c-cloud", "", time.Hour)
+	late.Outcome, foreign.Account, ofCloud.Account = site.Late, "other", ""
+	w.history = []site.Record{requested("c-done", "", time.Hour), done, late, requested("c-open", "", time.Hour), foreign, ofCloud}
+	for id, want := range map[site.CommandID]site.Outcome{"c-done": site.Done, "c-open": site.Expired} {
+		if got, err := s.Command(t.Context(), site.Actor{Account: porter}, id); err != nil || got.Outcome != want || got.Lock != 1 || got.Station != gate {
+			t.Errorf("%s: %+v, %v", id, got, err)
+		}
+	}
+	for id, account := range map[site.CommandID]site.AccountID{"c-foreign": porter, "c-cloud": "", "c-none": porter} {
+		if _, err := s.Command(t.Context(), site.Actor{Account: account}, id); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
 }
 
 func TestService_Command(t *testing.T) {
