@@ -17,27 +17,8 @@ type Event struct {
 	State  site.StationState
 }
 
-// EventsSince returns the remembered events after that number, oldest first: of one
-// station, or of all when station is 0. gap says that some were forgotten, or
-// that no such number was given out in this boot: read the state anew.
-//
-// To miss nothing, first [Service.Subscribe], then read in turns: EventsSince the
-// last number that was seen, then wait to be woken.
-func (s *Service) EventsSince(after uint64, station site.StationID) (events []Event, gap bool) {
-	return s.events.since(after, station)
-}
-
-// Latest is the number of the newest event; 0 before the first.
-func (s *Service) Latest() uint64 { return s.events.newest() }
-
-// Subscribe returns a channel that receives whenever there are new events; several
-// may make one wake-up. cancel ends it and may be called again; the channel is
-// never closed.
-func (s *Service) Subscribe() (wake <-chan struct{}, cancel func()) {
-	return s.events.subscribe()
-}
-
-// eventLog numbers and remembers events and wakes those who wait for them.
+// eventLog numbers and remembers events and wakes those that wait for them. Safe for
+// concurrent use.
 type eventLog struct {
 	boot site.BootID
 
@@ -72,7 +53,13 @@ func (g *eventLog) add(state site.StationState) {
 	}
 }
 
-func (g *eventLog) since(after uint64, station site.StationID) (events []Event, gap bool) {
+// EventsSince returns the remembered events after that number, oldest first: of one
+// station, or of all when station is 0. gap reports that some were forgotten, or
+// that no such number was assigned in this boot: read the state anew.
+//
+// To miss nothing, first Subscribe, then read in turns: EventsSince the last number that
+// was seen, then wait to be woken.
+func (g *eventLog) EventsSince(after uint64, station site.StationID) (events []Event, gap bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if after > g.latest {
@@ -91,20 +78,24 @@ func (g *eventLog) since(after uint64, station site.StationID) (events []Event, 
 	return events, gap
 }
 
-func (g *eventLog) newest() uint64 {
+// Latest is the number of the newest event; 0 before the first.
+func (g *eventLog) Latest() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.latest
 }
 
-func (g *eventLog) subscribe() (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
+// Subscribe returns a channel that receives whenever there are new events; several
+// may make one wake-up. cancel ends it and may be called again; the channel is
+// never closed.
+func (g *eventLog) Subscribe() (wake <-chan struct{}, cancel func()) {
+	waiter := make(chan struct{}, 1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting[wake] = struct{}{}
-	return wake, func() {
+	g.waiting[waiter] = struct{}{}
+	return waiter, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.waiting, wake)
+		delete(g.waiting, waiter)
 	}
 }

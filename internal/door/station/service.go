@@ -57,6 +57,8 @@ type Config struct {
 // [Service.ByToken], [Service.Authenticate] and [Service.Heard] are made for
 // tens of thousands of calls a second and wait for no storage.
 type Service struct {
+	*eventLog
+
 	store      Store
 	changes    *amend.Service
 	journal    Journal
@@ -66,7 +68,6 @@ type Service struct {
 	batteryLow float64
 	flushEvery time.Duration
 
-	events      *eventLog
 	nobody      *live         // stands in for unknown stations in Authenticate
 	generations atomic.Uint64 // the last generation given out, over all stations
 	online      atomic.Int64
@@ -90,10 +91,10 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	s := &Service{
 		store: c.Store, changes: c.Changes, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
 		batteryLow: c.BatteryLow, flushEvery: cmp.Or(c.FlushEvery, defaultFlushEvery),
-		events:  newEventLog(c.Boot),
-		nobody:  newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
-		byID:    make(map[site.StationID]*live),
-		byToken: make(map[tokenKey]*live),
+		eventLog: newEventLog(c.Boot),
+		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
+		byID:     make(map[site.StationID]*live),
+		byToken:  make(map[tokenKey]*live),
 	}
 	if err := s.load(ctx); err != nil {
 		return nil, err

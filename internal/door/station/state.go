@@ -160,7 +160,7 @@ func (s *Service) transition(id site.StationID, change func(*live, *effect, time
 		return errNotFound()
 	}
 	if e.event {
-		s.events.add(state)
+		s.add(state)
 	}
 	for _, r := range e.records {
 		s.journal.AppendLater(r)
