@@ -464,6 +464,107 @@ func TestLink_Call_neverAcknowledged(t *testing.T) {
 	}
 }
 
+// The answer to a command that is acknowledged, and whose result does not come, is in
+// time: a tenth of its time before the deadline, a quarter of a second at most.
+func TestLink_Call_answersBeforeTheDeadline(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		time.Second: 900 * time.Millisecond, 2500 * time.Millisecond: 2250 * time.Millisecond, 10 * time.Second: 9750 * time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, _ := newLink(t)
+			k := &conn{qos: 1}
+			k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
+			connect(t, l, k)
+			begun := time.Now()
+			if got := l.Call(cmd(ttl), true, at(yes, noop)); got != site.Acknowledged || time.Since(begun) != want {
+				t.Errorf("%s: outcome %s after %s, want %s", ttl, got, time.Since(begun), want)
+			}
+		})
+	}
+}
+
+// A command that is given up leaves the others as they are.
+func TestLink_Call_givenUpBesideAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := connect(t, l, &conn{qos: 1})
+		short, long := make(chan site.Outcome, 1), make(chan site.Outcome, 1)
+		go func() { short <- l.Call(cmd(2*time.Second), true, at(yes, noop)) }()
+		synctest.Wait()
+		go func() { long <- l.Call(cmd(5*time.Second), false, at(yes, noop)) }()
+		synctest.Wait()
+		l.Acknowledged(k, 1, 0)
+		if got := <-short; got != site.Acknowledged {
+			t.Errorf("without a result: outcome %s", got)
+		}
+		l.Acknowledged(k, 2, 0)
+		if got := <-long; got != site.Acknowledged {
+			t.Errorf("the other: outcome %s", got)
+		}
+	})
+}
+
+// A command that has not left yet does not shorten the patience for one that leaves.
+func TestLink_Call_patienceOfThoseThatLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		hold := make(chan struct{})
+		k := &conn{qos: 1}
+		first := true
+		k.room = func() {
+			if first {
+				first = false
+				<-hold
+			}
+		}
+		k.onSend = func(id uint16) { go l.Acknowledged(k, id, 0) }
+		connect(t, l, k)
+		waiting := make(chan site.Outcome, 1)
+		go func() { waiting <- l.Call(cmd(time.Second), false, at(yes, noop)) }()
+		synctest.Wait()
+		if got := l.Call(cmd(5*time.Second), false, at(yes, noop)); got != site.Acknowledged || k.patiences[0] != 5*time.Second {
+			t.Errorf("outcome %s, patience %s", got, k.patiences[0])
+		}
+		close(hold)
+		if got := <-waiting; got != site.Acknowledged || k.patiences[1] != time.Second {
+			t.Errorf("outcome %s, patience %s", got, k.patiences[1])
+		}
+	})
+}
+
+// At QoS 0 no acknowledgement is owed: a command that was answered, and one that waits in
+// vain behind another, do not end the connection.
+func TestLink_Call_nothingOwedAtQoS0(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLink(t)
+		k := connect(t, l, &conn{qos: 0, takes: 1})
+		call := func(id string, in time.Duration) chan site.Outcome {
+			outcome := make(chan site.Outcome, 1)
+			c := cmd(in)
+			c.ID = site.CommandID(string(command[:35]) + id)
+			go func() { outcome <- l.Call(c, false, at(yes, noop)) }()
+			synctest.Wait()
+			return outcome
+		}
+		first := call("1", time.Second)
+		results(l, k, result(t, command[:35]+"1", "done"))
+		if got := <-first; got != site.Done {
+			t.Errorf("outcome %s", got)
+		}
+		second, third := call("2", 10*time.Second), call("3", 2*time.Second)
+		if got := <-third; got != site.Expired {
+			t.Errorf("outcome %s", got)
+		}
+		if _, reset := k.state(); reset != "" {
+			t.Errorf("reset %q", reset)
+		}
+		results(l, k, result(t, command[:35]+"2", "done"))
+		if got := <-second; got != site.Done {
+			t.Errorf("outcome %s", got)
+		}
+	})
+}
+
 // The cloud has half of the commands that a station takes unacknowledged, at most: a
 // local one never waits for it.
 func TestLink_Call_cloudLeavesRoom(t *testing.T) {
