@@ -207,6 +207,7 @@ func TestLink_Call_answers(t *testing.T) {
 		"puback":                {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0) }, site.Acknowledged, false},
 		"puback no subscribers": {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x10) }, site.Acknowledged, false},
 		"puback that refuses":   {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x83) }, site.Refused, false},
+		"puback unspecified":    {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id, 0x80) }, site.Refused, false},
 		"puback of another":     {false, func(l *stationlink.Link, c *conn, id uint16, _ *testing.T) { l.Acknowledged(c, id+1, 0) }, site.Expired, true},
 		"done":                  {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) { results(l, c, result(t, command, "done")) }, site.Done, false},
 		"refused": {false, func(l *stationlink.Link, c *conn, _ uint16, t *testing.T) {
@@ -753,7 +754,7 @@ func TestLink_Call_mayNotLeave(t *testing.T) {
 func TestLink_Call_ttl(t *testing.T) {
 	for left, want := range map[time.Duration]string{
 		5 * time.Second: `"ttl":5}`, 4950 * time.Millisecond: `"ttl":5}`, 4800 * time.Millisecond: `"ttl":4}`,
-		time.Second: `"ttl":1}`, 600 * time.Millisecond: `"ttl":1}`, 400 * time.Millisecond: "",
+		time.Second: `"ttl":1}`, 600 * time.Millisecond: `"ttl":1}`, 500 * time.Millisecond: `"ttl":1}`, 400 * time.Millisecond: "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := newLink(t)
