@@ -105,14 +105,6 @@ func TestFactsText(t *testing.T) {
 	}
 }
 
-func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 256_000_000: "256.0 MB", 1 << 40: "1.1 TB"} {
-		if got := bytesText(n); got != want {
-			t.Errorf("%d is %q, want %q", n, got, want)
-		}
-	}
-}
-
 // blockingReader tells that it is read, and gives nothing until the test ends.
 type blockingReader struct {
 	t    *testing.T

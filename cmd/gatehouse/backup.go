@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -239,7 +240,7 @@ func (a *app) printBackup(r backedUp) error {
 	}
 	human := func(w *lines) {
 		if r.File != "-" {
-			w.printf("The backup is written: %s, %s.", printable(r.File), bytesText(r.Bytes))
+			w.printf("The backup is written: %s, %s.", printable(r.File), machine.Size(r.Bytes))
 		}
 		w.printf("It is of %s.", a.inventory(r.Holds, r.Created))
 		if len(r.Configuration) > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
@@ -167,13 +168,13 @@ func journalText(j adminapi.JournalSize) string {
 	if j.Records == 0 {
 		return "empty"
 	}
-	return fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, bytesText(j.Bytes))
+	return fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, machine.Size(j.Bytes))
 }
 
 func memoryText(m adminapi.MemoryStatus) string {
-	text := bytesText(int64(m.Used)) //nolint:gosec // less than there is
+	text := machine.Size(int64(m.Used)) //nolint:gosec // less than there is
 	if m.Limit > 0 {
-		text += " of " + bytesText(int64(m.Limit)) //nolint:gosec // likewise
+		text += " of " + machine.Size(int64(m.Limit)) //nolint:gosec // likewise
 	}
 	return text
 }
@@ -194,18 +195,4 @@ func (a *app) certificateRows(s adminapi.Status) [][2]string {
 		}
 	}
 	return rows
-}
-
-// bytesText returns a size in the unit that fits it, such as "1.2 MB".
-func bytesText(n int64) string {
-	size, unit := float64(n), 0
-	units := [...]string{"B", "kB", "MB", "GB", "TB"}
-	for size >= 1000 && unit < len(units)-1 {
-		size /= 1000
-		unit++
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", size, units[unit])
 }

@@ -1,7 +1,7 @@
 // Package systemlog writes the log of the process (log/slog) so that no caller ever
 // waits for its reader: a log call formats its line into a bounded queue, and one
 // goroutine writes the queue out. It also bounds the lines that the outside can cause
-// ([Ledger]). It is not the journal, which is durable and drops nothing.
+// ([Limiter]). It is not the journal, which is durable and drops nothing.
 //
 // Promise: no reader of the log, stalled or ended, delays or ends anything.
 package systemlog

@@ -95,10 +95,10 @@ func TestQueue_formatAndLevel(t *testing.T) {
 	}
 }
 
-func TestLedger(t *testing.T) {
+func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		l := systemlog.NewLedger(slog.New(slog.NewTextHandler(&out, nil)), time.Second, 3)
+		l := systemlog.NewLimiter(slog.New(slog.NewTextHandler(&out, nil)), time.Second, 3)
 		for range 10 {
 			l.Info("event", "station", 1)
 		}

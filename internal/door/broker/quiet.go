@@ -10,7 +10,7 @@ import (
 // quiet takes mochi's log. Of a line it keeps the message and the error, both
 // sentences of mochi's own; attributes are dropped, because whole packets stand in
 // them, with passwords and payloads.
-type quiet struct{ ledger *systemlog.Ledger }
+type quiet struct{ ledger *systemlog.Limiter }
 
 // Enabled implements [slog.Handler].
 func (quiet) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }

@@ -22,7 +22,7 @@ type Server struct {
 	authenticator Authenticator
 	handler       Handler
 	limits        Limits
-	ledger        *systemlog.Ledger
+	ledger        *systemlog.Limiter
 	metrics       *metric.Registry
 	mochi         *mqtt.Server
 	crowd         *admission.Crowd
@@ -58,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 		authenticator: cfg.Authenticator,
 		handler:       cfg.Handler,
 		limits:        cfg.Limits,
-		ledger:        systemlog.NewLedger(cfg.Logger, time.Second, 20),
+		ledger:        systemlog.NewLimiter(cfg.Logger, time.Second, 20),
 		metrics:       cfg.Metrics,
 		handshakes:    cfg.Handshakes,
 		crowd: admission.New(admission.Limits{

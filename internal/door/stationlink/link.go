@@ -86,12 +86,12 @@ type Link struct {
 	presence Presence
 	metrics  *metric.Registry
 	log      *slog.Logger
-	noise    *systemlog.Ledger // for errors of stations
+	noise    *systemlog.Limiter // for errors of stations
 	clock    func() time.Duration
 
-	mu       sync.RWMutex                         // mu guards what follows
-	live     map[site.StationID]*wire             // the one live connection of each station
-	events   map[site.StationID]*systemlog.Ledger // of each station that ever connected
+	mu       sync.RWMutex                          // mu guards what follows
+	live     map[site.StationID]*wire              // the one live connection of each station
+	events   map[site.StationID]*systemlog.Limiter // of each station that ever connected
 	followed Followed
 }
 
@@ -99,8 +99,8 @@ type Link struct {
 func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, metrics: metrics, log: log,
-		noise: systemlog.NewLedger(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
-		events: make(map[site.StationID]*systemlog.Ledger),
+		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
+		events: make(map[site.StationID]*systemlog.Limiter),
 	}
 }
 
@@ -268,12 +268,12 @@ const (
 )
 
 // eventsOf returns the log of one station's connections.
-func (l *Link) eventsOf(id site.StationID) *systemlog.Ledger {
+func (l *Link) eventsOf(id site.StationID) *systemlog.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events := l.events[id]
 	if events == nil {
-		events = systemlog.NewLedger(l.log, eventsEvery, eventsAtOnce)
+		events = systemlog.NewLimiter(l.log, eventsEvery, eventsAtOnce)
 		l.events[id] = events
 	}
 	return events

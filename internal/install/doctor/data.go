@@ -77,14 +77,14 @@ func checkDisk(_ context.Context, g *subject, s *sheet) {
 		held = info.Size()
 	}
 	growth := max(int64(g.settings.Journal.MaxSize)-held, 0)
-	free := fmt.Sprintf("%s free of %s", size(room.Free), size(room.Total))
-	evidence := []string{free, fmt.Sprintf("the database has %s, and journal.max_size is %s", size(held), size(int64(g.settings.Journal.MaxSize))), g.settings.Data}
+	free := fmt.Sprintf("%s free of %s", machine.Size(room.Free), machine.Size(room.Total))
+	evidence := []string{free, fmt.Sprintf("the database has %s, and journal.max_size is %s", machine.Size(held), machine.Size(int64(g.settings.Journal.MaxSize))), g.settings.Data}
 	find := "du -xh /var 2>/dev/null | sort -rh | head -n 20"
 	switch {
 	case room.Free < roomFatal:
 		s.fatal("The disk is nearly full", "make room: "+find, evidence...)
 	case room.Free < roomLow, room.Free < growth:
-		s.warn("The disk has little room left, and the journal may grow by "+size(growth), "make room ("+find+"), or lower max_size in [journal]", evidence...)
+		s.warn("The disk has little room left, and the journal may grow by "+machine.Size(growth), "make room ("+find+"), or lower max_size in [journal]", evidence...)
 	case room.Free < growth+held:
 		s.notice("The disk has no room for a copy of the database once the journal has grown; upgrades and backups need one",
 			"make room ("+find+"), or lower max_size in [journal]", evidence...)

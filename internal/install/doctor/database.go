@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gatehouse/internal/board/machine"
+
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/sqlite"
 )
@@ -36,7 +38,7 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	if state.Damage != "" {
 		s.fatal("The database is damaged", damageAdvice(g), append(evidence, state.Damage)...)
 	}
-	s.fine(fmt.Sprintf("It is sound: %s", size(state.Size)), evidence...)
+	s.fine(fmt.Sprintf("It is sound: %s", machine.Size(state.Size)), evidence...)
 }
 
 // examineDatabase asks a running gateway, because nobody else can open its database.
@@ -56,7 +58,7 @@ func (g *subject) examineDatabase(ctx context.Context) (sqlite.FileState, error)
 }
 
 func stateFacts(state sqlite.FileState) []string {
-	facts := []string{fmt.Sprintf("%s, and %s in its log", size(state.Size), size(state.Log)), fmt.Sprintf("schema %d", state.Schema)}
+	facts := []string{fmt.Sprintf("%s, and %s in its log", machine.Size(state.Size), machine.Size(state.Log)), fmt.Sprintf("schema %d", state.Schema)}
 	if state.Last > 0 {
 		facts = append(facts, fmt.Sprintf("records %d to %d", state.First, state.Last))
 	}
