@@ -65,7 +65,7 @@ func healthy(t *testing.T) *board {
 	b := &board{
 		files: make(fstest.MapFS), kernel: true, config: configText,
 		room:   machine.Space{Free: 4e9, Total: 8e9},
-		state:  sqlite.FileState{Size: 10_000_000, Log: 40_000, Schema: 2, Known: 2, First: 1, Last: 4711},
+		state:  sqlite.FileState{Size: 10_000_000, Log: 40_000, Schema: 2, First: 1, Last: 4711},
 		status: healthyStatus(),
 		units: map[string]machine.Unit{
 			"gatehouse.service": {

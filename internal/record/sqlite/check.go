@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -92,12 +91,10 @@ func unusable(ctx context.Context, name string, err error) error {
 
 // FileState is the state of a database file.
 type FileState struct {
-	Size, Log   int64     // bytes of the file, and of the log beside it
-	Schema      int       // its version; 0: the file is empty
-	Known       int       // the newest version that this program knows
-	Damage      string    // what is wrong with its pages or tables; "" is nothing
-	First, Last uint64    // seq of the oldest and the newest record of the journal; 0 when there is none
-	Floor       time.Time // the last time that was sure; zero before the first
+	Size, Log   int64  // bytes of the file, and of the log beside it
+	Schema      int    // its version; 0: the file is empty
+	Damage      string // what is wrong with its pages or tables; "" is nothing
+	First, Last uint64 // seq of the oldest and the newest record of the journal; 0 when there is none
 }
 
 // Check is [CheckFile] of the open database.
@@ -117,7 +114,6 @@ func CheckFile(ctx context.Context, path string) (state FileState, err error) {
 
 // look fills in what the file holds, the slow part last.
 func (s *FileState) look(ctx context.Context, path string, db *sql.DB) (err error) {
-	s.Known = len(schemas())
 	s.Size, _ = sizeOf(path)
 	s.Log, _ = sizeOf(path + "-wal")
 	if s.Schema, err = schemaOf(ctx, db); err != nil || s.Schema == 0 {
@@ -127,14 +123,11 @@ func (s *FileState) look(ctx context.Context, path string, db *sql.DB) (err erro
 	if unread == nil && e.last.seq > e.anchor.seq {
 		s.First, s.Last = e.anchor.seq+1, e.last.seq
 	}
-	if s.Schema <= s.Known && unread == nil {
-		s.Floor, unread = floorIn(ctx, db)
-	}
 	err = quickCheck(ctx, db)
 	switch {
 	case errors.Is(err, errDamagedFile):
 		s.Damage = err.Error()
-	case err == nil && unread != nil && s.Schema <= s.Known:
+	case err == nil && unread != nil && s.Schema <= len(schemas()):
 		s.Damage = unread.Error()
 	default:
 		return err

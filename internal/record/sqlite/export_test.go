@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 )
 
 // MaxKept is how many records wait in memory at most.
@@ -108,4 +109,16 @@ func MakeBy(ctx context.Context, path string, version int) error {
 	}
 	db.SetMaxOpenConns(1)
 	return errors.Join(migrateBy(ctx, db, path, schemas()[:version]), db.Close())
+}
+
+// FloorIn is [DB.Floor] of a file that may be open elsewhere. The newest record comes
+// first: once it does not hold the floor any more, table meta does.
+func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
+	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
+		newest, unread := newestSure(ctx, db)
+		saved, err := savedFloor(ctx, db)
+		floor = fromMillis(max(saved, newest))
+		return errors.Join(unread, err)
+	})
+	return floor, err
 }

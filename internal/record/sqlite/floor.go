@@ -86,17 +86,6 @@ func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
 	return floor{sure: max(saved, newest), saved: saved, newest: newest}, err
 }
 
-// floorIn is [DB.Floor] of a file that may be open elsewhere. The newest record comes
-// first: once it does not hold the floor any more, table meta does.
-func floorIn(ctx context.Context, q queryer) (time.Time, error) {
-	newest, unread := newestSure(ctx, q)
-	saved, err := savedFloor(ctx, q)
-	if errors.Is(err, errDamaged) {
-		err = nil
-	}
-	return fromMillis(max(saved, newest)), errors.Join(unread, err)
-}
-
 // newestSure returns the time of the newest record, if a trusted clock stamped it.
 func newestSure(ctx context.Context, q queryer) (int64, error) {
 	var body []byte

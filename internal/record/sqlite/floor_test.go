@@ -57,9 +57,9 @@ func (m *floorModel) check(r *rapid.T) {
 	if m.must(r, err); millis(got) != m.want {
 		r.Fatalf("the floor is %d, want %d", millis(got), m.want)
 	}
-	state, err := sqlite.CheckFile(m.outer.Context(), m.path)
-	if m.must(r, err); millis(state.Floor) != m.want {
-		r.Fatalf("the file has %d, want %d", millis(state.Floor), m.want)
+	got, err = sqlite.FloorIn(m.outer.Context(), m.path)
+	if m.must(r, err); millis(got) != m.want {
+		r.Fatalf("the file has %d, want %d", millis(got), m.want)
 	}
 }
 
@@ -184,9 +184,9 @@ func TestDB_Floor_ofAFullDisk(t *testing.T) {
 	unchanged := func() {
 		t.Helper()
 		after, _ := db.Floor(t.Context())
-		state, err := sqlite.CheckFile(t.Context(), path)
-		if err != nil || !after.Equal(before) || !state.Floor.Equal(before) {
-			t.Errorf("the floor is %s and the file has %s, %v; want %s", after, state.Floor, err, before)
+		saved, err := sqlite.FloorIn(t.Context(), path)
+		if err != nil || !after.Equal(before) || !saved.Equal(before) {
+			t.Errorf("the floor is %s and the file has %s, %v; want %s", after, saved, err, before)
 		}
 	}
 	unchanged()

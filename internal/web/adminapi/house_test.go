@@ -103,7 +103,7 @@ func (h *house) config(log *slog.Logger) adminapi.Config {
 }
 
 func databaseOf(context.Context) (adminapi.Database, error) {
-	return adminapi.Database{Size: 65536, Log: 4152, Schema: 5, Known: 5, First: 1, Last: 7, Floor: time.UnixMilli(1_800_000_000_000).UTC()}, nil
+	return adminapi.Database{Size: 65536, Log: 4152, Schema: 5, First: 1, Last: 7}, nil
 }
 
 func statusOf(context.Context) (adminapi.Status, error) {

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"net/netip"
-	"time"
 
 	"gatehouse/internal/health"
 	"gatehouse/internal/record/journal"
@@ -254,14 +253,12 @@ type Change = sitefile.Change
 // Database is the answer of GET /admin/v1/database: the state of the gateway's database. No
 // other process can read it while the gateway has it open.
 type Database struct {
-	Size   int64     `json:"size"`             // bytes of the file
-	Log    int64     `json:"log"`              // bytes of the log beside it
-	Schema int       `json:"schema"`           // its version
-	Known  int       `json:"known"`            // the newest version that the gateway knows
-	Damage string    `json:"damage,omitempty"` // what is wrong with its pages or tables
-	First  uint64    `json:"first"`            // seq of the oldest record of the journal; 0 when there is none
-	Last   uint64    `json:"last"`             // seq of the newest; likewise
-	Floor  time.Time `json:"floor,omitzero"`   // the last trusted time
+	Size   int64  `json:"size"`             // bytes of the file
+	Log    int64  `json:"log"`              // bytes of the log beside it
+	Schema int    `json:"schema"`           // its version
+	Damage string `json:"damage,omitempty"` // what is wrong with its pages or tables
+	First  uint64 `json:"first"`            // seq of the oldest record of the journal; 0 when there is none
+	Last   uint64 `json:"last"`             // seq of the newest; likewise
 }
 
 // Verdict is the answer of GET /admin/v1/journal/verify.
