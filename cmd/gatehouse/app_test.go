@@ -74,8 +74,8 @@ func TestApp_exit(t *testing.T) {
 	}
 }
 
-// A station's name or an app's words must not drive the terminal of whoever lists
-// them.
+// A station's name or an app's words must not control the terminal on which they are
+// listed.
 func TestLines_neverControlTheTerminal(t *testing.T) {
 	evil := "North\x1b]0;owned\x07\n\u202egate\u009b31m"
 	var out strings.Builder
@@ -105,7 +105,7 @@ func TestFactsText(t *testing.T) {
 	}
 }
 
-// blockingReader tells that it is read, and gives nothing until the test ends.
+// blockingReader reports that it is read, and returns nothing until the test ends.
 type blockingReader struct {
 	t    *testing.T
 	read func()
@@ -117,7 +117,7 @@ func (b blockingReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Whoever is asked for a password may leave.
+// An interrupt ends a command that waits for a password.
 func TestRun_interruptedAtThePassword(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var stderr strings.Builder

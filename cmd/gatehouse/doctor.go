@@ -80,17 +80,17 @@ func tally(r doctor.Report) string {
 func (a *app) printReport(w *lines, r doctor.Report) {
 	w.printf("Gatehouse %s, examined at %s: %s", r.Version, a.stamp(r.Time), tally(r))
 	w.printf("")
-	wide := width(r)
+	columns := []int{len(health.Warning), width(r)}
 	for _, f := range r.Findings {
-		w.printf("%-7s  %-*s  %s", f.Severity, wide, f.Check, printable(f.Summary))
+		w.row(columns, string(f.Severity), f.Check, f.Summary)
 		if f.Severity == doctor.OK {
 			continue
 		}
 		for _, fact := range f.Evidence {
-			w.printf("%-7s  %-*s    %s", "", wide, "", printable(fact))
+			w.row(columns, "", "", "  "+fact)
 		}
 		if f.Fix != "" {
-			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(f.Fix))
+			w.row(columns, "", "", "> "+f.Fix)
 		}
 	}
 	if len(r.Unchecked) > 0 {
@@ -98,9 +98,9 @@ func (a *app) printReport(w *lines, r doctor.Report) {
 		w.printf("Not checked:")
 	}
 	for _, u := range r.Unchecked {
-		w.printf("%-7s  %-*s  %s", "", wide, u.Check, printable(u.Why))
+		w.row(columns, "", u.Check, u.Why)
 		if u.Fix != "" {
-			w.printf("%-7s  %-*s  > %s", "", wide, "", printable(u.Fix))
+			w.row(columns, "", "", "> "+u.Fix)
 		}
 	}
 }

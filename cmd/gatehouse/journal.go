@@ -17,8 +17,7 @@ import (
 	"gatehouse/internal/web/adminapi/client"
 )
 
-// followed is how many records --follow prints before the new ones unless told
-// otherwise.
+// followed is how many records --follow prints before the new ones by default.
 const followed = 10
 
 // selection holds the flags of journal as written.

@@ -107,7 +107,7 @@ func firstLine(name string, r io.Reader) (string, error) {
 }
 
 // interruptible returns what read returns, or the error of ctx if that ends first. Then
-// the reading goes on until the process ends.
+// reading continues until the process ends.
 func interruptible(ctx context.Context, read func() (string, error)) (string, error) {
 	type reading struct {
 		text string

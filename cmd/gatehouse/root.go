@@ -92,16 +92,16 @@ func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// misnamed is the error of help for a command that does not exist: args are left below
-// one that holds others.
+// misnamed returns the error of help for a command that does not exist: args are left
+// below one that has subcommands.
 func misnamed(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 || !cmd.HasSubCommands() || cmd.Runnable() && cmd.Args(cmd, args) == nil {
+	if len(args) == 0 || !cmd.HasSubCommands() {
 		return nil
 	}
 	return cmd.Args(cmd, args)
 }
 
-// group makes a command that only holds others: alone it is wrong usage.
+// group returns a command that only has subcommands: alone it is wrong usage.
 func group(use, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use:                        use + " COMMAND",

@@ -25,18 +25,18 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
-		Long: `Run the gateway in the foreground, until SIGINT or SIGTERM stops it in good order;
-a second one ends it at once. It logs to standard error. SIGHUP has it read its
-configuration and its certificates again without ending any connection; a
-configuration that is wrong changes nothing.
+		Long: `Run the gateway in the foreground, until SIGINT or SIGTERM stops it in order; a
+second one ends it at once. It logs to standard error. At SIGHUP it reads its
+configuration and its certificates again without ending any connection; a wrong
+configuration changes nothing.
 
 Without any configuration it keeps its data under ~/.local/state/gatehouse and
 listens on 127.0.0.1 only: HTTP on port 8080, MQTT on port 1883. Every key of the
 configuration can also be set in the environment; GATEHOUSE_DATA,
 GATEHOUSE_HTTP_LISTEN and GATEHOUSE_MQTT_LISTEN move these.
 
-Started by systemd, it takes over the sockets of gatehouse.socket, tells when it is
-ready, and shows the watchdog that it lives.`,
+Started by systemd, it takes over the sockets of gatehouse.socket, reports when it is
+ready, and feeds the watchdog.`,
 		Example: `  gatehouse serve
   gatehouse serve --config /etc/gatehouse/gatehouse.toml
   gatehouse serve --check

@@ -20,7 +20,7 @@ func withoutApache(text string) string {
 	return strings.Trim(apacheTerms.ReplaceAllLiteralString(text, apachePointer), "\n")
 }
 
-// apache gives the text that the copyright file points to, as one of the modules
+// apache returns the text that the copyright file points to, as one of the modules
 // has it.
 func (j job) apache() (string, error) {
 	found := make(map[string]*module)

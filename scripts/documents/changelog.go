@@ -89,7 +89,7 @@ func parseChangelog(text string) ([]release, error) {
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimRight(line, "\n ")
-		wrong := fmt.Errorf("line %d: %q stands in no place that is known here", number, line)
+		wrong := fmt.Errorf("line %d: %q is not in a place that is known here", number, line)
 		r, g := last(releases)
 		switch {
 		case strings.HasPrefix(line, "## "):
@@ -114,7 +114,7 @@ func parseChangelog(text string) ([]release, error) {
 	return releases, nil
 }
 
-// last gives the release and the group that are being read.
+// last returns the release and the group that are being read.
 func last(releases []release) (*release, *group) {
 	if len(releases) == 0 {
 		return nil, nil

@@ -55,7 +55,7 @@ gatehouse (1.2.0~rc.1) stable; urgency=medium
 	}
 }
 
-// The version that is built stands at the top, also where nobody wrote of it.
+// The version that is built is at the top, also without an entry in the changelog.
 func TestJob_debianChangelog_top(t *testing.T) {
 	_, released, _ := strings.Cut(ourChangelog, "and goes on.\n")
 	for version, want := range map[string]string{

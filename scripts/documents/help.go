@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// command is a command of the command line, as its --help tells of it.
+// command is a command of the command line, as its --help describes it.
 type command struct {
 	path     string // "gatehouse station add"
 	long     string
@@ -80,7 +80,7 @@ func parseHelp(path, help string) (command, error) {
 	return c, nil
 }
 
-// sections gives the text under each heading; under "" what stands before them.
+// sections returns the text under each heading; under "" the text before them.
 func sections(help string) (map[string]string, error) {
 	known := map[string]bool{
 		usageHeading: true, examplesHeading: true, commandsHeading: true, flagsHeading: true, globalHeading: true,

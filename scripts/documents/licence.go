@@ -149,7 +149,7 @@ func output(arch string, args ...string) ([]byte, error) {
 // licenceFile is the name of a file that must go with the binary.
 var licenceFile = regexp.MustCompile(`(?i)^(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|PATENTS)([-.].*)?$`)
 
-// needless are files that are about what is not in the binary, or stands here for
+// needless are files that are about what is not in the binary, or is here for
 // itself.
 var needless = []string{
 	"modernc.org/memory/LICENSE-LOGO",         // where its logo is from
@@ -265,7 +265,7 @@ func unique(words []string) []string {
 	return once
 }
 
-// tidy gives the lines of a file without what stands around them.
+// tidy returns the lines of a file without the blanks around them.
 func tidy(text string) string {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r", ""), "\t", "        ")
 	var lines []string

@@ -2,7 +2,7 @@
 // there anyway: the manual page of the command line from the --help of every
 // command, that of the configuration from its annotated file, the changelog of
 // Debian from ours, and the copyright file from the licences of everything that the
-// binary is made of. The same tree gives the same bytes.
+// binary is made of. The same tree makes the same bytes.
 //
 //	go run ./scripts/documents -binary FILE -version VERSION -maintainer NAME -time UNIX -into DIRECTORY
 package main
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Where things stand in the tree, from whose root this runs.
+// The files in the tree, from whose root this runs.
 const (
 	changelogFile = "packaging/CHANGELOG.md"
 	configFile    = "configs/gatehouse.toml"

@@ -55,7 +55,7 @@ func (p *page) flags(flags []flagHelp) {
 	}
 }
 
-// fill sets values into a file in which @NAME@ stands on a line of its own, and the
+// fill sets values into a file in which @NAME@ is on a line of its own, and the
 // version and the date anywhere.
 func (j job) fill(file string, values map[string]string) (string, error) {
 	text, err := os.ReadFile(file)

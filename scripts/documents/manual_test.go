@@ -21,7 +21,7 @@ Examples:
 
 Available Commands:
   add         Enrol a station
-  first-boot  Do what is told
+  first-boot  Apply a site file
 
 Flags:
   -h, --help        help for station

@@ -32,7 +32,7 @@ func (p *page) text(words string) {
 }
 
 // prose writes paragraphs as people write them in a terminal: an empty line parts
-// them, and indented lines stand as they are.
+// them, and indented lines stay as they are.
 func (p *page) prose(words string) {
 	first := true
 	for _, paragraph := range strings.Split(strings.Trim(words, "\n"), "\n\n") {
@@ -48,7 +48,7 @@ func (p *page) prose(words string) {
 	}
 }
 
-// verbatim writes lines as they stand, indented.
+// verbatim writes lines as they are, indented.
 func (p *page) verbatim(lines string) {
 	p.request(".RS 4")
 	p.request(".EX")
@@ -59,7 +59,7 @@ func (p *page) verbatim(lines string) {
 	p.request(".RE")
 }
 
-// escaped gives text in which nothing has a meaning for roff. A hyphen is one that
+// escaped returns text in which nothing has a meaning for roff. A hyphen is one that
 // can be copied into a shell; a quote too. A dot begins no macro.
 func escaped(text string) string {
 	text = strings.NewReplacer(

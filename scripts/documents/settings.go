@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// setting is a piece of the configuration file: a section's head, or keys that stand
+// setting is a piece of the configuration file: a section's head, or keys that are
 // together, with the comment before them; or a comment alone.
 type setting struct {
 	section string // "http", where a section begins
@@ -111,7 +111,7 @@ func parseSettings(text string) ([]setting, error) {
 	return all, nil
 }
 
-// variable names the variable of the environment that stands for a key.
+// variable returns the name of the environment variable of a key.
 func variable(section, name string) string {
 	if section == "" {
 		return "GATEHOUSE_" + strings.ToUpper(name)
