@@ -34,12 +34,13 @@ func (a *app) firstBootCommand() *cobra.Command {
 		Long: `Set this board up from the file gatehouse-site.toml that lies on its boot partition
 (/boot/firmware, /boot/efi or /boot) or beside its configuration: settings, accounts,
 stations and grants. Everything is checked before anything changes. The result goes
-to gatehouse-result.txt beside the file; then the passwords in the file are wiped
-and it is called gatehouse-site.done.toml. Without such a file nothing happens.
+to gatehouse-result.txt beside the file. Then the file is overwritten, and a copy
+without its passwords is left as gatehouse-site.done.toml. Without such a file nothing
+happens.
 
 The service gatehouse-site runs this, as root, each time the board starts. Interrupted
-by a power cut, it goes on when the power is back. To check a file at a desk, without
-any gateway, give its name and --dry-run.`,
+by a power cut, it continues when the power is back. To check a file at a desk, without
+any gateway, pass its name and --dry-run.`,
 		Example: `  gatehouse first-boot
   gatehouse first-boot gatehouse-site.toml --dry-run`,
 		Args: takes("[FILE]"),
@@ -65,15 +66,14 @@ func (a *app) firstBoot(ctx context.Context, file string, dryRun, takesName bool
 	})
 	if failed != nil && !a.json {
 		if out.Result != "" {
-			return fmt.Errorf("%w\nthis stands in %s too", failed, out.Result)
+			return fmt.Errorf("%w\nthis is in %s too", failed, out.Result)
 		}
 		return failed
 	}
 	return errors.Join(failed, a.result(out, func(w *lines) { printFirstBoot(w, out) }))
 }
 
-// printFirstBoot tells of a first boot without any secret: what is told here stands in
-// the system's journal.
+// printFirstBoot prints the outcome without any secret: the system's journal keeps it.
 func printFirstBoot(w *lines, out firstboot.Outcome) {
 	for _, warning := range out.Warnings {
 		w.printf("Note: %s", printable(warning))
@@ -82,13 +82,13 @@ func printFirstBoot(w *lines, out firstboot.Outcome) {
 	case out.File == "":
 		w.printf("There is no gatehouse-site.toml in %s or beside the configuration; nothing to do.", strings.Join(sitefile.BootFolders(), ", "))
 	case out.DryRun:
-		w.printf("%s is right: %s to make; nothing was changed.", out.File, plural(len(out.Changes), "change"))
+		w.printf("%s has no errors: %s to make; nothing was changed.", out.File, plural(len(out.Changes), "change"))
 	case out.OnlyWiped && out.Result == "":
 		w.printf("%s was applied before; its passwords are wiped now.", out.File)
 	case out.OnlyWiped:
-		w.printf("%s was applied before; its passwords are wiped now. The result stands in %s.", out.File, out.Result)
+		w.printf("%s was applied before; its passwords are wiped now. The result is in %s.", out.File, out.Result)
 	default:
-		w.printf("%s was applied, with %s made; the result stands in %s.", out.File, plural(len(out.Changes), "change"), out.Result)
+		w.printf("%s was applied, with %s made; the result is in %s.", out.File, plural(len(out.Changes), "change"), out.Result)
 	}
 }
 
@@ -112,7 +112,7 @@ func restartUnit(ctx context.Context) (restarted bool, err error) {
 	return true, nil
 }
 
-// unitComplaint gives what the gateway said last when it did not start: the lines that
+// unitComplaint returns what the gateway said last when it did not start: the lines that
 // this program writes when it fails, which hold no secret.
 func unitComplaint(ctx context.Context) string {
 	text, err := ask(ctx, "journalctl", "--unit="+unitName, "--lines=20", "--output=cat", "--no-pager", "--quiet")
@@ -128,7 +128,7 @@ func unitComplaint(ctx context.Context) string {
 	return said
 }
 
-// ask runs a program of the system and gives what it answers.
+// ask runs a program of the system and returns its output.
 func ask(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, systemTimeout)
 	defer cancel()

@@ -35,5 +35,5 @@ var FilesOr = filesOr
 // SecretKey reports whether the value of a key with that path would be a secret.
 func SecretKey(path string) bool { return key{path: path}.secret() }
 
-// SecretWords gives what is told of a wrong value of such a key.
+// SecretWords returns what is shown of a wrong value of such a key.
 func SecretWords(path string, err error) error { return key{path: path}.words(err) }

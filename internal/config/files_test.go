@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// tree writes files below a temporary folder and gives the folder.
+// tree writes files below a temporary folder and returns the folder.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -213,7 +213,7 @@ func TestExtract_several(t *testing.T) {
 	}
 }
 
-// A key whose name says so holds a secret, and no word of its value is told.
+// A key whose name says so holds a secret, and its value is never shown.
 func TestKey_secret(t *testing.T) {
 	for path, want := range map[string]bool{
 		"cloud.password": true, "cloud.client_secret": true, "token": true, "tls.key": false, "http.listen": false, "login.password_length": false,

@@ -10,7 +10,7 @@ import (
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// Whatever stands in the file: either the configuration is valid, or every
+// Whatever is in the file: either the configuration is valid, or every
 // problem names a line of the file or a key.
 func FuzzParse(f *testing.F) {
 	text, err := os.ReadFile(annotated)

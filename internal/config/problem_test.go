@@ -12,7 +12,7 @@ import (
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// problems parses and gives one line for each problem.
+// problems parses and returns one line for each problem.
 func problems(t *testing.T, text string, environ ...string) []string {
 	t.Helper()
 	_, err := config.Parse("f.toml", []byte(text), append(home(), environ...))

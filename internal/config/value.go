@@ -97,9 +97,9 @@ func assign(k key, field any, n *tomlfile.Node) error {
 	whole, isWhole := n.Value.(int64)
 	var ok bool
 	var want string
-	switch field.(type) {
+	switch field := field.(type) {
 	case *[]string:
-		return assignList(k, field.(*[]string), n)
+		return assignList(k, field, n)
 	case *string, *site.Secret:
 		ok, want = isText, "is not a text: put it in quotes"
 	case *bool:

@@ -12,10 +12,10 @@ import (
 	"gatehouse/internal/health"
 )
 
-// Reload reads the configuration again by read and takes it over, with the
-// certificate files even where nothing else has changed. No connection ends. What can
-// only be taken over by a restart stays as it is and is named by a condition. When the
-// configuration or a certificate is wrong, nothing changes, and a condition says why.
+// Reload reads the configuration again by read and applies it, with the certificate files
+// even where nothing else has changed. No connection ends. What takes effect only with a
+// restart stays as it is and is named by a condition. When the
+// configuration or a certificate is wrong, nothing changes, and a condition names the reason.
 // Call it from one goroutine at a time.
 func (g *Gateway) Reload(ctx context.Context, read func() (config.Config, error)) {
 	g.note(g.supervisor.Reloading())
@@ -75,7 +75,7 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 	return nil
 }
 
-// demandRestart names the keys that wait for a restart, in a condition.
+// demandRestart names the keys that need a restart, in a condition.
 func (g *Gateway) demandRestart(paths []string) {
 	g.conditions.Clear(health.RestartNeeded)
 	if len(paths) == 0 {
@@ -83,19 +83,19 @@ func (g *Gateway) demandRestart(paths []string) {
 	}
 	g.conditions.Raise(health.Condition{
 		Code: health.RestartNeeded, Severity: health.Notice,
-		Summary: "The configuration has changed and waits for a restart: " + strings.Join(paths, ", "),
+		Summary: "The configuration has changed; these keys need a restart: " + strings.Join(paths, ", "),
 		Advice:  "Run: systemctl restart gatehouse",
 	})
 }
 
-// keepConfiguration keeps saying that a changed configuration was not taken over,
-// until the next that is. err is what was wrong with it.
+// keepConfiguration raises a condition that a changed configuration was not applied, until
+// the next one is. err is what was wrong with it.
 func (g *Gateway) keepConfiguration(err error) {
-	g.log.Error("configuration not taken over; the gateway goes on with what it has", "error", err)
+	g.log.Error("configuration not applied; the gateway keeps the one that it has", "error", err)
 	summary, _, _ := strings.Cut(err.Error(), "\n")
 	g.conditions.Raise(health.Condition{
 		Code: health.ConfigurationInvalid, Severity: health.Warning,
-		Summary: "A changed configuration was not taken over: " + summary,
+		Summary: "A changed configuration was not applied: " + summary,
 		Advice:  "See all of it with \"gatehouse serve --check\", fix it, and run: systemctl reload gatehouse",
 	})
 }

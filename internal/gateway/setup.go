@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gatehouse/internal/access/setup"
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // startSetup tells the setup code of a gateway on which nobody has an account. It comes
@@ -64,39 +63,11 @@ func (g *Gateway) setupNotice(code string) string {
 	return b.String()
 }
 
-// setupURLs returns the addresses at which the code is taken from the network.
-func (g *Gateway) setupURLs() (urls []string) {
-	for _, l := range g.listeners.http {
-		addr, ok := l.net.Addr().(*net.TCPAddr)
-		if !ok || l.tls == nil || addr.IP.IsLoopback() {
-			continue
-		}
-		hosts := []string{addr.IP.String()}
-		if addr.IP.IsUnspecified() {
-			hosts = nil
-			if name := machine.NetworkName(); name != "" { // the gateway's own is published by nobody
-				hosts = append(hosts, name+".local")
-			}
-			for _, a := range machine.Addresses() {
-				hosts = append(hosts, a.String())
-			}
-		}
-		for _, name := range hosts {
-			urls = append(urls, httpsURL(name, addr.Port))
-		}
-	}
-	return slices.Compact(urls)
-}
-
-func httpsURL(name string, port int) string {
-	const usual = 443
-	if port != usual {
-		return "https://" + net.JoinHostPort(name, strconv.Itoa(port))
-	}
-	if strings.Contains(name, ":") {
-		name = "[" + name + "]"
-	}
-	return "https://" + name
+// setupURLs returns the addresses at which the code is accepted from the network: with
+// TLS only.
+func (g *Gateway) setupURLs() []string {
+	all := adminapi.URLs(g.listeners.describe(), machine.Addresses(), machine.NetworkName())
+	return slices.DeleteFunc(slices.Compact(all), func(url string) bool { return !strings.HasPrefix(url, "https://") })
 }
 
 // setupFiles keeps the setup code and shows it, in files that only this user and root

@@ -115,7 +115,7 @@ func claims(t *testing.T, g *gatewaytest.Gateway, code string) string {
 		status                int
 		says                  string
 	}{
-		{"AAAA-AAAA", "owner@example.test", "correct horse battery", 403, "The setup code is wrong; it stands in the log of the gateway and on its text console"},
+		{"AAAA-AAAA", "owner@example.test", "correct horse battery", 403, "The setup code is wrong; the log of the gateway and its text console show it"},
 		{code, "owner@example.test", "short", 400, "The password is too short: 8 characters at least"},
 		{code, "nobody", "correct horse battery", 400, `"nobody" is not an e-mail address: write it like porter@example.test`},
 		{strings.ToLower(code), "owner@example.test", "correct horse battery", 201, ""},

@@ -1,12 +1,11 @@
-// Package setup makes the first administrator of a gateway on which nobody has an
-// account. Whoever can read the gateway's log or its text console learns a code from
-// there, unique to this board, and with the code makes the account. Package httpapi
-// calls [Service.Begin]; the assembly calls the rest. Later administrators are made by
-// administrators, which is no part of this.
+// Package setup creates the first administrator of a gateway without accounts. The
+// gateway's log and its text console show a code, unique to this board; with the code the
+// installer creates the account. Package httpapi calls [Service.Begin]; the assembly calls
+// the rest. Later administrators are created by administrators.
 //
-// Promises: the code stands in one line of the log, in the notice for the console, and
-// in the store until the first account exists; then it is gone and good for nothing.
-// The right code is accepted at any time, whatever other clients send: it has 40 random
+// Promises: the code is in one line of the log, in the notice for the console, and in the
+// store until the first account exists; then it is removed and no longer accepted. The
+// right code is accepted at any time, whatever other clients send: it has 40 random
 // bits, so that trying many codes finds nothing. Wrong ones are slowed down for each
 // client address. However many right ones come at once, one account is created.
 package setup
@@ -43,27 +42,27 @@ const (
 type Accounts interface {
 	// Accounts lists them. Quick.
 	Accounts() []site.Account
-	// AddAccount makes one and records it. Errors: Invalid for an address or a password
-	// that will not do, Conflict, Unavailable.
+	// AddAccount creates one and records it. Errors: Invalid for an unusable address or
+	// password, Conflict, Unavailable.
 	AddAccount(ctx context.Context, by site.Actor, email string, password site.Secret, admin bool) (site.Account, error)
 }
 
 // Store keeps the code over restarts. It is called by one goroutine at a time.
 type Store interface {
-	// Code gives what was kept, or "".
+	// Code returns what was kept, or "".
 	Code() (site.Secret, error)
 	// Keep keeps a code.
 	Keep(code site.Secret) error
-	// Forget keeps none any more; none was kept before is no error.
+	// Forget removes the code; where none was kept it returns nil.
 	Forget() error
 }
 
 // Notice is what the text console of the board shows. It is called by one goroutine at
 // a time.
 type Notice interface {
-	// Show gives the notice with the code, in place of the one before.
+	// Show replaces the notice by one with the code.
 	Show(code site.Secret) error
-	// Hide takes it away; none was there before is no error.
+	// Hide removes it; where there is none it returns nil.
 	Hide() error
 }
 
@@ -75,7 +74,7 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// Service makes the first administrator. Open and Begin are safe for concurrent use.
+// Service creates the first administrator. Open and Begin are safe for concurrent use.
 type Service struct {
 	Config
 	turn chan struct{} // capacity 1: holds a token while an account is created or looked for
@@ -92,7 +91,7 @@ type Service struct {
 	blind     bool // whether the notice could not be shown the last time
 }
 
-// New gives a Service; it starts nothing.
+// New returns a Service; it starts nothing.
 func New(cfg Config) (*Service, error) {
 	if cfg.Accounts == nil || cfg.Store == nil || cfg.Notice == nil || cfg.Logger == nil {
 		return nil, errors.New("setting up needs accounts, a store, a notice and a logger")
@@ -107,7 +106,7 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Start tells the code where there is no account, in the log and by the notice. Call it
+// Start shows the code where there is no account, in the log and by the notice. Call it
 // once, before anything is served. A code that cannot be kept holds for this run.
 func (s *Service) Start() {
 	if s.over.Load() {
@@ -125,11 +124,11 @@ func (s *Service) Start() {
 		}
 	}
 	s.code = code
-	s.Logger.Warn("nobody has an account yet: make the first administrator with the setup code", "setup_code", code.Reveal()) // meant to be read there
+	s.Logger.Warn("no account yet: create the first administrator with the setup code", "setup_code", code.Reveal()) // meant to be read there
 	s.show()
 }
 
-// show gives the notice.
+// show updates the notice.
 func (s *Service) show() {
 	err := s.Notice.Show(s.code)
 	if err != nil && !s.blind { // once is enough
@@ -138,19 +137,19 @@ func (s *Service) show() {
 	s.blind = err != nil
 }
 
-// conceal takes the code from wherever it stands.
+// conceal removes the code from the notice and the store.
 func (s *Service) conceal() {
 	if s.concealed {
 		return
 	}
 	if err := errors.Join(s.Notice.Hide(), s.Store.Forget()); err != nil {
-		s.Logger.Warn("the setup code, which is good for nothing any more, cannot be removed", "error", err)
+		s.Logger.Warn("the setup code, which is no longer accepted, cannot be removed", "error", err)
 	}
 	s.concealed = true
 }
 
-// Run keeps the notice right, and takes it away when there is an account, whoever made
-// it. It blocks until ctx ends and gives nil.
+// Run keeps the notice up to date, and removes it when there is an account, however it was
+// created. It blocks until ctx ends and returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -177,7 +176,7 @@ func (s *Service) look() bool {
 	return true
 }
 
-// Open reports whether nobody has had an account since the start. Quick.
+// Open reports whether there has been no account since the start. Quick.
 func (s *Service) Open() bool {
 	if !s.over.Load() && len(s.Accounts.Accounts()) > 0 {
 		s.over.Store(true)
@@ -216,7 +215,7 @@ func (s *Service) Begin(ctx context.Context, remote netip.Addr, code site.Secret
 
 func errOver() error { return fault.New(fault.NotFound, "Not found") }
 
-// wrong counts a wrong code and returns what it is answered with.
+// wrong counts a wrong code and returns the error for it.
 func (s *Service) wrong(remote netip.Addr, now time.Time) error {
 	wait, logged := s.count(remote, now)
 	if wait > 0 {
@@ -225,7 +224,7 @@ func (s *Service) wrong(remote netip.Addr, now time.Time) error {
 	if logged {
 		s.Logger.Warn("wrong setup code", "remote", remote)
 	}
-	return fault.New(fault.Forbidden, "The setup code is wrong; it stands in the log of the gateway and on its text console")
+	return fault.New(fault.Forbidden, "The setup code is wrong; the log of the gateway and its text console show it")
 }
 
 // count counts a wrong code, unless the client has to wait; logged reports whether the log
@@ -255,7 +254,7 @@ func (s *Service) matches(given site.Secret) bool {
 // down: no 0 and O, no 1 and I.
 const alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
-// half is how many signs stand on each side of the hyphen.
+// half is how many signs are on each side of the hyphen.
 const half = 4
 
 // newCode makes a code such as "K7QF-3MRD".
@@ -274,7 +273,7 @@ func valid(code site.Secret) bool {
 	return len(text) == 2*half+1 && text[half] == '-' && strings.Trim(plain(code), alphabet) == "" && len(plain(code)) == 2*half
 }
 
-// plain gives the signs of a code as people type it: in small letters, with blanks, or
+// plain returns the signs of a code as people type it: in small letters, with blanks, or
 // without the hyphen.
 func plain(code site.Secret) string {
 	return strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(code.Reveal()))

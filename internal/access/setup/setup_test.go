@@ -18,7 +18,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// house is a gateway on which nobody has an account.
+// house is a gateway without accounts.
 type house struct {
 	t    *testing.T
 	log  bytes.Buffer
@@ -77,7 +77,7 @@ func (h *house) Hide() error {
 // owner is the address of the owner's phone.
 func owner() netip.Addr { return netip.MustParseAddr("192.0.2.7") }
 
-// start gives a Service that was started.
+// start returns a Service that was started.
 func (h *house) start() *setup.Service {
 	h.t.Helper()
 	s, err := setup.New(setup.Config{Accounts: h, Store: h, Notice: h, Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
@@ -90,7 +90,7 @@ func (h *house) start() *setup.Service {
 
 var form = regexp.MustCompile(`^[2-9A-HJ-NP-Z]{4}-[2-9A-HJ-NP-Z]{4}$`)
 
-// The code stands in the log, once, in the notice and in the store; a restart keeps it.
+// The code is in the log, once, in the notice and in the store; a restart keeps it.
 func TestService_Start(t *testing.T) {
 	h := &house{t: t}
 	h.start()
@@ -109,7 +109,7 @@ func TestService_Start(t *testing.T) {
 	}
 }
 
-// Where somebody has an account, nothing is told, and what an earlier start left goes.
+// Where there is an account nothing is shown, and what an earlier start left is removed.
 func TestService_Start_withAccount(t *testing.T) {
 	h := &house{t: t, accounts: []site.Account{{}}, kept: "K7QF-3MRD", notice: "K7QF-3MRD"}
 	s := h.start()
@@ -160,11 +160,11 @@ func TestService_Begin(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	if strings.Count(h.log.String(), code) != 1 {
-		t.Errorf("the code is told again\n%s", h.log.String())
+		t.Errorf("the code is shown again\n%s", h.log.String())
 	}
 }
 
-// What the accounts refuse is no end of it: the code is still good.
+// Where the account is refused the code is still accepted.
 func TestService_Begin_refused(t *testing.T) {
 	h := &house{t: t, adding: fault.New(fault.Unavailable, "no storage")}
 	s := h.start()
@@ -177,8 +177,8 @@ func TestService_Begin_refused(t *testing.T) {
 	}
 }
 
-// Five wrong codes at once and five a minute from one address; the right one is taken at
-// any time, also from there.
+// Five wrong codes at once and five a minute from one address; the right one is accepted
+// at any time, also from there.
 func TestService_Begin_throttled(t *testing.T) {
 	for name, from := range map[string]struct{ attacker, owner string }{
 		"another address":          {"192.0.2.66", "192.0.2.7"},
@@ -285,8 +285,8 @@ func TestService_Begin_givenUp(t *testing.T) {
 	})
 }
 
-// An account that somebody else makes ends it too; until then the notice is kept
-// right, and a console that cannot be written is told of once.
+// An account from elsewhere ends it too; until then the notice is kept up to date, and a
+// console that cannot be written is logged once.
 func TestService_Run(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{t: t, showing: errors.New("no such folder")}

@@ -2,11 +2,10 @@ package firstboot
 
 import (
 	"context"
-	"net"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
+
+	"gatehouse/internal/web/adminapi"
 )
 
 // noteName warns that the gateway cannot be found under its own name: mDNS publishes the
@@ -31,56 +30,11 @@ func (b *boot) networkName() string {
 	return b.Network()
 }
 
-// urls returns where the gateway can be reached from the network: with TLS if it has
-// any such address.
-func (b *boot) urls() (all []string) {
-	for _, scheme := range []string{"https", "http"} {
-		for _, l := range b.status.Listeners {
-			if l.Name == scheme {
-				all = append(all, b.urlsOf(scheme, l.Address)...)
-			}
-		}
-		if len(all) > 0 {
-			break
-		}
-	}
+// urls returns where the gateway can be reached from the network.
+func (b *boot) urls() []string {
+	all := adminapi.URLs(b.status.Listeners, b.status.Addresses, b.networkName())
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// urlsOf returns the URLs of one listener; none where only this board can reach it.
-func (b *boot) urlsOf(scheme, address string) (all []string) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil
-	}
-	add := func(host string) {
-		if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
-			all = append(all, scheme+"://"+bracketed(host))
-			return
-		}
-		all = append(all, scheme+"://"+net.JoinHostPort(host, port))
-	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case err != nil || !ip.IsLoopback() && !ip.IsUnspecified():
-		add(host)
-	case ip.IsUnspecified():
-		if name := b.networkName(); name != "" {
-			add(name + ".local")
-		}
-		for _, a := range b.status.Addresses {
-			add(a.String())
-		}
-	}
-	return all
-}
-
-func bracketed(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
 }
 
 // awaitAddresses asks the gateway for its status until the network has given the board

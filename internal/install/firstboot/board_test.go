@@ -58,7 +58,7 @@ func newBoard(t *testing.T) *board {
 	return b
 }
 
-// withListeners gives the gateway those that the package sets.
+// withListeners adds the listeners that the package sets.
 func (b *board) withListeners() *board {
 	b.listeners = []adminapi.Listener{
 		{Name: "http", Address: "127.0.0.1:8080"}, {Name: "https", Address: "[::]:443", TLS: true}, {Name: "mqtt", Address: "[::]:1883"},
@@ -78,7 +78,7 @@ func (b *board) write(name, text string) {
 	}
 }
 
-// read gives the text of a file, or "" where there is none.
+// read returns the text of a file, or "" where there is none.
 func (b *board) read(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(b.path(name))
@@ -93,7 +93,7 @@ func (b *board) exists(name string) bool {
 	return err == nil
 }
 
-// files gives the text of every file, by its path below the root.
+// files returns the text of every file, by its path below the root.
 func (b *board) files() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
@@ -229,7 +229,7 @@ func (b *board) Apply(_ context.Context, s sitefile.Site, o sitefile.Options) (d
 	return done, nil
 }
 
-// unknown finds grants of what nobody has.
+// unknown finds grants of what does not exist.
 func (b *board) unknown(s sitefile.Site) error {
 	var problems []tomlfile.Problem
 	for _, g := range s.Grants {

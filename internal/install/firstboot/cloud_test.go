@@ -48,7 +48,7 @@ func TestRun_cloud(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBoard(t)
-			b.write("boot/gatehouse-site.toml", strings.ReplaceAll(cloudText, "\n", "\n"))
+			b.write("boot/gatehouse-site.toml", strings.ReplaceAll(cloudText, "\n", "\r\n"))
 			cfg := b.firstBoot()
 			disk := &watchedDisk{Disk: firstboot.RealDisk{}, modes: map[string]fs.FileMode{}, groups: map[string]int{}}
 			cfg.UseDisk(disk)

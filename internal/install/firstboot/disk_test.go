@@ -54,7 +54,7 @@ func TestRun_wipingIsLeft(t *testing.T) {
 	}
 }
 
-// readOnly runs once while nothing below that path can be written, and gives the
+// readOnly runs once while nothing below that path can be written, and returns the
 // error.
 func (b *board) readOnly(names ...string) string {
 	b.t.Helper()
@@ -74,7 +74,7 @@ func (b *board) readOnly(names ...string) string {
 	return err.Error()
 }
 
-// A boot partition that cannot be written: everything is set up, the result stands
+// A boot partition that cannot be written: everything is set up, the result is
 // beside the configuration, and what is left to do is said there.
 func TestRun_readOnlyPartition(t *testing.T) {
 	b := withSite(t)

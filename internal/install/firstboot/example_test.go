@@ -52,7 +52,7 @@ func TestRun_example(t *testing.T) {
 	}
 }
 
-// What stands in the examples is known to everyone, and no secret of a board.
+// What is in the examples is known to everyone, and no secret of a board.
 func TestRun_publicSecrets(t *testing.T) {
 	text, err := os.ReadFile("../../../configs/site.example.toml")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestRun_publicSecrets(t *testing.T) {
 	}
 }
 
-// certificate gives a certificate with its key, as PEM.
+// certificate returns a certificate with its key, as PEM.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)

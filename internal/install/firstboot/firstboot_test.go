@@ -53,7 +53,7 @@ until = 2026-01-01T00:00:00Z
 
 const guestPassword = "given-guest-password"
 
-// given are the secrets that the site file gives: when all is done, none is anywhere.
+// given are the secrets that the site file states: when all is done, none is anywhere.
 func given() []string {
 	return []string{
 		"given-porter-password", guestPassword, "GIVENSECRETOF1042", "given-token-of-1042", "given-token-of-1043",
@@ -199,7 +199,7 @@ func TestRun_secondSite(t *testing.T) {
 		t.Errorf("the password was changed, or the result says so:\n%s", b.read("boot/gatehouse-result.txt"))
 	}
 	if b.exists("boot/gatehouse-site.toml.txt") || !b.config.HTTP.Metrics {
-		t.Error("the file with the name that Windows gives was not taken")
+		t.Error("the file with the name that Windows makes was not taken")
 	}
 }
 

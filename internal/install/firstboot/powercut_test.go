@@ -105,7 +105,7 @@ func TestRun_settingsTakenBack(t *testing.T) {
 	}
 }
 
-// What the gateway complains of in its settings is told with the line of the site file.
+// What the gateway complains of in its settings is reported with the line of the site file.
 func TestRun_complaint(t *testing.T) {
 	for complaint, want := range map[string]string{
 		"SETTINGS:9: http cannot listen on [::]:443: change http.tls_listen": "SITE:5: REFUSED: http cannot listen on [::]:443: change http.tls_listen",

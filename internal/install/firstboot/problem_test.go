@@ -87,9 +87,9 @@ func (b *board) checkRefused(name string) {
 		t.Errorf("something was changed: %v", after)
 	}
 	if strings.Contains(result+err.Error(), "canary") {
-		t.Errorf("a secret is told: %s\n%s", err, result)
+		t.Errorf("a secret is shown: %s\n%s", err, result)
 	}
-	for line := range strings.Lines(err.Error()) { // what the log has stands in the result too
+	for line := range strings.Lines(err.Error()) { // what the log has is in the result too
 		line = strings.TrimPrefix(strings.TrimSpace(line), b.path("boot")+"/")
 		if !strings.Contains(result, line) {
 			t.Errorf("the result does not say %q", line)

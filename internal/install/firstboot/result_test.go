@@ -13,7 +13,7 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-// The result waits a moment for the network, because whoever reads it looks for the
+// The result waits a moment for the network, because its reader looks for the
 // address; and not for ever.
 func TestRun_network(t *testing.T) {
 	for offline, want := range map[int]int{10: 3, 5000: 1} {
@@ -85,7 +85,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // On a card that every user of the board can read, as that of Raspberry Pi OS, the
-// result tells no password that was generated: those are for root alone.
+// result has no generated password: those are for root alone.
 func TestRun_publicCard(t *testing.T) {
 	b := withSite(t)
 	cfg := b.firstBoot()

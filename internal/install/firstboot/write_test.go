@@ -34,7 +34,7 @@ func TestRun_resultMoves(t *testing.T) {
 	}
 }
 
-// The path that is told is that of the result that holds good.
+// The path that is reported is that of the valid result.
 func TestRun_resultPath(t *testing.T) {
 	b := withSite(t)
 	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
@@ -54,7 +54,7 @@ func TestRun_resultPath(t *testing.T) {
 		t.Errorf("got %+v, %v\n%s", out, err, result)
 	}
 
-	// One that somebody has removed is not told of.
+	// One that was removed is not reported.
 	b = withSite(t)
 	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
 	b.readOnly("boot/")
@@ -64,7 +64,7 @@ func TestRun_resultPath(t *testing.T) {
 	}
 }
 
-// Passwords that were made and that nobody may have read yet are kept when another site
+// Generated passwords that may not have been read yet are kept when another site
 // file comes, whatever becomes of it.
 func TestRun_unreadResult(t *testing.T) {
 	b := withSite(t)

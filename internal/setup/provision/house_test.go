@@ -79,7 +79,7 @@ func (h *house) try(text string, o sitefile.Options) (sitefile.Result, error) {
 	return h.Apply(h.t.Context(), admin(), s, o)
 }
 
-// lines gives changes as "kind: what".
+// lines returns changes as "kind: what".
 func lines(r sitefile.Result) []string {
 	var out []string
 	for _, c := range r.Changes {

@@ -64,7 +64,7 @@ func TestParse_marksAndLineEnds(t *testing.T) {
 	}
 }
 
-// Each text stands in one line of the case, its lines parted by "|".
+// Each text is one line of the case, its lines separated by "|".
 func TestParse_problems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"typo":              {`[[account]]|email = "a@b.test"|emial = "a@b.test"`, `site.toml:3: unknown key "emial" in [[account]]: did you mean "email"?`},
