@@ -14,7 +14,7 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// No key, nor what stands where a key should, comes out anywhere.
+// No key, nor what a key file holds in its place, is disclosed anywhere.
 func TestKeeper_canaries(t *testing.T) {
 	h := newHouse(t)
 	ordered := order(t, nil)
@@ -38,17 +38,17 @@ func TestKeeper_canaries(t *testing.T) {
 		}
 	}
 	hear(k, k.Info(), k.TLS(), string(k.CA()))
-	h.give(ordered)
+	h.configure(ordered)
 	hear(k.Reload(h.cfg.Certificate, h.cfg.Key), k, k.Info())
 	secrets = append(secrets, insides(ordered.key)...)
 	for _, key := range []string{
 		canary, "-----BEGIN PRIVATE KEY-----\n" + canary, "-----BEGIN PRIVATE KEY-----\n" + strings.ReplaceAll(canary, "-", "") + "AAA\n-----END PRIVATE KEY-----\n",
 		ordered.key[:100], strings.Replace(ordered.key, "\nM", "\nA", 1), order(t, nil).cert,
 	} {
-		h.give(pair{ordered.cert, key})
+		h.configure(pair{ordered.cert, key})
 		hear(certificate.Check(h.cfg.Certificate, h.cfg.Key), k.Reload(h.cfg.Certificate, h.cfg.Key), k, h.start().Info())
 	}
-	h.give(pair{canary, canary})
+	h.configure(pair{canary, canary})
 	hear(certificate.Check(h.cfg.Certificate, h.cfg.Key))
 	write(t, h.path("ca.key"), canary)
 	write(t, h.path("server.key"), canary)
@@ -66,7 +66,7 @@ func TestKeeper_canaries(t *testing.T) {
 
 func format(verb string, value any) string { return fmt.Sprintf(verb, value) }
 
-// insides gives the forms in which the secret of a key could come out: the lines of
+// insides returns the forms in which the secret of a key could come out: the lines of
 // its PEM, and its number in decimal and hexadecimal.
 func insides(key string) []string {
 	block, _ := pem.Decode([]byte(key))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Whatever the clock says when the certificate is made, clients with the right time
+// Whatever the clock shows when the certificate is made, clients with the right time
 // accept it, and once the clock is right it is made as it should be.
 func TestKeeper_own_wrongClock(t *testing.T) {
 	for name, at := range map[string]time.Time{
@@ -47,7 +47,7 @@ func TestKeeper_own_wrongClock(t *testing.T) {
 	}
 }
 
-// A clock that nobody vouches for does not lead away from a good certificate.
+// An untrusted clock does not replace a good certificate.
 func TestKeeper_own_clockLost(t *testing.T) {
 	bubble(t, func(h *house) {
 		k := h.run()
@@ -123,7 +123,7 @@ func TestKeeper_own_aheadOfTheSystem(t *testing.T) {
 				right := today
 				h.cfg.System = func() (time.Time, bool) { return right, false }
 				if got := h.start().Info(); got.Fingerprint != first.Fingerprint {
-					h.Error("a system that nobody vouches for led to another certificate")
+					h.Error("an unsynchronised system led to another certificate")
 				}
 				h.cfg.System = func() (time.Time, bool) { return right, true }
 				k = h.run()

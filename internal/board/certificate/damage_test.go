@@ -113,9 +113,9 @@ func TestKeeper_own_damagedCA(t *testing.T) {
 					t.Errorf("files %v, then %v", before, after)
 				}
 				h.codes(health.CertificateInvalid)
-				h.says(h.cfg.Folder, "remove")
+				h.reports(h.cfg.Folder, "remove")
 				want := string(ca)
-				if file == "ca.crt" { // nobody should install what is there
+				if file == "ca.crt" { // what is there should not be installed
 					want = ""
 				}
 				if got := string(k.CA()); got != want {

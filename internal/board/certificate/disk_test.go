@@ -28,7 +28,7 @@ func steps(count *int, number int, breakOff func(step string) error) func(string
 	}
 }
 
-// occasions are when something is written; each gives the CA that clients trust
+// occasions are when something is written; each returns the CA that clients trust
 // already, nil where there is none.
 func occasions() map[string]func(h *house) []byte {
 	return map[string]func(h *house) []byte{
@@ -52,7 +52,7 @@ func occasions() map[string]func(h *house) []byte {
 	}
 }
 
-// number gives how many steps an occasion has.
+// number returns how many steps an occasion has.
 func number(t *testing.T, prepare func(*house) []byte) int {
 	t.Helper()
 	h, count := newHouse(t), 0
@@ -64,7 +64,7 @@ func number(t *testing.T, prepare func(*house) []byte) int {
 }
 
 // The power may go before any step: the next start has a whole pair by the CA that
-// clients trust, and needs nobody.
+// clients trust, without help.
 func TestKeeper_own_powerCut(t *testing.T) {
 	for name, prepare := range occasions() {
 		for n := 1; n <= number(t, prepare); n++ {
@@ -129,7 +129,7 @@ func TestKeeper_own_failingDisk(t *testing.T) {
 					go func() { _ = k.Run(h.Context()) }()
 					pass(certificate.RetryAfter / 2)
 					h.codes(health.CertificateNotKept)
-					h.says(h.cfg.Folder, "df and dmesg", "at the next start")
+					h.reports(h.cfg.Folder, "df and dmesg", "at the next start")
 					h.accepts(k, client{now: today}, h.cfg.Hostname)
 					if ca != nil {
 						h.accepts(k, h.trusting(ca), h.cfg.Hostname+".local")
@@ -170,7 +170,7 @@ func TestKeeper_own_realDisk(t *testing.T) {
 		h.Cleanup(func() { _ = unix.Unmount(data, unix.MNT_DETACH) })
 		return data
 	}
-	readOnly := func(h *house, data string) (mend func()) {
+	readOnly := func(h *house, data string) (repair func()) {
 		remount := func(flags uintptr) {
 			if err := unix.Mount("", data, "", unix.MS_REMOUNT|flags, ""); err != nil {
 				h.Fatal(err)
@@ -179,7 +179,7 @@ func TestKeeper_own_realDisk(t *testing.T) {
 		remount(unix.MS_RDONLY)
 		return func() { remount(0) }
 	}
-	full := func(h *house, data string) (mend func()) {
+	full := func(h *house, data string) (repair func()) {
 		filler, err := os.Create(filepath.Join(data, "filler"))
 		if err != nil {
 			h.Fatal(err)
@@ -201,7 +201,7 @@ func TestKeeper_own_realDisk(t *testing.T) {
 						ca = h.start().CA()
 						h.cfg.Hostname = "porch"
 					}
-					mend := breakDisk(h, data)
+					repair := breakDisk(h, data)
 					k := h.run()
 					h.codes(health.CertificateNotKept)
 					h.accepts(k, client{now: today}, h.cfg.Hostname)
@@ -210,7 +210,7 @@ func TestKeeper_own_realDisk(t *testing.T) {
 					} else if k.CA() != nil {
 						h.Error("a CA is handed out that is not kept")
 					}
-					mend()
+					repair()
 					pass(certificate.RetryAfter)
 					h.codes()
 					h.sound(k)

@@ -1,12 +1,6 @@
 package certificate_test
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -30,7 +24,7 @@ const ordered = "gate.example.test"
 func TestKeeper_given(t *testing.T) {
 	h := newHouse(t)
 	first := order(t, nil)
-	h.give(pair{first.cert + order(t, nil).cert, first.key}) // with a chain
+	h.configure(pair{first.cert + order(t, nil).cert, first.key}) // with a chain
 	k := h.start()
 	h.codes()
 	h.accepts(k, h.trusting([]byte(first.cert)), ordered)
@@ -43,56 +37,15 @@ func TestKeeper_given(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	if _, err := os.Stat(h.cfg.Folder); err == nil {
-		t.Error("a CA was made that nobody needs")
+		t.Error("a CA was made that is not needed")
 	}
 }
 
-// Every kind of key that orders come with, all in one file.
-func TestKeeper_given_kinds(t *testing.T) {
-	curve, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, edwards, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sec1, err := x509.MarshalECPrivateKey(curve)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(edwards)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		kind string
-		key  crypto.Signer
-		der  []byte
-	}{
-		{"EC PRIVATE KEY", curve, sec1},
-		{"RSA PRIVATE KEY", number, x509.MarshalPKCS1PrivateKey(number)},
-		{"PRIVATE KEY", edwards, pkcs8},
-	} {
-		h := newHouse(t)
-		cert := orderFor(t, test.key, nil)
-		text := block("EC PARAMETERS", []byte{6, 5}) + block(test.kind, test.der) + cert
-		h.give(pair{text, text})
-		k := h.start()
-		h.codes()
-		h.accepts(k, h.trusting([]byte(cert)), ordered)
-	}
-}
-
-// Changed files are taken up while connections go on.
+// Changed files are read while connections continue.
 func TestKeeper_given_changed(t *testing.T) {
 	bubble(t, func(h *house) {
 		first, second := order(h, nil), order(h, nil)
-		h.give(first)
+		h.configure(first)
 		k := h.run()
 		inside, outside, err := h.trusting([]byte(first.cert)).connect(k.TLS(), ordered)
 		if err != nil {
@@ -102,7 +55,7 @@ func TestKeeper_given_changed(t *testing.T) {
 		if err != nil {
 			h.Fatal(err)
 		}
-		h.give(second)
+		h.configure(second)
 		for _, path := range []string{h.cfg.Certificate, h.cfg.Key} { // as copying with the times does
 			if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
 				h.Fatal(err)
@@ -123,17 +76,17 @@ func exchange(t testing.TB, inside, outside *tls.Conn) {
 		go func() { _, _ = io.WriteString(ends[0], "word") }()
 		got := make([]byte, 4)
 		if _, err := io.ReadFull(ends[1], got); err != nil || string(got) != "word" {
-			t.Errorf("the open connection says %q, %v", got, err)
+			t.Errorf("the open connection carries %q, %v", got, err)
 		}
 	}
 }
 
-// Files that turn bad leave the old certificate in use, and are said; the next good
+// Files that turn bad leave the old certificate in use, and are reported; the next good
 // ones end it.
 func TestKeeper_given_turnsBad(t *testing.T) {
 	bubble(t, func(h *house) {
 		first, second := order(h, nil), order(h, nil)
-		h.give(first)
+		h.configure(first)
 		k := h.run()
 		for name, bad := range map[string]pair{
 			"new certificate, old key": {second.cert, first.key},
@@ -141,24 +94,24 @@ func TestKeeper_given_turnsBad(t *testing.T) {
 			"cut key":                  {second.cert, second.key[:100]},
 			"empty":                    {"", ""},
 		} {
-			h.give(bad)
+			h.configure(bad)
 			pass(time.Hour)
 			h.accepts(k, h.trusting([]byte(first.cert)), ordered)
 			h.codes(health.CertificateInvalid)
-			h.says("given.")
+			h.reports("given.")
 			if err := k.Reload(h.cfg.Certificate, h.cfg.Key); !fault.Is(err, fault.Invalid) {
-				h.Errorf("%s: the reload says %v", name, err)
+				h.Errorf("%s: the reload returns %v", name, err)
 			}
 			h.accepts(k, h.trusting([]byte(first.cert)), ordered)
 		}
 		remove(h, h.cfg.Key)
 		pass(0)
-		h.says("given.key does not exist")
-		h.give(first) // as it was
+		h.reports("given.key does not exist")
+		h.configure(first) // as it was
 		pass(0)
 		h.codes()
 		h.accepts(k, h.trusting([]byte(first.cert)), ordered)
-		h.give(second)
+		h.configure(second)
 		pass(0)
 		h.codes()
 		h.accepts(k, h.trusting([]byte(second.cert)), ordered)
@@ -172,7 +125,7 @@ func TestKeeper_given_turnsBad(t *testing.T) {
 func TestKeeper_given_badAtStart(t *testing.T) {
 	bubble(t, func(h *house) {
 		good := order(h, nil)
-		h.give(pair{"", good.key})
+		h.configure(pair{"", good.key})
 		k := h.run()
 		h.codes(health.CertificateInvalid)
 		if k.Info().Source != certificate.Passing || k.CA() != nil {
@@ -180,9 +133,9 @@ func TestKeeper_given_badAtStart(t *testing.T) {
 		}
 		h.accepts(k, client{now: today}, ordered)
 		if _, err := os.Stat(h.cfg.Folder); err == nil {
-			h.Error("a CA was made that nobody needs")
+			h.Error("a CA was made that is not needed")
 		}
-		h.give(good)
+		h.configure(good)
 		pass(0)
 		h.codes()
 		h.accepts(k, h.trusting([]byte(good.cert)), ordered)
@@ -191,7 +144,7 @@ func TestKeeper_given_badAtStart(t *testing.T) {
 
 func TestKeeper_given_expiring(t *testing.T) {
 	bubble(t, func(h *house) {
-		h.give(order(h, nil)) // for 90 days
+		h.configure(order(h, nil)) // for 90 days
 		k := h.run()
 		h.set(today.Add(68*day), true)
 		pass(0)
@@ -199,14 +152,14 @@ func TestKeeper_given_expiring(t *testing.T) {
 		h.set(today.Add(69*day+time.Hour), true)
 		pass(0)
 		h.codes(health.CertificateExpiring)
-		h.says(h.cfg.Certificate+" ends on 2027-03-01", h.cfg.Key)
+		h.reports(h.cfg.Certificate+" ends on 2027-03-01", h.cfg.Key)
 		h.set(today.Add(91*day), true)
 		pass(0)
 		h.codes(health.CertificateExpiring)
-		h.says("has ended on 2027-03-01")
-		h.give(order(h, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = today.Add(92*day), today.Add(200*day) }))
+		h.reports("has ended on 2027-03-01")
+		h.configure(order(h, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = today.Add(92*day), today.Add(200*day) }))
 		pass(0)
-		h.says("not valid before 2027-03-03")
+		h.reports("not valid before 2027-03-03")
 		h.set(today.Add(93*day), true)
 		pass(0)
 		h.codes()
@@ -222,13 +175,13 @@ func TestKeeper_Reload(t *testing.T) {
 	k := h.start()
 	own := k.CA()
 	first, second := order(t, nil), order(t, nil)
-	h.give(first)
+	h.configure(first)
 	if err := k.Reload(h.cfg.Certificate, h.cfg.Key+"x"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a key that does not exist: %v", err)
 	}
 	h.accepts(k, h.trusting(own), "gate")
 	for _, p := range []pair{first, second} {
-		h.give(p)
+		h.configure(p)
 		if err := k.Reload(h.cfg.Certificate, h.cfg.Key); err != nil {
 			t.Error(err)
 		}
@@ -273,7 +226,7 @@ func TestCheck(t *testing.T) {
 		{"endless", pair{strings.Repeat("x", 2<<20), good.key}, "The certificate file C cannot be read: check"},
 	} {
 		h := newHouse(t)
-		h.give(test.pair)
+		h.configure(test.pair)
 		err := certificate.Check(h.cfg.Certificate, h.cfg.Key)
 		if test.want == "" {
 			if err != nil {
@@ -290,7 +243,7 @@ func TestCheck(t *testing.T) {
 
 func TestCheck_files(t *testing.T) {
 	h := newHouse(t)
-	h.give(order(t, nil))
+	h.configure(order(t, nil))
 	cert, key := h.cfg.Certificate, h.cfg.Key
 	for _, test := range []struct{ cert, key, want string }{
 		{cert + "x", key, "The certificate file " + cert + "x does not exist: put it there, or change certificate in [tls]"},
@@ -310,7 +263,7 @@ func TestCheck_files(t *testing.T) {
 // A key that root wrote for root alone.
 func TestCheck_noPermission(t *testing.T) {
 	h := newHouse(t)
-	h.give(order(t, nil))
+	h.configure(order(t, nil))
 	for path, mode := range map[string]os.FileMode{h.cfg.Certificate: 0o644, h.cfg.Key: 0, filepath.Dir(filepath.Dir(h.cfg.Key)): 0o755} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ type house struct {
 	addresses []netip.Addr
 }
 
-// newHouse gives a machine named gate at 192.168.1.20 whose clock is right.
+// newHouse returns a machine named gate at 192.168.1.20 whose clock is right.
 func newHouse(t testing.TB) *house {
 	h := &house{
 		TB: t, conditions: &health.Registry{}, log: &log{},
@@ -106,7 +106,7 @@ func (h *house) set(now time.Time, trusted bool) {
 	h.time, h.since, h.trusted = now, time.Now(), trusted
 }
 
-// move gives the machine other addresses.
+// move changes the addresses of the machine.
 func (h *house) move(addresses ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,8 +167,8 @@ func (h *house) codes(want ...health.Code) {
 	}
 }
 
-// says checks the words of the one condition that stands.
-func (h *house) says(words ...string) {
+// reports checks the words of the one condition.
+func (h *house) reports(words ...string) {
 	h.Helper()
 	all := h.conditions.Conditions()
 	if len(all) != 1 {
@@ -178,7 +178,7 @@ func (h *house) says(words ...string) {
 	text := all[0].Summary + ": " + all[0].Advice
 	for _, w := range words {
 		if !strings.Contains(text, w) {
-			h.Errorf("%q does not say %q", text, w)
+			h.Errorf("%q does not contain %q", text, w)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (h *house) says(words ...string) {
 // path names a file of the folder.
 func (h *house) path(name string) string { return filepath.Join(h.cfg.Folder, name) }
 
-// files gives the content of every file in the folder.
+// files returns the content of every file in the folder.
 func (h *house) files() map[string]string {
 	h.Helper()
 	out := map[string]string{}
@@ -228,13 +228,13 @@ func remove(t testing.TB, paths ...string) {
 	}
 }
 
-// client is somebody who trusts a CA and knows the time.
+// client trusts a CA and has a clock.
 type client struct {
 	roots *x509.CertPool
 	now   time.Time
 }
 
-// trusting gives a client that has the right time.
+// trusting returns a client that has the right time.
 func (h *house) trusting(ca []byte) client {
 	h.Helper()
 	roots := x509.NewCertPool()
@@ -244,7 +244,7 @@ func (h *house) trusting(ca []byte) client {
 	return client{roots, h.Now()}
 }
 
-// connect makes a connection by TLS under a name, and gives both ends.
+// connect makes a connection by TLS under a name, and returns both ends.
 func (c client) connect(server *tls.Config, name string) (inside, outside *tls.Conn, err error) {
 	a, b := net.Pipe()
 	inside = tls.Server(a, server)

@@ -82,7 +82,7 @@ func TestKeeper_own_allDamaged(t *testing.T) {
 }
 
 // A certificate that can no longer be renewed is reported before its end, and replaced
-// by one that says less after it.
+// by one that reports less after it.
 func TestKeeper_own_cannotRenew(t *testing.T) {
 	bubble(t, func(h *house) {
 		h.start()
@@ -152,8 +152,8 @@ func TestKeeper_own_lostIdentifier(t *testing.T) {
 	h.accepts(k, h.trusting([]byte(old)), "gate")
 }
 
-// A reload while the disk is dying: the CA in memory goes on signing, and the damage
-// is said as long as it lasts.
+// A reload while the disk is dying: the CA in memory continues to sign, and the damage
+// is reported as long as it lasts.
 func TestKeeper_Reload_damaged(t *testing.T) {
 	bubble(t, func(h *house) {
 		k := h.run()
@@ -182,7 +182,7 @@ func TestKeeper_Reload_damaged(t *testing.T) {
 	})
 }
 
-// A reload mends the server's files on disk.
+// A reload repairs the server's files on disk.
 func TestKeeper_Reload_mends(t *testing.T) {
 	h := newHouse(t)
 	k := h.start()
@@ -212,7 +212,7 @@ func TestKeeper_own_remains(t *testing.T) {
 	}
 }
 
-// A reload reads the files again: a restored CA is taken up, a damaged one does no
+// A reload reads the files again: a restored CA is used, a damaged one does no
 // harm to what is in use.
 func TestKeeper_Reload_own(t *testing.T) {
 	h := newHouse(t)

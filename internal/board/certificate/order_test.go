@@ -17,7 +17,7 @@ import (
 	"gatehouse/internal/board/certificate"
 )
 
-// pair is a certificate that somebody else has issued, and its key, as PEM.
+// pair is a certificate that another authority has issued, and its key, as PEM.
 type pair struct{ cert, key string }
 
 // order makes a pair for gate.example.test.
@@ -55,8 +55,8 @@ func block(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// give puts a pair into files and names them in the configuration.
-func (h *house) give(p pair) {
+// configure puts a pair into files and names them in the configuration.
+func (h *house) configure(p pair) {
 	h.Helper()
 	folder := filepath.Dir(h.cfg.Folder)
 	h.cfg.Certificate, h.cfg.Key = filepath.Join(folder, "given.crt"), filepath.Join(folder, "given.key")

@@ -63,7 +63,7 @@ func TestKeeper_own_foreign(t *testing.T) {
 			}
 			h.start()
 			h.codes(test.code)
-			h.says("chown -R --reference=" + filepath.Dir(h.cfg.Folder) + " " + h.cfg.Folder)
+			h.reports("chown -R --reference=" + filepath.Dir(h.cfg.Folder) + " " + h.cfg.Folder)
 			for _, c := range h.conditions.Conditions() {
 				if strings.Contains(c.Advice, "remove") || strings.Contains(c.Advice, "backup") {
 					t.Errorf("advice %q", c.Advice)

@@ -219,7 +219,7 @@ func TestClock_judgedWhileTheDiskHangs(t *testing.T) {
 		r.set(0, false)
 		r.pass(time.Minute)
 		if c.Trusted() {
-			t.Error("nobody noticed that the time service is lost")
+			t.Error("the loss of the time service was not noticed")
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestClock_savesNoTimeThatWasTakenBack(t *testing.T) {
 }
 
 // The date is set just before the floor is saved: the system does not vouch for
-// it, and nobody has asked yet.
+// it, and has not been asked yet.
 func TestClock_savesNoTimeThatWasNotChecked(t *testing.T) {
 	within(t, func(r *rig) {
 		start := time.Now()

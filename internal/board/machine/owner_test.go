@@ -38,7 +38,7 @@ func TestOwnerOf(t *testing.T) {
 		"absolute": them, "relative/below": them, "theirs/to-root": them, "up": them,
 	} {
 		got, err := machine.OwnerOf(path(name))
-		if err != nil || got.UID != want || got.GID != want { // a user that nobody knows, in the group of root's file
+		if err != nil || got.UID != want || got.GID != want { // an unknown user, in the group of root's file
 			t.Errorf("%s: %+v, %v; want %d", name, got, err, want)
 		}
 	}

@@ -74,7 +74,7 @@ func TestSupervisor_tells(t *testing.T) {
 	}
 }
 
-// However much there is to say, it goes in one datagram that systemd takes: with it goes
+// However long the status is, it goes in one datagram that systemd accepts: with it goes
 // that the process serves.
 func TestSupervisor_Ready_longWords(t *testing.T) {
 	heard := manager(t)

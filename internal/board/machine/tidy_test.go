@@ -74,7 +74,7 @@ func TestTidier_Run_onceAfterAWave(t *testing.T) {
 			t.Error("collections are held after the end")
 		}
 		for range 10_000 {
-			tidier.Connected() // nobody listens; nobody waits
+			tidier.Connected() // without a receiver, and it does not block
 		}
 	})
 }

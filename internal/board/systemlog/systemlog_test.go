@@ -24,9 +24,9 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// Nobody reads the log: no call waits, what does not fit is dropped and counted, and
+// The log has no reader: no call waits, what does not fit is dropped and counted, and
 // what matters is not lost to chatter.
-func TestQueue_nobodyReads(t *testing.T) {
+func TestQueue_noReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &stuck{release: make(chan struct{})}
 		q := systemlog.New(out, false, slog.LevelInfo)

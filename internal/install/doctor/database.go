@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"gatehouse/internal/board/machine"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/sqlite"
 )

@@ -198,7 +198,7 @@ func TestExamine_stations(t *testing.T) {
 	want := []string{
 		"warning stations: 12 stations silent for more than a day > check their power and their network; gatehouse station watch shows when one is back",
 		"warning stations: 1 station with a low battery > change the batteries",
-		"notice stations: 1 station enrolled and never connected > give the hardware its MQTT login; gatehouse station rotate N issues a new one",
+		"notice stations: 1 station enrolled and never connected > configure its MQTT login; gatehouse station rotate N issues a new one",
 	}
 	if got := complaints(r); !slices.Equal(got, want) {
 		t.Errorf("complaints: %s", strings.Join(got, "\n"))

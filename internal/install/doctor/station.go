@@ -19,7 +19,7 @@ const (
 	mostStations = 10
 )
 
-// checkStations finds stations that somebody has to visit.
+// checkStations finds stations that a person has to visit.
 func checkStations(ctx context.Context, g *subject, s *sheet) {
 	switch {
 	case g.runs():
@@ -63,7 +63,7 @@ func checkStations(ctx context.Context, g *subject, s *sheet) {
 			worst(low, func(st adminapi.Station) string { return fmt.Sprintf("%.2f V", *st.BatteryVoltage) })...)
 	}
 	if len(never) > 0 {
-		s.notice(plural(len(never), "station")+" enrolled and never connected", "give the hardware its MQTT login; gatehouse station rotate N issues a new one",
+		s.notice(plural(len(never), "station")+" enrolled and never connected", "configure its MQTT login; gatehouse station rotate N issues a new one",
 			worst(never, func(st adminapi.Station) string { return "enrolled at " + moment(st.Enrolled.Time) })...)
 	}
 	s.fine(fmt.Sprintf("%d of %d online", online, len(all)))

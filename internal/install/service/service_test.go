@@ -162,7 +162,7 @@ func TestService_Install(t *testing.T) {
 	}
 }
 
-// A first installation that fails leaves no file, and says why it failed.
+// A first installation that fails leaves no file, and reports why it failed.
 func TestService_Install_fails(t *testing.T) {
 	for broken, log := range map[string]string{
 		"systemd-sysusers": "", "systemctl enable": "", "library start": "gatehouse: the database is of a newer version\n",

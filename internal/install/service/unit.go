@@ -31,7 +31,7 @@ const (
 	packagedProgram = "/usr/bin/gatehouse"
 
 	// mark is the first line of every file that is written here, apart from the
-	// configuration. A file without it belongs to somebody else.
+	// configuration. A file without it was written by others.
 	mark = "# Written by \"gatehouse service install\", which writes it anew at each run.\n"
 )
 
