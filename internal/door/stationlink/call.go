@@ -26,9 +26,6 @@ type wire struct {
 	uptimes uptimes
 }
 
-// slots are where the calls of one origin acquire theirs, in this order.
-type slots struct{ pending, unacked []chan struct{} }
-
 // semaphores are where the calls of one origin have their tokens. The cloud's have a
 // narrower semaphore before each, half as wide, so that nothing local waits for the cloud.
 type semaphores struct {

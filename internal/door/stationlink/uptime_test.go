@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -78,6 +79,40 @@ func TestLink_Call_notAfter(t *testing.T) {
 			case got != nil && (*got > c.want+5000 || *got < c.want+5000-500): // some real time passes in the test
 				t.Errorf("notAfter is %d, want %d", *got-5000, c.want)
 			}
+		})
+	}
+}
+
+// The estimate is rounded down, and its bounds hold to the nanosecond.
+func TestLink_Call_notAfter_exactly(t *testing.T) {
+	const spacing, memory = 15 * time.Minute, 2 * time.Hour
+	for name, c := range map[string]struct {
+		first, second string
+		between       time.Duration
+		after         time.Duration // the second
+		want          int64
+	}{
+		"rounded down":            {`{"uptime":0}`, `{}`, 0, 500_049, 4999},
+		"rounded down no more":    {`{"uptime":0}`, `{}`, 0, 5 * time.Second, 9999},
+		"the same uptime again":   {`{"uptime":1000}`, `{"uptime":1000}`, time.Minute, 0, 66_000 - 7},
+		"spaced":                  {`{"uptime":10000}`, `{"uptime":905000}`, spacing, memory - spacing + time.Second, 905_000 + 6_306_000 - 631},
+		"too close":               {`{"uptime":10000}`, `{"uptime":845000}`, spacing - 1, memory - spacing + time.Second + 1, 10_000 + 7_206_000 - 721},
+		"at the end of its count": {`{"uptime":10000}`, `{"uptime":905000}`, spacing, memory - spacing, 10_000 + 7_205_000 - 721},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLink(t)
+				clock := &hand{now: 42 * time.Hour}
+				l.SetClock(clock.read)
+				k := connect(t, l, &conn{qos: 1})
+				report(l, k, []byte(c.first))
+				clock.now += c.between
+				report(l, k, []byte(c.second))
+				clock.now += c.after
+				if payload, got := sentTo(t, l, k, 5*time.Second); got == nil || *got != c.want {
+					t.Errorf("sent %s, want %d", payload, c.want)
+				}
+			})
 		})
 	}
 }
