@@ -20,7 +20,7 @@ import (
 const recordSize = 200
 
 // okBody is the answer of the floor and the rival, as the gateway's.
-const okBody = `{"success":true}`
+const okBody = `{"success":true}` + "\n"
 
 // serverJob is the first word to a server role.
 type serverJob struct {
