@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 // the storage, and everything else is 503.
 func Waiting(conditions *health.Registry) []kit.Route {
 	return []kit.Route{
-		{Method: http.MethodGet, Pattern: "/healthz", Serve: alive},
+		{Method: http.MethodGet, Pattern: "/healthz", Serve: alive, Level: slog.LevelDebug},
 		{Method: http.MethodGet, Pattern: "/readyz", Serve: func(x *kit.Exchange) error { return unready(x, notReady(conditions)) }},
 		{Pattern: "/", Serve: func(x *kit.Exchange) error { return unready(x, "The gateway is starting") }},
 	}
