@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/user"
@@ -59,17 +60,10 @@ func identify(c *net.UnixConn, owner, group int) (*peer, error) {
 	err = raw.Control(func(fd uintptr) {
 		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
-	if err != nil || failed != nil {
-		return nil, fmt.Errorf("reading the peer's credentials: %w", firstOf(err, failed))
+	if err := errors.Join(err, failed); err != nil {
+		return nil, fmt.Errorf("reading the peer's credentials: %w", err)
 	}
 	return newPeer(int(cred.Uid), int(cred.Gid), owner, group), nil
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func newPeer(uid, gid, owner, group int) *peer {

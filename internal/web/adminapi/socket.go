@@ -110,7 +110,7 @@ func bind(path string, gid int) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
-		return firstOf(err, failed)
+		return errors.Join(err, failed)
 	}}
 	inner, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {

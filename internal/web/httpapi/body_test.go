@@ -7,30 +7,14 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// What is read of a body is the same for all operations that have one.
+// Package webtest holds every route to one JSON object; these are the fields of a login.
 func TestBody_malformed(t *testing.T) {
 	w := newWorld(t)
 	malformed := message("The body is not a JSON object")
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	for name, c := range map[string]struct{ body, want string }{
 		"empty":                {"", message("The field email is missing")},
-		"blank":                {" ", malformed},
-		"no JSON":              {"email=a&password=b", malformed},
-		"cut off":              {`{"email":"a","password":"b"`, malformed},
-		"trailing brace":       {goodLogin + "}", malformed},
-		"trailing object":      {goodLogin + goodLogin, malformed},
-		"trailing text":        {goodLogin + " x", malformed},
-		"null":                 {"null", malformed},
-		"array":                {"[" + goodLogin + "]", malformed},
-		"string":               {`"email"`, malformed},
-		"number":               {"1", malformed},
-		"comment":              {"{/**/}", malformed},
-		"single quotes":        {"{'email':'a','password':'b'}", malformed},
-		"byte order mark":      {"\ufeff" + goodLogin, malformed},
 		"UTF-16":               {"\xff\xfe{\x00}\x00", malformed},
-		"invalid UTF-8":        {`{"email":"` + "\xff" + `","password":"b"}`, malformed},
-		"control character":    {"{\"email\":\"a\nb\",\"password\":\"b\"}", malformed},
-		"NUL behind":           {goodLogin + "\x00", malformed},
 		"deep":                 {deep, malformed},
 		"no e-mail":            {`{"password":"b"}`, message("The field email is missing")},
 		"no password":          {`{"email":"a"}`, message("The field password is missing")},
@@ -44,7 +28,6 @@ func TestBody_malformed(t *testing.T) {
 		"e-mail an array":      {`{"email":["a"],"password":"b"}`, message("The field email must be a string")},
 		"other case":           {`{"Email":"` + email + `","PASSWORD":"` + password + `"}`, message("The field email is missing")},
 		"last one not a text":  {`{"email":"a","password":"b","password":1}`, message("The field password must be a string")},
-		"half an escape":       {`{"email":"\u12","password":"b"}`, malformed},
 		"quote in a nest test": {`{"email":"\"[[[[","password":"b"`, malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
