@@ -236,7 +236,7 @@ func (t *trial) deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient
 	ctx, cancel := context.WithTimeout(ctx, publishPatience)
 	defer cancel()
 	delivery := conn.Publish(m)
-	err := ctx.Err()
+	var err error
 	select {
 	case <-ctx.Done():
 		err = errors.New("the broker does not acknowledge it")

@@ -64,7 +64,7 @@ func TestLines_wrap(t *testing.T) {
 port  Another program has the port of
       1883 open: stop it
 key
-      ` + strings.Repeat("x", 50) + `
+    ` + strings.Repeat("x", 50) + `
     > systemctl restart gatehouse.socket
       gatehouse
 `

@@ -90,8 +90,12 @@ func (l *lines) line(line string, indent int) {
 // wrap breaks a line at blanks, so that no piece is wider than width where its words
 // allow that. The pieces but the first begin with indent blanks.
 func wrap(line string, width, indent int) (pieces []string) {
-	if indent > width/2 {
-		indent = min(width/2, 4)
+	longest := 0
+	for word := range strings.FieldsSeq(line) {
+		longest = max(longest, utf8.RuneCountInString(word))
+	}
+	if indent+max(longest, width/4) > width {
+		indent = min(width/4, 4)
 	}
 	for width > 0 && utf8.RuneCountInString(line) > width {
 		words := strings.TrimLeft(line, " ")

@@ -98,10 +98,10 @@ func TermsText(g site.Grant) string {
 		b.WriteString(", " + hours)
 	}
 	if !g.From.IsZero() {
-		b.WriteString(", from " + site.At(g.From).String())
+		b.WriteString(", from " + g.From.UTC().Format(time.RFC3339))
 	}
 	if !g.Until.IsZero() {
-		b.WriteString(", until " + site.At(g.Until).String())
+		b.WriteString(", until " + g.Until.UTC().Format(time.RFC3339))
 	}
 	return b.String()
 }
