@@ -110,9 +110,12 @@ func (c *carrier) step(ctx context.Context) (done bool, err error) {
 const isRecord = ` AND typeof(time) = 'integer' AND typeof(station) = 'integer' AND typeof(body) = 'text' AND length(hash) = 32
 	AND instr(body, '{"seq":' || seq || ',') = 1 ORDER BY seq DESC LIMIT `
 
-// newest returns the newest readable record below a seq.
+// newest returns the newest readable record below a seq, or 0 if there is none.
 func (c *carrier) newest(ctx context.Context, below uint64) (seq uint64, err error) {
 	err = c.aside.QueryRowContext(ctx, "SELECT seq FROM journal WHERE seq < ?"+isRecord+"1", int64(below)).Scan(&seq) //nolint:gosec // seq fits
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
 	return seq, err
 }
 

@@ -283,3 +283,31 @@ func TestOpen_disagreeing(t *testing.T) {
 		}
 	}
 }
+
+// Of a file whose end is gone, the records before it are carried over.
+func TestOpen_truncated(t *testing.T) {
+	const records = 1000
+	path := inUse(t, records)
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()/page/2*page)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sound(t, path)
+	v, err := db.Verify(t.Context())
+	if err != nil || v.Broken != 0 || v.First != 1 || v.Lost == 0 {
+		t.Errorf("verdict %+v, %v", v, err)
+	}
+	old := 0
+	for _, r := range mustRead(t, db, journal.Query{Limit: 2 * records}) {
+		if r.Seq <= records {
+			old++
+		}
+	}
+	if old < records/4 {
+		t.Errorf("%d of %d records are there, of half of the file", old, records)
+	}
+	closeDB(t, db)
+}
