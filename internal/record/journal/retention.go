@@ -100,7 +100,7 @@ func (s *Service) overfull() bool {
 	if bytes > s.hardSize.Load() {
 		return true
 	}
-	return bytes > most && bytes-most > most/10 && s.held() >= s.Store.Oldest()+pruneWorth
+	return bytes-most > most/10 && s.held() >= s.Store.Oldest()+pruneWorth
 }
 
 // held is the last seq that may go at any time.

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,10 @@ func TestService_Prune(t *testing.T) {
 		}
 		if got := p.disk.pruned; !got.Before.Equal(time.Now().Add(-time.Hour)) || got.MaxBytes != 1000 || got.HardBytes != 2000 || got.Held() != 42 {
 			t.Errorf("pruned by %+v", got)
+		}
+		p = newService(t, nil)
+		if _, err := p.Prune(t.Context()); err != nil || !p.disk.pruned.Before.IsZero() {
+			t.Errorf("without an age pruned by %+v, %v", p.disk.pruned, err)
 		}
 		p = newService(t, func(c *journal.Config) { c.MaxAge, c.Clock = time.Hour, clock{} })
 		if _, err := p.Prune(t.Context()); err != nil {
@@ -133,6 +138,41 @@ func TestService_Run_tellsOfTheGap(t *testing.T) {
 	})
 }
 
+// Retention that removes nothing is silent, and one that fails is logged, unless the
+// gateway stops.
+func TestService_Run_logs(t *testing.T) {
+	for name, c := range map[string]struct {
+		removed journal.Removed
+		err     error
+		stopped bool
+		want    string
+	}{
+		"nothing to remove": {},
+		"a failing disk":    {err: errors.New("the disk"), want: "retention did not finish"},
+		"stopped":           {err: errors.New("the disk"), stopped: true},
+		"some":              {removed: journal.Removed{Records: 1}, want: "old records removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newService(t, nil)
+				p.disk.removed, p.disk.pruning = c.removed, c.err
+				ctx, cancel := context.WithCancel(t.Context())
+				if c.stopped {
+					p.disk.heard = func(error) { cancel() }
+				}
+				done := make(chan error)
+				go func() { done <- p.Run(ctx) }()
+				synctest.Wait()
+				cancel()
+				<-done
+				if log := p.log.String(); (log != "") != (c.want != "") || !strings.Contains(log, c.want) || strings.Contains(log, "cloud") {
+					t.Errorf("logged %q, want %q", log, c.want)
+				}
+			})
+		})
+	}
+}
+
 // What waits for the cloud is a condition from four fifths of the hard size on, until it
 // is less than seven tenths.
 func TestService_backlog(t *testing.T) {
@@ -167,6 +207,12 @@ func TestService_backlog(t *testing.T) {
 		if is := len(all) == 1 && all[0].Code == health.CloudBacklog && all[0].Severity == health.Warning; is != c.want || len(all) > 1 {
 			t.Errorf("%d: %+v: conditions %+v", i, c, all)
 		}
+	}
+	p.disk.oldest = 5000 // one record is left, and waits
+	held.Store(4999)
+	p.disk.heard(nil)
+	if all := p.health.Conditions(); len(all) != 1 {
+		t.Errorf("of one record: conditions %+v", all)
 	}
 	// Without a cloud link, and without a bound, there is no backlog.
 	for _, change := range []func(*journal.Config){

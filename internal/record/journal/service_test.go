@@ -39,6 +39,7 @@ type disk struct {
 	pruned  journal.Retention
 	prunes  int
 	removed journal.Removed // by each Prune
+	pruning error           // of each Prune
 }
 
 func (d *disk) Watch(heard func(error)) { d.heard = heard }
@@ -87,7 +88,7 @@ func (d *disk) Prune(_ context.Context, r journal.Retention) (journal.Removed, e
 		d.bytes.Store(0)
 	}
 	d.heard(nil) // as a transaction does
-	return d.removed, nil
+	return d.removed, d.pruning
 }
 
 type clock struct{ trusted bool }
