@@ -63,7 +63,7 @@ func TestApp_passphrase_isNotShown(t *testing.T) {
 	}
 }
 
-// Whoever interrupts gets the terminal back as it was.
+// After an interrupt the terminal is as it was.
 func TestApp_passphrase_interrupted(t *testing.T) {
 	far, screen := openTerminal(t)
 	others := goleak.IgnoreCurrent()

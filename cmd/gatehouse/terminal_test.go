@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal gives both ends of a pseudo-terminal (pty(7)) of 80 by 6.
+// openTerminal returns both ends of a pseudo-terminal (pty(7)) of 80 by 6.
 func openTerminal(t *testing.T) (far, screen *os.File) {
 	t.Helper()
 	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -33,7 +33,7 @@ const (
 	attempts     = 5
 	attemptEvery = time.Minute / attempts
 	wider        = 64
-	// lookEvery is how often [Service.Run] looks whether there is an account now, and
+	// lookEvery is how often [Service.Run] checks for an account, and
 	// whether the notice still holds.
 	lookEvery = time.Second
 )

@@ -15,7 +15,7 @@ import (
 // stranger is a user who is not root and not the owner of a file.
 const stranger = 65534
 
-// deny makes files unreadable for whoever runs the test, and hands the rest of the
+// deny makes files unreadable for the user who runs the test, and hands the rest of the
 // folder to a user other than root, as whom the test goes on then.
 func deny(h *house, names ...string) {
 	h.Helper()

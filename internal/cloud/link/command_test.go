@@ -268,7 +268,7 @@ func TestNewCommands_trustsNobody(t *testing.T) {
 	})
 }
 
-// A key that is taken away bites between the look at the signature and the command's
+// The removal of a key takes effect between the look at the signature and the command's
 // leaving, too, and so does another key in its place.
 func TestCommands_trust(t *testing.T) {
 	for name, change := range map[string]func(w *world) api.Keyring{
@@ -335,7 +335,7 @@ func TestCommands_handle_contextEnds(t *testing.T) {
 	})
 }
 
-// Whoever may publish fills neither the journal nor the log.
+// A client that may publish fills neither the journal nor the log.
 func TestCommands_refuse_boundedRate(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.commands()
@@ -393,7 +393,7 @@ func TestCommands_refuse_signedIsRecorded(t *testing.T) {
 		if got["c-1 repeated"] < 600 || got["c-1 repeated"] > 610 || got["c-1 retained"] != 1 || got["c-2 retained"] != 1 || got["c-1 expired"] != 1 {
 			t.Errorf("recorded %v", got)
 		}
-		for n := range 8000 { // whoever holds the tokens of years
+		for n := range 8000 { // an attacker with the tokens of years
 			cmd := w.good(fmt.Sprint("old-", n))
 			cmd.IssuedAt, cmd.Expires = cmd.IssuedAt.Add(-time.Hour), cmd.Expires.Add(-time.Hour)
 			c.Handle(t.Context(), w.sign(cmd), false, time.Now())

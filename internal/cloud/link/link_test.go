@@ -237,7 +237,7 @@ func TestLink_savesCursor(t *testing.T) {
 }
 
 // A cloud whose settings are broken is not tried, holds the journal all the same, and
-// says what is wrong until it is mended.
+// says what is wrong until it is fixed.
 func TestLink_broken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()

@@ -456,7 +456,7 @@ func TestOutbox_noApplicationOverReconnects(t *testing.T) {
 	})
 }
 
-// Whoever acknowledges what was acknowledged before is answered with the status.
+// An acknowledgement of what was acknowledged before is answered with the status.
 func TestOutbox_saysWhatIsNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()

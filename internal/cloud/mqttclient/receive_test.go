@@ -104,7 +104,7 @@ func TestConfig_Receive_backPressure(t *testing.T) {
 }
 
 // What comes too fast is read more slowly, and nothing of it is lost; a long message
-// counts for as many as it has room for, whoever wants it.
+// counts for as many as it has room for, for all callers.
 func TestConfig_PerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {

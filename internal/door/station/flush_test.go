@@ -153,7 +153,7 @@ func TestService_Run_storeFails(t *testing.T) {
 	})
 }
 
-// TestService_Run_forgottenLock proves that a lock that was taken away does not
+// TestService_Run_forgottenLock proves that a lock that was removed does not
 // come back from the disk.
 func TestService_Run_forgottenLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

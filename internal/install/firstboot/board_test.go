@@ -41,7 +41,7 @@ type board struct {
 	up        bool
 	disabled  bool // whether no service manager runs it
 	listeners []adminapi.Listener
-	offline   int     // how often it is asked before the network gives it an address
+	offline   int     // how often it is asked before it has an address from the network
 	network   *string // what mDNS calls the machine; nil is the gateway's name
 }
 

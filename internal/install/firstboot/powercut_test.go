@@ -36,7 +36,7 @@ func TestRun_powerCut(t *testing.T) {
 		whole := b.powered()
 		b.fuse.left = 0
 		if !b.powered() {
-			t.Fatal("the fuse was not mended")
+			t.Fatal("the fuse was not replaced")
 		}
 		b.checkDone()
 		if t.Failed() {

@@ -66,7 +66,7 @@ func (b *boot) wipe() error {
 	return nil
 }
 
-// retire writes the copy without secrets and gives the site file the name under which it
+// retire writes the copy without secrets and renames the site file to the name under which it
 // is wiped.
 func (b *boot) retire() error {
 	data, err := readSite(b.path)

@@ -299,7 +299,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// Whoever interrupts gets everything as it was.
+// An interrupt leaves everything as it was.
 func TestStage_calledOff(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	before := tree(t, present.root())

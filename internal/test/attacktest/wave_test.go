@@ -19,7 +19,7 @@ import (
 
 // A wave of TLS reconnects on a slow processor never ended: 1,000 stations on 1/60 of a
 // core stood at 302 online after 100 s, because all handshakes shared the processor and
-// one window of 5 s, and most were thrown away unfinished. Now only as many compute at
+// one window of 5 s, and most were dropped unfinished. Now only as many compute at
 // once as there are turns (see the tests of package admission, which prove the order), what
 // waits costs next to nothing, and no garbage is collected meanwhile: one collection took
 // four seconds.

@@ -104,7 +104,7 @@ func clearStale(path string) error {
 }
 
 // bind creates the socket so that at no moment more users can connect than may,
-// whatever the umask: Linux gives the file the mode of the socket before it is
+// whatever the umask: Linux creates the file with the mode of the socket before it is
 // bound (unix_bind).
 func bind(path string, gid int) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
