@@ -86,8 +86,8 @@ func newCommands(cfg commandConfig) *commands {
 // command that was verified already and has not left.
 func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
 
-// summarize records how many refusals were left out, when that is due.
-func (c *commands) summarize() {
+// summarise records how many refusals were left out, when that is due.
+func (c *commands) summarise() {
 	if n, ok := c.noting.summary(); ok {
 		c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
 	}

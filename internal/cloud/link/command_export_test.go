@@ -27,9 +27,9 @@ func (c *commands) Handle(ctx context.Context, payload []byte, retained bool, re
 	c.handle(ctx, payload, retained, received)
 }
 
-// Drain and Summarize are drain and summarize.
+// Drain and Summarise are drain and summarise.
 func (c *commands) Drain()     { c.drain() }
-func (c *commands) Summarize() { c.summarize() }
+func (c *commands) Summarise() { c.summarise() }
 
 // Put and Take are put and take.
 func (r *results) Put(result api.Result) { r.put(result) }

@@ -355,13 +355,13 @@ func TestCommands_refuse_boundedRate(t *testing.T) {
 		if len(w.records) != 61 || w.records[60].Count != 41 {
 			t.Errorf("%d records, the last %+v", len(w.records), w.records[len(w.records)-1])
 		}
-		c.Summarize()
+		c.Summarise()
 		if len(w.records) != 61 {
 			t.Errorf("summed up at once")
 		}
 		<-time.After(time.Minute)
-		c.Summarize()
-		c.Summarize()
+		c.Summarise()
+		c.Summarise()
 		if last := w.records[len(w.records)-1]; len(w.records) != 62 || last.Count != 1 || last.Detail == "malformed" || last.Origin != site.Cloud {
 			t.Errorf("%d records, the last %+v", len(w.records), last)
 		}

@@ -291,7 +291,7 @@ func (l *Link) watch(ctx context.Context) {
 		case <-ticker.C:
 			l.judge(health.CloudIdentity, l.identity.judge(time.Now()), adviceIdentity)
 			l.judge(health.CloudClock, l.Status().Refuses, adviceClock)
-			l.commands.summarize()
+			l.commands.summarise()
 		}
 		at, saved := l.cursor.Load(), l.kept.Load()
 		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {
