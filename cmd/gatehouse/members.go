@@ -55,11 +55,7 @@ func (a *app) membersOfSite(path string) ([]stationsim.Member, error) {
 			a.complain(fmt.Sprintf("station %s has no secret in %s: it is not simulated", st.ID, path))
 			continue
 		}
-		m := stationsim.Member{ID: st.ID, Locks: max(st.Locks, 1), Secret: st.Secret}
-		if st.Name != nil {
-			m.Name = *st.Name
-		}
-		members = append(members, m)
+		members = append(members, stationsim.Member{ID: st.ID, Locks: max(st.Locks, 1), Secret: st.Secret})
 	}
 	if len(members) == 0 {
 		return nil, fmt.Errorf("no station in %s has a secret: write one there, or use --credentials", path)
@@ -134,7 +130,7 @@ func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stations
 		if err != nil {
 			return members, fmt.Errorf("enrolling simulated stations: %w", err)
 		}
-		members = append(members, stationsim.Member{ID: id, Name: name, Locks: locks, Secret: site.Secret(issued.MQTT.Password)})
+		members = append(members, stationsim.Member{ID: id, Locks: locks, Secret: site.Secret(issued.MQTT.Password)})
 	}
 	return members, nil
 }

@@ -60,7 +60,7 @@ func TestLink_Call_notAfter(t *testing.T) {
 		"old and alone":        {[]step{{0, `{"uptime":10000}`}}, 24 * time.Hour, 86_410_000 - 8640},
 		"counting anew":        {[]step{{0, `{"uptime":4294967000}`}, {time.Second, `{"uptime":704}`}}, 0, 704},
 		"counting anew, twice": {[]step{{0, `{"uptime":900000}`}, {time.Second, `{"uptime":700}`}, {time.Second, `{"uptime":1699}`}}, 0, 1700 - 1},
-		"the longest":          {[]step{{0, fmt.Sprintf(`{"uptime":%d}`, 1<<53)}}, time.Hour, 1<<53 + 3_600_000 - 360},
+		"the longest":          {[]step{{0, fmt.Sprintf(`{"uptime":%d}`, int64(1<<53))}}, time.Hour, 1<<53 + 3_600_000 - 360},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := newLink(t)

@@ -52,7 +52,6 @@ type Backoff struct {
 type Config struct {
 	Broker Broker
 	ID     site.StationID
-	Name   string // for views only
 	Secret site.Secret
 	Locks  int // default 1
 

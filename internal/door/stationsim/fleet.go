@@ -18,7 +18,6 @@ const connectsAtOnce = 64
 // Member is what distinguishes one station of a fleet.
 type Member struct {
 	ID     site.StationID
-	Name   string
 	Locks  int
 	Secret site.Secret
 }
@@ -47,7 +46,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	fleet := &Fleet{Stations: make([]*Station, 0, len(cfg.Members))}
 	for _, m := range cfg.Members {
 		each := cfg.Each
-		each.ID, each.Name, each.Locks, each.Secret, each.gate = m.ID, m.Name, m.Locks, m.Secret, gate
+		each.ID, each.Locks, each.Secret, each.gate = m.ID, m.Locks, m.Secret, gate
 		each.Random = rand.New(rand.NewPCG(cfg.Seed, uint64(m.ID))) //nolint:gosec // plays hardware, guards nothing
 		if cfg.Spread > 0 {
 			each.startDelay = time.Duration(each.Random.Int64N(int64(cfg.Spread)))

@@ -220,9 +220,9 @@ func TestFleet_Run_gatewaysBroker(t *testing.T) {
 		}
 		return true
 	})
-	for _, status := range fleet.Statuses() {
+	for i, status := range fleet.Statuses() {
 		if status.Opened != 1 {
-			t.Errorf("station %d opened %d times", status.ID, status.Opened)
+			t.Errorf("station %d opened %d times", i+1, status.Opened)
 		}
 	}
 }

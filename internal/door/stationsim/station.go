@@ -14,16 +14,11 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Status is what a station looks like from outside at one moment.
+// Status is what a station has come to.
 type Status struct {
-	ID             site.StationID
-	Name           string
-	Connected      bool
-	BatteryVoltage float64
-	Locks          []site.LockStatus // by lock, lock-1 first
-	Commands       int               // received since the start
-	Opened         int               // times that a lock opened since the start
-	Last           Event             // the latest event other than a report
+	Connected bool
+	Commands  int // received since the start
+	Opened    int // times that a lock opened since the start
 }
 
 const (
@@ -69,8 +64,6 @@ func New(cfg Config) (*Station, error) {
 		full: 3.60 + 0.55*cfg.Random.Float64(), drained: time.Now(),
 	}
 	s.volts = s.full
-	s.status = Status{ID: cfg.ID, Name: cfg.Name}
-	s.refresh()
 	return s, nil
 }
 
@@ -78,22 +71,7 @@ func New(cfg Config) (*Station, error) {
 func (s *Station) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.copyStatus()
-}
-
-func (s *Station) copyStatus() Status {
-	out := s.status
-	out.Locks = slices.Clone(out.Locks)
-	return out
-}
-
-// refresh brings the status up to date; mu is held, or nobody else has the station.
-func (s *Station) refresh() {
-	s.status.Connected, s.status.BatteryVoltage = s.link != nil, hundredths(s.volts)
-	s.status.Locks = s.status.Locks[:0]
-	for _, l := range s.locks {
-		s.status.Locks = append(s.status.Locks, l.status)
-	}
+	return s.status
 }
 
 // Wait returns as soon as the station's status satisfies condition, or with the
@@ -101,7 +79,7 @@ func (s *Station) refresh() {
 func (s *Station) Wait(ctx context.Context, condition func(Status) bool) error {
 	for {
 		s.mu.Lock()
-		status, changed := s.copyStatus(), s.changed
+		status, changed := s.status, s.changed
 		s.mu.Unlock()
 		if condition(status) {
 			return nil
@@ -265,10 +243,7 @@ func (s *Station) note(e Event) {
 		s.status.Opened++
 		s.volts -= perOpening
 	}
-	s.refresh()
-	if e.Kind != Reported {
-		s.status.Last = e
-	}
+	s.status.Connected = s.link != nil
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
