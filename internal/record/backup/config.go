@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gatehouse/internal/fault"
@@ -73,8 +74,8 @@ func (c Configuration) paths() ([]string, error) {
 		}
 	}
 	for _, path := range c.More {
-		if below, err := filepath.Rel(folder, path); err == nil && filepath.IsLocal(below) && !contains(paths, path) {
-			paths = append(paths, filepath.Clean(path))
+		if path = filepath.Clean(path); c.isBelow(path) && !slices.Contains(paths, path) {
+			paths = append(paths, path)
 		}
 	}
 	return paths, nil
@@ -94,20 +95,17 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func contains(paths []string, path string) bool {
-	for _, p := range paths {
-		if p == filepath.Clean(path) {
-			return true
-		}
-	}
-	return false
+// isBelow reports whether a path is in the folder of the configuration or below it.
+func (c Configuration) isBelow(path string) bool {
+	below, err := filepath.Rel(filepath.Dir(c.Main), path)
+	return err == nil && filepath.IsLocal(below)
 }
 
 // Outside returns the files that the configuration names and that are not below its
 // folder: a backup leaves them out.
 func (c Configuration) Outside() (paths []string) {
 	for _, path := range c.More {
-		if below, err := filepath.Rel(filepath.Dir(c.Main), path); err != nil || !filepath.IsLocal(below) {
+		if !c.isBelow(path) {
 			paths = append(paths, path)
 		}
 	}
