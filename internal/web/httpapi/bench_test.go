@@ -35,6 +35,18 @@ func BenchmarkStation_handler(b *testing.B) {
 	}
 }
 
+func BenchmarkUnlock_handler(b *testing.B) {
+	w := newAPI(b, slog.LevelWarn)
+	handler := w.handler(httpapi.Options{})
+	req := w.build(request{method: "POST", path: "/v1/stations/" + stationToken + "/locks/1/unlock", bearer: accessToken})
+	out := sink{http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(out, req)
+		w.unlocker.requests = w.unlocker.requests[:0]
+	}
+}
+
 func BenchmarkStation_overTCP(b *testing.B) {
 	w := newAPI(b, slog.LevelInfo)
 	overTCP(b, w, w.handler(httpapi.Options{}))

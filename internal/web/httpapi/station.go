@@ -44,7 +44,7 @@ func (a *API) unlock(x *kit.Exchange) error {
 	}
 	x.Buf = append(x.Buf[:0], `{"success":`...)
 	x.Buf = strconv.AppendBool(x.Buf, answer.Outcome.Opened())
-	x.Buf = append(x.Buf, '}')
+	x.Buf = append(x.Buf, "}\n"...)
 	return x.JSON(http.StatusOK, x.Buf)
 }
 
