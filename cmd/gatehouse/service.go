@@ -26,14 +26,14 @@ const (
 	setupFile  = "/run/gatehouse/setup.issue"
 	noticeFile = "/run/gatehouse-notice/gatehouse.issue"
 
-	// answerTimeout bounds the question to a gateway that has just said it is ready.
+	// answerTimeout bounds the request to a gateway that has just become ready.
 	answerTimeout = 10 * time.Second
 )
 
 const serviceLong = `Make the gateway a service of this system: it starts with the system, is restarted
-when it fails, and runs as a user of its own who may do nothing else. This is for a
+when it fails, and runs as its own user without other rights. This is for a
 program that was copied by hand, on Linux with systemd; the Debian package does the
-same by itself. Start, stop, restart and status work with either.`
+same. Start, stop, restart and status work with either.`
 
 func (a *app) serviceCommand() *cobra.Command {
 	cmd := group("service", "Run the gateway as a service of this system", serviceLong)
@@ -56,8 +56,8 @@ func (a *app) serviceInstallCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install",
 		Short: "Make this program a service, and start it",
-		Long: `Make this very program a service of systemd, start it, and wait until it is ready.
-It needs root. The program must stand where only root can exchange it, such as
+		Long: `Make this program a service of systemd, start it, and wait until it is ready.
+It needs root. The program must be where only root can replace it, such as
 /usr/local/bin.
 
 It creates the user gatehouse, the configuration /etc/gatehouse/gatehouse.toml (unless
@@ -122,7 +122,7 @@ func (a *app) service() (*service.Service, error) {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved // else it has been removed, which is said when it matters
+		path = resolved // else it has been removed, which Install reports
 	}
 	return service.New(service.Config{Executable: path, Check: func() error {
 		_, err := serviceSettings()
@@ -136,8 +136,7 @@ func serviceSettings() (config.Config, error) {
 	return config.Load("", []string{"HOME=/var/lib/gatehouse"})
 }
 
-// listeners asks a gateway that has just started. That it does not answer is no
-// failure of the service.
+// listeners asks a gateway that has just started; empty if it does not answer.
 func listeners(ctx context.Context) []adminapi.Listener {
 	cfg, err := serviceSettings()
 	if err != nil {

@@ -148,7 +148,7 @@ func (s *Service) activate(ctx context.Context) error {
 // the installation with what was removed.
 func (s *Service) giveUp(ctx context.Context, before State, changes []Change, failure error) error {
 	if before.Installed != byNobody {
-		return fault.New(fault.Unavailable, failure.Error()+"\nThe service stays installed, and systemd keeps trying to start it.")
+		return fault.New(fault.Unavailable, failure.Error()+"\nThe service stays installed. Once that is fixed, run \"gatehouse service install\" again.")
 	}
 	var paths []string
 	for _, c := range changes {
