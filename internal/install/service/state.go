@@ -78,8 +78,9 @@ func (s *Service) explain(ctx context.Context, verb string, failure error, since
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	_, _ = s.run(ctx, "journalctl", "--sync") // the last lines may be on their way
+	// Not --unit, which misses lines of the short-lived process that opens the sockets.
 	out, _ := s.run(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=100",
-		fmt.Sprintf("--since=@%d", since.Unix()), "--unit="+socketUnit, "--unit="+serviceUnit)
+		fmt.Sprintf("--since=@%d", since.Unix()), "UNIT="+socketUnit, "+", "_SYSTEMD_UNIT="+serviceUnit)
 	reason := failure.Error()
 	for line := range strings.Lines(out) {
 		if own, is := strings.CutPrefix(strings.TrimSpace(line), "gatehouse: "); is {
