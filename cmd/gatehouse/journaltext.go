@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,7 +95,8 @@ func (t *textRecords) end() error {
 
 // flush writes the unlocks whose outcome was not read.
 func (t *textRecords) flush() {
-	for _, r := range slices.SortedFunc(maps.Values(t.pending), func(a, b site.Record) int { return int(a.Seq) - int(b.Seq) }) { //nolint:gosec // near each other
+	bySeq := func(a, b site.Record) int { return cmp.Compare(a.Seq, b.Seq) }
+	for _, r := range slices.SortedFunc(maps.Values(t.pending), bySeq) {
 		t.write(r)
 	}
 	clear(t.pending)
