@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"gatehouse/internal/site"
 )
 
 // Config is the whole configuration. The name of a key in the file is the name
@@ -104,9 +106,9 @@ type Login struct {
 	AddressFailures int   // address_failures: the same of one client address, for all accounts
 }
 
-// Defaults returns the configuration of a gateway without any settings. From environ, in the form of [os.Environ], it reads
-// XDG_STATE_HOME and HOME only, for the data directory; without either Data is
-// empty, which [Lay] refuses.
+// Defaults returns the configuration of a gateway without any settings. From environ, in
+// the form of [os.Environ], it reads XDG_STATE_HOME and HOME only, for the data
+// directory; without either Data is empty, which [Lay] refuses.
 func Defaults(environ []string) Config {
 	return Config{
 		Data: stateDirectory(environ),
@@ -127,7 +129,7 @@ func Defaults(environ []string) Config {
 			WriteTimeout:             2 * time.Second,
 			MaxPacketSize:            8192,
 		},
-		Unlock:  Unlock{TTL: 5 * time.Second, AccountRate: 1, AccountBurst: 30, AccountPending: 4},
+		Unlock:  Unlock{TTL: site.DefaultTTL, AccountRate: 1, AccountBurst: 30, AccountPending: 4},
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
 		Station: Station{BatteryLow: 3.3, SaveInterval: 9 * time.Minute},
 		Login:   Login{AccountFailures: 10, AddressFailures: 30},

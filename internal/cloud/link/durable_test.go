@@ -84,7 +84,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := door{called: func(site.Command) { atDoor = store.writes() }}
-		opener, err := unlock.New(ctx, unlock.Config{Permissions: d, Directory: d, Caller: d, Journal: records, Clock: clock{}, Metrics: metric.New()})
+		opener, err := unlock.New(ctx, unlock.Config{TTL: site.DefaultTTL, Permissions: d, Directory: d, Caller: d, Journal: records, Clock: clock{}, Metrics: metric.New()})
 		if err != nil {
 			t.Fatal(err)
 		}

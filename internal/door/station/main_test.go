@@ -312,7 +312,7 @@ func setup(tb testing.TB, n int) *fixture {
 
 func config(m *memory, c site.Clock) station.Config {
 	return station.Config{
-		Store: m, Changes: amend.New(m), Journal: m, Clock: c, Boot: boot, BatteryLow: 3.5,
+		Store: m, Changes: amend.New(m), Journal: m, Clock: c, Boot: boot, BatteryLow: 3.5, FlushEvery: 9 * time.Minute,
 		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 	}
 }

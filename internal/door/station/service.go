@@ -36,11 +36,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// defaultFlushEvery is how often changed states are written when nothing else is
-// configured: as seldom as mostLost allows, to spare an SD card.
-const defaultFlushEvery = 9 * time.Minute
-
-// Config is what [New] needs. BatteryLow and FlushEvery may be zero.
+// Config is what [New] needs. BatteryLow may be zero.
 type Config struct {
 	Store      Store
 	Changes    *amend.Service // makes the changes of administrators
@@ -50,7 +46,7 @@ type Config struct {
 	Metrics    *metric.Registry
 	Boot       site.BootID
 	BatteryLow float64       // volts; below it a battery counts as low; zero: never
-	FlushEvery time.Duration // between two writes of changed states; zero: nine minutes
+	FlushEvery time.Duration // between two writes of changed states
 }
 
 // Service keeps the stations. Safe for concurrent use; [Service.State],
@@ -90,7 +86,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s := &Service{
 		store: c.Store, changes: c.Changes, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
-		batteryLow: c.BatteryLow, flushEvery: cmp.Or(c.FlushEvery, defaultFlushEvery),
+		batteryLow: c.BatteryLow, flushEvery: c.FlushEvery,
 		eventLog: newEventLog(c.Boot),
 		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
 		byID:     make(map[site.StationID]*live),
@@ -113,7 +109,7 @@ func (c Config) validate() error {
 		return errors.New("station: the boot id is needed")
 	case !(c.BatteryLow >= 0 && c.BatteryLow <= maxVoltage):
 		return fmt.Errorf("station: a low battery of %g V is not between 0 and %d V", c.BatteryLow, maxVoltage)
-	case c.FlushEvery < 0:
+	case c.FlushEvery <= 0:
 		return fmt.Errorf("station: states cannot be written every %s", c.FlushEvery)
 	}
 	return nil

@@ -114,7 +114,7 @@ type Config struct {
 	Journal     Journal
 	Clock       site.Clock
 	Metrics     *metric.Registry
-	TTL         time.Duration // a command's deadline until SetTTL; zero: site.DefaultTTL
+	TTL         time.Duration // a command's deadline until SetTTL
 	Bounds      Bounds        // of each account until SetBounds
 }
 
@@ -135,7 +135,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		return nil, errors.New("unlocking needs permissions, a directory, a caller, a journal, a clock and metrics")
 	}
 	if cfg.TTL <= 0 {
-		cfg.TTL = site.DefaultTTL
+		return nil, errors.New("unlocking needs the deadline of a command")
 	}
 	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds)}
 	s.SetTTL(cfg.TTL)

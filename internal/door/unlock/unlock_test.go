@@ -140,7 +140,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) service() *unlock.Service {
 	w.t.Helper()
 	s, err := unlock.New(w.t.Context(), unlock.Config{
-		Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(),
+		TTL: site.DefaultTTL, Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(),
 	})
 	if err != nil {
 		w.t.Fatal(err)
