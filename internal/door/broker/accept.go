@@ -138,7 +138,7 @@ func (g *guest) Evict() {
 }
 
 // serve sees a connection through, from its handshake with its error, if there was one, to
-// the last word to the handler.
+// the last call of the handler.
 func (s *Server) serve(c *Conn, err error) {
 	if err == nil {
 		err = s.safely(func() error { return s.converse(c) })

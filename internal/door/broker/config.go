@@ -77,7 +77,7 @@ type Authenticator interface {
 	Authenticate(id site.StationID, secret site.Secret) (generation uint64, ok bool)
 }
 
-// Handler hears of the stations' connections; [stationlink.Link] satisfies most of it. Its
+// Handler receives the stations' connections and what comes over them; [stationlink.Link] satisfies most of it. Its
 // methods are called concurrently, one at a time for each connection.
 // They must return quickly: while one runs, that station is not read.
 type Handler interface {

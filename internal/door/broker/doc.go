@@ -6,8 +6,8 @@
 // goes to the [Handler], commands leave through [Conn.Send], and nothing is ever
 // passed from one client to another.
 //
-// It decides nothing about stations. Who may connect is the [Authenticator]'s
-// word; what payloads mean is the business of package stationlink.
+// It decides nothing about stations. The [Authenticator] decides who may connect;
+// package stationlink knows topics and payloads.
 //
 // The promises:
 //

@@ -19,8 +19,8 @@ type seat struct {
 	// takeOver holds a token while a connection takes the seat and ends the one before
 	// it: the next to take it finds no other one alive.
 	takeOver chan struct{}
-	// order is held while the handler is told of a new connection, so that it hears
-	// of those of one station in the order of their take-overs.
+	// order is held while the handler is called for a new connection, so that those of one
+	// station reach it in the order of their take-overs.
 	order sync.Mutex
 	shown *Conn // the connection that Connected took last and whose end was not announced; order guards it
 	taker *Conn

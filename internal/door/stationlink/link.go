@@ -53,7 +53,7 @@ type Message interface {
 	Payload(b []byte) (payload []byte, patience time.Duration, err error)
 }
 
-// Presence hears of connections and reports; package station satisfies it. Its
+// Presence receives connections and reports; package station satisfies it. Its
 // methods are quick and safe for concurrent use.
 type Presence interface {
 	// Connected sets the connection of a station in place of the one before; an error
@@ -104,7 +104,7 @@ func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
 	}
 }
 
-// Follow names who hears of commands that no Call waits for any more.
+// Follow sets the function that receives answers to commands that no Call waits for.
 func (l *Link) Follow(f Followed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +177,7 @@ func (l *Link) present(c Conn) *wire {
 	return nil
 }
 
-// Heard hears of any packet of a station.
+// Heard notes a packet of a station.
 func (l *Link) Heard(c Conn) {
 	if l.present(c) != nil {
 		l.presence.Heard(c.Station())

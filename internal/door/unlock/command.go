@@ -38,18 +38,18 @@ type entry struct {
 	outcome site.Outcome
 	follows int
 	said    site.Outcome  // what was said last
-	held    []word        // what the station answered while Call was in flight
+	held    []reply       // what the station answered while Call was in flight
 	done    chan struct{} // closed when outcome is no longer Requested
 }
 
-// word is a station's answer to a command that came during or after its Call.
-type word struct {
+// reply is a station's answer to a command that came during or after its Call.
+type reply struct {
 	outcome site.Outcome
 	late    bool // it came after the deadline
 }
 
-// record returns the record of a word on a command with those facts.
-func (w word) record(facts site.Facts) site.Record {
+// record returns the record of a reply to a command with those facts.
+func (w reply) record(facts site.Facts) site.Record {
 	facts.Outcome = w.outcome
 	if w.late {
 		facts.Outcome, facts.Answer = site.Late, string(w.outcome)
@@ -88,7 +88,7 @@ func (c *commands) add(cmd site.Command, facts site.Facts) {
 
 // end stores the outcome of Call, and returns the station's answers so far: their
 // records come after that of the outcome.
-func (c *commands) end(id site.CommandID, outcome site.Outcome) (held []word) {
+func (c *commands) end(id site.CommandID, outcome site.Outcome) (held []reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byID[id]
@@ -103,10 +103,10 @@ func (c *commands) end(id site.CommandID, outcome site.Outcome) (held []word) {
 	return held
 }
 
-// take handles a word on a command whose Call has ended. A word that comes after the
+// take handles a reply to a command whose Call has ended. A reply that comes after the
 // deadline, or after the client received the answer that none came in time, does not
 // change the outcome.
-func (e *entry) take(w word) word {
+func (e *entry) take(w reply) reply {
 	w.late = w.late || e.outcome == site.Expired
 	if e.said = w.outcome; !w.late {
 		e.settle(w.outcome)
@@ -114,8 +114,8 @@ func (e *entry) take(w word) word {
 	return w
 }
 
-// follow takes a station's further word, and returns what is to be recorded now; known
-// is false when the word names no command of that station and lock, says the same again,
+// follow handles a station's further reply, and returns what is to be recorded now; known
+// is false when the reply names no command of that station and lock, says the same again,
 // or has said enough.
 func (c *commands) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) (records []site.Record, known bool) {
 	c.mu.Lock()
@@ -125,7 +125,7 @@ func (c *commands) follow(id site.CommandID, station site.StationID, lock site.L
 		return nil, false
 	}
 	e.follows++
-	w := word{outcome, time.Now().After(e.cmd.Deadline)}
+	w := reply{outcome, time.Now().After(e.cmd.Deadline)}
 	if e.outcome == site.Requested {
 		e.said = outcome
 		e.held = append(e.held, w)

@@ -231,8 +231,8 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 	} else {
 		s.Journal.AppendLater(record)
 	}
-	for _, word := range s.commands.end(cmd.ID, outcome) {
-		s.Journal.AppendLater(word.record(record.Facts))
+	for _, reply := range s.commands.end(cmd.ID, outcome) {
+		s.Journal.AppendLater(reply.record(record.Facts))
 	}
 	if outcome.Opened() && !time.Now().Before(cmd.Deadline) { // no success after the deadline (contract, section 1)
 		record.Outcome, record.Answer, record.Detail = site.Late, string(outcome), detailTooLate
