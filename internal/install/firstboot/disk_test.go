@@ -136,3 +136,21 @@ func TestRun_diskFails(t *testing.T) {
 		})
 	}
 }
+
+// What is removed was overwritten in place before: another name of the same file shows it.
+func TestRun_overwritten(t *testing.T) {
+	b := withSite(t)
+	for _, name := range []string{"gatehouse-site.toml", "guest.password"} {
+		if err := os.Link(b.path("boot/"+name), b.path("link-of-"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gatehouse-site.toml", "guest.password"} {
+		if text := b.read("link-of-" + name); text == "" || strings.TrimSpace(text) != "" {
+			t.Errorf("%s reads %q", name, text)
+		}
+	}
+}
