@@ -50,7 +50,22 @@ func ParseKey(line string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
+	if isPrivateHalf(words[0], public) {
+		return Key{}, errors.New("the id of a key is its private half: make a new key, and write an id that anyone may see")
+	}
 	return Key{ID: words[0], Public: public}, nil
+}
+
+// isPrivateHalf reports whether text is, or ends with, the seed of the key in base64 or
+// hexadecimal. Ids are shown and recorded, so this mistake would publish the key.
+func isPrivateHalf(text string, public ed25519.PublicKey) bool {
+	fromHex, _ := hex.DecodeString(text) // what is none ends early
+	for _, raw := range [][]byte{decodeBase64(text), fromHex} {
+		if len(raw) >= ed25519.SeedSize && public.Equal(ed25519.NewKeyFromSeed(raw[len(raw)-ed25519.SeedSize:]).Public()) {
+			return true
+		}
+	}
+	return false
 }
 
 // decodeBase64 takes both alphabets, with and without padding (RFC 4648, sections 4 and

@@ -129,6 +129,12 @@ func TestParseKey_ids(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
+	private := seed(1).Seed()
+	for _, id := range []string{base64.StdEncoding.EncodeToString(private), hex.EncodeToString(private), base64.RawURLEncoding.EncodeToString(append(make([]byte, 16), private...))} {
+		if _, err := api.ParseKey(api.Key{ID: id, Public: key}.String()); err == nil || strings.Contains(err.Error(), id) {
+			t.Errorf("a private key as id: %v", err)
+		}
+	}
 }
 
 // Under a point of small order a signature without any private key is right for one
