@@ -59,7 +59,12 @@ func (s *Staged) commit(ctx context.Context, t Terms, sw swap) (r Restored, err 
 	if err := ctx.Err(); err != nil {
 		return r, err
 	}
-	if err := sw.begin(s.folder, stamp); err != nil {
+	if err := sw.supersede(); err != nil {
+		return r, fmt.Errorf("ending the restore before this one: %w", err)
+	}
+	if err := sw.begin(s.folder, stamp); err != nil && isThere(sw.path(readyPrefix+stamp)) {
+		return r, begun(err) // it may be on the disk, and the next start sees it
+	} else if err != nil {
 		return r, fmt.Errorf("beginning to replace files: %w", err)
 	}
 	if _, err := sw.complete(); err != nil {

@@ -195,15 +195,21 @@ func (s swap) keep(name, kept string) error {
 
 // forget removes the folder of a restore that is complete.
 func (s swap) forget() error {
-	ready, err := s.ready()
-	if err == nil && ready != "" {
-		err = s.before.do("forget", func() error { return os.RemoveAll(s.path(ready)) })
-	}
-	if err != nil {
+	if err := s.supersede(); err != nil {
 		return err
 	}
 	s.tidy()
 	return durable.Sync(s.data)
+}
+
+// supersede is forget before another restore begins. Of the former one all but the
+// configuration is in place, and that is not wanted any more.
+func (s swap) supersede() error {
+	ready, err := s.ready()
+	if err == nil && ready != "" {
+		err = s.before.do("forget", func() error { return os.RemoveAll(s.path(ready)) })
+	}
+	return err
 }
 
 // tidy removes what interrupted backups and restores have left. A disk that prevents it

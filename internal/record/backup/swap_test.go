@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -167,6 +168,55 @@ func TestComplete_waits(t *testing.T) {
 	waits, err := backup.CompleteBreaking(present.data, &present.config, nil)
 	if err != nil || waits != "" || present.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
 		t.Errorf("then: %q, %v", waits, err)
+	}
+}
+
+// A restore takes the place of one whose configuration still waits.
+func TestCommit_overWaiting(t *testing.T) {
+	first, second, present := newGateway(t, "North"), newGateway(t, "West"), newGateway(t, "South")
+	staged, err := present.stage(t.Context(), first.crafted(t))
+	must(t, err)
+	_, err = present.prepare(t, staged).Carry(t.Context(), backup.Breaking{Staged: staged.Staged, Before: func(step string) error {
+		if step == "forget" {
+			return errPower
+		}
+		return nil
+	}}, present.terms())
+	if !errors.Is(err, backup.ErrBegun) {
+		t.Fatal(err)
+	}
+	must(t, backup.Complete(present.data, quiet)) // as a start does
+	terms := present.terms()
+	terms.Now = terms.Now.Add(time.Hour)
+	present.restoreData(t, second.crafted(t), terms)
+	if got := present.inventory(t).Gateway; got != second.id {
+		t.Errorf("the gateway is %s, not the restored %s", got, second.id)
+	}
+	if waits, err := backup.Waiting(present.data); waits != "" || err != nil {
+		t.Errorf("waits: %q, %v", waits, err)
+	}
+}
+
+// An error after which the restore may have begun is reported as one.
+func TestCommit_mayHaveBegun(t *testing.T) {
+	old, present := newGateway(t, "North"), newGateway(t, "South")
+	staged, err := present.stage(t.Context(), old.crafted(t))
+	must(t, err)
+	_, err = backup.Breaking{Staged: staged.Staged, Before: func(step string) error {
+		if step != "begin" {
+			return nil
+		}
+		// The folder has its new name, and cannot be synchronised.
+		found := hidden(t, present.data)
+		must(t, os.Rename(filepath.Join(present.data, found[0]), filepath.Join(present.data, backup.ReadyPrefix+backup.Stamp(present.terms().Now))))
+		return errPower
+	}}.Commit(t.Context(), present.terms())
+	if !errors.Is(err, backup.ErrBegun) {
+		t.Error(err)
+	}
+	must(t, backup.Complete(present.data, quiet))
+	if got := present.inventory(t).Gateway; got != old.id {
+		t.Errorf("the gateway is %s, not the restored %s", got, old.id)
 	}
 }
 
