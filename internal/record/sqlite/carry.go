@@ -95,7 +95,7 @@ func (c *carrier) step(ctx context.Context) (done bool, err error) {
 	rows, err := c.read(ctx, below)
 	if len(rows) == 0 && isDamage(err) && below > c.low+1 {
 		next, lost := pastDamage(below-c.low, func(distance uint64) (uint64, error) { return c.newest(ctx, below-distance) })
-		if lost == nil {
+		if err = lost; lost == nil {
 			rows, err = c.read(ctx, next+1)
 		}
 	}

@@ -162,8 +162,8 @@ func writeCopy(ctx context.Context, from, path string) error {
 	if err == nil {
 		err = durable.Rename(partial, path)
 	}
-	if err != nil {
-		return fmt.Errorf("copying who may open what to %s: %w", path, err)
+	if err != nil { // the disk may be full
+		return fmt.Errorf("copying who may open what to %s: %w", path, errors.Join(err, removeQuietly(partial)))
 	}
 	return nil
 }

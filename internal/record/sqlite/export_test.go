@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -115,7 +116,7 @@ func MakeBy(ctx context.Context, path string, version int) error {
 // first: once it does not hold the floor any more, table meta does.
 func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
 	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
-		newest, unread := newestSure(ctx, db)
+		newest, unread := newestSure(ctx, db, math.MaxInt64)
 		saved, err := savedFloor(ctx, db)
 		floor = fromMillis(max(saved, newest))
 		return errors.Join(unread, err)

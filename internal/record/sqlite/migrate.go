@@ -94,8 +94,12 @@ func applyMigration(ctx context.Context, db *sql.DB, text string, version int) e
 	return nil
 }
 
+// schemaOf returns the version of the schema; 0: the file is empty.
 func schemaOf(ctx context.Context, q queryer) (version int, err error) {
 	err = q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version)
+	if err == nil && version < 0 {
+		err = fmt.Errorf("%w: its version is %d", errDamagedFile, version)
+	}
 	return version, err
 }
 

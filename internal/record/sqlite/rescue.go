@@ -65,9 +65,12 @@ func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story s
 	if err == nil {
 		err = completeRescue(cfg.Path)
 	}
+	if copied != nil && isDamage(err) {
+		return rescue(ctx, cfg, why, nil) // the copy is what cannot be used
+	}
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, "The database "+cfg.Path+
-			" is damaged and cannot be set aside: check free space with df and the disk with dmesg", errors.Join(why, err))
+			" is damaged and cannot be set aside: check free space with df and the disk with dmesg", errors.Join(why, err, removeQuietly(partial)))
 	}
 	return fmt.Sprintf("the database was damaged and set aside as %s; %s", aside, r.story()), nil
 }
@@ -191,7 +194,7 @@ func (r *rescuer) table(ctx context.Context, table string) error {
 	}
 	_, err = tx.ExecContext(ctx, "DELETE FROM "+table) //nolint:gosec // the name is of our own schema
 	if err == nil {
-		unsound = errors.Join(unsound, copyRows(ctx, r.damaged, tx, table))
+		unsound = errors.Join(unsound, copyRows(ctx, r.damaged, tx, table, ""))
 	}
 	if unsound != nil && r.copied {
 		r.fromCopy = append(r.fromCopy, table)
@@ -199,13 +202,14 @@ func (r *rescuer) table(ctx context.Context, table string) error {
 	}
 	if unsound != nil {
 		r.inPart = append(r.inPart, table)
+		_ = copyRows(ctx, r.damaged, tx, table, " ORDER BY 1 DESC") // up to the damage from the other end
 	}
 	return errors.Join(err, tx.Commit())
 }
 
-// copyRows copies the rows of a table, up to the first that cannot be read.
-func copyRows(ctx context.Context, from queryer, to *sql.Tx, table string) error {
-	return eachRow(ctx, from, "SELECT * FROM "+table, func(columns []string, values []any) error {
+// copyRows copies the rows of a table in an order, up to the first that cannot be read.
+func copyRows(ctx context.Context, from queryer, to *sql.Tx, table, order string) error {
+	return eachRow(ctx, from, "SELECT * FROM "+table+order, func(columns []string, values []any) error {
 		_, err := to.ExecContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
 			table, strings.Join(columns, ", "), strings.Repeat(", ?", len(columns)-1)), values...)
 		return err
@@ -238,7 +242,7 @@ func (r *rescuer) end(ctx context.Context, aside string) error {
 	}
 	values := map[string]string{metaCarry: carryText(aside, low), metaSum: ""}
 	saved, err := savedFloor(ctx, r.next)
-	if newest, unread := newestSure(ctx, r.damaged); unread == nil && (err != nil || newest > saved) {
+	if newest, unread := r.newestSure(ctx, tail.seq); unread == nil && (err != nil || newest > saved) {
 		values[metaFloor] = fmt.Sprint(newest)
 	}
 	for key, value := range values {
@@ -247,6 +251,21 @@ func (r *rescuer) end(ctx context.Context, aside string) error {
 		}
 	}
 	return nil
+}
+
+// newestSure is that of the newest record up to last that can be read: the time floor is
+// in the newest records alone, so that it would go back far without them.
+func (r *rescuer) newestSure(ctx context.Context, last uint64) (int64, error) {
+	newest, err := newestSure(ctx, r.damaged, last)
+	if !isDamage(err) {
+		return newest, err
+	}
+	c := carrier{aside: r.damaged}
+	seq, err := pastDamage(last, func(distance uint64) (uint64, error) { return c.newest(ctx, last+1-distance) })
+	if err != nil {
+		return 0, err
+	}
+	return newestSure(ctx, r.damaged, seq)
 }
 
 // tail returns where the journal continues: after the newest record that is known of.

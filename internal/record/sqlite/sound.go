@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
@@ -20,14 +23,7 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 	if copied != nil {
 		defer func() { _ = copied.Close() }()
 	}
-	db, err := tryOpen(ctx, cfg, copied)
-	story := ""
-	if isDamage(err) {
-		if story, err = rescue(ctx, cfg, err, copied); err != nil {
-			return nil, err
-		}
-		db, err = open(ctx, cfg)
-	}
+	db, story, err := openOrRescue(ctx, cfg, copied)
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +47,33 @@ func (db *DB) copyTried(err error) {
 	}
 }
 
+// errNoted means that the last run found a page that cannot be read.
+var errNoted = fmt.Errorf("%w: a page could not be read in the last run", errDamagedFile)
+
+// openOrRescue opens the database, or the one that a rescue makes of it; story is the
+// result of [rescue].
+func openOrRescue(ctx context.Context, cfg Config, copied *sql.DB) (db *DB, story string, err error) {
+	if _, unseen := os.Stat(cfg.Path + unsoundMark); unseen == nil {
+		err = errNoted
+	} else {
+		db, err = tryOpen(ctx, cfg, copied)
+	}
+	if !isDamage(err) {
+		return db, "", err
+	}
+	why := err
+	if story, err = rescue(ctx, cfg, why, copied); err == nil {
+		db, err = open(ctx, cfg)
+	} else if errors.Is(why, errNoted) { // a disk that takes no rescue; the page may be one that a start does not need
+		cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
+		db, err = tryOpen(ctx, cfg, copied)
+	}
+	return db, story, err
+}
+
 // tryOpen opens the database and checks whether it can be used. An error for which
 // isDamage holds means that it is damaged.
 func tryOpen(ctx context.Context, cfg Config, copied *sql.DB) (*DB, error) {
-	if _, err := os.Stat(cfg.Path + unsoundMark); err == nil {
-		return nil, fmt.Errorf("%w: a page could not be read in the last run", errDamagedFile)
-	}
 	if info, err := os.Stat(cfg.Path); err == nil && info.Size() == 0 && copied != nil {
 		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
 	}
@@ -151,8 +168,8 @@ func checkPages(ctx context.Context, q queryer, table string) error {
 // errProbe undoes the record that checkWritable writes.
 var errProbe = fault.New(fault.Conflict, "this was to be tried alone")
 
-// checkWritable finds damage of the pages that the next record touches. It leaves
-// nothing behind.
+// checkWritable finds damage of the pages that the next record touches, and a header by
+// which SQLite writes no file, on a disk that can be written. It leaves nothing behind.
 func (db *DB) checkWritable(ctx context.Context) error {
 	err := db.do(ctx, func(t *transaction) error {
 		e, err := readEnds(ctx, t.conn)
@@ -164,6 +181,11 @@ func (db *DB) checkWritable(ctx context.Context) error {
 	})
 	if isDamage(err) {
 		return err
+	}
+	var disk unix.Statfs_t
+	if codeOf(err) == sqlite3.SQLITE_READONLY && unix.Access(db.path, unix.W_OK) == nil &&
+		unix.Statfs(db.path, &disk) == nil && disk.Flags&unix.ST_RDONLY == 0 {
+		return fmt.Errorf("%w: %w", errDamagedFile, err)
 	}
 	return nil
 }

@@ -1,0 +1,180 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"gatehouse/internal/site"
+)
+
+// flip flips bits of one byte of a file.
+func flip(t *testing.T, path string, at int64, bits byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= bits
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A flipped bit of the header that matters: the gateway starts, knows who may open what,
+// and can write.
+func TestOpen_damagedHeader(t *testing.T) {
+	const writeVersion, readVersion, schemaVersion = 18, 19, 60 // offsets; see fileformat2.html
+	for _, flipped := range []struct {
+		at   int64
+		bits byte
+	}{{writeVersion, 1}, {writeVersion, 0x80}, {readVersion, 1}, {schemaVersion, 0x80}, {schemaVersion + 3, 1}, {schemaVersion + 3, 0x40}} {
+		path := inUse(t, 20)
+		flip(t, path, flipped.at, flipped.bits)
+		db := sound(t, path)
+		accounts, _, _, err := db.LoadAccess(t.Context())
+		if err != nil || len(accounts) != 1 {
+			t.Errorf("byte %d ^ %x: accounts %v, %v", flipped.at, flipped.bits, accounts, err)
+		}
+		if err := db.Keep(t.Context(), record(site.KindUnlock)); err != nil {
+			t.Errorf("byte %d ^ %x: %v; %q", flipped.at, flipped.bits, err, db.Rescued())
+		}
+		closeDB(t, db)
+	}
+}
+
+// A copy whose version was changed does not prevent a rescue.
+func TestOpen_damagedAndCopyOfAnotherVersion(t *testing.T) {
+	for _, bits := range []byte{1, 0x40} {
+		path := inUse(t, 20)
+		flip(t, path+".copy", 63, bits)
+		markUnsound(t, path)
+		db := sound(t, path)
+		accounts, _, _, err := db.LoadAccess(t.Context())
+		if db.Rescued() == "" || err != nil || len(accounts) != 1 {
+			t.Errorf("accounts %v, %v; %q", accounts, err, db.Rescued())
+		}
+		closeDB(t, db)
+	}
+}
+
+func markUnsound(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path+".unsound", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A disk on which nothing can be set aside keeps no door shut for a page that a start
+// does not need; the rescue follows when it can.
+func TestOpen_rescueFails(t *testing.T) {
+	path := inUse(t, 20)
+	markUnsound(t, path)
+	blocking := path + ".rescue.partial"
+	if err := os.MkdirAll(blocking+"/below", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db := sound(t, path)
+	accounts, _, _, err := db.LoadAccess(t.Context())
+	if db.Rescued() != "" || err != nil || len(accounts) != 1 {
+		t.Errorf("accounts %v, %v; %q", accounts, err, db.Rescued())
+	}
+	closeDB(t, db)
+	if err := os.RemoveAll(blocking); err != nil {
+		t.Fatal(err)
+	}
+	db = sound(t, path)
+	if db.Rescued() == "" {
+		t.Error("the database was not set aside when it could be")
+	}
+	closeDB(t, db)
+}
+
+// The time floor goes back no further than what is lost with the newest records.
+func TestOpen_damagedEndKeepsFloor(t *testing.T) {
+	const minute = 60_000 // ms
+	path := inUse(t, 10)
+	db, clock := uncarried(t, path), newClock()
+	db.UseClock(clock)
+	for range 1000 {
+		clock.ms.Add(minute)
+		db.AppendLater(site.Record{Kind: site.KindUnlock, Facts: site.Facts{Detail: strings.Repeat("x", 200)}})
+	}
+	if err := db.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := db.Floor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int64(len(content) / page)
+	for content[(last-1)*page] != 0x0d {
+		last--
+	}
+	spoil(t, path, last)
+	db = uncarried(t, path)
+	after, err := db.Floor(t.Context())
+	if lost := before.Sub(after).Minutes(); err != nil || db.Rescued() == "" || lost > 30 {
+		t.Errorf("the floor went back by %v minutes, %v; %q", lost, err, db.Rescued())
+	}
+	closeDB(t, db)
+}
+
+// Without a copy, a table is read up to its damaged page from both ends.
+func TestOpen_damagedTableWithoutCopy(t *testing.T) {
+	const accounts = 200
+	path := inUse(t, 10)
+	db := uncarried(t, path)
+	var all []site.Amendment
+	for i := range accounts {
+		all = append(all, site.Amendment{Record: record(site.KindAccountAdded), AddAccount: &site.Account{
+			ID: site.AccountID(fmt.Sprintf("b-%03d", i)), Email: site.Email(fmt.Sprintf("b%03d@example.test", i)), Password: site.Secret(strings.Repeat("p", 100)),
+		}})
+	}
+	if err := db.Amend(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = os.Remove(path + ".copy")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	middle := bytes.Index(content, []byte("b-100b100@example.testppp")) // a row, not one of an index
+	spoil(t, path, int64(middle/page+1))
+	db = uncarried(t, path)
+	left, _, _, err := db.LoadAccess(t.Context())
+	if err != nil || len(left) < accounts*3/4 || len(left) >= accounts {
+		t.Errorf("%d of %d accounts are left, %v; %q", len(left), accounts, err, db.Rescued())
+	}
+	closeDB(t, db)
+}
+
+// A copy that cannot be written leaves nothing that takes room on a full disk.
+func TestDB_copyFails(t *testing.T) {
+	path := inUse(t, 10)
+	if err := os.Remove(path + ".copy"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(path+".copy/below", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, sound(t, path)) // writes what is due
+	if _, err := os.Stat(path + ".copy.partial"); !os.IsNotExist(err) {
+		t.Error("a part of the copy is left:", err)
+	}
+}
