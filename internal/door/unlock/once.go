@@ -26,7 +26,8 @@ const (
 )
 
 // signedCommands owns the ids of signed commands, as accounts own their Idempotency-Keys.
-const signedCommands site.AccountID = ""
+// It is no account's id, and not "", which owns the keys of the admin socket.
+const signedCommands site.AccountID = "signed commands"
 
 // replay is the first request with one key or id, and its answer once done is closed.
 type replay struct {

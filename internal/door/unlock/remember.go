@@ -22,6 +22,7 @@ func (s *Service) remember(ctx context.Context) error {
 		switch {
 		case r.Kind == site.KindRestored, r.Kind == site.KindRecordsLost:
 			s.replays.doubt(ages[i])
+		case r.Command == "": // a refusal: nothing was carried out, and its id is free
 		case r.Outcome == site.Requested:
 			s.rememberCommand(r)
 		case r.Detail == detailTooLate: // this record, not the first outcome, was the client's answer

@@ -173,3 +173,43 @@ func TestService_Claim_bounded(t *testing.T) {
 		}
 	})
 }
+
+// Idempotency-Keys on the admin socket, where requests have no account, and the ids of
+// signed commands are kept apart: neither uses up the room of the other, and what holds up
+// signed commands holds up no administrator.
+func TestService_keysWithoutAnAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.history = []site.Record{{Time: site.At(time.Now()), ClockTrusted: true, Kind: site.KindRestored}}
+		s := w.service()
+		socket := unlock.Request{Actor: site.Actor{Origin: site.Admin, Admin: true, Name: "root"}, Station: gate, Lock: 1, IdempotencyKey: "k"}
+		if _, err := s.Unlock(t.Context(), socket); err != nil {
+			t.Errorf("after a restore: %v", err)
+		}
+		<-time.After(10*time.Minute + time.Second)
+		if answer, err := s.Unlock(t.Context(), socket); err != nil || answer.Replayed {
+			t.Errorf("after ten minutes: %+v, %v", answer, err)
+		}
+		for n := range 6000 {
+			if _, err := claim(w, s, fmt.Sprint("jti-", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		socket.IdempotencyKey = "other"
+		if _, err := s.Unlock(t.Context(), socket); err != nil {
+			t.Errorf("beside many signed commands: %v", err)
+		}
+	})
+}
+
+// A refusal in the journal is no command that was carried out: its id is still free.
+func TestNew_refusedIsNotCarriedOut(t *testing.T) {
+	w := newWorld(t)
+	w.history = []site.Record{{
+		Time: site.At(time.Now()), ClockTrusted: true, Kind: site.KindUnlock,
+		Facts: site.Facts{Origin: site.Cloud, Outcome: site.Refused, JTI: "jti-1", Station: gate, Lock: "lock-1", Detail: "busy"},
+	}}
+	if _, err := claim(w, w.service(), "jti-1"); err != nil {
+		t.Error(err)
+	}
+}
