@@ -78,6 +78,7 @@ var rawCases = []rawCase{
 	{"two lengths", login + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}x", 400},
 	{"huge length", login + "Content-Length: 9223372036854775807\r\n\r\n{}", 413},
 	{"body cut off", login + "Content-Length: 100\r\n\r\n{", 400},
+	{"body of a stream cut off", "GET /local/v1/stations/" + stationToken + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + accessToken + "\r\nContent-Length: 10\r\n\r\n{", 400},
 	{"chunk size no number", login + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400},
 	{"chunk size huge", login + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}\r\n0\r\n\r\n", 400},
 	{"chunk without end", login + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n", 400},

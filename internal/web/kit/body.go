@@ -39,25 +39,37 @@ func (r *Request) readBody(rt *Route) error {
 		return errTooLarge(most)
 	case r.Body == nil, r.Body == http.NoBody, rt.Method == http.MethodGet, rt.Method == "":
 		return nil
+	case !rt.JSON:
+		return r.discardBody(most)
 	}
 	var data bytes.Buffer
-	into := io.Discard
-	if rt.JSON {
-		into = &data
-	}
-	n, err := io.Copy(into, io.LimitReader(r.Body, most+1))
+	n, err := io.Copy(&data, io.LimitReader(r.Body, most+1))
 	switch {
 	case err != nil:
-		return fault.New(fault.Invalid, "The body did not arrive whole")
-	case rt.JSON && n > 0 && !isJSON(r.Header):
+		return errCutOff
+	case n == 0:
+		return nil
+	case !isJSON(r.Header):
 		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	case n > most:
 		return errTooLarge(most)
-	case rt.JSON && n > 0:
-		return r.setBody(data.Bytes())
+	}
+	return r.setBody(data.Bytes())
+}
+
+// discardBody reads a body that has no meaning, of at most that many bytes.
+func (r *Request) discardBody(most int64) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(r.Body, most+1))
+	switch {
+	case err != nil:
+		return errCutOff
+	case n > most:
+		return errTooLarge(most)
 	}
 	return nil
 }
+
+var errCutOff = fault.New(fault.Invalid, "The body did not arrive whole")
 
 func errTooLarge(most int64) error {
 	return Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: %d KiB at most", most>>10))

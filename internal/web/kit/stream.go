@@ -58,8 +58,13 @@ var errHead = errors.New("a HEAD has no body")
 
 // Follow answers with the stream that run writes. It ends when the client disconnects,
 // the kit drains, the guard of the route no longer admits the caller or stays, which may
-// be nil, is false: then [Stream.Send] fails and [Stream.Wait] returns false.
+// be nil, is false: then [Stream.Send] fails and [Stream.Wait] returns false. A body is
+// discarded first: net/http reads it before it sends the header, and a stream has no
+// deadline for that.
 func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) error) error {
+	if err := x.Req.discardBody(MaxBody); err != nil {
+		return err
+	}
 	quota, account := x.kit.streams, x.Req.Actor.Account
 	if account == "" {
 		quota = x.kit.local
