@@ -33,4 +33,4 @@ func (c *commands) Summarise() { c.summarise() }
 
 // Put and Take are put and take.
 func (r *results) Put(result api.Result) { r.put(result) }
-func (r *results) Take() []api.Result    { return r.take() }
+func (r *results) Take() []api.Result    { return r.take(maxResults) }

@@ -187,7 +187,7 @@ func (l *Link) Configure(settings Settings) {
 	before := l.settings
 	l.settings = settings
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
-		l.results.take()
+		l.results.take(maxResults)
 	}
 	if before.connects(settings) {
 		return

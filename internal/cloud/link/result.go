@@ -8,8 +8,13 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 )
 
-// maxResults bounds the answers that wait for a connection.
-const maxResults = 256
+const (
+	// maxResults bounds the answers that wait.
+	maxResults = 256
+	// resultWindow is how many answers may be in flight: a broker that acknowledges
+	// slower than commands come in would take memory without end.
+	resultWindow = 64
+)
 
 // results holds the answers to commands that are not in flight, over the loss of
 // connections, but not over a restart: the journal has what a command did. Its
@@ -32,19 +37,21 @@ func (r *results) put(result api.Result) {
 	r.waiting = append(r.waiting, result)
 }
 
-// take removes all answers and returns them.
-func (r *results) take() []api.Result {
+// take removes the oldest answers, at most so many, and returns them.
+func (r *results) take(most int) []api.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.waiting
-	r.waiting = nil
-	return all
+	n := min(most, len(r.waiting))
+	oldest := slices.Clone(r.waiting[:n])
+	r.waiting = slices.Delete(r.waiting, 0, n)
+	return oldest
 }
 
-// sendResults publishes the answers that wait.
+// sendResults publishes the answers that wait, as many as may be in flight.
 func (s *session) sendResults() {
-	for _, result := range s.results.take() {
-		s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.ResultLeaf), Payload: api.Encode(result)}, func() {})
+	for _, result := range s.results.take(resultWindow - s.answering) {
+		s.answering++
+		s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.ResultLeaf), Payload: api.Encode(result)}, func() { s.answering-- })
 		s.flight[len(s.flight)-1].result = &result
 	}
 }

@@ -104,6 +104,29 @@ func TestLink_results(t *testing.T) {
 	})
 }
 
+// A broker that acknowledges slower than commands come in is sent a bounded number of
+// answers, and more as it acknowledges.
+func TestLink_results_slowBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(t, newHouse(), link.Settings{}, func(p *parts) { p.mute = true })
+		synctest.Wait()
+		for id := range 1000 {
+			p.tell(api.CommandLeaf, unsignedCommand(id), false)
+			synctest.Wait()
+		}
+		if n := len(strings.Fields(p.answered())); n != 64 {
+			t.Errorf("%d answers in flight", n)
+		}
+		for range 10 { // among them other messages
+			p.confirmOldest()
+			synctest.Wait()
+		}
+		if n := len(strings.Fields(p.answered())); n <= 64 || n > 74 || len(p.attempts()) != 1 {
+			t.Errorf("%d answers after ten acknowledgements, %d connections", n, len(p.attempts()))
+		}
+	})
+}
+
 // An answer for one broker does not go to another.
 func TestLink_results_anotherBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -80,6 +80,7 @@ type session struct {
 	outbox   *outbox
 	mirror   *mirror
 
+	answering int           // results in flight
 	said      time.Time     // when the status was last published
 	saidNext  uint64        // the journal's next record in it
 	sayAgain  time.Duration // after which it is published again
