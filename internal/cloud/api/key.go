@@ -3,11 +3,11 @@ package api
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -26,31 +26,23 @@ type Key struct {
 // section 4), the 32 bytes of the key.
 func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToString(k.Public) }
 
-// ParseKey reads what [Key.String] returns. It takes the base64 of a PEM file too (a
-// SubjectPublicKeyInfo, RFC 8410), and the x of a JWK (RFC 8037); and either without an
-// id, as [ParsePrivateKey] takes a key without a name. Errors never quote the line:
-// either word may be a private key by mistake.
+// ParseKey reads what [Key.String] returns. Errors never quote the line: either word may be
+// a private key by mistake.
 func ParseKey(line string) (Key, error) {
 	words := strings.Fields(line)
-	if len(words) == 1 {
-		switch public, err := parsePublic(words[0]); {
-		case err == nil:
-			return Key{ID: derivedID(public), Public: public}, nil
-		case !errors.Is(err, errPublic):
-			return Key{}, err
-		}
-	}
 	if len(words) != 2 {
 		return Key{}, errors.New("a key is written as its id, a space and the base64 of its public half, as \"gatehouse cloud keygen\" prints it")
 	}
 	if !ValidKeyID(words[0]) {
-		return Key{}, fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)
+		return Key{}, errKeyID
 	}
-	public, err := parsePublic(words[1])
-	if err != nil {
-		return Key{}, err
-	}
-	if isPrivateHalf(words[0], public) {
+	public := ed25519.PublicKey(decodeBase64(words[1]))
+	switch {
+	case len(public) != ed25519.PublicKeySize:
+		return Key{}, errors.New("this is not the public half of an Ed25519 key in base64: write what \"gatehouse cloud keygen\" has printed")
+	case smallOrder(public):
+		return Key{}, errors.New("this key has no private half: anyone can sign for it")
+	case isPrivateHalf(words[0], public):
 		return Key{}, errors.New("the id of a key is its private half: make a new key, and write an id that anyone may see")
 	}
 	return Key{ID: words[0], Public: public}, nil
@@ -79,39 +71,13 @@ func decodeBase64(text string) []byte {
 	return raw
 }
 
+var errKeyID = fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)
+
 // ValidKeyID reports whether a key may have that id.
 func ValidKeyID(id string) bool {
 	return id != "" && len(id) <= MaxKeyID && !strings.ContainsFunc(id, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' || r == ','
 	})
-}
-
-// errPublic is the answer to everything that is no public key.
-var errPublic = errors.New("this is not the public half of an Ed25519 key in base64: write what \"gatehouse cloud keygen\" has printed")
-
-func parsePublic(text string) (ed25519.PublicKey, error) {
-	der := decodeBase64(text)
-	if der == nil {
-		return nil, errPublic
-	}
-	if _, err := x509.ParsePKCS8PrivateKey(der); err == nil {
-		return nil, errors.New("this is a private key, which belongs to the signer alone: write its public half here, and make a new key if anyone has seen this one")
-	}
-	public := ed25519.PublicKey(der)
-	if parsed, err := x509.ParsePKIXPublicKey(der); err == nil {
-		ed, ok := parsed.(ed25519.PublicKey)
-		if !ok {
-			return nil, errors.New("this is a public key of another kind: only Ed25519 keys sign commands")
-		}
-		public = ed
-	}
-	if len(public) != ed25519.PublicKeySize {
-		return nil, errPublic
-	}
-	if smallOrder(public) {
-		return nil, errors.New("this key has no private half: anyone can sign for it")
-	}
-	return slices.Clone(public), nil
 }
 
 // smallOrder reports whether the key is one of the points of small order of the curve
@@ -175,10 +141,5 @@ func (r Keyring) Len() int { return len(r.keys) }
 
 // IDs lists the ids of the trusted keys in order.
 func (r Keyring) IDs() []string {
-	ids := make([]string, 0, len(r.keys))
-	for id := range r.keys {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(r.keys))
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"gatehouse/internal/site"
@@ -21,7 +20,7 @@ const (
 )
 
 // PrivateKey signs commands. Whatever prints it shows "redacted"; only
-// [PrivateKey.PEM] returns it away.
+// [PrivateKey.PEM] returns it.
 type PrivateKey struct {
 	id  string
 	key ed25519.PrivateKey
@@ -42,33 +41,25 @@ func newPrivateKey(id string, key ed25519.PrivateKey) (PrivateKey, error) {
 		k.id = derivedID(k.public())
 	}
 	if !ValidKeyID(k.id) {
-		return PrivateKey{}, fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)
+		return PrivateKey{}, errKeyID
 	}
 	return k, nil
 }
+
+var errPrivate = errors.New("it holds no Ed25519 private key in PEM without a passphrase; \"gatehouse cloud keygen\" makes one")
 
 // ParsePrivateKey reads the text of a file as [PrivateKey.PEM] returns it, or as "openssl
 // genpkey -algorithm ed25519" does. A key without a line of its id is named by its
 // public half. Errors never quote the text.
 func ParsePrivateKey(text []byte) (PrivateKey, error) {
 	block, _ := pem.Decode(text)
-	switch {
-	case block == nil:
-		return PrivateKey{}, errors.New("it holds no PEM block of a private key; \"gatehouse cloud keygen\" makes one")
-	case block.Type == "ENCRYPTED PRIVATE KEY":
-		return PrivateKey{}, errors.New("the private key is encrypted: write it without its passphrase with \"openssl pkey -in FILE -out NEW\"")
-	case strings.Contains(block.Type, "PUBLIC"):
-		return PrivateKey{}, errors.New("it holds a public key, and signing takes the private one")
-	case block.Type != privateBlock:
-		return PrivateKey{}, fmt.Errorf("it holds a PEM block of another kind than %q; \"gatehouse cloud keygen\" makes one", privateBlock)
+	if block == nil || block.Type != privateBlock {
+		return PrivateKey{}, errPrivate
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return PrivateKey{}, errors.New("the private key in it is damaged; \"gatehouse cloud keygen\" makes a new one")
-	}
 	private, ok := parsed.(ed25519.PrivateKey)
-	if !ok {
-		return PrivateKey{}, errors.New("the private key in it is of another kind: only Ed25519 keys sign commands; \"gatehouse cloud keygen\" makes one")
+	if err != nil || !ok {
+		return PrivateKey{}, errPrivate
 	}
 	return newPrivateKey(statedID(text), private)
 }
@@ -104,17 +95,8 @@ func (k PrivateKey) public() ed25519.PublicKey {
 
 const redacted = "redacted"
 
-// String implements [fmt.Stringer].
-func (PrivateKey) String() string { return redacted }
-
-// GoString implements [fmt.GoStringer].
-func (PrivateKey) GoString() string { return redacted }
-
 // Format implements [fmt.Formatter], for every verb.
 func (PrivateKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// LogValue implements [slog.LogValuer].
-func (PrivateKey) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText implements [encoding.TextMarshaler]; encoding/json uses it too.
+// MarshalText implements [encoding.TextMarshaler], which encoding/json and log/slog use.
 func (PrivateKey) MarshalText() ([]byte, error) { return []byte(redacted), nil }
