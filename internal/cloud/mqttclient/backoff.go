@@ -11,10 +11,12 @@ import (
 // again, up to Most: clients that lost the same broker at the same moment come back
 // spread, over about as long as it was gone, and none much later than that.
 type Backoff struct {
-	Least  time.Duration // zero: 1 s
-	Most   time.Duration // zero: 5 min
-	Stable time.Duration // a connection that lasted as long starts anew; zero: 1 min
+	Least time.Duration // zero: 1 s
+	Most  time.Duration // zero: 5 min
 }
+
+// stable is how long a connection lasted after which the waits start anew.
+const stable = time.Minute
 
 // Retry calls connect, which makes a connection and serves it until it is lost, again and
 // again until ctx ends. After each call but the last it calls lost with the error and the
@@ -26,9 +28,6 @@ func (b Backoff) Retry(ctx context.Context, connect func(context.Context) error,
 	if b.Most < b.Least {
 		b.Most = max(5*time.Minute, b.Least)
 	}
-	if b.Stable <= 0 {
-		b.Stable = time.Minute
-	}
 	first := min(4*b.Least, b.Most)
 	for span := first; ; span = min(span+span/2, b.Most) {
 		began := time.Now()
@@ -36,7 +35,7 @@ func (b Backoff) Retry(ctx context.Context, connect func(context.Context) error,
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) >= b.Stable {
+		if time.Since(began) >= stable {
 			span = first
 		}
 		wait := b.Least

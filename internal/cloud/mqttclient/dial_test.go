@@ -96,8 +96,8 @@ func TestDial_configuration(t *testing.T) {
 		"large password file":  {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", "/dev/zero" }, "larger than"},
 		"no CA":                {func(cfg *mqttclient.Config) { cfg.URL, cfg.CA = "tls://b", "/none" }, "reading ca: open /none"},
 		"CA without any":       {func(cfg *mqttclient.Config) { cfg.URL, cfg.CA = "tls://b", secretFile }, "no certificate"},
-		"certificate":          {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, secretFile }, "the certificate " + secretFile},
-		"no key":               {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, "/none" }, "reading key: open /none"},
+		"certificate":          {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, secretFile }, "reading certificate " + secretFile},
+		"no key":               {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, "/none" }, "open /none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config("tcp://broker.example")
@@ -169,11 +169,11 @@ func TestDial_loginFails(t *testing.T) {
 		answer []byte
 		error  string
 	}{
-		{"code 1", connack(1), "version of MQTT (code 1)"},
-		{"code 2", connack(2), "client id (code 2)"},
-		{"code 3", connack(3), "unavailable (code 3)"},
-		{"code 4", connack(4), "user name or password (code 4)"},
-		{"code 5", connack(5), "not authorized (code 5)"},
+		{"code 1", connack(1), "unacceptable protocol version (code 1)"},
+		{"code 2", connack(2), "identifier rejected (code 2)"},
+		{"code 3", connack(3), "server Unavailable (code 3)"},
+		{"code 4", connack(4), "bad user name or password (code 4)"},
+		{"code 5", connack(5), "not Authorized (code 5)"},
 		{"closes", nil, "closed the connection"},
 		{"speaks TLS", []byte{21, 3, 3, 0, 2, 2, 10}, "not an MQTT broker"},
 		{"speaks SSH", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "not an MQTT broker"},

@@ -18,11 +18,8 @@ type Endpoint struct {
 // What may be wrong with a URL. The text itself is not repeated: a password may stand
 // in it.
 var (
-	errForm      = errors.New("the URL of the broker cannot be read: write tls://HOST, tls://HOST:PORT or tcp://HOST:PORT")
-	errUser      = errors.New("the URL of the broker holds an @: set username and password_file instead, and write tls://HOST:PORT")
-	errWebSocket = errors.New("MQTT over WebSocket is not supported: write tls://HOST:PORT, with the port of the broker's TLS listener")
-	errScheme    = errors.New("the URL of the broker begins with an unknown word: write tls:// (or mqtts://, ssl://) or, without encryption, tcp:// (or mqtt://)")
-	errPort      = errors.New("the port in the URL of the broker is not a number from 1 to 65535")
+	errForm = errors.New("the URL of the broker is none: write tls://HOST, tls://HOST:PORT or, without encryption, tcp://HOST:PORT")
+	errUser = errors.New("the URL of the broker holds an @: set username and password_file instead, and write tls://HOST:PORT")
 )
 
 // ParseURL reads the URL of a broker: tls://host (also mqtts, ssl; port 8883) or
@@ -42,18 +39,13 @@ func ParseURL(text string) (Endpoint, error) {
 	case "tls", "ssl", "mqtts":
 		e.TLS, port = true, "8883"
 	case "tcp", "mqtt":
-	case "ws", "wss":
-		return Endpoint{}, errWebSocket
 	default:
-		return Endpoint{}, errScheme
+		return Endpoint{}, errForm
 	}
 	if given := u.Port(); given != "" {
 		port = given
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return Endpoint{}, errPort
-	}
-	if e.Host == "" || strings.HasSuffix(u.Host, ":") {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || e.Host == "" || strings.HasSuffix(u.Host, ":") {
 		return Endpoint{}, errForm
 	}
 	e.Address = net.JoinHostPort(e.Host, port)

@@ -24,32 +24,6 @@ type foreign byte
 
 func (foreign) Error() string { return "what answers is not an MQTT broker" }
 
-// refusal is the code of a CONNACK (MQTT 3.1.1, section 3.2.2.3).
-type refusal byte
-
-const (
-	refusedVersion refusal = 1 + iota
-	refusedID
-	refusedUnavailable
-	refusedPassword
-	refusedRights
-)
-
-func (r refusal) Error() string {
-	switch r {
-	case refusedVersion:
-		return "the broker does not accept this version of MQTT (code 1)"
-	case refusedID:
-		return "the broker does not accept this client id (code 2)"
-	case refusedUnavailable:
-		return "the broker says that it is unavailable (code 3)"
-	case refusedPassword:
-		return "the broker does not accept this user name or password (code 4)"
-	default:
-		return "the broker says that this client is not authorized (code 5)"
-	}
-}
-
 // next reads one packet. It lies in f.ready then, if paho is to see it.
 func (f *filter) next() error {
 	first, err := f.in.ReadByte()
@@ -120,10 +94,10 @@ func (f *filter) connack(length int) error {
 	switch {
 	case err != nil:
 		return err
-	case body[0] > 1 || body[1] > byte(refusedRights):
+	case body[0] > 1 || body[1] > packets.ErrRefusedNotAuthorised:
 		return breach(fmt.Sprintf("an answer to CONNECT with %d, %d", body[0], body[1]))
-	case body[1] != 0:
-		return refusal(body[1])
+	case body[1] != packets.Accepted:
+		return fmt.Errorf("the broker refuses the login: %w (code %d)", packets.ConnErrors[body[1]], body[1])
 	}
 	f.begun, f.ready = true, f.packet
 	return nil

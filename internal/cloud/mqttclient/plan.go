@@ -94,17 +94,9 @@ func (p *plan) readTLS() error {
 	if p.Certificate == "" {
 		return nil
 	}
-	chain, err := readFile(p.Certificate)
+	pair, err := tls.LoadX509KeyPair(p.Certificate, p.Key)
 	if err != nil {
-		return fmt.Errorf("reading certificate: %w", err)
-	}
-	key, err := readFile(p.Key)
-	if err != nil {
-		return fmt.Errorf("reading key: %w", err)
-	}
-	pair, err := tls.X509KeyPair(chain, key)
-	if err != nil {
-		return fmt.Errorf("the certificate %s and the key %s: %w", p.Certificate, p.Key, err)
+		return fmt.Errorf("reading certificate %s and key %s: %w", p.Certificate, p.Key, err)
 	}
 	p.tls.Certificates = []tls.Certificate{pair}
 	return nil
