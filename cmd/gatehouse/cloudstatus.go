@@ -56,11 +56,7 @@ func (a *app) cloudRow(s adminapi.Status) [][2]string {
 	if s.Cloud == nil {
 		return nil
 	}
-	text := a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)
-	if s.Cloud.Refuses != "" {
-		text += ", commands are REFUSED"
-	}
-	return [][2]string{{"Cloud", text}}
+	return [][2]string{{"Cloud", a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)}}
 }
 
 func (a *app) cloudText(c *adminapi.CloudStatus) string {
@@ -105,11 +101,8 @@ func (a *app) cloudRows(s adminapi.Status) [][2]string {
 	if len(c.Keys) > 0 {
 		keys = printable(strings.Join(c.Keys, ", "))
 	}
-	if c.Refuses != "" {
-		rows = append(rows, [2]string{"Commands", "REFUSED: " + printable(c.Refuses)}, [2]string{"What to do", printable(c.RefusesAdvice)})
-	}
 	for _, finding := range s.Conditions {
-		if finding.Code == health.CloudIdentity || finding.Code == health.CloudUnacknowledged || finding.Code == health.CloudUnreadable {
+		if strings.HasPrefix(string(finding.Code), "cloud-") && finding.Code != health.CloudDown {
 			rows = append(rows, [2]string{"Finding", printable(finding.Summary)}, [2]string{"What to do", printable(finding.Advice)})
 		}
 	}

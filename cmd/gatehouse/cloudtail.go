@@ -19,12 +19,11 @@ import (
 
 // cloudFollowing holds the flags of cloud tail.
 type cloudFollowing struct {
-	url          string
-	username     string
-	passwordFile string
-	ca           string
-	gateway      string
-	noAck        bool
+	brokerLogin
+	url     string
+	ca      string
+	gateway string
+	noAck   bool
 }
 
 const cloudTailLong = `Do what an application in the cloud does: subscribe to what gateways publish, print
@@ -54,7 +53,7 @@ func (a *app) cloudTailCommand() *cobra.Command {
 			if _, err := mqttclient.ParseURL(flags.url); flags.url != "" && err != nil {
 				return fmt.Errorf("--url: %w", err)
 			}
-			if err := passwordOfWhom(flags.username, flags.passwordFile); err != nil {
+			if err := flags.check(); err != nil {
 				return err
 			}
 			return takes()(cmd, args)
@@ -63,20 +62,11 @@ func (a *app) cloudTailCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.url, "url", "", "connect to the broker at `URL`, tls://host:8883 or tcp://host:1883")
-	f.StringVar(&flags.username, "username", "", "log in as the user `NAME` of the broker")
-	f.StringVar(&flags.passwordFile, "password-file", "", "with the password in the first line of `FILE`")
+	flags.add(f)
 	f.StringVar(&flags.ca, "ca", "", "trust the certificates of this PEM `FILE` (default the system's)")
 	f.StringVar(&flags.gateway, "gateway", "", "only the gateway with the `ID` (default all that the login may see)")
 	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing")
 	return cmd
-}
-
-// passwordOfWhom refuses a password without the user that it belongs to.
-func passwordOfWhom(username, passwordFile string) error {
-	if passwordFile != "" && username == "" {
-		return errors.New("--password-file is the password of a user: it needs --username")
-	}
-	return nil
 }
 
 func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) (err error) {
@@ -124,9 +114,7 @@ func (a *app) tailBroker(flags cloudFollowing) (mqttclient.Config, error) {
 		}
 		broker = cloudBroker(cfg.Cloud)
 	}
-	if flags.username != "" {
-		broker.Username, broker.Password, broker.PasswordFile = flags.username, "", flags.passwordFile
-	}
+	flags.apply(&broker)
 	if flags.ca != "" {
 		broker.CA = flags.ca
 	}
@@ -150,9 +138,7 @@ type tail struct {
 func (t *tail) follow(ctx context.Context) error {
 	conn, err := mqttclient.Dial(ctx, t.broker)
 	if err != nil {
-		if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
-			err = fmt.Errorf("%w; %s", err, lowerFirst(failed.Advice))
-		}
+		err = advised(err)
 		if !t.ever {
 			t.end(err)
 		}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudTestLong = `Try everything that the cloud link needs, step by step: the configuration and its
@@ -37,11 +37,10 @@ Run it as root or as the user of the service, who may read the files.`
 
 // cloudTrial holds the flags of cloud test.
 type cloudTrial struct {
-	key          string
-	gateway      string
-	clientID     string
-	username     string
-	passwordFile string
+	brokerLogin
+	key      string
+	gateway  string
+	clientID string
 }
 
 func (a *app) cloudTestCommand() *cobra.Command {
@@ -57,7 +56,7 @@ func (a *app) cloudTestCommand() *cobra.Command {
 			if flags.username != "" && flags.key == "" {
 				return errors.New("--username is the login of the sender of a command: it needs --key")
 			}
-			if err := passwordOfWhom(flags.username, flags.passwordFile); err != nil {
+			if err := flags.check(); err != nil {
 				return err
 			}
 			return takes()(cmd, args)
@@ -68,9 +67,31 @@ func (a *app) cloudTestCommand() *cobra.Command {
 	f.StringVar(&flags.key, "key", "", "send a command that is signed with the private key in `FILE`")
 	f.StringVar(&flags.gateway, "gateway", "", "the gateway has this `ID` (default asked of the one that runs here)")
 	f.StringVar(&flags.clientID, "client-id", "", "connect with the MQTT client `ID` (default the gateway's with -test after it)")
-	f.StringVar(&flags.username, "username", "", "send the command as the user `NAME` of the broker")
-	f.StringVar(&flags.passwordFile, "password-file", "", "with the password in the first line of `FILE`")
+	flags.add(f)
 	return cmd
+}
+
+// brokerLogin holds the flags for the login of an application at the broker.
+type brokerLogin struct{ username, passwordFile string }
+
+func (l *brokerLogin) add(f *pflag.FlagSet) {
+	f.StringVar(&l.username, "username", "", "as the application, log in as the user `NAME` of the broker")
+	f.StringVar(&l.passwordFile, "password-file", "", "with the password in the first line of `FILE`")
+}
+
+// check refuses a password without the user that it belongs to.
+func (l *brokerLogin) check() error {
+	if l.passwordFile != "" && l.username == "" {
+		return errors.New("--password-file is the password of a user: it needs --username")
+	}
+	return nil
+}
+
+// apply replaces the login, if another is given.
+func (l *brokerLogin) apply(broker *mqttclient.Config) {
+	if l.username != "" {
+		broker.Username, broker.Password, broker.PasswordFile = l.username, "", l.passwordFile
+	}
 }
 
 // trial is one run of cloud test.
@@ -84,26 +105,24 @@ type trial struct {
 
 // trialStep is one step, as --json shows it.
 type trialStep struct {
-	Step   string `json:"step"`
-	OK     bool   `json:"ok"`
-	Says   string `json:"says,omitempty"` // why it failed
-	Advice string `json:"advice,omitempty"`
+	Step   mqttclient.Step `json:"step"`
+	OK     bool            `json:"ok"`
+	Says   string          `json:"says,omitempty"` // why it failed
+	Advice string          `json:"advice,omitempty"`
 }
 
 // The steps that follow those of [mqttclient.Dial].
 const (
-	stepPublish = "publish"
-	stepCommand = "command"
+	stepPublish mqttclient.Step = "publish"
+	stepCommand mqttclient.Step = "command"
 )
 
-// errStep is a step that failed, and what to do.
-type errStep struct{ says, advice string }
-
-func (e *errStep) Error() string {
-	if e.advice == "" {
-		return e.says
+// advised returns a failed step with its advice, on one line.
+func advised(err error) error {
+	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
+		return fmt.Errorf("%w; %s", err, lowerFirst(failed.Advice))
 	}
-	return e.says + "; " + lowerFirst(e.advice)
+	return err
 }
 
 func (a *app) cloudTest(ctx context.Context, flags cloudTrial) error {
@@ -119,7 +138,7 @@ func (a *app) cloudTest(ctx context.Context, flags cloudTrial) error {
 		return err
 	}
 	t.broker.ClientID = cmp.Or(flags.clientID, cmp.Or(cfg.Cloud.ClientID, string(t.gateway))+"-test")
-	err = t.run(ctx)
+	err = advised(t.run(ctx))
 	if a.json {
 		document := struct {
 			OK    bool        `json:"ok"`
@@ -148,62 +167,41 @@ func source(path string) string {
 func (t *trial) run(ctx context.Context) error {
 	cfg := t.broker
 	cfg.Topics = []string{api.Topic(t.gateway, api.CommandLeaf), api.Topic(t.gateway, api.AckLeaf)}
-	cfg.Receive = func(mqttclient.Message) {} // for the gateway itself
+	cfg.Receive = func(mqttclient.Message) {}   // for the gateway itself
+	endpoint, _ := mqttclient.ParseURL(cfg.URL) // Dial reports what is wrong with it
 	conn, err := mqttclient.Dial(ctx, cfg)
-	if err := t.dialled(err); err != nil {
+	failed, _ := errors.AsType[*mqttclient.DialError](err)
+	for _, step := range mqttclient.Steps() {
+		switch {
+		case step == mqttclient.StepTLS && !endpoint.TLS:
+		case failed != nil && failed.Step == step:
+			return t.ended(step, failed)
+		default:
+			if err := t.ended(step, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := t.ended(stepPublish, t.publish(ctx, conn)); err != nil {
+	// A message that no application has a use for: the removal of an unknown station.
+	removal := mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true}
+	if err := t.ended(stepPublish, t.deliver(ctx, conn, removal)); err != nil || t.flags.key == "" {
 		return err
-	}
-	if t.flags.key == "" {
-		return t.refusing(ctx)
 	}
 	return t.ended(stepCommand, t.command(ctx))
 }
 
-// refusing shows that the running gateway refuses every command for now. That is no
-// failure of the link.
-func (t *trial) refusing(ctx context.Context) error {
-	return t.call(func(gw *client.Client) error {
-		status, err := gw.Status(ctx)
-		if err != nil || status.Cloud == nil || status.Cloud.Refuses == "" {
-			return nil //nolint:nilerr // it does not run here
-		}
-		t.complain("note: " + status.Cloud.Refuses + "; " + lowerFirst(status.Cloud.RefusesAdvice))
-		return nil
-	})
-}
-
-// dialled shows the steps of Dial, which ended with err.
-func (t *trial) dialled(err error) error {
-	failed, _ := errors.AsType[*mqttclient.DialError](err)
-	endpoint, _ := mqttclient.ParseURL(t.broker.URL) // Dial reports what is wrong with it
-	for _, step := range mqttclient.Steps() {
-		if step == mqttclient.StepTLS && !endpoint.TLS {
-			continue
-		}
-		var why error
-		if failed != nil && failed.Step == step {
-			why = &errStep{failed.Err.Error(), failed.Advice}
-		}
-		if err := t.ended(string(step), why); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
 // ended shows how a step ended, and returns the error of one that failed.
-func (t *trial) ended(name string, err error) error {
-	step := trialStep{Step: name, OK: err == nil}
-	verdict := "ok"
+func (t *trial) ended(name mqttclient.Step, err error) error {
+	step, verdict := trialStep{Step: name, OK: err == nil}, "ok"
 	if err != nil {
 		verdict, step.Says = "FAILED", err.Error()
-		if failed, ok := errors.AsType[*errStep](err); ok {
-			step.Says, step.Advice = failed.says, failed.advice
-		}
+	}
+	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok {
+		step.Says, step.Advice = failed.Err.Error(), failed.Advice
 	}
 	t.steps = append(t.steps, step)
 	if !t.json {
@@ -225,12 +223,6 @@ const (
 	answerPatience  = 10 * time.Second
 )
 
-// publish tries the right to publish with a message that no application has a use for:
-// the removal of an unknown station.
-func (t *trial) publish(ctx context.Context, conn *mqttclient.Conn) error {
-	return t.deliver(ctx, conn, mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true})
-}
-
 // deliver publishes and waits for the acknowledgement.
 func (t *trial) deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, publishPatience)
@@ -244,7 +236,7 @@ func (t *trial) deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient
 		err = delivery.Err()
 	}
 	if err != nil {
-		return &errStep{"publishing to " + m.Topic + ": " + err.Error(), "Give this user the right to publish there: some brokers close the connection of one that has none. See the broker's log"}
+		return &mqttclient.DialError{Step: stepPublish, Err: fmt.Errorf("publishing to %s: %w", m.Topic, err), Advice: "Give this user the right to publish there: some brokers close the connection of one that has none. See the broker's log"}
 	}
 	return nil
 }
@@ -259,11 +251,8 @@ func (t *trial) command(ctx context.Context) error {
 	}
 	answers := make(chan api.Result, 1)
 	conn, err := mqttclient.Dial(ctx, t.sender(id, answers))
-	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
-		return &errStep{"as the application: " + failed.Error(), failed.Advice + ", or set another login with --username"}
-	}
 	if err != nil {
-		return err
+		return fmt.Errorf("as the application: %s, or set another login with --username", advised(err).Error())
 	}
 	defer conn.Close()
 	now := t.now()
@@ -281,9 +270,9 @@ func (t *trial) command(ctx context.Context) error {
 	defer cancel()
 	select {
 	case <-ctx.Done():
-		return &errStep{
-			fmt.Sprintf("no answer comes within %s", answerPatience),
-			"See with \"gatehouse cloud status\" that the gateway is connected, and that the broker lets the sender publish the command and subscribe to the result: --username and --password-file set its login",
+		return &mqttclient.DialError{
+			Step: stepCommand, Err: fmt.Errorf("no answer comes within %s", answerPatience),
+			Advice: "See with \"gatehouse cloud status\" that the gateway is connected, and that the broker lets the sender publish the command and subscribe to the result: --username and --password-file set its login",
 		}
 	case result := <-answers:
 		return judge(result)
@@ -294,9 +283,7 @@ func (t *trial) command(ctx context.Context) error {
 func (t *trial) sender(id string, answers chan<- api.Result) mqttclient.Config {
 	cfg := t.broker
 	cfg.ClientID += "-application"
-	if t.flags.username != "" {
-		cfg.Username, cfg.Password, cfg.PasswordFile = t.flags.username, "", t.flags.passwordFile
-	}
+	t.flags.apply(&cfg)
 	cfg.Topics = []string{api.Topic(t.gateway, api.ResultLeaf)}
 	cfg.Receive = func(m mqttclient.Message) {
 		var result api.Result
@@ -322,5 +309,5 @@ func judge(result api.Result) error {
 	case api.Expired, api.NotYetValid, api.Clock:
 		advice = "Set the clocks of this machine and of the gateway; see \"gatehouse clock\" there"
 	}
-	return &errStep{fmt.Sprintf("the gateway refuses it as %s: %s", result.Reason, result.Message), advice}
+	return &mqttclient.DialError{Step: stepCommand, Err: fmt.Errorf("the gateway refuses it as %s: %s", result.Reason, result.Message), Advice: advice}
 }

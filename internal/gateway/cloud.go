@@ -86,6 +86,6 @@ func (g *Gateway) cloudStatus() *adminapi.CloudStatus {
 	return &adminapi.CloudStatus{
 		URL: s.URL, Connected: s.Connected, Since: site.At(s.Since), Error: s.Error, Advice: s.Advice, NextTry: site.At(s.NextTry),
 		Acknowledgement: acknowledgement, Delivered: s.Delivered, Waiting: s.Waiting, LastDelivery: site.At(s.LastAck),
-		Keys: append([]string{}, s.Keys...), Refuses: s.Refuses, RefusesAdvice: s.RefusesAdvice,
+		Keys: append([]string{}, s.Keys...),
 	}
 }

@@ -146,10 +146,6 @@ type Link struct {
 
 // New returns the link, and reads how far the cloud has come. It starts nothing.
 func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
-	if cfg.Store == nil || cfg.Journal == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Clock == nil ||
-		cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Gateway == "" {
-		return nil, errors.New("the cloud link needs a gateway, a store, a journal, stations, an unlocker, a clock, a logger, health and metrics")
-	}
 	l := &Link{
 		Config: cfg, dial: dial, wake: make(chan struct{}, 1),
 		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst),
@@ -290,7 +286,7 @@ func (l *Link) watch(ctx context.Context) {
 		case <-ctx.Done():
 		case <-ticker.C:
 			l.judge(health.CloudIdentity, l.identity.judge(time.Now()), adviceIdentity)
-			l.judge(health.CloudClock, l.Status().Refuses, adviceClock)
+			l.judgeClock()
 			l.commands.summarise()
 		}
 		at, saved := l.cursor.Load(), l.kept.Load()

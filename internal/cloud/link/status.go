@@ -40,9 +40,6 @@ type Status struct {
 	Waiting    uint64    // how many records are not delivered
 	LastAck    time.Time // when something was last delivered; zero in this run: never
 	Keys       []string  // the ids of the trusted keys
-
-	Refuses       string // why every signed command is refused now; empty: they are not
-	RefusesAdvice string // what to do about it
 }
 
 // Status returns the state of the link.
@@ -51,9 +48,6 @@ func (l *Link) Status() Status {
 	defer l.mu.Unlock()
 	status := l.status
 	status.URL, status.BrokerAcks, status.Keys = l.settings.Broker.URL, l.settings.BrokerAcks, l.settings.Keys.IDs()
-	if refusesCommands(l.settings, l.Clock) {
-		status.Refuses, status.RefusesAdvice = refusesByClock, adviceClock
-	}
 	status.Delivered, status.Sent = l.cursor.Load(), l.sent.Load()
 	if latest := l.Journal.Latest(); status.URL != "" && latest > status.Delivered {
 		status.Waiting = latest - status.Delivered
@@ -68,9 +62,16 @@ const (
 	adviceClock    = "Give this machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept"
 )
 
-// refusesCommands reports whether every signed command is refused.
-func refusesCommands(settings Settings, clock site.Clock) bool {
-	return settings.Enabled() && settings.Keys.Len() > 0 && !clock.Trusted()
+// judgeClock warns while every signed command is refused, because the clock is not trusted.
+func (l *Link) judgeClock() {
+	l.mu.Lock()
+	expected := l.settings.Enabled() && l.settings.Keys.Len() > 0
+	l.mu.Unlock()
+	summary := ""
+	if expected && !l.Clock.Trusted() {
+		summary = refusesByClock
+	}
+	l.judge(health.CloudClock, summary, adviceClock)
 }
 
 // judge raises a warning, or clears it where the summary is "".

@@ -43,14 +43,12 @@ type CloudStatus struct {
 	Since           site.Timestamp `json:"since"` // of the present state; null before the first attempt
 	Error           string         `json:"error,omitempty"`
 	Advice          string         `json:"advice,omitempty"`
-	NextTry         site.Timestamp `json:"nextTry"`                 // null while connected or trying
-	Acknowledgement string         `json:"acknowledgement"`         // of the "application" or the "broker"
-	Delivered       uint64         `json:"delivered"`               // the last seq that the cloud has acknowledged
-	Waiting         uint64         `json:"waiting"`                 // how many records are pending
-	LastDelivery    site.Timestamp `json:"lastDelivery"`            // null where there was none since the start
-	Keys            []string       `json:"keys"`                    // the ids of the keys that may sign commands
-	Refuses         string         `json:"refuses,omitempty"`       // why every signed command is refused now
-	RefusesAdvice   string         `json:"refusesAdvice,omitempty"` // what to do about it
+	NextTry         site.Timestamp `json:"nextTry"`         // null while connected or trying
+	Acknowledgement string         `json:"acknowledgement"` // of the "application" or the "broker"
+	Delivered       uint64         `json:"delivered"`       // the last seq that the cloud has acknowledged
+	Waiting         uint64         `json:"waiting"`         // how many records are pending
+	LastDelivery    site.Timestamp `json:"lastDelivery"`    // null where there was none since the start
+	Keys            []string       `json:"keys"`            // the ids of the keys that may sign commands
 }
 
 // CertificateStatus is the certificate that the TLS listeners show.
