@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -139,48 +140,29 @@ type stagedRestore struct {
 }
 
 // stage starts a worker that unpacks and verifies a medium.
-func (a *app) stage(ctx context.Context, medium *backup.Medium, cfg config.Config, flags restoreFlags) (*stagedRestore, error) {
-	job := order{Job: jobRestore, Data: cfg.Data, Name: medium.Path, Whole: medium.Encrypted, AcceptJournal: flags.acceptJournal}
-	if !medium.Encrypted {
-		return a.stagePlain(medium, job)
-	}
-	passphrase, err := a.passphrase(ctx, flags.passphrase, false)
-	if err != nil {
-		return nil, err
+func (a *app) stage(ctx context.Context, medium *backup.Medium, cfg config.Config, flags restoreFlags) (s *stagedRestore, err error) {
+	var passphrase site.Secret
+	if medium.Encrypted {
+		if passphrase, err = a.passphrase(ctx, flags.passphrase, false); err != nil {
+			return nil, err
+		}
 	}
 	from, to, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("unpacking the backup: %w", err)
 	}
-	w, err := a.startWorker(job, from)
+	w, err := a.startWorker(order{Job: jobRestore, Data: cfg.Data, Name: medium.Path, AcceptJournal: flags.acceptJournal}, from)
 	_ = from.Close() // the worker has it
 	if err != nil {
 		return nil, errors.Join(err, to.Close())
 	}
-	s := &stagedRestore{worker: w}
-	s.draft, err = medium.Pass(ctx, passphrase, to, func() (err error) {
-		s.answer, err = w.listen()
-		return err
-	})
+	s = &stagedRestore{worker: w}
+	s.draft, err = medium.Pass(ctx, passphrase, to)
+	_ = to.Close()
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		s.answer, err = w.listen() // a worker that has failed reads no more, and reports why
+	}
 	if err != nil {
-		_ = w.finish() // it has reported why
-		return nil, err
-	}
-	return s, nil
-}
-
-func (a *app) stagePlain(medium *backup.Medium, job order) (*stagedRestore, error) {
-	file, log := medium.Plain()
-	files := []*os.File{file}
-	if log != nil {
-		job.Log, files = true, append(files, log)
-	}
-	w, err := a.startWorker(job, files...)
-	if err != nil {
-		return nil, err
-	}
-	s := &stagedRestore{worker: w}
-	if s.answer, err = w.listen(); err != nil {
 		_ = w.finish() // it has reported why
 		return nil, err
 	}

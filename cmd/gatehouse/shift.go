@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -122,7 +121,7 @@ func (s *shift) backup(ctx context.Context, job order) error {
 	return errors.Join(err, parcel.Close(), to.Close())
 }
 
-// restore unpacks the open files of its job and puts the data in place when it is
+// restore unpacks the archive of its job and puts the data in place when it is
 // ordered to.
 func (s *shift) restore(ctx context.Context, job order) (err error) {
 	release, err := takeData(job.Data)
@@ -130,11 +129,7 @@ func (s *shift) restore(ctx context.Context, job order) (err error) {
 		return err
 	}
 	defer release()
-	in, err := inputOf(job)
-	if err != nil {
-		return err
-	}
-	staged, err := backup.Stage(ctx, in, backup.Options{Data: job.Data, Database: sqlite.Files{Logger: s.warnings()}, AcceptJournal: job.AcceptJournal})
+	staged, err := backup.Stage(ctx, job.Name, os.NewFile(dataFile, job.Name), backup.Options{Data: job.Data, Database: sqlite.Files{Logger: s.warnings()}, AcceptJournal: job.AcceptJournal})
 	if err != nil {
 		return err
 	}
@@ -154,28 +149,6 @@ func (s *shift) restore(ctx context.Context, job order) (err error) {
 		return err
 	}
 	return s.forget(job.Data)
-}
-
-// inputOf opens the files that a worker inherited.
-func inputOf(job order) (backup.Input, error) {
-	data := os.NewFile(dataFile, job.Name)
-	in := backup.Input{Name: job.Name, Whole: job.Whole, Data: data}
-	if job.Whole {
-		return in, nil
-	}
-	files := []*os.File{data}
-	if job.Log {
-		log := os.NewFile(logFile, job.Name)
-		in.Log, files = log, append(files, log)
-	}
-	for _, f := range files {
-		info, err := f.Stat()
-		if err != nil {
-			return in, fmt.Errorf("reading %s: %w", job.Name, err)
-		}
-		in.Size += info.Size()
-	}
-	return in, nil
 }
 
 // complete completes an interrupted restore of the data, and answers which

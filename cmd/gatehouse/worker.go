@@ -34,11 +34,8 @@ const (
 	jobComplete = "complete" // complete what was interrupted, then forget as ordered
 )
 
-// The open files that a worker inherits, behind the three of every process.
-const (
-	dataFile = 3
-	logFile  = 4 // of a plain database
-)
+// dataFile is the pipe that a worker inherits, behind the three files of every process.
+const dataFile = 3
 
 // order is one order to a worker: the job first, then the next steps.
 type order struct {
@@ -46,8 +43,6 @@ type order struct {
 	Data          string        `json:"data,omitempty"`
 	By            string        `json:"by,omitempty"`   // for the journal
 	Name          string        `json:"name,omitempty"` // of the medium
-	Whole         bool          `json:"whole,omitempty"`
-	Log           bool          `json:"log,omitempty"` // whether there is a logFile
 	AcceptJournal bool          `json:"acceptJournal,omitempty"`
 	Commit        *backup.Terms `json:"commit,omitempty"`
 	Forget        bool          `json:"forget,omitempty"`

@@ -98,7 +98,7 @@ func (s *Staged) Forget() error { return Forget(s.options.Data) }
 // story returns the detail of the journal's record.
 func (s *Staged) story(keepSessions bool) string {
 	text := "from a copy of the database whose newest record is of " + s.Holds.Newest.String()
-	if s.Whole {
+	if s.whole() {
 		text = fmt.Sprintf("from the backup of %s, made by version %s", s.Created, s.Version)
 	}
 	if !keepSessions {

@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -202,21 +203,21 @@ func (g gateway) stageWith(ctx context.Context, path string, o backup.Options) (
 	}
 	defer func() { _ = m.Close() }()
 	o.Data, o.Database = g.data, files
-	if !m.Encrypted {
-		file, log := m.Plain()
-		in := backup.Input{Name: path, Data: file}
-		if log != nil {
-			in.Log = log
-		}
-		u.Staged, err = backup.Stage(ctx, in, o)
-		return u, err
-	}
 	from, to := io.Pipe()
-	u.draft, err = m.Pass(ctx, passphrase, to, func() (err error) {
-		u.Staged, err = backup.Stage(ctx, backup.Input{Name: path, Whole: true, Data: from}, o)
+	staged := make(chan error, 1)
+	go func() {
+		var err error
+		u.Staged, err = backup.Stage(ctx, path, from, o)
 		_ = from.Close()
-		return err
-	})
+		staged <- err
+	}()
+	draft, err := m.Pass(ctx, passphrase, to)
+	_ = to.Close()
+	unstaged := <-staged
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = unstaged
+	}
+	u.draft, err = draft, cmp.Or(err, unstaged)
 	if err != nil && u.Staged != nil {
 		err = errors.Join(err, u.Discard())
 	}

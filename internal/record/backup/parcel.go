@@ -104,24 +104,29 @@ func (s Source) parcel(ctx context.Context, path, name string) (_ *Parcel, err e
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	if err := p.hold(ctx, database, path); err != nil {
+	if err := p.holdDatabase(ctx, path); err != nil {
 		return nil, err
-	}
-	// Its log, where a gateway was killed: SQLite puts the two together.
-	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-		if err := p.hold(ctx, database+"-wal", path+"-wal"); err != nil {
-			return nil, err
-		}
 	}
 	small, err := s.small()
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The keys in "+s.Data+" cannot be read: run this as root or as the user of the gateway", err)
 	}
-	p.parts = append(p.parts, small...)
-	for _, one := range p.parts {
-		p.Files = append(p.Files, one.Entry)
+	for _, one := range small {
+		p.add(one)
 	}
 	return p, p.check()
+}
+
+// holdDatabase takes a database into the parcel, and its log where a gateway was killed:
+// SQLite puts the two together.
+func (p *Parcel) holdDatabase(ctx context.Context, path string) error {
+	if err := p.hold(ctx, database, path); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(path + "-wal"); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil //nolint:nilerr // SQLite has none either
+	}
+	return p.hold(ctx, database+"-wal", path+"-wal")
 }
 
 // hold takes a large file into the parcel. It is held open, so that it stays what was
@@ -134,13 +139,18 @@ func (p *Parcel) hold(ctx context.Context, name, path string) error {
 	p.held = append(p.held, f)
 	sum := sha256.New()
 	size, err := io.Copy(sum, untilDone(ctx, f))
+	if err != nil && ctx.Err() == nil {
+		err = fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+")", err)
+	}
 	if err != nil {
-		return fmt.Errorf("measuring %s: %w", path, err)
+		return err
 	}
 	e := Entry{Name: underData + name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: 0o600}
-	p.parts = append(p.parts, part{e, f})
+	p.add(part{e, f})
 	return nil
 }
+
+func (p *Parcel) add(one part) { p.parts, p.Files = append(p.parts, one), append(p.Files, one.Entry) }
 
 // reading is a function that reads.
 type reading func([]byte) (int, error)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -46,37 +45,18 @@ func (d Draft) Write(folder string) (string, error) {
 	return filepath.Join(folder, filepath.Base(mainConfig)), nil
 }
 
-// Pass decrypts a backup. It writes the gateway's data to w, as an archive in clear text,
-// closes w, and returns the configuration. Meanwhile staged reads that archive, and
-// returns when all of it is unpacked or when it has failed; after a failure it reads no
-// more and w fails. The configuration may be used, and what was unpacked put in place,
-// only when Pass returns no error: then every byte of the file was authenticated. Errors:
-// Unauthenticated for a wrong passphrase, Conflict for a newer version, Invalid for
-// damage, and those of staged.
-func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.WriteCloser, staged func() error) (Draft, error) {
-	var draft Draft
-	passed := make(chan error, 1)
-	go func() {
-		var err error
-		draft, err = m.pass(ctx, passphrase, w)
-		passed <- errors.Join(err, w.Close())
-	}()
-	unstaged := staged()
-	err := <-passed
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
-		err = cmp.Or(unstaged, err)
+// Pass writes the gateway's data to w, as an archive in clear text, and returns the
+// configuration. The configuration may be used, and what w received put in place, only
+// when Pass returns no error: then every byte of the file was authenticated. A plain copy
+// of a database has no configuration and takes no passphrase. Errors: Unauthenticated for
+// a wrong passphrase, Conflict for a newer version, Invalid for damage, and those of w.
+func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Draft, error) {
+	if !m.Encrypted {
+		return Draft{}, m.passPlain(ctx, w)
 	}
-	return draft, cmp.Or(err, unstaged)
-}
-
-func (m *Medium) pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Draft, error) {
-	plain, err := unseal(m.Path, untilDone(ctx, m.file), passphrase)
+	in, plain, err := m.open(ctx, passphrase)
 	if err != nil {
 		return Draft{}, err
-	}
-	in, err := openArchive(m.Path, plain)
-	if err != nil {
-		return Draft{}, foreign(m.Path, err)
 	}
 	draft, err := split(w, in)
 	if err == nil {
@@ -92,6 +72,27 @@ func (m *Medium) pass(ctx context.Context, passphrase site.Secret, w io.Writer) 
 		return Draft{}, ctx.Err()
 	}
 	return Draft{}, foreign(m.Path, err)
+}
+
+// open decrypts a backup and reads its manifest. Behind the archive plain must end.
+func (m *Medium) open(ctx context.Context, passphrase site.Secret) (in *archive, plain io.Reader, err error) {
+	if plain, err = unseal(m.Path, untilDone(ctx, m.file), passphrase); err != nil {
+		return nil, nil, err
+	}
+	if in, err = openArchive(m.Path, plain); err != nil {
+		return nil, nil, foreign(m.Path, err)
+	}
+	return in, plain, nil
+}
+
+// passPlain writes a database, and its log where a gateway was killed over it.
+func (m *Medium) passPlain(ctx context.Context, w io.Writer) error {
+	p := &Parcel{Manifest: Manifest{Format: Format}}
+	err := p.holdDatabase(ctx, m.Path)
+	if err == nil {
+		_, err = p.WriteTo(w)
+	}
+	return errors.Join(err, p.Close())
 }
 
 // split writes the gateway's data to w, and returns the configuration.
@@ -124,13 +125,9 @@ func (m *Medium) ReadManifest(ctx context.Context, passphrase site.Secret) (Mani
 	if !m.Encrypted {
 		return Manifest{}, fault.New(fault.Invalid, m.Path+" is no backup, but a plain copy of a database")
 	}
-	plain, err := unseal(m.Path, untilDone(ctx, m.file), passphrase)
+	in, _, err := m.open(ctx, passphrase)
 	if err != nil {
 		return Manifest{}, err
-	}
-	in, err := openArchive(m.Path, plain)
-	if err != nil {
-		return Manifest{}, foreign(m.Path, err)
 	}
 	return in.Manifest, nil
 }

@@ -27,7 +27,6 @@ type Medium struct {
 	Path      string
 	Encrypted bool // a backup, not a plain copy of a database
 	file      *os.File
-	log       *os.File // of a plain copy of a database that a gateway was killed over; else nil
 }
 
 // Open opens a file to restore from and sees what it is, without a passphrase. Errors:
@@ -50,32 +49,11 @@ func Open(path string) (*Medium, error) {
 	}
 	text := string(head[:n])
 	m := &Medium{Path: path, Encrypted: text == ageMagic, file: f}
-	switch {
-	case m.Encrypted:
-		return m, nil
-	case strings.HasPrefix(text, sqliteMagic):
-		err = m.openLog()
-		return m, err
-	default:
+	if !m.Encrypted && !strings.HasPrefix(text, sqliteMagic) {
 		return nil, errors.Join(unknown(path, text), f.Close())
 	}
+	return m, nil
 }
-
-// openLog opens the log of a plain copy, where it has one.
-func (m *Medium) openLog() error {
-	log, err := os.Open(m.Path + "-wal")
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return errors.Join(fault.Wrap(fault.Unavailable, m.Path+"-wal cannot be read ("+reason(err)+")", err), m.file.Close())
-	}
-	m.log = log
-	return nil
-}
-
-// Plain returns the open file of a plain copy, and that of its log or nil.
-func (m *Medium) Plain() (file, log *os.File) { return m.file, m.log }
 
 // reason returns the text of a system error without the path, which the sentence has.
 func reason(err error) string {
@@ -101,21 +79,7 @@ func unknown(path, head string) error {
 }
 
 // Close closes the file.
-func (m *Medium) Close() error {
-	if m.log != nil {
-		return errors.Join(m.file.Close(), m.log.Close())
-	}
-	return m.file.Close()
-}
-
-// Input is what a restore unpacks in the data directory.
-type Input struct {
-	Name  string // of the medium, for people
-	Whole bool   // Data is the archive that [Medium.Pass] writes, not a plain database
-	Data  io.Reader
-	Log   io.Reader // of a plain database; nil: it has none
-	Size  int64     // of a plain database and its log, in bytes
-}
+func (m *Medium) Close() error { return m.file.Close() }
 
 // Options are how to unpack.
 type Options struct {
@@ -127,8 +91,7 @@ type Options struct {
 // Staged is what a restore brings, unpacked and verified in a folder of its own within
 // the data directory. Nothing else has been touched.
 type Staged struct {
-	Manifest // of a plain copy: what it holds alone
-	Whole    bool
+	Manifest                 // of a plain copy: without a version
 	Journal  journal.Verdict // may be broken only where that was accepted
 
 	options Options
@@ -136,20 +99,17 @@ type Staged struct {
 	folder  string // its name in the data directory
 }
 
-// Stage unpacks a backup and verifies all of it. Errors: Conflict for a newer version,
-// Invalid for damage, Unavailable for the disk. When it fails, it leaves nothing.
-func Stage(ctx context.Context, in Input, o Options) (s *Staged, err error) {
-	s = &Staged{options: o, medium: in.Name, Whole: in.Whole}
+// Stage unpacks the archive that [Medium.Pass] writes and verifies all of it; medium is
+// the name of the file in messages. Errors: Conflict for a newer version, Invalid for
+// damage, Unavailable for the disk. When it fails, it leaves nothing.
+func Stage(ctx context.Context, medium string, data io.Reader, o Options) (s *Staged, err error) {
+	s = &Staged{options: o, medium: medium}
 	folder, err := os.MkdirTemp(o.Data, stagedPrefix) // with mode 0700
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
 	}
 	s.folder = filepath.Base(folder)
-	unpack := s.copyPlain
-	if in.Whole {
-		unpack = s.unpack
-	}
-	err = unpack(ctx, in)
+	err = s.unpack(ctx, data)
 	if err == nil {
 		err = s.verify(ctx)
 	}
@@ -158,6 +118,9 @@ func Stage(ctx context.Context, in Input, o Options) (s *Staged, err error) {
 	}
 	return s, nil
 }
+
+// whole reports whether this is a backup, not a plain copy of a database.
+func (s *Staged) whole() bool { return s.Version != "" }
 
 // Discard removes what was unpacked, unless a restore has begun to put it in place.
 func (s *Staged) Discard() error {
@@ -169,8 +132,8 @@ func (s *Staged) path(below ...string) string {
 }
 
 // unpack writes every file of an archive into the folder.
-func (s *Staged) unpack(ctx context.Context, input Input) error {
-	in, err := openArchive(s.medium, untilDone(ctx, input.Data))
+func (s *Staged) unpack(ctx context.Context, data io.Reader) error {
+	in, err := openArchive(s.medium, untilDone(ctx, data))
 	if err != nil {
 		return foreign(s.medium, err)
 	}
@@ -218,30 +181,10 @@ func full(err error) error {
 	return fault.Wrap(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
 }
 
-// copyPlain copies a database, and its log where it has one.
-func (s *Staged) copyPlain(ctx context.Context, in Input) error {
-	if err := durable.CheckRoom(s.options.Data, in.Size); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(s.path())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	err = write(root, Entry{Name: underData + database}, untilDone(ctx, in.Data))
-	if err == nil && in.Log != nil {
-		err = write(root, Entry{Name: underData + database + "-wal"}, untilDone(ctx, in.Log))
-	}
-	if _, ok := errors.AsType[*fault.Error](err); ok {
-		return err
-	}
-	return fault.Wrap(fault.Unavailable, s.medium+" cannot be read ("+reason(err)+")", err)
-}
-
 // verify checks the database that was unpacked.
 func (s *Staged) verify(ctx context.Context) error {
 	name := s.medium
-	if s.Whole {
+	if s.whole() {
 		name = "The database in " + s.medium
 	}
 	holds, err := s.options.Database.Inspect(ctx, s.path(underData, database), name)
@@ -254,7 +197,7 @@ func (s *Staged) verify(ctx context.Context) error {
 	if s.Holds.Head == "" { // a former version's manifest
 		s.Holds.Head = holds.Head
 	}
-	if s.Whole && holds != s.Holds {
+	if s.whole() && holds != s.Holds {
 		return fault.New(fault.Invalid, name+" is not the one that its manifest speaks of: use another backup")
 	}
 	s.Holds = holds
