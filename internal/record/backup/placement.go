@@ -20,8 +20,8 @@ import (
 
 // The names beside the configuration.
 const (
-	noteName   = "restore.json"     // what [Configuration.Resume] needs
 	laidName   = ".restored"        // the folder with restored files
+	noteName   = "restore.json"     // in that folder: what [Configuration.Resume] needs
 	keptSuffix = ".before-restore-" // before the stamp, in the name of a file that was there
 )
 
@@ -138,7 +138,7 @@ func (c Configuration) modeOf(e Entry, named []string) (mode os.FileMode, ours b
 	return mode, !own && !hidden && !strings.HasPrefix(below, "conf.d/") && !strings.HasPrefix(below, "credentials/")
 }
 
-func (p *Placement) note() string              { return filepath.Join(p.folder, noteName) }
+func (p *Placement) note() string              { return filepath.Join(p.laid(), noteName) }
 func (p *Placement) laid() string              { return filepath.Join(p.folder, laidName) }
 func (p *Placement) kept(target string) string { return target + keptSuffix + p.Stamp }
 
@@ -152,7 +152,7 @@ func (p *Placement) Written() (targets, aside []string) {
 }
 
 // Carry restores the data and this configuration, so that after a power cut either both
-// or neither are restored. It first writes a note of the placement and lays the files.
+// or neither are restored. It first lays the files and writes a note of the placement.
 // The commit of the data decides: [Configuration.Resume] finishes the placement only
 // after it. A nil placement restores the data alone.
 func (p *Placement) Carry(ctx context.Context, k Keeper, t Terms) (Restored, error) {
@@ -173,20 +173,14 @@ func (p *Placement) Carry(ctx context.Context, k Keeper, t Terms) (Restored, err
 	return r, nil
 }
 
-// lay writes the note and the files, and makes the folders that they go to. The note
-// comes first, so that [Configuration.Resume] removes what a power cut leaves.
+// lay writes the files, makes the folders that they go to, and writes the note. What a
+// power cut leaves is in one folder, which [Configuration.Resume] removes.
 func (p *Placement) lay() error {
-	text, err := json.Marshal(p)
+	err := os.RemoveAll(p.laid())
 	if err == nil {
-		err = makeFolder(p.folder, 0o755)
-	}
-	if err == nil {
-		err = p.before.do("write note", func() error { return durable.Write(p.note(), text, 0o600) })
+		err = errors.Join(makeFolder(p.folder, 0o755), makeFolder(p.laid(), 0o700))
 	}
 	if err != nil {
-		return unwritable(p.note(), err)
-	}
-	if err := os.RemoveAll(p.laid()); err != nil {
 		return unwritable(p.laid(), err)
 	}
 	for _, f := range p.files {
@@ -194,7 +188,11 @@ func (p *Placement) lay() error {
 			return unwritable(f.target, err)
 		}
 	}
-	return nil
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = p.before.do("write note", func() error { return durable.Write(p.note(), text, 0o600) })
+	}
+	return unwritable(p.note(), err)
 }
 
 func (p *Placement) layFile(f restoredFile) error {
@@ -207,7 +205,7 @@ func (p *Placement) layFile(f restoredFile) error {
 		return err
 	}
 	laid := filepath.Join(p.laid(), below)
-	err = errors.Join(makeFolder(filepath.Dir(f.target), folder), makeFolder(p.laid(), 0o700), makeFolder(filepath.Dir(laid), 0o700))
+	err = errors.Join(makeFolder(filepath.Dir(f.target), folder), makeFolder(filepath.Dir(laid), 0o700))
 	if err != nil {
 		return err
 	}
@@ -240,7 +238,7 @@ func (p *Placement) finish(k interface{ Forget() error }) error {
 		}
 	}
 	err := filepath.WalkDir(p.laid(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || path == p.note() {
 			return err
 		}
 		return p.place(path)
@@ -272,17 +270,12 @@ func (p *Placement) place(path string) error {
 	return nil
 }
 
-// Discard removes the files that were laid, and the note after them.
+// Discard removes the files that were laid, and the note.
 func (p *Placement) Discard() error {
-	err := p.before.do("discard", func() error { return os.RemoveAll(p.laid()) })
-	for _, name := range []string{p.note() + ".new", p.note()} {
-		if err == nil {
-			err = p.before.do("forget note", func() error { return os.Remove(name) })
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
+	if !isThere(p.laid()) {
+		return nil
 	}
+	err := p.before.do("discard", func() error { return os.RemoveAll(p.laid()) })
 	return errors.Join(err, durable.Sync(p.folder))
 }
 
@@ -300,8 +293,7 @@ func (c Configuration) resume(find func(data string) (string, interface{ Forget(
 	text, err := os.ReadFile(p.note())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_ = os.Remove(p.note() + ".new") // of a restore that had not begun
-		return false, nil
+		return false, p.Discard() // of a restore that had not begun
 	case errors.Is(err, fs.ErrPermission):
 		return false, fault.Wrap(fault.Forbidden, "A restore of the configuration was interrupted: run gatehouse restore --complete as root", err)
 	case err == nil:

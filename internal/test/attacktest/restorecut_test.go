@@ -68,7 +68,7 @@ func TestAttack_powerCutInRestore(t *testing.T) {
 // is mounted elsewhere than it was.
 func (b board) moveNote(from string) {
 	b.t.Helper()
-	path := filepath.Join(filepath.Dir(b.config), "restore.json")
+	path := filepath.Join(filepath.Dir(b.config), ".restored", "restore.json")
 	text, err := os.ReadFile(path) //nolint:gosec // of this test
 	if err != nil {
 		return
