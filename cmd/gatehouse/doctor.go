@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
 	"gatehouse/internal/web/adminapi/client"
@@ -46,9 +47,9 @@ fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
 func (a *app) examination() doctor.Config {
 	return doctor.Config{
 		Machine: machine.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
-		Version:  version,
-		Connect:  func(socket string) doctor.Gateway { return client.New(socket) },
-		Database: a.examineDatabase, Read: a.readData,
+		Version: version,
+		Connect: func(socket string) doctor.Gateway { return client.New(socket) },
+		Files:   config.Files, Database: a.examineDatabase, Read: a.readData,
 	}
 }
 

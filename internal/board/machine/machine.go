@@ -32,8 +32,8 @@ type Machine struct {
 	Run func(ctx context.Context, program string, args ...string) (string, error)
 	// Space returns the room on the disk that path is on.
 	Space func(path string) (Space, error)
-	// Disciplined reports whether something keeps the kernel's clock right.
-	Disciplined func() (bool, error)
+	// Synchronised reports whether the system considers its time right.
+	Synchronised func() bool
 	// Now returns the system's time.
 	Now func() time.Time
 }
@@ -48,7 +48,7 @@ type Space struct {
 func This() Machine {
 	return Machine{
 		Files: os.DirFS("/"),
-		Run:   run, Space: space, Disciplined: disciplined, Now: time.Now,
+		Run:   run, Space: space, Synchronised: kernel{}.Synchronised, Now: time.Now,
 	}
 }
 
@@ -98,14 +98,6 @@ func space(path string) (Space, error) {
 	return Space{Free: int64(disk.Bavail) * unit, Total: int64(disk.Blocks) * unit, ReadOnly: disk.Flags&unix.ST_RDONLY != 0}, nil
 }
 
-func disciplined() (bool, error) {
-	var t unix.Timex
-	if _, err := unix.Adjtimex(&t); err != nil {
-		return false, fmt.Errorf("asking the kernel for its clock: %w", err)
-	}
-	return t.Maxerror < maxError, nil
-}
-
 // Stat describes the file at an absolute path.
 func (m Machine) Stat(path string) (fs.FileInfo, error) { return fs.Stat(m.Files, inTree(path)) }
 
@@ -121,16 +113,6 @@ func FileOwner(info fs.FileInfo) (uid uint32, known bool) {
 		return stat.Uid, true
 	}
 	return 0, false
-}
-
-// Read returns the bytes of the file at an absolute path; of a large one its beginning.
-func (m Machine) Read(path string) ([]byte, error) {
-	f, err := m.Files.Open(inTree(path))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it names the path
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxText))
 }
 
 // inTree is an absolute path as package fs writes it.

@@ -3,7 +3,7 @@ package machine_test
 import (
 	"context"
 	"errors"
-	"net/netip"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -32,19 +32,15 @@ LISTEN 0      128   [fe80::1]%eth0:22           [::]:*
 nonsense
 `, &asked)
 	got, err := m.Sockets(t.Context())
-	if err != nil || len(got) != 5 || asked[0] != "ss" {
-		t.Fatalf("sockets %v, %v, by %v", got, err, asked)
+	want := map[string]string{
+		"53":   "127.0.0.53%lo:53 is open in systemd-resolve (process 300)",
+		"1883": "0.0.0.0:1883 is open in mosquitto (process 700)",
+		"443":  "*:443 is open in gatehouse (process 812)",
+		"8080": "[::1]:8080 is open in a program that only root sees",
+		"22":   "[fe80::1]%eth0:22 is open in a program that only root sees",
 	}
-	for i, want := range []machine.Socket{
-		{Address: netip.MustParseAddrPort("127.0.0.53:53"), Holders: []string{"systemd-resolve (process 300)"}},
-		{Address: netip.MustParseAddrPort("0.0.0.0:1883"), Holders: []string{"mosquitto (process 700)", "sh (process 701)"}},
-		{Address: netip.MustParseAddrPort("[::]:443"), Holders: []string{"gatehouse (process 812)", "systemd (process 1)"}},
-		{Address: netip.MustParseAddrPort("[::1]:8080")},
-		{Address: netip.MustParseAddrPort("[fe80::1]:22")},
-	} {
-		if got[i].Address != want.Address || !slices.Equal(got[i].Holders, want.Holders) {
-			t.Errorf("socket %v, want %v", got[i], want)
-		}
+	if err != nil || !maps.Equal(got, want) || asked[0] != "ss" {
+		t.Fatalf("sockets %v, %v, by %v", got, err, asked)
 	}
 }
 
@@ -55,7 +51,7 @@ func TestMachine_Units(t *testing.T) {
 	if err != nil || len(units) != 2 || !units[0].Loaded() || units[1].Loaded() || units[0].Number("N") != 3 || len(units[0].List("DropInPaths")) != 2 {
 		t.Fatalf("units %v, %v", units, err)
 	}
-	if want := []string{"systemctl", "show", "--no-pager", "--timestamp=unix", "--property=LoadState,N", "a.service", "b.service"}; !slices.Equal(asked, want) {
+	if want := []string{"systemctl", "show", "--no-pager", "--property=LoadState,N", "a.service", "b.service"}; !slices.Equal(asked, want) {
 		t.Errorf("asked %v", asked)
 	}
 	if units, err := m.Units(t.Context(), []string{"N"}, "a", "b", "c"); err == nil {
@@ -88,7 +84,7 @@ func TestThis(t *testing.T) {
 	if room, err := m.Space("/"); err != nil || room.Total <= 0 || room.Free < 0 {
 		t.Errorf("room %+v, %v", room, err)
 	}
-	if _, err := m.Read("/proc/self/stat"); err != nil || !m.Exists("/proc") {
-		t.Errorf("no file can be read: %v", err)
+	if !m.Exists("/proc") {
+		t.Error("no file is found")
 	}
 }

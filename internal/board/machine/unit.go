@@ -26,10 +26,9 @@ func (u Unit) Number(name string) int {
 // List returns the words of a property.
 func (u Unit) List(name string) []string { return strings.Fields(u[name]) }
 
-// Units asks systemd for properties of units; the answer has their order. Times are
-// "@" and seconds since 1970.
+// Units asks systemd for properties of units; the answer has their order.
 func (m Machine) Units(ctx context.Context, properties []string, names ...string) ([]Unit, error) {
-	args := append([]string{"show", "--no-pager", "--timestamp=unix", "--property=" + strings.Join(properties, ",")}, names...)
+	args := append([]string{"show", "--no-pager", "--property=" + strings.Join(properties, ",")}, names...)
 	text, err := m.Run(ctx, "systemctl", args...)
 	if err != nil {
 		return nil, err

@@ -85,9 +85,6 @@ func checkDisk(_ context.Context, g *subject, s *sheet) {
 		s.fatal("The disk is nearly full", "make room: "+find, evidence...)
 	case room.Free < roomLow, room.Free < growth:
 		s.warn("The disk has little room left, and the journal may grow by "+machine.Size(growth), "make room ("+find+"), or lower max_size in [journal]", evidence...)
-	case room.Free < growth+held:
-		s.notice("The disk has no room for a copy of the database once the journal has grown; upgrades and backups need one",
-			"make room ("+find+"), or lower max_size in [journal]", evidence...)
 	}
 	s.fine(free, g.settings.Data)
 }

@@ -14,6 +14,7 @@ import (
 func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	state, err := g.examineDatabase(ctx)
 	evidence := stateFacts(state)
+	repair := "keep a copy of " + g.settings.Data + ", then put a backup in its place: gatehouse restore FILE"
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		s.skip("checking the whole database takes too long", "gatehouse journal verify")
@@ -21,21 +22,18 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	case mayNot(err):
 		s.skip("this user may not read the database", asRoot)
 		return
-	case fault.Is(err, fault.NotFound) && g.runs():
-		s.fatal("The gateway runs, but its database file is gone", "gatehouse backup FILE, before anything else; then gatehouse restore FILE", sentence(err))
-		return
-	case fault.Is(err, fault.NotFound):
+	case fault.Is(err, fault.NotFound) && !g.runs():
 		s.notice("There is no database yet: the gateway creates it at its first start", g.command("start"), "none at "+g.data(databaseFile))
 		return
 	case fault.Is(err, fault.Invalid):
-		s.fatal("The database cannot be used", damageAdvice(g), append(evidence, sentence(err))...)
+		s.fatal("The database cannot be used", repair, append(evidence, sentence(err))...)
 		return
 	case err != nil:
 		s.unread("the database", err)
 		return
 	}
 	if state.Damage != "" {
-		s.fatal("The database is damaged", damageAdvice(g), append(evidence, state.Damage)...)
+		s.fatal("The database is damaged", repair, append(evidence, state.Damage)...)
 	}
 	s.fine(fmt.Sprintf("It is sound: %s", machine.Size(state.Size)), evidence...)
 }
@@ -49,9 +47,7 @@ func (g *subject) examineDatabase(ctx context.Context) (sqlite.FileState, error)
 	}
 	if g.runs() {
 		state, err := g.gateway.Database(ctx)
-		if !fault.Is(err, fault.NotFound) {
-			return sqlite.FileState(state), err
-		}
+		return sqlite.FileState(state), err
 	}
 	return g.Database(ctx, g.data(databaseFile))
 }
@@ -62,9 +58,4 @@ func stateFacts(state sqlite.FileState) []string {
 		facts = append(facts, fmt.Sprintf("records %d to %d", state.First, state.Last))
 	}
 	return facts
-}
-
-// damageAdvice returns how to get a sound database again.
-func damageAdvice(g *subject) string {
-	return "keep a copy of " + g.settings.Data + ", then put a backup in its place: gatehouse restore FILE"
 }

@@ -68,7 +68,6 @@ func (r Report) Count(severity health.Severity) int {
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
 	Stations(ctx context.Context) ([]adminapi.Station, error)
-	// Database returns NotFound also where the gateway is too old to be asked.
 	Database(ctx context.Context) (adminapi.Database, error)
 }
 
@@ -83,25 +82,10 @@ type Config struct {
 	Connect func(socket string) Gateway
 
 	// Files reads the configuration, Database examines the database file of a gateway that
-	// does not run, Read returns the content of a file in the data directory. Nil:
-	// [config.Files], [sqlite.CheckFile] and Machine.Read.
+	// does not run, Read returns the content of a file in the data directory.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (sqlite.FileState, error)
 	Read     func(ctx context.Context, path string) ([]byte, error)
-}
-
-// complete sets what is nil.
-func (c Config) complete() Config {
-	if c.Files == nil {
-		c.Files = config.Files
-	}
-	if c.Database == nil {
-		c.Database = sqlite.CheckFile
-	}
-	if c.Read == nil {
-		c.Read = func(_ context.Context, path string) ([]byte, error) { return c.Machine.Read(path) }
-	}
-	return c
 }
 
 // check is one thing to examine.
@@ -139,7 +123,7 @@ func checks() []check {
 
 // Examine does every check, all at once. It takes a minute at most.
 func Examine(ctx context.Context, cfg Config) Report {
-	g := newSubject(ctx, cfg.complete())
+	g := newSubject(ctx, cfg)
 	all := checks()
 	sheets := make([]chan *sheet, len(all))
 	for i, c := range all {

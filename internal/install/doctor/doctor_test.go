@@ -67,10 +67,8 @@ func TestExamine_sick(t *testing.T) {
 	b := healthy(t)
 	b.stop()
 	b.unit()["ActiveState"], b.unit()["Result"], b.unit()["ExecMainStatus"], b.unit()["NRestarts"] = "failed", "exit-code", "1", "12"
-	b.outputs["journalctl _SYSTEMD_UNIT=gatehouse.service _SYSTEMD_INVOCATION_ID=1a2b"] = "gatehouse: /etc/gatehouse/gatehouse.toml:7: mqtt cannot listen on [::]:1883\n"
 	b.outputs["ss"] = `LISTEN 0 100 0.0.0.0:1883 0.0.0.0:* users:(("mosquitto",pid=700,fd=5))` + "\n"
 	b.room.Free = 100e6
-	b.remove("/run/systemd/timesync/synchronized")
 	b.kernel = false
 	r := b.examine(t)
 	if r.Healthy || r.Count(health.Fatal) != 2 {
@@ -122,8 +120,8 @@ func TestExamine_nothingAnswers(t *testing.T) {
 		got := complaints(b.examine(t))
 		want := []string{
 			"fatal gateway: The gateway runs but does not answer > systemctl restart gatehouse",
+			"notice clock: The system does not report that its clock is right > timedatectl timesync-status; name a time server that this machine reaches in /etc/systemd/timesyncd.conf",
 			"unchecked ports: which ports are open cannot be read: context deadline exceeded > ",
-			"unchecked clock: the clock is not synchronised, and systemd could not be asked which time service runs: context deadline exceeded > timedatectl",
 			cert,
 			"unchecked service: systemd could not be asked: context deadline exceeded > systemctl status gatehouse",
 			stations,
@@ -205,13 +203,13 @@ func TestExamine_stations(t *testing.T) {
 	}
 	facts := evidence(r)
 	for _, fact := range []string{
-		"station 12: silent since 2026-11-08 08:00:00 UTC\nstations: station 11:", "and 2 more", "station 20 North entrance: 3.10 V", "station 30: enrolled at",
+		"station 10: silent since 2026-11-10 08:00:00 UTC", "and 2 more", "station 20 North entrance: 3.10 V", "station 30: enrolled at",
 	} {
 		if !strings.Contains(facts, fact) {
 			t.Errorf("no evidence %q in %s", fact, facts)
 		}
 	}
-	if strings.Contains(facts, "station 2: silent") || strings.Contains(facts, "station 31") {
+	if strings.Contains(facts, "station 11: silent") || strings.Contains(facts, "station 31") {
 		t.Errorf("too much evidence: %s", facts)
 	}
 }

@@ -70,19 +70,17 @@ func healthy(t *testing.T) *board {
 		units: map[string]machine.Unit{
 			"gatehouse.service": {
 				"LoadState": "loaded", "ActiveState": "active", "SubState": "running", "Result": "success", "UnitFileState": "enabled",
-				"MainPID": "812", "NRestarts": "0", "FragmentPath": "/usr/lib/systemd/system/gatehouse.service", "NeedDaemonReload": "no",
-				"User": "gatehouse", "InvocationID": "1a2b", "ProtectClock": "yes", "StateChangeTimestamp": stamp(24 * time.Hour),
+				"MainPID": "812", "NRestarts": "0", "FragmentPath": "/usr/lib/systemd/system/gatehouse.service",
 			},
 			"gatehouse.socket":          {"LoadState": "loaded", "ActiveState": "active", "Result": "success", "UnitFileState": "enabled"},
 			"gatehouse-redirect.socket": {"LoadState": "loaded", "ActiveState": "active", "Result": "success"},
 			"gatehouse-site.service":    {"LoadState": "loaded", "ActiveState": "inactive", "Result": "success"},
-			"systemd-timesyncd.service": {"Id": "systemd-timesyncd.service", "ActiveState": "active"},
 		},
-		outputs: map[string]string{"journalctl": "", "ss": ""}, failing: make(map[string]error),
+		outputs: map[string]string{"ss": ""}, failing: make(map[string]error),
 		cfg: doctor.Config{Environ: []string{"HOME=/root"}, Version: "1.2.3"},
 	}
 	for _, path := range []string{
-		"/run/systemd/system/.keep", "/run/systemd/timesync/synchronized", "/usr/lib/systemd/system/gatehouse.service", "/etc/gatehouse/gatehouse.toml",
+		"/run/systemd/system/.keep", "/usr/lib/systemd/system/gatehouse.service", "/etc/gatehouse/gatehouse.toml",
 	} {
 		b.put(path, "", 0o644, 0)
 	}
@@ -93,8 +91,6 @@ func healthy(t *testing.T) *board {
 	b.authority(t, now().AddDate(9, 0, 0), true)
 	return b
 }
-
-func stamp(ago time.Duration) string { return fmt.Sprintf("@%d", now().Add(-ago).Unix()) }
 
 func healthyStatus() adminapi.Status {
 	return adminapi.Status{
@@ -212,8 +208,8 @@ func (b *board) show(args []string) string {
 func (b *board) machine() machine.Machine {
 	return machine.Machine{
 		Files: b.files, Run: b.run, Now: now,
-		Space:       func(string) (machine.Space, error) { return b.room, nil },
-		Disciplined: func() (bool, error) { return b.kernel, nil },
+		Space:        func(string) (machine.Space, error) { return b.room, nil },
+		Synchronised: func() bool { return b.kernel },
 	}
 }
 
@@ -230,6 +226,7 @@ func (b *board) examine(t *testing.T) doctor.Report {
 			return []config.File{{Name: "/etc/gatehouse/gatehouse.toml", Text: []byte(b.config)}}, nil
 		}
 	}
+	cfg.Read = func(_ context.Context, path string) ([]byte, error) { return b.files.ReadFile(path[1:]) }
 	cfg.Database = func(context.Context, string) (sqlite.FileState, error) { return b.state, b.stateErr }
 	return doctor.Examine(t.Context(), cfg)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 
 	"gatehouse/internal/setup/sitefile"
 )
@@ -12,10 +11,10 @@ import (
 // firstBootState is left behind by a first boot that was interrupted.
 const firstBootState = "/etc/gatehouse/first-boot.state"
 
-// siteFiles returns the paths at which a first boot finds its file. It renames the file
-// in the end.
-func siteFiles() []string {
-	var all []string
+// firstBootFiles returns the paths at which a first boot finds its file, which it renames
+// in the end, and that of its state.
+func firstBootFiles() []string {
+	all := []string{firstBootState}
 	for _, folder := range append(sitefile.BootFolders(), "/etc/gatehouse") {
 		for _, name := range sitefile.FileNames() {
 			all = append(all, path.Join(folder, name))
@@ -35,7 +34,7 @@ func checkFirstBoot(_ context.Context, g *subject, s *sheet) {
 		return
 	}
 	var evidence []string
-	for _, file := range append(siteFiles(), firstBootState) {
+	for _, file := range firstBootFiles() {
 		_, err := g.Machine.Stat(file)
 		if mayNot(err) {
 			s.unread(path.Dir(file), err)
@@ -45,16 +44,12 @@ func checkFirstBoot(_ context.Context, g *subject, s *sheet) {
 			evidence = append(evidence, file+" is present")
 		}
 	}
-	failed := g.site.Loaded() && !slices.Contains([]string{"", "success"}, g.site["Result"])
-	if failed {
+	if g.site.Loaded() && g.site["Result"] != "success" {
 		evidence = append(evidence, fmt.Sprintf("%s: its last end was %s, status %s", siteName, g.site["Result"], g.site["ExecMainStatus"]))
 	}
 	if len(evidence) > 0 {
-		fix := "read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site"
-		if failed {
-			fix += "; if the site is set up without it, systemctl reset-failed gatehouse-site"
-		}
-		s.warn("The first boot is not finished: its site file was not applied, or not all of it", fix, evidence...)
+		s.warn("The first boot is not finished: its site file was not applied, or not all of it",
+			"read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site", evidence...)
 	}
 	s.fine("No site file waits")
 }

@@ -19,25 +19,17 @@ type sheet struct {
 }
 
 func (s *sheet) find(severity health.Severity, summary, fix string, evidence []string) {
-	kept := []string{} // never null in JSON
+	facts := []string{} // never null in JSON
 	for _, fact := range evidence {
 		if fact = oneLine(fact); fact != "" {
-			kept = append(kept, fact)
+			facts = append(facts, fact)
 		}
 	}
-	s.findings = append(s.findings, Finding{Check: s.check, Severity: severity, Summary: oneLine(summary), Evidence: kept, Fix: oneLine(fix)})
+	s.findings = append(s.findings, Finding{Check: s.check, Severity: severity, Summary: summary, Evidence: facts, Fix: fix})
 }
 
 // oneLine joins the lines of a text: an error may have several.
-func oneLine(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "; ")
-}
+func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
 
 // fatal, warn and notice add a finding; an empty fact is left out.
 func (s *sheet) fatal(summary, fix string, evidence ...string) {
@@ -103,12 +95,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// listed returns facts under a name, or "" where there are none.
-func listed(name string, facts []string) string {
-	if len(facts) == 0 {
-		return ""
-	}
-	return name + ": " + strings.Join(facts, ", ")
 }

@@ -1,14 +1,11 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi"
 )
 
 const (
@@ -21,12 +18,7 @@ const (
 
 // checkStations finds stations that a person has to visit.
 func checkStations(ctx context.Context, g *subject, s *sheet) {
-	switch {
-	case g.runs():
-	case mayNot(g.silent):
-		s.skip("this user may not ask the gateway for them", asRoot)
-		return
-	default:
+	if !g.runs() {
 		s.skip("only a running gateway knows them", "")
 		return
 	}
@@ -35,52 +27,41 @@ func checkStations(ctx context.Context, g *subject, s *sheet) {
 		s.unread("the stations", err)
 		return
 	}
-	now := g.status.Clock.Now.Time
-	var never, silent, low []adminapi.Station
+	var never, silent, low []string
 	online := 0
 	for _, st := range all {
+		name := "station " + st.ID.String()
+		if st.Name != "" {
+			name += " " + st.Name
+		}
 		switch {
 		case st.Status == site.Online:
 			online++
 		case st.LastConnection.IsZero():
-			never = append(never, st)
-		case now.Sub(st.LastConnection.Time) > silentLimit:
-			silent = append(silent, st)
+			never = append(never, name+": enrolled at "+moment(st.Enrolled.Time))
+		case g.status.Clock.Now.Sub(st.LastConnection.Time) > silentLimit:
+			silent = append(silent, name+": silent since "+moment(st.LastConnection.Time))
 		}
 		if v := st.BatteryVoltage; v != nil && *v < g.settings.Station.BatteryLow {
-			low = append(low, st)
+			low = append(low, fmt.Sprintf("%s: %.2f V", name, *v))
 		}
 	}
-	slices.SortStableFunc(never, func(a, b adminapi.Station) int { return a.Enrolled.Compare(b.Enrolled.Time) })
-	slices.SortStableFunc(silent, func(a, b adminapi.Station) int { return a.LastConnection.Compare(b.LastConnection.Time) })
-	slices.SortStableFunc(low, func(a, b adminapi.Station) int { return cmp.Compare(*a.BatteryVoltage, *b.BatteryVoltage) })
 	if len(silent) > 0 {
-		s.warn(plural(len(silent), "station")+" silent for more than a day", "check their power and their network; gatehouse station watch shows when one is back",
-			worst(silent, func(st adminapi.Station) string { return "silent since " + moment(st.LastConnection.Time) })...)
+		s.warn(plural(len(silent), "station")+" silent for more than a day", "check their power and their network; gatehouse station watch shows when one is back", first(silent)...)
 	}
 	if len(low) > 0 {
-		s.warn(plural(len(low), "station")+" with a low battery", "change the batteries",
-			worst(low, func(st adminapi.Station) string { return fmt.Sprintf("%.2f V", *st.BatteryVoltage) })...)
+		s.warn(plural(len(low), "station")+" with a low battery", "change the batteries", first(low)...)
 	}
 	if len(never) > 0 {
-		s.notice(plural(len(never), "station")+" enrolled and never connected", "configure its MQTT login; gatehouse station rotate N issues a new one",
-			worst(never, func(st adminapi.Station) string { return "enrolled at " + moment(st.Enrolled.Time) })...)
+		s.notice(plural(len(never), "station")+" enrolled and never connected", "configure its MQTT login; gatehouse station rotate N issues a new one", first(never)...)
 	}
 	s.fine(fmt.Sprintf("%d of %d online", online, len(all)))
 }
 
-// worst describes the first stations and counts the rest.
-func worst(stations []adminapi.Station, describe func(adminapi.Station) string) []string {
-	var facts []string
-	for _, st := range stations[:min(len(stations), mostStations)] {
-		name := st.ID.String()
-		if st.Name != "" {
-			name += " " + st.Name
-		}
-		facts = append(facts, "station "+name+": "+describe(st))
-	}
+// first returns the first stations of a finding and the number of the others.
+func first(stations []string) []string {
 	if more := len(stations) - mostStations; more > 0 {
-		facts = append(facts, fmt.Sprintf("and %d more", more))
+		return append(stations[:mostStations:mostStations], fmt.Sprintf("and %d more", more))
 	}
-	return facts
+	return stations
 }

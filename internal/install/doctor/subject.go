@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/health"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -30,16 +27,12 @@ const (
 	systemSocket = "/run/gatehouse/admin.sock"
 
 	databaseFile = "gatehouse.db"
-
-	// imageFolder exists on the image of packaging/image, which has no packages to install.
-	imageFolder = "/usr/lib/gatehouse-image"
 )
 
 // unitProperties are what is asked of systemd about the units of the gateway.
 func unitProperties() []string {
 	return []string{
-		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus", "FragmentPath",
-		"NeedDaemonReload", "Environment", "User", "ProtectClock", "InvocationID", "StateChangeTimestamp",
+		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus", "FragmentPath", "Environment",
 	}
 }
 
@@ -63,8 +56,6 @@ type subject struct {
 	socket  string
 	status  adminapi.Status
 	silent  error // why the gateway does not report its status; nil: it does
-
-	alien bool // whether the gateway that runs is not the one of the service, which is installed
 }
 
 // newSubject gathers what the checks have in common.
@@ -75,7 +66,6 @@ func newSubject(ctx context.Context, cfg Config) *subject {
 	}
 	g.configure(ctx)
 	g.askGateway(ctx)
-	g.alien = g.installed() && g.runs() && g.unit.Number("MainPID") == 0
 	return g
 }
 
@@ -88,21 +78,12 @@ func (g *subject) runs() bool { return g.silent == nil }
 // installed reports whether systemd has the gateway as a service.
 func (g *subject) installed() bool { return g.unit.Loaded() }
 
-// isImage reports whether this is the image for boards.
-func (g *subject) isImage() bool { return g.Machine.Exists(imageFolder) }
-
 // command returns what to do to start, restart or reload the gateway.
 func (g *subject) command(verb string) string {
-	switch {
-	case g.installed() && g.alien:
-		return "stop the gateway that was started by hand; systemctl restart gatehouse"
-	case g.installed(), g.unasked != nil && !g.elsewhere():
+	if g.installed() || g.unasked != nil && !g.elsewhere() {
 		return "systemctl " + verb + " gatehouse"
-	case !g.runs() && !fault.Is(g.silent, fault.Timeout):
-		return "gatehouse serve"
-	default:
-		return "stop the gateway and start it again: gatehouse serve"
 	}
+	return "start the gateway again: gatehouse serve"
 }
 
 // relay adds the conditions of the gateway whose code begins with a prefix.
@@ -112,16 +93,6 @@ func (g *subject) relay(s *sheet, prefix string) {
 			s.find(c.Severity, c.Summary, c.Advice, []string{fmt.Sprintf("%s since %s", c.Code, moment(c.Since.Time))})
 		}
 	}
-}
-
-// hasFatal reports whether the gateway itself reports that it cannot open doors.
-func (g *subject) hasFatal() bool {
-	for _, c := range g.status.Conditions {
-		if c.Severity == health.Fatal {
-			return true
-		}
-	}
-	return false
 }
 
 func (g *subject) askSystemd(ctx context.Context) {
@@ -198,13 +169,4 @@ func (g *subject) askGateway(ctx context.Context) {
 		g.settings.Data = g.status.Data
 	}
 	g.settings.Data, _ = filepath.Abs(g.settings.Data)
-}
-
-// unitTime returns a time of the unit; zero where systemd has none.
-func (g *subject) unitTime(property string) time.Time {
-	seconds, err := strconv.ParseInt(strings.TrimPrefix(g.unit[property], "@"), 10, 64)
-	if err != nil || g.alien {
-		return time.Time{}
-	}
-	return time.Unix(seconds, 0)
 }
