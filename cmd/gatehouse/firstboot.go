@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/install/firstboot"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/web/adminapi/client"
@@ -62,7 +63,7 @@ func (a *app) firstBoot(ctx context.Context, file string, dryRun, takesName bool
 		File: file, Folders: sitefile.BootFolders(), Settings: a.config, Socket: a.namedSocket(), Environ: a.environ,
 		Version: version, DryRun: dryRun, TakesName: takesName,
 		Dial:    func(socket string) firstboot.Gateway { return client.New(socket) },
-		Restart: restartUnit, Complaint: unitComplaint,
+		Restart: restartUnit, Complaint: unitComplaint, Network: machine.NetworkName, Now: time.Now,
 	})
 	if failed != nil && !a.json {
 		if out.Result != "" {

@@ -167,52 +167,6 @@ func TestLay_timeZone(t *testing.T) {
 	}
 }
 
-// document decodes a text that is right.
-func document(t *testing.T, text string) *tomlfile.Document {
-	t.Helper()
-	d, err := tomlfile.Decode("site.toml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// What is taken out of a file reads as it did there.
-func TestExtract(t *testing.T) {
-	const text = "name = \"gate\" # a comment\ntimezone = \"UTC\"\nhttp.metrics = true\n[[station]]\nid = 1\nsecret = \"s3cr3t-of-1\"\n" +
-		"[mqtt]\nlisten = ['[::]:1883', \"127.0.0.1:1884\"]\npackets_per_second = 50\nconnect_timeout = \"5s\"\n"
-	names := []string{"name", "http", "mqtt"}
-	settings, err := config.Extract("50-site.toml", "# head\n\n", names, document(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "# head\n\nname = 'gate'\n\n[http]\nmetrics = true\n\n[mqtt]\nconnect_timeout = '5s'\nlisten = ['[::]:1883', '127.0.0.1:1884']\npackets_per_second = 50\n"
-	if string(settings.Text) != want || settings.Secret || settings.KeyAt(6) != "http.metrics" || settings.KeyAt(4) != "" {
-		t.Errorf("got (secret %t)\n%s\nwant\n%s", settings.Secret, settings.Text, want)
-	}
-	before, _, err := config.Lay([]config.File{{Document: document(t, text), Only: names}}, home())
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := config.Parse("50-site.toml", settings.Text, home())
-	if err != nil || !reflect.DeepEqual(before, after) {
-		t.Errorf("read again: %v\n%+v\nwant\n%+v", err, after, before)
-	}
-}
-
-// Of several files, each key has its last value; a secret is noticed.
-func TestExtract_several(t *testing.T) {
-	settings, err := config.Extract(
-		"s", "", config.Names(),
-		document(t, "name = \"a\"\n[http]\nmetrics = true\nlisten = []\n"),
-		document(t, "name = \"b\"\n[http]\nlisten = [\":80\"]\n[cloud]\npassword = \"x\"\n"),
-	)
-	const want = "name = 'b'\n\n[cloud]\npassword = 'x'\n\n[http]\nlisten = [':80']\nmetrics = true\n"
-	if err != nil || string(settings.Text) != want || !settings.Secret {
-		t.Errorf("got %v\n%s\nwant\n%s", err, settings.Text, want)
-	}
-}
-
 // A key whose name says so holds a secret, and its value is never shown.
 func TestKey_secret(t *testing.T) {
 	for path, want := range map[string]bool{

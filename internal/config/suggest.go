@@ -70,6 +70,10 @@ func Foreign(environ []string) (names []string) {
 	return names
 }
 
+// Names lists what may be at the top of a configuration: keys outside any section, and
+// sections.
+func Names() []string { return append(namesIn(""), sections()...) }
+
 func namesIn(section string) []string {
 	var names []string
 	for _, k := range keys() {

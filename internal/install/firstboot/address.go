@@ -40,7 +40,7 @@ func (b *boot) urls() []string {
 // awaitAddresses asks the gateway for its status until the network has given the board
 // an address, for a moment.
 func (b *boot) awaitAddresses(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, min(addressPatience, b.Patience))
+	limited, cancel := context.WithTimeout(ctx, addressPatience)
 	defer cancel()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

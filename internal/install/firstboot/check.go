@@ -1,6 +1,7 @@
 package firstboot
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,7 +22,8 @@ type plan struct {
 	config   config.Config   // as it is to be
 	sources  config.Sources  // of every key
 	keys     []string        // of the configuration that the file sets, in order
-	settings config.Settings // of the file laid over those of an earlier one
+	settings []byte          // the text of those of the file, laid over those of an earlier one
+	secret   bool            // whether one of them is
 	socket   string          // of the gateway as it runs now
 	would    sitefile.Result // of a dry run
 }
@@ -84,7 +86,7 @@ func ours() []string {
 // configuration that would result.
 func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlfile.Problem) {
 	b.plan.site, problems = sitefile.Read(d, ours())
-	problems = append(problems, b.publicProblems()...)
+	problems = append(problems, publicProblems(publicSecrets(), b.path, "", d.Root)...)
 	var err error
 	layers := b.layers(files, config.File{Name: b.path, Document: d, Only: ours()})
 	b.plan.config, b.plan.sources, err = config.Lay(layers, b.Environ)
@@ -97,7 +99,7 @@ func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlf
 		}
 	}
 	slices.Sort(b.plan.keys)
-	return slices.Concat(problems, b.publicSettings(), b.fileProblems(), b.zoneProblems())
+	return slices.Concat(problems, b.fileProblems(), b.zoneProblems())
 }
 
 // layers puts a layer, such as the site file, where its settings belong among the parts
@@ -141,14 +143,14 @@ func (b *boot) extract(d *tomlfile.Document, files []config.File) error {
 		}
 		documents = slices.Insert(documents, 0, earlier)
 	}
-	settings, err := config.Extract(b.settingsPath(), settingsHead, ours(), documents...)
+	text, redacted, err := tomlfile.Extract(ours(), documents...)
 	if err != nil {
-		return err //nolint:wrapcheck // as above
+		return err //nolint:wrapcheck // it says what was done
 	}
-	if len(settings.Text) > config.MaxFile {
+	b.plan.settings, b.plan.secret = append([]byte(settingsHead), text...), !bytes.Equal(text, redacted)
+	if len(b.plan.settings) > config.MaxFile {
 		return refuse(b.path, "the settings are too long: at most %d bytes", config.MaxFile)
 	}
-	b.plan.settings = settings
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
@@ -22,8 +21,8 @@ type Gateway interface {
 	Close()
 }
 
-// Config is where to look and which gateway to ask. Environ, Version, Folders, Dial and
-// Restart are required.
+// Config is where to look and which gateway to ask. Environ, Version, Folders, Dial,
+// Restart, Network and Now are required.
 type Config struct {
 	File     string   // the site file; "" looks in Folders, then beside the configuration
 	Folders  []string // in the order in which they are looked through
@@ -36,10 +35,9 @@ type Config struct {
 	Dial      func(socket string) Gateway
 	Restart   func(ctx context.Context) (restarted bool, err error) // false: the service manager does not run the gateway
 	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; nil: unknown
-	Patience  time.Duration                                         // for the gateway to be ready; 0: a minute
-	Network   func() string                                         // what mDNS calls this machine, "" for none; nil: the system's name
+	Network   func() string                                         // what mDNS calls this machine, "" for none
 	TakesName bool                                                  // this machine is about to be called like the gateway, as on the image
-	Now       func() time.Time                                      // while the gateway does not tell the time; nil: the system's
+	Now       func() time.Time                                      // while the gateway does not tell the time
 
 	disk  disk                                   // nil: the real one
 	group func(name string) (*user.Group, error) // nil: the system's
@@ -49,8 +47,7 @@ type Config struct {
 
 // Outcome is what was done.
 type Outcome struct {
-	File         string             `json:"file"`   // the site file; "" when there is none
-	Others       []string           `json:"others"` // further site files, not used
+	File         string             `json:"file"` // the site file; "" when there is none
 	DryRun       bool               `json:"dryRun"`
 	OnlyWiped    bool               `json:"onlyWiped"`              // it was applied by an earlier run
 	Result       string             `json:"result,omitempty"`       // the result file
@@ -69,7 +66,7 @@ const (
 	beforeName   = ".50-site.before" // what settingsName held; while it is there, the new one is on trial
 	stateName    = "first-boot.state"
 
-	patience = time.Minute
+	patience = time.Minute // for the gateway to be ready
 )
 
 // boot is one run.
@@ -82,7 +79,6 @@ type boot struct {
 	state   state
 	gateway Gateway
 	status  adminapi.Status // as the gateway last gave it
-	success string          // the result of a first boot that was done, without what is left to wipe
 }
 
 // Run looks for a site file and applies it. Without any,
@@ -98,21 +94,12 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.public == nil {
 		cfg.public = onPublicDisk
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = patience
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Network == nil {
-		cfg.Network = machine.NetworkName
-	}
 	folder, err := filepath.Abs(parentOf(config.PartsFolder(cfg.Settings, cfg.Environ)))
 	if err != nil {
 		return Outcome{}, fmt.Errorf("finding the folder of the configuration: %w", err)
 	}
 	b := &boot{Config: cfg, folder: folder}
-	b.out = Outcome{DryRun: cfg.DryRun, Others: []string{}, Changes: []sitefile.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []tomlfile.Problem{}}
+	b.out = Outcome{DryRun: cfg.DryRun, Changes: []sitefile.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []tomlfile.Problem{}}
 	defer b.hangUp()
 	if !cfg.DryRun {
 		if b.findWiping(); b.path != "" {
@@ -136,7 +123,6 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 		return b.out, b.failed(err)
 	}
 	if err := b.wipe(); err != nil {
-		b.writeUnwiped(err)
 		return b.out, b.failed(err)
 	}
 	return b.out, nil
@@ -146,7 +132,6 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 func (b *boot) finishWiping() error {
 	b.out.OnlyWiped = true
 	b.state = readState(b.statePath())
-	b.success = b.earlierResult()
 	return b.wipe()
 }
 
@@ -154,7 +139,7 @@ func (b *boot) finishWiping() error {
 // last before a power cut.
 func (b *boot) perform(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		b.mayChange, b.check, b.reach, b.checkSite, b.keepSecrets, b.takeSettings, b.apply, b.writeSuccess, b.markApplied,
+		b.check, b.reach, b.checkSite, b.keepSecrets, b.takeSettings, b.apply, b.writeSuccess, b.markApplied,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -47,6 +48,7 @@ func TestRun_realGateway(t *testing.T) {
 	write(t, filepath.Join(folder, "gatehouse-site.toml"), strings.Replace(siteText, "[::]:443", "127.0.0.1:0", 1))
 	write(t, filepath.Join(folder, "guest.password"), guestPassword)
 	out, err := firstboot.Run(t.Context(), firstboot.Config{
+		Network: func() string { return "north-gate" }, Now: time.Now,
 		Settings: settings, Version: "test", Dial: func(socket string) firstboot.Gateway { return client.New(socket) },
 		Restart: func(context.Context) (bool, error) {
 			if err := g.Stop(); err != nil {

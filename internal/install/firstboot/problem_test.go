@@ -129,14 +129,3 @@ func TestRun_namedFile(t *testing.T) {
 		t.Errorf("got %+v, %v", out, err)
 	}
 }
-
-func TestRun_noFolder(t *testing.T) {
-	b := newBoard(t)
-	b.write("boot/gatehouse-site.toml", "")
-	cfg := b.firstBoot()
-	cfg.Settings = b.path("missing/gatehouse.toml")
-	_, err := firstboot.Run(t.Context(), cfg)
-	if want := b.path("missing") + ": there is no such folder: install Gatehouse first, or name its configuration with --config"; err == nil || err.Error() != want {
-		t.Errorf("got %v", err)
-	}
-}

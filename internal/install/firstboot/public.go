@@ -3,47 +3,26 @@ package firstboot
 import (
 	"io/fs"
 	"regexp"
-	"slices"
 
 	"gatehouse/configs"
-	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
 // publicProblems finds the passwords, secrets and tokens of the examples, which everyone
-// can read. "gatehouse apply" accepts them, for demonstrations; a
-// board at a door does not.
-func (b *boot) publicProblems() (problems []tomlfile.Problem) {
-	public := publicSecrets()
-	look := func(key string, lines sitefile.Lines, value site.Secret) {
-		if public[value.Reveal()] {
-			problems = append(problems, tomlfile.Problem{File: b.path, Line: lines.Of(key), Text: isPublic(key)})
-		}
+// can read, in the node of that name. "gatehouse apply" accepts them, for demonstrations;
+// a board at a door does not.
+func publicProblems(public map[string]bool, file, name string, n *tomlfile.Node) (problems []tomlfile.Problem) {
+	if text, is := n.Value.(string); is && public[text] && site.IsSecretName(name) {
+		problems = append(problems, tomlfile.Problem{File: file, Line: n.Line, Text: "this " + name + " is that of the example: choose your own, or leave the line out"})
 	}
-	for _, a := range b.plan.site.Accounts {
-		look("password", a.Lines, a.Password)
+	for _, key := range n.Names() {
+		problems = append(problems, publicProblems(public, file, key, n.Keys[key])...)
 	}
-	for _, s := range b.plan.site.Stations {
-		look("secret", s.Lines, s.Secret)
-		look("token", s.Lines, s.Token)
+	for _, item := range n.Items {
+		problems = append(problems, publicProblems(public, file, name, item)...)
 	}
 	return problems
-}
-
-func isPublic(what string) string {
-	return "this " + what + " is that of the example: choose your own, or leave the line out"
-}
-
-// publicSettings does the same for the settings of the site file.
-func (b *boot) publicSettings() []tomlfile.Problem {
-	const key = "cloud.password"
-	if !slices.Contains(b.plan.keys, key) || !publicSecrets()[b.plan.config.Cloud.Password.Reveal()] {
-		return nil
-	}
-	p := b.placed(key, "")
-	p.Text = isPublic("password")
-	return []tomlfile.Problem{p}
 }
 
 // exampleSecret is a line of an example with a secret, in use or not.

@@ -25,8 +25,6 @@ const (
 	namePassword = "password"
 	nameSecret   = "MQTT password"
 	nameToken    = "station token"
-	// okHead begins the result of a first boot that was done.
-	okHead = "Gatehouse: OK"
 )
 
 // paper is the text of a result file.
@@ -57,23 +55,21 @@ func (p *paper) list(title string, items []string) {
 	}
 }
 
-// tell writes the result of a first boot that was done, but for the wiping.
+// writeSuccess writes the result of a first boot that was done, but for the wiping.
 func (b *boot) writeSuccess(ctx context.Context) error {
 	b.awaitAddresses(ctx)
 	b.noteName()
 	b.noteLeft()
 	b.out.Addresses = append(b.out.Addresses, b.urls()...)
-	b.success = b.successText(b.issued).String()
-	if err := b.writeResult(b.success); err != nil || !strings.Contains(b.success, issuedTitle) || !b.public(parentOf(b.path)) {
+	text := b.successText(b.issued).String()
+	if err := b.writeResult(text); err != nil || !strings.Contains(text, issuedTitle) || !b.public(parentOf(b.path)) {
 		return err
 	}
-	if card := b.successText(b.issuedAside).String(); b.writeResultTo(b.resultPath(), card) == nil {
-		b.success = card
-	} // else all of it is beside the configuration
+	_ = b.writeResultTo(b.resultPath(), b.successText(b.issuedAside).String()) // else all of it is beside the configuration
 	return nil
 }
 
-// success is the text of a first boot that was done; secrets adds what was generated.
+// successText is the text of a first boot that was done; secrets adds what was generated.
 func (b *boot) successText(secrets func(*paper)) *paper {
 	p := &paper{}
 	b.head(p, "OK")

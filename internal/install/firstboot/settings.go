@@ -6,14 +6,11 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"gatehouse/internal/config"
 	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
@@ -57,7 +54,7 @@ func (b *boot) hangUp() {
 // await waits until the gateway is ready, in another run than the one with the id
 // before.
 func (b *boot) await(ctx context.Context, before site.BootID) error {
-	limited, cancel := context.WithTimeout(ctx, b.Patience)
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
@@ -112,7 +109,7 @@ func (b *boot) takeSettings(ctx context.Context) error {
 		return refuse(b.settingsPath(), "the file cannot be read: %s", cause(err))
 	}
 	_, onTrial := os.Stat(b.beforePath())
-	if onTrial != nil && bytes.Equal(current, b.plan.settings.Text) {
+	if onTrial != nil && bytes.Equal(current, b.plan.settings) {
 		return nil
 	}
 	if err := b.writeSettings(current, onTrial == nil); err != nil {
@@ -140,7 +137,7 @@ func (b *boot) writeSettings(current []byte, kept bool) error {
 		}
 	}
 	mode, group := b.access()
-	if err := b.disk.Write(b.settingsPath(), b.plan.settings.Text, mode, group); err != nil {
+	if err := b.disk.Write(b.settingsPath(), b.plan.settings, mode, group); err != nil {
 		return refuse(b.settingsPath(), "the file cannot be written: %s", cause(err))
 	}
 	return nil
@@ -161,7 +158,7 @@ func accessOf(path string) (mode fs.FileMode, group int) {
 
 // access returns who may read the settings: everyone, or only root and the service.
 func (b *boot) access() (mode fs.FileMode, group int) {
-	if !b.plan.settings.Secret {
+	if !b.plan.secret {
 		return 0o644, ownGroup
 	}
 	if g, err := b.group(serviceGroup); err == nil {
@@ -195,8 +192,9 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, cause(err))
 	}
 	b.out.SettingsFile = ""
-	line, text := b.lineOf(text)
-	refusal := &tomlfile.Error{Problems: []tomlfile.Problem{{File: b.path, Line: line, Text: "the gateway does not come up with these settings, so they were taken back: " + text}}}
+	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:\d+: `) // that file is gone by now
+	text = place.ReplaceAllString(text, "")
+	refusal := &tomlfile.Error{Problems: []tomlfile.Problem{{File: b.path, Text: "the gateway does not come up with these settings, so they were taken back: " + text}}}
 	restarted, err := b.Restart(ctx)
 	if err == nil && restarted {
 		b.dial(b.plan.socket)
@@ -206,29 +204,6 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 		return &tomlfile.Error{Problems: append(problemsOf(refusal), tomlfile.Problem{Text: "the gateway does not come up without them either: " + sentence(err)})}
 	}
 	return refusal
-}
-
-// lineOf replaces the places in the settings, which are gone by now, in a complaint of the
-// gateway. It returns the line of the site file that made the one with which the
-// complaint begins, 0 where there is none, and names the others as those of the site file.
-func (b *boot) lineOf(complaint string) (line int, text string) {
-	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:(\d+)`)
-	siteLine := func(number string) int {
-		n, _ := strconv.Atoi(number) // digits
-		if at := b.plan.sources[b.plan.settings.KeyAt(n)]; at.File == b.path {
-			return at.Line
-		}
-		return 0
-	}
-	if match := place.FindStringSubmatch(complaint); match != nil {
-		if rest, is := strings.CutPrefix(complaint, match[0]+": "); is {
-			line, complaint = siteLine(match[1]), rest
-		}
-	}
-	return line, place.ReplaceAllStringFunc(complaint, func(found string) string {
-		at := config.Source{File: filepath.Base(b.path), Line: siteLine(place.FindStringSubmatch(found)[1])}
-		return at.String()
-	})
 }
 
 // restore puts the settings of before back.

@@ -84,10 +84,7 @@ func (b *boot) keepSecrets(context.Context) error {
 			b.state.Stations[s.ID] = made
 		}
 	}
-	if len(b.state.Accounts)+len(b.state.Stations) == 0 {
-		return nil
-	}
-	return b.keepState()
+	return b.keepState() // also where it is empty: the folder must be writable before anything changes
 }
 
 // without removes what the site states.

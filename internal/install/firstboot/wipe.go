@@ -41,6 +41,21 @@ func (b *boot) noteLeft() {
 // under its own name it is always whole, and is never applied again when the power is cut
 // on the way. Done twice, it does no harm.
 func (b *boot) wipe() error {
+	if err := b.wipeSecrets(); err != nil {
+		b.noteUnwiped(problemsOf(err))
+		return err
+	}
+	b.noteUnwiped(nil)
+	for _, path := range []string{b.statePath(), b.wipingPath()} {
+		if err := b.disk.Remove(path); err != nil {
+			return refuse(path, "the file cannot be removed: %s", cause(err))
+		}
+	}
+	return nil
+}
+
+// wipeSecrets is wipe without what is left of it in the end.
+func (b *boot) wipeSecrets() error {
 	for _, path := range b.state.Others {
 		if !b.removes(path) {
 			continue // no run of this program has written that
@@ -56,12 +71,6 @@ func (b *boot) wipe() error {
 	}
 	if err := b.blank(b.wipingPath()); err != nil {
 		return unwiped(b.wipingPath(), err)
-	}
-	b.settleResult()
-	for _, path := range []string{b.statePath(), b.wipingPath()} {
-		if err := b.disk.Remove(path); err != nil {
-			return refuse(path, "the file cannot be removed: %s", cause(err))
-		}
 	}
 	return nil
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // writeFailure writes what is wrong. A result that cannot be written is no second
@@ -14,16 +17,35 @@ func (b *boot) writeFailure(err error) {
 	_ = b.writeResult(b.failure(problemsOf(err)).String())
 }
 
-// writeUnwiped adds to the result that secrets are left in the site file.
-func (b *boot) writeUnwiped(err error) {
-	p := &paper{}
-	_, _ = p.WriteString(b.success)
-	var texts []string
-	for _, problem := range problemsOf(err) {
-		texts = append(texts, problem.String())
+// noteUnwiped writes the result of the first boot again, with what is left to wipe, or
+// without such a note where all is wiped; on the card if that can be written by now. A
+// result that cannot be written stays as it is.
+func (b *boot) noteUnwiped(left []tomlfile.Problem) {
+	old := b.state.Result
+	text, err := os.ReadFile(old) //nolint:gosec // written by root for root, see removes
+	if err != nil || (old != b.resultPath() && old != b.asidePath()) {
+		return // removed by the user
 	}
-	p.list(leftTitle, texts)
-	_ = b.moveResult(p.String()) // as in writeFailure
+	b.out.Result = old
+	whole, _, _ := strings.Cut(string(text), "\n"+leftTitle)
+	p := &paper{}
+	p.WriteString(whole)
+	var sentences []string
+	for _, problem := range left {
+		sentences = append(sentences, problem.String())
+	}
+	p.list(leftTitle, sentences)
+	if p.String() == string(text) && old == b.resultPath() {
+		return
+	}
+	if b.writeResult(p.String()) != nil || b.out.Result == old {
+		return
+	}
+	if old == b.asidePath() {
+		_ = b.disk.Remove(old)
+	}
+	b.state.Result = b.out.Result
+	_ = b.keepState()
 }
 
 // writeResult writes beside the site file, or beside the configuration where that
@@ -79,72 +101,12 @@ func (b *boot) keepUnread(path, text string) error {
 	}
 }
 
+// generated finds the passwords in a result.
+var generated = regexp.MustCompile(`(?m)^    (?:` + namePassword + `|` + nameSecret + `|` + nameToken + `) +(\S+)$`)
+
 // hasMore reports whether a result has generated passwords that another has not.
 func hasMore(old, text string) bool {
-	_, issued, _ := strings.Cut(old, issuedTitle)
-	for line := range strings.Lines(issued) {
-		if value := issuedIn(line); !strings.Contains(text, value) {
-			return true
-		}
-	}
-	return false
-}
-
-// issuedIn returns the password in a line of a result; "" is none.
-func issuedIn(line string) string {
-	for _, name := range []string{namePassword, nameSecret, nameToken} {
-		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+" "); is {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// earlierResult finds the result that an earlier run wrote, and returns its text without
-// the note that passwords are left. "" is none.
-func (b *boot) earlierResult() string {
-	places := []string{b.resultPath(), b.asidePath()}
-	if b.state.Result == b.asidePath() {
-		slices.Reverse(places)
-	}
-	for _, path := range places {
-		text, err := os.ReadFile(path) //nolint:gosec // as in keepUnread
-		if err != nil || !strings.HasPrefix(string(text), okHead) {
-			continue // gone, or of an attempt before
-		}
-		b.out.Result = path
-		whole, _, _ := strings.Cut(string(text), "\n"+leftTitle)
-		return whole
-	}
-	return ""
-}
-
-// settleResult moves the result of an earlier run beside the site file, without the note
-// that passwords are left. The site file is wiped by now: a result that cannot be written
-// stays where it is.
-func (b *boot) settleResult() {
-	if b.success == "" || strings.Contains(b.success, issuedTitle) && b.public(parentOf(b.path)) {
-		return
-	}
-	text, err := os.ReadFile(b.out.Result)
-	if err == nil && b.out.Result == b.resultPath() && string(text) == b.success {
-		return
-	}
-	_ = b.moveResult(b.success)
-}
-
-// moveResult writes the result again, removes the one that it replaces elsewhere, and
-// remembers where it is.
-func (b *boot) moveResult(text string) error {
-	old := b.out.Result
-	if err := b.writeResult(text); err != nil || b.out.Result == old {
-		return err
-	}
-	if old == b.asidePath() {
-		if err := b.disk.Remove(old); err != nil {
-			return refuse(old, "the file cannot be removed: %s", cause(err))
-		}
-	}
-	b.state.Result = b.out.Result
-	return b.keepState()
+	return slices.ContainsFunc(generated.FindAllStringSubmatch(old, -1), func(match []string) bool {
+		return !strings.Contains(text, match[1])
+	})
 }

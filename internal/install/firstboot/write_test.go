@@ -1,6 +1,7 @@
 package firstboot_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -58,7 +59,9 @@ func TestRun_resultPath(t *testing.T) {
 	b = withSite(t)
 	b.write("boot/gatehouse-result.txt", "Gatehouse: FAILED\n")
 	b.readOnly("boot/")
-	b.write("etc/gatehouse-result.txt", "")
+	if err := os.Remove(b.path("etc/gatehouse-result.txt")); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := b.run(); err != nil || out.Result != "" {
 		t.Errorf("got %+v, %v", out, err)
 	}

@@ -194,10 +194,7 @@ func (w *walker) lineOf(n *unstable.Node) int {
 // Redacted returns the document as a text without its secrets: what is under the
 // name of a password, secret, token or the like is empty, and comments, in which old ones
 // may stand, are left out.
-func (d *Document) Redacted() ([]byte, error) {
-	redacted, _ := redact(d.raw, false).(map[string]any)
-	return Encode(redacted)
-}
+func (d *Document) Redacted() ([]byte, error) { return encode(redact(d.raw, false)) }
 
 // redact copies a value without its secrets. secret reports whether the value is
 // under the name of one.
@@ -225,9 +222,10 @@ func redact(value any, secret bool) any {
 	}
 }
 
-// Merge returns the values under these names at the top of the documents. Those of a
-// later document win; of tables, key by key.
-func Merge(names []string, documents ...*Document) map[string]any {
+// Extract returns the values under these names at the top of the documents as TOML, and
+// the same without its secrets as [Document.Redacted] does. Those of a later document win;
+// of tables, key by key. The same values make the same text.
+func Extract(names []string, documents ...*Document) (text, redacted []byte, err error) {
 	all := map[string]any{}
 	for _, d := range documents {
 		for _, name := range names {
@@ -245,11 +243,14 @@ func Merge(names []string, documents ...*Document) map[string]any {
 			all[name] = value
 		}
 	}
-	return all
+	if text, err = encode(all); err != nil {
+		return nil, nil, err
+	}
+	redacted, err = encode(redact(all, false))
+	return text, redacted, err
 }
 
-// Encode writes values as TOML. The same values make the same text.
-func Encode(values map[string]any) ([]byte, error) {
+func encode(values any) ([]byte, error) {
 	text, err := toml.Marshal(values)
 	if err != nil {
 		return nil, fmt.Errorf("writing TOML: %w", err)

@@ -197,3 +197,23 @@ func checkLines(t *testing.T, n *tomlfile.Node, lines int) {
 		checkLines(t, item, lines)
 	}
 }
+
+// Of several documents, each key has its last value.
+func TestExtract(t *testing.T) {
+	var documents []*tomlfile.Document
+	for _, text := range []string{
+		"name = \"a\" # a comment\ntimezone = \"UTC\"\n[http]\nmetrics = true\nlisten = []\n",
+		"name = \"b\"\n[http]\nlisten = [\":80\"]\n[cloud]\npassword = \"x\"\n",
+	} {
+		d, err := tomlfile.Decode("f.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, d)
+	}
+	text, redacted, err := tomlfile.Extract([]string{"name", "http", "cloud"}, documents...)
+	const want = "name = 'b'\n\n[cloud]\npassword = 'x'\n\n[http]\nlisten = [':80']\nmetrics = true\n"
+	if err != nil || string(text) != want || string(redacted) != strings.Replace(want, "'x'", "''", 1) {
+		t.Errorf("got %v\n%s\n%s\nwant\n%s", err, text, redacted, want)
+	}
+}
