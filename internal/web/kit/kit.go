@@ -28,6 +28,7 @@ type Kit struct {
 
 	requests  *admission.Crowd                 // the requests in flight
 	streams   *admission.Quota[site.AccountID] // the open streams of accounts
+	admins    *admission.Quota[site.AccountID] // those of administrators, on the admin API
 	local     *admission.Quota[site.AccountID] // those of callers without an account, on the admin socket
 	errorLog  *rate.Limiter                    // bounds the log lines that failing requests can cause
 	exchanges sync.Pool                        // of *Exchange
@@ -42,7 +43,8 @@ func New(cfg Config) *Kit {
 		metrics: cfg.Metrics, logger: cfg.Logger, handshakes: cfg.Handshakes,
 		requests: admission.New(admission.Limits{Total: MaxRequests}),
 		streams:  admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
-		local:    admission.NewQuota[site.AccountID](maxLocalStreams, maxLocalStreams),
+		admins:   admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
+		local:    admission.NewQuota[site.AccountID](maxAdminStreams, maxAdminStreams),
 		errorLog: rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
 	}
 	k.exchanges.New = func() any { return &Exchange{kit: k} }

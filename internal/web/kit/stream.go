@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 const (
@@ -14,9 +15,9 @@ const (
 	MaxStreams = 256
 	// MaxStreamsPerAccount bounds those of one account.
 	MaxStreamsPerAccount = 16
-	// maxLocalStreams bounds those of callers without an account, so that no account
-	// keeps the command line waiting.
-	maxLocalStreams = 64
+	// maxAdminStreams bounds those of administrators, and again those of callers without
+	// an account, so that no account keeps either of them waiting.
+	maxAdminStreams = 64
 	// pulseEvery is how often a quiet stream sends something, so that neither end takes
 	// a dead connection for a quiet one.
 	pulseEvery = 15 * time.Second
@@ -66,8 +67,11 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 		return err
 	}
 	quota, account := x.kit.streams, x.Req.Actor.Account
-	if account == "" {
+	switch {
+	case account == "":
 		quota = x.kit.local
+	case x.Req.Actor.Origin == site.Admin:
+		quota = x.kit.admins
 	}
 	if !quota.Enter(account) {
 		x.Refused("event-streams")
