@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"gatehouse/internal/board/machine"
@@ -100,8 +101,10 @@ func (f *failure) error() error {
 		return nil
 	}
 	var is error
-	for _, i := range f.Is {
-		is = errors.Join(is, sentinels()[i])
+	for i, sentinel := range sentinels() {
+		if slices.Contains(f.Is, i) { // it may be another number: the worker is another user's
+			is = errors.Join(is, sentinel)
+		}
 	}
 	switch {
 	case f.Kind == fault.Internal:
