@@ -15,7 +15,7 @@ func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 	records, taken := make([]site.Record, len(all)), false
 	for i, a := range all {
 		records[i] = a.Record
-		taken = taken || a.AddAccount == nil && a.AddStation == nil && a.PutGrant == nil
+		taken = taken || a.AddAccount == nil && a.AddStation == nil // a grant may replace a wider one
 	}
 	return db.change(ctx, taken, func(t *transaction) error {
 		for _, a := range all {

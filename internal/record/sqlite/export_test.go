@@ -123,3 +123,15 @@ func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
 	})
 	return floor, err
 }
+
+// CopyDue returns when the copy is written next; zero when it is up to date.
+func (db *DB) CopyDue() (due time.Time) {
+	db.copier.writing.Lock()
+	defer db.copier.writing.Unlock()
+	db.copier.mu.Lock()
+	defer db.copier.mu.Unlock()
+	if db.copier.timer != nil {
+		due = db.copier.due
+	}
+	return due
+}

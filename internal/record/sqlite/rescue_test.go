@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse/internal/site"
 )
@@ -177,4 +178,23 @@ func TestDB_copyFails(t *testing.T) {
 	if _, err := os.Stat(path + ".copy.partial"); !os.IsNotExist(err) {
 		t.Error("a part of the copy is left:", err)
 	}
+}
+
+// A grant that replaces a wider one reaches the copy as soon as a removal does.
+func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
+	db := uncarried(t, inUse(t, 10))
+	amend := func(a site.Amendment) {
+		t.Helper()
+		a.Record = record(site.KindGranted)
+		if err := db.Amend(t.Context(), []site.Amendment{a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	amend(site.Amendment{AddStation: &site.Station{ID: 1042, Name: "North", Locks: 1, Token: "token"}})
+	until(t, "the copy is up to date", func() bool { return db.CopyDue().IsZero() })
+	amend(site.Amendment{PutGrant: &site.Grant{Account: "a-1", Station: 1042}})
+	if left := time.Until(db.CopyDue()); left > time.Minute {
+		t.Errorf("the copy is written in %v", left)
+	}
+	closeDB(t, db)
 }
