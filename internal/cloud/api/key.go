@@ -48,13 +48,19 @@ func ParseKey(line string) (Key, error) {
 	return Key{ID: words[0], Public: public}, nil
 }
 
-// isPrivateHalf reports whether text is, or ends with, the seed of the key in base64 or
-// hexadecimal. Ids are shown and recorded, so this mistake would publish the key.
+// isPrivateHalf reports whether text is, begins with (the public half follows) or ends
+// with (PKCS #8) the seed of the key in base64 or hexadecimal. Ids are shown and recorded,
+// so this mistake would publish the key.
 func isPrivateHalf(text string, public ed25519.PublicKey) bool {
 	fromHex, _ := hex.DecodeString(text) // what is none ends early
 	for _, raw := range [][]byte{decodeBase64(text), fromHex} {
-		if len(raw) >= ed25519.SeedSize && public.Equal(ed25519.NewKeyFromSeed(raw[len(raw)-ed25519.SeedSize:]).Public()) {
-			return true
+		if len(raw) < ed25519.SeedSize {
+			continue
+		}
+		for _, seed := range [][]byte{raw[:ed25519.SeedSize], raw[len(raw)-ed25519.SeedSize:]} {
+			if public.Equal(ed25519.NewKeyFromSeed(seed).Public()) {
+				return true
+			}
 		}
 	}
 	return false

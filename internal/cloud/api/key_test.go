@@ -107,7 +107,11 @@ func TestParseKey_ids(t *testing.T) {
 		}
 	}
 	private := seed(1).Seed()
-	for _, id := range []string{base64.StdEncoding.EncodeToString(private), hex.EncodeToString(private), base64.RawURLEncoding.EncodeToString(append(make([]byte, 16), private...))} {
+	for _, id := range []string{
+		base64.StdEncoding.EncodeToString(private), hex.EncodeToString(private),
+		base64.RawURLEncoding.EncodeToString(append(make([]byte, 16), private...)),
+		base64.StdEncoding.EncodeToString(seed(1)), // with its public half
+	} {
 		if _, err := api.ParseKey(api.Key{ID: id, Public: key}.String()); err == nil || strings.Contains(err.Error(), id) {
 			t.Errorf("a private key as id: %v", err)
 		}
