@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +29,8 @@ type cloudFollowing struct {
 
 const cloudTailLong = `Do what an application in the cloud does: subscribe to what gateways publish, print
 each message with its topic, and acknowledge the records of the journal. Records are
-printed in order, each once. Ends with Ctrl-C.
+printed in order; after a restart a gateway may send its last ones again. Ends with
+Ctrl-C.
 
 A gateway counts every record that is acknowledged as delivered, and never sends it
 again. Where an application takes the records already, use --no-ack.
@@ -76,7 +78,7 @@ func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) (err error) {
 			return err
 		}
 	}
-	t := &tail{app: a, acknowledges: !flags.noAck, readers: make(map[site.GatewayID]*api.Reader)}
+	t := &tail{app: a, acknowledges: !flags.noAck, places: make(map[site.GatewayID]*place)}
 	if t.broker, err = a.tailBroker(flags); err != nil {
 		return err
 	}
@@ -97,8 +99,13 @@ const (
 	tailKeepalive  = 30 * time.Second
 	tailPerSecond  = 100_000 // messages; the gateways' windows bound them
 	tailMaxPayload = 64 << 10
-	// ackEvery is how often records are acknowledged.
+	// ackEvery is how often records are acknowledged, and askEvery how often a gateway is
+	// asked to send again what is missing.
 	ackEvery = 200 * time.Millisecond
+	askEvery = 2 * time.Second
+	// maxAhead bounds the records that wait for one before them: twice the widest window
+	// of a gateway (cloud.window).
+	maxAhead = 2000
 )
 
 // tailBroker returns which broker to connect to, and as whom.
@@ -129,9 +136,9 @@ type tail struct {
 	acknowledges bool
 	end          context.CancelCauseFunc
 
-	mu      sync.Mutex // mu guards what follows, and the output
-	ever    bool       // there was a connection
-	readers map[site.GatewayID]*api.Reader
+	mu     sync.Mutex // mu guards what follows, and the output
+	ever   bool       // there was a connection
+	places map[site.GatewayID]*place
 }
 
 // follow makes one connection and serves it until it is lost. The first must succeed.
@@ -147,8 +154,8 @@ func (t *tail) follow(ctx context.Context) error {
 	defer conn.Close()
 	t.mu.Lock()
 	t.ever = true
-	for _, reader := range t.readers {
-		reader.Reconnected()
+	for _, p := range t.places {
+		p.due = true // what was sent meanwhile comes again
 	}
 	t.mu.Unlock()
 	ticker := time.NewTicker(ackEvery)
@@ -168,11 +175,60 @@ func (t *tail) follow(ctx context.Context) error {
 func (t *tail) acknowledge(conn *mqttclient.Conn, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for gateway, reader := range t.readers {
-		if ack, due := reader.Acknowledge(now); due && t.acknowledges {
+	for gateway, p := range t.places {
+		if !p.due && (len(p.ahead) == 0 || now.Sub(p.said) < askEvery) {
+			continue
+		}
+		p.due, p.said = false, now
+		if ack := (api.Ack{Seq: max(p.next, 1) - 1}); t.acknowledges {
 			conn.Publish(mqttclient.Message{Topic: api.Topic(gateway, api.AckLeaf), QoS: 1, Payload: api.Encode(ack)})
 		}
 	}
+}
+
+// early is a record that waits for one before it.
+type early struct {
+	seq     uint64
+	payload []byte
+}
+
+// place is how far the journal of one gateway was printed.
+type place struct {
+	next  uint64           // the first record that was not printed; 0 before the gateway's status
+	since *site.Timestamp  // of the gateway's connection
+	ahead map[uint64]early // what came before its turn, by its first seq
+	due   bool             // next is to be acknowledged, which also asks for what is missing
+	said  time.Time        // when it was last
+}
+
+// status moves to where the gateway says that its journal goes on: on a new connection of
+// the gateway's it may be back, after a restart or the restore of a backup.
+func (p *place) status(s api.Status) {
+	if s.Journal == nil || s.Since == nil {
+		return
+	}
+	if p.since == nil || !p.since.Equal(s.Since.Time) || s.Journal.Next > p.next {
+		p.since, p.next = s.Since, s.Journal.Next
+	}
+	maps.DeleteFunc(p.ahead, func(_ uint64, e early) bool { return e.seq < p.next })
+}
+
+// record takes a record, or a gap in the place of several.
+func (p *place) record(payload []byte) error {
+	var r site.Record
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return fmt.Errorf("reading a record: %w", err)
+	}
+	first := r.Seq
+	if r.Kind == site.KindGap && r.Boot == "" { // else the gateway's own record of it
+		first = min(r.From, r.Seq)
+	}
+	if r.Seq < p.next {
+		p.due = true // the gateway does not know that it was acknowledged
+	} else if len(p.ahead) < maxAhead {
+		p.ahead[max(first, p.next)] = early{r.Seq, payload}
+	}
+	return nil
 }
 
 // receive prints a message. Records wait until those before them have come.
@@ -180,27 +236,27 @@ func (t *tail) receive(m mqttclient.Message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	address, _ := api.ParseTopic(m.Topic)
-	reader := t.readers[address.Gateway]
-	if reader == nil {
-		reader = api.NewReader()
-		t.readers[address.Gateway] = reader
+	p := t.places[address.Gateway]
+	if p == nil {
+		p = &place{ahead: make(map[uint64]early), due: true}
+		t.places[address.Gateway] = p
 	}
-	var items []api.Item
 	var status api.Status
 	switch {
 	case address.Leaf == api.JournalLeaf && !m.Retained:
-		var err error
-		if items, err = reader.Journal(m.Payload); err != nil {
+		if err := p.record(m.Payload); err != nil {
 			t.complain(err.Error())
 		}
 	case address.Leaf == api.StatusLeaf && json.Unmarshal(m.Payload, &status) == nil:
-		items = reader.Status(status)
+		p.status(status)
 		fallthrough
 	default:
 		t.print(m)
 	}
-	for _, item := range items {
-		t.print(mqttclient.Message{Topic: api.Topic(address.Gateway, api.JournalLeaf), Payload: item.Payload})
+	for e, ok := p.ahead[p.next]; ok && p.next > 0; e, ok = p.ahead[p.next] {
+		delete(p.ahead, p.next)
+		p.next, p.due = e.seq+1, true
+		t.print(mqttclient.Message{Topic: api.Topic(address.Gateway, api.JournalLeaf), Payload: e.payload})
 	}
 }
 

@@ -5,9 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // open opens the connection below MQTT: stream is raw, or TLS on it. It names the step
@@ -30,7 +27,6 @@ func (p *plan) open(ctx context.Context, address string, others bool) (raw, stre
 		}
 		return nil, nil, StepConnect, err
 	}
-	bound(raw, p.silence())
 	if p.tls == nil {
 		return raw, raw, StepConnect, nil
 	}
@@ -40,20 +36,4 @@ func (p *plan) open(ctx context.Context, address string, others bool) (raw, stre
 		return nil, nil, StepTLS, err
 	}
 	return raw, secure, StepTLS, nil
-}
-
-// bound bounds how long the kernel waits for the other end to acknowledge what was
-// sent, where it can.
-func bound(raw net.Conn, silence time.Duration) {
-	tcp, ok := raw.(*net.TCPConn)
-	if !ok {
-		return
-	}
-	socket, err := tcp.SyscallConn()
-	if err != nil {
-		return // it is closed, and the next to use it will say so
-	}
-	_ = socket.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
-	})
 }

@@ -63,7 +63,7 @@ type application struct {
 	Config
 
 	mu      sync.Mutex // mu guards readers, and has events handled one after the other
-	readers map[site.GatewayID]*api.Reader
+	readers map[site.GatewayID]*Reader
 }
 
 // Run follows until ctx ends.
@@ -71,7 +71,7 @@ func Run(ctx context.Context, cfg Config) {
 	if cfg.Gateway == "" {
 		cfg.Gateway = "+"
 	}
-	a := &application{Config: cfg, readers: make(map[site.GatewayID]*api.Reader)}
+	a := &application{Config: cfg, readers: make(map[site.GatewayID]*Reader)}
 	a.Broker.Topics, a.Broker.Receive = api.Filters(cfg.Gateway), a.receive
 	a.Broker.PerSecond, a.Broker.Burst, a.Broker.MaxPayload = 100_000, 100_000, 64<<10
 	a.Backoff.Retry(ctx, a.follow, func(err error, _ time.Duration) {
@@ -129,10 +129,10 @@ func (a *application) receive(m mqttclient.Message) {
 	e := Event{Gateway: address.Gateway, Station: address.Station, Retained: m.Retained, Payload: slices.Clone(m.Payload)}
 	reader := a.readers[e.Gateway]
 	if reader == nil {
-		reader = api.NewReader()
+		reader = NewReader()
 		a.readers[e.Gateway] = reader
 	}
-	var items []api.Item
+	var items []Item
 	var err error
 	if address.Leaf == api.JournalLeaf {
 		items, err = reader.Journal(e.Payload)

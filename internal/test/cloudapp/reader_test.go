@@ -1,4 +1,4 @@
-package api_test
+package cloudapp_test
 
 import (
 	"fmt"
@@ -9,18 +9,19 @@ import (
 
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/cloudapp"
 )
 
 // reading is a Reader and what it has returned.
 type reading struct {
 	*testing.T
-	*api.Reader
+	*cloudapp.Reader
 	now time.Time
 	got []string
 }
 
 func newReading(t *testing.T) *reading {
-	return &reading{T: t, Reader: api.NewReader(), now: time.Unix(1000, 0)}
+	return &reading{T: t, Reader: cloudapp.NewReader(), now: time.Unix(1000, 0)}
 }
 
 // status has the gateway publish its status on its nth connection.
@@ -41,7 +42,7 @@ func (r *reading) gap(from, to int) {
 	r.take(r.Journal(fmt.Appendf(nil, `{"seq":%d,"kind":"gap","from":%d,"to":%d}`, to, from, to)))
 }
 
-func (r *reading) take(items []api.Item, err error) {
+func (r *reading) take(items []cloudapp.Item, err error) {
 	r.Helper()
 	if err != nil {
 		r.Error(err)
@@ -181,7 +182,7 @@ func TestReader_malformed(t *testing.T) {
 		"", "1", "{", `{"seq":1}`, `{"kind":"login"}`, `{"seq":18446744073709551615,"boot":"a","kind":"login"}`, `{"seq":-1,"kind":"login"}`,
 		`{"seq":5,"kind":"gap"}`, `{"seq":5,"kind":"gap","from":6,"to":5}`, `{"seq":5,"kind":"gap","from":1,"to":4}`,
 	} {
-		if items, err := api.NewReader().Journal([]byte(payload)); err == nil || items != nil {
+		if items, err := cloudapp.NewReader().Journal([]byte(payload)); err == nil || items != nil {
 			t.Errorf("%s: %v, %v", payload, items, err)
 		}
 	}
@@ -203,7 +204,7 @@ func TestReader_bounded(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"boot":"a","kind":"login"}`), []byte(`{"seq":5,"kind":"gap","from":2,"to":5}`))
 	f.Fuzz(func(_ *testing.T, first, second []byte) {
-		r := api.NewReader()
+		r := cloudapp.NewReader()
 		since := site.At(time.Unix(1, 0))
 		r.Status(api.Status{Since: &since, Journal: &api.StatusJournal{Next: 1}})
 		_, _ = r.Journal(first)

@@ -1,4 +1,4 @@
-package api
+package cloudapp
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
 )
 
@@ -19,7 +20,7 @@ const (
 	askEvery = 2 * time.Second
 )
 
-// Item is one message on [JournalLeaf]: a record, or a gap that replaces several.
+// Item is one message on [api.JournalLeaf]: a record, or a gap that replaces several.
 type Item struct {
 	From, To uint64 // of a record both are its seq
 	Record   site.Record
@@ -54,7 +55,7 @@ func (r *Reader) Reconnected() { r.ask = true }
 // Status takes a status of the gateway. It says where the journal begins for a new
 // application, and where it goes on when the gateway has a new connection: a gateway that
 // was restored from a backup begins at a lower seq.
-func (r *Reader) Status(s Status) []Item {
+func (r *Reader) Status(s api.Status) []Item {
 	if s.Journal == nil || s.Since == nil || s.Journal.Next == 0 || s.Boot == r.boot && s.Since.Before(r.since) {
 		return nil
 	}
@@ -65,7 +66,7 @@ func (r *Reader) Status(s Status) []Item {
 	return r.drain(nil)
 }
 
-// Journal takes a payload that came on [JournalLeaf] and returns the items that follow now.
+// Journal takes a payload that came on [api.JournalLeaf] and returns the items that follow now.
 func (r *Reader) Journal(payload []byte) ([]Item, error) {
 	item, err := parseItem(payload)
 	switch {
@@ -100,19 +101,19 @@ func (r *Reader) add(items []Item, item Item) []Item {
 	return items
 }
 
-// Acknowledge returns what to publish on [AckLeaf], if something is due: the last seq
+// Acknowledge returns what to publish on [api.AckLeaf], if something is due: the last seq
 // before which nothing is missing, or 0, which asks the gateway to send again.
-func (r *Reader) Acknowledge(now time.Time) (ack Ack, due bool) {
+func (r *Reader) Acknowledge(now time.Time) (ack api.Ack, due bool) {
 	missing := len(r.ahead) > 0 && now.Sub(r.asked) >= askEvery
 	switch {
 	case r.unsaid:
 		r.unsaid = false
-		return Ack{Seq: r.next - 1}, true
+		return api.Ack{Seq: r.next - 1}, true
 	case r.ask, missing:
 		r.ask, r.asked = false, now
-		return Ack{}, true
+		return api.Ack{}, true
 	}
-	return Ack{}, false
+	return api.Ack{}, false
 }
 
 // parseItem reads a payload of the journal.
