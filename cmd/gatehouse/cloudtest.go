@@ -17,7 +17,9 @@ import (
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
+	"gatehouse/internal/health"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudTestLong = `Try everything that the cloud link needs, step by step: the configuration and its
@@ -188,10 +190,30 @@ func (t *trial) run(ctx context.Context) error {
 	defer conn.Close()
 	// A message that no application has a use for: the removal of an unknown station.
 	removal := mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true}
-	if err := t.ended(stepPublish, t.deliver(ctx, conn, removal)); err != nil || t.flags.key == "" {
+	if err := t.ended(stepPublish, t.deliver(ctx, conn, removal)); err != nil {
 		return err
 	}
+	if t.flags.key == "" {
+		return t.refusing(ctx)
+	}
 	return t.ended(stepCommand, t.command(ctx))
+}
+
+// refusing shows that the running gateway refuses every command for now. That is no
+// failure of the link.
+func (t *trial) refusing(ctx context.Context) error {
+	return t.call(func(gw *client.Client) error {
+		status, err := gw.Status(ctx)
+		if err != nil {
+			return nil //nolint:nilerr // it does not run here
+		}
+		for _, finding := range status.Conditions {
+			if finding.Code == health.CloudClock {
+				t.complain("note: " + finding.Summary + "; " + lowerFirst(finding.Advice))
+			}
+		}
+		return nil
+	})
 }
 
 // ended shows how a step ended, and returns the error of one that failed.
