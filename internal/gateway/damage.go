@@ -7,8 +7,8 @@ import (
 	"gatehouse/internal/health"
 )
 
-// watchDamage raises conditions for damage of the database and failures of its copy.
-func (g *Gateway) watchDamage() {
+// reportRescue raises a condition if the database was damaged at the start.
+func (g *Gateway) reportRescue() {
 	if story := g.db.Rescued(); story != "" {
 		g.log.Error("the gateway continues with a new database", "story", story)
 		g.conditions.Raise(health.Condition{
@@ -17,24 +17,27 @@ func (g *Gateway) watchDamage() {
 			Advice:  "See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; this finding stays until the next start",
 		})
 	}
-	g.db.WatchDamage(func(error) {
-		g.conditions.Raise(health.Condition{
-			Code: health.StorageDamaged, Severity: health.Warning,
-			Summary: "A page of the database is damaged",
-			Advice:  "Restart the gateway at a quiet moment: it sets the database aside and carries over what can be read; check the disk with dmesg",
-		})
+}
+
+// damageFound raises the condition of a damaged page in the open database.
+func (g *Gateway) damageFound(error) {
+	g.conditions.Raise(health.Condition{
+		Code: health.StorageDamaged, Severity: health.Warning,
+		Summary: "A page of the database is damaged",
+		Advice:  "Restart the gateway at a quiet moment: it sets the database aside and carries over what can be read; check the disk with dmesg",
 	})
-	g.db.WatchCopy(func(err error) {
-		if err == nil {
-			g.conditions.Clear(health.CopyFailing)
-			return
-		}
-		g.log.Warn("the copy of who may open what cannot be written", "error", err)
-		g.conditions.Raise(health.Condition{
-			Code: health.CopyFailing, Severity: health.Notice, // less severe than a failing store
-			Summary: "The copy of accounts, sessions, stations and grants cannot be written: if the database is damaged now, the gateway starts with an old copy",
-			Advice:  "Check the folder that data_copy names, its owner and its free space",
-		})
+}
+
+// copyTried raises or clears the condition of a copy that cannot be written.
+func (g *Gateway) copyTried(err error) {
+	if err == nil {
+		g.conditions.Clear(health.CopyFailing)
+		return
+	}
+	g.conditions.Raise(health.Condition{
+		Code: health.CopyFailing, Severity: health.Notice, // less severe than a failing store
+		Summary: "The copy of accounts, sessions, stations and grants cannot be written: if the database is damaged now, the gateway starts with an old copy",
+		Advice:  "Check the folder that data_copy names, its owner and its free space",
 	})
 }
 

@@ -167,7 +167,7 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 		return err
 	}
 	g.db.CarryOver(ctx)
-	g.watchDamage()
+	g.reportRescue()
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)
 	return err

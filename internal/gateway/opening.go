@@ -47,7 +47,9 @@ func (g *Gateway) openStore(ctx context.Context) (err error) {
 	if err := backup.Complete(g.cfg.Data, g.log); err != nil {
 		return err
 	}
-	g.db, err = sqlite.Open(ctx, sqlite.Config{Path: databasePath(g.cfg.Data), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log})
+	g.db, err = sqlite.Open(ctx, sqlite.Config{
+		Path: databasePath(g.cfg.Data), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
+	})
 	return err
 }
 

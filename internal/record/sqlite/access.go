@@ -191,13 +191,7 @@ var errDamaged = errors.New("the row is damaged")
 
 // query reads all rows of a statement without arguments.
 func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows) (T, error)) (all []T, err error) {
-	rows, err := db.reading.QueryContext(ctx, text)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		one, err := scan(rows)
+	for one, err := range each(ctx, db.reading, scan, text) {
 		if errors.Is(err, errDamaged) {
 			db.log.Error("a damaged row is skipped", "error", err)
 			continue
@@ -207,7 +201,7 @@ func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows)
 		}
 		all = append(all, one)
 	}
-	return all, storageError(rows.Err())
+	return all, nil
 }
 
 // toMillis and fromMillis are how times are stored; zero is 0.

@@ -122,22 +122,21 @@ func (c *carrier) newest(ctx context.Context, below uint64) (seq uint64, err err
 // read returns the records below a seq, the newest first, up to the first that cannot be
 // read; then the error is the reason.
 func (c *carrier) read(ctx context.Context, below uint64) (all []row, err error) {
-	rows, err := c.aside.QueryContext(ctx, "SELECT seq, time, station, body, hash FROM journal WHERE seq < ? AND seq >= ?"+isRecord+"?",
-		int64(below), int64(c.low), carryStep) //nolint:gosec // seq fits
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var r row
-		var hash []byte
-		if err := rows.Scan(&r.seq, &r.time, &r.station, &r.body, &hash); err != nil {
+	for r, err := range each(ctx, c.aside, scanRow, "SELECT seq, time, station, body, hash FROM journal WHERE seq < ? AND seq >= ?"+isRecord+"?",
+		int64(below), int64(c.low), carryStep) { //nolint:gosec // seq fits
+		if err != nil {
 			return all, err
 		}
-		copy(r.hash[:], hash)
 		all = append(all, r)
 	}
-	return all, rows.Err()
+	return all, nil
+}
+
+func scanRow(rows *sql.Rows) (r row, err error) {
+	var hash []byte
+	err = rows.Scan(&r.seq, &r.time, &r.station, &r.body, &hash)
+	copy(r.hash[:], hash)
+	return r, err
 }
 
 // insert puts rows before the journal, with a record of each stretch that is missing

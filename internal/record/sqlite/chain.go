@@ -113,12 +113,6 @@ type ends struct {
 	saved        chain // the end that the row of journal_ends names
 }
 
-// queryer is a connection or a pool.
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // readEnds reads the ends in one statement, so that they are of one moment.
 func readEnds(ctx context.Context, q queryer) (ends, error) {
 	return scanEnds(q.QueryRowContext(ctx, `SELECT first, anchor, last, e.hash, coalesce(n.seq, last), coalesce(n.hash, e.hash),

@@ -31,10 +31,10 @@ const (
 // file and its log are not changed. name begins messages. Errors: NotFound; Forbidden;
 // Invalid when it is damaged or no database of ours; Unavailable when it cannot be read or
 // a gateway has it open; that of ctx.
-func readFile(ctx context.Context, path, name string, use func(*sql.DB) error) error {
+func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (T, error)) (got T, err error) {
 	// Opening and closing the file would release the locks that this process has on it.
 	if err := unix.Access(path, unix.R_OK); err != nil {
-		return unseen(name, err)
+		return got, unseen(name, err)
 	}
 	options := lonePragmas
 	if log, err := sizeOf(path + "-wal"); err == nil && log > 0 {
@@ -45,9 +45,10 @@ func readFile(ctx context.Context, path, name string, use func(*sql.DB) error) e
 	}
 	db, err := sql.Open("sqlite", dsn(path, options))
 	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
+		return got, fmt.Errorf("opening %s: %w", path, err)
 	}
-	return unusable(ctx, name, errors.Join(use(db), db.Close()))
+	got, err = use(db)
+	return got, unusable(ctx, name, errors.Join(err, db.Close()))
 }
 
 func sizeOf(path string) (int64, error) {
@@ -99,7 +100,7 @@ type FileState struct {
 
 // Check is [CheckFile] of the open database.
 func (db *DB) Check(ctx context.Context) (state FileState, err error) {
-	err = state.look(ctx, db.path, db.reading)
+	state, err = look(ctx, db.path, db.reading)
 	return state, unusable(ctx, "The database "+db.path, err)
 }
 
@@ -107,17 +108,16 @@ func (db *DB) Check(ctx context.Context) (state FileState, err error) {
 // was found before an error is returned with it. Errors: NotFound; Forbidden; Invalid when
 // it is no database; Unavailable when it cannot be read, or a gateway has it open; that of
 // ctx.
-func CheckFile(ctx context.Context, path string) (state FileState, err error) {
-	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error { return state.look(ctx, path, db) })
-	return state, err
+func CheckFile(ctx context.Context, path string) (FileState, error) {
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (FileState, error) { return look(ctx, path, db) })
 }
 
-// look fills in what the file holds, the slow part last.
-func (s *FileState) look(ctx context.Context, path string, db *sql.DB) (err error) {
+// look reads what the file holds, the slow part last.
+func look(ctx context.Context, path string, db *sql.DB) (s FileState, err error) {
 	s.Size, _ = sizeOf(path)
 	s.Log, _ = sizeOf(path + "-wal")
 	if s.Schema, err = schemaOf(ctx, db); err != nil || s.Schema == 0 {
-		return err
+		return s, err
 	}
 	e, unread := readEnds(ctx, db)
 	if unread == nil && e.last.seq > e.anchor.seq {
@@ -130,7 +130,7 @@ func (s *FileState) look(ctx context.Context, path string, db *sql.DB) (err erro
 	case err == nil && unread != nil && s.Schema <= len(schemas()):
 		s.Damage = unread.Error()
 	default:
-		return err
+		return s, err
 	}
-	return ctx.Err()
+	return s, ctx.Err()
 }

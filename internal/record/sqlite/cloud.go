@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"strconv"
 
@@ -87,20 +88,16 @@ func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.En
 // was read comes with the error. (By ">" SQLite would look for the record before on its
 // page, which may be the damaged one.)
 func (db *DB) entries(ctx context.Context, from uint64, limit int) (all []journal.Entry, err error) {
-	rows, err := db.reading.QueryContext(ctx, "SELECT seq, body FROM journal WHERE seq >= ? ORDER BY seq LIMIT ?", int64(from), limit) //nolint:gosec // seq fits
-	if err != nil {
-		return nil, err
+	scan := func(rows *sql.Rows) (e journal.Entry, err error) {
+		err = rows.Scan(&e.Seq, &e.Body)
+		return e, err
 	}
-	defer func() { _ = rows.Close() }()
-	for size := 0; size < outboxBytes && rows.Next(); {
-		var e journal.Entry
-		if err := rows.Scan(&e.Seq, &e.Body); err != nil {
+	size := 0
+	for e, err := range each(ctx, db.reading, scan, "SELECT seq, body FROM journal WHERE seq >= ? ORDER BY seq LIMIT ?", int64(from), limit) { //nolint:gosec // seq fits
+		if size += len(e.Body); err != nil || size > outboxBytes && len(all) > 0 {
 			return all, err
-		}
-		if size += len(e.Body); size > outboxBytes && len(all) > 0 {
-			break
 		}
 		all = append(all, e)
 	}
-	return all, rows.Err()
+	return all, nil
 }

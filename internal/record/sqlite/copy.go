@@ -176,7 +176,7 @@ func extract(ctx context.Context, from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	if err := migrateAlone(ctx, db); err != nil {
+	if err := migrate(ctx, db, "", schemas()); err != nil {
 		return err
 	}
 	tables, err := smallTables(ctx, db)
@@ -206,37 +206,56 @@ func extract(ctx context.Context, from, to string) (err error) {
 
 // smallTables lists every table but the journal's, each behind those that it refers to.
 func smallTables(ctx context.Context, q queryer) (names []string, err error) {
-	err = eachRow(ctx, q, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'journal%' AND name NOT LIKE 'sqlite%' ORDER BY rowid",
-		func(_ []string, values []any) error {
-			names = append(names, fmt.Sprint(values[0]))
-			return nil
-		})
-	return names, err
+	for name, err := range each(ctx, q, column[string],
+		"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'journal%' AND name NOT LIKE 'sqlite%' ORDER BY rowid") {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
-// readCopy opens the copy at path, to be read. An error means that there is none, or
-// that it is not as it was written.
-func readCopy(ctx context.Context, path string) (*sql.DB, error) {
+// accessCopy is the copy, opened to be read. The zero accessCopy is none: no database has
+// its access, because every schema has a number.
+type accessCopy struct {
+	db     *sql.DB
+	access accessState
+}
+
+func (c accessCopy) close() {
+	if c.db != nil {
+		_ = c.db.Close()
+	}
+}
+
+// readCopy opens the copy at path. An error means that there is none, or that it is not
+// as it was written.
+func readCopy(ctx context.Context, path string) (c accessCopy, err error) {
 	if _, err := os.Stat(path); err != nil {
-		return nil, err
+		return c, err
 	}
-	db, err := sql.Open("sqlite", dsn(path, lonePragmas))
-	if err != nil {
-		return nil, err
+	if c.db, err = sql.Open("sqlite", dsn(path, lonePragmas)); err != nil {
+		return accessCopy{}, err
 	}
-	err = quickCheck(ctx, db)
+	err = quickCheck(ctx, c.db)
 	var sum string
 	if err == nil {
-		err = db.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaSum).Scan(&sum)
+		err = c.db.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaSum).Scan(&sum)
 	}
-	a, unread := accessOf(ctx, db)
-	if err = errors.Join(err, unread); err == nil && sum != a.digest() {
+	if err == nil {
+		c.access, err = accessOf(ctx, c.db)
+	}
+	if err == nil && c.access.schema > len(schemas()) {
+		err = fmt.Errorf("%w: its version is %d", errDamagedFile, c.access.schema)
+	}
+	if err == nil && sum != c.access.digest() {
 		err = fmt.Errorf("%w: its sum is not that of its content", errDamagedFile)
 	}
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return accessCopy{}, errors.Join(err, c.db.Close())
 	}
-	return db, nil
+	return c, nil
 }
 
 // accessState is who may open what, as the schema, the mark of the last change, and a
@@ -248,16 +267,6 @@ type accessState struct {
 }
 
 func (a accessState) digest() string { return hex.EncodeToString(a.sum[:]) }
-
-// sameAccess reports whether two databases agree on who may open what.
-func sameAccess(ctx context.Context, a, b queryer) bool {
-	mine, err := accessOf(ctx, a)
-	if err != nil {
-		return false
-	}
-	theirs, err := accessOf(ctx, b)
-	return err == nil && mine == theirs
-}
 
 // accessOf reads it. Tables that change without a change of access are left out.
 func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
@@ -274,40 +283,13 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 		"SELECT * FROM account ORDER BY id", "SELECT * FROM session ORDER BY id",
 		"SELECT * FROM station ORDER BY id", "SELECT * FROM access_grant ORDER BY account, station",
 	} {
-		err := eachRow(ctx, q, text, func(_ []string, values []any) error {
-			_, err := fmt.Fprintf(h, "%T %#v\n", values, values)
-			return err
-		})
-		if err != nil {
-			return a, err
+		for row, err := range each(ctx, q, scanAny, text) {
+			if err != nil {
+				return a, err
+			}
+			_, _ = fmt.Fprintf(h, "%T %#v\n", row.values, row.values) // a hash takes everything
 		}
 	}
 	h.Sum(a.sum[:0])
 	return a, nil
-}
-
-// eachRow calls use with the columns and values of each row; use must not keep them.
-func eachRow(ctx context.Context, q queryer, text string, use func(columns []string, values []any) error) error {
-	rows, err := q.QueryContext(ctx, text)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	names, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	values, into := make([]any, len(names)), make([]any, len(names))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		if err := use(names, values); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

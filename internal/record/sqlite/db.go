@@ -49,6 +49,10 @@ type Config struct {
 	// Copy is where the copy of everything but the journal is kept; "": there is none, and
 	// a damaged database is refused.
 	Copy string
+	// Damaged is called once, when a damaged page is found in the open database. Copied is
+	// called with the result of each try to write the copy. Both may be called from any
+	// goroutine, also before Open returns; nil: not called.
+	Damaged, Copied func(error)
 }
 
 // DB is the open database. Its methods are safe for concurrent use. Errors of
@@ -56,6 +60,7 @@ type Config struct {
 // fault.Conflict or fault.NotFound where the method states it.
 type DB struct {
 	clock   site.Clock // set by UseClock
+	cfg     Config
 	path    string
 	boot    site.BootID
 	log     *slog.Logger
@@ -74,8 +79,6 @@ type DB struct {
 	copier       *copier     // nil: no copy is kept
 	rescued      string      // what was done with a damaged database; "": nothing
 	unsound      sync.Once   // see [DB.noteDamage]
-	damaged      atomic.Pointer[func(error)]
-	copying      atomic.Pointer[func(error)]
 	breaking     sync.Once
 	broken       chan struct{}      // see [DB.Broken]
 	carrying     atomic.Bool        // records of a damaged database are still being fetched
@@ -133,7 +136,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	writing.SetMaxOpenConns(1)
 	dropForeign(ctx, writing, cfg.Logger)
-	if err := migrate(ctx, writing, cfg.Path); err != nil {
+	if err := migrate(ctx, writing, cfg.Path, schemas()); err != nil {
 		return nil, errors.Join(err, writing.Close())
 	}
 	// A copy of the file alone is readable from the start; a disk that cannot write
@@ -145,7 +148,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	reading.SetMaxOpenConns(readers)
 	db := &DB{
-		path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
+		cfg: cfg, path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
 		writing: writing, reading: reading,
 		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
@@ -204,14 +207,6 @@ func (db *DB) Rescued() string { return db.rescued }
 // Broken returns a channel that is closed when a damaged page prevents transactions:
 // only the next [Open] can repair that.
 func (db *DB) Broken() <-chan struct{} { return db.broken }
-
-// WatchDamage sets the function that is called, once, when a damaged page is found in
-// the open database.
-func (db *DB) WatchDamage(heard func(error)) { db.damaged.Store(&heard) }
-
-// WatchCopy sets the function that is called with the result of each try to write the
-// copy.
-func (db *DB) WatchCopy(heard func(error)) { db.copying.Store(&heard) }
 
 // giveUp logs the records that are still in memory, also those that the writer has in
 // hand.

@@ -82,16 +82,7 @@ func MigrateBy(ctx context.Context, path string, more ...string) error {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	return errors.Join(migrateBy(ctx, db, path, append(schemas(), more...)), db.Close())
-}
-
-// CompareCopy compares a copy with its original.
-func CompareCopy(ctx context.Context, original, path string) error {
-	db, err := sql.Open("sqlite", dsn(original, readerPragmas))
-	if err != nil {
-		return err
-	}
-	return errors.Join(compareCopy(ctx, db, path), db.Close())
+	return errors.Join(migrate(ctx, db, path, append(schemas(), more...)), db.Close())
 }
 
 // Schema is the version of the schema that this version of the program makes.
@@ -109,19 +100,17 @@ func MakeBy(ctx context.Context, path string, version int) error {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	return errors.Join(migrateBy(ctx, db, path, schemas()[:version]), db.Close())
+	return errors.Join(migrate(ctx, db, path, schemas()[:version]), db.Close())
 }
 
 // FloorIn is [DB.Floor] of a file that may be open elsewhere. The newest record comes
 // first: once it does not hold the floor any more, table meta does.
 func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
-	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (time.Time, error) {
 		newest, unread := newestSure(ctx, db, math.MaxInt64)
 		saved, err := savedFloor(ctx, db)
-		floor = fromMillis(max(saved, newest))
-		return errors.Join(unread, err)
+		return fromMillis(max(saved, newest)), errors.Join(unread, err)
 	})
-	return floor, err
 }
 
 // CopyDue returns when the copy is written next; zero when it is up to date.

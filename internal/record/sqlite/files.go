@@ -26,12 +26,8 @@ type Files struct {
 // much longer, checks the journal. Errors: NotFound where there is none; Conflict when it
 // is of a newer version; Invalid when it is damaged or not a gateway's; Unavailable when
 // it cannot be read.
-func (f Files) Inspect(ctx context.Context, path, name string) (inv site.Inventory, err error) {
-	err = readFile(ctx, path, name, func(db *sql.DB) error {
-		inv, err = inspect(ctx, db, name)
-		return err
-	})
-	return inv, err
+func (f Files) Inspect(ctx context.Context, path, name string) (site.Inventory, error) {
+	return readFile(ctx, path, name, func(db *sql.DB) (site.Inventory, error) { return inspect(ctx, db, name) })
 }
 
 // Verify checks the journal in a database file, as [VerifyFile] does.
@@ -53,28 +49,23 @@ func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, 
 	if err := quickCheck(ctx, db); err != nil {
 		return inv, err
 	}
-	err = count(ctx, db, &inv)
-	return inv, err
-}
-
-// count fills in what a database holds.
-func count(ctx context.Context, db *sql.DB, inv *site.Inventory) error {
+	inv.Schema = schema
 	e, err := readEnds(ctx, db)
 	if err != nil {
-		return err
+		return inv, err
 	}
 	inv.First, inv.Last, inv.Records = e.anchor.seq+1, e.last.seq, int(e.last.seq-e.anchor.seq) //nolint:gosec // fits for ever
 	inv.Head = headOf(e.last).Hash
 	var newest int64
-	err = db.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version), (SELECT coalesce(max(value), '') FROM meta WHERE key = ?),
+	err = db.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(value), '') FROM meta WHERE key = ?),
 		(SELECT count(*) FROM account), (SELECT count(*) FROM station), (SELECT count(*) FROM session),
 		coalesce((SELECT time FROM journal ORDER BY seq DESC LIMIT 1), 0)`, metaGateway).
-		Scan(&inv.Schema, &inv.Gateway, &inv.Accounts, &inv.Stations, &inv.Sessions, &newest)
+		Scan(&inv.Gateway, &inv.Accounts, &inv.Stations, &inv.Sessions, &newest)
 	inv.Newest = site.At(fromMillis(newest))
 	if err != nil {
-		return fmt.Errorf("counting: %w", err)
+		return inv, fmt.Errorf("counting: %w", err)
 	}
-	return nil
+	return inv, nil
 }
 
 // Renew makes a database file ready to be served in the place of another: it brings
@@ -104,11 +95,7 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 // Note appends a record to a database file of this version's schema; one of an older
 // schema is left as it is, and gets none.
 func (f Files) Note(ctx context.Context, path string, r site.Record) error {
-	version := 0
-	err := readFile(ctx, path, "The database "+path, func(db *sql.DB) (err error) {
-		version, err = schemaOf(ctx, db)
-		return err
-	})
+	version, err := readFile(ctx, path, "The database "+path, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
 	if err != nil || version != len(schemas()) {
 		return err
 	}
@@ -121,7 +108,7 @@ func forward(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	return errors.Join(migrateAlone(ctx, db), db.Close())
+	return errors.Join(migrate(ctx, db, "", schemas()), db.Close())
 }
 
 // write opens the file as the gateway does, which serves as a test of it too.

@@ -64,22 +64,21 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 	if !q.Until.IsZero() {
 		until = q.Until.UnixMilli()
 	}
-	rows, err := db.reading.QueryContext(ctx,
-		"SELECT body FROM journal WHERE seq > ? AND time >= ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq",
-		int64(q.AfterSeq), since, until, int64(q.Station), int64(q.Station)) //nolint:gosec // seq fits
-	if err != nil {
-		return nil, storageError(err)
-	}
 	var records []site.Record
-	var broken error
-	err = eachRecord(rows, func(r site.Record, damaged error) bool {
-		if damaged == nil && q.Matches(r) {
+	for r, err := range each(ctx, db.reading, scanRecord,
+		"SELECT body FROM journal WHERE seq > ? AND time >= ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq",
+		int64(q.AfterSeq), since, until, int64(q.Station), int64(q.Station)) { //nolint:gosec // seq fits
+		if err != nil {
+			return records, storageError(err)
+		}
+		if q.Matches(r) {
 			records = append(records, r)
 		}
-		broken = damaged
-		return damaged == nil && len(records) < limit
-	})
-	return records, storageError(errors.Join(err, broken))
+		if len(records) == limit {
+			break
+		}
+	}
+	return records, nil
 }
 
 // once returns the texts that mark records which a start needs: keys and ids of
@@ -94,42 +93,31 @@ func once() [][]byte {
 
 // Recent implements [journal.Store].
 func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error) {
-	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within)
-	if err != nil {
-		return nil, storageError(err)
-	}
 	var records []site.Record
 	var last site.Record // of its run
-	over := false
-	use := func(r site.Record, damaged error) bool {
-		switch {
-		case damaged != nil:
-			return true
-		case r.Kind == site.KindRestored, r.Kind == site.KindRecordsLost:
-			records = append(records, r)
-			return true
-		case r.Kind != site.KindUnlock:
-			return true
-		}
-		if r.Boot != last.Boot {
-			last = r
-		}
-		if over = last.Time.Sub(r.Time.Time) >= span; over && len(records) >= most {
-			return false
-		}
-		records = append(records, r)
-		return len(records) < most || !over
-	}
 	needles := once()
-	err = eachBody(rows, func(body []byte) bool {
+	for body, err := range each(ctx, db.reading, column[sql.RawBytes], "SELECT body FROM journal ORDER BY seq DESC LIMIT ?", within) {
+		if err != nil {
+			return nil, storageError(err)
+		}
 		needed := func(needle []byte) bool { return bytes.Contains(body, needle) }
 		if len(records) >= most && !slices.ContainsFunc(needles, needed) { // decoding is what takes time
-			return true
+			continue
 		}
-		return use(decode(body))
-	})
+		r, damaged := decode(body)
+		if damaged != nil || r.Kind != site.KindUnlock && r.Kind != site.KindRestored && r.Kind != site.KindRecordsLost {
+			continue
+		}
+		if r.Kind == site.KindUnlock && r.Boot != last.Boot {
+			last = r
+		}
+		if r.Kind == site.KindUnlock && len(records) >= most && last.Time.Sub(r.Time.Time) >= span {
+			break
+		}
+		records = append(records, r)
+	}
 	slices.Reverse(records)
-	return records, storageError(err)
+	return records, nil
 }
 
 // A command's records are looked for among those written within commandTime of its
@@ -153,48 +141,34 @@ func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) 
 		return nil, storageError(err)
 	}
 	last = min(max(last, after+commandLeast), after+commandSpan)
-	rows, err := db.reading.QueryContext(ctx,
-		"SELECT body FROM journal WHERE seq > ? AND seq <= ? AND instr(body, ?) > 0 ORDER BY seq",
-		int64(after), int64(last), string(id)) //nolint:gosec // seq fits
-	if err != nil {
-		return nil, storageError(err)
-	}
 	var records []site.Record
-	err = eachRecord(rows, func(r site.Record, damaged error) bool {
-		if damaged == nil && r.Command == id {
+	for r, err := range each(ctx, db.reading, scanRecord,
+		"SELECT body FROM journal WHERE seq > ? AND seq <= ? AND instr(body, ?) > 0 ORDER BY seq",
+		int64(after), int64(last), string(id)) { //nolint:gosec // seq fits
+		if err != nil && !errors.Is(err, errDamaged) {
+			return records, storageError(err)
+		}
+		if err == nil && r.Command == id {
 			records = append(records, r)
 		}
-		return true
-	})
-	return records, storageError(err)
-}
-
-// eachRecord calls use for each row's record, or with what is wrong with it, until
-// use returns false.
-func eachRecord(rows *sql.Rows, use func(r site.Record, damaged error) bool) error {
-	return eachBody(rows, func(body []byte) bool { return use(decode(body)) })
-}
-
-// eachBody is eachRecord for records that are not decoded; use must not keep them.
-func eachBody(rows *sql.Rows, use func(body []byte) bool) error {
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var body sql.RawBytes
-		if err := rows.Scan(&body); err != nil {
-			return err
-		}
-		if !use(body) {
-			return nil
-		}
 	}
-	return rows.Err()
+	return records, nil
 }
 
-func decode(body []byte) (r site.Record, damaged error) {
-	if damaged = json.Unmarshal(body, &r); damaged != nil {
-		damaged = fmt.Errorf("a record is damaged (run gatehouse journal verify): %w", damaged)
+// scanRecord reads a record of its body; errDamaged when that is no record.
+func scanRecord(rows *sql.Rows) (r site.Record, err error) {
+	body, err := column[sql.RawBytes](rows)
+	if err != nil {
+		return r, err
 	}
-	return r, damaged
+	return decode(body)
+}
+
+func decode(body []byte) (r site.Record, err error) {
+	if err = json.Unmarshal(body, &r); err != nil {
+		err = fmt.Errorf("reading a record (run gatehouse journal verify): %w: %w", errDamaged, err)
+	}
+	return r, err
 }
 
 // before finds a seq after which the records of a moment are, by binary search. Within

@@ -137,26 +137,24 @@ func (p *pruner) cut(t *transaction, held uint64) (last chain, left int64, err e
 	if !p.Before.IsZero() {
 		oldest = p.Before.UnixMilli()
 	}
-	rows, err := t.conn.QueryContext(context.Background(),
-		"SELECT seq, time, length(CAST(body AS BLOB)), hash FROM journal ORDER BY seq LIMIT ?", pruneStep)
-	if err != nil {
-		return chain{}, 0, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var seq uint64
-		var at, size int64
+	var at, size int64
+	scan := func(rows *sql.Rows) (c chain, err error) {
 		var hash sql.RawBytes
-		if err := rows.Scan(&seq, &at, &size, &hash); err != nil {
+		err = rows.Scan(&c.seq, &at, &size, &hash)
+		copy(c.hash[:], hash)
+		return c, err
+	}
+	for c, err := range each(context.Background(), t.conn, scan,
+		"SELECT seq, time, length(CAST(body AS BLOB)), hash FROM journal ORDER BY seq LIMIT ?", pruneStep) {
+		if err != nil {
 			return chain{}, 0, err
 		}
-		asked := seq <= held && (at < oldest || left > p.MaxBytes)
-		if seq > p.end && !asked {
+		asked := c.seq <= held && (at < oldest || left > p.MaxBytes)
+		if c.seq > p.end && !asked {
 			break
 		}
-		last.seq = seq
-		copy(last.hash[:], hash)
+		last = c
 		left -= size
 	}
-	return last, left, rows.Err()
+	return last, left, nil
 }

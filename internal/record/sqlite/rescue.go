@@ -148,7 +148,7 @@ func (r *rescuer) open(ctx context.Context, path, partial string, copied *sql.DB
 		return err
 	}
 	r.next.SetMaxOpenConns(1)
-	return migrateAlone(ctx, r.next)
+	return migrate(ctx, r.next, "", schemas())
 }
 
 func (r *rescuer) close() (err error) {
@@ -209,27 +209,34 @@ func (r *rescuer) table(ctx context.Context, table string) error {
 
 // copyRows copies the rows of a table in an order, up to the first that cannot be read.
 func copyRows(ctx context.Context, from queryer, to *sql.Tx, table, order string) error {
-	return eachRow(ctx, from, "SELECT * FROM "+table+order, func(columns []string, values []any) error {
-		_, err := to.ExecContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
-			table, strings.Join(columns, ", "), strings.Repeat(", ?", len(columns)-1)), values...)
-		return err
-	})
+	for row, err := range each(ctx, from, scanAny, "SELECT * FROM "+table+order) {
+		if err == nil {
+			_, err = to.ExecContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
+				table, strings.Join(row.columns, ", "), strings.Repeat(", ?", len(row.columns)-1)), row.values...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dropOrphans removes the rows that refer to what another source did not have.
 func (r *rescuer) dropOrphans(ctx context.Context) error {
-	var texts []string
-	err := eachRow(ctx, r.next, `SELECT format('DELETE FROM "%w" WHERE "%w" NOT IN (SELECT "%w" FROM "%w")', s.name, f."from", f."to", f."table")
-		FROM sqlite_schema s, pragma_foreign_key_list(s.name) f WHERE s.type = 'table'`, func(_ []string, values []any) error {
-		texts = append(texts, fmt.Sprint(values[0]))
-		return nil
-	})
+	var texts []string // the connection is free again after the loop
+	for text, err := range each(ctx, r.next, column[string], `SELECT format('DELETE FROM "%w" WHERE "%w" NOT IN (SELECT "%w" FROM "%w")', s.name, f."from", f."to", f."table")
+		FROM sqlite_schema s, pragma_foreign_key_list(s.name) f WHERE s.type = 'table'`) {
+		if err != nil {
+			return err
+		}
+		texts = append(texts, text)
+	}
 	for _, text := range texts {
-		if err == nil {
-			_, err = r.next.ExecContext(ctx, text)
+		if _, err := r.next.ExecContext(ctx, text); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // end sets where the journal continues, the time floor, and where its records are to be

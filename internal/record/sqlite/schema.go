@@ -79,20 +79,19 @@ func objectsOf(ctx context.Context, texts []string) (objects []object, err error
 // objectsIn returns the objects of a database, without the statistics that ANALYZE
 // leaves.
 func objectsIn(ctx context.Context, db *sql.DB) (objects []object, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat_'")
-	if err != nil {
-		return nil, fmt.Errorf("reading the schema: %w", err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var o object
-		if err := rows.Scan(&o.kind, &o.name, &o.table, &o.text); err != nil {
+	for o, err := range each(ctx, db, scanObject, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat_'") {
+		if err != nil {
 			return nil, fmt.Errorf("reading the schema: %w", err)
 		}
-		o.text = strings.Join(strings.Fields(o.text), " ")
 		objects = append(objects, o)
 	}
-	return objects, rows.Err()
+	return objects, nil
+}
+
+func scanObject(rows *sql.Rows) (o object, err error) {
+	err = rows.Scan(&o.kind, &o.name, &o.table, &o.text)
+	o.text = strings.Join(strings.Fields(o.text), " ")
+	return o, err
 }
 
 // dropForeign removes the triggers, views and indexes of a database that no migration
@@ -124,11 +123,12 @@ func dropForeign(ctx context.Context, db *sql.DB, log *slog.Logger) {
 // migrations up to its version create; name is the file's name in messages. Errors:
 // Invalid, Unavailable when it cannot be read.
 func (f Files) Unaltered(ctx context.Context, path, name string) error {
-	return readFile(ctx, path, name, func(db *sql.DB) error {
+	_, err := readFile(ctx, path, name, func(db *sql.DB) (any, error) {
 		foreign, missing, err := foreignObjects(ctx, db)
 		if all := slices.Concat(foreign, missing); err == nil && len(all) > 0 {
-			return fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
+			return nil, fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
 		}
-		return err
+		return nil, err
 	})
+	return err
 }

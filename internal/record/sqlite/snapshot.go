@@ -57,14 +57,12 @@ func frozen(ctx context.Context, db *sql.DB, use func(*sql.Conn) error) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := conn.ExecContext(ctx, "BEGIN"); err != nil {
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
 		return err
 	}
-	defer func() {
-		_, end := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		err = errors.Join(err, end)
-	}()
-	if _, err := schemaOf(ctx, conn); err != nil { // reading is what begins the transaction
+	defer func() { _ = tx.Rollback() }()
+	if _, err := schemaOf(ctx, tx); err != nil { // reading is what begins the transaction
 		return err
 	}
 	return use(conn)

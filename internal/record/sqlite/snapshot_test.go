@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -211,69 +210,6 @@ func TestMigrate_failing(t *testing.T) {
 	}
 }
 
-// A copy that is not the same is not taken for one.
-func TestCompareCopy(t *testing.T) {
-	db, path, _ := filled(t)
-	defer func() { _ = db.Close() }()
-	for name, spoil := range map[string]func(t *testing.T, copied string){
-		"sound":              func(*testing.T, string) {},
-		"another journal":    func(t *testing.T, copied string) { tamper(t, copied, "UPDATE journal_ends SET last = last - 1") },
-		"another schema":     func(t *testing.T, copied string) { tamper(t, copied, "PRAGMA user_version = 9") },
-		"no gateway's":       func(t *testing.T, copied string) { tamper(t, copied, "DROP TABLE journal_ends") },
-		"cut off":            func(t *testing.T, copied string) { cut(t, copied) },
-		"scribbled over":     func(t *testing.T, copied string) { scribble(t, copied) },
-		"with a bad page":    func(t *testing.T, copied string) { scribblePage(t, copied, "access_grant") },
-		"not there any more": func(t *testing.T, copied string) { _ = os.Remove(copied) },
-	} {
-		copied := filepath.Join(t.TempDir(), "copy.db")
-		if err := db.Snapshot(t.Context(), copied); err != nil {
-			t.Fatal(err)
-		}
-		spoil(t, copied)
-		if err := sqlite.CompareCopy(t.Context(), path, copied); (err == nil) != (name == "sound") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// cut removes the second half of a file.
-func cut(t *testing.T, path string) {
-	t.Helper()
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, info.Size()/2); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// scribblePage writes over the page of an empty table.
-func scribblePage(t *testing.T, path, table string) {
-	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var page int64
-	if err := db.QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_schema WHERE name = ?", table).Scan(&page); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte(strings.Repeat("\xa5", 64)), (page-1)*4096); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // scribble writes over the heads of all pages but the first.
 func scribble(t *testing.T, path string) {
 	t.Helper()
@@ -285,6 +221,18 @@ func scribble(t *testing.T, path string) {
 		copy(data[at:], strings.Repeat("\xa5", 64))
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut removes the second half of a file.
+func cut(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()/2); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,9 +20,7 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("putting the database in place: %w", err)
 	}
 	copied, unread := readCopy(ctx, cfg.Copy)
-	if copied != nil {
-		defer func() { _ = copied.Close() }()
-	}
+	defer copied.close()
 	db, story, err := openOrRescue(ctx, cfg, copied)
 	if err != nil {
 		return nil, err
@@ -32,18 +30,19 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
 		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
 	}
-	if copied == nil || !sameAccess(ctx, db.reading, copied) {
+	if mine, err := accessOf(ctx, db.reading); err != nil || mine != copied.access {
 		db.copier.changed(true)
 	}
 	return db, nil
 }
 
-// copyTried passes on how a try to write the copy ended.
+// copyTried reports how a try to write the copy ended.
 func (db *DB) copyTried(err error) {
-	if heard := db.copying.Load(); heard != nil {
-		(*heard)(err)
-	} else if err != nil {
+	if err != nil {
 		db.log.Warn("the copy of who may open what cannot be written", "error", err)
+	}
+	if db.cfg.Copied != nil {
+		db.cfg.Copied(err)
 	}
 }
 
@@ -52,7 +51,7 @@ var errNoted = fmt.Errorf("%w: a page could not be read in the last run", errDam
 
 // openOrRescue opens the database, or the one that a rescue makes of it; story is the
 // result of [rescue].
-func openOrRescue(ctx context.Context, cfg Config, copied *sql.DB) (db *DB, story string, err error) {
+func openOrRescue(ctx context.Context, cfg Config, copied accessCopy) (db *DB, story string, err error) {
 	if _, unseen := os.Stat(cfg.Path + unsoundMark); unseen == nil {
 		err = errNoted
 	} else {
@@ -62,7 +61,7 @@ func openOrRescue(ctx context.Context, cfg Config, copied *sql.DB) (db *DB, stor
 		return db, "", err
 	}
 	why := err
-	if story, err = rescue(ctx, cfg, why, copied); err == nil {
+	if story, err = rescue(ctx, cfg, why, copied.db); err == nil {
 		db, err = open(ctx, cfg)
 	} else if errors.Is(why, errNoted) { // a disk that takes no rescue; the page may be one that a start does not need
 		cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
@@ -73,8 +72,8 @@ func openOrRescue(ctx context.Context, cfg Config, copied *sql.DB) (db *DB, stor
 
 // tryOpen opens the database and checks whether it can be used. An error for which
 // isDamage holds means that it is damaged.
-func tryOpen(ctx context.Context, cfg Config, copied *sql.DB) (*DB, error) {
-	if info, err := os.Stat(cfg.Path); err == nil && info.Size() == 0 && copied != nil {
+func tryOpen(ctx context.Context, cfg Config, copied accessCopy) (*DB, error) {
+	if info, err := os.Stat(cfg.Path); err == nil && info.Size() == 0 && copied.db != nil {
 		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
 	}
 	db, err := open(ctx, cfg)
@@ -112,8 +111,8 @@ func (db *DB) noteDamage(err error) {
 				db.log.Error("the damage cannot be noted for the next start", "error", err)
 			}
 		}
-		if heard := db.damaged.Load(); heard != nil {
-			(*heard)(err)
+		if db.cfg.Damaged != nil {
+			db.cfg.Damaged(err)
 		}
 	})
 }
@@ -126,7 +125,7 @@ const examined = 20_000
 // tables, the end of the journal, and, if the copy is as new, that both agree on who
 // may open what. An error for which isDamage holds names what is wrong. Older records
 // are not checked: a damaged one keeps no door shut.
-func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
+func (db *DB) examine(ctx context.Context, copied accessCopy) error {
 	_, missing, err := foreignObjects(ctx, db.reading)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: there is no %s as it was", errDamagedFile, missing[0])
@@ -143,9 +142,11 @@ func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
 			return err
 		}
 	}
-	err = eachRow(ctx, db.reading, "PRAGMA foreign_key_check", func(_ []string, values []any) error {
-		return fmt.Errorf("%w: table %s refers to what is not there", errDamagedFile, values[0])
-	})
+	var lacking sql.NullString
+	err = db.reading.QueryRowContext(ctx, `SELECT max("table") FROM pragma_foreign_key_check`).Scan(&lacking)
+	if err == nil && lacking.Valid {
+		err = fmt.Errorf("%w: table %s refers to what is not there", errDamagedFile, lacking.String)
+	}
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (db *DB) examine(ctx context.Context, copied *sql.DB) error {
 	if err := db.checkWritable(ctx); err != nil {
 		return err
 	}
-	return agree(ctx, db.reading, copied)
+	return agree(ctx, db.reading, copied.access)
 }
 
 // checkPages checks every page of a table and of its indexes.
@@ -190,20 +191,13 @@ func (db *DB) checkWritable(ctx context.Context) error {
 	return nil
 }
 
-// agree compares who may open what with the copy, if the copy is as new.
-func agree(ctx context.Context, q queryer, copied *sql.DB) error {
-	if copied == nil {
-		return nil
-	}
+// agree compares who may open what with the copy, if there is one that is as new.
+func agree(ctx context.Context, q queryer, theirs accessState) error {
 	mine, err := accessOf(ctx, q)
-	if err != nil {
-		return err
-	}
-	theirs, err := accessOf(ctx, copied)
 	if err == nil && mine.schema == theirs.schema && mine.version == theirs.version && mine.sum != theirs.sum {
 		return fmt.Errorf("%w: %w", errDamagedFile, errDisagrees)
 	}
-	return nil // a copy that cannot be read is of no use
+	return err
 }
 
 // errDisagrees means that a database and its copy are equally new and not the same.

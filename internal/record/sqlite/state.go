@@ -97,21 +97,19 @@ func (t *transaction) forgetState(id site.StationID) error {
 
 // enrolled returns when each station was enrolled, in milliseconds since 1970 UTC.
 func (t *transaction) enrolled(ctx context.Context) (map[site.StationID]int64, error) {
-	rows, err := t.conn.QueryContext(ctx, "SELECT id, enrolled FROM station")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	all := make(map[site.StationID]int64)
-	for rows.Next() {
-		var id site.StationID
-		var at int64
-		if err := rows.Scan(&id, &at); err != nil {
+	var at int64
+	scan := func(rows *sql.Rows) (id site.StationID, err error) {
+		err = rows.Scan(&id, &at)
+		return id, err
+	}
+	for id, err := range each(ctx, t.conn, scan, "SELECT id, enrolled FROM station") {
+		if err != nil {
 			return nil, err
 		}
 		all[id] = at
 	}
-	return all, rows.Err()
+	return all, nil
 }
 
 func (t *transaction) writeStates(all states) error {
@@ -180,25 +178,15 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 
 // replay brings the locks up to date.
 func (db *DB) replay(ctx context.Context, all *states) error {
-	rows, err := db.reading.QueryContext(ctx, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) //nolint:gosec // seq fits for ever
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var body []byte
-		var r site.Record
-		if err := rows.Scan(&body); err != nil {
-			return err
-		}
-		if err := json.Unmarshal(body, &r); err != nil {
+	for r, err := range each(ctx, db.reading, scanRecord, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) { //nolint:gosec // seq fits for ever
+		if err != nil {
 			return err
 		}
 		if r.Kind == site.KindLockChanged {
 			all.change(&r)
 		}
 	}
-	return rows.Err()
+	return nil
 }
 
 // change applies a change of a lock, unless the state is newer.

@@ -19,12 +19,8 @@ func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) { return veri
 // copy of one, which needs the log beside it. The file is not changed. Errors: NotFound;
 // Forbidden; Unavailable when it cannot be read; Invalid when it is no database of ours;
 // that of ctx.
-func VerifyFile(ctx context.Context, path string) (verdict journal.Verdict, err error) {
-	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
-		verdict, err = verify(ctx, db)
-		return err
-	})
-	return verdict, err
+func VerifyFile(ctx context.Context, path string) (journal.Verdict, error) {
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (journal.Verdict, error) { return verify(ctx, db) })
 }
 
 // verify walks the chain within one read transaction, so that a running gateway
@@ -39,21 +35,15 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 	if err != nil {
 		return v, storageError(err)
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT seq, time, station, body, hash FROM journal ORDER BY seq")
-	if err != nil {
-		return v, storageError(err)
-	}
-	defer func() { _ = rows.Close() }()
 	v.First, v.Last = e.anchor.seq+1, e.last.seq
 	w := walk{at: e.anchor, saved: e.saved, trust: e.anchor.seq > 0 && e.anchor.hash == chain{}.hash}
-	for rows.Next() {
-		var row verifiedRow
-		if err := rows.Scan(&row.seq, &row.time, &row.station, &row.body, &row.hash); err != nil {
-			return v, storageError(err)
+	for row, unread := range each(ctx, tx, scanVerified, "SELECT seq, time, station, body, hash FROM journal ORDER BY seq") {
+		if err = unread; err != nil {
+			break
 		}
 		w.see(&v, row)
 	}
-	switch err := rows.Err(); {
+	switch {
 	case isDamage(err):
 		w.blame(&v, w.at.seq+1, "the records from here on are on a damaged page: restart the gateway, which carries over what can be read")
 	case err != nil:
@@ -135,6 +125,11 @@ func (w *walk) judge(v *journal.Verdict) {
 type verifiedRow struct {
 	seq, time, station int64
 	body, hash         sql.RawBytes
+}
+
+func scanVerified(rows *sql.Rows) (r verifiedRow, err error) {
+	err = rows.Scan(&r.seq, &r.time, &r.station, &r.body, &r.hash)
+	return r, err
 }
 
 // fault returns what is wrong with the row that should be expected, or "".

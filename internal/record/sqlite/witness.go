@@ -40,12 +40,8 @@ func (db *DB) Testify(ctx context.Context, witnesses []journal.Witness) ([]journ
 
 // TestifyFile compares witnesses with the journal in a database file that no gateway has
 // open, or in a copy of one. Errors are those of [VerifyFile].
-func TestifyFile(ctx context.Context, path string, witnesses []journal.Witness) (all []journal.Testimony, err error) {
-	err = readFile(ctx, path, "The database "+path, func(db *sql.DB) error {
-		all, err = testify(ctx, db, witnesses)
-		return err
-	})
-	return all, err
+func TestifyFile(ctx context.Context, path string, witnesses []journal.Witness) ([]journal.Testimony, error) {
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) ([]journal.Testimony, error) { return testify(ctx, db, witnesses) })
 }
 
 // testify reads within one transaction, so that a running gateway may go on writing.
