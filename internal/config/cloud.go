@@ -44,15 +44,8 @@ func (c Cloud) faults() []fault {
 	return slices.Concat(c.certificateFaults(), c.passwordFaults())
 }
 
-// certificateFaults: half a certificate is a mistake, and so are certificates where
-// nothing checks them.
+// certificateFaults: certificates where nothing checks them are a mistake.
 func (c Cloud) certificateFaults() (found []fault) {
-	switch {
-	case c.Certificate != "" && c.Key == "":
-		found = append(found, fault{path: "cloud.certificate", what: "a certificate needs its key: set key in [cloud]"})
-	case c.Certificate == "" && c.Key != "":
-		found = append(found, fault{path: "cloud.key", what: "a key needs its certificate: set certificate in [cloud]"})
-	}
 	for _, f := range []struct{ name, path string }{{"ca", c.CA}, {"certificate", c.Certificate}} {
 		if broker, err := mqttclient.ParseURL(c.URL); err == nil && !broker.TLS && f.path != "" {
 			found = append(found, fault{"cloud." + f.name, f.name + " is not used without TLS: write the url with tls://, or leave it out", "cloud.url"})

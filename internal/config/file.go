@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,19 +14,16 @@ const (
 	siteFileTimeZone = "timezone"
 )
 
-// readFile lays the keys of the file with that index over what is there.
-func (l *loader) readFile(index int) {
-	f := file{loader: l, index: index, File: l.files[index], byPath: make(map[string]key)}
+// readFile lays the keys of a file over what is there.
+func (l *loader) readFile(in File) {
+	f := file{loader: l, File: in}
 	if f.Document == nil {
 		d, err := tomlfile.Decode(f.Name, f.Text)
-		if err != nil {
-			l.decoding(index, err)
+		if e, ok := errors.AsType[*tomlfile.Error](err); ok {
+			l.problems = append(l.problems, e.Problems...)
 			return
 		}
 		f.Document = d
-	}
-	for _, k := range keys() {
-		f.byPath[k.path] = k
 	}
 	for _, name := range f.Document.Root.Names() {
 		if f.Only == nil || slices.Contains(f.Only, name) {
@@ -38,17 +36,13 @@ func (l *loader) readFile(index int) {
 type file struct {
 	*loader
 	File
-	index  int
-	byPath map[string]key
 }
 
 func (f *file) complain(n *tomlfile.Node, what string) {
 	f.report(f.at(n), fault{what: what})
 }
 
-func (f *file) at(n *tomlfile.Node) source {
-	return source{Source: Source{File: f.Name, Line: n.Line}, rank: f.index}
-}
+func (f *file) at(n *tomlfile.Node) Source { return Source{File: f.Name, Line: n.Line} }
 
 // readTop reads a key outside any section, or a section.
 func (f *file) readTop(name string, n *tomlfile.Node) {
@@ -79,14 +73,11 @@ func (f *file) readSection(section string, n *tomlfile.Node) {
 }
 
 func (f *file) readKey(section, name string, n *tomlfile.Node) {
-	path := name
-	if section != "" {
-		path = section + "." + name
-	}
-	k, known := f.byPath[path]
-	if !known || k.section() != section {
+	i := slices.IndexFunc(keys(), func(k key) bool { return k.section() == section && k.name() == name })
+	if i < 0 {
 		f.complain(n, unknownKey(section, name))
 		return
 	}
-	f.note(path, f.at(n), k.words(assign(k, k.field(&f.config), n)))
+	k := keys()[i]
+	f.note(k.path, f.at(n), k.words(assign(k, k.field(&f.config), n)))
 }

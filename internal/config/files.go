@@ -76,9 +76,6 @@ func readParts(folder string) (parts []File, err error) {
 		if !strings.HasSuffix(e.Name(), ".toml") || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if len(parts) == maxParts {
-			return nil, fmt.Errorf("%s has more than %d files: put them together", folder, maxParts)
-		}
 		path := filepath.Join(folder, e.Name())
 		text, err := read(path)
 		if err != nil {

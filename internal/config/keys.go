@@ -15,16 +15,10 @@ type key struct {
 	path   string            // as in the file: "mqtt.tls_listen", or "data" outside any section
 	field  func(*Config) any // points to its field
 	check  check
-	effect effect // when a changed value takes effect
+	effect bool // when a changed value takes effect: atRestart or atReload
 }
 
-// effect is when a changed value takes effect.
-type effect bool
-
-const (
-	atRestart effect = false
-	atReload  effect = true
-)
+const atRestart, atReload = false, true
 
 // keys is the table of every setting, in the order of the annotated file.
 func keys() []key {

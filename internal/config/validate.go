@@ -22,7 +22,7 @@ func (c Config) faults() []fault {
 			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
-	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.tlsFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
+	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.pairFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
 }
 
 // listenFaults finds an address that is named twice. What is no address was reported
@@ -56,16 +56,20 @@ func (c Config) stationFaults() []fault {
 	return []fault{{path: "mqtt.listen", what: "stations can reach the gateway nowhere: name an address in listen or tls_listen of [mqtt]"}}
 }
 
-// tlsFaults: half a certificate is a mistake. Without any, the gateway makes its own.
-func (c Config) tlsFaults() []fault {
-	switch {
-	case c.TLS.Certificate != "" && c.TLS.Key == "":
-		return []fault{{path: "tls.certificate", what: "a certificate needs its key: set key in [tls]"}}
-	case c.TLS.Certificate == "" && c.TLS.Key != "":
-		return []fault{{path: "tls.key", what: "a key needs its certificate: set certificate in [tls]"}}
-	default:
-		return nil
+// pairFaults: half a certificate is a mistake. Without any in [tls], the gateway makes its
+// own.
+func (c Config) pairFaults() (found []fault) {
+	for _, p := range []struct{ section, certificate, key string }{
+		{"tls", c.TLS.Certificate, c.TLS.Key}, {"cloud", c.Cloud.Certificate, c.Cloud.Key},
+	} {
+		switch {
+		case p.certificate != "" && p.key == "":
+			found = append(found, fault{path: p.section + ".certificate", what: "a certificate needs its key: set key in [" + p.section + "]"})
+		case p.certificate == "" && p.key != "":
+			found = append(found, fault{path: p.section + ".key", what: "a key needs its certificate: set certificate in [" + p.section + "]"})
+		}
 	}
+	return found
 }
 
 // limitFaults: the share of one address cannot be larger than the whole.
