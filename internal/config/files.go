@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"gatehouse/internal/setup/tomlfile"
 )
@@ -48,7 +46,7 @@ func partsOf(file string) string { return filepath.Join(filepath.Dir(file), part
 func filesOr(system, named string) ([]File, error) {
 	var all []File
 	name := cmp.Or(named, system)
-	text, err := read(name)
+	text, err := tomlfile.Read(name, MaxFile)
 	switch {
 	case err == nil:
 		all = append(all, File{Name: name, Text: text})
@@ -77,32 +75,11 @@ func readParts(folder string) (parts []File, err error) {
 			continue
 		}
 		path := filepath.Join(folder, e.Name())
-		text, err := read(path)
+		text, err := tomlfile.Read(path, MaxFile)
 		if err != nil {
-			return nil, err
+			return nil, err //nolint:wrapcheck // as above
 		}
 		parts = append(parts, File{Name: path, Text: text})
 	}
 	return parts, nil
-}
-
-// read returns the bytes of the file at path.
-func read(path string) ([]byte, error) {
-	// Without O_NONBLOCK, a pipe of that name would never open.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // named by the operator
-	if err != nil {
-		return nil, err //nolint:wrapcheck // filesOr does, and the error names the file
-	}
-	defer func() { _ = file.Close() }()
-	if info, err := file.Stat(); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
-		return nil, fmt.Errorf("%s is no file", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
-	if err != nil {
-		return nil, err //nolint:wrapcheck // as above
-	}
-	if len(text) > MaxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes: it is no configuration", path, MaxFile)
-	}
-	return text, nil
 }

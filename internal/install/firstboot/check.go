@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,21 +53,7 @@ func (b *boot) check(context.Context) (err error) {
 
 // readSite reads a site file.
 func readSite(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, refuse(path, "the site file cannot be read: %s", cause(err))
-	case !info.Mode().IsRegular():
-		return nil, refuse(path, "this is not a file: replace it by a text file of this name")
-	case info.Size() > sitefile.MaxSize:
-		return nil, refuse(path, "the file is too large: at most %d MiB", sitefile.MaxSize>>20)
-	}
-	f, err := os.Open(path) //nolint:gosec // a fixed name, or the one that root gave
-	if err != nil {
-		return nil, refuse(path, "the site file cannot be read: %s", cause(err))
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, sitefile.MaxSize+1))
+	data, err := tomlfile.Read(path, sitefile.MaxSize)
 	if err != nil {
 		return nil, refuse(path, "the site file cannot be read: %s", cause(err))
 	}

@@ -77,7 +77,7 @@ func (b *boot) successText(secrets func(*paper)) *paper {
 	p.line("once its passwords have been wiped from it; you may delete it then.")
 	b.reachable(p)
 	b.contents(p)
-	if len(b.state.Accounts)+len(b.state.Stations) > 0 {
+	if len(b.state.Generated) > 0 {
 		secrets(p)
 	}
 	p.list("TO NOTE", b.out.Warnings)
@@ -206,25 +206,25 @@ func (b *boot) issued(p *paper) {
 	p.line(issuedTitle + ", because the site file gave none. They are not")
 	p.line("stored anywhere else: write them down now, and delete this file.")
 	for _, a := range b.plan.site.Accounts {
-		if password, made := b.state.Accounts[a.Email]; made {
+		if password := b.state.Generated[passwordOf(a.Email)]; password != "" {
 			p.line("")
 			p.line("  Account %s", a.Email)
-			p.line("    %-14s %s", namePassword, string(password))
+			p.line("    %-14s %s", namePassword, password)
 		}
 	}
 	for _, s := range b.plan.site.Stations {
-		made, is := b.state.Stations[s.ID]
-		if !is {
+		secret, token := b.state.Generated[secretOf(s.ID)], b.state.Generated[tokenOf(s.ID)]
+		if secret+token == "" {
 			continue
 		}
 		p.line("")
 		p.line("  Station %s", stationText(s))
-		if made.Secret != "" {
+		if secret != "" {
 			p.line("    MQTT user name station-%s", s.ID)
-			p.line("    %-14s %s", nameSecret, string(made.Secret))
+			p.line("    %-14s %s", nameSecret, secret)
 		}
-		if made.Token != "" {
-			p.line("    %-14s %s", nameToken, string(made.Token))
+		if token != "" {
+			p.line("    %-14s %s", nameToken, token)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package firstboot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
@@ -16,22 +18,29 @@ import (
 // root alone, gone when all is done. At first it has the secrets that were generated and
 // not yet shown, then what is left to wipe.
 type state struct {
-	Accounts map[site.Email]readable  `json:"accounts,omitempty"`
-	Stations map[site.StationID]words `json:"stations,omitempty"`
+	Generated map[string]string `json:"generated,omitempty"` // in clear text, by the names of secretsOf
 
 	Applied []byte   `json:"applied,omitempty"` // SHA-256 of the site file that was applied
 	Others  []string `json:"others,omitempty"`  // its password files
 	Result  string   `json:"result,omitempty"`  // where the result of the first boot is
 }
 
-// readable is a secret that this package writes down in clear text.
-type readable string
-
-// words are what was generated for a station; what the site states is empty.
-type words struct {
-	Secret readable `json:"secret,omitempty"`
-	Token  readable `json:"token,omitempty"`
+// secretsOf returns the secrets of a site's accounts and stations by their names.
+func secretsOf(s *sitefile.Site) map[string]*site.Secret {
+	all := map[string]*site.Secret{}
+	for i := range s.Accounts {
+		all[passwordOf(s.Accounts[i].Email)] = &s.Accounts[i].Password
+	}
+	for i := range s.Stations {
+		all[secretOf(s.Stations[i].ID)] = &s.Stations[i].Secret
+		all[tokenOf(s.Stations[i].ID)] = &s.Stations[i].Token
+	}
+	return all
 }
+
+func passwordOf(email site.Email) string { return "password of " + string(email) }
+func secretOf(id site.StationID) string  { return "secret of " + id.String() }
+func tokenOf(id site.StationID) string   { return "token of " + id.String() }
 
 // readState returns what an earlier run left. Nothing, or what cannot be read, is a
 // fresh start: all that is lost is what an earlier run generated, and no account or
@@ -59,62 +68,30 @@ func (b *boot) keepState() error {
 // does not have yet, until it has been shown. What an earlier run kept is in force, or
 // was about to be, so it comes first.
 func (b *boot) keepSecrets(context.Context) error {
-	old := b.state
-	b.state = state{Accounts: map[site.Email]readable{}, Stations: map[site.StationID]words{}}
+	fresh := map[string]string{}
 	for _, a := range b.plan.would.Accounts {
-		if a.Password != "" {
-			b.state.Accounts[a.Email] = readable(a.Password)
-		}
+		fresh[passwordOf(a.Email)] = a.Password
 	}
-	generated := map[site.StationID]words{}
 	for _, s := range b.plan.would.Stations {
-		generated[s.StationID] = words{Secret: readable(s.MQTT.Password), Token: readable(s.StationToken)}
+		fresh[secretOf(s.StationID)], fresh[tokenOf(s.StationID)] = s.MQTT.Password, s.StationToken
 	}
-	for _, a := range b.plan.site.Accounts {
-		if kept, is := old.Accounts[a.Email]; is && a.Password == "" {
-			b.state.Accounts[a.Email] = kept
-		}
-	}
-	for _, s := range b.plan.site.Stations {
-		made, is := old.Stations[s.ID]
-		if !is {
-			made = generated[s.ID]
-		}
-		if made = made.without(s); made != (words{}) {
-			b.state.Stations[s.ID] = made
+	old := b.state.Generated
+	b.state = state{Generated: map[string]string{}}
+	for name, stated := range secretsOf(&b.plan.site) {
+		if made := cmp.Or(old[name], fresh[name]); made != "" && *stated == "" {
+			b.state.Generated[name] = made
 		}
 	}
 	return b.keepState() // also where it is empty: the folder must be writable before anything changes
 }
 
-// without removes what the site states.
-func (w words) without(s sitefile.Station) words {
-	if s.Secret != "" {
-		w.Secret = ""
-	}
-	if s.Token != "" {
-		w.Token = ""
-	}
-	return w
-}
-
 // complete returns the site with what was generated for it.
 func (s state) complete(in sitefile.Site) sitefile.Site {
-	out := in
-	out.Accounts, out.Stations = nil, nil
-	for _, a := range in.Accounts {
-		if made, is := s.Accounts[a.Email]; is && a.Password == "" {
-			a.Password = site.Secret(made)
-		}
-		out.Accounts = append(out.Accounts, a)
+	in.Accounts, in.Stations = slices.Clone(in.Accounts), slices.Clone(in.Stations)
+	for name, secret := range secretsOf(&in) {
+		*secret = cmp.Or(*secret, site.Secret(s.Generated[name]))
 	}
-	for _, st := range in.Stations {
-		made := s.Stations[st.ID].without(st)
-		st.Secret += site.Secret(made.Secret)
-		st.Token += site.Secret(made.Token)
-		out.Stations = append(out.Stations, st)
-	}
-	return out
+	return in
 }
 
 // markApplied notes that only the wiping is left. The generated secrets are in the

@@ -51,18 +51,12 @@ func Parse(path string, text []byte) (Site, error) {
 	return s, nil
 }
 
-// readPassword reads the one line of a small regular file; anything else might never end.
+// readPassword reads the one line of a small file.
 func readPassword(path string) (string, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return "", cause(err)
-	case !info.Mode().IsRegular():
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return "", errors.New(path + " is not a regular file")
-	case info.Size() > maxPasswordFile:
-		return "", fmt.Errorf("%s is longer than %d bytes", path, maxPasswordFile)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // named by the caller's own file
+	data, err := tomlfile.Read(path, maxPasswordFile)
 	if err != nil {
 		return "", cause(err)
 	}

@@ -71,10 +71,10 @@ func TestParse_problems(t *testing.T) {
 		"typo at the top":   {`[[acount]]|email = "a@b.test"`, `site.toml:1: unknown key "acount": did you mean "account"?`},
 		"unknown":           {`[[station]]|id = 1|colour = "red"`, `site.toml:3: unknown key "colour" in [[station]]: [[station]] has id, name, locks, secret, token`},
 		"one pair":          {`[account]|email = "a@b.test"`, `site.toml:1: write [[account]] with two pairs of brackets: there may be several`},
-		"not tables":        {`account = [1]`, `site.toml:1: account must hold tables, not a whole number`},
-		"text for number":   {`[[station]]|id = 1|locks = "2"`, `site.toml:3: locks must be a whole number, not a text`},
-		"number for text":   {`[[station]]|id = 1|name = 7`, `site.toml:3: name must be a text, not a whole number`},
-		"text for truth":    {`[[account]]|email = "a@b.test"|admin = "yes"`, `site.toml:3: admin must be true or false, not a text`},
+		"not tables":        {`account = [1]`, `site.toml:1: account must hold tables`},
+		"text for number":   {`[[station]]|id = 1|locks = "2"`, `site.toml:3: locks must be a whole number without quotes`},
+		"number for text":   {`[[station]]|id = 1|name = 7`, `site.toml:3: name must be a text in quotes`},
+		"text for truth":    {`[[account]]|email = "a@b.test"|admin = "yes"`, `site.toml:3: admin must be true or false without quotes`},
 		"second account":    {"[[account]]|email = \"a@b.test\"\n\n[[account]]|admin = true|email = \"A@B.test\"", `site.toml:6: account a@b.test is in this file twice: it is also [[account]] number 1`},
 		"second station":    {`[[station]]|id = 7|[[station]]|id = 7`, `site.toml:4: station 7 is in this file twice: it is also [[station]] number 1`},
 		"second token":      {`[[station]]|id = 7|token = "tokentoken"|[[station]]|id = 8|token = "tokentoken"`, `site.toml:6: station 8 has the token of station 7: each needs its own`},
@@ -95,11 +95,11 @@ func TestParse_problems(t *testing.T) {
 		"slash in token":    {`[[station]]|id = 1|token = "a/b/c/d/e"`, `site.toml:3: the token of station 1 must be 8 to 128 letters, digits or any of . _ ~ -`},
 		"no account":        {`[[grant]]|stations = [1]`, `site.toml:1: the grant names no account`},
 		"no stations":       {`[[grant]]|account = "a@b.test"`, `site.toml:1: the grant names no stations`},
-		"text for stations": {"[[grant]]|account = \"a@b.test\"|stations = [\n1,\n\"2\"]", `site.toml:5: stations must hold whole numbers, not a text`},
+		"text for stations": {"[[grant]]|account = \"a@b.test\"|stations = [\n1,\n\"2\"]", `site.toml:5: stations must hold whole numbers without quotes`},
 		"hours":             {`[[grant]]|account = "a@b.test"|stations = [1]|hours = "always"`, `site.toml:4: "always" are not hours: write them like "Mon-Fri 08:00-18:00"`},
 		"ends first":        {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01T00:00:00Z|until = 2026-02-01T00:00:00Z`, `site.toml:5: the grant ends before it begins: until must be later than from`},
 		"same millisecond":  {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01T00:00:00.0001Z|until = 2026-02-01T00:00:00.0002Z`, `site.toml:5: the grant ends before it begins: until must be later than from`},
-		"time in quotes":    {`[[grant]]|account = "a@b.test"|stations = [1]|from = "2026-02-01T00:00:00Z"`, `site.toml:4: from must be a time without quotes, such as 2026-01-01T00:00:00Z, not a text`},
+		"time in quotes":    {`[[grant]]|account = "a@b.test"|stations = [1]|from = "2026-02-01T00:00:00Z"`, `site.toml:4: from must be a time without quotes, such as 2026-01-01T00:00:00Z`},
 		"date only":         {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01`, `site.toml:4: from needs a time with its offset from UTC, such as 2026-01-01T00:00:00Z`},
 		"granted twice":     {`[[grant]]|account = "a@b.test"|stations = [1, 2]|[[grant]]|account = "A@b.test"|stations = [2]`, `site.toml:6: a@b.test is granted station 2 here and in [[grant]] number 1: there can be only one`},
 		"time zone":         {`timezone = "Europe/Atlantis"`, `site.toml:1: "Europe/Atlantis" is not a time zone: write it like Europe/Berlin`},
@@ -232,7 +232,7 @@ func TestReadFile_passwordFile(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"good": "", "lines": "must hold the password in its one line", "empty": "must hold the password",
-		"long": "longer than 4096 bytes", "binary": "not UTF-8", "pipe": "not a regular file", ".": "not a regular file",
+		"long": "larger than 4096 bytes", "binary": "not UTF-8", "pipe": "not a regular file", ".": "not a regular file",
 		"missing": "missing: no such file or directory", "short": "too short",
 	} {
 		path := write("site.toml", fmt.Sprintf("[[account]]\nemail = \"a@b.test\"\npassword_file = %q\n", name))

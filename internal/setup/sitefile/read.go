@@ -89,7 +89,7 @@ func (t table) tables(name string) (all []table) {
 	}
 	for i, item := range n.Items {
 		if item.Keys == nil {
-			t.problem(item.Line, "%s must hold tables, not %s", name, typeName(item))
+			t.problem(item.Line, "%s must hold tables", name)
 			continue
 		}
 		all = append(all, table{t.reader, place{name, i, ""}, item, "[[" + name + "]]"})
@@ -101,27 +101,27 @@ func (t table) tables(name string) (all []table) {
 func (t table) timeZone() string {
 	second, both := t.node.Keys[keyTimeZone2]
 	if !both || slices.Contains(t.foreign, keyTimeZone2) {
-		zone, _ := field[string](t, keyTimeZone, "a text")
+		zone, _ := field[string](t, keyTimeZone, "a text in quotes")
 		return zone
 	}
 	if t.node.Keys[keyTimeZone] != nil {
 		t.problem(second.Line, "%s and %s mean the same: keep one of the two", keyTimeZone, keyTimeZone2)
 	}
-	zone, _ := field[string](t, keyTimeZone2, "a text")
+	zone, _ := field[string](t, keyTimeZone2, "a text in quotes")
 	return zone
 }
 
 func (t table) account() (a Account) {
 	t.known("email", "password", "password_file", "admin")
 	a.Lines = t.lines()
-	text, _ := field[string](t, "email", "a text")
+	text, _ := field[string](t, "email", "a text in quotes")
 	a.Email = site.Email(text)
 	a.Password = t.secret("password")
-	if file, ok := field[string](t, "password_file", "a text"); ok {
+	if file, ok := field[string](t, "password_file", "a text in quotes"); ok {
 		a.Lines["password"] = t.node.Keys["password_file"].Line
 		a.Password = t.passwordFile(file)
 	}
-	if admin, ok := field[bool](t, "admin", "true or false"); ok {
+	if admin, ok := field[bool](t, "admin", "true or false without quotes"); ok {
 		a.Admin = &admin
 	}
 	return a
@@ -144,13 +144,13 @@ func (t table) passwordFile(name string) site.Secret {
 func (t table) station() (s Station) {
 	t.known("id", "name", "locks", "secret", "token")
 	s.Lines = t.lines()
-	if id, ok := field[int64](t, "id", "a whole number"); ok {
+	if id, ok := field[int64](t, "id", "a whole number without quotes"); ok {
 		s.ID = t.stationID("id", id)
 	}
-	if name, ok := field[string](t, "name", "a text"); ok {
+	if name, ok := field[string](t, "name", "a text in quotes"); ok {
 		s.Name = &name
 	}
-	if locks, ok := field[int64](t, "locks", "a whole number"); ok {
+	if locks, ok := field[int64](t, "locks", "a whole number without quotes"); ok {
 		if !site.ValidLocks(locks) {
 			t.wrong("locks", "locks must be from 1 to %d, not %d", site.MaxLocks, locks)
 			locks = 0
@@ -172,12 +172,12 @@ func (t table) stationID(key string, id int64) site.StationID {
 func (t table) grant() (g Grant) {
 	t.known("account", "stations", "from", "until", "hours")
 	g.Lines = t.lines()
-	text, _ := field[string](t, "account", "a text")
+	text, _ := field[string](t, "account", "a text in quotes")
 	g.Account = site.Email(text)
 	g.Stations = t.stationIDs()
 	g.From = t.time("from")
 	g.Until = t.time("until")
-	if text, ok := field[string](t, "hours", "a text"); ok {
+	if text, ok := field[string](t, "hours", "a text in quotes"); ok {
 		hours, err := site.ParseSchedule(text)
 		if err != nil {
 			t.wrong("hours", "%s", err)
@@ -193,12 +193,12 @@ func (t table) stationIDs() (ids []site.StationID) {
 		return nil
 	}
 	if n.Items == nil {
-		t.wrong("stations", "stations must be an array of station ids, such as [1042], not %s", typeName(n))
+		t.wrong("stations", "stations must be an array of station ids, such as [1042]")
 	}
 	for _, item := range n.Items {
 		id, ok := item.Value.(int64)
 		if !ok {
-			t.problem(item.Line, "stations must hold whole numbers, not %s", typeName(item))
+			t.problem(item.Line, "stations must hold whole numbers without quotes")
 			t.bad[place{t.table, t.index, "stations"}] = true
 			continue
 		}
@@ -230,7 +230,7 @@ func (t table) time(key string) (at time.Time) {
 	case tomlfile.Local:
 		t.wrong(key, "%s needs a time with its offset from UTC, such as %s", key, example)
 	default:
-		t.wrong(key, "%s must be a time without quotes, such as %s, not %s", key, example, typeName(n))
+		t.wrong(key, "%s must be a time without quotes, such as %s", key, example)
 	}
 	return at
 }
@@ -243,29 +243,9 @@ func field[T any](t table, key, want string) (value T, ok bool) {
 	}
 	value, ok = n.Value.(T)
 	if !ok {
-		t.wrong(key, "%s must be %s, not %s", key, want, typeName(n))
+		t.wrong(key, "%s must be %s", key, want)
 	}
 	return value, ok
-}
-
-func typeName(n *tomlfile.Node) string {
-	switch n.Value.(type) {
-	case string:
-		return "a text"
-	case int64:
-		return "a whole number"
-	case float64:
-		return "a number with a fraction"
-	case bool:
-		return "true or false"
-	case nil:
-		if n.Keys != nil {
-			return "a table"
-		}
-		return "an array"
-	default:
-		return "a time"
-	}
 }
 
 // known adds a problem for every key of the table that is not among keys.

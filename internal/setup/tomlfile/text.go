@@ -3,11 +3,38 @@ package tomlfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 )
+
+// Read returns the bytes of a file of at most so many. It refuses a pipe, which might never
+// end. Its error names the file.
+func Read(path string, most int64) ([]byte, error) {
+	// Without O_NONBLOCK, a pipe of that name would never open.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // named by the operator
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // as above
+	}
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+	}
+	return text, nil
+}
 
 // byteOrderMark begins UTF-8 text that some editors of Windows have saved.
 const byteOrderMark = "\ufeff"
