@@ -123,48 +123,39 @@ var errNoAuthority = errors.New("there is no CA")
 func loadAuthority(f folder, w wanted, id site.GatewayID) (authority, error) {
 	key, keyErr := readKey(f, fileCAKey)
 	cert, lenient, certErr := readAuthority(f)
-	noKey, noCert := errors.Is(keyErr, fs.ErrNotExist), errors.Is(certErr, fs.ErrNotExist)
+	noCert := errors.Is(certErr, fs.ErrNotExist)
+	if keyErr == nil && certErr == nil && !fits(key, cert) {
+		keyErr = errors.New("it is not the key of " + fileCA)
+	}
 	switch {
-	case noKey && noCert:
+	case errors.Is(keyErr, fs.ErrNotExist) && noCert:
 		return authority{}, errNoAuthority
 	case keyErr == nil && noCert:
 		return restoreAuthority(f, key, w, id)
-	case noKey:
-		return authority{cert: cert, lenient: lenient, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" is missing", adviceKey(f, nil), keyErr)
 	case keyErr != nil:
-		return authority{cert: cert, lenient: lenient, kept: certErr == nil}, damagedAuthority(f, fileCAKey+" cannot be read", adviceKey(f, keyErr), keyErr)
+		return authority{cert: cert, lenient: lenient, kept: certErr == nil}, damagedAuthority(f, fileCAKey, keyErr)
 	case certErr != nil:
-		return authority{}, damagedAuthority(f, fileCA+" cannot be read", adviceCertificate(f, certErr), certErr)
-	case !fits(key, cert):
-		return authority{cert: cert, lenient: lenient, kept: true}, damagedAuthority(f, fileCA+" and "+fileCAKey+" do not belong together", adviceKey(f, nil), nil)
+		return authority{}, damagedAuthority(f, fileCA, certErr)
 	}
 	return authority{key: key, cert: cert, lenient: lenient, keyKept: true, kept: true}, nil
 }
 
-// damagedAuthority is the error of a CA that cannot sign.
-func damagedAuthority(f folder, what, advice string, err error) error {
-	return problem{
-		code: invalid, kind: fault.Unavailable,
-		summary: "The gateway's own CA in " + f.path + " cannot be used: " + what,
-		advice:  advice, cause: err,
+// damagedAuthority is the error of a CA that cannot sign, because of one of its files. A
+// file that only belongs to another user is good, and must never be removed.
+func damagedAuthority(f folder, name string, err error) error {
+	p := problem{
+		code: invalid, kind: fault.Unavailable, cause: err,
+		summary: "The gateway's own CA in " + f.path + " cannot be used: " + name + " is missing, damaged, or not to be read",
+		advice: fmt.Sprintf("Restore the folder from a backup (gatehouse restore); or remove %s and %s: the gateway makes a new CA within a minute, which every app and station must be given then",
+			f.file(fileCAKey), f.file(fileCA)),
 	}
-}
-
-// adviceKey returns what to do about a key that could not be read because of err. A key
-// that only belongs to another user is good, and must never be removed.
-func adviceKey(f folder, err error) string {
-	if errors.Is(err, fs.ErrPermission) {
-		return adviceOwner(f)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		p.advice = adviceOwner(f)
+	case name == fileCA:
+		p.advice = "Restore it from a backup or remove it: the gateway makes it again from its key, and clients that trust it still do"
 	}
-	return fmt.Sprintf("Restore the folder from a backup (gatehouse restore); or remove %s and %s: the gateway makes a new CA within a minute, which every app and station must be given then",
-		f.file(fileCAKey), f.file(fileCA))
-}
-
-func adviceCertificate(f folder, err error) string {
-	if errors.Is(err, fs.ErrPermission) {
-		return adviceOwner(f)
-	}
-	return "Restore it from a backup or remove it: the gateway makes it again from its key, and clients that trust it still do"
+	return p
 }
 
 // adviceOwner returns how the gateway's user gets its files back.
@@ -227,7 +218,7 @@ func restoreAuthority(f folder, key crypto.Signer, w wanted, id site.GatewayID) 
 	}
 	a, err := certify(key, template, w)
 	if err != nil {
-		return authority{}, damagedAuthority(f, fileCAKey+" cannot sign", adviceKey(f, nil), err)
+		return authority{}, damagedAuthority(f, fileCAKey, err)
 	}
 	a.keyKept = true
 	return a, nil

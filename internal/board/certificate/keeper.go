@@ -66,7 +66,7 @@ func newKeeper(cfg Config, step func(string) error) (*Keeper, error) {
 	defer k.mu.Unlock()
 	k.look()
 	if k.served.Load() == nil { // no file can do that
-		return nil, errors.Join(toErrors(k.standing)...)
+		return nil, k.standing[0]
 	}
 	return k, nil
 }
@@ -132,17 +132,16 @@ func (k *Keeper) Reload(certificate, key string) error {
 func (k *Keeper) look() {
 	w := k.wanted()
 	var next *served
-	var reason staleness
 	var errs []error
 	if k.given != nil {
 		next, errs = k.lookAtGiven(w)
 	} else {
-		reason, errs = k.own.look(w)
+		errs = k.own.look(w)
 		if k.own.server.leaf != nil {
 			next = k.own.serve()
 		}
 	}
-	k.exchange(next, reason)
+	k.exchange(next)
 	var found []problem
 	for _, err := range errs {
 		if err != nil {
@@ -190,7 +189,7 @@ func (k *Keeper) lookAtGiven(w wanted) (next *served, errs []error) {
 }
 
 // exchange puts the certificate into use, and logs it if it is a new one.
-func (k *Keeper) exchange(next *served, reason staleness) {
+func (k *Keeper) exchange(next *served) {
 	before := k.served.Load()
 	if next == nil {
 		return
@@ -203,11 +202,8 @@ func (k *Keeper) exchange(next *served, reason staleness) {
 	if next.info.Source == Passing {
 		level = slog.LevelWarn
 	}
-	args := []any{"from", next.info.Source, "names", next.info.Names, "addresses", next.info.Addresses, "not_after", site.At(next.info.NotAfter), "fingerprint", next.info.Fingerprint}
-	if reason != fresh {
-		args = append(args, "reason", reason)
-	}
-	k.cfg.Logger.Log(context.Background(), level, "certificate in use", args...)
+	k.cfg.Logger.Log(context.Background(), level, "certificate in use", "from", next.info.Source,
+		"names", next.info.Names, "addresses", next.info.Addresses, "not_after", site.At(next.info.NotAfter), "fingerprint", next.info.Fingerprint)
 }
 
 // report raises what is wrong as conditions, and clears those that have ended. It logs
@@ -227,12 +223,4 @@ func (k *Keeper) report(found []problem) {
 		}
 	}
 	k.standing = found
-}
-
-func toErrors(all []problem) []error {
-	out := make([]error, 0, len(all))
-	for _, p := range all {
-		out = append(out, p)
-	}
-	return out
 }

@@ -1,7 +1,6 @@
 package certificate
 
 import (
-	"cmp"
 	"net"
 	"net/netip"
 	"slices"
@@ -60,25 +59,16 @@ const hostRunes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
 // addresses returns those that a certificate should hold: loopback first, then IPv4,
 // in order, without what no client can name, and at most [maxAddresses].
 func addresses(found []netip.Addr) []netip.Addr {
-	all := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	var all []netip.Addr
 	for _, a := range found {
 		a = a.Unmap()
 		if a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && a.Zone() == "" && (a.Is4() || !a.IsLinkLocalUnicast()) {
 			all = append(all, a)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b netip.Addr) int {
-		return cmp.Or(first(b.IsLoopback())-first(a.IsLoopback()), a.Compare(b))
-	})
-	all = slices.Compact(all)
+	slices.SortFunc(all, netip.Addr.Compare)
+	all = append([]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, slices.Compact(all)...)
 	return all[:min(len(all), maxAddresses)]
-}
-
-func first(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // join adds old addresses to the present ones, as far as there is room.

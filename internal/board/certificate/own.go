@@ -35,21 +35,20 @@ type own struct {
 	retry     time.Time   // not to be written before
 }
 
-// look makes the certificate what it should be, and writes it. It returns why it made a
-// new one, if it did, and what is wrong.
-func (o *own) look(w wanted) (reason staleness, errs []error) {
+// look makes the certificate what it should be, writes it, and returns what is wrong.
+func (o *own) look(w wanted) (errs []error) {
 	if o.again || o.authority.key == nil || !o.authority.kept {
 		errs = append(errs, o.load(w))
 	}
 	w = o.authority.within(w)
-	reason = o.server.stale(o.authority, w)
+	reason := o.server.stale(o.authority, w)
 	if reason == staleAddress && !o.mayFollow() {
 		reason = fresh
 	}
 	if reason != fresh {
 		errs = append(errs, o.renew(w, reason))
 	}
-	return reason, append(errs, o.keep())
+	return append(errs, o.keep())
 }
 
 // load reads the folder, and makes a CA if there is none. A damaged one is left alone,

@@ -80,38 +80,31 @@ func loadServer(f folder) server {
 	return server{key: key, leaf: leaf, keyKept: true, kept: true}
 }
 
-// staleness is the reason to make a new server certificate.
-type staleness string
+// staleness is whether a new server certificate is needed.
+type staleness int
 
-// The reasons.
 const (
-	fresh        staleness = ""
-	staleMissing staleness = "missing"
-	staleCA      staleness = "ca"
-	staleClock   staleness = "clock"
-	staleAge     staleness = "age"
-	staleName    staleness = "name"
-	staleAddress staleness = "address"
+	fresh        staleness = iota
+	staleAddress           // for another address of the machine alone
+	staleElse
 )
 
-// stale returns why a new certificate is needed; fresh if none is.
+// stale returns whether and why a new certificate is needed.
 func (s server) stale(a authority, w wanted) staleness {
 	switch {
 	case s.leaf == nil:
-		return staleMissing
+		return staleElse
 	case a.key == nil && !s.passing: // nothing better can be made that anyone trusts
 		if w.trusted && w.now.After(s.leaf.NotAfter) {
-			return staleAge
+			return staleElse
 		}
 		return fresh
-	case a.key != nil && !(a.vouches(s.leaf) && a.permits(s.leaf)):
-		return staleCA
-	case w.trusted && s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest || w.sure && s.leaf.NotBefore.After(w.earliest):
-		return staleClock
-	case s.aged(a, w):
-		return staleAge
-	case !holds(s.leaf.DNSNames, w.dns):
-		return staleName
+	case a.key != nil && !(a.vouches(s.leaf) && a.permits(s.leaf)),
+		w.trusted && s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest, // made by an untrusted clock
+		w.sure && s.leaf.NotBefore.After(w.earliest),
+		s.aged(a, w),
+		!holds(s.leaf.DNSNames, w.dns):
+		return staleElse
 	case !holds(fromIPs(s.leaf.IPAddresses), w.ips):
 		return staleAddress
 	}

@@ -1,10 +1,9 @@
 package machine
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,9 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// maxText is the most that is read of a file or of a program's output.
-const maxText = 4 << 20
 
 // killDelay is how long a program may take to end once its context has ended.
 const killDelay = time.Second
@@ -57,31 +53,18 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // constants of this package and of package doctor
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SYSTEMD_PAGER=", "TZ=UTC")
 	cmd.WaitDelay = killDelay
-	var out, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &limited{w: &out, left: maxText}, &limited{w: &complaint, left: maxText}
-	err := cmd.Run()
+	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
+	var failure *exec.ExitError // has the complaint
+	if errors.As(err, &failure) {
+		return string(out), fmt.Errorf("running %s: %w: %s", program, err, firstLine(string(failure.Stderr)))
+	}
 	if err != nil {
-		return out.String(), fmt.Errorf("running %s: %w: %s", program, err, firstLine(complaint.String()))
+		return string(out), fmt.Errorf("running %s: %w", program, err)
 	}
-	return out.String(), nil
-}
-
-// limited drops what exceeds its bound.
-type limited struct {
-	w    io.Writer
-	left int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	n := min(len(p), l.left)
-	l.left -= n
-	if _, err := l.w.Write(p[:n]); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	return string(out), nil
 }
 
 func firstLine(text string) string {
