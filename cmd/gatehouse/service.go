@@ -39,7 +39,10 @@ func (a *app) serviceCommand() *cobra.Command {
 	cmd := group("service", "Run the gateway as a service of this system", serviceLong)
 	cmd.AddCommand(
 		a.serviceInstallCommand(),
-		a.serviceUninstallCommand(),
+		a.serviceOrder("uninstall", "Stop the service, and remove what install wrote", `Stop the gateway and remove the units that "gatehouse service install" wrote. The
+configuration, the data, the user gatehouse and this program stay, and a later
+installation uses them again. To remove them too, with every account, station and
+journal record: rm -rf /etc/gatehouse /var/lib/gatehouse; userdel gatehouse`, (*service.Service).Uninstall),
 		a.serviceReadyCommand(),
 		a.serviceOrder("start", "Start the service, with its ports", `Start the gateway and open its ports, and wait until it is ready. One that runs
 already stays as it is.`, (*service.Service).Start),
@@ -95,7 +98,7 @@ func (a *app) installService(ctx context.Context) error {
 	return a.result(done, func(w *lines) {
 		printChanges(w, done.Changes)
 		w.printf("")
-		printReady(w, done.Listeners, setupText(setupFile), append(sitefile.BootFolders(), "/etc/gatehouse"))
+		printReady(w, done.Listeners, setupText(setupFile), siteFolders())
 	})
 }
 
@@ -108,12 +111,13 @@ func (a *app) serviceReadyCommand() *cobra.Command {
 		Args:   takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			found := list(listeners(ctx))
-			return a.result(found, func(w *lines) {
-				printReady(w, found, setupText(setupFile), append(sitefile.BootFolders(), "/etc/gatehouse"))
-			})
+			return a.result(found, func(w *lines) { printReady(w, found, setupText(setupFile), siteFolders()) })
 		}),
 	}
 }
+
+// siteFolders are where site files and their results are.
+func siteFolders() []string { return append(sitefile.BootFolders(), "/etc/gatehouse") }
 
 // service returns the service that this program is, or could be.
 func (a *app) service() (*service.Service, error) {
@@ -221,42 +225,6 @@ func printChanges(w *lines, changes []service.Change) {
 	w.pairs(rows)
 }
 
-// uninstalled is the outcome of an uninstallation.
-type uninstalled struct {
-	Changes []service.Change `json:"changes"`
-	Kept    []string         `json:"kept"`
-}
-
-func (a *app) serviceUninstallCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "uninstall",
-		Short: "Stop the service, and remove what install wrote",
-		Long: `Stop the gateway and remove the units that "gatehouse service install" wrote. The
-configuration, the data, the user gatehouse and this program stay, and a later
-installation uses them again.`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			s, err := a.service()
-			if err != nil {
-				return err
-			}
-			changes, err := s.Uninstall(ctx)
-			if err != nil {
-				return err
-			}
-			done := uninstalled{Changes: list(changes), Kept: []string{"/etc/gatehouse", "/var/lib/gatehouse", "user gatehouse"}}
-			return a.result(done, func(w *lines) { printUninstalled(w, done) })
-		}),
-	}
-}
-
-func printUninstalled(w *lines, done uninstalled) {
-	printChanges(w, done.Changes)
-	w.printf("")
-	w.printf("These stay: %s. To remove them too, with every account, station and journal record:", strings.Join(done.Kept, ", "))
-	w.printf("  sudo rm -rf /etc/gatehouse /var/lib/gatehouse && sudo userdel gatehouse")
-}
-
 // serviceOrder returns a command that does one thing to the service.
 func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) ([]service.Change, error)) *cobra.Command {
 	return &cobra.Command{
@@ -333,17 +301,6 @@ func printService(w *lines, s service.State) {
 		{"Service", state},
 		{"Ports", map[bool]string{true: "open", false: "closed"}[s.Sockets]},
 		{"Starts with the system", yesNo(s.Enabled)},
-		{"Installed by", installedBy(s.Installed)},
+		{"Installed by", s.Installed},
 	})
-}
-
-func installedBy(who string) string {
-	switch who {
-	case "package":
-		return "the Debian package"
-	case "service install":
-		return `"gatehouse service install"`
-	default:
-		return "another program"
-	}
 }

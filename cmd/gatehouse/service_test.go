@@ -51,7 +51,7 @@ func TestPrintService(t *testing.T) {
 	want := `Service                 running
 Ports                   open
 Starts with the system  yes
-Installed by            "gatehouse service install"
+Installed by            service install
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/configs"
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
@@ -97,12 +98,12 @@ func (s *Service) writeAll() (changes []Change, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := configuration()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(s.at(configFile)); errors.Is(err, fs.ErrNotExist) {
-		files = append(files, config)
+	if _, err := os.Lstat(s.at(configFile)); errors.Is(err, fs.ErrNotExist) { // else it is the administrator's
+		text, err := configs.Files.ReadFile("gatehouse.toml")
+		if err != nil {
+			return nil, fmt.Errorf("reading the configuration within this program: %w", err)
+		}
+		files = append(files, file{configFile, string(text)})
 	}
 	for _, f := range files {
 		before, err := os.ReadFile(s.at(f.path))

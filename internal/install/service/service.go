@@ -41,7 +41,6 @@ type control interface {
 	Start() error
 	Stop() error
 	Restart() error
-	Status() (service.Status, error)
 }
 
 // Change is something that was done.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kardianos/service"
-
 	"gatehouse/internal/fault"
 	own "gatehouse/internal/install/service"
 )
@@ -118,13 +116,6 @@ func (m *machine) call(verb string, active bool) error {
 func (m *machine) Start() error   { return m.call("start", true) }
 func (m *machine) Stop() error    { return m.call("stop", false) }
 func (m *machine) Restart() error { return m.call("restart", true) }
-
-func (m *machine) Status() (service.Status, error) {
-	if m.active {
-		return service.StatusRunning, nil
-	}
-	return service.StatusStopped, nil
-}
 
 func TestService_Install(t *testing.T) {
 	m := newMachine(t)

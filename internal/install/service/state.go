@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kardianos/service"
-
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 )
@@ -45,11 +43,9 @@ func (s *Service) state(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	unit := units[0]
-	status, _ := s.control.Status() // its errors are states that systemd words better
 	return State{
 		Installed: s.installer(unit["FragmentPath"]), State: unit["ActiveState"],
-		// To the library a gateway that is starting runs too.
-		Running: status == service.StatusRunning && unit["ActiveState"] != "activating",
+		Running: unit["ActiveState"] == "active" || unit["ActiveState"] == "reloading",
 		Enabled: unit["UnitFileState"] == "enabled", Sockets: units[1]["ActiveState"] == "active",
 	}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gatehouse/configs"
 	"gatehouse/systemd"
 )
 
@@ -62,14 +61,4 @@ func shipped(executable string) ([]file, error) {
 		all = append(all, file{f.path, mark + strings.ReplaceAll(string(text), packagedProgram, executable)})
 	}
 	return all, nil
-}
-
-// configuration returns the annotated configuration, which is written where there is
-// none and belongs to the administrator from then on.
-func configuration() (file, error) {
-	text, err := configs.Files.ReadFile("gatehouse.toml")
-	if err != nil {
-		return file{}, fmt.Errorf("reading the configuration within this program: %w", err)
-	}
-	return file{configFile, string(text)}, nil
 }
