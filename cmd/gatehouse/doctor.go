@@ -94,16 +94,6 @@ func (a *app) printReport(w *lines, r doctor.Report) {
 			w.row(columns, "", "", "> "+f.Fix)
 		}
 	}
-	if len(r.Unchecked) > 0 {
-		w.printf("")
-		w.printf("Not checked:")
-	}
-	for _, u := range r.Unchecked {
-		w.row(columns, "", u.Check, u.Why)
-		if u.Fix != "" {
-			w.row(columns, "", "", "> "+u.Fix)
-		}
-	}
 }
 
 // width returns that of the widest name of a check.
@@ -111,9 +101,6 @@ func width(r doctor.Report) int {
 	wide := 0
 	for _, f := range r.Findings {
 		wide = max(wide, len(f.Check))
-	}
-	for _, u := range r.Unchecked {
-		wide = max(wide, len(u.Check))
 	}
 	return wide
 }

@@ -27,8 +27,8 @@ type defect struct {
 
 const (
 	stopped  = "fatal gateway: The gateway is stopped > systemctl enable --now gatehouse.socket gatehouse"
-	stations = "unchecked stations: only a running gateway knows them > "
-	cert     = "unchecked certificate: only a running gateway knows it > "
+	stations = "skipped stations: only a running gateway knows them > "
+	cert     = "skipped certificate: only a running gateway knows it > "
 	alone    = "notice service: The gateway is no service: nothing starts it with the machine, or restarts it when it ends > sudo gatehouse service install"
 	taken    = "fatal ports: Another program has the port of [::]:1883 open > stop that program, or change mqtt.listen; then systemctl restart gatehouse.socket gatehouse"
 	backup   = "keep a copy of /var/lib/gatehouse, then put a backup in its place: gatehouse restore FILE"
@@ -99,8 +99,8 @@ func ofGateway() []defect {
 			"fatal gateway: The gateway runs but does not answer > systemctl restart gatehouse", cert, stations,
 		}, "does not answer within 12s"},
 		{"forbidden", func(_ *testing.T, b *board) { b.silent = fault.New(fault.Forbidden, "no permission") }, []string{
-			"unchecked gateway: this user may not ask the gateway on /run/gatehouse/admin.sock > sudo gatehouse doctor",
-			"unchecked ports: this user may not ask the gateway which ports it has > sudo gatehouse doctor", cert,
+			"skipped gateway: this user may not ask the gateway on /run/gatehouse/admin.sock > sudo gatehouse doctor",
+			"skipped ports: this user may not ask the gateway which ports it has > sudo gatehouse doctor", cert,
 			stations,
 		}, ""},
 		{"stopped without systemd", func(_ *testing.T, b *board) {
@@ -126,7 +126,7 @@ func ofService() []defect {
 			b.stop()
 		}, []string{
 			"fatal gateway: The gateway does not answer, and systemd could not be asked why > systemctl status gatehouse", cert,
-			"unchecked service: systemd could not be asked: no bus > systemctl status gatehouse", stations,
+			"skipped service: systemd could not be asked: no bus > systemctl status gatehouse", stations,
 		}, ""},
 		{"first boot failed", func(_ *testing.T, b *board) {
 			b.put("/boot/firmware/gatehouse-site.toml", "", 0o644, 0)
@@ -145,7 +145,7 @@ func ofService() []defect {
 
 func ofConfiguration() []defect {
 	const correct = " > correct what is named, check it with gatehouse serve --check, then systemctl restart gatehouse"
-	const noPorts = "unchecked ports: the configuration, which names the ports, cannot be used > "
+	const noPorts = "skipped ports: the configuration, which names the ports, cannot be used > "
 	return []defect{
 		{"broken while it runs", func(_ *testing.T, b *board) { b.config = "dta = 1\nname = 2\n" }, []string{
 			"warning configuration: The configuration has 2 problems; the gateway keeps the one that it has read" + correct, noPorts,
@@ -155,11 +155,11 @@ func ofConfiguration() []defect {
 			b.config = "dta = 1"
 		}, []string{
 			stopped, "fatal configuration: The gateway cannot start with this configuration: 1 problem" + correct, noPorts, cert, stations,
-			"unchecked cloud: only a running gateway knows its cloud link > ",
+			"skipped cloud: only a running gateway knows its cloud link > ",
 		}, ""},
 		{"unreadable", func(_ *testing.T, b *board) {
 			b.cfg.Files = func(string, []string) ([]config.File, error) { return nil, fs.ErrPermission }
-		}, []string{"unchecked configuration: this user may not read the configuration > sudo gatehouse doctor", noPorts}, ""},
+		}, []string{"skipped configuration: this user may not read the configuration > sudo gatehouse doctor", noPorts}, ""},
 		{"missing", func(_ *testing.T, b *board) {
 			b.cfg.Files = func(string, []string) ([]config.File, error) { return nil, errors.New("x.toml: no such file") }
 		}, []string{"fatal configuration: The configuration cannot be read > gatehouse serve --check", noPorts}, "x.toml: no such file"},
@@ -186,7 +186,7 @@ func ofPorts() []defect {
 		{"no ss", func(_ *testing.T, b *board) {
 			b.stop()
 			b.failing["ss"] = errors.New("not found")
-		}, []string{stopped, "unchecked ports: which ports are open cannot be read: not found > ", cert, stations}, ""},
+		}, []string{stopped, "skipped ports: which ports are open cannot be read: not found > ", cert, stations}, ""},
 		{"not opened yet", func(_ *testing.T, b *board) { b.config = strings.ReplaceAll(configText, ":8080", ":8081") }, []string{
 			"warning ports: The gateway does not listen on 127.0.0.1:8081 > systemctl restart gatehouse",
 		}, "http.listen names it"},
@@ -240,13 +240,13 @@ func ofDatabase() []defect {
 			stopped, "notice database: There is no database yet: the gateway creates it at its first start > systemctl start gatehouse", cert, stations,
 		}, ""},
 		{"forbidden", func(_ *testing.T, b *board) { b.stateErr = fs.ErrPermission }, []string{
-			"unchecked database: this user may not read the database > sudo gatehouse doctor",
+			"skipped database: this user may not read the database > sudo gatehouse doctor",
 		}, ""},
 		{"slow", func(_ *testing.T, b *board) { b.stateErr = context.DeadlineExceeded }, []string{
-			"unchecked database: checking the whole database takes too long > gatehouse journal verify",
+			"skipped database: checking the whole database takes too long > gatehouse journal verify",
 		}, ""},
 		{"unreadable", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.Unavailable, "The disk fails") }, []string{
-			"unchecked database: the database cannot be read: The disk fails > ",
+			"skipped database: the database cannot be read: The disk fails > ",
 		}, ""},
 	}
 }

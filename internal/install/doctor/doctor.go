@@ -23,32 +23,28 @@ import (
 	"gatehouse/internal/web/adminapi"
 )
 
-// OK is the severity of what was checked and is fine.
-const OK health.Severity = "ok"
+// The severities beside those of conditions: what was checked and is fine, and what could
+// not be checked.
+const (
+	OK      health.Severity = "ok"
+	Skipped health.Severity = "skipped"
+)
 
 // Finding is what a check found.
 type Finding struct {
 	Check    string          `json:"check"`    // the name of the check
-	Severity health.Severity `json:"severity"` // ok, notice, warning or fatal
+	Severity health.Severity `json:"severity"` // fatal, warning, notice, skipped or ok
 	Summary  string          `json:"summary"`  // one sentence
 	Evidence []string        `json:"evidence"` // the facts, as they were measured
 	Fix      string          `json:"mend,omitempty"`
 }
 
-// Unchecked is what could not be checked.
-type Unchecked struct {
-	Check string `json:"check"`
-	Why   string `json:"why"`
-	Fix   string `json:"mend,omitempty"`
-}
-
 // Report is the result of an examination.
 type Report struct {
-	Time      site.Timestamp `json:"time"`
-	Version   string         `json:"version"`  // of the program that examined
-	Healthy   bool           `json:"healthy"`  // nothing is worse than a notice
-	Findings  []Finding      `json:"findings"` // worst first
-	Unchecked []Unchecked    `json:"unchecked"`
+	Time     site.Timestamp `json:"time"`
+	Version  string         `json:"version"`  // of the program that examined
+	Healthy  bool           `json:"healthy"`  // nothing is worse than a notice
+	Findings []Finding      `json:"findings"` // worst first
 }
 
 // Count returns how many findings have a severity.
@@ -130,11 +126,9 @@ func Examine(ctx context.Context, cfg Config) Report {
 		sheets[i] = make(chan *sheet, 1)
 		go func() { sheets[i] <- c.run(ctx, g) }()
 	}
-	r := Report{Time: site.At(cfg.Machine.Now()), Version: cfg.Version, Findings: []Finding{}, Unchecked: []Unchecked{}}
+	r := Report{Time: site.At(cfg.Machine.Now()), Version: cfg.Version, Findings: []Finding{}}
 	for i := range all {
-		s := <-sheets[i]
-		r.Findings = append(r.Findings, s.findings...)
-		r.Unchecked = append(r.Unchecked, s.unchecked...)
+		r.Findings = append(r.Findings, (<-sheets[i]).findings...)
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
 	r.Healthy = r.Count(health.Fatal)+r.Count(health.Warning) == 0
@@ -178,5 +172,5 @@ func within[T any](ctx context.Context, limit time.Duration, f func(context.Cont
 }
 
 func rank(s health.Severity) int {
-	return slices.Index([]health.Severity{health.Fatal, health.Warning, health.Notice, OK}, s)
+	return slices.Index([]health.Severity{health.Fatal, health.Warning, health.Notice, Skipped, OK}, s)
 }

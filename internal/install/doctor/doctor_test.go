@@ -94,7 +94,7 @@ func TestExamine_hanging(t *testing.T) {
 		b.cfg.Machine = m
 		begin := time.Now()
 		got := complaints(b.examine(t))
-		want := []string{"unchecked disk: it took longer than 30s: the disk or the system may hang > dmesg | tail -n 50"}
+		want := []string{"skipped disk: it took longer than 30s: the disk or the system may hang > dmesg | tail -n 50"}
 		if !slices.Equal(got, want) {
 			t.Errorf("complaints: %s", strings.Join(got, "\n"))
 		}
@@ -121,9 +121,9 @@ func TestExamine_nothingAnswers(t *testing.T) {
 		want := []string{
 			"fatal gateway: The gateway runs but does not answer > systemctl restart gatehouse",
 			"notice clock: The system does not report that its clock is right > timedatectl timesync-status; name a time server that this machine reaches in /etc/systemd/timesyncd.conf",
-			"unchecked ports: which ports are open cannot be read: context deadline exceeded > ",
+			"skipped ports: which ports are open cannot be read: context deadline exceeded > ",
 			cert,
-			"unchecked service: systemd could not be asked: context deadline exceeded > systemctl status gatehouse",
+			"skipped service: systemd could not be asked: context deadline exceeded > systemctl status gatehouse",
 			stations,
 		}
 		if !slices.Equal(got, want) {

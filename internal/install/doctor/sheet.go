@@ -13,9 +13,8 @@ import (
 
 // sheet is the outcome of one check.
 type sheet struct {
-	check     string
-	findings  []Finding
-	unchecked []Unchecked
+	check    string
+	findings []Finding
 }
 
 func (s *sheet) find(severity health.Severity, summary, fix string, evidence []string) {
@@ -44,16 +43,16 @@ func (s *sheet) notice(summary, fix string, evidence ...string) {
 	s.find(health.Notice, summary, fix, evidence)
 }
 
-// fine adds that all is well, unless there is a finding or something was not checked.
+// fine adds that all is well, unless there is a finding.
 func (s *sheet) fine(summary string, evidence ...string) {
-	if len(s.findings)+len(s.unchecked) == 0 {
+	if len(s.findings) == 0 {
 		s.find(OK, summary, "", evidence)
 	}
 }
 
 // skip adds that something could not be checked.
 func (s *sheet) skip(why, fix string) {
-	s.unchecked = append(s.unchecked, Unchecked{Check: s.check, Why: oneLine(why), Fix: fix})
+	s.find(Skipped, oneLine(why), fix, nil)
 }
 
 // asRoot is the command that sees what only root sees.
