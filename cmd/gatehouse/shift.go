@@ -101,24 +101,22 @@ func (s *shift) backup(ctx context.Context, job order) error {
 		return err
 	}
 	defer release()
-	var got answer
 	path := filepath.Join(job.Data, databaseFile)
 	if _, err := os.Stat(path); err == nil {
 		record := site.Record{Kind: site.KindBackupTaken, Facts: site.Facts{Origin: site.Admin, By: job.By, Detail: "of the stopped gateway"}}
 		if err := (sqlite.Files{Logger: s.warnings()}).Note(ctx, path, record); err != nil {
-			got.Warning = "the journal has no record of this backup: " + fault.Sentence(err)
+			s.complain("warning: the journal has no record of this backup: " + fault.Sentence(err))
 		}
 	}
 	parcel, err := source.Stopped(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.answer(got); err != nil {
+	if err := s.answer(answer{}); err != nil {
 		return errors.Join(err, parcel.Close())
 	}
 	to := os.NewFile(dataFile, "the archive")
-	_, err = parcel.WriteTo(to)
-	return errors.Join(err, parcel.Close(), to.Close())
+	return errors.Join(parcel.Write(to), parcel.Close(), to.Close())
 }
 
 // restore unpacks the archive of its job and puts the data in place when it is

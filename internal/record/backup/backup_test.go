@@ -202,12 +202,11 @@ func TestRunning(t *testing.T) {
 	}
 	must(t, db.AppendRecord(t.Context(), site.Record{Kind: site.KindUnlock}))
 	var archive bytes.Buffer
-	n, err := parcel.WriteTo(&archive)
-	must(t, err)
+	must(t, parcel.Write(&archive))
 	must(t, parcel.Close())
 	found, err := backup.ReadArchive(bytes.NewReader(archive.Bytes()))
-	if err != nil || n != int64(archive.Len()) || string(found["data/tls/ca.key"]) != "North key of the CA" {
-		t.Errorf("%d bytes, %v", n, err)
+	if err != nil || string(found["data/tls/ca.key"]) != "North key of the CA" {
+		t.Errorf("%d files, %v", len(found), err)
 	}
 	if parcel.Holds.Gateway != g.id || parcel.Holds.Records != 3 || parcel.Version != "1.2.3" || !parcel.Created.Equal(clock{}.Now()) {
 		t.Errorf("the manifest says %+v", parcel.Manifest)
@@ -229,8 +228,7 @@ func TestSeal_broken(t *testing.T) {
 	parcel, err := g.source().Stopped(t.Context())
 	must(t, err)
 	var archive bytes.Buffer
-	_, err = parcel.WriteTo(&archive)
-	must(t, errors.Join(err, parcel.Close()))
+	must(t, errors.Join(parcel.Write(&archive), parcel.Close()))
 	whole := archive.Bytes()
 	changed := bytes.Replace(whole, []byte("North key of the CA"), []byte("South key of the CA"), 1)
 	for name, text := range map[string][]byte{
@@ -257,7 +255,7 @@ func (failing) Write([]byte) (int, error) { return 0, errFull }
 
 func TestJudgePassphrase(t *testing.T) {
 	for passphrase, want := range map[site.Secret]string{
-		"":                            "empty",
+		"":                            "too short",
 		"fifteen charact":             "too short",
 		"aaaaaaaaaaaaaaaabc":          "first that a program would guess",
 		"password12345678":            "first that a program would guess",
@@ -265,7 +263,6 @@ func TestJudgePassphrase(t *testing.T) {
 		"sixteen letters.":            "",
 		"öäü ÖÄÜ ßéè☃ zwölf":          "",
 		"not utf-8 \xff\xfe here, is": "UTF-8",
-		site.Secret(strings.Repeat("long enough ", 100)): "too long",
 	} {
 		err := backup.JudgePassphrase(passphrase)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !fault.Is(err, fault.Invalid)) {

@@ -44,9 +44,9 @@ func (s *Staged) commit(ctx context.Context, t Terms, sw swap) (r Restored, err 
 	if r.Ended, err = s.options.Database.Renew(ctx, s.path(underData, database), t.KeepSessions, record); err != nil {
 		return r, err
 	}
-	stamp, err := s.stamp(t.Now)
-	if err != nil {
-		return r, err
+	stamp := Stamp(t.Now)
+	for isThere(sw.path(keptPrefix + stamp)) {
+		stamp += "-2" // another restore within the same second
 	}
 	if t.Configuration != "" {
 		if err := os.WriteFile(s.path(waitingName), []byte(t.Configuration), 0o600); err != nil {
@@ -105,18 +105,6 @@ func (s *Staged) story(keepSessions bool) string {
 		text += "; sessions were ended"
 	}
 	return text
-}
-
-// stamp returns the suffix of a folder for what is old that does not exist yet.
-func (s *Staged) stamp(now time.Time) (string, error) {
-	stamp := Stamp(now)
-	for i := 2; i < 100; i++ {
-		if !isThere(filepath.Join(s.options.Data, keptPrefix+stamp)) {
-			return stamp, nil
-		}
-		stamp = fmt.Sprintf("%s-%d", Stamp(now), i)
-	}
-	return "", errors.New("keeping what is there: too many restores within a second")
 }
 
 // isThere reports whether something is at a path.

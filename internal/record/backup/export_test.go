@@ -134,7 +134,7 @@ func (p *Parcel) Reader() io.ReadCloser {
 	r := &parcelReader{PipeReader: from, parcel: p, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
-		_, err := p.WriteTo(to)
+		err := p.Write(to)
 		to.CloseWithError(fault.Wrap(fault.Unavailable, "The data of the gateway cannot be read: check the disk with dmesg", err))
 	}()
 	return r

@@ -138,8 +138,7 @@ func (g gateway) pieces(t *testing.T) (backup.Manifest, []backup.Piece) {
 	parcel, err := g.source().Stopped(t.Context())
 	must(t, err)
 	var archive bytes.Buffer
-	_, err = parcel.WriteTo(&archive)
-	must(t, err)
+	must(t, parcel.Write(&archive))
 	must(t, parcel.Close())
 	found, err := backup.ReadArchive(&archive)
 	must(t, err)

@@ -3,7 +3,6 @@ package backup
 import (
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
 	"gatehouse/internal/site"
@@ -64,14 +63,9 @@ func (m Manifest) check() error {
 // local reports whether the name stays where it belongs.
 func (e Entry) local() bool {
 	below, isData := strings.CutPrefix(e.Name, underData)
-	if !isData {
-		var isConfig bool
-		if below, isConfig = strings.CutPrefix(e.Name, underConfig); !isConfig {
-			return false
-		}
-	}
-	return fs.ValidPath(below) && below != "." && path.Clean(below) == below && !strings.ContainsAny(below, "\\\x00") &&
-		(!isData || isData && dataName(below))
+	below, isConfig := strings.CutPrefix(below, underConfig)
+	return fs.ValidPath(below) && below != "." && !strings.ContainsAny(below, "\\\x00") &&
+		isData != isConfig && (isConfig || dataName(below))
 }
 
 // dataName reports whether a file of that name belongs into the data directory.

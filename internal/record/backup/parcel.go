@@ -213,12 +213,11 @@ func readSmall(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, err
 }
 
-// WriteTo writes the archive. It may be called once.
-func (p *Parcel) WriteTo(w io.Writer) (int64, error) {
-	counted := &countedWriter{w: w}
-	out, err := newArchiver(counted, p.Manifest)
+// Write writes the archive. It may be called once.
+func (p *Parcel) Write(w io.Writer) error {
+	out, err := newArchiver(w, p.Manifest)
 	if err != nil {
-		return counted.n, err
+		return err
 	}
 	for _, one := range p.parts {
 		_, err := one.content.Seek(0, io.SeekStart)
@@ -226,10 +225,10 @@ func (p *Parcel) WriteTo(w io.Writer) (int64, error) {
 			err = out.add(one.Entry, io.LimitReader(one.content, one.Size))
 		}
 		if err != nil {
-			return counted.n, err
+			return err
 		}
 	}
-	return counted.n, out.close()
+	return out.close()
 }
 
 // Close closes the files that the parcel holds open.
@@ -239,16 +238,4 @@ func (p *Parcel) Close() error {
 		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// countedWriter counts what is written.
-type countedWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countedWriter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
 }

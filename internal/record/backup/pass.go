@@ -90,7 +90,7 @@ func (m *Medium) passPlain(ctx context.Context, w io.Writer) error {
 	p := &Parcel{Manifest: Manifest{Format: Format}}
 	err := p.holdDatabase(ctx, m.Path)
 	if err == nil {
-		_, err = p.WriteTo(w)
+		err = p.Write(w)
 	}
 	return errors.Join(err, p.Close())
 }

@@ -21,27 +21,19 @@ import (
 // workFactor is the exponent of scrypt's N; see the doc of the package.
 const workFactor = 16
 
-// The bounds of a passphrase for a new backup, in characters. An attacker who has the
-// file can guess without limit, so it must be longer than a password, whose guesses the
-// gateway counts.
-const (
-	MinPassphrase = 16
-	maxPassphrase = 1024
-)
+// MinPassphrase is the least length of a passphrase for a new backup, in characters. An
+// attacker who has the file can guess without limit, so it must be longer than a
+// password, whose guesses the gateway counts.
+const MinPassphrase = 16
 
 // JudgePassphrase refuses a passphrase that is too weak for a new backup, with a
 // sentence with the reason. An old backup opens with the one that it was made with.
 func JudgePassphrase(passphrase site.Secret) error {
-	text := passphrase.Reveal()
 	const advice = "run this in a terminal to be offered one, or use four words that do not belong together"
-	switch n := utf8.RuneCountInString(text); {
-	case n == 0:
-		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is empty: it needs at least %d characters", MinPassphrase))
-	case n < MinPassphrase:
+	switch {
+	case utf8.RuneCountInString(passphrase.Reveal()) < MinPassphrase:
 		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too short: it needs at least %d characters; %s", MinPassphrase, advice))
-	case n > maxPassphrase:
-		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too long: at most %d characters", maxPassphrase))
-	case !utf8.ValidString(text):
+	case !utf8.ValidString(passphrase.Reveal()):
 		return fault.New(fault.Invalid, "The passphrase is not valid UTF-8: write it again with an editor that saves UTF-8")
 	case site.Predictable(passphrase):
 		return fault.New(fault.Invalid, "The passphrase is among the first that a program would guess: "+advice)
@@ -61,7 +53,7 @@ func GeneratePassphrase() site.Secret {
 	return site.Secret(strings.Join(parts, "-"))
 }
 
-// Seal reads the archive of a gateway's data (as [Parcel.WriteTo] writes it), adds the
+// Seal reads the archive of a gateway's data (as [Parcel.Write] writes it), adds the
 // configuration, and writes the encrypted backup. An error of w or data comes back with
 // the kind that it has; a broken archive is Unavailable.
 func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Reader, configuration []Loaded) (Manifest, error) {
@@ -106,10 +98,15 @@ func repack(w io.Writer, in *archive, m Manifest, configuration []Loaded) error 
 
 // brokeOff words an error of the gateway's archive, unless it has words.
 func brokeOff(err error) error {
+	return worded(fault.Unavailable, "The gateway broke off while it sent its data: look at its log and try again", err)
+}
+
+// worded adds a sentence to an error that has none.
+func worded(kind fault.Kind, sentence string, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return fault.Wrap(fault.Unavailable, "The gateway broke off while it sent its data: look at its log and try again", err)
+	return fault.Wrap(kind, sentence, err)
 }
 
 // layers is what lies between the archive and the file.
@@ -179,10 +176,7 @@ func damaged(name string, err error) error {
 // foreign is the error of a file whose content was not written by gatehouse, unless err
 // has words of its own.
 func foreign(name string, err error) error {
-	if _, ok := errors.AsType[*fault.Error](err); ok {
-		return err
-	}
-	return fault.Wrap(fault.Invalid, name+" is no backup of gatehouse, though it is encrypted like one", err)
+	return worded(fault.Invalid, name+" is no backup of gatehouse, though it is encrypted like one", err)
 }
 
 // medium reads the encrypted bytes of a file, and remembers why that failed.

@@ -79,8 +79,8 @@ type Provisioner interface {
 // Parcel is the data of the gateway, ready to be written as an archive in clear text;
 // package backup satisfies it. Close is called in any case.
 type Parcel interface {
-	io.WriterTo
-	io.Closer
+	Write(w io.Writer) error
+	Close() error
 }
 
 // Timekeeper keeps the clock; package gateway satisfies it. Safe for concurrent use.

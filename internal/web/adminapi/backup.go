@@ -45,8 +45,7 @@ func (a *API) backup(x *kit.Exchange) error {
 	h.Set("Content-Type", "application/x-tar")
 	x.WriteHeader(http.StatusOK)
 	_ = control.Flush() // so that the client knows that it begins
-	_, err = parcel.WriteTo(pieces{x})
-	return errors.Join(err, parcel.Close())
+	return errors.Join(parcel.Write(pieces{x}), parcel.Close())
 }
 
 // acquireBackup waits a little for the slot.
