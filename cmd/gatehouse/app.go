@@ -145,8 +145,12 @@ func (a *app) gateway() (*client.Client, error) {
 func (a *app) namedSocket() string { return cmp.Or(a.socket, a.variable("GATEHOUSE_SOCKET")) }
 
 // variable returns the value of an environment variable, or "".
-func (a *app) variable(name string) string {
-	value, _ := a.lookup(name)
+func (a *app) variable(name string) (value string) {
+	for _, entry := range a.environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
 	return value
 }
 

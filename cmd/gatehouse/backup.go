@@ -172,13 +172,9 @@ func (a *app) stoppedData(data string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, from.Close())
 	}
-	got, err := w.listen()
-	if err != nil {
+	if _, err := w.listen(); err != nil {
 		_ = w.finish() // it has reported why
 		return nil, errors.Join(err, from.Close())
-	}
-	if got.Warning != "" {
-		a.complain("warning: " + got.Warning)
 	}
 	return &worked{from, w}, nil
 }

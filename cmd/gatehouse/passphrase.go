@@ -33,7 +33,7 @@ func (p *passphraseFlags) add(cmd *cobra.Command) {
 // passphrase returns the passphrase that the flags or the environment name, else the
 // one that is typed at the terminal. For a new backup it offers a generated one there.
 func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (site.Secret, error) {
-	value, set := a.lookup(passphraseVariable)
+	value := a.variable(passphraseVariable)
 	switch {
 	case p.file != "":
 		f, err := os.Open(p.file)
@@ -46,9 +46,7 @@ func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (si
 	case p.stdin:
 		text, err := firstLine("standard input", a.stdin)
 		return site.Secret(text), err
-	case set && value == "":
-		return "", errors.New(passphraseVariable + " is empty: set it to the passphrase")
-	case set:
+	case value != "":
 		return site.Secret(value), nil
 	}
 	terminal, ok := a.stdin.(*os.File)
@@ -80,16 +78,6 @@ func (a *app) newPassphrase(ctx context.Context, terminal *os.File) (site.Secret
 		err = errors.New("the two passphrases differ: try again")
 	}
 	return given, err
-}
-
-// lookup returns the value of an environment variable, and whether it is set.
-func (a *app) lookup(name string) (value string, set bool) {
-	for _, entry := range a.environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value, set = v, true
-		}
-	}
-	return value, set
 }
 
 // firstLine reads the first line of a secret; name is where from, for errors.

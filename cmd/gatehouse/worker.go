@@ -56,9 +56,8 @@ type order struct {
 type answer struct {
 	Failed *failure `json:"failed,omitempty"`
 
-	Warning  string          `json:"warning,omitempty"` // jobBackup
-	Waits    string          `json:"waits,omitempty"`   // jobComplete: the id of a placement
-	Manifest backup.Manifest `json:"manifest"`          // jobRestore: what was staged
+	Waits    string          `json:"waits,omitempty"` // jobComplete: the id of a placement
+	Manifest backup.Manifest `json:"manifest"`        // jobRestore: what was staged
 	Broken   uint64          `json:"broken,omitempty"`
 	Restored backup.Restored `json:"restored"` // of a commit
 
@@ -88,6 +87,9 @@ func failureOf(err error) *failure {
 		return nil
 	}
 	f := &failure{Kind: fault.KindOf(err), Sentence: describe(err)}
+	if f.Kind == fault.Internal {
+		f.Kind = fault.Unavailable // no gateway's log has more
+	}
 	for i, sentinel := range sentinels() {
 		if errors.Is(err, sentinel) {
 			f.Is = append(f.Is, i)
@@ -100,30 +102,14 @@ func (f *failure) error() error {
 	if f == nil {
 		return nil
 	}
-	var is error
+	var is []error
 	for i, sentinel := range sentinels() {
 		if slices.Contains(f.Is, i) { // it may be another number: the worker is another user's
-			is = errors.Join(is, sentinel)
+			is = append(is, sentinel)
 		}
 	}
-	switch {
-	case f.Kind == fault.Internal:
-		return reported{f.Sentence, is}
-	case is == nil:
-		return fault.New(f.Kind, f.Sentence)
-	default:
-		return fault.Wrap(f.Kind, f.Sentence, is)
-	}
+	return &fault.Error{Kind: f.Kind, Sentence: f.Sentence, Err: errors.Join(is...)}
 }
-
-// reported is an error of a worker that has no sentence for people of its own.
-type reported struct {
-	text string
-	is   error
-}
-
-func (r reported) Error() string { return r.text }
-func (r reported) Unwrap() error { return r.is }
 
 // worker is a running worker, as the process that started it sees it.
 type worker struct {
