@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -211,17 +210,9 @@ func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) 
 	return a.result(result, func(w *lines) { w.printf("%s", token) })
 }
 
-// maxKeyFile bounds a file that should hold a key, in bytes.
-const maxKeyFile = 64 << 10
-
 // signingKey reads a private key, and warns of one that others can read.
 func (a *app) signingKey(path string) (api.PrivateKey, error) {
-	file, err := os.Open(path) //nolint:gosec // named on the command line
-	if err != nil {
-		return api.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
+	text, err := os.ReadFile(path) //nolint:gosec // named on the command line
 	if err != nil {
 		return api.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
@@ -229,7 +220,7 @@ func (a *app) signingKey(path string) (api.PrivateKey, error) {
 	if err != nil {
 		return api.PrivateKey{}, fmt.Errorf("reading the private key in %s: %w", printable(path), err)
 	}
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 		a.complain("warning: others can read " + printable(path) + ": run chmod 600 on it, and make a new key if anyone may have")
 	}
 	return key, nil

@@ -74,11 +74,7 @@ func waitingText(c *adminapi.CloudStatus) string {
 	if c.Waiting == 0 {
 		return "every record is delivered"
 	}
-	verb := "wait"
-	if c.Waiting == 1 {
-		verb = "waits"
-	}
-	return plural(int(c.Waiting), "record") + " " + verb //nolint:gosec // as many as a disk holds
+	return plural(int(c.Waiting), "record") + " waiting" //nolint:gosec // as many as a disk holds
 }
 
 func (a *app) cloudRows(s adminapi.Status) [][2]string {

@@ -60,7 +60,7 @@ Memory       41.0 MB of 300.0 MB
 Certificate  the gateway's own, valid until 2027-11-21 09:00:00 CET, for north-gate, 192.168.1.20
              SHA-256 12:34
 Authority    SHA-256 AB:CD
-Cloud        NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET, 45 records wait
+Cloud        NOT connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET, 45 records waiting
 
 fatal: The database cannot be written
   What to do: Make room on the disk
@@ -85,7 +85,7 @@ Because      resolve: no such host
 What to do   Correct url
 Next try     2026-11-21 09:01:00 CET
 Topics       gateways/gateway-id/…
-Delivered    up to 1200 of 1245, last at 2026-11-21 07:00:00 CET; 45 records wait
+Delivered    up to 1200 of 1245, last at 2026-11-21 07:00:00 CET; 45 records waiting
 Counts when  the application has acknowledged it
 Keys         front-desk, night
 `: func(*adminapi.CloudStatus) {},

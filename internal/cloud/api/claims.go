@@ -159,29 +159,26 @@ func (c *claims) times(now time.Time) (issued, expires time.Time, err error) {
 	}
 	begins := issued
 	if _, stated := c.fields["nbf"]; stated {
-		if begins, err = c.time("nbf"); err != nil {
+		notBefore, err := c.time("nbf")
+		if err != nil {
 			return issued, expires, err
+		}
+		if notBefore.After(begins) {
+			begins = notBefore
 		}
 	}
 	ahead := now.Add(MaxAhead)
 	switch lifetime := expires.Sub(issued); {
 	case !now.Before(expires):
 		err = flawf(Expired, "it expired at %s, and the gateway's clock reads %s", site.At(expires), site.At(now))
-	case issued.After(ahead), begins.After(ahead):
-		err = flawf(NotYetValid, "it holds from %s, and the gateway's clock reads %s", site.At(laterOf(issued, begins)), site.At(now))
+	case begins.After(ahead):
+		err = flawf(NotYetValid, "it holds from %s, and the gateway's clock reads %s", site.At(begins), site.At(now))
 	case lifetime > MaxLifetime:
 		err = flawf(Lifetime, "it lives %s, from iat to exp, and may live %s at most", lifetime, MaxLifetime)
 	case lifetime <= 0:
 		err = flawf(Lifetime, "it expires before it is issued")
 	}
 	return issued, expires, err
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // lastSecond is the end of the year 9999, the last that timestamps can state.

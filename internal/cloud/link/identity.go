@@ -47,18 +47,11 @@ func (i *identity) saw(other site.BootID, now time.Time) (isNew bool) {
 		isNew = i.seen.IsZero() // so that the other one sees us twice, too
 		i.seen = now
 		return isNew
-	case i.other != "" && now.Sub(laterOf(i.heard, i.seen)) < otherLife:
+	case i.other != "" && min(now.Sub(i.heard), now.Sub(i.seen)) < otherLife:
 		return false
 	}
 	i.other, i.heard, i.seen = other, now, time.Time{}
 	return true
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // reset forgets everything: the settings have changed.
