@@ -47,8 +47,8 @@ func zeroOr(next check) check {
 // others.
 func wholeSeconds(next check) check {
 	return func(field any) error {
-		if d, ok := field.(*time.Duration); ok && *d%time.Second != 0 {
-			return fmt.Errorf("%s is not a whole number of seconds", *d)
+		if d := *field.(*time.Duration); d%time.Second != 0 {
+			return fmt.Errorf("%s is not a whole number of seconds", d)
 		}
 		return next(field)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (b *boot) check(context.Context) (err error) {
 	if presentErr == nil {
 		b.plan.socket = present.Admin.Socket
 	}
-	return b.extract(d, files)
+	return b.extract(d)
 }
 
 // readSite reads a site file.
@@ -112,20 +113,17 @@ const settingsHead = `# What a site file set at a first boot. The next site file
 `
 
 // extract copies the settings of the site file, over those of an earlier one.
-func (b *boot) extract(d *tomlfile.Document, files []config.File) error {
+func (b *boot) extract(d *tomlfile.Document) error {
 	if len(b.plan.keys) == 0 {
 		return nil
 	}
 	documents := []*tomlfile.Document{d}
-	for _, f := range files {
-		if !b.isPart(f) || filepath.Base(f.Name) != settingsName {
-			continue
-		}
-		earlier, err := tomlfile.Decode(f.Name, f.Text)
+	if text, err := os.ReadFile(b.settingsPath()); err == nil {
+		earlier, err := tomlfile.Decode(b.settingsPath(), text)
 		if err != nil {
 			return err //nolint:wrapcheck // it names the file
 		}
-		documents = slices.Insert(documents, 0, earlier)
+		documents = []*tomlfile.Document{earlier, d}
 	}
 	text, redacted, err := tomlfile.Extract(ours(), documents...)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"syscall"
 	"time"
 
 	"gatehouse/internal/setup/tomlfile"
@@ -118,10 +117,7 @@ func (b *boot) takeSettings(ctx context.Context) error {
 	if err := b.restart(ctx); err != nil {
 		return b.takeBack(ctx, err)
 	}
-	if err := b.disk.Remove(b.beforePath()); err != nil {
-		return refuse(b.beforePath(), "the file cannot be removed: %s", cause(err))
-	}
-	return nil
+	return b.remove(b.beforePath())
 }
 
 // writeSettings keeps the current settings, unless an earlier run did, and writes the
@@ -130,30 +126,29 @@ func (b *boot) writeSettings(current []byte, kept bool) error {
 	if err := b.disk.MakeFolder(b.partsPath()); err != nil {
 		return refuse(b.partsPath(), "the folder cannot be made: %s", cause(err))
 	}
+	mode, group := b.access() // the new settings have the secrets of the current ones too
 	if !kept {
-		mode, group := accessOf(b.settingsPath())
-		if err := b.disk.Write(b.beforePath(), current, mode, group); err != nil {
-			return refuse(b.beforePath(), "the file cannot be written: %s", cause(err))
+		if err := b.write(b.beforePath(), current, mode, group); err != nil {
+			return err
 		}
 	}
-	mode, group := b.access()
-	if err := b.disk.Write(b.settingsPath(), b.plan.settings, mode, group); err != nil {
-		return refuse(b.settingsPath(), "the file cannot be written: %s", cause(err))
+	return b.write(b.settingsPath(), b.plan.settings, mode, group)
+}
+
+// write replaces a file.
+func (b *boot) write(path string, data []byte, mode fs.FileMode, group int) error {
+	if err := b.disk.Write(path, data, mode, group); err != nil {
+		return refuse(path, "the file cannot be written: %s", cause(err))
 	}
 	return nil
 }
 
-// accessOf returns the mode and the group that a file has; one that is not there is
-// root's.
-func accessOf(path string) (mode fs.FileMode, group int) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0o600, ownGroup
+// remove removes a file.
+func (b *boot) remove(path string) error {
+	if err := b.disk.Remove(path); err != nil {
+		return refuse(path, "the file cannot be removed: %s", cause(err))
 	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		return info.Mode().Perm(), int(owner.Gid)
-	}
-	return info.Mode().Perm(), ownGroup
+	return nil
 }
 
 // access returns who may read the settings: everyone, or only root and the service.

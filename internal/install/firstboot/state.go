@@ -58,10 +58,7 @@ func (b *boot) keepState() error {
 	if err != nil {
 		return fmt.Errorf("keeping the state of the first boot: %w", err)
 	}
-	if err := b.disk.Write(b.statePath(), text, 0o600, ownGroup); err != nil {
-		return refuse(b.statePath(), "the file cannot be written: %s", cause(err))
-	}
-	return nil
+	return b.write(b.statePath(), text, 0o600, ownGroup)
 }
 
 // keepSecrets keeps what the gateway would generate for accounts and stations that it

@@ -46,12 +46,10 @@ func (b *boot) wipe() error {
 		return err
 	}
 	b.noteUnwiped(nil)
-	for _, path := range []string{b.statePath(), b.wipingPath()} {
-		if err := b.disk.Remove(path); err != nil {
-			return refuse(path, "the file cannot be removed: %s", cause(err))
-		}
+	if err := b.remove(b.statePath()); err != nil {
+		return err
 	}
-	return nil
+	return b.remove(b.wipingPath())
 }
 
 // wipeSecrets is wipe without what is left of it in the end.

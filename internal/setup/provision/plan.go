@@ -19,7 +19,7 @@ type plan struct {
 	accountByEmail map[site.Email]site.Account
 	emailByID      map[site.AccountID]site.Email
 	stationByID    map[site.StationID]site.Station
-	stationNames   map[site.StationID]string // as they are to be
+	stationNames   map[site.StationID]string // of the gateway and of the site, as they are to be
 	grants         []site.Grant
 	named          named
 	problems       []tomlfile.Problem
@@ -101,19 +101,16 @@ func (w *plan) check() error {
 
 // checkGrants finds grants of what is neither in the site nor on the gateway.
 func (w *plan) checkGrants() {
-	accounts, stations := map[site.Email]bool{}, map[site.StationID]bool{}
+	accounts := map[site.Email]bool{}
 	for _, a := range w.site.Accounts {
 		accounts[a.Email] = true
-	}
-	for _, s := range w.site.Stations {
-		stations[s.ID] = true
 	}
 	for _, g := range w.site.Grants {
 		if _, there := w.accountByEmail[g.Account]; !there && !accounts[g.Account] {
 			w.problem(g.Lines, "account", "there is no account %s, neither in the site nor on the gateway", g.Account)
 		}
 		for _, id := range g.Stations {
-			if _, there := w.stationByID[id]; !there && !stations[id] {
+			if _, there := w.stationNames[id]; !there {
 				w.problem(g.Lines, "stations", "there is no station %d, neither in the site nor on the gateway", id)
 			}
 		}

@@ -49,11 +49,7 @@ func (c *checker) problem(line int, format string, args ...any) {
 
 func (c *checker) check(s *Site) {
 	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
-		lines := Lines{"": s.Lines.Of(keyTimeZone)}
-		if _, second := s.Lines[keyTimeZone2]; second {
-			lines[""] = s.Lines[keyTimeZone2]
-		}
-		c.add(place{key: keyTimeZone}, lines, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
+		c.add(place{key: keyTimeZone}, s.Lines, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
 	}
 	c.accounts(s.Accounts)
 	c.stations(s.Stations)

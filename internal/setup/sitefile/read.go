@@ -29,7 +29,7 @@ func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
 	s := Site{File: d.Name}
 	top := table{reader: r, node: d.Root, title: "the file"}
 	s.Lines = top.lines()
-	s.TimeZone = top.timeZone()
+	s.TimeZone = top.timeZone(s.Lines)
 	top.known(slices.Concat(Names(), foreign)...)
 	for _, t := range top.tables(tableAccount) {
 		s.Accounts = append(s.Accounts, t.account())
@@ -98,7 +98,7 @@ func (t table) tables(name string) (all []table) {
 }
 
 // timeZone accepts either spelling, unless the second belongs to the other parser.
-func (t table) timeZone() string {
+func (t table) timeZone(lines Lines) string {
 	second, both := t.node.Keys[keyTimeZone2]
 	if !both || slices.Contains(t.foreign, keyTimeZone2) {
 		zone, _ := field[string](t, keyTimeZone, "a text in quotes")
@@ -107,6 +107,7 @@ func (t table) timeZone() string {
 	if t.node.Keys[keyTimeZone] != nil {
 		t.problem(second.Line, "%s and %s mean the same: keep one of the two", keyTimeZone, keyTimeZone2)
 	}
+	lines[keyTimeZone] = second.Line
 	zone, _ := field[string](t, keyTimeZone2, "a text in quotes")
 	return zone
 }
