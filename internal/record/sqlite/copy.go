@@ -75,10 +75,6 @@ type copier struct {
 	closed bool
 }
 
-func newCopier(write func() error, tried func(error)) *copier {
-	return &copier{write: write, tried: tried}
-}
-
 // changed notes that the copy is out of date.
 func (c *copier) changed(urgent bool) {
 	if urgent {
@@ -239,13 +235,11 @@ func readCopy(ctx context.Context, path string) (c accessCopy, err error) {
 		return accessCopy{}, err
 	}
 	err = quickCheck(ctx, c.db)
-	var sum string
-	if err == nil {
-		err = c.db.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaSum).Scan(&sum)
-	}
 	if err == nil {
 		c.access, err = accessOf(ctx, c.db)
 	}
+	sum, unread := readMeta(ctx, c.db, metaSum)
+	err = errors.Join(err, unread)
 	if err == nil && c.access.schema > len(schemas()) {
 		err = fmt.Errorf("%w: its version is %d", errDamagedFile, c.access.schema)
 	}
@@ -273,8 +267,7 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 	if a.schema, err = schemaOf(ctx, q); err != nil {
 		return a, err
 	}
-	err = q.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", metaVersion).Scan(&a.version)
-	if err != nil {
+	if a.version, err = readMeta(ctx, q, metaVersion); err != nil {
 		return a, err
 	}
 	h := sha256.New()

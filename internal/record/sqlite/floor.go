@@ -107,10 +107,12 @@ func newestSure(ctx context.Context, q queryer, last uint64) (int64, error) {
 
 // savedFloor returns the floor in table meta; errDamaged when that is no number.
 func savedFloor(ctx context.Context, q queryer) (int64, error) {
-	var text string
-	err := q.QueryRowContext(ctx, "SELECT coalesce(max(value), '0') FROM meta WHERE key = ?", metaFloor).Scan(&text)
+	text, err := readMeta(ctx, q, metaFloor)
 	if err != nil {
 		return 0, fmt.Errorf("reading the time floor: %w", err)
+	}
+	if text == "" {
+		return 0, nil
 	}
 	saved, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"github.com/google/uuid"
 
@@ -39,12 +37,14 @@ func (db *DB) TimeZone(ctx context.Context) (string, error) { return db.meta(ctx
 
 // meta returns a named value, or "" where there is none.
 func (db *DB) meta(ctx context.Context, key string) (string, error) {
-	var value string
-	err := db.reading.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
+	value, err := readMeta(ctx, db.reading, key)
 	return value, storageError(err)
+}
+
+// readMeta is meta of any database file.
+func readMeta(ctx context.Context, q queryer, key string) (value string, err error) {
+	err = q.QueryRowContext(ctx, "SELECT coalesce(max(value), '') FROM meta WHERE key = ?", key).Scan(&value)
+	return value, err
 }
 
 func (db *DB) setMeta(ctx context.Context, key, value string) error {

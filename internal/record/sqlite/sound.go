@@ -26,7 +26,7 @@ func openSound(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db.rescued = story
-	db.copier = newCopier(func() error { return writeCopy(context.Background(), db.path, cfg.Copy) }, db.copyTried)
+	db.copier = &copier{write: func() error { return writeCopy(context.Background(), db.path, cfg.Copy) }, tried: db.copyTried}
 	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
 		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
 	}

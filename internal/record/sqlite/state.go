@@ -58,10 +58,10 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 			if at, known := enrolled[s.Station]; !known || at != toMillis(s.Enrolled) {
 				continue
 			}
-			all.put(savedState{
+			*all.at(s.Station) = savedState{
 				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
 				Heard: toMillis(s.LastConnection), Locks: s.Locks,
-			})
+			}
 		}
 		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { _, known := enrolled[s.Station]; return !known })
 		// Changes since the last save may not be in these.
@@ -70,14 +70,13 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 	})
 }
 
-// put adds a state, or replaces that of its station.
-func (all *states) put(s savedState) {
-	i, found := slices.BinarySearchFunc(all.Stations, s.Station, func(s savedState, id site.StationID) int { return cmp.Compare(s.Station, id) })
-	if found {
-		all.Stations[i] = s
-		return
+// at returns the state of a station, which it adds where there is none.
+func (all *states) at(id site.StationID) *savedState {
+	i, found := slices.BinarySearchFunc(all.Stations, id, func(s savedState, id site.StationID) int { return cmp.Compare(s.Station, id) })
+	if !found {
+		all.Stations = slices.Insert(all.Stations, i, savedState{Station: id})
 	}
-	all.Stations = slices.Insert(all.Stations, i, s)
+	return &all.Stations[i]
 }
 
 // forgetState drops the state of a station that is removed: another one may be
@@ -195,11 +194,7 @@ func (all *states) change(r *site.Record) {
 	if err != nil {
 		return
 	}
-	i, found := slices.BinarySearchFunc(all.Stations, r.Station, func(s savedState, id site.StationID) int { return cmp.Compare(s.Station, id) })
-	if !found {
-		all.Stations = slices.Insert(all.Stations, i, savedState{Station: r.Station})
-	}
-	s := &all.Stations[i]
+	s := all.at(r.Station)
 	s.Heard = max(s.Heard, r.Time.UnixMilli())
 	for j := range s.Locks {
 		if k := &s.Locks[j]; k.ID == id {
