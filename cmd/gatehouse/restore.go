@@ -230,7 +230,7 @@ func (a *app) place(draft backup.Draft, present config.Config, terms backup.Term
 	if err != nil {
 		return nil, err
 	}
-	return where.Prepare(draft, backup.Intent{Data: data, Named: namedFiles(restored), Group: owner.GID, Stamp: backup.Stamp(terms.Now)})
+	return where.Prepare(draft, data, namedFiles(restored), owner.GID, backup.Stamp(terms.Now))
 }
 
 // readDraft reads the configuration of a backup in a folder of its own.

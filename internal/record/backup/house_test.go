@@ -225,17 +225,13 @@ func (g gateway) stageWith(ctx context.Context, path string, o backup.Options) (
 
 func (g gateway) terms() backup.Terms { return backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()} }
 
-func (g gateway) intent() backup.Intent {
-	return backup.Intent{Data: g.data, Named: g.config.More, Group: os.Getgid(), Stamp: backup.Stamp(clock{}.Now())}
-}
-
 // prepare prepares the configuration of what was unpacked.
 func (g gateway) prepare(t *testing.T, u unpacked) *backup.Placement {
 	t.Helper()
 	if u.draft.Empty() {
 		return nil
 	}
-	p, err := g.config.Prepare(u.draft, g.intent())
+	p, err := g.config.Prepare(u.draft, g.data, g.config.More, os.Getgid(), backup.Stamp(clock{}.Now()))
 	must(t, err)
 	return p
 }

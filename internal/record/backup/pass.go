@@ -35,10 +35,7 @@ func (d Draft) Write(folder string) (string, error) {
 			continue
 		}
 		path := filepath.Join(folder, filepath.FromSlash(below))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return "", fmt.Errorf("writing the configuration of the backup: %w", err)
-		}
-		if err := os.WriteFile(path, f.text, 0o600); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, f.text, 0o600)); err != nil {
 			return "", fmt.Errorf("writing the configuration of the backup: %w", err)
 		}
 	}

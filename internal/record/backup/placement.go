@@ -54,15 +54,7 @@ type restoredFile struct {
 	group  int
 }
 
-// Intent describes what a placement belongs to.
-type Intent struct {
-	Data  string   // the data directory
-	Named []string // files that the restored configuration names
-	Group int      // of the files that are not public; only root sets it
-	Stamp string   // ends the names of what is kept; see [Stamp]
-}
-
-// Keeper works in the data directory, as its owner. [*Staged] is one.
+// Keeper works in the data directory, as its owner.
 type Keeper interface {
 	// Commit puts the data in place. When it returns nil, or [ErrBegun], the restored
 	// gateway is the one that starts next.
@@ -73,12 +65,17 @@ type Keeper interface {
 
 // Prepare decides what to do with the files of a draft, and changes nothing. Files that
 // are already there unchanged are left. Files of conf.d that the backup does not have
-// are removed, because they would be read too.
-func (c Configuration) Prepare(d Draft, i Intent) (*Placement, error) {
-	p := &Placement{ID: rand.Text(), Data: i.Data, Stamp: i.Stamp, Gone: []string{}, folder: filepath.Dir(c.Main)}
+// are removed, because they would be read too. The placement goes with the directory
+// data; named are the files that the restored configuration names. Of root, files that
+// are not public get the group. The stamp ends the names of what is kept; see [Stamp].
+func (c Configuration) Prepare(d Draft, data string, named []string, group int, stamp string) (*Placement, error) {
+	if os.Geteuid() != 0 {
+		group = durable.OwnGroup
+	}
+	p := &Placement{ID: rand.Text(), Data: data, Stamp: stamp, Gone: []string{}, folder: filepath.Dir(c.Main)}
 	wanted := make(map[string]bool)
 	for _, f := range d.files {
-		mode, ours := c.modeOf(f.Entry, i.Named)
+		mode, ours := c.modeOf(f.Entry, named)
 		if !ours {
 			p.LeftOut = append(p.LeftOut, strings.TrimPrefix(f.Name, underConfig))
 			continue
@@ -89,11 +86,11 @@ func (c Configuration) Prepare(d Draft, i Intent) (*Placement, error) {
 		if err == nil && bytes.Equal(present, f.text) {
 			continue
 		}
-		group := durable.OwnGroup
-		if mode == 0o640 && os.Geteuid() == 0 {
-			group = i.Group
+		of := durable.OwnGroup
+		if mode == 0o640 {
+			of = group
 		}
-		p.files = append(p.files, restoredFile{target, f.text, mode, group})
+		p.files = append(p.files, restoredFile{target, f.text, mode, of})
 		p.targets = append(p.targets, target)
 		if !errors.Is(err, fs.ErrNotExist) {
 			p.aside = append(p.aside, p.kept(target))
