@@ -81,7 +81,7 @@ func tally(r doctor.Report) string {
 func (a *app) printReport(w *lines, r doctor.Report) {
 	w.printf("Gatehouse %s, examined at %s: %s", r.Version, a.stamp(r.Time), tally(r))
 	w.printf("")
-	columns := []int{len(health.Warning), width(r)}
+	columns := []int{len(health.Warning), len("configuration")} // the longest severity and check
 	for _, f := range r.Findings {
 		w.row(columns, string(f.Severity), f.Check, f.Summary)
 		if f.Severity == doctor.OK {
@@ -94,13 +94,4 @@ func (a *app) printReport(w *lines, r doctor.Report) {
 			w.row(columns, "", "", "> "+f.Fix)
 		}
 	}
-}
-
-// width returns that of the widest name of a check.
-func width(r doctor.Report) int {
-	wide := 0
-	for _, f := range r.Findings {
-		wide = max(wide, len(f.Check))
-	}
-	return wide
 }

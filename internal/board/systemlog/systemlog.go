@@ -34,7 +34,6 @@ type Queue struct {
 
 	mu      sync.Mutex // mu guards what follows
 	waiting []byte     // whole lines
-	spare   []byte     // empty, to be waiting next
 	dropped int        // lines since the last count that was logged
 	closed  bool
 }
@@ -131,7 +130,6 @@ func (q *Queue) write() {
 		switch {
 		case len(lines) > 0:
 			_, _ = q.out.Write(lines)
-			q.reuse(lines)
 		case dropped > 0:
 		case closed:
 			return
@@ -146,17 +144,6 @@ func (q *Queue) take() (lines []byte, dropped int, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	lines, dropped = q.waiting, q.dropped
-	q.waiting, q.spare, q.dropped = q.spare, nil, 0
+	q.waiting, q.dropped = nil, 0
 	return lines, dropped, q.closed
-}
-
-// reuse keeps the memory of lines that were written, unless they were unusually many.
-func (q *Queue) reuse(lines []byte) {
-	const usual = 64 << 10
-	if cap(lines) > usual {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.spare = lines[:0]
 }

@@ -210,10 +210,10 @@ func ofData() []defect {
 	const room = "make room (du -xh /var 2>/dev/null | sort -rh | head -n 20), or lower max_size in [journal]"
 	return []defect{
 		{"another user's", func(_ *testing.T, b *board) { b.put("/var/lib/gatehouse/gatehouse.db-wal", "", 0o600, 0) }, []string{
-			"warning data: Some of the data does not belong to the gateway's user, which cannot use it > chown -R --reference=/var/lib/gatehouse /var/lib/gatehouse; systemctl restart gatehouse",
+			"warning data: The data is not for the gateway's user alone > chown -R --reference=/var/lib/gatehouse /var/lib/gatehouse; chmod -R go= /var/lib/gatehouse; systemctl restart gatehouse",
 		}, "/var/lib/gatehouse/gatehouse.db-wal is owned by user 0, and not 997"},
 		{"readable", func(_ *testing.T, b *board) { b.files["var/lib/gatehouse/token.key"].Mode = 0o640 }, []string{
-			"warning data: Others may read the gateway's data > chmod -R go= /var/lib/gatehouse",
+			"warning data: The data is not for the gateway's user alone > chown -R --reference=/var/lib/gatehouse /var/lib/gatehouse; chmod -R go= /var/lib/gatehouse; systemctl restart gatehouse",
 		}, "token.key has mode -rw-r-----"},
 		{"full", func(_ *testing.T, b *board) { b.room.Free = 1e6 }, []string{
 			"fatal disk: The disk is nearly full > make room: du -xh /var 2>/dev/null | sort -rh | head -n 20",
@@ -233,6 +233,9 @@ func ofDatabase() []defect {
 		{"no database", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.Invalid, "no database\nand no log\n") }, []string{
 			"fatal database: The database cannot be used > " + backup,
 		}, "no database; and no log\n"},
+		{"gone", func(_ *testing.T, b *board) { b.stateErr = fault.New(fault.NotFound, "none") }, []string{
+			"fatal database: The gateway runs, but its database file is gone > gatehouse backup FILE, before anything else; then gatehouse restore FILE",
+		}, ""},
 		{"none yet", func(_ *testing.T, b *board) {
 			b.stop()
 			b.stateErr = fault.New(fault.NotFound, "none")

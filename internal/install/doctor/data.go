@@ -26,25 +26,22 @@ func checkData(_ context.Context, g *subject, s *sheet) {
 		return
 	}
 	owner, known := machine.FileOwner(folder) // systemd sees to that of the folder itself
-	var foreign, open []string
+	var wrong []string
 	for _, path := range g.privatePaths() {
 		info, err := g.Machine.Stat(path)
 		if err != nil {
 			continue
 		}
 		if uid, ok := machine.FileOwner(info); ok && known && uid != owner {
-			foreign = append(foreign, fmt.Sprintf("%s is owned by user %d, and not %d", path, uid, owner))
+			wrong = append(wrong, fmt.Sprintf("%s is owned by user %d, and not %d", path, uid, owner))
 		}
 		if info.Mode().Perm()&othersAny != 0 {
-			open = append(open, path+" has mode "+info.Mode().Perm().String())
+			wrong = append(wrong, path+" has mode "+info.Mode().Perm().String())
 		}
 	}
-	if len(foreign) > 0 {
-		s.warn("Some of the data does not belong to the gateway's user, which cannot use it",
-			"chown -R --reference="+g.settings.Data+" "+g.settings.Data+"; "+g.command("restart"), foreign...)
-	}
-	if len(open) > 0 {
-		s.warn("Others may read the gateway's data", "chmod -R go= "+g.settings.Data, open...)
+	if len(wrong) > 0 {
+		s.warn("The data is not for the gateway's user alone",
+			fmt.Sprintf("chown -R --reference=%[1]s %[1]s; chmod -R go= %[1]s; %[2]s", g.settings.Data, g.command("restart")), wrong...)
 	}
 	s.fine("It is the gateway's alone", g.settings.Data)
 }

@@ -25,6 +25,9 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	case fault.Is(err, fault.NotFound) && !g.runs():
 		s.notice("There is no database yet: the gateway creates it at its first start", g.command("start"), "none at "+g.data(databaseFile))
 		return
+	case fault.Is(err, fault.NotFound):
+		s.fatal("The gateway runs, but its database file is gone", "gatehouse backup FILE, before anything else; then gatehouse restore FILE", sentence(err))
+		return
 	case fault.Is(err, fault.Invalid):
 		s.fatal("The database cannot be used", repair, append(evidence, sentence(err))...)
 		return
