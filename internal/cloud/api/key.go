@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -26,26 +27,47 @@ type Key struct {
 // section 4), the 32 bytes of the key.
 func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToString(k.Public) }
 
-// ParseKey reads what [Key.String] returns. Errors never quote the line: either word may be
-// a private key by mistake.
+// ParseKey reads what [Key.String] returns. The base64 may also be that of a PEM file (a
+// SubjectPublicKeyInfo, RFC 8410), and without an id the key is named after itself: older
+// gateways took both, and a gateway must start with its configuration of before. Errors
+// never quote the line: either word may be a private key by mistake.
 func ParseKey(line string) (Key, error) {
 	words := strings.Fields(line)
-	if len(words) != 2 {
+	var public ed25519.PublicKey
+	if len(words) > 0 {
+		public = parsePublic(words[len(words)-1])
+	}
+	valid := len(public) == ed25519.PublicKeySize
+	if len(words) > 2 || len(words) < 2 && !valid {
 		return Key{}, errors.New("a key is written as its id, a space and the base64 of its public half, as \"gatehouse cloud keygen\" prints it")
 	}
-	if !ValidKeyID(words[0]) {
-		return Key{}, errKeyID
-	}
-	public := ed25519.PublicKey(decodeBase64(words[1]))
-	switch {
-	case len(public) != ed25519.PublicKeySize:
+	if !valid {
 		return Key{}, errors.New("this is not the public half of an Ed25519 key in base64: write what \"gatehouse cloud keygen\" has printed")
+	}
+	key := Key{ID: derivedID(public), Public: public}
+	if len(words) == 2 {
+		key.ID = words[0]
+	}
+	switch {
+	case !ValidKeyID(key.ID):
+		return Key{}, errKeyID
 	case smallOrder(public):
 		return Key{}, errors.New("this key has no private half: anyone can sign for it")
-	case isPrivateHalf(words[0], public):
+	case isPrivateHalf(key.ID, public):
 		return Key{}, errors.New("the id of a key is its private half: make a new key, and write an id that anyone may see")
 	}
-	return Key{ID: words[0], Public: public}, nil
+	return key, nil
+}
+
+// parsePublic decodes the public half of a key; its length is not that of a key where the
+// text is none.
+func parsePublic(text string) ed25519.PublicKey {
+	info := []byte{0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00} // RFC 8410, section 4
+	raw := decodeBase64(text)
+	if key, ok := bytes.CutPrefix(raw, info); ok && len(key) == ed25519.PublicKeySize {
+		return key
+	}
+	return raw
 }
 
 // isPrivateHalf reports whether text is, begins with (the public half follows) or ends

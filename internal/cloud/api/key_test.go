@@ -66,6 +66,22 @@ func TestParseKey_refuses(t *testing.T) {
 	}
 }
 
+// What older gateways took is taken still.
+func TestParseKey_olderForms(t *testing.T) {
+	key := public(seed(1))
+	info, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, pem := base64.StdEncoding.EncodeToString(key), base64.StdEncoding.EncodeToString(info)
+	derived := "fa4d86c3b551aa6c"
+	for line, id := range map[string]string{"front-desk " + pem: "front-desk", raw: derived, pem: derived} {
+		if got, err := api.ParseKey(line); err != nil || got.ID != id || !got.Public.Equal(key) {
+			t.Errorf("%s: %v, %v", line, got, err)
+		}
+	}
+}
+
 // Whichever word of a line is a private key, or a piece of one, no error shows it.
 func TestParseKey_misplaced(t *testing.T) {
 	der, err := x509.MarshalPKCS8PrivateKey(seed(1))
