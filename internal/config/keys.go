@@ -15,7 +15,7 @@ type key struct {
 	path   string            // as in the file: "mqtt.tls_listen", or "data" outside any section
 	field  func(*Config) any // points to its field
 	check  check
-	effect bool // when a changed value takes effect: atRestart or atReload
+	reload bool // whether a changed value takes effect at a reload: atReload, else atRestart
 }
 
 const atRestart, atReload = false, true
@@ -100,7 +100,7 @@ func (k key) listExample() string {
 // the order of the annotated file.
 func NeedRestart(a, b Config) (paths []string) {
 	for _, k := range keys() {
-		if k.effect == atRestart && !reflect.DeepEqual(k.field(&a), k.field(&b)) {
+		if !k.reload && !reflect.DeepEqual(k.field(&a), k.field(&b)) {
 			paths = append(paths, k.path)
 		}
 	}

@@ -29,7 +29,7 @@ func (b *boot) noteUnwiped(left []tomlfile.Problem) {
 	b.out.Result = old
 	whole, _, _ := strings.Cut(string(text), "\n"+leftTitle)
 	p := &paper{}
-	p.WriteString(whole)
+	_, _ = p.WriteString(whole) // never fails (strings.Builder)
 	var sentences []string
 	for _, problem := range left {
 		sentences = append(sentences, problem.String())
