@@ -171,10 +171,12 @@ func TestStopped_killed(t *testing.T) {
 	if !slices.ContainsFunc(pieces, func(p backup.Piece) bool { return p.Name == "data/gatehouse.db-wal" && len(p.Text) > 0 }) {
 		t.Error("the archive has no log")
 	}
-	blank := gateway{data: t.TempDir()}
-	blank.restoreData(t, killed.crafted(t), backup.Terms{Now: clock{}.Now()})
-	if got := blank.inventory(t); got.Records != g.inventory(t).Records+1 || blank.broken(t) != 0 {
-		t.Errorf("it holds %+v", got)
+	for _, path := range []string{killed.crafted(t), filepath.Join(killed.data, "gatehouse.db")} {
+		blank := gateway{data: t.TempDir()}
+		blank.restoreData(t, path, backup.Terms{Now: clock{}.Now()})
+		if got := blank.inventory(t); got.Records != g.inventory(t).Records+1 || blank.broken(t) != 0 {
+			t.Errorf("from %s: it holds %+v", path, got)
+		}
 	}
 }
 
