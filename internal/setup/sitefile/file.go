@@ -13,8 +13,8 @@ import (
 	"gatehouse/internal/setup/tomlfile"
 )
 
-// MaxSize is the largest site file, in bytes: room for tens of thousands of stations.
-const MaxSize = 4 << 20
+// MaxSize is the largest site file, in bytes: room for thousands of stations.
+const MaxSize = 1 << 20
 
 // maxPasswordFile bounds a password file, in bytes.
 const maxPasswordFile = 4 << 10

@@ -15,7 +15,7 @@ import (
 const Prefix = "/admin/v1"
 
 const (
-	maxApply     = 16 << 20         // bytes; room for the largest site file as JSON, with its lines
+	maxApply     = 4 << 20          // bytes; room for the largest site file as JSON, with its lines
 	briefly      = 25 * time.Second // what an ordinary request may take; its client waits 30 s
 	lengthily    = 30 * time.Minute // what applying a site, or checking the journal or the database, may take
 	writeTimeout = 10 * time.Second // how long a client may take to receive an answer
