@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
@@ -120,19 +122,19 @@ func (s Source) parcel(ctx context.Context, path, name string) (_ *Parcel, err e
 // holdDatabase takes a database into the parcel, and its log where a gateway was killed:
 // SQLite puts the two together.
 func (p *Parcel) holdDatabase(ctx context.Context, path string) error {
-	if err := p.hold(ctx, database, path); err != nil {
+	if err := p.hold(ctx, database, path, 0); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(path + "-wal"); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return nil //nolint:nilerr // SQLite has none either
 	}
-	return p.hold(ctx, database+"-wal", path+"-wal")
+	return p.hold(ctx, database+"-wal", path+"-wal", unix.O_NOFOLLOW) // root may read where another user writes
 }
 
 // hold takes a large file into the parcel. It is held open, so that it stays what was
-// measured though its name goes.
-func (p *Parcel) hold(ctx context.Context, name, path string) error {
-	f, err := os.Open(path) //nolint:gosec // of the data directory
+// measured though its name goes. flag is for open(2), beside O_RDONLY.
+func (p *Parcel) hold(ctx context.Context, name, path string, flag int) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|flag, 0) //nolint:gosec // of the data directory
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, path+" cannot be read: run this as root or as the user of the gateway", err)
 	}
