@@ -21,6 +21,10 @@ const (
 	longUnacked = time.Hour
 )
 
+// adviceHungUp is for a broker that ends the connection again and again.
+const adviceHungUp = "Doors are not concerned. When it happens again and again: two gateways with one client_id end each other's " +
+	"connection, as a board and a copy of its card do: set the copy up anew; the log of the broker names the other address"
+
 // Status is the state of the link.
 type Status struct {
 	URL       string    // of the broker; empty without a cloud
@@ -121,6 +125,7 @@ func (l *Link) down(err error, delay time.Duration) {
 	l.mu.Lock()
 	was := l.status.Connected
 	if was && errors.Is(err, mqttclient.ErrHungUp) {
+		advice = adviceHungUp
 		l.identity.hungUp(time.Now())
 	}
 	if was || l.status.Since.IsZero() {
