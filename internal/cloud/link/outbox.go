@@ -137,7 +137,7 @@ func (o *outbox) unreadable(err error) {
 		fmt.Sprintf("The records after seq %d cannot be read for the cloud, and wait: %s", o.at, err), "gatehouse doctor looks at the disk and the database")
 }
 
-// sendNext sends the next record of the page, or what stands in its place: storage may
+// sendNext sends the next record of the page, or a record in its place: storage may
 // have damaged it.
 func (o *outbox) sendNext() {
 	entry := o.page[0]
