@@ -18,9 +18,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Examine the gateway and its machine, and show how to fix what is wrong",
-		Long: `Examine the gateway and the machine that it runs on: data, first boot,
-configuration, ports, disk, database, clock, certificate, service, stations, cloud
-link. It works while the gateway is down, changes nothing, and takes a minute at most.
+		Long: `Examine the gateway and the machine that it runs on: data, configuration, ports, disk,
+database and service; of a running gateway also what it reports itself. It works while
+the gateway is down, changes nothing, and takes a minute at most.
 Each finding comes with the facts and the command that fixes it, the worst first.
 Run it as root: others may not see everything, and the report names what they could
 not see. "gatehouse journal verify" checks the whole journal.
@@ -49,7 +49,7 @@ func (a *app) examination() doctor.Config {
 		Machine: machine.This(), File: a.config, Socket: a.namedSocket(), Environ: a.environ,
 		Version: version,
 		Connect: func(socket string) doctor.Gateway { return client.New(socket) },
-		Files:   config.Files, Database: a.examineDatabase, Read: a.readData,
+		Files:   config.Files, Database: a.examineDatabase,
 	}
 }
 

@@ -49,7 +49,7 @@ func TestUnhealthy(t *testing.T) {
 	if err := unhealthy(reportOf(t, "healthy")); err != nil {
 		t.Errorf("a healthy gateway: %v", err)
 	}
-	want := "2 fatal findings, 1 warning, 2 notices: follow the report, and run it again"
+	want := "2 fatal findings, 1 warning, 1 notice: follow the report, and run it again"
 	if err := unhealthy(reportOf(t, "sick")); err == nil || err.Error() != want {
 		t.Errorf("a sick gateway: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,11 +19,7 @@ import (
 const (
 	jobExamine = "examine" // what is in a database
 	jobVerify  = "verify"  // the chain and the witnesses; also for a copy of a database
-	jobRead    = "read"    // the content of a file
 )
-
-// maxRead is the most that is read of a file, in bytes.
-const maxRead = 4 << 20
 
 // asOwner does a job that only looks at a file. If the caller is root and the file is not
 // root's, a worker does it as the owner (see [machine.OwnerOf]) and is killed when ctx ends;
@@ -67,20 +62,8 @@ func look(ctx context.Context, job order) (got answer, err error) {
 		if err == nil && len(job.Witnesses) > 0 {
 			got.Testimony, err = sqlite.TestifyFile(ctx, job.Path, job.Witnesses)
 		}
-	case jobRead:
-		got.Content, err = read(job.Path)
 	}
 	return got, err
-}
-
-// read returns the content of a file; of a large one its beginning.
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the caller's
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, maxRead))
 }
 
 // look answers a job that only looks at a file; what was found counts with an error too.
@@ -94,12 +77,6 @@ func (s *shift) look(ctx context.Context, job order) error {
 func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileState, error) {
 	got, err := a.asOwner(ctx, order{Job: jobExamine, Path: path})
 	return got.State, err
-}
-
-// readData implements the Read of [doctor.Config].
-func (a *app) readData(ctx context.Context, path string) ([]byte, error) {
-	got, err := a.asOwner(ctx, order{Job: jobRead, Path: path})
-	return got.Content, err
 }
 
 // verifyFile checks the journal of a file and compares it with witnesses.

@@ -59,7 +59,7 @@ func (a *app) work(ctx context.Context) error {
 		err = s.restore(ctx, job)
 	case jobComplete:
 		err = s.complete(job)
-	case jobExamine, jobVerify, jobRead:
+	case jobExamine, jobVerify:
 		return s.look(ctx, job)
 	default:
 		return wrongUsagef("gatehouse runs this by itself")

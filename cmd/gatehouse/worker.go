@@ -64,7 +64,6 @@ type answer struct {
 	State     sqlite.FileState    `json:"state"`   // jobExamine
 	Verdict   journal.Verdict     `json:"verdict"` // jobVerify
 	Testimony []journal.Testimony `json:"testimony,omitempty"`
-	Content   []byte              `json:"content,omitempty"` // jobRead
 }
 
 // errRuns means that a gateway holds the data directory.

@@ -60,6 +60,8 @@ const (
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
 	CertificateNotKept  Code = "certificate-not-kept"
+
+	CertificateAuthority Code = "certificate-authority"
 )
 
 // Condition is one thing that is not as it should be.

@@ -151,6 +151,9 @@ func (k *Keeper) look() {
 	if s := k.served.Load(); s != nil {
 		found = append(found, ending(s, w)...)
 	}
+	if k.own != nil {
+		found = append(found, k.own.dated(w)...)
+	}
 	k.report(found)
 }
 
@@ -209,7 +212,7 @@ func (k *Keeper) exchange(next *served) {
 // report raises what is wrong as conditions, and clears those that have ended. It logs
 // what is new.
 func (k *Keeper) report(found []problem) {
-	for _, code := range []health.Code{invalid, expiring, notKept} {
+	for _, code := range []health.Code{invalid, expiring, notKept, dated} {
 		is := func(p problem) bool { return p.code == code }
 		if i := slices.IndexFunc(found, is); i >= 0 {
 			k.cfg.Health.Raise(found[i].condition())

@@ -1,6 +1,9 @@
 package certificate_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
@@ -13,6 +16,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/certificate"
+	"gatehouse/internal/health"
 )
 
 func TestKeeper_own(t *testing.T) {
@@ -255,6 +259,43 @@ func TestNew_incomplete(t *testing.T) {
 		}
 		if _, err := os.Stat(folder); err == nil {
 			t.Errorf("%s: something was written", name)
+		}
+	}
+}
+
+// A CA that ends soon, or that a former version created for every name, has to be replaced
+// by hand, and is reported; it serves on.
+func TestKeeper_own_dated(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	h.set(today.Add(9*365*day+10*day), true)
+	h.start()
+	h.dated("ends on", "install the new ca.crt")
+
+	h = newHouse(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, h.path("ca.key"), block("PRIVATE KEY", der))
+	write(t, h.path("ca.crt"), orderFor(t, key, func(c *x509.Certificate) {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.NotAfter = true, true, x509.KeyUsageCertSign, today.Add(3000*day)
+		c.DNSNames, c.ExtKeyUsage = nil, nil
+	}))
+	h.accepts(h.start(), h.trusting([]byte(read(t, h.path("ca.crt")))), "gate")
+	h.dated("vouch for any site", "rm "+h.path("ca.key")+" "+h.path("ca.crt"))
+}
+
+func (h *house) dated(words ...string) {
+	h.Helper()
+	h.reports(words...)
+	for _, c := range h.conditions.Conditions() {
+		if c.Code != health.CertificateAuthority || c.Severity != health.Notice {
+			h.Errorf("condition %+v", c)
 		}
 	}
 }

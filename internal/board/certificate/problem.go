@@ -17,10 +17,16 @@ const (
 	invalid  = health.CertificateInvalid
 	expiring = health.CertificateExpiring
 	notKept  = health.CertificateNotKept
+	dated    = health.CertificateAuthority
 )
 
-// soon is how long before its end a certificate is reported.
-const soon = 21 * day
+const (
+	// soon is how long before its end a certificate is reported.
+	soon = 21 * day
+	// caLate is how long before its end the gateway's own CA is: a new one must be installed
+	// in every app and station.
+	caLate = 365 * day
+)
 
 // problem is something that a person must fix: a condition for status and doctor, and an
 // error for the caller.
@@ -53,7 +59,11 @@ func problemOf(err error) problem {
 }
 
 func (p problem) condition() health.Condition {
-	return health.Condition{Code: p.code, Severity: health.Warning, Summary: p.summary, Advice: p.advice}
+	c := health.Condition{Code: p.code, Severity: health.Warning, Summary: p.summary, Advice: p.advice}
+	if p.code == dated {
+		c.Severity = health.Notice
+	}
+	return c
 }
 
 // credentials is where systemd puts copies of files for a service when it starts
@@ -81,6 +91,28 @@ func ending(s *served, w wanted) []problem {
 		found.summary = what + " has ended on " + date(s.info.NotAfter) + "; apps and stations refuse it"
 	case left <= soon:
 		found.summary = what + " ends on " + date(s.info.NotAfter) + "; apps and stations refuse it then"
+	default:
+		return nil
+	}
+	return []problem{found}
+}
+
+// dated reports a CA that ends within a year, or that a former version created without
+// name constraints.
+func (o *own) dated(w wanted) []problem {
+	ca := o.authority.cert
+	if ca == nil || !plausible(w.now) {
+		return nil
+	}
+	found := problem{
+		code: dated, kind: fault.Unavailable,
+		advice: fmt.Sprintf("Run: rm %s %s; systemctl restart gatehouse; then install the new ca.crt in every app and station", o.folder.file(fileCAKey), o.folder.file(fileCA)),
+	}
+	switch {
+	case ca.NotAfter.Sub(w.now) < caLate:
+		found.summary = "The gateway's own CA ends on " + date(ca.NotAfter) + "; apps and stations refuse the gateway then"
+	case !ca.PermittedDNSDomainsCritical || len(ca.PermittedDNSDomains) == 0 || len(ca.PermittedIPRanges) == 0:
+		found.summary = "The gateway's own CA, which a former version created, may vouch for any site: a thief of its key, from a backup too, can pose as one to the phones that trust it"
 	default:
 		return nil
 	}

@@ -63,7 +63,6 @@ func (r Report) Count(severity health.Severity) int {
 // called concurrently.
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
-	Stations(ctx context.Context) ([]adminapi.Station, error)
 	Database(ctx context.Context) (adminapi.Database, error)
 }
 
@@ -78,10 +77,9 @@ type Config struct {
 	Connect func(socket string) Gateway
 
 	// Files reads the configuration, Database examines the database file of a gateway that
-	// does not run, Read returns the content of a file in the data directory.
+	// does not run.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (sqlite.FileState, error)
-	Read     func(ctx context.Context, path string) ([]byte, error)
 }
 
 // check is one thing to examine.
@@ -91,36 +89,28 @@ type check struct {
 }
 
 const (
-	// checkLimit is how long a check may take.
+	// checkLimit is how long a check may take, and killGrace how long after that it may
+	// still end by itself.
 	checkLimit = 30 * time.Second
+	killGrace  = 2 * time.Second
 
 	// askLimit is how long the gateway or systemd may take for one answer. Starting
 	// systemctl alone takes seconds on a busy board.
 	askLimit = 12 * time.Second
 )
 
-// checks returns all checks, in the order in which a report names them.
-func checks() []check {
-	return []check{
-		{"data", checkData}, // first: much of the rest follows from it
+// Examine does every check, all at once. It takes a minute at most.
+func Examine(ctx context.Context, cfg Config) Report {
+	g := newSubject(ctx, cfg)
+	all := []check{ // in the order in which a report names them
+		{"data", checkData},
 		{"gateway", checkGateway},
-		{"first boot", checkFirstBoot},
 		{"configuration", checkConfiguration},
 		{"ports", checkPorts},
 		{"disk", checkDisk},
 		{"database", checkDatabase},
-		{"clock", checkClock},
-		{"certificate", checkCertificate},
 		{"service", checkService},
-		{"stations", checkStations},
-		{"cloud", checkCloud},
 	}
-}
-
-// Examine does every check, all at once. It takes a minute at most.
-func Examine(ctx context.Context, cfg Config) Report {
-	g := newSubject(ctx, cfg)
-	all := checks()
 	sheets := make([]chan *sheet, len(all))
 	for i, c := range all {
 		sheets[i] = make(chan *sheet, 1)
@@ -135,6 +125,10 @@ func Examine(ctx context.Context, cfg Config) Report {
 	return r
 }
 
+func rank(s health.Severity) int {
+	return slices.Index([]health.Severity{health.Fatal, health.Warning, health.Notice, Skipped, OK}, s)
+}
+
 // run does the check within its limit. A check that hangs in the disk is left behind.
 func (c check) run(ctx context.Context, g *subject) *sheet {
 	s, done := within(ctx, checkLimit, func(ctx context.Context) *sheet {
@@ -144,13 +138,10 @@ func (c check) run(ctx context.Context, g *subject) *sheet {
 	})
 	if !done {
 		s = &sheet{check: c.name}
-		s.skip("it took longer than "+checkLimit.String()+": the disk or the system may hang", "dmesg | tail -n 50")
+		s.find(Skipped, "it took longer than "+checkLimit.String()+": the disk or the system may hang", "dmesg | tail -n 50")
 	}
 	return s
 }
-
-// killGrace is how long after its limit a function may still end by itself.
-const killGrace = 2 * time.Second
 
 // within calls f and waits for it no longer than limit allows; f is left behind where
 // the end of its context does not end it.
@@ -169,8 +160,4 @@ func within[T any](ctx context.Context, limit time.Duration, f func(context.Cont
 	case <-grace.C:
 		return result, false
 	}
-}
-
-func rank(s health.Severity) int {
-	return slices.Index([]health.Severity{health.Fatal, health.Warning, health.Notice, Skipped, OK}, s)
 }

@@ -16,8 +16,6 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
-	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -56,7 +54,7 @@ func TestExamine_all(t *testing.T) {
 	for _, f := range healthy(t).examine(t).Findings {
 		names = append(names, f.Check)
 	}
-	want := []string{"data", "gateway", "first boot", "configuration", "ports", "disk", "database", "clock", "certificate", "service", "stations", "cloud"}
+	want := []string{"data", "gateway", "configuration", "ports", "disk", "database", "service"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the checks are %v", names)
 	}
@@ -120,11 +118,8 @@ func TestExamine_nothingAnswers(t *testing.T) {
 		got := complaints(b.examine(t))
 		want := []string{
 			"fatal gateway: The gateway runs but does not answer > systemctl restart gatehouse",
-			"notice clock: The system does not report that its clock is right > timedatectl timesync-status; name a time server that this machine reaches in /etc/systemd/timesyncd.conf",
-			"skipped ports: which ports are open cannot be read: context deadline exceeded > ",
-			cert,
+			noPorts,
 			"skipped service: systemd could not be asked: context deadline exceeded > systemctl status gatehouse",
-			stations,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("complaints: %s", strings.Join(got, "\n"))
@@ -162,10 +157,10 @@ func TestOutage(t *testing.T) {
 // A gateway that is named is not the one of the service, unless its file is.
 func TestExamine_named(t *testing.T) {
 	for file, want := range map[string][]string{
-		"/etc/gatehouse/gatehouse.toml": {stopped, cert, stations},
+		"/etc/gatehouse/gatehouse.toml": {stopped},
 		"mine.toml": {
 			"fatal gateway: The gateway does not run > gatehouse serve",
-			"notice service: The gateway is no service: nothing starts it with the machine, or restarts it when it ends > sudo gatehouse service install", cert, stations,
+			"notice service: The gateway is no service: nothing starts it with the machine, or restarts it when it ends > sudo gatehouse service install",
 		},
 	} {
 		b := healthy(t)
@@ -174,42 +169,5 @@ func TestExamine_named(t *testing.T) {
 		if got := complaints(b.examine(t)); !slices.Equal(got, want) {
 			t.Errorf("%s: %s", file, strings.Join(got, "\n"))
 		}
-	}
-}
-
-func TestExamine_stations(t *testing.T) {
-	b := healthy(t)
-	low, good := 3.1, 3.8
-	station := func(id int, name string, last time.Time, volts *float64) adminapi.Station {
-		return adminapi.Station{
-			StationState: site.StationState{ID: site.StationID(id), Status: site.Offline, LastConnection: site.At(last), BatteryVoltage: volts},
-			Name:         name, Enrolled: site.At(now().AddDate(0, 0, -id)),
-		}
-	}
-	for i := range 12 {
-		b.stations = append(b.stations, station(i+1, "", now().AddDate(0, 0, -i-2), &good))
-	}
-	online := station(20, "North entrance", now(), &low)
-	online.Status = site.Online
-	b.stations = append(b.stations, online, station(30, "", time.Time{}, nil), station(31, "", now().Add(-time.Hour), nil))
-	r := b.examine(t)
-	want := []string{
-		"warning stations: 12 stations silent for more than a day > check their power and their network; gatehouse station watch shows when one is back",
-		"warning stations: 1 station with a low battery > change the batteries",
-		"notice stations: 1 station enrolled and never connected > configure its MQTT login; gatehouse station rotate N issues a new one",
-	}
-	if got := complaints(r); !slices.Equal(got, want) {
-		t.Errorf("complaints: %s", strings.Join(got, "\n"))
-	}
-	facts := evidence(r)
-	for _, fact := range []string{
-		"station 10: silent since 2026-11-10 08:00:00 UTC", "and 2 more", "station 20 North entrance: 3.10 V", "station 30: enrolled at",
-	} {
-		if !strings.Contains(facts, fact) {
-			t.Errorf("no evidence %q in %s", fact, facts)
-		}
-	}
-	if strings.Contains(facts, "station 11: silent") || strings.Contains(facts, "station 31") {
-		t.Errorf("too much evidence: %s", facts)
 	}
 }

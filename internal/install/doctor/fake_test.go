@@ -2,13 +2,8 @@ package doctor_test
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io/fs"
-	"math/big"
-	"net"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -53,7 +48,6 @@ type board struct {
 	kernel   bool // whether its clock is disciplined
 	config   string
 	status   adminapi.Status
-	stations []adminapi.Station
 	silent   error // why the gateway does not answer
 	state    sqlite.FileState
 	stateErr error
@@ -88,7 +82,6 @@ func healthy(t *testing.T) *board {
 		b.put("/var/lib/gatehouse/"+name, "x", 0o600, gatewayUser)
 	}
 	b.files["var/lib/gatehouse"] = &fstest.MapFile{Mode: fs.ModeDir | 0o700, Sys: &syscall.Stat_t{Uid: gatewayUser}}
-	b.authority(t, now().AddDate(9, 0, 0), true)
 	return b
 }
 
@@ -106,23 +99,6 @@ func healthyStatus() adminapi.Status {
 			Names: []string{"north-gate", "north-gate.local"}, NotAfter: site.At(now().AddDate(0, 11, 0)), Fingerprint: "AB:CD", Own: true, AuthorityFingerprint: "EF:01",
 		},
 	}
-}
-
-// authority puts the gateway's authority in its place. Ed25519 makes the same bytes each
-// time.
-func (b *board) authority(t *testing.T, until time.Time, constrained bool) {
-	t.Helper()
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotBefore: now().AddDate(-1, 0, 0), NotAfter: until}
-	if constrained {
-		ca.PermittedDNSDomainsCritical, ca.PermittedDNSDomains = true, []string{"local"}
-		ca.PermittedIPRanges = []*net.IPNet{{IP: net.IPv4(192, 168, 0, 0).To4(), Mask: net.CIDRMask(16, 32)}}
-	}
-	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	der, err := x509.CreateCertificate(nil, ca, ca, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.put("/var/lib/gatehouse/tls/ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), 0o644, gatewayUser)
 }
 
 func (b *board) put(path, text string, mode fs.FileMode, owner uint32) {
@@ -156,8 +132,6 @@ func (b *board) Status(context.Context) (adminapi.Status, error) {
 	}
 	return b.status, nil
 }
-
-func (b *board) Stations(context.Context) ([]adminapi.Station, error) { return b.stations, b.silent }
 
 func (b *board) Database(context.Context) (adminapi.Database, error) {
 	return adminapi.Database(b.state), b.stateErr
@@ -226,7 +200,6 @@ func (b *board) examine(t *testing.T) doctor.Report {
 			return []config.File{{Name: "/etc/gatehouse/gatehouse.toml", Text: []byte(b.config)}}, nil
 		}
 	}
-	cfg.Read = func(_ context.Context, path string) ([]byte, error) { return b.files.ReadFile(path[1:]) }
 	cfg.Database = func(context.Context, string) (sqlite.FileState, error) { return b.state, b.stateErr }
 	return doctor.Examine(t.Context(), cfg)
 }

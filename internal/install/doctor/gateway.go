@@ -2,11 +2,15 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"strings"
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/setup/tomlfile"
 )
 
 // logCommand shows the last lines of the service's log.
@@ -18,41 +22,115 @@ func checkGateway(_ context.Context, g *subject, s *sheet) {
 	case g.runs():
 		reportStatus(g, s)
 	case mayNot(g.silent):
-		s.skip("this user may not ask the gateway on "+g.socket, asRoot)
+		s.find(Skipped, "this user may not ask the gateway on "+g.socket, asRoot)
 	case fault.Is(g.silent, fault.Timeout):
-		s.fatal("The gateway runs but does not answer", g.command("restart"), sentence(g.silent), "socket "+g.socket)
+		s.find(health.Fatal, "The gateway runs but does not answer", g.command("restart"), sentence(g.silent), "socket "+g.socket)
 	case g.installed():
 		summary, fix := stateOf(g.unit)
-		s.fatal(summary, fix, unitState(g.unit), "nothing answers on "+g.socket)
+		s.find(health.Fatal, summary, fix, unitState(g.unit), "nothing answers on "+g.socket)
 	case g.unasked != nil:
-		s.fatal("The gateway does not answer, and systemd could not be asked why", "systemctl status gatehouse", sentence(g.unasked), "nothing answers on "+g.socket)
+		s.find(health.Fatal, "The gateway does not answer, and systemd could not be asked why", "systemctl status gatehouse", sentence(g.unasked), "nothing answers on "+g.socket)
 	default:
-		s.fatal("The gateway does not run", "gatehouse serve", "nothing answers on "+g.socket)
+		s.find(health.Fatal, "The gateway does not run", "gatehouse serve", "nothing answers on "+g.socket)
 	}
 }
 
-// reportStatus relays what the gateway reports, but for the conditions that belong to
-// other checks.
+// reportStatus relays what the gateway reports.
 func reportStatus(g *subject, s *sheet) {
 	st := g.status
 	for _, c := range st.Conditions {
-		area, _, _ := strings.Cut(string(c.Code), "-")
-		if area != "clock" && area != "certificate" && area != "cloud" {
-			g.relay(s, string(c.Code))
+		advice := c.Advice
+		if c.Code == health.ClockUntrusted && g.Machine.Synchronised() {
+			advice = "The system's clock is right, but the gateway sees only what systemd-timesyncd does. For another time service: systemctl edit gatehouse, " +
+				"and write: [Service], ProtectClock=no, SystemCallFilter=adjtimex, each on a line; then systemctl restart gatehouse"
 		}
+		s.find(c.Severity, c.Summary, advice, fmt.Sprintf("%s since %s", c.Code, moment(c.Since.Time)))
 	}
 	evidence := []string{"version " + st.Version, "running since " + moment(st.Started.Time)}
 	if !st.Ready && len(s.findings) == 0 {
-		s.fatal("The gateway is not ready to open doors", logCommand, evidence...)
+		s.find(health.Fatal, "The gateway is not ready to open doors", logCommand, evidence...)
 	}
 	if st.Version != g.Version {
-		s.notice(fmt.Sprintf("The gateway that runs is version %s, and this program is %s", st.Version, g.Version), g.command("restart"), evidence...)
+		s.find(health.Notice, fmt.Sprintf("The gateway that runs is version %s, and this program is %s", st.Version, g.Version), g.command("restart"), evidence...)
 	}
 	if st.Accounts == 0 {
-		s.notice("Nobody can log in yet: there is no account",
+		s.find(health.Notice, "Nobody can log in yet: there is no account",
 			"gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in an app, with the setup code that the log and the text console show", evidence...)
 	}
+	if c := st.Certificate; c != nil && (&x509.Certificate{DNSNames: c.Names}).VerifyHostname(st.Name+".local") != nil {
+		s.find(health.Notice, "The certificate does not have the name "+st.Name+".local: apps that call the gateway by it refuse it",
+			"have apps use a name that it has; or set name in the configuration, or name another certificate in [tls]", "it is for: "+strings.Join(c.Names, ", "))
+	}
 	s.fine("It runs and is ready to open doors", evidence...)
+}
+
+// checkConfiguration reads what the gateway would at its next start.
+func checkConfiguration(_ context.Context, g *subject, s *sheet) {
+	if g.broken != nil {
+		reportBroken(g, s)
+		return
+	}
+	if len(g.files) == 0 {
+		s.fine("There is none: every key has its default")
+	}
+	for _, f := range g.files {
+		s.fine("It is right", f.Name)
+	}
+}
+
+func reportBroken(g *subject, s *sheet) {
+	if mayNot(g.broken) {
+		s.unread("the configuration", g.broken)
+		return
+	}
+	evidence := []string{sentence(g.broken)}
+	if problems, ok := errors.AsType[*tomlfile.Error](g.broken); ok {
+		evidence = nil
+		for _, one := range problems.Problems {
+			evidence = append(evidence, one.String())
+		}
+	}
+	fix := "correct what is named, check it with gatehouse serve --check, then " + g.command("restart")
+	if g.runs() {
+		s.find(health.Warning, "The configuration has errors; the gateway keeps the one that it has read", fix, evidence...)
+		return
+	}
+	s.find(health.Fatal, "The gateway cannot start with this configuration", fix, evidence...)
+}
+
+// checkService checks how systemd runs the gateway, and what became of its first boot.
+func checkService(_ context.Context, g *subject, s *sheet) {
+	switch {
+	case g.unasked != nil:
+		s.find(Skipped, "systemd could not be asked: "+g.unasked.Error(), "systemctl status gatehouse")
+	case !g.installed():
+		s.find(health.Notice, "The gateway is no service: nothing starts it with the machine, or restarts it when it ends", "sudo gatehouse service install")
+	case g.runs() && g.unit.Number("MainPID") == 0:
+		s.find(health.Warning, "The gateway that runs was not started by "+serviceName, "stop it; systemctl restart gatehouse", unitState(g.unit))
+	case g.unit.Number("NRestarts") > 0:
+		s.find(health.Notice, "systemd had to restart the gateway", logCommand+"; systemctl reset-failed gatehouse resets the count", unitState(g.unit))
+	}
+	switch {
+	case g.site["ActiveState"] == "activating":
+		s.find(health.Notice, "A site file is being applied", "wait some minutes, then "+asRoot)
+	case g.site.Loaded() && g.site["Result"] != "success":
+		s.find(health.Warning, "The site file of the first boot was not applied, or not all of it",
+			"read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site",
+			fmt.Sprintf("%s: its last end was %s, status %s", siteName, g.site["Result"], g.site["ExecMainStatus"]))
+	}
+	s.fine("systemd runs it, from "+g.unit["FragmentPath"], unitState(g.unit))
+}
+
+// Outage returns what systemd knows of a gateway that does not answer, and what to do, in
+// a sentence; "" where systemd does not run the gateway that cfg means.
+func Outage(ctx context.Context, cfg Config) string {
+	g := &subject{Config: cfg}
+	g.askSystemd(ctx)
+	if !g.installed() {
+		return ""
+	}
+	summary, fix := stateOf(g.unit)
+	return fmt.Sprintf("%s (%s): %s; gatehouse doctor has more", summary, unitState(g.unit), fix)
 }
 
 // stateOf returns what systemd knows of a service that does not answer, and what to do.
@@ -72,21 +150,6 @@ func stateOf(u machine.Unit) (summary, fix string) {
 	}
 }
 
-// Outage returns what systemd knows of a gateway that does not answer, and what to do, in
-// a sentence; "" where systemd does not run the gateway that cfg means.
-func Outage(ctx context.Context, cfg Config) string {
-	g := &subject{Config: cfg, systemd: cfg.Machine.HasSystemd()}
-	if !g.systemd || g.elsewhere() {
-		return ""
-	}
-	g.askSystemd(ctx)
-	if !g.installed() {
-		return ""
-	}
-	summary, fix := stateOf(g.unit)
-	return fmt.Sprintf("%s (%s): %s; gatehouse doctor has more", summary, unitState(g.unit), fix)
-}
-
 // unitState returns the words of systemd.
 func unitState(u machine.Unit) string {
 	text := fmt.Sprintf("%s is %s (%s), %s", serviceName, u["ActiveState"], u["SubState"], u["UnitFileState"])
@@ -97,4 +160,18 @@ func unitState(u machine.Unit) string {
 		text += fmt.Sprintf("; restarts: %d", n)
 	}
 	return text
+}
+
+// elsewhere reports whether someone named a gateway that is not the service's.
+func (g *subject) elsewhere() bool {
+	if g.File != "" && g.File != systemFile || g.Socket != "" && g.Socket != systemSocket {
+		return true
+	}
+	for _, entry := range g.Environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value != "" && (name == "GATEHOUSE_CONFIG" || name == "GATEHOUSE_DATA") {
+			return true
+		}
+	}
+	return false
 }

@@ -4,40 +4,30 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
-	"strings"
 
-	"gatehouse/internal/config"
-	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
 )
 
-// port is an address on which the gateway should listen.
-type port struct {
-	key     string // of the configuration
-	address string // its value there
-}
-
-// checkPorts compares the configured ports with those of a running gateway. If none runs,
-// it looks for other programs that hold them.
+// checkPorts looks for other programs that hold the ports of the gateway. A running one
+// has its ports, or it would not have started; systemd opens port 80 by itself.
 func checkPorts(ctx context.Context, g *subject, s *sheet) {
-	switch {
-	case mayNot(g.silent):
-		s.skip("this user may not ask the gateway which ports it has", asRoot)
-		return
-	case g.broken != nil:
-		s.skip("the configuration, which names the ports, cannot be used", "")
-		return
-	case g.redirect["ActiveState"] == "failed": // apps are sent there for ca.crt
-		s.notice("Another program has port 80: http://ADDRESS/ca.crt and the redirection to HTTPS do not work",
+	if g.redirect["ActiveState"] == "failed" { // apps are sent there for ca.crt
+		s.find(health.Notice, "Another program has port 80: http://ADDRESS/ca.crt and the redirection to HTTPS do not work",
 			"stop that program (ss -ltnp names it), then systemctl stop gatehouse.socket gatehouse; systemctl start gatehouse.socket gatehouse", redirectName+" has failed")
 	}
-	if g.runs() {
-		checkListeners(g, s)
+	switch {
+	case g.runs():
 		s.fine(fmt.Sprintf("All %d are open", len(g.status.Listeners)))
 		return
-	}
-	if g.sockets["ActiveState"] == "active" { // systemd holds them for the gateway
+	case g.sockets["ActiveState"] == "active":
 		s.fine("systemd has them open")
+		return
+	case !fault.Is(g.silent, fault.Unavailable): // it runs, and holds them itself
+		s.find(Skipped, "the gateway does not answer which ports it has", asRoot)
+		return
+	case g.broken != nil:
+		s.find(Skipped, "the configuration, which names the ports, cannot be used", "")
 		return
 	}
 	open, err := g.Machine.Sockets(ctx)
@@ -45,52 +35,22 @@ func checkPorts(ctx context.Context, g *subject, s *sheet) {
 		s.unread("which ports are open", err)
 		return
 	}
-	for _, w := range configuredPorts(g.settings) {
-		if holder, taken := open[number(w.address)]; taken {
-			s.fatal("Another program has the port of "+w.address+" open",
-				fmt.Sprintf("stop that program, or change %s; then %s", w.key, g.command("restart gatehouse.socket")), holder)
-		}
-	}
-	s.fine("No other program uses them")
-}
-
-// checkListeners reports configured ports on which the running gateway does not listen.
-func checkListeners(g *subject, s *sheet) {
-	fix := g.command("restart")
-	if g.installed() && g.sockets["ActiveState"] != "active" {
-		fix = "systemctl stop gatehouse; systemctl enable --now gatehouse.socket gatehouse"
-	}
-	for _, w := range configuredPorts(g.settings) {
-		if !slices.ContainsFunc(g.status.Listeners, func(l adminapi.Listener) bool { return number(l.Address) == number(w.address) }) {
-			s.warn("The gateway does not listen on "+w.address, fix, w.key+" names it")
-		}
-	}
-}
-
-// configuredPorts returns the addresses of the configuration without those of port 0,
-// for which the system picks one.
-func configuredPorts(settings config.Config) []port {
-	var all []port
-	for _, group := range []struct {
+	for _, of := range []struct {
 		key       string
 		addresses []string
 	}{
-		{"http.listen", settings.HTTP.Listen},
-		{"http.tls_listen", settings.HTTP.TLSListen},
-		{"mqtt.listen", settings.MQTT.Listen},
-		{"mqtt.tls_listen", settings.MQTT.TLSListen},
+		{"http.listen", g.settings.HTTP.Listen},
+		{"http.tls_listen", g.settings.HTTP.TLSListen},
+		{"mqtt.listen", g.settings.MQTT.Listen},
+		{"mqtt.tls_listen", g.settings.MQTT.TLSListen},
 	} {
-		for _, address := range group.addresses {
-			if !strings.HasSuffix(address, ":0") {
-				all = append(all, port{group.key, address})
+		for _, address := range of.addresses {
+			_, port, _ := net.SplitHostPort(address) // nobody has the port 0
+			if holder, taken := open[port]; taken {
+				s.find(health.Fatal, "Another program has the port of "+address+" open",
+					fmt.Sprintf("stop that program, or change %s; then %s", of.key, g.command("restart gatehouse.socket")), holder)
 			}
 		}
 	}
-	return all
-}
-
-// number returns the port of an address.
-func number(address string) string {
-	_, digits, _ := net.SplitHostPort(address)
-	return digits
+	s.fine("No other program uses them")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -29,19 +28,11 @@ const (
 	databaseFile = "gatehouse.db"
 )
 
-// unitProperties are what is asked of systemd about the units of the gateway.
-func unitProperties() []string {
-	return []string{
-		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus", "FragmentPath", "Environment",
-	}
-}
-
 // subject is the gateway that is examined, with what several checks need to know of it.
 // Nothing of it changes once [newSubject] has returned it.
 type subject struct {
 	Config
 
-	systemd  bool         // whether it runs this machine
 	unit     machine.Unit // of the service; empty where there is none, or where it runs another gateway
 	sockets  machine.Unit // likewise, of its sockets
 	redirect machine.Unit // likewise, of port 80
@@ -60,11 +51,9 @@ type subject struct {
 
 // newSubject gathers what the checks have in common.
 func newSubject(ctx context.Context, cfg Config) *subject {
-	g := &subject{Config: cfg, systemd: cfg.Machine.HasSystemd()}
-	if g.systemd {
-		g.askSystemd(ctx)
-	}
-	g.configure(ctx)
+	g := &subject{Config: cfg}
+	g.askSystemd(ctx)
+	g.configure()
 	g.askGateway(ctx)
 	return g
 }
@@ -78,28 +67,25 @@ func (g *subject) runs() bool { return g.silent == nil }
 // installed reports whether systemd has the gateway as a service.
 func (g *subject) installed() bool { return g.unit.Loaded() }
 
-// command returns what to do to start, restart or reload the gateway.
+// command returns what to do to start or restart the gateway.
 func (g *subject) command(verb string) string {
-	if g.installed() || g.unasked != nil && !g.elsewhere() {
+	if g.installed() || g.unasked != nil {
 		return "systemctl " + verb + " gatehouse"
 	}
 	return "start the gateway again: gatehouse serve"
 }
 
-// relay adds the conditions of the gateway whose code begins with a prefix.
-func (g *subject) relay(s *sheet, prefix string) {
-	for _, c := range g.status.Conditions {
-		if strings.HasPrefix(string(c.Code), prefix) {
-			s.find(c.Severity, c.Summary, c.Advice, []string{fmt.Sprintf("%s since %s", c.Code, moment(c.Since.Time))})
-		}
-	}
-}
-
+// askSystemd asks for the units of the gateway that is meant, if systemd runs it.
 func (g *subject) askSystemd(ctx context.Context) {
+	if !g.Machine.HasSystemd() || g.elsewhere() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	names := []string{serviceName, socketName, redirectName, siteName}
-	units, err := g.Machine.Units(ctx, unitProperties(), names...)
+	properties := []string{
+		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus", "FragmentPath", "Environment",
+	}
+	units, err := g.Machine.Units(ctx, properties, serviceName, socketName, redirectName, siteName)
 	if err != nil {
 		g.unasked = err
 		return
@@ -107,45 +93,16 @@ func (g *subject) askSystemd(ctx context.Context) {
 	g.unit, g.sockets, g.redirect, g.site = units[0], units[1], units[2], units[3]
 }
 
-// elsewhere reports whether someone named a gateway that is not the service's.
-func (g *subject) elsewhere() bool {
-	if g.File != "" && g.File != systemFile || g.Socket != "" && g.Socket != systemSocket {
-		return true
-	}
-	for _, entry := range g.Environ {
-		name, value, _ := strings.Cut(entry, "=")
-		if value != "" && (name == "GATEHOUSE_CONFIG" || name == "GATEHOUSE_DATA") {
-			return true
-		}
-	}
-	return false
-}
-
 // configure reads the configuration as the gateway does that is meant.
-func (g *subject) configure(ctx context.Context) {
-	if g.elsewhere() {
-		g.unit, g.sockets, g.redirect, g.site = nil, nil, nil, nil
-	}
+func (g *subject) configure() {
 	for _, entry := range g.unit.List("Environment") {
 		if entry = strings.Trim(entry, `"`); strings.HasPrefix(entry, "GATEHOUSE_") {
 			g.Environ = append([]string{entry}, g.Environ...) // the later wins
 		}
 	}
-	type reading struct {
-		files    []config.File
-		settings config.Config
-		err      error
+	if g.files, g.broken = g.Files(g.File, g.Environ); g.broken == nil {
+		g.settings, _, g.broken = config.Lay(g.files, g.Environ)
 	}
-	got, done := within(ctx, askLimit, func(context.Context) (r reading) {
-		if r.files, r.err = g.Files(g.File, g.Environ); r.err == nil {
-			r.settings, _, r.err = config.Lay(r.files, g.Environ)
-		}
-		return r
-	})
-	if !done {
-		got.err = fault.New(fault.Timeout, "the disk does not answer")
-	}
-	g.files, g.settings, g.broken = got.files, got.settings, got.err
 	if g.broken == nil {
 		return
 	}

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
+	"gatehouse/internal/record/sqlite"
 )
 
 const (
@@ -27,7 +30,8 @@ func checkData(_ context.Context, g *subject, s *sheet) {
 	}
 	owner, known := machine.FileOwner(folder) // systemd sees to that of the folder itself
 	var wrong []string
-	for _, path := range g.privatePaths() {
+	for _, name := range []string{"", databaseFile, databaseFile + "-wal", databaseFile + "-shm", "token.key", "setup.code", "lock", "tls/ca.key", "tls/server.key"} {
+		path := g.data(name)
 		info, err := g.Machine.Stat(path)
 		if err != nil {
 			continue
@@ -40,19 +44,10 @@ func checkData(_ context.Context, g *subject, s *sheet) {
 		}
 	}
 	if len(wrong) > 0 {
-		s.warn("The data is not for the gateway's user alone",
+		s.find(health.Warning, "The data is not for the gateway's user alone",
 			fmt.Sprintf("chown -R --reference=%[1]s %[1]s; chmod -R go= %[1]s; %[2]s", g.settings.Data, g.command("restart")), wrong...)
 	}
 	s.fine("It is the gateway's alone", g.settings.Data)
-}
-
-// privatePaths lists what must be for the gateway alone.
-func (g *subject) privatePaths() []string {
-	all := []string{g.settings.Data}
-	for _, name := range []string{databaseFile, databaseFile + "-wal", databaseFile + "-shm", "token.key", "setup.code", "lock", "tls/ca.key", "tls/server.key"} {
-		all = append(all, g.data(name))
-	}
-	return all
 }
 
 // checkDisk checks that the file system of the data takes what is written.
@@ -67,7 +62,7 @@ func checkDisk(_ context.Context, g *subject, s *sheet) {
 		return
 	}
 	if room.ReadOnly {
-		s.fatal("The disk is read-only: nothing is recorded", "find the reason with dmesg | grep -i ext4; replace the card if it is worn", g.settings.Data)
+		s.find(health.Fatal, "The disk is read-only: nothing is recorded", "find the reason with dmesg | grep -i ext4; replace the card if it is worn", g.settings.Data)
 	}
 	var held int64
 	if info, err := g.Machine.Stat(g.data(databaseFile)); err == nil {
@@ -75,13 +70,39 @@ func checkDisk(_ context.Context, g *subject, s *sheet) {
 	}
 	growth := max(int64(g.settings.Journal.MaxSize)-held, 0)
 	free := fmt.Sprintf("%s free of %s", machine.Size(room.Free), machine.Size(room.Total))
-	evidence := []string{free, fmt.Sprintf("the database has %s, and journal.max_size is %s", machine.Size(held), machine.Size(int64(g.settings.Journal.MaxSize))), g.settings.Data}
 	find := "du -xh /var 2>/dev/null | sort -rh | head -n 20"
 	switch {
 	case room.Free < roomFatal:
-		s.fatal("The disk is nearly full", "make room: "+find, evidence...)
+		s.find(health.Fatal, "The disk is nearly full", "make room: "+find, free, g.settings.Data)
 	case room.Free < roomLow, room.Free < growth:
-		s.warn("The disk has little room left, and the journal may grow by "+machine.Size(growth), "make room ("+find+"), or lower max_size in [journal]", evidence...)
+		s.find(health.Warning, "The disk has little room left, and the journal may grow by "+machine.Size(growth), "make room ("+find+"), or lower max_size in [journal]", free, g.settings.Data)
 	}
 	s.fine(free, g.settings.Data)
+}
+
+// checkDatabase checks the pages of the database.
+func checkDatabase(ctx context.Context, g *subject, s *sheet) {
+	state, err := g.examineDatabase(ctx)
+	evidence := []string{fmt.Sprintf("schema %d, records %d to %d", state.Schema, state.First, state.Last)}
+	repair := "keep a copy of " + g.settings.Data + ", then put a backup in its place: gatehouse restore FILE"
+	switch {
+	case fault.Is(err, fault.NotFound) && !g.runs():
+		s.find(health.Notice, "There is no database yet: the gateway creates it at its first start", g.command("start"), "none at "+g.data(databaseFile))
+	case fault.Is(err, fault.Invalid), fault.Is(err, fault.NotFound):
+		s.find(health.Fatal, "The database cannot be used", repair, sentence(err))
+	case err != nil:
+		s.unread("the database", err)
+	case state.Damage != "":
+		s.find(health.Fatal, "The database is damaged", repair, append(evidence, state.Damage)...)
+	}
+	s.fine("It is sound: "+machine.Size(state.Size), evidence...)
+}
+
+// examineDatabase asks a running gateway, because nobody else can open its database.
+func (g *subject) examineDatabase(ctx context.Context) (sqlite.FileState, error) {
+	if g.runs() {
+		state, err := g.gateway.Database(ctx)
+		return sqlite.FileState(state), err
+	}
+	return g.Database(ctx, g.data(databaseFile))
 }
