@@ -176,7 +176,7 @@ func (h *house) refused(err error, sentence string) {
 func (h *house) is(err error, kind fault.Kind) {
 	h.t.Helper()
 	if !fault.Is(err, kind) {
-		h.t.Errorf("the error is %v, want one of kind %q", err, kind)
+		h.t.Errorf("the error is %v, want one of kind %d", err, kind)
 	}
 }
 

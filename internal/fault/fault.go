@@ -30,30 +30,6 @@ func Kinds() []Kind {
 	return []Kind{Internal, Invalid, Unauthenticated, Forbidden, NotFound, Conflict, Throttled, Unavailable, Timeout}
 }
 
-// String names the kind.
-func (k Kind) String() string {
-	switch k {
-	case Invalid:
-		return "invalid"
-	case Unauthenticated:
-		return "unauthenticated"
-	case Forbidden:
-		return "forbidden"
-	case NotFound:
-		return "not found"
-	case Conflict:
-		return "conflict"
-	case Throttled:
-		return "throttled"
-	case Unavailable:
-		return "unavailable"
-	case Timeout:
-		return "timeout"
-	default:
-		return "internal"
-	}
-}
-
 // Error is an error with a kind.
 type Error struct {
 	Kind       Kind
@@ -77,10 +53,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error of kind with a sentence that a person may see.
+// New returns an error of kind with a sentence that a person may see.
 func New(kind Kind, sentence string) error { return &Error{Kind: kind, Sentence: sentence} }
 
-// Wrap returns err a kind and a sentence that a person may see; nil stays nil.
+// Wrap adds to err a kind and a sentence that a person may see; nil stays nil.
 func Wrap(kind Kind, sentence string, err error) error {
 	if err == nil {
 		return nil
@@ -88,7 +64,7 @@ func Wrap(kind Kind, sentence string, err error) error {
 	return &Error{Kind: kind, Sentence: sentence, Err: err}
 }
 
-// Throttle makes a Throttled error that says when to come back.
+// Throttle returns a Throttled error that says when to come back.
 func Throttle(sentence string, after time.Duration) error {
 	return &Error{Kind: Throttled, Sentence: sentence, RetryAfter: after}
 }

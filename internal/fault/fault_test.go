@@ -36,16 +36,3 @@ func TestKindOf(t *testing.T) {
 		t.Error("RetryAfter")
 	}
 }
-
-func TestKinds_haveNames(t *testing.T) {
-	seen := map[string]bool{}
-	for _, kind := range fault.Kinds() {
-		if seen[kind.String()] {
-			t.Errorf("%d: the name %q is taken", kind, kind)
-		}
-		seen[kind.String()] = true
-	}
-	if next := fault.Kind(len(fault.Kinds())); next.String() != "internal" {
-		t.Errorf("kind %d has the name %q and is not listed in Kinds", next, next)
-	}
-}

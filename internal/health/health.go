@@ -110,8 +110,9 @@ func (r *Registry) Conditions() []Condition {
 	for _, c := range r.now {
 		out = append(out, c)
 	}
-	slices.SortStableFunc(out, func(a, b Condition) int {
-		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code))
+	order := []Severity{Fatal, Warning, Notice}
+	slices.SortFunc(out, func(a, b Condition) int {
+		return cmp.Or(slices.Index(order, a.Severity)-slices.Index(order, b.Severity), cmp.Compare(a.Code, b.Code))
 	})
 	return out
 }
@@ -125,15 +126,4 @@ func (r *Registry) NotReady() []Code {
 		}
 	}
 	return codes
-}
-
-func rank(s Severity) int {
-	switch s {
-	case Fatal:
-		return 0
-	case Warning:
-		return 1
-	default:
-		return 2
-	}
 }

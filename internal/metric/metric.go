@@ -7,9 +7,7 @@ package metric
 import (
 	"fmt"
 	"io"
-	"math"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,60 +35,37 @@ func (l Leg) String() string {
 
 // Registry holds the metrics of one gateway. Safe for concurrent use.
 type Registry struct {
-	set      *metrics.Set
-	legs     [legs]*Histogram
-	counters sync.Map // of *metrics.Counter by key; keys are constants of the code, so it is bounded
+	set  *metrics.Set
+	legs [legs]Histogram
 }
 
 // New returns an empty registry.
 func New() *Registry {
 	r := &Registry{set: metrics.NewSet()}
 	for leg := range legs {
-		r.legs[leg] = r.Histogram(fmt.Sprintf(`gatehouse_unlock_leg_seconds{leg=%q}`, leg.String()))
+		r.set.RegisterMetricsWriter(func(w io.Writer) { r.legs[leg].write(w, leg.String()) })
 	}
 	return r
 }
 
-// key names a counter without building its text, which costs more than counting.
-type key struct {
-	family, first, second string
-	status                int
-}
-
-// counter returns the counter of a key; name builds its full name at first use.
-func (r *Registry) counter(k key, name func(key) string) *metrics.Counter {
-	if c, ok := r.counters.Load(k); ok {
-		return c.(*metrics.Counter)
-	}
-	c := r.set.GetOrCreateCounter(name(k))
-	r.counters.Store(k, c)
-	return c
-}
-
 // Unlock counts one ended unlock in gatehouse_unlocks_total.
 func (r *Registry) Unlock(origin site.Origin, outcome site.Outcome) {
-	r.counter(key{family: "gatehouse_unlocks_total", first: string(origin), second: string(outcome)}, func(k key) string {
-		return k.family + `{origin="` + k.first + `",outcome="` + k.second + `"}`
-	}).Inc()
+	r.Counter(`gatehouse_unlocks_total{origin="` + string(origin) + `",outcome="` + string(outcome) + `"}`).Inc()
 }
 
 // Refused counts one refusal in gatehouse_refusals_total; reason is a constant of
 // the caller, such as "login-throttled" or "mqtt-topic".
 func (r *Registry) Refused(reason string) {
-	r.counter(key{family: "gatehouse_refusals_total", first: reason}, func(k key) string {
-		return k.family + `{reason="` + k.first + `"}`
-	}).Inc()
+	r.Counter(`gatehouse_refusals_total{reason="` + reason + `"}`).Inc()
 }
 
 // Request counts one answered HTTP request by its route pattern and status.
 func (r *Registry) Request(pattern string, status int) {
-	r.counter(key{family: "gatehouse_http_requests_total", first: pattern, status: status}, func(k key) string {
-		return k.family + `{route=` + strconv.Quote(k.first) + `,status="` + strconv.Itoa(k.status) + `"}`
-	}).Inc()
+	r.Counter(`gatehouse_http_requests_total{route="` + pattern + `",status="` + strconv.Itoa(status) + `"}`).Inc()
 }
 
 // Leg returns the histogram of one leg of the unlock path, in seconds.
-func (r *Registry) Leg(leg Leg) *Histogram { return r.legs[leg] }
+func (r *Registry) Leg(leg Leg) *Histogram { return &r.legs[leg] }
 
 // Counter returns the counter of that full name (with labels), made on first use.
 func (r *Registry) Counter(name string) *metrics.Counter { return r.set.GetOrCreateCounter(name) }
@@ -111,17 +86,11 @@ var bounds = [...]float64{
 	.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
 }
 
-// Histogram counts durations in fixed buckets, as Prometheus' classic histogram.
+// Histogram counts the durations of one [Leg] in fixed buckets, as Prometheus' classic
+// histogram.
 type Histogram struct {
 	buckets [len(bounds) + 1]atomic.Uint64
 	nanos   atomic.Uint64
-}
-
-// Histogram registers a histogram under name, which may carry labels.
-func (r *Registry) Histogram(name string) *Histogram {
-	h := &Histogram{}
-	r.set.RegisterMetricsWriter(func(w io.Writer) { h.write(w, name) })
-	return h
 }
 
 // Observe counts one duration.
@@ -135,39 +104,17 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.nanos.Add(uint64(max(d, 0)))
 }
 
-func (h *Histogram) write(w io.Writer, name string) {
-	family, labels := split(name)
+func (h *Histogram) write(w io.Writer, leg string) {
+	const family = "gatehouse_unlock_leg_seconds"
 	var total uint64
 	for i := range h.buckets {
 		total += h.buckets[i].Load()
-		bound := math.Inf(1)
+		bound := "+Inf"
 		if i < len(bounds) {
-			bound = bounds[i]
+			bound = strconv.FormatFloat(bounds[i], 'g', -1, 64)
 		}
-		_, _ = fmt.Fprintf(w, "%s_bucket{%sle=%q} %d\n", family, labels, leText(bound), total)
+		_, _ = fmt.Fprintf(w, "%s_bucket{leg=%q,le=%q} %d\n", family, leg, bound, total)
 	}
-	closing := ""
-	if labels != "" {
-		closing = "{" + labels[:len(labels)-1] + "}"
-	}
-	_, _ = fmt.Fprintf(w, "%s_sum%s %g\n%s_count%s %d\n",
-		family, closing, time.Duration(h.nanos.Load()).Seconds(), family, closing, total) //nolint:gosec // 292 years fit
-}
-
-func leText(bound float64) string {
-	if math.IsInf(bound, 1) {
-		return "+Inf"
-	}
-	return strconv.FormatFloat(bound, 'g', -1, 64)
-}
-
-// split takes `name{a="b"}` apart into the family and its labels, each followed
-// by a comma.
-func split(name string) (family, labels string) {
-	for i := range len(name) {
-		if name[i] == '{' {
-			return name[:i], name[i+1:len(name)-1] + ","
-		}
-	}
-	return name, ""
+	seconds := time.Duration(h.nanos.Load()).Seconds() //nolint:gosec // 292 years fit
+	_, _ = fmt.Fprintf(w, "%s_sum{leg=%q} %g\n%s_count{leg=%q} %d\n", family, leg, seconds, family, leg, total)
 }

@@ -131,13 +131,13 @@ func TestFail_everyKind(t *testing.T) {
 	for _, kind := range fault.Kinds() {
 		status, ok := want[kind]
 		if !ok {
-			t.Errorf("nobody has said what status %s has", kind)
+			t.Errorf("nobody has said what status %d has", kind)
 		}
 		w.access.fail = fault.Wrap(kind, "A sentence", errors.New("the cause"))
 		got := w.serveOnce(context.Background(), request{method: "POST", path: "/v1/auth/login", body: goodLogin})
 		got.want(t, status, message("A sentence"))
 		if retry := got.header.Get("Retry-After"); (retry != "") != (status == 429 || status == 503) {
-			t.Errorf("%s: Retry-After %q", kind, retry)
+			t.Errorf("%d: Retry-After %q", kind, retry)
 		}
 	}
 	w.access.fail = errors.New("the cause")
