@@ -63,7 +63,6 @@ type Crowd struct {
 
 	mu        sync.Mutex // mu guards what follows, and what is in each Place
 	addresses map[netip.Addr]*holder
-	spare     *holder // the last one that was dropped, for the next address
 	open      int
 	at        [stages]int // of open, by stage
 	now       uint64      // counts changes
@@ -110,8 +109,7 @@ func Address(remote net.Addr) netip.Addr {
 func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	c.mu.Lock()
 	h := c.holderOf(address)
-	var out [2]Guest
-	err := c.makeRoom(h, &out)
+	out, err := c.makeRoom(h)
 	if err == nil {
 		h = c.holderOf(address) // its last place may have been evicted, and h dropped
 		*p = Place{crowd: c, guest: g, holder: h, index: len(h.places), stage: Working}
@@ -123,9 +121,7 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	c.dropEmpty(h)
 	c.mu.Unlock()
 	for _, g := range out {
-		if g != nil {
-			g.Evict()
-		}
+		g.Evict()
 	}
 	return err
 }
@@ -134,28 +130,33 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 // working, so that local programs and the administrator get in.
 func (c *Crowd) reserved() int { return max(4, c.limits.Total/16) }
 
-// makeRoom evicts for a newcomer of h, into out; mu is held.
-func (c *Crowd) makeRoom(h *holder, out *[2]Guest) error {
-	own := h.address.IsValid() && !h.address.IsLoopback()
-	if c.limits.PerAddress > 0 && own && len(h.places) >= c.limits.PerAddress {
-		if out[0] = c.evictFrom(h); out[0] == nil {
-			return ErrAddress
+// makeRoom removes guests for a newcomer of h, and returns them; mu is held.
+func (c *Crowd) makeRoom(h *holder) (out []Guest, err error) {
+	evict := func(from *holder) bool {
+		p := from.first()
+		if p == nil {
+			return false
 		}
+		c.remove(p)
+		out = append(out, p.guest)
+		return true
+	}
+	own := h.address.IsValid() && !h.address.IsLoopback()
+	if c.limits.PerAddress > 0 && own && len(h.places) >= c.limits.PerAddress && !evict(h) {
+		return nil, ErrAddress
 	}
 	if c.limits.Unfinished > 0 && c.at[Unfinished] >= c.limits.Unfinished {
-		out[1] = c.evictFrom(c.largest(Unfinished))
+		evict(c.largest(Unfinished))
 	}
-	evicted := out[0] != nil || out[1] != nil // loopback may hold more than the total; one for one is enough
-	if c.limits.Total <= 0 || c.open < c.limits.Total || evicted {
-		return nil
+	most := c.limits.Total
+	if h.address.IsLoopback() {
+		most += c.reserved()
 	}
-	if out[0] = c.evictFrom(c.largest(Idle)); out[0] != nil {
-		return nil
+	// loopback may hold more than the total; one for one is enough
+	if c.limits.Total <= 0 || c.open < c.limits.Total || len(out) > 0 || evict(c.largest(Idle)) || c.open < most {
+		return out, nil
 	}
-	if h.address.IsLoopback() && c.open < c.limits.Total+c.reserved() {
-		return nil
-	}
-	return ErrFull
+	return nil, ErrFull
 }
 
 // largest returns the address that holds most places up to a stage, nil if none holds
@@ -175,8 +176,11 @@ func (c *Crowd) largest(upTo Stage) (most *holder) {
 }
 
 // first returns the place of h that is evicted first: the oldest unfinished, else the
-// longest idle; nil if none can be.
+// longest idle; nil if none can be, or h is nil.
 func (h *holder) first() (first *Place) {
+	if h == nil {
+		return nil
+	}
 	for _, p := range h.places {
 		if p.stage != Working && (first == nil || precedesPlace(p, first)) {
 			first = p
@@ -187,20 +191,6 @@ func (h *holder) first() (first *Place) {
 
 func precedesPlace(p, q *Place) bool {
 	return cmp.Or(cmp.Compare(p.stage, q.stage), cmp.Compare(p.since, q.since)) < 0
-}
-
-// evictFrom removes the guest of h that is evicted first, and returns it; nil if there is
-// none. mu is held.
-func (c *Crowd) evictFrom(h *holder) Guest {
-	if h == nil {
-		return nil
-	}
-	p := h.first()
-	if p == nil {
-		return nil
-	}
-	c.remove(p)
-	return p.guest
 }
 
 // Move sets the stage of p; from now on it is the newest of that stage.
@@ -279,15 +269,10 @@ func (c *Crowd) remove(p *Place) {
 
 func (c *Crowd) holderOf(address netip.Addr) *holder {
 	h := c.addresses[address]
-	if h != nil {
-		return h
+	if h == nil {
+		h = &holder{address: address}
+		c.addresses[address] = h
 	}
-	if h = c.spare; h == nil {
-		h = &holder{}
-	}
-	c.spare = nil
-	h.address = address
-	c.addresses[address] = h
 	return h
 }
 
@@ -295,7 +280,6 @@ func (c *Crowd) holderOf(address netip.Addr) *holder {
 func (c *Crowd) dropEmpty(h *holder) {
 	if len(h.places) == 0 {
 		delete(c.addresses, h.address)
-		c.spare = h
 	}
 }
 

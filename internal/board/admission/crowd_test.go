@@ -302,17 +302,3 @@ func TestCrowd_random(t *testing.T) {
 		}
 	}
 }
-
-// A place is taken and left without memory.
-func TestCrowd_allocations(t *testing.T) {
-	c := admission.New(admission.Limits{Total: 50})
-	g := &client{address: netip.MustParseAddr("192.0.2.1")}
-	if n := testing.AllocsPerRun(100, func() {
-		_ = c.Enter(&g.place, g.address, g)
-		g.place.Hold()
-		g.place.Release()
-		g.place.Leave()
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}

@@ -37,12 +37,22 @@ const pause = time.Second
 
 // waiter is one handshake that waits for its turn.
 type waiter struct {
-	conn  *Conn
-	begin func(turn bool) // called once, by what has removed the waiter from the rota
+	begin     func(turn bool) // called once, by what has removed the waiter from the rota
+	withdrawn bool            // it waits no more
 
+	conn             *Conn
 	network, address *share
 	arrived          uint64 // by the count of the rota
 	place            int    // in its list; -1: it does not wait
+}
+
+// start passes a turn to the waiter, or ends its wait without one.
+func (w *waiter) start(turn bool) {
+	if turn {
+		w.conn.turn.Store(true)
+		_ = w.conn.Conn.SetDeadline(time.Now().Add(w.conn.gate.timeout)) // fails only on a closed one
+	}
+	w.begin(turn)
 }
 
 // NewHandshakes returns a gate with that many turns; timeout bounds a handshake from
@@ -70,18 +80,20 @@ func (h *Handshakes) Config(base *tls.Config) *tls.Config {
 // enter adds c to those that wait, or passes a free turn to it.
 func (h *Handshakes) enter(c *Conn, begin func(turn bool)) {
 	w := &c.waiter
-	w.begin = begin
 	h.mu.Lock()
-	h.waiting.push(w, Address(c.RemoteAddr()))
-	free := h.free > 0 && h.since.IsZero() // no other waits
-	if free {
-		h.free--
-		h.waiting.remove(w, true)
-		h.pace.Rested()
+	w.conn, w.begin = c, begin
+	withdrawn, free := w.withdrawn, h.free > 0 && h.since.IsZero() // no other waits
+	if !withdrawn {
+		h.waiting.push(w, Address(c.RemoteAddr()))
+		if free {
+			h.free--
+			h.waiting.remove(w, true)
+			h.pace.Rested()
+		}
 	}
 	h.mu.Unlock()
-	if free {
-		begin(true)
+	if withdrawn || free {
+		w.start(!withdrawn)
 	}
 }
 
@@ -93,7 +105,7 @@ func (h *Handshakes) next() {
 		if w == nil {
 			return
 		}
-		w.begin(there)
+		w.start(there)
 		if there {
 			return
 		}

@@ -83,10 +83,9 @@ type guest struct {
 
 // arrive has the server begin a handshake, with a second to the first byte.
 func (h *hall) arrive(far net.Conn) *guest {
-	over := make(chan struct{})
-	conn := h.gate.Conn(far, over)
+	conn := h.gate.Conn(far)
 	g := &guest{ended: make(chan error, 1)}
-	g.leave = sync.OnceFunc(func() { close(over); _ = conn.Close() })
+	g.leave = func() { _ = conn.Close() }
 	_ = far.SetDeadline(time.Now().Add(time.Second))
 	h.work.Go(func() {
 		err := tls.Server(conn, h.server).HandshakeContext(context.Background())
@@ -276,7 +275,7 @@ func TestHandshakes_remembersFew(t *testing.T) {
 	h := admission.NewHandshakes(1, patience)
 	for n := range 5000 {
 		near, far := net.Pipe()
-		c := h.Conn(&remote{far, &net.TCPAddr{IP: net.IPv4(10, 2, byte(n>>8), byte(n))}}, nil)
+		c := h.Conn(&remote{far, &net.TCPAddr{IP: net.IPv4(10, 2, byte(n>>8), byte(n))}})
 		if !c.TakeTurn() {
 			t.Fatal("no turn")
 		}
@@ -303,7 +302,7 @@ func TestHandshakes_turnOfLongHello(t *testing.T) {
 		if _, err := near.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
-		conns = append(conns, gate.Conn(far, nil))
+		conns = append(conns, gate.Conn(far))
 	}
 	receive(conns[0])
 	done := make(chan struct{})
@@ -489,15 +488,12 @@ func TestHandshakes_restInARow(t *testing.T) {
 func TestConn_Queue(t *testing.T) {
 	gate := admission.NewHandshakes(1, patience)
 	var heard []string
-	over := make(chan struct{})
-	close(over)
 	come := func(name string) (near net.Conn, c *admission.Conn) {
 		near, far := tcpPipe(t)
-		var ended chan struct{}
-		if name == "ended" {
-			ended = over
+		c = gate.Conn(far)
+		if name == "ended" { // before it waited
+			c.Withdraw()
 		}
-		c = gate.Conn(far, ended)
 		begin := func(turn bool) { heard = append(heard, fmt.Sprint(name, " ", turn)) }
 		if c.Queue(begin) {
 			t.Errorf("%s has sent nothing and waits", name)
@@ -554,7 +550,7 @@ func TestHandshakes_Config(t *testing.T) {
 	}
 	server, _ := authority(t)
 	server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no") }
-	if _, err := h.gate.Config(server).GetConfigForClient(&tls.ClientHelloInfo{Conn: h.gate.Conn(nil, nil).Conn}); err == nil {
+	if _, err := h.gate.Config(server).GetConfigForClient(&tls.ClientHelloInfo{Conn: h.gate.Conn(nil).Conn}); err == nil {
 		t.Error("its own choice was not asked for")
 	}
 }

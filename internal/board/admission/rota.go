@@ -2,12 +2,14 @@ package admission
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 )
 
 const (
-	// remembered is how many clients a rota remembers that had turns and do not wait.
-	// Otherwise a client with one connection at a time would always be new.
+	// remembered is how many clients a rota remembers that had turns and do not wait; with
+	// more it forgets them all. Otherwise a client with one connection at a time would
+	// always be new.
 	remembered = 1024
 	// networkTurns is how many turns an IPv6 network has where an address has one: many
 	// clients may share it, and one client may have all of its addresses.
@@ -23,7 +25,6 @@ const (
 type rota struct {
 	waiting []*waiter
 	shares  map[shareKey]*share // those that have waiters, and those that are remembered
-	idle    int                 // of shares, those without waiters
 	turns   int                 // that all had
 	now     uint64              // counts arrivals and turns
 }
@@ -40,7 +41,6 @@ type share struct {
 	quota   int    // turns that count as one
 	turns   int    // that it had, as far as is remembered
 	served  uint64 // when it last used up its quota; 0: never
-	last    uint64 // when its last waiter was removed
 }
 
 func newRota() *rota { return &rota{shares: make(map[shareKey]*share)} }
@@ -61,12 +61,9 @@ func (r *rota) push(w *waiter, address netip.Addr) {
 // share returns the share of a key, with one waiter more.
 func (r *rota) share(key shareKey, quota int) *share {
 	s := r.shares[key]
-	switch {
-	case s == nil:
+	if s == nil {
 		s = &share{key: key, quota: quota}
 		r.shares[key] = s
-	case s.waiters == 0:
-		r.idle--
 	}
 	s.waiters++
 	return s
@@ -118,29 +115,11 @@ func (r *rota) remove(w *waiter, turn bool) {
 				s.served = r.now
 			}
 		}
-		if s.waiters--; s.waiters == 0 {
-			r.rest(s)
+		if s.waiters--; s.waiters == 0 && s.turns == 0 {
+			delete(r.shares, s.key)
 		}
 	}
-}
-
-// rest remembers a share that had turns, and drops any other, and the one that has rested
-// longest if there are too many.
-func (r *rota) rest(s *share) {
-	if s.turns == 0 {
-		delete(r.shares, s.key)
-		return
+	if len(r.shares) > remembered+2*len(r.waiting) {
+		maps.DeleteFunc(r.shares, func(_ shareKey, s *share) bool { return s.waiters == 0 })
 	}
-	s.last = r.now
-	if r.idle++; r.idle <= remembered {
-		return
-	}
-	oldest := s
-	for _, other := range r.shares {
-		if other.waiters == 0 && other.last < oldest.last {
-			oldest = other
-		}
-	}
-	delete(r.shares, oldest.key)
-	r.idle--
 }

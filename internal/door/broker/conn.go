@@ -78,7 +78,7 @@ func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 	}
 	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
 	if secure != nil {
-		c.gated = s.handshakes.Conn(raw, c.done)
+		c.gated = s.handshakes.Conn(raw)
 		c.stream = tls.Server(c.gated, secure)
 	}
 	return c

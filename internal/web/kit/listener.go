@@ -4,13 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
-	"time"
-	"weak"
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/metric"
@@ -22,7 +18,7 @@ import (
 // descriptors are used up; only a closed listener ends the server. Nil handshakes are not
 // ordered; others must have made the configuration of the TLS that runs on the listener.
 func LimitListener(inner net.Listener, crowd *admission.Crowd, handshakes *admission.Handshakes, metrics *metric.Registry) *LimitedListener {
-	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics, patience: idleTimeout}
+	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics}
 }
 
 // LimitedListener is what [LimitListener] returns. Safe for concurrent use.
@@ -31,7 +27,6 @@ type LimitedListener struct {
 	crowd      *admission.Crowd
 	handshakes *admission.Handshakes
 	metrics    *metric.Registry
-	patience   time.Duration // with idle connections
 }
 
 // Accept implements [net.Listener].
@@ -41,16 +36,13 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, l.failed(err)
 		}
-		c := &Conn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr()), ended: make(chan struct{})}
+		c := &Conn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr())}
 		if l.handshakes != nil {
-			c.Conn = l.handshakes.Conn(inner, c.ended)
+			c.Conn = l.handshakes.Conn(inner)
 		}
-		c.idle = expiry(c)
 		if l.crowd.Enter(&c.place, c.address, c) == nil {
-			c.rest()
 			return c, nil
 		}
-		c.idle.Stop()
 		l.metrics.Refused("http-connections")
 		_ = inner.Close()
 	}
@@ -85,13 +77,6 @@ type Conn struct {
 	listener *LimitedListener
 	address  netip.Addr
 	place    admission.Place
-	close    sync.Once
-	ended    chan struct{} // closed when the connection is
-
-	// idle ends the connection when no request has come for the idle timeout. The
-	// server's own timer would not do: net/http starts it again when an HTTP/2 connection
-	// ends with requests in flight, and it keeps all memory of that connection until then.
-	idle *time.Timer
 }
 
 // connKey is the key of the [Conn] in the context of a request.
@@ -116,39 +101,16 @@ func connOf(c net.Conn) *Conn {
 }
 
 // track is a ConnState of net/http. A connection is idle between requests; with one it
-// is unfinished, until the request itself has acquired a place (see request.go).
+// is unfinished, until the request itself has acquired a place (see turn.go).
 func track(c net.Conn, state http.ConnState) {
 	l := connOf(c)
 	switch {
 	case l == nil:
 	case state == http.StateActive:
-		l.idle.Stop()
 		l.place.Move(admission.Unfinished)
 	case state == http.StateIdle:
 		l.place.Move(admission.Idle)
-		l.rest()
 	}
-}
-
-// rest starts the time in which the next request has to come.
-func (c *Conn) rest() {
-	c.idle.Reset(c.listener.patience)
-	select {
-	case <-c.ended: // HTTP/2 is idle once more after its end
-		c.idle.Stop()
-	default:
-	}
-}
-
-// expiry returns the timer that ends a connection which was idle for too long; rest
-// starts it. It does not keep c in memory: the runtime holds a stopped timer for a while.
-func expiry(c *Conn) *time.Timer {
-	conn := weak.Make(c)
-	return time.AfterFunc(math.MaxInt64, func() {
-		if c := conn.Value(); c != nil {
-			_ = c.Close()
-		}
-	})
 }
 
 // Evict implements [admission.Guest].
@@ -175,8 +137,6 @@ func (c *Conn) CloseWrite() error {
 
 // Close implements [net.Conn].
 func (c *Conn) Close() error {
-	c.close.Do(func() { close(c.ended) })
-	c.idle.Stop()
 	c.place.Leave()
 	return c.Conn.Close()
 }

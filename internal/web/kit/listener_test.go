@@ -3,10 +3,8 @@ package kit_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -167,26 +165,4 @@ func TestLimitListener_acceptFails(t *testing.T) {
 		}
 		_ = server.Close()
 	})
-}
-
-// A connection on which no request comes is closed.
-func TestLimitListener_idle(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited := kit.LimitListener(inner, admission.New(admission.Limits{}), nil, metric.New())
-	limited.SetPatience(time.Millisecond)
-	server := kit.NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(limited) }()
-	defer func() { _ = server.Close(); <-served }()
-	conn, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-		t.Error(err)
-	}
 }

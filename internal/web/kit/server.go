@@ -15,8 +15,6 @@ const (
 	// answerTimeout is how long a request may take from its header to the end of its
 	// response; longer than any command lives. What lasts longer sets its own.
 	answerTimeout = 60 * time.Second
-	// idleTimeout is how long a connection may wait for its next request.
-	idleTimeout = 120 * time.Second
 	// maxHeader bounds a request's header, in bytes (net/http adds 4 KiB).
 	maxHeader = 16 << 10
 	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection.
@@ -30,14 +28,14 @@ const (
 )
 
 // NewServer returns a server for a handler of [Kit.Handler], bounded in time and size, to
-// be served on a [LimitedListener], which also ends idle connections.
+// be served on a [LimitedListener], which evicts idle connections when it is full.
 func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      answerTimeout,
-		IdleTimeout:       -1, // see Conn.idle
+		IdleTimeout:       -1, // none: an idle connection is evicted when its place is wanted
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
