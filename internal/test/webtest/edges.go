@@ -254,6 +254,9 @@ func (e *edges) names(rt kit.Route) {
 	if got := e.do(r); got.status != http.StatusBadRequest && (got.status != empty.status || got.body != empty.body) {
 		e.t.Errorf("%s: answered %d %s", r.body, got.status, got.body)
 	}
+	first := regexp.MustCompile(`"(\w+)":`).FindStringSubmatch(body)
+	r.body = strings.Replace(body, "{", "{"+first[0]+"null,", 1)
+	e.want(e.do(r), http.StatusBadRequest, fmt.Sprintf("The field %q is repeated", first[1]))
 	r.body = body
 	if got := e.do(r); got.status == http.StatusBadRequest || got.status == http.StatusUnsupportedMediaType {
 		e.t.Errorf("%s: answered %d %s", r.body, got.status, got.body)
@@ -338,7 +341,8 @@ func (e *edges) checkAny(r request, got answer) {
 // want compares the status and the message of an error.
 func (e *edges) want(got answer, status int, message string) {
 	e.t.Helper()
-	body := fmt.Sprintf("{\"message\":%q}\n", message)
+	text, _ := json.Marshal(message)
+	body := fmt.Sprintf("{\"message\":%s}\n", text)
 	if got.status != status || (got.body != body && got.body != "") {
 		e.t.Errorf("answered %d %s, want %d %s", got.status, got.body, status, body)
 	}

@@ -195,6 +195,7 @@ func TestHandler_malformed(t *testing.T) {
 		"no body":         {kind, "", 400, `The body is missing: send a JSON object`},
 		"other case":      {kind, `{"EMAIL":"x@y.test"}`, 400, `Unknown field \"EMAIL\"`},
 		"unknown field":   {kind, `{"emial":"x@y.test"}`, 400, `Unknown field \"emial\"`},
+		"repeated":        {kind, `{"email":"x@y.test","email":"x@y.test"}`, 400, `The field \"email\" is repeated`},
 		"number for text": {kind, `{"email":"x@y.test","password":12345678}`, 400, `\"password\" cannot be a number`},
 		"text for truth":  {kind, `{"email":"x@y.test","admin":"yes"}`, 400, `\"admin\" cannot be a string`},
 		"deep":            {kind, strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2000), 400, `Unknown field \"a\"`},

@@ -27,7 +27,9 @@ func TestBody_malformed(t *testing.T) {
 		"password an object":   {`{"email":"a","password":{"a":"b"}}`, message("The field password must be a string")},
 		"e-mail an array":      {`{"email":["a"],"password":"b"}`, message("The field email must be a string")},
 		"other case":           {`{"Email":"` + email + `","PASSWORD":"` + password + `"}`, message("The field email is missing")},
-		"last one not a text":  {`{"email":"a","password":"b","password":1}`, message("The field password must be a string")},
+		"repeated":             {`{"email":"a","password":"b","password":1}`, message(`The field \"password\" is repeated`)},
+		"repeated, escaped":    {`{"email":"a","e\u006dail":"a","password":"b"}`, message(`The field \"email\" is repeated`)},
+		"repeated below":       {`{"email":"a","password":"b","x":[{"y":1,"y":1}]}`, message(`The field \"y\" is repeated`)},
 		"quote in a nest test": {`{"email":"\"[[[[","password":"b"`, malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +45,6 @@ func TestBody_taken(t *testing.T) {
 	for name, body := range map[string]string{
 		"white space":         " \n\t" + goodLogin + "\r\n ",
 		"unknown fields":      `{"remember":{"days":[1,2]},"email":"` + email + `","password":"` + password + `","x":null}`,
-		"repeated, last one":  `{"email":"a","email":"` + email + `","password":"` + password + `"}`,
 		"escaped":             `{"em\u0061il":"` + email + `","password":"` + password + `"}`,
 		"brackets in a text":  `{"email":"` + email + `","password":"` + password + `","x":"` + brackets + `\"` + brackets + `"}`,
 		"as large as allowed": goodLogin + strings.Repeat(" ", kit.MaxBody-len(goodLogin)),

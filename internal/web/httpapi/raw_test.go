@@ -192,3 +192,24 @@ func TestRaw_headerTimeout(t *testing.T) {
 		t.Errorf("got %q, %v", answer, err)
 	}
 }
+
+// A client that waits for leave to send its body gets the refusal at once: the body of a
+// request that is refused is not waited for.
+func TestRaw_expectation_refused(t *testing.T) {
+	w := newWorldWith(t, allOptions(), nil, func(s *http.Server) { s.ReadTimeout = 0 })
+	conn, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(conn, "POST /v1/stations/x/locks/1/unlock HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("answered %s", resp.Status)
+	}
+}

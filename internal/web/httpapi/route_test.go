@@ -119,7 +119,7 @@ func TestPanic(t *testing.T) {
 	login := request{method: "POST", path: "/v1/auth/login", body: goodLogin}
 	w.access.panics = "the request was " + password
 	w.serveOnce(context.Background(), login).want(t, 500, message("Internal error"))
-	if logs := w.logs.String(); !strings.Contains(logs, "request panicked") || !strings.Contains(logs, "fakeAccess).Login") {
+	if logs := w.logs.String(); !strings.Contains(logs, "panic: string") || !strings.Contains(logs, "fakeAccess).Login") {
 		t.Errorf("the log does not say where: %s", logs)
 	}
 	if strings.Contains(w.logs.String(), canary) {

@@ -3,7 +3,6 @@ package kit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,15 +48,13 @@ func TestAwait_hanging(t *testing.T) {
 	})
 }
 
+// A panic is an error with its place and without its words.
 func TestAwait_panic(t *testing.T) {
-	defer func() {
-		got, ok := recover().(*kit.Panic)
-		if !ok || got.Value != "broken" || !strings.Contains(string(got.Stack), "TestAwait_panic") {
-			t.Errorf("recovered %+v", got)
-		}
-		if text := fmt.Sprint(got); !strings.HasPrefix(text, "broken\n\n") || !strings.Contains(text, "TestAwait_panic") {
-			t.Errorf("it prints as %s", text)
-		}
-	}()
-	_, _ = kit.Await(t.Context(), func(context.Context) (int, error) { panic("broken") })
+	_, err := kit.Await(t.Context(), func(context.Context) (int, error) { panic("a secret") })
+	if err == nil || !strings.HasPrefix(err.Error(), "panic: string\n") || !strings.Contains(err.Error(), "TestAwait_panic") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+	if fault.KindOf(err) != fault.Internal {
+		t.Errorf("it is %d", fault.KindOf(err))
+	}
 }

@@ -25,48 +25,48 @@ const MaxBody = 16 << 10
 // maxKey is the largest Idempotency-Key, in bytes.
 const maxKey = 255
 
-// fields are the fields of a body by their exact names; of a repeated one, the last.
+// fields are the fields of a body by their exact names.
 type fields map[string]json.RawMessage
 
 // readBody reads the body as one JSON object, or discards it if the route has no use for
 // it. While a body is unread, net/http does not notice that the client has disconnected
 // (see [http.Request.Context]). The body of a GET is left alone: that request would count
 // as one that is being worked on, while its client need not take the answer.
-func (r *Request) readBody(rt *Route) error {
+func (x *Exchange) readBody(rt *Route) error {
 	most := cmp.Or(rt.MaxBody, MaxBody)
 	switch {
-	case r.ContentLength > most:
+	case x.Req.ContentLength > most:
 		return errTooLarge(most)
-	case r.Body == nil, r.Body == http.NoBody, rt.Method == http.MethodGet, rt.Method == "":
+	case rt.Method == http.MethodGet, rt.Method == "":
 		return nil
-	case !rt.JSON:
-		return r.discardBody(most)
 	}
-	var data bytes.Buffer
-	n, err := io.Copy(&data, io.LimitReader(r.Body, most+1))
+	data, err := x.receive(most)
 	switch {
 	case err != nil:
-		return errCutOff
-	case n == 0:
+		return err
+	case !rt.JSON, len(data) == 0:
 		return nil
-	case !isJSON(r.Header):
+	case !isJSON(x.Req.Header):
 		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
-	case n > most:
-		return errTooLarge(most)
 	}
-	return r.setBody(data.Bytes())
+	return x.Req.setBody(data)
 }
 
-// discardBody reads a body that has no meaning, of at most that many bytes.
-func (r *Request) discardBody(most int64) error {
-	n, err := io.Copy(io.Discard, io.LimitReader(r.Body, most+1))
+// receive returns a body of at most that many bytes. When a body is there, the work on
+// its request begins.
+func (x *Exchange) receive(most int64) ([]byte, error) {
+	if x.Req.Body == nil || x.Req.Body == http.NoBody {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(x.Req.Body, most+1))
 	switch {
 	case err != nil:
-		return errCutOff
-	case n > most:
-		return errTooLarge(most)
+		return nil, errCutOff
+	case int64(len(data)) > most:
+		return nil, errTooLarge(most)
 	}
-	return nil
+	x.turn.work()
+	return data, nil
 }
 
 var errCutOff = fault.New(fault.Invalid, "The body did not arrive whole")
@@ -92,7 +92,7 @@ func (r *Request) setBody(data []byte) error {
 		return fault.New(fault.Invalid, "The body is not a JSON object")
 	}
 	r.body = data
-	return nil
+	return checkNames(json.NewDecoder(bytes.NewReader(data)), nil)
 }
 
 // HasBody reports whether the request has a JSON object.
@@ -129,7 +129,7 @@ func Decode[T any](r *Request) (v T, err error) {
 	if !r.HasBody() {
 		return v, fault.New(fault.Invalid, "The body is missing: send a JSON object")
 	}
-	if err := checkNames(reflect.TypeFor[T](), r.body); err != nil {
+	if err := checkNames(json.NewDecoder(bytes.NewReader(r.body)), reflect.TypeFor[T]()); err != nil {
 		return v, err
 	}
 	if err := json.Unmarshal(r.body, &v); err != nil {
@@ -138,37 +138,61 @@ func Decode[T any](r *Request) (v T, err error) {
 	return v, nil
 }
 
-// checkNames returns an error if an object in raw has a field whose exact name t does not
-// have; encoding/json takes a name in any case. A value of a wrong type is left to it.
-func checkNames(t reflect.Type, raw json.RawMessage) error {
-	switch {
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()),
-		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
-	case t.Kind() == reflect.Pointer:
-		return checkNames(t.Elem(), raw)
-	case t.Kind() == reflect.Slice:
-		var items []json.RawMessage
-		_ = json.Unmarshal(raw, &items)
-		for _, item := range items {
-			if err := checkNames(t.Elem(), item); err != nil {
+// checkNames reads one value of a valid JSON text. It returns an error if an object in it
+// repeats a field, or has one whose exact name t does not have: encoding/json merges the
+// one and takes the other in any case. A nil t takes every name. A value of a wrong type is
+// left to encoding/json.
+func checkNames(d *json.Decoder, t reflect.Type) error {
+	token, _ := d.Token()
+	var known map[string]reflect.Type
+	if t = contentOf(t); t != nil && t.Kind() == reflect.Struct {
+		known = typesOf(t)
+	}
+	switch token {
+	case json.Delim('['):
+		if t != nil && t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		for d.More() {
+			if err := checkNames(d, t); err != nil {
 				return err
 			}
 		}
-	case t.Kind() == reflect.Struct:
-		var given fields
-		_ = json.Unmarshal(raw, &given)
-		known := typesOf(t)
-		for name, value := range given {
+	case json.Delim('{'):
+		seen := make(map[string]bool)
+		for d.More() {
+			token, _ := d.Token()
+			name, _ := token.(string)
 			field, ok := known[name]
-			if !ok {
+			switch {
+			case seen[name]:
+				return fault.New(fault.Invalid, fmt.Sprintf("The field %q is repeated", Clip(name)))
+			case known != nil && !ok:
 				return fault.New(fault.Invalid, fmt.Sprintf("Unknown field %q", Clip(name)))
 			}
-			if err := checkNames(field, value); err != nil {
+			seen[name] = true
+			if err := checkNames(d, field); err != nil {
 				return err
 			}
 		}
+	default:
+		return nil
 	}
+	_, _ = d.Token() // its end
 	return nil
+}
+
+// contentOf returns the type whose fields a value of type t has; nil if it reads its JSON
+// itself.
+func contentOf(t reflect.Type) reflect.Type {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return nil
+	}
+	return t
 }
 
 // typesOf returns the types of the JSON fields of a struct by their names.

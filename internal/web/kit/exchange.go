@@ -106,22 +106,22 @@ func (x *Exchange) panicked(v any) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
 		return
 	}
-	stack := debug.Stack
-	if p, ok := v.(*Panic); ok {
-		v, stack = p.Value, func() []byte { return p.Stack }
-	}
-	what := fmt.Sprintf("%T", v)
-	if err, ok := v.(runtime.Error); ok {
-		what = err.Error()
-	}
 	if x.kit.errorLog.Allow() {
 		x.kit.logger.LogAttrs(x.Req.Context(), slog.LevelError, "request panicked",
-			slog.String("route", x.label()), slog.String("panic", what), slog.String("stack", string(stack())))
+			slog.String("route", x.label()), slog.String("panic", panicText(v)), slog.String("stack", string(debug.Stack())))
 	}
 	if x.status == 0 {
 		x.refuse(http.StatusInternalServerError, "Internal error")
 		x.broken = false
 	}
+}
+
+// panicText describes a panic without its words, which may quote the request.
+func panicText(v any) string {
+	if err, ok := v.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", v)
 }
 
 // label names the route for logs and metrics.

@@ -111,7 +111,7 @@ func (x *Exchange) run(rt *Route) (err error) {
 			return err
 		}
 	}
-	if err := x.Req.readBody(rt); err != nil {
+	if err := x.readBody(rt); err != nil {
 		return err
 	}
 	return rt.Serve(x)

@@ -63,7 +63,7 @@ var errHead = errors.New("a HEAD has no body")
 // discarded first: net/http reads it before it sends the header, and a stream has no
 // deadline for that.
 func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) error) error {
-	if err := x.Req.discardBody(MaxBody); err != nil {
+	if _, err := x.receive(MaxBody); err != nil {
 		return err
 	}
 	quota, account := x.kit.streams, x.Req.Actor.Account

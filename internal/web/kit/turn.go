@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"io"
 	"net/http"
 	"time"
 
@@ -27,24 +26,8 @@ type turn struct {
 	place admission.Place
 	conn  *Conn // nil: the request came on no connection of ours
 	holds bool  // it is being worked on
-	body  body
 
 	urgent bool // handshakes wait for it
-}
-
-// body is that of a request; when it has arrived, the work on the request begins.
-type body struct {
-	io.ReadCloser
-	turn *turn
-}
-
-// Read implements [io.Reader].
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.turn.work()
-	}
-	return n, err
 }
 
 // asker is a connection as the crowd of requests sees it.
@@ -71,10 +54,6 @@ func (x *Exchange) enter() bool {
 		return false
 	}
 	t.conn = conn
-	if x.Req.ContentLength != 0 && x.Req.Body != nil {
-		t.body = body{x.Req.Body, t}
-		x.Req.Body = &t.body
-	}
 	return true
 }
 
