@@ -3,13 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,11 +19,8 @@ import (
 )
 
 const cloudLong = `The cloud link is the gateway's own connection to an MQTT broker elsewhere, set up
-in [cloud] of the configuration. States and the journal go up; signed commands come
-down and open doors.
-
-Commands are signed with a key that the gateway trusts, so that control of the
-broker alone opens nothing.`
+in [cloud] of the configuration. States and the journal go up; commands that are signed
+with a key that the gateway trusts come down and open doors.`
 
 const cloudExample = `  gatehouse cloud keygen --id front-desk
   gatehouse cloud test --key cloud-front-desk.key
@@ -45,14 +38,10 @@ func (a *app) cloudKeygenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen [FILE]",
 		Short: "Make a key that signs commands from the cloud",
-		Long: `Make a key that signs commands from the cloud, and write its private half to FILE,
-or without it to cloud-KID.key in the current folder. A file that exists is left as
-it is. It does not need the gateway: run it where the commands are to be signed,
-so that the private half never leaves that machine.
-
-What is printed is the public half, as a line for the configuration of each gateway
-that is to trust it. The private half is PKCS #8 in PEM, which every library of JSON
-Web Tokens reads (EdDSA with Ed25519); tokens name the key by its id, as kid.`,
+		Long: `Make a key that signs commands from the cloud. Its private half, PKCS #8 in PEM, goes
+to FILE, or without it to cloud-KID.key in the current folder. Run it where the commands
+are to be signed, so that the private half never leaves that machine. What is printed
+is the public half, as a line for the configuration of each gateway that is to trust it.`,
 		Example: `  gatehouse cloud keygen
   gatehouse cloud keygen --id front-desk
   gatehouse cloud keygen /root/front-desk.key --id front-desk --json`,
@@ -89,13 +78,15 @@ func (a *app) cloudKeygen(path, id string) error {
 	}
 	public := key.Public()
 	path = cmp.Or(path, "cloud-"+public.ID+".key")
-	if err := writeKey(path, text); err != nil {
-		return err
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s exists already: name another file, or move that one away if no application signs with it", printable(path))
+	}
+	if err := durable.Write(path, []byte(text.Reveal()), 0o600); err != nil {
+		return fmt.Errorf("writing the private key: %w", err)
 	}
 	return a.result(madeKey{KeyID: public.ID, File: path, Key: public.String()}, func(w *lines) {
 		w.printf("The private key is in %s. It belongs to the application that signs commands, and to", printable(path))
 		w.printf("no other: with it anyone opens the doors of each gateway that trusts it.")
-		w.printf("")
 		w.printf("To trust it, put this line under [cloud] in /etc/gatehouse/gatehouse.toml, or the text in")
 		w.printf("quotes into the list that is there, and run \"systemctl reload gatehouse\":")
 		w.printf("")
@@ -103,42 +94,17 @@ func (a *app) cloudKeygen(path, id string) error {
 	})
 }
 
-// writeKey writes a new file that only its owner can read.
-func writeKey(path string, text site.Secret) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // named on the command line
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("%s exists already: name another file, or move that one away if no application signs with it", printable(path))
-	case err != nil:
-		return fmt.Errorf("writing the private key: %w", err)
-	}
-	_, err = file.WriteString(text.Reveal())
-	if err = errors.Join(err, file.Close(), durable.Sync(path), durable.Sync(filepath.Dir(path))); err != nil {
-		_ = os.Remove(path) // half a key is none
-		return fmt.Errorf("writing the private key: %w", err)
-	}
-	return nil
-}
-
 // cloudSigning holds the flags of cloud sign.
 type cloudSigning struct {
-	key     string
-	gateway string
-	actor   string
-	ttl     time.Duration
-	id      string
+	key, gateway, actor, id string
+	ttl                     time.Duration
 }
 
-const cloudSignLong = `Sign a command that opens one lock of station N ("lock-1", or "1" for short), and
+const cloudSignLong = `Sign a command that opens one lock of station N ("lock-1", or "1" for short) once, and
 print it: a JSON Web Token in one line, to be published to the topic
 gateways/ID/command of the cloud's broker at QoS 1, not retained. How it ended comes
-on gateways/ID/result.
-
-A command opens its lock once, until its time is over; sign a new one for each
-opening. This machine's clock has to be right to within some seconds.
-
-The gateway must trust the key: see "gatehouse cloud keygen". Its id is asked of the
-gateway that runs here, unless --gateway states it.`
+on gateways/ID/result. This machine's clock has to be right to within some seconds, and
+the gateway must trust the key: see "gatehouse cloud keygen".`
 
 const cloudSignExample = `  gatehouse cloud sign 1042 lock-1 --key cloud-front-desk.key
   gatehouse cloud sign 1042 1 --key front-desk.key --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --actor porter@example.test |
@@ -147,16 +113,11 @@ const cloudSignExample = `  gatehouse cloud sign 1042 lock-1 --key cloud-front-d
 func (a *app) cloudSignCommand() *cobra.Command {
 	var flags cloudSigning
 	cmd := &cobra.Command{
-		Use:     "sign N LOCK --key FILE",
-		Short:   "Sign a command that opens a lock from the cloud",
-		Long:    cloudSignLong,
-		Example: cloudSignExample,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("key") {
-				return errors.New("--key must be given: \"gatehouse cloud keygen\" makes one")
-			}
-			return takes("N", "LOCK")(cmd, args)
-		},
+		Use:               "sign N LOCK --key FILE",
+		Short:             "Sign a command that opens a lock from the cloud",
+		Long:              cloudSignLong,
+		Example:           cloudSignExample,
+		Args:              takes("N", "LOCK"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              a.does(func(ctx context.Context, args []string) error { return a.cloudSign(ctx, args, flags) }),
 	}
@@ -166,6 +127,7 @@ func (a *app) cloudSignCommand() *cobra.Command {
 	f.StringVar(&flags.actor, "actor", "", "the journal names `NAME` as who opened (default you)")
 	f.DurationVar(&flags.ttl, "ttl", 30*time.Second, "it holds for `TIME`, 1s to 1m")
 	f.StringVar(&flags.id, "jti", "", "its `ID`, which no other command ever has (default a random one)")
+	_ = cmd.MarkFlagRequired("key") // there is that flag
 	return cmd
 }
 
@@ -247,8 +209,9 @@ func (a *app) gatewayID(ctx context.Context, stated string) (id site.GatewayID, 
 
 // userName returns the name of the system user that runs this.
 func userName() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
+	u, err := user.Current()
+	if err != nil || u.Username == "" {
+		return fmt.Sprintf("uid %d", os.Getuid())
 	}
-	return "uid " + strconv.Itoa(os.Getuid())
+	return u.Username
 }
