@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -27,76 +26,22 @@ type Key struct {
 // section 4), the 32 bytes of the key.
 func (k Key) String() string { return k.ID + " " + base64.StdEncoding.EncodeToString(k.Public) }
 
-// ParseKey reads what [Key.String] returns. The base64 may also be that of a PEM file (a
-// SubjectPublicKeyInfo, RFC 8410), and without an id the key is named after itself: older
-// gateways took both, and a gateway must start with its configuration of before. Errors
-// never quote the line: either word may be a private key by mistake.
+// ParseKey reads what [Key.String] returns; the base64 may be that for URLs, and without
+// padding. Errors never quote the line: either word may be a private key by mistake.
 func ParseKey(line string) (Key, error) {
 	words := strings.Fields(line)
-	var public ed25519.PublicKey
-	if len(words) > 0 {
-		public = parsePublic(words[len(words)-1])
-	}
-	valid := len(public) == ed25519.PublicKeySize
-	if len(words) > 2 || len(words) < 2 && !valid {
+	if len(words) != 2 {
 		return Key{}, errors.New("a key is written as its id, a space and the base64 of its public half, as \"gatehouse cloud keygen\" prints it")
 	}
-	if !valid {
+	text := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(words[1]), "=")
+	public, err := base64.RawStdEncoding.Strict().DecodeString(text)
+	if err != nil || len(public) != ed25519.PublicKeySize {
 		return Key{}, errors.New("this is not the public half of an Ed25519 key in base64: write what \"gatehouse cloud keygen\" has printed")
 	}
-	key := Key{ID: derivedID(public), Public: public}
-	if len(words) == 2 {
-		key.ID = words[0]
-	}
-	switch {
-	case !ValidKeyID(key.ID):
+	if !ValidKeyID(words[0]) {
 		return Key{}, errKeyID
-	case smallOrder(public):
-		return Key{}, errors.New("this key has no private half: anyone can sign for it")
-	case isPrivateHalf(key.ID, public):
-		return Key{}, errors.New("the id of a key is its private half: make a new key, and write an id that anyone may see")
 	}
-	return key, nil
-}
-
-// parsePublic decodes the public half of a key; its length is not that of a key where the
-// text is none.
-func parsePublic(text string) ed25519.PublicKey {
-	info := []byte{0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00} // RFC 8410, section 4
-	raw := decodeBase64(text)
-	if key, ok := bytes.CutPrefix(raw, info); ok && len(key) == ed25519.PublicKeySize {
-		return key
-	}
-	return raw
-}
-
-// isPrivateHalf reports whether text is, begins with (the public half follows) or ends
-// with (PKCS #8) the seed of the key in base64 or hexadecimal. Ids are shown and recorded,
-// so this mistake would publish the key.
-func isPrivateHalf(text string, public ed25519.PublicKey) bool {
-	fromHex, _ := hex.DecodeString(text) // what is none ends early
-	for _, raw := range [][]byte{decodeBase64(text), fromHex} {
-		if len(raw) < ed25519.SeedSize {
-			continue
-		}
-		for _, seed := range [][]byte{raw[:ed25519.SeedSize], raw[len(raw)-ed25519.SeedSize:]} {
-			if public.Equal(ed25519.NewKeyFromSeed(seed).Public()) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// decodeBase64 takes both alphabets, with and without padding (RFC 4648, sections 4 and
-// 5); nil for what is none.
-func decodeBase64(text string) []byte {
-	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
-	raw, err := base64.RawStdEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return nil
-	}
-	return raw
+	return Key{ID: words[0], Public: public}, nil
 }
 
 var errKeyID = fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)
@@ -106,23 +51,6 @@ func ValidKeyID(id string) bool {
 	return id != "" && len(id) <= MaxKeyID && !strings.ContainsFunc(id, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' || r == ','
 	})
-}
-
-// smallOrder reports whether the key is one of the points of small order of the curve
-// (RFC 8032, section 5.1), such as the one of zeros that a template may hold. For them a
-// signature is made without a private key.
-func smallOrder(public ed25519.PublicKey) bool {
-	masked := slices.Clone(public)
-	masked[31] &= 0x7f // the sign of x
-	return slices.Contains([]string{
-		"0000000000000000000000000000000000000000000000000000000000000000",
-		"0100000000000000000000000000000000000000000000000000000000000000",
-		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-	}, hex.EncodeToString(masked))
 }
 
 // derivedID names a key without a name: by the first 8 bytes of the SHA-256 of

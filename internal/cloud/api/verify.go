@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,76 +24,49 @@ func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Co
 	if len(token) > MaxToken {
 		return Command{}, &Refusal{Reason: Oversized, Message: fmt.Sprintf("the token has more than %d bytes", MaxToken)}
 	}
-	v := verification{ring: r}
-	err := v.parse(string(bytes.Trim(token, " \t\r\n\v\f")))
-	if err == nil {
-		var cmd Command
-		cmd, err = v.said.command(gateway, now)
-		cmd.KeyID = v.keyID
-		if err == nil {
-			return cmd, nil
-		}
-	}
-	refusal := &Refusal{Reason: Malformed, ID: v.said.id(), KeyID: v.keyID, Verified: v.signed, Message: err.Error()}
-	if flaw, ok := errors.AsType[*flaw](err); ok {
-		refusal.Reason = flaw.reason
-	}
-	return Command{}, refusal
-}
-
-// errForm says that a token is none.
-var errForm error = &flaw{Malformed, "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once"}
-
-// verification is the state while one token is verified.
-type verification struct {
-	ring   Keyring
-	said   claims // not to be believed unless signed
-	keyID  string // likewise; "" where none can be read
-	signed bool
-
-	asked   bool // whether form and algorithm were right, so that a key was asked for
-	refused error
-}
-
-// parse checks the form, the algorithm and the signature. Left to itself the library
-// would take other algorithms, lax base64 and unknown critical headers.
-func (v *verification) parse(token string) error {
+	text := string(bytes.Trim(token, " \t\r\n\v\f"))
+	var said claims // not to be believed unless signed
+	refusal := &Refusal{}
+	// Left to itself the library would take other algorithms and lax base64.
 	parser := jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}),
 		jwt.WithStrictDecoding(),
 		jwt.WithoutClaimsValidation(), // done by claims.command, after the signature
 	)
-	_, err := parser.ParseWithClaims(token, &v.said, v.choose)
+	_, err := parser.ParseWithClaims(text, &said, func(t *jwt.Token) (any, error) {
+		key, err := r.named(t, said)
+		refusal.KeyID = key.ID
+		return key.Public, err
+	})
+	found, flawed := errors.AsType[*flaw](err)
 	switch {
-	case err == nil && strings.ContainsAny(token, "\r\n"): // passed over even by a strict decoder
-		return errForm
-	case err == nil:
-		v.signed = true
-		return nil
-	case v.refused != nil:
-		return v.refused
-	case errors.Is(err, jwt.ErrTokenMalformed):
-		return errForm
-	case !v.asked:
-		return flawf(Algorithm, "the token is not signed with EdDSA, the one algorithm that is taken")
+	case err == nil && !strings.ContainsAny(text, "\r\n"): // passed over even by a strict decoder
+		refusal.Verified = true
+		var cmd Command
+		if cmd, found = said.command(gateway, now); found == nil {
+			cmd.KeyID = refusal.KeyID
+			return cmd, nil
+		}
+	case flawed:
+	case err == nil, errors.Is(err, jwt.ErrTokenMalformed):
+		found = flawf(Malformed, "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once")
+	case errors.Is(err, jwt.ErrEd25519Verification):
+		found = flawf(BadSignature, "the signature is not that of the trusted key %s", refusal.KeyID)
+	default:
+		found = flawf(Algorithm, "the token is not signed with EdDSA, the one algorithm that is taken")
 	}
-	return flawf(BadSignature, "the signature is not that of the trusted key %s", v.keyID)
+	refusal.Reason, refusal.Message, refusal.ID = found.reason, found.message, said.id()
+	return Command{}, refusal
 }
 
-// choose returns the key that the header names.
-func (v *verification) choose(t *jwt.Token) (any, error) {
-	v.asked = true
-	var key Key
-	key, v.refused = v.key(t)
-	return key.Public, v.refused
-}
-
-func (v *verification) key(t *jwt.Token) (Key, error) {
-	if v.said.fields == nil { // the library takes null for an object
+// named returns the key that the header names, or its id alone and the flaw of the header.
+func (r Keyring) named(t *jwt.Token, said claims) (Key, error) {
+	if said.fields == nil { // the library takes null for an object
 		return Key{}, flawf(Malformed, "the claims are not a JSON object")
 	}
-	header, err := headerOf(t.Raw)
-	if err != nil {
+	header, _, _ := strings.Cut(t.Raw, ".")
+	text, _ := base64.RawURLEncoding.DecodeString(header) // as the library did
+	if _, err := object(text); err != nil {               // a name twice
 		return Key{}, flawf(Malformed, "the header is %s", err)
 	}
 	if kind, stated := t.Header["typ"]; stated {
@@ -103,31 +75,20 @@ func (v *verification) key(t *jwt.Token) (Key, error) {
 		}
 	}
 	for _, name := range []string{"crit", "b64"} { // nothing critical is understood (RFC 7515, section 4.1.11; RFC 7797)
-		if _, stated := header[name]; stated {
+		if _, stated := t.Header[name]; stated {
 			return Key{}, flawf(Malformed, "the header states %s, which is not understood", name)
 		}
 	}
 	id, _ := t.Header["kid"].(string)
-	if _, stated := header["kid"]; !stated && v.ring.Len() == 1 {
-		id = v.ring.IDs()[0]
+	if _, stated := t.Header["kid"]; !stated && r.Len() == 1 {
+		id = r.IDs()[0]
 	}
 	if !ValidKeyID(id) {
 		return Key{}, flawf(UnknownKey, "the header does not name the key (kid), which it need not where one key alone is trusted")
 	}
-	v.keyID = id
-	key, ok := v.ring.Key(id)
+	key, ok := r.Key(id)
 	if !ok {
-		return Key{}, flawf(UnknownKey, "no key with the id %s is trusted: keys in [cloud] lists those that are", id)
+		return key, flawf(UnknownKey, "no key with the id %s is trusted: keys in [cloud] lists those that are", id)
 	}
 	return key, nil
-}
-
-// headerOf reads the header once more, for the names that come twice.
-func headerOf(token string) (map[string]json.RawMessage, error) {
-	first, _, _ := strings.Cut(token, ".")
-	text, err := base64.RawURLEncoding.DecodeString(first)
-	if err != nil {
-		return nil, errObject
-	}
-	return object(text)
 }
