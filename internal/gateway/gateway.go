@@ -166,7 +166,6 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if err := g.buildClock(ctx); err != nil {
 		return err
 	}
-	g.db.CarryOver(ctx)
 	g.reportRescue()
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)

@@ -59,29 +59,18 @@ const outboxBytes = 256 << 10
 // Outbox returns the stored records that follow a seq, in order: at most so
 // many, and no more than make 256 KiB, but one at least where there is one. A damaged
 // one is returned as it is; those on a page that cannot be read are skipped, so that
-// they are a gap to the caller. Unavailable also while records of a damaged database
-// are still being carried over.
+// they are a gap to the caller.
 func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error) {
-	if db.carrying.Load() && after+1 < db.Oldest() {
-		return nil, fault.New(fault.Unavailable, "The records of a damaged database are still being carried over")
+	for from := after + 1; ; from++ {
+		all, err := db.entries(ctx, from, limit)
+		if len(all) > 0 {
+			return all, nil
+		}
+		if !isDamage(err) || from > db.Latest() {
+			return nil, storageError(err)
+		}
+		db.noteDamage(err)
 	}
-	all, err := db.entries(ctx, after+1, limit)
-	if len(all) > 0 {
-		return all, nil
-	}
-	if !isDamage(err) {
-		return nil, storageError(err)
-	}
-	db.noteDamage(err)
-	next, err := db.readableAfter(ctx, after)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	all, err = db.entries(ctx, next, limit)
-	if len(all) > 0 {
-		err = nil
-	}
-	return all, storageError(err)
 }
 
 // entries is Outbox from a seq on, up to the first page that cannot be read; then what

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"gatehouse/internal/board/durable"
 	"gatehouse/internal/site"
 )
 
@@ -56,32 +55,25 @@ func (t *transaction) renewVersion() error { return t.setMeta(metaVersion, uuid.
 
 // copyAgain has the copy written, soon when access was revoked.
 func (db *DB) copyAgain(taken bool) {
+	every := copyEvery
+	if taken {
+		every = copySoon
+	}
 	if db.copier != nil {
-		db.copier.changed(taken)
+		db.copier.schedule(every)
 	}
 }
 
 // copier writes the copy when it is due, in goroutines of its own, so that no caller
 // waits for it.
 type copier struct {
-	write   func() error
-	tried   func(error) // called with the result of each try
-	writing sync.Mutex  // held during a try
+	write   func() error // reports its result itself
+	writing sync.Mutex   // held during a try
 
-	mu     sync.Mutex  // mu guards what follows
-	last   time.Time   // of a try
-	due    time.Time   // when timer fires
-	timer  *time.Timer // runs the next try; nil: the copy is up to date
-	closed bool
-}
-
-// changed notes that the copy is out of date.
-func (c *copier) changed(urgent bool) {
-	if urgent {
-		c.schedule(copySoon)
-	} else {
-		c.schedule(copyEvery)
-	}
+	mu    sync.Mutex  // mu guards what follows
+	last  time.Time   // of a try
+	due   time.Time   // when timer fires
+	timer *time.Timer // runs the next try; nil: the copy is up to date
 }
 
 // schedule has the next try made so long after the last one, or earlier.
@@ -89,7 +81,7 @@ func (c *copier) schedule(every time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	due := c.last.Add(every)
-	if c.closed || c.timer != nil && !due.Before(c.due) {
+	if c.timer != nil && !due.Before(c.due) {
 		return
 	}
 	if c.timer != nil {
@@ -106,28 +98,22 @@ func (c *copier) try() {
 	stale := c.timer != nil
 	c.last, c.timer = time.Now(), nil
 	c.mu.Unlock()
-	if !stale {
-		return
-	}
-	err := c.write()
-	if err != nil {
+	if stale && c.write() != nil {
 		c.schedule(copyRetry)
 	}
-	c.tried(err)
 }
 
 // close writes what is due; false when the disk of the copy does not answer in time.
 func (c *copier) close(patience time.Duration) bool {
-	c.mu.Lock()
-	c.closed = true
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c.try()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.timer != nil {
+			c.timer.Stop()
+		}
 	}()
 	select {
 	case <-done:
@@ -139,39 +125,41 @@ func (c *copier) close(patience time.Duration) bool {
 
 // buildPragmas open a database that is being built. It counts only when it is whole, so
 // that only its end waits for the disk.
-const buildPragmas = "_pragma=journal_mode(off)&_pragma=synchronous(off)&_dqs=0"
+const buildPragmas = "_pragma=journal_mode(memory)&_pragma=synchronous(off)&_dqs=0"
 
-// writeCopy writes the copy of a database file to path. A power cut leaves the old copy
-// or the new one.
-func writeCopy(ctx context.Context, from, path string) error {
-	partial := path + ".partial"
-	err := removeQuietly(partial)
+// openBuilt opens a database that is being built, with one connection.
+func openBuilt(path, options string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn(path, buildPragmas+"&"+options))
 	if err == nil {
-		err = createPrivate(partial)
+		db.SetMaxOpenConns(1)
 	}
-	if err == nil {
-		err = extract(ctx, from, partial)
+	return db, err
+}
+
+// writeCopy writes the copy and reports how that ended.
+func (db *DB) writeCopy() error {
+	err := replaceFile(db.cfg.Copy, func(partial string) error {
+		if err := createPrivate(partial); err != nil {
+			return err
+		}
+		return extract(context.Background(), db.path, partial)
+	})
+	if err != nil {
+		db.log.Warn("the copy of who may open what cannot be written", "path", db.cfg.Copy, "error", err)
 	}
-	if err == nil {
-		err = durable.Sync(partial)
+	if db.cfg.Copied != nil {
+		db.cfg.Copied(err)
 	}
-	if err == nil {
-		err = durable.Rename(partial, path)
-	}
-	if err != nil { // the disk may be full
-		return fmt.Errorf("copying who may open what to %s: %w", path, errors.Join(err, removeQuietly(partial)))
-	}
-	return nil
+	return err
 }
 
 // extract fills an empty file with the tables of a database, as they are at one moment.
 func extract(ctx context.Context, from, to string) (err error) {
-	db, err := sql.Open("sqlite", dsn(to, buildPragmas))
+	db, err := openBuilt(to, "")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
 	if err := migrate(ctx, db, "", schemas()); err != nil {
 		return err
 	}
@@ -234,22 +222,30 @@ func readCopy(ctx context.Context, path string) (c accessCopy, err error) {
 	if c.db, err = sql.Open("sqlite", dsn(path, lonePragmas)); err != nil {
 		return accessCopy{}, err
 	}
-	err = quickCheck(ctx, c.db)
-	if err == nil {
-		c.access, err = accessOf(ctx, c.db)
-	}
-	sum, unread := readMeta(ctx, c.db, metaSum)
-	err = errors.Join(err, unread)
-	if err == nil && c.access.schema > len(schemas()) {
-		err = fmt.Errorf("%w: its version is %d", errDamagedFile, c.access.schema)
-	}
-	if err == nil && sum != c.access.digest() {
-		err = fmt.Errorf("%w: its sum is not that of its content", errDamagedFile)
-	}
-	if err != nil {
+	if c.access, err = checkCopy(ctx, c.db); err != nil {
 		return accessCopy{}, errors.Join(err, c.db.Close())
 	}
 	return c, nil
+}
+
+// checkCopy checks whether a copy is as it was written, and returns who may open what by
+// it.
+func checkCopy(ctx context.Context, db *sql.DB) (access accessState, err error) {
+	if err := quickCheck(ctx, db); err != nil {
+		return access, err
+	}
+	if access, err = accessOf(ctx, db); err != nil {
+		return access, err
+	}
+	foreign, missing, err := foreignObjects(ctx, db)
+	if err != nil {
+		return access, err
+	}
+	sum, err := readMeta(ctx, db, metaSum)
+	if err == nil && (sum != access.digest() || access.schema > len(schemas()) || len(foreign)+len(missing) > 0) {
+		err = fmt.Errorf("%w: its sum or its schema is not that of its content", errDamagedFile)
+	}
+	return access, err
 }
 
 // accessState is who may open what, as the schema, the mark of the last change, and a

@@ -73,18 +73,15 @@ type DB struct {
 	sure    atomic.Int64  // the time floor, for other goroutines
 	stopped chan struct{} // closed when the writer goroutine has ended
 	// abandoned is closed when Close abandons a disk that hangs.
-	abandoned    chan struct{}
-	watcher      atomic.Pointer[func(error)]
-	stall        *time.Timer // fires when the disk takes too long for a transaction
-	copier       *copier     // nil: no copy is kept
-	rescued      string      // what was done with a damaged database; "": nothing
-	unsound      sync.Once   // see [DB.noteDamage]
-	breaking     sync.Once
-	broken       chan struct{}      // see [DB.Broken]
-	carrying     atomic.Bool        // records of a damaged database are still being fetched
-	background   sync.WaitGroup     // of carryOver
-	stopCarrying context.CancelFunc // ends carryOver; nil before it
-	hearing      sync.Mutex         // held during calls of the watcher, so that they come in order
+	abandoned chan struct{}
+	watcher   atomic.Pointer[func(error)]
+	stall     *time.Timer // fires when the disk takes too long for a transaction
+	copier    *copier     // nil: no copy is kept
+	rescued   string      // what was done with a damaged database; "": nothing
+	unsound   sync.Once   // see [DB.noteDamage]
+	breaking  sync.Once
+	broken    chan struct{} // see [DB.Broken]
+	hearing   sync.Mutex    // held during calls of the watcher, so that they come in order
 
 	// The writer goroutine's own.
 	span
@@ -177,19 +174,10 @@ const copyPatience = 2 * time.Second
 // abandons a disk that hangs.
 func (db *DB) Close() error {
 	db.queue.close()
-	if db.stopCarrying != nil {
-		db.stopCarrying()
-	}
-	ended := make(chan struct{})
-	go func() {
-		<-db.stopped
-		db.background.Wait()
-		close(ended)
-	}()
 	timer := time.NewTimer(closeBudget)
 	defer timer.Stop()
 	select {
-	case <-ended:
+	case <-db.stopped:
 	case <-timer.C:
 		close(db.abandoned)
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))

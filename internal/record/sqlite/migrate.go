@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 
-	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -100,23 +99,18 @@ func isFile(path string) bool {
 func copyName(path string, version int) string { return fmt.Sprintf("%s.schema%d", path, version) }
 
 // copyBeside writes a whole copy of the database before its schema changes, and checks its
-// pages. Only a copy that is good, and on the disk, gets its name; a former one is
-// replaced only then.
+// pages. Only a copy that is good replaces a former one.
 func copyBeside(ctx context.Context, db *sql.DB, path string, version int) error {
 	target := copyName(path, version)
-	partial := target + ".partial"
-	if err := removeQuietly(partial); err != nil {
-		return fmt.Errorf("removing an unfinished copy: %w", err)
-	}
-	err := snapshot(ctx, db, partial)
-	if err == nil {
-		_, err = readFile(ctx, partial, "The copy", func(copied *sql.DB) (any, error) { return nil, quickCheck(ctx, copied) })
-	}
-	if err == nil {
-		err = durable.Rename(partial, target)
-	}
+	err := replaceFile(target, func(partial string) error {
+		if err := snapshot(ctx, db, partial); err != nil {
+			return err
+		}
+		_, err := readFile(ctx, partial, "The copy", func(copied *sql.DB) (any, error) { return nil, quickCheck(ctx, copied) })
+		return err
+	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("copying the database to %s before changing its schema: %w", target, err), removeQuietly(partial))
+		return fmt.Errorf("copying the database to %s before changing its schema: %w", target, err)
 	}
 	return nil
 }

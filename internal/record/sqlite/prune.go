@@ -30,9 +30,6 @@ func (db *DB) Oldest() uint64 { return db.oldest.Load() }
 // removed with the next gap. Neither does harm, because a follower of the journal goes by
 // what comes.
 func (db *DB) Prune(ctx context.Context, r journal.Retention) (journal.Removed, error) {
-	if db.carrying.Load() { // what is older is not there yet
-		return journal.Removed{}, nil
-	}
 	p := pruner{db: db, Retention: r}
 	if err := p.run(ctx); err != nil || r.HardBytes <= 0 || db.Bytes() <= r.HardBytes {
 		return p.removed, err

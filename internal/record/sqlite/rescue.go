@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 const (
@@ -23,9 +25,17 @@ const (
 	// lostTail is how many numbers are skipped if it is unknown how many records the
 	// end of a damaged journal had, so that no number is used twice.
 	lostTail = 100_000
+	// carryStep is how many numbers of the journal are carried over at a time.
+	carryStep = 5000
+	// carryFor is how long records are carried over, the newest first: no door opens
+	// meanwhile. What is older stays in the database that was set aside.
+	carryFor = 5 * time.Second
+	// carryRoom is how many bytes of the disk stay free when records are carried over.
+	carryRoom = 16 << 20
+	pageSize  = 4096 // of every database of gatehouse, in bytes
 
 	asideMark   = ".damaged-" // before the time, in the name of a database that was set aside
-	rescuedMark = ".rescued-" // the same, of one that is to take its place
+	rescuedMark = ".rescued"  // the name of one that is to take its place
 	unsoundMark = ".unsound"  // the name of a file that has the next start set the database aside
 )
 
@@ -33,63 +43,53 @@ const (
 // a truncated file, or one with a damaged schema, unless the schema is declared writable.
 const salvagePragmas = "vfs=unix-excl&mode=ro&_busy_timeout=2000&_dqs=0&_pragma=writable_schema(1)&_pragma=cell_size_check(1)"
 
-// sideFiles are the suffixes of the files that make up a database, its own last.
-func sideFiles() []string { return []string{"-wal", "-shm", ""} }
-
 // rescue sets the damaged database at cfg.Path aside, whole, and puts a new one in its
-// place: each table from the damaged one if it is sound there, else from the copy, else
-// as far as it can be read. The records of the journal follow by [DB.CarryOver]. why is
-// the damage, copied the copy or nil; the result is a sentence on what was done. A power
-// cut leaves the damaged database or the new one.
+// place, with what can be read of the journal. Accounts, sessions, stations and grants
+// are those of the damaged one if all of them are sound, else of the copy; without a
+// copy they are what can be read. why is the damage, copied the copy or nil; the result
+// is a sentence on what was done. A power cut leaves the damaged database or the new one.
 func rescue(ctx context.Context, cfg Config, why error, copied *sql.DB) (story string, err error) {
 	cfg.Logger.Error("the database is damaged and is set aside", "error", why)
-	stamp := time.Now().UTC().Format("20060102T150405Z")
-	aside := filepath.Base(cfg.Path) + asideMark + stamp
-	partial := cfg.Path + ".rescue.partial"
-	for _, suffix := range sideFiles() {
-		if err := removeQuietly(partial + suffix); err != nil {
-			return "", err
-		}
+	now := time.Now()
+	r := rescuer{
+		from: cfg.Path, aside: filepath.Base(asideName(cfg.Path, now)),
+		copied: copied, distrust: copied != nil && errors.Is(why, errDisagrees),
 	}
-	r := rescuer{distrust: errors.Is(why, errDisagrees)}
-	err = r.open(ctx, cfg.Path, partial, copied)
-	if err == nil {
-		err = r.build(ctx, aside)
-	}
-	if err = errors.Join(err, r.close()); err == nil {
-		err = durable.Sync(partial)
-	}
-	if err == nil {
-		err = durable.Rename(partial, cfg.Path+rescuedMark+stamp)
-	}
+	err = replaceFile(cfg.Path+rescuedMark, func(partial string) error {
+		return errors.Join(r.build(ctx, cfg, partial), os.Chtimes(partial, now, now))
+	})
 	if err == nil {
 		err = completeRescue(cfg.Path)
 	}
-	if copied != nil && isDamage(err) {
-		return rescue(ctx, cfg, why, nil) // the copy is what cannot be used
-	}
 	if err != nil {
 		return "", fault.Wrap(fault.Unavailable, "The database "+cfg.Path+
-			" is damaged and cannot be set aside: check free space with df and the disk with dmesg", errors.Join(why, err, removeQuietly(partial)))
+			" is damaged and cannot be set aside: check free space with df and the disk with dmesg", errors.Join(why, err))
 	}
-	return fmt.Sprintf("the database was damaged and set aside as %s; %s", aside, r.story()), nil
+	return r.story, nil
 }
 
-// completeRescue finishes an interrupted rescue: it puts the rescued database, if there
-// is one, in the place of the damaged one.
+// asideName is the name of a database that was set aside at a time.
+func asideName(path string, at time.Time) string {
+	return path + asideMark + at.UTC().Format("20060102T150405Z")
+}
+
+// completeRescue puts the rescued database, if there is one, in the place of the damaged
+// one, also after a power cut.
 func completeRescue(path string) error {
-	found, err := siblings(path, rescuedMark)
-	if err != nil || len(found) == 0 {
+	info, err := os.Stat(path + rescuedMark)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	next := found[len(found)-1]
-	aside := path + asideMark + strings.TrimPrefix(next, path+rescuedMark)
+	aside := asideName(path, info.ModTime())
 	for _, suffix := range sideFiles() {
 		if err := durable.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	if err := errors.Join(removeQuietly(path+unsoundMark), durable.Rename(next, path)); err != nil {
+	if err := errors.Join(removeQuietly(path+unsoundMark), durable.Rename(path+rescuedMark, path)); err != nil {
 		return err
 	}
 	return boundAside(path)
@@ -97,210 +97,252 @@ func completeRescue(path string) error {
 
 // boundAside removes the oldest of the databases that were set aside.
 func boundAside(path string) error {
-	found, err := siblings(path, asideMark)
-	found = slices.DeleteFunc(found, func(name string) bool { return !strings.HasSuffix(name, "Z") })
-	for _, old := range found[:max(len(found)-keptAside, 0)] {
-		for _, suffix := range sideFiles() {
-			err = errors.Join(err, removeQuietly(old+suffix))
+	entries, err := os.ReadDir(filepath.Dir(path)) // in order of name
+	var found []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+asideMark) && strings.HasSuffix(e.Name(), "Z") {
+			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
 		}
+	}
+	for _, old := range found[:max(len(found)-keptAside, 0)] {
+		err = errors.Join(err, removeDatabase(old))
 	}
 	return err
-}
-
-// siblings lists the files whose names begin with that of path and the mark, in order.
-func siblings(path, mark string) (paths []string, err error) {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(path)+mark) {
-			paths = append(paths, filepath.Join(filepath.Dir(path), e.Name()))
-		}
-	}
-	return paths, err
 }
 
 // rescuer builds a new database from a damaged one and its copy.
 type rescuer struct {
-	distrust bool    // the copy is as new as the damaged database, and they disagree
-	copied   bool    // the new database began as the copy
-	damaged  *sql.DB // its queries may fail
-	next     *sql.DB
+	from     string // the path of the damaged database
+	aside    string // its new name
+	copied   *sql.DB
+	distrust bool // the copy is as new as the damaged database, and they disagree
 
-	fromCopy, inPart []string // tables
+	damaged *sql.DB // its queries may fail
+	next    *sql.DB // has the damaged one attached under that name
+	story   string
 }
 
-// open begins the new database at partial, with the content of the copy if there is one.
-func (r *rescuer) open(ctx context.Context, path, partial string, copied *sql.DB) (err error) {
-	if r.damaged, err = sql.Open("sqlite", dsn(path, salvagePragmas)); err != nil {
+// build makes the new database at partial. The gateway itself then brings it to this
+// version's schema and records what is lost, so that the result is known to open.
+func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err error) {
+	if r.damaged, err = sql.Open("sqlite", dsn(r.from, salvagePragmas)); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, r.damaged.Close()) }()
 	r.damaged.SetMaxOpenConns(1)
-	if err := createPrivate(partial); err != nil {
+	if r.story, err = r.saveTables(ctx, partial); err != nil {
 		return err
 	}
-	if copied != nil {
-		_, err := copied.ExecContext(ctx, "VACUUM INTO ?", partial)
-		if err != nil {
-			return fmt.Errorf("writing the copy back: %w", err)
-		}
-		r.copied = true
-	}
-	if r.next, err = sql.Open("sqlite", dsn(partial, buildPragmas)); err != nil {
+	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
+	lost, err := r.saveJournal(ctx, partial)
+	if err != nil {
 		return err
 	}
-	r.next.SetMaxOpenConns(1)
-	return migrate(ctx, r.next, "", schemas())
+	if err := forward(ctx, partial); err != nil {
+		return err
+	}
+	err = Files{Logger: cfg.Logger}.write(ctx, partial, func(db *DB) error {
+		return db.do(ctx, nil, append(lost, site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: r.story}})...)
+	})
+	if log, _ := sizeOf(partial + "-wal"); err == nil && log > 0 {
+		err = errors.New("writing the rescued database: its log could not be emptied")
+	}
+	return errors.Join(err, removeQuietly(partial+"-wal"), removeQuietly(partial+"-shm"))
 }
 
-func (r *rescuer) close() (err error) {
-	for _, db := range []*sql.DB{r.damaged, r.next} {
-		if db != nil {
-			err = errors.Join(err, db.Close())
+// saveTables begins the new database with everything but the journal, and returns where
+// that came from.
+func (r *rescuer) saveTables(ctx context.Context, partial string) (story string, err error) {
+	var inPart []string
+	if !r.distrust {
+		if inPart, err = r.fill(ctx, partial); err != nil {
+			return "", err
 		}
+		if len(inPart) == 0 {
+			return "accounts, sessions, stations and grants are whole", nil
+		}
+	}
+	if r.copied == nil {
+		return "there was no sound copy, and of these only a part could be read: " + strings.Join(inPart, ", "), nil
+	}
+	if err := errors.Join(removeDatabase(partial), createPrivate(partial)); err != nil {
+		return "", err
+	}
+	if _, err := r.copied.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
+		return "", fmt.Errorf("writing the copy back: %w", err)
+	}
+	return "accounts, sessions, stations and grants are those of the copy", nil
+}
+
+// fill makes a database with what can be read of the damaged tables, and returns the
+// names of those that are not sound.
+func (r *rescuer) fill(ctx context.Context, partial string) (unsound []string, err error) {
+	known := schemas()
+	if version, err := schemaOf(ctx, r.damaged); err == nil && version > 0 && version < len(known) {
+		known = known[:version]
+	}
+	if err := createPrivate(partial); err != nil {
+		return nil, err
+	}
+	next, err := openBuilt(partial, "_pragma=foreign_keys(on)")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, next.Close()) }()
+	if err := migrate(ctx, next, "", known); err != nil {
+		return nil, err
+	}
+	tables, err := smallTables(ctx, next)
+	if err != nil {
+		return nil, err
+	}
+	for _, table := range tables {
+		whole, err := r.copyRows(ctx, next, table, "")
+		if err == nil && (!whole || checkPages(ctx, r.damaged, table) != nil) {
+			unsound = append(unsound, table)
+			_, err = r.copyRows(ctx, next, table, " ORDER BY 1 DESC") // up to the damage from the other end
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return unsound, nil
+}
+
+// copyRows copies the rows of a damaged table in an order, up to the first that cannot be
+// read, and reports whether these were all. Rows that refer to what is not there are left
+// out.
+func (r *rescuer) copyRows(ctx context.Context, next *sql.DB, table, order string) (whole bool, err error) {
+	tx, err := next.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	whole = true
+	for row, unread := range each(ctx, r.damaged, scanAny, "SELECT * FROM "+table+order) {
+		if unread != nil {
+			whole = false
+			break
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
+			table, strings.Join(row.columns, ", "), strings.Repeat(", ?", len(row.columns)-1)), row.values...)
+		if err != nil && codeOf(err) != sqlite3.SQLITE_CONSTRAINT {
+			return false, errors.Join(err, tx.Rollback())
+		}
+		whole = whole && err == nil
+	}
+	return whole, tx.Commit()
+}
+
+// saveJournal adds the journal to the new database, and returns the records of what is
+// lost of it.
+func (r *rescuer) saveJournal(ctx context.Context, partial string) (lost []site.Record, err error) {
+	if r.next, err = openBuilt(partial, "_pragma=writable_schema(1)&_pragma=cell_size_check(1)"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.next.Close()) }()
+	low, high := r.span(ctx)
+	if err := r.carryAll(ctx, low, high); err != nil {
+		return nil, err
+	}
+	// The hash before the first record is unknown: the first is taken on trust.
+	_, err = r.next.ExecContext(ctx, `UPDATE journal_ends SET anchor = zeroblob(32), last = ?1,
+		hash = coalesce((SELECT hash FROM journal WHERE seq = ?1), zeroblob(32)),
+		(first, bytes) = (SELECT coalesce(min(seq), ?1 + 1), coalesce(sum(length(CAST(body AS BLOB))), 0) FROM journal)`, int64(high)) //nolint:gosec // seq fits
+	if err != nil {
+		return nil, err
+	}
+	for seq, err := range each(ctx, r.next, column[uint64], "SELECT seq FROM journal ORDER BY seq") {
+		if err != nil {
+			return nil, err
+		}
+		if seq > low {
+			lost = append(lost, r.loss(low, seq-1))
+		}
+		low = seq + 1
+	}
+	if low <= high {
+		lost = append(lost, r.loss(low, high))
+	}
+	return lost, nil
+}
+
+// loss returns the record of lost records.
+func (r *rescuer) loss(from, to uint64) site.Record {
+	return site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
+		From: from, To: to, Count: int(to - from + 1), //nolint:gosec // fits for ever
+		Detail: "these records were on damaged pages, or too many to be carried over; what can be read of them is in " + r.aside,
+	}}
+}
+
+// span returns the seq of the oldest record that the damaged journal kept, and the last
+// that it may have used.
+func (r *rescuer) span(ctx context.Context) (low, high uint64) {
+	if e, err := readEnds(ctx, r.damaged); err == nil {
+		return e.anchor.seq + 1, e.last.seq
+	}
+	if e, err := savedEnds(ctx, r.damaged); err == nil { // the newest records cannot be read
+		return e.anchor.seq + 1, e.last.seq + endsLag
+	}
+	e, _ := readEnds(ctx, r.next) // of the copy, or of an empty journal
+	return 1, e.last.seq + lostTail
+}
+
+// carryAll carries over what can be read of the journal, within carryFor, and up to
+// what leaves carryRoom on the disk.
+func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
+	if _, err := r.next.ExecContext(ctx, "ATTACH ? AS damaged", dsn(r.from, "vfs=unix-excl&mode=ro")); err != nil {
+		if isDamage(err) {
+			return nil
+		}
+		return err
+	}
+	free, err := durable.Free(filepath.Dir(r.from))
+	if err != nil {
+		return err
+	}
+	var pages int64
+	err = r.next.QueryRowContext(ctx, fmt.Sprintf("PRAGMA main.max_page_count = %d", max(free-carryRoom, 0)/pageSize+1)).Scan(&pages)
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, carryFor)
+	defer cancel()
+	err = r.carry(within, low, high)
+	if isFull(err) || within.Err() != nil {
+		err = ctx.Err()
 	}
 	return err
 }
 
-// build fills the new database; aside is the new name of the damaged one.
-func (r *rescuer) build(ctx context.Context, aside string) error {
-	tables, err := smallTables(ctx, r.next)
-	if err != nil {
+// isRecord is what a row of a damaged page must satisfy to be a record.
+const isRecord = `typeof(time) = 'integer' AND typeof(station) = 'integer' AND typeof(body) = 'text' AND length(hash) = 32
+	AND length(body) <= 1048576 AND instr(body, '{"seq":' || seq || ',') = 1`
+
+// carry carries over a range of the journal, the newest part first. A part that cannot be
+// read is halved, until what is left out is the damage alone.
+func (r *rescuer) carry(ctx context.Context, low, high uint64) error {
+	if err := ctx.Err(); err != nil || low > high {
 		return err
 	}
-	for _, table := range tables {
-		if err := r.table(ctx, table); err != nil {
+	if high-low < carryStep {
+		_, err := r.next.ExecContext(ctx, `INSERT OR IGNORE INTO main.journal (seq, time, station, body, hash)
+			SELECT seq, time, station, body, hash FROM damaged.journal WHERE seq BETWEEN ? AND ? AND `+isRecord, int64(low), int64(high)) //nolint:gosec // seq fits
+		if !isDamage(err) {
+			return err
+		}
+		if low == high {
+			return nil
+		}
+	} else {
+		var some bool
+		err := r.next.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM damaged.journal WHERE seq BETWEEN ? AND ?)", int64(low), int64(high)).Scan(&some) //nolint:gosec // seq fits
+		if err == nil && !some || !isDamage(err) && err != nil {
 			return err
 		}
 	}
-	if err := r.dropOrphans(ctx); err != nil {
+	middle := low + (high-low)/2
+	if err := r.carry(ctx, middle+1, high); err != nil {
 		return err
 	}
-	return r.end(ctx, aside)
-}
-
-// table takes one table from the damaged database, unless the copy has it better.
-func (r *rescuer) table(ctx context.Context, table string) error {
-	if r.distrust && r.copied {
-		r.fromCopy = append(r.fromCopy, table)
-		return nil
-	}
-	unsound := checkPages(ctx, r.damaged, table)
-	if unsound != nil && r.copied {
-		r.fromCopy = append(r.fromCopy, table)
-		return nil
-	}
-	tx, err := r.next.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM "+table) //nolint:gosec // the name is of our own schema
-	if err == nil {
-		unsound = errors.Join(unsound, copyRows(ctx, r.damaged, tx, table, ""))
-	}
-	if unsound != nil && r.copied {
-		r.fromCopy = append(r.fromCopy, table)
-		return tx.Rollback()
-	}
-	if unsound != nil {
-		r.inPart = append(r.inPart, table)
-		_ = copyRows(ctx, r.damaged, tx, table, " ORDER BY 1 DESC") // up to the damage from the other end
-	}
-	return errors.Join(err, tx.Commit())
-}
-
-// copyRows copies the rows of a table in an order, up to the first that cannot be read.
-func copyRows(ctx context.Context, from queryer, to *sql.Tx, table, order string) error {
-	for row, err := range each(ctx, from, scanAny, "SELECT * FROM "+table+order) {
-		if err == nil {
-			_, err = to.ExecContext(ctx, fmt.Sprintf("INSERT OR REPLACE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
-				table, strings.Join(row.columns, ", "), strings.Repeat(", ?", len(row.columns)-1)), row.values...)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dropOrphans removes the rows that refer to what another source did not have.
-func (r *rescuer) dropOrphans(ctx context.Context) error {
-	var texts []string // the connection is free again after the loop
-	for text, err := range each(ctx, r.next, column[string], `SELECT format('DELETE FROM "%w" WHERE "%w" NOT IN (SELECT "%w" FROM "%w")', s.name, f."from", f."to", f."table")
-		FROM sqlite_schema s, pragma_foreign_key_list(s.name) f WHERE s.type = 'table'`) {
-		if err != nil {
-			return err
-		}
-		texts = append(texts, text)
-	}
-	for _, text := range texts {
-		if _, err := r.next.ExecContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// end sets where the journal continues, the time floor, and where its records are to be
-// fetched from.
-func (r *rescuer) end(ctx context.Context, aside string) error {
-	tail, low := r.tail(ctx)
-	if _, err := r.next.ExecContext(ctx, "UPDATE journal_ends SET first = ?, anchor = ?, last = ?, hash = ?, bytes = 0",
-		int64(tail.seq+1), tail.hash[:], int64(tail.seq), tail.hash[:]); err != nil { //nolint:gosec // seq fits
-		return err
-	}
-	values := map[string]string{metaCarry: carryText(aside, low), metaSum: ""}
-	saved, err := savedFloor(ctx, r.next)
-	if newest, unread := r.newestSure(ctx, tail.seq); unread == nil && (err != nil || newest > saved) {
-		values[metaFloor] = fmt.Sprint(newest)
-	}
-	for key, value := range values {
-		if _, err := r.next.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// newestSure is that of the newest record up to last that can be read: the time floor is
-// in the newest records alone, so that it would go back far without them.
-func (r *rescuer) newestSure(ctx context.Context, last uint64) (int64, error) {
-	newest, err := newestSure(ctx, r.damaged, last)
-	if !isDamage(err) {
-		return newest, err
-	}
-	c := carrier{aside: r.damaged}
-	seq, err := pastDamage(last, func(distance uint64) (uint64, error) { return c.newest(ctx, last+1-distance) })
-	if err != nil {
-		return 0, err
-	}
-	return newestSure(ctx, r.damaged, seq)
-}
-
-// tail returns where the journal continues: after the newest record that is known of.
-// low is the seq of the oldest that is kept.
-func (r *rescuer) tail(ctx context.Context) (tail chain, low uint64) {
-	e, err := readEnds(ctx, r.damaged)
-	if err == nil {
-		return e.last, e.anchor.seq + 1
-	}
-	if e, err = savedEnds(ctx, r.damaged); err == nil { // the newest records cannot be read
-		e.last.seq += endsLag
-		return e.last, e.anchor.seq + 1
-	}
-	if e, err = readEnds(ctx, r.next); err == nil { // of the copy
-		tail = e.last
-	}
-	tail.seq += lostTail
-	return tail, 1
-}
-
-// story returns where the tables came from, as a sentence.
-func (r *rescuer) story() string {
-	switch {
-	case len(r.fromCopy) > 0:
-		return "from the copy came: " + strings.Join(r.fromCopy, ", ")
-	case len(r.inPart) > 0:
-		return "there was no sound copy, and of these only a part could be read: " + strings.Join(r.inPart, ", ")
-	default:
-		return "accounts, sessions, stations and grants are whole"
-	}
+	return r.carry(ctx, low, middle)
 }

@@ -78,7 +78,7 @@ func markUnsound(t *testing.T, path string) {
 func TestOpen_rescueFails(t *testing.T) {
 	path := inUse(t, 20)
 	markUnsound(t, path)
-	blocking := path + ".rescue.partial"
+	blocking := path + ".rescued.partial"
 	if err := os.MkdirAll(blocking+"/below", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestOpen_rescueFails(t *testing.T) {
 func TestOpen_damagedEndKeepsFloor(t *testing.T) {
 	const minute = 60_000 // ms
 	path := inUse(t, 10)
-	db, clock := uncarried(t, path), newClock()
+	db, clock := sound(t, path), newClock()
 	db.UseClock(clock)
 	for range 1000 {
 		clock.ms.Add(minute)
@@ -125,7 +125,7 @@ func TestOpen_damagedEndKeepsFloor(t *testing.T) {
 		last--
 	}
 	spoil(t, path, last)
-	db = uncarried(t, path)
+	db = sound(t, path)
 	after, err := db.Floor(t.Context())
 	if lost := before.Sub(after).Minutes(); err != nil || db.Rescued() == "" || lost > 30 {
 		t.Errorf("the floor went back by %v minutes, %v; %q", lost, err, db.Rescued())
@@ -137,7 +137,7 @@ func TestOpen_damagedEndKeepsFloor(t *testing.T) {
 func TestOpen_damagedTableWithoutCopy(t *testing.T) {
 	const accounts = 200
 	path := inUse(t, 10)
-	db := uncarried(t, path)
+	db := sound(t, path)
 	var all []site.Amendment
 	for i := range accounts {
 		all = append(all, site.Amendment{Record: record(site.KindAccountAdded), AddAccount: &site.Account{
@@ -157,7 +157,7 @@ func TestOpen_damagedTableWithoutCopy(t *testing.T) {
 	}
 	middle := bytes.Index(content, []byte("b-100b100@example.testppp")) // a row, not one of an index
 	spoil(t, path, int64(middle/page+1))
-	db = uncarried(t, path)
+	db = sound(t, path)
 	left, _, _, err := db.LoadAccess(t.Context())
 	if err != nil || len(left) < accounts*3/4 || len(left) >= accounts {
 		t.Errorf("%d of %d accounts are left, %v; %q", len(left), accounts, err, db.Rescued())
@@ -182,7 +182,7 @@ func TestDB_copyFails(t *testing.T) {
 
 // A grant that replaces a wider one reaches the copy as soon as a removal does.
 func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
-	db := uncarried(t, inUse(t, 10))
+	db := sound(t, inUse(t, 10))
 	amend := func(a site.Amendment) {
 		t.Helper()
 		a.Record = record(site.KindGranted)

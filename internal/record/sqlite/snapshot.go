@@ -131,6 +131,37 @@ func pragmaCheck(ctx context.Context, q queryer, check string) error {
 // errDamagedFile means that SQLite finds a file damaged.
 var errDamagedFile = errors.New("the file is damaged")
 
+// replaceFile has build write a database, brings it to the disk and renames it to
+// path. A power cut or an error leaves what was there under that name.
+func replaceFile(path string, build func(partial string) error) error {
+	partial := path + ".partial"
+	err := removeDatabase(partial)
+	if err == nil {
+		err = build(partial)
+	}
+	if err == nil {
+		err = durable.Sync(partial)
+	}
+	if err == nil {
+		err = durable.Rename(partial, path)
+	}
+	if err != nil { // the disk may be full
+		return errors.Join(err, removeDatabase(partial))
+	}
+	return nil
+}
+
+// sideFiles are the suffixes of the files that make up a database, its own last.
+func sideFiles() []string { return []string{"-wal", "-shm", ""} }
+
+// removeDatabase removes a database that may not be there.
+func removeDatabase(path string) (err error) {
+	for _, suffix := range sideFiles() {
+		err = errors.Join(err, removeQuietly(path+suffix))
+	}
+	return err
+}
+
 // removeQuietly removes a file that may not be there.
 func removeQuietly(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,60 +15,43 @@ import (
 )
 
 // openSound opens a usable database: a damaged one is set aside and replaced first.
-func openSound(ctx context.Context, cfg Config) (*DB, error) {
+func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	if err := completeRescue(cfg.Path); err != nil {
 		return nil, fmt.Errorf("putting the database in place: %w", err)
 	}
 	copied, unread := readCopy(ctx, cfg.Copy)
 	defer copied.close()
-	db, story, err := openOrRescue(ctx, cfg, copied)
-	if err != nil {
-		return nil, err
+	why, story := errNoted, ""
+	if _, unseen := os.Stat(cfg.Path + unsoundMark); unseen != nil {
+		db, why = tryOpen(ctx, cfg, copied)
 	}
-	db.rescued = story
-	db.copier = &copier{write: func() error { return writeCopy(context.Background(), db.path, cfg.Copy) }, tried: db.copyTried}
+	if isDamage(why) {
+		story, err = rescue(ctx, cfg, why, copied.db)
+		switch {
+		case err == nil:
+			db, why = open(ctx, cfg)
+		case errors.Is(why, errNoted): // a disk that takes no rescue; the page may be one that a start does not need
+			cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
+			db, why = tryOpen(ctx, cfg, copied)
+		default:
+			why = err
+		}
+	}
+	if why != nil {
+		return nil, why
+	}
+	db.rescued, db.copier = story, &copier{write: db.writeCopy}
 	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
 		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
 	}
 	if mine, err := accessOf(ctx, db.reading); err != nil || mine != copied.access {
-		db.copier.changed(true)
+		db.copyAgain(true)
 	}
 	return db, nil
 }
 
-// copyTried reports how a try to write the copy ended.
-func (db *DB) copyTried(err error) {
-	if err != nil {
-		db.log.Warn("the copy of who may open what cannot be written", "error", err)
-	}
-	if db.cfg.Copied != nil {
-		db.cfg.Copied(err)
-	}
-}
-
 // errNoted means that the last run found a page that cannot be read.
 var errNoted = fmt.Errorf("%w: a page could not be read in the last run", errDamagedFile)
-
-// openOrRescue opens the database, or the one that a rescue makes of it; story is the
-// result of [rescue].
-func openOrRescue(ctx context.Context, cfg Config, copied accessCopy) (db *DB, story string, err error) {
-	if _, unseen := os.Stat(cfg.Path + unsoundMark); unseen == nil {
-		err = errNoted
-	} else {
-		db, err = tryOpen(ctx, cfg, copied)
-	}
-	if !isDamage(err) {
-		return db, "", err
-	}
-	why := err
-	if story, err = rescue(ctx, cfg, why, copied.db); err == nil {
-		db, err = open(ctx, cfg)
-	} else if errors.Is(why, errNoted) { // a disk that takes no rescue; the page may be one that a start does not need
-		cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
-		db, err = tryOpen(ctx, cfg, copied)
-	}
-	return db, story, err
-}
 
 // tryOpen opens the database and checks whether it can be used. An error for which
 // isDamage holds means that it is damaged.
@@ -83,7 +66,7 @@ func tryOpen(ctx context.Context, cfg Config, copied accessCopy) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problem := db.examine(ctx, copied); isDamage(problem) {
+	if problem := db.examine(ctx, copied.access); isDamage(problem) {
 		return nil, errors.Join(problem, db.Close())
 	}
 	return db, nil
@@ -125,7 +108,7 @@ const examined = 20_000
 // tables, the end of the journal, and, if the copy is as new, that both agree on who
 // may open what. An error for which isDamage holds names what is wrong. Older records
 // are not checked: a damaged one keeps no door shut.
-func (db *DB) examine(ctx context.Context, copied accessCopy) error {
+func (db *DB) examine(ctx context.Context, copied accessState) error {
 	_, missing, err := foreignObjects(ctx, db.reading)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: there is no %s as it was", errDamagedFile, missing[0])
@@ -143,22 +126,23 @@ func (db *DB) examine(ctx context.Context, copied accessCopy) error {
 		}
 	}
 	var lacking sql.NullString
-	err = db.reading.QueryRowContext(ctx, `SELECT max("table") FROM pragma_foreign_key_check`).Scan(&lacking)
+	var size sql.NullInt64
+	err = db.reading.QueryRowContext(ctx, `SELECT (SELECT max("table") FROM pragma_foreign_key_check),
+		(SELECT sum(length(hash)) FROM (SELECT hash FROM journal ORDER BY seq DESC LIMIT ?))`, examined).Scan(&lacking, &size)
 	if err == nil && lacking.Valid {
 		err = fmt.Errorf("%w: table %s refers to what is not there", errDamagedFile, lacking.String)
 	}
 	if err != nil {
 		return err
 	}
-	var size sql.NullInt64
-	err = db.reading.QueryRowContext(ctx, "SELECT sum(length(hash)) FROM (SELECT hash FROM journal ORDER BY seq DESC LIMIT ?)", examined).Scan(&size)
-	if err != nil {
-		return err
-	}
 	if err := db.checkWritable(ctx); err != nil {
 		return err
 	}
-	return agree(ctx, db.reading, copied.access)
+	mine, err := accessOf(ctx, db.reading)
+	if err == nil && mine.schema == copied.schema && mine.version == copied.version && mine.sum != copied.sum {
+		err = fmt.Errorf("%w: %w", errDamagedFile, errDisagrees)
+	}
+	return err
 }
 
 // checkPages checks every page of a table and of its indexes.
@@ -191,24 +175,5 @@ func (db *DB) checkWritable(ctx context.Context) error {
 	return nil
 }
 
-// agree compares who may open what with the copy, if there is one that is as new.
-func agree(ctx context.Context, q queryer, theirs accessState) error {
-	mine, err := accessOf(ctx, q)
-	if err == nil && mine.schema == theirs.schema && mine.version == theirs.version && mine.sum != theirs.sum {
-		return fmt.Errorf("%w: %w", errDamagedFile, errDisagrees)
-	}
-	return err
-}
-
 // errDisagrees means that a database and its copy are equally new and not the same.
 var errDisagrees = errors.New("the database and its copy differ in who may open what")
-
-// readableAfter returns the first readable record after a seq and after any unreadable
-// records that follow it.
-func (db *DB) readableAfter(ctx context.Context, after uint64) (uint64, error) {
-	return pastDamage(db.Latest()-after, func(distance uint64) (seq uint64, err error) {
-		err = db.reading.QueryRowContext(ctx, "SELECT seq FROM journal WHERE seq >= ? AND length(body) > 0 ORDER BY seq LIMIT 1",
-			int64(after+distance)).Scan(&seq) //nolint:gosec // seq fits
-		return seq, err
-	})
-}
