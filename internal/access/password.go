@@ -2,24 +2,16 @@ package access
 
 import (
 	"crypto/rand"
-	"fmt"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
-// CheckPassword checks a password for the account with that address:
-// Invalid, with a sentence, when [site.JudgePassword] finds a flaw in it.
+// CheckPassword checks a password for the account with that address: Invalid, with a
+// sentence, when [site.PasswordFlaw] finds a flaw in it.
 func CheckPassword(email site.Email, password site.Secret) error {
-	switch site.JudgePassword(email, password) {
-	case site.PasswordShort:
-		return fault.New(fault.Invalid, fmt.Sprintf("The password is too short: %d characters at least", site.MinPassword))
-	case site.PasswordLong:
-		return fault.New(fault.Invalid, fmt.Sprintf("The password is too long: %d bytes at most", site.MaxPassword))
-	case site.PasswordIsEmail:
-		return fault.New(fault.Invalid, "The password must not be the e-mail address")
-	case site.PasswordNotorious:
-		return fault.New(fault.Invalid, "The password is one of the most common ones; choose another")
+	if flaw := site.PasswordFlaw(email, password); flaw != "" {
+		return fault.New(fault.Invalid, "The password "+flaw)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func between[T cmp.Ordered](low, high T) check {
 		if value >= low && value <= high {
 			return nil
 		}
-		return fmt.Errorf("%v is out of range: %v to %v", show(value), show(low), show(high))
+		return fmt.Errorf("%v is out of range: %v to %v", value, low, high)
 	}
 }
 
@@ -52,28 +52,6 @@ func wholeSeconds(next check) check {
 		}
 		return next(field)
 	}
-}
-
-// show writes a value as the file does.
-func show(value any) string {
-	if d, ok := value.(time.Duration); ok {
-		return showDuration(d)
-	}
-	return fmt.Sprint(value)
-}
-
-// showDuration leaves out the zeros at the end of Go's form ("1m0s").
-func showDuration(d time.Duration) string {
-	if d >= day && d%day == 0 {
-		return strconv.FormatInt(int64(d/day), 10) + "d"
-	}
-	text := d.String()
-	for _, zeros := range []string{"0s", "0m"} {
-		if rest, ok := strings.CutSuffix(text, zeros); ok && strings.HasSuffix(rest, "m") || ok && strings.HasSuffix(rest, "h") {
-			text = rest
-		}
-	}
-	return text
 }
 
 func oneOf(words ...string) check {
@@ -111,31 +89,18 @@ func timeZone(field any) error {
 	return nil
 }
 
-// addresses checks a list of listeners, each by itself.
+// addresses checks a list of listeners, such as "127.0.0.1:8080", "[::1]:8080", ":8080"
+// and "localhost:8080".
 func addresses(field any) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for _, text := range *field.(*[]string) {
-		if _, err := parseAddress(text); err != nil {
-			return err
+		host, port, err := net.SplitHostPort(text)
+		_, notIP := netip.ParseAddr(host)
+		_, notPort := strconv.ParseUint(port, 10, 16)
+		isName := host == "" || strings.ContainsAny(host, letters) && strings.Trim(host, letters+"0123456789.-") == ""
+		if err != nil || notPort != nil || notIP != nil && !isName {
+			return fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, tomlfile.Quote(text))
 		}
 	}
 	return nil
-}
-
-// parseAddress reads "127.0.0.1:8080", "[::1]:8080", ":8080" and "localhost:8080", and
-// returns one form for one address.
-func parseAddress(text string) (string, error) {
-	const letters = "abcdefghijklmnopqrstuvwxyz"
-	host, port, err := net.SplitHostPort(strings.ToLower(text))
-	if host == "localhost" {
-		host = "127.0.0.1"
-	}
-	ip, notIP := netip.ParseAddr(host)
-	isName := host == "" || strings.ContainsAny(host, letters) && strings.Trim(host, letters+"0123456789.-") == ""
-	if _, notPort := strconv.ParseUint(port, 10, 16); err != nil || notPort != nil || notIP != nil && !isName {
-		return "", fmt.Errorf(`%s is not an address to listen on: write it like "127.0.0.1:8080", or "0.0.0.0:8080" for every IPv4 network`, tomlfile.Quote(text))
-	}
-	if notIP == nil {
-		host = ip.String()
-	}
-	return net.JoinHostPort(host, port), nil
 }

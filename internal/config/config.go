@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,17 +176,4 @@ func (c Config) HostName() string {
 		return "gatehouse"
 	}
 	return strings.ToLower(name)
-}
-
-// Zone is the time zone in which the hours of grants are meant. It fails when the
-// system does not know TimeZone, which [Lay] would have reported.
-func (c Config) Zone() (*time.Location, error) {
-	if c.TimeZone == "" {
-		return time.Local, nil
-	}
-	zone, err := time.LoadLocation(c.TimeZone)
-	if err != nil {
-		return nil, fmt.Errorf("reading the time zone: %w", err)
-	}
-	return zone, nil
 }

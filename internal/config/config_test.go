@@ -240,17 +240,3 @@ func TestLoad_whichFile(t *testing.T) {
 		})
 	}
 }
-
-func TestConfig_Zone(t *testing.T) {
-	zone, err := config.Config{}.Zone()
-	if err != nil || zone != time.Local {
-		t.Errorf("the system's zone: %v, %v", zone, err)
-	}
-	zone, err = config.Config{TimeZone: "UTC"}.Zone()
-	if err != nil || zone != time.UTC {
-		t.Errorf("UTC: %v, %v", zone, err)
-	}
-	if _, err := (config.Config{TimeZone: "Nowhere/Else"}).Zone(); err == nil {
-		t.Error("a zone that does not exist was found")
-	}
-}

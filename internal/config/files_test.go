@@ -75,7 +75,7 @@ func TestLoad_problemsInParts(t *testing.T) {
 		got = append(got, where)
 	}
 	want := []string{
-		"gatehouse.toml:6", "conf.d/10-a.toml:3", "conf.d/20-b.toml:2", "GATEHOUSE_LOG_FORMAT", "conf.d/40-d.toml:3", "conf.d/40-d.toml:5",
+		"gatehouse.toml:6", "conf.d/10-a.toml:3", "conf.d/20-b.toml:2", "GATEHOUSE_LOG_FORMAT", "conf.d/40-d.toml:5",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("problems at %q, want %q\n%v", got, want, err)
@@ -150,15 +150,6 @@ func TestLay_only(t *testing.T) {
 	files[1].Only = nil
 	if _, _, err := config.Lay(files, home()); err == nil || !strings.Contains(err.Error(), "site.toml:7: unknown section [nobodys]") {
 		t.Errorf("without the bound: %v", err)
-	}
-}
-
-// Both spellings of the time zone are right.
-func TestLay_timeZone(t *testing.T) {
-	for _, name := range []string{"timezone", "time_zone"} {
-		if c, err := config.Parse("f.toml", []byte(name+" = \"Europe/Berlin\""), home()); err != nil || c.TimeZone != "Europe/Berlin" {
-			t.Errorf("%s: %q, %v", name, c.TimeZone, err)
-		}
 	}
 }
 

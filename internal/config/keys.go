@@ -88,14 +88,6 @@ func (k key) name() string    { _, name := split(k.path); return name }
 // secret reports whether the value is never shown.
 func (k key) secret() bool { return site.IsSecretName(k.name()) }
 
-// listExample shows how a list is written.
-func (k key) listExample() string {
-	if k.path == "cloud.keys" {
-		return `["office 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="]`
-	}
-	return `["127.0.0.1:8080"]`
-}
-
 // NeedRestart names the keys whose values differ and take effect only with a restart, in
 // the order of the annotated file.
 func NeedRestart(a, b Config) (paths []string) {

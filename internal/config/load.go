@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,20 +67,16 @@ type Sources map[string]Source
 // Lay returns the defaults, the files over them in their order, and the environment
 // over all, as [Load] does.
 func Lay(files []File, environ []string) (Config, Sources, error) {
-	l := loader{config: Defaults(environ), sources: Sources{}, layers: map[string]int{}, unread: map[string]bool{}}
+	l := loader{config: Defaults(environ), sources: Sources{}}
 	for _, f := range files {
-		l.layer++
 		l.readFile(f)
 	}
-	l.layer++
 	l.readEnvironment(environ)
 	for _, f := range l.config.faults() {
-		if l.layers[f.also] > l.layers[f.path] {
-			f.path = f.also // reported where the later of the two is set
+		if _, set := l.sources[f.path]; !set && f.also != "" {
+			f.path = f.also
 		}
-		if !l.unread[f.path] {
-			l.report(l.sources[f.path], f)
-		}
+		l.report(l.sources[f.path], f)
 	}
 	if err := tomlfile.Report(l.problems); err != nil {
 		return Config{}, nil, err //nolint:wrapcheck // it names files and variables
@@ -92,9 +90,6 @@ func Lay(files []File, environ []string) (Config, Sources, error) {
 type loader struct {
 	config   Config
 	sources  Sources
-	layer    int             // that is being read: a file or the environment; the defaults are 0
-	layers   map[string]int  // that each key was set in, by its path
-	unread   map[string]bool // keys whose value is of the wrong type, by path
 	problems []tomlfile.Problem
 }
 
@@ -108,12 +103,53 @@ func (l *loader) report(at Source, f fault) {
 
 // note notes where the key at path was set and what is wrong with its value.
 func (l *loader) note(path string, at Source, err error) {
-	l.sources[path], l.layers[path] = at, l.layer
-	delete(l.unread, path)
+	l.sources[path] = at
 	if err != nil {
-		l.unread[path] = true
 		l.report(at, fault{path: path, what: err.Error()})
 	}
+}
+
+// readFile lays the keys of a file over what is there.
+func (l *loader) readFile(f File) {
+	d := f.Document
+	if d == nil {
+		var err error
+		d, err = tomlfile.Decode(f.Name, f.Text)
+		if e, ok := errors.AsType[*tomlfile.Error](err); ok {
+			l.problems = append(l.problems, e.Problems...)
+			return
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
+		if f.Only != nil && !slices.Contains(f.Only, name) {
+			continue
+		}
+		section, isTable := d.Values[name].(map[string]any)
+		isSection := slices.Contains(sections(), name)
+		at := Source{File: f.Name, Line: d.Line(name)}
+		switch {
+		case isSection && isTable:
+			for _, key := range slices.Sorted(maps.Keys(section)) {
+				l.readKey(Source{File: f.Name, Line: d.Line(name, key)}, name, key, section[key])
+			}
+		case isSection:
+			l.report(at, fault{what: fmt.Sprintf("%s is a section: write [%s] on a line of its own, once", name, name)})
+		case isTable:
+			l.report(at, fault{what: unknownSection(name)})
+		default:
+			l.readKey(at, "", name, d.Values[name])
+		}
+	}
+}
+
+func (l *loader) readKey(at Source, section, name string, value any) {
+	i := slices.IndexFunc(keys(), func(k key) bool { return k.section() == section && k.name() == name })
+	if i < 0 {
+		l.report(at, fault{what: unknownKey(section, name)})
+		return
+	}
+	k := keys()[i]
+	l.note(k.path, at, k.words(assign(k.field(&l.config), value)))
 }
 
 // readEnvironment lays the variables over what is there.
@@ -126,8 +162,8 @@ func (l *loader) readEnvironment(environ []string) {
 		at := Source{File: variable}
 		i := slices.IndexFunc(keys(), func(k key) bool { return k.variable() == variable })
 		if i < 0 {
-			if what := unknownVariable(variable); what != "" {
-				l.report(at, fault{what: what})
+			if meant := nearestVariable(variable); meant != "" {
+				l.report(at, fault{what: "unknown variable: did you mean " + meant + "?"})
 			}
 			continue
 		}

@@ -37,22 +37,15 @@ func unknownSection(name string) string {
 	return what + ": remove it, or name one of " + strings.Join(sections(), ", ")
 }
 
-// unknownVariable words that no key has that variable. It returns "" for a variable of
-// another program: one that is like no key's and does not begin with the name of a section
-// or of a key at the top.
-func unknownVariable(name string) string {
-	text := strings.TrimPrefix(name, prefix)
+// nearestVariable returns the variable of a key that a name was most likely meant to be,
+// or "": then the variable belongs to another program.
+func nearestVariable(name string) string {
 	names := make([]string, 0, len(keys()))
 	for _, k := range keys() {
 		names = append(names, strings.TrimPrefix(k.variable(), prefix))
 	}
-	if meant := tomlfile.Nearest(text, names); meant != "" {
-		return "unknown variable: did you mean " + prefix + meant + "?"
-	}
-	for _, ours := range slices.Concat(sections(), namesIn("")) {
-		if rest, ok := strings.CutPrefix(strings.ToLower(text), ours); ok && (rest == "" || rest[0] == '_') {
-			return "unknown variable: unset it"
-		}
+	if meant := tomlfile.Nearest(strings.TrimPrefix(name, prefix), names); meant != "" {
+		return prefix + meant
 	}
 	return ""
 }
@@ -62,8 +55,7 @@ func unknownVariable(name string) string {
 func Foreign(environ []string) (names []string) {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, prefix) && !slices.Contains(ofCommandLine(), name) &&
-			!slices.ContainsFunc(keys(), func(k key) bool { return k.variable() == name }) && unknownVariable(name) == "" {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(ofCommandLine(), name) && nearestVariable(name) == "" {
 			names = append(names, name)
 		}
 	}

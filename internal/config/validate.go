@@ -3,9 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"gatehouse/internal/setup/tomlfile"
 )
 
 // fault is a problem of the value of one key; of none when path is empty.
@@ -22,30 +19,7 @@ func (c Config) faults() []fault {
 			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
-	return slices.Concat(found, c.listenFaults(), c.stationFaults(), c.pairFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
-}
-
-// listenFaults finds an address that is named twice. What is no address was reported
-// before.
-func (c Config) listenFaults() (found []fault) {
-	keyOf := map[string]string{}
-	for _, k := range keys() {
-		list, is := k.field(&c).(*[]string)
-		if !is || !strings.HasSuffix(k.path, "listen") {
-			continue
-		}
-		for _, text := range *list {
-			address, err := parseAddress(text)
-			if err != nil || strings.HasSuffix(address, ":0") {
-				continue
-			}
-			if other, taken := keyOf[address]; taken {
-				found = append(found, fault{k.path, fmt.Sprintf("%s is an address of %s and %s: give each listener a port of its own", tomlfile.Quote(text), other, k.path), other})
-			}
-			keyOf[address] = k.path
-		}
-	}
-	return found
+	return slices.Concat(found, c.stationFaults(), c.pairFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
 }
 
 // stationFaults: a gateway that no station can reach opens no door.

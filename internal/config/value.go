@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,29 +25,23 @@ const (
 // "256MB" (decimal: B, kB, MB, GB) or "19MiB" (binary: KiB, MiB, GiB).
 type Bytes int64
 
-// byteUnits are tried in this order, so that "B" comes last.
-func byteUnits() []struct {
+// unit is a unit of [Bytes].
+type unit struct {
 	name string
 	size Bytes
-} {
-	return []struct {
-		name string
-		size Bytes
-	}{
-		{"KiB", 1 << 10},
-		{"MiB", 1 << 20},
-		{"GiB", 1 << 30},
-		{"kB", 1000},
-		{"KB", 1000},
-		{"MB", 1000 * 1000},
-		{"GB", 1000 * 1000 * 1000},
+}
+
+// byteUnits are tried in this order, so that "B" comes last.
+func byteUnits() []unit {
+	return []unit{
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+		{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
 		{"B", 1},
 	}
 }
 
 // ParseBytes reads a size such as "256MB" or "19MiB"; a bare "0" needs no unit.
 func ParseBytes(text string) (Bytes, error) {
-	bad := fmt.Errorf(`%s is not a size: write it like "256MB" or "19MiB"`, tomlfile.Quote(text))
 	if text == "0" {
 		return 0, nil
 	}
@@ -56,12 +51,12 @@ func ParseBytes(text string) (Bytes, error) {
 			continue
 		}
 		n, err := strconv.ParseUint(strings.TrimRight(digits, " "), 10, 63)
-		if err != nil || Bytes(n) > math.MaxInt64/unit.size {
-			return 0, bad
+		if err == nil && Bytes(n) <= math.MaxInt64/unit.size {
+			return Bytes(n) * unit.size, nil
 		}
-		return Bytes(n) * unit.size, nil
+		break
 	}
-	return 0, bad
+	return 0, errors.New("not a size")
 }
 
 // String returns the size in the largest unit that divides it.
@@ -79,62 +74,57 @@ func (b Bytes) String() string {
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
-		if err == nil {
-			return time.Duration(n) * day, nil
-		}
+		return time.Duration(n) * day, err //nolint:wrapcheck // parseInto words it
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf(`%s is not a duration: write it like "5s", "10m" or "365d"`, tomlfile.Quote(text))
-	}
-	return d, nil
+	return time.ParseDuration(text) //nolint:wrapcheck // as above
 }
 
-// assign puts a value of a TOML file into the field of a key. Its error has the value and
-// what it should be.
-func assign(k key, field any, n *tomlfile.Node) error {
-	text, isText := n.Value.(string)
-	whole, isWhole := n.Value.(int64)
-	var ok bool
-	var want string
+// assign puts a value of a TOML file into the field of a key. Its error has the value,
+// but for a text in the place of a list, and what it should be.
+func assign(field, value any) error {
+	text, isText := value.(string)
+	_, isTruth := value.(bool)
+	_, isTable := value.(map[string]any)
+	list, isList := value.([]any)
+	var what string
 	switch field := field.(type) {
 	case *[]string:
-		return assignList(k, field, n)
+		if isList {
+			return assignList(field, list)
+		}
+		return errors.New(`it is not a list: write it like ["a", "b"], or [] for none`) // among the keys of the cloud a text may be a private one
 	case *string, *site.Secret:
-		ok, want = isText, "is not a text: put it in quotes"
+		if !isText {
+			what = "is not a text: put it in quotes"
+		}
 	case *bool:
-		_, ok = n.Value.(bool)
-		want = "is neither true nor false (without quotes)"
-	case *int:
-		ok, want = isWhole && whole == int64(int32(whole)), "is not a whole number, or far too large a one"
-	case *float64:
-		_, ok = n.Value.(float64)
-		ok, want = ok || isWhole, "is not a number"
-	default: // 0 needs no unit
-		ok, want = isText || isWhole && whole == 0, "needs a unit and quotes, like "+example(field)
+		if !isTruth {
+			what = "is neither true nor false (without quotes)"
+		}
+	case *int, *float64:
+		if isText {
+			what = "is not a number (without quotes)"
+		}
 	}
-	if !ok {
-		return fmt.Errorf("%s %s", describe(n), want)
-	}
-	if !isText {
-		text = fmt.Sprint(n.Value)
+	switch {
+	case isTable:
+		return errors.New("it is not a section")
+	case isList:
+		return errors.New("it is not a list")
+	case what != "":
+		return fmt.Errorf("%s %s", show(value), what)
+	case !isText:
+		text = fmt.Sprint(value)
 	}
 	return assignText(field, text)
 }
 
-func assignList(k key, field *[]string, n *tomlfile.Node) error {
-	if n.Items == nil {
-		what := describe(n)
-		if _, text := n.Value.(string); text { // not shown: among the keys of the cloud it may be a private one
-			what = "a text"
-		}
-		return fmt.Errorf(`%s is not a list: write it like %s, or [] for none`, what, k.listExample())
-	}
-	list := make([]string, 0, len(n.Items))
-	for _, item := range n.Items {
-		text, ok := item.Value.(string)
+func assignList(field *[]string, items []any) error {
+	list := make([]string, 0, len(items))
+	for _, item := range items {
+		text, ok := item.(string)
 		if !ok {
-			return fmt.Errorf("%s in the list is not a text: put it in quotes", describe(item))
+			return fmt.Errorf("%s in the list is not a text: put it in quotes", show(item))
 		}
 		list = append(list, text)
 	}
@@ -142,8 +132,17 @@ func assignList(k key, field *[]string, n *tomlfile.Node) error {
 	return nil
 }
 
-// assignText puts a text, as the environment has it, into the field.
-func assignText(field any, text string) (err error) {
+// show writes a value of a TOML file for an error.
+func show(value any) string {
+	if text, ok := value.(string); ok {
+		return tomlfile.Quote(text)
+	}
+	return tomlfile.Clip(fmt.Sprint(value))
+}
+
+// assignText puts a text, as the environment has it, into the field. After an error the
+// field is as it was.
+func assignText(field any, text string) error {
 	switch field := field.(type) {
 	case *string:
 		*field = text
@@ -152,27 +151,31 @@ func assignText(field any, text string) (err error) {
 	case *[]string:
 		*field = splitList(text)
 	case *bool:
-		if *field, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%s is neither true nor false", tomlfile.Quote(text))
-		}
+		return parseInto(field, text, strconv.ParseBool, "is neither true nor false")
 	case *int:
-		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return fmt.Errorf("%s is not a whole number, or far too large a one", tomlfile.Quote(text))
-		}
-		*field = int(n)
+		return parseInto(field, text, func(text string) (int, error) {
+			n, err := strconv.ParseInt(text, 10, 32)
+			return int(n), err //nolint:wrapcheck // parseInto words it
+		}, "is not a whole number, or far too large a one")
 	case *float64:
-		if *field, err = strconv.ParseFloat(text, 64); err != nil {
-			return fmt.Errorf("%s is not a number", tomlfile.Quote(text))
-		}
+		return parseInto(field, text, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }, "is not a number")
 	case *time.Duration:
-		*field, err = parseDuration(text)
+		return parseInto(field, text, parseDuration, `is not a duration: write it like "5s", "10m" or "365d"`)
 	case *Bytes:
-		*field, err = ParseBytes(text)
+		return parseInto(field, text, ParseBytes, `is not a size: write it like "256MB" or "19MiB"`)
 	default:
 		return fmt.Errorf("settings of type %T cannot be read", field)
 	}
-	return err
+	return nil
+}
+
+func parseInto[T any](field *T, text string, parse func(string) (T, error), what string) error {
+	value, err := parse(text)
+	if err != nil {
+		return fmt.Errorf("%s %s", tomlfile.Quote(text), what)
+	}
+	*field = value
+	return nil
 }
 
 // splitList reads "a, b"; the empty text is the empty list.
@@ -184,27 +187,4 @@ func splitList(text string) []string {
 		}
 	}
 	return list
-}
-
-// example shows how a value of the field is written.
-func example(field any) string {
-	if _, ok := field.(*Bytes); ok {
-		return `"256MB"`
-	}
-	return `"5s"`
-}
-
-// describe shows a TOML value in an error.
-func describe(n *tomlfile.Node) string {
-	if text, ok := n.Value.(string); ok {
-		return tomlfile.Quote(text)
-	}
-	switch {
-	case n.Items != nil:
-		return "a list"
-	case n.Keys != nil:
-		return "a section"
-	default:
-		return tomlfile.Clip(fmt.Sprint(n.Value))
-	}
 }

@@ -1,6 +1,9 @@
 package site
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // The bounds of an account's password, in bytes. The least is that of NIST SP
 // 800-63B (revision 3), section 5.1.1.2; the most lies well above the 64 characters
@@ -10,35 +13,24 @@ const (
 	MaxPassword = 256
 )
 
-// PasswordFlaw is what is wrong with a password, or that nothing is.
-type PasswordFlaw int
-
-// The flaws, in the order in which they are looked for.
-const (
-	PasswordGood      PasswordFlaw = iota
-	PasswordShort                  // below MinPassword
-	PasswordLong                   // above MaxPassword
-	PasswordIsEmail                // the address of the account itself
-	PasswordNotorious              // among the first that anyone would try
-)
-
-// JudgePassword returns the first flaw that password has for the account with that
-// address. What it refuses beyond the length (the name of the account, the common
-// ones), and that it asks for no kinds of characters, is NIST SP 800-63B (revision
-// 3), section 5.1.1.2, too.
-func JudgePassword(email Email, password Secret) PasswordFlaw {
+// PasswordFlaw returns the first thing that is wrong with a password for the account with
+// that address, as the rest of a sentence that begins with "the password"; "" for a good
+// one. What it refuses beyond the length (the name of the account, the common ones), and
+// that it asks for no kinds of characters, is NIST SP 800-63B (revision 3), section
+// 5.1.1.2, too.
+func PasswordFlaw(email Email, password Secret) string {
 	text := password.Reveal()
 	switch {
 	case len(text) < MinPassword:
-		return PasswordShort
+		return fmt.Sprintf("is too short: %d characters at least", MinPassword)
 	case len(text) > MaxPassword:
-		return PasswordLong
+		return fmt.Sprintf("is too long: %d bytes at most", MaxPassword)
 	case strings.EqualFold(strings.TrimSpace(text), string(email)):
-		return PasswordIsEmail
+		return "must not be the e-mail address"
 	case notorious(strings.ToLower(text)):
-		return PasswordNotorious
+		return "is one of the most common ones; choose another"
 	}
-	return PasswordGood
+	return ""
 }
 
 // notorious reports whether text heads the lists that every attacker has.

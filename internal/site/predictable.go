@@ -10,7 +10,7 @@ import (
 const keyboard = "0123456789 abcdefghijklmnopqrstuvwxyz qwertyuiop asdfghjkl zxcvbnm qwertzuiop yxcvbnm 1qaz2wsx3edc4rfv5tgb6yhn"
 
 // Predictable reports whether a program that guesses would try text early although it
-// is long: a notorious password (see [JudgePassword]) or a common word with nothing but
+// is long: a notorious password (see [PasswordFlaw]) or a common word with nothing but
 // digits and signs around it, one short piece repeated, or a walk over the keyboard. It
 // is for secrets that are guessed offline, such as the passphrase of a backup.
 func Predictable(text Secret) bool {

@@ -71,7 +71,7 @@ func ours() []string {
 // configuration that would result.
 func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlfile.Problem) {
 	b.plan.site, problems = sitefile.Read(d, ours())
-	problems = append(problems, publicProblems(publicSecrets(), b.path, "", d.Root)...)
+	problems = append(problems, publicProblems(publicSecrets(), d, d.Values)...)
 	var err error
 	layers := b.layers(files, config.File{Name: b.path, Document: d, Only: ours()})
 	b.plan.config, b.plan.sources, err = config.Lay(layers, b.Environ)

@@ -29,7 +29,6 @@ func badSites() map[string]string {
 		"UTF-16":                      utf16Text("name = \"gate\"\n"),
 		"Windows line ends":           "name = \"gate\"\r\n\r\n[[station]]\r\nid = \"7\"\r\n",
 		"bad name":                    "name = \"the north gate\"\n",
-		"port taken":                  "[http]\nlisten = [\"127.0.0.1:1883\"]\n",
 		"no certificate":              "[tls]\ncertificate = \"/nonexistent/gate.crt\"\nkey = \"gate.key\"\n",
 		"wrong certificate":           "[tls]\ncertificate = \"ROOT/boot/cmdline.txt\"\nkey = \"ROOT/boot/cmdline.txt\"\n",
 		"certificate alone":           "[tls]\ncertificate = \"/nonexistent/gate.crt\"\n",

@@ -3,6 +3,7 @@ package firstboot
 import (
 	"io/fs"
 	"regexp"
+	"strconv"
 
 	"gatehouse/configs"
 	"gatehouse/internal/setup/tomlfile"
@@ -10,17 +11,23 @@ import (
 )
 
 // publicProblems finds the passwords, secrets and tokens of the examples, which everyone
-// can read, in the node of that name. "gatehouse apply" accepts them, for demonstrations;
-// a board at a door does not.
-func publicProblems(public map[string]bool, file, name string, n *tomlfile.Node) (problems []tomlfile.Problem) {
-	if text, is := n.Value.(string); is && public[text] && site.IsSecretName(name) {
-		problems = append(problems, tomlfile.Problem{File: file, Line: n.Line, Text: "this " + name + " is that of the example: choose your own, or leave the line out"})
-	}
-	for _, key := range n.Names() {
-		problems = append(problems, publicProblems(public, file, key, n.Keys[key])...)
-	}
-	for _, item := range n.Items {
-		problems = append(problems, publicProblems(public, file, name, item)...)
+// can read, in a value of the document: the last names of its path. "gatehouse apply"
+// accepts them, for demonstrations; a board at a door does not.
+func publicProblems(public map[string]bool, d *tomlfile.Document, value any, path ...string) (problems []tomlfile.Problem) {
+	switch value := value.(type) {
+	case string:
+		name := path[len(path)-1]
+		if public[value] && site.IsSecretName(name) {
+			problems = append(problems, tomlfile.Problem{File: d.Name, Line: d.Line(path...), Text: "this " + name + " is that of the example: choose your own, or leave the line out"})
+		}
+	case map[string]any:
+		for key, inner := range value {
+			problems = append(problems, publicProblems(public, d, inner, append(path[:len(path):len(path)], key)...)...)
+		}
+	case []any:
+		for i, item := range value {
+			problems = append(problems, publicProblems(public, d, item, append(path[:len(path):len(path)], strconv.Itoa(i))...)...)
+		}
 	}
 	return problems
 }

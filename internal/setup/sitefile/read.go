@@ -1,19 +1,20 @@
 package sitefile
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 )
 
-// The keys at the top of a site file. Both spellings of the time zone are right.
+// The keys at the top of a site file.
 const (
 	keyTimeZone  = "timezone"
-	keyTimeZone2 = "time_zone"
 	tableAccount = "account"
 	tableStation = "station"
 	tableGrant   = "grant"
@@ -22,23 +23,61 @@ const (
 // Names lists what a site file has at its top.
 func Names() []string { return []string{keyTimeZone, tableAccount, tableStation, tableGrant} }
 
+// What a value must be, as the rest of a sentence that begins with the key.
+const (
+	aText    = "a text in quotes"
+	aNumber  = "a whole number without quotes"
+	aTruth   = "true or false without quotes"
+	aTime    = "a time without quotes, with its offset from UTC, such as 2026-01-01T00:00:00Z"
+	numbers  = "a list of whole numbers without quotes, such as [1042]"
+	someTime = `a text such as "Mon-Fri 08:00-18:00"`
+)
+
+// key is a key of a table, with what its value must be.
+type key struct{ name, want string }
+
+// keysOf returns the keys of a table; those of the top for "". But for password_file, they
+// are those of its JSON form.
+func keysOf(table string) []key {
+	switch table {
+	case tableAccount:
+		return []key{{"email", aText}, {"password", aText}, {keyPasswordFile, aText}, {"admin", aTruth}}
+	case tableStation:
+		return []key{{"id", aNumber}, {"name", aText}, {"locks", aNumber}, {"secret", aText}, {"token", aText}}
+	case tableGrant:
+		return []key{{"account", aText}, {"stations", numbers}, {"from", aTime}, {"until", aTime}, {"hours", someTime}}
+	}
+	return []key{{keyTimeZone, aText}}
+}
+
+const keyPasswordFile = "password_file"
+
 // Read reads the site in a document and returns all that is wrong with it. The names of
 // foreign at the top of the document belong to another parser.
 func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
-	r := &reader{checker: checker{file: d.Name, bad: map[place]bool{}}, foreign: foreign}
+	r := &reader{checker: checker{file: d.Name}, document: d, foreign: foreign}
 	s := Site{File: d.Name}
-	top := table{reader: r, node: d.Root, title: "the file"}
-	s.Lines = top.lines()
-	s.TimeZone = top.timeZone(s.Lines)
-	top.known(slices.Concat(Names(), foreign)...)
-	for _, t := range top.tables(tableAccount) {
-		s.Accounts = append(s.Accounts, t.account())
+	s.Lines = r.read(place{}, d.Values, &s)
+	for at, values := range r.tables(tableAccount) {
+		a := Account{}
+		a.Lines = r.read(at, values, &a)
+		if file, stated := values[keyPasswordFile].(string); stated {
+			a.Lines["password"] = a.Lines[keyPasswordFile]
+			at.lines = a.Lines
+			_, another := values["password"]
+			a.Password = r.passwordFile(at, file, another)
+		}
+		s.Accounts = append(s.Accounts, a)
 	}
-	for _, t := range top.tables(tableStation) {
-		s.Stations = append(s.Stations, t.station())
+	for at, values := range r.tables(tableStation) {
+		st := Station{}
+		st.Lines = r.read(at, values, &st)
+		s.Stations = append(s.Stations, st)
 	}
-	for _, t := range top.tables(tableGrant) {
-		s.Grants = append(s.Grants, t.grant())
+	for at, values := range r.tables(tableGrant) {
+		g := Grant{}
+		g.Lines = r.read(at, values, &g)
+		s.Grants = append(s.Grants, g)
 	}
 	s.PasswordFiles = r.passwordFiles
 	r.check(&s)
@@ -48,221 +87,113 @@ func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
 // reader reads one document and gathers what is wrong with it.
 type reader struct {
 	checker
+	document      *tomlfile.Document
 	foreign       []string
 	passwordFiles []string
 }
 
-// table is a table that is being read.
-type table struct {
-	*reader
-	place // of the table; its key is empty
-	node  *tomlfile.Node
-	title string // in problems, such as "[[account]]"
-}
-
-func (t table) lines() Lines {
-	lines := Lines{"": t.node.Line}
-	for name, n := range t.node.Keys {
-		lines[name] = n.Line
-	}
-	return lines
-}
-
-// wrong adds a problem of a key of the table.
-func (t table) wrong(key, format string, args ...any) {
-	t.add(place{t.table, t.index, key}, t.lines(), format, args...)
-}
-
-// tables returns the elements of an array of tables.
-func (t table) tables(name string) (all []table) {
-	n := t.node.Keys[name]
+// tables visits the elements of an array of tables.
+func (r *reader) tables(name string) func(yield func(place, map[string]any) bool) {
+	value, stated := r.document.Values[name]
+	list, isList := value.([]any)
 	switch {
-	case n == nil:
-		return nil
-	case n.Items == nil:
+	case stated && !isList:
 		hint := ""
-		if name == tableStation && t.foreign != nil {
+		if name == tableStation && r.foreign != nil {
 			hint = "; the settings of [station] in the configuration cannot be in this file"
 		}
-		t.wrong(name, "write [[%s]] with two pairs of brackets: there may be several%s", name, hint)
-		return nil
+		r.problem(r.document.Line(name), "write [[%s]] with two pairs of brackets: there may be several%s", name, hint)
+	case slices.ContainsFunc(list, func(item any) bool { _, isTable := item.(map[string]any); return !isTable }):
+		r.problem(r.document.Line(name), "%s must hold tables", name)
+		list = nil
 	}
-	for i, item := range n.Items {
-		if item.Keys == nil {
-			t.problem(item.Line, "%s must hold tables", name)
+	return func(yield func(place, map[string]any) bool) {
+		for i, item := range list {
+			if values, _ := item.(map[string]any); !yield(place{table: name, index: i}, values) {
+				return
+			}
+		}
+	}
+}
+
+// read decodes the values of a table into its type, by their JSON form, and returns their
+// lines.
+func (r *reader) read(at place, values map[string]any, into any) Lines {
+	path := []string{at.table, strconv.Itoa(at.index)}
+	if at.table == "" {
+		path = nil
+	}
+	at.lines = Lines{"": r.document.Line(path...)}
+	for name := range values {
+		at.lines[name] = r.document.Line(append(path[:len(path):len(path)], name)...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if at.table == "" && (slices.Contains(r.foreign, name) || name != keyTimeZone && slices.Contains(Names(), name)) {
 			continue
 		}
-		all = append(all, table{t.reader, place{name, i, ""}, item, "[[" + name + "]]"})
+		keys := keysOf(at.table)
+		i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
+		if i < 0 {
+			r.unknown(at, name)
+			continue
+		}
+		if err := decode(name, values[name], keys[i].want, into); err != nil {
+			r.add(at, name, "%s", err)
+		}
 	}
-	return all
+	return at.lines
 }
 
-// timeZone accepts either spelling, unless the second belongs to the other parser.
-func (t table) timeZone(lines Lines) string {
-	second, both := t.node.Keys[keyTimeZone2]
-	if !both || slices.Contains(t.foreign, keyTimeZone2) {
-		zone, _ := field[string](t, keyTimeZone, "a text in quotes")
-		return zone
+// decode puts one value into the field of that name in JSON.
+func decode(name string, value any, want string, into any) error {
+	text, isText := value.(string)
+	switch {
+	case isText && text == "" && site.IsSecretName(name):
+		return fmt.Errorf("%s is empty: leave the line out, and one is generated", name)
+	case want == aNumber && value == int64(0): // no number of a site may be, and in JSON it means that there is none
+		return fmt.Errorf("%s must be 1 or more", name)
 	}
-	if t.node.Keys[keyTimeZone] != nil {
-		t.problem(second.Line, "%s and %s mean the same: keep one of the two", keyTimeZone, keyTimeZone2)
+	data, err := json.Marshal(map[string]any{name: value})
+	if err == nil {
+		err = json.Unmarshal(data, into)
 	}
-	lines[keyTimeZone] = second.Line
-	zone, _ := field[string](t, keyTimeZone2, "a text in quotes")
-	return zone
+	if err != nil || isText && want == aTime || !isText && want == aText {
+		return fmt.Errorf("%s must be %s", name, want)
+	}
+	return nil
 }
 
-func (t table) account() (a Account) {
-	t.known("email", "password", "password_file", "admin")
-	a.Lines = t.lines()
-	text, _ := field[string](t, "email", "a text in quotes")
-	a.Email = site.Email(text)
-	a.Password = t.secret("password")
-	if file, ok := field[string](t, "password_file", "a text in quotes"); ok {
-		a.Lines["password"] = t.node.Keys["password_file"].Line
-		a.Password = t.passwordFile(file)
-	}
-	if admin, ok := field[bool](t, "admin", "true or false without quotes"); ok {
-		a.Admin = &admin
-	}
-	return a
-}
-
-func (t table) passwordFile(name string) site.Secret {
-	if t.node.Keys["password"] != nil {
-		t.wrong("password_file", "keep one of password and password_file")
+// passwordFile reads the password of an account from the file of that name.
+func (r *reader) passwordFile(at place, name string, another bool) site.Secret {
+	if another {
+		r.add(at, keyPasswordFile, "keep one of password and password_file")
 		return ""
 	}
-	path := inFolder(t.file, name)
-	t.passwordFiles = append(t.passwordFiles, path)
+	path := inFolder(r.file, name)
+	r.passwordFiles = append(r.passwordFiles, path)
 	text, err := readPassword(path)
 	if err != nil {
-		t.wrong("password_file", "reading password_file: %s", err)
+		r.add(at, keyPasswordFile, "reading password_file: %s", err)
 	}
 	return site.Secret(text)
 }
 
-func (t table) station() (s Station) {
-	t.known("id", "name", "locks", "secret", "token")
-	s.Lines = t.lines()
-	if id, ok := field[int64](t, "id", "a whole number without quotes"); ok {
-		s.ID = t.stationID("id", id)
+// unknown adds the problem of a key that the table does not have.
+func (r *reader) unknown(at place, name string) {
+	var names []string
+	for _, k := range keysOf(at.table) {
+		names = append(names, k.name)
 	}
-	if name, ok := field[string](t, "name", "a text in quotes"); ok {
-		s.Name = &name
+	where, title := "", "the file"
+	if at.table == "" {
+		names = slices.Concat(Names(), r.foreign)
+	} else {
+		title = "[[" + at.table + "]]"
+		where = " in " + title
 	}
-	if locks, ok := field[int64](t, "locks", "a whole number without quotes"); ok {
-		if !site.ValidLocks(locks) {
-			t.wrong("locks", "locks must be from 1 to %d, not %d", site.MaxLocks, locks)
-			locks = 0
-		}
-		s.Locks = int(locks)
+	hint := title + " has " + strings.Join(names, ", ")
+	if meant := tomlfile.Nearest(name, names); meant != "" {
+		hint = "did you mean " + strconv.Quote(meant) + "?"
 	}
-	s.Secret = t.secret("secret")
-	s.Token = t.secret("token")
-	return s
-}
-
-func (t table) stationID(key string, id int64) site.StationID {
-	if !site.StationID(id).Valid() {
-		t.wrong(key, "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
-	}
-	return site.StationID(id)
-}
-
-func (t table) grant() (g Grant) {
-	t.known("account", "stations", "from", "until", "hours")
-	g.Lines = t.lines()
-	text, _ := field[string](t, "account", "a text in quotes")
-	g.Account = site.Email(text)
-	g.Stations = t.stationIDs()
-	g.From = t.time("from")
-	g.Until = t.time("until")
-	if text, ok := field[string](t, "hours", "a text in quotes"); ok {
-		hours, err := site.ParseSchedule(text)
-		if err != nil {
-			t.wrong("hours", "%s", err)
-		}
-		g.Hours = hours
-	}
-	return g
-}
-
-func (t table) stationIDs() (ids []site.StationID) {
-	n := t.node.Keys["stations"]
-	if n == nil {
-		return nil
-	}
-	if n.Items == nil {
-		t.wrong("stations", "stations must be an array of station ids, such as [1042]")
-	}
-	for _, item := range n.Items {
-		id, ok := item.Value.(int64)
-		if !ok {
-			t.problem(item.Line, "stations must hold whole numbers without quotes")
-			t.bad[place{t.table, t.index, "stations"}] = true
-			continue
-		}
-		ids = append(ids, t.stationID("stations", id))
-	}
-	return ids
-}
-
-// secret reads a password, secret or token: if it is stated, it is not empty.
-func (t table) secret(key string) site.Secret {
-	text, ok := field[string](t, key, "a text in quotes")
-	if ok && text == "" {
-		t.wrong(key, "%s is empty: leave the line out, and one is generated", key)
-	}
-	return site.Secret(text)
-}
-
-// time reads a time with its offset; one without would be another moment on another
-// machine.
-func (t table) time(key string) (at time.Time) {
-	const example = "2026-01-01T00:00:00Z"
-	n := t.node.Keys[key]
-	if n == nil {
-		return at
-	}
-	switch v := n.Value.(type) {
-	case time.Time:
-		return v
-	case tomlfile.Local:
-		t.wrong(key, "%s needs a time with its offset from UTC, such as %s", key, example)
-	default:
-		t.wrong(key, "%s must be a time without quotes, such as %s", key, example)
-	}
-	return at
-}
-
-// field returns the value of a key of the table, if it is stated and a T.
-func field[T any](t table, key, want string) (value T, ok bool) {
-	n := t.node.Keys[key]
-	if n == nil {
-		return value, false
-	}
-	value, ok = n.Value.(T)
-	if !ok {
-		t.wrong(key, "%s must be %s", key, want)
-	}
-	return value, ok
-}
-
-// known adds a problem for every key of the table that is not among keys.
-func (t table) known(keys ...string) {
-	for _, name := range t.node.Names() {
-		if slices.Contains(keys, name) || t.table == "" && name == keyTimeZone2 {
-			continue
-		}
-		hint := t.title + " has " + strings.Join(keys, ", ")
-		if meant := tomlfile.Nearest(name, keys); meant != "" {
-			hint = "did you mean " + strconv.Quote(meant) + "?"
-		}
-		where := ""
-		if t.table != "" {
-			where = " in " + t.title
-		}
-		t.wrong(name, "unknown key %s%s: %s", tomlfile.Quote(name), where, hint)
-	}
+	r.add(at, name, "unknown key %s%s: %s", tomlfile.Quote(name), where, hint)
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -13,29 +13,15 @@ import (
 )
 
 // maxDepth is how deep keys, tables and arrays may nest. No valid file comes near; the
-// bound keeps the recursion below shallow.
+// bound keeps recursion over the values shallow.
 const maxDepth = 32
 
 // Document is a decoded file.
 type Document struct {
-	Name string // of the file, as its problems call it
-	Root *Node  // the table at the top
-	raw  map[string]any
+	Name   string         // of the file, as its problems call it
+	Values map[string]any // as go-toml decodes them
+	lines  map[string]int // by [pathOf]
 }
-
-// Node is one value of a document: a table, an array or a single value.
-type Node struct {
-	Line  int              // in which it begins; counts from 1
-	Keys  map[string]*Node // of a table; else nil
-	Items []*Node          // of an array; else nil
-	Value any              // of any other: string, bool, int64, float64, time.Time or Local
-}
-
-// Local is a date or a time without an offset from UTC, as the file has it.
-type Local string
-
-// Names returns the keys of a table in alphabetical order.
-func (n *Node) Names() []string { return slices.Sorted(maps.Keys(n.Keys)) }
 
 // Decode reads the text of the file that problems call name. Its error is an [*Error]
 // with one problem: a text that is no TOML has no values to look at.
@@ -44,15 +30,13 @@ func Decode(name string, text []byte) (*Document, error) {
 	if p := checkText(text); p != nil {
 		return nil, refused(name, *p)
 	}
-	w := walker{root: &Node{Line: 1, Keys: map[string]*Node{}}, text: text, line: 1}
-	if line := w.walk(); line > 0 {
+	d := &Document{Name: name, Values: map[string]any{}, lines: map[string]int{}}
+	if line := d.index(text); line > 0 {
 		return nil, refused(name, Problem{Line: line, Text: "brackets or keys are nested too deeply"})
 	}
-	d := &Document{Name: name, Root: w.root, raw: map[string]any{}}
-	if err := toml.Unmarshal(text, &d.raw); err != nil {
+	if err := toml.Unmarshal(text, &d.Values); err != nil {
 		return nil, refused(name, syntaxProblem(err, text))
 	}
-	d.Root.fill(d.raw)
 	return d, nil
 }
 
@@ -61,140 +45,90 @@ func refused(name string, p Problem) error {
 	return &Error{[]Problem{p}}
 }
 
-// fill adds the values to the nodes, which know their lines already.
-func (n *Node) fill(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		if n.Keys == nil {
-			n.Keys = map[string]*Node{}
+// Line returns the line in which a value begins, by the keys that lead to it; an element
+// of an array of tables has its number as a key, from "0". A value within another value
+// has the line of that one.
+func (d *Document) Line(path ...string) int {
+	for ; len(path) > 0; path = path[:len(path)-1] {
+		if line := d.lines[pathOf(path...)]; line > 0 {
+			return line
 		}
-		for name, inner := range value {
-			n.enter(name, n.Line).fill(inner)
-		}
-	case []any:
-		for len(n.Items) < len(value) {
-			n.Items = append(n.Items, &Node{Line: n.Line})
-		}
-		if n.Items == nil {
-			n.Items = []*Node{}
-		}
-		for i, inner := range value {
-			n.Items[i].fill(inner)
-		}
-	case toml.LocalDate:
-		n.Value = Local(value.String())
-	case toml.LocalDateTime:
-		n.Value = Local(value.String())
-	case toml.LocalTime:
-		n.Value = Local(value.String())
-	default:
-		n.Value = value
 	}
+	return 1
 }
 
-// enter returns the node of a key, with that line where it is new. In an array of tables
-// a key belongs to the last element (TOML 1.0, "Array of Tables").
-func (n *Node) enter(name string, line int) *Node {
-	if len(n.Items) > 0 {
-		n = n.Items[len(n.Items)-1]
+// pathOf joins keys, which may be any text, to the name of a value.
+func pathOf(keys ...string) (path string) {
+	for _, key := range keys {
+		path += strconv.Quote(key)
 	}
-	if n.Keys == nil {
-		n.Keys = map[string]*Node{}
-	}
-	if n.Keys[name] == nil {
-		n.Keys[name] = &Node{Line: line}
-	}
-	return n.Keys[name]
+	return path
 }
 
-// walker makes the nodes of a text with their lines.
-type walker struct {
-	parser unstable.Parser
-	root   *Node
-	text   []byte
-	offset int // up to which lines were counted
-	line   int // there
-}
-
-// walk visits every expression. It returns the line of one that nests too deeply, else 0.
-// It stops at what is no TOML, which the decoder reports.
-func (w *walker) walk() (tooDeep int) {
-	w.parser.Reset(w.text)
-	table := w.root
-	for w.parser.NextExpression() {
-		e := w.parser.Expression()
-		fits := true
-		switch e.Kind {
-		case unstable.Table:
-			table, fits = w.follow(w.root, e.Key(), 0)
-		case unstable.ArrayTable:
-			if table, fits = w.follow(w.root, e.Key(), 0); fits {
-				item := &Node{Line: w.line, Keys: map[string]*Node{}}
-				table.Items = append(table.Items, item)
-				table = item
+// index notes the line of every key and table. It returns the line of one that nests too
+// deeply, else 0. It stops at what is no TOML, which the decoder reports.
+func (d *Document) index(text []byte) (refused int) {
+	var parser unstable.Parser
+	parser.Reset(text)
+	tables := map[string]int{} // how many elements each array of tables has
+	table, line, counted := "", 1, 0
+	for parser.NextExpression() {
+		e := parser.Expression()
+		path := table
+		if e.Kind != unstable.KeyValue {
+			path = ""
+		}
+		deep := tooDeep(e, 0)
+		for key := e.Key(); key.Next(); {
+			if at := int(key.Node().Raw.Offset); at > counted { // keys come in the order of the text
+				line += bytes.Count(text[counted:at], []byte("\n"))
+				counted = at
 			}
-		case unstable.KeyValue:
-			fits = w.assign(table, e, 0)
+			if deep {
+				return line
+			}
+			if n := tables[path]; n > 0 { // the last element (TOML 1.0, "Array of Tables")
+				path += pathOf(strconv.Itoa(n - 1))
+			}
+			path += pathOf(string(key.Node().Data))
+			if d.lines[path] == 0 {
+				d.lines[path] = line
+			}
 		}
-		if !fits {
-			return w.line
+		if e.Kind == unstable.ArrayTable {
+			tables[path]++
+			d.lines[path+pathOf(strconv.Itoa(tables[path]-1))] = line
+		}
+		if e.Kind != unstable.KeyValue {
+			table = path
 		}
 	}
 	return 0
 }
 
-// follow enters the parts of a dotted key; ok is false where it nests too deeply.
-func (w *walker) follow(n *Node, key unstable.Iterator, depth int) (_ *Node, ok bool) {
-	for key.Next() {
-		if depth++; depth > maxDepth {
-			return nil, false
+// tooDeep reports whether an expression or a value nests too deeply.
+func tooDeep(n *unstable.Node, depth int) bool {
+	switch {
+	case depth > maxDepth:
+		return true
+	case n.Kind == unstable.KeyValue || n.Kind == unstable.Table || n.Kind == unstable.ArrayTable:
+		for key := n.Key(); key.Next(); {
+			depth++
 		}
-		n = n.enter(string(key.Node().Data), w.lineOf(key.Node()))
+		return depth > maxDepth || n.Kind == unstable.KeyValue && tooDeep(n.Value(), depth)
 	}
-	return n, true
-}
-
-// assign visits "key = value" within a table.
-func (w *walker) assign(table *Node, e *unstable.Node, depth int) (ok bool) {
-	n, ok := w.follow(table, e.Key(), depth)
-	return ok && w.value(n, e.Value(), depth+1)
-}
-
-// value visits what lies within a value.
-func (w *walker) value(n *Node, v *unstable.Node, depth int) (ok bool) {
-	if depth > maxDepth {
-		return false
-	}
-	for it := v.Children(); it.Next(); {
-		switch v.Kind {
-		case unstable.Array:
-			item := &Node{Line: w.lineOf(it.Node())}
-			n.Items = append(n.Items, item)
-			ok = w.value(item, it.Node(), depth+1)
-		case unstable.InlineTable:
-			ok = w.assign(n, it.Node(), depth+1)
-		}
-		if !ok {
-			return false
+	for it := n.Children(); it.Next(); {
+		if tooDeep(it.Node(), depth+1) {
+			return true
 		}
 	}
-	return true
-}
-
-// lineOf returns the line of a node. Nodes come in the order of the text, so each line is
-// counted once; one without a position is in the line of the node before.
-func (w *walker) lineOf(n *unstable.Node) int {
-	if at := int(n.Raw.Offset); n.Raw.Length > 0 && at > w.offset {
-		w.line += bytes.Count(w.text[w.offset:at], []byte("\n"))
-		w.offset = at
-	}
-	return w.line
+	return false
 }
 
 // Redacted returns the document as a text without its secrets: what is under the
 // name of a password, secret, token or the like is empty, and comments, in which old ones
 // may stand, are left out.
-func (d *Document) Redacted() ([]byte, error) { return encode(redact(d.raw, false)) }
+func (d *Document) Redacted() ([]byte, error) { return encode(redact(d.Values, false)) }
 
 // redact copies a value without its secrets. secret reports whether the value is
 // under the name of one.
@@ -229,7 +163,7 @@ func Extract(names []string, documents ...*Document) (text, redacted []byte, err
 	all := map[string]any{}
 	for _, d := range documents {
 		for _, name := range names {
-			value, given := d.raw[name]
+			value, given := d.Values[name]
 			if !given {
 				continue
 			}

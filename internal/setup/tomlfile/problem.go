@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 
 // Report returns an [*Error] with the problems, or nil where there are none. Files keep
 // the order in which they first appear; within a file, lines count, and problems without
-// a line come last.
+// a line come last. Of several problems of one line it has the first.
 func Report(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
@@ -60,6 +60,7 @@ func Report(problems []Problem) error {
 	slices.SortStableFunc(ordered, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(rank[a.File], rank[b.File]), cmp.Compare(uint(a.Line-1), uint(b.Line-1))) //nolint:gosec // 0 becomes the largest
 	})
+	ordered = slices.CompactFunc(ordered, func(a, b Problem) bool { return a.Line > 0 && a.File == b.File && a.Line == b.Line })
 	if more := len(ordered) - maxProblems; more > 0 {
 		ordered = append(ordered[:maxProblems], Problem{File: ordered[0].File, Text: fmt.Sprintf("%d more problems are not shown", more)})
 	}
