@@ -269,13 +269,9 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.link.Follow(g.unlock.Followed)
 	g.metrics.Gauge("gatehouse_ready", g.ready)
-	provisioner, err := provision.New(g.access, g.stations, g.zone, g.changes)
-	if err != nil {
-		return err
-	}
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
-		Provisioner: provisioner, Timekeeper: g, Backup: g.backUp,
+		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Backup: g.backUp,
 		Status: g.Status, Database: g.checkDatabase, Logger: g.log,
 	})
 	if err != nil {

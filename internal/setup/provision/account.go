@@ -59,22 +59,6 @@ func (w *plan) credential(ctx context.Context, a sitefile.Account) (c credential
 	return c, err
 }
 
-func (w *plan) removeAccounts() error {
-	if !w.options.Prune {
-		return nil
-	}
-	for _, a := range w.accounts.Accounts() {
-		if w.named.accounts[a.Email] {
-			continue
-		}
-		amendment, err := w.accounts.DraftRemoval(w.by, a.Email)
-		if err := w.add(site.KindAccountRemoved, "account "+string(a.Email), err, amendment); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *plan) putAccounts(hashes map[site.Email]credential) error {
 	for _, a := range w.site.Accounts {
 		put := w.changeAccount

@@ -9,24 +9,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// removeGrants leaves out the grants that go with their account or station.
-func (w *plan) removeGrants() error {
-	if !w.options.Prune {
-		return nil
-	}
-	for _, g := range w.grants {
-		email := w.emailByID[g.Account]
-		if w.named.grants[pair{email, g.Station}] || !w.named.accounts[email] || w.goes(g.Station) {
-			continue
-		}
-		what := string(email) + " may no longer use " + w.stationWords(g.Station)
-		if err := w.add(site.KindUngranted, what, nil, w.accounts.DraftWithdrawal(w.by, g)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *plan) putGrants() error {
 	present := make(map[pair]site.Grant)
 	for _, g := range w.grants {

@@ -51,10 +51,7 @@ func open(t testing.TB) *house {
 	}
 	h := &house{t: t, accounts: accounts, stations: stations, zone: &zone{name: "UTC"}, store: store}
 	changes.OnStored(h.zone.adopt)
-	h.Service, err = provision.New(accounts, h.stations, h.zone, changes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h.Service = provision.New(accounts, h.stations, h.zone, changes)
 	return h
 }
 

@@ -2,6 +2,8 @@ package provision
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
@@ -121,7 +123,7 @@ func (w *plan) checkGrants() {
 func (w *plan) checkTokens() {
 	holder := map[site.Secret]site.StationID{}
 	for id, s := range w.stationByID {
-		if !w.goes(id) {
+		if !w.options.Prune || w.named.stations[id] {
 			holder[s.Token] = id
 		}
 	}
@@ -137,37 +139,25 @@ func (w *plan) checkPrune() error {
 	if len(w.named.accounts)+len(w.named.stations) == 0 && len(w.accountByEmail)+len(w.stationByID) > 0 {
 		return fault.New(fault.Conflict, "The site names no account and no station: pruning would remove all of them; use --force if that is meant")
 	}
-	stated := map[site.Email]bool{}
+	admins := map[site.Email]bool{} // as they are to be
+	before := false
+	for email, a := range w.accountByEmail {
+		before = before || a.Admin
+		admins[email] = a.Admin && w.named.accounts[email]
+	}
 	for _, a := range w.site.Accounts {
 		if a.Admin != nil {
-			stated[a.Email] = *a.Admin
+			admins[a.Email] = *a.Admin
 		}
 	}
-	before, after := 0, 0
-	for email, a := range w.accountByEmail {
-		admin, says := stated[email]
-		if a.Admin {
-			before++
-		}
-		if w.named.accounts[email] && (admin || a.Admin && !says) {
-			after++
-		}
-		delete(stated, email)
-	}
-	for _, admin := range stated { // of new accounts
-		if admin {
-			after++
-		}
-	}
-	if before > 0 && after == 0 {
+	if before && !slices.Contains(slices.Collect(maps.Values(admins)), true) {
 		return fault.New(fault.Conflict, "No administrator would be left: name one in the site, or use --force if that is meant")
 	}
 	return nil
 }
 
 // draft drafts all changes, against what is on the gateway now, in the order in which
-// they are stored: time zone, accounts, stations, grants; within each, first what is
-// removed.
+// they are stored: what is removed, then time zone, accounts, stations, grants.
 func (w *plan) draft(hashes map[site.Email]credential) error {
 	w.look()
 	if err := w.check(); err != nil {
@@ -175,10 +165,7 @@ func (w *plan) draft(hashes map[site.Email]credential) error {
 	}
 	w.added, w.result = map[site.Email]site.Account{}, sitefile.NewResult()
 	for _, part := range []func() error{
-		w.timeZone,
-		w.removeAccounts, func() error { return w.putAccounts(hashes) },
-		w.removeStations, w.putStations,
-		w.removeGrants, w.putGrants,
+		w.prune, w.timeZone, func() error { return w.putAccounts(hashes) }, w.putStations, w.putGrants,
 	} {
 		if err := part(); err != nil {
 			return err
@@ -195,6 +182,35 @@ func (w *plan) add(kind site.Kind, what string, err error, amendments ...site.Am
 	}
 	w.result.Changes = append(w.result.Changes, sitefile.Change{Kind: string(kind), What: what})
 	w.amendments = append(w.amendments, amendments...)
+	return nil
+}
+
+// prune drafts the removal of what the site does not name, if that is wanted. Grants go
+// with their account or station.
+func (w *plan) prune() error {
+	if !w.options.Prune {
+		return nil
+	}
+	for _, a := range w.accounts.Accounts() {
+		if w.named.accounts[a.Email] {
+			continue
+		}
+		amendment, err := w.accounts.DraftRemoval(w.by, a.Email)
+		if err := w.add(site.KindAccountRemoved, "account "+string(a.Email), err, amendment); err != nil {
+			return err
+		}
+	}
+	for _, s := range w.stations.Stations() {
+		if !w.named.stations[s.ID] {
+			_ = w.add(site.KindStationRemoved, wordsOf(s.ID, s.Name), nil, w.stations.DraftRemoval(w.by, s.ID))
+		}
+	}
+	for _, g := range w.grants {
+		email := w.emailByID[g.Account]
+		if w.named.accounts[email] && w.named.stations[g.Station] && !w.named.grants[pair{email, g.Station}] {
+			_ = w.add(site.KindUngranted, string(email)+" may no longer use "+w.stationWords(g.Station), nil, w.accounts.DraftWithdrawal(w.by, g))
+		}
+	}
 	return nil
 }
 

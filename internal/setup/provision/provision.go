@@ -9,53 +9,14 @@ package provision
 
 import (
 	"context"
-	"errors"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 )
-
-// Accounts keeps accounts and grants; package access satisfies it. Safe for
-// concurrent use.
-type Accounts interface {
-	// Accounts lists the accounts, sorted by e-mail.
-	Accounts() []site.Account
-	// Grants lists the grants.
-	Grants() []site.Grant
-	// PasswordMatches hashes, so it takes long and few run at once. NotFound,
-	// Unavailable.
-	PasswordMatches(ctx context.Context, email string, password site.Secret) (bool, error)
-	// HashPassword fails with Invalid for a password that is too weak, else Unavailable.
-	HashPassword(ctx context.Context, email site.Email, password site.Secret) (site.Secret, error)
-
-	// Drafts are made while no other change can be.
-	DraftAccount(by site.Actor, email site.Email, hash site.Secret, admin bool) site.Amendment
-	// DraftChange fails with NotFound.
-	DraftChange(by site.Actor, email site.Email, admin *bool, hash site.Secret) ([]site.Amendment, error)
-	// DraftRemoval fails with NotFound.
-	DraftRemoval(by site.Actor, email site.Email) (site.Amendment, error)
-	// DraftGrant fails with Invalid.
-	DraftGrant(by site.Actor, account site.Account, grant site.Grant) ([]site.Amendment, error)
-	DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment
-}
-
-// Stations keeps stations; package station satisfies it. Safe for concurrent use.
-type Stations interface {
-	// Stations lists the stations, sorted by id.
-	Stations() []site.Station
-	// SecretMatches reports whether secret is that station's.
-	SecretMatches(id site.StationID, secret site.Secret) bool
-
-	// Drafts are made while no other change can be; they fail with Invalid.
-	Draft(by site.Actor, r station.EnrolRequest) (station.Enrolled, site.Amendment, error)
-	DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error)
-	DraftSecret(by site.Actor, st *site.Station, secret site.Secret) (site.Amendment, error)
-	DraftToken(by site.Actor, st *site.Station, token site.Secret) (site.Amendment, error)
-	DraftRemoval(by site.Actor, id site.StationID) site.Amendment
-}
 
 // Zone keeps the time zone in which the hours of grants are meant.
 type Zone interface {
@@ -67,18 +28,15 @@ type Zone interface {
 
 // Service applies sites. Safe for concurrent use.
 type Service struct {
-	accounts Accounts
-	stations Stations
+	accounts *access.Service
+	stations *station.Service
 	zone     Zone
 	changes  *amend.Service
 }
 
-// New returns a Service; all parts are required.
-func New(accounts Accounts, stations Stations, zone Zone, changes *amend.Service) (*Service, error) {
-	if accounts == nil || stations == nil || zone == nil || changes == nil {
-		return nil, errors.New("provisioning needs accounts, stations, a time zone and a maker of changes")
-	}
-	return &Service{accounts: accounts, stations: stations, zone: zone, changes: changes}, nil
+// New returns a Service.
+func New(accounts *access.Service, stations *station.Service, zone Zone, changes *amend.Service) *Service {
+	return &Service{accounts: accounts, stations: stations, zone: zone, changes: changes}
 }
 
 // errChanged is returned where a password that has not been hashed is needed now.

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	"gatehouse/internal/fault"
-	"gatehouse/internal/setup/provision"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 )
@@ -38,12 +37,6 @@ stations = [1042, 7]
 from = 2026-01-01T00:00:00.0001Z
 hours = "Mon-Fri 08:00-18:00"
 `
-
-func TestNew(t *testing.T) {
-	if _, err := provision.New(nil, nil, nil, nil); err == nil {
-		t.Error("a Service without parts was made")
-	}
-}
 
 func TestService_Apply(t *testing.T) {
 	h := open(t)

@@ -13,21 +13,6 @@ import (
 // defaultLocks is how many locks a station gets when the site does not say.
 const defaultLocks = 1
 
-// goes reports whether a station of the gateway is to be removed.
-func (w *plan) goes(id site.StationID) bool { return w.options.Prune && !w.named.stations[id] }
-
-func (w *plan) removeStations() error {
-	for _, s := range w.stations.Stations() {
-		if !w.goes(s.ID) {
-			continue
-		}
-		if err := w.add(site.KindStationRemoved, wordsOf(s.ID, s.Name), nil, w.stations.DraftRemoval(w.by, s.ID)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *plan) putStations() error {
 	for _, s := range w.site.Stations {
 		put := w.addStation
