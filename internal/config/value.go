@@ -34,8 +34,13 @@ type unit struct {
 // byteUnits are tried in this order, so that "B" comes last.
 func byteUnits() []unit {
 	return []unit{
-		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
-		{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
+		{"KiB", 1 << 10},
+		{"MiB", 1 << 20},
+		{"GiB", 1 << 30},
+		{"kB", 1e3},
+		{"KB", 1e3},
+		{"MB", 1e6},
+		{"GB", 1e9},
 		{"B", 1},
 	}
 }
