@@ -48,7 +48,7 @@ type Config struct {
 
 	// Lookup finds the addresses of a host name; nil: the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// Open opens the connection to one address below TLS; nil: the system's dialer.
+	// Open opens the connection to one address, below TLS; nil: the system's dialer.
 	Open func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

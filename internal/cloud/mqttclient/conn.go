@@ -2,6 +2,7 @@ package mqttclient
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,8 @@ const (
 	pingTimeout = 365 * 24 * time.Hour   // paho's; the filter is the judge of silence
 	nowhere     = "tcp://broker.invalid" // a URL that paho wants and never uses
 )
+
+var errNoAddress = errors.New("the name has no address")
 
 // ErrClosed is why a connection that [Conn.Close] has ended is over.
 var ErrClosed = errors.New("the connection to the broker was closed")
@@ -43,18 +46,22 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, &DialError{Step: StepConfiguration, Err: err, Advice: adviceConfiguration}
 	}
-	addresses, err := p.addresses(ctx)
+	addresses, err := p.Lookup(ctx, p.endpoint.Host)
 	if err != nil {
 		return nil, p.failed(ctx, StepResolve, err)
 	}
-	var furthest *DialError
+	furthest := p.failed(ctx, StepResolve, errNoAddress)
 	for n, address := range addresses {
-		c, failed := p.try(ctx, address, len(addresses)-n)
-		if failed == nil {
+		address = net.JoinHostPort(address, p.endpoint.Port)
+		c, step, err := p.connect(ctx, address, len(addresses)-n)
+		if err == nil {
 			return c, nil
 		}
-		if furthest == nil || failed.Step.after(furthest.Step) {
-			furthest = failed
+		if len(addresses) > 1 {
+			err = fmt.Errorf("%s: %w", address, err)
+		}
+		if step.after(furthest.Step) {
+			furthest = p.failed(ctx, step, err)
 		}
 		if ctx.Err() != nil {
 			break
@@ -63,58 +70,34 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return nil, furthest
 }
 
-// addresses returns the addresses of the broker's host, each with its port; at least one.
-// Where Open is given and Lookup is not, Open resolves the name.
-func (p *plan) addresses(ctx context.Context) ([]string, error) {
-	lookup := p.Lookup
-	switch {
-	case net.ParseIP(p.endpoint.Host) != nil, lookup == nil && p.Open != nil:
-		return []string{p.endpoint.Address}, nil
-	case lookup == nil:
-		lookup = net.DefaultResolver.LookupHost
-	}
-	found, err := lookup(ctx, p.endpoint.Host)
-	if err == nil && len(found) == 0 {
-		err = &net.DNSError{Err: "no addresses", Name: p.endpoint.Host, IsNotFound: true}
-	}
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(p.endpoint.Address)
-	for n := range found {
-		found[n] = net.JoinHostPort(found[n], port)
-	}
-	return found, err
-}
-
-// try connects to one address, with its share of the time that is left for so many.
-func (p *plan) try(ctx context.Context, address string, left int) (*Conn, *DialError) {
+// connect takes every step to one address, with its share of the time that is left for so
+// many; it names the step that failed.
+func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, Step, error) {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, max(time.Until(deadline)/time.Duration(left), leastShare))
 	defer cancel()
-	c, step, err := p.connect(ctx, address, left > 1)
-	if err == nil {
-		return c, nil
-	}
-	if left > 1 {
-		err = fmt.Errorf("%s: %w", address, err)
-	}
-	return nil, p.failed(ctx, step, err)
-}
-
-// connect takes every step to one address; it names the one that failed. If there are
-// others, it waits for TCP no longer than leastShare.
-func (p *plan) connect(ctx context.Context, address string, others bool) (*Conn, Step, error) {
-	raw, stream, step, err := p.open(ctx, address, others)
+	raw, err := p.Open(ctx, "tcp", address)
 	if err != nil {
-		return nil, step, err
+		return nil, StepConnect, err
 	}
-	c := p.newConn(stream, raw)
+	stream := raw
+	if p.tls != nil {
+		secure := tls.Client(raw, p.tls)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, StepTLS, err
+		}
+		stream = secure
+	}
+	c := &Conn{filter: newFilter(stream, raw, p.Config), receive: p.Receive}
+	c.client = mqtt.NewClient(p.options(c))
 	unguard := context.AfterFunc(ctx, func() { c.filter.finish(ctx.Err()) })
-	if err := c.login(); err != nil {
+	login := c.client.Connect()
+	<-login.Done() // the end of ctx ends the connection
+	if err := login.Error(); err != nil {
 		unguard()
 		c.filter.finish(err) // paho has given up by itself
-		return nil, StepLogin, err
+		return nil, StepLogin, c.filter.cause()
 	}
 	err = c.subscribe(p.Topics)
 	if err == nil {
@@ -123,20 +106,14 @@ func (p *plan) connect(ctx context.Context, address string, others bool) (*Conn,
 			err = nil
 		}
 	}
-	if !unguard() {
-		err = firstOf(err, ctx.Err())
+	if !unguard() && err == nil {
+		err = ctx.Err()
 	}
 	if err != nil {
 		c.Close()
 		return nil, StepSubscribe, err
 	}
 	return c, StepSubscribe, nil
-}
-
-func (p *plan) newConn(stream, raw net.Conn) *Conn {
-	c := &Conn{filter: newFilter(stream, raw, p.Config), receive: p.Receive}
-	c.client = mqtt.NewClient(p.options(c))
-	return c
 }
 
 // options are those under which paho was found to behave.
@@ -161,17 +138,6 @@ func (p *plan) options(c *Conn) *mqtt.ClientOptions {
 		o.SetBinaryWill(p.Will.Topic, p.Will.Payload, p.Will.QoS, p.Will.Retained)
 	}
 	return o
-}
-
-// login waits until paho has logged in. It takes no longer than Dial may: the end of
-// its time ends the connection.
-func (c *Conn) login() error {
-	connecting := c.client.Connect()
-	<-connecting.Done()
-	if connecting.Error() == nil {
-		return nil
-	}
-	return firstOf(c.filter.cause(), connecting.Error())
 }
 
 // subscribe subscribes to every topic, and then waits for the answers.

@@ -93,7 +93,6 @@ func TestDial_configuration(t *testing.T) {
 		"no password file":     {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", "/none" }, "reading password_file: open /none"},
 		"empty password file":  {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", file(t, "\n") }, "one line"},
 		"password file, lines": {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", file(t, secret+"\n"+secret) }, "one line"},
-		"large password file":  {func(cfg *mqttclient.Config) { cfg.Username, cfg.PasswordFile = "joe", "/dev/zero" }, "larger than"},
 		"no CA":                {func(cfg *mqttclient.Config) { cfg.URL, cfg.CA = "tls://b", "/none" }, "reading ca: open /none"},
 		"CA without any":       {func(cfg *mqttclient.Config) { cfg.URL, cfg.CA = "tls://b", secretFile }, "no certificate"},
 		"certificate":          {func(cfg *mqttclient.Config) { cfg.URL, cfg.Certificate, cfg.Key = "tls://b", secretFile, secretFile }, "reading certificate " + secretFile},
@@ -143,6 +142,12 @@ func TestDial_connectFails(t *testing.T) {
 	} {
 		cfg := config("tcp://broker.example")
 		cfg.Open = failing(test.err)
+		if test.step == mqttclient.StepResolve {
+			cfg.Lookup = func(context.Context, string) ([]string, error) {
+				_, err := failing(test.err)(t.Context(), "", "")
+				return nil, err
+			}
+		}
 		failed := refusedAt(t, cfg, test.step)
 		contains(t, "the advice", failed.Advice, test.advice)
 		contains(t, "the error", failed.Error(), string(test.step)+": dial tcp: "+test.err.Error())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (p *plan) advice(step Step) string {
 	case StepResolve:
 		return "Check the host name in url, and this machine's network and name server: getent hosts " + p.endpoint.Host
 	case StepConnect:
-		return "Check host and port in url (" + p.endpoint.Address + "), that the broker runs, and the network and firewalls on the way"
+		return "Check host and port in url (" + net.JoinHostPort(p.endpoint.Host, p.endpoint.Port) + "), that the broker runs, and the network and firewalls on the way"
 	case StepTLS:
 		return "Check that the port in url is that of the broker's TLS listener (usually 8883); that ca is the file with the CA of its certificate, " +
 			"which must be valid for " + p.endpoint.Host + " and at " + p.Now().UTC().Format(time.RFC3339) + ", the time of this machine; " +

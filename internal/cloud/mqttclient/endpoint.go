@@ -1,8 +1,8 @@
 package mqttclient
 
 import (
+	"cmp"
 	"errors"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -10,9 +10,9 @@ import (
 
 // Endpoint is what the URL of a broker says.
 type Endpoint struct {
-	Address string // host:port, an IPv6 address in brackets
-	Host    string // without port and brackets; its certificate must bear it
-	TLS     bool
+	Host string // without port and brackets; its certificate must bear it
+	Port string
+	TLS  bool
 }
 
 // What may be wrong with a URL. The text itself is not repeated: a password may stand
@@ -33,21 +33,17 @@ func ParseURL(text string) (Endpoint, error) {
 	if err != nil || u.Opaque != "" || strings.TrimPrefix(u.Path, "/") != "" || strings.ContainsAny(text, "?#% ") {
 		return Endpoint{}, errForm
 	}
-	e := Endpoint{Host: u.Hostname()}
-	port := "1883"
+	e := Endpoint{Host: u.Hostname(), Port: "1883"}
 	switch u.Scheme {
 	case "tls", "ssl", "mqtts":
-		e.TLS, port = true, "8883"
+		e.TLS, e.Port = true, "8883"
 	case "tcp", "mqtt":
 	default:
 		return Endpoint{}, errForm
 	}
-	if given := u.Port(); given != "" {
-		port = given
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || e.Host == "" || strings.HasSuffix(u.Host, ":") {
+	e.Port = cmp.Or(u.Port(), e.Port)
+	if n, err := strconv.ParseUint(e.Port, 10, 16); err != nil || n == 0 || e.Host == "" || strings.HasSuffix(u.Host, ":") {
 		return Endpoint{}, errForm
 	}
-	e.Address = net.JoinHostPort(e.Host, port)
 	return e, nil
 }

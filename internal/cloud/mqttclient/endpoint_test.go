@@ -12,12 +12,12 @@ func TestParseURL(t *testing.T) {
 		text string
 		want mqttclient.Endpoint
 	}{
-		{"tls://broker.example", mqttclient.Endpoint{Address: "broker.example:8883", Host: "broker.example", TLS: true}},
-		{"mqtts://broker.example:443/", mqttclient.Endpoint{Address: "broker.example:443", Host: "broker.example", TLS: true}},
-		{"ssl://192.0.2.7", mqttclient.Endpoint{Address: "192.0.2.7:8883", Host: "192.0.2.7", TLS: true}},
-		{"TLS://[2001:db8::7]:8884", mqttclient.Endpoint{Address: "[2001:db8::7]:8884", Host: "2001:db8::7", TLS: true}},
-		{"tcp://localhost", mqttclient.Endpoint{Address: "localhost:1883", Host: "localhost"}},
-		{"mqtt://localhost:65535", mqttclient.Endpoint{Address: "localhost:65535", Host: "localhost"}},
+		{"tls://broker.example", mqttclient.Endpoint{Host: "broker.example", Port: "8883", TLS: true}},
+		{"mqtts://broker.example:443/", mqttclient.Endpoint{Host: "broker.example", Port: "443", TLS: true}},
+		{"ssl://192.0.2.7", mqttclient.Endpoint{Host: "192.0.2.7", Port: "8883", TLS: true}},
+		{"TLS://[2001:db8::7]:8884", mqttclient.Endpoint{Host: "2001:db8::7", Port: "8884", TLS: true}},
+		{"tcp://localhost", mqttclient.Endpoint{Host: "localhost", Port: "1883"}},
+		{"mqtt://localhost:65535", mqttclient.Endpoint{Host: "localhost", Port: "65535"}},
 	} {
 		got, err := mqttclient.ParseURL(test.text)
 		if err != nil || got != test.want {

@@ -39,16 +39,16 @@ var errOver = errors.New("the connection is over")
 type filter struct {
 	net.Conn               // TLS, or raw; for addresses
 	raw      net.Conn      // below TLS, where closing never waits
-	silence  time.Duration // how long the broker may say nothing
+	silence  time.Duration // how long the broker may say nothing: it answers at least the pings
 	most     int           // bytes of a payload
 	pace     *rate.Limiter
 	places   chan struct{} // holds a token for each message that paho or Receive has
 
 	// The reading goroutine's own.
-	in     *bufio.Reader
-	begun  bool   // CONNACK has come
-	packet []byte // memory for one packet
-	ready  []byte // what of it paho has not read yet
+	in    *bufio.Reader
+	begun bool   // CONNACK has come
+	body  []byte // memory for the rest of one packet
+	ready []byte // what of it paho has not read yet
 
 	turn chan struct{} // holds a token while a packet is written
 	over chan struct{} // closed at the end
@@ -62,7 +62,7 @@ type filter struct {
 
 func newFilter(stream, raw net.Conn, cfg Config) *filter {
 	f := &filter{
-		Conn: stream, raw: raw, silence: cfg.silence(), most: cfg.MaxPayload,
+		Conn: stream, raw: raw, silence: cfg.KeepAlive*3/2 + 10*time.Second, most: cfg.MaxPayload,
 		pace:       rate.NewLimiter(rate.Limit(cfg.PerSecond), cfg.Burst),
 		places:     make(chan struct{}, MaxReceiving),
 		turn:       make(chan struct{}, 1),
@@ -81,15 +81,21 @@ func (s source) Read(p []byte) (int, error) {
 	return s.f.Conn.Read(p)
 }
 
-// Read returns paho what the broker sent, as far as paho may see it.
+// Read returns paho what the broker sent, as far as paho may see it. A panic is the end of
+// the connection and not of the process.
 func (f *filter) Read(p []byte) (n int, err error) {
-	defer f.rescue(&err)
-	for len(f.ready) == 0 && !f.isOver() {
+	defer func() {
+		if r := recover(); r != nil {
+			f.finish(fmt.Errorf("a mistake in the gateway ended the connection to the broker: %v", r))
+			err = errOver
+		}
+	}()
+	for len(f.ready) == 0 && f.cause() == nil {
 		if err := f.next(); err != nil {
 			f.finish(whyRead(err))
 		}
 	}
-	if f.isOver() { // also when something is left in memory
+	if f.cause() != nil { // also when something is left in memory
 		return 0, errOver
 	}
 	n = copy(p, f.ready)
@@ -111,7 +117,6 @@ func whyRead(err error) error {
 
 // Write sends a packet of paho's.
 func (f *filter) Write(p []byte) (n int, err error) {
-	defer f.rescue(&err)
 	if !f.lock() {
 		return 0, errOver
 	}
@@ -124,13 +129,11 @@ func (f *filter) Write(p []byte) (n int, err error) {
 
 // lock waits for the turn to write; false when the connection is over.
 func (f *filter) lock() bool {
-	timer := time.NewTimer(writeTimeout)
-	defer timer.Stop()
 	select {
 	case f.turn <- struct{}{}:
 		return true
 	case <-f.over:
-	case <-timer.C:
+	case <-time.After(writeTimeout):
 		f.finish(errNotReading)
 	}
 	return false
@@ -140,7 +143,7 @@ func (f *filter) unlock() { <-f.turn }
 
 // send writes a packet; the lock is held. False when the connection is over.
 func (f *filter) send(p []byte) bool {
-	if f.isOver() {
+	if f.cause() != nil {
 		return false
 	}
 	_ = f.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails only on a closed socket
@@ -173,8 +176,6 @@ func (f *filter) finish(why error) {
 	_ = f.raw.Close() // what fails is over as well
 }
 
-func (f *filter) isOver() bool { return f.cause() != nil }
-
 // cause says why the connection is over; nil before.
 func (f *filter) cause() error {
 	f.mu.Lock()
@@ -193,25 +194,11 @@ func (f *filter) begin() bool {
 	return f.err == nil
 }
 
-// rescue turns a panic into the end of the connection.
-func (f *filter) rescue(err *error) {
-	if r := recover(); r != nil {
-		f.finish(fmt.Errorf("a mistake in the gateway ended the connection to the broker: %v", r))
-		*err = errOver
-	}
-}
-
 // Close is paho's, when it has no use for the connection.
 func (f *filter) Close() error {
 	f.finish(errPaho)
 	return nil
 }
 
-// SetDeadline does nothing, as its sisters: the filter has deadlines of its own.
+// SetDeadline is paho's and does nothing: the filter has deadlines of its own.
 func (*filter) SetDeadline(time.Time) error { return nil }
-
-// SetReadDeadline does nothing.
-func (*filter) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline does nothing.
-func (*filter) SetWriteDeadline(time.Time) error { return nil }

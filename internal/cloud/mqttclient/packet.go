@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// maxInbound bounds the length of a message, with its topic, of which the payload is
-// read and dropped beyond [Config.MaxPayload].
+// maxInbound bounds a message, in bytes. Its payload is dropped beyond [Config.MaxPayload].
 const maxInbound = 1 << 20
 
 // breach is something that MQTT 3.1.1, or this connection, does not allow a broker.
@@ -24,7 +25,7 @@ type foreign byte
 
 func (foreign) Error() string { return "what answers is not an MQTT broker" }
 
-// next reads one packet. It lies in f.ready then, if paho is to see it.
+// next reads one packet. What paho is to see of it lies in f.ready then.
 func (f *filter) next() error {
 	first, err := f.in.ReadByte()
 	if err != nil {
@@ -38,21 +39,30 @@ func (f *filter) next() error {
 	if err != nil {
 		return err
 	}
+	if kind == packets.Publish {
+		return f.message(first, length)
+	}
+	size, known := map[byte]int{packets.Connack: 2, packets.Puback: 2, packets.Suback: 3, packets.Pingresp: 0}[kind]
 	switch {
-	case kind == packets.Publish:
-		return f.message(flags, length)
 	case flags != 0:
 		return breach("flags that are reserved")
-	case kind == packets.Connack && !f.begun:
-		return f.connack(length)
-	case kind == packets.Puback:
-		return f.puback(length)
-	case kind == packets.Suback:
-		return f.suback(length)
-	case kind == packets.Pingresp:
-		return f.pingresp(length)
+	case !known, kind == packets.Connack && f.begun, length != size:
+		return breach(fmt.Sprintf("a packet of type %d with %d bytes", kind, length))
 	}
-	return breach(fmt.Sprintf("a packet of type %d", kind))
+	body, err := f.take(length)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case packets.Connack:
+		return f.connack(body)
+	case packets.Puback:
+		return f.puback(body)
+	case packets.Suback:
+		return f.suback(body)
+	}
+	f.ready = []byte{first, 0}
+	return f.slow(1) // paho accepts an unexpected PINGRESP, too
 }
 
 // length reads the length of a packet's rest: one to four bytes (MQTT 3.1.1, section
@@ -72,62 +82,29 @@ func (f *filter) length() (int, error) {
 	return 0, breach("a length of more than four bytes")
 }
 
-// short reads the rest of a packet without a payload into f.packet, behind its header.
-func (f *filter) short(kind byte, length, want int) (body []byte, err error) {
-	if length != want {
-		return nil, breach(fmt.Sprintf("a packet of type %d with %d bytes", kind, length))
-	}
-	f.packet = append(f.packet[:0], kind<<4, byte(length))
-	return f.take(length)
-}
-
-// take reads n bytes and appends them to f.packet.
+// take reads n bytes, which are valid until the next call.
 func (f *filter) take(n int) ([]byte, error) {
-	at := len(f.packet)
-	f.packet = slices.Grow(f.packet, n)[:at+n]
-	_, err := io.ReadFull(f.in, f.packet[at:])
-	return f.packet[at:], err
+	f.body = slices.Grow(f.body[:0], n)[:n]
+	_, err := io.ReadFull(f.in, f.body)
+	return f.body, err
 }
 
-func (f *filter) connack(length int) error {
-	body, err := f.short(packets.Connack, length, 2)
+func (f *filter) connack(body []byte) error {
 	switch {
-	case err != nil:
-		return err
 	case body[0] > 1 || body[1] > packets.ErrRefusedNotAuthorised:
 		return breach(fmt.Sprintf("an answer to CONNECT with %d, %d", body[0], body[1]))
 	case body[1] != packets.Accepted:
 		return fmt.Errorf("the broker refuses the login: %w (code %d)", packets.ConnErrors[body[1]], body[1])
 	}
-	f.begun, f.ready = true, f.packet
+	f.begun, f.ready = true, []byte{packets.Connack << 4, 2, body[0], body[1]}
 	return nil
 }
 
 // puback and suback end here: paho knows nothing of what goes out. A SUBACK with more
 // codes than were asked for would make it panic.
-func (f *filter) puback(length int) error {
-	body, err := f.short(packets.Puback, length, 2)
-	if err != nil {
-		return err
-	}
-	id := binary.BigEndian.Uint16(body)
-	if !f.answer(id, false, 0) {
+func (f *filter) puback(body []byte) error {
+	if !f.answer(binary.BigEndian.Uint16(body), false, 0) {
 		return breach("an acknowledgement of nothing that was sent")
-	}
-	return nil
-}
-
-func (f *filter) suback(length int) error {
-	body, err := f.short(packets.Suback, length, 3)
-	if err != nil {
-		return err
-	}
-	id, code := binary.BigEndian.Uint16(body), body[2]
-	if code > 1 && code != subscriptionRefused {
-		return breach(fmt.Sprintf("the code %#x for a subscription", code))
-	}
-	if !f.answer(id, true, code) {
-		return breach("an answer to no subscription")
 	}
 	return nil
 }
@@ -135,86 +112,56 @@ func (f *filter) suback(length int) error {
 // subscriptionRefused is the code of a SUBACK (MQTT 3.1.1, section 3.9.3).
 const subscriptionRefused = 0x80
 
-func (f *filter) pingresp(length int) error {
-	if _, err := f.short(packets.Pingresp, length, 0); err != nil {
-		return err
+func (f *filter) suback(body []byte) error {
+	code := body[2]
+	if code > 1 && code != subscriptionRefused {
+		return breach(fmt.Sprintf("the code %#x for a subscription", code))
 	}
-	f.ready = f.packet
-	return f.slow(1) // paho accepts an unexpected one, too
+	if !f.answer(binary.BigEndian.Uint16(body), true, code) {
+		return breach("an answer to no subscription")
+	}
+	return nil
 }
 
-// message reads a PUBLISH. It is packed anew, so that paho sees no more of a payload
-// than it should.
-func (f *filter) message(flags byte, length int) error {
-	qos, idSize := flags>>1&3, 0
-	if qos == 1 {
-		idSize = 2
-	}
+// message reads a PUBLISH, and waits until Receive can take it. It is packed anew, so that
+// paho sees no more of a payload than it should.
+func (f *filter) message(first byte, length int) error {
+	qos := int(first >> 1 & 3)
 	if qos > 1 || length < 2 || length > maxInbound {
 		return breach(fmt.Sprintf("a message with QoS %d and %d bytes", qos, length))
 	}
-	var size [2]byte
-	if _, err := io.ReadFull(f.in, size[:]); err != nil {
-		return err
-	}
-	topicSize := int(binary.BigEndian.Uint16(size[:]))
-	payload := length - 2 - topicSize - idSize
-	if payload < 0 || topicSize > maxTopic {
-		return breach(fmt.Sprintf("a topic of %d bytes in %d", topicSize, length))
-	}
-	kept := min(payload, f.most+1)
-	f.packet = append(f.packet[:0], packets.Publish<<4|flags)
-	f.packet = binary.AppendUvarint(f.packet, uint64(length-payload+kept)) // as MQTT packs a length
-	f.packet = append(f.packet, size[:]...)
-	return f.messageBody(topicSize, idSize, kept, payload)
-}
-
-// messageBody reads the rest of a PUBLISH, and waits until Receive can take it.
-func (f *filter) messageBody(topicSize, idSize, kept, payload int) error {
-	topic, err := f.take(topicSize)
+	body, err := f.take(length)
 	if err != nil {
 		return err
 	}
-	if !validTopic(string(topic)) {
+	topic := 2 + int(binary.BigEndian.Uint16(body)) // its end
+	payload := topic + 2*qos                        // its beginning: a packet id lies before it
+	switch {
+	case payload > length || topic > 2+maxTopic:
+		return breach(fmt.Sprintf("a topic of %d bytes in %d", topic-2, length))
+	case !validTopic(string(body[2:topic])):
 		return breach("a message without a valid topic")
+	case qos > 0 && body[topic]|body[topic+1] == 0:
+		return breach("a message with the id 0")
 	}
-	if id, err := f.take(idSize); err != nil || idSize > 0 && id[0]|id[1] == 0 {
-		return firstOf(err, breach("a message with the id 0"))
-	}
-	if _, err := f.take(kept); err != nil {
+	if err := f.slow(1 + (length-payload)/(8<<10)); err != nil {
 		return err
 	}
-	if _, err := f.in.Discard(payload - kept); err != nil {
-		return err
-	}
-	if err := f.slow(1 + payload/(8<<10)); err != nil {
-		return err
-	}
+	body = body[:min(length, payload+f.most+1)]
 	select {
 	case f.places <- struct{}{}:
-		f.ready = f.packet
+		f.ready = append(binary.AppendUvarint([]byte{first}, uint64(len(body))), body...) // as MQTT packs a length
 		return nil
 	case <-f.over:
 		return errOver
 	}
 }
 
-func firstOf(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
-}
-
 // slow waits until so many messages may come. Meanwhile nothing is read, so that TCP
 // makes the broker wait too.
 func (f *filter) slow(messages int) error {
 	now := time.Now()
-	wait := f.pace.ReserveN(now, min(messages, f.pace.Burst())).DelayFrom(now)
-	if wait == 0 {
-		return nil
-	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(f.pace.ReserveN(now, min(messages, f.pace.Burst())).DelayFrom(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -222,4 +169,12 @@ func (f *filter) slow(messages int) error {
 	case <-f.over:
 		return errOver
 	}
+}
+
+// maxTopic bounds a topic, in bytes.
+const maxTopic = 1024
+
+// validTopic reports whether a message may bear the topic (MQTT 3.1.1, section 4.7).
+func validTopic(topic string) bool {
+	return topic != "" && utf8.ValidString(topic) && !strings.ContainsAny(topic, "+#\x00")
 }

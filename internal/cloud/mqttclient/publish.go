@@ -7,12 +7,8 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// maxOutbound bounds a payload that goes out, in bytes.
-const maxOutbound = 1 << 20
-
 // Why a message is not sent, or not delivered. The connection goes on.
 var (
-	errMessage = errors.New("the message has no valid topic, a QoS above 1 or a payload above 1 MiB")
 	errFull    = errors.New("too many messages wait for the broker's acknowledgement")
 	errPending = errors.New("the broker has not acknowledged the message yet")
 )
@@ -50,26 +46,13 @@ func (d *Delivery) finish(err error) {
 // most 20 s: then the connection is over. The payload is not kept.
 func (c *Conn) Publish(m Message) *Delivery {
 	d := &Delivery{done: make(chan struct{})}
-	if !m.valid() {
-		d.finish(errMessage)
-		return d
-	}
-	c.filter.publish(m, d)
-	return d
-}
-
-func (m Message) valid() bool {
-	return validTopic(m.Topic) && m.QoS <= 1 && len(m.Payload) <= maxOutbound
-}
-
-// publish writes a message.
-func (f *filter) publish(m Message, d *Delivery) {
-	f.request(d, m.QoS > 0, func(id uint16) packets.ControlPacket {
+	c.filter.request(d, m.QoS > 0, func(id uint16) packets.ControlPacket {
 		return &packets.PublishPacket{
 			FixedHeader: packets.FixedHeader{MessageType: packets.Publish, Qos: m.QoS, Retain: m.Retained},
 			TopicName:   m.Topic, Payload: m.Payload, MessageID: id,
 		}
 	})
+	return d
 }
 
 // subscribe asks for the messages of a topic; the Delivery is done with the answer.

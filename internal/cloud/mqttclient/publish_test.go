@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -79,32 +78,6 @@ func TestDelivery_Err(t *testing.T) {
 		t.Errorf("acknowledged: %v", err)
 	}
 	close(order)
-}
-
-func TestConn_Publish_refused(t *testing.T) {
-	b := listen(t, (*peer).serve)
-	c := dial(t, config(b.url()))
-	for name, m := range map[string]mqttclient.Message{
-		"no topic":   {},
-		"wildcard":   {Topic: "a/+"},
-		"wildcards":  {Topic: "#"},
-		"zero byte":  {Topic: "a\x00"},
-		"no UTF-8":   {Topic: "a\xff"},
-		"long topic": {Topic: strings.Repeat("a", 1025)},
-		"QoS 2":      {Topic: "a", QoS: 2},
-		"too long":   {Topic: "a", Payload: make([]byte, 1<<20+1)},
-	} {
-		d := c.Publish(m)
-		within(t, name, d.Done())
-		if d.Err() == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	d := c.Publish(mqttclient.Message{Topic: "a", QoS: 1, Payload: make([]byte, 1<<20)})
-	within(t, "a good message after them", d.Done())
-	if err := d.Err(); err != nil {
-		t.Error(err)
-	}
 }
 
 // A broker that never acknowledges gets no more than it may have open; no id is used
