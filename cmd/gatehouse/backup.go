@@ -154,38 +154,19 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
 		return nil, err
 	}
-	stopped, unread := a.stoppedData(cfg.Data)
+	w, unread := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data, By: whoami()})
+	if unread != nil {
+		return nil, unread
+	}
+	if _, unread = w.answer(); unread == nil {
+		return w, nil
+	}
+	_ = w.Close() // it has reported why
 	if errors.Is(unread, errRuns) {
 		return nil, err // the gateway's answer counts
 	}
-	return stopped, unread
+	return nil, unread
 }
-
-// stoppedData starts a worker that reads the files of a stopped gateway.
-func (a *app) stoppedData(data string) (io.ReadCloser, error) {
-	from, to, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("reading the data directory: %w", err)
-	}
-	w, err := a.startWorker(order{Job: jobBackup, Data: data, By: whoami()}, to)
-	_ = to.Close() // the worker has it
-	if err != nil {
-		return nil, errors.Join(err, from.Close())
-	}
-	if _, err := w.listen(); err != nil {
-		_ = w.finish() // it has reported why
-		return nil, errors.Join(err, from.Close())
-	}
-	return &worked{from, w}, nil
-}
-
-// worked reads what a worker writes.
-type worked struct {
-	*os.File
-	worker *worker
-}
-
-func (r *worked) Close() error { return errors.Join(r.File.Close(), r.worker.finish()) }
 
 // warnings is a log for what a command does besides its result.
 func (a *app) warnings() *slog.Logger {
@@ -258,7 +239,7 @@ func (a *app) inventory(h site.Inventory, when site.Timestamp) string {
 	if !when.IsZero() {
 		at = ", as of " + a.local(when.Time.Truncate(time.Second))
 	}
-	return fmt.Sprintf("gateway %s%s: %s, %s, %s, a journal of %s (%d to %d)", h.Gateway, at,
+	return fmt.Sprintf("gateway %s%s: %s, %s, %s, a journal of %s (%d to %d)", printable(string(h.Gateway)), at,
 		plural(h.Accounts, "account"), plural(h.Stations, "station"), plural(h.Sessions, "session"),
 		plural(h.Records, "record"), h.First, h.Last)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,6 @@ type restoreFlags struct {
 	keepSessions  bool
 	noConfig      bool
 	acceptJournal bool
-	complete      bool
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -36,11 +36,12 @@ func (a *app) restoreCommand() *cobra.Command {
 apps reconnect without being touched. Logins end, so that people log in once more,
 unless --keep-sessions. The gateway must be stopped.
 
-Everything is verified before anything is replaced, and what was there is kept in a
-folder of the data directory. A power cut on the way leaves the old gateway or the
-new one; the next start completes what had begun. Run it as root: it works in the
-data directory as the owner of it. Of the configuration come back gatehouse.toml,
-conf.d, credentials, and files that it names in a folder called gatehouse.
+Everything is verified before anything is replaced, and what was there is kept: data
+in a folder of the data directory, files of the configuration beside the new ones. A
+power cut on the way leaves the old gateway, or the new one with some files of the old
+configuration: then restore again. Run it as root: it works in the data directory as
+the owner of it. Of the configuration come back gatehouse.toml, conf.d, credentials,
+and files that it names in a folder called gatehouse.
 
 FILE may also be a plain copy of a database, such as the one that an upgrade keeps;
 then only the database is replaced, and no passphrase is asked for.`,
@@ -49,20 +50,9 @@ then only the database is replaced, and no passphrase is asked for.`,
   systemctl start gatehouse.socket gatehouse.service
 
   gatehouse restore --keep-sessions /var/lib/gatehouse/gatehouse.db.schema1`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if flags.complete {
-				return takes()(cmd, args)
-			}
-			return exclusive(takes("FILE"), "passphrase-file", "passphrase-stdin")(cmd, args)
-		},
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			if flags.complete {
-				return a.completeRestore()
-			}
-			return a.restore(ctx, args[0], flags)
-		}),
+		Args: exclusive(takes("FILE"), "passphrase-file", "passphrase-stdin"),
+		RunE: a.does(func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) }),
 	}
-	cmd.Flags().BoolVar(&flags.complete, "complete", false, "only complete what a power cut has interrupted, as the service does when it starts")
 	flags.passphrase.add(cmd)
 	cmd.Flags().BoolVar(&flags.keepSessions, "keep-sessions", false, "keep the logins of the time of the backup")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration as it is")
@@ -87,26 +77,18 @@ type restoredGateway struct {
 
 func (a *app) restore(ctx context.Context, path string, flags restoreFlags) error {
 	result, err := a.restoreFrom(ctx, path, flags)
-	if err != nil {
-		return unchanged(err)
-	}
-	return a.result(result, func(w *lines) { a.printRestored(w, result) })
-}
-
-// unchanged adds to an error what people want to know most of all, where it is so.
-func unchanged(err error) error {
-	if _, usage := errors.AsType[errUsage](err); usage || errors.Is(err, backup.ErrBegun) || errors.Is(err, context.Canceled) {
+	_, usage := errors.AsType[errUsage](err)
+	switch {
+	case err == nil:
+		return a.result(result, func(w *lines) { a.printRestored(w, result) })
+	case usage, errors.Is(err, backup.ErrBegun), errors.Is(err, context.Canceled):
 		return err
+	default: // adds what people want to know most of all
+		f := failureOf(err)
+		text, _, _ := strings.Cut(f.Sentence, "\n")
+		return fault.Wrap(f.Kind, text+"; nothing was changed", err)
 	}
-	kind := fault.KindOf(err)
-	if kind == fault.Internal {
-		kind = fault.Unavailable // no gateway's log has more
-	}
-	text, _, _ := strings.Cut(describe(err), "\n")
-	return fault.Wrap(kind, strings.TrimSuffix(text, nothingChanged)+nothingChanged, err)
 }
-
-const nothingChanged = "; nothing was changed"
 
 func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) (r restoredGateway, err error) {
 	medium, err := backup.Open(path)
@@ -114,142 +96,126 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 		return r, err
 	}
 	defer func() { _ = medium.Close() }()
-	if err := a.completeRestore(); err != nil {
-		return r, running("the data directory", err)
-	}
 	cfg, err := a.settings()
 	if err != nil {
 		return r, err
 	}
-	if err := makeData(cfg.Data); err != nil {
-		return r, err
-	}
-	staged, err := a.stage(ctx, medium, cfg, flags)
+	data, err := filepath.Abs(cfg.Data)
 	if err == nil {
-		r, err = a.commit(ctx, medium, staged, cfg, flags)
-		err = errors.Join(err, staged.finish())
+		err = makeData(data)
 	}
-	return r, running(cfg.Data, err)
-}
-
-// stagedRestore is what a worker has unpacked, with its configuration.
-type stagedRestore struct {
-	*worker
-	answer
-	draft backup.Draft
-}
-
-// stage starts a worker that unpacks and verifies a medium.
-func (a *app) stage(ctx context.Context, medium *backup.Medium, cfg config.Config, flags restoreFlags) (s *stagedRestore, err error) {
 	var passphrase site.Secret
-	if medium.Encrypted {
-		if passphrase, err = a.passphrase(ctx, flags.passphrase, false); err != nil {
-			return nil, err
-		}
-	}
-	from, to, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("unpacking the backup: %w", err)
-	}
-	w, err := a.startWorker(order{Job: jobRestore, Data: cfg.Data, Name: medium.Path, AcceptJournal: flags.acceptJournal}, from)
-	_ = from.Close() // the worker has it
-	if err != nil {
-		return nil, errors.Join(err, to.Close())
-	}
-	s = &stagedRestore{worker: w}
-	s.draft, err = medium.Pass(ctx, passphrase, to)
-	_ = to.Close()
-	if err == nil || errors.Is(err, syscall.EPIPE) {
-		s.answer, err = w.listen() // a worker that has failed reads no more, and reports why
+	if err == nil && medium.Encrypted {
+		passphrase, err = a.passphrase(ctx, flags.passphrase, false)
 	}
 	if err != nil {
-		_ = w.finish() // it has reported why
-		return nil, err
-	}
-	return s, nil
-}
-
-// running adds how to stop the gateway that holds the data directory.
-func running(data string, err error) error {
-	if !errors.Is(err, errRuns) {
-		return err
-	}
-	return fault.Wrap(fault.Conflict, "A gateway is running on "+data+
-		": stop it with systemctl stop gatehouse.socket gatehouse.service, or with Ctrl-C where it runs in a terminal, and restore then", err)
-}
-
-// commit puts in place what was verified.
-func (a *app) commit(ctx context.Context, medium *backup.Medium, staged *stagedRestore, cfg config.Config, flags restoreFlags) (r restoredGateway, err error) {
-	m := staged.Manifest
-	r = restoredGateway{
-		File: medium.Path, Version: m.Version, Created: m.Created, Holds: m.Holds, Broken: staged.Broken, Data: cfg.Data,
-		Configuration: []string{}, Aside: []string{}, LeftOut: []string{},
-	}
-	var placement *backup.Placement
-	terms := backup.Terms{KeepSessions: flags.keepSessions, By: whoami(), Now: a.now()}
-	if !staged.draft.Empty() && !flags.noConfig {
-		if placement, err = a.place(staged.draft, cfg, terms); err != nil {
-			return r, err
-		}
-		r.LeftOut = list(placement.LeftOut)
-	}
-	done, err := placement.Carry(ctx, staged, terms)
-	if err != nil {
-		if placement != nil && !errors.Is(err, backup.ErrBegun) {
-			err = errors.Join(err, placement.Discard())
-		}
 		return r, err
 	}
-	r.SessionsEnded, r.Kept = done.Ended, done.Kept
-	written, aside := placement.Written()
-	r.Configuration, r.Aside = list(written), list(aside)
-	return r, nil
+	o := backup.Order{
+		Data: data, Medium: path, AcceptJournal: flags.acceptJournal, KeepSessions: flags.keepSessions, By: whoami(), Now: a.now(),
+	}
+	w, err := a.startWorker(ctx, order{Path: data, Restore: &o})
+	if err != nil {
+		return r, err
+	}
+	placement, err := a.send(ctx, w, medium, passphrase, func(d backup.Draft) (*backup.Placement, error) {
+		if flags.noConfig || len(d.Settings()) == 0 {
+			return &backup.Placement{}, nil
+		}
+		return a.place(d, cfg, backup.Stamp(o.Now))
+	})
+	got, failed := w.answer()
+	_ = w.Close() // its answer is all that counts
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		err = failed // a worker that has failed reads no more
+	}
+	if err != nil && ctx.Err() != nil && !errors.Is(err, backup.ErrBegun) {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = placement.Write()
+	}
+	if err != nil {
+		return r, err
+	}
+	done := got.Restored
+	return restoredGateway{
+		File: path, Version: done.Version, Created: done.Created, Holds: done.Holds, Broken: done.Broken,
+		SessionsEnded: done.Ended, Data: data, Kept: done.Kept,
+		Configuration: list(placement.Written), Aside: list(placement.Aside), LeftOut: list(placement.LeftOut),
+	}, nil
+}
+
+// send sends the data of a medium to a worker, which carries the restore out when the
+// medium is whole and its configuration has a place.
+func (a *app) send(ctx context.Context, w *worker, medium *backup.Medium, passphrase site.Secret,
+	place func(backup.Draft) (*backup.Placement, error),
+) (placement *backup.Placement, err error) {
+	draft, err := medium.Pass(ctx, passphrase, w.in)
+	if err == nil {
+		placement, err = place(draft)
+	}
+	if err == nil {
+		err = backup.Confirm(w.in)
+	}
+	return placement, errors.Join(err, w.in.Close())
 }
 
 // place prepares the configuration of a backup. It fails unless this version accepts
 // the configuration and the configuration names the data directory that is restored.
-func (a *app) place(draft backup.Draft, present config.Config, terms backup.Terms) (*backup.Placement, error) {
+func (a *app) place(draft backup.Draft, present config.Config, stamp string) (*backup.Placement, error) {
 	where := a.configuration(present)
-	if err := ownConfiguration(where); err != nil {
-		return nil, err
-	}
-	restored, err := a.readDraft(draft)
+	folder, err := machine.OwnerOf(filepath.Dir(where.Main))
 	if err != nil {
 		return nil, err
+	}
+	if os.Geteuid() == 0 && folder.UID != 0 {
+		return nil, fault.New(fault.Forbidden, fmt.Sprintf(
+			"The configuration %s is not in a folder of root's but of the user with the number %d: restore as that user, or leave it as it is with --no-config", where.Main, folder.UID))
+	}
+	var files []config.File
+	for _, f := range draft.Settings() {
+		files = append(files, config.File{Name: strings.TrimPrefix(f.Name, "config/"), Text: f.Text})
+	}
+	restored, _, err := config.Lay(files, a.environ)
+	if err != nil {
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, fault.Wrap(fault.Invalid, "This version does not take the configuration in the backup ("+text+"): restore without it, with --no-config", err)
 	}
 	if restored.Data != present.Data {
 		return nil, fault.New(fault.Conflict, fmt.Sprintf(
 			"The configuration in the backup keeps its data in %s, and this one in %s: set GATEHOUSE_DATA to the directory that you want, or restore without the configuration, with --no-config",
 			restored.Data, present.Data))
 	}
-	data, err := filepath.Abs(present.Data)
-	if err != nil {
-		return nil, fmt.Errorf("finding the data directory: %w", err)
-	}
-	owner, err := machine.OwnerOf(data)
+	owner, err := machine.OwnerOf(present.Data)
 	if err != nil {
 		return nil, err
 	}
-	return where.Prepare(draft, data, namedFiles(restored), owner.GID, backup.Stamp(terms.Now))
+	return where.Prepare(draft, namedFiles(restored), owner.GID, stamp)
 }
 
-// readDraft reads the configuration of a backup in a folder of its own.
-func (a *app) readDraft(draft backup.Draft) (config.Config, error) {
-	folder, err := os.MkdirTemp("", "gatehouse-restore-")
-	if err != nil {
-		return config.Config{}, fmt.Errorf("reading the configuration in the backup: %w", err)
+// systemUser is the user that the packaged unit runs the gateway as.
+const systemUser = "gatehouse"
+
+// makeData creates the data directory of a board that has none yet, for the user of the
+// gateway if there is one. Without that user the worker creates it.
+func makeData(data string) error {
+	owner, known := machine.NamedOwner(systemUser)
+	_, missing := os.Lstat(data)
+	if os.Geteuid() != 0 || !known || !errors.Is(missing, fs.ErrNotExist) {
+		return nil
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	path, err := draft.Write(folder)
-	if err != nil {
-		return config.Config{}, err
+	if above, err := machine.OwnerOf(data); err != nil || above.UID != 0 {
+		return err
 	}
-	restored, err := config.Load(path, a.environ)
-	if err != nil {
-		text, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), folder+"/", ""), "\n")
-		return restored, fault.Wrap(fault.Invalid, "This version does not take the configuration in the backup ("+text+"): restore without it, with --no-config", err)
+	err := os.MkdirAll(filepath.Dir(data), 0o755) //nolint:gosec // the folder above, such as /var/lib
+	if err == nil {
+		err = os.Mkdir(data, 0o700)
 	}
-	return restored, nil
+	if err == nil {
+		err = os.Lchown(data, owner.UID, owner.GID)
+	}
+	return fault.Wrap(fault.Unavailable, "The data directory "+data+" cannot be created", err)
 }
 
 func (a *app) printRestored(w *lines, r restoredGateway) {
@@ -265,7 +231,7 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 		w.printf("Its journal is broken at record %d.", r.Broken)
 	}
 	if r.Kept != "" {
-		w.printf("What was there is kept in %s; remove it when you are sure.", r.Kept)
+		w.printf("What was there is kept in %s; remove it when you are sure.", printable(r.Kept))
 	}
 	if len(r.Configuration) > 0 {
 		w.printf("The configuration was changed: %s.", printable(strings.Join(r.Configuration, ", ")))

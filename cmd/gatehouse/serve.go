@@ -16,7 +16,6 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/config"
-	"gatehouse/internal/fault"
 	"gatehouse/internal/gateway"
 )
 
@@ -86,9 +85,6 @@ func (a *app) serve(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit
-	if err := a.completeRestore(); err != nil {
-		a.complain("warning: " + fault.Sentence(err)) // doors come first
-	}
 	cfg, err := a.serveSettings()
 	if err != nil {
 		return err

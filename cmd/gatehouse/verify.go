@@ -82,7 +82,7 @@ func (a *app) verify(ctx context.Context, args []string, witnesses []journal.Wit
 
 // verdictOf checks the journal in a file that no gateway has open.
 func (a *app) verdictOf(ctx context.Context, path string, witnesses []journal.Witness) (adminapi.Verdict, error) {
-	got, err := a.verifyFile(ctx, path, witnesses)
+	got, err := a.do(ctx, order{Job: jobVerify, Path: path, Witnesses: witnesses})
 	v := got.Verdict
 	return adminapi.Verdict{
 		Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why,

@@ -1,21 +1,28 @@
 package main
 
 import (
-	"context"
+	"bufio"
 	"errors"
+	"strings"
 	"testing"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
 )
 
-// The errors of a worker are known again, and none that it makes up ends the process
-// that started it.
+// The errors of a worker are known again, and its words are fit for root's terminal.
 func TestFailure(t *testing.T) {
-	sent := failureOf(fault.Wrap(fault.Conflict, "It runs", errors.Join(errRuns, backup.ErrBegun)))
-	sent.Is = append(sent.Is, -1, 99)
-	err := sent.error()
-	if !fault.Is(err, fault.Conflict) || !errors.Is(err, errRuns) || !errors.Is(err, backup.ErrBegun) || errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+	err := failureOf(fault.Wrap(fault.Conflict, "It runs\x1b[2J", errRuns)).error()
+	if !fault.Is(err, fault.Conflict) || !errors.Is(err, errRuns) || errors.Is(err, backup.ErrBegun) || strings.Contains(fault.Sentence(err), "\x1b") {
+		t.Errorf("got %q", err)
+	}
+}
+
+// No answer of a worker takes the memory of the process that started it.
+func TestReadLine_bounded(t *testing.T) {
+	var got answer
+	endless := strings.NewReader(strings.Repeat("x", maxAnswer+1<<20) + "\n")
+	if err := readLine(bufio.NewReader(endless), &got); !errors.Is(err, bufio.ErrBufferFull) || endless.Len() == 0 {
+		t.Errorf("%v, %d bytes are left", err, endless.Len())
 	}
 }

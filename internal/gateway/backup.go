@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"log/slog"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -31,15 +30,15 @@ func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, e
 	return p, nil
 }
 
-// TakeData locks the data directory of a gateway that does not run, for a command that
-// works on its files as its owner, and completes what an earlier restore has begun. A
+// TakeData locks the data directory of a gateway that does not run, for its start or a
+// command that works on its files as its owner, and completes what an earlier restore has begun. A
 // directory that does not exist is created. Conflict when a gateway runs there.
-func TakeData(data string, log *slog.Logger) (release func(), err error) {
+func TakeData(data string) (release func(), err error) {
 	release, err = takeDirectory(data)
 	if err != nil {
 		return nil, err
 	}
-	if err = backup.Complete(data, log); err != nil {
+	if err = backup.Complete(data); err != nil {
 		release()
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,18 +114,17 @@ func TestGateway_completesARestore(t *testing.T) {
 }
 
 func TestTakeData(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
 	cfg := gatewaytest.Configure(t)
-	release, err := gateway.TakeData(cfg.Data, quiet)
+	release, err := gateway.TakeData(cfg.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gateway.TakeData(cfg.Data, quiet); !fault.Is(err, fault.Conflict) {
+	if _, err := gateway.TakeData(cfg.Data); !fault.Is(err, fault.Conflict) {
 		t.Errorf("taken twice: %v", err)
 	}
 	release()
 	g := gatewaytest.Run(t, cfg)
-	if _, err := gateway.TakeData(cfg.Data, quiet); !fault.Is(err, fault.Conflict) {
+	if _, err := gateway.TakeData(cfg.Data); !fault.Is(err, fault.Conflict) {
 		t.Errorf("of a running gateway: %v", err)
 	}
 	if err := g.Stop(); err != nil {

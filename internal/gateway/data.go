@@ -56,7 +56,7 @@ func takeDirectory(path string) (release func(), err error) {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be written to by this user", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fault.Wrap(fault.Conflict, "Another gateway is running on "+path+": stop it first", err), f.Close())
+		return nil, errors.Join(fault.Wrap(fault.Conflict, "A gateway is running on "+path+": stop it with systemctl stop gatehouse.socket gatehouse.service, or with Ctrl-C where it runs in a terminal", err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }

@@ -263,7 +263,7 @@ func TestNew_oneGatewayForOneDirectory(t *testing.T) {
 	if second, err := newGateway(t, cfg); err == nil {
 		_ = second.Close()
 		t.Error("two gateways on one data directory")
-	} else if !strings.Contains(err.Error(), "Another gateway is running") {
+	} else if !strings.Contains(err.Error(), "A gateway is running") {
 		t.Error(err)
 	}
 	if _, err := g.Admin.Status(t.Context()); err != nil {

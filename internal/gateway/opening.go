@@ -9,7 +9,6 @@ import (
 	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
-	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/sqlite"
 )
 
@@ -41,10 +40,7 @@ func (g *Gateway) openStore(ctx context.Context) (err error) {
 	if err := refuseRoot(g.cfg.Data); err != nil {
 		return err
 	}
-	if g.release, err = takeDirectory(g.cfg.Data); err != nil {
-		return err
-	}
-	if err := backup.Complete(g.cfg.Data, g.log); err != nil {
+	if g.release, err = TakeData(g.cfg.Data); err != nil {
 		return err
 	}
 	g.db, err = sqlite.Open(ctx, sqlite.Config{

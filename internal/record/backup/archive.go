@@ -2,6 +2,7 @@ package backup
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,42 +17,36 @@ import (
 const maxManifest = 1 << 20
 
 // archiver writes an archive.
-type archiver struct{ tar *tar.Writer }
+type archiver struct{ *tar.Writer }
 
 // newArchiver writes the manifest.
-func newArchiver(w io.Writer, m Manifest) (*archiver, error) {
+func newArchiver(w io.Writer, m Manifest) (archiver, error) {
+	a := archiver{tar.NewWriter(w)}
 	text, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("writing the manifest: %w", err)
-	}
-	a := &archiver{tar.NewWriter(w)}
-	err = a.tar.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.Created.Time, Format: tar.FormatPAX})
 	if err == nil {
-		_, err = a.tar.Write(text)
+		err = a.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.Created.Time, Format: tar.FormatPAX})
+	}
+	if err == nil {
+		_, err = a.Write(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("writing the manifest: %w", err)
+		return a, fmt.Errorf("writing the manifest: %w", err)
 	}
 	return a, nil
 }
 
 // add writes the next file that the manifest names. The reader of the archive
 // checks that it is what the manifest states.
-func (a *archiver) add(e Entry, content io.Reader) error {
-	if err := a.tar.WriteHeader(&tar.Header{Name: e.Name, Mode: int64(e.Mode), Size: e.Size, Format: tar.FormatPAX}); err != nil {
-		return fmt.Errorf("writing %s: %w", e.Name, err)
+func (a archiver) add(e Entry, content io.Reader) error {
+	err := a.WriteHeader(&tar.Header{Name: e.Name, Mode: int64(e.Mode), Size: e.Size, Format: tar.FormatPAX})
+	if err == nil {
+		_, err = io.Copy(a, content)
 	}
-	if _, err := io.Copy(a.tar, content); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", e.Name, err)
 	}
 	return nil
 }
-
-// close ends the archive.
-func (a *archiver) close() error { return a.tar.Close() }
-
-// errDiffers means that a file is not what its entry states.
-var errDiffers = errors.New("it is not what the manifest states")
 
 // archive is an archive that is read.
 type archive struct {
@@ -74,26 +69,16 @@ func openArchive(name string, r io.Reader) (*archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
-	if err := json.Unmarshal(text, &struct {
-		Format  *int
-		Version *string
-	}{&a.Format, &a.Version}); err != nil {
-		return nil, fmt.Errorf("reading the manifest: %w", err)
+	// A value of another type stops json only after it has set the format and version.
+	if err = json.Unmarshal(text, &a.Manifest); a.Format > Format {
+		return nil, fault.New(fault.Conflict, fmt.Sprintf(
+			"%s is of a newer version: it was made by gatehouse %s in format %d, and this one reads format %d; install gatehouse %[2]s or newer first",
+			name, a.Version, a.Format, Format))
 	}
-	if a.Format != Format {
-		return nil, newerFormat(name, a.Manifest)
-	}
-	if err := json.Unmarshal(text, &a.Manifest); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}
 	return a, a.check()
-}
-
-// newerFormat is the error of an archive that this version cannot read.
-func newerFormat(name string, m Manifest) error {
-	return fault.New(fault.Conflict, fmt.Sprintf(
-		"%s is of a newer version: it was made by gatehouse %s in format %d, and this one reads format %d; install gatehouse %[2]s or newer first",
-		name, m.Version, m.Format, Format))
 }
 
 // each calls use with every file, which is checked as it is read, and sees that the
@@ -101,8 +86,11 @@ func newerFormat(name string, m Manifest) error {
 func (a *archive) each(use func(Entry, io.Reader) error) error {
 	for _, e := range a.Files {
 		head, err := a.tar.Next()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", e.Name, unexpected(err))
+			return fmt.Errorf("reading %s: %w", e.Name, err)
 		}
 		if head.Name != e.Name || head.Size != e.Size || head.Typeflag != tar.TypeReg {
 			return fmt.Errorf("reading %s: %q of %d bytes is in its place", e.Name, head.Name, head.Size)
@@ -112,7 +100,7 @@ func (a *archive) each(use func(Entry, io.Reader) error) error {
 			return err
 		}
 		if hex.EncodeToString(sum.Sum(nil)) != e.SHA256 {
-			return fmt.Errorf("reading %s: %w", e.Name, errDiffers)
+			return fmt.Errorf("reading %s: it is not what the manifest states", e.Name)
 		}
 	}
 	if head, err := a.tar.Next(); err == nil {
@@ -123,16 +111,17 @@ func (a *archive) each(use func(Entry, io.Reader) error) error {
 	return nil
 }
 
-// unexpected makes the end of the archive an error.
-func unexpected(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
+// reading is a function that reads.
+type reading func([]byte) (int, error)
 
-// entryOf describes a text in memory.
-func entryOf(name string, mode uint32, text []byte) Entry {
-	sum := sha256.Sum256(text)
-	return Entry{Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Mode: mode}
+func (r reading) Read(b []byte) (int, error) { return r(b) }
+
+// untilDone returns a reader that fails when ctx has ended.
+func untilDone(ctx context.Context, r io.Reader) io.Reader {
+	return reading(func(b []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(b)
+	})
 }

@@ -38,7 +38,7 @@ func TestRestore_blank(t *testing.T) {
 	blank := gateway{data: filepath.Join(root, "data"), config: backup.Configuration{Main: filepath.Join(root, "gatehouse", "other.toml")}}
 	blank.config.More = []string{blank.path("gatehouse/ssl/cert.pem"), "/elsewhere/key.pem"}
 	must(t, os.Mkdir(blank.data, 0o700))
-	done := blank.restore(t, path, blank.terms())
+	done := blank.restore(t, path)
 	if done.Ended != 1 || done.Kept != "" || len(done.Aside) != 0 || len(done.Written) != 4 {
 		t.Errorf("done: %+v", done)
 	}
@@ -84,11 +84,8 @@ func TestRestore_keepsWhatWasThere(t *testing.T) {
 	present.write(t, "data/gatehouse.db.schema1", "kept by an upgrade of South")
 	present.write(t, "data/setup.issue", "not of a backup")
 	before := tree(t, present.root())
-	terms := present.terms()
-	terms.KeepSessions = true
-	done := present.restore(t, old.crafted(t), terms)
-
-	if done.Ended != 0 || present.inventory(t).Sessions != 1 || present.inventory(t).Gateway != old.id {
+	done := present.restore(t, old.crafted(t))
+	if done.Ended != 1 || present.inventory(t).Sessions != 0 || present.inventory(t).Gateway != old.id {
 		t.Errorf("done: %+v, it holds %+v", done, present.inventory(t))
 	}
 	kept := filepath.Join(present.data, "before-restore-20261121T190512Z")
@@ -116,12 +113,28 @@ func TestRestore_keepsWhatWasThere(t *testing.T) {
 		present.path("gatehouse/conf.d/50-site.toml" + aside): "# of South alone\n",
 	}, etc)
 
-	// A second one in the same second takes another name, and needs no configuration.
-	done = present.restoreData(t, newGateway(t, "West").crafted(t), terms)
-	if done.Kept != kept+"-2" || len(done.Written) != 0 {
-		t.Errorf("the second: %+v", done)
+	// A second one in the same second takes another name, and needs no configuration; here
+	// sessions stay.
+	path := newGateway(t, "West").crafted(t)
+	o := present.order(path)
+	o.KeepSessions = true
+	if r := present.restoreData(t, path, o); r.Kept != kept+"-2" || r.Ended != 0 || present.inventory(t).Sessions != 1 {
+		t.Errorf("the second: %+v", r)
 	}
 	same(t, etc, tree(t, present.path("gatehouse")))
+}
+
+// A backup of a gateway without key and certificates leaves none of another one in place.
+func TestRestore_nothingStays(t *testing.T) {
+	old, present := newGateway(t, "North"), newGateway(t, "South")
+	must(t, errors.Join(os.RemoveAll(old.path("data/tls")), os.Remove(old.path("data/token.key"))))
+	done := present.restore(t, old.crafted(t))
+	if _, err := os.Lstat(present.path("data/token.key")); err == nil || len(names(t, present.path("data/tls"))) > 0 {
+		t.Errorf("of the former gateway there is %v", names(t, present.data))
+	}
+	if kept := names(t, done.Kept); !slices.Contains(kept, "token.key") || !slices.Contains(kept, "tls") {
+		t.Errorf("kept: %v", kept)
+	}
 }
 
 // A plain copy of a database replaces the database alone.
@@ -133,7 +146,7 @@ func TestRestore_plainCopy(t *testing.T) {
 	must(t, db.Snapshot(t.Context(), former))
 	must(t, db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "b@example.test"}, Record: site.Record{Kind: site.KindAccountAdded}}}))
 	must(t, db.Close())
-	done := g.restore(t, former, g.terms())
+	done := g.restore(t, former)
 	got := g.inventory(t)
 	if got.Accounts != 1 || got.Records != before.Records+1 || done.Ended != 1 {
 		t.Errorf("it holds %+v after %+v", got, done)
@@ -173,7 +186,7 @@ func TestStopped_killed(t *testing.T) {
 	}
 	for _, path := range []string{killed.crafted(t), filepath.Join(killed.data, "gatehouse.db")} {
 		blank := gateway{data: t.TempDir()}
-		blank.restoreData(t, path, backup.Terms{Now: clock{}.Now()})
+		blank.restoreData(t, path, blank.order(path))
 		if got := blank.inventory(t); got.Records != g.inventory(t).Records+1 || blank.broken(t) != 0 {
 			t.Errorf("from %s: it holds %+v", path, got)
 		}

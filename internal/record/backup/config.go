@@ -1,12 +1,18 @@
 package backup
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/fault"
 )
@@ -19,11 +25,11 @@ type Configuration struct {
 	More []string
 }
 
-// Loaded is one file of the configuration.
+// Loaded is one file of a configuration, in memory.
 type Loaded struct {
 	Entry
-	Path string
-	text []byte
+	Path string // where it was read; "" for one in a backup
+	Text []byte
 }
 
 // Load reads the files of the configuration that there are: the main file, what else is
@@ -41,34 +47,67 @@ func (c Configuration) Load() (all []Loaded, err error) {
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		all = append(all, Loaded{Path: path, text: text, Entry: entryOf(c.name(path), uint32(info.Mode().Perm()), text)})
+		sum := sha256.Sum256(text)
+		e := Entry{Name: c.name(path), Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Mode: uint32(info.Mode().Perm())}
+		all = append(all, Loaded{Entry: e, Path: path, Text: text})
 	}
 	return all, nil
 }
 
+// maxSmall bounds a file that is taken into memory, in bytes.
+const maxSmall = 1 << 20
+
+// readSmall reads a file that is known to be small.
+func readSmall(path string) ([]byte, fs.FileInfo, error) {
+	f, info, err := openRegular(path, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	if err == nil && len(text) > maxSmall {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxSmall)
+	}
+	return text, info, err
+}
+
+// openRegular opens an ordinary file. Of what is none, such as a pipe without a writer,
+// it waits for nothing. flag is for open(2), beside O_RDONLY.
+func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flag, 0) //nolint:gosec // of the data directory or the configuration, or the administrator names it
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is no ordinary file")}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
 func unreadable(err error) error {
-	path := "of the configuration"
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		path = e.Path
-	}
+	kind := fault.Unavailable
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.Wrap(fault.Forbidden, "The file "+path+" cannot be read by this user: run this as root, or leave the configuration out with --no-config", err)
+		kind = fault.Forbidden
 	}
-	return fault.Wrap(fault.Unavailable, "The configuration cannot be read ("+err.Error()+"): fix it, or leave it out with --no-config", err)
+	return fault.Wrap(kind, "The configuration cannot be read ("+err.Error()+"): run this as root, fix it, or leave it out with --no-config", err)
 }
 
 // paths lists what may be there, each once.
 func (c Configuration) paths() ([]string, error) {
-	folder := filepath.Dir(c.Main)
 	paths := []string{c.Main}
 	for _, sub := range []string{"conf.d", "credentials"} {
-		entries, err := os.ReadDir(filepath.Join(folder, sub))
+		folder := filepath.Join(filepath.Dir(c.Main), sub)
+		entries, err := os.ReadDir(folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		for _, e := range entries {
-			path := filepath.Join(folder, sub, e.Name())
-			if isConfig(sub, e.Name()) && isFile(path) {
+			path := filepath.Join(folder, e.Name())
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && isConfig(sub, e.Name()) {
 				paths = append(paths, path)
 			}
 		}
@@ -90,11 +129,6 @@ func isConfig(folder, name string) bool {
 	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~") && !strings.Contains(name, keptSuffix)
 }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
 // isBelow reports whether a path is in the folder of the configuration or below it.
 func (c Configuration) isBelow(path string) bool {
 	below, err := filepath.Rel(filepath.Dir(c.Main), path)
@@ -104,12 +138,7 @@ func (c Configuration) isBelow(path string) bool {
 // Outside returns the files that the configuration names and that are not below its
 // folder: a backup leaves them out.
 func (c Configuration) Outside() (paths []string) {
-	for _, path := range c.More {
-		if !c.isBelow(path) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
+	return slices.DeleteFunc(slices.Clone(c.More), c.isBelow)
 }
 
 // name returns the name of a file of the configuration within an archive. The main file
@@ -118,10 +147,7 @@ func (c Configuration) name(path string) string {
 	if path == c.Main {
 		return mainConfig
 	}
-	below, err := filepath.Rel(filepath.Dir(c.Main), path)
-	if err != nil {
-		return ""
-	}
+	below, _ := filepath.Rel(filepath.Dir(c.Main), path) // all of them are below
 	return underConfig + filepath.ToSlash(below)
 }
 

@@ -20,7 +20,8 @@
 //
 // Its promises: nothing of a backup is written in clear text outside the data
 // directory; a backup that was cut off, damaged or made by a newer version is refused
-// before anything is replaced; what a restore replaces is kept; and a restore that a
-// power cut interrupts leaves either the old or the new gateway, which [Complete]
-// sees to at the next start.
+// before anything is replaced; what a restore replaces is kept; and a restore of data
+// that a power cut interrupts leaves either the old or the new gateway, which [Complete]
+// sees to at the next start. The configuration follows the data, file by file: after a
+// power cut in between, restoring again writes the rest.
 package backup

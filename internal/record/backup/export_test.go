@@ -2,7 +2,8 @@ package backup
 
 import (
 	"archive/tar"
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -21,44 +22,18 @@ const (
 // MaxWork is the most work that a file may ask for.
 const MaxWork = workFactor
 
-// Breaking is a gateway's files whose disk fails: before is called before each change of
-// the disk from the moment at which a restore begins.
-type Breaking struct {
-	*Staged
-	Before func(step string) error
-}
-
-// Commit is that of [Staged].
-func (b Breaking) Commit(ctx context.Context, t Terms) (Restored, error) {
-	return b.commit(ctx, t, swap{data: b.options.Data, before: b.Before})
-}
-
-// Forget is that of [Staged].
-func (b Breaking) Forget() error { return swap{data: b.options.Data, before: b.Before}.forget() }
-
-// BreakBefore has before called before each change of the disk.
-func (p *Placement) BreakBefore(before func(step string) error) { p.before = before }
-
-// forgetting forgets with a disk that fails.
-type forgetting swap
-
-func (f forgetting) Forget() error { return swap(f).forget() }
-
-// CompleteBreaking is Complete, and Resume where the configuration is this user's, with a
-// disk that fails.
-func CompleteBreaking(data string, c *Configuration, before func(step string) error) (waits string, err error) {
-	s := swap{data: data, before: before}
-	if c == nil {
-		return s.complete()
+// CutShort makes the first n moves of a restore that has begun in a data directory, as if
+// the power had failed then, and reports whether there were more.
+func CutShort(data string, n int) (more bool, err error) {
+	begun, err := named(data, readyPrefix)
+	if err != nil || len(begun) == 0 {
+		return false, err
 	}
-	_, err = c.resume(func(string) (string, interface{ Forget() error }, error) {
-		id, err := s.complete()
-		return id, forgetting(s), err
-	}, before)
-	if err != nil {
-		return "", err
+	left, err := moves(data, begun[0])
+	for i := 0; i < n && i < len(left) && err == nil; i++ {
+		err = left[i].make()
 	}
-	return s.complete()
+	return n < len(left), err
 }
 
 // Piece is a piece of an archive that is made by hand.
@@ -110,7 +85,10 @@ func Archive(w io.Writer, manifest any, pieces ...Piece) error {
 }
 
 // EntryOf describes a text.
-func EntryOf(name string, text []byte) Entry { return entryOf(name, 0o600, text) }
+func EntryOf(name string, text []byte) Entry {
+	sum := sha256.Sum256(text)
+	return Entry{Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Mode: 0o600}
+}
 
 // ReadArchive reads an archive in clear text and returns the names and the bytes of what
 // it holds.

@@ -147,7 +147,7 @@ func (g gateway) pieces(t *testing.T) (backup.Manifest, []backup.Piece) {
 	must(t, err)
 	for _, c := range config {
 		m.Files = append(m.Files, c.Entry)
-		found[c.Name] = []byte(g.readPath(t, c.Path))
+		found[c.Name] = c.Text
 	}
 	var pieces []backup.Piece
 	for _, e := range m.Files {
@@ -184,54 +184,45 @@ func save(t *testing.T, text []byte) string {
 	return path
 }
 
-// stage unpacks a file for the gateway.
-func (g gateway) stage(ctx context.Context, path string) (unpacked, error) {
-	return g.stageWith(ctx, path, backup.Options{})
+// order is what the tests restore with, unless they say otherwise.
+func (g gateway) order(path string) backup.Order {
+	return backup.Order{Data: g.data, Medium: path, By: "uid 0 (root)", Now: clock{}.Now()}
 }
 
-// unpacked is a backup in the data directory, and the configuration that goes with it.
-type unpacked struct {
-	*backup.Staged
-	draft backup.Draft
-}
-
-func (g gateway) stageWith(ctx context.Context, path string, o backup.Options) (u unpacked, err error) {
+// try restores the data of a file as root and the owner of the data do it together.
+func (g gateway) try(ctx context.Context, path string, o backup.Order) (r backup.Restored, draft backup.Draft, err error) {
 	m, err := backup.Open(path)
 	if err != nil {
-		return u, err
+		return r, nil, err
 	}
 	defer func() { _ = m.Close() }()
-	o.Data, o.Database = g.data, files
 	from, to := io.Pipe()
-	staged := make(chan error, 1)
+	restored := make(chan error, 1)
 	go func() {
 		var err error
-		u.Staged, err = backup.Stage(ctx, path, from, o)
+		r, err = backup.Restore(ctx, o, files, from)
 		_ = from.Close()
-		staged <- err
+		restored <- err
 	}()
-	draft, err := m.Pass(ctx, passphrase, to)
+	draft, err = m.Pass(ctx, passphrase, to)
+	if err == nil {
+		err = backup.Confirm(to)
+	}
 	_ = to.Close()
-	unstaged := <-staged
+	failed := <-restored
 	if errors.Is(err, io.ErrClosedPipe) {
-		err = unstaged
+		err = failed
 	}
-	u.draft, err = draft, cmp.Or(err, unstaged)
-	if err != nil && u.Staged != nil {
-		err = errors.Join(err, u.Discard())
-	}
-	return u, err
+	return r, draft, cmp.Or(err, failed)
 }
 
-func (g gateway) terms() backup.Terms { return backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()} }
-
-// prepare prepares the configuration of what was unpacked.
-func (g gateway) prepare(t *testing.T, u unpacked) *backup.Placement {
+// prepare prepares the configuration of a backup.
+func (g gateway) prepare(t *testing.T, draft backup.Draft) *backup.Placement {
 	t.Helper()
-	if u.draft.Empty() {
-		return nil
+	if len(draft.Settings()) == 0 {
+		return &backup.Placement{}
 	}
-	p, err := g.config.Prepare(u.draft, g.data, g.config.More, os.Getgid(), backup.Stamp(clock{}.Now()))
+	p, err := g.config.Prepare(draft, g.config.More, os.Getgid(), backup.Stamp(clock{}.Now()))
 	must(t, err)
 	return p
 }
@@ -239,31 +230,25 @@ func (g gateway) prepare(t *testing.T, u unpacked) *backup.Placement {
 // done is what a restore has done.
 type done struct {
 	backup.Restored
-	Written, Aside []string
+	*backup.Placement
 }
 
 // restore restores a file to the gateway, with its configuration.
-func (g gateway) restore(t *testing.T, path string, terms backup.Terms) (d done) {
+func (g gateway) restore(t *testing.T, path string) (d done) {
 	t.Helper()
-	staged, err := g.stage(t.Context(), path)
+	r, draft, err := g.try(t.Context(), path, g.order(path))
 	must(t, err)
-	placement := g.prepare(t, staged)
-	d.Restored, err = placement.Carry(t.Context(), staged, terms)
-	must(t, err)
-	d.Written, d.Aside = placement.Written()
-	must(t, staged.Discard())
+	d = done{r, g.prepare(t, draft)}
+	must(t, d.Write())
 	return d
 }
 
 // restoreData restores a file to the gateway, without its configuration.
-func (g gateway) restoreData(t *testing.T, path string, terms backup.Terms) (d done) {
+func (g gateway) restoreData(t *testing.T, path string, o backup.Order) backup.Restored {
 	t.Helper()
-	staged, err := g.stage(t.Context(), path)
+	r, _, err := g.try(t.Context(), path, o)
 	must(t, err)
-	d.Restored, err = staged.Commit(t.Context(), terms)
-	must(t, err)
-	must(t, staged.Discard())
-	return d
+	return r
 }
 
 // tree is every file and folder under a folder, with its bytes.
@@ -319,7 +304,7 @@ func must(t *testing.T, err error) {
 func hidden(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	for _, name := range names(t, folder) {
-		if strings.HasPrefix(name, ".") || name == backup.ReadyPrefix {
+		if strings.HasPrefix(name, ".") {
 			found = append(found, name)
 		}
 	}

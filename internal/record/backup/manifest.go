@@ -44,8 +44,8 @@ type Entry struct {
 
 // check refuses a manifest that no gatehouse has written.
 func (m Manifest) check() error {
-	if len(m.Files) == 0 || len(m.Files) > maxEntries {
-		return fmt.Errorf("the manifest names %d files", len(m.Files))
+	if m.Format != Format || len(m.Files) > maxEntries {
+		return fmt.Errorf("the manifest has the format %d and names %d files", m.Format, len(m.Files))
 	}
 	seen := make(map[string]bool)
 	for _, e := range m.Files {
@@ -76,14 +76,6 @@ func dataName(name string) bool {
 	default:
 		return strings.HasPrefix(name, certificates+"/")
 	}
-}
-
-// bytes is the room that the files take.
-func (m Manifest) bytes() (sum int64) {
-	for _, e := range m.Files {
-		sum += e.Size
-	}
-	return sum
 }
 
 // The names of the other parts of the data directory.

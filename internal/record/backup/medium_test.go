@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"filippo.io/age"
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -28,7 +29,7 @@ func sealed(t *testing.T, g gateway) []byte {
 
 // Whatever is wrong with a file, one sentence says so with its name, and nothing was
 // changed.
-func TestStage_refuses(t *testing.T) {
+func TestRestore_refuses(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	old.write(t, "data/tls/ca.crt", strings.Repeat("a long certificate, so that the backup has several chunks. ", 5000)+random(200_000))
 	whole := sealed(t, old)
@@ -39,9 +40,10 @@ func TestStage_refuses(t *testing.T) {
 		want string
 	}{
 		"absent":                    {func() string { return filepath.Join(t.TempDir(), "a.backup") }, fault.NotFound, "There is no file PATH"},
-		"empty":                     {func() string { return save(t, nil) }, fault.Invalid, "PATH is empty"},
-		"a folder":                  {func() string { return t.TempDir() }, fault.Unavailable, "PATH cannot be read (is a directory)"},
-		"a text":                    {func() string { return save(t, []byte("Dear diary, today I locked myself out.")) }, fault.Invalid, "PATH is no backup of gatehouse"},
+		"empty":                     {func() string { return save(t, nil) }, fault.Invalid, "PATH is cut off or damaged"},
+		"a folder":                  {func() string { return t.TempDir() }, fault.Unavailable, "PATH cannot be read (it is no ordinary file)"},
+		"a pipe that nobody writes": {func() string { return pipe(t) }, fault.Unavailable, "PATH cannot be read (it is no ordinary file)"},
+		"a text":                    {func() string { return save(t, []byte("Dear diary, today I locked myself out.")) }, fault.Invalid, "PATH is cut off or damaged"},
 		"cut off within its name":   {func() string { return save(t, whole[:10]) }, fault.Invalid, "PATH is cut off or damaged"},
 		"cut off in the header":     {func() string { return save(t, whole[:60]) }, fault.Invalid, "PATH is cut off or damaged"},
 		"cut off after the header":  {func() string { return save(t, whole[:headerOf(whole)+8]) }, fault.Invalid, "PATH is cut off or damaged"},
@@ -55,17 +57,24 @@ func TestStage_refuses(t *testing.T) {
 		"damaged in the middle":     {func() string { return save(t, flipped(whole, len(whole)/2)) }, fault.Invalid, "PATH is cut off or damaged"},
 		"damaged at the end":        {func() string { return save(t, flipped(whole, len(whole)-3)) }, fault.Invalid, "PATH is cut off or damaged"},
 		"another passphrase":        {func() string { return encrypted(t, "another passphrase", "x") }, fault.Unauthenticated, "The passphrase does not open PATH: try again with the one that it was made with"},
-		"of another program":        {func() string { return encrypted(t, passphrase, "Dear diary, today I locked myself out.") }, fault.Invalid, "PATH is no backup of gatehouse, though it is encrypted like one"},
-		"for a key":                 {func() string { return forKey(t) }, fault.Invalid, "PATH is no backup of gatehouse, though it is encrypted like one"},
+		"of another program":        {func() string { return encrypted(t, passphrase, "Dear diary, today I locked myself out.") }, fault.Invalid, "PATH is cut off or damaged"},
+		"for a key":                 {func() string { return forKey(t) }, fault.Invalid, "PATH is cut off or damaged"},
 		"of too much work":          {func() string { return save(t, laborious(whole)) }, fault.Invalid, "PATH is cut off or damaged"},
 	} {
 		path := c.file()
-		_, err := present.stage(t.Context(), path)
+		_, _, err := present.try(t.Context(), path, present.order(path))
 		if !fault.Is(err, c.kind) || !strings.HasPrefix(fault.Sentence(err), strings.ReplaceAll(c.want, "PATH", path)) {
 			t.Errorf("%s: (%v) %v", name, fault.KindOf(err), err)
 		}
 	}
 	same(t, before, tree(t, present.root()))
+}
+
+func pipe(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	must(t, unix.Mkfifo(path, 0o600))
+	return path
 }
 
 // headerOf returns the length of the header of an encrypted file.
@@ -148,7 +157,7 @@ func TestMedium_Pass_emptyPassphrase(t *testing.T) {
 }
 
 // What a backup holds is not trusted though it was encrypted with the right passphrase.
-func TestStage_refusesContents(t *testing.T) {
+func TestRestore_refusesContents(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	sound, pieces := old.pieces(t)
 	before := tree(t, present.root())
@@ -158,7 +167,7 @@ func TestStage_refusesContents(t *testing.T) {
 			a.pieces = append(a.pieces, backup.Piece{Name: name, Text: text})
 		}
 	}
-	const foreign = "PATH is no backup of gatehouse, though it is encrypted like one"
+	const foreign = "PATH is cut off or damaged"
 	for name, c := range map[string]struct {
 		spoil func(a *archive)
 		kind  fault.Kind
@@ -168,7 +177,7 @@ func TestStage_refusesContents(t *testing.T) {
 			func(a *archive) { a.manifest.Format, a.manifest.Version = 2, "3.0.0" }, fault.Conflict,
 			"PATH is of a newer version: it was made by gatehouse 3.0.0 in format 2, and this one reads format 1; install gatehouse 3.0.0 or newer first",
 		},
-		"no format":           {func(a *archive) { a.manifest.Format = 0 }, fault.Conflict, "PATH is of a newer version"},
+		"no format":           {func(a *archive) { a.manifest.Format = 0 }, fault.Invalid, foreign},
 		"no files":            {func(a *archive) { a.manifest.Files, a.pieces = nil, nil }, fault.Invalid, foreign},
 		"no database":         {func(a *archive) { a.manifest.Files, a.pieces = a.manifest.Files[1:], a.pieces[1:] }, fault.Invalid, foreign},
 		"a file less":         {func(a *archive) { a.pieces = a.pieces[:2] }, fault.Invalid, foreign},
@@ -199,13 +208,14 @@ func TestStage_refusesContents(t *testing.T) {
 		a.manifest.Files = slices.Clone(sound.Files)
 		c.spoil(a)
 		path := craft(t, a.manifest, a.pieces...)
-		_, err := present.stage(t.Context(), path)
+		_, _, err := present.try(t.Context(), path, present.order(path))
 		if !fault.Is(err, c.kind) || !strings.HasPrefix(fault.Sentence(err), strings.ReplaceAll(c.want, "PATH", path)) {
 			t.Errorf("%s: (%v) %v", name, fault.KindOf(err), err)
 		}
 	}
 	for name, text := range map[string][]byte{"no JSON": []byte("{"), "null": []byte("null"), "numbers": []byte(`{"format":"x"}`)} {
-		if _, err := present.stage(t.Context(), craft(t, text)); err == nil {
+		path := craft(t, text)
+		if _, _, err := present.try(t.Context(), path, present.order(path)); err == nil {
 			t.Errorf("a manifest of %s was taken", name)
 		}
 	}
@@ -227,18 +237,19 @@ func swapped(at int, change func([]byte) []byte) func(*archive) {
 }
 
 // The journal of a backup must be sound, or be taken knowingly.
-func TestStage_brokenJournal(t *testing.T) {
+func TestRestore_brokenJournal(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	tamper(t, filepath.Join(old.data, "gatehouse.db"), "UPDATE journal SET body = replace(body, 'login', 'Login') WHERE seq = 2")
 	path := old.crafted(t)
-	if _, err := present.stage(t.Context(), path); !fault.Is(err, fault.Invalid) ||
+	o := present.order(path)
+	if _, _, err := present.try(t.Context(), path, o); !fault.Is(err, fault.Invalid) ||
 		!strings.HasPrefix(err.Error(), "The journal in "+path+" is broken at record 2 (the record or one before it was changed)") {
 		t.Error(err)
 	}
-	staged, err := present.stageWith(t.Context(), path, backup.Options{AcceptJournal: true})
-	must(t, err)
-	_, err = staged.Commit(t.Context(), present.terms())
-	must(t, err)
+	o.AcceptJournal = true
+	if r := present.restoreData(t, path, o); r.Broken != 2 {
+		t.Errorf("restored: %+v", r)
+	}
 	if got := present.inventory(t); got.Gateway != old.id || present.broken(t) != 2 {
 		t.Errorf("it holds %+v", got)
 	}
@@ -296,13 +307,13 @@ func TestOutput(t *testing.T) {
 }
 
 // An interrupt leaves everything as it was.
-func TestStage_calledOff(t *testing.T) {
+func TestRestore_calledOff(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	before := tree(t, present.root())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, path := range []string{old.crafted(t), filepath.Join(old.data, "gatehouse.db")} {
-		if _, err := present.stage(gone, path); !errors.Is(err, context.Canceled) {
+		if _, _, err := present.try(gone, path, present.order(path)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

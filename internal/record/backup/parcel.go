@@ -1,13 +1,11 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,14 +54,7 @@ type Source struct {
 // encrypted: only those who may see every secret of the gateway may have it.
 type Parcel struct {
 	Manifest
-	parts []part
-	held  []*os.File
-}
-
-// part is a file on its way into an archive.
-type part struct {
-	Entry
-	content io.ReadSeeker
+	held []*os.File // each in the place of its entry; open, so that it stays what was measured though its name goes
 }
 
 // snapshotPrefix begins the names of snapshots in the data directory.
@@ -89,34 +80,34 @@ func (s Source) Running(ctx context.Context, store Store) (*Parcel, error) {
 // that is full or has failed.
 func (s Source) Stopped(ctx context.Context) (*Parcel, error) {
 	path := filepath.Join(s.Data, database)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Wrap(fault.NotFound, "There is no database of a gateway in "+s.Data+
+	p, err := s.parcel(ctx, path, "The database "+path)
+	if fault.Is(err, fault.NotFound) {
+		err = fault.Wrap(fault.NotFound, "There is no database of a gateway in "+s.Data+
 			": name the configuration of the gateway with --config, or its data directory with GATEHOUSE_DATA", err)
 	}
-	return s.parcel(ctx, path, "The database "+path)
+	return p, err
 }
 
-func (s Source) parcel(ctx context.Context, path, name string) (_ *Parcel, err error) {
+func (s Source) parcel(ctx context.Context, path, name string) (*Parcel, error) {
 	p := &Parcel{Manifest: Manifest{Format: Format, Version: s.Version, Created: site.At(s.Now())}}
-	if p.Holds, err = s.Database.Inspect(ctx, path, name); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.Close())
-		}
-	}()
-	if err := p.holdDatabase(ctx, path); err != nil {
-		return nil, err
-	}
-	small, err := s.small()
+	holds, err := s.Database.Inspect(ctx, path, name)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "The keys in "+s.Data+" cannot be read: run this as root or as the user of the gateway", err)
+		return nil, err
 	}
-	for _, one := range small {
-		p.add(one)
+	p.Holds = holds
+	err = p.holdDatabase(ctx, path)
+	for _, part := range []string{tokenKey, certificates} {
+		if err == nil {
+			err = p.holdTree(ctx, s.Data, part)
+		}
 	}
-	return p, p.check()
+	if err == nil {
+		err = p.check()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
 }
 
 // holdDatabase takes a database into the parcel, and its log where a gateway was killed:
@@ -131,88 +122,42 @@ func (p *Parcel) holdDatabase(ctx context.Context, path string) error {
 	return p.hold(ctx, database+"-wal", path+"-wal", unix.O_NOFOLLOW) // root may read where another user writes
 }
 
-// hold takes a large file into the parcel. It is held open, so that it stays what was
-// measured though its name goes. flag is for open(2), beside O_RDONLY.
+// holdTree takes a file of the data directory into the parcel, or the files below a
+// folder, but for hidden ones.
+func (p *Parcel) holdTree(ctx context.Context, data, name string) error {
+	return filepath.WalkDir(filepath.Join(data, name), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
+			return err
+		}
+		below, err := filepath.Rel(data, path)
+		if err != nil {
+			return err
+		}
+		return p.hold(ctx, filepath.ToSlash(below), path, unix.O_NOFOLLOW)
+	})
+}
+
+// hold takes one file into the parcel. flag is for open(2), beside O_RDONLY.
 func (p *Parcel) hold(ctx context.Context, name, path string, flag int) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|flag, 0) //nolint:gosec // of the data directory
+	f, info, err := openRegular(path, flag)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, path+" cannot be read: run this as root or as the user of the gateway", err)
 	}
 	p.held = append(p.held, f)
 	sum := sha256.New()
 	size, err := io.Copy(sum, untilDone(ctx, f))
-	if err != nil && ctx.Err() == nil {
-		err = fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+")", err)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err != nil {
-		return err
+		return fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+")", err)
 	}
-	e := Entry{Name: underData + name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: 0o600}
-	p.add(part{e, f})
+	e := Entry{Name: underData + name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: uint32(info.Mode().Perm())}
+	p.Files = append(p.Files, e)
 	return nil
-}
-
-func (p *Parcel) add(one part) { p.parts, p.Files = append(p.parts, one), append(p.Files, one.Entry) }
-
-// reading is a function that reads.
-type reading func([]byte) (int, error)
-
-func (r reading) Read(b []byte) (int, error) { return r(b) }
-
-// untilDone returns a reader that fails when ctx has ended.
-func untilDone(ctx context.Context, r io.Reader) io.Reader {
-	return reading(func(b []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return r.Read(b)
-	})
-}
-
-// maxSmall bounds a file that is taken into memory, in bytes.
-const maxSmall = 1 << 20
-
-// small reads the keys and certificates.
-func (s Source) small() (parts []part, err error) {
-	for _, name := range []string{tokenKey, certificates} {
-		err := filepath.WalkDir(filepath.Join(s.Data, name), func(path string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
-				return err
-			}
-			text, info, err := readSmall(path)
-			if err != nil {
-				return err
-			}
-			below, err := filepath.Rel(s.Data, path)
-			parts = append(parts, part{entryOf(underData+filepath.ToSlash(below), uint32(info.Mode().Perm()), text), bytes.NewReader(text)})
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-	}
-	return parts, nil
-}
-
-// readSmall reads a file that is known to be small.
-func readSmall(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.Open(path) //nolint:gosec // of the data directory or the configuration
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err == nil && len(text) > maxSmall {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxSmall)
-	}
-	return text, info, err
 }
 
 // Write writes the archive. It may be called once.
@@ -221,16 +166,16 @@ func (p *Parcel) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range p.parts {
-		_, err := one.content.Seek(0, io.SeekStart)
+	for i, f := range p.held {
+		_, err := f.Seek(0, io.SeekStart)
 		if err == nil {
-			err = out.add(one.Entry, io.LimitReader(one.content, one.Size))
+			err = out.add(p.Files[i], io.LimitReader(f, p.Files[i].Size))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return out.close()
+	return out.Close()
 }
 
 // Close closes the files that the parcel holds open.

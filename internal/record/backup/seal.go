@@ -89,11 +89,11 @@ func repack(w io.Writer, in *archive, m Manifest, configuration []Loaded) error 
 		return err
 	}
 	for _, c := range configuration {
-		if err := out.add(c.Entry, bytes.NewReader(c.text)); err != nil {
+		if err := out.add(c.Entry, bytes.NewReader(c.Text)); err != nil {
 			return err
 		}
 	}
-	return out.close()
+	return out.Close()
 }
 
 // brokeOff words an error of the gateway's archive, unless it has words.
@@ -101,7 +101,7 @@ func brokeOff(err error) error {
 	return worded(fault.Unavailable, "The gateway broke off while it sent its data: look at its log and try again", err)
 }
 
-// worded adds a sentence to an error that has none.
+// worded adds a sentence to an error that has none; nil stays nil.
 func worded(kind fault.Kind, sentence string, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
@@ -134,80 +134,3 @@ func seal(w io.Writer, passphrase site.Secret, logN int) (*layers, error) {
 
 // Close writes what is left; without it the file is cut off.
 func (l *layers) Close() error { return errors.Join(l.Writer.Close(), l.age.Close()) }
-
-// unseal decrypts a backup. Its errors, and those of reading its result, have the
-// name of the file in their sentence.
-func unseal(name string, file io.Reader, passphrase site.Secret) (io.Reader, error) {
-	identity, err := age.NewScryptIdentity(passphrase.Reveal())
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: enter the one that the backup was made with", err)
-	}
-	identity.SetMaxWorkFactor(workFactor)
-	source := &medium{r: file}
-	plain, err := age.Decrypt(source, identity)
-	if err != nil {
-		return nil, unopened(name, err)
-	}
-	checked := &authenticated{name: name, plain: plain, source: source}
-	compressed, err := gzip.NewReader(checked)
-	if err != nil {
-		return nil, foreign(name, err)
-	}
-	return compressed, nil
-}
-
-// unopened returns why the head of a file does not open.
-func unopened(name string, err error) error {
-	none, ok := errors.AsType[*age.NoIdentityMatchError](err)
-	switch {
-	case ok && slices.Equal(none.StanzaTypes, []string{"scrypt"}):
-		return fault.Wrap(fault.Unauthenticated, "The passphrase does not open "+name+": try again with the one that it was made with", err)
-	case ok:
-		return foreign(name, err)
-	default:
-		return damaged(name, err)
-	}
-}
-
-func damaged(name string, err error) error {
-	return fault.Wrap(fault.Invalid, name+" is cut off or damaged, or no backup of gatehouse: copy it again from where it was made, or use another backup", err)
-}
-
-// foreign is the error of a file whose content was not written by gatehouse, unless err
-// has words of its own.
-func foreign(name string, err error) error {
-	return worded(fault.Invalid, name+" is no backup of gatehouse, though it is encrypted like one", err)
-}
-
-// medium reads the encrypted bytes of a file, and remembers why that failed.
-type medium struct {
-	r      io.Reader
-	failed error
-}
-
-func (m *medium) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		m.failed = err
-	}
-	return n, err
-}
-
-// authenticated reads the decrypted bytes of a file, and words what is wrong with it.
-type authenticated struct {
-	name   string
-	plain  io.Reader
-	source *medium
-}
-
-func (a *authenticated) Read(p []byte) (int, error) {
-	n, err := a.plain.Read(p)
-	switch {
-	case err == nil, errors.Is(err, io.EOF):
-		return n, err
-	case a.source.failed != nil:
-		return n, fault.Wrap(fault.Unavailable, a.name+" cannot be read: check the medium that it is on", a.source.failed)
-	default:
-		return n, damaged(a.name, err)
-	}
-}

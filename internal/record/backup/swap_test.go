@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
-	"fmt"
-	"log/slog"
-	"maps"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -26,197 +23,77 @@ func tamper(t *testing.T, path, statement string) {
 	must(t, errors.Join(err, db.Close()))
 }
 
-var errPower = errors.New("the power fails")
-
-// breakAt returns a function that fails at the n-th step and at every later one, as if the
-// power had failed there, and counts the steps.
-func breakAt(n int, steps *[]string) func(string) error {
-	return func(step string) error {
-		*steps = append(*steps, step)
-		if n > 0 && len(*steps) >= n {
-			return errPower
-		}
-		return nil
-	}
-}
-
-// identity returns which gateway is in a data directory, all of it: its database, its
-// key, its certificates and its configuration.
-func identity(t *testing.T, g gateway) map[string]string {
+// begin brings a gateway to the moment at which the restore of another one has begun.
+func begin(t *testing.T, present, old gateway) {
 	t.Helper()
-	return map[string]string{
-		"database": string(g.inventory(t).Gateway), "key": g.read(t, "data/token.key"), "ca": g.read(t, "data/tls/ca.key"),
-		"config": g.read(t, "gatehouse/gatehouse.toml"),
+	_, pieces := old.pieces(t)
+	for _, p := range pieces {
+		if strings.HasPrefix(p.Name, "data/") {
+			present.write(t, "data/"+backup.ReadyPrefix+"20261121T190512Z/"+p.Name, string(p.Text))
+		}
 	}
 }
 
-// A power cut at any moment leaves the old gateway or the new one, whole: what the next
-// start completes, also if that is interrupted at any moment.
-func TestCommit_powerCut(t *testing.T) {
+// A power cut at any moment after a restore has begun leaves the restored gateway, whole,
+// and the former one beside it: the next start completes it, however often that is cut
+// short.
+func TestComplete_powerCut(t *testing.T) {
 	old := newGateway(t, "North")
-	old.write(t, "gatehouse/conf.d/50-site.toml", "# of North\n")
-	path := old.crafted(t)
-	wantNew := identity(t, old)
-	sawOld, sawNew := 0, 0
-	for n := 1; ; n++ {
+	old.write(t, "data/gatehouse.db-wal", "")
+	for n, more := 0, true; more; n++ {
 		present := newGateway(t, "South")
-		present.write(t, "gatehouse/conf.d/60-more.toml", "# of South alone\n")
-		wantOld := identity(t, present)
-		before := tree(t, present.root())
-		staged, err := present.stage(t.Context(), path)
+		present.write(t, "data/gatehouse.db.copy", "of South")
+		before := tree(t, present.data)
+		begin(t, present, old)
+		var err error
+		more, err = backup.CutShort(present.data, n)
 		must(t, err)
-		var steps []string
-		placement := present.prepare(t, staged)
-		placement.BreakBefore(breakAt(n, &steps))
-		_, err = placement.Carry(t.Context(), backup.Breaking{Staged: staged.Staged, Before: breakAt(n, &steps)}, present.terms())
-		if len(steps) < n {
-			must(t, err)
-			break // there are no more steps
+		_, err = backup.CutShort(present.data, 1)
+		must(t, err)
+		must(t, backup.Complete(present.data))
+		if got := present.inventory(t).Gateway; got != old.id || present.read(t, "data/token.key") != "North token key" || present.read(t, "data/tls/ca.key") != "North key of the CA" {
+			t.Errorf("cut after %d moves: the gateway is %s, not the restored %s, with %v", n, got, old.id, names(t, present.data))
 		}
-		if err == nil {
-			t.Fatalf("step %d (%s) failed, and nobody noticed", n, steps[n-1])
-		}
-		begun := errors.Is(err, backup.ErrBegun)
-		// The process may live to tidy up, or not.
-		if n%2 == 0 && !begun {
-			placement.BreakBefore(nil)
-			must(t, errors.Join(staged.Discard(), placement.Discard()))
-		}
-		name := fmt.Sprintf("broken at step %d, %s", n, steps[n-1])
-		for again := 1; ; again++ {
-			var more []string
-			waits, err := backup.CompleteBreaking(present.data, &present.config, breakAt(again, &more))
-			if len(more) < again {
-				if err != nil || waits != "" {
-					t.Fatalf("%s: completing: %q, %v", name, waits, err)
-				}
-				break
-			}
-			if !errors.Is(err, errPower) {
-				t.Fatalf("%s, then at %s: %v", name, more[again-1], err)
+		kept := tree(t, present.path("data/before-restore-20261121T190512Z"))
+		for path, text := range before {
+			in := present.path("data/before-restore-20261121T190512Z") + strings.TrimPrefix(path, present.data)
+			if got, ok := kept[in]; !ok || got != text {
+				t.Errorf("cut after %d moves: %s is not kept", n, path)
 			}
 		}
-		want := wantOld
-		if begun {
-			want = wantNew
-			sawNew++
-		} else {
-			sawOld++
+		if found := hidden(t, present.data); len(found) > 0 {
+			t.Errorf("cut after %d moves: left behind: %v", n, found)
 		}
-		if got := identity(t, present); !maps.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
-		for _, folder := range []string{present.data, filepath.Dir(present.config.Main), present.path("gatehouse/conf.d")} {
-			if found := hidden(t, folder); len(found) > 0 {
-				t.Errorf("%s: left behind in %s: %v", name, folder, found)
-			}
-		}
-		if begun {
-			checkReplaced(t, name, present, before)
-		} else if _, err := os.Stat(present.path("gatehouse/conf.d/60-more.toml")); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if sawOld < 2 || sawNew < 10 {
-		t.Errorf("the old gateway was there after %d steps, the new one after %d", sawOld, sawNew)
 	}
 }
 
-// checkReplaced sees that what was there is kept, and nothing of it mixed in.
-func checkReplaced(t *testing.T, name string, g gateway, before map[string]string) {
-	t.Helper()
-	kept := filepath.Join(g.data, "before-restore-20261121T190512Z")
-	for _, file := range []string{"gatehouse.db", "token.key", "tls/ca.crt"} {
-		if text, err := os.ReadFile(filepath.Join(kept, file)); err != nil || string(text) != before[filepath.Join(g.data, file)] {
-			t.Errorf("%s: %s is not kept: %v", name, file, err)
-		}
-	}
-	want := []string{"50-site.toml", "60-more.toml.before-restore-20261121T190512Z"}
-	if found := names(t, g.path("gatehouse/conf.d")); !slices.Equal(found, want) {
-		t.Errorf("%s: conf.d has %v", name, found)
-	}
-	if text := g.read(t, "gatehouse/gatehouse.toml.before-restore-20261121T190512Z"); text != "# of South\n" {
-		t.Errorf("%s: the configuration that is kept: %q", name, text)
-	}
-}
-
-// The gateway completes the data of what root had begun; the configuration waits for
-// root, and the data is not forgotten meanwhile.
-func TestComplete_waits(t *testing.T) {
+// What was not confirmed, because the medium was not authenticated to its end or its
+// configuration is refused, is not restored.
+func TestRestore_unconfirmed(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
-	staged, err := present.stage(t.Context(), old.crafted(t))
+	before := tree(t, present.root())
+	m, err := backup.Open(old.crafted(t))
 	must(t, err)
-	_, err = present.prepare(t, staged).Carry(t.Context(), backup.Breaking{Staged: staged.Staged, Before: func(step string) error {
-		if step == "keep token.key" {
-			return errPower
-		}
-		return nil
-	}}, present.terms())
-	if !errors.Is(err, backup.ErrBegun) || !strings.HasPrefix(fault.Sentence(err), "The restore has begun and could not be finished (the power fails)") {
-		t.Fatal(err)
-	}
-	for range 2 {
-		var log bytes.Buffer
-		must(t, backup.Complete(present.data, slog.New(slog.NewTextHandler(&log, nil))))
-		if !strings.Contains(log.String(), "run gatehouse restore --complete as root") {
-			t.Errorf("the log says %q", log.String())
+	defer func() { must(t, m.Close()) }()
+	var archive bytes.Buffer
+	_, err = m.Pass(t.Context(), passphrase, &archive)
+	must(t, err)
+	for _, behind := range []string{"", "every byte was authenticated", "every byte was authenticated\n\n"} {
+		if _, err := backup.Restore(t.Context(), present.order("a"), files, strings.NewReader(archive.String()+behind)); !fault.Is(err, fault.Invalid) {
+			t.Errorf("followed by %q: %v", behind, err)
 		}
 	}
-	if present.inventory(t).Gateway != old.id || present.read(t, "gatehouse/gatehouse.toml") != "# of South\n" {
-		t.Error("not the restored data with the former configuration")
-	}
-	waits, err := backup.CompleteBreaking(present.data, &present.config, nil)
-	if err != nil || waits != "" || present.read(t, "gatehouse/gatehouse.toml") != "# of North\n" {
-		t.Errorf("then: %q, %v", waits, err)
-	}
+	same(t, before, tree(t, present.root()))
 }
 
-// A restore takes the place of one whose configuration still waits.
-func TestCommit_overWaiting(t *testing.T) {
-	first, second, present := newGateway(t, "North"), newGateway(t, "West"), newGateway(t, "South")
-	staged, err := present.stage(t.Context(), first.crafted(t))
-	must(t, err)
-	_, err = present.prepare(t, staged).Carry(t.Context(), backup.Breaking{Staged: staged.Staged, Before: func(step string) error {
-		if step == "forget" {
-			return errPower
-		}
-		return nil
-	}}, present.terms())
-	if !errors.Is(err, backup.ErrBegun) {
-		t.Fatal(err)
-	}
-	must(t, backup.Complete(present.data, quiet)) // as a start does
-	terms := present.terms()
-	terms.Now = terms.Now.Add(time.Hour)
-	present.restoreData(t, second.crafted(t), terms)
-	if got := present.inventory(t).Gateway; got != second.id {
-		t.Errorf("the gateway is %s, not the restored %s", got, second.id)
-	}
-	if waits, err := backup.Waiting(present.data); waits != "" || err != nil {
-		t.Errorf("waits: %q, %v", waits, err)
-	}
-}
-
-// An error after which the restore may have begun is reported as one.
-func TestCommit_mayHaveBegun(t *testing.T) {
+// A disk that fails after a restore has begun is reported as such.
+func TestRestore_begun(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
-	staged, err := present.stage(t.Context(), old.crafted(t))
-	must(t, err)
-	_, err = backup.Breaking{Staged: staged.Staged, Before: func(step string) error {
-		if step != "begin" {
-			return nil
-		}
-		// The folder has its new name, and cannot be synchronised.
-		found := hidden(t, present.data)
-		must(t, os.Rename(filepath.Join(present.data, found[0]), filepath.Join(present.data, backup.ReadyPrefix+backup.Stamp(present.terms().Now))))
-		return errPower
-	}}.Commit(t.Context(), present.terms())
-	if !errors.Is(err, backup.ErrBegun) {
+	present.write(t, "data/"+backup.ReadyPrefix+"x", "a file where a folder should be")
+	path := old.crafted(t)
+	_, _, err := present.try(t.Context(), path, present.order(path))
+	if !errors.Is(err, backup.ErrBegun) || !strings.HasPrefix(fault.Sentence(err), "The restore has begun and could not be finished (") {
 		t.Error(err)
-	}
-	must(t, backup.Complete(present.data, quiet))
-	if got := present.inventory(t).Gateway; got != old.id {
-		t.Errorf("the gateway is %s, not the restored %s", got, old.id)
 	}
 }
 
@@ -226,36 +103,58 @@ func TestComplete_nothingToDo(t *testing.T) {
 	g.write(t, "data/.backup-stale.db", "a snapshot of a gateway that was killed")
 	g.write(t, "data/.restore-123/data/gatehouse.db", "unpacked by a restore that was killed")
 	g.write(t, "data/.restore-marker", "{")
-	var log bytes.Buffer
-	must(t, backup.Complete(g.data, slog.New(slog.NewTextHandler(&log, nil))))
+	must(t, backup.Complete(g.data))
 	same(t, before, tree(t, g.data))
-	if log.Len() > 0 {
-		t.Error(log.String())
-	}
 }
 
 func TestComplete_broken(t *testing.T) {
 	g := newGateway(t, "North")
 	g.write(t, "data/"+backup.ReadyPrefix+"x", "a file where a folder should be")
-	if err := backup.Complete(g.data, quiet); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), g.data) {
+	if err := backup.Complete(g.data); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), g.data) {
 		t.Error(err)
 	}
 }
 
-// A failure before anything is replaced leaves no trace.
-func TestPlacement_Carry_failsBefore(t *testing.T) {
+// draft returns the configuration in a backup.
+func draft(t *testing.T, path string) backup.Draft {
+	t.Helper()
+	m, err := backup.Open(path)
+	must(t, err)
+	defer func() { must(t, m.Close()) }()
+	d, err := m.Pass(t.Context(), passphrase, io.Discard)
+	must(t, err)
+	return d
+}
+
+// What keeps a configuration from being written is seen before anything is replaced.
+func TestConfiguration_Prepare_refuses(t *testing.T) {
 	old, present := newGateway(t, "North"), newGateway(t, "South")
 	old.write(t, "gatehouse/conf.d/50-site.toml", "# of North\n")
 	present.write(t, "gatehouse/conf.d", "a file where a folder should be")
 	before := tree(t, present.root())
-	staged, err := present.stage(t.Context(), old.crafted(t))
-	must(t, err)
-	p := present.prepare(t, staged)
-	if _, err = p.Carry(t.Context(), staged, present.terms()); err == nil || errors.Is(err, backup.ErrBegun) || !strings.Contains(fault.Sentence(err), "--no-config") {
+	_, err := present.config.Prepare(draft(t, old.crafted(t)), nil, os.Getgid(), "stamp")
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.Sentence(err), "--no-config") {
 		t.Error(err)
 	}
-	must(t, errors.Join(p.Discard(), staged.Discard()))
 	same(t, before, tree(t, present.root()))
+}
+
+// A configuration that cannot be written to its end is reported, and restoring again
+// writes the rest.
+func TestPlacement_Write_again(t *testing.T) {
+	old, present := newGateway(t, "North"), newGateway(t, "South")
+	old.write(t, "gatehouse/conf.d/50-site.toml", "# of North\n")
+	path := old.crafted(t)
+	p := present.prepare(t, draft(t, path))
+	present.write(t, "gatehouse/conf.d", "a file where a folder should be")
+	if err := p.Write(); !errors.Is(err, backup.ErrBegun) || !strings.Contains(fault.Sentence(err), "conf.d/50-site.toml cannot be written") {
+		t.Error(err)
+	}
+	must(t, os.Remove(present.path("gatehouse/conf.d")))
+	done := present.restore(t, path)
+	if present.read(t, "gatehouse/gatehouse.toml") != "# of North\n" || present.read(t, "gatehouse/conf.d/50-site.toml") != "# of North\n" || len(done.Written) != 1 {
+		t.Errorf("then: %+v", done.Placement)
+	}
 }
 
 // A backup chooses neither the names nor the modes of what is restored beside the
@@ -275,7 +174,7 @@ func TestConfiguration_Prepare_names(t *testing.T) {
 		add(name, map[string]uint32{"conf.d/60-x.toml": 0o777, "ssl/cert.pem": 0o4777}[name])
 	}
 	left := []string{
-		"first-boot.state", "gatehouse-site.toml", "gatehouse-result.txt", "restore.json", ".50-site.before", "bin/run.sh",
+		"first-boot.state", "gatehouse-site.toml", "gatehouse-result.txt", ".50-site.before", "bin/run.sh",
 		"conf.d/run.sh", "conf.d/.hidden.toml", "conf.d/sub/x.toml", "credentials/.hidden", "ssl/.hidden", "cron.d/named", "named.sh",
 	}
 	for _, name := range left {
@@ -289,15 +188,13 @@ func TestConfiguration_Prepare_names(t *testing.T) {
 			present.config.More = append(present.config.More, present.path("gatehouse/"+name))
 		}
 	}
-	staged, err := present.stage(t.Context(), craft(t, m, pieces...))
-	must(t, err)
-	p := present.prepare(t, staged)
+	all := draft(t, craft(t, m, pieces...))
+	p := present.prepare(t, all)
 	slices.Sort(left)
 	if got := slices.Sorted(slices.Values(p.LeftOut)); !slices.Equal(got, left) {
 		t.Errorf("left out: %q, want %q", got, left)
 	}
-	_, err = p.Carry(t.Context(), staged, present.terms())
-	must(t, err)
+	must(t, p.Write())
 	for name, mode := range taken {
 		if info, err := os.Stat(present.path("gatehouse/" + name)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -314,13 +211,10 @@ func TestConfiguration_Prepare_names(t *testing.T) {
 	shared.config.Main = present.path("etc/gatehouse.toml")
 	shared.config.More = []string{present.path("etc/ssl/cert.pem")}
 	must(t, os.Mkdir(present.path("etc"), 0o700))
-	again, err := shared.stage(t.Context(), craft(t, m, pieces...))
-	must(t, err)
-	p = shared.prepare(t, again)
+	p = shared.prepare(t, all)
 	if !slices.Contains(p.LeftOut, "ssl/cert.pem") {
 		t.Errorf("left out: %q", p.LeftOut)
 	}
-	must(t, errors.Join(p.Discard(), again.Discard()))
 }
 
 func TestConfiguration_Load_unreadable(t *testing.T) {
@@ -339,7 +233,8 @@ func TestConfiguration_Load_unreadable(t *testing.T) {
 func TestCommit_journal(t *testing.T) {
 	old := newGateway(t, "North")
 	blank := gateway{data: t.TempDir()}
-	blank.restoreData(t, old.crafted(t), backup.Terms{By: "uid 0 (root)", Now: clock{}.Now()})
+	path := old.crafted(t)
+	blank.restoreData(t, path, blank.order(path))
 	db := blank.open(t)
 	defer func() { must(t, db.Close()) }()
 	last, err := db.Recent(t.Context(), 1, 1, 0)

@@ -1,0 +1,241 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gatehouse/internal/board/durable"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// Order is what to restore, where to, and how.
+type Order struct {
+	Data          string    `json:"data"`          // the data directory, whose lock the caller holds
+	Medium        string    `json:"medium"`        // the name of the file, for messages
+	AcceptJournal bool      `json:"acceptJournal"` // also a journal of which a record was changed
+	KeepSessions  bool      `json:"keepSessions"`  // else every login ends
+	By            string    `json:"by"`            // the user who restores, for the journal
+	Now           time.Time `json:"now"`
+}
+
+// Restored is what was restored, and what that did.
+type Restored struct {
+	Version string         `json:"version"` // of the gatehouse that made the backup; "" of a plain copy
+	Created site.Timestamp `json:"created"` // null of a plain copy
+	Holds   site.Inventory `json:"holds"`
+	Broken  uint64         `json:"broken"` // seq of the first record that someone changed; 0: none
+	Ended   int            `json:"ended"`  // sessions
+	Kept    string         `json:"kept"`   // the folder with what was there; "" where there was nothing
+}
+
+// ErrBegun is wrapped by an error of [Restore] after which things are not as they were.
+var ErrBegun = errors.New("the restore has begun")
+
+// confirmation follows the archive of a restore that is to be carried out.
+const confirmation = "every byte was authenticated\n"
+
+// Confirm lets a [Restore] that has read what [Medium.Pass] wrote to w go on.
+func Confirm(w io.Writer) error {
+	_, err := io.WriteString(w, confirmation)
+	return err
+}
+
+// Restore puts the gateway that data holds in place and keeps what was there. It unpacks
+// the archive in a folder of its own within the data directory and verifies all of it;
+// then data must be confirmed. Until it begins to move files, an error leaves everything
+// as it was; from then on, power cut or not, the restored gateway is what starts next.
+// Errors: Conflict for a newer version, Invalid for damage, Unavailable for the disk.
+func Restore(ctx context.Context, o Order, db Database, data io.Reader) (r Restored, err error) {
+	folder, err := os.MkdirTemp(o.Data, stagedPrefix) // with mode 0700
+	if err != nil {
+		return r, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
+	}
+	s := staged{Order: o, db: db, folder: folder}
+	err = s.unpack(ctx, data)
+	if err == nil {
+		r, err = s.verify(ctx)
+	}
+	if err == nil {
+		err = confirmed(data)
+	}
+	if err == nil {
+		record := site.Record{Kind: site.KindRestored, Facts: site.Facts{Origin: site.Admin, By: o.By, Detail: s.story(r)}}
+		r.Ended, err = db.Renew(ctx, s.path(database), o.KeepSessions, record)
+	}
+	if err == nil {
+		r.Kept, err = s.commit(ctx)
+	}
+	return r, errors.Join(err, os.RemoveAll(folder)) // it has another name when it is in place
+}
+
+// confirmed refuses what is not confirmed.
+func confirmed(data io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(data, int64(len(confirmation))+1))
+	if err == nil && string(text) != confirmation {
+		err = fault.New(fault.Invalid, "The backup was not read to its end: restore again")
+	}
+	return err
+}
+
+// staged is what a restore brings, in a folder. Nothing else has been touched.
+type staged struct {
+	Order
+	Manifest // of a plain copy: without a version
+	db       Database
+	folder   string
+}
+
+// path returns the path of a part of the data.
+func (s *staged) path(name string) string { return filepath.Join(s.folder, underData, name) }
+
+// unpack writes every file of an archive into the folder.
+func (s *staged) unpack(ctx context.Context, data io.Reader) error {
+	in, err := openArchive(s.Medium, untilDone(ctx, data))
+	if err != nil {
+		return damaged(s.Medium, err)
+	}
+	s.Manifest = in.Manifest
+	size := int64(0)
+	for _, e := range s.Files {
+		size += e.Size
+	}
+	if err := durable.CheckRoom(s.Data, size); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.folder)
+	if err != nil {
+		return full(err)
+	}
+	if s.Version != "" {
+		// Also an empty one replaces what was there: nothing of another gateway stays.
+		err = full(root.MkdirAll(underData+certificates, 0o700))
+	}
+	if err == nil {
+		err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
+	}
+	err = errors.Join(err, root.Close())
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return damaged(s.Medium, err)
+}
+
+// write writes one file of a backup.
+func write(root *os.Root, e Entry, content io.Reader) error {
+	name := filepath.FromSlash(e.Name)
+	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return full(err)
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return full(err)
+	}
+	_, err = io.Copy(diskWriter{f}, content)
+	return errors.Join(err, full(f.Close()))
+}
+
+// diskWriter marks errors of writing as those of the disk.
+type diskWriter struct{ w io.Writer }
+
+func (d diskWriter) Write(p []byte) (int, error) {
+	n, err := d.w.Write(p)
+	return n, full(err)
+}
+
+func full(err error) error {
+	return fault.Wrap(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
+}
+
+// verify checks the database that was unpacked.
+func (s *staged) verify(ctx context.Context) (r Restored, err error) {
+	path, name := s.path(database), s.Medium
+	if s.Version != "" {
+		name = "The database in " + s.Medium
+	}
+	holds, err := s.db.Inspect(ctx, path, name)
+	if err == nil {
+		err = s.db.Unaltered(ctx, path, name)
+	}
+	if err != nil {
+		return r, err
+	}
+	if s.Holds.Head == "" { // a former version's manifest
+		s.Holds.Head = holds.Head
+	}
+	if s.Version != "" && holds != s.Holds {
+		return r, fault.New(fault.Invalid, name+" is not the one that its manifest speaks of: use another backup")
+	}
+	journal, err := s.db.Verify(ctx, path)
+	if err != nil {
+		return r, fault.Wrap(fault.Invalid, "The journal in "+s.Medium+" cannot be read: use another backup", err)
+	}
+	if journal.Broken != 0 && !s.AcceptJournal {
+		return r, fault.New(fault.Invalid, fmt.Sprintf("The journal in %s is broken at record %d (%s): use another backup, or take it as it is with --accept-journal",
+			s.Medium, journal.Broken, journal.Why))
+	}
+	return Restored{Version: s.Version, Created: s.Created, Holds: holds, Broken: journal.Broken}, nil
+}
+
+// story returns the detail of the journal's record.
+func (s *staged) story(r Restored) string {
+	text := "from a copy of the database whose newest record is of " + r.Holds.Newest.String()
+	if s.Version != "" {
+		text = fmt.Sprintf("from the backup of %s, made by version %s", s.Created, s.Version)
+	}
+	if !s.KeepSessions {
+		text += "; sessions were ended"
+	}
+	return text
+}
+
+// commit puts the folder in place and returns where the former data is kept.
+func (s *staged) commit(ctx context.Context) (kept string, err error) {
+	stamp := Stamp(s.Now)
+	for isThere(filepath.Join(s.Data, keptPrefix+stamp)) {
+		stamp += "-2" // another restore within the same second
+	}
+	err = filepath.WalkDir(s.folder, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return durable.Sync(path)
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return "", err
+	}
+	ready := filepath.Join(s.Data, readyPrefix+stamp)
+	err = durable.Rename(s.folder, ready)
+	if err != nil && !isThere(ready) {
+		return "", err
+	}
+	if err == nil {
+		err = complete(s.Data)
+	}
+	if err != nil { // the next start sees it
+		return "", fault.Wrap(fault.Unavailable, "The restore has begun and could not be finished ("+err.Error()+
+			"): correct that, then start the gateway, which completes it, or restore again", errors.Join(ErrBegun, err))
+	}
+	if kept = filepath.Join(s.Data, keptPrefix+stamp); !isThere(kept) {
+		kept = ""
+	}
+	return kept, nil
+}
+
+// isThere reports whether something is at a path.
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// Stamp returns the suffix of the names of what is kept, from the time of the restore.
+func Stamp(t time.Time) string { return t.UTC().Format("20060102T150405Z") }
