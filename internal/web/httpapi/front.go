@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"strings"
@@ -27,43 +28,42 @@ func (a *API) front(authority func() []byte) kit.Handler {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", "no-referrer")
-		_, _ = x.Write([]byte(a.page(authority != nil && authority() != nil))) // the client may have disconnected
+		_, _ = x.Write(a.page(authority != nil && authority() != nil)) // the client may have disconnected
 		return nil
 	}
 }
 
 // page returns the page as HTML.
-func (a *API) page(hasAuthority bool) string {
+func (a *API) page(hasAuthority bool) []byte {
 	front := a.Front()
-	name := "Gatehouse"
-	if front.Name != "" {
-		name += " " + front.Name
-	}
-	var b strings.Builder
-	line := func(parts ...string) { b.WriteString(strings.Join(parts, "") + "\n") }
-	line(`<!DOCTYPE html>`)
-	line(`<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">`)
-	line(`<title>`, html.EscapeString(name), `</title>`)
-	line(`<h1>`, html.EscapeString(name), `</h1>`)
-	if len(a.Health.NotReady()) == 0 {
-		line(`<p>This gateway is ready: doors can be opened.`)
+	name := html.EscapeString(strings.TrimSpace("Gatehouse " + front.Name))
+	page := fmt.Appendf(nil, `<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>%s</title>
+<h1>%s</h1>
+`, name, name)
+	if notReady(a.Health) == "" {
+		page = append(page, "<p>This gateway is ready: doors can be opened.\n"...)
 	} else {
-		line(`<p>This gateway is <strong>not ready</strong>: no door can be opened. Run <code>gatehouse doctor</code> on it, or see <a href="/readyz">/readyz</a>.`)
+		page = append(page, `<p>This gateway is <strong>not ready</strong>: no door can be opened. Run <code>gatehouse doctor</code> on it, or see <a href="/readyz">/readyz</a>.
+`...)
 	}
 	if a.setupOpen() {
-		line(`<h2>The first account</h2>`)
-		line(`<p>There is no account yet. The setup code is on the screen of the board, and in its log (<code>journalctl -u gatehouse</code>).`)
-		line(`Send it from this network: <code>POST /local/v1/setup</code> with <code>{"code":"…","email":"…","password":"…"}</code>,`)
-		line(`or run <code>gatehouse account add EMAIL --admin</code> on the board.`)
+		page = append(page, `<h2>The first account</h2>
+<p>There is no account yet. The setup code is on the screen of the board, and in its log (<code>journalctl -u gatehouse</code>).
+Send it from this network: <code>POST /local/v1/setup</code> with <code>{"code":"…","email":"…","password":"…"}</code>,
+or run <code>gatehouse account add EMAIL --admin</code> on the board.
+`...)
 	}
-	line(`<h2>For apps</h2>`)
-	line(`<p><a href="/v1/openapi.json">The description of the API</a> (OpenAPI)`)
+	page = append(page, `<h2>For apps</h2>
+<p><a href="/v1/openapi.json">The description of the API</a> (OpenAPI)
+`...)
 	if front.Fingerprint != "" {
-		line(`<p>Certificate, SHA-256: <code>`, html.EscapeString(front.Fingerprint), `</code>`)
+		page = fmt.Appendf(page, "<p>Certificate, SHA-256: <code>%s</code>\n", html.EscapeString(front.Fingerprint))
 	}
 	if hasAuthority {
-		line(`<p><a href="/ca.crt">The certificate of this gateway's own authority</a>, which apps and browsers have to trust once. SHA-256: <code>`,
-			html.EscapeString(front.AuthorityFingerprint), `</code>`)
+		page = fmt.Appendf(page, `<p><a href="/ca.crt">The certificate of this gateway's own authority</a>, which apps and browsers have to trust once. SHA-256: <code>%s</code>
+`, html.EscapeString(front.AuthorityFingerprint))
 	}
-	return b.String()
+	return page
 }

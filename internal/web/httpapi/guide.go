@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"gatehouse/internal/web/kit"
@@ -16,7 +15,7 @@ import (
 // authority as /ca.crt. authority returns that as PEM, or nil if there is none;
 // httpsPort is the port of HTTPS. /healthz and /readyz are answered too.
 func (a *API) Guide(httpsPort string, authority func() []byte) []kit.Route {
-	return append(a.health(), authorityRoute(authority), kit.Route{
+	return append(probes(a.Health), authorityRoute(authority), kit.Route{
 		Pattern: "/", Level: slog.LevelDebug,
 		Serve: func(x *kit.Exchange) error { return redirect(x, httpsPort) },
 	})
@@ -54,27 +53,15 @@ func redirect(x *kit.Exchange, port string) error {
 }
 
 // httpsHost returns the host that a client named, with the port of HTTPS; "" if that is
-// not a host.
+// not a host (RFC 1123, 2.1) or an address.
 func httpsHost(host, port string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:"
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.Trim(host, "[]")
-	if _, err := netip.ParseAddr(host); err != nil && !isHostName(host) {
+	if host == "" || strings.Trim(host, letters) != "" {
 		return ""
 	}
-	switch {
-	case port != "443":
-		return net.JoinHostPort(host, port)
-	case strings.Contains(host, ":"):
-		return "[" + host + "]"
-	default:
-		return host
-	}
-}
-
-// isHostName reports whether text can be the name of a host (RFC 1123, 2.1).
-func isHostName(text string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
-	return text != "" && len(text) <= 253 && strings.Trim(text, letters) == ""
+	return strings.TrimSuffix(net.JoinHostPort(host, port), ":443")
 }

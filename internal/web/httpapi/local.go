@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"regexp"
 
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
@@ -40,7 +41,11 @@ func (a *API) unlockAndWait(x *kit.Exchange) error {
 
 // readCommand answers with the state of a command that the account has sent.
 func (a *API) readCommand(x *kit.Exchange) error {
-	answer, err := a.Unlocker.Command(x.Req.Context(), x.Req.Actor, parseCommandID(x.Req.PathValue("command_id")))
+	id := x.Req.PathValue("command_id")
+	if !commandForm.MatchString(id) {
+		id = "" // which names no command
+	}
+	answer, err := a.Unlocker.Command(x.Req.Context(), x.Req.Actor, site.CommandID(id))
 	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.NotFound, "Command not found")
 	}
@@ -50,21 +55,8 @@ func (a *API) readCommand(x *kit.Exchange) error {
 	return a.answerCommand(x, answer)
 }
 
-// parseCommandID returns the id, or "", which names no command.
-func parseCommandID(text string) site.CommandID {
-	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-	if len(text) != len(form) {
-		return ""
-	}
-	for i := range len(form) {
-		c := text[i]
-		hex := (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
-		if (form[i] == 'x' && !hex) || (form[i] == '-' && c != '-') {
-			return ""
-		}
-	}
-	return site.CommandID(text)
-}
+// commandForm is that of the id of a command.
+var commandForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // commandState is a command and its lock.
 type commandState struct {

@@ -3,9 +3,11 @@ package httpapi
 import (
 	"bytes"
 	_ "embed"
+	"log/slog"
 	"net/http"
 	"strings"
 
+	"gatehouse/internal/health"
 	"gatehouse/internal/web/kit"
 )
 
@@ -19,18 +21,52 @@ func serveOpenAPI(x *kit.Exchange) error { return x.JSON(http.StatusOK, openAPI)
 // alive reports that the process answers.
 func alive(x *kit.Exchange) error { return x.JSON(http.StatusOK, []byte(`{"status":"ok"}`)) }
 
-// ready reports whether doors can be opened, and if not, the codes of the conditions
-// that prevent it.
-func (a *API) ready(x *kit.Exchange) error {
-	codes := a.Health.NotReady()
-	if len(codes) == 0 {
+// probes returns the routes that every listener has: whether the process lives, and
+// whether doors can be opened.
+func probes(conditions *health.Registry) []kit.Route {
+	ready := func(x *kit.Exchange) error {
+		if reason := notReady(conditions); reason != "" {
+			return unready(x, reason)
+		}
 		return x.JSON(http.StatusOK, []byte(`{"status":"ready"}`))
 	}
-	names := make([]string, len(codes))
-	for i, code := range codes {
-		names[i] = string(code)
+	return []kit.Route{
+		{Method: http.MethodGet, Pattern: "/healthz", Serve: alive, Level: slog.LevelDebug},
+		{Method: http.MethodGet, Pattern: "/readyz", Serve: ready, Level: slog.LevelDebug},
 	}
-	return unready(x, "not ready: "+strings.Join(names, ", "))
+}
+
+// Waiting returns the routes of a gateway that cannot start yet: the probes, of which
+// /readyz names what prevents the start, with the step that waits for the storage.
+// Everything else is 503.
+func Waiting(conditions *health.Registry) []kit.Route {
+	starting := func(x *kit.Exchange) error { return unready(x, "The gateway is starting") }
+	return append(probes(conditions), kit.Route{Pattern: "/", Serve: starting})
+}
+
+// notReady names the conditions that keep doors from being opened; "" if there are none.
+func notReady(conditions *health.Registry) string {
+	var names []string
+	why := ""
+	for _, c := range conditions.Conditions() {
+		if c.Severity != health.Fatal {
+			continue
+		}
+		names = append(names, string(c.Code))
+		if c.Code == health.StorageUnresponsive {
+			why = ". " + c.Summary
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "not ready: " + strings.Join(names, ", ") + why
+}
+
+// unready answers 503 with a sentence, which the log does not need.
+func unready(x *kit.Exchange, sentence string) error {
+	x.Header().Set("Retry-After", kit.RetryAfter(0))
+	return kit.Refuse(http.StatusServiceUnavailable, sentence)
 }
 
 // writeMetrics answers with the metrics as Prometheus text.

@@ -24,7 +24,7 @@ func TestServer_unfinishedRequests(t *testing.T) {
 	w := newWorldWith(t, allOptions(), nil, func(s *http.Server) { s.ReadTimeout = 0 })
 	events := w.follow("")
 	events.want("station", id(0), stationJSON)
-	evicted := func() uint64 { return w.metrics.Counter(`gatehouse_refusals_total{reason="http-requests"}`).Get() }
+	evicted := func() uint64 { return w.metrics.Counter(`gatehouse_refusals_total{reason="http-connections"}`).Get() }
 	for n := range kit.MaxRequests + beyond {
 		conn := w.dialFrom(fmt.Sprintf("127.0.1.%d", 1+n%3))
 		if _, err := io.WriteString(conn, "POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"); err != nil {

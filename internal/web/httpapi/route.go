@@ -21,7 +21,7 @@ func (a *API) Routes(o Options) []kit.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	const debug, info = slog.LevelDebug, slog.LevelInfo
 	bearer := kit.Bearer(a.Access.Authenticate)
-	routes := append(a.health(), []kit.Route{
+	routes := append(probes(a.Health), []kit.Route{
 		{Method: post, Pattern: "/v1/auth/login", Serve: a.login, JSON: true, Level: info},
 		{Method: post, Pattern: "/v1/auth/refresh", Serve: a.refresh, JSON: true, Level: debug},
 		{Method: post, Pattern: "/v1/auth/revoke", Serve: a.revoke, JSON: true, Level: info},
@@ -47,12 +47,4 @@ func (a *API) Routes(o Options) []kit.Route {
 		routes = append(routes, authorityRoute(o.Authority))
 	}
 	return routes
-}
-
-// health is what every listener answers.
-func (a *API) health() []kit.Route {
-	return []kit.Route{
-		{Method: http.MethodGet, Pattern: "/healthz", Serve: alive, Level: slog.LevelDebug},
-		{Method: http.MethodGet, Pattern: "/readyz", Serve: a.ready, Level: slog.LevelDebug},
-	}
 }

@@ -12,10 +12,6 @@ import (
 	"gatehouse/internal/board/admission"
 )
 
-// silence is how long [Service.Shutdown] waits for connections on which no request has
-// come yet: some clients open connections ahead, and anyone may.
-const silence = 2 * time.Second
-
 // Service serves one listener, and shuts down so that no request is lost between it and
 // its successor on the same socket. net/http's own Shutdown is not enough for that: it
 // drops requests that it reads after it was called, without an answer.
@@ -66,10 +62,10 @@ func (s *Service) Serve() error {
 }
 
 // Shutdown drains the service; [Kit.Drain] must have been called. It accepts no more
-// connections, and requests in flight get their answers. Keep-alive connections get the
-// time grace for one more request, which is answered with "Connection: close". Then it
-// closes what is left. When ctx ends first, everything is closed at once. Serve must have
-// been called, or be about to be.
+// connections, and requests in flight get their answers. Other connections get the time
+// grace for one more request, which is answered with "Connection: close". Then it closes
+// what is left. When ctx ends first, everything is closed at once. Serve must have been
+// called, or be about to be.
 func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
 	_ = s.listener.Close()
 	select {
@@ -77,9 +73,7 @@ func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
 	case <-ctx.Done():
 	}
 	s.wait(ctx, grace)
-	if err := s.server.Shutdown(ctx); err != nil {
-		_ = s.server.Close()
-	}
+	_ = s.server.Close()
 }
 
 // wait waits until no request is in flight and grace is over, or until there is no
@@ -87,11 +81,9 @@ func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
 func (s *Service) wait(ctx context.Context, grace time.Duration) {
 	kept := time.NewTimer(grace)
 	defer kept.Stop()
-	silent := time.AfterFunc(silence, s.closeSilent)
-	defer silent.Stop()
 	for waited := false; ; {
-		pending, all := s.count()
-		if all == 0 || (pending == 0 && waited) {
+		active, all := s.count()
+		if all == 0 || (active == 0 && waited) {
 			return
 		}
 		select {
@@ -100,17 +92,6 @@ func (s *Service) wait(ctx context.Context, grace time.Duration) {
 		case <-kept.C:
 			waited = true
 		case <-s.change:
-		}
-	}
-}
-
-// closeSilent closes the connections on which no request has come yet.
-func (s *Service) closeSilent() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c, state := range s.states {
-		if state == http.StateNew {
-			go c.Close() // which may wait for the other side, where it is TLS
 		}
 	}
 }
@@ -131,14 +112,14 @@ func (s *Service) note(c net.Conn, state http.ConnState) {
 }
 
 // count returns how many connections there are, and how many of them have a request in
-// flight or have sent none yet.
-func (s *Service) count() (pending, all int) {
+// flight.
+func (s *Service) count() (active, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, state := range s.states {
-		if state != http.StateIdle {
-			pending++
+		if state == http.StateActive {
+			active++
 		}
 	}
-	return pending, len(s.states)
+	return active, len(s.states)
 }

@@ -30,16 +30,6 @@ type turn struct {
 	urgent bool // handshakes wait for it
 }
 
-// asker is a connection as the crowd of requests sees it.
-type asker Conn
-
-// Evict implements [admission.Guest].
-func (a *asker) Evict() {
-	c := (*Conn)(a)
-	c.listener.metrics.Refused("http-requests")
-	_ = c.Close()
-}
-
 // enter acquires a place for the request of x; false if all are taken by requests that
 // are being worked on.
 func (x *Exchange) enter() bool {
@@ -48,7 +38,7 @@ func (x *Exchange) enter() bool {
 	if !ok {
 		return true
 	}
-	if x.kit.requests.Enter(&t.place, conn.address, (*asker)(conn)) != nil {
+	if x.kit.requests.Enter(&t.place, conn.address, conn) != nil {
 		x.kit.metrics.Refused("http-requests")
 		x.fail(fault.Throttle("Too many requests at once", requestRetry))
 		return false
