@@ -53,7 +53,7 @@ func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string
 		return err
 	}
 	ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
-	sessions := s.dir.endAll(account.ID, s.clock.Now(), &ended) // even if it cannot be stored
+	sessions := s.dir.end(account.ID, "", s.clock.Now(), &ended) // even if it cannot be stored
 	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
 		a, err := s.DraftRemoval(by, account.Email)
 		a.Record.Count = len(sessions)
@@ -103,15 +103,6 @@ func (s *Service) PasswordMatches(ctx context.Context, email string, password si
 	defer leave()
 	_, matches := s.hashing.verify(account.Password, Params{}, password)
 	return matches, nil
-}
-
-// Accounts lists the accounts by e-mail address, without their hashes.
-func (s *Service) Accounts() []site.Account {
-	accounts := s.dir.list()
-	for i := range accounts {
-		accounts[i] = shown(accounts[i])
-	}
-	return accounts
 }
 
 // AccountByEmail returns the account of that address without its hash; NotFound

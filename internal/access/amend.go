@@ -62,7 +62,7 @@ func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Gra
 func (s *Service) grantRecord(by site.Actor, account site.Account, grant site.Grant) site.Record {
 	rec := change(by, site.KindGranted, account, limits(grant))
 	rec.Station = grant.Station
-	if old, _, had := s.dir.grant(grant.Account, grant.Station); had {
+	if old, had := s.dir.grant(grant.Account, grant.Station); had {
 		rec.Detail += "; before: " + limits(old)
 	}
 	return rec
@@ -83,10 +83,8 @@ func (s *Service) adopt(amendments []site.Amendment) {
 		case a.AddAccount != nil:
 			s.dir.addAccount(*a.AddAccount)
 		case a.UpdateAccount != nil:
-			s.dir.setAdmin(a.UpdateAccount.ID, a.UpdateAccount.Admin)
-			if old, _ := s.dir.byID(a.UpdateAccount.ID); old.Password != a.UpdateAccount.Password {
-				s.dir.setPassword(a.UpdateAccount.ID, a.UpdateAccount.Password)
-				s.attempts.clear(accountKey(string(a.UpdateAccount.Email)))
+			if s.dir.updateAccount(*a.UpdateAccount) {
+				s.attempts.clear(s.hashing.accountKey(string(a.UpdateAccount.Email)))
 			}
 		case a.RemoveAccount != "":
 			s.dir.removeAccount(a.RemoveAccount)

@@ -1,6 +1,9 @@
 package access
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // What the tests of this package reach inside.
 const (
@@ -25,7 +28,7 @@ const (
 	PruneEvery    = pruneEvery
 	FailureBurst  = failureBurst
 	FailureEach   = failureEach
-	FailureEvery  = failureEvery
+	FailureEvery  = time.Minute // of throttle.Digest
 	StoreDeadline = storeDeadline
 )
 
@@ -48,7 +51,7 @@ func (s *Service) Tracked() (largest, failing int) {
 	s.failures.mu.Lock()
 	defer s.failures.mu.Unlock()
 	t := s.attempts
-	return max(t.pairs.Len(), t.clients.Len(), t.networks.Len(), t.accounts.Len(), t.trusted.Len(), t.logins.Len()), len(s.failures.since)
+	return max(t.pairs.Len(), t.clients.Len(), t.networks.Len(), t.accounts.Len(), t.trusted.Len(), t.logins.Len()), s.failures.together.Len()
 }
 
 // StoreRebased stores what a step has changed, as Run does.

@@ -14,11 +14,7 @@ const (
 	// failureBurst and failureEach bound the failed logins that get a record each,
 	// over all addresses: so many at once, and 60 a minute in the long run.
 	failureBurst, failureEach = 120, time.Second
-	// failureEvery is how often failed logins from one address get a record that
-	// they share, beyond that bound.
-	failureEvery = time.Minute
-	// maxFailing bounds the addresses whose failures are counted apart at a time; the
-	// others share one count.
+	// maxFailing bounds the addresses whose failures are counted apart at a time.
 	maxFailing = 64
 )
 
@@ -27,97 +23,31 @@ const (
 // over all, each address gets one record a minute, which counts the failures that it
 // stands for. Safe for concurrent use.
 type failures struct {
-	mu    sync.Mutex                  // guards what follows
-	each  *throttle.Buckets[struct{}] // of the records for one failure each
-	since map[netip.Addr]*unwritten   // the invalid address counts all that found no room
+	mu       sync.Mutex      // mu guards what follows
+	each     throttle.Bucket // of the records for one failure each
+	together *throttle.Digest[netip.Addr]
 }
 
-// unwritten are the failures of one address since the last record that they shared.
-type unwritten struct {
-	next  time.Time // when the next record may be written
-	count int
-	facts site.Facts // of the last failure; without an account when they differ
-}
+func newFailures() *failures { return &failures{together: throttle.NewDigest[netip.Addr](maxFailing)} }
 
-func newFailures() *failures {
-	return &failures{
-		each:  throttle.New[struct{}](failureBurst, failureEach),
-		since: make(map[netip.Addr]*unwritten),
-	}
-}
-
-// note counts a failure and returns the record that is due, if one is.
-func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (site.Record, bool) {
+// note counts a failure and returns the facts of the record that is due, if one is.
+func (f *failures) note(address netip.Addr, facts site.Facts, now time.Time) (due site.Facts, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.each.Wait(struct{}{}, now) == 0 {
-		f.each.Take(struct{}{}, now)
-		return site.Record{Kind: site.KindLoginFailed, Facts: facts}, true
+	rate := throttle.Rate{Burst: failureBurst, Every: failureEach}
+	if f.each.Wait(now, rate) == 0 {
+		f.each.Take(now, rate)
+		return facts, true
 	}
-	u := f.entry(address, now)
-	if u == f.since[netip.Addr{}] {
-		facts.Remote = ""
-	}
-	if u.count > 0 && u.facts.Account != facts.Account {
-		facts.Account, facts.Email = "", ""
-	}
-	u.facts = facts
-	u.count++
-	if now.Before(u.next) {
-		return site.Record{}, false
-	}
-	return u.write(now), true
+	return f.together.Note(address, facts, now)
 }
 
-// entry returns the entry of address, or the shared one when there is no room.
-func (f *failures) entry(address netip.Addr, now time.Time) *unwritten {
-	if u := f.since[address]; u != nil {
-		return u
-	}
-	if len(f.since) >= maxFailing {
-		f.forgetIdle(now)
-	}
-	if len(f.since) >= maxFailing {
-		address = netip.Addr{}
-	}
-	u := f.since[address]
-	if u == nil {
-		u = &unwritten{}
-		f.since[address] = u
-	}
-	return u
-}
-
-// forgetIdle drops the entries that hold nothing back.
-func (f *failures) forgetIdle(now time.Time) {
-	for address, u := range f.since {
-		if u.count == 0 && !now.Before(u.next) {
-			delete(f.since, address)
-		}
-	}
-}
-
-// due returns the records of failures that were held back for long enough; with all,
-// those of every failure that is held back.
-func (f *failures) due(now time.Time, all bool) []site.Record {
+// due returns the facts of the records of failures that were held back for long enough;
+// with all, those of every failure that is held back.
+func (f *failures) due(now time.Time, all bool) []site.Facts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forgetIdle(now)
-	var records []site.Record
-	for _, u := range f.since {
-		if u.count > 0 && (all || !now.Before(u.next)) {
-			records = append(records, u.write(now))
-		}
-	}
-	return records
-}
-
-// write returns the record of all failures since the last one.
-func (u *unwritten) write(now time.Time) site.Record {
-	rec := site.Record{Kind: site.KindLoginFailed, Facts: u.facts}
-	rec.Count = countOf(u.count)
-	u.count, u.next = 0, now.Add(failureEvery)
-	return rec
+	return f.together.Due(now, all)
 }
 
 // recordFailure journals a failed login, or counts it where there are too many; those
@@ -129,11 +59,11 @@ func (s *Service) recordFailure(ctx context.Context, a attempt) {
 	if account, ok := s.dir.byEmail(a.email); ok {
 		facts.Account, facts.Email = account.ID, account.Email
 	}
-	rec, ok := s.failures.note(throttle.Network(a.remote), facts, s.clock.Now())
+	facts, ok := s.failures.note(throttle.Network(a.remote), facts, s.clock.Now())
 	if !ok {
 		return
 	}
-	if err := s.append(ctx, rec); err != nil {
+	if err := s.appendFailure(ctx, facts); err != nil {
 		s.log.Warn("failed login is not journalled", "error", err)
 	}
 }
@@ -142,17 +72,17 @@ func (s *Service) recordFailure(ctx context.Context, a attempt) {
 // all of them. What storage does not take is lost: it is a note of what did not
 // happen.
 func (s *Service) writeFailures(ctx context.Context, all bool) error {
-	for _, rec := range s.failures.due(s.clock.Now(), all) {
-		if err := s.append(ctx, rec); err != nil {
+	for _, facts := range s.failures.due(s.clock.Now(), all) {
+		if err := s.appendFailure(ctx, facts); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) append(ctx context.Context, rec site.Record) error {
+func (s *Service) appendFailure(ctx context.Context, facts site.Facts) error {
 	return s.write(ctx, "journalling failed logins", func(ctx context.Context) error {
-		return s.store.AppendRecord(ctx, rec)
+		return s.store.AppendRecord(ctx, site.Record{Kind: site.KindLoginFailed, Facts: facts})
 	})
 }
 

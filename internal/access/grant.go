@@ -1,7 +1,9 @@
 package access
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,21 +12,38 @@ import (
 	"gatehouse/internal/site"
 )
 
+// pair identifies a grant.
+type pair struct {
+	account site.AccountID
+	station site.StationID
+}
+
 // Permits reports whether account may use station now. Cheap; asked for every
 // unlock.
 func (s *Service) Permits(account site.AccountID, station site.StationID) bool {
-	grant, zone, ok := s.dir.grant(account, station)
-	return ok && grant.Covers(s.clock.Now(), zone)
+	now := s.clock.Now()
+	s.dir.mu.RLock()
+	defer s.dir.mu.RUnlock()
+	a := s.dir.accounts[account]
+	if a == nil {
+		return false
+	}
+	grant, ok := a.grants[station]
+	return ok && grant.Covers(now, s.dir.zone)
 }
 
 // Granted lists the stations that account may use now, in order.
-func (s *Service) Granted(account site.AccountID) []site.StationID {
-	grants, zone := s.dir.grantsOf(account)
+func (s *Service) Granted(account site.AccountID) (stations []site.StationID) {
 	now := s.clock.Now()
-	var stations []site.StationID
-	for _, g := range grants {
-		if g.Covers(now, zone) {
-			stations = append(stations, g.Station)
+	s.dir.mu.RLock()
+	defer s.dir.mu.RUnlock()
+	a := s.dir.accounts[account]
+	if a == nil {
+		return nil
+	}
+	for station, grant := range a.grants {
+		if grant.Covers(now, s.dir.zone) {
+			stations = append(stations, station)
 		}
 	}
 	slices.Sort(stations)
@@ -32,7 +51,20 @@ func (s *Service) Granted(account site.AccountID) []site.StationID {
 }
 
 // Grants lists all grants, by the e-mail address of the account, then by station.
-func (s *Service) Grants() []site.Grant { return s.dir.allGrants() }
+func (s *Service) Grants() (out []site.Grant) {
+	d := s.dir
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, a := range d.accounts {
+		out = slices.AppendSeq(out, maps.Values(a.grants))
+	}
+	slices.SortStableFunc(out, func(a, b site.Grant) int {
+		return cmp.Or(
+			cmp.Compare(d.accounts[a.Account].Email, d.accounts[b.Account].Email),
+			cmp.Compare(a.Station, b.Station))
+	})
+	return out
+}
 
 // SetZone changes the time zone in which the hours of grants are meant; nil is
 // time.Local.
@@ -43,12 +75,6 @@ func (s *Service) SetZone(zone *time.Location) {
 	s.dir.mu.Lock()
 	defer s.dir.mu.Unlock()
 	s.dir.zone = zone
-}
-
-// pair identifies a grant.
-type pair struct {
-	account site.AccountID
-	station site.StationID
 }
 
 // PutGrant permits an account to use a station, and replaces what it had for that
@@ -67,7 +93,7 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 		if !ok {
 			return nil, errNoAccount
 		}
-		if old, _, had := s.dir.grant(grant.Account, grant.Station); had && sameGrant(old, grant) {
+		if old, had := s.dir.grant(grant.Account, grant.Station); had && sameGrant(old, grant) {
 			return nil, nil
 		}
 		changed = true
@@ -108,13 +134,96 @@ func (s *Service) storeWithdrawal(ctx context.Context, p pair) error {
 // retryWithdrawn stores the withdrawals that the store has not accepted yet, up to the
 // first that it does not accept again.
 func (s *Service) retryWithdrawn(ctx context.Context) error {
-	for _, p := range s.dir.withdrawn() {
+	s.dir.mu.RLock()
+	pairs := slices.Collect(maps.Keys(s.dir.withdrawn))
+	s.dir.mu.RUnlock()
+	for _, p := range pairs {
 		err := s.storeWithdrawal(ctx, p)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
 	}
 	return nil
+}
+
+// grant returns the standing grant of an account for a station.
+func (d *directory) grant(account site.AccountID, station site.StationID) (grant site.Grant, ok bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if a := d.accounts[account]; a != nil {
+		grant, ok = a.grants[station]
+	}
+	return grant, ok
+}
+
+// putGrant enters a grant in place of the one for the same account and station. A
+// withdrawal that is not stored yet came meanwhile, and is of this grant too.
+func (d *directory) putGrant(g site.Grant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.accounts[g.Account]; a != nil && d.withdrawn[pair{g.Account, g.Station}] == nil {
+		a.grants[g.Station] = g
+	}
+}
+
+// withdraw withdraws a grant and reports whether it was there, standing or withdrawn.
+func (d *directory) withdraw(by *site.Amendment) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := pair{by.RemoveGrant.Account, by.RemoveGrant.Station}
+	a := d.accounts[p.account]
+	if a == nil {
+		return false
+	}
+	_, standing := a.grants[p.station]
+	if !standing && d.withdrawn[p] == nil {
+		return false
+	}
+	delete(a.grants, p.station)
+	d.withdrawn[p] = by
+	return true
+}
+
+// withdrawal returns the withdrawal of a grant that is not stored yet; none if there is
+// none.
+func (d *directory) withdrawal(p pair) []site.Amendment {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if by := d.withdrawn[p]; by != nil {
+		return []site.Amendment{*by}
+	}
+	return nil
+}
+
+// forgetWithdrawn forgets withdrawals of which the store holds no grant any more. The
+// caller holds mu.
+func (d *directory) forgetWithdrawn(which func(pair) bool) {
+	maps.DeleteFunc(d.withdrawn, func(p pair, _ *site.Amendment) bool { return which(p) })
+}
+
+// dropGrant drops a grant whose end is stored, unless it was withdrawn once more
+// meanwhile.
+func (d *directory) dropGrant(end *site.Grant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := pair{end.Account, end.Station}
+	newer := d.withdrawn[p]
+	if newer != nil && newer.RemoveGrant != end {
+		return
+	}
+	delete(d.withdrawn, p)
+	if a := d.accounts[end.Account]; a != nil {
+		delete(a.grants, end.Station)
+	}
+}
+
+func (d *directory) dropStation(station site.StationID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.accounts {
+		delete(a.grants, station)
+	}
+	d.forgetWithdrawn(func(p pair) bool { return p.station == station })
 }
 
 // errNoGrant means that an administrator named a grant that is not there.

@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/argon2"
@@ -78,64 +76,27 @@ var errHash = errors.New("not an argon2id hash within bounds")
 // parseHash reads the PHC string "$argon2id$v=19$m=19456,t=2,p=1$salt$hash" exactly
 // as [hash.String] writes it, and nothing beyond the bounds.
 func parseHash(text string) (hash, error) {
-	if len(text) > maxPHC {
-		return hash{}, errHash
-	}
 	parts := strings.Split(text, "$")
-	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != version {
+	if len(text) > maxPHC || len(parts) != 6 {
 		return hash{}, errHash
 	}
-	params, ok1 := parseParams(parts[3])
-	salt, ok2 := parseBytes(parts[4], minSalt, maxSalt)
-	sum, ok3 := parseBytes(parts[5], minSum, maxSum)
-	if !ok1 || !ok2 || !ok3 {
+	var h hash
+	_, err1 := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.params.MemoryKiB, &h.params.Time, &h.params.Threads)
+	salt, err2 := base64.RawStdEncoding.DecodeString(parts[4])
+	sum, err3 := base64.RawStdEncoding.DecodeString(parts[5])
+	h.salt, h.sum = salt, sum
+	switch {
+	case errors.Join(err1, err2, err3, h.params.check()) != nil, h.String() != text,
+		len(salt) < minSalt || len(salt) > maxSalt, len(sum) < minSum || len(sum) > maxSum:
 		return hash{}, errHash
 	}
-	return hash{params: params, salt: salt, sum: sum}, nil
-}
-
-// version is argon2's own, 0x13.
-const version = "v=19"
-
-// parseParams reads "m=19456,t=2,p=1".
-func parseParams(text string) (Params, bool) {
-	fields := strings.Split(text, ",")
-	if len(fields) != 3 {
-		return Params{}, false
-	}
-	memory, ok1 := parseNumber(fields[0], "m=", 32)
-	passes, ok2 := parseNumber(fields[1], "t=", 32)
-	threads, ok3 := parseNumber(fields[2], "p=", 8)
-	if !ok1 || !ok2 || !ok3 {
-		return Params{}, false
-	}
-	p := Params{MemoryKiB: uint32(memory), Time: uint32(passes), Threads: uint8(threads)} //nolint:gosec // parsed with these sizes
-	return p, p.check() == nil
-}
-
-// parseNumber reads a decimal number after prefix, in its only spelling.
-func parseNumber(text, prefix string, bits int) (uint64, bool) {
-	digits, ok := strings.CutPrefix(text, prefix)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(digits, 10, bits)
-	return n, err == nil && strconv.FormatUint(n, 10) == digits
-}
-
-// parseBytes reads unpadded base64 of least to most bytes, in its only spelling.
-func parseBytes(text string, least, most int) ([]byte, bool) {
-	if strings.ContainsAny(text, "\r\n") { // the decoder passes over them
-		return nil, false
-	}
-	out, err := base64.RawStdEncoding.Strict().DecodeString(text)
-	return out, err == nil && len(out) >= least && len(out) <= most
+	return h, nil
 }
 
 // String returns the PHC string. It is no secret type: it is turned into one at once.
 func (h hash) String() string {
 	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$%s$m=%d,t=%d,p=%d$%s$%s", version,
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", // 19 is argon2's own version, 0x13
 		h.params.MemoryKiB, h.params.Time, h.params.Threads, b64.EncodeToString(h.salt), b64.EncodeToString(h.sum))
 }
 
@@ -146,7 +107,7 @@ type derive func(password, salt []byte, time, memoryKiB uint32, threads uint8, l
 type hashing struct {
 	params Params
 	dummy  hash   // matches nothing
-	secret []byte // key of choice
+	secret []byte // of accountKey
 	derive derive
 	queue  *queue
 }
@@ -162,12 +123,14 @@ func newHashing(params Params, atOnce int, key []byte) hashing {
 	}
 }
 
-// choice returns a number that depends on the e-mail address alone, also over restarts,
-// and cannot be computed without the key.
-func (h *hashing) choice(email string) uint64 {
+// accountKey names an account, or what might be one, in the tables of the throttle. It
+// depends on the e-mail address alone, also over restarts, and cannot be computed without
+// the key.
+func (h *hashing) accountKey(email string) (key [32]byte) {
 	mac := hmac.New(sha256.New, h.secret)
 	mac.Write([]byte(email))
-	return binary.BigEndian.Uint64(mac.Sum(nil))
+	mac.Sum(key[:0])
+	return key
 }
 
 // hash makes the hash of a new password.

@@ -133,6 +133,24 @@ func (h *house) try(email string, password site.Secret, from netip.Addr) error {
 	return err
 }
 
+// RevokeByRefresh ends the session of a refresh token.
+func (h *house) RevokeByRefresh(ctx context.Context, refresh site.Secret) error {
+	return h.revokeBy(ctx, refresh, false)
+}
+
+// RevokeAllByRefresh ends every session of the account of a refresh token.
+func (h *house) RevokeAllByRefresh(ctx context.Context, refresh site.Secret) error {
+	return h.revokeBy(ctx, refresh, true)
+}
+
+func (h *house) revokeBy(ctx context.Context, refresh site.Secret, all bool) error {
+	actor, err := h.RefreshToRevoke(refresh)
+	if err != nil {
+		return err
+	}
+	return h.Revoke(ctx, actor, all)
+}
+
 // actor authenticates a token that must be good.
 func (h *house) actor(token site.Secret) site.Actor {
 	h.t.Helper()

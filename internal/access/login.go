@@ -2,8 +2,11 @@ package access
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,11 +65,7 @@ type proof struct {
 // all the same: only a wrong password is answered as throttled. The work is the same for
 // every e-mail address: an unknown one is compared with a hash that matches nothing.
 func (s *Service) prove(ctx context.Context, a attempt, password site.Secret) (proof, error) {
-	turn, err := s.attempts.admit(a, s.clock.Now())
-	if err == nil {
-		err = pause(ctx, turn)
-	}
-	if err != nil {
+	if err := s.attempts.admit(a, s.clock.Now()); err != nil {
 		return proof{}, err
 	}
 	at, room := a.path()
@@ -104,13 +103,13 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	s.upgrade(ctx, who)
 	refresh, session, err := s.begin(ctx, account, a)
 	if _, still := s.dir.proven(who); !still {
-		_ = s.revoke(ctx, session) // Run retries it
+		_ = s.Revoke(ctx, site.Actor{Account: account.ID, Session: session.ID}, false) // Run retries it
 		return Tokens{}, errCredentials
 	}
 	if err != nil {
 		return Tokens{}, err
 	}
-	access, expires, err := s.tokens.sign(session, s.dir.issue(session.ID, s.clock.Now()))
+	access, expires, err := s.tokens.sign(session, s.clock.Now())
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -118,16 +117,35 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	return Tokens{Access: access, Refresh: refresh, Expires: expires}, nil
 }
 
-// begin stores a session that begins now, then enters it in memory.
+// begin stores a session that begins now, then enters it in memory. It ends the oldest ones
+// of the account where there are too many.
 func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (refresh site.Secret, session site.Session, err error) {
 	unlock, err := s.lockSessions(ctx, account.ID)
 	if err != nil {
 		return "", session, err
 	}
 	defer unlock()
-	past := s.dir.pastSteps()
 	refresh, session = s.newSession(account, a)
-	return refresh, session, s.storeSession(ctx, account, session, past)
+	evicted := s.dir.excess(account.ID)
+	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
+		Origin: site.Local, Account: account.ID, Email: account.Email, Session: session.ID, Remote: session.Remote,
+	}}
+	if len(evicted) > 0 {
+		rec.Detail, rec.Count = "the oldest sessions of the account ended", len(evicted)
+	}
+	err = s.write(ctx, "storing a session", func(ctx context.Context) error {
+		return s.store.AddSession(ctx, session, evicted, rec)
+	})
+	if err != nil {
+		return "", session, err
+	}
+	entered := s.dir.addSession(session, evicted)
+	now := s.clock.Now()
+	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created); stepped && entered != nil {
+		s.dir.rebaseNew(entered, now)
+		s.rebaseSoon()
+	}
+	return refresh, session, nil
 }
 
 // newSession returns a session that begins now.
@@ -140,30 +158,10 @@ func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site
 		Account:      account.ID,
 		Refresh:      sum,
 		Created:      site.At(now).Time,
-		Expires:      site.At(now.Add(sessionLife)).Time,
+		Expires:      latestExpiry(now),
 		ClockTrusted: trusted,
 		Remote:       remoteText(a.remote),
 	}
-}
-
-// storeSession enters a session in store and memory, ending the oldest ones of the
-// account where there are too many. The caller has locked the account's sessions.
-func (s *Service) storeSession(ctx context.Context, account site.Account, session site.Session, past steps) error {
-	evicted := s.dir.excess(account.ID)
-	rec := site.Record{Kind: site.KindLogin, Facts: site.Facts{
-		Origin: site.Local, Account: account.ID, Email: account.Email, Session: session.ID, Remote: session.Remote,
-	}}
-	if len(evicted) > 0 {
-		rec.Detail, rec.Count = "the oldest sessions of the account ended", len(evicted)
-	}
-	err := s.write(ctx, "storing a session", func(ctx context.Context) error {
-		return s.store.AddSession(ctx, session, evicted, rec)
-	})
-	if err != nil {
-		return err
-	}
-	s.dir.addSession(session, evicted, past)
-	return nil
 }
 
 // upgrade replaces the hash of a proven password by one with the present parameters, if
@@ -189,10 +187,21 @@ func (s *Service) upgrade(ctx context.Context, who proof) {
 func (d *directory) toProve(a attempt) proof {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
+	like := d.costLike(binary.BigEndian.Uint64(a.account[:])) // for both, because it takes time
 	if found := d.emails[a.email]; found != nil {
 		return proof{account: found.ID, stored: found.Password, passwords: found.passwords}
 	}
-	return proof{params: d.costLike(a.choice)}
+	return proof{params: like}
+}
+
+// costLike returns the cost of one of the stored hashes, the same for the same choice
+// while they stay; zero where there is none. The caller holds mu.
+func (d *directory) costLike(choice uint64) Params {
+	if len(d.accounts) == 0 {
+		return Params{}
+	}
+	ids := slices.Sorted(maps.Keys(d.accounts))
+	return d.accounts[ids[choice%uint64(len(ids))]].cost
 }
 
 // proven returns the account, unless it was removed or its password was set since

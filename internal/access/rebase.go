@@ -17,28 +17,19 @@ import (
 // days.
 func (s *Service) ClockStepped(step time.Duration) {
 	s.dir.rebase(s.clock.Now(), max(step, 0))
+	s.rebaseSoon()
+}
+
+// rebaseSoon has [Service.Run] store the new expiries.
+func (s *Service) rebaseSoon() {
 	select {
 	case s.stepped <- struct{}{}:
 	default: // Run is about to
 	}
 }
 
-// steps are the steps of the clock since the start.
-type steps struct {
-	count int
-	now   time.Time     // after the last
-	sum   time.Duration // of all
-}
-
-// pastSteps returns the steps until now, for [directory.addSession].
-func (d *directory) pastSteps() steps {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.steps
-}
-
-// retryRebased stores the new expiries that the store does not hold yet. It needs
-// no turn: a session is rebased once, so everyone writes the same, and the store
+// retryRebased stores the new expiries that the store does not hold yet. Two calls at a
+// time do no harm: a session is rebased once, so both write the same, and the store
 // passes over sessions that have ended meanwhile.
 func (s *Service) retryRebased(ctx context.Context) error {
 	expires := s.dir.rebased()
@@ -61,27 +52,36 @@ func (s *Service) retryRebased(ctx context.Context) error {
 func (d *directory) rebase(now time.Time, step time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.steps = steps{d.steps.count + 1, now, d.steps.sum + step}
 	for _, s := range d.sessions {
-		s.rebase(now, step)
+		expires := s.Expires
+		if !s.ClockTrusted {
+			expires = expires.Add(step)
+		}
+		if latest := latestExpiry(now); expires.After(latest) { // it began under a wrong time that was reset since
+			expires = latest
+		}
+		if !s.ClockTrusted || !expires.Equal(s.Expires) {
+			s.rebase(expires)
+		}
 	}
 }
 
-// rebase is [directory.rebase] for one session.
-func (s *session) rebase(now time.Time, step time.Duration) {
-	expires := s.Expires
-	if !s.ClockTrusted {
-		expires = expires.Add(step)
-	}
-	if latest := site.At(now.Add(sessionLife)).Time; expires.After(latest) { // it began under a wrong time that was reset since
-		expires = latest
-	}
-	if s.ClockTrusted && expires.Equal(s.Expires) {
-		return
-	}
+// rebaseNew is for a session that was stored while the clock may have stepped: it has its
+// whole life before it.
+func (d *directory) rebaseNew(s *session, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.rebase(latestExpiry(now))
+}
+
+// rebase sets an expiry that rests on a trusted clock. The caller holds mu of the directory.
+func (s *session) rebase(expires time.Time) {
 	s.Expires, s.ClockTrusted, s.rebased = expires, true, true
 	s.account.remember(s.Remote, s.Expires)
 }
+
+// latestExpiry is when a session ends that begins now.
+func latestExpiry(now time.Time) time.Time { return site.At(now.Add(sessionLife)).Time }
 
 // rebased returns the expiries that the store does not hold yet.
 func (d *directory) rebased() map[site.SessionID]time.Time {

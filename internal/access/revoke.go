@@ -5,49 +5,42 @@ import (
 	"slices"
 	"time"
 
+	"gatehouse/internal/access/amend"
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
 )
 
-// RevokeByRefresh ends the session of a refresh token. It is dead for every
-// request from now on, whatever comes back: Unauthenticated when there is no such
-// session, Unavailable when the end could not be stored yet. A retry then tries
-// the store again, and so does [Service.Run].
-func (s *Service) RevokeByRefresh(ctx context.Context, refresh site.Secret) error {
-	found, ok := s.byRefresh(refresh)
-	if !ok {
-		return errToken
+// RefreshToRevoke returns the account and session of a refresh token, as
+// [Service.AuthenticateToRevoke] does of an access token: Unauthenticated when there is no
+// such session.
+func (s *Service) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
+	if sum, ok := sumOfRefresh(refresh); ok {
+		if _, actor, ok := s.dir.byRefresh(sum, s.clock.Now(), true); ok {
+			return actor, nil
+		}
 	}
-	return s.revoke(ctx, found)
+	return site.Actor{}, errToken
 }
 
-// RevokeBySession is [Service.RevokeByRefresh] for the session of actor. A retry
-// needs an actor from [Service.AuthenticateToRevoke].
-func (s *Service) RevokeBySession(ctx context.Context, actor site.Actor) error {
-	found, ok := s.byActor(actor)
+// Revoke ends the session of actor, or with all every session of its account. They are
+// dead for every request from now on, whatever comes back: Unauthenticated when there is no
+// such session, Unavailable when the end could not be stored yet. A retry, with an actor
+// from [Service.RefreshToRevoke] or [Service.AuthenticateToRevoke], then tries the store
+// again, and so does [Service.Run].
+func (s *Service) Revoke(ctx context.Context, actor site.Actor, all bool) error {
+	now := s.clock.Now()
+	actor, ok := s.dir.bySession(actor.Session, actor.Account, now, true)
 	if !ok {
 		return errToken
 	}
-	return s.revoke(ctx, found)
-}
-
-// RevokeAllByRefresh ends every session of the account behind a refresh token;
-// otherwise like [Service.RevokeByRefresh].
-func (s *Service) RevokeAllByRefresh(ctx context.Context, refresh site.Secret) error {
-	found, ok := s.byRefresh(refresh)
-	if !ok {
-		return errToken
+	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
+		Origin: site.Local, Account: actor.Account, Email: actor.Email, Session: actor.Session,
+	}}
+	only := actor.Session
+	if all {
+		only, rec.Detail = "", "every session of the account, by this one"
 	}
-	return s.revokeAll(ctx, found)
-}
-
-// RevokeAllByActor ends every session of the account of actor; otherwise like
-// [Service.RevokeBySession].
-func (s *Service) RevokeAllByActor(ctx context.Context, actor site.Actor) error {
-	found, ok := s.byActor(actor)
-	if !ok {
-		return errToken
-	}
-	return s.revokeAll(ctx, found)
+	return s.storeEnd(ctx, s.dir.end(actor.Account, only, now, &rec), &rec)
 }
 
 // RevokeAccount ends every session of the account with that address and says how
@@ -59,43 +52,8 @@ func (s *Service) RevokeAccount(ctx context.Context, by site.Actor, email string
 		return 0, err
 	}
 	rec := change(by, site.KindSessionRevoked, account, "every session of the account, by an administrator")
-	ids := s.dir.endAll(account.ID, s.clock.Now(), &rec)
+	ids := s.dir.end(account.ID, "", s.clock.Now(), &rec)
 	return len(ids), s.storeEnd(ctx, ids, &rec)
-}
-
-// byRefresh finds the unexpired session of a refresh token, alive or ending.
-func (s *Service) byRefresh(refresh site.Secret) (site.Session, bool) {
-	sum, ok := sumOfRefresh(refresh)
-	if !ok {
-		return site.Session{}, false
-	}
-	return s.dir.byRefresh(sum, s.clock.Now(), true)
-}
-
-// byActor finds the unexpired session of actor, alive or ending.
-func (s *Service) byActor(actor site.Actor) (site.Session, bool) {
-	return s.dir.bySession(actor.Session, actor.Account, s.clock.Now())
-}
-
-// revoke ends one session at its own request.
-func (s *Service) revoke(ctx context.Context, of site.Session) error {
-	account, _ := s.dir.byID(of.Account)
-	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
-		Origin: site.Local, Account: account.ID, Email: account.Email, Session: of.ID,
-	}}
-	ids := []site.SessionID{of.ID}
-	s.dir.end(ids, &rec)
-	return s.storeEnd(ctx, ids, &rec)
-}
-
-// revokeAll ends all sessions of an account at the request of one of them.
-func (s *Service) revokeAll(ctx context.Context, of site.Session) error {
-	account, _ := s.dir.byID(of.Account)
-	rec := site.Record{Kind: site.KindSessionRevoked, Facts: site.Facts{
-		Origin: site.Local, Account: account.ID, Email: account.Email, Session: of.ID,
-		Detail: "every session of the account, by this one",
-	}}
-	return s.storeEnd(ctx, s.dir.endAll(account.ID, s.clock.Now(), &rec), &rec)
 }
 
 // storeEnd stores the end of sessions that are dead in memory already, then
@@ -115,7 +73,7 @@ func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.
 		return nil
 	}
 	written := *rec
-	written.Count = countOf(len(ids))
+	written.Count = throttle.CountOf(len(ids))
 	err = s.write(ctx, "storing the end of sessions", func(ctx context.Context) error {
 		return s.store.EndSessions(ctx, ids, written)
 	})
@@ -130,40 +88,13 @@ func (s *Service) storeEnd(ctx context.Context, ids []site.SessionID, rec *site.
 // lockSessions locks the stored sessions of an account, and returns what unlocks them.
 // Nothing is locked where there is no such account. Unavailable when ctx ends first.
 func (s *Service) lockSessions(ctx context.Context, id site.AccountID) (unlock func(), err error) {
-	writing := s.dir.writing(id)
-	if writing == nil {
+	s.dir.mu.RLock()
+	a := s.dir.accounts[id]
+	s.dir.mu.RUnlock()
+	if a == nil {
 		return func() {}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, unavailable("storing a session", err)
-	}
-	select {
-	case writing <- struct{}{}:
-		return func() { <-writing }, nil
-	case <-ctx.Done():
-		return nil, unavailable("waiting for another session to be stored", ctx.Err())
-	}
-}
-
-// writing returns the lock of the stored sessions of an account; nil where there is no
-// such account.
-func (d *directory) writing(id site.AccountID) chan struct{} {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if a := d.accounts[id]; a != nil {
-		return a.writing
-	}
-	return nil
-}
-
-// countOf is the Count of a record for n things: a single one goes without.
-func countOf(n int) int {
-	if n == 1 {
-		return 0
-	}
-	return n
+	return amend.Acquire(ctx, a.writing)
 }
 
 // retryEnded stores the ends that the store would not take before, up to the first
@@ -177,29 +108,18 @@ func (s *Service) retryEnded(ctx context.Context) error {
 	return nil
 }
 
-// end makes sessions dead, for the reason that rec states.
-func (d *directory) end(ids []site.SessionID, rec *site.Record) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, id := range ids {
-		if s := d.sessions[id]; s != nil {
-			s.ended = rec
-		}
-	}
-}
-
-// endAll makes every session of an account dead and names them, with those whose
-// end the store has not noted yet and without those that had expired.
-func (d *directory) endAll(id site.AccountID, now time.Time, rec *site.Record) []site.SessionID {
+// end makes a session of an account dead, or all where none is named, for the reason that
+// rec states. It names them, with those whose end the store has not noted yet and without
+// those that had expired.
+func (d *directory) end(id site.AccountID, only site.SessionID, now time.Time, rec *site.Record) (ids []site.SessionID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.accounts[id]
 	if a == nil {
 		return nil
 	}
-	ids := make([]site.SessionID, 0, len(a.sessions))
 	for _, s := range a.sessions {
-		if now.Before(s.Expires) {
+		if now.Before(s.Expires) && (only == "" || s.ID == only) {
 			s.ended = rec
 			ids = append(ids, s.ID)
 		}
@@ -234,8 +154,6 @@ func (d *directory) forgetAll(ids []site.SessionID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range ids {
-		if s := d.sessions[id]; s != nil {
-			d.forget(s)
-		}
+		d.forget(id)
 	}
 }

@@ -27,8 +27,8 @@ func revocations() map[string]func(h *house, tokens access.Tokens) error {
 	return map[string]func(*house, access.Tokens) error{
 		"by refresh":     func(h *house, t access.Tokens) error { return h.RevokeByRefresh(ctx, t.Refresh) },
 		"all by refresh": func(h *house, t access.Tokens) error { return h.RevokeAllByRefresh(ctx, t.Refresh) },
-		"by session":     byToken(func(h *house, a site.Actor) error { return h.RevokeBySession(ctx, a) }),
-		"all by actor":   byToken(func(h *house, a site.Actor) error { return h.RevokeAllByActor(ctx, a) }),
+		"by session":     byToken(func(h *house, a site.Actor) error { return h.Revoke(ctx, a, false) }),
+		"all by actor":   byToken(func(h *house, a site.Actor) error { return h.Revoke(ctx, a, true) }),
 	}
 }
 
@@ -197,8 +197,8 @@ func TestService_Revoke_unknown(t *testing.T) {
 	}
 	actor := h.actor(tokens.Access)
 	for _, bad := range []site.Actor{{}, {Account: actor.Account}, {Session: actor.Session}, {Account: "x", Session: actor.Session}} {
-		h.refused(h.RevokeBySession(ctx, bad), "Token is invalid")
-		h.refused(h.RevokeAllByActor(ctx, bad), "Token is invalid")
+		h.refused(h.Revoke(ctx, bad, false), "Token is invalid")
+		h.refused(h.Revoke(ctx, bad, true), "Token is invalid")
 	}
 	h.alive(tokens)
 	h.clock.advance(access.SessionLife)

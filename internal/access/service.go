@@ -158,10 +158,12 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 		dir.addAccount(a)
 	}
 	for _, k := range known {
-		dir.addKnown(k)
+		if a := dir.accounts[k.Account]; a != nil {
+			a.remember(k.Remote, k.Until)
+		}
 	}
 	for _, s := range sessions {
-		dir.addSession(s, nil, steps{})
+		dir.addSession(s, nil)
 	}
 	for _, g := range grants {
 		dir.putGrant(g)

@@ -2,8 +2,8 @@ package access
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/site"
@@ -15,6 +15,8 @@ const (
 	// maxSessions bounds the sessions of one account; a login beyond it ends the
 	// oldest.
 	maxSessions = 500
+	// maxKnown bounds the addresses that are known for one account; the store keeps as many.
+	maxKnown = site.MaxLoginAddresses
 )
 
 // session is a session in memory. It stays there after its end until the store
@@ -24,7 +26,22 @@ type session struct {
 	account *account
 	ended   *site.Record // why it is dead; nil while it lives. Shared by sessions that ended together
 	rebased bool         // whether Expires is newer than what the store holds
-	issued  atomic.Int64 // which iat its access tokens have since the start, see nextIssue
+}
+
+// lives reports whether the session is good for anything at now.
+func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Before(s.Expires) }
+
+// found reports whether there is an unexpired session; one that has ended counts only where
+// ending is set.
+func (s *session) found(now time.Time, ending bool) bool {
+	return s != nil && now.Before(s.Expires) && (ending || s.ended == nil)
+}
+
+// actor returns the account behind the session.
+func (s *session) actor() site.Actor {
+	return site.Actor{
+		Origin: site.Local, Account: s.Account, Session: s.ID, Email: s.account.Email, Admin: s.account.Admin,
+	}
 }
 
 // Sessions lists the live sessions of the account with that address, oldest
@@ -39,161 +56,83 @@ func (s *Service) Sessions(email string) ([]site.Session, error) {
 }
 
 // SessionCount counts the live sessions of all accounts.
-func (s *Service) SessionCount() int { return s.dir.countSessions(s.clock.Now()) }
+func (s *Service) SessionCount() (n int) {
+	now := s.clock.Now()
+	s.dir.mu.RLock()
+	defer s.dir.mu.RUnlock()
+	for _, of := range s.dir.sessions {
+		if of.lives(now) {
+			n++
+		}
+	}
+	return n
+}
 
-// lives reports whether the session is good for anything at now.
-func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Before(s.Expires) }
+// Lives reports whether the session behind actor is alive right now, with its
+// account; true for an actor without a session. Quick.
+func (s *Service) Lives(actor site.Actor) bool {
+	if actor.Session == "" {
+		return true
+	}
+	_, ok := s.dir.bySession(actor.Session, actor.Account, s.clock.Now(), false)
+	return ok
+}
 
 // addSession enters a session, unless its account is not there, and forgets the
-// evicted ones. It carries the session over the steps of the clock that came after past,
-// which was read before the session was made.
-func (d *directory) addSession(entered site.Session, evicted []site.SessionID, past steps) {
+// evicted ones.
+func (d *directory) addSession(entered site.Session, evicted []site.SessionID) *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range evicted {
-		if s := d.sessions[id]; s != nil {
-			d.forget(s)
-		}
+		d.forget(id)
 	}
 	a := d.accounts[entered.Account]
 	if a == nil {
-		return
+		return nil
 	}
 	s := &session{Session: entered, account: a}
 	a.remember(s.Remote, s.Expires)
-	if d.steps.count != past.count {
-		s.rebase(d.steps.now, d.steps.sum-past.sum)
-	}
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
 	d.refresh[s.Refresh] = s
+	return s
 }
 
-// forget takes a session out of every map; the caller holds mu.
-func (d *directory) forget(s *session) {
-	delete(s.account.sessions, s.ID)
-	delete(d.sessions, s.ID)
-	delete(d.refresh, s.Refresh)
+// forget drops a session. The caller holds mu.
+func (d *directory) forget(id site.SessionID) {
+	if s := d.sessions[id]; s != nil {
+		delete(s.account.sessions, id)
+		delete(d.sessions, id)
+		delete(d.refresh, s.Refresh)
+	}
 }
 
 // excess names the oldest sessions that must go before the account may have one
 // more.
-func (d *directory) excess(id site.AccountID) []site.SessionID {
+func (d *directory) excess(id site.AccountID) (out []site.SessionID) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a := d.accounts[id]
 	if a == nil || len(a.sessions) < maxSessions {
 		return nil
 	}
-	all := make([]site.Session, 0, len(a.sessions))
-	for _, s := range a.sessions {
-		all = append(all, s.Session)
-	}
-	slices.SortStableFunc(all, older)
-	out := make([]site.SessionID, 0, 1)
+	all := a.sorted()
 	for _, s := range all[:len(all)-maxSessions+1] {
 		out = append(out, s.ID)
 	}
 	return out
 }
 
-// older orders sessions by age.
-func older(a, b site.Session) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-}
-
-// byRefresh returns the unexpired session with that hash of its refresh token; an
-// ended one only where ending is set.
-func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Session, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	s := d.refresh[sum]
-	if s == nil || !now.Before(s.Expires) || (s.ended != nil && !ending) {
-		return site.Session{}, false
+// sorted returns the sessions of an account, oldest first. The caller holds mu.
+func (a *account) sorted() []*session {
+	all := make([]*session, 0, len(a.sessions))
+	for _, s := range a.sessions {
+		all = append(all, s)
 	}
-	return s.Session, true
-}
-
-// issue returns the iat of a new access token of a session: now in whole seconds, or
-// where that was given out already, the latest second before that was not, because
-// tokens with the same claims would be the same. None is ahead of now, so that no token
-// lives longer than it may. Where the last issueBack seconds may all have been given out,
-// the token is the same again, which harms nothing.
-func (d *directory) issue(id site.SessionID, now time.Time) time.Time {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	second := now.Unix()
-	s := d.sessions[id]
-	if s == nil { // it has ended meanwhile, and so has every token of it
-		return time.Unix(second, 0)
-	}
-	for {
-		last := s.issued.Load()
-		iat, next := nextIssue(last, second)
-		if s.issued.CompareAndSwap(last, next) {
-			return time.Unix(iat, 0)
-		}
-	}
-}
-
-const (
-	// issueBack is how many seconds before now a token may be dated.
-	issueBack = 60
-	// issueSpan is the width of the span in a packed pair.
-	issueSpan = 8
-)
-
-// nextIssue returns the iat for a token of this second, and the pair that says which may have
-// been given out: the latest of them, and in the lowest issueSpan bits how far back from it
-// the earliest was.
-func nextIssue(pair, second int64) (iat, next int64) {
-	latest, span := pair>>issueSpan, pair&(1<<issueSpan-1)
-	switch earliest := latest - span; {
-	case second > latest+issueBack, second < earliest: // or the clock has stepped back
-		return second, second << issueSpan
-	case second > latest:
-		return second, second<<issueSpan | min(second-earliest, issueBack)
-	case second-earliest >= issueBack:
-		return second, pair
-	default:
-		return earliest - 1, pair + 1
-	}
-}
-
-// bySession returns the unexpired session with that id of that account, alive or
-// ending.
-func (d *directory) bySession(id site.SessionID, account site.AccountID, now time.Time) (site.Session, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	s := d.sessions[id]
-	if s == nil || s.Account != account || !now.Before(s.Expires) {
-		return site.Session{}, false
-	}
-	return s.Session, true
-}
-
-// actor returns the account behind a session; an ended one only where ending is set.
-func (d *directory) actor(id site.SessionID, account site.AccountID, now time.Time, ending bool) (site.Actor, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	s := d.sessions[id]
-	if s == nil || s.Account != account || !now.Before(s.Expires) || (s.ended != nil && !ending) {
-		return site.Actor{}, false
-	}
-	return site.Actor{
-		Origin: site.Local, Account: s.Account, Session: s.ID, Email: s.account.Email, Admin: s.account.Admin,
-	}, true
-}
-
-// dropExpired forgets what has expired.
-func (d *directory) dropExpired(now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.sessions {
-		if !now.Before(s.Expires) {
-			d.forget(s)
-		}
-	}
+	slices.SortStableFunc(all, func(a, b *session) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return all
 }
 
 // sessionsOf lists the live sessions of an account, oldest first.
@@ -205,25 +144,76 @@ func (d *directory) sessionsOf(id site.AccountID, now time.Time) []site.Session 
 		return nil
 	}
 	out := make([]site.Session, 0, len(a.sessions))
-	for _, s := range a.sessions {
+	for _, s := range a.sorted() {
 		if s.lives(now) {
 			seen := s.Session
 			seen.Refresh = [32]byte{}
 			out = append(out, seen)
 		}
 	}
-	slices.SortStableFunc(out, older)
 	return out
 }
 
-func (d *directory) countSessions(now time.Time) int {
+// byRefresh returns the unexpired session with that hash of its refresh token, and the
+// account behind it; an ended one only where ending is set.
+func (d *directory) byRefresh(sum [32]byte, now time.Time, ending bool) (site.Session, site.Actor, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	n := 0
-	for _, s := range d.sessions {
-		if s.lives(now) {
-			n++
+	s := d.refresh[sum]
+	if !s.found(now, ending) {
+		return site.Session{}, site.Actor{}, false
+	}
+	return s.Session, s.actor(), true
+}
+
+// bySession returns the account behind an unexpired session of it; an ended one only
+// where ending is set.
+func (d *directory) bySession(id site.SessionID, account site.AccountID, now time.Time, ending bool) (site.Actor, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	s := d.sessions[id]
+	if !s.found(now, ending) || s.Account != account {
+		return site.Actor{}, false
+	}
+	return s.actor(), true
+}
+
+// dropExpired forgets what has expired.
+func (d *directory) dropExpired(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, s := range d.sessions {
+		if !now.Before(s.Expires) {
+			d.forget(id)
 		}
 	}
-	return n
+}
+
+// knows reports whether the account of that e-mail address was logged in to from remote
+// within the life of a session, even if that session has ended since.
+func (d *directory) knows(email site.Email, remote netip.Addr, now time.Time) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.emails[email]
+	return a != nil && remote.IsValid() && now.Before(a.known[remote])
+}
+
+// remember makes a client address known for an account until then; of too many it
+// forgets the one that would be forgotten first. The caller holds mu.
+func (a *account) remember(remote string, until time.Time) {
+	addr, err := netip.ParseAddr(remote)
+	if err != nil || until.Before(a.known[addr]) {
+		return
+	}
+	a.known[addr] = until
+	if len(a.known) <= maxKnown {
+		return
+	}
+	oldest := addr
+	for other, until := range a.known {
+		if other != addr && (oldest == addr || until.Before(a.known[oldest])) {
+			oldest = other
+		}
+	}
+	delete(a.known, oldest)
 }

@@ -1,8 +1,6 @@
 package access
 
 import (
-	"context"
-	"crypto/sha256"
 	"net/netip"
 	"sync"
 	"time"
@@ -25,9 +23,8 @@ const (
 	// loginBurst and loginEvery bound the logins of one account that succeed, because
 	// each is a record in the journal.
 	loginBurst, loginEvery = 600, 5 * time.Second
-	// trustedBurst and trustedEvery pace the attempts of a trusted client whose
-	// failures are used up: so many may wait at once, and one starts after each
-	// interval.
+	// trustedBurst and trustedEvery bound the attempts of a trusted client whose
+	// failures are used up.
 	trustedBurst, trustedEvery = 40, 100 * time.Millisecond
 )
 
@@ -35,7 +32,6 @@ const (
 type attempt struct {
 	email   site.Email // empty for a text that is no address
 	account [32]byte   // the address, hashed: whether it has an account makes no difference
-	choice  uint64     // a secret number of the e-mail address
 	remote  netip.Addr // the whole address of the client, with its zone
 	lane    lane       // laneStranger unless the client is trusted
 }
@@ -48,8 +44,7 @@ func (s *Service) newAttempt(email string, remote netip.Addr) attempt {
 	if err == nil {
 		a.email, email = parsed, string(parsed)
 	}
-	a.account = accountKey(email)
-	a.choice = s.hashing.choice(email)
+	a.account = s.hashing.accountKey(email)
 	switch {
 	case s.dir.knows(a.email, a.remote, s.clock.Now()):
 		a.lane = laneKnown
@@ -59,14 +54,8 @@ func (s *Service) newAttempt(email string, remote netip.Addr) attempt {
 	return a
 }
 
-// accountKey names an account, or what might be one, in the tables of the throttle.
-func accountKey(email string) [32]byte { return sha256.Sum256([]byte(email)) }
-
 // trusted reports whether failures of others must not keep the client out.
 func (a attempt) trusted() bool { return a.lane != laneStranger }
-
-// pair is the key of what is counted for one account at one address.
-func (a attempt) pair() party { return party{a.account, a.remote} }
 
 // path returns the attempt's position in the queue, and how many of its smallest share
 // may wait there. Trusted clients share by account, so that one account's logins delay
@@ -80,7 +69,8 @@ func (a attempt) path() (at path, room int) {
 	return path{{lane: a.lane}, network, {lane: a.lane, client: a.remote.String() + "/"}}, maxStranger
 }
 
-// party is an account at a client address.
+// party is whose failures are counted: an account at a client address, or one of the two
+// with the other zero.
 type party struct {
 	account [32]byte
 	client  netip.Addr
@@ -95,56 +85,70 @@ type party struct {
 type attempts struct {
 	mu       sync.Mutex // mu guards the tables
 	pairs    *throttle.Buckets[party]
-	clients  *throttle.Buckets[netip.Addr]
-	networks *throttle.Buckets[netip.Addr]
-	accounts *throttle.Buckets[[32]byte] // from addresses that are not trusted
-	trusted  *throttle.Buckets[party]    // attempts beyond the bounds
-	logins   *throttle.Buckets[[32]byte] // that succeeded
+	clients  *throttle.Buckets[party]
+	networks *throttle.Buckets[party]
+	accounts *throttle.Buckets[party] // from addresses that are not trusted
+	trusted  *throttle.Buckets[party] // attempts of trusted clients beyond the bounds
+	logins   *throttle.Buckets[party] // of an account, that succeeded
 }
 
 func newAttempts(accountFailures, addressFailures int) *attempts {
 	return &attempts{
 		pairs:    throttle.New[party](accountFailures, accountEvery),
-		clients:  throttle.New[netip.Addr](addressFailures, addressEvery),
-		networks: throttle.New[netip.Addr](wider*addressFailures, addressEvery/wider),
-		accounts: throttle.New[[32]byte](wider*accountFailures, accountEvery/wider),
+		clients:  throttle.New[party](addressFailures, addressEvery),
+		networks: throttle.New[party](wider*addressFailures, addressEvery/wider),
+		accounts: throttle.New[party](wider*accountFailures, accountEvery/wider),
 		trusted:  throttle.New[party](trustedBurst, trustedEvery),
-		logins:   throttle.New[[32]byte](loginBurst, loginEvery),
+		logins:   throttle.New[party](loginBurst, loginEvery),
 	}
 }
+
+// bound is one of the bounds of an attempt.
+type bound struct {
+	table *throttle.Buckets[party]
+	key   party
+}
+
+// bounds returns those in which the failure of an attempt counts.
+func (t *attempts) bounds(a attempt) []bound {
+	all := []bound{{t.pairs, party{a.account, a.remote}}, {t.clients, party{client: a.remote}}}
+	if !a.trusted() {
+		all = append(all, bound{t.networks, networkOf(a.remote)}, bound{t.accounts, party{account: a.account}})
+	}
+	return all
+}
+
+func networkOf(client netip.Addr) party { return party{client: throttle.Network(client)} }
 
 // admit returns Throttled, with the time to wait, for an attempt that is not allowed.
-// For one that is allowed it returns how long that has to wait for its turn.
-func (t *attempts) admit(a attempt, now time.Time) (pause time.Duration, err error) {
+func (t *attempts) admit(a attempt, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if wait := t.logins.Wait(a.account, now); wait > 0 {
-		return 0, tooMany("Too many logins; try again later", wait)
+	if wait := t.logins.Wait(party{account: a.account}, now); wait > 0 {
+		return fault.Throttle("Too many logins; try again later", wait)
 	}
 	wait := t.wait(a, now)
-	switch {
-	case wait == 0:
-		return 0, nil
-	case !a.trusted():
-		return 0, tooMany(failedTooOften, wait)
+	if wait > 0 && a.trusted() {
+		key := party{a.account, a.remote}
+		if wait = t.trusted.Wait(key, now); wait == 0 {
+			t.trusted.Take(key, now)
+		}
 	}
-	if wait := t.trusted.Wait(a.pair(), now); wait > 0 {
-		return 0, tooMany(failedTooOften, wait)
-	}
-	pause = t.trusted.Lag(a.pair(), now)
-	t.trusted.Take(a.pair(), now)
-	return pause, nil
+	return failedTooOften(wait)
 }
 
-const failedTooOften = "Too many failed logins; try again later"
-
-func tooMany(sentence string, wait time.Duration) error { return fault.Throttle(sentence, wait) }
+// failedTooOften returns Throttled where there is a time to wait.
+func failedTooOften(wait time.Duration) error {
+	if wait == 0 {
+		return nil
+	}
+	return fault.Throttle("Too many failed logins; try again later", wait)
+}
 
 // wait returns how long it takes until a may fail once more. The caller holds mu.
-func (t *attempts) wait(a attempt, now time.Time) time.Duration {
-	wait := max(t.pairs.Wait(a.pair(), now), t.clients.Wait(a.remote, now))
-	if !a.trusted() {
-		wait = max(wait, t.networks.Wait(throttle.Network(a.remote), now), t.accounts.Wait(a.account, now))
+func (t *attempts) wait(a attempt, now time.Time) (wait time.Duration) {
+	for _, b := range t.bounds(a) {
+		wait = max(wait, b.table.Wait(b.key, now))
 	}
 	return wait
 }
@@ -156,13 +160,10 @@ func (t *attempts) charge(a attempt, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if wait := t.wait(a, now); wait > 0 {
-		return tooMany(failedTooOften, wait)
+		return failedTooOften(wait)
 	}
-	t.pairs.Take(a.pair(), now)
-	t.clients.Take(a.remote, now)
-	if !a.trusted() {
-		t.networks.Take(throttle.Network(a.remote), now)
-		t.accounts.Take(a.account, now)
+	for _, b := range t.bounds(a) {
+		b.table.Take(b.key, now)
 	}
 	return nil
 }
@@ -173,16 +174,13 @@ func (t *attempts) charge(a attempt, now time.Time) error {
 func (t *attempts) succeed(a attempt, charged bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.logins.Take(a.account, now)
-	t.pairs.Forget(a.pair())
-	if !charged {
-		return
+	t.logins.Take(party{account: a.account}, now)
+	if charged {
+		for _, b := range t.bounds(a) {
+			b.table.Refund(b.key)
+		}
 	}
-	t.clients.Refund(a.remote)
-	if !a.trusted() {
-		t.networks.Refund(throttle.Network(a.remote))
-		t.accounts.Refund(a.account)
-	}
+	t.pairs.Forget(party{a.account, a.remote})
 }
 
 // clear forgets every count of an account, and of the addresses from which it was
@@ -190,30 +188,15 @@ func (t *attempts) succeed(a attempt, charged bool, now time.Time) {
 func (t *attempts) clear(account [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.accounts.Forget(account)
-	t.logins.Forget(account)
+	t.accounts.Forget(party{account: account})
+	t.logins.Forget(party{account: account})
 	t.trusted.ForgetFunc(func(p party) bool { return p.account == account })
 	t.pairs.ForgetFunc(func(p party) bool {
 		if p.account != account {
 			return false
 		}
-		t.clients.Forget(p.client)
-		t.networks.Forget(throttle.Network(p.client))
+		t.clients.Forget(party{client: p.client})
+		t.networks.Forget(networkOf(p.client))
 		return true
 	})
-}
-
-// pause waits for d; Unavailable when ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return unavailable("waiting to compare a password", ctx.Err())
-	}
 }

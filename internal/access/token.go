@@ -3,7 +3,9 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -20,6 +22,10 @@ const (
 	maxAccess = 1024
 	// refreshLen is the length of a UUID's text form (RFC 9562, section 4).
 	refreshLen = 36
+	// nonceLen is how many random bytes are in each access token.
+	nonceLen = 9
+	// maxVerified bounds the remembered tokens: with their keys some 150 KB.
+	maxVerified = 1024
 )
 
 // errToken is the answer to every token that is not good (contract, section 1).
@@ -41,15 +47,12 @@ func (s *Service) AuthenticateToRevoke(access site.Secret) (site.Actor, error) {
 
 func (s *Service) authenticate(access site.Secret, ending bool) (site.Actor, error) {
 	now := s.clock.Now()
-	named, ok := s.bearer(access)
-	if !ok || !now.Before(named.expires) {
-		return site.Actor{}, errToken
+	if named, ok := s.bearer(access); ok && now.Before(named.expires) {
+		if actor, ok := s.dir.bySession(named.session, named.account, now, ending); ok {
+			return actor, nil
+		}
 	}
-	actor, ok := s.dir.actor(named.session, named.account, now, ending)
-	if !ok {
-		return site.Actor{}, errToken
-	}
-	return actor, nil
+	return site.Actor{}, errToken
 }
 
 // bearer returns what an access token of this gateway states. It may have
@@ -62,11 +65,11 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	if known, ok := s.verified.find(sum); ok {
 		return known, true
 	}
-	named, ok := s.tokens.verify(access)
-	if !ok {
+	var said claims
+	if _, err := s.tokens.parser.ParseWithClaims(access.Reveal(), &said, s.tokens.choose); err != nil {
 		return bearer{}, false
 	}
-	b := bearer{account: site.AccountID(named.Subject), session: named.Session, expires: named.ExpiresAt.Time}
+	b := bearer{account: site.AccountID(said.Subject), session: said.Session, expires: said.ExpiresAt.Time}
 	s.verified.keep(sum, b)
 	return b, true
 }
@@ -80,11 +83,11 @@ func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, 
 		return "", errToken
 	}
 	now := s.clock.Now()
-	session, ok := s.dir.byRefresh(sum, now, false)
+	session, _, ok := s.dir.byRefresh(sum, now, false)
 	if !ok {
 		return "", errToken
 	}
-	access, _, err := s.tokens.sign(session, s.dir.issue(session.ID, now))
+	access, _, err := s.tokens.sign(session, now)
 	return access, err
 }
 
@@ -137,7 +140,12 @@ func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
 		jwt.WithTimeFunc(clock.Now),
 	)
 	m.choose = func(t *jwt.Token) (any, error) {
-		if len(t.Header) != 2 || t.Header["typ"] != "JWT" {
+		for name := range t.Header {
+			if name != "alg" && name != "typ" && name != headerNonce {
+				return nil, errToken
+			}
+		}
+		if t.Header["typ"] != "JWT" {
 			return nil, errToken
 		}
 		return m.key, nil
@@ -145,8 +153,11 @@ func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
 	return m
 }
 
-// sign makes an access token of a session, which never outlives it. Tokens of one
-// session differ by when they are issued (see [directory.issue]).
+// headerNonce is the header parameter that makes every token unlike all others: the
+// claims of two that are issued within one second are the same.
+const headerNonce = "nonce"
+
+// sign makes an access token of a session, which never outlives it.
 func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expires time.Time, err error) {
 	expires = issued.Add(accessLife)
 	if of.Expires.Before(expires) {
@@ -161,6 +172,7 @@ func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expi
 		},
 		Session: of.ID,
 	})
+	token.Header[headerNonce] = base64.RawURLEncoding.EncodeToString(random(nonceLen))
 	text, err := token.SignedString(m.key)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("signing an access token: %w", err)
@@ -168,15 +180,43 @@ func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expi
 	return site.Secret(text), expires.UTC().Truncate(time.Second), nil
 }
 
-// verify returns the claims of a token that is signed by us and has not expired.
-func (m *mint) verify(access site.Secret) (claims, bool) {
-	text := access.Reveal()
-	if len(text) > maxAccess {
-		return claims{}, false
+// verified remembers tokens whose signature and form were found good, by their
+// SHA-256, because an app sends the same token with every request and verifying it
+// again costs a small board 0.1 ms. What can change is never remembered: expiry,
+// session, account and grant are judged anew for each request. Safe for concurrent
+// use.
+type verified struct {
+	mu    sync.RWMutex // mu guards known
+	known map[[sha256.Size]byte]bearer
+}
+
+// bearer is what a good token says.
+type bearer struct {
+	account site.AccountID
+	session site.SessionID
+	expires time.Time
+}
+
+func newVerified() *verified {
+	return &verified{known: make(map[[sha256.Size]byte]bearer)}
+}
+
+func (v *verified) find(sum [sha256.Size]byte) (bearer, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	b, ok := v.known[sum]
+	return b, ok
+}
+
+// keep remembers a token; when there is no room, it forgets another one.
+func (v *verified) keep(sum [sha256.Size]byte, b bearer) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for other := range v.known {
+		if len(v.known) < maxVerified {
+			break
+		}
+		delete(v.known, other) // the order of a map's keys is random
 	}
-	var said claims
-	if _, err := m.parser.ParseWithClaims(text, &said, m.choose); err != nil {
-		return claims{}, false
-	}
-	return said, true
+	v.known[sum] = b
 }

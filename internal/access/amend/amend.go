@@ -57,7 +57,7 @@ func (s *Service) OnStored(adopt func([]site.Amendment)) { s.adopt = append(s.ad
 // and when the storage fails. After an error nothing has changed. The storing does not
 // end with ctx: only the answer of the store tells whether the change stands.
 func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, error)) error {
-	release, err := s.acquire(ctx)
+	release, err := Acquire(ctx, s.turn)
 	if err != nil {
 		return err
 	}
@@ -77,15 +77,17 @@ func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, erro
 	return nil
 }
 
-func (s *Service) acquire(ctx context.Context) (release func(), err error) {
+// Acquire takes the turn, a channel of capacity 1, after those who came before, and returns
+// what releases it. Unavailable when ctx ends first, or when the others take too long.
+func Acquire(ctx context.Context, turn chan struct{}) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnDeadline)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return nil, Unavailable(err)
 	}
 	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, Unavailable(fmt.Errorf("waiting for the change before: %w", ctx.Err()))
 	}

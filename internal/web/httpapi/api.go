@@ -26,14 +26,11 @@ type Access interface {
 	// AuthenticateToRevoke is Authenticate for the revocations alone: it also takes the
 	// token of a session whose end could not be stored yet. Errors: Unauthenticated.
 	AuthenticateToRevoke(token site.Secret) (site.Actor, error)
-	// RevokeByRefresh ends the session of a refresh token, RevokeBySession that of an
-	// actor. Errors: Unauthenticated, Unavailable.
-	RevokeByRefresh(ctx context.Context, refresh site.Secret) error
-	RevokeBySession(ctx context.Context, actor site.Actor) error
-	// RevokeAllByRefresh ends every session of the account of a refresh token,
-	// RevokeAllByActor of that of an actor. Errors: Unauthenticated, Unavailable.
-	RevokeAllByRefresh(ctx context.Context, refresh site.Secret) error
-	RevokeAllByActor(ctx context.Context, actor site.Actor) error
+	// RefreshToRevoke is the same for a refresh token. Errors: Unauthenticated.
+	RefreshToRevoke(refresh site.Secret) (site.Actor, error)
+	// Revoke ends the session of an actor, or with all every one of its account. Errors:
+	// Unauthenticated, Unavailable.
+	Revoke(ctx context.Context, actor site.Actor, all bool) error
 	// Permits reports whether a grant of account for station holds right now. Quick.
 	Permits(account site.AccountID, station site.StationID) bool
 	// Granted lists the stations that account may use right now, sorted.

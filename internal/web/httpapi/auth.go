@@ -61,18 +61,14 @@ func (a *API) refresh(x *kit.Exchange) error {
 }
 
 // revoke ends one session.
-func (a *API) revoke(x *kit.Exchange) error {
-	return a.end(x, a.Access.RevokeByRefresh, a.Access.RevokeBySession)
-}
+func (a *API) revoke(x *kit.Exchange) error { return a.end(x, false) }
 
 // revokeAll ends every session of an account.
-func (a *API) revokeAll(x *kit.Exchange) error {
-	return a.end(x, a.Access.RevokeAllByRefresh, a.Access.RevokeAllByActor)
-}
+func (a *API) revokeAll(x *kit.Exchange) error { return a.end(x, true) }
 
 // end ends what the refresh token in the body names or, without one, the bearer. It
 // continues when the client disconnects: a logout that was asked for is done.
-func (a *API) end(x *kit.Exchange, byRefresh func(context.Context, site.Secret) error, byActor func(context.Context, site.Actor) error) error {
+func (a *API) end(x *kit.Exchange, all bool) error {
 	refresh, err := x.Req.Text(refreshToken)
 	if err != nil {
 		return err
@@ -82,18 +78,18 @@ func (a *API) end(x *kit.Exchange, byRefresh func(context.Context, site.Secret) 
 		if x.Req.HasBody() && !x.Req.HasAuthorization() {
 			return fault.New(fault.Invalid, "The field "+refreshToken+" is missing")
 		}
-		if actor, err = kit.Bearer(a.Access.AuthenticateToRevoke)(x); err != nil {
-			return err
-		}
-		x.Req.Actor = actor
+		actor, err = kit.Bearer(a.Access.AuthenticateToRevoke)(x)
+	} else {
+		actor, err = a.Access.RefreshToRevoke(site.Secret(refresh))
 	}
+	if err != nil {
+		return err
+	}
+	x.Req.Actor = actor
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Req.Context()), endTimeout)
 	defer cancel()
 	_, err = kit.Await(ctx, func(ctx context.Context) (struct{}, error) {
-		if refresh != "" {
-			return struct{}{}, byRefresh(ctx, site.Secret(refresh))
-		}
-		return struct{}{}, byActor(ctx, actor)
+		return struct{}{}, a.Access.Revoke(ctx, actor, all)
 	})
 	if err != nil {
 		return err

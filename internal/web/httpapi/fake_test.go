@@ -114,34 +114,29 @@ func (f *fakeAccess) AuthenticateToRevoke(token site.Secret) (site.Actor, error)
 	return f.Authenticate(token)
 }
 
-func (f *fakeAccess) end(ctx context.Context, what string, ok bool) error {
+func (f *fakeAccess) end(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leaving = ctx.Err() != nil
-	switch {
-	case f.fail != nil:
+	if f.fail != nil {
 		return f.fail
-	case !ok:
-		return errToken()
 	}
 	f.ended = append(f.ended, what)
 	return nil
 }
 
-func (f *fakeAccess) RevokeByRefresh(ctx context.Context, refresh site.Secret) error {
-	return f.end(ctx, "session by refresh", refresh == refreshToken)
+func (f *fakeAccess) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
+	if refresh != refreshToken {
+		return site.Actor{}, errToken()
+	}
+	return site.Actor{Origin: site.Local, Account: "by refresh", Session: "by refresh", Email: email}, nil
 }
 
-func (f *fakeAccess) RevokeBySession(ctx context.Context, actor site.Actor) error {
-	return f.end(ctx, "session "+string(actor.Session), true)
-}
-
-func (f *fakeAccess) RevokeAllByRefresh(ctx context.Context, refresh site.Secret) error {
-	return f.end(ctx, "account by refresh", refresh == refreshToken)
-}
-
-func (f *fakeAccess) RevokeAllByActor(ctx context.Context, actor site.Actor) error {
-	return f.end(ctx, "account "+string(actor.Account), true)
+func (f *fakeAccess) Revoke(ctx context.Context, actor site.Actor, all bool) error {
+	if all {
+		return f.end(ctx, "account "+string(actor.Account))
+	}
+	return f.end(ctx, "session "+string(actor.Session))
 }
 
 func (f *fakeAccess) Permits(who site.AccountID, st site.StationID) bool {
