@@ -2,7 +2,6 @@ package unlock
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,15 +17,13 @@ const (
 	maxAtStation = 2
 	// pendingRetry is when an account with too many commands in flight may try again.
 	pendingRetry = time.Second
-	// refusalEvery is how often the refusals of one account get a record.
-	refusalEvery = time.Minute
 	// lookupBurst and lookupEvery bound the commands that an account looks up in the
 	// journal.
 	lookupBurst, lookupEvery = 20, time.Second
 )
 
-// Bounds are what one account may ask for (contract, section 1); zero switches each
-// off. They hold for requests of accounts, over HTTPS by administrators too. Commands of
+// Bounds are what one account may ask for (contract, section 1), none below zero; zero
+// switches each off. They hold for requests of accounts, over HTTPS by administrators too. Commands of
 // the cloud have a pace of their own in package link, and those of the
 // administration socket have none: its peers may do anything.
 type Bounds struct {
@@ -41,9 +38,8 @@ type bounds struct {
 	mu       sync.Mutex // mu guards what follows
 	are      Bounds
 	rate     *throttle.Buckets[site.AccountID] // nil: unbounded
-	pending  int
-	uses     map[use]using
-	refusals map[site.AccountID]*refusals
+	uses     map[use]*using
+	refusals *throttle.Digest[site.AccountID]
 	lookups  *throttle.Buckets[site.AccountID]
 }
 
@@ -55,29 +51,22 @@ type use struct {
 
 // using is what an account has in flight at a station.
 type using struct {
-	pending   int
-	atStation int
-	waiting   []chan struct{} // those that wait to be at the station; closed for their turn
+	pending   int           // guarded by mu of bounds
+	atStation chan struct{} // capacity maxAtStation: holds a token for each that may go to the station
 }
 
-// place is the share of the bounds that one request holds.
+// place is the share of the bounds that one request holds. The zero place holds none.
 type place struct {
-	use     use
-	turn    chan struct{} // closed when it may go to the station; nil: at once
-	counted bool          // whether it is among the pending
-}
-
-// refusals are those of one account since the last record.
-type refusals struct {
-	next  time.Time // when the next record may be written
-	count int
-	facts site.Facts // of the last one; without a station when they differ
+	use       use
+	using     *using // nil: not counted
+	atStation bool   // it holds a token of using.atStation
 }
 
 func newBounds(b Bounds) *bounds {
 	made := &bounds{
-		uses: make(map[use]using), refusals: make(map[site.AccountID]*refusals),
-		lookups: throttle.New[site.AccountID](lookupBurst, lookupEvery),
+		uses:     make(map[use]*using),
+		refusals: throttle.NewDigest[site.AccountID](throttle.MaxKeys),
+		lookups:  throttle.New[site.AccountID](lookupBurst, lookupEvery),
 	}
 	made.set(b)
 	return made
@@ -89,8 +78,8 @@ func (b *bounds) set(to Bounds) {
 	if to == b.are {
 		return
 	}
-	b.are, b.pending, b.rate = to, to.Pending, nil
-	if to.Rate > 0 && to.Burst > 0 {
+	b.are, b.rate = to, nil
+	if to.Rate != 0 && to.Burst != 0 {
 		b.rate = throttle.New[site.AccountID](to.Burst, time.Duration(float64(time.Second)/to.Rate))
 	}
 }
@@ -110,7 +99,7 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 		return Answer{}, err
 	}
 	defer func() { s.bounds.leave(at) }()
-	s.bounds.await(ctx, &at, s.deadline(req))
+	at.await(ctx, s.deadline(req))
 	if req.IdempotencyKey == "" {
 		return s.open(ctx, req), nil
 	}
@@ -128,9 +117,14 @@ func (b *bounds) enter(u use, now time.Time) (place, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	using := b.uses[u]
-	if b.pending > 0 && using.pending >= b.pending {
-		return place{}, fault.Throttle("Too many unlocks of this station are under way; try again", pendingRetry)
+	at := place{use: u}
+	if b.are.Pending > 0 {
+		if at.using = b.uses[u]; at.using == nil {
+			at.using = &using{atStation: make(chan struct{}, maxAtStation)}
+		}
+		if at.using.pending >= b.are.Pending {
+			return place{}, fault.Throttle("Too many unlocks of this station are under way; try again", pendingRetry)
+		}
 	}
 	if b.rate != nil {
 		if wait := b.rate.Wait(u.account, now); wait > 0 {
@@ -138,59 +132,48 @@ func (b *bounds) enter(u use, now time.Time) (place, error) {
 		}
 		b.rate.Take(u.account, now)
 	}
-	at := place{use: u, counted: b.pending > 0}
-	if !at.counted {
-		return at, nil
+	if at.using != nil {
+		at.using.pending++
+		b.uses[u] = at.using
 	}
-	using.pending++
-	if using.atStation < maxAtStation {
-		using.atStation++
-	} else {
-		at.turn = make(chan struct{})
-		using.waiting = append(using.waiting, at.turn)
-	}
-	b.uses[u] = using
 	return at, nil
 }
 
 // await waits until the request may go to the station, at most until its deadline, when
 // it has expired, or until ctx ends, when its client has gone.
-func (b *bounds) await(ctx context.Context, at *place, deadline time.Time) {
-	if at.turn == nil {
+func (at *place) await(ctx context.Context, deadline time.Time) {
+	if at.using == nil {
 		return
+	}
+	select {
+	case at.using.atStation <- struct{}{}:
+		at.atStation = true
+		return
+	default:
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case <-at.turn:
-		at.turn = nil
+	case at.using.atStation <- struct{}{}:
+		at.atStation = true
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
 
-// leave removes a request; the next one that waits for the station gets its turn.
+// leave removes a request; the one that has waited longest may go to the station.
 func (b *bounds) leave(at place) {
-	if !at.counted {
+	if at.using == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	using := b.uses[at.use]
-	using.pending--
-	if i := slices.Index(using.waiting, at.turn); at.turn != nil && i >= 0 { // it never had its turn
-		using.waiting = slices.Delete(using.waiting, i, i+1)
-	} else if len(using.waiting) > 0 {
-		close(using.waiting[0])
-		using.waiting = slices.Delete(using.waiting, 0, 1)
-	} else {
-		using.atStation--
+	if at.atStation {
+		<-at.using.atStation
 	}
-	if using.pending == 0 {
+	if at.using.pending--; at.using.pending == 0 {
 		delete(b.uses, at.use)
-		return
 	}
-	b.uses[at.use] = using
 }
 
 // refund returns the token of a request for which nothing was sent.
@@ -218,74 +201,43 @@ func (s *Service) refuse(req Request) {
 	s.Metrics.Refused("unlock-throttled")
 	facts := site.ByActor(req.Actor)
 	facts.Session, facts.Station = "", req.Station
-	if r, due := s.bounds.refused(facts, req.Accepted); due {
-		s.Journal.AppendLater(r)
+	s.bounds.mu.Lock()
+	facts, due := s.bounds.refusals.Note(facts.Account, facts, req.Accepted)
+	s.bounds.mu.Unlock()
+	if due {
+		s.recordRefusals(facts)
 	}
 }
 
-// refused counts a refusal and returns the record that is due, if one is.
-func (b *bounds) refused(facts site.Facts, now time.Time) (r site.Record, due bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u := b.refusals[facts.Account]
-	if u == nil {
-		u = &refusals{}
-		b.refusals[facts.Account] = u
-	}
-	if u.count > 0 && u.facts.Station != facts.Station {
-		facts.Station = 0
-	}
-	u.facts = facts
-	u.count++
-	if now.Before(u.next) {
-		return site.Record{}, false
-	}
-	return u.write(now), true
+func (s *Service) recordRefusals(facts site.Facts) {
+	facts.Detail = "more unlocks than an account may ask for; none was sent"
+	s.Journal.AppendLater(site.Record{Kind: site.KindThrottled, Facts: facts})
 }
 
-// write returns the record of all refusals since the last one.
-func (u *refusals) write(now time.Time) site.Record {
-	r := site.Record{Kind: site.KindThrottled, Facts: u.facts}
-	r.Detail = "more unlocks than an account may ask for; none was sent"
-	if u.count > 1 {
-		r.Count = u.count
+// writeRefusals writes the records of refusals that were held back for a minute, or of all.
+func (s *Service) writeRefusals(all bool) {
+	s.bounds.mu.Lock()
+	due := s.bounds.refusals.Due(time.Now(), all)
+	s.bounds.mu.Unlock()
+	for _, facts := range due {
+		s.recordRefusals(facts)
 	}
-	u.count, u.next = 0, now.Add(refusalEvery)
-	return r
-}
-
-// due returns the records of refusals that were held back for a minute, or of all.
-func (b *bounds) due(now time.Time, all bool) (records []site.Record) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for account, u := range b.refusals {
-		switch {
-		case u.count > 0 && (all || !now.Before(u.next)):
-			records = append(records, u.write(now))
-		case u.count == 0 && !now.Before(u.next):
-			delete(b.refusals, account)
-		}
-	}
-	return records
 }
 
 // Run writes the records of refused requests, at most one a minute for each account, and
 // forgets expired keys once a minute. It blocks until ctx ends, writes what is left, and
 // returns nil.
 func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(refusalEvery)
+	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			s.writeRefusals(true)
+			return nil
 		case <-ticker.C:
 			s.replays.sweep()
-		}
-		for _, r := range s.bounds.due(time.Now(), ctx.Err() != nil) {
-			s.Journal.AppendLater(r)
-		}
-		if ctx.Err() != nil {
-			return nil
+			s.writeRefusals(false)
 		}
 	}
 }

@@ -19,6 +19,8 @@ const (
 	// signedLife is how long a signed command may be valid by a right clock: a minute,
 	// and 5 s by which the signer's clock may be ahead (contract, section 3).
 	signedLife = 65 * time.Second
+	// signedKept is how long the id of one is kept at least.
+	signedKept = 2 * signedLife
 	// maxSigned bounds the ids of signed commands that are kept: 46 commands a second,
 	// sustained. The records of that many stand within those that
 	// [Journal.RecentUnlocks] looks through.

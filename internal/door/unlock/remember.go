@@ -100,7 +100,7 @@ func (s *Service) rememberAnswer(r site.Record, age time.Duration) {
 	}
 	if r.JTI != "" && rs.byAccount[signedCommands][r.JTI] == nil {
 		answer.Ended = r.Time.Time
-		signed := rs.add(signedCommands, r.JTI, time.Now().Add(2*signedLife), r.Time.Add(signedLife))
+		signed := rs.add(signedCommands, r.JTI, time.Now().Add(signedKept), r.Time.Add(signedLife))
 		signed.begun = true
 		signed.end(answer)
 	}

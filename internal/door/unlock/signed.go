@@ -18,7 +18,7 @@ var errRepeated = fault.New(fault.Conflict, "The command came before")
 // can be claimed now. A command is carried out only with its record, and its id in it, on
 // disk: what a restart finds there is all that was carried out.
 func (s *Service) Claim(id string, until time.Time) (Answer, error) {
-	r, first, err := s.replays.claim(signedCommands, id, time.Now().Add(2*signedLife), until)
+	r, first, err := s.replays.claim(signedCommands, id, time.Now().Add(signedKept), until)
 	if err != nil || first {
 		return Answer{}, err
 	}
