@@ -1,6 +1,7 @@
 package station
 
 import (
+	"strings"
 	"time"
 
 	"gatehouse/internal/site"
@@ -28,9 +29,15 @@ func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, lock
 	if err := checkLocks(locks); err != nil {
 		return site.Amendment{}, err
 	}
-	detail := whatChanged(st.Name != name, st.Locks != locks)
+	var changed []string
+	if st.Name != name {
+		changed = append(changed, "name")
+	}
+	if st.Locks != locks {
+		changed = append(changed, "number of locks")
+	}
 	st.Name, st.Locks = name, locks
-	return amendment(site.KindStationChanged, by, *st, detail), nil
+	return amendment(site.KindStationChanged, by, *st, strings.Join(changed, " and ")+" changed"), nil
 }
 
 // DraftToken drafts another station token for st, and sets it in st. [fault.Invalid].
@@ -69,17 +76,17 @@ func (s *Service) adopt(amendments []site.Amendment) {
 			s.admit(*a.AddStation)
 		case a.UpdateStation != nil:
 			if s.update(*a.UpdateStation) {
-				s.revoke(a.UpdateStation.ID)
+				s.revoked(a.UpdateStation.ID)
 			}
 		case a.RemoveStation != 0:
 			s.forget(a.RemoveStation)
-			s.revoke(a.RemoveStation)
+			s.revoked(a.RemoveStation)
 		}
 	}
 }
 
 // admit adds a stored station to those in memory.
 func (s *Service) admit(st site.Station) {
-	s.put(newLive(st, s.generations.Add(1)))
+	s.put(newLive(st, s.generations.Add(1)), "")
 	_ = s.transition(st.ID, func(_ *live, e *effect, _ time.Time) { e.event = true })
 }

@@ -11,9 +11,6 @@ import (
 
 // What administrative records say beside their kind.
 const (
-	detailName      = "name changed"
-	detailLocks     = "number of locks changed"
-	detailBoth      = "name and number of locks changed"
 	detailToken     = "station token changed"
 	detailGenerated = "a new secret was generated"
 	detailGiven     = "a given secret was set"
@@ -123,18 +120,6 @@ func (s *Service) change(ctx context.Context, id site.StationID, draft func(*sit
 	})
 }
 
-func whatChanged(name, locks bool) string {
-	switch {
-	case name && locks:
-		return detailBoth
-	case name:
-		return detailName
-	case locks:
-		return detailLocks
-	}
-	return ""
-}
-
 // Rotate sets a new secret of a station and ends its live connection. It fails with
 // [fault.NotFound] or [fault.Unavailable]; the old secret then still holds.
 func (s *Service) Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error) {
@@ -159,7 +144,7 @@ func (s *Service) Remove(ctx context.Context, by site.Actor, id site.StationID) 
 func (s *Service) forget(id site.StationID) {
 	st, _ := s.Station(id)
 	_ = s.transition(id, func(l *live, e *effect, _ time.Time) {
-		s.setConnection(l, e, 0)
+		l.setConnection(e, 0)
 		l.removed = true
 	})
 	s.mu.Lock()
@@ -180,27 +165,18 @@ func (s *Service) update(st site.Station) (rotated bool) {
 		e.event = old.station.Locks != st.Locks
 		l.resize(st.Locks)
 		l.enrolled.Store(next)
-		s.rename(l, old.station.Token, st.Token)
+		s.put(l, old.station.Token)
 	})
 	return rotated
 }
 
-func (s *Service) put(l *live) {
+// put enters a station, whose token was another one before.
+func (s *Service) put(l *live, before site.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byID[l.id] = l
+	delete(s.byToken, keyOf(before))
 	s.byToken[keyOf(l.enrolled.Load().station.Token)] = l
-}
-
-// rename moves a station from one token to another.
-func (s *Service) rename(l *live, from, to site.Secret) {
-	if from == to {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byToken, keyOf(from))
-	s.byToken[keyOf(to)] = l
 }
 
 // record makes the journal record of an administrator's change.

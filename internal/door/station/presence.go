@@ -2,7 +2,6 @@ package station
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"gatehouse/internal/access/throttle"
@@ -48,7 +47,7 @@ func (s *Service) Connected(id site.StationID, connection site.ConnectionID, gen
 			facts.Detail = detailTakeover
 		}
 		l.heard = now
-		s.setConnection(l, e, connection)
+		l.setConnection(e, connection)
 		l.recordPresence(e, facts, now)
 	})
 	return cmp.Or(err, refused)
@@ -63,7 +62,7 @@ func (s *Service) Disconnected(id site.StationID, connection site.ConnectionID, 
 		if offline = l.online() && l.connection == connection; !offline {
 			return
 		}
-		s.setConnection(l, e, 0)
+		l.setConnection(e, 0)
 		l.recordPresence(e, site.Facts{Detail: reason}, now)
 	})
 	return offline
@@ -82,22 +81,22 @@ func (s *Service) Heard(id site.StationID) {
 }
 
 // Online is how many stations have a live connection.
-func (s *Service) Online() int { return int(s.online.Load()) }
+func (s *Service) Online() (n int) {
+	for _, l := range s.all() {
+		l.mu.Lock()
+		if l.online() {
+			n++
+		}
+		l.mu.Unlock()
+	}
+	return n
+}
 
-// setConnection changes the connection of a station, 0 for none, and the count of
-// stations that have one.
-func (s *Service) setConnection(l *live, e *effect, connection site.ConnectionID) {
+// setConnection changes the connection of a station, 0 for none.
+func (l *live) setConnection(e *effect, connection site.ConnectionID) {
 	before := l.online()
 	l.connection = connection
-	switch now := l.online(); {
-	case now == before:
-		return
-	case now:
-		s.online.Add(1)
-	default:
-		s.online.Add(-1)
-	}
-	e.event = true
+	e.event = l.online() != before
 }
 
 // recordPresence notes a record of the present presence, as far as allowed.
@@ -132,13 +131,6 @@ func (l *live) recordLock(e *effect, id site.LockID, detail string, now time.Tim
 // counts yet; mu is held.
 func (l *live) presenceBehind() bool {
 	return l.presenceRecorded != l.online() || l.presenceSpan.skipped > 0
-}
-
-// behind reports whether catchUp has something to do.
-func (l *live) behind() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.presenceBehind() || slices.ContainsFunc(l.locks, func(k lock) bool { return k.recorded != k.status })
 }
 
 // catchUp brings the journal up to date where records were left out: of presence

@@ -85,7 +85,8 @@ func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
 	case l.battery != nil && *l.battery == volts:
 		return
 	}
-	l.setBattery(volts)
+	changed := volts // allocated only where it is another one
+	l.battery = &changed
 	e.event = true
 	switch {
 	case volts >= s.batteryLow+rearm:

@@ -64,14 +64,10 @@ type Service struct {
 	batteryLow float64
 	flushEvery time.Duration
 
-	nobody      *live         // stands in for unknown stations in Authenticate
-	generations atomic.Uint64 // the last generation given out, over all stations
-	online      atomic.Int64
-	revoked     atomic.Pointer[func(site.StationID)]
-
-	// Of the goroutine of Run.
-	flushFailing bool
-	flushed      time.Time // when states were saved last
+	nobody      *live                // stands in for unknown stations in Authenticate
+	generations atomic.Uint64        // the last generation given out, over all stations
+	revoked     func(site.StationID) // see OnRevoked
+	flushed     time.Time            // when states were saved last; of the goroutine of Run
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
@@ -86,7 +82,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s := &Service{
 		store: c.Store, changes: c.Changes, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
-		batteryLow: c.BatteryLow, flushEvery: c.FlushEvery,
+		batteryLow: c.BatteryLow, flushEvery: c.FlushEvery, revoked: func(site.StationID) {},
 		eventLog: newEventLog(c.Boot),
 		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
 		byID:     make(map[site.StationID]*live),
@@ -97,7 +93,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s.changes.OnStored(s.adopt)
 	s.metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
-	s.metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(s.enrolled()) })
+	s.metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(len(s.all())) })
 	return s, nil
 }
 
@@ -181,13 +177,7 @@ func (s *Service) HasLock(id site.StationID, lock site.LockID) bool {
 // No connection slips through when the one who holds connections registers each
 // where this function finds it before calling [Service.Connected], and ends it
 // when that refuses.
-func (s *Service) OnRevoked(end func(site.StationID)) { s.revoked.Store(&end) }
-
-func (s *Service) revoke(id site.StationID) {
-	if end := s.revoked.Load(); end != nil {
-		(*end)(id)
-	}
-}
+func (s *Service) OnRevoked(end func(site.StationID)) { s.revoked = end }
 
 func (s *Service) find(id site.StationID) (*live, bool) {
 	s.mu.RLock()
@@ -206,12 +196,6 @@ func (s *Service) all() []*live {
 	s.mu.RUnlock()
 	slices.SortFunc(out, func(a, b *live) int { return cmp.Compare(a.id, b.id) })
 	return out
-}
-
-func (s *Service) enrolled() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return len(s.byID)
 }
 
 // errNotFound is the answer for a station that is not enrolled.

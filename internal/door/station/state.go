@@ -67,8 +67,7 @@ func (l *live) resize(n int) {
 func (l *live) restore(saved SavedState, batteryLow float64) {
 	l.heard, l.saved = saved.LastConnection, saved.LastConnection
 	if v := saved.BatteryVoltage; v != nil && validVoltage(*v) {
-		l.setBattery(*v)
-		l.low = *v < batteryLow
+		l.battery, l.low = v, *v < batteryLow
 	}
 	if validFirmware(saved.Firmware) {
 		l.firmware = saved.Firmware
@@ -85,8 +84,6 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 
 // online reports whether the station has a live connection; mu is held.
 func (l *live) online() bool { return l.connection != 0 }
-
-func (l *live) setBattery(volts float64) { l.battery = &volts }
 
 // State returns what is known of a station now, as a copy.
 func (s *Service) State(id site.StationID) (site.StationState, bool) {
