@@ -18,21 +18,18 @@ import (
 	"gatehouse/internal/board/admission"
 )
 
-// The pauses after a failed accept, for example when the descriptors are used up.
-const (
-	firstPause = 5 * time.Millisecond
-	mostPause  = time.Second
-)
+// acceptPause is the pause after a failed accept, for example when the descriptors are
+// used up.
+const acceptPause = 50 * time.Millisecond
 
 // accept takes connections from one listener until ctx ends. Only a listener that
 // was closed elsewhere is an error.
 func (s *Server) accept(ctx context.Context, l Listener) error {
-	pause, pace := firstPause, admission.Pace{}
+	pace := admission.Pace{}
 	for pace.Rested(); ; {
 		raw, err := l.Net.Accept()
 		switch {
 		case err == nil:
-			pause = firstPause
 			if l.TLS != nil {
 				s.handshakes.Rest(ctx.Done())
 			}
@@ -47,8 +44,7 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 			return fmt.Errorf("accepting on %s: %w", l.Net.Addr(), err)
 		default:
 			s.ledger.Warn("accepting a station's connection failed", "error", err, "listener", l.Net.Addr().String())
-			rest(ctx, pause)
-			pause = min(2*pause, mostPause)
+			rest(ctx, acceptPause)
 		}
 	}
 }

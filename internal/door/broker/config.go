@@ -1,9 +1,9 @@
 package broker
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -28,7 +28,7 @@ type Config struct {
 }
 
 // Limits bound what the outside can take. A zero field takes its value from
-// [DefaultLimits].
+// [DefaultLimits]; none is below zero.
 type Limits struct {
 	// Connections is how many connections may be open. One more evicts a connection
 	// that has not sent its CONNECT, of the address that has most of them; where all
@@ -52,7 +52,7 @@ type Limits struct {
 	// connection is reset.
 	WriteTimeout time.Duration
 	// PacketSize is the largest whole packet in bytes. A larger one ends the
-	// connection, before it is read.
+	// connection, before it is read. It has room for a CONNECT with the longest secret.
 	PacketSize uint32
 }
 
@@ -124,33 +124,18 @@ func (c *Config) check() error {
 	if c.Handshakes == nil {
 		c.Handshakes = admission.NewHandshakes(1, time.Second) // never used
 	}
-	return c.Limits.fill()
-}
-
-// smallestPacket is the least PacketSize that leaves room for a CONNECT with the
-// longest secret, and for reports.
-const smallestPacket = 512
-
-// fill puts the defaults in the place of zeros.
-func (l *Limits) fill() error {
-	d := DefaultLimits()
-	ok := pick(&l.Connections, d.Connections) && pick(&l.ConnectionsPerAddress, d.ConnectionsPerAddress) &&
-		pick(&l.Connecting, d.Connecting) && pick(&l.ConnectTimeout, d.ConnectTimeout) &&
-		pick(&l.PacketsPerSecond, d.PacketsPerSecond) && pick(&l.WriteTimeout, d.WriteTimeout) &&
-		pick(&l.PacketSize, d.PacketSize)
-	if !ok {
-		return errors.New("the limits of the broker must not be negative")
-	}
-	if l.PacketSize < smallestPacket {
-		return fmt.Errorf("the broker's packet size must be %d bytes or more", smallestPacket)
-	}
+	c.Limits.fill()
 	return nil
 }
 
-// pick sets a zero limit to its default; false when it is negative.
-func pick[N int | uint32 | float64 | time.Duration](limit *N, byDefault N) bool {
-	if *limit == 0 {
-		*limit = byDefault
-	}
-	return *limit > 0
+// fill puts the defaults in the place of zeros.
+func (l *Limits) fill() {
+	d := DefaultLimits()
+	l.Connections = cmp.Or(l.Connections, d.Connections)
+	l.ConnectionsPerAddress = cmp.Or(l.ConnectionsPerAddress, d.ConnectionsPerAddress)
+	l.Connecting = cmp.Or(l.Connecting, d.Connecting)
+	l.ConnectTimeout = cmp.Or(l.ConnectTimeout, d.ConnectTimeout)
+	l.PacketsPerSecond = cmp.Or(l.PacketsPerSecond, d.PacketsPerSecond)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, d.WriteTimeout)
+	l.PacketSize = cmp.Or(l.PacketSize, d.PacketSize)
 }

@@ -171,8 +171,7 @@ func (c *Conn) say(farewell []byte) {
 		return
 	}
 	_ = c.stream.SetWriteDeadline(time.Now().Add(farewellTimeout))
-	n, _ := c.stream.Write(farewell)
-	c.server.stats.sent(n)
+	_, _ = c.stream.Write(farewell)
 }
 
 // cut closes the raw connection; it lingers for 0 s since it was accepted, so that
@@ -218,7 +217,7 @@ func (c *Conn) pass() bool {
 		return true
 	}
 	c.due = now.Add(wait)
-	c.server.stats.slowed.Add(1)
+	c.server.metrics.Counter("gatehouse_mqtt_slowed_total").Inc()
 	if !c.slowed {
 		c.slowed = true
 		c.server.ledger.Warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))
@@ -229,7 +228,6 @@ func (c *Conn) pass() bool {
 // scan lets the framer judge b, and returns how many of its bytes may be handed on.
 func (c *Conn) scan(b []byte) int {
 	n, r := c.frames.scan(b)
-	c.server.stats.bytesIn.Add(uint64(n))
 	c.refused = r
 	return n
 }

@@ -38,7 +38,6 @@ func connOf(cl *mqtt.Client) *Conn { return cl.Net.Conn.(wire).c }
 // acts on it, and judges it. The only error that mochi heeds is ErrRejectPacket.
 func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
 	c := connOf(cl)
-	c.server.stats.packetsIn.Add(1)
 	if pk.FixedHeader.Type == typeConnect {
 		c.readConnect(&pk)
 		return pk, nil
@@ -88,7 +87,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	h.server.mochi.Clients.Delete(cl.ID) // its list serves only what we do not use
 	c.seat.order.Lock()
 	defer c.seat.order.Unlock()
-	if !h.server.seats.holds(c) || c.isOver() {
+	if c.seat.taker.Load() != c || c.isOver() {
 		return
 	}
 	if err := h.server.handler.Connected(c); err != nil {

@@ -315,7 +315,7 @@ func TestConn_Send_writeTimeout(t *testing.T) {
 	})
 }
 
-func TestNew_limits(t *testing.T) {
+func TestNew_incomplete(t *testing.T) {
 	right := broker.Config{Authenticator: everyone{}, Handler: newRecorder()}
 	if _, err := broker.New(right); err != nil {
 		t.Error(err)
@@ -323,13 +323,6 @@ func TestNew_limits(t *testing.T) {
 	for n, bend := range []func(*broker.Config){
 		func(c *broker.Config) { c.Authenticator = nil },
 		func(c *broker.Config) { c.Handler = nil },
-		func(c *broker.Config) { c.Limits.Connections = -1 },
-		func(c *broker.Config) { c.Limits.ConnectionsPerAddress = -1 },
-		func(c *broker.Config) { c.Limits.Connecting = -1 },
-		func(c *broker.Config) { c.Limits.ConnectTimeout = -1 },
-		func(c *broker.Config) { c.Limits.PacketsPerSecond = -1 },
-		func(c *broker.Config) { c.Limits.WriteTimeout = -1 },
-		func(c *broker.Config) { c.Limits.PacketSize = 100 },
 	} {
 		wrong := right
 		bend(&wrong)

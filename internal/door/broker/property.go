@@ -27,56 +27,49 @@ type form byte
 const (
 	flag       form = iota // a byte, 0 or 1
 	interval               // a four byte integer
-	text                   // a UTF-8 string
-	topic                  // a topic name
-	data                   // binary data
-	identifier             // a variable byte integer, not 0
+	size                   // the same, not 0
 	count                  // a two byte integer
 	quota                  // the same, not 0
-	size                   // a four byte integer, not 0
-	pair                   // two UTF-8 strings
+	identifier             // a variable byte integer, not 0
+	text                   // a UTF-8 string
+	pair                   // two of them
+	topic                  // a topic name
+	data                   // binary data
 )
 
-// propertyOf returns the form of a property, and where a client may send it (MQTT 5,
-// section 2.2.2.2): 0 is nowhere.
-func propertyOf(id int) (form form, where int) {
-	switch id {
-	case 0x01: // Payload Format Indicator
-		return flag, inWill | inPublish
-	case 0x02: // Message Expiry Interval
-		return interval, inWill | inPublish
-	case 0x03: // Content Type
-		return text, inWill | inPublish
-	case 0x08: // Response Topic
-		return topic, inWill | inPublish
-	case 0x09: // Correlation Data
-		return data, inWill | inPublish
-	case propIdentifier:
-		return identifier, inPublish | inSubscribe
-	case 0x11: // Session Expiry Interval
-		return interval, inConnect | inDisconnect
-	case propMethod:
-		return text, inConnect
-	case propMethodData:
-		return data, inConnect
-	case 0x17, 0x19: // Request Problem Information, Request Response Information
-		return flag, inConnect
-	case 0x18: // Will Delay Interval
-		return interval, inWill
-	case 0x1F: // Reason String
-		return text, inAnswer | inDisconnect
-	case 0x21: // Receive Maximum
-		return quota, inConnect
-	case 0x22: // Topic Alias Maximum
-		return count, inConnect
-	case propAlias:
-		return count, inPublish
-	case propUser:
-		return pair, inAny
-	case 0x27: // Maximum Packet Size
-		return size, inConnect
+// property is a property's form, and where a client may send it.
+type property struct {
+	form  form
+	where uint16
+}
+
+// propertyOf returns the property with that identifier (MQTT 5, section 2.2.2.2); of one
+// that there is not, where is 0.
+func propertyOf(id int) property {
+	known := [...]property{
+		0x01:           {flag, inWill | inPublish},     // Payload Format Indicator
+		0x02:           {interval, inWill | inPublish}, // Message Expiry Interval
+		0x03:           {text, inWill | inPublish},     // Content Type
+		0x08:           {topic, inWill | inPublish},    // Response Topic
+		0x09:           {data, inWill | inPublish},     // Correlation Data
+		propIdentifier: {identifier, inPublish | inSubscribe},
+		0x11:           {interval, inConnect | inDisconnect}, // Session Expiry Interval
+		propMethod:     {text, inConnect},
+		propMethodData: {data, inConnect},
+		0x17:           {flag, inConnect},               // Request Problem Information
+		0x18:           {interval, inWill},              // Will Delay Interval
+		0x19:           {flag, inConnect},               // Request Response Information
+		0x1F:           {text, inAnswer | inDisconnect}, // Reason String
+		0x21:           {quota, inConnect},              // Receive Maximum
+		0x22:           {count, inConnect},              // Topic Alias Maximum
+		propAlias:      {count, inPublish},
+		propUser:       {pair, inAny},
+		0x27:           {size, inConnect}, // Maximum Packet Size
 	}
-	return 0, 0
+	if id >= len(known) {
+		return property{}
+	}
+	return known[id]
 }
 
 // value reads a value of that form.
@@ -84,25 +77,21 @@ func (f *fields) value(as form) {
 	switch as {
 	case flag:
 		f.demand(f.one() <= 1, errBreach)
-	case interval:
-		f.four()
+	case interval, size:
+		f.demand(f.four() > 0 || as == interval, errBreach)
+	case count, quota:
+		f.demand(f.two() > 0 || as == count, errBreach)
+	case identifier:
+		f.demand(f.integer() > 0, errBreach)
+	case pair:
+		f.text()
+		f.text()
 	case text:
 		f.text()
 	case topic:
 		f.topic()
 	case data:
 		f.binary()
-	case identifier:
-		f.demand(f.integer() > 0, errBreach)
-	case count:
-		f.two()
-	case quota:
-		f.demand(f.two() > 0, errBreach)
-	case size:
-		f.demand(f.four() > 0, errBreach)
-	case pair:
-		f.text()
-		f.text()
 	}
 }
 
@@ -113,18 +102,18 @@ func (s found) has(id int) bool { return s>>id&1 == 1 }
 
 // properties reads a section of properties that stands there. Each may come once, but
 // for User Property (section 2.2.2.2 and those of the packets).
-func (f *fields) properties(where int) (seen found) {
+func (f *fields) properties(where uint16) (seen found) {
 	section := fields{rest: f.take(f.integer())}
 	for section.more() {
 		id := section.integer()
-		form, allowed := propertyOf(id)
-		if allowed&where == 0 {
+		property := propertyOf(id)
+		if property.where&where == 0 {
 			section.refuse(errMalformed)
 			break
 		}
 		section.demand(id == propUser || !seen.has(id), errBreach)
 		seen |= 1 << id
-		section.value(form)
+		section.value(property.form)
 	}
 	f.padded = f.padded || section.padded
 	if section.bad != nil {

@@ -2,15 +2,16 @@ package broker
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"gatehouse/internal/site"
 )
 
 // seats holds the one connection of each station. The zero seats are empty.
 type seats struct {
-	mu    sync.Mutex // mu guards what follows, and taker of each seat
+	mu    sync.Mutex // mu guards taken
 	taken map[site.StationID]*seat
-	last  site.ConnectionID // that was assigned
+	last  atomic.Uint64 // number of the last connection that took a seat
 }
 
 // seat is the place of one station. It stays when the station leaves: only a
@@ -19,11 +20,11 @@ type seat struct {
 	// takeOver holds a token while a connection takes the seat and ends the one before
 	// it: the next to take it finds no other one alive.
 	takeOver chan struct{}
+	taker    atomic.Pointer[Conn]
 	// order is held while the handler is called for a new connection, so that those of one
 	// station reach it in the order of their take-overs.
 	order sync.Mutex
 	shown *Conn // the connection that Connected took last and whose end was not announced; order guards it
-	taker *Conn
 }
 
 // take makes c the connection of its station, once end has ended the one before it,
@@ -32,7 +33,8 @@ func (t *seats) take(c *Conn, end func(before *Conn)) {
 	c.seat = t.of(c.Station())
 	c.seat.takeOver <- struct{}{}
 	defer func() { <-c.seat.takeOver }()
-	if before := t.swap(c); before != nil {
+	c.number = site.ConnectionID(t.last.Add(1))
+	if before := c.seat.taker.Swap(c); before != nil {
 		end(before)
 	}
 }
@@ -50,23 +52,6 @@ func (t *seats) of(id site.StationID) *seat {
 	return t.taken[id]
 }
 
-// swap numbers c, puts it on its seat and returns the one before it, or nil.
-func (t *seats) swap(c *Conn) (before *Conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last++
-	c.number = t.last
-	before, c.seat.taker = c.seat.taker, c
-	return before
-}
-
-// holds reports whether c is the connection of its station.
-func (t *seats) holds(c *Conn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return c.seat != nil && c.seat.taker == c
-}
-
 // leave frees the seat of c, and calls end with the connection that the handler knows
 // there. If another connection has taken the seat, or c had none, it does nothing: the
 // handler learns of the successor in Connected, or, if that ends before it is
@@ -78,21 +63,10 @@ func (t *seats) leave(c *Conn, end func(shown *Conn)) {
 	}
 	c.seat.order.Lock()
 	defer c.seat.order.Unlock()
-	if !t.free(c) || c.seat.shown == nil {
+	if !c.seat.taker.CompareAndSwap(c, nil) || c.seat.shown == nil {
 		return
 	}
 	shown := c.seat.shown
 	c.seat.shown = nil
 	end(shown)
-}
-
-// free frees the seat of c and reports whether c held it.
-func (t *seats) free(c *Conn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	held := c.seat.taker == c
-	if held {
-		c.seat.taker = nil
-	}
-	return held
 }

@@ -17,13 +17,7 @@ var (
 	ErrLate = errors.New("the deadline has passed")
 	// ErrNotSubscribed means that the station does not listen for commands at that QoS.
 	ErrNotSubscribed = errors.New("the station is not subscribed to its commands at that QoS")
-	// ErrNotTaken means that the station has told, in its MQTT 5 CONNECT, that it does
-	// not take a packet so large.
-	ErrNotTaken = errors.New("the station does not take so large a packet")
 )
-
-// errPacketID means that the caller gave none.
-var errPacketID = errors.New("a packet id from 1 to 65535 is needed at QoS 1")
 
 // A station may send two packets in answer to one command, PUBACK and result. What
 // it does not use it keeps, up to a bound that only guards the counter.
@@ -45,8 +39,6 @@ func (c *Conn) Send(packetID uint16, qos byte, m stationlink.Message, until time
 		return ErrClosed
 	case !ok || qos > granted:
 		return ErrNotSubscribed
-	case qos > 0 && packetID == 0:
-		return errPacketID
 	}
 	deadline, err := c.takeWriting(until)
 	if err != nil {
@@ -61,9 +53,6 @@ func (c *Conn) Send(packetID uint16, qos byte, m stationlink.Message, until time
 	}
 	*buffer = appendPublish(words, c.Version(), c.topics.Command, packetID, qos, words)
 	packet := (*buffer)[len(words):]
-	if c.mostPacket > 0 && len(packet) > int(c.mostPacket) {
-		return ErrNotTaken
-	}
 	if c.credit.Add(creditsPerCommand) > mostCredits { // for the answers that are due
 		c.credit.Add(-creditsPerCommand)
 	}
@@ -131,8 +120,7 @@ func (c *Conn) takeWriting(deadline time.Time) (time.Time, error) {
 // put writes one whole packet by the deadline; the lock is held.
 func (c *Conn) put(packet []byte, deadline time.Time) error {
 	_ = c.stream.SetWriteDeadline(deadline)
-	n, err := c.stream.Write(packet)
-	c.server.stats.sent(n)
+	_, err := c.stream.Write(packet)
 	if c.stream != c.raw { // TLS writes of its own accord too, and must not find a deadline that is past
 		_ = c.stream.SetWriteDeadline(time.Time{})
 	}

@@ -28,7 +28,6 @@ type Server struct {
 	crowd         *admission.Crowd
 	handshakes    *admission.Handshakes
 	seats         seats
-	stats         traffic
 	buffers       sync.Pool // of *[]byte, for packets that are being encoded
 
 	shaking chan *Conn    // to goroutines that wait for a handshake
@@ -38,7 +37,6 @@ type Server struct {
 	serving atomic.Int32   // accept loops that run
 	wanted  atomic.Int32   // accept loops that should
 	conns   sync.WaitGroup // of the goroutines that serve connections
-	probing sync.Mutex     // held while a ping is under way
 }
 
 // The life of a server: it serves once.
@@ -68,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 		closing: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
-	s.mochi = mqtt.New(options(cfg.Limits, quiet{s.ledger}))
+	s.mochi = mqtt.New(options(cfg.Limits))
 	if err := s.mochi.AddHook(&hook{server: s}, nil); err != nil {
 		return nil, fmt.Errorf("adding the hook: %w", err)
 	}
@@ -78,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 
 // options are what mochi is allowed. They start from its own defaults, because it
 // takes a zero for "none".
-func options(limits Limits, log slog.Handler) *mqtt.Options {
+func options(limits Limits) *mqtt.Options {
 	c := mqtt.NewDefaultServerCapabilities()
 	c.MinimumProtocolVersion = 4
 	c.MaximumQos = 1
@@ -98,8 +96,14 @@ func options(limits Limits, log slog.Handler) *mqtt.Options {
 		ClientNetReadBufferSize:  512,
 		ClientNetWriteBufferSize: 512,
 		SysTopicResendInterval:   3600,
-		Logger:                   slog.New(log),
+		Logger:                   slog.New(slog.DiscardHandler), // whole packets stand in its lines, with passwords and payloads
 	}
+}
+
+// register makes figures of the broker metrics.
+func (s *Server) register(r *metric.Registry) {
+	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { open, _ := s.crowd.Count(); return float64(open) })
+	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { _, connecting := s.crowd.Count(); return float64(connecting) })
 }
 
 // stopBudget is how long the end of the connections may take.

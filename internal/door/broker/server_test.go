@@ -98,8 +98,8 @@ func (l *lame) Accept() (net.Conn, error) {
 	return l.pipes.Accept()
 }
 
-// Failing accepts, for example because the descriptors are used up, are tried again,
-// less and less often.
+// Failing accepts, for example because the descriptors are used up, are tried again
+// soon, but not at once.
 func TestServer_Serve_acceptFails(t *testing.T) {
 	var l *lame
 	want := func() setup {
@@ -110,8 +110,7 @@ func TestServer_Serve_acceptFails(t *testing.T) {
 	bubbleWith(t, want, func(t *testing.T, g *gate, _ *pipes) {
 		start := time.Now()
 		l.dial(t).connect(1, 4)
-		// 5, 10, 20, … 640 ms and then 1 s each.
-		if got, want := time.Since(start), 1275*time.Millisecond+4*time.Second; got != want {
+		if got, want := time.Since(start), 12*50*time.Millisecond; got != want {
 			t.Errorf("accepted again after %v, want %v", got, want)
 		}
 		if !strings.Contains(g.log.String(), "too many open files") {
@@ -206,24 +205,15 @@ func TestServer_goroutines(t *testing.T) {
 	g.handler.await(t, "the end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-func TestServer_Stats(t *testing.T) {
+func TestServer_metrics(t *testing.T) {
 	g := open(t, setup{})
 	silent := g.dial()
-	hello := helloOf(1, 4).bytes()
-	c := g.connect(1, 4)
-	c.ping()
-	g.handler.await(t, "two connections", func() bool { return g.server.Stats().Open == 2 })
-	want := broker.Stats{
-		Open: 2, Connecting: 1, PacketsIn: 2, PacketsOut: 2, BytesIn: uint64(len(hello)) + 2, BytesOut: 4 + 2,
-	}
+	g.connect(1, 4)
+	want := broker.Stats{Open: 2, Connecting: 1}
 	g.handler.await(t, fmt.Sprintf("%+v", want), func() bool { return g.server.Stats() == want })
 	for metric, value := range map[string]string{
 		`gatehouse_mqtt_connections{state="open"}`:       "2",
 		`gatehouse_mqtt_connections{state="connecting"}`: "1",
-		`gatehouse_mqtt_packets_total{direction="in"}`:   "2",
-		`gatehouse_mqtt_packets_total{direction="out"}`:  "2",
-		`gatehouse_mqtt_bytes_total{direction="in"}`:     fmt.Sprint(len(hello) + 2),
-		`gatehouse_mqtt_bytes_total{direction="out"}`:    "6",
 	} {
 		if got := g.counted(metric); got != value {
 			t.Errorf("%s is %s, want %s", metric, got, value)
