@@ -46,13 +46,9 @@ func DefaultParams(totalRAM uint64) Params {
 
 // check refuses parameters out of bounds.
 func (p Params) check() error {
-	switch {
-	case p.Threads < 1 || p.Threads > maxThreads:
-		return fmt.Errorf("argon2 with %d threads: 1 to %d are allowed", p.Threads, maxThreads)
-	case p.Time < 1 || p.Time > maxTime:
-		return fmt.Errorf("argon2 with %d passes: 1 to %d are allowed", p.Time, maxTime)
-	case p.MemoryKiB < laneKiB*uint32(p.Threads) || p.MemoryKiB > maxMemoryKiB:
-		return fmt.Errorf("argon2 with %d KiB: %d to %d are allowed", p.MemoryKiB, laneKiB*uint32(p.Threads), maxMemoryKiB)
+	if p.Threads < 1 || p.Threads > maxThreads || p.Time < 1 || p.Time > maxTime ||
+		p.MemoryKiB < laneKiB*uint32(p.Threads) || p.MemoryKiB > maxMemoryKiB {
+		return fmt.Errorf("the cost of argon2 is out of bounds: %+v", p)
 	}
 	return nil
 }

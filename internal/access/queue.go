@@ -64,26 +64,17 @@ type queue struct {
 	mu      sync.Mutex // mu guards everything below
 	free    int
 	waiting []*waiter
-	shares  map[share]*turns // of every share that waits
-	served  uint64           // slots that were handed over so far
+	last    map[share]uint64 // of every share that waits: when it had its last turn, or else when it came
+	served  uint64           // slots that were handed over so far: the time of last
 }
 
 // waiter is one login that waits.
 type waiter struct {
-	path   path
-	shares [3]*turns  // of its path
-	done   chan error // capacity 1; nil in it is a slot
+	path path
+	done chan error // capacity 1; nil in it is a slot
 }
 
-// turns are those of a share that waits.
-type turns struct {
-	last    uint64 // when it had the last one, as a value of queue.served; before that, when it came
-	waiting int
-}
-
-func newQueue(slots int) *queue {
-	return &queue{free: slots, shares: make(map[share]*turns)}
-}
+func newQueue(slots int) *queue { return &queue{free: slots, last: make(map[share]uint64)} }
 
 // enter waits for a slot and returns a function that releases it. It returns Throttled
 // at once when room logins of the same smallest share wait already, or when the lane is
@@ -121,15 +112,13 @@ func (q *queue) join(at path, room int) (*waiter, error) {
 		w.done <- nil
 		return w, nil
 	}
-	if room > 0 && (q.waitingOf(at[2]) >= room || !q.makeRoom(at)) {
+	if room > 0 && (q.waitingOf(at, 2) >= room || !q.makeRoom(at)) {
 		return nil, errFull()
 	}
-	for i, s := range at {
-		if q.shares[s] == nil {
-			q.shares[s] = &turns{last: q.served}
+	for level, s := range at {
+		if q.waitingOf(at, level) == 0 {
+			q.last[s] = q.served
 		}
-		w.shares[i] = q.shares[s]
-		w.shares[i].waiting++
 	}
 	q.waiting = append(q.waiting, w)
 	return w, nil
@@ -138,11 +127,14 @@ func (q *queue) join(at path, room int) (*waiter, error) {
 // errFull is the error when there is no room.
 func errFull() error { return fault.Throttle("Too many logins at once; try again", slotRetry) }
 
-func (q *queue) waitingOf(s share) int {
-	if t := q.shares[s]; t != nil {
-		return t.waiting
+// waitingOf counts the waiters of the share that a path has at a level.
+func (q *queue) waitingOf(at path, level int) (n int) {
+	for _, w := range q.waiting {
+		if w.path[level] == at[level] {
+			n++
+		}
 	}
-	return 0
+	return n
 }
 
 // makeRoom reports whether one more login may wait in the lane. In a full lane it
@@ -151,11 +143,11 @@ func (q *queue) waitingOf(s share) int {
 // larger share that has the most. So no client loses its last place while there are
 // fewer other clients than places.
 func (q *queue) makeRoom(at path) bool {
-	if q.waitingOf(at[0]) < at[0].lane.room() {
+	if q.waitingOf(at, 0) < at[0].lane.room() {
 		return true
 	}
 	victim := q.largest(at, 2)
-	if victim < 0 && q.waitingOf(at[2]) == 0 {
+	if victim < 0 && q.waitingOf(at, 2) == 0 {
 		victim = q.largest(at, 1)
 	}
 	if victim < 0 {
@@ -170,9 +162,15 @@ func (q *queue) makeRoom(at path) bool {
 // largest returns the newest waiter of the share that has the most at a level of the
 // lane, -1 if that would keep fewer than the newcomer's.
 func (q *queue) largest(at path, level int) int {
-	largest, most := -1, q.waitingOf(at[level])+2 // more than the newcomer's share would have
+	counts := make(map[share]int)
+	for _, w := range q.waiting {
+		if w.path[0] == at[0] {
+			counts[w.path[level]]++
+		}
+	}
+	largest, most := -1, counts[at[level]]+2 // more than the newcomer's share would have
 	for i, w := range q.waiting {
-		if n := w.shares[level].waiting; w.path[0] == at[0] && n >= most {
+		if n := counts[w.path[level]]; n >= most {
 			largest, most = i, n
 		}
 	}
@@ -192,13 +190,13 @@ func (q *queue) abandon(w *waiter) bool {
 
 // remove removes the waiter at i from the queue.
 func (q *queue) remove(i int) {
-	w := q.waiting[i]
-	for i, t := range w.shares {
-		if t.waiting--; t.waiting == 0 {
-			delete(q.shares, w.path[i])
+	at := q.waiting[i].path
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	for level, s := range at {
+		if q.waitingOf(at, level) == 0 {
+			delete(q.last, s)
 		}
 	}
-	q.waiting = slices.Delete(q.waiting, i, i+1)
 }
 
 // leave releases a slot: the waiter whose turn it is gets it.
@@ -210,30 +208,26 @@ func (q *queue) leave() {
 		return
 	}
 	next := 0
-	for i := range q.waiting {
-		if q.before(q.waiting[i], q.waiting[next]) {
+	for i, w := range q.waiting {
+		if q.before(w.path, q.waiting[next].path) {
 			next = i
 		}
 	}
 	w := q.waiting[next]
 	q.served++
-	for _, t := range w.shares {
-		t.last = q.served
+	for _, s := range w.path {
+		q.last[s] = q.served
 	}
 	q.remove(next)
 	w.done <- nil
 }
 
-// before reports whether a's turn is before that of b, which has waited longer than a
+// before reports whether the turn of a is before that of b, which has waited longer than a
 // or is a.
-func (q *queue) before(a, b *waiter) bool {
-	for i, t := range a.shares {
-		switch other := b.shares[i]; {
-		case t == other:
-		case t.last == other.last: // both have come since, b first
-			return false
-		default:
-			return t.last < other.last
+func (q *queue) before(a, b path) bool {
+	for level := range a {
+		if a[level] != b[level] {
+			return q.last[a[level]] < q.last[b[level]] // where they are equal, b has waited longer
 		}
 	}
 	return false
