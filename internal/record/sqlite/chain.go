@@ -35,7 +35,7 @@ func (db *DB) stamp(r *site.Record) {
 		r.ClockTrusted = db.clock.Trusted()
 	}
 	if r.Boot == "" {
-		r.Boot = db.boot
+		r.Boot = db.cfg.Boot
 	}
 }
 
@@ -93,11 +93,16 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	db.span = span{first: e.anchor.seq + 1, tail: e.last, saved: e.saved.seq, bytes: e.bytes, floor: f}
-	db.sure.Store(f.sure)
-	db.latest.Store(e.last.seq)
-	db.size.Store(e.bytes)
-	db.oldest.Store(e.anchor.seq + 1)
+	db.publish()
 	return nil
+}
+
+// publish shows other goroutines what is durable.
+func (db *DB) publish() {
+	db.latest.Store(db.tail.seq)
+	db.size.Store(db.bytes)
+	db.oldest.Store(db.first)
+	db.sure.Store(db.floor.sure)
 }
 
 // endsLag is how far the row of journal_ends may be behind the journal: fewer records than

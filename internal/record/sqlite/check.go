@@ -100,8 +100,8 @@ type FileState struct {
 
 // Check is [CheckFile] of the open database.
 func (db *DB) Check(ctx context.Context) (state FileState, err error) {
-	state, err = look(ctx, db.path, db.reading)
-	return state, unusable(ctx, "The database "+db.path, err)
+	state, err = look(ctx, db.cfg.Path, db.reading)
+	return state, unusable(ctx, "The database "+db.cfg.Path, err)
 }
 
 // CheckFile looks at a database file that no gateway has open. Damage is no error. What

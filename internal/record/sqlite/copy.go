@@ -142,7 +142,7 @@ func (db *DB) writeCopy() error {
 		if err := createPrivate(partial); err != nil {
 			return err
 		}
-		return extract(context.Background(), db.path, partial)
+		return extract(context.Background(), db.cfg.Path, partial)
 	})
 	if err != nil {
 		db.log.Warn("the copy of who may open what cannot be written", "path", db.cfg.Copy, "error", err)

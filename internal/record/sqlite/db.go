@@ -61,8 +61,6 @@ type Config struct {
 type DB struct {
 	clock   site.Clock // set by UseClock
 	cfg     Config
-	path    string
-	boot    site.BootID
 	log     *slog.Logger
 	writing *sql.DB
 	reading *sql.DB
@@ -145,8 +143,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	reading.SetMaxOpenConns(readers)
 	db := &DB{
-		cfg: cfg, path: cfg.Path, boot: cfg.Boot, log: cfg.Logger,
-		writing: writing, reading: reading,
+		cfg: cfg, log: cfg.Logger, writing: writing, reading: reading,
 		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	if err := db.start(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 	sqlitedriver "modernc.org/sqlite"
@@ -27,23 +28,17 @@ func codeOf(err error) int {
 // isDisk reports whether err is the storage's own, so that no statement of the
 // batch can be trusted, rather than one statement's.
 func isDisk(err error) bool {
-	switch codeOf(err) {
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT,
+	return slices.Contains([]int{
+		sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT,
 		sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_BUSY,
-		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PERM:
-		return true
-	}
-	return false
+		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PERM,
+	}, codeOf(err))
 }
 
 // isCorrupt reports whether err means for certain that no transaction will reach the file
 // any more, because its pages contradict each other.
 func isCorrupt(err error) bool {
-	switch codeOf(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT:
-		return true
-	}
-	return false
+	return slices.Contains([]int{sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}, codeOf(err))
 }
 
 // isBusy reports whether err means that another process has the file open.

@@ -32,7 +32,6 @@ const (
 	carryFor = 5 * time.Second
 	// carryRoom is how many bytes of the disk stay free when records are carried over.
 	carryRoom = 16 << 20
-	pageSize  = 4096 // of every database of gatehouse, in bytes
 
 	asideMark   = ".damaged-" // before the time, in the name of a database that was set aside
 	rescuedMark = ".rescued"  // the name of one that is to take its place
@@ -296,23 +295,17 @@ func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
 		}
 		return err
 	}
-	free, err := durable.Free(filepath.Dir(r.from))
-	if err != nil {
-		return err
-	}
-	var pages int64
-	err = r.next.QueryRowContext(ctx, fmt.Sprintf("PRAGMA main.max_page_count = %d", max(free-carryRoom, 0)/pageSize+1)).Scan(&pages)
-	if err != nil {
-		return err
-	}
 	within, cancel := context.WithTimeout(ctx, carryFor)
 	defer cancel()
-	err = r.carry(within, low, high)
-	if isFull(err) || within.Err() != nil {
+	err := r.carry(within, low, high)
+	if errors.Is(err, errNoRoom) || within.Err() != nil {
 		err = ctx.Err()
 	}
 	return err
 }
+
+// errNoRoom means that the disk has no room for more records.
+var errNoRoom = errors.New("the disk has no room for more records")
 
 // isRecord is what a row of a damaged page must satisfy to be a record.
 const isRecord = `typeof(time) = 'integer' AND typeof(station) = 'integer' AND typeof(body) = 'text' AND length(hash) = 32
@@ -325,6 +318,9 @@ func (r *rescuer) carry(ctx context.Context, low, high uint64) error {
 		return err
 	}
 	if high-low < carryStep {
+		if free, err := durable.Free(filepath.Dir(r.from)); err != nil || free < carryRoom {
+			return errors.Join(errNoRoom, err)
+		}
 		_, err := r.next.ExecContext(ctx, `INSERT OR IGNORE INTO main.journal (seq, time, station, body, hash)
 			SELECT seq, time, station, body, hash FROM damaged.journal WHERE seq BETWEEN ? AND ? AND `+isRecord, int64(low), int64(high)) //nolint:gosec // seq fits
 		if !isDamage(err) {

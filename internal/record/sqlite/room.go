@@ -45,7 +45,7 @@ func (db *DB) probe() bool {
 		return false
 	}
 	db.probed = time.Now()
-	free, err := durable.Free(filepath.Dir(db.path))
+	free, err := durable.Free(filepath.Dir(db.cfg.Path))
 	db.tight = err == nil && free < room
 	return !db.tight
 }

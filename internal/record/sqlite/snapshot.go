@@ -38,9 +38,7 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 		return fault.Wrap(fault.Unavailable, "The database cannot be copied to "+path, err)
 	}
 	defer func() { _ = f.Close() }()
-	err = frozen(ctx, db, func(conn *sql.Conn) error {
-		return conn.Raw(func(driver any) error { return copyPages(ctx, driver, f) })
-	})
+	err = copyPages(ctx, db, f)
 	if err == nil {
 		err = durable.Sync(path)
 	}
@@ -50,8 +48,18 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 	return fault.Wrap(fault.Unavailable, "The database cannot be copied to "+path+": check free space with df and the disk with dmesg", err)
 }
 
-// frozen calls use with a connection that sees the database as it is now.
-func frozen(ctx context.Context, db *sql.DB, use func(*sql.Conn) error) (err error) {
+const (
+	// copyStep is how many pages are copied at a time; each is on the disk before the
+	// next comes, because a commit beside it waits for what the disk has queued: on a
+	// slow card that is a tenth of a second, and not the copy as a whole.
+	copyStep = 256
+	// copyPragmas leave it to copyPages to see that the copy is on the disk; a copy that
+	// breaks off is removed.
+	copyPragmas = "mode=rw&_pragma=synchronous(off)&_pragma=journal_mode(off)&_pragma=cache_size(-512)"
+)
+
+// copyPages copies everything to the file, as it is at one moment.
+func copyPages(ctx context.Context, db *sql.DB, f *os.File) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -65,41 +73,28 @@ func frozen(ctx context.Context, db *sql.DB, use func(*sql.Conn) error) (err err
 	if _, err := schemaOf(ctx, tx); err != nil { // reading is what begins the transaction
 		return err
 	}
-	return use(conn)
-}
-
-const (
-	// copyStep is how many pages are copied at a time; each is on the disk before the
-	// next comes, because a commit beside it waits for what the disk has queued: on a
-	// slow card that is a tenth of a second, and not the copy as a whole.
-	copyStep = 256
-	// copyPragmas leave it to copyPages to see that the copy is on the disk; a copy that
-	// breaks off is removed.
-	copyPragmas = "mode=rw&_pragma=synchronous(off)&_pragma=journal_mode(off)&_pragma=cache_size(-512)"
-)
-
-// copyPages copies everything that the connection sees to the file.
-func copyPages(ctx context.Context, driver any, f *os.File) (err error) {
-	from, ok := driver.(interface {
-		NewBackup(to string) (*sqlitedriver.Backup, error)
+	return conn.Raw(func(driver any) (err error) {
+		from, ok := driver.(interface {
+			NewBackup(to string) (*sqlitedriver.Backup, error)
+		})
+		if !ok {
+			return errors.New("the driver cannot copy a database")
+		}
+		copying, err := from.NewBackup(dsn(f.Name(), copyPragmas))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, copying.Finish()) }()
+		for more := true; more; {
+			if more, err = copying.Step(copyStep); err != nil {
+				return err
+			}
+			if err := errors.Join(ctx.Err(), unix.Fdatasync(int(f.Fd()))); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	if !ok {
-		return errors.New("copying the database: the driver cannot")
-	}
-	copying, err := from.NewBackup(dsn(f.Name(), copyPragmas))
-	if err != nil {
-		return fmt.Errorf("copying the database: %w", err)
-	}
-	defer func() { err = errors.Join(err, copying.Finish()) }()
-	for more := true; more; {
-		if more, err = copying.Step(copyStep); err != nil {
-			return fmt.Errorf("copying the database: %w", err)
-		}
-		if err := errors.Join(ctx.Err(), unix.Fdatasync(int(f.Fd()))); err != nil {
-			return fmt.Errorf("copying the database: %w", err)
-		}
-	}
-	return nil
 }
 
 // checkRoom checks beforehand whether a copy fits into the folder, so that it does not

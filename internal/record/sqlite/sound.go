@@ -90,7 +90,7 @@ func (db *DB) noteDamage(err error) {
 	db.unsound.Do(func() {
 		db.log.Error("a page of the database is damaged; the next start sets it aside", "error", err)
 		if db.copier != nil {
-			if err := durable.Write(db.path+unsoundMark, nil, 0o600); err != nil {
+			if err := durable.Write(db.cfg.Path+unsoundMark, nil, 0o600); err != nil {
 				db.log.Error("the damage cannot be noted for the next start", "error", err)
 			}
 		}
@@ -168,8 +168,8 @@ func (db *DB) checkWritable(ctx context.Context) error {
 		return err
 	}
 	var disk unix.Statfs_t
-	if codeOf(err) == sqlite3.SQLITE_READONLY && unix.Access(db.path, unix.W_OK) == nil &&
-		unix.Statfs(db.path, &disk) == nil && disk.Flags&unix.ST_RDONLY == 0 {
+	if codeOf(err) == sqlite3.SQLITE_READONLY && unix.Access(db.cfg.Path, unix.W_OK) == nil &&
+		unix.Statfs(db.cfg.Path, &disk) == nil && disk.Flags&unix.ST_RDONLY == 0 {
 		return fmt.Errorf("%w: %w", errDamagedFile, err)
 	}
 	return nil

@@ -12,20 +12,19 @@ type statements struct {
 	begin, commit, rollback, insert, insertMany, ends *sql.Stmt
 }
 
+// texts returns the text of each statement.
+func (s *statements) texts() map[**sql.Stmt]string {
+	return map[**sql.Stmt]string{
+		&s.begin: "BEGIN IMMEDIATE", &s.commit: "COMMIT", &s.rollback: "ROLLBACK",
+		&s.insert: insertText(1), &s.insertMany: insertText(insertMany),
+		&s.ends: "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?",
+	}
+}
+
 func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
-	for _, p := range []struct {
-		stmt **sql.Stmt
-		text string
-	}{
-		{&s.begin, "BEGIN IMMEDIATE"},
-		{&s.commit, "COMMIT"},
-		{&s.rollback, "ROLLBACK"},
-		{&s.insert, insertText(1)},
-		{&s.insertMany, insertText(insertMany)},
-		{&s.ends, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?"},
-	} {
-		if *p.stmt, err = conn.PrepareContext(ctx, p.text); err != nil { //nolint:sqlclosecheck // see close
-			return s, fmt.Errorf("preparing %q: %w", p.text, err)
+	for stmt, text := range s.texts() {
+		if *stmt, err = conn.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // see close
+			return s, fmt.Errorf("preparing %q: %w", text, err)
 		}
 	}
 	return s, nil
@@ -34,8 +33,8 @@ func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
 // close ends the statements. Without it the connection could not be closed whole,
 // and the file would be left with its log beside it.
 func (s statements) close() {
-	for _, stmt := range []*sql.Stmt{s.begin, s.commit, s.rollback, s.insert, s.insertMany, s.ends} {
-		_ = stmt.Close()
+	for stmt := range s.texts() {
+		_ = (*stmt).Close()
 	}
 }
 

@@ -13,31 +13,38 @@ import (
 )
 
 // Verify implements [journal.Store].
-func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) { return verify(ctx, db.reading) }
+func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) {
+	return atOnce(ctx, db.reading, verify)
+}
 
 // VerifyFile checks the journal in a database file that no gateway has open, or in a
 // copy of one, which needs the log beside it. The file is not changed. Errors: NotFound;
 // Forbidden; Unavailable when it cannot be read; Invalid when it is no database of ours;
 // that of ctx.
 func VerifyFile(ctx context.Context, path string) (journal.Verdict, error) {
-	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (journal.Verdict, error) { return verify(ctx, db) })
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (journal.Verdict, error) { return atOnce(ctx, db, verify) })
 }
 
-// verify walks the chain within one read transaction, so that a running gateway
-// may go on writing.
-func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
+// atOnce calls use in one read transaction with the journal's ends, so that a running
+// gateway may go on writing.
+func atOnce[T any](ctx context.Context, db *sql.DB, use func(context.Context, queryer, ends) (T, error)) (got T, err error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return v, storageError(err)
+		return got, storageError(err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	e, err := readEnds(ctx, tx)
-	if err != nil {
-		return v, storageError(err)
+	if err == nil {
+		got, err = use(ctx, tx, e)
 	}
+	return got, storageError(err)
+}
+
+// verify walks the chain.
+func verify(ctx context.Context, q queryer, e ends) (v journal.Verdict, err error) {
 	v.First, v.Last = e.anchor.seq+1, e.last.seq
 	w := walk{at: e.anchor, saved: e.saved, trust: e.anchor.seq > 0 && e.anchor.hash == chain{}.hash}
-	for row, unread := range each(ctx, tx, scanVerified, "SELECT seq, time, station, body, hash FROM journal ORDER BY seq") {
+	for row, unread := range each(ctx, q, scanVerified, "SELECT seq, time, station, body, hash FROM journal ORDER BY seq") {
 		if err = unread; err != nil {
 			break
 		}
@@ -47,7 +54,7 @@ func verify(ctx context.Context, db *sql.DB) (v journal.Verdict, err error) {
 	case isDamage(err):
 		w.blame(&v, w.at.seq+1, "the records from here on are on a damaged page: restart the gateway, which carries over what can be read")
 	case err != nil:
-		return v, storageError(err)
+		return v, err
 	case w.at != e.last:
 		w.blame(&v, min(w.at.seq, e.last.seq)+1, "the newest records were removed or added")
 	}

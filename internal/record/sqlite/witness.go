@@ -35,39 +35,31 @@ func headOf(at chain) journal.Head {
 
 // Testify implements [journal.Store].
 func (db *DB) Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error) {
-	return testify(ctx, db.reading, witnesses)
+	return atOnce(ctx, db.reading, testify(witnesses))
 }
 
 // TestifyFile compares witnesses with the journal in a database file that no gateway has
 // open, or in a copy of one. Errors are those of [VerifyFile].
 func TestifyFile(ctx context.Context, path string, witnesses []journal.Witness) ([]journal.Testimony, error) {
-	return readFile(ctx, path, "The database "+path, func(db *sql.DB) ([]journal.Testimony, error) { return testify(ctx, db, witnesses) })
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) ([]journal.Testimony, error) { return atOnce(ctx, db, testify(witnesses)) })
 }
 
-// testify reads within one transaction, so that a running gateway may go on writing.
-func testify(ctx context.Context, db *sql.DB, witnesses []journal.Witness) ([]journal.Testimony, error) {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, storageError(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	e, err := readEnds(ctx, tx)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	restored, err := lastRestore(ctx, tx)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	all := make([]journal.Testimony, 0, len(witnesses))
-	for _, w := range witnesses {
-		hash, err := hashAt(ctx, tx, e, w.Seq)
+// testify returns a function that compares witnesses with a journal.
+func testify(witnesses []journal.Witness) func(context.Context, queryer, ends) ([]journal.Testimony, error) {
+	return func(ctx context.Context, q queryer, e ends) (all []journal.Testimony, err error) {
+		restored, err := lastRestore(ctx, q)
 		if err != nil {
-			return nil, storageError(err)
+			return nil, err
 		}
-		all = append(all, journal.Testimony{Witness: w, Statement: statement(w, e, hash, restored)})
+		for _, w := range witnesses {
+			hash, err := hashAt(ctx, q, e, w.Seq)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, journal.Testimony{Witness: w, Statement: statement(w, e, hash, restored)})
+		}
+		return all, nil
 	}
-	return all, nil
 }
 
 // statement compares a witness with a chain that has hash at its position.

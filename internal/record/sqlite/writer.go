@@ -241,10 +241,7 @@ func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []ke
 		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
 		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
 	}
-	db.latest.Store(db.tail.seq)
-	db.size.Store(db.bytes)
-	db.oldest.Store(db.first)
-	db.sure.Store(db.floor.sure)
+	db.publish()
 	return results, nil
 }
 
