@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,7 +22,7 @@ import (
 // revoked, so that no revoked access is restored from it.
 const (
 	copyEvery = time.Hour
-	copySoon  = 10 * time.Second // bounds what a client that logs in and out can have written
+	copySoon  = 10 * time.Second // bounds what a client that logs in and out can have written, too
 	copyRetry = time.Minute      // after a failure
 )
 
@@ -55,71 +54,38 @@ func (t *transaction) renewVersion() error { return t.setMeta(metaVersion, uuid.
 
 // copyAgain has the copy written, soon when access was revoked.
 func (db *DB) copyAgain(taken bool) {
-	every := copyEvery
 	if taken {
-		every = copySoon
-	}
-	if db.copier != nil {
-		db.copier.schedule(every)
-	}
-}
-
-// copier writes the copy when it is due, in goroutines of its own, so that no caller
-// waits for it.
-type copier struct {
-	write   func() error // reports its result itself
-	writing sync.Mutex   // held during a try
-
-	mu    sync.Mutex  // mu guards what follows
-	last  time.Time   // of a try
-	due   time.Time   // when timer fires
-	timer *time.Timer // runs the next try; nil: the copy is up to date
-}
-
-// schedule has the next try made so long after the last one, or earlier.
-func (c *copier) schedule(every time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	due := c.last.Add(every)
-	if c.timer != nil && !due.Before(c.due) {
-		return
-	}
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.due, c.timer = due, time.AfterFunc(time.Until(due), c.try)
-}
-
-// try writes the copy if it is out of date.
-func (c *copier) try() {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	c.mu.Lock()
-	stale := c.timer != nil
-	c.last, c.timer = time.Now(), nil
-	c.mu.Unlock()
-	if stale && c.write() != nil {
-		c.schedule(copyRetry)
+		db.revoked.Store(true)
+	} else {
+		db.changed.Store(true)
 	}
 }
 
-// close writes what is due; false when the disk of the copy does not answer in time.
-func (c *copier) close(patience time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.try()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.timer != nil {
-			c.timer.Stop()
+// keepCopy writes the copy when it is due, until the database is closed; then it writes
+// what is left. No caller waits for it.
+func (db *DB) keepCopy() {
+	defer close(db.copied)
+	ticker := time.NewTicker(copySoon)
+	defer ticker.Stop()
+	var next time.Time // the earliest moment for what can wait
+	for open := true; open; {
+		soon := db.revoked.Swap(false)
+		if soon || !time.Now().Before(next) && db.changed.Load() {
+			db.changed.Store(false)
+			next = time.Now().Add(copyEvery)
+			if db.writeCopy() != nil {
+				next = time.Now().Add(copyRetry)
+				db.changed.Store(true)
+			}
 		}
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(patience):
-		return false
+		select {
+		case <-ticker.C:
+		case <-db.stopped:
+			open = false
+		}
+	}
+	if db.revoked.Load() || db.changed.Load() {
+		_ = db.writeCopy() // it has logged why
 	}
 }
 
@@ -183,7 +149,7 @@ func extract(ctx context.Context, from, to string) (err error) {
 	}
 	a, err := accessOf(ctx, db)
 	if err == nil {
-		_, err = db.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", metaSum, a.digest())
+		_, err = db.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", metaSum, a.sum)
 	}
 	return err
 }
@@ -200,32 +166,19 @@ func smallTables(ctx context.Context, q queryer) (names []string, err error) {
 	return names, nil
 }
 
-// accessCopy is the copy, opened to be read. The zero accessCopy is none: no database has
-// its access, because every schema has a number.
-type accessCopy struct {
-	db     *sql.DB
-	access accessState
-}
-
-func (c accessCopy) close() {
-	if c.db != nil {
-		_ = c.db.Close()
-	}
-}
-
 // readCopy opens the copy at path. An error means that there is none, or that it is not
-// as it was written.
-func readCopy(ctx context.Context, path string) (c accessCopy, err error) {
+// as it was written; then the access is that of no database.
+func readCopy(ctx context.Context, path string) (db *sql.DB, access accessState, err error) {
 	if _, err := os.Stat(path); err != nil {
-		return c, err
+		return nil, access, err
 	}
-	if c.db, err = sql.Open("sqlite", dsn(path, lonePragmas)); err != nil {
-		return accessCopy{}, err
+	if db, err = sql.Open("sqlite", dsn(path, lonePragmas)); err != nil {
+		return nil, access, err
 	}
-	if c.access, err = checkCopy(ctx, c.db); err != nil {
-		return accessCopy{}, errors.Join(err, c.db.Close())
+	if access, err = checkCopy(ctx, db); err != nil {
+		return nil, accessState{}, errors.Join(err, db.Close())
 	}
-	return c, nil
+	return db, access, nil
 }
 
 // checkCopy checks whether a copy is as it was written, and returns who may open what by
@@ -242,21 +195,18 @@ func checkCopy(ctx context.Context, db *sql.DB) (access accessState, err error) 
 		return access, err
 	}
 	sum, err := readMeta(ctx, db, metaSum)
-	if err == nil && (sum != access.digest() || access.schema > len(schemas()) || len(foreign)+len(missing) > 0) {
+	if err == nil && (sum != access.sum || access.schema > len(schemas()) || len(foreign)+len(missing) > 0) {
 		err = fmt.Errorf("%w: its sum or its schema is not that of its content", errDamagedFile)
 	}
 	return access, err
 }
 
 // accessState is who may open what, as the schema, the mark of the last change, and a
-// digest.
+// digest in hexadecimal.
 type accessState struct {
-	schema  int
-	version string
-	sum     [sha256.Size]byte
+	schema       int
+	version, sum string
 }
-
-func (a accessState) digest() string { return hex.EncodeToString(a.sum[:]) }
 
 // accessOf reads it. Tables that change without a change of access are left out.
 func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
@@ -279,6 +229,6 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 			_, _ = fmt.Fprintf(h, "%T %#v\n", row.values, row.values) // a hash takes everything
 		}
 	}
-	h.Sum(a.sum[:0])
+	a.sum = hex.EncodeToString(h.Sum(nil))
 	return a, nil
 }

@@ -73,10 +73,12 @@ type DB struct {
 	// abandoned is closed when Close abandons a disk that hangs.
 	abandoned chan struct{}
 	watcher   atomic.Pointer[func(error)]
-	stall     *time.Timer // fires when the disk takes too long for a transaction
-	copier    *copier     // nil: no copy is kept
-	rescued   string      // what was done with a damaged database; "": nothing
-	unsound   sync.Once   // see [DB.noteDamage]
+	stall     *time.Timer   // fires when the disk takes too long for a transaction
+	revoked   atomic.Bool   // the copy is out of date: access was revoked
+	changed   atomic.Bool   // the same: something else was changed
+	copied    chan struct{} // closed when the copy is not written any more
+	rescued   string        // what was done with a damaged database; "": nothing
+	unsound   sync.Once     // see [DB.noteDamage]
 	breaking  sync.Once
 	broken    chan struct{} // see [DB.Broken]
 	hearing   sync.Mutex    // held during calls of the watcher, so that they come in order
@@ -146,6 +148,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 		cfg: cfg, log: cfg.Logger, writing: writing, reading: reading,
 		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
+	db.copied = db.stopped
 	if err := db.start(ctx); err != nil {
 		return nil, errors.Join(err, reading.Close(), writing.Close())
 	}
@@ -171,15 +174,15 @@ const copyPatience = 2 * time.Second
 // abandons a disk that hangs.
 func (db *DB) Close() error {
 	db.queue.close()
-	timer := time.NewTimer(closeBudget)
-	defer timer.Stop()
 	select {
 	case <-db.stopped:
-	case <-timer.C:
+	case <-time.After(closeBudget):
 		close(db.abandoned)
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))
 	}
-	if db.copier != nil && !db.copier.close(copyPatience) {
+	select {
+	case <-db.copied:
+	case <-time.After(copyPatience):
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk of its copy does not answer"))
 	}
 	return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())

@@ -113,14 +113,6 @@ func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
 	})
 }
 
-// CopyDue returns when the copy is written next; zero when it is up to date.
-func (db *DB) CopyDue() (due time.Time) {
-	db.copier.writing.Lock()
-	defer db.copier.writing.Unlock()
-	db.copier.mu.Lock()
-	defer db.copier.mu.Unlock()
-	if db.copier.timer != nil {
-		due = db.copier.due
-	}
-	return due
-}
+// CopyDue reports whether the copy is out of date, because access was revoked or because
+// of another change.
+func (db *DB) CopyDue() (revoked, changed bool) { return db.revoked.Load(), db.changed.Load() }

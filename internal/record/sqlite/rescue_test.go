@@ -3,11 +3,13 @@ package sqlite_test
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
+	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 )
 
@@ -182,7 +184,19 @@ func TestDB_copyFails(t *testing.T) {
 
 // A grant that replaces a wider one reaches the copy as soon as a removal does.
 func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
-	db := sound(t, inUse(t, 10))
+	path := inUse(t, 10)
+	if err := os.Remove(path + ".copy"); err != nil {
+		t.Fatal(err)
+	}
+	var copies atomic.Int64
+	db, err := sqlite.Open(t.Context(), sqlite.Config{
+		Path: path, Copy: path + ".copy", Boot: "boot-2", Logger: slog.New(slog.DiscardHandler), Copied: func(error) { copies.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.UseClock(newClock())
+	until(t, "the copy is written", func() bool { return copies.Load() == 1 })
 	amend := func(a site.Amendment) {
 		t.Helper()
 		a.Record = record(site.KindGranted)
@@ -191,10 +205,15 @@ func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
 		}
 	}
 	amend(site.Amendment{AddStation: &site.Station{ID: 1042, Name: "North", Locks: 1, Token: "token"}})
-	until(t, "the copy is up to date", func() bool { return db.CopyDue().IsZero() })
+	if revoked, changed := db.CopyDue(); revoked || !changed {
+		t.Error("a new station revokes access")
+	}
 	amend(site.Amendment{PutGrant: &site.Grant{Account: "a-1", Station: 1042}})
-	if left := time.Until(db.CopyDue()); left > time.Minute {
-		t.Errorf("the copy is written in %v", left)
+	if revoked, _ := db.CopyDue(); !revoked && copies.Load() == 1 {
+		t.Error("a grant that may replace a wider one waits for an hour")
 	}
 	closeDB(t, db)
+	if copies.Load() < 2 {
+		t.Error("what was due was not written at the end")
+	}
 }

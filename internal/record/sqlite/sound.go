@@ -19,20 +19,22 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	if err := completeRescue(cfg.Path); err != nil {
 		return nil, fmt.Errorf("putting the database in place: %w", err)
 	}
-	copied, unread := readCopy(ctx, cfg.Copy)
-	defer copied.close()
+	copied, access, unread := readCopy(ctx, cfg.Copy)
+	if unread == nil {
+		defer func() { _ = copied.Close() }()
+	}
 	why, story := errNoted, ""
 	if _, unseen := os.Stat(cfg.Path + unsoundMark); unseen != nil {
-		db, why = tryOpen(ctx, cfg, copied)
+		db, why = tryOpen(ctx, cfg, access)
 	}
 	if isDamage(why) {
-		story, err = rescue(ctx, cfg, why, copied.db)
+		story, err = rescue(ctx, cfg, why, copied)
 		switch {
 		case err == nil:
 			db, why = open(ctx, cfg)
 		case errors.Is(why, errNoted): // a disk that takes no rescue; the page may be one that a start does not need
 			cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
-			db, why = tryOpen(ctx, cfg, copied)
+			db, why = tryOpen(ctx, cfg, access)
 		default:
 			why = err
 		}
@@ -40,13 +42,14 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	if why != nil {
 		return nil, why
 	}
-	db.rescued, db.copier = story, &copier{write: db.writeCopy}
+	db.rescued, db.copied = story, make(chan struct{})
 	if unread != nil && !errors.Is(unread, os.ErrNotExist) {
 		db.log.Warn("the copy of the database cannot be read and is written again", "error", unread)
 	}
-	if mine, err := accessOf(ctx, db.reading); err != nil || mine != copied.access {
+	if mine, err := accessOf(ctx, db.reading); err != nil || mine != access {
 		db.copyAgain(true)
 	}
+	go db.keepCopy()
 	return db, nil
 }
 
@@ -55,8 +58,8 @@ var errNoted = fmt.Errorf("%w: a page could not be read in the last run", errDam
 
 // tryOpen opens the database and checks whether it can be used. An error for which
 // isDamage holds means that it is damaged.
-func tryOpen(ctx context.Context, cfg Config, copied accessCopy) (*DB, error) {
-	if info, err := os.Stat(cfg.Path); err == nil && info.Size() == 0 && copied.db != nil {
+func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
+	if info, err := os.Stat(cfg.Path); err == nil && info.Size() == 0 && copied.schema > 0 {
 		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
 	}
 	db, err := open(ctx, cfg)
@@ -66,7 +69,7 @@ func tryOpen(ctx context.Context, cfg Config, copied accessCopy) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problem := db.examine(ctx, copied.access); isDamage(problem) {
+	if problem := db.examine(ctx, copied); isDamage(problem) {
 		return nil, errors.Join(problem, db.Close())
 	}
 	return db, nil
@@ -89,7 +92,7 @@ func hasOurSchema(ctx context.Context, path string) bool {
 func (db *DB) noteDamage(err error) {
 	db.unsound.Do(func() {
 		db.log.Error("a page of the database is damaged; the next start sets it aside", "error", err)
-		if db.copier != nil {
+		if db.cfg.Copy != "" {
 			if err := durable.Write(db.cfg.Path+unsoundMark, nil, 0o600); err != nil {
 				db.log.Error("the damage cannot be noted for the next start", "error", err)
 			}
