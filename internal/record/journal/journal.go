@@ -28,25 +28,6 @@ type Query struct {
 	Limit    int // at most this many; zero means 1,000
 }
 
-// Matches reports whether the query selects r, its Limit and AfterSeq aside.
-func (q Query) Matches(r site.Record) bool {
-	switch {
-	case !q.Since.IsZero() && r.Time.Before(q.Since),
-		!q.Until.IsZero() && !r.Time.Before(q.Until),
-		q.Station != 0 && r.Station != q.Station:
-		return false
-	}
-	if len(q.Kinds) == 0 {
-		return true
-	}
-	for _, kind := range q.Kinds {
-		if r.Kind == kind {
-			return true
-		}
-	}
-	return false
-}
-
 // Size is how much the journal holds.
 type Size struct {
 	Records int64  `json:"records"`
@@ -60,10 +41,9 @@ type Size struct {
 type Retention struct {
 	Before   time.Time // older ones go
 	MaxBytes int64     // the oldest go until the rest is no larger
-	// Held returns the last seq that the cloud has taken. Later ones stay in spite of Before
-	// and MaxBytes. It is asked before each step, from the writer's goroutine, and must be
-	// quick. Nil: none is held.
-	Held func() uint64
+	// Held is the last seq that the cloud has taken. Later ones stay in spite of Before
+	// and MaxBytes. [math.MaxInt64]: none is held.
+	Held uint64
 	// HardBytes is the size beyond which the oldest go whether the cloud has taken them or
 	// not, until the rest is a twentieth smaller. One record of kind gap then names those
 	// that it had not, in the transaction that removes the first of these.

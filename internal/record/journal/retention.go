@@ -47,7 +47,10 @@ func (s *Service) Run(ctx context.Context) error {
 		removed, err := s.Prune(ctx)
 		s.report(ctx, removed, err)
 		if err != nil || removed.Records == 0 {
-			pause(ctx) // what removes nothing now would be asked for again at once
+			select { // what removes nothing now would be asked for again at once
+			case <-ctx.Done():
+			case <-time.After(prunePause):
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -56,16 +59,6 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// pause lets a moment pass.
-func pause(ctx context.Context) {
-	timer := time.NewTimer(prunePause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // report logs what retention did.
@@ -82,7 +75,7 @@ func (s *Service) report(ctx context.Context, removed Removed, err error) {
 
 // Prune applies retention once.
 func (s *Service) Prune(ctx context.Context) (Removed, error) {
-	r := Retention{MaxBytes: s.maxSize.Load(), Held: s.Held, HardBytes: s.hardSize.Load()}
+	r := Retention{MaxBytes: s.maxSize.Load(), Held: s.held(), HardBytes: s.hardSize.Load()}
 	if age := s.maxAge.Load(); age > 0 && s.Clock.Trusted() { // an untrusted clock must not age records
 		r.Before = s.Clock.Now().Add(-time.Duration(age))
 	}

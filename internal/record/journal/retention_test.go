@@ -23,7 +23,7 @@ func TestService_Prune(t *testing.T) {
 		if removed, err := p.Prune(t.Context()); err != nil || removed.Records != 3 {
 			t.Errorf("%+v, %v", removed, err)
 		}
-		if got := p.disk.pruned; !got.Before.Equal(time.Now().Add(-time.Hour)) || got.MaxBytes != 1000 || got.HardBytes != 2000 || got.Held() != 42 {
+		if got := p.disk.pruned; !got.Before.Equal(time.Now().Add(-time.Hour)) || got.MaxBytes != 1000 || got.HardBytes != 2000 || got.Held != 42 {
 			t.Errorf("pruned by %+v", got)
 		}
 		p = newService(t, nil)
@@ -34,7 +34,7 @@ func TestService_Prune(t *testing.T) {
 		if _, err := p.Prune(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := p.disk.pruned; !got.Before.IsZero() || got.MaxBytes != math.MaxInt64 || got.HardBytes != math.MaxInt64 || got.Held != nil {
+		if got := p.disk.pruned; !got.Before.IsZero() || got.MaxBytes != math.MaxInt64 || got.HardBytes != math.MaxInt64 || got.Held != math.MaxInt64 {
 			t.Errorf("under an untrusted clock pruned by %+v: no record may age", got)
 		}
 	})

@@ -220,28 +220,6 @@ func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {
 	}
 }
 
-func TestQuery_Matches(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := site.Record{Time: site.At(at), Kind: site.KindUnlock, Facts: site.Facts{Station: 7}}
-	for name, c := range map[string]struct {
-		q    journal.Query
-		want bool
-	}{
-		"everything":    {journal.Query{}, true},
-		"since it":      {journal.Query{Since: at}, true},
-		"since after":   {journal.Query{Since: at.Add(1e6)}, false},
-		"until it":      {journal.Query{Until: at}, false},
-		"its station":   {journal.Query{Station: 7}, true},
-		"another":       {journal.Query{Station: 8}, false},
-		"its kind":      {journal.Query{Kinds: []site.Kind{site.KindLogin, site.KindUnlock}}, true},
-		"another kinds": {journal.Query{Kinds: []site.Kind{site.KindLogin}}, false},
-	} {
-		if c.q.Matches(r) != c.want {
-			t.Errorf("%s: want %v", name, c.want)
-		}
-	}
-}
-
 // lookedThrough is a Store that notes what it was asked for.
 type lookedThrough struct {
 	journal.Store

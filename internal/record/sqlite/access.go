@@ -13,27 +13,18 @@ import (
 // LoadAccess reads every account, session and grant.
 func (db *DB) LoadAccess(ctx context.Context) (accounts []site.Account, sessions []site.Session, grants []site.Grant, err error) {
 	accounts, err = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("reading accounts: %w", err)
+	if err == nil {
+		sessions, err = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
 	}
-	sessions, err = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("reading sessions: %w", err)
+	if err == nil {
+		grants, err = query(ctx, db, "SELECT account, station, from_time, until_time, hours FROM access_grant", scanGrant)
 	}
-	grants, err = query(ctx, db, "SELECT account, station, from_time, until_time, hours FROM access_grant", scanGrant)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("reading grants: %w", err)
-	}
-	return accounts, sessions, grants, nil
+	return accounts, sessions, grants, err
 }
 
 // LoginAddresses reads the client addresses of logins.
 func (db *DB) LoginAddresses(ctx context.Context) ([]site.LoginAddress, error) {
-	all, err := query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
-	if err != nil {
-		return nil, fmt.Errorf("reading the addresses of logins: %w", err)
-	}
-	return all, nil
+	return query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
 }
 
 func scanLoginAddress(rows *sql.Rows) (k site.LoginAddress, err error) {
@@ -71,21 +62,6 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 		return g, errors.Join(errDamaged, err)
 	}
 	return g, nil
-}
-
-func (t *transaction) addAccount(a site.Account) error {
-	_, err := t.exec("INSERT INTO account (id, email, admin, password, created) VALUES (?, ?, ?, ?, ?)",
-		string(a.ID), string(a.Email), a.Admin, a.Password.Reveal(), toMillis(a.Created))
-	return err
-}
-
-func (t *transaction) updateAccount(a site.Account) error {
-	return t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = ? WHERE id = ?",
-		string(a.Email), a.Admin, a.Password.Reveal(), string(a.ID))
-}
-
-func (t *transaction) removeAccount(id site.AccountID) error {
-	return t.mustChange("Account", "DELETE FROM account WHERE id = ?", string(id))
 }
 
 // UpgradePassword replaces a password's hash by a stronger one of the same password;
@@ -174,17 +150,6 @@ func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]tim
 	})
 }
 
-func (t *transaction) putGrant(g site.Grant) error {
-	_, err := t.exec(`INSERT INTO access_grant (account, station, from_time, until_time, hours) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (account, station) DO UPDATE SET from_time = excluded.from_time, until_time = excluded.until_time, hours = excluded.hours`,
-		string(g.Account), int64(g.Station), toMillis(g.From), toMillis(g.Until), g.Hours.String())
-	return err
-}
-
-func (t *transaction) removeGrant(account site.AccountID, station site.StationID) error {
-	return t.mustChange("Grant", "DELETE FROM access_grant WHERE account = ? AND station = ?", string(account), int64(station))
-}
-
 // errDamaged is wrapped by a scan that finds a value which was never written. Its row
 // is skipped: one damaged row must not keep every door shut.
 var errDamaged = errors.New("the row is damaged")
@@ -197,7 +162,7 @@ func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows)
 			continue
 		}
 		if err != nil {
-			return nil, storageError(err)
+			return nil, storageError(fmt.Errorf("%s: %w", text, err))
 		}
 		all = append(all, one)
 	}

@@ -27,26 +27,43 @@ func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 	}, records...)
 }
 
-func (t *transaction) amend(a site.Amendment) error {
+func (t *transaction) amend(a site.Amendment) (err error) {
 	switch {
 	case a.AddAccount != nil:
-		return t.addAccount(*a.AddAccount)
+		n := a.AddAccount
+		_, err = t.exec("INSERT INTO account (id, email, admin, password, created) VALUES (?, ?, ?, ?, ?)",
+			string(n.ID), string(n.Email), n.Admin, n.Password.Reveal(), toMillis(n.Created))
 	case a.UpdateAccount != nil:
-		return t.updateAccount(*a.UpdateAccount)
+		n := a.UpdateAccount
+		err = t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = ? WHERE id = ?",
+			string(n.Email), n.Admin, n.Password.Reveal(), string(n.ID))
 	case a.RemoveAccount != "":
-		return t.removeAccount(a.RemoveAccount)
+		err = t.mustChange("Account", "DELETE FROM account WHERE id = ?", string(a.RemoveAccount))
 	case a.AddStation != nil:
-		return t.addStation(*a.AddStation)
+		s := a.AddStation
+		_, err = t.exec("INSERT INTO station (id, name, locks, token, salt, sum, enrolled) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			int64(s.ID), s.Name, s.Locks, s.Token.Reveal(), s.Secret.Salt[:], s.Secret.Sum[:], toMillis(s.Enrolled))
 	case a.UpdateStation != nil:
-		return t.updateStation(*a.UpdateStation)
+		s := a.UpdateStation
+		err = t.mustChange("Station", "UPDATE station SET name = ?, locks = ?, token = ?, salt = ?, sum = ? WHERE id = ?",
+			s.Name, s.Locks, s.Token.Reveal(), s.Secret.Salt[:], s.Secret.Sum[:], int64(s.ID))
 	case a.RemoveStation != 0:
-		return t.removeStation(a.RemoveStation)
+		err = t.mustChange("Station", "DELETE FROM station WHERE id = ?", int64(a.RemoveStation))
+		if err == nil {
+			err = t.forgetState(a.RemoveStation)
+		}
 	case a.PutGrant != nil:
-		return t.putGrant(*a.PutGrant)
+		g := a.PutGrant
+		_, err = t.exec(`INSERT INTO access_grant (account, station, from_time, until_time, hours) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (account, station) DO UPDATE SET from_time = excluded.from_time, until_time = excluded.until_time, hours = excluded.hours`,
+			string(g.Account), int64(g.Station), toMillis(g.From), toMillis(g.Until), g.Hours.String())
 	case a.RemoveGrant != nil:
-		return t.removeGrant(a.RemoveGrant.Account, a.RemoveGrant.Station)
+		err = t.mustChange("Grant", "DELETE FROM access_grant WHERE account = ? AND station = ?",
+			string(a.RemoveGrant.Account), int64(a.RemoveGrant.Station))
 	case a.TimeZone != "":
-		return t.setMeta(metaTimeZone, a.TimeZone)
+		err = t.setMeta(metaTimeZone, a.TimeZone)
+	default:
+		err = errors.New("an amendment that amends nothing")
 	}
-	return errors.New("an amendment that amends nothing")
+	return err
 }

@@ -200,8 +200,8 @@ func (db *DB) Broken() <-chan struct{} { return db.broken }
 // hand.
 func (db *DB) giveUp() error {
 	db.logKept(db.queue.fail(errStopping))
-	if n := db.queue.kept() + db.queue.missing(); n > 0 {
-		return fmt.Errorf("closing the database: %d records were not written; the system log has them", n)
+	if waiting, lost := db.queue.kept(); waiting+lost > 0 {
+		return fmt.Errorf("closing the database: %d records were not written; the system log has them", waiting+lost)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -195,7 +196,7 @@ func TestDB_fullDisk_useCasesGoFirst(t *testing.T) {
 		t.Error("the watcher did not hear of the full disk")
 	}
 	db.AppendLater(site.Record{Kind: site.KindLogin, Facts: site.Facts{Detail: strings.Repeat("x", 3000)}})
-	if removed, err := db.Prune(t.Context(), journal.Retention{}); err != nil || removed.Records != wrote {
+	if removed, err := db.Prune(t.Context(), journal.Retention{Held: math.MaxInt64}); err != nil || removed.Records != wrote {
 		t.Errorf("removed %d, %v; want %d", removed, err, wrote)
 	}
 	until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+1) })

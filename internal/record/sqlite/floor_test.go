@@ -112,7 +112,7 @@ func (m *floorModel) reset(r *rapid.T) {
 // prune removes the older records, or all.
 func (m *floorModel) prune(r *rapid.T) {
 	before := rapid.Int64Range(1_000, 1_021).Draw(r, "before")
-	_, err := m.db.Prune(m.outer.Context(), journal.Retention{Before: time.UnixMilli(before), MaxBytes: math.MaxInt64})
+	_, err := m.db.Prune(m.outer.Context(), journal.Retention{Before: time.UnixMilli(before), MaxBytes: math.MaxInt64, Held: math.MaxInt64, HardBytes: math.MaxInt64})
 	m.must(r, err)
 }
 

@@ -33,7 +33,10 @@ func (db *DB) Flush(ctx context.Context) error {
 }
 
 // Kept implements [journal.Store].
-func (db *DB) Kept() int { return db.queue.kept() }
+func (db *DB) Kept() int {
+	waiting, _ := db.queue.kept()
+	return waiting
+}
 
 // Bytes implements [journal.Store].
 func (db *DB) Bytes() int64 { return db.size.Load() }
@@ -71,7 +74,7 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 		if err != nil {
 			return records, storageError(err)
 		}
-		if q.Matches(r) {
+		if len(q.Kinds) == 0 || slices.Contains(q.Kinds, r.Kind) {
 			records = append(records, r)
 		}
 		if len(records) == limit {

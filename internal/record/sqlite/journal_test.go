@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"encoding/json"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -228,7 +229,7 @@ func TestDB_journalProperty(t *testing.T) {
 				last += uint64(n)
 			case "prune":
 				keepAfter := rapid.Uint64Range(0, last+1).Draw(rt, "keepAfter")
-				if _, err := db.Prune(t.Context(), journal.Retention{Held: heldAt(keepAfter)}); err != nil {
+				if _, err := db.Prune(t.Context(), journal.Retention{Held: keepAfter, HardBytes: math.MaxInt64}); err != nil {
 					rt.Fatal(err)
 				}
 				first = max(first, min(keepAfter, last)+1)

@@ -237,18 +237,12 @@ func (q *queue) ended() {
 	q.began = time.Time{}
 }
 
-// kept is how many records are in memory alone.
-func (q *queue) kept() int {
+// kept returns how many records are in memory alone, and how many were dropped since the
+// last that was written.
+func (q *queue) kept() (waiting, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.records) + len(q.taken)
-}
-
-// missing returns how many records were dropped since the last that was written.
-func (q *queue) missing() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.lost
+	return len(q.records) + len(q.taken), q.lost
 }
 
 func (q *queue) close() {

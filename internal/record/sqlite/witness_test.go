@@ -41,7 +41,7 @@ func TestDB_Testify(t *testing.T) {
 	if hash, err := db.HashAt(t.Context(), 7); err != nil || hash != "" {
 		t.Errorf("hash %q, %v", hash, err)
 	}
-	if _, err := db.Prune(t.Context(), journal.Retention{Before: time.UnixMilli(clock.ms.Load() - 3500), MaxBytes: math.MaxInt64}); err != nil {
+	if _, err := db.Prune(t.Context(), journal.Retention{Before: time.UnixMilli(clock.ms.Load() - 3500), MaxBytes: math.MaxInt64, Held: math.MaxInt64, HardBytes: math.MaxInt64}); err != nil {
 		t.Fatal(err)
 	}
 	other := strings.Repeat("ab", 32)

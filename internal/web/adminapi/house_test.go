@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -327,7 +328,9 @@ func (b *book) Read(_ context.Context, q journal.Query) (out []site.Record, err 
 		}
 	}
 	for _, r := range b.records {
-		if r.Seq > q.AfterSeq && q.Matches(r) && len(out) < q.Limit {
+		within := !r.Time.Before(q.Since) && (q.Until.IsZero() || r.Time.Before(q.Until))
+		selected := (q.Station == 0 || r.Station == q.Station) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, r.Kind))
+		if r.Seq > q.AfterSeq && within && selected && len(out) < q.Limit {
 			out = append(out, r)
 		}
 	}
