@@ -10,7 +10,6 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi"
 )
 
 // buildCloud builds the cloud link, also where there is no cloud yet. A file or a
@@ -74,18 +73,9 @@ func (g *Gateway) held() uint64 {
 }
 
 // cloudStatus returns the state of the link; nil without a cloud.
-func (g *Gateway) cloudStatus() *adminapi.CloudStatus {
-	s := g.cloud.Status()
-	if s.URL == "" {
-		return nil
+func (g *Gateway) cloudStatus() *site.CloudStatus {
+	if s := g.cloud.Status(); s.URL != "" {
+		return &s
 	}
-	acknowledgement := config.AckApplication
-	if s.BrokerAcks {
-		acknowledgement = config.AckBroker
-	}
-	return &adminapi.CloudStatus{
-		URL: s.URL, Connected: s.Connected, Since: site.At(s.Since), Error: s.Error, Advice: s.Advice, NextTry: site.At(s.NextTry),
-		Acknowledgement: acknowledgement, Delivered: s.Delivered, Waiting: s.Waiting, LastDelivery: site.At(s.LastAck),
-		Keys: append([]string{}, s.Keys...),
-	}
+	return nil
 }

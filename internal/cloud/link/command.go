@@ -67,8 +67,6 @@ type commands struct {
 	slots   chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup              // these
 	noting  *noting
-
-	claiming sync.Mutex // the holder alone acquires slots
 }
 
 // newCommands answers the commands that the end of the process before has interrupted.
@@ -165,17 +163,17 @@ func (c *commands) judge(cmd api.Command, err error, retained bool) *refused {
 
 // claim acquires a slot and claims the command's id, or returns why it is refused.
 func (c *commands) claim(cmd api.Command) *refused {
-	c.claiming.Lock()
-	defer c.claiming.Unlock()
-	if len(c.slots) == cap(c.slots) {
+	select {
+	case c.slots <- struct{}{}:
+	default:
 		return newRefused(cmd, api.Busy, "too many commands came in a short time; try again a little later")
 	}
 	first, err := c.Unlocker.Claim(cmd.ID, cmd.Expires)
-	switch {
-	case err == nil:
-		c.slots <- struct{}{}
+	if err == nil {
 		return nil
-	case !fault.Is(err, fault.Conflict):
+	}
+	<-c.slots
+	if !fault.Is(err, fault.Conflict) {
 		return newRefused(cmd, api.Busy, fault.Sentence(err)+"; try again a little later")
 	}
 	r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one for each opening")
@@ -187,15 +185,12 @@ func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
 	return &refused{cmd: cmd, Refusal: api.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
 }
 
-// refuse counts a command that is not carried out, notes it and answers it: who has the
-// answer finds the record.
+// refuse counts a command that is not carried out, notes it and then answers it: the record can be
+// found by the answer.
 func (c *commands) refuse(r refused) {
 	c.Metrics.Refused("cloud-" + string(r.Reason))
 	c.note(r)
-	c.Answer(api.Result{
-		ID: r.ID, Outcome: site.Refused, Time: site.At(c.Clock.Now()),
-		Reason: string(r.Reason), Message: r.Message, First: r.first,
-	})
+	c.end(r.ID, site.Refused, api.Result{Reason: string(r.Reason), Message: r.Message, First: r.first})
 }
 
 // note records a refusal, as far as the rate allows.
@@ -246,12 +241,11 @@ func (c *commands) open(ctx context.Context, cmd api.Command, key api.Key, recei
 	})
 	switch {
 	case fault.Is(err, fault.Unavailable):
-		c.Metrics.Refused("cloud-" + string(api.Busy))
-		c.end(cmd.ID, site.Refused, api.Result{Command: answer.Command, Reason: string(api.Busy), Message: fault.Sentence(err)})
+		c.forbid(cmd, answer, api.Busy, fault.Sentence(err))
 	case withdrawn.Load():
-		c.forbid(cmd, answer, "the key that signed it is no longer trusted")
+		c.forbid(cmd, answer, api.NotPermitted, "the key that signed it is no longer trusted")
 	case err != nil:
-		c.forbid(cmd, answer, "the station or the lock was removed")
+		c.forbid(cmd, answer, api.NotPermitted, "the station or the lock was removed")
 	default:
 		c.Logger.Info("cloud command carried out", "jti", cmd.ID, "key", cmd.KeyID, "actor", cmd.Actor,
 			"station", cmd.Station, "lock", cmd.Lock, "command", answer.Command, "outcome", answer.Outcome)
@@ -259,18 +253,18 @@ func (c *commands) open(ctx context.Context, cmd api.Command, key api.Key, recei
 	}
 }
 
-// forbid ends a command that lost the right to be carried out on its way. Where it got
-// as far as the unlock, its records are there already.
-func (c *commands) forbid(cmd api.Command, answer unlock.Answer, message string) {
-	const reason = api.NotPermitted
-	c.Metrics.Refused("cloud-" + string(reason))
+// forbid refuses a command on its way. Where it got as far as the unlock, its records are
+// there already.
+func (c *commands) forbid(cmd api.Command, answer unlock.Answer, reason api.Reason, message string) {
 	if answer.Command == "" {
-		c.Record(refusalRecord(site.Facts{By: cmd.Actor, Station: cmd.Station, Lock: cmd.Lock.String(), JTI: cmd.ID, KeyID: cmd.KeyID, Detail: string(reason)}))
+		c.refuse(*newRefused(cmd, reason, message))
+		return
 	}
+	c.Metrics.Refused("cloud-" + string(reason))
 	c.end(cmd.ID, site.Refused, api.Result{Command: answer.Command, Reason: string(reason), Message: message})
 }
 
-// end answers a command that was claimed.
+// end answers a command.
 func (c *commands) end(id string, outcome site.Outcome, result api.Result) {
 	result.ID, result.Outcome, result.Time = id, outcome, site.At(c.Clock.Now())
 	c.Answer(result)

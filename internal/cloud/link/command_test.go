@@ -390,7 +390,7 @@ func TestCommands_refuse_signedIsRecorded(t *testing.T) {
 		for _, r := range w.records[before:] {
 			got[r.JTI+" "+r.Detail]++
 		}
-		if got["c-1 repeated"] < 600 || got["c-1 repeated"] > 610 || got["c-1 retained"] != 1 || got["c-2 retained"] != 1 || got["c-1 expired"] != 1 {
+		if got["c-1 repeated"] < 1 || got["c-1 repeated"] > 10 || got["c-1 retained"] != 1 || got["c-2 retained"] != 1 || got["c-1 expired"] != 1 {
 			t.Errorf("recorded %v", got)
 		}
 		for n := range 8000 { // an attacker with the tokens of years
@@ -474,7 +474,7 @@ func TestCommands_handle_busy(t *testing.T) {
 		}
 		w.full, w.unlocker = false, fault.New(fault.Unavailable, "The storage takes no writes")
 		w.send(c, "c-2")
-		if got := w.last(); got.Outcome != site.Refused || got.Reason != "busy" || !strings.HasPrefix(got.Message, "The storage") || w.counted("busy") != "2" || len(w.records) != 1 {
+		if got := w.last(); got.Outcome != site.Refused || got.Reason != "busy" || !strings.HasPrefix(got.Message, "The storage") || w.counted("busy") != "2" || len(w.records) != 2 {
 			t.Errorf("nothing can be recorded: %+v, counted %s, recorded %+v", got, w.counted("busy"), w.records)
 		}
 	})

@@ -12,9 +12,8 @@ const (
 	// manyHangUps within hangUpSpan are more than brokers end connections by themselves.
 	manyHangUps = 4
 	hangUpSpan  = time.Hour
-	// otherLife is how long another gateway counts as present after its last status:
-	// gateways publish it every quarter of an hour.
-	otherLife = 40 * time.Minute
+	// otherLife is how long another gateway counts as present after its last status.
+	otherLife = 3*statusEvery - time.Minute
 )
 
 // identity detects another gateway with this one's identity, such as a board with a
@@ -76,5 +75,5 @@ func (i *identity) judge(now time.Time) (summary string) {
 }
 
 // adviceIdentity says what to do about a copy, and what not.
-const adviceIdentity = "Find the other one (a copy of the card?) and set it up anew on an empty card, so that it has an identity of its own. " +
-	"Do not set another client_id there: then both carry out each command"
+const adviceIdentity = "Where this happens again and again, find the other gateway (a copy of the card?) and set it up anew on an empty card, " +
+	"so that it has an identity of its own. Do not set another client_id there: then both carry out each command"

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/station"
@@ -26,10 +24,6 @@ const (
 	// saveEvery is how often the cursor goes to disk while it moves. What was delivered
 	// since then goes up once more after a power cut; a card lasts longer for it.
 	saveEvery = 15 * time.Second
-	// saveBeyond records are saved within saveSoon: so a backlog gets shorter even where the
-	// power fails again and again.
-	saveBeyond = 200
-	saveSoon   = time.Second
 	// storePatience is how long the link waits for the disk before it goes on.
 	storePatience = 5 * time.Second
 )
@@ -121,13 +115,10 @@ type Link struct {
 	dial     func(ctx context.Context, cfg mqttclient.Config) (connection, error)
 	commands *commands
 	results  results
-	records  *rate.Limiter // of the link's own records
-	skipped  atomic.Int64  // of these, left out since the last
 
-	cursor  atomic.Uint64 // the last seq that the cloud has taken
-	kept    atomic.Uint64 // of these, the last that the disk knows of
-	sent    atomic.Uint64 // the highest seq that this process has sent, at least cursor
-	enabled atomic.Bool
+	cursor atomic.Uint64 // the last seq that the cloud has taken
+	kept   atomic.Uint64 // of these, the last that the disk knows of
+	sent   atomic.Uint64 // the highest seq that this process has sent, at least cursor
 
 	wake     chan struct{} // capacity 1: the session has something to do
 	enrolled atomic.Bool   // a station was enrolled or removed
@@ -141,15 +132,12 @@ type Link struct {
 	mu       sync.Mutex // mu guards what follows
 	settings Settings
 	replace  context.CancelFunc // ends what goes by the settings; nil before Run
-	status   Status
+	status   site.CloudStatus   // but what Status adds
 }
 
 // New returns the link, and reads how far the cloud has come. It starts nothing.
 func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
-	l := &Link{
-		Config: cfg, dial: dial, wake: make(chan struct{}, 1),
-		records: rate.NewLimiter(rate.Every(recordEvery), recordBurst),
-	}
+	l := &Link{Config: cfg, dial: dial, wake: make(chan struct{}, 1)}
 	cursor, err := cfg.Store.CloudCursor(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the cloud has come: %w", err)
@@ -159,17 +147,14 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 	l.sent.Store(cursor)
 	l.commands = newCommands(l.commandConfig())
 	l.Configure(settings)
-	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() float64 { return float(l.Status().Connected) })
+	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() (up float64) {
+		if l.Status().Connected {
+			up = 1
+		}
+		return up
+	})
 	cfg.Metrics.Gauge("gatehouse_cloud_waiting_records", func() float64 { return float64(l.Status().Waiting) })
-	cfg.Metrics.Gauge("gatehouse_cloud_delivered_seq", func() float64 { return float64(l.cursor.Load()) })
 	return l, nil
-}
-
-func float(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // Configure replaces the settings. A connection that was made by others is ended, and
@@ -177,7 +162,6 @@ func float(is bool) float64 {
 // from now on. Answers that wait are for the broker that sent the commands.
 func (l *Link) Configure(settings Settings) {
 	l.commands.trust(settings.Keys)
-	l.enabled.Store(settings.Enabled())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.settings
@@ -195,19 +179,13 @@ func (l *Link) Configure(settings Settings) {
 	}
 }
 
-// begin returns the settings; replace is called when they are replaced.
-func (l *Link) begin(replace context.CancelFunc) Settings {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.replace = replace
-	return l.settings
-}
-
 // Held is the last seq that the cloud has taken, beyond which retention removes
 // nothing; the largest there is without a cloud. It is one that the disk knows of: the
 // next run would count as lost what is removed beyond.
 func (l *Link) Held() uint64 {
-	if !l.enabled.Load() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.settings.Enabled() {
 		return 1<<63 - 1
 	}
 	return l.kept.Load()
@@ -241,7 +219,10 @@ func (l *Link) Run(ctx context.Context) error {
 	defer l.commands.drain()
 	for ctx.Err() == nil {
 		within, cancel := context.WithCancel(ctx)
-		settings := l.begin(cancel)
+		l.mu.Lock()
+		settings := l.settings
+		l.replace = cancel
+		l.mu.Unlock()
 		switch {
 		case !settings.Enabled():
 			l.none()
@@ -251,8 +232,8 @@ func (l *Link) Run(ctx context.Context) error {
 			<-within.Done()
 		default:
 			l.Backoff.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings) }, l.down)
-			if ctx.Err() == nil {
-				l.replaced()
+			if ctx.Err() == nil && l.Status().Connected {
+				l.down(errReplaced, 0)
 			}
 		}
 		cancel()
@@ -279,7 +260,7 @@ func (l *Link) connect(ctx context.Context, settings Settings) error {
 // time alone.
 func (l *Link) watch(ctx context.Context) {
 	savedAt := time.Now()
-	ticker := time.NewTicker(saveSoon)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		select {
@@ -289,16 +270,19 @@ func (l *Link) watch(ctx context.Context) {
 			l.judgeClock()
 			l.commands.summarise()
 		}
-		at, saved := l.cursor.Load(), l.kept.Load()
-		if at == saved || ctx.Err() == nil && at-saved < saveBeyond && time.Since(savedAt) < saveEvery {
-			continue
+		if at := l.cursor.Load(); at != l.kept.Load() && (ctx.Err() != nil || time.Since(savedAt) >= saveEvery) {
+			savedAt = time.Now()
+			l.save(context.WithoutCancel(ctx), at)
 		}
-		savedAt = time.Now()
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
-		if err := l.Store.SaveCloudCursor(within, at); err == nil {
-			l.kept.Store(at)
-		}
-		cancel()
+	}
+}
+
+// save keeps the cursor. What fails is tried again.
+func (l *Link) save(ctx context.Context, at uint64) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if l.Store.SaveCloudCursor(ctx, at) == nil {
+		l.kept.Store(at)
 	}
 }
 

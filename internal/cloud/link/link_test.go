@@ -55,9 +55,9 @@ func TestLink_status(t *testing.T) {
 func TestLink_status_again(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t, newHouse(), link.Settings{})
-		time.Sleep(time.Hour)
+		time.Sleep(59 * time.Minute)
 		all := p.on(api.StatusLeaf)
-		if len(all) != 5 || all[1].at.Sub(all[0].at) != time.Minute {
+		if len(all) != 12 || all[1].at.Sub(all[0].at) != 5*time.Minute {
 			t.Errorf("%+v", all)
 		}
 		for _, m := range all {
@@ -121,8 +121,8 @@ func TestLink_backoff(t *testing.T) {
 	})
 }
 
-// A link that flaps writes a bounded number of records, and backs off although each
-// attempt succeeds.
+// A link that flaps backs off although each attempt succeeds, so that it fills no journal;
+// each change is recorded.
 func TestLink_flaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
@@ -139,15 +139,8 @@ func TestLink_flaps(t *testing.T) {
 			t.Errorf("%d connections in 2 hours", n)
 		}
 		up, down := h.kinds(site.KindCloudOnline), h.kinds(site.KindCloudOffline)
-		if n := len(up) + len(down); n < 20 || n > 20+13 {
-			t.Errorf("%d records", n)
-		}
-		counted := len(up) + len(down)
-		for _, r := range append(up, down...) {
-			counted += r.Count
-		}
-		if all := 2 * len(p.attempts()); counted < all-20 || counted > all {
-			t.Errorf("the records count %d of %d changes", counted, all)
+		if len(up) != len(p.attempts()) || len(down) < len(up)-1 {
+			t.Errorf("%d and %d records of %d connections", len(up), len(down), len(p.attempts()))
 		}
 		if down[0].Detail != "cut" {
 			t.Errorf("the record says %q", down[0].Detail)

@@ -26,65 +26,78 @@ const (
 // mirror keeps the retained state of every station at the broker in one session.
 type mirror struct {
 	*session
-	there    map[site.StationID]bool      // stations that may have a state at the broker, as kept on disk
+	there    map[site.StationID]bool      // stations that may have a state at the broker
+	recalled bool                         // there has what an earlier session has left at the broker
+	kept     bool                         // the disk has there as it is
 	last     map[site.StationID]time.Time // when each was last sent in this session; enrolled stations only
-	queue    []site.StationID             // to be sent; no station twice
+	due      map[site.StationID]bool      // to be sent
 	seen     uint64                       // the newest event that was looked at
 	looked   time.Time                    // when the stations were last listed
 	inFlight int
-	unkept   bool // the disk does not have there as it is
-	recalled bool // there has what an earlier session has left at the broker
 }
 
 func newMirror(s *session) *mirror {
-	return &mirror{session: s, there: make(map[site.StationID]bool), last: make(map[site.StationID]time.Time), seen: s.Stations.Latest()}
+	return &mirror{
+		session: s, there: make(map[site.StationID]bool), last: make(map[site.StationID]time.Time),
+		due: make(map[site.StationID]bool), seen: s.Stations.Latest(),
+	}
 }
 
 // step sends the states that are due, and returns when to come back.
 func (m *mirror) step(ctx context.Context) time.Duration {
-	if m.enrolled.Swap(false) || time.Since(m.looked) >= lookInterval {
+	if unknown := m.follow(); m.enrolled.Swap(false) || time.Since(m.looked) >= lookInterval || unknown {
 		m.look(ctx)
 	}
-	if m.Stations.Latest() != m.seen {
-		m.follow(ctx)
-	}
 	now := time.Now()
-	m.queue = slices.DeleteFunc(m.queue, func(id site.StationID) bool {
-		if m.inFlight >= stateWindow || now.Sub(m.last[id]) < stateInterval {
-			return false
+	for id := range m.due {
+		if m.inFlight < stateWindow && now.Sub(m.last[id]) >= stateInterval {
+			delete(m.due, id)
+			m.publish(id, now)
 		}
-		m.publish(id, now)
-		return true
-	})
-	if len(m.queue) > 0 {
+	}
+	if len(m.due) > 0 {
 		return dueInterval
 	}
 	return beat
 }
 
-// look queues stations that were enrolled and those that were removed since the last
+// follow finds the stations that have changed. It reports whether one is among them that
+// was enrolled a moment ago: it is looked at before it is sent.
+func (m *mirror) follow() (unknown bool) {
+	events, gap := m.Stations.EventsSince(m.seen, 0)
+	for _, event := range events {
+		m.seen, m.due[event.State.ID] = event.Number, true
+		unknown = unknown || !m.there[event.State.ID]
+	}
+	if gap {
+		for id := range m.last {
+			m.due[id] = true
+		}
+	}
+	return unknown
+}
+
+// look finds stations that were enrolled and those that were removed since the last
 // look. It keeps which may have a state at the broker before any is sent there.
 func (m *mirror) look(ctx context.Context) {
 	m.looked = time.Now()
 	m.recall(ctx)
 	enrolled := make(map[site.StationID]bool)
-	grown := false
 	for _, s := range m.Stations.Stations() {
 		enrolled[s.ID] = true
 		if _, known := m.last[s.ID]; !known {
-			m.last[s.ID] = time.Time{}
-			m.add(s.ID)
+			m.last[s.ID], m.due[s.ID] = time.Time{}, true
 		}
-		grown = grown || !m.there[s.ID]
+		m.kept = m.kept && m.there[s.ID]
 		m.there[s.ID] = true
 	}
 	for id := range m.there {
 		if !enrolled[id] {
 			delete(m.last, id)
-			m.add(id)
+			m.due[id] = true
 		}
 	}
-	if grown || m.unkept {
+	if m.recalled && !m.kept {
 		m.keep(ctx)
 	}
 }
@@ -102,34 +115,19 @@ func (m *mirror) recall(ctx context.Context) {
 		}
 		return
 	}
-	m.recalled = true
+	m.recalled, m.kept = true, len(m.there) == 0
 	for _, id := range ids {
 		m.there[id] = true
 	}
 }
 
-// follow queues the stations that have changed.
-func (m *mirror) follow(ctx context.Context) {
-	latest := m.Stations.Latest()
-	events, gap := m.Stations.EventsSince(m.seen, 0)
-	if gap {
-		for id := range m.last {
-			m.add(id)
-		}
-	}
-	m.seen = latest
-	for _, event := range events {
-		m.seen = max(m.seen, event.Number)
-		m.add(event.State.ID)
-	}
-	if slices.ContainsFunc(m.queue, func(id site.StationID) bool { return !m.there[id] }) {
-		m.look(ctx) // enrolled a moment ago: kept before it is sent
-	}
-}
-
-func (m *mirror) add(id site.StationID) {
-	if !slices.Contains(m.queue, id) {
-		m.queue = append(m.queue, id)
+// keep writes down which stations may have a state at the broker.
+func (m *mirror) keep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	err := m.Store.SaveCloudStations(ctx, slices.Sorted(maps.Keys(m.there)))
+	if m.kept = err == nil; !m.kept {
+		m.Logger.Warn("the list of states at the cloud cannot be saved", "error", err)
 	}
 }
 
@@ -139,8 +137,7 @@ func (m *mirror) publish(id site.StationID, now time.Time) {
 	var payload []byte
 	state, enrolled := m.Stations.State(id)
 	if enrolled {
-		payload = api.Encode(state)
-		m.last[id] = now
+		payload, m.last[id] = api.Encode(state), now
 	} else if !m.there[id] {
 		return
 	}
@@ -149,21 +146,7 @@ func (m *mirror) publish(id site.StationID, now time.Time) {
 		m.inFlight--
 		if _, again := m.Stations.State(id); !enrolled && !again {
 			delete(m.there, id)
-			m.unkept = true
-			m.looked = time.Time{}
+			m.kept, m.looked = false, time.Time{}
 		}
 	})
-}
-
-// keep writes down which stations may have a state at the broker.
-func (m *mirror) keep(ctx context.Context) {
-	if m.unkept = !m.recalled; m.unkept {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
-	defer cancel()
-	err := m.Store.SaveCloudStations(ctx, slices.Sorted(maps.Keys(m.there)))
-	if m.unkept = err != nil; m.unkept {
-		m.Logger.Warn("the list of states at the cloud cannot be saved", "error", err)
-	}
 }

@@ -2,7 +2,6 @@ package link
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -11,17 +10,12 @@ import (
 )
 
 const (
-	// Records of commands that are refused because no trusted key has signed them: at
-	// most unsignedBurst at once and one more per unsignedEvery, so that no client of
-	// the broker fills the journal.
-	unsignedBurst = 60
-	unsignedEvery = 10 * time.Second
-	// Refusals of commands that a trusted key has signed are each recorded, once for
-	// each reason and jti. Copies are recorded one by one up to copyBurst at once and
-	// one more per copyEvery, and counted beyond: the holder of a token may send it for
-	// ever.
-	copyBurst = 600
-	copyEvery = 10 * time.Second
+	// Refusals of commands that a trusted key has signed are each recorded, once for each
+	// reason and jti. Their copies, and refusals of commands that no trusted key has
+	// signed, are recorded one by one up to refusalBurst at once and one more per
+	// refusalEvery, and counted beyond: no client of the broker fills the journal.
+	refusalBurst = 60
+	refusalEvery = 10 * time.Second
 	// maxNoted bounds the refusals that are distinguished from their copies, and
 	// notedLife is for how long; more of them in that time are recorded like copies.
 	maxNoted  = 4096
@@ -32,13 +26,12 @@ const (
 // never displace those of signed ones from the journal. Its methods are safe for
 // concurrent use.
 type noting struct {
-	unsigned *rate.Limiter
-	copies   *rate.Limiter
-	leftOut  atomic.Int64 // refusals that were not recorded since the last that was
+	limit *rate.Limiter
 
-	mu    sync.Mutex // mu guards what follows
-	noted map[notedRefusal]struct{}
-	since time.Time // when noted was empty
+	mu      sync.Mutex // mu guards what follows
+	leftOut int        // refusals that were not recorded since the last that was
+	noted   map[notedRefusal]bool
+	since   time.Time // when noted was empty
 }
 
 // notedRefusal is what makes a refusal a copy of another.
@@ -48,46 +41,42 @@ type notedRefusal struct {
 }
 
 func newNoting() *noting {
-	return &noting{
-		unsigned: rate.NewLimiter(rate.Every(unsignedEvery), unsignedBurst),
-		copies:   rate.NewLimiter(rate.Every(copyEvery), copyBurst),
-		noted:    make(map[notedRefusal]struct{}),
-	}
+	return &noting{limit: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst), noted: make(map[notedRefusal]bool)}
 }
 
 // allow reports whether a refusal is recorded, and with how many that were left out. One
 // that is not is counted.
 func (n *noting) allow(r api.Refusal) (leftOut int, ok bool) {
-	switch {
-	case r.Verified && n.first(notedRefusal{r.ID, r.Reason}, time.Now()):
-	case r.Verified && n.copies.Allow():
-	case !r.Verified && n.unsigned.Allow():
-	default:
-		n.leftOut.Add(1)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !(r.Verified && n.first(notedRefusal{r.ID, r.Reason}, time.Now())) && !n.limit.Allow() {
+		n.leftOut++
 		return 0, false
 	}
-	return int(n.leftOut.Swap(0)), true
+	leftOut, n.leftOut = n.leftOut, 0
+	return leftOut, true
 }
 
 // summary returns how many refusals were left out, when a summary is due.
 func (n *noting) summary() (leftOut int, ok bool) {
-	if n.leftOut.Load() == 0 || !n.unsigned.Allow() {
-		return 0, false
-	}
-	return int(n.leftOut.Swap(0)), true
-}
-
-// first reports whether a refusal is the first of its kind, and no copy.
-func (n *noting) first(r notedRefusal, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.leftOut == 0 || !n.limit.Allow() {
+		return 0, false
+	}
+	leftOut, n.leftOut = n.leftOut, 0
+	return leftOut, true
+}
+
+// first reports whether a refusal is the first of its kind, and no copy. The lock is held.
+func (n *noting) first(r notedRefusal, now time.Time) bool {
 	if now.Sub(n.since) >= notedLife {
 		clear(n.noted)
 		n.since = now
 	}
-	if _, known := n.noted[r]; known || len(n.noted) >= maxNoted {
+	if n.noted[r] || len(n.noted) >= maxNoted {
 		return false
 	}
-	n.noted[r] = struct{}{}
+	n.noted[r] = true
 	return true
 }

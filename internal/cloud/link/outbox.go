@@ -12,6 +12,7 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/health"
 	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
 )
 
 const (
@@ -54,7 +55,6 @@ type outbox struct {
 	inFlight int             // sent, and not acknowledged by the broker
 	live     uint64          // up to here nothing is live any more
 
-	unread   bool // the journal could not be read at the last try
 	lastSent time.Time
 	taken    time.Time     // when the application last acknowledged, or had everything; later by the time without a connection
 	progress time.Time     // when what is not acknowledged was first sent, or sent again
@@ -115,26 +115,16 @@ func (o *outbox) read(ctx context.Context) bool {
 	page, err := o.Store.Outbox(ctx, o.at, pageSize)
 	if err != nil {
 		if ctx.Err() == nil {
-			o.unreadable(err)
+			o.judge(health.CloudUnreadable, fmt.Sprintf("The records after seq %d cannot be read for the cloud, and wait: %s", o.at, err),
+				"gatehouse doctor looks at the disk and the database")
 		}
 		return false
 	}
-	o.unread = false
 	o.Health.Clear(health.CloudUnreadable)
 	if o.page = page; len(page) == 0 {
 		o.sendGap(latest)
 	}
 	return true
-}
-
-// unreadable says that the journal cannot be read; once in the log until it can.
-func (o *outbox) unreadable(err error) {
-	if !o.unread {
-		o.Logger.Error("the cloud link cannot read the journal; records wait", "after", o.at, "error", err)
-	}
-	o.unread = true
-	o.judge(health.CloudUnreadable,
-		fmt.Sprintf("The records after seq %d cannot be read for the cloud, and wait: %s", o.at, err), "gatehouse doctor looks at the disk and the database")
 }
 
 // sendNext sends the next record of the page, or a record in its place: storage may
@@ -229,7 +219,9 @@ func (o *outbox) acknowledged(seq uint64) bool {
 // delivered moves the cursor.
 func (o *outbox) delivered(seq uint64) {
 	o.cursor.Store(max(o.cursor.Load(), seq))
-	o.acknowledgedNow()
+	o.Link.mu.Lock()
+	defer o.Link.mu.Unlock()
+	o.status.LastDelivery = site.At(o.Clock.Now())
 }
 
 // sendAgain goes back to the cursor.

@@ -273,7 +273,7 @@ func TestOutbox_slowApplication(t *testing.T) {
 		p := run(t, h, link.Settings{PerSecond: 1000, Window: 10})
 		for range 40 {
 			time.Sleep(8 * time.Second)
-			p.ack(p.Status().Sent)
+			p.ack(uint64(len(p.on(api.JournalLeaf))))
 			synctest.Wait()
 		}
 		if n := len(p.on(api.JournalLeaf)); n > 40*10+40 {
@@ -296,9 +296,6 @@ func TestOutbox_diskFails(t *testing.T) {
 		}
 		if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.CloudUnreadable {
 			t.Errorf("conditions %+v", c)
-		}
-		if n := strings.Count(p.log.String(), "cannot read the journal"); n != 1 {
-			t.Errorf("the log says it %d times", n)
 		}
 		h.mu.Lock()
 		h.broken = false

@@ -24,11 +24,10 @@ const (
 	breath = 10 * time.Millisecond
 	// deliveryPatience is how long the broker may acknowledge nothing of what is in flight.
 	deliveryPatience = time.Minute
-	// When the status is published again: after statusSoon, and then every statusEvery;
-	// within statusMoved if the journal's next record has changed; at once if an
-	// application asks for it, but no more often than once a beat.
-	statusSoon  = time.Minute
-	statusEvery = 15 * time.Minute
+	// When the status is published again: every statusEvery; within statusMoved if the
+	// journal's next record has changed; at once if an application asks for it, but no more
+	// often than once a beat.
+	statusEvery = 5 * time.Minute
 	statusMoved = 5 * time.Second
 	// hashPatience bounds reading a hash for the status.
 	hashPatience = 2 * time.Second
@@ -80,14 +79,13 @@ type session struct {
 	outbox   *outbox
 	mirror   *mirror
 
-	answering int           // results in flight
-	said      time.Time     // when the status was last published
-	saidNext  uint64        // the journal's next record in it
-	sayAgain  time.Duration // after which it is published again
-	mu        sync.Mutex    // mu guards what follows
-	ack       uint64        // the highest that an application has acknowledged
-	ackCame   bool          // and not looked at
-	wantsNext bool          // an application asks for the status
+	answering int        // results in flight
+	said      time.Time  // when the status was last published
+	saidNext  uint64     // the journal's next record in it
+	mu        sync.Mutex // mu guards what follows
+	ack       uint64     // the highest that an application has acknowledged
+	ackCame   bool       // and not looked at
+	wantsNext bool       // an application asks for the status
 }
 
 // flying is a message in flight, and what to do when the broker has acknowledged it.
@@ -174,9 +172,8 @@ func (s *session) serve(ctx context.Context) error {
 	defer leaveJournal()
 	events, leaveStations := s.Stations.Subscribe()
 	defer leaveStations()
-	s.since, s.sayAgain = site.At(s.Clock.Now()), statusSoon
+	s.since = site.At(s.Clock.Now())
 	s.sayOnline()
-	s.mirror.look(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for newRecords, newEvents := records, events; ; {
@@ -185,6 +182,10 @@ func (s *session) serve(ctx context.Context) error {
 			pause = min(pause, breath)
 		}
 		timer.Reset(pause)
+		var oldest <-chan struct{} // nil without any in flight
+		if len(s.flight) > 0 {
+			oldest = s.flight[0].Done()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -195,10 +196,12 @@ func (s *session) serve(ctx context.Context) error {
 		case <-newEvents:
 			newEvents = nil
 		case <-s.wake:
-		case <-s.oldest():
-			if err := s.land(); err != nil {
+		case <-oldest:
+			if err := s.flight[0].Err(); err != nil {
 				return err
 			}
+			s.flight[0].arrived()
+			s.flight, s.heard = s.flight[1:], time.Now()
 		case <-timer.C:
 			newRecords, newEvents = records, events
 			if len(s.flight) > 0 && min(time.Since(s.flight[0].sent), time.Since(s.heard)) >= deliveryPatience {
@@ -229,50 +232,20 @@ func (s *session) send(m mqttclient.Message, arrived func()) {
 	s.flight = append(s.flight, flying{delivery: s.conn.Publish(m), sent: time.Now(), arrived: arrived})
 }
 
-// oldest is closed when the oldest message in flight has arrived, or never will; nil
-// without any.
-func (s *session) oldest() <-chan struct{} {
-	if len(s.flight) == 0 {
-		return nil
-	}
-	return s.flight[0].Done()
-}
-
-// land removes the oldest message, whose oldest is closed, or returns why the broker will
-// not acknowledge it.
-func (s *session) land() error {
-	oldest := s.flight[0]
-	if err := oldest.Err(); err != nil {
-		return err
-	}
-	s.flight, s.heard = s.flight[1:], time.Now()
-	oldest.arrived()
-	return nil
-}
-
-// sayOnline publishes that the gateway is online and which record is next.
+// sayOnline publishes that the gateway is online, which record is next, and the hash of
+// the one before it, where it can be read.
 func (s *session) sayOnline() {
-	s.said, s.saidNext = time.Now(), s.cursor.Load()+1
-	status := api.Status{
-		Status: api.Online, Version: s.Version, Since: &s.since, Boot: s.Boot,
-		Journal: &api.StatusJournal{Next: s.saidNext, Hash: s.hashOf(s.saidNext - 1)},
+	next := s.cursor.Load() + 1
+	s.said, s.saidNext = time.Now(), next
+	hash := ""
+	if next > 1 {
+		ctx, cancel := context.WithTimeout(context.Background(), hashPatience)
+		defer cancel()
+		hash, _ = s.Store.HashAt(ctx, next-1)
 	}
-	s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.StatusLeaf), Retained: true, Payload: api.Encode(status)}, func() {})
-}
-
-// hashOf returns the hash of the last record that was acknowledged; "" where there is
-// none, or it cannot be read now.
-func (s *session) hashOf(seq uint64) string {
-	if seq == 0 {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), hashPatience)
-	defer cancel()
-	hash, err := s.Store.HashAt(ctx, seq)
-	if err != nil {
-		s.Logger.Warn("the cloud's status goes without the hash of the journal", "error", err)
-	}
-	return hash
+	s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.StatusLeaf), Retained: true, Payload: api.Encode(api.Status{
+		Status: api.Online, Version: s.Version, Since: &s.since, Boot: s.Boot, Journal: &api.StatusJournal{Next: next, Hash: hash},
+	})}, func() {})
 }
 
 // repeatStatus publishes the status again: when the next record has changed or an
@@ -289,11 +262,7 @@ func (s *session) repeatStatus() {
 	s.wantsNext = false
 	s.mu.Unlock()
 	moved := since >= statusMoved && s.cursor.Load()+1 != s.saidNext
-	periodic := since >= s.sayAgain
-	if periodic {
-		s.sayAgain = statusEvery
-	}
-	if asked || moved || periodic {
+	if asked || moved || since >= statusEvery {
 		s.sayOnline()
 	}
 }

@@ -37,19 +37,7 @@ type Status struct {
 }
 
 // CloudStatus is the state of the cloud link.
-type CloudStatus struct {
-	URL             string         `json:"url"`
-	Connected       bool           `json:"connected"`
-	Since           site.Timestamp `json:"since"` // of the present state; null before the first attempt
-	Error           string         `json:"error,omitempty"`
-	Advice          string         `json:"advice,omitempty"`
-	NextTry         site.Timestamp `json:"nextTry"`         // null while connected or trying
-	Acknowledgement string         `json:"acknowledgement"` // of the "application" or the "broker"
-	Delivered       uint64         `json:"delivered"`       // the last seq that the cloud has acknowledged
-	Waiting         uint64         `json:"waiting"`         // how many records are pending
-	LastDelivery    site.Timestamp `json:"lastDelivery"`    // null where there was none since the start
-	Keys            []string       `json:"keys"`            // the ids of the keys that may sign commands
-}
+type CloudStatus = site.CloudStatus
 
 // CertificateStatus is the certificate that the TLS listeners show.
 type CertificateStatus struct {
