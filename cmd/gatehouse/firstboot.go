@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/gateway"
 	"gatehouse/internal/install/firstboot"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/web/adminapi/client"
@@ -23,7 +21,7 @@ const (
 	unitName = "gatehouse.service"
 	// restartTimeout is how long the unit may take to start, and a little more.
 	restartTimeout = 4 * time.Minute
-	// systemTimeout is for what systemd and its journal answer at once.
+	// systemTimeout is for what the journal of systemd answers at once.
 	systemTimeout = 10 * time.Second
 )
 
@@ -61,7 +59,7 @@ any gateway, pass its name and --dry-run.`,
 func (a *app) firstBoot(ctx context.Context, file string, dryRun, takesName bool) error {
 	out, failed := firstboot.Run(ctx, firstboot.Config{
 		File: file, Folders: sitefile.BootFolders(), Settings: a.config, Socket: a.namedSocket(), Environ: a.environ,
-		Version: version, DryRun: dryRun, TakesName: takesName,
+		Version: version, DryRun: dryRun, TakesName: takesName, Check: gateway.CheckCertificate,
 		Dial:    func(socket string) firstboot.Gateway { return client.New(socket) },
 		Restart: restartUnit, Complaint: unitComplaint, Network: machine.NetworkName, Now: time.Now,
 	})
@@ -84,10 +82,8 @@ func printFirstBoot(w *lines, out firstboot.Outcome) {
 		w.printf("There is no gatehouse-site.toml in %s or beside the configuration; nothing to do.", strings.Join(sitefile.BootFolders(), ", "))
 	case out.DryRun:
 		w.printf("%s has no errors: %s to make; nothing was changed.", out.File, plural(len(out.Changes), "change"))
-	case out.OnlyWiped && out.Result == "":
-		w.printf("%s was applied before; its passwords are wiped now.", out.File)
 	case out.OnlyWiped:
-		w.printf("%s was applied before; its passwords are wiped now. The result is in %s.", out.File, out.Result)
+		w.printf("%s was applied before; its passwords are wiped now.", out.File)
 	default:
 		w.printf("%s was applied, with %s made; the result is in %s.", out.File, plural(len(out.Changes), "change"), out.Result)
 	}
@@ -95,47 +91,30 @@ func printFirstBoot(w *lines, out firstboot.Outcome) {
 
 // restartUnit restarts the gateway where systemd runs it.
 func restartUnit(ctx context.Context) (restarted bool, err error) {
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return false, nil // another service manager, or none (sd_booted(3))
-	}
-	state, err := ask(ctx, "systemctl", "show", "--property=ActiveState", "--value", unitName)
-	if err != nil {
-		return false, err
-	}
-	if state == "inactive" {
+	m := machine.This()
+	if !m.HasSystemd() {
 		return false, nil
+	}
+	units, err := m.Units(ctx, []string{"ActiveState"}, unitName)
+	if err != nil || units[0]["ActiveState"] == "inactive" {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
-	if text, err := exec.CommandContext(ctx, "systemctl", "restart", unitName).CombinedOutput(); err != nil {
-		return false, fmt.Errorf("systemctl restart %s: %s", unitName, bytes.TrimSpace(text))
-	}
-	return true, nil
+	_, err = m.Run(ctx, "systemctl", "restart", unitName)
+	return err == nil, err
 }
 
 // unitComplaint returns what the gateway said last when it did not start: the lines that
 // this program writes when it fails, which hold no secret.
-func unitComplaint(ctx context.Context) string {
-	text, err := ask(ctx, "journalctl", "--unit="+unitName, "--lines=20", "--output=cat", "--no-pager", "--quiet")
-	if err != nil {
-		return ""
-	}
-	said := ""
+func unitComplaint(ctx context.Context) (said string) {
+	ctx, cancel := context.WithTimeout(ctx, systemTimeout)
+	defer cancel()
+	text, _ := machine.This().Run(ctx, "journalctl", "--unit="+unitName, "--lines=20", "--output=cat", "--no-pager", "--quiet") // "" says nothing
 	for line := range strings.Lines(text) {
 		if complaint, is := strings.CutPrefix(strings.TrimSpace(line), "gatehouse: "); is {
 			said = printable(complaint)
 		}
 	}
 	return said
-}
-
-// ask runs a program of the system and returns its output.
-func ask(ctx context.Context, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, systemTimeout)
-	defer cancel()
-	text, err := exec.CommandContext(ctx, program, args...).Output() //nolint:gosec // two programs of the system
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", program, err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }

@@ -118,11 +118,20 @@ func (b *board) firstBoot() firstboot.Config {
 		Folders: []string{b.path("boot"), b.path("boot2")}, Settings: b.path("etc/gatehouse.toml"), Environ: b.environ(), Version: "1.2.3",
 		Dial:    func(string) firstboot.Gateway { return b },
 		Restart: b.restart,
+		Check:   b.check,
 		Network: b.networkName,
 		Now:     func() time.Time { return time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC) },
 	}
-	cfg.UseDisk(&fusedDisk{fuse: &b.fuse})
+	cfg.OnTouch(b.disk(nil))
 	return cfg
+}
+
+// check refuses a certificate that is called bad.
+func (b *board) check(c config.Config) error {
+	if strings.HasSuffix(c.TLS.Certificate, "bad.crt") {
+		return fault.New(fault.Invalid, "the certificate "+c.TLS.Certificate+" cannot be used")
+	}
+	return nil
 }
 
 // run is one first boot.
@@ -269,71 +278,51 @@ func (f *fuse) burn() {
 	}
 }
 
-// fusedDisk is the real disk, from which the power may be cut before, within and after
-// each change. Where broken says so, it fails.
-type fusedDisk struct {
-	fuse   *fuse
-	real   firstboot.RealDisk
-	broken func(path string) error
-}
-
-func (d *fusedDisk) do(path string, change func() error) error {
-	d.fuse.burn()
-	if d.broken != nil {
-		if err := d.broken(path); err != nil {
-			return &fs.PathError{Op: "write", Path: path, Err: err}
+// disk returns what happens at each change of the disk: the power may be cut before,
+// within and after it. Where broken says so, it fails.
+func (b *board) disk(broken func(path string) error) func(firstboot.Touch) error {
+	return func(touch firstboot.Touch) error {
+		b.fuse.burn()
+		if broken != nil {
+			if err := broken(touch.Path); err != nil {
+				return &fs.PathError{Op: "write", Path: touch.Path, Err: err}
+			}
 		}
+		if touch.Mode != 0 { // a power cut within leaves half a neighbour behind
+			if err := os.WriteFile(touch.Path+".new", touch.Data[:len(touch.Data)/2], 0o600); err != nil {
+				return err
+			}
+		} else if touch.Data != nil {
+			return b.overwriteHalf(touch)
+		}
+		b.fuse.burn()
+		return nil
 	}
-	err := change()
-	d.fuse.burn()
-	return err
 }
 
-func (d *fusedDisk) MakeFolder(path string) error {
-	return d.do(path, func() error { return d.real.MakeFolder(path) })
-}
-
-// Write leaves half a neighbour behind when the power is cut within.
-func (d *fusedDisk) Write(path string, data []byte, mode fs.FileMode, group int) error {
-	return d.do(path, func() error {
-		if err := os.WriteFile(path+".new", data[:len(data)/2], 0o600); err != nil {
-			return err
+// overwriteHalf leaves the first part, then every second one too, written when the power
+// is cut within.
+func (b *board) overwriteHalf(touch firstboot.Touch) error {
+	text, err := os.ReadFile(touch.Path)
+	if err != nil {
+		return err
+	}
+	const sector = 16
+	for _, now := range []func(i int) bool{func(i int) bool { return i < len(text)/3 }, func(i int) bool { return i/sector%2 == 1 }} {
+		for i := range text {
+			if now(i) {
+				text[i] = touch.Data[i]
+			}
 		}
-		d.fuse.burn()
-		return d.real.Write(path, data, mode, group)
-	})
-}
-
-// Overwrite leaves the first, or every second, part written when the power is cut
-// within.
-func (d *fusedDisk) Overwrite(path string, data []byte) error {
-	return d.do(path, func() error {
-		if err := d.real.Overwrite(path, data[:len(data)/3]); err != nil {
-			return err
-		}
-		d.fuse.burn()
-		old, err := os.ReadFile(path)
+		f, err := os.OpenFile(touch.Path, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}
-		const sector = 16
-		for i := range old {
-			if i/sector%2 == 1 {
-				old[i] = data[i]
-			}
-		}
-		if err := d.real.Overwrite(path, old); err != nil {
+		_, err = f.WriteAt(text, 0)
+		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
-		d.fuse.burn()
-		return d.real.Overwrite(path, data)
-	})
-}
-
-func (d *fusedDisk) Rename(from, to string) error {
-	return d.do(from, func() error { return d.real.Rename(from, to) })
-}
-
-func (d *fusedDisk) Remove(path string) error {
-	return d.do(path, func() error { return d.real.Remove(path) })
+		b.fuse.burn()
+	}
+	return nil
 }

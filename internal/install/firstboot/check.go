@@ -3,12 +3,14 @@ package firstboot
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"gatehouse/configs"
 	"gatehouse/internal/config"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
@@ -19,7 +21,6 @@ type plan struct {
 	data     []byte
 	site     sitefile.Site
 	config   config.Config   // as it is to be
-	sources  config.Sources  // of every key
 	keys     []string        // of the configuration that the file sets, in order
 	settings []byte          // the text of those of the file, laid over those of an earlier one
 	secret   bool            // whether one of them is
@@ -71,38 +72,61 @@ func ours() []string {
 // configuration that would result.
 func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlfile.Problem) {
 	b.plan.site, problems = sitefile.Read(d, ours())
-	problems = append(problems, publicProblems(publicSecrets(), d, d.Values)...)
-	var err error
+	problems = append(problems, b.publicProblems()...)
 	layers := b.layers(files, config.File{Name: b.path, Document: d, Only: ours()})
-	b.plan.config, b.plan.sources, err = config.Lay(layers, b.Environ)
+	settings, sources, err := config.Lay(layers, b.Environ)
+	if err == nil {
+		err = b.Check(settings)
+	}
 	if err != nil {
 		return append(problems, problemsOf(err)...)
 	}
-	for key, at := range b.plan.sources {
+	b.plan.config = settings
+	for key, at := range sources {
 		if at.File == b.path {
 			b.plan.keys = append(b.plan.keys, key)
 		}
 	}
 	slices.Sort(b.plan.keys)
-	return slices.Concat(problems, b.fileProblems(), b.zoneProblems())
+	return problems
+}
+
+// exampleSecret matches a line with a secret.
+var exampleSecret = regexp.MustCompile(`(?m)^#?(password|secret|token) *= *["']([^"'\r\n]+)["']`)
+
+// publicProblems finds the passwords, secrets and tokens of the examples, which everyone
+// can read. "gatehouse apply" accepts them, for demonstrations; a board at a door does
+// not.
+func (b *boot) publicProblems() (problems []tomlfile.Problem) {
+	public := map[string]bool{}
+	names, _ := fs.Glob(configs.Files, "*.example.toml") // fails for wrong patterns only
+	for _, name := range names {
+		text, _ := configs.Files.ReadFile(name) // it is part of this program
+		for _, match := range exampleSecret.FindAllSubmatch(text, -1) {
+			public[string(match[2])] = true
+		}
+	}
+	n := 0
+	for line := range bytes.Lines(b.plan.data) {
+		n++
+		if match := exampleSecret.FindSubmatch(line); match != nil && line[0] != '#' && public[string(match[2])] {
+			problems = append(problems, tomlfile.Problem{File: b.path, Line: n, Text: "this " + string(match[1]) + " is that of the example: choose your own, or leave the line out"})
+		}
+	}
+	return problems
 }
 
 // layers puts a layer, such as the site file, where its settings belong among the parts
 // of the configuration: over those of an earlier site file.
 func (b *boot) layers(files []config.File, layer config.File) []config.File {
 	at := slices.IndexFunc(files, func(f config.File) bool {
-		return b.isPart(f) && filepath.Base(f.Name) > settingsName
+		folder, err := filepath.Abs(filepath.Dir(f.Name))
+		return err == nil && folder == b.partsPath() && filepath.Base(f.Name) > settingsName
 	})
 	if at < 0 {
 		at = len(files)
 	}
 	return slices.Insert(slices.Clone(files), at, layer)
-}
-
-// isPart reports whether a file of the configuration is in conf.d.
-func (b *boot) isPart(f config.File) bool {
-	folder, err := filepath.Abs(filepath.Dir(f.Name))
-	return err == nil && folder == b.partsPath()
 }
 
 // settingsHead begins the file of the settings.
@@ -136,31 +160,10 @@ func (b *boot) extract(d *tomlfile.Document) error {
 	return nil
 }
 
-// zoneProblems: the zone of the site is no use beside another in the configuration.
-func (b *boot) zoneProblems() []tomlfile.Problem {
-	const key = "time_zone"
-	configured, wanted := b.plan.config.TimeZone, b.plan.site.TimeZone
-	if configured == "" || wanted == "" || configured == wanted {
-		return nil
-	}
-	where := filepath.Base(b.plan.sources[key].String())
-	return []tomlfile.Problem{{File: b.path, Line: b.plan.site.Lines.Of("timezone"), Text: fmt.Sprintf(
-		"timezone is %q here, but time_zone is %q (%s): leave one of the two out", wanted, configured, where)}}
-}
-
-// placed makes a problem of the place where a key is set.
-func (b *boot) placed(key, text string) tomlfile.Problem {
-	at := b.plan.sources[key]
-	return tomlfile.Problem{File: at.File, Line: at.Line, Text: key + ": " + text}
-}
-
 // checkSite asks the gateway whether the site fits what it has already.
 func (b *boot) checkSite(ctx context.Context) (err error) {
 	if b.plan.would, err = b.gateway.Apply(ctx, b.toApply(), sitefile.Options{DryRun: true}); err != nil {
 		return b.refusedBy(err)
-	}
-	if b.DryRun {
-		b.out.Changes = append(b.out.Changes, b.plan.would.Changes...)
 	}
 	return nil
 }

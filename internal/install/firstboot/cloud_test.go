@@ -2,10 +2,8 @@ package firstboot_test
 
 import (
 	"io/fs"
-	"maps"
 	"os"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,16 +21,16 @@ keys = ["office 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="]
 `
 )
 
-// watchedDisk notes how files were written.
-type watchedDisk struct {
-	firstboot.Disk
-	modes  map[string]fs.FileMode // by path
-	groups map[string]int
-}
-
-func (d *watchedDisk) Write(path string, data []byte, mode fs.FileMode, group int) error {
-	d.modes[path], d.groups[path] = mode, group
-	return d.Disk.Write(path, data, mode, group)
+// watch has cfg note how files were written, by path.
+func watch(cfg *firstboot.Config) map[string]firstboot.Touch {
+	seen := map[string]firstboot.Touch{}
+	cfg.OnTouch(func(touch firstboot.Touch) error {
+		if touch.Mode != 0 {
+			seen[touch.Path] = touch
+		}
+		return nil
+	})
+	return seen
 }
 
 // The cloud link of a site file is the gateway's, and its password is nowhere but in a
@@ -50,8 +48,7 @@ func TestRun_cloud(t *testing.T) {
 			b := newBoard(t)
 			b.write("boot/gatehouse-site.toml", strings.ReplaceAll(cloudText, "\n", "\r\n"))
 			cfg := b.firstBoot()
-			disk := &watchedDisk{Disk: firstboot.RealDisk{}, modes: map[string]fs.FileMode{}, groups: map[string]int{}}
-			cfg.UseDisk(disk)
+			written := watch(&cfg)
 			cfg.UseGroup(func(name string) (*user.Group, error) {
 				if c.group == nil || name != "gatehouse" {
 					return nil, user.UnknownGroupError(name)
@@ -65,8 +62,8 @@ func TestRun_cloud(t *testing.T) {
 				t.Errorf("the gateway runs with %+v, %q", got, got.Password.Reveal())
 			}
 			settings := b.path("etc/conf.d/50-site.toml")
-			if info, err := os.Stat(settings); err != nil || info.Mode() != c.mode || disk.modes[settings] != c.mode || disk.groups[settings] != c.gid {
-				t.Errorf("the settings have the mode %v of group %d, %v", info.Mode(), disk.groups[settings], err)
+			if info, err := os.Stat(settings); err != nil || info.Mode() != c.mode || written[settings].Group != c.gid {
+				t.Errorf("the settings have the mode %v of group %d, %v", info.Mode(), written[settings].Group, err)
 			}
 			b.checkWiped(cloudPassword, "third-in-a-comment")
 			if done := b.read("boot/gatehouse-site.done.toml"); !strings.Contains(done, "password = ''\nurl = 'tls://mqtt.example.test:8883'\nusername = 'north-gate'") {
@@ -97,37 +94,18 @@ func TestRun_cloudThenAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("boot/gatehouse-site.toml", "[http]\nmetrics = true\n")
-	disk := &watchedDisk{Disk: firstboot.RealDisk{}, modes: map[string]fs.FileMode{}, groups: map[string]int{}}
 	cfg := b.firstBoot()
-	cfg.UseDisk(disk)
+	written := watch(&cfg)
 	if _, err := firstboot.Run(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{b.path("etc/conf.d/50-site.toml"), b.path("etc/conf.d/.50-site.before")} {
-		if mode, written := disk.modes[path]; !written || mode&0o007 != 0 {
-			t.Errorf("%s was written (%t) with the mode %v", path, written, mode)
+	for _, name := range []string{"etc/conf.d/50-site.toml", "etc/first-boot.state"} {
+		if got, is := written[b.path(name)]; !is || got.Mode&0o007 != 0 {
+			t.Errorf("%s was written (%t) with the mode %v", name, is, got.Mode)
 		}
 	}
 	if b.config.Cloud.Password != cloudPassword || !b.config.HTTP.Metrics {
 		t.Errorf("the gateway runs with %+v", b.config)
 	}
 	b.checkWiped(cloudPassword)
-}
-
-// Files that the cloud link needs are found where the gateway will look for them.
-func TestRun_cloudFiles(t *testing.T) {
-	b := newBoard(t)
-	cert, key := certificate(t)
-	b.write("etc/credentials/gate.crt", cert)
-	b.write("etc/credentials/gate.key", key)
-	b.write("etc/credentials/cloud.password", "given-password\n")
-	b.write("etc/ca.pem", cert)
-	b.write("boot/gatehouse-site.toml", "[cloud]\nurl = \"tls://mqtt.example.test\"\nusername = \"u\"\npassword_file = \"credential:cloud.password\"\n"+
-		"ca = \""+b.path("etc/ca.pem")+"\"\ncertificate = \"credential:gate.crt\"\nkey = \"credential:gate.key\"\n")
-	if _, err := b.run(); err != nil {
-		t.Fatal(err)
-	}
-	if b.config.Cloud.CA != b.path("etc/ca.pem") || !b.exists("etc/credentials/cloud.password") {
-		t.Errorf("the gateway runs with %+v; there are %q", b.config.Cloud, slices.Sorted(maps.Keys(b.files())))
-	}
 }

@@ -10,6 +10,6 @@
 // where one without a cut would have. Settings with which the gateway does not start
 // are rolled back. A secret that was generated is on the disk before it is in force,
 // so it is shown in any case, and shown once. The site file is overwritten in place,
-// after the result is written and never before. No
-// secret that the site file gave appears in the result, in an error or in the log.
+// after the result is written and never before. No secret that the site file gave
+// appears in the result, in an error or in the log.
 package firstboot

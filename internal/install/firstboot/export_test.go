@@ -2,14 +2,11 @@ package firstboot
 
 import "os/user"
 
-// Disk is what tests put in the place of the real one.
-type Disk = disk
+// Touch is one change of the disk.
+type Touch = touch
 
-// RealDisk is the real one.
-type RealDisk = realDisk
-
-// UseDisk changes files by way of d.
-func (c *Config) UseDisk(d Disk) { c.disk = d }
+// OnTouch calls f before each change of the disk; its error is that of the disk.
+func (c *Config) OnTouch(f func(Touch) error) { c.touch = f }
 
 // UseGroup finds groups by way of f.
 func (c *Config) UseGroup(f func(name string) (*user.Group, error)) { c.group = f }
@@ -17,5 +14,9 @@ func (c *Config) UseGroup(f func(name string) (*user.Group, error)) { c.group = 
 // UsePublic finds cards that everybody can read by way of f.
 func (c *Config) UsePublic(f func(path string) bool) { c.public = f }
 
-// SettingsHead begins the file of the settings.
-const SettingsHead = settingsHead
+const (
+	// SettingsHead begins the file of the settings.
+	SettingsHead = settingsHead
+	// WipingName is the site file while it is overwritten.
+	WipingName = wipingName
+)

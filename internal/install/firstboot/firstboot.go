@@ -2,15 +2,21 @@ package firstboot
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
-	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -21,7 +27,7 @@ type Gateway interface {
 	Close()
 }
 
-// Config is where to look and which gateway to ask. Environ, Version, Folders, Dial,
+// Config is where to look and which gateway to ask. Environ, Version, Folders, Check, Dial,
 // Restart, Network and Now are required.
 type Config struct {
 	File     string   // the site file; "" looks in Folders, then beside the configuration
@@ -32,6 +38,7 @@ type Config struct {
 	Version  string
 	DryRun   bool // only check
 
+	Check     func(config.Config) error // reports whether the files that a configuration names can be used
 	Dial      func(socket string) Gateway
 	Restart   func(ctx context.Context) (restarted bool, err error) // false: the service manager does not run the gateway
 	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; nil: unknown
@@ -39,10 +46,10 @@ type Config struct {
 	TakesName bool                                                  // this machine is about to be called like the gateway, as on the image
 	Now       func() time.Time                                      // while the gateway does not tell the time
 
-	disk  disk                                   // nil: the real one
-	group func(name string) (*user.Group, error) // nil: the system's
-
-	public func(path string) bool // nil: what the system says
+	// Tests replace these.
+	touch  func(t touch) error                    // is called before each change of the disk; nil: nothing
+	group  func(name string) (*user.Group, error) // nil: the system's
+	public func(folder string) bool               // nil: onPublicDisk
 }
 
 // Outcome is what was done.
@@ -50,7 +57,7 @@ type Outcome struct {
 	File         string             `json:"file"` // the site file; "" when there is none
 	DryRun       bool               `json:"dryRun"`
 	OnlyWiped    bool               `json:"onlyWiped"`              // it was applied by an earlier run
-	Result       string             `json:"result,omitempty"`       // the result file
+	Result       string             `json:"result,omitempty"`       // the result file that was written
 	SettingsFile string             `json:"settingsFile,omitempty"` // that the settings were written to
 	Changes      []sitefile.Change  `json:"changes"`                // of accounts, stations and grants; in a dry run those to make
 	Addresses    []string           `json:"addresses"`              // URLs of the gateway
@@ -60,13 +67,10 @@ type Outcome struct {
 
 const (
 	doneName     = "gatehouse-site.done.toml"
-	wipingName   = "gatehouse-site.wiping" // the site file while it is overwritten
+	wipingName   = "gatehouse-site.toml.wiping" // the site file while it is overwritten; its unit starts for it too
 	resultName   = "gatehouse-result.txt"
 	settingsName = "50-site.toml"
-	beforeName   = ".50-site.before" // what settingsName held; while it is there, the new one is on trial
 	stateName    = "first-boot.state"
-
-	patience = time.Minute // for the gateway to be ready
 )
 
 // boot is one run.
@@ -85,8 +89,8 @@ type boot struct {
 // Outcome.File is empty and nothing happens. Its error is a
 // [*tomlfile.Error] with everything that is wrong, which is in the result file too.
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
-	if cfg.disk == nil {
-		cfg.disk = realDisk{}
+	if cfg.touch == nil {
+		cfg.touch = func(touch) error { return nil }
 	}
 	if cfg.group == nil {
 		cfg.group = user.LookupGroup
@@ -94,52 +98,84 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.public == nil {
 		cfg.public = onPublicDisk
 	}
-	folder, err := filepath.Abs(parentOf(config.PartsFolder(cfg.Settings, cfg.Environ)))
+	folder, err := filepath.Abs(filepath.Dir(config.PartsFolder(cfg.Settings, cfg.Environ)))
 	if err != nil {
 		return Outcome{}, fmt.Errorf("finding the folder of the configuration: %w", err)
 	}
 	b := &boot{Config: cfg, folder: folder}
 	b.out = Outcome{DryRun: cfg.DryRun, Changes: []sitefile.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []tomlfile.Problem{}}
+	b.state = readState(b.statePath())
 	defer b.hangUp()
-	if !cfg.DryRun {
-		if b.findWiping(); b.path != "" {
-			if err := b.finishWiping(); err != nil {
-				return b.out, b.failed(err)
-			}
-		}
-	}
-	if err := b.find(); err != nil || b.path == "" {
-		return b.out, b.failed(err)
-	}
-	if cfg.DryRun {
-		return b.out, b.failed(b.rehearse(ctx))
-	}
-	if b.state = readState(b.statePath()); b.state.wipes(b.path) {
-		return b.out, b.failed(b.finishWiping())
-	}
-	b.out.OnlyWiped = false
-	if err := b.perform(ctx); err != nil {
-		b.writeFailure(err)
-		return b.out, b.failed(err)
-	}
-	if err := b.wipe(); err != nil {
-		return b.out, b.failed(err)
+	if err := b.run(ctx); err != nil {
+		b.out.Problems = problemsOf(err)
+		return b.out, &tomlfile.Error{Problems: b.out.Problems}
 	}
 	return b.out, nil
 }
 
-// finishWiping does what an earlier run left.
-func (b *boot) finishWiping() error {
-	b.out.OnlyWiped = true
-	b.state = readState(b.statePath())
+func (b *boot) run(ctx context.Context) error {
+	if b.DryRun {
+		if err := b.find(sitefile.FileNames()...); err != nil || b.path == "" {
+			return err
+		}
+		return b.rehearse(ctx)
+	}
+	if err := b.find(wipingName); err != nil {
+		return err
+	}
+	if b.path != "" {
+		b.out.OnlyWiped = true
+		if err := b.wipe(); err != nil {
+			return err
+		}
+	}
+	if err := b.find(sitefile.FileNames()...); err != nil || b.path == "" {
+		return err
+	}
+	if b.out.OnlyWiped = b.state.wipes(b.path); !b.out.OnlyWiped {
+		if err := b.perform(ctx); err != nil {
+			b.writeFailure(err)
+			return err
+		}
+	}
 	return b.wipe()
+}
+
+// find sets the first file with one of the names; "" where there is none, as in most boots.
+// Another one is found when the board starts again.
+func (b *boot) find(names ...string) error {
+	b.path = ""
+	folders := slices.Concat(b.Folders, []string{b.folder})
+	if b.File != "" {
+		folders = []string{filepath.Dir(b.File)}
+		if !slices.Contains(names, wipingName) {
+			names = []string{filepath.Base(b.File)}
+		}
+	}
+	for _, folder := range folders {
+		for _, name := range names {
+			path, err := filepath.Abs(filepath.Join(folder, name))
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			if err == nil {
+				b.path, b.out.File = path, path
+				return nil
+			}
+			missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+			if !missing || b.File != "" && name != wipingName {
+				return refuse(path, "the site file cannot be read: %s", cause(err))
+			}
+		}
+	}
+	return nil
 }
 
 // perform does everything but the wiping, in an order in which each step may be the
 // last before a power cut.
 func (b *boot) perform(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		b.check, b.reach, b.checkSite, b.keepSecrets, b.takeSettings, b.apply, b.writeSuccess, b.markApplied,
+		b.check, b.reach, b.checkSite, b.takeSettings, b.keepSecrets, b.apply, b.writeSuccess, b.markApplied,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -158,16 +194,9 @@ func (b *boot) rehearse(ctx context.Context) error {
 		b.warn("Checked without the gateway: %s", sentence(err))
 		return nil // at a desk there is no gateway
 	}
-	return b.checkSite(ctx)
-}
-
-// failed keeps the problems of err for the outcome.
-func (b *boot) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	b.out.Problems = problemsOf(err)
-	return &tomlfile.Error{Problems: b.out.Problems}
+	err := b.checkSite(ctx)
+	b.out.Changes = append(b.out.Changes, b.plan.would.Changes...)
+	return err
 }
 
 // apply applies the accounts, stations and grants of the site.
@@ -180,11 +209,43 @@ func (b *boot) apply(ctx context.Context) error {
 	return nil
 }
 
-// stationName returns a station's name in the site, for people.
-func stationName(s sitefile.Station) string {
-	if s.Name == nil || *s.Name == "" {
-		return ""
+// warn adds a sentence to the result.
+func (b *boot) warn(format string, args ...any) {
+	b.out.Warnings = append(b.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+// beside returns the path of a file in the folder of the site file.
+func (b *boot) beside(name string) string { return filepath.Join(filepath.Dir(b.path), name) }
+
+func (b *boot) statePath() string    { return filepath.Join(b.folder, stateName) }
+func (b *boot) partsPath() string    { return filepath.Join(b.folder, "conf.d") }
+func (b *boot) settingsPath() string { return filepath.Join(b.partsPath(), settingsName) }
+
+// refuse makes an error of one problem.
+func refuse(file, format string, args ...any) error {
+	return &tomlfile.Error{Problems: []tomlfile.Problem{{File: file, Text: fmt.Sprintf(format, args...)}}}
+}
+
+// problemsOf takes the problems out of any error.
+func problemsOf(err error) []tomlfile.Problem {
+	if e, ok := errors.AsType[*tomlfile.Error](err); ok {
+		return e.Problems
 	}
-	name, _ := site.CleanStationName(*s.Name)
-	return name
+	return []tomlfile.Problem{{Text: sentence(err)}}
+}
+
+// sentence returns what people may see of an error.
+func sentence(err error) string {
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Sentence != "" {
+		return e.Sentence
+	}
+	return err.Error()
+}
+
+// cause words an error of the file system without the name of the system call.
+func cause(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err.Error()
+	}
+	return err.Error()
 }

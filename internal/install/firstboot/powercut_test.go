@@ -2,11 +2,14 @@ package firstboot_test
 
 import (
 	"context"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"gatehouse/internal/install/firstboot"
+	"gatehouse/systemd"
 )
 
 // powered runs once, and reports whether the power was cut on the way. Then the
@@ -43,7 +46,7 @@ func TestRun_powerCut(t *testing.T) {
 			t.Fatalf("after a cut at step %d", at)
 		}
 		if whole {
-			if at < 40 {
+			if at < 35 {
 				t.Errorf("only %d steps were tried", at)
 			}
 			return
@@ -73,7 +76,7 @@ func TestRun_powerCuts(t *testing.T) {
 // Settings with which the gateway does not come up are taken back, also when the power
 // is cut meanwhile; and the site is not applied.
 func TestRun_settingsTakenBack(t *testing.T) {
-	const bad = "name = \"bad-gate\"\n[[account]]\nemail = \"porter@example.test\"\npassword = \"given-porter-password\"\n"
+	const bad = "name = \"bad-gate\"\n[[account]]\nemail = \"porter@example.test\"\npassword = \"given-porter-password\"\n[[account]]\nemail = \"owner@example.test\"\n"
 	const old = "# by hand\nname = \"old-gate\"\n"
 	for _, before := range []string{"", old} {
 		for at, whole := 1, false; !whole; at++ {
@@ -86,7 +89,7 @@ func TestRun_settingsTakenBack(t *testing.T) {
 				b.write("boot/gatehouse-site.toml", bad)
 				whole = b.refused(at)
 				b.refused(0)
-				if got := b.read("etc/conf.d/50-site.toml"); got != before || b.exists("etc/conf.d/.50-site.before") || b.exists("etc/conf.d/50-site.toml") != (before != "") {
+				if got := b.read("etc/conf.d/50-site.toml"); got != before || b.exists("etc/first-boot.state") || b.exists("etc/conf.d/50-site.toml") != (before != "") {
 					t.Errorf("the settings read %q, want %q", got, before)
 				}
 				result := b.read("boot/gatehouse-result.txt")
@@ -140,7 +143,7 @@ func TestRun_onTrialTwice(t *testing.T) {
 				return
 			}
 			b.fuse.left = 0
-			onTrial := b.exists("etc/conf.d/.50-site.before")
+			onTrial := strings.Contains(b.read("etc/first-boot.state"), "onTrial")
 			_, err := b.run()
 			if got := b.read("etc/conf.d/50-site.toml"); onTrial && err != nil && got != "name = \"old-gate\"\n" {
 				t.Errorf("after a cut at step %d and %v the settings read %q", at, err, got)
@@ -164,4 +167,22 @@ func (b *board) refused(at int) (whole bool) {
 		b.t.Error("the settings were taken")
 	}
 	return true
+}
+
+// The unit starts for a site file whose wiping was interrupted too.
+func TestWipingName(t *testing.T) {
+	unit, err := systemd.Files.ReadFile("gatehouse-site.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions := regexp.MustCompile(`(?m)^ConditionPathExistsGlob=\|(.*)$`).FindAllSubmatch(unit, -1)
+	for _, c := range conditions {
+		folder, pattern := filepath.Split(string(c[1]))
+		if is, err := filepath.Match(pattern, firstboot.WipingName); err != nil || !is {
+			t.Errorf("in %s it looks for %s: %v", folder, pattern, err)
+		}
+	}
+	if len(conditions) != 4 {
+		t.Errorf("there are %d conditions", len(conditions))
+	}
 }

@@ -3,13 +3,17 @@ package firstboot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"gatehouse/internal/health"
 	"gatehouse/internal/setup/sitefile"
-	"gatehouse/internal/setup/tomlfile"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 const (
@@ -18,107 +22,50 @@ const (
 	addressPatience = 20 * time.Second
 	// stampLayout is how people read a time.
 	stampLayout = "2006-01-02 15:04:05 MST"
-	// issuedTitle begins the generated passwords, leftTitle what was not wiped.
+	// successHead begins the result of a first boot that was done, issuedTitle the
+	// generated passwords in it.
+	successHead = "Gatehouse: OK\n"
 	issuedTitle = "PASSWORDS THAT WERE MADE"
-	leftTitle   = "PASSWORDS ARE LEFT ON THIS CARD"
-	// What they are called.
-	namePassword = "password"
-	nameSecret   = "MQTT password"
-	nameToken    = "station token"
 )
 
-// paper is the text of a result file.
-type paper struct{ strings.Builder }
+// whatToDo ends the result of a failed first boot.
+const whatToDo = `WHAT TO DO
+  Correct it: in %s on this card, with a text editor, saved as
+  UTF-8. The number after the name of a file is that of the line. Then
+`
 
-// line writes one line.
-func (p *paper) line(format string, args ...any) {
-	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
-	_, _ = p.WriteString(text + "\n") // never fails (strings.Builder)
+// field is a line of a result with a name.
+type field struct{ name, text string }
+
+// filled returns the fields that have a text.
+func filled(all ...field) []field {
+	return slices.DeleteFunc(all, func(f field) bool { return f.text == "" })
 }
 
-// field writes a name and a value, if there is one.
-func (p *paper) field(name, value string) {
-	if value != "" {
-		p.line("  %-12s %s", name, value)
+// section returns a title with its lines, "" where there are none. Each part of a result
+// ends with a newline.
+func section[T any](title, format string, lines []T) string {
+	var text strings.Builder
+	for _, line := range lines {
+		_, _ = fmt.Fprintf(&text, format, line) // never fails (strings.Builder)
 	}
+	if text.Len() == 0 {
+		return ""
+	}
+	return title + text.String()
 }
 
-// list writes sentences under a title, if there are any.
-func (p *paper) list(title string, items []string) {
-	if len(items) == 0 {
-		return
+// fields returns the lines of fields whose names are as wide as in format.
+func fields(format string, all []field) (lines []string) {
+	for _, f := range all {
+		lines = append(lines, fmt.Sprintf(format, f.name, f.text))
 	}
-	p.line("")
-	p.line("%s", title)
-	for _, item := range items {
-		p.line("  - %s", item)
-	}
+	return lines
 }
 
-// writeSuccess writes the result of a first boot that was done, but for the wiping.
-func (b *boot) writeSuccess(ctx context.Context) error {
-	b.awaitAddresses(ctx)
-	b.noteName()
-	b.noteLeft()
-	b.out.Addresses = append(b.out.Addresses, b.urls()...)
-	text := b.successText(b.issued).String()
-	if err := b.writeResult(text); err != nil || !strings.Contains(text, issuedTitle) || !b.public(parentOf(b.path)) {
-		return err
-	}
-	_ = b.writeResultTo(b.resultPath(), b.successText(b.issuedAside).String()) // else all of it is beside the configuration
-	return nil
-}
-
-// successText is the text of a first boot that was done; secrets adds what was generated.
-func (b *boot) successText(secrets func(*paper)) *paper {
-	p := &paper{}
-	b.head(p, "OK")
-	p.line("The gateway is set up and runs. The site file is called %s", doneName)
-	p.line("once its passwords have been wiped from it; you may delete it then.")
-	b.reachable(p)
-	b.contents(p)
-	if len(b.state.Generated) > 0 {
-		secrets(p)
-	}
-	p.list("TO NOTE", b.out.Warnings)
-	return p
-}
-
-// failure is the text of a first boot that was not done.
-func (b *boot) failure(problems []tomlfile.Problem) *paper {
-	p := &paper{}
-	b.head(p, "FAILED")
-	if len(b.out.Changes) == 0 && b.out.SettingsFile == "" {
-		p.line("Nothing was changed.")
-	} else {
-		p.line("Part of it was done. When it is started again, it goes on from there.")
-	}
-	p.line("")
-	p.line("WHAT IS WRONG")
-	for _, problem := range problems {
-		if problem.File == b.path {
-			problem.File = filepath.Base(b.path)
-		}
-		p.line("  %s", problem)
-	}
-	p.line("")
-	p.line("WHAT TO DO")
-	p.line("  Correct it: in %s on this card, with a text editor, saved as", filepath.Base(b.path))
-	p.line("  UTF-8. The number after the name of a file is that of the line. Then")
-	if b.TakesName { // as on the image, which has no shell
-		p.line("  put the card back and switch the gateway on again.")
-	} else {
-		p.line("  run: sudo systemctl restart gatehouse-site")
-	}
-	p.list("TO NOTE", b.out.Warnings)
-	return p
-}
-
-func (b *boot) head(p *paper, verdict string) {
-	p.line("Gatehouse: %s", verdict)
-	p.line("")
-	when := b.status.Clock.Now.Time
-	trusted := b.status.Clock.Trusted
+// head returns the first part of every result after its verdict.
+func (b *boot) head() string {
+	when, trusted := b.status.Clock.Now.Time, b.status.Clock.Trusted
 	if when.IsZero() {
 		when, trusted = b.Now(), true
 	}
@@ -126,45 +73,84 @@ func (b *boot) head(p *paper, verdict string) {
 	if !trusted {
 		stamp += " (the board was not yet sure of its clock)"
 	}
-	p.field("Time", stamp)
-	p.field("Gateway", b.status.Name)
-	p.field("Id", string(b.status.GatewayID))
-	p.field("Version", cmp.Or(b.status.Version, b.Version))
-	p.field("Site file", b.path)
-	p.line("")
+	return section("", "  %s\n", fields("%-12s %s", filled(field{"Time", stamp}, field{"Gateway", b.status.Name}, field{"Id", string(b.status.GatewayID)},
+		field{"Version", cmp.Or(b.status.Version, b.Version)}, field{"Site file", b.path})))
 }
 
-func (b *boot) reachable(p *paper) {
-	if len(b.out.Addresses) > 0 {
-		p.line("")
-		p.line("WHERE IT IS")
+// writeFailure writes what is wrong. A result that cannot be written is no second
+// error: the log has the first.
+func (b *boot) writeFailure(err error) {
+	problems := slices.Clone(problemsOf(err))
+	for i := range problems {
+		if problems[i].File == b.path {
+			problems[i].File = filepath.Base(b.path)
+		}
 	}
-	for _, address := range b.out.Addresses {
-		p.line("  %s", address)
+	changed, next := "Nothing was changed.\n", "  run: sudo systemctl restart gatehouse-site\n"
+	if len(b.out.Changes) > 0 || b.out.SettingsFile != "" {
+		changed = "Part of it was done. When it is started again, it goes on from there.\n"
 	}
+	if b.TakesName { // as on the image, which has no shell
+		next = "  put the card back and switch the gateway on again.\n"
+	}
+	_ = b.writeResult("", "Gatehouse: FAILED\n", b.head(), changed, section("WHAT IS WRONG\n", "  %s\n", problems),
+		fmt.Sprintf(whatToDo, filepath.Base(b.path))+next, section("TO NOTE\n", "  - %s\n", b.out.Warnings))
+}
+
+// writeSuccess writes the result of a first boot that was done, but for the wiping.
+func (b *boot) writeSuccess(ctx context.Context) error {
+	if b.poll(ctx, addressPatience, time.Second, hasAddress) != nil {
+		b.warn("This board has no network address yet: look for it in your router, or on the text console.")
+	}
+	for _, c := range b.status.Conditions {
+		if c.Severity != health.Notice {
+			b.warn("%s: %s", c.Summary, c.Advice)
+		}
+	}
+	for _, path := range b.plan.site.PasswordFiles {
+		if filepath.Dir(path) == filepath.Dir(b.path) && !b.removes(path) {
+			b.warn("The password in %s is not wiped: only files beside the site file that are called *.password or *.secret are removed.", path)
+		}
+	}
+	network := b.Network()
+	if b.TakesName && b.status.Name != "" {
+		network = b.status.Name
+	}
+	b.out.Addresses = append(b.out.Addresses, adminapi.URLs(b.status.Listeners, b.status.Addresses, network)...)
+	slices.Sort(b.out.Addresses)
+	b.out.Addresses = slices.Compact(b.out.Addresses)
+	fingerprint := ""
 	if c := b.status.Certificate; c != nil && c.AuthorityFingerprint != "" {
-		p.line("")
-		p.line("The fingerprint (SHA-256) of the authority that signs its certificate:")
-		p.line("  %s", c.AuthorityFingerprint)
+		fingerprint = "The fingerprint (SHA-256) of the authority that signs its certificate:\n  " + c.AuthorityFingerprint + "\n"
 	}
+	return b.writeResult(b.issued(), successHead, b.head(),
+		"The gateway is set up and runs. The site file is called "+doneName+"\nonce its passwords have been wiped from it; you may delete it then.\n",
+		section("WHERE IT IS\n", "  %s\n", b.out.Addresses), fingerprint,
+		"WHAT WAS SET UP\n"+cmp.Or(section("", "  %s\n", fields("%-12s %s", b.contents())), "  Nothing: the site file is empty.\n"),
+		section("TO NOTE\n", "  - %s\n", b.out.Warnings))
+}
+
+func hasAddress(s adminapi.Status) error {
+	if len(s.Addresses) == 0 {
+		return errors.New("no network address")
+	}
+	return nil
 }
 
 // contents lists what the site file has set up. It goes by the file and not by what
 // was changed just now: after a power cut that would be half of it.
-func (b *boot) contents(p *paper) {
-	p.line("")
-	p.line("WHAT WAS SET UP")
-	before, s := p.Len(), b.plan.site
-	p.field("Time zone", s.TimeZone)
+func (b *boot) contents() (all []field) {
+	s := b.plan.site
+	all = filled(field{"Time zone", s.TimeZone})
 	for _, a := range s.Accounts {
-		role := ""
+		text := string(a.Email)
 		if a.Admin != nil && *a.Admin {
-			role = ", an administrator"
+			text += ", an administrator"
 		}
-		p.field("Account", string(a.Email)+role)
+		all = append(all, field{"Account", text})
 	}
 	for _, st := range s.Stations {
-		p.field("Station", stationText(st))
+		all = append(all, field{"Station", stationText(st)})
 	}
 	for _, g := range s.Grants {
 		ids := make([]string, len(g.Stations))
@@ -175,21 +161,20 @@ func (b *boot) contents(p *paper) {
 		if !g.Until.IsZero() && g.Until.Before(b.Now()) {
 			text += " (over)"
 		}
-		p.field("Grant", text)
+		all = append(all, field{"Grant", text})
 	}
 	if len(b.plan.keys) > 0 {
-		p.field("Settings", strings.Join(b.plan.keys, ", "))
-		p.field("", "in "+b.settingsPath())
+		all = append(all, field{"Settings", strings.Join(b.plan.keys, ", ")}, field{"", "in " + b.settingsPath()})
 	}
-	if p.Len() == before {
-		p.line("  Nothing: the site file is empty.")
-	}
+	return all
 }
 
 func stationText(s sitefile.Station) string {
 	text := s.ID.String()
-	if name := stationName(s); name != "" {
-		text += fmt.Sprintf(" %q", name)
+	if s.Name != nil {
+		if name, _ := site.CleanStationName(*s.Name); name != "" {
+			text += fmt.Sprintf(" %q", name)
+		}
 	}
 	switch {
 	case s.Locks == 1:
@@ -200,39 +185,24 @@ func stationText(s sitefile.Station) string {
 	return text
 }
 
-// issued lists the secrets that were generated, and those only.
-func (b *boot) issued(p *paper) {
-	p.line("")
-	p.line(issuedTitle + ", because the site file gave none. They are not")
-	p.line("stored anywhere else: write them down now, and delete this file.")
-	for _, a := range b.plan.site.Accounts {
-		if password := b.state.Generated[passwordOf(a.Email)]; password != "" {
-			p.line("")
-			p.line("  Account %s", a.Email)
-			p.line("    %-14s %s", namePassword, password)
+// issued lists the secrets that were generated, and those only; "" is none.
+func (b *boot) issued() string {
+	var parts []string
+	add := func(title string, secrets ...field) {
+		if secrets = filled(secrets...); len(secrets) > 0 {
+			parts = append(parts, section(title, "    %s\n", fields("%-14s %s", secrets)))
 		}
+	}
+	made := b.state.Generated
+	for _, a := range b.plan.site.Accounts {
+		add("  Account "+string(a.Email)+"\n", field{"password", made[passwordOf(a.Email)]})
 	}
 	for _, s := range b.plan.site.Stations {
-		secret, token := b.state.Generated[secretOf(s.ID)], b.state.Generated[tokenOf(s.ID)]
-		if secret+token == "" {
-			continue
-		}
-		p.line("")
-		p.line("  Station %s", stationText(s))
+		secret, user := made[secretOf(s.ID)], ""
 		if secret != "" {
-			p.line("    MQTT user name station-%s", s.ID)
-			p.line("    %-14s %s", nameSecret, secret)
+			user = "station-" + s.ID.String()
 		}
-		if token != "" {
-			p.line("    %-14s %s", nameToken, token)
-		}
+		add("  Station "+stationText(s)+"\n", field{"MQTT user name", user}, field{"MQTT password", secret}, field{"station token", made[tokenOf(s.ID)]})
 	}
-}
-
-// issuedAside names the file with the generated secrets.
-func (b *boot) issuedAside(p *paper) {
-	p.line("")
-	p.line("THE PASSWORDS THAT WERE GENERATED are not on this card, which every user of")
-	p.line("this board can read. As root, read them, write them down and delete the file:")
-	p.line("  %s", b.asidePath())
+	return section(issuedTitle+", because the site file gave none. They are not\nstored anywhere else: write them down now, and delete this file.\n", "\n%s", parts)
 }

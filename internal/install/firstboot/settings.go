@@ -16,7 +16,9 @@ import (
 )
 
 const (
-	// askEvery is how often the gateway is asked whether it is ready.
+	// patience is how long the gateway may take to be ready, and askEvery how often it is
+	// asked whether it is.
+	patience = time.Minute
 	askEvery = 100 * time.Millisecond
 	// serviceGroup is the group of the service.
 	serviceGroup = "gatehouse"
@@ -27,10 +29,10 @@ const (
 func (b *boot) reach(ctx context.Context) error {
 	b.dial(b.plan.socket)
 	err := b.await(ctx, "")
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if _, onTrial := os.Stat(b.beforePath()); onTrial == nil {
+	case b.state.OnTrial:
 		return b.takeBack(ctx, err)
 	}
 	return refuse("", "the gateway is not ready, so nothing can be set up: %s", b.complaint(ctx, err))
@@ -53,37 +55,40 @@ func (b *boot) hangUp() {
 // await waits until the gateway is ready, in another run than the one with the id
 // before.
 func (b *boot) await(ctx context.Context, before site.BootID) error {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	return b.poll(ctx, patience, askEvery, func(s adminapi.Status) error {
+		switch {
+		case s.Boot == before:
+			return errors.New("it was not restarted")
+		case s.Ready:
+			return nil
+		case len(s.Conditions) > 0:
+			return errors.New(s.Conditions[0].Summary)
+		}
+		return errors.New("it is starting")
+	})
+}
+
+// poll asks the gateway for its status until that is good, or limit is over. Its error is
+// the last.
+func (b *boot) poll(ctx context.Context, limit, every time.Duration, good func(adminapi.Status) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ticker := time.NewTicker(askEvery)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	failed := errors.New("it was not restarted")
 	for {
 		status, err := b.gateway.Status(ctx)
-		switch {
-		case err == nil && status.Boot == before:
-		case err == nil && status.Ready:
-			b.status = status
+		if err == nil {
+			b.status, err = status, good(status)
+		}
+		if err == nil {
 			return nil
-		case err == nil:
-			failed = errNotReady(status)
-		default:
-			failed = err
 		}
 		select {
-		case <-limited.Done():
-			return failed
+		case <-ctx.Done():
+			return err
 		case <-ticker.C:
 		}
 	}
-}
-
-// errNotReady returns why a gateway that answers is not ready.
-func errNotReady(s adminapi.Status) error {
-	if len(s.Conditions) > 0 {
-		return errors.New(s.Conditions[0].Summary)
-	}
-	return errors.New("it is starting")
 }
 
 // complaint returns what the gateway itself said, else err.
@@ -107,53 +112,41 @@ func (b *boot) takeSettings(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return refuse(b.settingsPath(), "the file cannot be read: %s", cause(err))
 	}
-	_, onTrial := os.Stat(b.beforePath())
-	if onTrial != nil && bytes.Equal(current, b.plan.settings) {
-		return nil
+	if !b.state.OnTrial {
+		if bytes.Equal(current, b.plan.settings) {
+			return nil
+		}
+		b.state.OnTrial, b.state.Before = true, current
+		if err := b.keepState(); err != nil {
+			return err
+		}
 	}
-	if err := b.writeSettings(current, onTrial == nil); err != nil {
+	if err := b.writeSettings(b.plan.settings); err != nil {
 		return err
 	}
 	if err := b.restart(ctx); err != nil {
 		return b.takeBack(ctx, err)
 	}
-	return b.remove(b.beforePath())
+	b.state.OnTrial, b.state.Before = false, nil // the next step keeps it
+	return nil
 }
 
-// writeSettings keeps the current settings, unless an earlier run did, and writes the
-// new ones. An empty file and none mean the same.
-func (b *boot) writeSettings(current []byte, kept bool) error {
-	if err := b.disk.MakeFolder(b.partsPath()); err != nil {
+func (b *boot) writeSettings(text []byte) error {
+	switch err := os.Mkdir(b.partsPath(), 0o755); { //nolint:gosec // a folder of the configuration, for everyone to read
+	case err == nil:
+		_ = os.Chmod(b.partsPath(), 0o755) //nolint:gosec // whatever the umask is
+	case !errors.Is(err, fs.ErrExist):
 		return refuse(b.partsPath(), "the folder cannot be made: %s", cause(err))
 	}
-	mode, group := b.access() // the new settings have the secrets of the current ones too
-	if !kept {
-		if err := b.write(b.beforePath(), current, mode, group); err != nil {
-			return err
-		}
-	}
-	return b.write(b.settingsPath(), b.plan.settings, mode, group)
-}
-
-// write replaces a file.
-func (b *boot) write(path string, data []byte, mode fs.FileMode, group int) error {
-	if err := b.disk.Write(path, data, mode, group); err != nil {
-		return refuse(path, "the file cannot be written: %s", cause(err))
-	}
-	return nil
-}
-
-// remove removes a file.
-func (b *boot) remove(path string) error {
-	if err := b.disk.Remove(path); err != nil {
-		return refuse(path, "the file cannot be removed: %s", cause(err))
-	}
-	return nil
+	mode, group := b.access()
+	return b.write(b.settingsPath(), text, mode, group)
 }
 
 // access returns who may read the settings: everyone, or only root and the service.
 func (b *boot) access() (mode fs.FileMode, group int) {
-	if !b.plan.secret {
+	present, err := os.Stat(b.settingsPath())
+	closed := err == nil && present.Mode()&0o004 == 0 // an earlier site file had a secret
+	if !b.plan.secret && !closed {
 		return 0o644, ownGroup
 	}
 	if g, err := b.group(serviceGroup); err == nil {
@@ -184,7 +177,7 @@ func (b *boot) restart(ctx context.Context) error {
 func (b *boot) takeBack(ctx context.Context, why error) error {
 	text := b.complaint(ctx, why)
 	if err := b.restore(); err != nil {
-		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, cause(err))
+		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, sentence(err))
 	}
 	b.out.SettingsFile = ""
 	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:\d+: `) // that file is gone by now
@@ -203,15 +196,14 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 
 // restore puts the settings of before back.
 func (b *boot) restore() error {
-	before, err := os.Stat(b.beforePath())
-	switch {
-	case err != nil:
-		return err //nolint:wrapcheck // takeBack words it
-	case before.Size() > 0:
-		return b.disk.Rename(b.beforePath(), b.settingsPath()) //nolint:wrapcheck // as above
+	var err error
+	if len(b.state.Before) > 0 {
+		err = b.writeSettings(b.state.Before)
+	} else {
+		err = b.remove(b.settingsPath())
 	}
-	if err := b.disk.Remove(b.settingsPath()); err != nil {
-		return err //nolint:wrapcheck // as above
+	if err != nil {
+		return err
 	}
-	return b.disk.Remove(b.beforePath()) //nolint:wrapcheck // as above
+	return b.endTrial()
 }

@@ -15,14 +15,16 @@ import (
 )
 
 // state is what one run leaves to the next when the power is cut between: a file for
-// root alone, gone when all is done. At first it has the secrets that were generated and
-// not yet shown, then what is left to wipe.
+// root alone, gone when all is done.
 type state struct {
-	Generated map[string]string `json:"generated,omitempty"` // in clear text, by the names of secretsOf
+	// Generated are the secrets that were generated and not yet shown, in clear text, by
+	// the names of secretsOf.
+	Generated map[string]string `json:"generated,omitempty"`
 
-	Applied []byte   `json:"applied,omitempty"` // SHA-256 of the site file that was applied
-	Others  []string `json:"others,omitempty"`  // its password files
-	Result  string   `json:"result,omitempty"`  // where the result of the first boot is
+	OnTrial bool   `json:"onTrial,omitempty"` // the gateway has not come up with the new settings yet
+	Before  []byte `json:"before,omitempty"`  // the settings before them; empty: none
+
+	Applied []byte `json:"applied,omitempty"` // SHA-256 of a site file of which only the wiping is left
 }
 
 // secretsOf returns the secrets of a site's accounts and stations by their names.
@@ -73,13 +75,22 @@ func (b *boot) keepSecrets(context.Context) error {
 		fresh[secretOf(s.StationID)], fresh[tokenOf(s.StationID)] = s.MQTT.Password, s.StationToken
 	}
 	old := b.state.Generated
-	b.state = state{Generated: map[string]string{}}
+	b.state.Generated = map[string]string{}
 	for name, stated := range secretsOf(&b.plan.site) {
 		if made := cmp.Or(old[name], fresh[name]); made != "" && *stated == "" {
 			b.state.Generated[name] = made
 		}
 	}
-	return b.keepState() // also where it is empty: the folder must be writable before anything changes
+	return b.keepState() // also where it is empty: the settings are no longer on trial
+}
+
+// endTrial notes that no settings are on trial. Secrets of an earlier run may be in force.
+func (b *boot) endTrial() error {
+	b.state.OnTrial, b.state.Before = false, nil
+	if len(b.state.Generated) == 0 {
+		return b.remove(b.statePath())
+	}
+	return b.keepState()
 }
 
 // complete returns the site with what was generated for it.
@@ -95,16 +106,13 @@ func (s state) complete(in sitefile.Site) sitefile.Site {
 // result by now, so they go.
 func (b *boot) markApplied(context.Context) error {
 	sum := sha256.Sum256(b.plan.data)
-	b.state = state{Applied: sum[:], Others: b.passwordFiles(), Result: b.out.Result}
+	b.state = state{Applied: sum[:]}
 	return b.keepState()
 }
 
 // wipes reports whether the file at path is the one whose wiping is left. Any other, also
 // one that was edited since, is a new site file.
 func (s state) wipes(path string) bool {
-	if len(s.Applied) == 0 {
-		return false
-	}
 	present, err := readSite(path)
 	sum := sha256.Sum256(present)
 	return err == nil && bytes.Equal(sum[:], s.Applied)
