@@ -1,9 +1,9 @@
 package httpapi
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
@@ -42,10 +42,7 @@ func (a *API) unlock(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Buf = append(x.Buf[:0], `{"success":`...)
-	x.Buf = strconv.AppendBool(x.Buf, answer.Outcome.Opened())
-	x.Buf = append(x.Buf, "}\n"...)
-	return x.JSON(http.StatusOK, x.Buf)
+	return x.JSON(http.StatusOK, fmt.Appendf(nil, `{"success":%t}`, answer.Outcome.Opened()))
 }
 
 // open sends the command that the path names. An unknown station and an unreadable lock

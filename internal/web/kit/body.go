@@ -3,7 +3,6 @@ package kit
 import (
 	"bytes"
 	"cmp"
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,23 +143,13 @@ func Decode[T any](r *Request) (v T, err error) {
 // left to encoding/json.
 func checkNames(d *json.Decoder, t reflect.Type) error {
 	token, _ := d.Token()
-	var known map[string]reflect.Type
-	if t = contentOf(t); t != nil && t.Kind() == reflect.Struct {
-		known = typesOf(t)
+	object := token == json.Delim('{')
+	if !object && token != json.Delim('[') {
+		return nil
 	}
-	switch token {
-	case json.Delim('['):
-		if t != nil && t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
-		for d.More() {
-			if err := checkNames(d, t); err != nil {
-				return err
-			}
-		}
-	case json.Delim('{'):
-		seen := make(map[string]bool)
-		for d.More() {
+	known, seen := fieldsOf(t), make(map[string]bool)
+	for d.More() {
+		if object {
 			token, _ := d.Token()
 			name, _ := token.(string)
 			field, ok := known[name]
@@ -170,36 +159,30 @@ func checkNames(d *json.Decoder, t reflect.Type) error {
 			case known != nil && !ok:
 				return fault.New(fault.Invalid, fmt.Sprintf("Unknown field %q", Clip(name)))
 			}
-			seen[name] = true
-			if err := checkNames(d, field); err != nil {
-				return err
-			}
+			seen[name], t = true, field
 		}
-	default:
-		return nil
+		if err := checkNames(d, t); err != nil {
+			return err
+		}
 	}
 	_, _ = d.Token() // its end
 	return nil
 }
 
-// contentOf returns the type whose fields a value of type t has; nil if it reads its JSON
-// itself.
-func contentOf(t reflect.Type) reflect.Type {
-	for t != nil && t.Kind() == reflect.Pointer {
+// fieldsOf returns the types of the JSON fields by their names, of a struct or of a
+// pointer to or a slice of one; nil for any other type.
+func fieldsOf(t reflect.Type) (known map[string]reflect.Type) {
+	for t != nil && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice) {
 		t = t.Elem()
 	}
-	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) ||
-		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+	if t == nil || t.Kind() != reflect.Struct {
 		return nil
 	}
-	return t
-}
-
-// typesOf returns the types of the JSON fields of a struct by their names.
-func typesOf(t reflect.Type) map[string]reflect.Type {
-	known := make(map[string]reflect.Type)
 	for _, field := range reflect.VisibleFields(t) {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
+			if known == nil {
+				known = make(map[string]reflect.Type)
+			}
 			known[name] = field.Type
 		}
 	}
@@ -235,11 +218,8 @@ func (r *Request) IdempotencyKey() (string, error) {
 		return "", nil
 	}
 	key := values[0]
-	ok := len(values) == 1 && key != "" && len(key) <= maxKey
-	for i := range len(key) {
-		ok = ok && key[i] >= ' ' && key[i] <= '~'
-	}
-	if !ok {
+	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
+	if len(values) > 1 || key == "" || len(key) > maxKey || strings.ContainsFunc(key, unprintable) {
 		return "", fault.New(fault.Invalid, "The Idempotency-Key must be one of 1 to 255 printable ASCII characters")
 	}
 	return key, nil

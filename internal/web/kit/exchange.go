@@ -17,8 +17,6 @@ const (
 	// while the storage fails, every login of an outsider is one.
 	errorLogsPerSecond = 1
 	errorLogBurst      = 20
-	// maxBuffer is how much room for answers is kept for the next request, in bytes.
-	maxBuffer = 32 << 10
 )
 
 // Request is what a handler reads of a request. A copy may be used after the request has
@@ -43,11 +41,9 @@ func (r *Request) Remote() netip.Addr {
 }
 
 // Exchange is one request and its answer. It is the [http.ResponseWriter] of its
-// handler, so that it knows what was sent. Exchanges are reused: none may be kept after
-// its handler has returned. For the handler's goroutine alone.
+// handler, so that it knows what was sent. For the handler's goroutine alone.
 type Exchange struct {
 	Req Request
-	Buf []byte // room for the body of the answer; the handler's own
 
 	kit     *Kit
 	w       http.ResponseWriter
@@ -64,11 +60,7 @@ type Exchange struct {
 // begin sets what every response carries. Cache-Control is everywhere, because nearly
 // everything here is about one account (contract, section 1).
 func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange {
-	x := k.exchanges.Get().(*Exchange)
-	*x = Exchange{
-		kit: k, w: w, Req: Request{Request: r, Start: time.Now(), TLS: tls}, level: slog.LevelDebug,
-		facts: x.facts[:0], Buf: x.Buf[:0],
-	}
+	x := &Exchange{kit: k, w: w, Req: Request{Request: r, Start: time.Now(), TLS: tls}, level: slog.LevelDebug}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -78,8 +70,7 @@ func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange 
 	return x
 }
 
-// finish is deferred: it answers for a handler that panicked, logs, counts and releases
-// the exchange.
+// finish is deferred: it answers for a handler that panicked, logs and counts.
 func (x *Exchange) finish() {
 	if v := recover(); v != nil {
 		x.panicked(v)
@@ -87,14 +78,7 @@ func (x *Exchange) finish() {
 	x.leave()
 	x.log()
 	x.kit.metrics.Request(x.label(), x.status)
-	broken := x.broken
-	clear(x.facts)
-	if cap(x.Buf) > maxBuffer {
-		x.Buf = nil
-	}
-	*x = Exchange{kit: x.kit, facts: x.facts, Buf: x.Buf}
-	x.kit.exchanges.Put(x)
-	if broken {
+	if x.broken {
 		panic(http.ErrAbortHandler) // the client must see that the response is not whole
 	}
 }

@@ -26,14 +26,13 @@ type Kit struct {
 	logger     *slog.Logger
 	handshakes *admission.Handshakes
 
-	requests  *admission.Crowd                 // the requests in flight
-	streams   *admission.Quota[site.AccountID] // the open streams of accounts
-	admins    *admission.Quota[site.AccountID] // those of administrators, on the admin API
-	local     *admission.Quota[site.AccountID] // those of callers without an account, on the admin socket
-	errorLog  *rate.Limiter                    // bounds the log lines that failing requests can cause
-	exchanges sync.Pool                        // of *Exchange
-	drain     sync.Once
-	draining  chan struct{} // closed by Drain
+	requests *admission.Crowd                 // the requests in flight
+	streams  *admission.Quota[site.AccountID] // the open streams of accounts
+	admins   *admission.Quota[site.AccountID] // those of administrators, on the admin API
+	local    *admission.Quota[site.AccountID] // those of callers without an account, on the admin socket
+	errorLog *rate.Limiter                    // bounds the log lines that failing requests can cause
+	drain    sync.Once
+	draining chan struct{} // closed by Drain
 }
 
 // New returns a kit; it starts nothing. It registers gauges in cfg.Metrics, so one
@@ -47,7 +46,6 @@ func New(cfg Config) *Kit {
 		local:    admission.NewQuota[site.AccountID](maxAdminStreams, maxAdminStreams),
 		errorLog: rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
 	}
-	k.exchanges.New = func() any { return &Exchange{kit: k} }
 	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open()) })
 	cfg.Metrics.Gauge("gatehouse_http_requests_in_flight", func() float64 { open, _ := k.requests.Count(); return float64(open) })
 	return k

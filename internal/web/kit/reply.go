@@ -24,26 +24,17 @@ type ErrorBody struct {
 // statusOf is the one table from kinds of errors to statuses. A Timeout is a 503,
 // because for the client it is the same: not now, try again.
 func statusOf(kind fault.Kind) int {
-	switch kind {
-	case fault.Invalid:
-		return http.StatusBadRequest
-	case fault.Unauthenticated:
-		return http.StatusUnauthorized
-	case fault.Forbidden:
-		return http.StatusForbidden
-	case fault.NotFound:
-		return http.StatusNotFound
-	case fault.Conflict:
-		return http.StatusConflict
-	case fault.Throttled:
-		return http.StatusTooManyRequests
-	case fault.Unavailable, fault.Timeout:
-		return http.StatusServiceUnavailable
-	case fault.Internal:
-		return http.StatusInternalServerError
-	default:
-		return http.StatusInternalServerError
-	}
+	return [...]int{
+		fault.Internal:        http.StatusInternalServerError,
+		fault.Invalid:         http.StatusBadRequest,
+		fault.Unauthenticated: http.StatusUnauthorized,
+		fault.Forbidden:       http.StatusForbidden,
+		fault.NotFound:        http.StatusNotFound,
+		fault.Conflict:        http.StatusConflict,
+		fault.Throttled:       http.StatusTooManyRequests,
+		fault.Unavailable:     http.StatusServiceUnavailable,
+		fault.Timeout:         http.StatusServiceUnavailable,
+	}[kind]
 }
 
 // KindOf maps a status back to the kind of the error behind it. Statuses of requests
@@ -132,12 +123,11 @@ func (x *Exchange) Encode(status int, value any) error {
 		x.WriteHeader(status)
 		return nil
 	}
-	body := bytes.NewBuffer(x.Buf[:0])
-	encoder := json.NewEncoder(body)
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	x.Buf = body.Bytes()
-	return x.JSON(status, x.Buf)
+	return x.JSON(status, body.Bytes())
 }

@@ -1,8 +1,11 @@
 package kit
 
 import (
+	"cmp"
 	"log/slog"
+	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -29,11 +32,10 @@ type Route struct {
 	Level   slog.Level // of the log line of a 200; the zero Level is info
 }
 
-// resource is one pattern with the routes that its methods have.
+// resource is one pattern with the routes of its methods.
 type resource struct {
 	pattern string
-	routes  []Route
-	allow   string // the Allow header of a 405
+	routes  map[string]*Route // by method, "" for every other
 }
 
 // Handler returns the handler of a listener that serves the routes of some tables; tls
@@ -44,10 +46,13 @@ func (k *Kit) Handler(tls bool, tables ...[]Route) http.Handler {
 	for _, rt := range slices.Concat(tables...) {
 		res, ok := resources[rt.Pattern]
 		if !ok {
-			res = &resource{pattern: rt.Pattern}
+			res = &resource{pattern: rt.Pattern, routes: make(map[string]*Route)}
 			resources[rt.Pattern] = res
 		}
-		res.add(rt)
+		res.routes[rt.Method] = &rt
+		if rt.Method == http.MethodGet { // net/http omits the body of a HEAD
+			res.routes[http.MethodHead] = &rt
+		}
 	}
 	mux := http.NewServeMux()
 	for pattern, res := range resources {
@@ -56,44 +61,26 @@ func (k *Kit) Handler(tls bool, tables ...[]Route) http.Handler {
 	if resources["/"] == nil {
 		mux.HandleFunc("/", unknownPath)
 	}
-	return &listenerHandler{kit: k, mux: mux, tls: tls}
-}
-
-func (res *resource) add(rt Route) {
-	res.routes = append(res.routes, rt)
-	methods := make([]string, 0, 2*len(res.routes))
-	for _, r := range res.routes {
-		methods = append(methods, r.Method)
-		if r.Method == http.MethodGet {
-			methods = append(methods, http.MethodHead)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := k.begin(w, r, tls)
+		defer x.finish()
+		switch {
+		case !x.enter():
+		case !canonical(r.URL.EscapedPath()):
+			x.fail(NotFound())
+		default:
+			mux.ServeHTTP(x, r)
 		}
-	}
-	slices.Sort(methods)
-	res.allow = strings.Join(methods, ", ")
+	})
 }
 
-// find returns the route of a method, nil if there is none. HEAD is GET without the body,
-// which net/http omits.
-func (res *resource) find(method string) *Route {
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for i := range res.routes {
-		if m := res.routes[i].Method; m == method || m == "" {
-			return &res.routes[i]
-		}
-	}
-	return nil
-}
-
-// ServeHTTP implements [http.Handler]. Only listenerHandler calls it, so w is an
-// Exchange.
+// ServeHTTP implements [http.Handler]. Only [Kit.Handler] calls it, so w is an Exchange.
 func (res *resource) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	x := w.(*Exchange)
 	x.pattern = res.pattern
-	rt := res.find(x.Req.Method)
+	rt := cmp.Or(res.routes[x.Req.Method], res.routes[""])
 	if rt == nil {
-		x.Header().Set("Allow", res.allow)
+		x.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(res.routes)), ", "))
 		x.fail(Refuse(http.StatusMethodNotAllowed, "Method not allowed"))
 		return
 	}
@@ -122,39 +109,9 @@ func unknownPath(w http.ResponseWriter, _ *http.Request) { w.(*Exchange).fail(No
 // NotFound returns the error of a path that does not exist.
 func NotFound() error { return Refuse(http.StatusNotFound, "Not found") }
 
-// listenerHandler is the handler of one listener.
-type listenerHandler struct {
-	kit *Kit
-	mux *http.ServeMux
-	tls bool
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *listenerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := h.kit.begin(w, r, h.tls)
-	defer x.finish()
-	switch {
-	case !x.enter():
-	case !canonical(r.URL.EscapedPath()):
-		x.fail(NotFound())
-	default:
-		h.mux.ServeHTTP(x, r)
-	}
-}
-
-// canonical reports whether path has no empty and no dot segment: net/http would
-// redirect it. Also false for the "*" of OPTIONS and the empty path of CONNECT.
-func canonical(path string) bool {
-	if path == "" || path[0] != '/' || strings.Contains(path, "//") {
-		return false
-	}
-	if !strings.Contains(path, "/.") {
-		return true
-	}
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return true
+// canonical reports whether p has no empty and no dot segment: net/http would redirect
+// it. Also false for the "*" of OPTIONS and the empty path of CONNECT.
+func canonical(p string) bool {
+	clean := path.Clean(p)
+	return strings.HasPrefix(p, "/") && (p == clean || (p == clean+"/" && clean != "/"))
 }
