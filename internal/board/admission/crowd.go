@@ -13,6 +13,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -43,8 +44,6 @@ const (
 	Idle
 	// Working is never evicted.
 	Working
-
-	stages = int(Working) + 1
 )
 
 // Guest is what holds a [Place].
@@ -56,42 +55,34 @@ type Guest interface {
 
 // Crowd holds a bounded number of places. A newcomer to a full crowd is admitted at once:
 // it evicts from the address that holds most of what can be evicted, and if its own
-// address is at its bound, from that. An eviction looks at each address, everything else
-// takes constant time. Safe for concurrent use.
+// address is at its bound, from that. An eviction looks at each place, everything else
+// at those of one address at most. Safe for concurrent use.
 type Crowd struct {
 	limits Limits
 
-	mu        sync.Mutex // mu guards what follows, and what is in each Place
-	addresses map[netip.Addr]*holder
-	open      int
-	at        [stages]int // of open, by stage
-	now       uint64      // counts changes
+	mu         sync.Mutex // mu guards what follows, and what is in each Place
+	places     map[netip.Addr][]*Place
+	open       int
+	unfinished int    // of open
+	now        uint64 // counts changes
 }
 
 // New returns an empty crowd.
 func New(limits Limits) *Crowd {
-	return &Crowd{limits: limits, addresses: make(map[netip.Addr]*holder)}
+	return &Crowd{limits: limits, places: make(map[netip.Addr][]*Place)}
 }
 
 // Place is one place in a crowd, or outside of any, as the zero Place is: there its
 // methods do nothing. It may be entered again after it was left. Safe for concurrent
 // use; not to be copied.
 type Place struct {
-	crowd  *Crowd // set by the first Enter
-	guest  Guest
-	holder *holder // nil: outside
-	index  int     // in holder.places
-	base   Stage   // as last set by Move
-	stage  Stage   // what counts: Working while holds > 0, else base
-	since  uint64  // when that was set
-	holds  int
-}
-
-// holder is one client address with its places.
-type holder struct {
+	crowd   *Crowd // set by the first Enter
+	guest   Guest  // nil: outside
 	address netip.Addr
-	places  []*Place
-	at      [stages]int // of places, by stage
+	base    Stage  // as last set by Move
+	stage   Stage  // what counts: Working while holds > 0, else base
+	since   uint64 // when that was set
+	holds   int
 }
 
 // Address returns the client address of a connection as its places are counted: the
@@ -108,17 +99,13 @@ func Address(remote net.Addr) netip.Addr {
 // room. p must be outside. It returns ErrFull or ErrAddress if no guest can be evicted.
 func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	c.mu.Lock()
-	h := c.holderOf(address)
-	out, err := c.makeRoom(h)
+	out, err := c.makeRoom(address)
 	if err == nil {
-		h = c.holderOf(address) // its last place may have been evicted, and h dropped
-		*p = Place{crowd: c, guest: g, holder: h, index: len(h.places), stage: Working}
-		h.places = append(h.places, p)
+		*p = Place{crowd: c, guest: g, address: address, stage: Working}
+		c.places[address] = append(c.places[address], p)
 		c.open++
-		c.count(h, p.stage, +1)
 		p.restage()
 	}
-	c.dropEmpty(h)
 	c.mu.Unlock()
 	for _, g := range out {
 		g.Evict()
@@ -130,58 +117,58 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 // working, so that local programs and the administrator get in.
 func (c *Crowd) reserved() int { return max(4, c.limits.Total/16) }
 
-// makeRoom removes guests for a newcomer of h, and returns them; mu is held.
-func (c *Crowd) makeRoom(h *holder) (out []Guest, err error) {
-	evict := func(from *holder) bool {
-		p := from.first()
+// makeRoom removes guests for a newcomer at address, and returns them; mu is held.
+func (c *Crowd) makeRoom(address netip.Addr) (out []Guest, err error) {
+	evict := func(from []*Place) bool {
+		p := first(from)
 		if p == nil {
 			return false
 		}
-		c.remove(p)
 		out = append(out, p.guest)
+		c.remove(p)
 		return true
 	}
-	own := h.address.IsValid() && !h.address.IsLoopback()
-	if c.limits.PerAddress > 0 && own && len(h.places) >= c.limits.PerAddress && !evict(h) {
+	own := c.places[address]
+	bounded := c.limits.PerAddress > 0 && address.IsValid() && !address.IsLoopback()
+	if bounded && len(own) >= c.limits.PerAddress && !evict(own) {
 		return nil, ErrAddress
 	}
-	if c.limits.Unfinished > 0 && c.at[Unfinished] >= c.limits.Unfinished {
+	if c.limits.Unfinished > 0 && c.unfinished >= c.limits.Unfinished {
 		evict(c.largest(Unfinished))
 	}
 	most := c.limits.Total
-	if h.address.IsLoopback() {
+	if address.IsLoopback() {
 		most += c.reserved()
 	}
-	// loopback may hold more than the total; one for one is enough
+	// Loopback may hold more than the total; one for one is enough.
 	if c.limits.Total <= 0 || c.open < c.limits.Total || len(out) > 0 || evict(c.largest(Idle)) || c.open < most {
 		return out, nil
 	}
 	return nil, ErrFull
 }
 
-// largest returns the address that holds most places up to a stage, nil if none holds
-// any; mu is held. Of equals it is the one whose place is to be evicted first.
-func (c *Crowd) largest(upTo Stage) (most *holder) {
-	held := 0
-	for _, h := range c.addresses {
-		holds := h.at[Unfinished]
-		if upTo == Idle {
-			holds += h.at[Idle]
+// largest returns the places of the address that holds most up to a stage, nil if none
+// holds any; mu is held. Of equals it is the one whose place is to be evicted first.
+func (c *Crowd) largest(upTo Stage) (most []*Place) {
+	held := 1
+	for _, places := range c.places {
+		holds := 0
+		for _, p := range places {
+			if p.stage <= upTo {
+				holds++
+			}
 		}
-		if holds > held || holds > 0 && holds == held && precedesPlace(h.first(), most.first()) {
-			most, held = h, holds
+		if holds > held || holds == held && (most == nil || precedesPlace(first(places), first(most))) {
+			most, held = places, holds
 		}
 	}
 	return most
 }
 
-// first returns the place of h that is evicted first: the oldest unfinished, else the
-// longest idle; nil if none can be, or h is nil.
-func (h *holder) first() (first *Place) {
-	if h == nil {
-		return nil
-	}
-	for _, p := range h.places {
+// first returns the place that is evicted first: the oldest unfinished, else the longest
+// idle; nil if none can be.
+func first(places []*Place) (first *Place) {
+	for _, p := range places {
 		if p.stage != Working && (first == nil || precedesPlace(p, first)) {
 			first = p
 		}
@@ -194,21 +181,19 @@ func precedesPlace(p, q *Place) bool {
 }
 
 // Move sets the stage of p; from now on it is the newest of that stage.
-func (p *Place) Move(to Stage) {
-	p.change(func() { p.base = to })
-}
+func (p *Place) Move(to Stage) { p.change(func() { p.base = to; p.restage() }) }
 
 // Hold keeps p at stage Working until Release is called as often; Move has no effect
 // until then.
-func (p *Place) Hold() {
-	p.change(func() { p.holds++ })
-}
+func (p *Place) Hold() { p.change(func() { p.holds++; p.restage() }) }
 
 // Release undoes one Hold.
-func (p *Place) Release() {
-	p.change(func() { p.holds-- })
-}
+func (p *Place) Release() { p.change(func() { p.holds--; p.restage() }) }
 
+// Leave releases the place. Leaving twice, or after an eviction, does nothing.
+func (p *Place) Leave() { p.change(func() { p.crowd.remove(p) }) }
+
+// change calls f, which may change p, if p is inside.
 func (p *Place) change(f func()) {
 	c := p.crowd
 	if c == nil {
@@ -216,23 +201,8 @@ func (p *Place) change(f func()) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.holder == nil {
-		return
-	}
-	f()
-	p.restage()
-}
-
-// Leave releases the place. Leaving twice, or after an eviction, does nothing.
-func (p *Place) Leave() {
-	c := p.crowd
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.holder != nil {
-		c.remove(p)
+	if p.guest != nil {
+		f()
 	}
 }
 
@@ -245,49 +215,34 @@ func (p *Place) restage() {
 	}
 	c.now++
 	p.since = c.now
-	c.count(p.holder, was, -1)
-	c.count(p.holder, p.stage, +1)
+	c.count(was, -1)
+	c.count(p.stage, +1)
 }
 
-func (c *Crowd) count(h *holder, stage Stage, by int) {
-	c.at[stage] += by
-	h.at[stage] += by
+// count counts one place of a stage in or out; mu is held.
+func (c *Crowd) count(stage Stage, by int) {
+	if stage == Unfinished {
+		c.unfinished += by
+	}
 }
 
 // remove removes p from the crowd; mu is held.
 func (c *Crowd) remove(p *Place) {
-	h := p.holder
-	last := h.places[len(h.places)-1]
-	h.places[p.index], last.index = last, p.index
-	h.places[len(h.places)-1] = nil
-	h.places = h.places[:len(h.places)-1]
-	c.count(h, p.stage, -1)
+	places := c.places[p.address]
+	at := slices.Index(places, p)
+	if c.places[p.address] = slices.Delete(places, at, at+1); len(places) == 1 {
+		delete(c.places, p.address)
+	}
+	c.count(p.stage, -1)
 	c.open--
-	p.holder = nil
-	c.dropEmpty(h)
-}
-
-func (c *Crowd) holderOf(address netip.Addr) *holder {
-	h := c.addresses[address]
-	if h == nil {
-		h = &holder{address: address}
-		c.addresses[address] = h
-	}
-	return h
-}
-
-// dropEmpty forgets an address that holds nothing.
-func (c *Crowd) dropEmpty(h *holder) {
-	if len(h.places) == 0 {
-		delete(c.addresses, h.address)
-	}
+	p.guest = nil
 }
 
 // Count returns how many places are taken, and how many of them are unfinished.
 func (c *Crowd) Count() (open, unfinished int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.open, c.at[Unfinished]
+	return c.open, c.unfinished
 }
 
 // Guests returns the guests at all places, in no order.
@@ -295,8 +250,8 @@ func (c *Crowd) Guests() []Guest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]Guest, 0, c.open)
-	for _, h := range c.addresses {
-		for _, p := range h.places {
+	for _, places := range c.places {
+		for _, p := range places {
 			all = append(all, p.guest)
 		}
 	}
