@@ -51,14 +51,15 @@ func (f *follower) run(s *kit.Stream) error {
 // begin sends what the client has to know first.
 func (f *follower) begin() error {
 	last := f.x.Req.Header.Get("Last-Event-ID")
-	at, ok := parsePosition(last)
+	number, ours := strings.CutPrefix(last, f.id(""))
+	seen, err := strconv.ParseUint(number, 10, 64)
 	switch {
 	case last == "":
 		return f.present(false)
-	case !ok || at.boot != f.api.Boot:
+	case !ours || err != nil:
 		return f.present(true)
 	}
-	f.seen = at.number
+	f.seen = seen
 	return f.catchUp()
 }
 
@@ -71,11 +72,11 @@ func (f *follower) present(gap bool) error {
 		return errStation()
 	}
 	if gap {
-		if err := f.send("gap", nowhere(), struct{}{}); err != nil {
+		if err := f.send("gap", nowhere, struct{}{}); err != nil {
 			return err
 		}
 	}
-	return f.send("station", position{f.api.Boot, f.seen}, state)
+	return f.send("station", f.id(strconv.FormatUint(f.seen, 10)), state)
 }
 
 // catchUp sends what has happened to the station since.
@@ -85,7 +86,7 @@ func (f *follower) catchUp() error {
 		return f.present(true)
 	}
 	for _, e := range events {
-		if err := f.send("station", position{e.Boot, e.Number}, e.State); err != nil {
+		if err := f.send("station", f.id(strconv.FormatUint(e.Number, 10)), e.State); err != nil {
 			return err
 		}
 		f.seen = e.Number
@@ -94,30 +95,17 @@ func (f *follower) catchUp() error {
 }
 
 // send sends one event.
-func (f *follower) send(name string, at position, value any) error {
+func (f *follower) send(name, id string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	return f.stream.Send(fmt.Appendf(nil, "event: %s\nid: %s-%d\ndata: %s\n\n", name, at.boot, at.number, data))
+	return f.stream.Send(fmt.Appendf(nil, "event: %s\nid: %s\ndata: %s\n\n", name, id, data))
 }
 
-// position is the id of an event: its number within one start of the process.
-type position struct {
-	boot   site.BootID
-	number uint64
-}
+// id returns the id of an event: its number within one start of the process.
+func (f *follower) id(number string) string { return string(f.api.Boot) + "-" + number }
 
-// nowhere is the position of a gap. It belongs to no start of the process, so that a
-// client that loses the connection between the gap and the object gets the gap again.
-func nowhere() position { return position{boot: "00000000-0000-0000-0000-000000000000"} }
-
-// parsePosition reads "<boot>-<number>".
-func parsePosition(text string) (position, bool) {
-	i := strings.LastIndexByte(text, '-')
-	if i < 1 {
-		return position{}, false
-	}
-	number, err := strconv.ParseUint(text[i+1:], 10, 64)
-	return position{site.BootID(text[:i]), number}, err == nil
-}
+// nowhere is the id of a gap. It belongs to no start of the process, so that a client
+// that loses the connection between the gap and the object gets the gap again.
+const nowhere = "00000000-0000-0000-0000-000000000000-0"

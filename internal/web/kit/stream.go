@@ -2,7 +2,6 @@ package kit
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -54,9 +53,6 @@ type Stream struct {
 	started     bool
 }
 
-// errHead ends the stream of a request that wants no body.
-var errHead = errors.New("a HEAD has no body")
-
 // Follow answers with the stream that run writes. It ends when the client disconnects,
 // the kit drains, the guard of the route no longer admits the caller or stays, which may
 // be nil, is false: then [Stream.Send] fails and [Stream.Wait] returns false. A body is
@@ -87,6 +83,9 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	defer s.stay.Stop()
 	defer s.pulse.Stop()
 	_ = s.out.SetReadDeadline(time.Time{}) // the server's is meant for requests
+	if x.Req.Method == http.MethodHead {
+		return s.start()
+	}
 	err := run(s)
 	defer x.Extend(WriteTimeout) // for the end of the response
 	return s.end(err)
@@ -95,10 +94,10 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 // end ends a stream whose run has returned err.
 func (s *Stream) end(err error) error {
 	if err == nil {
-		err = s.Start() // if there was nothing to send
+		err = s.start() // if there was nothing to send
 	}
 	switch {
-	case errors.Is(err, errHead), s.started && s.x.Req.Context().Err() != nil:
+	case s.started && s.x.Req.Context().Err() != nil:
 		return nil //nolint:nilerr // the client wants no more
 	case err == nil && !s.mayStay():
 		err = errToken()
@@ -128,8 +127,8 @@ func (s *Stream) mayStay() bool {
 	return s.stays == nil || s.stays()
 }
 
-// Start sends the header, if it was not sent yet.
-func (s *Stream) Start() error {
+// start sends the header, if it was not sent yet.
+func (s *Stream) start() error {
 	if s.started {
 		return nil
 	}
@@ -138,9 +137,6 @@ func (s *Stream) Start() error {
 	h.Set("Content-Type", s.format.contentType)
 	h.Set("X-Accel-Buffering", "no") // for a proxy in between
 	s.x.WriteHeader(http.StatusOK)
-	if s.x.Req.Method == http.MethodHead {
-		return errHead
-	}
 	return s.flush()
 }
 
@@ -150,7 +146,7 @@ func (s *Stream) Send(p []byte) error {
 	if !s.mayStay() {
 		return errToken()
 	}
-	if err := s.Start(); err != nil {
+	if err := s.start(); err != nil {
 		return err
 	}
 	return s.write(p)
@@ -182,7 +178,7 @@ func (s *Stream) Over() bool { return s.x.kit.isDraining() }
 // Wait flushes what was sent. It returns true when there may be more to send, and false
 // when the stream is to end.
 func (s *Stream) Wait(wake <-chan struct{}) bool {
-	if s.Start() != nil || s.flush() != nil {
+	if s.start() != nil || s.flush() != nil {
 		return false
 	}
 	for {
