@@ -48,7 +48,7 @@ type Exchange struct {
 	kit     *Kit
 	w       http.ResponseWriter
 	guard   Guard
-	pattern string // "" for none
+	pattern string // of the route, for logs and metrics
 	level   slog.Level
 	status  int         // 0 until the header is written
 	cause   error       // why the request failed, for the log
@@ -60,7 +60,7 @@ type Exchange struct {
 // begin sets what every response carries. Cache-Control is everywhere, because nearly
 // everything here is about one account (contract, section 1).
 func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange {
-	x := &Exchange{kit: k, w: w, Req: Request{Request: r, Start: time.Now(), TLS: tls}, level: slog.LevelDebug}
+	x := &Exchange{kit: k, w: w, Req: Request{Request: r, Start: time.Now(), TLS: tls}, pattern: "unknown", level: slog.LevelDebug}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -77,7 +77,7 @@ func (x *Exchange) finish() {
 	}
 	x.leave()
 	x.log()
-	x.kit.metrics.Request(x.label(), x.status)
+	x.kit.metrics.Request(x.pattern, x.status)
 	if x.broken {
 		panic(http.ErrAbortHandler) // the client must see that the response is not whole
 	}
@@ -92,7 +92,7 @@ func (x *Exchange) panicked(v any) {
 	}
 	if x.kit.errorLog.Allow() {
 		x.kit.logger.LogAttrs(x.Req.Context(), slog.LevelError, "request panicked",
-			slog.String("route", x.label()), slog.String("panic", panicText(v)), slog.String("stack", string(debug.Stack())))
+			slog.String("route", x.pattern), slog.String("panic", panicText(v)), slog.String("stack", string(debug.Stack())))
 	}
 	if x.status == 0 {
 		x.refuse(http.StatusInternalServerError, "Internal error")
@@ -108,14 +108,6 @@ func panicText(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// label names the route for logs and metrics.
-func (x *Exchange) label() string {
-	if x.pattern == "" {
-		return "unknown"
-	}
-	return x.pattern
-}
-
 // log writes the line of the request, if its level is enabled.
 func (x *Exchange) log() {
 	level, message := slog.LevelDebug, "request answered"
@@ -129,7 +121,7 @@ func (x *Exchange) log() {
 	if !logger.Enabled(ctx, level) || (level == slog.LevelError && !x.kit.errorLog.Allow()) {
 		return
 	}
-	x.Note(slog.String("route", x.label()), slog.Int("status", x.status), slog.Duration("took", time.Since(x.Req.Start)),
+	x.Note(slog.String("route", x.pattern), slog.Int("status", x.status), slog.Duration("took", time.Since(x.Req.Start)),
 		slog.String("remote", x.Req.RemoteAddr), slog.Bool("tls", x.Req.TLS))
 	switch by := x.Req.Actor; {
 	case by.Account != "":

@@ -33,8 +33,12 @@ type LimitedListener struct {
 func (l *LimitedListener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil, err
+		}
 		if err != nil {
-			return nil, l.failed(err)
+			l.metrics.Refused("http-accept")
+			return nil, passing{err}
 		}
 		c := &Conn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr())}
 		if l.handshakes != nil {
@@ -46,15 +50,6 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		l.metrics.Refused("http-connections")
 		_ = inner.Close()
 	}
-}
-
-// failed counts a failed accept, and returns the error for net/http.
-func (l *LimitedListener) failed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	l.metrics.Refused("http-accept")
-	return passing{err}
 }
 
 // passing is an error that net/http's server does not end for: it logs it and accepts
@@ -123,13 +118,9 @@ func (c *Conn) Evict() {
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite lets net/http end a response whose request it does not read to the end
-// without the client losing it to a reset.
+// without the client losing it to a reset. A TLS session has its own.
 func (c *Conn) CloseWrite() error {
-	inner := c.Conn
-	if shaken, ok := inner.(*admission.Conn); ok {
-		inner = shaken.NetConn()
-	}
-	if half, ok := inner.(interface{ CloseWrite() error }); ok {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

@@ -22,7 +22,6 @@ type Service struct {
 
 	mu     sync.Mutex // mu guards states
 	states map[net.Conn]http.ConnState
-	change chan struct{} // capacity 1: a connection has changed its state
 	ended  chan struct{} // closed when Serve has accepted its last connection
 }
 
@@ -36,8 +35,7 @@ func (k *Kit) NewService(handler http.Handler, inner net.Listener, crowd *admiss
 	}
 	s := &Service{
 		server: NewServer(handler, k.logger), listener: LimitListener(inner, crowd, handshakes, k.metrics),
-		states: make(map[net.Conn]http.ConnState), change: make(chan struct{}, 1),
-		ended: make(chan struct{}),
+		states: make(map[net.Conn]http.ConnState), ended: make(chan struct{}),
 	}
 	s.server.ConnState = func(c net.Conn, state http.ConnState) { track(c, state); s.note(c, state) }
 	if secure != nil {
@@ -76,38 +74,36 @@ func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
 	_ = s.server.Close()
 }
 
+// lookEvery is how often a shutdown looks whether its connections have ended.
+const lookEvery = 10 * time.Millisecond
+
 // wait waits until no request is in flight and grace is over, or until there is no
 // connection.
 func (s *Service) wait(ctx context.Context, grace time.Duration) {
-	kept := time.NewTimer(grace)
-	defer kept.Stop()
-	for waited := false; ; {
+	over := time.Now().Add(grace)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
 		active, all := s.count()
-		if all == 0 || (active == 0 && waited) {
+		if all == 0 || (active == 0 && time.Now().After(over)) {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-kept.C:
-			waited = true
-		case <-s.change:
+		case <-tick.C:
 		}
 	}
 }
 
-// note is the server's ConnState.
+// note keeps the state of a connection.
 func (s *Service) note(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if state == http.StateClosed || state == http.StateHijacked {
 		delete(s.states, c)
 	} else {
 		s.states[c] = state
-	}
-	s.mu.Unlock()
-	select {
-	case s.change <- struct{}{}:
-	default:
 	}
 }
 
