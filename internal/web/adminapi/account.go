@@ -4,7 +4,6 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/kit"
 )
 
 func (a *API) status(r *request) (any, error) { return a.Status(r.Context()) }
@@ -21,11 +20,7 @@ func accountOf(a site.Account) Account {
 	return Account{AccountID: a.ID, Email: a.Email, Admin: a.Admin, Created: site.At(a.Created)}
 }
 
-func (a *API) addAccount(r *request) (any, error) {
-	in, err := kit.Decode[NewAccount](&r.Request)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) addAccount(r *request, in NewAccount) (any, error) {
 	password, generated := passwordOr(in.Password)
 	added, err := a.Access.AddAccount(r.Context(), r.Actor, in.Email, password, in.Admin)
 	if err != nil {
@@ -43,11 +38,7 @@ func passwordOr(given string) (password site.Secret, generated string) {
 	return password, password.Reveal()
 }
 
-func (a *API) changeAccount(r *request) (any, error) {
-	in, err := kit.Decode[AccountPatch](&r.Request)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) changeAccount(r *request, in AccountPatch) (any, error) {
 	if in.Admin == nil {
 		return nil, fault.New(fault.Invalid, `Say what to change: "admin"`)
 	}
@@ -65,11 +56,7 @@ func (a *API) removeAccount(r *request) (any, error) {
 	return nil, a.Access.RemoveAccount(r.Context(), r.Actor, r.email())
 }
 
-func (a *API) setPassword(r *request) (any, error) {
-	in, err := kit.Decode[NewPassword](&r.Request)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) setPassword(r *request, in NewPassword) (any, error) {
 	account, err := a.Access.AccountByEmail(r.email())
 	if err != nil {
 		return nil, err

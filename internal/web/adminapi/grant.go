@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/kit"
 )
 
 func (a *API) grants(*request) (any, error) {
@@ -36,12 +35,8 @@ func (a *API) pair(r *request) (site.Account, site.StationID, error) {
 	return account, id, nil
 }
 
-func (a *API) grant(r *request) (any, error) {
+func (a *API) grant(r *request, terms GrantTerms) (any, error) {
 	account, id, err := a.pair(r)
-	if err != nil {
-		return nil, err
-	}
-	terms, err := kit.Decode[GrantTerms](&r.Request)
 	if err != nil {
 		return nil, err
 	}

@@ -168,11 +168,7 @@ func (a *API) database(r *request) (any, error) {
 }
 
 // testify compares witnesses with the journal.
-func (a *API) testify(r *request) (any, error) {
-	in, err := kit.Decode[Witnesses](&r.Request)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) testify(r *request, in Witnesses) (any, error) {
 	all, err := a.Journal.Testify(r.Context(), in.Witnesses)
 	return Testimonies{Witnesses: append([]journal.Testimony{}, all...)}, err
 }

@@ -36,31 +36,31 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: get, Pattern: "/status", Serve: brief(ok, a.status)},
 
 		{Method: get, Pattern: "/accounts", Serve: brief(ok, a.accounts)},
-		{Method: post, Pattern: "/accounts", Serve: brief(created, a.addAccount), JSON: true},
-		{Method: patch, Pattern: "/accounts/{email}", Serve: brief(ok, a.changeAccount), JSON: true},
+		{Method: post, Pattern: "/accounts", Serve: brief(created, reads(a.addAccount)), JSON: true},
+		{Method: patch, Pattern: "/accounts/{email}", Serve: brief(ok, reads(a.changeAccount)), JSON: true},
 		{Method: remove, Pattern: "/accounts/{email}", Serve: brief(none, a.removeAccount)},
-		{Method: put, Pattern: "/accounts/{email}/password", Serve: brief(ok, a.setPassword), JSON: true},
+		{Method: put, Pattern: "/accounts/{email}/password", Serve: brief(ok, reads(a.setPassword)), JSON: true},
 		{Method: get, Pattern: "/accounts/{email}/sessions", Serve: brief(ok, a.sessions)},
 		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: brief(ok, a.revoke)},
 
 		{Method: get, Pattern: "/stations", Serve: brief(ok, a.stations)},
-		{Method: post, Pattern: "/stations", Serve: brief(created, a.addStation), JSON: true},
+		{Method: post, Pattern: "/stations", Serve: brief(created, reads(a.addStation)), JSON: true},
 		{Method: get, Pattern: "/stations/watch", Serve: a.watch},
 		{Method: get, Pattern: "/stations/{station}", Serve: brief(ok, a.station)},
-		{Method: patch, Pattern: "/stations/{station}", Serve: brief(ok, a.changeStation), JSON: true},
+		{Method: patch, Pattern: "/stations/{station}", Serve: brief(ok, reads(a.changeStation)), JSON: true},
 		{Method: remove, Pattern: "/stations/{station}", Serve: brief(none, a.removeStation)},
 		{Method: post, Pattern: "/stations/{station}/rotate", Serve: brief(ok, a.rotate)},
 		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock},
 
 		{Method: get, Pattern: "/grants", Serve: brief(ok, a.grants)},
-		{Method: put, Pattern: "/grants/{email}/{station}", Serve: brief(ok, a.grant), JSON: true},
+		{Method: put, Pattern: "/grants/{email}/{station}", Serve: brief(ok, reads(a.grant)), JSON: true},
 		{Method: remove, Pattern: "/grants/{email}/{station}", Serve: brief(none, a.ungrant)},
 
-		{Method: post, Pattern: "/apply", Serve: long(a.apply), JSON: true, MaxBody: maxApply},
+		{Method: post, Pattern: "/apply", Serve: long(reads(a.apply)), JSON: true, MaxBody: maxApply},
 
 		{Method: get, Pattern: "/journal", Serve: a.journal},
 		{Method: get, Pattern: "/journal/verify", Serve: long(a.verify)},
-		{Method: post, Pattern: "/journal/witnesses", Serve: long(a.testify), JSON: true, MaxBody: maxApply},
+		{Method: post, Pattern: "/journal/witnesses", Serve: long(reads(a.testify)), JSON: true, MaxBody: maxApply},
 
 		{Method: get, Pattern: "/database", Serve: long(a.database)},
 
@@ -76,6 +76,17 @@ func (a *API) Routes(door Door) []kit.Route {
 		rt.Pattern, rt.Guard, rt.Level = Prefix+rt.Pattern, a.guard(door), slog.LevelDebug
 	}
 	return routes
+}
+
+// reads returns a handler that reads the body of its request.
+func reads[T any](handle func(*request, T) (any, error)) handler {
+	return func(r *request) (any, error) {
+		in, err := kit.Decode[T](&r.Request)
+		if err != nil {
+			return nil, err
+		}
+		return handle(r, in)
+	}
 }
 
 func brief(status int, handle handler) kit.Handler { return within(briefly, status, handle) }

@@ -46,11 +46,7 @@ func (a *API) station(r *request) (any, error) {
 	return a.find(id)
 }
 
-func (a *API) addStation(r *request) (any, error) {
-	in, err := kit.Decode[NewStation](&r.Request)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) addStation(r *request, in NewStation) (any, error) {
 	enrolled, err := a.Stations.Enrol(r.Context(), r.Actor, station.EnrolRequest{
 		ID: in.StationID, Name: in.Name, Locks: in.Locks, Secret: site.Secret(in.Secret), Token: site.Secret(in.Token),
 	})
@@ -60,12 +56,8 @@ func (a *API) addStation(r *request) (any, error) {
 	return sitefile.Issue(enrolled.Station.ID, enrolled.Token, enrolled.Secret), nil
 }
 
-func (a *API) changeStation(r *request) (any, error) {
+func (a *API) changeStation(r *request, in StationPatch) (any, error) {
 	id, err := r.station()
-	if err != nil {
-		return nil, err
-	}
-	in, err := kit.Decode[StationPatch](&r.Request)
 	if err != nil {
 		return nil, err
 	}

@@ -47,11 +47,6 @@ func hosts(host string, addresses []netip.Addr, networkName string) (all []strin
 
 // urlOf leaves out the usual port.
 func urlOf(scheme, host, port string) string {
-	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
-		if strings.Contains(host, ":") {
-			host = "[" + host + "]"
-		}
-		return scheme + "://" + host
-	}
-	return scheme + "://" + net.JoinHostPort(host, port)
+	usual := map[string]string{"https": ":443", "http": ":80"}[scheme]
+	return scheme + "://" + strings.TrimSuffix(net.JoinHostPort(host, port), usual)
 }
