@@ -95,14 +95,14 @@ func (r *Registry) Raise(c Condition) {
 	r.now[c.Code] = c
 }
 
-// Clear ends a condition; it does nothing when the condition does not stand.
+// Clear ends a condition; it does nothing if it is not raised.
 func (r *Registry) Clear(code Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.now, code)
 }
 
-// Conditions lists what stands, worst first, then by code.
+// Conditions lists the present conditions, worst first, then by code.
 func (r *Registry) Conditions() []Condition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
