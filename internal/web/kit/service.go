@@ -74,7 +74,7 @@ func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
 	_ = s.server.Close()
 }
 
-// lookEvery is how often a shutdown looks whether its connections have ended.
+// lookEvery is how often a shutdown counts its connections.
 const lookEvery = 10 * time.Millisecond
 
 // wait waits until no request is in flight and grace is over, or until there is no
