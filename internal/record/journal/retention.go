@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// pruneEvery is how often retention is applied.
+	// pruneEvery is how often retention is applied, and pruneLook how often the journal is
+	// looked at in between, because it may be larger than it should be.
 	pruneEvery = time.Hour
+	pruneLook  = time.Minute
 	// pruneWorth is how many records that the cloud has taken are worth a removal of
 	// their own: while a backlog is handed over, each acknowledgement frees some.
 	pruneWorth = 1000
-	// prunePause is how long nothing is removed after a try that removed nothing.
-	prunePause = time.Minute
 	// backlogHigh and backlogLow are the percents of the hard size from which, and below
 	// which no longer, records that wait for the cloud are a condition.
 	backlogHigh, backlogLow = 80, 70
@@ -41,24 +41,21 @@ func bound(size int64) int64 {
 
 // Run applies retention until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(pruneEvery)
+	ticker := time.NewTicker(pruneLook)
 	defer ticker.Stop()
-	for ctx.Err() == nil {
-		removed, err := s.Prune(ctx)
-		s.report(ctx, removed, err)
-		if err != nil || removed.Records == 0 {
-			select { // what removes nothing now would be asked for again at once
-			case <-ctx.Done():
-			case <-time.After(prunePause):
-			}
+	var last time.Time
+	for {
+		if time.Since(last) >= pruneEvery || s.overfull() {
+			removed, err := s.Prune(ctx)
+			s.report(ctx, removed, err)
+			last = time.Now()
 		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-ticker.C:
-		case <-s.full:
 		}
 	}
-	return nil
 }
 
 // report logs what retention did.

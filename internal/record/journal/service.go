@@ -41,13 +41,12 @@ type Config struct {
 // Service is the journal. Its methods are safe for concurrent use.
 type Service struct {
 	Config
-	maxAge   atomic.Int64  // of a record, in nanoseconds; 0: for ever
-	maxSize  atomic.Int64  // of all records' text, in bytes; [math.MaxInt64]: without bound
-	hardSize atomic.Int64  // the same, with those that are held; never less than maxSize
-	stalled  atomic.Bool   // storage failed or stalled at the last try
-	failing  atomic.Bool   // whether health.StorageFailing is raised
-	backlog  atomic.Bool   // whether health.CloudBacklog is raised
-	full     chan struct{} // capacity 1: the journal is larger than it may be, see [Service.overfull]
+	maxAge   atomic.Int64 // of a record, in nanoseconds; 0: for ever
+	maxSize  atomic.Int64 // of all records' text, in bytes; [math.MaxInt64]: without bound
+	hardSize atomic.Int64 // the same, with those that are held; never less than maxSize
+	stalled  atomic.Bool  // storage failed or stalled at the last try
+	failing  atomic.Bool  // whether health.StorageFailing is raised
+	backlog  atomic.Bool  // whether health.CloudBacklog is raised
 
 	mu   sync.Mutex                 // mu guards subs
 	subs map[chan struct{}]struct{} // one wake-up channel per follower
@@ -58,7 +57,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Store == nil || cfg.Clock == nil || cfg.Logger == nil || cfg.Health == nil || cfg.Metrics == nil {
 		return nil, errors.New("the journal needs a store, a clock, a logger, health and metrics")
 	}
-	s := &Service{Config: cfg, full: make(chan struct{}, 1), subs: make(map[chan struct{}]struct{})}
+	s := &Service{Config: cfg, subs: make(map[chan struct{}]struct{})}
 	s.SetRetention(cfg.MaxAge, cfg.MaxSize, cfg.HardSize)
 	cfg.Store.Watch(s.heard)
 	cfg.Metrics.Gauge("gatehouse_journal_last_seq", func() float64 { return float64(cfg.Store.Latest()) })
@@ -108,12 +107,6 @@ func (s *Service) heard(err error) {
 		if s.failing.Swap(false) {
 			s.Health.Clear(health.StorageFailing)
 			s.Logger.Info("storage works again")
-		}
-	}
-	if s.overfull() {
-		select {
-		case s.full <- struct{}{}:
-		default:
 		}
 	}
 	s.watchBacklog()
