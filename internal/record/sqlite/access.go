@@ -81,26 +81,16 @@ func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.Ses
 		}
 		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created), toMillis(s.Expires), s.ClockTrusted, s.Remote)
-		if err != nil || s.Remote == "" {
-			return err
+		if err == nil && s.Remote != "" {
+			_, err = t.exec(`INSERT INTO login_address (account, remote, until) VALUES (?, ?, ?)
+				ON CONFLICT (account, remote) DO UPDATE SET until = excluded.until`, string(s.Account), s.Remote, toMillis(s.Expires))
 		}
-		return t.keepAddress(s)
-	}, r)
-}
-
-// keepAddress keeps the client address of a session for its account, and of the
-// account's addresses the newest.
-func (t *transaction) keepAddress(s site.Session) error {
-	_, err := t.exec(`INSERT INTO login_address (account, remote, until) VALUES (?, ?, ?)
-		ON CONFLICT (account, remote) DO UPDATE SET until = excluded.until`,
-		string(s.Account), s.Remote, toMillis(s.Expires))
-	if err != nil {
+		if err == nil && s.Remote != "" { // of the account's addresses the newest are kept
+			_, err = t.exec(`DELETE FROM login_address WHERE account = ?1 AND remote NOT IN
+				(SELECT remote FROM login_address WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`, string(s.Account), site.MaxLoginAddresses)
+		}
 		return err
-	}
-	_, err = t.exec(`DELETE FROM login_address WHERE account = ?1 AND remote NOT IN
-		(SELECT remote FROM login_address WHERE account = ?1 ORDER BY until DESC LIMIT ?2)`,
-		string(s.Account), site.MaxLoginAddresses)
-	return err
+	}, r)
 }
 
 // EndSessions forgets sessions; those that are gone already do not matter.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/site"
 )
@@ -90,12 +92,17 @@ func (db *DB) keepCopy() {
 }
 
 // buildPragmas open a database that is being built. It counts only when it is whole, so
-// that only its end waits for the disk.
-const buildPragmas = "_pragma=journal_mode(memory)&_pragma=synchronous(off)&_dqs=0"
+// that only its end waits for the disk. With a writable schema SQLite attaches damaged
+// databases, see [salvagePragmas].
+const buildPragmas = "_pragma=journal_mode(memory)&_pragma=synchronous(off)&_pragma=foreign_keys(on)&_dqs=0" +
+	"&_pragma=writable_schema(1)&_pragma=cell_size_check(1)"
 
 // openBuilt opens a database that is being built, with one connection.
-func openBuilt(path, options string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn(path, buildPragmas+"&"+options))
+func openBuilt(path string) (*sql.DB, error) {
+	if err := createPrivate(path); err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", dsn(path, buildPragmas))
 	if err == nil {
 		db.SetMaxOpenConns(1)
 	}
@@ -104,12 +111,7 @@ func openBuilt(path, options string) (*sql.DB, error) {
 
 // writeCopy writes the copy and reports how that ended.
 func (db *DB) writeCopy() error {
-	err := replaceFile(db.cfg.Copy, func(partial string) error {
-		if err := createPrivate(partial); err != nil {
-			return err
-		}
-		return extract(context.Background(), db.cfg.Path, partial)
-	})
+	err := replaceFile(db.cfg.Copy, func(partial string) error { return db.extract(context.Background(), partial) })
 	if err != nil {
 		db.log.Warn("the copy of who may open what cannot be written", "path", db.cfg.Copy, "error", err)
 	}
@@ -119,39 +121,88 @@ func (db *DB) writeCopy() error {
 	return err
 }
 
-// extract fills an empty file with the tables of a database, as they are at one moment.
-func extract(ctx context.Context, from, to string) (err error) {
-	db, err := openBuilt(to, "")
+// extract writes everything but the journal to a new database, as it is at one moment.
+func (db *DB) extract(ctx context.Context, path string) (err error) {
+	tx, err := db.reading.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := migrate(ctx, db, "", schemas()); err != nil {
-		return err
-	}
-	tables, err := smallTables(ctx, db)
+	defer func() { _ = tx.Rollback() }()
+	e, err := readEnds(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, "ATTACH ? AS source", dsn(from, "mode=ro")); err != nil {
+	copied, unsound, err := fill(ctx, tx, path, schemas())
+	if err != nil {
 		return err
 	}
-	steps := []string{"BEGIN"}
-	for _, table := range tables {
-		steps = append(steps, "INSERT OR REPLACE INTO main."+table+" SELECT * FROM source."+table)
+	defer func() { err = errors.Join(err, copied.Close()) }()
+	if len(unsound) > 0 {
+		return fmt.Errorf("%w: table %s", errDamagedFile, unsound[0])
 	}
-	steps = append(steps, `UPDATE main.journal_ends SET (first, anchor, last, hash, bytes) =
-		(SELECT last + 1, hash, last, hash, 0 FROM source.journal_ends)`, "COMMIT", "DETACH source")
-	for _, step := range steps {
-		if _, err := db.ExecContext(ctx, step); err != nil {
-			return fmt.Errorf("%s: %w", step, err)
-		}
+	a, err := accessOf(ctx, copied)
+	if err != nil {
+		return err
 	}
-	a, err := accessOf(ctx, db)
+	_, err = copied.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", metaSum, a.sum)
 	if err == nil {
-		_, err = db.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", metaSum, a.sum)
+		_, err = copied.ExecContext(ctx, "UPDATE journal_ends SET first = ?1 + 1, anchor = ?2, last = ?1, hash = ?2", int64(e.last.seq), e.last.hash[:]) //nolint:gosec // seq fits
 	}
 	return err
+}
+
+// fill makes a database by migrations, with what can be read of the small tables of
+// another. unsound are the names of those that may not be whole. The caller closes it.
+func fill(ctx context.Context, from queryer, path string, migrations []string) (to *sql.DB, unsound []string, err error) {
+	if to, err = openBuilt(path); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, to.Close())
+		}
+	}()
+	if err := migrate(ctx, to, "", migrations); err != nil {
+		return nil, nil, err
+	}
+	tables, err := smallTables(ctx, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, table := range tables {
+		whole, err := copyRows(ctx, from, to, table, "")
+		if err == nil && (!whole || checkPages(ctx, from, table) != nil) {
+			unsound = append(unsound, table)
+			_, err = copyRows(ctx, from, to, table, " ORDER BY 1 DESC") // up to the damage from the other end
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return to, unsound, nil
+}
+
+// copyRows copies the rows of a table in an order, up to the first that cannot be read,
+// and reports whether these were all. Rows that refer to what is not there are left out.
+func copyRows(ctx context.Context, from queryer, to *sql.DB, table, order string) (whole bool, err error) {
+	tx, err := to.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	whole = true
+	for row, unread := range each(ctx, from, scanAny, "SELECT * FROM "+table+order) {
+		if unread != nil {
+			whole = false
+			break
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
+			table, strings.Join(row.columns, ", "), strings.Repeat(", ?", len(row.columns)-1)), row.values...)
+		if err != nil && codeOf(err) != sqlite3.SQLITE_CONSTRAINT {
+			return false, errors.Join(err, tx.Rollback())
+		}
+		whole = whole && err == nil
+	}
+	return whole, tx.Commit()
 }
 
 // smallTables lists every table but the journal's, each behind those that it refers to.

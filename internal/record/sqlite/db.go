@@ -85,7 +85,7 @@ type DB struct {
 
 	// The writer goroutine's own.
 	span
-	tightness
+	tight    bool   // a transaction did not fit on the disk, and there has been no room since
 	statesAt uint64 // the tail when states were saved last; see [states]
 	rows     []row  // of the present transaction
 	encoded  []byte // the present record

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/fault"
 )
@@ -81,17 +82,12 @@ func schemaOf(ctx context.Context, q queryer) (version int, err error) {
 // left a copy which this one can read, the error names the way back to it.
 func errNewer(path string, version, known int) error {
 	advice := "install the newer version again"
-	if former := copyName(path, known); isFile(former) {
+	if former := copyName(path, known); unix.Access(former, unix.R_OK) == nil {
 		advice += ", or go back to the data of before the upgrade with: gatehouse restore " + former
 	}
 	return fault.New(fault.Conflict, fmt.Sprintf(
 		"the database %s is of a newer version of gatehouse (schema %d, this one knows %d): %s; nothing was changed",
 		path, version, known, advice))
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // copyName is the path of the copy of the database at path that was taken before

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -129,17 +127,17 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	}
 	defer func() { err = errors.Join(err, r.damaged.Close()) }()
 	r.damaged.SetMaxOpenConns(1)
-	if r.story, err = r.saveTables(ctx, partial); err != nil {
+	if err := r.saveTables(ctx, partial); err != nil {
 		return err
 	}
-	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
-	lost, err := r.saveJournal(ctx, partial)
-	if err != nil {
+	lost, err := r.saveJournal(ctx)
+	if err = errors.Join(err, r.next.Close()); err != nil {
 		return err
 	}
 	if err := forward(ctx, partial); err != nil {
 		return err
 	}
+	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
 	err = Files{Logger: cfg.Logger}.write(ctx, partial, func(db *DB) error {
 		return db.do(ctx, nil, append(lost, site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: r.story}})...)
 	})
@@ -149,96 +147,38 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	return errors.Join(err, removeQuietly(partial+"-wal"), removeQuietly(partial+"-shm"))
 }
 
-// saveTables begins the new database with everything but the journal, and returns where
-// that came from.
-func (r *rescuer) saveTables(ctx context.Context, partial string) (story string, err error) {
-	var inPart []string
-	if !r.distrust {
-		if inPart, err = r.fill(ctx, partial); err != nil {
-			return "", err
-		}
-		if len(inPart) == 0 {
-			return "accounts, sessions, stations and grants are whole", nil
-		}
-	}
-	if r.copied == nil {
-		return "there was no sound copy, and of these only a part could be read: " + strings.Join(inPart, ", "), nil
-	}
-	if err := errors.Join(removeDatabase(partial), createPrivate(partial)); err != nil {
-		return "", err
-	}
-	if _, err := r.copied.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
-		return "", fmt.Errorf("writing the copy back: %w", err)
-	}
-	return "accounts, sessions, stations and grants are those of the copy", nil
-}
-
-// fill makes a database with what can be read of the damaged tables, and returns the
-// names of those that are not sound.
-func (r *rescuer) fill(ctx context.Context, partial string) (unsound []string, err error) {
+// saveTables begins the new database with everything but the journal.
+func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 	known := schemas()
 	if version, err := schemaOf(ctx, r.damaged); err == nil && version > 0 && version < len(known) {
 		known = known[:version]
 	}
-	if err := createPrivate(partial); err != nil {
-		return nil, err
+	var unsound []string
+	if r.next, unsound, err = fill(ctx, r.damaged, partial, known); err != nil {
+		return err
 	}
-	next, err := openBuilt(partial, "_pragma=foreign_keys(on)")
-	if err != nil {
-		return nil, err
+	switch {
+	case len(unsound) == 0 && !r.distrust:
+		r.story = "accounts, sessions, stations and grants are whole"
+		return nil
+	case r.copied == nil:
+		r.story = "there was no sound copy, and of these only a part could be read: " + strings.Join(unsound, ", ")
+		return nil
 	}
-	defer func() { err = errors.Join(err, next.Close()) }()
-	if err := migrate(ctx, next, "", known); err != nil {
-		return nil, err
+	r.story = "accounts, sessions, stations and grants are those of the copy"
+	if err := errors.Join(r.next.Close(), removeDatabase(partial), createPrivate(partial)); err != nil {
+		return err
 	}
-	tables, err := smallTables(ctx, next)
-	if err != nil {
-		return nil, err
+	if _, err := r.copied.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
+		return fmt.Errorf("writing the copy back: %w", err)
 	}
-	for _, table := range tables {
-		whole, err := r.copyRows(ctx, next, table, "")
-		if err == nil && (!whole || checkPages(ctx, r.damaged, table) != nil) {
-			unsound = append(unsound, table)
-			_, err = r.copyRows(ctx, next, table, " ORDER BY 1 DESC") // up to the damage from the other end
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return unsound, nil
-}
-
-// copyRows copies the rows of a damaged table in an order, up to the first that cannot be
-// read, and reports whether these were all. Rows that refer to what is not there are left
-// out.
-func (r *rescuer) copyRows(ctx context.Context, next *sql.DB, table, order string) (whole bool, err error) {
-	tx, err := next.BeginTx(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	whole = true
-	for row, unread := range each(ctx, r.damaged, scanAny, "SELECT * FROM "+table+order) {
-		if unread != nil {
-			whole = false
-			break
-		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
-			table, strings.Join(row.columns, ", "), strings.Repeat(", ?", len(row.columns)-1)), row.values...)
-		if err != nil && codeOf(err) != sqlite3.SQLITE_CONSTRAINT {
-			return false, errors.Join(err, tx.Rollback())
-		}
-		whole = whole && err == nil
-	}
-	return whole, tx.Commit()
+	r.next, err = openBuilt(partial)
+	return err
 }
 
 // saveJournal adds the journal to the new database, and returns the records of what is
 // lost of it.
-func (r *rescuer) saveJournal(ctx context.Context, partial string) (lost []site.Record, err error) {
-	if r.next, err = openBuilt(partial, "_pragma=writable_schema(1)&_pragma=cell_size_check(1)"); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.next.Close()) }()
+func (r *rescuer) saveJournal(ctx context.Context) (lost []site.Record, err error) {
 	low, high := r.span(ctx)
 	if err := r.carryAll(ctx, low, high); err != nil {
 		return nil, err

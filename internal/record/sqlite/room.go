@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"path/filepath"
-	"time"
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/record/journal"
@@ -11,12 +10,6 @@ import (
 // room is how much a disk that was full must have free before it counts as sound again,
 // in bytes: more than a change takes that does not apply a whole site.
 const room = 1 << 20
-
-// tightness is what the writer goroutine knows of a disk that was full.
-type tightness struct {
-	tight  bool      // a transaction did not fit, and there has been no room since
-	probed time.Time // when room was looked for last
-}
 
 // reckon turns the end of a transaction into what the watcher hears: of a disk that was
 // full, a success is [journal.ErrTight] until there is room.
@@ -39,12 +32,8 @@ func (db *DB) lookForRoom() {
 	}
 }
 
-// probe looks for room, at most once per retryDelay, and reports whether there is.
+// probe looks for room and reports whether there is.
 func (db *DB) probe() bool {
-	if time.Since(db.probed) < retryDelay {
-		return false
-	}
-	db.probed = time.Now()
 	free, err := durable.Free(filepath.Dir(db.cfg.Path))
 	db.tight = err == nil && free < room
 	return !db.tight

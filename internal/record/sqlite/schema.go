@@ -47,24 +47,16 @@ func compareSchema(ctx context.Context, db *sql.DB, texts []string) (foreign, mi
 	if err != nil {
 		return nil, nil, err
 	}
-	return without(present, wanted), without(wanted, present), nil
-}
-
-// without returns the elements of all that are not in others.
-func without(all, others []object) (left []object) {
-	for _, o := range all {
-		if !slices.Contains(others, o) {
-			left = append(left, o)
-		}
-	}
-	return left
+	foreign = slices.DeleteFunc(slices.Clone(present), func(o object) bool { return slices.Contains(wanted, o) })
+	missing = slices.DeleteFunc(wanted, func(o object) bool { return slices.Contains(present, o) })
+	return foreign, missing, nil
 }
 
 // objectsOf returns the objects that migrations create.
 func objectsOf(ctx context.Context, texts []string) (objects []object, err error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
-		return nil, fmt.Errorf("making a schema to compare with: %w", err)
+		return nil, err
 	}
 	db.SetMaxOpenConns(1) // each connection has a database of its own
 	defer func() { err = errors.Join(err, db.Close()) }()

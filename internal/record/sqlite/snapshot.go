@@ -30,7 +30,12 @@ func (db *DB) Snapshot(ctx context.Context, path string) error {
 // snapshot copies with SQLite's online backup, within one read transaction, so that
 // what others write meanwhile neither gets into the copy nor starts it again.
 func snapshot(ctx context.Context, db *sql.DB, path string) error {
-	if err := checkRoom(ctx, db, filepath.Dir(path)); err != nil {
+	var size int64
+	err := db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&size)
+	if err != nil {
+		return storageError(err)
+	}
+	if err := durable.CheckRoom(filepath.Dir(path), size); err != nil { // which the journal needs
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) //nolint:gosec // the path is the caller's
@@ -95,17 +100,6 @@ func copyPages(ctx context.Context, db *sql.DB, f *os.File) (err error) {
 		}
 		return nil
 	})
-}
-
-// checkRoom checks beforehand whether a copy fits into the folder, so that it does not
-// take the room that the journal needs.
-func checkRoom(ctx context.Context, db *sql.DB, folder string) error {
-	var size int64
-	err := db.QueryRowContext(ctx, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&size)
-	if err != nil {
-		return storageError(err)
-	}
-	return durable.CheckRoom(folder, size)
 }
 
 // quickCheck finds most damage of a database file without comparing every index.
