@@ -132,11 +132,15 @@ func (db *DB) extract(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	copied, unsound, err := fill(ctx, tx, path, schemas())
+	copied, err := openBuilt(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, copied.Close()) }()
+	unsound, err := fill(ctx, tx, copied, schemas())
+	if err != nil {
+		return err
+	}
 	if len(unsound) > 0 {
 		return fmt.Errorf("%w: table %s", errDamagedFile, unsound[0])
 	}
@@ -151,23 +155,15 @@ func (db *DB) extract(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// fill makes a database by migrations, with what can be read of the small tables of
-// another. unsound are the names of those that may not be whole. The caller closes it.
-func fill(ctx context.Context, from queryer, path string, migrations []string) (to *sql.DB, unsound []string, err error) {
-	if to, err = openBuilt(path); err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, to.Close())
-		}
-	}()
+// fill brings an empty database to a schema and copies what can be read of the small
+// tables of another. unsound are the names of those that may not be whole.
+func fill(ctx context.Context, from queryer, to *sql.DB, migrations []string) (unsound []string, err error) {
 	if err := migrate(ctx, to, "", migrations); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	tables, err := smallTables(ctx, to)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, table := range tables {
 		whole, err := copyRows(ctx, from, to, table, "")
@@ -176,10 +172,10 @@ func fill(ctx context.Context, from queryer, path string, migrations []string) (
 			_, err = copyRows(ctx, from, to, table, " ORDER BY 1 DESC") // up to the damage from the other end
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return to, unsound, nil
+	return unsound, nil
 }
 
 // copyRows copies the rows of a table in an order, up to the first that cannot be read,

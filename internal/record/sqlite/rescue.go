@@ -127,14 +127,17 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	}
 	defer func() { err = errors.Join(err, r.damaged.Close()) }()
 	r.damaged.SetMaxOpenConns(1)
-	if err := r.saveTables(ctx, partial); err != nil {
-		return err
+	var lost []site.Record
+	if err = r.saveTables(ctx, partial); err == nil {
+		lost, err = r.saveJournal(ctx)
 	}
-	lost, err := r.saveJournal(ctx)
-	if err = errors.Join(err, r.next.Close()); err != nil {
-		return err
+	if r.next != nil {
+		err = errors.Join(err, r.next.Close())
 	}
-	if err := forward(ctx, partial); err != nil {
+	if err == nil {
+		err = forward(ctx, partial)
+	}
+	if err != nil {
 		return err
 	}
 	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
@@ -153,8 +156,11 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 	if version, err := schemaOf(ctx, r.damaged); err == nil && version > 0 && version < len(known) {
 		known = known[:version]
 	}
-	var unsound []string
-	if r.next, unsound, err = fill(ctx, r.damaged, partial, known); err != nil {
+	if r.next, err = openBuilt(partial); err != nil {
+		return err
+	}
+	unsound, err := fill(ctx, r.damaged, r.next, known)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -238,7 +244,7 @@ func (r *rescuer) carryAll(ctx context.Context, low, high uint64) error {
 	within, cancel := context.WithTimeout(ctx, carryFor)
 	defer cancel()
 	err := r.carry(within, low, high)
-	if errors.Is(err, errNoRoom) || within.Err() != nil {
+	if errors.Is(err, errNoRoom) || isFull(err) || within.Err() != nil {
 		err = ctx.Err()
 	}
 	return err
