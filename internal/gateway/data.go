@@ -80,15 +80,7 @@ func tokenKey(data string) (key []byte, damaged error) {
 	key = make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails (crypto/rand)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = keepTokenKey(path, key)
+		err = durable.Write(path, key, 0o600)
 	}
 	return key, err
-}
-
-// keepTokenKey writes a key so that a power cut leaves either none or a whole one.
-func keepTokenKey(path string, key []byte) error {
-	if err := durable.Write(path, key, 0o600); err != nil {
-		return fmt.Errorf("making the key of access tokens: %w", err)
-	}
-	return nil
 }

@@ -57,15 +57,6 @@ func (f *fronts) start() {
 	})
 }
 
-// loops returns a function for each service that waits for the end of one.
-func (f *fronts) loops() []func() error {
-	all := make([]func() error, len(f.all))
-	for i := range all {
-		all[i] = func() error { return <-f.ended }
-	}
-	return all
-}
-
 // leave ends all services, each as [kit.Service.Shutdown] does.
 func (f *fronts) leave(ctx context.Context, grace time.Duration) {
 	var leaving sync.WaitGroup

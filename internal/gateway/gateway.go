@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,7 @@ type Gateway struct {
 	handshakes *admission.Handshakes
 	keeper     *certificate.Keeper        // nil without any TLS listener
 	shown      atomic.Pointer[tls.Config] // that of keeper; before it, the stored certificate, or nil
+	bind       func() error               // once: a start that waits for the storage binds early
 	listeners  listeners
 	fronts     *fronts // of the HTTP listeners; nil before they are bound
 }
@@ -121,15 +123,16 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		Code: health.Starting, Severity: health.Fatal,
 		Summary: "The gateway is starting", Advice: "Wait a moment",
 	})
+	g.bind = sync.OnceValue(func() error { return g.bindAll(ctx) })
 	err := g.guard(ctx, []step{
-		{"opening the database", g.openData, false},
-		{"reading keys, accounts and stations", g.buildRules, false},
-		{"reading recent unlocks", g.buildAdapters, false},
-		{"reading the keys of the cloud link", g.buildCloud, false},
-		{"reading the certificates", g.buildCertificate, false},
-		{"binding the addresses", g.bind, true},
-		{"creating the administration socket", g.bindAdmin, false},
-		{"preparing the setup", g.startSetup, false},
+		{"opening the database", g.openData},
+		{"reading keys, accounts and stations", g.buildRules},
+		{"reading recent unlocks", g.buildAdapters},
+		{"reading the keys of the cloud link", g.buildCloud},
+		{"reading the certificates", g.buildCertificate},
+		{"binding the addresses", func(context.Context) error { return g.bind() }},
+		{"creating the administration socket", g.bindAdmin},
+		{"preparing the setup", g.startSetup},
 	})
 	switch {
 	case errors.Is(err, errAbandoned):

@@ -37,16 +37,10 @@ type listeners struct {
 	admin      net.Listener
 }
 
-// bind takes every address before anything is served, so that an address in use
+// bindAll takes every address before anything is served, so that an address in use
 // shows at the start. A socket that the service manager holds for the address is
 // used; what it holds beside that either leads to HTTPS or is given back.
-//
-// A start that waits for the storage binds early; then bind does nothing when it is its
-// turn.
-func (g *Gateway) bind(ctx context.Context) error {
-	if g.fronts != nil {
-		return nil
-	}
+func (g *Gateway) bindAll(ctx context.Context) error {
 	var forApps, forStations *tls.Config // session tickets hold for all listeners of each
 	if g.usesTLS() {
 		forApps = g.handshakes.Config(&tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: g.certificate})

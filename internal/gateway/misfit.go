@@ -32,17 +32,13 @@ func (m *misfits) add(id site.StationID, takes, need uint32) {
 		m.takes = make(map[site.StationID]uint32)
 	}
 	m.takes[id] = takes
-	names := make([]string, 0, mostNamed)
-	for _, id := range slices.Sorted(maps.Keys(m.takes)) {
-		if len(names) == mostNamed {
-			names = append(names, fmt.Sprintf("and %d more", len(m.takes)-mostNamed))
-			break
-		}
+	var names []string
+	for _, id := range slices.Sorted(maps.Keys(m.takes))[:min(len(m.takes), mostNamed)] {
 		names = append(names, fmt.Sprintf("%d (%d bytes)", id, m.takes[id]))
 	}
 	m.conditions.Raise(health.Condition{
 		Code: health.StationPacketSize, Severity: health.Warning,
-		Summary: "Stations are refused because their Maximum Packet Size has no room for a command: " + strings.Join(names, ", "),
+		Summary: fmt.Sprintf("Stations are refused because their Maximum Packet Size has no room for a command (%d): %s", len(m.takes), strings.Join(names, ", ")),
 		Advice:  fmt.Sprintf("Let their firmware state a Maximum Packet Size of %d bytes or more, or none, in its MQTT 5 CONNECT", need),
 	})
 }
@@ -51,11 +47,9 @@ func (m *misfits) add(id site.StationID, takes, need uint32) {
 func (m *misfits) remove(id site.StationID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.takes[id]; !ok {
-		return
-	}
+	before := len(m.takes)
 	delete(m.takes, id)
-	if len(m.takes) == 0 {
+	if before > 0 && len(m.takes) == 0 {
 		m.conditions.Clear(health.StationPacketSize)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/board/certificate"
@@ -18,8 +19,7 @@ const (
 	// startExtension is how much longer the service manager is asked to wait, each
 	// time that a third of it has passed.
 	startExtension = time.Minute
-	// stepGrace is how long a cancelled start waits for its step to end, and how long each
-	// step after a slow one may take before it is reported.
+	// stepGrace is how long a cancelled start waits for its step to end.
 	stepGrace = time.Second
 )
 
@@ -31,7 +31,6 @@ var errAbandoned = fault.New(fault.Unavailable, "The storage did not answer: che
 type step struct {
 	doing string // for people, as in "the storage does not answer while ..."
 	run   func(context.Context) error
-	quick bool // touches no disk
 }
 
 // openStore locks the data directory and opens the database in it. It blocks for as
@@ -52,58 +51,47 @@ func (g *Gateway) openStore(ctx context.Context) (err error) {
 // guard runs the steps of a start. Every step that touches a disk may wait for it
 // without end; then the HTTP listeners answer health checks, the service manager is asked
 // for more time, and the end of ctx ends the start.
-func (g *Gateway) guard(ctx context.Context, steps []step) error {
-	w := &waiting{g: g, patience: time.NewTimer(storePatience)}
-	defer w.end()
-	for _, s := range steps {
-		if err := w.run(ctx, s); err != nil {
-			w.close()
-			return err
-		}
-	}
-	return nil
-}
-
-// waiting is the guard of one start. The goroutine of that start binds addresses; each
-// step that touches a disk runs in a goroutine of its own.
-type waiting struct {
-	g        *Gateway
-	patience *time.Timer
-	ticker   *time.Ticker // nil while the storage answers in time
-	doing    string       // the step that waits
-}
-
-// run runs one step and returns its error; errAbandoned if ctx ends and the step does
-// not.
-func (w *waiting) run(ctx context.Context, s step) error {
-	var tick <-chan time.Time
-	if w.ticker != nil {
-		w.patience.Reset(stepGrace)
-		tick = w.ticker.C
-	}
-	if s.quick {
-		return s.run(ctx)
-	}
+func (g *Gateway) guard(ctx context.Context, steps []step) (err error) {
+	var doing atomic.Value
+	doing.Store(steps[0].doing)
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-ctx.Done():
-			return awaitCancelled(ended)
-		case <-tick:
-			w.extend()
-		case <-w.patience.C:
-			w.report(s)
-			if w.ticker == nil {
-				w.ticker = time.NewTicker(startExtension / 3)
-				tick = w.ticker.C
-				if err := w.serveHealth(ctx); err != nil {
-					return errors.Join(err, errAbandoned)
-				}
+	go func() {
+		for _, s := range steps {
+			doing.Store(s.doing)
+			if err := s.run(ctx); err != nil {
+				ended <- err
+				return
 			}
 		}
+		ended <- nil
+	}()
+	patience := time.NewTimer(storePatience)
+	defer patience.Stop()
+	late := false
+	for {
+		select {
+		case err = <-ended:
+		case <-ctx.Done():
+			err = awaitCancelled(ended)
+		case <-patience.C:
+			if !late {
+				err = g.serveHealth()
+			}
+			if late = true; err == nil {
+				g.reportWaiting(doing.Load().(string))
+				patience.Reset(startExtension / 3)
+				continue
+			}
+		}
+		if late {
+			g.conditions.Clear(health.StorageUnresponsive)
+			if err != nil && g.fronts != nil {
+				now, cancel := context.WithCancel(context.Background())
+				cancel()
+				g.fronts.leave(now, 0)
+			}
+		}
+		return err
 	}
 }
 
@@ -122,15 +110,16 @@ func awaitCancelled(ended <-chan error) error {
 	}
 }
 
-// serveHealth binds all addresses and answers health checks on those of HTTP.
-func (w *waiting) serveHealth(ctx context.Context) error {
-	if err := w.g.bind(ctx); err != nil {
-		return err
+// serveHealth binds all addresses and answers health checks on those of HTTP, while the
+// steps of the start go on.
+func (g *Gateway) serveHealth() error {
+	if err := g.bind(); err != nil {
+		return errors.Join(err, errAbandoned)
 	}
-	w.g.log.Info("health is served while the storage does not answer")
-	w.g.fronts.start()
-	if w.g.usesTLS() {
-		go w.g.readCertificate() // may wait for the disk, too
+	g.log.Info("health is served while the storage does not answer")
+	g.fronts.start()
+	if g.usesTLS() {
+		go g.readCertificate() // may wait for the disk, too
 	}
 	return nil
 }
@@ -147,37 +136,13 @@ func (g *Gateway) readCertificate() {
 	}
 }
 
-// report says which step waits.
-func (w *waiting) report(s step) {
-	w.doing = s.doing
-	w.g.log.Error("the storage does not answer; the gateway cannot start before it does", "step", s.doing, "data", w.g.cfg.Data)
-	w.g.conditions.Raise(health.Condition{
+// reportWaiting reports what waits for the storage.
+func (g *Gateway) reportWaiting(doing string) {
+	g.log.Error("the storage does not answer; the gateway cannot start before it does", "step", doing, "data", g.cfg.Data)
+	g.conditions.Raise(health.Condition{
 		Code: health.StorageUnresponsive, Severity: health.Fatal,
-		Summary: "The storage does not answer while " + s.doing + ", so the gateway does not know who may open a door",
+		Summary: "The storage does not answer while " + doing + ", so the gateway does not know who may open a door",
 		Advice:  "Check the disk with dmesg; replace the card if it is worn",
 	})
-	w.extend()
-}
-
-func (w *waiting) extend() {
-	w.g.note(w.g.supervisor.Extend(startExtension, "Cannot open doors: the storage does not answer while "+w.doing))
-}
-
-// close ends the answers to health checks of a start that failed.
-func (w *waiting) close() {
-	if w.g.fronts == nil || w.ticker == nil {
-		return
-	}
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	w.g.fronts.leave(now, 0)
-}
-
-// end clears the condition of a start that waited.
-func (w *waiting) end() {
-	w.patience.Stop()
-	if w.ticker != nil {
-		w.ticker.Stop()
-		w.g.conditions.Clear(health.StorageUnresponsive)
-	}
+	g.note(g.supervisor.Extend(startExtension, "Cannot open doors: the storage does not answer while "+doing))
 }

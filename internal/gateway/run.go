@@ -142,9 +142,9 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 		return nil
 	}
 	server := g.admin.NewServer(g.web)
-	return serve(ctx, []func() error{
-		func() error { return server.Serve(g.listeners.admin) },
-	}, func(ctx context.Context) {
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(g.listeners.admin) }()
+	return serve(ctx, ended, 1, func(ctx context.Context) {
 		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close()
 		}
@@ -156,7 +156,7 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 		f.open(g.handler(f.listener))
 	}
 	g.fronts.start()
-	return serve(ctx, g.fronts.loops(), func(ctx context.Context) {
+	return serve(ctx, g.fronts.ended, len(g.fronts.all), func(ctx context.Context) {
 		g.web.Drain()
 		grace := time.Duration(0)
 		if g.inherited {
@@ -197,25 +197,20 @@ const (
 	handover = 300 * time.Millisecond
 )
 
-// serve runs each loop until ctx ends or one fails, has them left in good order, and
-// waits for every loop.
-func serve(ctx context.Context, loops []func() error, leave func(context.Context)) error {
-	errs := make(chan error, len(loops))
-	for _, loop := range loops {
-		go func() { errs <- loop() }()
-	}
+// serve waits until ctx ends or one of n services has ended, has all of them left in good
+// order, and waits for their ends.
+func serve(ctx context.Context, ended <-chan error, n int, leave func(context.Context)) error {
 	var failed error
-	waited := 0
 	select {
 	case <-ctx.Done():
-	case failed = <-errs:
-		waited++
+	case failed = <-ended:
+		n--
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	leave(stopping)
-	for ; waited < len(loops); waited++ {
-		<-errs //nolint:errcheck // they were told to end
+	for range n {
+		<-ended //nolint:errcheck // they were told to end
 	}
 	return failed
 }

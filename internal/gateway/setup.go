@@ -44,22 +44,11 @@ func noticePath(data string) string {
 // setupNotice is what the text console shows of a gateway without an administrator.
 func (g *Gateway) setupNotice(code string) string {
 	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("")
-	line("Gatehouse %q has no administrator yet.", g.cfg.HostName())
-	line("")
-	line("  Setup code   %s", code)
-	for i, url := range g.setupURLs() {
-		name := ""
-		if i == 0 {
-			name = "Address"
-		}
-		line("  %-10s   %s", name, url)
+	fmt.Fprintf(&b, "\nGatehouse %q has no administrator yet.\n\n  Setup code   %s\n", g.cfg.HostName(), code)
+	for _, url := range g.setupURLs() {
+		fmt.Fprintf(&b, "  Address      %s\n", url)
 	}
-	line("")
-	line("Make the first one with this code in an app, or here as root:")
-	line("  gatehouse account add YOU@EXAMPLE.COM --admin")
-	line("")
+	b.WriteString("\nMake the first one with this code in an app, or here as root:\n  gatehouse account add YOU@EXAMPLE.COM --admin\n\n")
 	return b.String()
 }
 

@@ -24,33 +24,28 @@ type zone struct {
 }
 
 func openZone(ctx context.Context, configured string, db *sqlite.DB) (*zone, error) {
-	z := &zone{configured: configured, db: db, name: configured}
-	if configured == "" {
-		var err error
-		if z.name, err = db.TimeZone(ctx); err != nil {
-			return nil, err
-		}
+	z := &zone{db: db, changed: func(*time.Location) {}}
+	set, err := z.prepare(ctx, configured)
+	if err == nil {
+		set()
 	}
-	if _, err := time.LoadLocation(z.name); err != nil {
-		return nil, fmt.Errorf("reading the time zone: %w", err)
-	}
-	return z, nil
+	return z, err
 }
 
 // prepare checks a configured zone, "" for none, and returns a function that sets it.
-func (z *zone) prepare(ctx context.Context, name string) (set func(), err error) {
-	present := name
+func (z *zone) prepare(ctx context.Context, configured string) (set func(), err error) {
+	name := configured
 	if name == "" {
-		if present, err = z.db.TimeZone(ctx); err != nil {
+		if name, err = z.db.TimeZone(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := time.LoadLocation(present); err != nil {
+	if _, err := time.LoadLocation(name); err != nil {
 		return nil, fmt.Errorf("reading the time zone: %w", err)
 	}
 	return func() {
 		z.mu.Lock()
-		z.configured, z.name = name, present
+		z.configured, z.name = configured, name
 		z.mu.Unlock()
 		z.changed(z.location())
 	}, nil
@@ -61,12 +56,6 @@ func (z *zone) TimeZone() string {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.name
-}
-
-func (z *zone) isConfigured() bool {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	return z.configured != ""
 }
 
 // location returns the zone itself; its name has been checked.
@@ -85,7 +74,9 @@ func (z *zone) Draft(by site.Actor, name string) (site.Amendment, error) {
 	if _, err := time.LoadLocation(name); err != nil || name == "" {
 		return site.Amendment{}, fault.New(fault.Invalid, "There is no time zone of that name: write it like Europe/Berlin")
 	}
-	if z.isConfigured() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.configured != "" {
 		return site.Amendment{}, fault.New(fault.Conflict, "The time zone is set by time_zone in the configuration: change it there, or leave it out of the site file")
 	}
 	record := site.Record{Kind: site.KindTimeZone, Facts: site.ByActor(by)}
