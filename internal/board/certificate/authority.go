@@ -24,8 +24,7 @@ type authority struct {
 	key     crypto.Signer     // nil: it cannot sign
 	cert    *x509.Certificate // nil only where key is nil too
 	lenient *x509.Certificate // see [constrain]; nil: a former version made it, or it is damaged
-	keyKept bool              // whether the key, and the certificate, are on disk
-	kept    bool
+	unsaved bool              // whether the certificates were made now, and are not on disk
 }
 
 // earliest and latest bound every right time: no gateway existed before, and none of
@@ -97,7 +96,7 @@ func certify(key crypto.Signer, template *x509.Certificate, w wanted) (authority
 	}
 	template.PermittedDNSDomainsCritical = false
 	lenient, err := sign(template, template, key, key)
-	return authority{key: key, cert: cert, lenient: lenient}, err
+	return authority{key: key, cert: cert, lenient: lenient, unsaved: true}, err
 }
 
 // sign makes a certificate with a random serial number of 159 bits (RFC 5280,
@@ -133,11 +132,11 @@ func loadAuthority(f folder, w wanted, id site.GatewayID) (authority, error) {
 	case keyErr == nil && noCert:
 		return restoreAuthority(f, key, w, id)
 	case keyErr != nil:
-		return authority{cert: cert, lenient: lenient, kept: certErr == nil}, damagedAuthority(f, fileCAKey, keyErr)
+		return authority{cert: cert, lenient: lenient}, damagedAuthority(f, fileCAKey, keyErr)
 	case certErr != nil:
 		return authority{}, damagedAuthority(f, fileCA, certErr)
 	}
-	return authority{key: key, cert: cert, lenient: lenient, keyKept: true, kept: true}, nil
+	return authority{key: key, cert: cert, lenient: lenient}, nil
 }
 
 // damagedAuthority is the error of a CA that cannot sign, because of one of its files. A
@@ -220,7 +219,6 @@ func restoreAuthority(f folder, key crypto.Signer, w wanted, id site.GatewayID) 
 	if err != nil {
 		return authority{}, damagedAuthority(f, fileCAKey, err)
 	}
-	a.keyKept = true
 	return a, nil
 }
 

@@ -62,9 +62,9 @@
 //
 // The certificate names the host, the gateway, both with ".local", localhost and the
 // machine's addresses, 32 at most. A new name or address leads to a new certificate
-// within half a minute, for addresses at most four times in four hours; the loss of
-// one leads to nothing, and a certificate made for a new address keeps the old ones:
-// an address that comes and goes does not wear out the memory card. IPv6 link-local
-// addresses are left out: they count only together with the name of the client's own
-// interface, which a certificate cannot hold.
+// within half a minute, for addresses four times and then once an hour; the loss of one
+// leads to nothing, and a new certificate keeps the old addresses: one that comes and
+// goes does not wear out the memory card. IPv6 link-local addresses are left out: they
+// count only together with the name of the client's own interface, which a certificate
+// cannot hold.
 package certificate

@@ -104,13 +104,11 @@ func forServers(leaf *x509.Certificate) bool {
 }
 
 func unreadable(what, path string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return bad("The "+what+" file "+path+" does not exist", "Put it there, or change "+what+" in [tls]", err)
-	case errors.Is(err, fs.ErrPermission):
-		return bad("The "+what+" file "+path+" may not be read by the gateway's user", "Let it, with chown or chmod", err)
+	cause := err
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		cause = e.Err
 	}
-	return bad("The "+what+" file "+path+" cannot be read", "Check that it is a PEM file on a disk that works", err)
+	return bad("The "+what+" file "+path+" cannot be read ("+cause.Error()+")", "Check "+what+" in [tls], and whether the gateway's user may read it", err)
 }
 
 func bad(summary, advice string, err error) error {

@@ -22,10 +22,7 @@ const (
 
 // Info is public knowledge of the certificate in use.
 type Info struct {
-	Source      Source
-	Certificate string // path of its file
-	Key         string // path of its key's file
-
+	Source    Source
 	Names     []string
 	Addresses []netip.Addr
 	NotBefore time.Time
@@ -44,36 +41,36 @@ type served struct {
 	ca   []byte // PEM; nil where no CA should be trusted
 }
 
-func infoOf(source Source, leaf *x509.Certificate, certificate, key string) Info {
+func infoOf(source Source, leaf *x509.Certificate) Info {
 	return Info{
-		Source: source, Certificate: certificate, Key: key,
-		Names: leaf.DNSNames, Addresses: fromIPs(leaf.IPAddresses),
+		Source: source, Names: leaf.DNSNames, Addresses: fromIPs(leaf.IPAddresses),
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Fingerprint: fingerprint(leaf),
 	}
 }
 
 // serve returns what is served of the given files.
 func (g *given) serve() *served {
-	return &served{pair: g.pair, info: infoOf(Given, g.pair.Leaf, g.certificate, g.key)}
+	return &served{pair: g.pair, info: infoOf(Given, g.pair.Leaf)}
 }
 
 // serve returns what is served of the gateway's own certificate.
 func (o *own) serve() *served {
-	if o.server.passing {
-		return o.server.serve()
-	}
-	s := &served{pair: o.server.pair(), info: infoOf(Own, o.server.leaf, o.folder.file(fileServer), o.folder.file(fileServerKey))}
+	s := o.server.serve()
 	// A CA that is not on disk may be replaced at the next start: no client should install it.
-	if o.authority.kept && o.authority.vouches(o.server.leaf) {
+	if !o.authority.unsaved && o.authority.vouches(o.server.leaf) {
 		s.ca = o.authority.pem()
 		s.info.CAFingerprint = fingerprint(o.authority.cert)
 	}
 	return s
 }
 
-// serve returns what is served of a self-signed certificate.
+// serve returns what is served without a CA.
 func (s server) serve() *served {
-	return &served{pair: s.pair(), info: infoOf(Passing, s.leaf, "", "")}
+	source := Own
+	if s.passing {
+		source = Passing
+	}
+	return &served{pair: s.pair(), info: infoOf(source, s.leaf)}
 }
 
 func (s server) pair() *tls.Certificate {

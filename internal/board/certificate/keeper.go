@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 )
@@ -58,7 +60,9 @@ func newKeeper(cfg Config, step func(string) error) (*Keeper, error) {
 	if cfg.Folder == "" || cfg.Clock == nil || cfg.Addresses == nil || cfg.Logger == nil || cfg.Health == nil {
 		return nil, errors.New("certificates need a folder, a clock, the machine's addresses, a logger and a health registry")
 	}
-	k := &Keeper{cfg: cfg, own: &own{folder: folder{cfg.Folder, step}, id: cfg.GatewayID}}
+	k := &Keeper{cfg: cfg, own: &own{
+		folder: folder{cfg.Folder, step}, id: cfg.GatewayID, followed: rate.NewLimiter(rate.Every(followEvery), followMost),
+	}}
 	if cfg.Certificate != "" || cfg.Key != "" {
 		k.given = &given{certificate: cfg.Certificate, key: cfg.Key}
 	}
@@ -149,7 +153,7 @@ func (k *Keeper) look() {
 		}
 	}
 	if s := k.served.Load(); s != nil {
-		found = append(found, ending(s, w)...)
+		found = append(found, ending(s, k.given, w)...)
 	}
 	if k.own != nil {
 		found = append(found, k.own.dated(w)...)

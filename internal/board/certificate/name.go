@@ -3,6 +3,7 @@ package certificate
 import (
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,27 +35,14 @@ func dnsNames(host, gateway string) []string {
 	return all
 }
 
-// isHostName reports whether a certificate can hold the name, in lower case (RFC
-// 1123, 2.1; the underscore occurs).
-func isHostName(name string) bool {
-	if len(name) == 0 || len(name) > 240 { // room for ".local" below the 253 of RFC 1035
-		return false
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return false
-	}
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		if strings.ContainsFunc(label, func(r rune) bool { return !strings.ContainsRune(hostRunes, r) }) {
-			return false
-		}
-	}
-	return true
-}
+// hostName is a name that a certificate can hold, in lower case (RFC 1123, 2.1; the
+// underscore occurs).
+var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
 
-const hostRunes = "abcdefghijklmnopqrstuvwxyz0123456789-_"
+func isHostName(name string) bool {
+	_, notAddress := netip.ParseAddr(name)
+	return len(name) <= 240 && notAddress != nil && hostName.MatchString(name) // room for ".local" below the 253 of RFC 1035
+}
 
 // addresses returns those that a certificate should hold: loopback first, then IPv4,
 // in order, without what no client can name, and at most [maxAddresses].

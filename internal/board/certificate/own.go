@@ -1,11 +1,13 @@
 package certificate
 
 import (
-	"crypto"
+	"bytes"
 	"errors"
 	"io/fs"
-	"slices"
+	"os"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -15,10 +17,10 @@ const (
 	// retryAfter is how long nothing is written after a write that failed.
 	retryAfter = 10 * time.Minute
 
-	// followMost is how many certificates are made for new addresses within
-	// followWithin.
-	followMost   = 4
-	followWithin = 4 * time.Hour
+	// followMost is how many certificates are made for new addresses at once, and
+	// followEvery how soon another may be.
+	followMost  = 4
+	followEvery = time.Hour
 )
 
 // own is the gateway's own CA and server certificate: in memory as they are used, and
@@ -29,24 +31,20 @@ type own struct {
 
 	authority authority
 	server    server
-	again     bool        // whether the folder is to be read, whatever is in memory
-	followed  []time.Time // when certificates were made for new addresses, at most followMost
-	failed    error       // of the last write
-	retry     time.Time   // not to be written before
+	again     bool          // whether the folder is to be read, whatever is in memory
+	followed  *rate.Limiter // of certificates for new addresses
+	failed    error         // of the last write
+	retry     time.Time     // not to be written before
 }
 
 // look makes the certificate what it should be, writes it, and returns what is wrong.
 func (o *own) look(w wanted) (errs []error) {
-	if o.again || o.authority.key == nil || !o.authority.kept {
+	if o.again || o.authority.key == nil || o.authority.unsaved {
 		errs = append(errs, o.load(w))
 	}
 	w = o.authority.within(w)
-	reason := o.server.stale(o.authority, w)
-	if reason == staleAddress && !o.mayFollow() {
-		reason = fresh
-	}
-	if reason != fresh {
-		errs = append(errs, o.renew(w, reason))
+	if o.server.stale(o.authority, w) || o.server.moved(o.authority, w) && o.followed.Allow() {
+		errs = append(errs, o.renew(w))
 	}
 	return append(errs, o.keep())
 }
@@ -58,16 +56,14 @@ func (o *own) load(w wanted) error {
 	o.again = err != nil
 	switch {
 	case errors.Is(err, errNoAuthority):
-		if o.again = false; o.authority.key == nil || o.authority.kept { // else it waits to be written
+		o.again, err = false, nil
+		if o.authority.key == nil || !o.authority.unsaved { // else it waits to be written
 			o.authority, err = newAuthority(w, o.id)
 		}
 	case err == nil || o.authority.key == nil:
 		o.authority = stored
 	}
 	o.loadServer(loadServer(o.folder), w)
-	if errors.Is(err, errNoAuthority) {
-		return nil
-	}
 	return err
 }
 
@@ -75,27 +71,26 @@ func (o *own) load(w wanted) error {
 func (o *own) loadServer(stored server, w wanted) {
 	good := stored.leaf != nil && o.authority.vouches(stored.leaf)
 	if o.authority.key == nil { // it cannot be replaced
-		good = stored.stale(o.authority, w) == fresh
+		good = !stored.stale(o.authority, w)
 	}
-	waits := o.server.leaf != nil && !o.server.kept && !o.server.passing && o.authority.vouches(o.server.leaf)
+	waits := o.server.unsaved && !o.server.passing && o.authority.vouches(o.server.leaf)
 	switch {
 	case waits: // to be written
 	case good:
 		o.server = stored
 	case o.server.key == nil:
-		o.server = server{key: stored.key, keyKept: stored.keyKept}
+		o.server = server{key: stored.key}
 	default: // ours is not on disk, or no longer
-		o.server.keyKept, o.server.kept = false, false
+		o.server.unsaved = true
 	}
 }
 
-// renew makes another server certificate. One for a new address keeps the old ones,
-// which may come back.
-func (o *own) renew(w wanted, why staleness) error {
+// renew makes another server certificate. It keeps the addresses of the old one, which
+// may come back.
+func (o *own) renew(w wanted) error {
 	ips := w.ips
-	if why == staleAddress {
-		ips = join(w.ips, fromIPs(o.server.leaf.IPAddresses))
-		o.followed = append(o.followed, time.Now())
+	if o.server.leaf != nil {
+		ips = join(ips, o.authority.within(wanted{ips: fromIPs(o.server.leaf.IPAddresses)}).ips)
 	}
 	made, err := o.server.renew(o.authority, w, ips)
 	if err == nil {
@@ -104,57 +99,39 @@ func (o *own) renew(w wanted, why staleness) error {
 	return err
 }
 
-// mayFollow reports whether a certificate may be made for a new address now.
-func (o *own) mayFollow() bool {
-	o.followed = slices.DeleteFunc(o.followed, func(t time.Time) bool { return time.Since(t) >= followWithin })
-	return len(o.followed) < followMost
-}
-
 // keep writes what is not on disk yet, the CA first, so that the folder never has a
 // certificate whose CA is lost. Without a CA nothing is worth keeping.
 func (o *own) keep() error {
-	if o.authority.key == nil || o.authority.kept && o.server.kept {
+	a, s := &o.authority, &o.server
+	switch {
+	case a.key == nil || !a.unsaved && !s.unsaved:
 		o.failed = nil
 		return nil
-	}
-	if o.failed != nil && time.Now().Before(o.retry) {
+	case o.failed != nil && time.Now().Before(o.retry):
 		return o.failed
 	}
 	o.failed = nil
-	if err := o.write(); err != nil {
-		o.failed, o.retry = o.notKept(err), time.Now().Add(retryAfter)
-	}
-	return o.failed
-}
-
-func (o *own) write() error {
-	a, s := &o.authority, &o.server
 	for _, f := range []struct {
-		kept  *bool
-		write func() error
+		name    string
+		unsaved bool
+		text    []byte
+		mode    os.FileMode
 	}{
-		{&a.keyKept, func() error { return o.writeKey(fileCAKey, a.key) }},
-		{&a.kept, func() error { return o.folder.write(fileCA, a.pem(), 0o644) }},
-		{&s.keyKept, func() error { return o.writeKey(fileServerKey, s.key) }},
-		{&s.kept, func() error { return o.folder.write(fileServer, encodeCertificate(s.leaf), 0o644) }},
+		{fileCAKey, a.unsaved, encodeKey(a.key), 0o600},
+		{fileCA, a.unsaved, a.pem(), 0o644},
+		{fileServerKey, s.unsaved, encodeKey(s.key), 0o600},
+		{fileServer, s.unsaved, encodeCertificate(s.leaf), 0o644},
 	} {
-		if *f.kept {
+		if there, err := o.folder.read(f.name); !f.unsaved || err == nil && bytes.Equal(there, f.text) {
 			continue
 		}
-		if err := f.write(); err != nil {
-			return err
+		if err := o.folder.write(f.name, f.text, f.mode); err != nil {
+			o.failed, o.retry = o.notKept(err), time.Now().Add(retryAfter)
+			return o.failed
 		}
-		*f.kept = true
 	}
+	a.unsaved, s.unsaved = false, false
 	return nil
-}
-
-func (o *own) writeKey(name string, key crypto.Signer) error {
-	text, err := encodeKey(key)
-	if err != nil {
-		return err
-	}
-	return o.folder.write(name, text, 0o600)
 }
 
 func (o *own) notKept(err error) error {
@@ -166,7 +143,7 @@ func (o *own) notKept(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		p.advice = adviceOwner(o.folder)
 	}
-	if !o.authority.kept {
+	if o.authority.unsaved {
 		p.summary = "The gateway's own CA cannot be written to " + o.folder.path + "; another one is made at the next start"
 	}
 	return p

@@ -62,10 +62,7 @@ func encodeCertificate(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: blockCertificate, Bytes: c.Raw})
 }
 
-func encodeKey(key crypto.Signer) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, errors.New("the private key cannot be written as PKCS #8")
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: blockKey, Bytes: der}), nil
+func encodeKey(key crypto.Signer) []byte {
+	der, _ := x509.MarshalPKCS8PrivateKey(key) // never fails: it was made here, or read from this form
+	return pem.EncodeToMemory(&pem.Block{Type: blockKey, Bytes: der})
 }

@@ -71,15 +71,15 @@ func (p problem) condition() health.Condition {
 const credentials = "/run/credentials/"
 
 // ending reports a certificate that has ended, or soon will, or has not begun.
-func ending(s *served, w wanted) []problem {
+func ending(s *served, g *given, w wanted) []problem {
 	if !plausible(w.now) { // it is the clock that is wrong
 		return nil
 	}
 	what, advice := "The gateway's own certificate", "Fix what keeps it from being renewed (see gatehouse doctor), and check the date of this machine (timedatectl)"
-	if s.info.Source == Given {
-		what = "The certificate " + s.info.Certificate
-		advice = fmt.Sprintf("Put a new one into %s and its key into %s: they are read again within a minute", s.info.Certificate, s.info.Key)
-		if strings.HasPrefix(s.info.Certificate, credentials) {
+	if s.info.Source == Given && g != nil {
+		what = "The certificate " + g.certificate
+		advice = fmt.Sprintf("Put a new one into %s and its key into %s: they are read again within a minute", g.certificate, g.key)
+		if strings.HasPrefix(g.certificate, credentials) {
 			advice = "Put a new one, and its key, into /etc/gatehouse/credentials, and run: systemctl restart gatehouse"
 		}
 	}

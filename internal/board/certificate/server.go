@@ -62,9 +62,8 @@ type wanted struct {
 type server struct {
 	key     crypto.Signer     // nil: there is none
 	leaf    *x509.Certificate // nil: there is none
-	keyKept bool              // whether the key, and the certificate, are on disk
-	kept    bool
-	passing bool // self-signed, for this run
+	unsaved bool              // whether they were made now, and are not on disk
+	passing bool              // self-signed, for this run
 }
 
 // loadServer reads the key and the certificate, as far as they can be used.
@@ -75,41 +74,32 @@ func loadServer(f folder) server {
 	}
 	leaf, err := readCertificate(f, fileServer)
 	if err != nil || !fits(key, leaf) {
-		return server{key: key, keyKept: true}
+		return server{key: key}
 	}
-	return server{key: key, leaf: leaf, keyKept: true, kept: true}
+	return server{key: key, leaf: leaf}
 }
 
-// staleness is whether a new server certificate is needed.
-type staleness int
-
-const (
-	fresh        staleness = iota
-	staleAddress           // for another address of the machine alone
-	staleElse
-)
-
-// stale returns whether and why a new certificate is needed.
-func (s server) stale(a authority, w wanted) staleness {
+// stale reports whether a new certificate is needed.
+func (s server) stale(a authority, w wanted) bool {
 	switch {
 	case s.leaf == nil:
-		return staleElse
-	case a.key == nil && !s.passing: // nothing better can be made that anyone trusts
-		if w.trusted && w.now.After(s.leaf.NotAfter) {
-			return staleElse
-		}
-		return fresh
-	case a.key != nil && !(a.vouches(s.leaf) && a.permits(s.leaf)),
-		w.trusted && s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest, // made by an untrusted clock
-		w.sure && s.leaf.NotBefore.After(w.earliest),
-		s.aged(a, w),
-		!holds(s.leaf.DNSNames, w.dns):
-		return staleElse
-	case !holds(fromIPs(s.leaf.IPAddresses), w.ips):
-		return staleAddress
+		return true
+	case !s.replaceable(a):
+		return w.trusted && w.now.After(s.leaf.NotAfter)
 	}
-	return fresh
+	return a.key != nil && !(a.vouches(s.leaf) && a.permits(s.leaf)) ||
+		w.trusted && s.leaf.NotAfter.Sub(s.leaf.NotBefore) > longest || // made by an untrusted clock
+		w.sure && s.leaf.NotBefore.After(w.earliest) ||
+		s.aged(a, w) || !holds(s.leaf.DNSNames, w.dns)
 }
+
+// moved reports whether the machine has an address that the certificate has not.
+func (s server) moved(a authority, w wanted) bool {
+	return s.replaceable(a) && !holds(fromIPs(s.leaf.IPAddresses), w.ips)
+}
+
+// replaceable reports whether a certificate can be made that anyone trusts more.
+func (s server) replaceable(a authority) bool { return a.key != nil || s.passing }
 
 // aged reports whether a third of the life is left, or less, by a clock that may be
 // right, and another life would be longer.
@@ -134,7 +124,7 @@ func (s server) renew(a authority, w wanted, ips []netip.Addr) (server, error) {
 		if err != nil {
 			return server{}, err
 		}
-		s.key, s.keyKept = key, false
+		s.key = key
 	}
 	template := &x509.Certificate{
 		Subject:     subject(w.name),
@@ -151,5 +141,5 @@ func (s server) renew(a authority, w wanted, ips []netip.Addr) (server, error) {
 		}
 	}
 	leaf, err := sign(template, parent, s.key, by)
-	return server{key: s.key, leaf: leaf, keyKept: s.keyKept, passing: a.key == nil}, err
+	return server{key: s.key, leaf: leaf, unsaved: true, passing: a.key == nil}, err
 }

@@ -3,15 +3,10 @@ package provision
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
 	"gatehouse/internal/access"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 )
-
-// hashesAtOnce is how many passwords are compared or hashed at once.
-const hashesAtOnce = 4
 
 // credential is the password that an account is to have.
 type credential struct {
@@ -21,23 +16,13 @@ type credential struct {
 
 // hash hashes the passwords that change, before anything is held: it takes long.
 func (w *plan) hash(ctx context.Context) (map[site.Email]credential, error) {
-	all := make([]credential, len(w.site.Accounts))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(hashesAtOnce)
-	for i, a := range w.site.Accounts {
-		group.Go(func() (err error) {
-			if all[i], err = w.credential(ctx, a); err != nil {
-				return naming("account "+string(a.Email), err)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // naming has
-	}
-	hashes := make(map[site.Email]credential, len(all))
-	for i, a := range w.site.Accounts {
-		hashes[a.Email] = all[i]
+	hashes := make(map[site.Email]credential, len(w.site.Accounts))
+	for _, a := range w.site.Accounts {
+		c, err := w.credential(ctx, a)
+		if err != nil {
+			return nil, naming("account "+string(a.Email), err)
+		}
+		hashes[a.Email] = c
 	}
 	return hashes, nil
 }
