@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -37,37 +36,6 @@ type Cloud struct {
 	Keepalive        time.Duration // keepalive: of MQTT, whole seconds
 	RecordsPerSecond int           // records_per_second: how fast a backlog is sent
 	Window           int           // window: records that are sent before the first is acknowledged
-}
-
-// faults finds what does not fit together in [cloud].
-func (c Cloud) faults() []fault {
-	return slices.Concat(c.certificateFaults(), c.passwordFaults())
-}
-
-// certificateFaults: certificates where nothing checks them are a mistake.
-func (c Cloud) certificateFaults() (found []fault) {
-	for _, f := range []struct{ name, path string }{{"ca", c.CA}, {"certificate", c.Certificate}} {
-		if broker, err := mqttclient.ParseURL(c.URL); err == nil && !broker.TLS && f.path != "" {
-			found = append(found, fault{"cloud." + f.name, f.name + " is not used without TLS: write the url with tls://, or leave it out", "cloud.url"})
-		}
-	}
-	return found
-}
-
-// passwordFaults: one password, and a name with it (MQTT 3.1.1, 3.1.2.9).
-func (c Cloud) passwordFaults() (found []fault) {
-	if c.Password != "" && c.PasswordFile != "" {
-		found = append(found, fault{"cloud.password_file", "password and password_file are both set: keep one of the two", "cloud.password"})
-	}
-	for _, f := range []struct {
-		path string
-		set  bool
-	}{{"cloud.password", c.Password != ""}, {"cloud.password_file", c.PasswordFile != ""}} {
-		if f.set && c.Username == "" {
-			found = append(found, fault{path: f.path, what: "a password needs a user name: set username in [cloud]"})
-		}
-	}
-	return found
 }
 
 // brokerURL accepts no text, or where a broker is reached.

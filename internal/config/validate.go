@@ -2,7 +2,8 @@ package config
 
 import (
 	"fmt"
-	"slices"
+
+	"gatehouse/internal/cloud/mqttclient"
 )
 
 // fault is a problem of the value of one key; of none when path is empty.
@@ -10,6 +11,9 @@ type fault struct {
 	path, what string
 	also       string // the other key, where the values of two do not fit together; else ""
 }
+
+// longestSocket is how many bytes Linux takes for the path of a Unix socket (unix(7)).
+const longestSocket = 107
 
 // faults checks each key by itself and then what must fit together.
 func (c Config) faults() []fault {
@@ -19,74 +23,37 @@ func (c Config) faults() []fault {
 			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
-	return slices.Concat(found, c.stationFaults(), c.pairFaults(), c.limitFaults(), c.socketFaults(), c.journalFaults(), c.Cloud.faults())
-}
-
-// stationFaults: a gateway that no station can reach opens no door.
-func (c Config) stationFaults() []fault {
-	if len(c.MQTT.Listen)+len(c.MQTT.TLSListen) > 0 {
-		return nil
-	}
-	return []fault{{path: "mqtt.listen", what: "stations can reach the gateway nowhere: name an address in listen or tls_listen of [mqtt]"}}
-}
-
-// pairFaults: half a certificate is a mistake. Without any in [tls], the gateway makes its
-// own.
-func (c Config) pairFaults() (found []fault) {
-	for _, p := range []struct{ section, certificate, key string }{
-		{"tls", c.TLS.Certificate, c.TLS.Key}, {"cloud", c.Cloud.Certificate, c.Cloud.Key},
-	} {
-		switch {
-		case p.certificate != "" && p.key == "":
-			found = append(found, fault{path: p.section + ".certificate", what: "a certificate needs its key: set key in [" + p.section + "]"})
-		case p.certificate == "" && p.key != "":
-			found = append(found, fault{path: p.section + ".key", what: "a key needs its certificate: set certificate in [" + p.section + "]"})
-		}
-	}
-	return found
-}
-
-// limitFaults: the share of one address cannot be larger than the whole.
-func (c Config) limitFaults() []fault {
-	var found []fault
-	for _, l := range []struct {
-		section    string
-		each, most int
+	http, mqtt, journal, cloud := c.HTTP, c.MQTT, c.Journal, c.Cloud
+	broker, err := mqttclient.ParseURL(cloud.URL)
+	plain := err == nil && !broker.TLS
+	const (
+		alone, keyAlone = "a certificate needs its key: set key in [%s]", "a key needs its certificate: set certificate in [%s]"
+		share           = "max_connections_per_address is %d, and max_connections only %d"
+		unused          = "%s is not used without TLS: write the url with tls://, or leave it out"
+		nobody          = "a password needs a user name: set username in [cloud]" // MQTT 3.1.1, 3.1.2.9
+	)
+	for _, rule := range []struct {
+		broken bool
+		fault
 	}{
-		{"http", c.HTTP.MaxConnectionsPerAddress, c.HTTP.MaxConnections},
-		{"mqtt", c.MQTT.MaxConnectionsPerAddress, c.MQTT.MaxConnections},
+		{len(mqtt.Listen)+len(mqtt.TLSListen) == 0, fault{"mqtt.listen", "stations can reach the gateway nowhere: name an address in listen or tls_listen of [mqtt]", ""}},
+		{c.TLS.Certificate != "" && c.TLS.Key == "", fault{"tls.certificate", fmt.Sprintf(alone, "tls"), ""}},
+		{c.TLS.Certificate == "" && c.TLS.Key != "", fault{"tls.key", fmt.Sprintf(keyAlone, "tls"), ""}},
+		{cloud.Certificate != "" && cloud.Key == "", fault{"cloud.certificate", fmt.Sprintf(alone, "cloud"), ""}},
+		{cloud.Certificate == "" && cloud.Key != "", fault{"cloud.key", fmt.Sprintf(keyAlone, "cloud"), ""}},
+		{http.MaxConnectionsPerAddress > http.MaxConnections, fault{"http.max_connections_per_address", fmt.Sprintf(share, http.MaxConnectionsPerAddress, http.MaxConnections), "http.max_connections"}},
+		{mqtt.MaxConnectionsPerAddress > mqtt.MaxConnections, fault{"mqtt.max_connections_per_address", fmt.Sprintf(share, mqtt.MaxConnectionsPerAddress, mqtt.MaxConnections), "mqtt.max_connections"}},
+		{len(c.AdminSocket()) > longestSocket, fault{"admin.socket", fmt.Sprintf("the path %q is longer than the %d bytes of a socket's: set a shorter one", c.AdminSocket(), longestSocket), ""}},
+		{journal.HardLimit() < journal.MaxSize, fault{"journal.hard_size", fmt.Sprintf("hard_size is %s, less than max_size, which is %s: set a larger one, or 0", journal.HardSize, journal.MaxSize), "journal.max_size"}},
+		{plain && cloud.CA != "", fault{"cloud.ca", fmt.Sprintf(unused, "ca"), "cloud.url"}},
+		{plain && cloud.Certificate != "", fault{"cloud.certificate", fmt.Sprintf(unused, "certificate"), "cloud.url"}},
+		{cloud.Password != "" && cloud.PasswordFile != "", fault{"cloud.password_file", "password and password_file are both set: keep one of the two", "cloud.password"}},
+		{cloud.Password != "" && cloud.Username == "", fault{"cloud.password", nobody, ""}},
+		{cloud.PasswordFile != "" && cloud.Username == "", fault{"cloud.password_file", nobody, ""}},
 	} {
-		if l.each > l.most {
-			found = append(found, fault{
-				path: l.section + ".max_connections_per_address", also: l.section + ".max_connections",
-				what: fmt.Sprintf("max_connections_per_address is %d, and max_connections only %d", l.each, l.most),
-			})
+		if rule.broken {
+			found = append(found, rule.fault)
 		}
 	}
 	return found
-}
-
-// journalFaults: the hard limit is the larger one.
-func (c Config) journalFaults() []fault {
-	j := c.Journal
-	if j.HardLimit() >= j.MaxSize {
-		return nil
-	}
-	return []fault{{
-		path: "journal.hard_size", also: "journal.max_size",
-		what: fmt.Sprintf("hard_size is %s, less than max_size, which is %s: set a larger one, or 0", j.HardSize, j.MaxSize),
-	}}
-}
-
-// socketFaults: Linux takes 107 bytes for the path of a Unix socket (unix(7)).
-func (c Config) socketFaults() []fault {
-	const most = 107
-	socket := c.AdminSocket()
-	if len(socket) <= most {
-		return nil
-	}
-	return []fault{{
-		path: "admin.socket",
-		what: fmt.Sprintf("the path %q is %d bytes long and a socket's may be %d: set a shorter one", socket, len(socket), most),
-	}}
 }

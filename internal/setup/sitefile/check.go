@@ -43,10 +43,16 @@ func (c *checker) problem(line int, format string, args ...any) {
 	c.problems = append(c.problems, tomlfile.Problem{File: c.file, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-func (c *checker) check(s *Site) {
-	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
-		c.add(place{lines: s.Lines}, keyTimeZone, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
+// must adds a problem unless a rule holds.
+func (c *checker) must(holds bool, at place, key, format string, args ...any) {
+	if !holds {
+		c.add(at, key, format, args...)
 	}
+}
+
+func (c *checker) check(s *Site) {
+	_, err := time.LoadLocation(s.TimeZone)
+	c.must(err == nil && s.TimeZone != "Local", place{lines: s.Lines}, keyTimeZone, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
 	c.accounts(s.Accounts)
 	c.stations(s.Stations)
 	c.grants(s.Grants)
@@ -55,14 +61,15 @@ func (c *checker) check(s *Site) {
 func (c *checker) accounts(list []Account) {
 	first := make(map[site.Email]int, len(list))
 	for i := range list {
-		a := &list[i]
-		c.email(place{tableAccount, i, a.Lines}, "email", &a.Email, "the account has no email")
-		if j, twice := first[a.Email]; twice && a.Email != "" {
-			c.add(place{tableAccount, i, a.Lines}, "email", "account %s is in this file twice: it is also [[account]] number %d", a.Email, j+1)
-		} else {
+		a, at := &list[i], place{tableAccount, i, list[i].Lines}
+		c.email(at, "email", &a.Email, "the account has no email")
+		j, twice := first[a.Email]
+		c.must(!twice || a.Email == "", at, "email", "account %s is in this file twice: it is also [[account]] number %d", a.Email, j+1)
+		if !twice {
 			first[a.Email] = i
 		}
-		c.password(i, *a)
+		flaw := site.PasswordFlaw(a.Email, a.Password)
+		c.must(flaw == "" || a.Password == "", at, "password", "the password of %s %s", cmp.Or(string(a.Email), "this account"), flaw)
 	}
 }
 
@@ -73,54 +80,33 @@ func (c *checker) email(at place, key string, email *site.Email, missing string)
 		return
 	}
 	parsed, err := site.ParseEmail(string(*email))
-	if err != nil {
-		c.add(at, key, "%s", err)
-	}
+	c.must(err == nil, at, key, "%v", err)
 	*email = parsed
-}
-
-func (c *checker) password(i int, a Account) {
-	if a.Password == "" {
-		return
-	}
-	if flaw := site.PasswordFlaw(a.Email, a.Password); flaw != "" {
-		c.add(place{tableAccount, i, a.Lines}, "password", "the password of %s %s", cmp.Or(string(a.Email), "this account"), flaw)
-	}
 }
 
 func (c *checker) stations(list []Station) {
 	ids := make(map[site.StationID]int, len(list))
 	tokens := make(map[site.Secret]site.StationID, len(list))
 	for i, s := range list {
-		if !s.ID.Valid() {
-			c.add(place{tableStation, i, s.Lines}, "id", "the station needs an id from 1 to %d", site.MaxStationID)
-		} else if j, twice := ids[s.ID]; twice {
-			c.add(place{tableStation, i, s.Lines}, "id", "station %d is in this file twice: it is also [[station]] number %d", s.ID, j+1)
-		} else {
+		at := place{tableStation, i, s.Lines}
+		c.must(s.ID.Valid(), at, "id", "the station needs an id from 1 to %d", site.MaxStationID)
+		j, twice := ids[s.ID]
+		c.must(!twice || !s.ID.Valid(), at, "id", "station %d is in this file twice: it is also [[station]] number %d", s.ID, j+1)
+		if !twice {
 			ids[s.ID] = i
 		}
-		c.station(i, s)
-		if other, twice := tokens[s.Token]; twice && s.Token != "" {
-			c.add(place{tableStation, i, s.Lines}, "token", "station %d has the token of station %d: each needs its own", s.ID, other)
+		if s.Name != nil {
+			_, ok := site.CleanStationName(*s.Name)
+			c.must(ok, at, "name", "the name of station %d must be at most %d characters, none of them a control character", s.ID, site.MaxStationName)
 		}
+		c.must(s.Locks == 0 || site.ValidLocks(int64(s.Locks)), at, "locks", "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
+		c.must(s.Secret == "" || site.ValidStationSecret(s.Secret), at, "secret",
+			"the secret of station %d must be %d to %d printable ASCII characters", s.ID, site.MinStationSecret, site.MaxStationSecret)
+		c.must(s.Token == "" || site.ValidStationToken(s.Token), at, "token",
+			"the token of station %d must be %d to %d letters, digits or any of . _ ~ -", s.ID, site.MinStationToken, site.MaxStationToken)
+		other, twice := tokens[s.Token]
+		c.must(!twice || s.Token == "", at, "token", "station %d has the token of station %d: each needs its own", s.ID, other)
 		tokens[s.Token] = s.ID
-	}
-}
-
-func (c *checker) station(i int, s Station) {
-	if s.Name != nil {
-		if _, ok := site.CleanStationName(*s.Name); !ok {
-			c.add(place{tableStation, i, s.Lines}, "name", "the name of station %d must be at most %d characters, none of them a control character", s.ID, site.MaxStationName)
-		}
-	}
-	if s.Locks != 0 && !site.ValidLocks(int64(s.Locks)) {
-		c.add(place{tableStation, i, s.Lines}, "locks", "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
-	}
-	if s.Secret != "" && !site.ValidStationSecret(s.Secret) {
-		c.add(place{tableStation, i, s.Lines}, "secret", "the secret of station %d must be %d to %d printable ASCII characters", s.ID, site.MinStationSecret, site.MaxStationSecret)
-	}
-	if s.Token != "" && !site.ValidStationToken(s.Token) {
-		c.add(place{tableStation, i, s.Lines}, "token", "the token of station %d must be %d to %d letters, digits or any of . _ ~ -", s.ID, site.MinStationToken, site.MaxStationToken)
 	}
 }
 
@@ -131,29 +117,16 @@ func (c *checker) grants(list []Grant) {
 	}
 	seen := make(map[pair]int, len(list))
 	for i := range list {
-		g := &list[i]
-		c.email(place{tableGrant, i, g.Lines}, "account", &g.Account, "the grant names no account")
-		c.grant(i, *g)
+		g, at := &list[i], place{tableGrant, i, list[i].Lines}
+		c.email(at, "account", &g.Account, "the grant names no account")
+		c.must(len(g.Stations) > 0, at, "stations", "the grant names no stations")
+		from, until := site.At(g.From), site.At(g.Until)
+		c.must(from.IsZero() || until.IsZero() || from.Before(until.Time), at, "until", "the grant ends before it begins: until must be later than from")
 		for _, id := range g.Stations {
-			p := pair{g.Account, id}
-			if j, twice := seen[p]; twice && g.Account != "" {
-				c.add(place{tableGrant, i, g.Lines}, "stations", "%s is granted station %d here and in [[grant]] number %d: there can be only one", g.Account, id, j+1)
-			}
-			seen[p] = i
+			c.must(id.Valid(), at, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
+			j, twice := seen[pair{g.Account, id}]
+			c.must(!twice || g.Account == "", at, "stations", "%s is granted station %d here and in [[grant]] number %d: there can be only one", g.Account, id, j+1)
+			seen[pair{g.Account, id}] = i
 		}
-	}
-}
-
-func (c *checker) grant(i int, g Grant) {
-	if len(g.Stations) == 0 {
-		c.add(place{tableGrant, i, g.Lines}, "stations", "the grant names no stations")
-	}
-	for _, id := range g.Stations {
-		if !id.Valid() {
-			c.add(place{tableGrant, i, g.Lines}, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
-		}
-	}
-	if from, until := site.At(g.From), site.At(g.Until); !from.IsZero() && !until.IsZero() && !from.Before(until.Time) {
-		c.add(place{tableGrant, i, g.Lines}, "until", "the grant ends before it begins: until must be later than from")
 	}
 }
