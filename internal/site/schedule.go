@@ -14,8 +14,8 @@ type Schedule struct{ spans []span }
 
 // span is one part of a schedule; minutes count from midnight.
 type span struct {
-	days       [7]bool // by time.Weekday
-	start, end int     // end may be 1440 (24:00)
+	first, last int // by time.Weekday; last may be before first, as in Fri-Mon
+	start, end  int // end may be 1440 (24:00)
 }
 
 // maxSpans bounds a schedule, because it is parsed from outside and walked for
@@ -50,7 +50,6 @@ func parseSpan(text string) (span, error) {
 	if len(fields) != 2 {
 		return span{}, bad
 	}
-	var sp span
 	first, last, isRange := strings.Cut(fields[0], "-")
 	if !isRange {
 		last = first
@@ -63,15 +62,11 @@ func parseSpan(text string) (span, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || start == stop || start == 24*60 {
 		return span{}, bad
 	}
-	for day := from; ; day = (day + 1) % 7 {
-		sp.days[day] = true
-		if day == to {
-			break
-		}
-	}
-	sp.start, sp.end = start, stop
-	return sp, nil
+	return span{from, to, start, stop}, nil
 }
+
+// on reports whether the span begins on that day of the week.
+func (sp span) on(day int) bool { return (day-sp.first+7)%7 <= (sp.last-sp.first+7)%7 }
 
 func weekday(text string) (int, bool) {
 	for i, name := range weekdays {
@@ -84,17 +79,12 @@ func weekday(text string) (int, bool) {
 
 // clockMinutes reads "08:00" to "24:00".
 func clockMinutes(text string) (int, bool) {
-	if len(text) != 5 || text[2] != ':' {
-		return 0, false
+	const layout = "15:04"
+	if text == "24:00" {
+		return 24 * 60, true
 	}
-	for _, i := range []int{0, 1, 3, 4} {
-		if text[i] < '0' || text[i] > '9' {
-			return 0, false
-		}
-	}
-	h := int(text[0]-'0')*10 + int(text[1]-'0')
-	m := int(text[3]-'0')*10 + int(text[4]-'0')
-	return h*60 + m, m < 60 && h*60+m <= 24*60
+	t, err := time.Parse(layout, text)
+	return t.Hour()*60 + t.Minute(), err == nil && len(text) == len(layout)
 }
 
 // Covers reports whether the local time t lies within the schedule.
@@ -108,9 +98,9 @@ func (s Schedule) Covers(t time.Time) bool {
 	for _, sp := range s.spans {
 		overnight := sp.end < sp.start
 		switch {
-		case sp.days[today] && minute >= sp.start && (overnight || minute < sp.end):
+		case sp.on(today) && minute >= sp.start && (overnight || minute < sp.end):
 			return true
-		case overnight && sp.days[yesterday] && minute < sp.end:
+		case overnight && sp.on(yesterday) && minute < sp.end:
 			return true
 		}
 	}
@@ -121,29 +111,13 @@ func (s Schedule) Covers(t time.Time) bool {
 func (s Schedule) String() string {
 	parts := make([]string, 0, len(s.spans))
 	for _, sp := range s.spans {
-		parts = append(parts, fmt.Sprintf("%s %02d:%02d-%02d:%02d", sp.dayRange(), sp.start/60, sp.start%60, sp.end/60, sp.end%60))
+		days := weekdays[sp.first]
+		if sp.last != sp.first {
+			days += "-" + weekdays[sp.last]
+		}
+		parts = append(parts, fmt.Sprintf("%s %02d:%02d-%02d:%02d", days, sp.start/60, sp.start%60, sp.end/60, sp.end%60))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// dayRange names the days of a span, which are always one run of the week.
-func (sp span) dayRange() string {
-	first, count := 0, 0
-	for day := range 7 {
-		if sp.days[day] {
-			count++
-			if !sp.days[(day+6)%7] {
-				first = day
-			}
-		}
-	}
-	switch count {
-	case 1:
-		return weekdays[first]
-	case 7:
-		return "Mon-Sun"
-	}
-	return weekdays[first] + "-" + weekdays[(first+count-1)%7]
 }
 
 // MarshalText implements [encoding.TextMarshaler].

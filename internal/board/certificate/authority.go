@@ -193,17 +193,15 @@ func readAuthority(f folder) (cert, lenient *x509.Certificate, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cert = all[0]
-	if err := cert.CheckSignatureFrom(cert); err != nil {
-		return nil, nil, fmt.Errorf("the certificate is not a CA's, or damaged: %w", err)
+	for _, one := range all {
+		if err := one.CheckSignatureFrom(all[0]); err != nil {
+			return nil, nil, fmt.Errorf("the certificate is not a CA's, or damaged: %w", err)
+		}
 	}
 	if len(all) > 1 {
-		lenient, err = all[1], all[1].CheckSignatureFrom(cert)
+		lenient = all[1]
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("the second certificate is not the CA's, or damaged: %w", err)
-	}
-	return cert, lenient, nil
+	return all[0], lenient, nil
 }
 
 // restoreAuthority makes the lost certificate of a CA again from its key. With the
