@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"gatehouse/internal/metric"
-	"gatehouse/internal/site"
 )
 
 func TestRegistry_Write(t *testing.T) {
 	r := metric.New()
-	r.Unlock(site.Local, site.Acknowledged)
-	r.Unlock(site.Local, site.Acknowledged)
+	r.Unlock("local", "acknowledged")
+	r.Unlock("local", "acknowledged")
 	r.Refused("login-throttled")
 	r.Request("GET /v1/stations/{station_token}", 200)
 	r.Gauge("gatehouse_stations_online", func() float64 { return 3 })

@@ -221,7 +221,7 @@ func (s *Service) open(ctx context.Context, req Request) Answer {
 	if outcome.Opened() {
 		s.Metrics.Leg(metric.Acknowledged).Observe(time.Since(req.Accepted))
 	}
-	s.Metrics.Unlock(req.Actor.Origin, outcome)
+	s.Metrics.Unlock(string(req.Actor.Origin), string(outcome))
 	record.Outcome = outcome
 	if gone {
 		record.Detail = detailGone
