@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -21,8 +20,6 @@ import (
 // cloudFollowing holds the flags of cloud tail.
 type cloudFollowing struct {
 	brokerLogin
-	url     string
-	ca      string
 	gateway string
 	noAck   bool
 }
@@ -32,12 +29,12 @@ each message with its topic as it comes, and acknowledge the records of the jour
 before which none is missing. Ends with Ctrl-C, or when the connection is lost.
 
 A gateway never sends again what is acknowledged: where an application takes the
-records already, use --no-ack. Without --url the broker is that of [cloud] in the
-configuration, and the login is the gateway's own, which should have no right to all
-this: set the application's with --username and --password-file.`
+records already, use --no-ack. The broker is that of [cloud] in the configuration, or
+of GATEHOUSE_CLOUD_URL and GATEHOUSE_CLOUD_CA. Its login is the gateway's own, which
+should have no right to all this: set the application's with the flags.`
 
 const cloudTailExample = `  gatehouse cloud tail --no-ack
-  gatehouse cloud tail --url tls://mqtt.example.test:8883 --username app --password-file app.password
+  gatehouse cloud tail --username app --password-file app.password
   gatehouse cloud tail --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --json >> messages.json`
 
 func (a *app) cloudTailCommand() *cobra.Command {
@@ -51,8 +48,6 @@ func (a *app) cloudTailCommand() *cobra.Command {
 		RunE:    a.does(func(ctx context.Context, _ []string) error { return a.cloudTail(ctx, flags) }),
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.url, "url", "", "connect to the broker at `URL`, tls://host:8883 or tcp://host:1883")
-	f.StringVar(&flags.ca, "ca", "", "trust the certificates of this PEM `FILE` (default the system's)")
 	f.StringVar(&flags.gateway, "gateway", "", "only the gateway with the `ID` (default all that the login may see)")
 	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing")
 	flags.add(cmd)
@@ -66,11 +61,15 @@ func (a *app) cloudTail(ctx context.Context, flags cloudFollowing) (err error) {
 			return err
 		}
 	}
-	broker, err := a.tailBroker(flags)
+	cfg, err := a.cloudSettings()
 	if err != nil {
 		return err
 	}
 	t := &tail{app: a, journals: make(map[site.GatewayID]*position)}
+	broker := cloudBroker(cfg)
+	flags.apply(&broker)
+	broker.ClientID = "gatehouse-tail-" + strings.ToLower(rand.Text()[:8])
+	broker.PerSecond, broker.Burst, broker.MaxPayload = tailPerSecond, tailPerSecond, tailMaxPayload
 	broker.Topics, broker.Receive = api.Filters(gateway), t.receive
 	conn, err := mqttclient.Dial(ctx, broker)
 	if err != nil {
@@ -106,29 +105,6 @@ const (
 	// window of a gateway (cloud.window).
 	maxAhead = 2000
 )
-
-// tailBroker returns which broker to connect to, and as whom.
-func (a *app) tailBroker(flags cloudFollowing) (mqttclient.Config, error) {
-	broker := mqttclient.Config{URL: flags.url, KeepAlive: 30 * time.Second}
-	if _, err := mqttclient.ParseURL(flags.url); flags.url != "" && err != nil {
-		return broker, wrongUsagef("--url: %w", err)
-	}
-	if flags.url == "" {
-		cfg, err := a.settings()
-		if err != nil {
-			return broker, err
-		}
-		if cfg.Cloud.URL == "" {
-			return broker, errors.New("this gateway has no cloud: set the broker's --url, or url in [cloud] of the configuration")
-		}
-		broker = cloudBroker(cfg.Cloud)
-	}
-	flags.apply(&broker)
-	broker.CA = cmp.Or(flags.ca, broker.CA)
-	broker.ClientID = "gatehouse-tail-" + strings.ToLower(rand.Text()[:8])
-	broker.PerSecond, broker.Burst, broker.MaxPayload = tailPerSecond, tailPerSecond, tailMaxPayload
-	return broker, nil
-}
 
 // tail is one run of cloud tail.
 type tail struct {

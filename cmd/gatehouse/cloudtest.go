@@ -107,18 +107,15 @@ func advised(err error) error {
 }
 
 func (a *app) cloudTest(ctx context.Context, flags cloudTrial) error {
-	cfg, err := a.settings()
+	cfg, err := a.cloudSettings()
 	if err != nil {
 		return err
 	}
-	if cfg.Cloud.URL == "" {
-		return errors.New("no cloud is configured: set url in [cloud] of the configuration, such as \"tls://mqtt.example.test:8883\", or GATEHOUSE_CLOUD_URL as the gateway has it")
-	}
-	t := &trial{app: a, broker: cloudBroker(cfg.Cloud)}
+	t := &trial{app: a, broker: cloudBroker(cfg)}
 	if t.gateway, err = a.gatewayID(ctx, flags.gateway); err != nil {
 		return err
 	}
-	t.broker.ClientID = cmp.Or(flags.clientID, cmp.Or(cfg.Cloud.ClientID, string(t.gateway))+"-test")
+	t.broker.ClientID = cmp.Or(flags.clientID, cmp.Or(cfg.ClientID, string(t.gateway))+"-test")
 	if err = t.rights(ctx); err == nil && flags.key != "" {
 		err = t.ended(stepCommand, t.command(ctx, flags))
 	}
@@ -133,6 +130,15 @@ func (a *app) cloudTest(ctx context.Context, flags cloudTrial) error {
 		a.noteClock(ctx)
 	}
 	return advised(err)
+}
+
+// cloudSettings reads [cloud] of the configuration.
+func (a *app) cloudSettings() (config.Cloud, error) {
+	cfg, err := a.settings()
+	if err == nil && cfg.Cloud.URL == "" {
+		err = errors.New("no cloud is configured: set url in [cloud] of the configuration, such as \"tls://mqtt.example.test:8883\", or GATEHOUSE_CLOUD_URL as the gateway has it")
+	}
+	return cfg.Cloud, err
 }
 
 // cloudBroker returns the broker of the configuration, with the login of the gateway.

@@ -2,8 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	"gatehouse/internal/site"
 )
@@ -30,23 +28,10 @@ type StatusJournal struct {
 	Hash string `json:"hash,omitempty"` // of the record before it, which covers all that were acknowledged: a witness against a journal that is rewritten
 }
 
-// Ack is the payload of [AckLeaf]: the application has every record up to Seq.
+// Ack is the payload of [AckLeaf]: the application has every record up to Seq. 0 asks for
+// what is not acknowledged.
 type Ack struct {
 	Seq uint64 `json:"seq"`
-}
-
-// ParseAck reads an Ack; further fields are ignored.
-func ParseAck(payload []byte) (Ack, error) {
-	var a struct {
-		Seq *uint64 `json:"seq"`
-	}
-	if err := json.Unmarshal(payload, &a); err != nil {
-		return Ack{}, fmt.Errorf("reading an acknowledgement: %w", err)
-	}
-	if a.Seq == nil {
-		return Ack{}, errors.New("reading an acknowledgement: it names no seq")
-	}
-	return Ack{Seq: *a.Seq}, nil
 }
 
 // Gap replaces records that are gone on [JournalLeaf]: From to To, both included. Seq equals To, so that it is acknowledged like a record.

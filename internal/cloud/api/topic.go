@@ -6,12 +6,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-const (
-	root      = "gateways/"
-	stations  = "stations/"
-	stateName = "/state"
-)
-
 // Leaf is the last part of a topic of a gateway.
 type Leaf string
 
@@ -29,12 +23,12 @@ const (
 
 // Topic returns gateways/<gatewayId>/<leaf>.
 func Topic(gateway site.GatewayID, leaf Leaf) string {
-	return root + string(gateway) + "/" + string(leaf)
+	return "gateways/" + string(gateway) + "/" + string(leaf)
 }
 
 // StateTopic returns gateways/<gatewayId>/stations/<id>/state.
 func StateTopic(gateway site.GatewayID, station site.StationID) string {
-	return root + string(gateway) + "/" + stations + station.String() + stateName
+	return "gateways/" + string(gateway) + "/stations/" + station.String() + "/state"
 }
 
 // Filters are the topics that an application subscribes to for one gateway, or with
@@ -49,7 +43,7 @@ func Filters(gateway site.GatewayID) []string {
 
 // StateFilter matches the states of all stations of a gateway.
 func StateFilter(gateway site.GatewayID) string {
-	return root + string(gateway) + "/" + stations + "+" + stateName
+	return "gateways/" + string(gateway) + "/stations/+/state"
 }
 
 // Address is what a topic says: whose it is and what it carries.
@@ -61,27 +55,20 @@ type Address struct {
 
 // ParseTopic takes a topic apart; false for any that is not of the contract.
 func ParseTopic(topic string) (Address, bool) {
-	rest, ok := strings.CutPrefix(topic, root)
-	if !ok {
+	parts := strings.Split(topic, "/")
+	if len(parts) < 3 || parts[0] != "gateways" || parts[1] == "" {
 		return Address{}, false
 	}
-	gateway, leaf, ok := strings.Cut(rest, "/")
-	if !ok || gateway == "" {
-		return Address{}, false
-	}
-	a := Address{Gateway: site.GatewayID(gateway), Leaf: Leaf(leaf)}
+	a := Address{Gateway: site.GatewayID(parts[1]), Leaf: Leaf(parts[2])}
 	switch a.Leaf {
 	case StatusLeaf, JournalLeaf, LiveLeaf, ResultLeaf, CommandLeaf, AckLeaf:
-		return a, true
+		return a, len(parts) == 3
+	case "stations":
+		if len(parts) == 5 && parts[4] == string(StateLeaf) {
+			station, err := site.ParseStationID(parts[3])
+			a.Leaf, a.Station = StateLeaf, station
+			return a, err == nil
+		}
 	}
-	id, ok := strings.CutPrefix(leaf, stations)
-	if !ok {
-		return Address{}, false
-	}
-	if id, ok = strings.CutSuffix(id, stateName); !ok {
-		return Address{}, false
-	}
-	station, err := site.ParseStationID(id)
-	a.Leaf, a.Station = StateLeaf, station
-	return a, err == nil
+	return a, false
 }

@@ -76,16 +76,3 @@ func TestEncode(t *testing.T) {
 		}
 	}
 }
-
-func TestParseAck(t *testing.T) {
-	for text, want := range map[string]uint64{`{"seq":12}`: 12, ` {"seq":0,"note":"x"} `: 0, `{"seq":18446744073709551615}`: 1<<64 - 1} {
-		if a, err := api.ParseAck([]byte(text)); err != nil || a.Seq != want {
-			t.Errorf("%s: %d, %v", text, a.Seq, err)
-		}
-	}
-	for _, text := range []string{"", "{}", "12", `{"seq":"12"}`, `{"seq":-1}`, `{"seq":1.5}`, `{"seq":12} x`, `{"seq":null}`} {
-		if a, err := api.ParseAck([]byte(text)); err == nil {
-			t.Errorf("%s reads %d", text, a.Seq)
-		}
-	}
-}

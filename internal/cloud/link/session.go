@@ -131,8 +131,8 @@ func (s *session) receive(m mqttclient.Message) {
 	}
 	switch address.Leaf {
 	case api.AckLeaf:
-		ack, err := api.ParseAck(m.Payload)
-		if err != nil || m.Retained { // an earlier acknowledgement does not count
+		var ack api.Ack
+		if json.Unmarshal(m.Payload, &ack) != nil || m.Retained { // an earlier acknowledgement does not count
 			s.Metrics.Refused("cloud-ack")
 			return
 		}

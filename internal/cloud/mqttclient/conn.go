@@ -147,7 +147,6 @@ func (c *Conn) subscribe(topics []string) error {
 		answers[i] = c.filter.subscribe(topic)
 	}
 	for _, answer := range answers {
-		<-answer.Done()
 		if err := answer.Err(); err != nil {
 			return err
 		}

@@ -7,11 +7,8 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// Why a message is not sent, or not delivered. The connection goes on.
-var (
-	errFull    = errors.New("too many messages wait for the broker's acknowledgement")
-	errPending = errors.New("the broker has not acknowledged the message yet")
-)
+// errFull is why a message is not sent. The connection goes on.
+var errFull = errors.New("too many messages wait for the broker's acknowledgement")
 
 // Delivery is a message on its way to the broker.
 type Delivery struct {
@@ -24,15 +21,11 @@ type Delivery struct {
 // written), when it was not accepted, and in any case when the connection is over.
 func (d *Delivery) Done() <-chan struct{} { return d.done }
 
-// Err is nil only if the broker's acknowledgement of this very message came in
-// (QoS 0: if it was written). Before Done it is never nil.
+// Err waits for Done. It is nil only if the broker's acknowledgement of this very message
+// came in (QoS 0: if it was written).
 func (d *Delivery) Err() error {
-	select {
-	case <-d.done:
-		return d.err
-	default:
-		return errPending
-	}
+	<-d.done
+	return d.err
 }
 
 // finish is called once.
