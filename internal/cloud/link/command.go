@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
-	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
 
@@ -40,29 +38,11 @@ type Unlocker interface {
 	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
 }
 
-// commandConfig is what commands need.
-type commandConfig struct {
-	Gateway  site.GatewayID
-	Unlocker Unlocker
-	State    func(site.StationID) (site.StationState, bool) // of an enrolled station; quick
-	Record   func(site.Record)                              // writes it soon; never blocks
-	Answer   func(api.Result)                               // sends it soon; never blocks
-	Clock    site.Clock
-	Logger   *slog.Logger
-	Metrics  *metric.Registry
-}
-
-func (l *Link) commandConfig() commandConfig {
-	return commandConfig{
-		Gateway: l.Gateway, Unlocker: l.Unlocker, State: l.Stations.State,
-		Record: l.Journal.AppendLater, Answer: l.answer, Clock: l.Clock, Logger: l.Logger, Metrics: l.Metrics,
-	}
-}
-
 // commands takes what comes in on the topic of commands, carries each command out at
 // most once, and answers each. Its methods are safe for concurrent use.
 type commands struct {
-	commandConfig
+	Config
+	answer  func(api.Result)            // sends it soon; never blocks
 	ring    atomic.Pointer[api.Keyring] // the keys that are trusted now
 	slots   chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup              // these
@@ -71,8 +51,8 @@ type commands struct {
 
 // newCommands answers the commands that the end of the process before has interrupted.
 // No key is trusted before trust is called.
-func newCommands(cfg commandConfig) *commands {
-	c := &commands{commandConfig: cfg, slots: make(chan struct{}, maxUnderWay), noting: newNoting()}
+func newCommands(cfg Config, answer func(api.Result)) *commands {
+	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), noting: newNoting()}
 	c.trust(api.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
 		c.end(id, site.Unresolved, api.Result{})
@@ -87,7 +67,7 @@ func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
 // summarise records how many refusals were left out, when that is due.
 func (c *commands) summarise() {
 	if n, ok := c.noting.summary(); ok {
-		c.Record(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
+		c.Journal.AppendLater(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
 	}
 }
 
@@ -145,7 +125,7 @@ func (c *commands) judge(cmd api.Command, err error, retained bool) *refused {
 	if failed && (!refusal.Verified || refusal.Reason == api.WrongAudience || c.Clock.Trusted()) {
 		return &refused{Refusal: *refusal}
 	}
-	state, enrolled := c.State(cmd.Station)
+	state, enrolled := c.Stations.State(cmd.Station)
 	switch {
 	case failed:
 		return &refused{Refusal: api.Refusal{Reason: api.Clock, ID: refusal.ID, KeyID: refusal.KeyID, Verified: true, Message: refusedByClock}}
@@ -206,7 +186,7 @@ func (c *commands) note(r refused) {
 	if r.cmd.Lock != 0 {
 		facts.Lock = r.cmd.Lock.String()
 	}
-	c.Record(refusalRecord(facts))
+	c.Journal.AppendLater(refusalRecord(facts))
 	c.Logger.Warn("cloud command refused", "reason", r.Reason, "why", r.Message, "jti", r.ID, "key", r.KeyID, "signed", r.Verified)
 }
 
@@ -267,5 +247,5 @@ func (c *commands) forbid(cmd api.Command, answer unlock.Answer, reason api.Reas
 // end answers a command.
 func (c *commands) end(id string, outcome site.Outcome, result api.Result) {
 	result.ID, result.Outcome, result.Time = id, outcome, site.At(c.Clock.Now())
-	c.Answer(result)
+	c.answer(result)
 }

@@ -9,16 +9,15 @@ import (
 
 // Commands and Results are what a session uses of commands.
 type (
-	Commands      = commands
-	CommandConfig = commandConfig
-	Results       = results
+	Commands = commands
+	Results  = results
 )
 
 // MaxUnderWay is how many commands are carried out at once.
 const MaxUnderWay = maxUnderWay
 
 // NewCommands is newCommands.
-func NewCommands(cfg CommandConfig) *Commands { return newCommands(cfg) }
+func NewCommands(cfg Config, answer func(api.Result)) *Commands { return newCommands(cfg, answer) }
 
 // Trust and Handle are trust and handle.
 func (c *commands) Trust(ring api.Keyring) { c.trust(ring) }

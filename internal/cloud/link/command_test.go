@@ -261,7 +261,7 @@ func TestCommands_handle_breaksDown(t *testing.T) {
 // Nobody is trusted until somebody is named.
 func TestNewCommands_trustsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.send(link.NewCommands(w.config()), "c-1")
+		w.send(link.NewCommands(w.config(), w.answer), "c-1")
 		if w.last().Reason != "unknown-key" || w.unlocks() != 0 {
 			t.Errorf("answered %+v", w.last())
 		}

@@ -68,17 +68,36 @@ func keyring(t testing.TB, keys ...api.Key) api.Keyring {
 // next run of the process.
 func (w *world) commands() *link.Commands {
 	w.t.Helper()
-	c := link.NewCommands(w.config())
+	c := link.NewCommands(w.config(), w.answer)
 	c.Trust(keyring(w.t, w.key.Public()))
 	return c
 }
 
-func (w *world) config() link.CommandConfig {
-	return link.CommandConfig{
-		Gateway: gatewayID, Unlocker: w, State: w.state, Record: w.record, Answer: w.answer,
+func (w *world) config() link.Config {
+	return link.Config{
+		Gateway: gatewayID, Unlocker: w, Stations: stations{w: w}, Journal: appending{w: w},
 		Clock: w, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Metrics: w.metrics,
 	}
 }
+
+// allStations is link.Stations, whose methods commands do not use, under a name that none of
+// them has.
+type allStations = link.Stations
+
+// stations and appending are what commands need of the stations and of the journal.
+type (
+	stations struct {
+		allStations
+		w *world
+	}
+	appending struct {
+		link.Journal
+		w *world
+	}
+)
+
+func (s stations) State(id site.StationID) (site.StationState, bool) { return s.w.state(id) }
+func (a appending) AppendLater(r site.Record)                        { a.w.record(r) }
 
 func (w *world) Now() time.Time {
 	w.mu.Lock()

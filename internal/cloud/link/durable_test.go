@@ -44,10 +44,13 @@ func (c *counted) writes() string {
 // door is a station that takes every command, and permits everything.
 type door struct{ called func(site.Command) }
 
+// lockOne is a directory whose every station has one lock.
+type lockOne struct{ allStations }
+
 func (door) HasLock(site.StationID, site.LockID) bool    { return true }
 func (door) Permits(site.AccountID, site.StationID) bool { return true }
 func (door) Lives(site.Actor) bool                       { return true }
-func (door) state(site.StationID) (site.StationState, bool) {
+func (lockOne) State(site.StationID) (site.StationState, bool) {
 	return site.StationState{Locks: []site.Lock{{ID: 1}}}, true
 }
 
@@ -88,10 +91,10 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := link.NewCommands(link.CommandConfig{
-			Gateway: gatewayID, Unlocker: opener, State: d.state, Record: records.AppendLater,
-			Answer: func(r api.Result) { answers <- r }, Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
-		})
+		c := link.NewCommands(link.Config{
+			Gateway: gatewayID, Unlocker: opener, Stations: lockOne{}, Journal: records,
+			Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+		}, func(r api.Result) { answers <- r })
 		c.Trust(keyring(t, key.Public()))
 		use(c, opener, store)
 		c.Drain()

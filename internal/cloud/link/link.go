@@ -145,7 +145,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 	l.cursor.Store(cursor)
 	l.kept.Store(cursor)
 	l.sent.Store(cursor)
-	l.commands = newCommands(l.commandConfig())
+	l.commands = newCommands(cfg, l.answer)
 	l.Configure(settings)
 	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() (up float64) {
 		if l.Status().Connected {
