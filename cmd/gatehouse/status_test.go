@@ -91,7 +91,7 @@ Keys         front-desk, night
 `: func(*adminapi.CloudStatus) {},
 		`Cloud link   connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET
 Topics       gateways/gateway-id/…
-Delivered    nothing yet; every record is delivered
+Delivered    up to 0 of 1245, last at never; every record is delivered
 Counts when  the broker has acknowledged it
 Keys         none: signed commands are refused (gatehouse cloud keygen makes one)
 `: func(c *adminapi.CloudStatus) {

@@ -15,13 +15,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-const (
-	// maxUnderWay bounds the commands that are carried out at once.
-	maxUnderWay = 256
-	// drainPatience is how long the end of the gateway waits for commands that are being
-	// carried out.
-	drainPatience = 4 * time.Second
-)
+// maxUnderWay bounds the commands that are carried out at once.
+const maxUnderWay = 256
 
 // Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
 type Unlocker interface {
@@ -68,22 +63,6 @@ func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
 func (c *commands) summarise() {
 	if n, ok := c.noting.summary(); ok {
 		c.Journal.AppendLater(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
-	}
-}
-
-// drain waits until no command is in flight, for drainPatience at most. No command may
-// come any more.
-func (c *commands) drain() {
-	drained := make(chan struct{})
-	go func() { // ends with the last command, which has a deadline
-		defer close(drained)
-		c.running.Wait()
-	}()
-	timer := time.NewTimer(drainPatience)
-	defer timer.Stop()
-	select {
-	case <-drained:
-	case <-timer.C:
 	}
 }
 

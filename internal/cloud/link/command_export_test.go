@@ -26,8 +26,10 @@ func (c *commands) Handle(ctx context.Context, payload []byte, retained bool, re
 	c.handle(ctx, payload, retained, received)
 }
 
-// Drain and Summarise are drain and summarise.
-func (c *commands) Drain()     { c.drain() }
+// Drain waits for the commands that are carried out.
+func (c *commands) Drain() { c.running.Wait() }
+
+// Summarise is summarise.
 func (c *commands) Summarise() { c.summarise() }
 
 // Put and Take are put and take.

@@ -224,21 +224,17 @@ func TestCommands_handle_silentStation(t *testing.T) {
 	})
 }
 
-// The end waits for a command that is being carried out, though not for ever.
+// The end waits for a command that is being carried out.
 func TestCommands_drain(t *testing.T) {
-	for answers, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Minute: 4 * time.Second} {
-		inBubble(t, func(t *testing.T, w *world) {
-			c := w.commands()
-			w.onUnlock = func(unlock.Request) { <-time.After(answers) }
-			w.send(c, "c-1")
-			began := time.Now()
-			c.Drain()
-			if took := time.Since(began); took != want {
-				t.Errorf("a station that answers after %s: waited %s", answers, took)
-			}
-			<-time.After(answers - want)
-		})
-	}
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.commands()
+		w.onUnlock = func(unlock.Request) { <-time.After(time.Second) }
+		w.send(c, "c-1")
+		c.Drain()
+		if w.last().Outcome != site.Done {
+			t.Errorf("answered %+v", w.last())
+		}
+	})
 }
 
 // A mistake in carrying one command out ends neither the process nor another command.

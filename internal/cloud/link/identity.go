@@ -35,29 +35,28 @@ func (i *identity) hungUp(now time.Time) {
 	i.hangUps = append(i.hangUps, now)
 }
 
-// saw notes a status of another process, and reports whether it is new: then ours is
-// published in answer. A status that an earlier process of this gateway left at a slow
-// broker is not repeated; another gateway answers.
-func (i *identity) saw(other site.BootID, now time.Time) (isNew bool) {
+// saw notes a status of another process, and reports whether ours is to be published in
+// answer: to its first two, so that the other one sees us twice, too. A status that an earlier
+// process of this gateway left at a slow broker is not repeated; another gateway answers.
+func (i *identity) saw(other site.BootID, now time.Time) (answer bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
 	case other == i.other:
-		isNew = i.seen.IsZero() // so that the other one sees us twice, too
+		answer = i.seen.IsZero()
 		i.seen = now
-		return isNew
-	case i.other != "" && min(now.Sub(i.heard), now.Sub(i.seen)) < otherLife:
-		return false
+	case min(now.Sub(i.heard), now.Sub(i.seen)) >= otherLife:
+		answer = true
+		i.other, i.heard, i.seen = other, now, time.Time{}
 	}
-	i.other, i.heard, i.seen = other, now, time.Time{}
-	return true
+	return answer
 }
 
 // reset forgets everything: the settings have changed.
 func (i *identity) reset() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.hangUps, i.other, i.seen = nil, "", time.Time{}
+	i.hangUps, i.other, i.heard, i.seen = nil, "", time.Time{}, time.Time{}
 }
 
 // judge returns what is wrong, or "".

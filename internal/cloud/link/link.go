@@ -216,7 +216,7 @@ func (l *Link) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { l.watch(ctx) })
 	defer others.Wait()
-	defer l.commands.drain()
+	defer l.commands.running.Wait() // each has a deadline, and the gateway waits for a stage no longer than it may
 	for ctx.Err() == nil {
 		within, cancel := context.WithCancel(ctx)
 		l.mu.Lock()
