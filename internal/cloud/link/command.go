@@ -144,29 +144,22 @@ func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
 	return &refused{cmd: cmd, Refusal: api.Refusal{Reason: reason, ID: cmd.ID, KeyID: cmd.KeyID, Verified: true, Message: message}}
 }
 
-// refuse counts a command that is not carried out, notes it and then answers it: the record can be
-// found by the answer.
+// refuse counts a command that is not carried out, records it as far as the rate allows and
+// then answers it: the record can be found by the answer.
 func (c *commands) refuse(r refused) {
 	c.Metrics.Refused("cloud-" + string(r.Reason))
-	c.note(r)
+	if leftOut, ok := c.noting.allow(r.Refusal); ok {
+		facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: leftOut}
+		if r.Verified {
+			facts.KeyID = r.KeyID
+		}
+		if r.cmd.Lock != 0 {
+			facts.Lock = r.cmd.Lock.String()
+		}
+		c.Journal.AppendLater(refusalRecord(facts))
+		c.Logger.Warn("cloud command refused", "reason", r.Reason, "why", r.Message, "jti", r.ID, "key", r.KeyID, "signed", r.Verified)
+	}
 	c.end(r.ID, site.Refused, api.Result{Reason: string(r.Reason), Message: r.Message, First: r.first})
-}
-
-// note records a refusal, as far as the rate allows.
-func (c *commands) note(r refused) {
-	leftOut, ok := c.noting.allow(r.Refusal)
-	if !ok {
-		return
-	}
-	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: leftOut}
-	if r.Verified {
-		facts.KeyID = r.KeyID
-	}
-	if r.cmd.Lock != 0 {
-		facts.Lock = r.cmd.Lock.String()
-	}
-	c.Journal.AppendLater(refusalRecord(facts))
-	c.Logger.Warn("cloud command refused", "reason", r.Reason, "why", r.Message, "jti", r.ID, "key", r.KeyID, "signed", r.Verified)
 }
 
 func refusalRecord(facts site.Facts) site.Record {
@@ -184,10 +177,6 @@ func (c *commands) carryOut(ctx context.Context, cmd api.Command, key api.Key, r
 			c.end(cmd.ID, site.Unresolved, api.Result{})
 		}
 	}()
-	c.open(ctx, cmd, key, received)
-}
-
-func (c *commands) open(ctx context.Context, cmd api.Command, key api.Key, received time.Time) {
 	var withdrawn atomic.Bool
 	answer, err := c.Unlocker.Unlock(ctx, unlock.Request{
 		Actor: site.Actor{Origin: site.Cloud, Name: cmd.Actor, KeyID: cmd.KeyID}, Station: cmd.Station, Lock: cmd.Lock,

@@ -86,12 +86,6 @@ type Settings struct {
 // Enabled reports whether there is a cloud.
 func (s Settings) Enabled() bool { return s.Broker.URL != "" }
 
-// connects reports whether a connection by these settings also is one by the others.
-func (s Settings) connects(other Settings) bool {
-	return s.Broken == nil && other.Broken == nil && reflect.DeepEqual(s.Broker, other.Broker) &&
-		s.BrokerAcks == other.BrokerAcks && s.PerSecond == other.PerSecond && s.Window == other.Window
-}
-
 // Config is what a Link needs.
 type Config struct {
 	Gateway  site.GatewayID
@@ -169,7 +163,8 @@ func (l *Link) Configure(settings Settings) {
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
 		l.results.take(maxResults)
 	}
-	if before.connects(settings) {
+	before.Keys, settings.Keys = api.Keyring{}, api.Keyring{}
+	if reflect.DeepEqual(before, settings) {
 		return
 	}
 	l.identity.reset()

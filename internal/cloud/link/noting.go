@@ -28,20 +28,14 @@ const (
 type noting struct {
 	limit *rate.Limiter
 
-	mu      sync.Mutex // mu guards what follows
-	leftOut int        // refusals that were not recorded since the last that was
-	noted   map[notedRefusal]bool
-	since   time.Time // when noted was empty
-}
-
-// notedRefusal is what makes a refusal a copy of another.
-type notedRefusal struct {
-	id     string
-	reason api.Reason
+	mu      sync.Mutex         // mu guards what follows
+	leftOut int                // refusals that were not recorded since the last that was
+	noted   map[[2]string]bool // by id and reason
+	since   time.Time          // when noted was empty
 }
 
 func newNoting() *noting {
-	return &noting{limit: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst), noted: make(map[notedRefusal]bool)}
+	return &noting{limit: rate.NewLimiter(rate.Every(refusalEvery), refusalBurst), noted: make(map[[2]string]bool)}
 }
 
 // allow reports whether a refusal is recorded, and with how many that were left out. One
@@ -49,7 +43,7 @@ func newNoting() *noting {
 func (n *noting) allow(r api.Refusal) (leftOut int, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !(r.Verified && n.first(notedRefusal{r.ID, r.Reason}, time.Now())) && !n.limit.Allow() {
+	if !(r.Verified && n.first([2]string{r.ID, string(r.Reason)}, time.Now())) && !n.limit.Allow() {
 		n.leftOut++
 		return 0, false
 	}
@@ -69,7 +63,7 @@ func (n *noting) summary() (leftOut int, ok bool) {
 }
 
 // first reports whether a refusal is the first of its kind, and no copy. The lock is held.
-func (n *noting) first(r notedRefusal, now time.Time) bool {
+func (n *noting) first(r [2]string, now time.Time) bool {
 	if now.Sub(n.since) >= notedLife {
 		clear(n.noted)
 		n.since = now

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatehouse/internal/cloud/api"
@@ -79,13 +80,14 @@ type session struct {
 	outbox   *outbox
 	mirror   *mirror
 
-	answering int        // results in flight
-	said      time.Time  // when the status was last published
-	saidNext  uint64     // the journal's next record in it
-	mu        sync.Mutex // mu guards what follows
-	ack       uint64     // the highest that an application has acknowledged
-	ackCame   bool       // and not looked at
-	wantsNext bool       // an application asks for the status
+	answering int         // results in flight
+	said      time.Time   // when the status was last published
+	saidNext  uint64      // the journal's next record in it
+	asked     atomic.Bool // the status is to be published again
+
+	mu      sync.Mutex // mu guards what follows
+	ack     uint64     // the highest that an application has acknowledged
+	ackCame bool       // and not looked at
 }
 
 // flying is a message in flight, and what to do when the broker has acknowledged it.
@@ -146,19 +148,12 @@ func (s *session) receive(m mqttclient.Message) {
 			return
 		}
 		if s.identity.saw(status.Boot, received) {
-			s.askForStatus()
+			s.asked.Store(true)
+			s.wakeUp()
 		}
 	case api.CommandLeaf:
 		s.commands.handle(context.Background(), m.Payload, m.Retained, received)
 	}
-}
-
-// askForStatus has the status published soon.
-func (s *session) askForStatus() {
-	s.mu.Lock()
-	s.wantsNext = true
-	s.mu.Unlock()
-	s.wakeUp()
 }
 
 // serve serves the connection until it is lost, with the reason, or until ctx ends.
@@ -211,18 +206,24 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// step does all that is due, and returns when to come back at the latest.
+// step does all that is due, and returns when to come back at the latest. The status is
+// published again from time to time because a cluster of brokers may detect late that the
+// connection before has ended, and publish its will after the status of this one.
 func (s *session) step(ctx context.Context) time.Duration {
+	since := time.Since(s.said)
 	s.mu.Lock()
 	ack, came := s.ack, s.ackCame
 	s.ackCame = false
 	s.mu.Unlock()
 	if came && !s.outbox.acknowledged(ack) {
-		s.askForStatus()
+		s.asked.Store(true)
 	}
 	pause := min(beat, s.outbox.step(ctx), s.mirror.step(ctx))
 	s.sendResults()
-	s.repeatStatus()
+	moved := since >= statusMoved && s.cursor.Load()+1 != s.saidNext
+	if since >= beat && (moved || since >= statusEvery || s.asked.Load()) {
+		s.sayOnline()
+	}
 	return max(pause, time.Millisecond)
 }
 
@@ -237,6 +238,7 @@ func (s *session) send(m mqttclient.Message, arrived func()) {
 func (s *session) sayOnline() {
 	next := s.cursor.Load() + 1
 	s.said, s.saidNext = time.Now(), next
+	s.asked.Store(false)
 	hash := ""
 	if next > 1 {
 		ctx, cancel := context.WithTimeout(context.Background(), hashPatience)
@@ -246,23 +248,4 @@ func (s *session) sayOnline() {
 	s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.StatusLeaf), Retained: true, Payload: api.Encode(api.Status{
 		Status: api.Online, Version: s.Version, Since: &s.since, Boot: s.Boot, Journal: &api.StatusJournal{Next: next, Hash: hash},
 	})}, func() {})
-}
-
-// repeatStatus publishes the status again: when the next record has changed or an
-// application asks for it; and from time to time, because a cluster of brokers may detect
-// late that the connection before has ended, and publish its will after the status of this
-// one.
-func (s *session) repeatStatus() {
-	since := time.Since(s.said)
-	if since < beat {
-		return
-	}
-	s.mu.Lock()
-	asked := s.wantsNext
-	s.wantsNext = false
-	s.mu.Unlock()
-	moved := since >= statusMoved && s.cursor.Load()+1 != s.saidNext
-	if asked || moved || since >= statusEvery {
-		s.sayOnline()
-	}
 }

@@ -82,7 +82,6 @@ func (l *Link) up(url string) {
 		summary = "The cloud's broker is spoken to in clear text: its password and the records of the doors can be read on the way"
 	}
 	l.judge(health.CloudPlain, summary, "Set url in [cloud] to tls://…, with the broker's TLS port")
-	l.Metrics.Counter("gatehouse_cloud_connections_total").Inc()
 	l.Logger.Info("cloud link up", "broker", url)
 	l.Journal.AppendLater(site.Record{Kind: site.KindCloudOnline})
 }

@@ -91,8 +91,17 @@ func (f *filter) Read(p []byte) (n int, err error) {
 		}
 	}()
 	for len(f.ready) == 0 && f.cause() == nil {
-		if err := f.next(); err != nil {
-			f.finish(whyRead(err))
+		err := f.next()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			err = ErrHungUp
+		case errors.Is(err, syscall.ECONNRESET):
+			err = fmt.Errorf("%w: %w", ErrHungUp, err)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			err = errSilent
+		}
+		if err != nil {
+			f.finish(err)
 		}
 	}
 	if f.cause() != nil { // also when something is left in memory
@@ -101,18 +110,6 @@ func (f *filter) Read(p []byte) (n int, err error) {
 	n = copy(p, f.ready)
 	f.ready = f.ready[n:]
 	return n, nil
-}
-
-func whyRead(err error) error {
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return ErrHungUp
-	case errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("%w: %w", ErrHungUp, err)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errSilent
-	}
-	return err
 }
 
 // Write sends a packet of paho's.
