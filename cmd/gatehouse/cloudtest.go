@@ -216,19 +216,12 @@ const (
 	answerPatience = 10 * time.Second
 )
 
-// deliver publishes and waits for the acknowledgement.
+// deliver publishes and waits for the acknowledgement; without one it closes the connection.
 func deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
-	delivery := conn.Publish(m)
-	var err error
-	select {
-	case <-ctx.Done():
-		err = errors.New("the broker does not acknowledge it")
-	case <-delivery.Done():
-		err = delivery.Err()
-	}
-	if err != nil {
+	defer context.AfterFunc(ctx, conn.Close)()
+	if err := conn.Publish(m).Err(); err != nil {
 		return &mqttclient.DialError{Step: stepPublish, Err: fmt.Errorf("publishing to %s: %w", m.Topic, err), Advice: "Give this user the right to publish there: some brokers close the connection of one that has none. See the broker's log"}
 	}
 	return nil
@@ -280,17 +273,12 @@ func (t *trial) command(ctx context.Context, flags cloudTrial) error {
 			Advice: "See with \"gatehouse cloud status\" that the gateway is connected, and that the broker lets the sender publish the command and subscribe to the result: --username and --password-file set its login",
 		}
 	case result := <-answers:
-		return judge(result)
-	}
-}
-
-// judge returns what the gateway's answer means; nil is the one that is expected.
-func judge(result api.Result) error {
-	if result.Reason == string(api.UnknownCommand) {
-		return nil
-	}
-	return &mqttclient.DialError{
-		Step: stepCommand, Err: fmt.Errorf("the gateway refuses it as %s: %s", result.Reason, result.Message),
-		Advice: "Compare keys in [cloud] with the line that \"gatehouse cloud keygen\" printed, and the clocks of both machines",
+		if result.Reason == string(api.UnknownCommand) {
+			return nil // as it has to be
+		}
+		return &mqttclient.DialError{
+			Step: stepCommand, Err: fmt.Errorf("the gateway refuses it as %s: %s", result.Reason, result.Message),
+			Advice: "Compare keys in [cloud] with the line that \"gatehouse cloud keygen\" printed, and the clocks of both machines",
+		}
 	}
 }

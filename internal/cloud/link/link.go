@@ -99,8 +99,6 @@ type Config struct {
 	Logger   *slog.Logger
 	Health   *health.Registry
 	Metrics  *metric.Registry
-
-	Backoff mqttclient.Backoff // zero: 1 s to 5 min
 }
 
 // Link is the link. Its methods are safe for concurrent use.
@@ -226,7 +224,7 @@ func (l *Link) Run(ctx context.Context) error {
 			l.down(settings.Broken, 0)
 			<-within.Done()
 		default:
-			l.Backoff.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings) }, l.down)
+			mqttclient.Backoff{}.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings) }, l.down)
 			if ctx.Err() == nil && l.Status().Connected {
 				l.down(errReplaced, 0)
 			}

@@ -92,7 +92,7 @@ func TestLink_backoff(t *testing.T) {
 				}
 			}
 			c := p.health.Conditions()
-			if len(c) != 1 || c[0].Code != health.CloudDown || c[0].Severity != health.Warning || c[0].Advice != "look at it" || !strings.Contains(c[0].Summary, "refused") {
+			if len(c) != 1 || c[0].Code != health.CloudDown || c[0].Severity != health.Notice || c[0].Advice != "look at it" || !strings.Contains(c[0].Summary, "refused") {
 				t.Fatalf("conditions %+v", c)
 			}
 			if n := strings.Count(p.log.String(), "cloud link down"); n != 1 {

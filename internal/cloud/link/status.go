@@ -9,12 +9,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-const (
-	// longDown is after how long a link that is down is more than a notice.
-	longDown = time.Hour
-	// longUnacked is how long records may wait for an application while the link is up.
-	longUnacked = time.Hour
-)
+// longUnacked is how long records may wait for an application while the link is up.
+const longUnacked = time.Hour
 
 // Status returns the state of the link.
 func (l *Link) Status() site.CloudStatus {
@@ -109,14 +105,10 @@ func (l *Link) down(err error, delay time.Duration) {
 	if delay > 0 {
 		l.status.NextTry = site.At(now.Add(delay))
 	}
-	severity := health.Notice
-	if now.Sub(l.status.Since.Time) >= longDown {
-		severity = health.Warning
-	}
 	l.mu.Unlock()
 	l.Health.Clear(health.CloudUnreadable)
 	l.Health.Raise(health.Condition{
-		Code: health.CloudDown, Severity: severity,
+		Code: health.CloudDown, Severity: health.Notice,
 		Summary: "The cloud link is down, doors go on working: " + reason, Advice: advice,
 	})
 	if before.Connected || before.Error != reason {

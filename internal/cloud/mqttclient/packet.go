@@ -35,10 +35,14 @@ func (f *filter) next() error {
 	if !f.begun && kind != packets.Connack {
 		return foreign(first)
 	}
-	length, err := f.length()
+	rest, err := binary.ReadUvarint(f.in) // MQTT packs a length in the same way (MQTT 3.1.1, section 2.2.3)
 	if err != nil {
 		return err
 	}
+	if rest >= 1<<28 {
+		return breach("a length of more than four bytes")
+	}
+	length := int(rest)
 	if kind == packets.Publish {
 		return f.message(first, length)
 	}
@@ -63,23 +67,6 @@ func (f *filter) next() error {
 	}
 	f.ready = []byte{first, 0}
 	return f.slow(1) // paho accepts an unexpected PINGRESP, too
-}
-
-// length reads the length of a packet's rest: one to four bytes (MQTT 3.1.1, section
-// 2.2.3).
-func (f *filter) length() (int, error) {
-	n := 0
-	for shift := 0; shift < 28; shift += 7 {
-		b, err := f.in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		n |= int(b&0x7f) << shift
-		if b&0x80 == 0 {
-			return n, nil
-		}
-	}
-	return 0, breach("a length of more than four bytes")
 }
 
 // take reads n bytes, which are valid until the next call.
