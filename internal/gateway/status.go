@@ -12,7 +12,6 @@ import (
 // Status returns the state of this gateway. It reads no disk, which may hang. Safe for
 // concurrent use.
 func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
-	size := g.journal.Size()
 	return adminapi.Status{
 		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Boot: g.boot, Started: site.At(g.started),
 		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
@@ -20,7 +19,7 @@ func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 		Listeners: g.listeners.describe(), Addresses: append([]netip.Addr{}, machine.Addresses()...),
 		Stations: adminapi.StationCount{Enrolled: len(g.stations.Stations()), Online: g.stations.Online()},
 		Accounts: len(g.access.Accounts()), Sessions: g.access.SessionCount(),
-		Journal:     adminapi.JournalSize{Records: size.Records, Bytes: size.Bytes, First: size.First, Last: size.Last},
+		Journal:     g.journal.Size(),
 		Data:        g.cfg.Data,
 		Certificate: g.certificateStatus(),
 		TimeZone:    g.zone.TimeZone(),

@@ -9,11 +9,11 @@ import (
 func (a *API) status(r *request) (any, error) { return a.Status(r.Context()) }
 
 func (a *API) accounts(*request) (any, error) {
-	list := AccountList{Accounts: []Account{}}
+	accounts := []Account{}
 	for _, account := range a.Access.Accounts() {
-		list.Accounts = append(list.Accounts, accountOf(account))
+		accounts = append(accounts, accountOf(account))
 	}
-	return list, nil
+	return map[string][]Account{"accounts": accounts}, nil
 }
 
 func accountOf(a site.Account) Account {
@@ -23,10 +23,7 @@ func accountOf(a site.Account) Account {
 func (a *API) addAccount(r *request, in NewAccount) (any, error) {
 	password, generated := passwordOr(in.Password)
 	added, err := a.Access.AddAccount(r.Context(), r.Actor, in.Email, password, in.Admin)
-	if err != nil {
-		return nil, err
-	}
-	return IssuedAccount{AccountID: added.ID, Email: added.Email, Password: generated}, nil
+	return IssuedAccount{AccountID: added.ID, Email: added.Email, Password: generated}, err
 }
 
 // passwordOr returns the password to set, and the one to show if it was generated.
@@ -42,50 +39,33 @@ func (a *API) changeAccount(r *request, in AccountPatch) (any, error) {
 	if in.Admin == nil {
 		return nil, fault.New(fault.Invalid, `Say what to change: "admin"`)
 	}
-	if err := a.Access.SetAdmin(r.Context(), r.Actor, r.email(), *in.Admin); err != nil {
-		return nil, err
-	}
-	account, err := a.Access.AccountByEmail(r.email())
-	if err != nil {
-		return nil, err
-	}
-	return accountOf(account), nil
+	err := a.Access.SetAdmin(r.Context(), r.Actor, string(r.account.Email), *in.Admin)
+	r.account.Admin = *in.Admin
+	return accountOf(r.account), err
 }
 
 func (a *API) removeAccount(r *request) (any, error) {
-	return nil, a.Access.RemoveAccount(r.Context(), r.Actor, r.email())
+	return nil, a.Access.RemoveAccount(r.Context(), r.Actor, string(r.account.Email))
 }
 
 func (a *API) setPassword(r *request, in NewPassword) (any, error) {
-	account, err := a.Access.AccountByEmail(r.email())
-	if err != nil {
-		return nil, err
-	}
 	password, generated := passwordOr(in.Password)
-	if err := a.Access.SetPassword(r.Context(), r.Actor, string(account.Email), password); err != nil {
-		return nil, err
-	}
-	return IssuedAccount{AccountID: account.ID, Email: account.Email, Password: generated}, nil
+	err := a.Access.SetPassword(r.Context(), r.Actor, string(r.account.Email), password)
+	return IssuedAccount{AccountID: r.account.ID, Email: r.account.Email, Password: generated}, err
 }
 
 func (a *API) sessions(r *request) (any, error) {
-	sessions, err := a.Access.Sessions(r.email())
-	if err != nil {
-		return nil, err
-	}
-	list := SessionList{Sessions: []Session{}}
-	for _, s := range sessions {
-		list.Sessions = append(list.Sessions, Session{
+	sessions := []Session{}
+	live, err := a.Access.Sessions(string(r.account.Email))
+	for _, s := range live {
+		sessions = append(sessions, Session{
 			SessionID: s.ID, Created: site.At(s.Created), Expires: site.At(s.Expires), Remote: s.Remote,
 		})
 	}
-	return list, nil
+	return map[string][]Session{"sessions": sessions}, err
 }
 
 func (a *API) revoke(r *request) (any, error) {
-	ended, err := a.Access.RevokeAccount(r.Context(), r.Actor, r.email())
-	if err != nil {
-		return nil, err
-	}
-	return Revoked{Ended: ended}, nil
+	ended, err := a.Access.RevokeAccount(r.Context(), r.Actor, string(r.account.Email))
+	return Revoked{Ended: ended}, err
 }

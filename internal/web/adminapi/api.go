@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/record/journal"
@@ -15,45 +17,6 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
 )
-
-// Access keeps accounts, sessions and grants; package access satisfies it. Safe
-// for concurrent use. The kinds of its errors reach the caller as they are.
-type Access interface {
-	// Authenticate returns who holds an access token. Quick. Error: Unauthenticated.
-	Authenticate(access site.Secret) (site.Actor, error)
-
-	Accounts() []site.Account // sorted by e-mail
-	AccountByEmail(email string) (site.Account, error)
-	AccountByID(id site.AccountID) (site.Account, bool)
-	AddAccount(ctx context.Context, by site.Actor, email string, password site.Secret, admin bool) (site.Account, error)
-	RemoveAccount(ctx context.Context, by site.Actor, email string) error
-	SetPassword(ctx context.Context, by site.Actor, email string, password site.Secret) error
-	SetAdmin(ctx context.Context, by site.Actor, email string, admin bool) error
-	Sessions(email string) ([]site.Session, error)
-	RevokeAccount(ctx context.Context, by site.Actor, email string) (ended int, err error)
-
-	Grants() []site.Grant // sorted by e-mail and station
-	PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error)
-	RemoveGrant(ctx context.Context, by site.Actor, account site.AccountID, station site.StationID) error
-}
-
-// Stations keeps stations; package station satisfies it. Safe for concurrent use.
-// The kinds of its errors reach the caller as they are.
-type Stations interface {
-	Stations() []site.Station // sorted by id
-	Station(id site.StationID) (site.Station, bool)
-	State(id site.StationID) (site.StationState, bool)
-	Firmware(id site.StationID) string
-	Enrol(ctx context.Context, by site.Actor, r station.EnrolRequest) (station.Enrolled, error)
-	Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int) (changed bool, err error)
-	Rotate(ctx context.Context, by site.Actor, id site.StationID) (site.Secret, error)
-	Remove(ctx context.Context, by site.Actor, id site.StationID) error
-
-	// Latest, EventsSince and Subscribe let a stream follow changes without a hole.
-	Latest() uint64
-	EventsSince(after uint64, id site.StationID) (events []station.Event, gap bool)
-	Subscribe() (wake <-chan struct{}, cancel func())
-}
 
 // Unlocker opens locks; package unlock satisfies it. Safe for concurrent use.
 type Unlocker interface {
@@ -97,8 +60,8 @@ type Timekeeper interface {
 
 // Config is what an [API] needs; everything is required.
 type Config struct {
-	Access      Access
-	Stations    Stations
+	Access      *access.Service
+	Stations    *station.Service
 	Unlocker    Unlocker
 	Journal     Journal
 	Provisioner Provisioner
@@ -115,8 +78,8 @@ type Config struct {
 // API has the handlers of the admin API. Safe for concurrent use.
 type API struct {
 	Config
-	checking  slot // a check of the whole journal or database
-	backingUp slot // a backup
+	checking  sync.Mutex // held by a check of the whole journal or database
+	backingUp sync.Mutex // held by a backup
 }
 
 // New returns an API; it starts nothing.
@@ -125,7 +88,7 @@ func New(cfg Config) (*API, error) {
 		cfg.Timekeeper == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil {
 		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a database, a backup and a logger")
 	}
-	return &API{Config: cfg, checking: make(slot, 1), backingUp: make(slot, 1)}, nil
+	return &API{Config: cfg}, nil
 }
 
 // The bounds of a connection to the admin socket.
@@ -146,18 +109,3 @@ func (a *API) NewServer(k *kit.Kit) *http.Server {
 	server.RegisterOnShutdown(k.Drain)
 	return server
 }
-
-// slot is for one at a time; its capacity is 1.
-type slot chan struct{}
-
-// acquire acquires the slot if it is free.
-func (s slot) acquire() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s slot) release() { <-s }

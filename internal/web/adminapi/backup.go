@@ -11,14 +11,9 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-const (
-	// pieceTimeout is how long a peer may take to receive some of a backup: a stick that
-	// it writes to may pause for as long.
-	pieceTimeout = 2 * time.Minute
-	// backupWait is how long a backup waits for an earlier one to end: one whose client has
-	// just disconnected ends by itself.
-	backupWait = time.Second
-)
+// pieceTimeout is how long a peer may take to receive some of a backup: a stick that it
+// writes to may pause for as long.
+const pieceTimeout = 2 * time.Minute
 
 // backup answers with everything that makes this gateway itself, as an archive in clear
 // text: the client encrypts it before it reaches a disk. An archive that breaks off lacks
@@ -32,10 +27,10 @@ func (a *API) backup(x *kit.Exchange) error {
 	}
 	control := http.NewResponseController(x)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is meant for requests
-	if !a.acquireBackup(x.Req.Context()) {
+	if !a.backingUp.TryLock() {
 		return fault.Throttle("A backup is being taken already", retry)
 	}
-	defer a.backingUp.release()
+	defer a.backingUp.Unlock()
 	ctx, cancel := context.WithTimeout(x.Req.Context(), lengthily)
 	defer cancel()
 	parcel, err := a.Backup(ctx, x.Req.Actor)
@@ -46,19 +41,6 @@ func (a *API) backup(x *kit.Exchange) error {
 	x.WriteHeader(http.StatusOK)
 	_ = control.Flush() // so that the client knows that it begins
 	return errors.Join(parcel.Write(pieces{x}), parcel.Close())
-}
-
-// acquireBackup waits a little for the slot.
-func (a *API) acquireBackup(ctx context.Context) bool {
-	timer := time.NewTimer(backupWait)
-	defer timer.Stop()
-	select {
-	case a.backingUp <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // pieces writes the answer, each piece with a time limit of its own, until the gateway

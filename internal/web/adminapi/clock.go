@@ -3,15 +3,11 @@ package adminapi
 func (a *API) clock(*request) (any, error) { return a.Timekeeper.Clock(), nil }
 
 func (a *API) acceptClock(r *request) (any, error) {
-	if err := a.Timekeeper.AcceptClock(r.Context(), r.Actor); err != nil {
-		return nil, err
-	}
-	return a.Timekeeper.Clock(), nil
+	err := a.Timekeeper.AcceptClock(r.Context(), r.Actor)
+	return a.Timekeeper.Clock(), err
 }
 
 func (a *API) resetClock(r *request) (any, error) {
-	if err := a.Timekeeper.ResetClock(r.Context(), r.Actor); err != nil {
-		return nil, err
-	}
-	return a.Timekeeper.Clock(), nil
+	err := a.Timekeeper.ResetClock(r.Context(), r.Actor)
+	return a.Timekeeper.Clock(), err
 }

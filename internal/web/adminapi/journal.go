@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -116,9 +115,16 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 	case "station":
 		q.Station, err = site.ParseStationID(text)
 	case "kind":
-		q.Kinds, err = parseKinds(values)
+		if len(values) > maxKinds {
+			return fault.New(fault.Invalid, "Too many kinds")
+		}
+		for _, kind := range values {
+			q.Kinds = append(q.Kinds, site.Kind(kind))
+		}
 	case "limit":
-		q.left, err = parseLimit(text)
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, 31)
+		q.left = int(n) //nolint:gosec // 31 bits fit
 	case "follow":
 		q.follow, err = strconv.ParseBool(text)
 	default:
@@ -130,41 +136,26 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 	return nil
 }
 
-func parseLimit(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	return int(n), err //nolint:gosec // 31 bits fit; worded by set
-}
-
-func parseKinds(texts []string) (kinds []site.Kind, err error) {
-	if len(texts) > maxKinds || slices.Contains(texts, "") {
-		return nil, fault.New(fault.Invalid, "too many kinds, or an empty one")
-	}
-	for _, text := range texts {
-		kinds = append(kinds, site.Kind(text))
-	}
-	return kinds, nil
-}
-
-// verify checks the whole journal, for one caller at a time.
+// verify checks the whole journal.
 func (a *API) verify(r *request) (any, error) {
-	if !a.checking.acquire() {
-		return nil, fault.Throttle("The journal is being checked already", retry)
-	}
-	defer a.checking.release()
-	v, err := a.Journal.Verify(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, nil
+	return a.check(func() (any, error) {
+		v, err := a.Journal.Verify(r.Context())
+		return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, err
+	})
 }
 
-// database checks the pages of the database, for one caller at a time.
+// database checks the pages of the database.
 func (a *API) database(r *request) (any, error) {
-	if !a.checking.acquire() {
+	return a.check(func() (any, error) { return a.Database(r.Context()) })
+}
+
+// check runs a check of the whole journal or database, for one caller at a time.
+func (a *API) check(run func() (any, error)) (any, error) {
+	if !a.checking.TryLock() {
 		return nil, fault.Throttle("The database or its journal is being checked already", retry)
 	}
-	defer a.checking.release()
-	return a.Database(r.Context())
+	defer a.checking.Unlock()
+	return run()
 }
 
 // testify compares witnesses with the journal.

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -22,51 +23,109 @@ const (
 	retry        = 10 * time.Second // when a client may retry what another one is doing
 )
 
-// request is a request of an administrator.
-type request struct{ kit.Request }
+// request is a request of an administrator, with what its path names. Where the path
+// names none, account, station and lock are zero.
+type request struct {
+	kit.Request
+	account site.Account
+	station site.Station
+	lock    site.LockID
+}
 
-// handler answers a request with a value as JSON.
+// find finds what the path of a request names.
+func (a *API) find(x *kit.Exchange) (r *request, err error) {
+	r = &request{Request: x.Req}
+	if email := x.Req.PathValue("email"); email != "" {
+		if r.account, err = a.Access.AccountByEmail(email); err != nil {
+			return nil, fault.New(fault.NotFound, "There is no account "+kit.Clip(email))
+		}
+	}
+	if text := x.Req.PathValue("station"); text != "" {
+		if r.station, err = a.enrolled(text); err != nil {
+			return nil, err
+		}
+	}
+	if text := x.Req.PathValue("lock"); text != "" {
+		if r.lock, err = site.ParseLockID(text); err != nil {
+			return nil, fault.New(fault.Invalid, err.Error())
+		}
+		if int(r.lock) > r.station.Locks {
+			return nil, fault.New(fault.NotFound, fmt.Sprintf("Station %s has no %s: it has %d locks", r.station.ID, r.lock, r.station.Locks))
+		}
+	}
+	return r, nil
+}
+
+// enrolled returns the station of that id.
+func (a *API) enrolled(text string) (site.Station, error) {
+	id, err := site.ParseStationID(text)
+	if err != nil {
+		return site.Station{}, fault.New(fault.Invalid, err.Error())
+	}
+	s, ok := a.Stations.Station(id)
+	if !ok {
+		return s, errNotEnrolled(id)
+	}
+	return s, nil
+}
+
+func errNotEnrolled(id site.StationID) error {
+	return fault.New(fault.NotFound, fmt.Sprintf("Station %s is not enrolled", id))
+}
+
+// handler answers a request with a value as JSON; with an error it has no meaning.
 type handler func(*request) (any, error)
+
+// reads returns a handler that decodes the body of its request.
+func reads[T any](handle func(*request, T) (any, error)) handler {
+	return func(r *request) (any, error) {
+		in, err := kit.Decode[T](&r.Request)
+		if err != nil {
+			return nil, err
+		}
+		return handle(r, in)
+	}
+}
 
 // Routes returns the route table of a door.
 func (a *API) Routes(door Door) []kit.Route {
 	const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 	const ok, created, none = http.StatusOK, http.StatusCreated, http.StatusNoContent
 	routes := []kit.Route{
-		{Method: get, Pattern: "/status", Serve: brief(ok, a.status)},
+		{Method: get, Pattern: "/status", Serve: a.brief(ok, a.status)},
 
-		{Method: get, Pattern: "/accounts", Serve: brief(ok, a.accounts)},
-		{Method: post, Pattern: "/accounts", Serve: brief(created, reads(a.addAccount)), JSON: true},
-		{Method: patch, Pattern: "/accounts/{email}", Serve: brief(ok, reads(a.changeAccount)), JSON: true},
-		{Method: remove, Pattern: "/accounts/{email}", Serve: brief(none, a.removeAccount)},
-		{Method: put, Pattern: "/accounts/{email}/password", Serve: brief(ok, reads(a.setPassword)), JSON: true},
-		{Method: get, Pattern: "/accounts/{email}/sessions", Serve: brief(ok, a.sessions)},
-		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: brief(ok, a.revoke)},
+		{Method: get, Pattern: "/accounts", Serve: a.brief(ok, a.accounts)},
+		{Method: post, Pattern: "/accounts", Serve: a.brief(created, reads(a.addAccount)), JSON: true},
+		{Method: patch, Pattern: "/accounts/{email}", Serve: a.brief(ok, reads(a.changeAccount)), JSON: true},
+		{Method: remove, Pattern: "/accounts/{email}", Serve: a.brief(none, a.removeAccount)},
+		{Method: put, Pattern: "/accounts/{email}/password", Serve: a.brief(ok, reads(a.setPassword)), JSON: true},
+		{Method: get, Pattern: "/accounts/{email}/sessions", Serve: a.brief(ok, a.sessions)},
+		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: a.brief(ok, a.revoke)},
 
-		{Method: get, Pattern: "/stations", Serve: brief(ok, a.stations)},
-		{Method: post, Pattern: "/stations", Serve: brief(created, reads(a.addStation)), JSON: true},
+		{Method: get, Pattern: "/stations", Serve: a.brief(ok, a.stations)},
+		{Method: post, Pattern: "/stations", Serve: a.brief(created, reads(a.addStation)), JSON: true},
 		{Method: get, Pattern: "/stations/watch", Serve: a.watch},
-		{Method: get, Pattern: "/stations/{station}", Serve: brief(ok, a.station)},
-		{Method: patch, Pattern: "/stations/{station}", Serve: brief(ok, reads(a.changeStation)), JSON: true},
-		{Method: remove, Pattern: "/stations/{station}", Serve: brief(none, a.removeStation)},
-		{Method: post, Pattern: "/stations/{station}/rotate", Serve: brief(ok, a.rotate)},
+		{Method: get, Pattern: "/stations/{station}", Serve: a.brief(ok, a.showStation)},
+		{Method: patch, Pattern: "/stations/{station}", Serve: a.brief(ok, reads(a.changeStation)), JSON: true},
+		{Method: remove, Pattern: "/stations/{station}", Serve: a.brief(none, a.removeStation)},
+		{Method: post, Pattern: "/stations/{station}/rotate", Serve: a.brief(ok, a.rotate)},
 		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock},
 
-		{Method: get, Pattern: "/grants", Serve: brief(ok, a.grants)},
-		{Method: put, Pattern: "/grants/{email}/{station}", Serve: brief(ok, reads(a.grant)), JSON: true},
-		{Method: remove, Pattern: "/grants/{email}/{station}", Serve: brief(none, a.ungrant)},
+		{Method: get, Pattern: "/grants", Serve: a.brief(ok, a.grants)},
+		{Method: put, Pattern: "/grants/{email}/{station}", Serve: a.brief(ok, reads(a.grant)), JSON: true},
+		{Method: remove, Pattern: "/grants/{email}/{station}", Serve: a.brief(none, a.ungrant)},
 
-		{Method: post, Pattern: "/apply", Serve: long(reads(a.apply)), JSON: true, MaxBody: maxApply},
+		{Method: post, Pattern: "/apply", Serve: a.long(reads(a.apply)), JSON: true, MaxBody: maxApply},
 
 		{Method: get, Pattern: "/journal", Serve: a.journal},
-		{Method: get, Pattern: "/journal/verify", Serve: long(a.verify)},
-		{Method: post, Pattern: "/journal/witnesses", Serve: long(reads(a.testify)), JSON: true, MaxBody: maxApply},
+		{Method: get, Pattern: "/journal/verify", Serve: a.long(a.verify)},
+		{Method: post, Pattern: "/journal/witnesses", Serve: a.long(reads(a.testify)), JSON: true, MaxBody: maxApply},
 
-		{Method: get, Pattern: "/database", Serve: long(a.database)},
+		{Method: get, Pattern: "/database", Serve: a.long(a.database)},
 
-		{Method: get, Pattern: "/clock", Serve: brief(ok, a.clock)},
-		{Method: post, Pattern: "/clock/accept", Serve: brief(ok, a.acceptClock)},
-		{Method: post, Pattern: "/clock/reset", Serve: brief(ok, a.resetClock)},
+		{Method: get, Pattern: "/clock", Serve: a.brief(ok, a.clock)},
+		{Method: post, Pattern: "/clock/accept", Serve: a.brief(ok, a.acceptClock)},
+		{Method: post, Pattern: "/clock/reset", Serve: a.brief(ok, a.resetClock)},
 	}
 	if door == Socket { // it is in clear text and must not leave this machine
 		routes = append(routes, kit.Route{Method: get, Pattern: "/backup", Serve: a.backup})
@@ -78,29 +137,21 @@ func (a *API) Routes(door Door) []kit.Route {
 	return routes
 }
 
-// reads returns a handler that reads the body of its request.
-func reads[T any](handle func(*request, T) (any, error)) handler {
-	return func(r *request) (any, error) {
-		in, err := kit.Decode[T](&r.Request)
-		if err != nil {
-			return nil, err
-		}
-		return handle(r, in)
-	}
-}
+func (a *API) brief(status int, handle handler) kit.Handler { return a.within(briefly, status, handle) }
 
-func brief(status int, handle handler) kit.Handler { return within(briefly, status, handle) }
-
-func long(handle handler) kit.Handler { return within(lengthily, http.StatusOK, handle) }
+func (a *API) long(handle handler) kit.Handler { return a.within(lengthily, http.StatusOK, handle) }
 
 // within bounds the time of a handler, which may outlive its request: it uses a copy of
 // the request.
-func within(limit time.Duration, status int, handle handler) kit.Handler {
+func (a *API) within(limit time.Duration, status int, handle handler) kit.Handler {
 	return func(x *kit.Exchange) error {
+		r, err := a.find(x)
+		if err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(x.Req.Context(), limit)
 		defer cancel()
 		x.Extend(limit + writeTimeout)
-		r := &request{x.Req}
 		r.Request.Request = r.WithContext(ctx)
 		answer, err := kit.Await(ctx, func(context.Context) (any, error) { return handle(r) })
 		if err != nil {
@@ -110,16 +161,6 @@ func within(limit time.Duration, status int, handle handler) kit.Handler {
 	}
 }
 
-// email returns the e-mail address of the path; the services check it.
-func (r *request) email() string { return r.PathValue("email") }
-
-// station returns the station of the path.
-func (r *request) station() (site.StationID, error) { return stationOf(r.PathValue("station")) }
-
-func stationOf(text string) (site.StationID, error) {
-	id, err := site.ParseStationID(text)
-	if err != nil {
-		return 0, fault.New(fault.Invalid, err.Error())
-	}
-	return id, nil
+func (a *API) apply(r *request, in ApplyRequest) (any, error) {
+	return a.Provisioner.Apply(r.Context(), r.Actor, in.Site, in.Options)
 }

@@ -70,8 +70,8 @@ func TestHandler_accounts(t *testing.T) {
 		`{"accountId":"UUID","email":"porter@example.test","admin":true,"created":"TIME"}`)
 	h.want(h.do("PATCH", "/admin/v1/accounts/porter@example.test", `{}`), 400, `{"message":"Say what to change: \"admin\""}`)
 	h.want(h.do("DELETE", "/admin/v1/accounts/porter%40example.test", ""), 204, "")
-	h.want(h.do("DELETE", "/admin/v1/accounts/porter@example.test", ""), 404, `{"message":"There is no account with this e-mail address"}`)
-	h.want(h.do("PATCH", "/admin/v1/accounts/porter@example.test", `{"admin":true}`), 404, `{"message":"There is no account with this e-mail address"}`)
+	h.want(h.do("DELETE", "/admin/v1/accounts/porter@example.test", ""), 404, `{"message":"There is no account porter@example.test"}`)
+	h.want(h.do("PATCH", "/admin/v1/accounts/porter@example.test", `{"admin":true}`), 404, `{"message":"There is no account porter@example.test"}`)
 }
 
 func TestHandler_password(t *testing.T) {
@@ -89,7 +89,7 @@ func TestHandler_password(t *testing.T) {
 	if ok, _ := h.access.PasswordMatches(t.Context(), porter, site.Secret(issued.Password)); !ok {
 		t.Error("the generated password was not set")
 	}
-	h.want(h.do("PUT", "/admin/v1/accounts/who@example.test/password", `{}`), 404, `{"message":"There is no account with this e-mail address"}`)
+	h.want(h.do("PUT", "/admin/v1/accounts/who@example.test/password", `{}`), 404, `{"message":"There is no account who@example.test"}`)
 }
 
 func TestHandler_sessions(t *testing.T) {
@@ -100,7 +100,7 @@ func TestHandler_sessions(t *testing.T) {
 		`{"sessions":[{"sessionId":"UUID","created":"TIME","expires":"TIME","remote":"192.0.2.1"}]}`)
 	h.want(h.do("POST", "/admin/v1/accounts/"+porter+"/revoke", ""), 200, `{"ended":1}`)
 	h.want(h.do("GET", "/admin/v1/accounts/"+porter+"/sessions", ""), 200, `{"sessions":[]}`)
-	h.want(h.do("POST", "/admin/v1/accounts/who@example.test/revoke", ""), 404, `{"message":"There is no account with this e-mail address"}`)
+	h.want(h.do("POST", "/admin/v1/accounts/who@example.test/revoke", ""), 404, `{"message":"There is no account who@example.test"}`)
 }
 
 func TestHandler_stations(t *testing.T) {
@@ -116,13 +116,13 @@ func TestHandler_stations(t *testing.T) {
 		`{"lockId":"lock-1","status":"unknown","lastUpdated":null},{"lockId":"lock-2","status":"unknown","lastUpdated":null}],"name":"North","enrolled":"TIME"}`
 	h.want(blank(h.do("GET", "/admin/v1/stations", "")), 200, `{"stations":[`+seven+`,`+north+`]}`)
 	h.want(blank(h.do("GET", "/admin/v1/stations/7", "")), 200, seven)
-	h.want(h.do("GET", "/admin/v1/stations/8", ""), 404, `{"message":"Station not found"}`)
+	h.want(h.do("GET", "/admin/v1/stations/8", ""), 404, `{"message":"Station 8 is not enrolled"}`)
 	h.want(h.do("GET", "/admin/v1/stations/x", ""), 400, `{"message":"\"x\" is not a station id: give a number from 1 to 2147483647"}`)
 	h.want(h.do("POST", "/admin/v1/stations", `{"stationId":7,"locks":1}`), 409, `{"message":"Station 7 is enrolled already"}`)
 	h.want(blank(h.do("PATCH", "/admin/v1/stations/1042", `{"name":"South"}`)), 200, strings.Replace(north, "North", "South", 1))
 	h.want(h.do("PATCH", "/admin/v1/stations/1042", `{"locks":0}`), 400, `{"message":"A station has 1 to 64 locks"}`)
 	h.want(h.do("PATCH", "/admin/v1/stations/1042", `{}`), 400, `{"message":"Say what to change: \"name\", \"locks\""}`)
-	h.want(h.do("PATCH", "/admin/v1/stations/8", `{"locks":2}`), 404, `{"message":"Station not found"}`)
+	h.want(h.do("PATCH", "/admin/v1/stations/8", `{"locks":2}`), 404, `{"message":"Station 8 is not enrolled"}`)
 	if h.do("PATCH", "/admin/v1/stations/1042", `{"locks":3}`); !h.stations.HasLock(1042, 3) {
 		t.Error("the locks were not changed")
 	}
@@ -139,8 +139,8 @@ func TestHandler_rotateAndRemove(t *testing.T) {
 		t.Error("the new secret does not hold")
 	}
 	h.want(h.do("DELETE", "/admin/v1/stations/1042", ""), 204, "")
-	h.want(h.do("DELETE", "/admin/v1/stations/1042", ""), 404, `{"message":"Station not found"}`)
-	h.want(h.do("POST", "/admin/v1/stations/1042/rotate", ""), 404, `{"message":"Station not found"}`)
+	h.want(h.do("DELETE", "/admin/v1/stations/1042", ""), 404, `{"message":"Station 1042 is not enrolled"}`)
+	h.want(h.do("POST", "/admin/v1/stations/1042/rotate", ""), 404, `{"message":"Station 1042 is not enrolled"}`)
 }
 
 func TestHandler_grants(t *testing.T) {
@@ -156,18 +156,22 @@ func TestHandler_grants(t *testing.T) {
 	h.want(h.do("PUT", path, `{}`), 200, `{"email":"porter@example.test","stationId":1042,"from":null,"until":null,"hours":"","changed":true}`)
 	h.want(h.do("PUT", path, `{"hours":"always"}`), 400, `{"message":"\"always\" are not hours: write them like \"Mon-Fri 08:00-18:00\""}`)
 	h.want(h.do("PUT", path, `{"from":"2027-01-01T00:00:00Z","until":"2026-01-01T00:00:00Z"}`), 400, `{"message":"The grant would end before it begins"}`)
-	h.want(h.do("PUT", "/admin/v1/grants/porter@example.test/7", `{}`), 404, `{"message":"Station not found"}`)
-	h.want(h.do("PUT", "/admin/v1/grants/who@example.test/1042", `{}`), 404, `{"message":"There is no account with this e-mail address"}`)
+	h.want(h.do("PUT", "/admin/v1/grants/porter@example.test/7", `{}`), 404, `{"message":"Station 7 is not enrolled"}`)
+	h.want(h.do("PUT", "/admin/v1/grants/who@example.test/1042", `{}`), 404, `{"message":"There is no account who@example.test"}`)
 	h.want(h.do("DELETE", path, ""), 204, "")
 	h.want(h.do("DELETE", path, ""), 404, `{"message":"There is no such grant"}`)
 }
 
 func TestHandler_unlock(t *testing.T) {
 	h := open(t)
+	h.addStation(1042)
+	h.addStation(7)
 	const answered = `{"commandId":"0190c8a0-0000-7000-8000-000000000000","outcome":`
 	h.want(h.do("POST", "/admin/v1/stations/1042/locks/lock-2/unlock", ""), 200, answered+`"done","success":true}`)
 	h.want(h.do("POST", "/admin/v1/stations/7/locks/1/unlock", ""), 200, answered+`"offline","success":false}`)
 	h.want(h.do("POST", "/admin/v1/stations/7/locks/lock-99/unlock", ""), 400, `{"message":"\"lock-99\" is not a lock id: give lock-1 to lock-64"}`)
+	h.want(h.do("POST", "/admin/v1/stations/7/locks/lock-3/unlock", ""), 404, `{"message":"Station 7 has no lock-3: it has 2 locks"}`)
+	h.want(h.do("POST", "/admin/v1/stations/8/locks/lock-1/unlock", ""), 404, `{"message":"Station 8 is not enrolled"}`)
 	h.want(h.do("POST", "/admin/v1/stations/0/locks/1/unlock", ""), 400, `{"message":"\"0\" is not a station id: give a number from 1 to 2147483647"}`)
 	if len(h.unlocker.seen) != 2 {
 		t.Fatalf("%d unlocks", len(h.unlocker.seen))
@@ -231,6 +235,7 @@ func TestHandler_pathsAndMethods(t *testing.T) {
 // A failure of ours is in the log and not in the answer.
 func TestHandler_internalError(t *testing.T) {
 	h := open(t)
+	h.addStation(1042)
 	h.unlocker.err = errors.New("the reason")
 	h.want(h.do("POST", "/admin/v1/stations/1042/locks/1/unlock", ""), 500, `{"message":"Internal error"}`)
 	if log := h.log.String(); !strings.Contains(log, `"error":"the reason"`) || !strings.Contains(log, `"route":"/admin/v1/stations/{station}/locks/{lock}/unlock"`) {

@@ -71,11 +71,7 @@ func groupID(group string) (int, error) {
 	if err != nil {
 		return 0, fault.Wrap(fault.Invalid, fmt.Sprintf("the group of the admin socket, %q, does not exist on this system", group), err)
 	}
-	gid, err := strconv.Atoi(found.Gid)
-	if err != nil {
-		return 0, fault.Wrap(fault.Invalid, fmt.Sprintf("the group of the admin socket, %q, has no number", group), err)
-	}
-	return gid, nil
+	return strconv.Atoi(found.Gid)
 }
 
 // clearStale removes a socket on which no gateway answers.
@@ -92,10 +88,9 @@ func clearStale(path string) error {
 	conn, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(context.Background(), "unix", path)
 	if err == nil {
 		_ = conn.Close()
-		return fault.New(fault.Conflict, "another gateway is running: it answers on "+path)
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fault.Wrap(fault.Conflict, "another gateway seems to be running: "+path+" is in use ("+reason(err)+")", err)
+	if !errors.Is(err, syscall.ECONNREFUSED) { // it answers, or its queue is full
+		return fault.New(fault.Conflict, "another gateway is running: it answers on "+path)
 	}
 	if err := os.Remove(path); err != nil {
 		return unusable(path, err)

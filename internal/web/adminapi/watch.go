@@ -52,14 +52,8 @@ func (a *API) watched(query url.Values) (site.StationID, error) {
 	if !query.Has("station") {
 		return 0, nil
 	}
-	id, err := stationOf(query.Get("station"))
-	if err != nil {
-		return 0, err
-	}
-	if _, ok := a.Stations.Station(id); !ok {
-		return 0, errNoStation()
-	}
-	return id, nil
+	s, err := a.enrolled(query.Get("station"))
+	return s.ID, err
 }
 
 func (a *API) sendStations(s *kit.Stream, only site.StationID) error {

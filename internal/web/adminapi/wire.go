@@ -91,24 +91,15 @@ type StationCount struct {
 }
 
 // JournalSize is the size of the journal.
-type JournalSize struct {
-	Records int64  `json:"records"`
-	Bytes   int64  `json:"bytes"`
-	First   uint64 `json:"first"` // seq of the oldest record; 0 when empty
-	Last    uint64 `json:"last"`
-}
+type JournalSize = journal.Size
 
-// Account is an account as the API lists it; its password is never shown.
+// Account is an account as GET /admin/v1/accounts lists it under "accounts", sorted by
+// e-mail; its password is never shown.
 type Account struct {
 	AccountID site.AccountID `json:"accountId"`
 	Email     site.Email     `json:"email"`
 	Admin     bool           `json:"admin"`
 	Created   site.Timestamp `json:"created"`
-}
-
-// AccountList is the answer of GET /admin/v1/accounts, sorted by e-mail.
-type AccountList struct {
-	Accounts []Account `json:"accounts"`
 }
 
 // NewAccount is the body of POST /admin/v1/accounts. Without a password one is
@@ -135,7 +126,8 @@ type AccountPatch struct {
 // password, shown this once (contract, section 5).
 type IssuedAccount = sitefile.IssuedAccount
 
-// Session is one login of an account.
+// Session is one login of an account, as GET /admin/v1/accounts/{email}/sessions lists it
+// under "sessions".
 type Session struct {
 	SessionID site.SessionID `json:"sessionId"`
 	Created   site.Timestamp `json:"created"`
@@ -143,28 +135,18 @@ type Session struct {
 	Remote    string         `json:"remote"` // the address that logged in
 }
 
-// SessionList is the answer of GET /admin/v1/accounts/{email}/sessions.
-type SessionList struct {
-	Sessions []Session `json:"sessions"`
-}
-
 // Revoked is the answer of POST /admin/v1/accounts/{email}/revoke.
 type Revoked struct {
 	Ended int `json:"ended"` // how many sessions ended
 }
 
-// Station is a station as the API lists it: the Station object of /v1 with what an
+// Station is a station as GET /admin/v1/stations lists it under "stations", sorted by id: the Station object of /v1 with what an
 // administrator knows beside it. Its token and its secret are never shown.
 type Station struct {
 	site.StationState
 	Name     string         `json:"name"`
 	Firmware string         `json:"firmware,omitempty"` // absent until reported
 	Enrolled site.Timestamp `json:"enrolled"`
-}
-
-// StationList is the answer of GET /admin/v1/stations, sorted by id.
-type StationList struct {
-	Stations []Station `json:"stations"`
 }
 
 // NewStation is the body of POST /admin/v1/stations. A secret or a token that is
@@ -191,7 +173,8 @@ type IssuedStation = sitefile.IssuedStation
 // MQTTLogin is what the hardware of a station logs in with.
 type MQTTLogin = sitefile.MQTTLogin
 
-// Grant lets one account use one station.
+// Grant lets one account use one station. GET /admin/v1/grants lists them under "grants",
+// sorted by e-mail and station.
 type Grant struct {
 	Email     site.Email     `json:"email"`
 	StationID site.StationID `json:"stationId"`
@@ -212,11 +195,6 @@ type Granted struct {
 	Changed bool `json:"changed"` // false: it was like that already
 }
 
-// GrantList is the answer of GET /admin/v1/grants, sorted by e-mail and station.
-type GrantList struct {
-	Grants []Grant `json:"grants"`
-}
-
 // Unlocked is the answer of POST /admin/v1/stations/{id}/locks/{lock}/unlock.
 type Unlocked struct {
 	CommandID site.CommandID `json:"commandId"`
@@ -232,9 +210,6 @@ type ApplyRequest struct {
 
 // Applied is the answer of POST /admin/v1/apply.
 type Applied = sitefile.Result
-
-// Change is one change that an apply made.
-type Change = sitefile.Change
 
 // Database is the answer of GET /admin/v1/database: the state of the gateway's database. No
 // other process can read it while the gateway has it open.

@@ -38,13 +38,12 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Status returns the state of the gateway.
 func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
-	return call[adminapi.Status](ctx, c, http.MethodGet, "/status", nil)
+	return get[adminapi.Status](ctx, c, "/status")
 }
 
 // Accounts lists the accounts, sorted by e-mail.
 func (c *Client) Accounts(ctx context.Context) ([]adminapi.Account, error) {
-	list, err := call[adminapi.AccountList](ctx, c, http.MethodGet, "/accounts", nil)
-	return list.Accounts, err
+	return list[adminapi.Account](ctx, c, "/accounts", "accounts")
 }
 
 // AddAccount adds an account; the answer holds a password only if none was given.
@@ -67,14 +66,12 @@ func (c *Client) SetAdmin(ctx context.Context, email string, admin bool) (admina
 // RemoveAccount removes an account with its sessions and grants. Error:
 // [fault.NotFound].
 func (c *Client) RemoveAccount(ctx context.Context, email string) error {
-	_, err := call[none](ctx, c, http.MethodDelete, accountPath(email, ""), nil)
-	return err
+	return remove(ctx, c, accountPath(email, ""))
 }
 
 // Sessions lists the live sessions of an account. Error: [fault.NotFound].
 func (c *Client) Sessions(ctx context.Context, email string) ([]adminapi.Session, error) {
-	list, err := call[adminapi.SessionList](ctx, c, http.MethodGet, accountPath(email, "/sessions"), nil)
-	return list.Sessions, err
+	return list[adminapi.Session](ctx, c, accountPath(email, "/sessions"), "sessions")
 }
 
 // Revoke ends every session of an account and says how many there were. Error:
@@ -86,13 +83,12 @@ func (c *Client) Revoke(ctx context.Context, email string) (ended int, err error
 
 // Stations lists the stations, sorted by id.
 func (c *Client) Stations(ctx context.Context) ([]adminapi.Station, error) {
-	list, err := call[adminapi.StationList](ctx, c, http.MethodGet, "/stations", nil)
-	return list.Stations, err
+	return list[adminapi.Station](ctx, c, "/stations", "stations")
 }
 
 // Station shows one station. Error: [fault.NotFound].
 func (c *Client) Station(ctx context.Context, id site.StationID) (adminapi.Station, error) {
-	return call[adminapi.Station](ctx, c, http.MethodGet, stationPath(id, ""), nil)
+	return get[adminapi.Station](ctx, c, stationPath(id, ""))
 }
 
 // AddStation enrols a station and returns its credentials, which are shown this
@@ -116,8 +112,7 @@ func (c *Client) Rotate(ctx context.Context, id site.StationID) (adminapi.Issued
 // RemoveStation removes a station with its grants and ends its connection. Error:
 // [fault.NotFound].
 func (c *Client) RemoveStation(ctx context.Context, id site.StationID) error {
-	_, err := call[none](ctx, c, http.MethodDelete, stationPath(id, ""), nil)
-	return err
+	return remove(ctx, c, stationPath(id, ""))
 }
 
 // Watch yields every station as it is now and then each that changes, until ctx
@@ -129,8 +124,7 @@ func (c *Client) Watch(ctx context.Context) iter.Seq2[adminapi.Station, error] {
 
 // Grants lists the grants, sorted by e-mail and station.
 func (c *Client) Grants(ctx context.Context) ([]adminapi.Grant, error) {
-	list, err := call[adminapi.GrantList](ctx, c, http.MethodGet, "/grants", nil)
-	return list.Grants, err
+	return list[adminapi.Grant](ctx, c, "/grants", "grants")
 }
 
 // Grant lets an account use a station, or changes the terms on which it may.
@@ -141,8 +135,7 @@ func (c *Client) Grant(ctx context.Context, email string, id site.StationID, ter
 
 // Ungrant removes a grant. Error: [fault.NotFound].
 func (c *Client) Ungrant(ctx context.Context, email string, id site.StationID) error {
-	_, err := call[none](ctx, c, http.MethodDelete, grantPath(email, id), nil)
-	return err
+	return remove(ctx, c, grantPath(email, id))
 }
 
 // Unlock opens a lock as the administrator and waits for the outcome. A station
@@ -174,7 +167,8 @@ type JournalQuery struct {
 // continues until ctx ends (which yields no error), the caller stops, or the gateway
 // ends the stream (which yields one).
 func (c *Client) Journal(ctx context.Context, q JournalQuery) iter.Seq2[site.Record, error] {
-	return stream[site.Record](ctx, c, "/journal"+q.encode(), q.Follow && q.Limit == 0)
+	path := url.URL{Path: "/journal", RawQuery: q.encode()}
+	return stream[site.Record](ctx, c, path.String(), q.Follow && q.Limit == 0)
 }
 
 // VerifyJournal checks the hash chain of the whole journal.
@@ -190,7 +184,7 @@ func (c *Client) Database(ctx context.Context) (adminapi.Database, error) {
 
 // Clock returns the state of the gateway's clock.
 func (c *Client) Clock(ctx context.Context) (adminapi.Clock, error) {
-	return call[adminapi.Clock](ctx, c, http.MethodGet, "/clock", nil)
+	return get[adminapi.Clock](ctx, c, "/clock")
 }
 
 // AcceptClock makes the gateway accept its system's time, and returns the state of the
@@ -222,29 +216,19 @@ func grantPath(email string, id site.StationID) string {
 
 func (q JournalQuery) encode() string {
 	v := url.Values{}
-	if q.After > 0 {
-		v.Set("after", strconv.FormatUint(q.After, 10))
+	set := func(name, value string, stated bool) {
+		if stated {
+			v.Add(name, value)
+		}
 	}
-	if !q.Since.IsZero() {
-		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
-	}
-	if !q.Until.IsZero() {
-		v.Set("until", q.Until.UTC().Format(time.RFC3339Nano))
-	}
-	if q.Station != 0 {
-		v.Set("station", q.Station.String())
-	}
+	set("after", strconv.FormatUint(q.After, 10), q.After > 0)
+	set("since", q.Since.UTC().Format(time.RFC3339Nano), !q.Since.IsZero())
+	set("until", q.Until.UTC().Format(time.RFC3339Nano), !q.Until.IsZero())
+	set("station", q.Station.String(), q.Station != 0)
+	set("limit", strconv.Itoa(q.Limit), q.Limit > 0)
+	set("follow", "true", q.Follow)
 	for _, kind := range q.Kinds {
 		v.Add("kind", string(kind))
 	}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	if q.Follow {
-		v.Set("follow", "true")
-	}
-	if len(v) == 0 {
-		return ""
-	}
-	return "?" + v.Encode()
+	return v.Encode()
 }

@@ -35,9 +35,6 @@ const maxLine = 1 << 20
 // host is the host of every URL; the connection goes to the socket.
 const host = "http://gatehouse"
 
-// none is the answer of a call that answers nothing.
-type none struct{}
-
 func transport(socket string) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &http.Transport{
@@ -50,6 +47,21 @@ func transport(socket string) *http.Transport {
 
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	return callWithin[T](ctx, c, callTimeout, method, path, body)
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	return call[T](ctx, c, http.MethodGet, path, nil)
+}
+
+func remove(ctx context.Context, c *Client, path string) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, path, nil)
+	return err
+}
+
+// list returns the list that an answer has under a name.
+func list[T any](ctx context.Context, c *Client, path, name string) ([]T, error) {
+	answer, err := get[map[string][]T](ctx, c, path)
+	return answer[name], err
 }
 
 // callWithin makes one call and reads its whole answer.
