@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +35,7 @@ once; the gateway stores only a hash of it.`,
 		}
 		issued, err := gw.AddAccount(ctx, adminapi.NewAccount{Email: string(in.email), Password: password, Admin: admin})
 		if err != nil {
-			return present(err, fmt.Sprintf("\"gatehouse account password %s\" sets a new password", in.email))
+			return err
 		}
 		return a.result(issued, func(w *lines) {
 			w.printf("Account %s is added.", issued.Email)
@@ -88,33 +87,17 @@ func (a *app) accountTable(w *lines, accounts []adminapi.Account) {
 	w.table([]string{"EMAIL", "ADMIN", "ADDED", "ID"}, rows)
 }
 
-// removedAccount is what was removed with an account.
-type removedAccount struct {
-	Email    string `json:"email"`
-	Sessions int    `json:"sessionsEnded"`
-	Grants   int    `json:"grantsRemoved"`
-}
-
 func (a *app) accountRemove() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "remove EMAIL",
 		Short: "Remove an account, its sessions and its grants",
 		Long:  "Remove an account with its grants, without asking. Its sessions end at once.",
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		sessions, err := gw.Sessions(ctx, string(in.email))
-		if err != nil {
-			return err
-		}
-		grants, err := grantsOf(ctx, gw, in)
-		if err != nil {
-			return err
-		}
 		if err := gw.RemoveAccount(ctx, string(in.email)); err != nil {
 			return err
 		}
-		removed := removedAccount{Email: string(in.email), Sessions: len(sessions), Grants: len(grants)}
-		return a.result(removed, func(w *lines) {
-			w.printf("Account %s is removed; %s ended, %s removed.", in.email, plural(len(sessions), "session"), plural(len(grants), "grant"))
+		return a.result(removed{Email: in.email}, func(w *lines) {
+			w.printf("Account %s, its sessions and its grants are removed.", in.email)
 		})
 	})
 }

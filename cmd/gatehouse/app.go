@@ -31,8 +31,7 @@ type app struct {
 	socket string // --socket
 	config string // --config
 
-	started bool  // a command has begun: errors are no longer wrong usage
-	mistake error // a command was named to help that does not exist
+	started bool // a command has begun: errors are no longer wrong usage
 }
 
 // body is what a command does after its flags and arguments were read.

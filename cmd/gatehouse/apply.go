@@ -63,20 +63,25 @@ func (a *app) showRemovals(ctx context.Context, gw *client.Client, s sitefile.Si
 	if err != nil {
 		return err
 	}
-	var rows [][2]string
-	for _, c := range would.Changes {
-		if slices.Contains([]string{string(site.KindAccountRemoved), string(site.KindStationRemoved), string(site.KindUngranted)}, c.Kind) {
-			rows = append(rows, [2]string{c.Kind, c.What})
-		}
-	}
-	if len(rows) == 0 {
+	removals := slices.DeleteFunc(would.Changes, func(c sitefile.Change) bool {
+		return !slices.Contains([]string{string(site.KindAccountRemoved), string(site.KindStationRemoved), string(site.KindUngranted)}, c.Kind)
+	})
+	if len(removals) == 0 {
 		return nil
 	}
 	return a.result(nil, func(w *lines) {
 		w.printf("These will be removed:")
-		w.pairs(rows)
-		w.printf("")
+		changeTable(w, removals)
 	})
+}
+
+func changeTable(w *lines, changes []sitefile.Change) {
+	rows := make([][2]string, len(changes))
+	for i, c := range changes {
+		rows[i] = [2]string{c.Kind, c.What}
+	}
+	w.pairs(rows)
+	w.printf("")
 }
 
 func printApplied(w *lines, applied sitefile.Result, dryRun bool) {
@@ -84,12 +89,7 @@ func printApplied(w *lines, applied sitefile.Result, dryRun bool) {
 		w.printf("The gateway matches the file; nothing to change.")
 		return
 	}
-	rows := make([][2]string, len(applied.Changes))
-	for i, c := range applied.Changes {
-		rows[i] = [2]string{c.Kind, c.What}
-	}
-	w.pairs(rows)
-	w.printf("")
+	changeTable(w, applied.Changes)
 	if dryRun {
 		w.printf("%s to make; nothing was changed.", plural(len(applied.Changes), "change"))
 		return

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -64,11 +63,20 @@ func (a *app) clockBody(do func(*client.Client, context.Context) (adminapi.Clock
 }
 
 func (a *app) printClock(w *lines, c adminapi.Clock) {
+	distance := c.System.Sub(c.Now.Time).Round(time.Second)
+	apart := "the same"
+	if distance.Abs() >= 2*time.Second {
+		apart = fmt.Sprintf("%s from it", distance)
+	}
+	state := printable(c.State)
+	if c.Accepted {
+		state += ", accepted by an administrator until the gateway is restarted"
+	}
 	w.pairs([][2]string{
 		{"Clock", a.stamp(c.Now)},
-		{"System", fmt.Sprintf("%s (%s)", a.stamp(c.System), distance(c.System, c.Now))},
-		{"Trusted", trustText(c)},
-		{"Floor", a.floorText(c.Floor)},
+		{"System", fmt.Sprintf("%s (%s)", a.stamp(c.System), apart)},
+		{"Trusted", fmt.Sprintf("%s (%s)", yesNo(c.Trusted), state)},
+		{"Floor", a.stamp(c.Floor)},
 	})
 	if c.Why == "" {
 		return
@@ -79,34 +87,4 @@ func (a *app) printClock(w *lines, c adminapi.Clock) {
 		w.printf("  It is accepted from %s on, by the system's time, if it holds until then.", a.stamp(c.Believed))
 	}
 	w.printf("  What to do: %s", printable(c.Advice))
-}
-
-// distance returns in words how far the system's time is from the gateway's.
-func distance(system, gateway site.Timestamp) string {
-	switch d := system.Sub(gateway.Time).Round(time.Second); {
-	case d.Abs() < 2*time.Second:
-		return "the same"
-	case d > 0:
-		return d.String() + " ahead of it"
-	default:
-		return (-d).String() + " behind it"
-	}
-}
-
-func trustText(c adminapi.Clock) string {
-	switch {
-	case c.Trusted && c.Accepted && !c.Synchronised:
-		return "yes, accepted by an administrator until the gateway is restarted"
-	case c.Trusted:
-		return "yes (" + c.State + ")"
-	default:
-		return "no (" + printable(c.State) + ")"
-	}
-}
-
-func (a *app) floorText(floor site.Timestamp) string {
-	if floor.IsZero() {
-		return "none yet: the first time of a synchronised system is accepted"
-	}
-	return a.stamp(floor)
 }

@@ -21,19 +21,21 @@ func csvColumns() []string {
 }
 
 // csvRecords writes records as CSV with a header (RFC 4180).
-type csvRecords struct{ w *csv.Writer }
-
-func newCSVRecords(out io.Writer) csvRecords {
-	w := csv.NewWriter(out)
-	w.UseCRLF = true
-	return csvRecords{w}
+type csvRecords struct {
+	w      *csv.Writer
+	headed bool
 }
 
-func (csvRecords) end() error { return nil }
+func newCSVRecords(out io.Writer) *csvRecords {
+	w := csv.NewWriter(out)
+	w.UseCRLF = true
+	return &csvRecords{w: w}
+}
 
-func (c csvRecords) begin() error { return c.row(csvColumns()) }
+// end implements [recordWriter]: without a record there still is a header.
+func (c *csvRecords) end() error { return c.row(nil) }
 
-func (c csvRecords) record(r site.Record) error {
+func (c *csvRecords) record(r site.Record) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(r.AppendJSON(nil), &fields); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
@@ -55,9 +57,14 @@ func cellOf(field json.RawMessage) string {
 	return string(field)
 }
 
-func (c csvRecords) row(cells []string) error {
-	if err := c.w.Write(cells); err != nil {
-		return fmt.Errorf("writing CSV: %w", err)
+// row writes a row, before the first one the header.
+func (c *csvRecords) row(cells []string) error {
+	if !c.headed {
+		c.headed = true
+		_ = c.w.Write(csvColumns()) // Error has its error
+	}
+	if cells != nil {
+		_ = c.w.Write(cells)
 	}
 	c.w.Flush()
 	return c.w.Error()

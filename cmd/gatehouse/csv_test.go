@@ -15,13 +15,13 @@ func written(t *testing.T, records ...site.Record) string {
 	t.Helper()
 	var out strings.Builder
 	w := newCSVRecords(&out)
-	if err := w.begin(); err != nil {
-		t.Fatal(err)
-	}
 	for _, r := range records {
 		if err := w.record(r); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
 	}
 	return out.String()
 }

@@ -118,19 +118,13 @@ func grantsOf(ctx context.Context, gw *client.Client, in arguments) ([]adminapi.
 	return grants, err
 }
 
-// removedGrant names a grant that was removed.
-type removedGrant struct {
-	Email     site.Email     `json:"email"`
-	StationID site.StationID `json:"stationId"`
-}
-
 func (a *app) ungrantCommand() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "ungrant EMAIL N", Short: "Withdraw an account's access to a station"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
 			if err := gw.Ungrant(ctx, string(in.email), in.station); err != nil {
 				return err
 			}
-			return a.result(removedGrant{in.email, in.station}, func(w *lines) {
+			return a.result(removed{in.email, in.station}, func(w *lines) {
 				w.printf("%s may no longer use station %s.", in.email, in.station)
 			})
 		})

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +23,7 @@ type selection struct {
 	since, until     string
 	station          string
 	kinds            []string
-	limit            int
-	last             int
-	after            uint64
+	last             uint64
 }
 
 func (a *app) journalCommand() *cobra.Command {
@@ -37,8 +32,7 @@ func (a *app) journalCommand() *cobra.Command {
 		Use:   "journal",
 		Short: "Read the journal: who opened what, when, and the outcome",
 		Long: `Print records of the journal, the oldest first. With --follow, continue with new
-records until interrupted; without --since, --last or --after it starts with the
-latest 10.
+records until interrupted; without --since or --last it starts with the latest 10.
 
 An unlock has one line, with its outcome. --all prints each of its records: the
 request, what the lock reported, and the outcome.
@@ -53,7 +47,7 @@ trusted then.`,
   gatehouse journal --follow --json
   gatehouse journal verify`,
 	}, func(ctx context.Context, gw *client.Client, _ arguments) error { return a.readJournal(ctx, gw, flags) })
-	for _, pair := range [][]string{{"last", "after"}, {"follow", "until"}, {"csv", "json"}, {"csv", "all"}} {
+	for _, pair := range [][]string{{"follow", "until"}, {"csv", "json"}, {"csv", "all"}} {
 		cmd.Args = exclusive(cmd.Args, pair...)
 	}
 	f := cmd.Flags()
@@ -63,12 +57,8 @@ trusted then.`,
 	f.StringVar(&flags.until, "until", "", "only records before this `TIME`")
 	f.StringVar(&flags.station, "station", "", "only records of station `N`")
 	f.StringSliceVar(&flags.kinds, "kind", nil, "only records of this `KIND`, such as unlock; may be given several times")
-	f.Var(&number{&flags.limit, math.MaxInt}, "limit", "read `N` records at most")
-	f.Var(&number{&flags.last, math.MaxInt}, "last", "begin with the `N`th record from the end")
-	f.Uint64Var(&flags.after, "after", 0, "only records with a higher number than `SEQ`")
+	f.Uint64Var(&flags.last, "last", 0, "begin with the `N`th record from the end")
 	f.BoolVar(&flags.csv, "csv", false, "write CSV (RFC 4180)")
-	// The error is for flags that do not exist.
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.verifyCommand())
 	return cmd
 }
@@ -78,7 +68,7 @@ func (a *app) readJournal(ctx context.Context, gw *client.Client, flags selectio
 	if err != nil {
 		return err
 	}
-	if flags.follow && flags.last == 0 && flags.after == 0 && flags.since == "" {
+	if flags.follow && flags.last == 0 && flags.since == "" {
 		flags.last = followed
 	}
 	if flags.last > 0 {
@@ -86,7 +76,7 @@ func (a *app) readJournal(ctx context.Context, gw *client.Client, flags selectio
 		if err != nil {
 			return err
 		}
-		query.After = status.Journal.Last - min(uint64(flags.last), status.Journal.Last) // records are numbered without gaps
+		query.After = status.Journal.Last - min(flags.last, status.Journal.Last) // records are numbered without gaps
 	}
 	names := map[site.StationID]string{}
 	if !a.json && !flags.csv {
@@ -103,7 +93,7 @@ func (a *app) readJournal(ctx context.Context, gw *client.Client, flags selectio
 
 // query reads the flags.
 func (a *app) query(flags selection) (q client.JournalQuery, err error) {
-	q = client.JournalQuery{After: flags.after, Limit: flags.limit, Follow: flags.follow}
+	q.Follow = flags.follow
 	if q.Since, err = a.past("since", flags.since); err != nil {
 		return q, err
 	}
@@ -115,32 +105,18 @@ func (a *app) query(flags selection) (q client.JournalQuery, err error) {
 			return q, wrongUsage(err)
 		}
 	}
-	q.Kinds, err = parseKinds(flags.kinds)
-	return q, err
-}
-
-func parseKinds(names []string) (kinds []site.Kind, err error) {
-	for _, name := range names {
+	for _, name := range flags.kinds {
 		if !slices.Contains(site.Kinds(), site.Kind(name)) {
-			return nil, wrongUsagef("--kind: there is no kind %q: one of %s", name, strings.Join(kindNames(), ", "))
+			return q, wrongUsagef("--kind: there is no kind %q: one of %v", name, site.Kinds())
 		}
-		kinds = append(kinds, site.Kind(name))
+		q.Kinds = append(q.Kinds, site.Kind(name))
 	}
-	return kinds, nil
+	return q, nil
 }
 
-func kindNames() []string {
-	var names []string
-	for _, kind := range site.Kinds() {
-		names = append(names, string(kind))
-	}
-	return names
-}
-
-// recordWriter writes records in one format: begin before the first record, or when there
-// is none, and end after the last, unless reading them failed.
+// recordWriter writes records in one format. It writes nothing before the first record;
+// end follows the last one, unless reading them failed.
 type recordWriter interface {
-	begin() error
 	record(site.Record) error
 	end() error
 }
@@ -149,11 +125,7 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	out := bufio.NewWriter(a.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	w := a.recordWriter(out, flags, names)
-	begin := sync.OnceValue(w.begin)
 	for r, err := range gw.Journal(ctx, query) {
-		if err == nil {
-			err = begin()
-		}
 		if err == nil {
 			err = w.record(r)
 		}
@@ -167,7 +139,7 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	if !query.Follow && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return errors.Join(begin(), w.end())
+	return w.end()
 }
 
 func (a *app) recordWriter(out io.Writer, flags selection, names map[site.StationID]string) recordWriter {
@@ -179,9 +151,7 @@ func (a *app) recordWriter(out io.Writer, flags selection, names map[site.Statio
 	case a.json:
 		return &jsonRecords{out: out, open: "[", between: ",\n", close: "]\n"}
 	default:
-		text := a.text()
-		text.w = out
-		return newTextRecords(a, text, flags.all, names)
+		return newTextRecords(a, out, flags.all, names)
 	}
 }
 
@@ -192,18 +162,21 @@ type jsonRecords struct {
 	any                         bool
 }
 
-func (j *jsonRecords) begin() error { return j.write(j.open) }
-
 func (j *jsonRecords) record(r site.Record) error {
-	text := string(r.AppendJSON(nil)) + j.after
-	if j.any {
-		text = j.between + text
+	before := j.between
+	if !j.any {
+		before = j.open
 	}
 	j.any = true
-	return j.write(text)
+	return j.write(before + string(r.AppendJSON(nil)) + j.after)
 }
 
-func (j *jsonRecords) end() error { return j.write(j.close) }
+func (j *jsonRecords) end() error {
+	if !j.any {
+		return j.write(j.open + j.close)
+	}
+	return j.write(j.close)
+}
 
 func (j *jsonRecords) write(text string) error {
 	if _, err := io.WriteString(j.out, text); err != nil {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -15,15 +13,12 @@ import (
 // textRecords writes records for people. Of an unlock it writes the outcome only, unless
 // all are asked for.
 type textRecords struct {
-	app     *app
-	out     *lines
-	all     bool
-	names   map[site.StationID]string
-	pending map[site.CommandID]site.Record // unlocks that were requested and have no outcome yet
-	opening map[door]time.Time             // when the latest unlock was requested, until the lock has reported it
-	shown   map[door]site.CommandID        // the latest unlock that was acknowledged
-	boot    site.BootID                    // of the latest record
-	any     bool                           // a record was read
+	app    *app
+	out    *lines
+	all    bool
+	names  map[site.StationID]string
+	latest map[door]opening // the latest unlock of each lock
+	any    bool             // a record was read
 }
 
 // door is one lock of one station.
@@ -32,18 +27,20 @@ type door struct {
 	lock    string
 }
 
-// openingTime is how long after its request an unlock explains that a lock is open.
-const openingTime = 10 * time.Second
-
-func newTextRecords(a *app, out *lines, all bool, names map[site.StationID]string) *textRecords {
-	return &textRecords{
-		app: a, out: out, all: all, names: names,
-		pending: map[site.CommandID]site.Record{}, opening: map[door]time.Time{}, shown: map[door]site.CommandID{},
-	}
+// opening is what the journal says of an unlock so far.
+type opening struct {
+	command  site.CommandID
+	outcome  site.Outcome
+	at       time.Time // of the latest record
+	reported bool      // the lock has reported a change since
 }
 
-// begin implements [recordWriter]. The heading waits for a record.
-func (*textRecords) begin() error { return nil }
+// openingTime is how long after its latest record an unlock explains that a lock is open.
+const openingTime = 10 * time.Second
+
+func newTextRecords(a *app, out io.Writer, all bool, names map[site.StationID]string) *textRecords {
+	return &textRecords{app: a, out: &lines{w: out}, all: all, names: names, latest: map[door]opening{}}
+}
 
 // record implements [recordWriter].
 func (t *textRecords) record(r site.Record) error {
@@ -51,64 +48,40 @@ func (t *textRecords) record(r site.Record) error {
 		t.any = true
 		t.row("SEQ", t.timeHeading(), "KIND", "WHAT")
 	}
-	if r.Boot != t.boot { // no outcome follows a restart
-		t.flush()
-	}
-	t.boot = r.Boot
 	if t.all || !t.hidden(r) {
-		t.write(r)
+		when := r.Time.In(t.app.zone).Format(time.DateTime)
+		if !r.ClockTrusted {
+			when += "?"
+		}
+		t.row(strconv.FormatUint(r.Seq, 10), when, string(r.Kind), factsText(r, t.names))
 	}
 	return t.out.err
 }
 
 // hidden reports whether r belongs to an unlock that has a line already, or will have one:
-// its request, the report that the lock is open, and a "done" after "acknowledged".
+// its request, a "done" after "acknowledged", and the report that the lock is open. An
+// unlock that a restart interrupts gets an outcome too, "unknown", at the next start.
 func (t *textRecords) hidden(r site.Record) bool {
 	at := door{r.Station, r.Lock}
-	switch {
-	case r.Kind == site.KindUnlock && r.Outcome == site.Requested:
-		t.pending[r.Command], t.opening[at] = r, r.Time.Time
-		return true
-	case r.Kind == site.KindUnlock && r.Outcome == site.Done && r.Command == t.shown[at]:
-		return true
-	case r.Kind == site.KindUnlock:
-		delete(t.pending, r.Command)
-		if r.Outcome == site.Acknowledged {
-			t.shown[at] = r.Command
-		}
-	case r.Kind == site.KindLockChanged:
-		requested, ok := t.opening[at]
-		delete(t.opening, at)
-		return ok && r.Status == site.Unlocked && r.Time.Sub(requested) < openingTime
+	last := t.latest[at]
+	same := r.Command == last.command
+	switch r.Kind {
+	case site.KindUnlock:
+		t.latest[at] = opening{r.Command, r.Outcome, r.Time.Time, same && last.reported}
+		return r.Outcome == site.Requested || r.Outcome == site.Done && same && last.outcome == site.Acknowledged
+	case site.KindLockChanged:
+		t.latest[at] = opening{last.command, last.outcome, last.at, true}
+		return !last.reported && r.Status == site.Unlocked && r.Time.Sub(last.at) < openingTime
 	}
 	return false
 }
 
 // end implements [recordWriter].
 func (t *textRecords) end() error {
-	t.flush()
 	if !t.any {
 		t.out.printf("No records match.")
 	}
 	return t.out.err
-}
-
-// flush writes the unlocks whose outcome was not read.
-func (t *textRecords) flush() {
-	bySeq := func(a, b site.Record) int { return cmp.Compare(a.Seq, b.Seq) }
-	for _, r := range slices.SortedFunc(maps.Values(t.pending), bySeq) {
-		t.write(r)
-	}
-	clear(t.pending)
-	clear(t.opening)
-}
-
-func (t *textRecords) write(r site.Record) {
-	when := r.Time.In(t.app.zone).Format(time.DateTime)
-	if !r.ClockTrusted {
-		when += "?"
-	}
-	t.row(strconv.FormatUint(r.Seq, 10), when, string(r.Kind), factsText(r, t.names))
 }
 
 // timeHeading names the time zone.

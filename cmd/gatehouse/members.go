@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,14 +34,14 @@ func (a *app) members(ctx context.Context, flags simulation) (members []stations
 		members, err = a.membersOfSite(flags.site)
 		return members, nothing, err
 	case flags.credentials != "":
-		members, err = a.membersOfCredentials(flags.credentials, max(flags.locks, 1))
+		members, err = a.membersOfCredentials(flags.credentials, cmp.Or(flags.locks, 1))
 		return members, nothing, err
 	}
 	gw, err := a.gateway()
 	if err != nil {
 		return nil, nothing, err
 	}
-	members, err = enrol(ctx, gw, flags)
+	members, err = enrol(ctx, gw, flags.stations, cmp.Or(flags.locks, 2))
 	return members, func() error { defer gw.Close(); return removeAll(ctx, gw, members) }, err
 }
 
@@ -104,11 +105,7 @@ func (a *app) membersOfCredentials(path string, locks int) ([]stationsim.Member,
 
 // enrol adds the stations of a simulation with ids that are free. After an error it
 // returns those that were added.
-func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stationsim.Member, error) {
-	locks := flags.locks
-	if locks == 0 {
-		locks = 2
-	}
+func enrol(ctx context.Context, gw *client.Client, stations, locks int) ([]stationsim.Member, error) {
 	present, err := gw.Stations(ctx)
 	if err != nil {
 		return nil, err
@@ -118,7 +115,7 @@ func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stations
 		taken[s.ID] = true
 	}
 	var members []stationsim.Member
-	for id := firstID; len(members) < flags.stations; id++ {
+	for id := firstID; len(members) < stations; id++ {
 		if taken[id] {
 			continue
 		}
@@ -139,12 +136,11 @@ func enrol(ctx context.Context, gw *client.Client, flags simulation) ([]stations
 func removeAll(ctx context.Context, gw *client.Client, members []stationsim.Member) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	for i, m := range members {
+	for _, m := range members {
 		if err := gw.RemoveStation(ctx, m.ID); err != nil && !fault.Is(err, fault.NotFound) {
 			return fmt.Errorf("the simulated stations %s to %s are still enrolled: %s; remove them with \"gatehouse station remove\"",
 				m.ID, members[len(members)-1].ID, describe(err))
 		}
-		members[i].Secret = ""
 	}
 	return nil
 }

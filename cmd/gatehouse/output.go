@@ -2,15 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
-	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"gatehouse/internal/site"
 )
@@ -57,84 +55,31 @@ func list[T any](items []T) []T {
 
 // lines writes text for people and keeps the first error.
 type lines struct {
-	w     io.Writer
-	width int // of the terminal in characters, at which lines wrap; 0: they do not
-	err   error
+	w   io.Writer
+	err error
 }
 
 // text returns the lines of standard output.
-func (a *app) text() *lines {
-	l := &lines{w: a.stdout}
-	if screen, ok := a.stdout.(*os.File); ok && term.IsTerminal(int(screen.Fd())) {
-		l.width, _, _ = term.GetSize(int(screen.Fd()))
-	}
-	return l
-}
+func (a *app) text() *lines { return &lines{w: a.stdout} }
 
-// printf writes one line. On a terminal it wraps; its further lines are indented as it is.
+// printf writes one line.
 func (l *lines) printf(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
-	l.line(line, len(line)-len(strings.TrimLeft(line, " >")))
-}
-
-// line writes one line; on a terminal it wraps at blanks, and its further lines begin
-// with indent blanks.
-func (l *lines) line(line string, indent int) {
-	for _, piece := range wrap(line, l.width, indent) {
-		if l.err == nil {
-			_, l.err = io.WriteString(l.w, piece+"\n")
-		}
+	if l.err == nil {
+		_, l.err = fmt.Fprintf(l.w, format+"\n", args...)
 	}
 }
 
-// wrap breaks a line at blanks, so that no piece is wider than width where its words
-// allow that. The pieces but the first begin with indent blanks.
-func wrap(line string, width, indent int) (pieces []string) {
-	longest := 0
-	for word := range strings.FieldsSeq(line) {
-		longest = max(longest, utf8.RuneCountInString(word))
-	}
-	if indent+max(longest, width/4) > width {
-		indent = min(width/4, 4)
-	}
-	for width > 0 && utf8.RuneCountInString(line) > width {
-		words := strings.TrimLeft(line, " ")
-		margin := len(line) - len(words)
-		fit := string([]rune(words)[:max(width-margin, 0)+1])
-		cut := strings.LastIndex(fit, " ")
-		if cut < 0 {
-			cut = strings.Index(words, " ") // behind a word that is too wide
-		}
-		if cut < 0 {
-			break
-		}
-		pieces = append(pieces, strings.TrimRight(line[:margin+cut], " "))
-		line = strings.Repeat(" ", indent) + strings.TrimLeft(words[cut:], " ")
-	}
-	return append(pieces, line)
-}
-
-// table writes rows in aligned columns under a heading in capitals.
+// table writes rows in aligned columns, the first of them a heading in capitals.
 func (l *lines) table(heading []string, rows [][]string) {
-	rows = append([][]string{heading}, rows...)
-	widths := make([]int, len(heading))
-	for _, row := range rows {
+	columns := tabwriter.NewWriter(l.w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{heading}, rows...) {
+		cells := make([]string, len(row))
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			cells[i] = printable(cell)
 		}
+		_, _ = fmt.Fprintln(columns, strings.Join(cells, "\t")) // Flush has its error
 	}
-	for _, row := range rows {
-		l.row(widths, row...)
-	}
-}
-
-// row writes cells in columns of these widths. The last column wraps below itself.
-func (l *lines) row(widths []int, cells ...string) {
-	line, last := "", len(cells)-1
-	for i, cell := range cells[:last] {
-		line += fmt.Sprintf("%-*s  ", widths[i], printable(cell))
-	}
-	l.line(strings.TrimRight(line+printable(cells[last]), " "), utf8.RuneCountInString(line))
+	l.err = errors.Join(l.err, columns.Flush())
 }
 
 // pairs writes names and values in two aligned columns; an empty name continues the
@@ -147,6 +92,15 @@ func (l *lines) pairs(rows [][2]string) {
 	for _, row := range rows {
 		l.row([]int{width}, row[:]...)
 	}
+}
+
+// row writes cells in columns of these widths. The last one is not padded.
+func (l *lines) row(widths []int, cells ...string) {
+	line, last := "", len(cells)-1
+	for i, cell := range cells[:last] {
+		line += fmt.Sprintf("%-*s  ", widths[i], printable(cell))
+	}
+	l.printf("%s", strings.TrimRight(line+printable(cells[last]), " "))
 }
 
 // printable makes a text that others chose fit for a terminal: no control

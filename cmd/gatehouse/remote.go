@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
@@ -35,7 +33,7 @@ func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Clien
 		}
 		return a.call(func(gw *client.Client) error {
 			a.useSiteZone(ctx, gw)
-			return absent(ctx, gw, in, run(ctx, gw, in))
+			return absent(in, run(ctx, gw, in))
 		})
 	})
 	return cmd
@@ -71,6 +69,12 @@ func parseArguments(names, args []string) (in arguments, err error) {
 	return in, nil
 }
 
+// removed names an account, a station or a grant that was removed.
+type removed struct {
+	Email     site.Email     `json:"email,omitempty"`
+	StationID site.StationID `json:"stationId,omitempty"`
+}
+
 // zonePatience bounds how long a command waits for the time zone of the site.
 const zonePatience = 5 * time.Second
 
@@ -88,47 +92,18 @@ func (a *app) useSiteZone(ctx context.Context, gw *client.Client) {
 	}
 }
 
-// absent replaces the error of a gateway that does not have what the arguments name by
-// one that names it, and the command that lists what there is. Other errors stay.
-func absent(ctx context.Context, gw *client.Client, in arguments, err error) error {
+// absent adds to the error of a gateway that does not have what the arguments name the
+// command that lists what there is.
+func absent(in arguments, err error) error {
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if in.station != 0 {
-		s, failed := gw.Station(ctx, in.station)
-		if fault.Is(failed, fault.NotFound) {
-			return fault.Wrap(fault.NotFound, fmt.Sprintf("Station %s is not enrolled; \"gatehouse station list\" lists the stations", in.station), err)
-		}
-		if failed == nil && in.lock != 0 {
-			return fault.Wrap(fault.NotFound, fmt.Sprintf("Station %s has no %s; it has %s", s.ID, in.lock, lockNames(s)), err)
-		}
+	hint := `"gatehouse account list", "gatehouse station list" and "gatehouse grants" list what there is`
+	switch {
+	case in.email == "":
+		hint = `"gatehouse station list" lists the stations`
+	case in.station == 0:
+		hint = `"gatehouse account list" lists the accounts`
 	}
-	if in.email == "" {
-		return err
-	}
-	if _, failed := gw.Sessions(ctx, string(in.email)); fault.Is(failed, fault.NotFound) {
-		return fault.Wrap(fault.NotFound, fmt.Sprintf("There is no account %s; \"gatehouse account list\" lists the accounts", in.email), err)
-	}
-	return fault.Wrap(fault.NotFound, fmt.Sprintf("%s has no grant for station %s; \"gatehouse grants\" lists the grants", in.email, in.station), err)
-}
-
-func lockNames(s adminapi.Station) string {
-	names := make([]string, len(s.Locks))
-	for i, l := range s.Locks {
-		names[i] = l.ID.String()
-	}
-	last := len(names) - 1
-	if last < 1 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
-// present adds to the error of a gateway that has what a command was to create the
-// command that lists it.
-func present(err error, advice string) error {
-	if e := fault.Sentence(err); fault.Is(err, fault.Conflict) {
-		return fault.Wrap(fault.Conflict, e+"; "+advice, err)
-	}
-	return err
+	return fault.Wrap(fault.NotFound, fault.Sentence(err)+"; "+hint, err)
 }

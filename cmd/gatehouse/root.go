@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const rootLong = `Gatehouse is an access gateway for doors: it opens the locks of stations on the
@@ -33,9 +30,7 @@ func (a *app) root() *cobra.Command {
 	root.Example = rootExample
 	root.Version = version
 	root.SilenceErrors = true
-	root.SetFlagErrorFunc(flagError)
 	root.SilenceUsage = true
-	root.CompletionOptions.DisableDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.BoolVar(&a.json, "json", false, "write one JSON document, or one per line when following")
 	flags.StringVar(&a.socket, "socket", "", "talk to the gateway on the socket at `PATH`")
@@ -62,43 +57,26 @@ func (a *app) root() *cobra.Command {
 		a.serviceCommand(),
 		a.simulateCommand(),
 		a.versionCommand(),
-		a.completionCommand(root),
 	)
-	root.SetHelpCommand(a.helpCommand(root))
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if a.mistake = misnamed(cmd, cmd.Flags().Args()); a.mistake == nil {
-			help(cmd, args)
-		}
-	})
+	root.SetHelpCommand(helpCommand(root))
 	return root
 }
 
-func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
+func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Print the help of a command",
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
-			if err == nil {
-				err = misnamed(cmd, rest)
+			if err == nil && len(rest) > 0 && cmd.HasSubCommands() {
+				err = cmd.Args(cmd, rest)
 			}
 			if err != nil {
 				return err
 			}
-			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
 		},
 	}
-}
-
-// misnamed returns the error of help for a command that does not exist: args are left
-// below one that has subcommands.
-func misnamed(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 || !cmd.HasSubCommands() {
-		return nil
-	}
-	return cmd.Args(cmd, args)
 }
 
 // group returns a command that only has subcommands: alone it is wrong usage.
@@ -111,7 +89,7 @@ func group(use, short, long string) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("%s needs a command: %s", cmd.CommandPath(), strings.Join(subcommands(cmd), ", "))
+				return fmt.Errorf("%s needs a command", cmd.CommandPath())
 			}
 			hint := ""
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
@@ -121,16 +99,6 @@ func group(use, short, long string) *cobra.Command {
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args never lets it run
 	}
-}
-
-func subcommands(cmd *cobra.Command) []string {
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	return names
 }
 
 // takes returns a check of the arguments of a command, by their names: each must be
@@ -160,75 +128,10 @@ func exclusive(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs 
 	}
 }
 
-// number is the value of a flag that takes 1 to max.
-type number struct {
-	value *int
-	max   int
-}
-
-// String implements [pflag.Value].
-func (n *number) String() string {
-	if n.value == nil {
-		return ""
+// within returns wrong usage unless the value of a flag lies between two bounds.
+func within[T cmp.Ordered](flag string, value, least, most T) error {
+	if value < least || value > most {
+		return wrongUsagef("--%s takes %v to %v, not %v", flag, least, most, value)
 	}
-	return strconv.Itoa(*n.value)
-}
-
-// Set implements [pflag.Value].
-func (n *number) Set(text string) (err error) {
-	value, err := strconv.Atoi(text)
-	if err == nil && (value < 1 || value > n.max) {
-		err = strconv.ErrRange
-	}
-	*n.value = value
-	return err
-}
-
-// Type implements [pflag.Value].
-func (n *number) Type() string {
-	if n.max == math.MaxInt {
-		return "a number from 1 on"
-	}
-	return fmt.Sprintf("a number from 1 to %d", n.max)
-}
-
-// flagError words what is wrong with a flag: a name that does not exist, or a value that
-// it does not take. Other errors stay as they are.
-func flagError(cmd *cobra.Command, err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown.GetSpecifiedName()))
-	}
-	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
-	}
-	takes := wrong.GetFlag().Value.Type()
-	switch takes {
-	case "uint64":
-		takes = "a whole number"
-	case "float64":
-		takes = "a number such as 0.1"
-	case "duration":
-		takes = "a duration such as 500ms or 3s"
-	case "bool":
-		takes = "true or false"
-	default:
-		if _, ok := wrong.GetFlag().Value.(*number); !ok {
-			return err
-		}
-	}
-	return fmt.Errorf("--%s takes %s, not %q", wrong.GetFlag().Name, takes, wrong.GetValue())
-}
-
-// nearFlag returns a hint at the flag that a name was probably meant to be, found as
-// cobra finds commands; else "".
-func nearFlag(cmd *cobra.Command, name string) string {
-	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-	})
-	if near := flags.SuggestionsFor(name); len(near) > 0 && len(name) > 1 {
-		return fmt.Sprintf("; did you mean --%s?", near[0])
-	}
-	return ""
+	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -38,9 +37,12 @@ and its MQTT credentials (with which the hardware connects).`,
 		if err != nil {
 			return wrongUsage(err)
 		}
+		if err := within("locks", locks, 1, site.MaxLocks); err != nil {
+			return err
+		}
 		issued, err := gw.AddStation(ctx, adminapi.NewStation{StationID: number, Name: name, Locks: locks})
 		if err != nil {
-			return present(err, "\"gatehouse station list\" lists the stations")
+			return err
 		}
 		return a.result(issued, func(w *lines) {
 			w.printf("Station %s is enrolled with %s.", number, plural(locks, "lock"))
@@ -48,7 +50,7 @@ and its MQTT credentials (with which the hardware connects).`,
 		})
 	})
 	cmd.Flags().StringVar(&id, "id", "", "enrol it as station `N`, the id that the hardware knows")
-	cmd.Flags().Var(&number{&locks, site.MaxLocks}, "locks", "it has `N` locks")
+	cmd.Flags().IntVar(&locks, "locks", 0, "it has `N` locks")
 	cmd.Flags().StringVar(&name, "name", "", "people call it `TEXT`")
 	for _, flag := range []string{"id", "locks"} {
 		_ = cmd.MarkFlagRequired(flag) // the error is for flags that do not exist
@@ -110,25 +112,12 @@ func lockList(locks []site.Lock) string {
 func (a *app) stationShow() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "show N", Short: "Show one station"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			return show(a, a.printState)(gw.Station(ctx, in.station))
+			s, err := gw.Station(ctx, in.station)
+			if err != nil {
+				return err
+			}
+			return a.result(s, func(w *lines) { a.stationTable(w, []adminapi.Station{s}) })
 		})
-}
-
-func (a *app) printState(w *lines, s adminapi.Station) {
-	w.pairs([][2]string{
-		{"Station", s.ID.String()},
-		{"Name", cmp.Or(s.Name, "-")},
-		{"Status", string(s.Status)},
-		{"Last heard", a.stamp(s.LastConnection)},
-		{"Battery", volts(s.BatteryVoltage)},
-		{"Enrolled", a.stamp(s.Enrolled)},
-	})
-	w.printf("")
-	rows := make([][]string, len(s.Locks))
-	for i, l := range s.Locks {
-		rows[i] = []string{l.ID.String(), string(l.Status), a.stamp(l.LastUpdated)}
-	}
-	w.table([]string{"LOCK", "STATUS", "UPDATED"}, rows)
 }
 
 func (a *app) stationWatch() *cobra.Command {
@@ -175,37 +164,17 @@ token stays.`,
 	})
 }
 
-// removedStation is what was removed with a station.
-type removedStation struct {
-	StationID site.StationID `json:"stationId"`
-	Connected bool           `json:"connectionEnded"`
-	Grants    int            `json:"grantsRemoved"`
-}
-
 func (a *app) stationRemove() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "remove N",
 		Short: "Remove a station and the grants for it",
 		Long:  "Remove a station and the grants for it, without asking. Its connection ends at once.",
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		s, err := gw.Station(ctx, in.station)
-		if err != nil {
-			return err
-		}
-		grants, err := grantsOf(ctx, gw, in)
-		if err != nil {
-			return err
-		}
 		if err := gw.RemoveStation(ctx, in.station); err != nil {
 			return err
 		}
-		removed := removedStation{StationID: in.station, Connected: s.Status == site.Online, Grants: len(grants)}
-		return a.result(removed, func(w *lines) {
-			connection := "it was offline"
-			if removed.Connected {
-				connection = "its connection ended"
-			}
-			w.printf("Station %s is removed; %s, %s removed.", in.station, connection, plural(len(grants), "grant"))
+		return a.result(removed{StationID: in.station}, func(w *lines) {
+			w.printf("Station %s and the grants for it are removed.", in.station)
 		})
 	})
 }

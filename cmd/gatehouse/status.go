@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -63,25 +62,29 @@ func notReady(s adminapi.Status) error {
 }
 
 func (a *app) printStatus(w *lines, s adminapi.Status) {
+	clock := a.stamp(s.Clock.Now)
+	if !s.Clock.Trusted {
+		clock += " (not trusted: gatehouse clock says why)"
+	}
 	rows := [][2]string{
 		{"Gateway", readiness(s)},
 		{"Version", s.Version},
 		{"Name", s.Name},
 		{"Id", string(s.GatewayID)},
 		{"Running", fmt.Sprintf("since %s (%s)", a.stamp(s.Started), s.Clock.Now.Sub(s.Started.Time).Round(time.Second))},
-		{"Clock", clockText(a.stamp(s.Clock.Now), s.Clock.Trusted)},
+		{"Clock", clock},
 		{"Time zone", cmp.Or(s.TimeZone, "the system's")},
 		{"Data", s.Data},
 	}
 	rows = append(rows, listenerRows(s.Listeners)...)
-	rows = append(rows, addressRow(s)...)
+	rows = append(rows, openRow(s)...)
 	rows = append(rows,
 		[2]string{"Stations", fmt.Sprintf("%d enrolled, %d online", s.Stations.Enrolled, s.Stations.Online)},
 		[2]string{"Accounts", fmt.Sprintf("%d, with %s", s.Accounts, plural(s.Sessions, "session"))},
 		[2]string{"Journal", journalText(s.Journal)},
 	)
 	if s.Memory.Used > 0 {
-		rows = append(rows, [2]string{"Memory", memoryText(s.Memory)})
+		rows = append(rows, [2]string{"Memory", machine.Size(int64(s.Memory.Used)) + " of " + machine.Size(int64(s.Memory.Limit))}) //nolint:gosec // less than there is
 	}
 	rows = append(rows, a.certificateRows(s)...)
 	rows = append(rows, a.cloudRow(s)...)
@@ -109,13 +112,6 @@ func readiness(s adminapi.Status) string {
 	}
 }
 
-func clockText(now string, trusted bool) string {
-	if trusted {
-		return now
-	}
-	return now + " (not trusted: gatehouse clock says why)"
-}
-
 // listenerRows lists the addresses on which the gateway listens.
 func listenerRows(listeners []adminapi.Listener) [][2]string {
 	width := 0
@@ -135,33 +131,19 @@ func listenerRows(listeners []adminapi.Listener) [][2]string {
 	return rows
 }
 
-// addressRow is the address that browsers and apps open: with TLS where the gateway has
-// that, and an address of this machine where it listens on all of them.
-func addressRow(s adminapi.Status) [][2]string {
-	best := ""
+// openRow is the address that browsers and apps open: one that others reach, else one
+// on this machine.
+func openRow(s adminapi.Status) [][2]string {
+	urls := adminapi.URLs(s.Listeners, s.Addresses, "")
 	for _, l := range s.Listeners {
-		host, port, err := net.SplitHostPort(l.Address)
-		if err != nil || l.Name != "http" && l.Name != "https" {
-			continue
-		}
-		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-			host = "localhost"
-			if len(s.Addresses) > 0 {
-				host = s.Addresses[0].String()
-			}
-		}
-		url := "http://" + net.JoinHostPort(host, port)
-		if l.TLS {
-			url = strings.TrimSuffix("https://"+net.JoinHostPort(host, port), ":443")
-		}
-		if best == "" || l.TLS {
-			best = url
+		if l.Name == "http" || l.Name == "https" {
+			urls = append(urls, l.Name+"://"+l.Address)
 		}
 	}
-	if best == "" {
+	if len(urls) == 0 {
 		return nil
 	}
-	return [][2]string{{"Open", best}}
+	return [][2]string{{"Open", urls[0]}}
 }
 
 func journalText(j adminapi.JournalSize) string {
@@ -171,28 +153,22 @@ func journalText(j adminapi.JournalSize) string {
 	return fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, machine.Size(j.Bytes))
 }
 
-func memoryText(m adminapi.MemoryStatus) string {
-	text := machine.Size(int64(m.Used)) //nolint:gosec // less than there is
-	if m.Limit > 0 {
-		text += " of " + machine.Size(int64(m.Limit)) //nolint:gosec // likewise
-	}
-	return text
-}
-
 // certificateRows are what people compare before they trust the gateway.
 func (a *app) certificateRows(s adminapi.Status) [][2]string {
-	var rows [][2]string
-	if c := s.Certificate; c != nil {
-		whose := "given"
-		if c.Own {
-			whose = "the gateway's own"
-		}
-		rows = append(rows,
-			[2]string{"Certificate", fmt.Sprintf("%s, valid until %s, for %s", whose, a.stamp(c.NotAfter), strings.Join(c.Names, ", "))},
-			[2]string{"", "SHA-256 " + c.Fingerprint})
-		if c.AuthorityFingerprint != "" {
-			rows = append(rows, [2]string{"Authority", "SHA-256 " + c.AuthorityFingerprint})
-		}
+	c := s.Certificate
+	if c == nil {
+		return nil
+	}
+	whose := "given"
+	if c.Own {
+		whose = "the gateway's own"
+	}
+	rows := [][2]string{
+		{"Certificate", fmt.Sprintf("%s, valid until %s, for %s", whose, a.stamp(c.NotAfter), strings.Join(c.Names, ", "))},
+		{"", "SHA-256 " + c.Fingerprint},
+	}
+	if c.AuthorityFingerprint != "" {
+		rows = append(rows, [2]string{"Authority", "SHA-256 " + c.AuthorityFingerprint})
 	}
 	return rows
 }

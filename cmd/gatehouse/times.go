@@ -15,36 +15,24 @@ or a date and time (2026-11-21T08:00) in the time zone of the site`
 // offset are in the time zone of the site.
 var layouts = [...]string{time.RFC3339, "2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 
-// moment reads an absolute time.
-func (a *app) moment(text string) (time.Time, bool) {
-	for _, layout := range layouts {
-		if t, err := time.ParseInLocation(layout, text, a.zone); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // past reads a moment, or how long ago it was ("24h", "7d"). An empty text is the
 // zero time.
-func (a *app) past(flag, text string) (time.Time, error) {
-	return a.relative(flag, text, func(d time.Duration) time.Time { return a.now().Add(-d) })
-}
+func (a *app) past(flag, text string) (time.Time, error) { return a.relative(flag, text, -1) }
 
 // future reads a moment, or how far ahead it is.
-func (a *app) future(flag, text string) (time.Time, error) {
-	return a.relative(flag, text, func(d time.Duration) time.Time { return a.now().Add(d) })
-}
+func (a *app) future(flag, text string) (time.Time, error) { return a.relative(flag, text, 1) }
 
-func (a *app) relative(flag, text string, from func(time.Duration) time.Time) (time.Time, error) {
+func (a *app) relative(flag, text string, sign time.Duration) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, ok := a.moment(text); ok {
-		return t, nil
+	for _, layout := range layouts {
+		if t, err := time.ParseInLocation(layout, text, a.zone); err == nil {
+			return t, nil
+		}
 	}
 	if d, err := span(text); err == nil {
-		return from(d), nil
+		return a.now().Add(sign * d), nil
 	}
 	return time.Time{}, wrongUsagef("--%s: %q is not a time: write it like 2026-11-21T08:00:00Z, 2026-11-21 or 24h", flag, text)
 }

@@ -16,34 +16,18 @@ func TestBrokerOf(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		listeners []adminapi.Listener
-		tls       bool
 		want      string
 	}{
-		"plain, on every address": {all, false, "localhost:1883"},
-		"TLS":                     {all, true, "192.0.2.1:8883"},
-		"IPv6":                    {[]adminapi.Listener{{Name: "mqtt", Address: "[::]:1883"}}, false, "localhost:1883"},
-		"no TLS":                  {all[:2], true, ""},
-		"only TLS":                {all[2:], false, ""},
+		"plain, on every address": {all, "localhost:1883"},
+		"IPv6":                    {[]adminapi.Listener{{Name: "mqtt", Address: "[::]:1883"}}, "localhost:1883"},
+		"only TLS":                {all[2:], ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := brokerOf(test.listeners, test.tls)
+			got, err := brokerOf(test.listeners)
 			if got != test.want || (err == nil) != (test.want != "") {
 				t.Errorf("%q, %v; want %q", got, err, test.want)
 			}
 		})
-	}
-}
-
-func TestWithPort(t *testing.T) {
-	for address, want := range map[string]string{
-		"broker.test": "broker.test:1883", "broker.test:99": "broker.test:99", "::1": "[::1]:1883", "[::1]:99": "[::1]:99", "[::1]": "[::1]:1883",
-	} {
-		if got := withPort(address, false); got != want {
-			t.Errorf("%s is %s, want %s", address, got, want)
-		}
-	}
-	if got := withPort("broker.test", true); got != "broker.test:8883" {
-		t.Errorf("with TLS: %s", got)
 	}
 }
 
