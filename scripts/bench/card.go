@@ -89,7 +89,7 @@ func (p *product) withFleet(ctx context.Context, saveEvery time.Duration, hourly
 		return err
 	}
 	defer p.stop()
-	fleet, err := stationsim.NewFleet(stationsim.FleetConfig{Members: p.members(), Seed: 1, Each: stationsim.Config{
+	fleet, err := stationsim.NewFleet(stationsim.FleetConfig{Members: p.members(), Each: stationsim.Config{
 		Broker: stationsim.Broker{Address: p.mqtt}, ReportEvery: time.Second, Actuation: 30 * time.Millisecond, Relock: 50 * time.Millisecond,
 		Drain: hourly,
 	}})

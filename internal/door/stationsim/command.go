@@ -2,6 +2,8 @@ package stationsim
 
 import (
 	"context"
+	"encoding/json"
+	"math/rand/v2"
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
@@ -50,14 +52,14 @@ func (s *Station) receive(ctx context.Context, l *link, m mqtt.Message) {
 	default: // lost
 		return
 	}
-	c, err := parseCommand(m.Payload())
-	if err != nil || c.ID == "" { // it cannot be refused, and is not acknowledged: that would be a success
+	var c command
+	if json.Unmarshal(m.Payload(), &c) != nil || c.ID == "" { // it cannot be refused, and is not acknowledged: that would be a success
 		s.emit(Event{Kind: Declined, Detail: "the command is not JSON of the contract"})
 		return
 	}
 	s.emit(c.event(Received, ""))
 	o := &order{command: c, link: l, ack: m.Ack, expires: time.Now().Add(c.ttl())}
-	if s.chance(s.cfg.Faults.Drop) {
+	if chance(s.cfg.Faults.Drop) {
 		s.emit(c.event(Dropped, ""))
 		return
 	}
@@ -117,7 +119,7 @@ func (s *Station) reserve(o *order) (begins time.Time, ok bool) {
 // open ends the motion of a lock: it is open, or jams; an open one locks again later.
 func (s *Station) open(ctx context.Context, o *order) {
 	r, kind := result{ID: o.ID, LockID: o.LockID, Result: site.Done, Status: site.Unlocked}, Opened
-	if s.chance(s.cfg.Faults.Jam) {
+	if chance(s.cfg.Faults.Jam) {
 		r.Result, r.Status, kind = site.Failed, site.Jammed, Jammed
 	}
 	s.mu.Lock()
@@ -191,11 +193,6 @@ func (s *Station) know(id site.CommandID) (past *result, known bool) {
 }
 
 // chance reports whether something of that probability happens.
-func (s *Station) chance(probability float64) bool {
-	if probability == 0 {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cfg.Random.Float64() < probability
+func chance(probability float64) bool {
+	return rand.Float64() < probability //nolint:gosec // plays hardware, guards nothing
 }

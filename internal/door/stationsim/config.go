@@ -1,11 +1,11 @@
 package stationsim
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -29,16 +29,6 @@ type Faults struct {
 	Drop float64       // probability that a command is lost: neither acknowledged nor acted upon
 	Jam  float64       // probability that the lock jams instead of opening
 	Slow time.Duration // the wait before a command is acknowledged and acted upon
-}
-
-func (f Faults) check() error {
-	if f.Drop < 0 || f.Drop > 1 || f.Jam < 0 || f.Jam > 1 {
-		return errors.New("a probability lies between 0 and 1")
-	}
-	if f.Slow < 0 {
-		return errors.New("the slowness cannot be negative")
-	}
-	return nil
 }
 
 // Backoff bounds the pauses between attempts to connect. Each pause is random
@@ -66,14 +56,11 @@ type Config struct {
 	// the machine's, since New.
 	Uptime func() time.Duration
 
-	Random *rand.Rand // owned by the station; default seeded at random
-
 	// OnEvent is called with everything that the station does, in order; it should return at
 	// once. May be nil.
 	OnEvent func(Event)
 
-	startDelay time.Duration // the wait before the first connection
-	gate       chan struct{} // its capacity bounds how many stations connect at once; nil: no bound
+	gate chan struct{} // its capacity bounds how many stations connect at once; nil: no bound
 }
 
 // connectTimeout bounds one attempt to connect, up to the CONNACK; the broker
@@ -89,31 +76,21 @@ func bootTime() time.Duration {
 
 // withDefaults fills in what was left open.
 func (c Config) withDefaults() Config {
-	orDefault(&c.Locks, 1)
-	orDefault(&c.Relock, 5*time.Second)
-	orDefault(&c.Actuation, 300*time.Millisecond)
-	orDefault(&c.ReportEvery, time.Minute)
-	orDefault(&c.Drain, 0.01)
-	orDefault(&c.Backoff.Min, 250*time.Millisecond)
-	orDefault(&c.Backoff.Max, 30*time.Second)
+	c.Locks = cmp.Or(c.Locks, 1)
+	c.Relock = cmp.Or(c.Relock, 5*time.Second)
+	c.Actuation = cmp.Or(c.Actuation, 300*time.Millisecond)
+	c.ReportEvery = cmp.Or(c.ReportEvery, time.Minute)
+	c.Drain = cmp.Or(c.Drain, 0.01)
+	c.Backoff.Min = cmp.Or(c.Backoff.Min, 250*time.Millisecond)
+	c.Backoff.Max = cmp.Or(c.Backoff.Max, 30*time.Second)
 	if c.Uptime == nil {
 		started := bootTime()
 		c.Uptime = func() time.Duration { return bootTime() - started }
-	}
-	if c.Random == nil {
-		c.Random = rand.New(rand.NewPCG(rand.Uint64(), uint64(c.ID))) //nolint:gosec // plays hardware, guards nothing
 	}
 	if c.Broker.Dial == nil {
 		c.Broker.Dial = (&net.Dialer{}).DialContext
 	}
 	return c
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c Config) check() error {
@@ -124,8 +101,6 @@ func (c Config) check() error {
 		return errors.New("no broker address")
 	case c.Locks < 0 || c.Locks > site.MaxLocks:
 		return fmt.Errorf("a station has 1 to %d locks", site.MaxLocks)
-	case c.Relock < 0 || c.Actuation < 0 || c.ReportEvery < 0:
-		return errors.New("a duration cannot be negative")
 	}
-	return c.Faults.check()
+	return nil
 }

@@ -220,9 +220,9 @@ func TestFleet_Run_gatewaysBroker(t *testing.T) {
 		}
 		return true
 	})
-	for i, status := range fleet.Statuses() {
-		if status.Opened != 1 {
-			t.Errorf("station %d opened %d times", i+1, status.Opened)
+	for i, station := range fleet.Stations {
+		if n := station.Status().Opened; n != 1 {
+			t.Errorf("station %d opened %d times", i+1, n)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package stationsim
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -27,11 +28,20 @@ type link struct {
 	unguard func() bool   // ends the hold of dial's context on the connection
 }
 
-// connect connects and subscribes to the station's commands. It ends, and leaves
+// connect connects, once there is room at the gate, and subscribes to the station's
+// commands. It ends, and leaves
 // nothing behind, when ctx ends.
 func (s *Station) connect(ctx context.Context) (*link, error) {
 	l := &link{lost: make(chan error, 1), over: make(chan struct{}), unguard: func() bool { return true }}
 	receive := func(_ mqtt.Client, m mqtt.Message) { s.receive(ctx, l, m) }
+	if gate := s.cfg.gate; gate != nil {
+		select {
+		case gate <- struct{}{}:
+			defer func() { <-gate }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	dialling, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	l.client = mqtt.NewClient(l.options(dialling, s.cfg))
@@ -41,7 +51,7 @@ func (s *Station) connect(ctx context.Context) (*link, error) {
 		l.unguard()
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	first := l.publish(reportTopic(s.cfg.ID), firstReport{s.cfg.Uptime().Milliseconds()})
+	first := l.publish(reportTopic(s.cfg.ID), report{Uptime: s.cfg.Uptime().Milliseconds()})
 	if err := errors.Join(await(dialling, "reporting", first), l.subscribe(dialling, s.cfg, receive)); err != nil {
 		l.close()
 		return nil, err
@@ -139,7 +149,8 @@ func (l *link) subscribe(ctx context.Context, cfg Config, receive mqtt.MessageHa
 
 // publish hands a message to the connection at QoS 1.
 func (l *link) publish(topic string, message any) mqtt.Token {
-	return l.client.Publish(topic, 1, false, encode(message))
+	data, _ := json.Marshal(message) // our own messages always have a JSON
+	return l.client.Publish(topic, 1, false, data)
 }
 
 // close says goodbye to the broker and ends the connection.

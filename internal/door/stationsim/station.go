@@ -2,14 +2,12 @@ package stationsim
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"gatehouse/internal/site"
 )
@@ -17,7 +15,6 @@ import (
 // Status is what a station has come to.
 type Status struct {
 	Connected bool
-	Commands  int // received since the start
 	Opened    int // times that a lock opened since the start
 }
 
@@ -40,7 +37,7 @@ type Station struct {
 
 	telling sync.Mutex // held while an event is told, so that events keep their order; taken before mu
 
-	mu      sync.Mutex // mu guards the fields below, and cfg.Random
+	mu      sync.Mutex // mu guards the fields below
 	status  Status
 	changed chan struct{} // closed and replaced when status changes
 	link    *link         // nil while not connected
@@ -61,7 +58,7 @@ func New(cfg Config) (*Station, error) {
 	s := &Station{
 		cfg: cfg, commands: make(chan struct{}, maxCommands), changed: make(chan struct{}),
 		locks: slices.Repeat([]lock{{status: site.Locked}}, cfg.Locks), results: make(map[site.CommandID]*result),
-		full: 3.60 + 0.55*cfg.Random.Float64(), drained: time.Now(),
+		full: 3.60 + 0.55*rand.Float64(), drained: time.Now(),
 	}
 	s.volts = s.full
 	return s, nil
@@ -96,12 +93,12 @@ func (s *Station) Wait(ctx context.Context, condition func(Status) bool) error {
 func (s *Station) Run(ctx context.Context) error {
 	defer s.end()
 	attempts := 0
-	for pause := s.cfg.startDelay; wait(ctx, pause); pause = s.backoff(attempts) {
+	for pause := time.Duration(0); wait(ctx, pause); pause = s.backoff(attempts) {
 		attempts++
-		l, err := s.dial(ctx)
+		l, err := s.connect(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.emit(Event{Kind: Refused, Detail: reason(err)})
+				s.emit(Event{Kind: Refused, Detail: err.Error()})
 			}
 			continue
 		}
@@ -140,27 +137,12 @@ func (s *Station) backoff(attempts int) time.Duration {
 	if shifted := s.cfg.Backoff.Min << min(max(attempts-1, 0), 20); shifted > 0 && shifted < bound {
 		bound = shifted
 	}
-	return s.between(bound/2, bound)
+	return between(bound/2, bound)
 }
 
 // between returns a random duration.
-func (s *Station) between(least, most time.Duration) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return least + time.Duration(s.cfg.Random.Int64N(int64(most-least)+1))
-}
-
-// dial connects once there is room at the gate.
-func (s *Station) dial(ctx context.Context) (*link, error) {
-	if gate := s.cfg.gate; gate != nil {
-		select {
-		case gate <- struct{}{}:
-			defer func() { <-gate }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return s.connect(ctx)
+func between(least, most time.Duration) time.Duration {
+	return least + rand.N(most-least+1) //nolint:gosec // plays hardware, guards nothing
 }
 
 // serve reports now and then for as long as the connection holds. Periodic reports of a
@@ -170,7 +152,7 @@ func (s *Station) serve(ctx context.Context, l *link) {
 	s.emit(Event{Kind: Connected})
 	s.report()
 	for {
-		timer := time.NewTimer(s.between(s.cfg.ReportEvery/2, s.cfg.ReportEvery))
+		timer := time.NewTimer(between(s.cfg.ReportEvery/2, s.cfg.ReportEvery))
 		select {
 		case <-timer.C:
 			s.report()
@@ -215,7 +197,7 @@ func (s *Station) state() report {
 	if s.volts <= emptyBattery {
 		s.volts = s.full
 	}
-	r := report{Uptime: s.cfg.Uptime().Milliseconds(), BatteryVoltage: hundredths(s.volts), Firmware: firmware}
+	r := report{Uptime: s.cfg.Uptime().Milliseconds(), BatteryVoltage: math.Round(s.volts*100) / 100, Firmware: firmware}
 	for i, l := range s.locks {
 		r.Locks = append(r.Locks, reportLock{LockID: site.LockID(i + 1).String(), Status: l.status})
 	}
@@ -236,24 +218,11 @@ func (s *Station) emit(e Event) {
 func (s *Station) note(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch e.Kind {
-	case Received:
-		s.status.Commands++
-	case Opened:
+	if e.Kind == Opened {
 		s.status.Opened++
 		s.volts -= perOpening
 	}
 	s.status.Connected = s.link != nil
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-// reason says why the broker refused the station.
-func reason(err error) string {
-	for _, refusal := range packets.ConnErrors {
-		if refusal != nil && errors.Is(err, refusal) && !errors.Is(err, packets.ErrorNetworkError) {
-			return "the broker says: " + refusal.Error()
-		}
-	}
-	return strings.Replace(err.Error(), packets.ErrorNetworkError.Error()+" : ", "", 1)
 }

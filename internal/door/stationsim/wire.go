@@ -1,9 +1,6 @@
 package stationsim
 
 import (
-	"encoding/json"
-	"fmt"
-	"math"
 	"time"
 
 	"gatehouse/internal/site"
@@ -42,14 +39,6 @@ func (c command) event(kind Kind, detail string) Event {
 	return Event{Kind: kind, Lock: c.LockID, Command: c.ID, Detail: detail}
 }
 
-func parseCommand(payload []byte) (command, error) {
-	var c command
-	if err := json.Unmarshal(payload, &c); err != nil {
-		return command{}, fmt.Errorf("reading a command: %w", err)
-	}
-	return c, nil
-}
-
 // result is the JSON of stations/<id>/result.
 type result struct {
 	ID     site.CommandID  `json:"id"`
@@ -58,33 +47,17 @@ type result struct {
 	Status site.LockStatus `json:"status,omitempty"`
 }
 
-// report is the JSON of stations/<id>/report.
+// report is the JSON of stations/<id>/report. What a station reports before it subscribes
+// to its commands has its uptime only, so that each of them comes with a deadline in its
+// own clock.
 type report struct {
 	Uptime         int64        `json:"uptime"` // in milliseconds
-	BatteryVoltage float64      `json:"batteryVoltage"`
-	Firmware       string       `json:"firmware"`
-	Locks          []reportLock `json:"locks"`
-}
-
-// firstReport is what a station reports before it subscribes to its commands, so that
-// each of them comes with a deadline in its own clock.
-type firstReport struct {
-	Uptime int64 `json:"uptime"`
+	BatteryVoltage float64      `json:"batteryVoltage,omitempty"`
+	Firmware       string       `json:"firmware,omitempty"`
+	Locks          []reportLock `json:"locks,omitempty"`
 }
 
 type reportLock struct {
 	LockID string          `json:"lockId"`
 	Status site.LockStatus `json:"status"`
-}
-
-// hundredths rounds a voltage as a cheap converter would.
-func hundredths(volts float64) float64 { return math.Round(volts*100) / 100 }
-
-// encode returns the JSON of one of our own messages, which always has one.
-func encode(message any) []byte {
-	data, err := json.Marshal(message)
-	if err != nil {
-		panic("stationsim: a message without JSON: " + err.Error())
-	}
-	return data
 }
