@@ -3,7 +3,6 @@ package broker
 import (
 	"crypto/tls"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +40,7 @@ type Conn struct {
 	frames    framer
 	refused   *refusal // for the next packet, which mochi has not asked for yet
 	pace      *rate.Limiter
-	held      []byte    // was read; after what has passed, a packet that is not whole or comes too early
+	held      []byte    // was read and not handed on: what has passed, then a packet that is not whole or comes too early
 	passed    int       // of the first bytes of held, how many may be handed on
 	due       time.Time // when that one may pass; zero: none waits
 	slowed    bool      // one had to wait; the log knows
@@ -225,43 +224,18 @@ func (c *Conn) pass() bool {
 	return false
 }
 
-// scan lets the framer judge b, and returns how many of its bytes may be handed on.
-func (c *Conn) scan(b []byte) int {
-	n, r := c.frames.scan(b)
-	c.refused = r
-	return n
-}
-
-// handOn copies to p what was held and may pass now.
-func (c *Conn) handOn(p []byte) int {
-	n := copy(p, c.held[:c.passed])
-	c.held, c.passed = c.held[n:], c.passed-n
-	if len(c.held) == 0 {
-		c.held = nil // an idle station costs no buffer
+// fetch reads what comes, by way of the buffer p. While a packet comes too early, it waits
+// until that one may pass, and reads nothing: TCP makes the station wait too.
+func (c *Conn) fetch(p []byte) error {
+	if !c.due.IsZero() {
+		return c.awaitDue()
 	}
-	return n
-}
-
-// growth is the least by which the buffer of held bytes grows while a packet is
-// incomplete.
-const growth = 512
-
-// fetch reads into the held bytes, and finds which of them may pass. While a packet
-// comes too early, it waits until that one may pass, and reads nothing: TCP makes the
-// station wait too.
-func (c *Conn) fetch() error {
-	if c.due.IsZero() {
-		c.held = slices.Grow(c.held, growth)
-		got, err := c.stream.Read(c.held[len(c.held):cap(c.held)])
-		c.held = c.held[:len(c.held)+got]
-		if got == 0 {
-			return err
-		}
-	} else if err := c.awaitDue(); err != nil {
-		return err
+	n, err := c.stream.Read(p)
+	c.held = append(c.held, p[:n]...)
+	if n > 0 {
+		return nil // the error comes again
 	}
-	c.passed = c.scan(c.held)
-	return nil
+	return err
 }
 
 // awaitDue waits until the packet that comes too early may pass, or the connection

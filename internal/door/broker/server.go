@@ -30,9 +30,6 @@ type Server struct {
 	seats         seats
 	buffers       sync.Pool // of *[]byte, for packets that are being encoded
 
-	shaking chan *Conn    // to goroutines that wait for a handshake
-	closing chan struct{} // closed when the connections are ended
-
 	state   atomic.Int32   // of the life of the server
 	serving atomic.Int32   // accept loops that run
 	wanted  atomic.Int32   // accept loops that should
@@ -62,8 +59,6 @@ func New(cfg Config) (*Server, error) {
 		crowd: admission.New(admission.Limits{
 			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cfg.Limits.Connecting,
 		}),
-		shaking: make(chan *Conn),
-		closing: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	s.mochi = mqtt.New(options(cfg.Limits))
@@ -155,7 +150,6 @@ func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
 
 // closeAll ends every connection. No new ones come any more.
 func (s *Server) closeAll() error {
-	close(s.closing)
 	var ending sync.WaitGroup
 	for _, g := range s.crowd.Guests() {
 		c := (*Conn)(g.(*guest))

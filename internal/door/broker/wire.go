@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"net"
 	"time"
 )
@@ -15,29 +14,21 @@ type wire struct{ c *Conn }
 // the refusal waits until mochi asks for more, and so does a packet that comes too early.
 func (w wire) Read(p []byte) (int, error) {
 	c := w.c
-	for {
-		if c.passed > 0 {
-			return c.handOn(p), nil
+	for c.passed == 0 {
+		if c.refused != nil {
+			return 0, c.refuse(c.refused, c.frames.answer(c.refused))
 		}
-		if r := c.refused; r != nil {
-			return 0, c.refuse(r, c.frames.answer(r))
+		if err := c.fetch(p); err != nil {
+			return 0, err
 		}
-		if len(c.held) > 0 {
-			if err := c.fetch(); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		got, err := c.stream.Read(p) // whole packets pass as they are
-		n := c.scan(p[:got])
-		if c.refused == nil && n < got {
-			c.held = bytes.Clone(p[n:got])
-			err = nil // it comes again
-		}
-		if n > 0 || err != nil && c.refused == nil || got == 0 {
-			return n, err
-		}
+		c.passed, c.refused = c.frames.scan(c.held)
 	}
+	n := copy(p, c.held[:c.passed])
+	c.held, c.passed = c.held[n:], c.passed-n
+	if len(c.held) == 0 {
+		c.held = nil // an idle station costs no buffer
+	}
+	return n, nil
 }
 
 // Write implements [net.Conn].
