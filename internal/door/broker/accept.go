@@ -192,38 +192,26 @@ func (s *Server) clear(c *Conn) {
 }
 
 // explain returns the reason why a conversation ended by itself, and counts it where
-// it is a refusal.
+// it is a refusal: a connection may always be lost.
 func (s *Server) explain(c *Conn, err error) string {
-	if r := blame(c, err); r != nil {
-		s.note(c, r)
-		return r.reason
-	}
-	switch {
-	case err == nil:
-		return reasonLeft
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return reasonSilent
-	}
-	return reasonLost
-}
-
-// blame returns the refusal that an error stands for, nil for those without one: a
-// connection may always be lost.
-func blame(c *Conn, err error) *refusal {
 	r, _ := errors.AsType[*refusal](err)
 	_, malformed := errors.AsType[packets.Code](err)
 	switch {
-	case err == nil, isLost(err):
-		return nil
+	case err == nil:
+		return reasonLeft
+	case isLost(err):
+		return reasonLost
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.seat != nil:
+		return reasonSilent
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		if c.seat == nil {
-			return errNoConnect
-		}
-		return nil
+		r = errNoConnect
 	case r == nil && malformed:
-		return errMalformed
+		r = errMalformed
+	case r == nil:
+		return reasonLost
 	}
-	return r
+	s.note(c, r)
+	return r.reason
 }
 
 // isLost reports whether err means that the other side has gone.

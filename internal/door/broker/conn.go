@@ -35,17 +35,19 @@ type Conn struct {
 	// What MQTT 5 stations state; 0: not stated.
 	mostPacket     uint32 // in bytes
 	receiveMaximum uint16
+	wantsExpiry    bool // a session that outlives the connection
+
+	keepaliveChanged bool // what the station asked for is not what counts
 
 	// The reading goroutine's own.
 	frames    framer
 	refused   *refusal // for the next packet, which mochi has not asked for yet
 	pace      *rate.Limiter
-	held      []byte    // was read and not handed on: what has passed, then a packet that is not whole or comes too early
-	passed    int       // of the first bytes of held, how many may be handed on
-	due       time.Time // when that one may pass; zero: none waits
-	slowed    bool      // one had to wait; the log knows
-	readBy    time.Time // the deadline for reading; zero: none
-	offer     offer
+	held      []byte       // was read and not handed on: what has passed, then a packet that is not whole or comes too early
+	passed    int          // of the first bytes of held, how many may be handed on
+	due       time.Time    // when that one may pass; zero: none waits
+	slowed    bool         // one had to wait; the log knows
+	readBy    time.Time    // the deadline for reading; zero: none
 	client    *mqtt.Client // mochi's side of it
 	seat      *seat        // held from the authenticated CONNECT on
 	announced bool         // the handler took it in Connected

@@ -7,12 +7,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// offer is what a CONNECT asked for and mochi is not shown.
-type offer struct {
-	expiry           bool // a session that outlives the connection
-	keepaliveChanged bool
-}
-
 // Bounds of the keepalive in seconds (contract, section 2).
 const (
 	leastKeepalive = 10
@@ -33,10 +27,8 @@ func clampKeepalive(seconds uint16) uint16 {
 func (c *Conn) readConnect(pk *packets.Packet) {
 	c.version.Store(uint32(pk.ProtocolVersion))
 	keepalive := clampKeepalive(pk.Connect.Keepalive)
-	c.offer = offer{
-		expiry:           pk.Properties.SessionExpiryInterval > 0,
-		keepaliveChanged: keepalive != pk.Connect.Keepalive,
-	}
+	c.wantsExpiry = pk.Properties.SessionExpiryInterval > 0
+	c.keepaliveChanged = keepalive != pk.Connect.Keepalive
 	c.mostPacket = pk.Properties.MaximumPacketSize
 	c.receiveMaximum = pk.Properties.ReceiveMaximum
 	pk.Connect.Keepalive = keepalive

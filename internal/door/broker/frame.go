@@ -85,18 +85,10 @@ func (f *framer) open(kind byte) *refusal {
 }
 
 func (f *framer) checkSize(kind byte, size int) *refusal {
-	switch kind {
-	case typeConnect, typePublish:
-	case typeSubscribe, typeUnsubscribe:
-		if size > controlSize {
-			return errSubscribe
-		}
-	default:
-		if size > controlSize {
-			return errLarge
-		}
-	}
-	if size > f.limit {
+	switch {
+	case size > controlSize && (kind == typeSubscribe || kind == typeUnsubscribe):
+		return errSubscribe
+	case size > f.limit, size > controlSize && kind != typeConnect && kind != typePublish:
 		return errLarge
 	}
 	return nil
@@ -124,10 +116,6 @@ func (f *framer) answer(r *refusal) []byte {
 // fromClient reports whether a client may send that type. AUTH is among the others:
 // it is not offered.
 func fromClient(kind byte) bool {
-	switch kind {
-	case typeConnect, typePublish, typePuback, typePubrec, typePubrel, typePubcomp,
-		typeSubscribe, typeUnsubscribe, typePingreq, typeDisconnect:
-		return true
-	}
-	return false
+	const types = 1<<typeConnect | 1<<typePublish | inAnswer | inSubscribe | inUnsubscribe | 1<<typePingreq | inDisconnect
+	return types>>kind&1 == 1
 }

@@ -60,7 +60,7 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 		return c.refuse(r, r.connack(c.Version()))
 	}
 	c.client = cl
-	cl.State.ServerKeepalive = c.offer.keepaliveChanged
+	cl.State.ServerKeepalive = c.keepaliveChanged
 	// mochi knows each connection under an id of its own, so that its own take-over,
 	// which races with itself, never has anything to take over.
 	cl.ID += "/" + strconv.FormatUint(h.last.Add(1), 10)
@@ -111,7 +111,7 @@ func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
 	p.SubIDAvailableFlag, p.SubIDAvailable = true, 0
 	p.SharedSubAvailableFlag, p.SharedSubAvailable = true, 0
 	p.MaximumPacketSize = c.server.limits.PacketSize
-	p.SessionExpiryIntervalFlag, p.SessionExpiryInterval = c.offer.expiry, 0
+	p.SessionExpiryIntervalFlag, p.SessionExpiryInterval = c.wantsExpiry, 0
 	return pk
 }
 
