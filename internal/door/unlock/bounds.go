@@ -17,9 +17,6 @@ const (
 	maxAtStation = 2
 	// pendingRetry is when an account with too many commands in flight may try again.
 	pendingRetry = time.Second
-	// lookupBurst and lookupEvery bound the commands that an account looks up in the
-	// journal.
-	lookupBurst, lookupEvery = 20, time.Second
 )
 
 // Bounds are what one account may ask for (contract, section 1), none below zero; zero
@@ -40,7 +37,6 @@ type bounds struct {
 	rate     *throttle.Buckets[site.AccountID] // nil: unbounded
 	uses     map[use]*using
 	refusals *throttle.Digest[site.AccountID]
-	lookups  *throttle.Buckets[site.AccountID]
 }
 
 // use identifies an account at a station.
@@ -66,7 +62,6 @@ func newBounds(b Bounds) *bounds {
 	made := &bounds{
 		uses:     make(map[use]*using),
 		refusals: throttle.NewDigest[site.AccountID](throttle.MaxKeys),
-		lookups:  throttle.New[site.AccountID](lookupBurst, lookupEvery),
 	}
 	made.set(b)
 	return made
@@ -183,17 +178,6 @@ func (b *bounds) refund(at place) {
 	if b.rate != nil && at.use.account != "" {
 		b.rate.Refund(at.use.account)
 	}
-}
-
-// lookup returns Throttled when an account has looked up too many commands.
-func (b *bounds) lookup(account site.AccountID, now time.Time) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if wait := b.lookups.Wait(account, now); wait > 0 {
-		return fault.Throttle("Too many commands were looked up; try again later", wait)
-	}
-	b.lookups.Take(account, now)
-	return nil
 }
 
 // refuse counts a refused request, and writes the record that is due.

@@ -359,25 +359,3 @@ func TestService_Run_recordsRefusals_differentStations(t *testing.T) {
 		}
 	})
 }
-
-// An account looks up a bounded number of commands in the journal.
-func TestService_Command_throttled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newWorld(t).bounded(shipped())
-		look := func(account site.AccountID) error {
-			_, err := s.Command(t.Context(), site.Actor{Account: account}, "01890a5d-ac96-774b-bcce-b302099a8057")
-			return err
-		}
-		for range 20 {
-			if err := look(porter); !fault.Is(err, fault.NotFound) {
-				t.Error(err)
-			}
-		}
-		if err := look(porter); !fault.Is(err, fault.Throttled) || fault.RetryAfter(err) != time.Second {
-			t.Error(err)
-		}
-		if err := look("guest"); !fault.Is(err, fault.NotFound) {
-			t.Error(err)
-		}
-	})
-}

@@ -67,8 +67,6 @@ type Journal interface {
 	// reason, all with an Idempotency-Key or a JTI of a span before the last; and the
 	// records of a restore and of lost records between them.
 	RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error)
-	// OfCommand returns the records of one command, oldest first.
-	OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error)
 }
 
 // Request asks for one lock to be opened.
@@ -312,21 +310,11 @@ func (s *Service) Followed(id site.CommandID, station site.StationID, lock site.
 }
 
 // Command returns how a command ended that this actor's account sent; of one that is
-// still under way it waits for the end. NotFound for any other; Timeout when ctx
-// ends first.
+// still under way it waits for the end. The newest commands are known, over a restart those
+// of the last minutes. NotFound for any other; Timeout when ctx ends first.
 func (s *Service) Command(ctx context.Context, actor site.Actor, id site.CommandID) (Answer, error) {
 	entry, ok := s.commands.get(id)
-	if !ok {
-		if err := s.bounds.lookup(actor.Account, time.Now()); err != nil {
-			return Answer{}, err
-		}
-		records, err := s.Journal.OfCommand(ctx, id)
-		if err != nil {
-			return Answer{}, err
-		}
-		return fromRecords(records, actor.Account, id)
-	}
-	if entry.facts.Account != actor.Account || actor.Account == "" {
+	if !ok || entry.facts.Account != actor.Account || actor.Account == "" {
 		return Answer{}, errNoCommand
 	}
 	select {
@@ -351,21 +339,4 @@ func ended(outcome site.Outcome) site.Outcome {
 	default:
 		return outcome
 	}
-}
-
-func fromRecords(records []site.Record, account site.AccountID, id site.CommandID) (Answer, error) {
-	if len(records) == 0 || records[0].Account != account || account == "" {
-		return Answer{}, errNoCommand
-	}
-	lock, err := site.ParseLockID(records[0].Lock)
-	if err != nil {
-		return Answer{}, err
-	}
-	answer := Answer{Command: id, Station: records[0].Station, Lock: lock, Outcome: site.Expired}
-	for _, r := range records {
-		if ended(r.Outcome) == r.Outcome { // not one that came late, or is unknown
-			answer.Outcome = r.Outcome
-		}
-	}
-	return answer, nil
 }

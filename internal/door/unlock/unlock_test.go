@@ -114,15 +114,6 @@ func (w *world) RecentUnlocks(_ context.Context, span time.Duration) ([]site.Rec
 	return w.history, w.historyErr
 }
 
-func (w *world) OfCommand(_ context.Context, id site.CommandID) (found []site.Record, err error) {
-	for _, r := range w.history {
-		if r.Command == id {
-			found = append(found, r)
-		}
-	}
-	return found, w.historyErr
-}
-
 func (w *world) Now() time.Time { return time.Now().Add(w.ahead) }
 func (w *world) Trusted() bool  { return true }
 
@@ -584,27 +575,6 @@ func TestService_Command_underWay(t *testing.T) {
 			t.Errorf("after a late word: %+v, %v", got, err)
 		}
 	})
-}
-
-// A command that is not among the newest is looked up in the journal.
-func TestService_Command_inTheJournal(t *testing.T) {
-	w := newWorld(t)
-	s := w.service()
-	done := requested("c-done", "", time.Hour)
-	done.Outcome = site.Done
-	late, foreign, ofCloud := done, requested("c-foreign", "", time.Hour), requested("c-cloud", "", time.Hour)
-	late.Outcome, foreign.Account, ofCloud.Account = site.Late, "other", ""
-	w.history = []site.Record{requested("c-done", "", time.Hour), done, late, requested("c-open", "", time.Hour), foreign, ofCloud}
-	for id, want := range map[site.CommandID]site.Outcome{"c-done": site.Done, "c-open": site.Expired} {
-		if got, err := s.Command(t.Context(), site.Actor{Account: porter}, id); err != nil || got.Outcome != want || got.Lock != 1 || got.Station != gate {
-			t.Errorf("%s: %+v, %v", id, got, err)
-		}
-	}
-	for id, account := range map[site.CommandID]site.AccountID{"c-foreign": porter, "c-cloud": "", "c-none": porter} {
-		if _, err := s.Command(t.Context(), site.Actor{Account: account}, id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
 }
 
 func TestService_Command(t *testing.T) {

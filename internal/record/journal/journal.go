@@ -97,8 +97,6 @@ type Store interface {
 	// the first bound. The records of a restore and of lost records are among them.
 	// Damaged ones are skipped.
 	Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error)
-	// OfCommand returns the records of one command that was made at that time.
-	OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error)
 	// Verify checks the whole chain.
 	Verify(ctx context.Context) (Verdict, error)
 	// Head returns the newest durable place of the chain; seq 0 before the first record.

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
@@ -195,15 +193,4 @@ const (
 // restore and of lost records are among them.
 func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
 	return s.Store.Recent(ctx, recentUnlocks, recentWithin, span)
-}
-
-// OfCommand returns the records of one command, oldest first. The id, a version 7
-// UUID, holds the time around which to look.
-func (s *Service) OfCommand(ctx context.Context, id site.CommandID) ([]site.Record, error) {
-	parsed, err := uuid.Parse(string(id))
-	if err != nil || parsed.Version() != 7 {
-		return nil, nil //nolint:nilerr // a text that is no command's id has no records
-	}
-	seconds, nanos := parsed.Time().UnixTime()
-	return s.Store.OfCommand(ctx, id, time.Unix(seconds, nanos).Add(-time.Minute))
 }

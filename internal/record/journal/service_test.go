@@ -34,7 +34,6 @@ type disk struct {
 	stall   chan struct{}
 	heard   func(error)
 	bytes   atomic.Int64
-	asked   time.Time
 	oldest  uint64
 	pruned  journal.Retention
 	prunes  int
@@ -75,11 +74,6 @@ func (d *disk) Keep(ctx context.Context, r site.Record) error {
 }
 
 func (d *disk) AppendLater(r site.Record) { d.kept = append(d.kept, r) }
-
-func (d *disk) OfCommand(_ context.Context, _ site.CommandID, made time.Time) ([]site.Record, error) {
-	d.asked = made
-	return nil, nil
-}
 
 func (d *disk) Prune(_ context.Context, r journal.Retention) (journal.Removed, error) {
 	d.pruned = r
@@ -201,22 +195,6 @@ func TestService_Subscribe(t *testing.T) {
 	case <-wake:
 		t.Error("woken after cancel")
 	default:
-	}
-}
-
-func TestService_OfCommand_looksAroundTheIdsTime(t *testing.T) {
-	p := newService(t, nil)
-	if _, err := p.OfCommand(t.Context(), "01890a5d-ac96-774b-bcce-b302099a8057"); err != nil {
-		t.Fatal(err)
-	}
-	if made := time.UnixMilli(0x01890a5dac96); !p.disk.asked.Equal(made.Add(-time.Minute)) {
-		t.Errorf("looked from %s, want a minute before %s", p.disk.asked, made)
-	}
-	p.disk.asked = time.Time{}
-	for _, id := range []site.CommandID{"", "rubbish", "5b0d29f1-9c3f-4f0e-8a59-0c8a7f1f1f1f"} {
-		if records, err := p.OfCommand(t.Context(), id); err != nil || records != nil || !p.disk.asked.IsZero() {
-			t.Errorf("%q: the store was asked", id)
-		}
 	}
 }
 

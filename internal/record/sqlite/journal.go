@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -123,41 +122,6 @@ func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) 
 	return records, nil
 }
 
-// A command's records are looked for among those written within commandTime of its
-// creation, but among at least commandLeast, because clocks may have been set, and at
-// most commandSpan.
-const (
-	commandTime  = 10 * time.Minute
-	commandLeast = 200
-	commandSpan  = 5000
-)
-
-// OfCommand implements [journal.Store]. Only records with the id in them are decoded:
-// an account may ask for invented ids.
-func (db *DB) OfCommand(ctx context.Context, id site.CommandID, made time.Time) ([]site.Record, error) {
-	after, err := db.before(ctx, made)
-	if err != nil {
-		return nil, storageError(err)
-	}
-	last, err := db.before(ctx, made.Add(commandTime))
-	if err != nil {
-		return nil, storageError(err)
-	}
-	last = min(max(last, after+commandLeast), after+commandSpan)
-	var records []site.Record
-	for r, err := range each(ctx, db.reading, scanRecord,
-		"SELECT body FROM journal WHERE seq > ? AND seq <= ? AND instr(body, ?) > 0 ORDER BY seq",
-		int64(after), int64(last), string(id)) { //nolint:gosec // seq fits
-		if err != nil && !errors.Is(err, errDamaged) {
-			return records, storageError(err)
-		}
-		if err == nil && r.Command == id {
-			records = append(records, r)
-		}
-	}
-	return records, nil
-}
-
 // scanRecord reads a record of its body; errDamaged when that is no record.
 func scanRecord(rows *sql.Rows) (r site.Record, err error) {
 	body, err := column[sql.RawBytes](rows)
@@ -172,31 +136,6 @@ func decode(body []byte) (r site.Record, err error) {
 		err = fmt.Errorf("reading a record (run gatehouse journal verify): %w: %w", errDamaged, err)
 	}
 	return r, err
-}
-
-// before finds a seq after which the records of a moment are, by binary search. Within
-// one run of the gateway seq and time rise together; over runs with an untrusted
-// clock they need not, so that the result may be wrong then.
-func (db *DB) before(ctx context.Context, t time.Time) (uint64, error) {
-	e, err := readEnds(ctx, db.reading)
-	if err != nil {
-		return 0, err
-	}
-	low, high := e.anchor.seq+1, e.last.seq+1
-	for low < high {
-		middle := low + (high-low)/2
-		var at int64
-		err := db.reading.QueryRowContext(ctx, "SELECT time FROM journal WHERE seq >= ? ORDER BY seq LIMIT 1", int64(middle)).Scan(&at) //nolint:gosec // seq fits
-		if err != nil {
-			return 0, fmt.Errorf("finding the records of %s: %w", site.At(t), err)
-		}
-		if at < t.UnixMilli() {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low - 1, nil
 }
 
 // storageError returns an error of reading with the kind Unavailable; nil stays nil.

@@ -142,27 +142,6 @@ func TestDB_Recent_ofEachRun(t *testing.T) {
 	}
 }
 
-func TestDB_OfCommand(t *testing.T) {
-	db, _, _ := filled(t)
-	defer func() { _ = db.Close() }()
-	r := unlockRecord(1)
-	r.Command = "c-1"
-	for _, outcome := range []site.Outcome{site.Requested, site.Done} {
-		r.Outcome = outcome
-		if err := db.Keep(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	made := time.UnixMilli(1_800_000_000_000 + 10*7_200_000)
-	records, err := db.OfCommand(t.Context(), "c-1", made)
-	if got := seqs(records); err != nil || !slices.Equal(got, []uint64{11, 12}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	if records, err := db.OfCommand(t.Context(), "c-1", made.Add(time.Hour)); err != nil || len(records) != 0 {
-		t.Errorf("later than it was made: %v, %v", records, err)
-	}
-}
-
 func TestVerifyFile_namesTheFirstBrokenRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		statement string
