@@ -16,21 +16,18 @@ type wire struct {
 	conn Conn
 	gone chan struct{} // closed when the connection has ended
 
-	local, cloud semaphores
+	// local and cloud are the semaphores of which a call of that origin holds a token, until
+	// its command is acknowledged: as many as the station takes at a time (MQTT 5, Receive
+	// Maximum), and before it half as many of the cloud's, so that nothing local waits for
+	// the cloud.
+	local, cloud []chan struct{}
 
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
 	lastID  uint16
-	pending []*call          // without an answer; at most maxPending
+	pending []*call          // without an answer
 	unacked map[uint16]*call // at QoS 1, not acknowledged, by packet id; also with an answer
 	uptimes uptimes
-}
-
-// semaphores are where the calls of one origin have their tokens. The cloud's have a
-// narrower semaphore before each, half as wide, so that nothing local waits for the cloud.
-type semaphores struct {
-	pending []chan struct{} // until the call is over
-	unacked []chan struct{} // until its command is acknowledged; as many as the station takes at a time (MQTT 5, Receive Maximum)
 }
 
 func newWire(l *Link, c Conn) *wire {
@@ -38,12 +35,10 @@ func newWire(l *Link, c Conn) *wire {
 	if n := c.ReceiveMaximum(); n > 0 {
 		most = min(most, n)
 	}
-	pending, unacked := make(chan struct{}, maxPending), make(chan struct{}, most)
-	halfPending, halfUnacked := make(chan struct{}, maxPending/2), make(chan struct{}, max(most/2, 1))
+	whole, half := make(chan struct{}, most), make(chan struct{}, max(most/2, 1))
 	return &wire{
 		link: l, conn: c, gone: make(chan struct{}),
-		local:   semaphores{[]chan struct{}{pending}, []chan struct{}{unacked}},
-		cloud:   semaphores{[]chan struct{}{halfPending, pending}, []chan struct{}{halfUnacked, unacked}},
+		local: []chan struct{}{whole}, cloud: []chan struct{}{half, whole},
 		unacked: make(map[uint16]*call),
 	}
 }
@@ -88,48 +83,38 @@ func (l *Link) Call(cmd site.Command, wantResult bool, d unlock.Departure) site.
 	if cmd.Origin == site.Cloud {
 		own = w.cloud
 	}
-	if outcome := w.acquireAll(own.pending, timer); outcome != "" {
-		return outcome
-	}
-	defer release(own.pending)
-	if outcome := w.acquireAll(own.unacked, timer); outcome != "" {
+	if outcome := w.acquire(own, timer); outcome != "" {
 		w.resetOverdue()
 		return outcome
 	}
 	c := &call{
 		wire: w, command: cmd, departure: d, deadline: l.clock() + time.Until(cmd.Deadline),
-		tokens: own.unacked, wantResult: wantResult, done: make(chan answer, 1),
+		tokens: own, wantResult: wantResult, done: make(chan answer, 1),
 	}
 	return w.call(c, timer)
 }
 
-// acquireAll acquires a token of each semaphore, or returns how the call ends.
-func (w *wire) acquireAll(all []chan struct{}, timer *time.Timer) site.Outcome {
-	for i, semaphore := range all {
-		if outcome := w.acquire(semaphore, timer); outcome != "" {
-			release(all[:i])
-			return outcome
+// acquire acquires a token of each semaphore, or returns how the call ends that has waited
+// for one in vain.
+func (w *wire) acquire(semaphores []chan struct{}, timer *time.Timer) (outcome site.Outcome) {
+	for i, semaphore := range semaphores {
+		select {
+		case semaphore <- struct{}{}:
+			continue
+		default:
 		}
+		select {
+		case semaphore <- struct{}{}:
+			continue
+		case <-w.gone:
+			outcome = site.StationGone
+		case <-timer.C:
+			outcome = site.Expired
+		}
+		release(semaphores[:i])
+		return outcome
 	}
 	return ""
-}
-
-// acquire acquires a token of a semaphore, or returns how the call ends that has waited
-// for it in vain.
-func (w *wire) acquire(semaphore chan struct{}, timer *time.Timer) site.Outcome {
-	select {
-	case semaphore <- struct{}{}:
-		return ""
-	default:
-	}
-	select {
-	case semaphore <- struct{}{}:
-		return ""
-	case <-w.gone:
-		return site.StationGone
-	case <-timer.C:
-		return site.Expired
-	}
 }
 
 // release releases a token of each of those semaphores.
@@ -243,7 +228,7 @@ func (w *wire) conclude(c *call, a answer) site.Outcome {
 	if !a.said || w.left(c) > 0 {
 		return a.outcome
 	}
-	w.link.follow(c.command.ID, c.command.Station, c.command.Lock, a.outcome)
+	w.link.followed(c.command.ID, c.command.Station, c.command.Lock, a.outcome)
 	if c.acked {
 		return site.Acknowledged
 	}

@@ -74,12 +74,9 @@ type Presence interface {
 // it.
 type Followed func(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool
 
-// Bounds of the commands of one station; a further one waits, within its deadline, for
-// a slot.
-const (
-	maxPending = 32 // that wait for an answer
-	maxUnacked = 16 // that the station has not acknowledged
-)
+// maxUnacked bounds the commands that one station has not acknowledged; a further one waits,
+// within its deadline, for a slot.
+const maxUnacked = 16
 
 // Link connects the broker with the rules. Its methods are safe for concurrent use.
 type Link struct {
@@ -89,27 +86,26 @@ type Link struct {
 	noise    *systemlog.Limiter // for errors of stations
 	clock    func() time.Duration
 
-	mu       sync.RWMutex                          // mu guards what follows
-	live     map[site.StationID]*wire              // the one live connection of each station
-	events   map[site.StationID]*systemlog.Limiter // of each station that ever connected
 	followed Followed
+
+	mu     sync.RWMutex                          // mu guards what follows
+	live   map[site.StationID]*wire              // the one live connection of each station
+	events map[site.StationID]*systemlog.Limiter // of each station that ever connected
 }
 
-// New returns a link without connections. Follow must be called before it is used.
+// New returns a link without connections. It drops late answers until Follow is called.
 func New(presence Presence, metrics *metric.Registry, log *slog.Logger) *Link {
 	return &Link{
 		presence: presence, metrics: metrics, log: log,
 		noise: systemlog.NewLimiter(log, time.Second, 10), clock: bootTime, live: make(map[site.StationID]*wire),
-		events: make(map[site.StationID]*systemlog.Limiter),
+		events:   make(map[site.StationID]*systemlog.Limiter),
+		followed: func(site.CommandID, site.StationID, site.LockID, site.Outcome) bool { return false },
 	}
 }
 
-// Follow sets the function that receives answers to commands that no Call waits for.
-func (l *Link) Follow(f Followed) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.followed = f
-}
+// Follow sets the function that receives answers to commands that no Call waits for. To be
+// called before the first connection.
+func (l *Link) Follow(f Followed) { l.followed = f }
 
 // errRevoked ends a connection whose secret changed while it was being made.
 var errRevoked = errors.New("the station's secret is no longer valid")
@@ -244,15 +240,7 @@ func (l *Link) believe(c Conn, res result) bool {
 			return right
 		}
 	}
-	return l.follow(res.id, c.Station(), res.lock, res.outcome)
-}
-
-// follow passes a station's answer to a command to [Followed].
-func (l *Link) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) bool {
-	l.mu.RLock()
-	followed := l.followed
-	l.mu.RUnlock()
-	return followed != nil && followed(id, station, lock, outcome)
+	return l.followed(res.id, c.Station(), res.lock, res.outcome)
 }
 
 // complain logs at a bounded rate what a station got wrong.
