@@ -205,9 +205,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := g.newSetup(); err != nil {
-		return err
-	}
+	g.newSetup()
 	g.zone.changed = g.access.SetZone
 	g.changes.OnStored(g.zone.adopt)
 	g.clock.OnStep(g.clockStepped)

@@ -25,10 +25,9 @@ func (g *Gateway) startSetup(context.Context) error {
 }
 
 // newSetup makes what makes the first administrator.
-func (g *Gateway) newSetup() (err error) {
+func (g *Gateway) newSetup() {
 	files := &setupFiles{code: filepath.Join(g.cfg.Data, "setup.code"), notice: noticePath(g.cfg.Data), text: g.setupNotice}
-	g.setup, err = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
-	return err
+	g.setup = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
 }
 
 // noticePath is where the login prompt of the text console finds the notice

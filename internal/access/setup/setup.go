@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/access/amend"
 	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -29,7 +30,8 @@ import (
 
 const (
 	// attempts is how many wrong codes an address may send at once, and attemptEvery how
-	// soon it may send another. An IPv6 network may send wider times as many.
+	// soon it may send another. An IPv6 network may send wider times as many. The log takes
+	// as many lines as one address may cause.
 	attempts     = 5
 	attemptEvery = time.Minute / attempts
 	wider        = 64
@@ -84,7 +86,7 @@ type Service struct {
 	mu       sync.Mutex // mu guards the tables of wrong codes
 	clients  *throttle.Buckets[netip.Addr]
 	networks *throttle.Buckets[netip.Addr]
-	lines    *throttle.Buckets[struct{}] // of the log
+	lines    throttle.Bucket // of the log
 
 	// Guarded by turn, and touched by Start before there is any other caller.
 	concealed bool // whether there is no notice and no kept code any more
@@ -92,18 +94,14 @@ type Service struct {
 }
 
 // New returns a Service; it starts nothing.
-func New(cfg Config) (*Service, error) {
-	if cfg.Accounts == nil || cfg.Store == nil || cfg.Notice == nil || cfg.Logger == nil {
-		return nil, errors.New("setting up needs accounts, a store, a notice and a logger")
-	}
+func New(cfg Config) *Service {
 	s := &Service{
 		Config: cfg, turn: make(chan struct{}, 1),
 		clients:  throttle.New[netip.Addr](attempts, attemptEvery),
 		networks: throttle.New[netip.Addr](wider*attempts, attemptEvery/wider),
-		lines:    throttle.New[struct{}](attempts, attemptEvery),
 	}
 	s.over.Store(len(cfg.Accounts.Accounts()) > 0)
-	return s, nil
+	return s
 }
 
 // Start shows the code where there is no account, in the log and by the notice. Call it
@@ -117,7 +115,7 @@ func (s *Service) Start() {
 	if err != nil {
 		s.Logger.Warn("the kept setup code cannot be read; there is a new one", "error", err)
 	}
-	if err != nil || !valid(code) {
+	if err != nil || len(plain(code)) != 2*half {
 		code = newCode()
 		if err := s.Store.Keep(code); err != nil {
 			s.Logger.Warn("the setup code cannot be kept; it is another one after a restart", "error", err)
@@ -187,7 +185,7 @@ func (s *Service) Open() bool {
 // Begin creates the first administrator, for a client at remote that knows the code.
 // Errors: NotFound once there is an account, Forbidden for a wrong code, Throttled for
 // a wrong code after too many of them, Invalid for an unusable e-mail address or
-// password, Unavailable, and Timeout when ctx ends before its turn.
+// password, Unavailable, also when ctx ends before its turn.
 func (s *Service) Begin(ctx context.Context, remote netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error) {
 	if !s.Open() {
 		return site.Account{}, errOver()
@@ -195,12 +193,11 @@ func (s *Service) Begin(ctx context.Context, remote netip.Addr, code site.Secret
 	if !s.matches(code) {
 		return site.Account{}, s.wrong(remote, time.Now())
 	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return site.Account{}, fault.Wrap(fault.Timeout, "Another attempt is under way; try again", ctx.Err())
+	release, err := amend.Acquire(ctx, s.turn)
+	if err != nil {
+		return site.Account{}, err
 	}
+	defer release()
 	if !s.Open() {
 		return site.Account{}, errOver()
 	}
@@ -215,33 +212,21 @@ func (s *Service) Begin(ctx context.Context, remote netip.Addr, code site.Secret
 
 func errOver() error { return fault.New(fault.NotFound, "Not found") }
 
-// wrong counts a wrong code and returns the error for it.
+// wrong counts a wrong code, unless the client has to wait, and returns the error for it.
 func (s *Service) wrong(remote netip.Addr, now time.Time) error {
-	wait, logged := s.count(remote, now)
-	if wait > 0 {
-		return fault.Throttle("Too many attempts; try again later", wait)
-	}
-	if logged {
-		s.Logger.Warn("wrong setup code", "remote", remote)
-	}
-	return fault.New(fault.Forbidden, "The setup code is wrong; the log of the gateway and its text console show it")
-}
-
-// count counts a wrong code, unless the client has to wait; logged reports whether the log
-// still takes a line.
-func (s *Service) count(remote netip.Addr, now time.Time) (wait time.Duration, logged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	network := throttle.Network(remote)
 	if wait := max(s.clients.Wait(remote, now), s.networks.Wait(network, now)); wait > 0 {
-		return wait, false
+		return fault.Throttle("Too many attempts; try again later", wait)
 	}
 	s.clients.Take(remote, now)
 	s.networks.Take(network, now)
-	if logged = s.lines.Wait(struct{}{}, now) == 0; logged {
-		s.lines.Take(struct{}{}, now)
+	if rate := (throttle.Rate{Burst: attempts, Every: attemptEvery}); s.lines.Wait(now, rate) == 0 {
+		s.lines.Take(now, rate)
+		s.Logger.Warn("wrong setup code", "remote", remote)
 	}
-	return 0, logged
+	return fault.New(fault.Forbidden, "The setup code is wrong; the log of the gateway and its text console show it")
 }
 
 // matches compares in a time that does not depend on the code.
@@ -265,12 +250,6 @@ func newCode() site.Secret {
 		random[i] = alphabet[int(b)%len(alphabet)] // 32 divides 256: each is as likely
 	}
 	return site.Secret(random[:half]) + "-" + site.Secret(random[half:])
-}
-
-// valid reports whether a kept code is one that newCode could have made.
-func valid(code site.Secret) bool {
-	text := code.Reveal()
-	return len(text) == 2*half+1 && text[half] == '-' && strings.Trim(plain(code), alphabet) == "" && len(plain(code)) == 2*half
 }
 
 // plain returns the signs of a code as people type it: in small letters, with blanks, or
