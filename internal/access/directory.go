@@ -18,7 +18,8 @@ type directory struct {
 	emails    map[site.Email]*account
 	sessions  map[site.SessionID]*session
 	refresh   map[[32]byte]*session
-	withdrawn map[pair]*site.Amendment // withdrawals of grants that are not stored yet
+	withdrawn map[pair]*site.Amendment     // withdrawals of grants that are not stored yet
+	rebased   map[site.SessionID]time.Time // expiries that the store does not hold yet
 	zone      *time.Location
 }
 
@@ -33,14 +34,14 @@ type account struct {
 	grants    map[site.StationID]site.Grant
 }
 
-func newDirectory(zone *time.Location) *directory {
+func newDirectory() *directory {
 	return &directory{
 		accounts:  make(map[site.AccountID]*account),
 		emails:    make(map[site.Email]*account),
 		sessions:  make(map[site.SessionID]*session),
 		refresh:   make(map[[32]byte]*session),
 		withdrawn: make(map[pair]*site.Amendment),
-		zone:      zone,
+		rebased:   make(map[site.SessionID]time.Time),
 	}
 }
 

@@ -18,9 +18,9 @@ const (
 	LoginEvery    = loginEvery
 	MaxHashed     = maxHashed
 	MaxFailing    = maxFailing
-	AccountBurst  = accountBurst
+	AccountBurst  = 10 // configured
 	AccountEvery  = accountEvery
-	AddressBurst  = addressBurst
+	AddressBurst  = 30 // configured
 	AddressEvery  = addressEvery
 	AccessLife    = accessLife
 	SessionLife   = sessionLife

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
 
@@ -68,7 +70,8 @@ func (h *house) restart() {
 	h.changes = amend.New(h.store)
 	cfg := access.Config{
 		Store: h.store, Changes: h.changes, Clock: h.clock, Key: []byte(keyText), Issuer: issuer, Params: cheap(), Zone: time.UTC,
-		HashSlots: 2,
+		HashSlots: 2, AccountFailures: access.AccountBurst, AddressFailures: access.AddressBurst,
+		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 	}
 	for _, tweak := range h.tweak {
 		tweak(&cfg)

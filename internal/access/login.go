@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -23,7 +22,6 @@ var errCredentials = fault.New(fault.Unauthenticated, "Invalid credentials")
 type Tokens struct {
 	Access  site.Secret // a JWT; see [Service.Authenticate]
 	Refresh site.Secret // a version 4 UUID; see [Service.Refresh]
-	Expires time.Time   // when Access expires
 }
 
 // Login opens a session for a client that knows an account's password; remote is its
@@ -109,12 +107,12 @@ func (s *Service) open(ctx context.Context, who proof, a attempt) (Tokens, error
 	if err != nil {
 		return Tokens{}, err
 	}
-	access, expires, err := s.tokens.sign(session, s.clock.Now())
+	access, err := s.tokens.sign(session, s.clock.Now())
 	if err != nil {
 		return Tokens{}, err
 	}
 	s.log.Info("session opened", "account", account.ID, "session", session.ID, "remote", session.Remote)
-	return Tokens{Access: access, Refresh: refresh, Expires: expires}, nil
+	return Tokens{Access: access, Refresh: refresh}, nil
 }
 
 // begin stores a session that begins now, then enters it in memory. It ends the oldest ones

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"gatehouse/internal/site"
@@ -32,7 +33,9 @@ func (s *Service) rebaseSoon() {
 // time do no harm: a session is rebased once, so both write the same, and the store
 // passes over sessions that have ended meanwhile.
 func (s *Service) retryRebased(ctx context.Context) error {
-	expires := s.dir.rebased()
+	s.dir.mu.RLock()
+	expires := maps.Clone(s.dir.rebased)
+	s.dir.mu.RUnlock()
 	if len(expires) == 0 {
 		return nil
 	}
@@ -42,7 +45,9 @@ func (s *Service) retryRebased(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.dir.setRebased(expires)
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	maps.DeleteFunc(s.dir.rebased, func(id site.SessionID, at time.Time) bool { return at.Equal(expires[id]) })
 	return nil
 }
 
@@ -61,7 +66,7 @@ func (d *directory) rebase(now time.Time, step time.Duration) {
 			expires = latest
 		}
 		if !s.ClockTrusted || !expires.Equal(s.Expires) {
-			s.rebase(expires)
+			d.rebaseTo(s, expires)
 		}
 	}
 }
@@ -71,38 +76,15 @@ func (d *directory) rebase(now time.Time, step time.Duration) {
 func (d *directory) rebaseNew(s *session, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.rebase(latestExpiry(now))
+	d.rebaseTo(s, latestExpiry(now))
 }
 
-// rebase sets an expiry that rests on a trusted clock. The caller holds mu of the directory.
-func (s *session) rebase(expires time.Time) {
-	s.Expires, s.ClockTrusted, s.rebased = expires, true, true
+// rebaseTo sets an expiry that rests on a trusted clock. The caller holds mu.
+func (d *directory) rebaseTo(s *session, expires time.Time) {
+	s.Expires, s.ClockTrusted = expires, true
 	s.account.remember(s.Remote, s.Expires)
+	d.rebased[s.ID] = expires
 }
 
 // latestExpiry is when a session ends that begins now.
 func latestExpiry(now time.Time) time.Time { return site.At(now.Add(sessionLife)).Time }
-
-// rebased returns the expiries that the store does not hold yet.
-func (d *directory) rebased() map[site.SessionID]time.Time {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	out := make(map[site.SessionID]time.Time)
-	for _, s := range d.sessions {
-		if s.rebased {
-			out[s.ID] = s.Expires
-		}
-	}
-	return out
-}
-
-// setRebased notes that the store holds these expiries now.
-func (d *directory) setRebased(expires map[site.SessionID]time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, at := range expires {
-		if s := d.sessions[id]; s != nil && s.Expires.Equal(at) {
-			s.rebased = false
-		}
-	}
-}

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,21 +27,21 @@ const (
 	minKey = 32
 )
 
-// Config is what a [Service] needs. Store, Changes, Clock, Key and Issuer are required.
+// Config is what a [Service] needs: all of it, but for HashSlots.
 type Config struct {
 	Store     Store
 	Changes   *amend.Service // makes the changes of administrators
 	Clock     site.Clock
 	Key       []byte         // HMAC key of access tokens: 32 bytes or more; copied
 	Issuer    site.GatewayID // the iss claim of access tokens
-	Params    Params         // of new password hashes; zero: DefaultParams of a large board
-	Logger    *slog.Logger   // nil: silent
+	Params    Params         // of new password hashes
+	Logger    *slog.Logger
 	Metrics   *metric.Registry
 	Zone      *time.Location // in which the hours of grants are meant; nil: time.Local
 	HashSlots int            // passwords hashed at once; below 1: one fewer than there are processors, at least 1
 
 	// How many failed logins an account may have at once at one address, and an address
-	// for all accounts, before they have to wait; below 1: 10 and 30.
+	// for all accounts, before they have to wait.
 	AccountFailures, AddressFailures int
 }
 
@@ -74,10 +73,16 @@ func (Service) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "access.Se
 
 // New loads everything from cfg.Store and returns a Service that is ready to use.
 // It starts nothing; see [Service.Run]. It refuses a configuration that would be
-// unsafe: a key below 32 bytes, no issuer, hash parameters out of bounds.
+// unsafe: a key below 32 bytes, hash parameters out of bounds.
 func New(ctx context.Context, cfg Config) (*Service, error) {
-	if err := cfg.complete(); err != nil {
+	if len(cfg.Key) < minKey {
+		return nil, fmt.Errorf("the key of access tokens has %d bytes; it needs %d", len(cfg.Key), minKey)
+	}
+	if err := cfg.Params.check(); err != nil {
 		return nil, err
+	}
+	if cfg.HashSlots < 1 {
+		cfg.HashSlots = max(runtime.GOMAXPROCS(0)-1, 1) // doors need one, too
 	}
 	dir, err := load(ctx, cfg)
 	if err != nil {
@@ -89,7 +94,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		clock:    cfg.Clock,
 		log:      cfg.Logger,
 		metrics:  cfg.Metrics,
-		tokens:   newMint(cfg.Key, cfg.Issuer, cfg.Clock),
+		tokens:   newMint(slices.Clone(cfg.Key), cfg.Issuer, cfg.Clock),
 		verified: newVerified(),
 		hashing:  newHashing(cfg.Params, cfg.HashSlots, cfg.Key),
 		attempts: newAttempts(cfg.AccountFailures, cfg.AddressFailures),
@@ -97,47 +102,10 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		dir:      dir,
 		stepped:  make(chan struct{}, 1),
 	}
+	s.SetZone(cfg.Zone)
 	s.changes.OnStored(s.adopt)
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
-}
-
-// complete checks what is required and fills in what is not.
-func (c *Config) complete() error {
-	switch {
-	case c.Store == nil || c.Changes == nil || c.Clock == nil:
-		return errors.New("access needs a store, a maker of changes and a clock")
-	case len(c.Key) < minKey:
-		return fmt.Errorf("the key of access tokens has %d bytes; it needs %d", len(c.Key), minKey)
-	case c.Issuer == "":
-		return errors.New("access tokens need an issuer")
-	}
-	if c.AccountFailures < 1 {
-		c.AccountFailures = accountBurst
-	}
-	if c.AddressFailures < 1 {
-		c.AddressFailures = addressBurst
-	}
-	if c.Params == (Params{}) {
-		c.Params = DefaultParams(1 << 30)
-	}
-	if err := c.Params.check(); err != nil {
-		return err
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Metrics == nil {
-		c.Metrics = metric.New()
-	}
-	if c.Zone == nil {
-		c.Zone = time.Local
-	}
-	if c.HashSlots < 1 {
-		c.HashSlots = max(runtime.GOMAXPROCS(0)-1, 1) // doors need one, too
-	}
-	c.Key = slices.Clone(c.Key)
-	return nil
 }
 
 // load fills a directory from the store.
@@ -150,7 +118,7 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the addresses of logins: %w", err)
 	}
-	dir := newDirectory(cfg.Zone)
+	dir := newDirectory()
 	for _, a := range accounts {
 		if _, err := parseHash(a.Password.Reveal()); err != nil {
 			cfg.Logger.Error("stored password is unreadable; set a new one", "account", a.ID, "error", err)

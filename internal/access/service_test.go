@@ -22,17 +22,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNew_refuses(t *testing.T) {
-	good := access.Config{Store: newStore(), Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer}
+	good := access.Config{Store: newStore(), Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer, Params: cheap(), Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)}
 	if _, err := access.New(t.Context(), good); err != nil {
 		t.Fatalf("the least configuration: %v", err)
 	}
 	for name, spoil := range map[string]func(*access.Config){
-		"no store":          func(c *access.Config) { c.Store = nil },
-		"no changes":        func(c *access.Config) { c.Changes = nil },
-		"no clock":          func(c *access.Config) { c.Clock = nil },
 		"no key":            func(c *access.Config) { c.Key = nil },
 		"short key":         func(c *access.Config) { c.Key = c.Key[:31] },
-		"no issuer":         func(c *access.Config) { c.Issuer = "" },
 		"too much memory":   func(c *access.Config) { c.Params = access.Params{MemoryKiB: 1 << 20, Time: 1, Threads: 1} },
 		"too little memory": func(c *access.Config) { c.Params = access.Params{MemoryKiB: 7, Time: 1, Threads: 1} },
 		"no passes":         func(c *access.Config) { c.Params = access.Params{MemoryKiB: 64, Threads: 1} },
@@ -51,7 +47,7 @@ func TestNew_refuses(t *testing.T) {
 func TestNew_loadFails(t *testing.T) {
 	store := newStore()
 	store.fail("LoadAccess", errDisk)
-	_, err := access.New(t.Context(), access.Config{Store: store, Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer})
+	_, err := access.New(t.Context(), access.Config{Store: store, Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer, Params: cheap(), Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, errDisk) {
 		t.Errorf("the error is %v", err)
 	}

@@ -25,7 +25,6 @@ type session struct {
 	site.Session
 	account *account
 	ended   *site.Record // why it is dead; nil while it lives. Shared by sessions that ended together
-	rebased bool         // whether Expires is newer than what the store holds
 }
 
 // lives reports whether the session is good for anything at now.
@@ -104,6 +103,7 @@ func (d *directory) forget(id site.SessionID) {
 		delete(s.account.sessions, id)
 		delete(d.sessions, id)
 		delete(d.refresh, s.Refresh)
+		delete(d.rebased, id)
 	}
 }
 

@@ -12,10 +12,9 @@ import (
 
 // What logins are allowed.
 const (
-	// accountBurst and accountEvery bound the failures of one account at one address.
-	accountBurst, accountEvery = 10, 30 * time.Second
-	// addressBurst and addressEvery bound the failures of one address.
-	addressBurst, addressEvery = 30, 6 * time.Second
+	// accountEvery and addressEvery are how soon an account at one address, and an address,
+	// may fail once more.
+	accountEvery, addressEvery = 30 * time.Second, 6 * time.Second
 	// wider is how many times as many failures the bounds over several addresses allow:
 	// one account from all addresses that are not known for it, and one IPv6 network.
 	// The contract promises that fewer than 64 others keep no new address out.

@@ -87,8 +87,7 @@ func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, 
 	if !ok {
 		return "", errToken
 	}
-	access, _, err := s.tokens.sign(session, now)
-	return access, err
+	return s.tokens.sign(session, now)
 }
 
 // newRefresh makes a refresh token: a version 4 UUID (specification, "Token
@@ -158,8 +157,8 @@ func newMint(key []byte, issuer site.GatewayID, clock site.Clock) mint {
 const headerNonce = "nonce"
 
 // sign makes an access token of a session, which never outlives it.
-func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expires time.Time, err error) {
-	expires = issued.Add(accessLife)
+func (m *mint) sign(of site.Session, issued time.Time) (site.Secret, error) {
+	expires := issued.Add(accessLife)
 	if of.Expires.Before(expires) {
 		expires = of.Expires
 	}
@@ -175,9 +174,9 @@ func (m *mint) sign(of site.Session, issued time.Time) (access site.Secret, expi
 	token.Header[headerNonce] = base64.RawURLEncoding.EncodeToString(random(nonceLen))
 	text, err := token.SignedString(m.key)
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("signing an access token: %w", err)
+		return "", fmt.Errorf("signing an access token: %w", err)
 	}
-	return site.Secret(text), expires.UTC().Truncate(time.Second), nil
+	return site.Secret(text), nil
 }
 
 // verified remembers tokens whose signature and form were found good, by their

@@ -19,7 +19,7 @@ const statusEvery = 20 * time.Second
 const looks = 6
 
 // supervise reports the gateway's state to the service manager, and feeds the watchdog
-// while doors can be opened: while the broker answers a connection and the path of an
+// while doors can be opened: while the broker accepts connections and the path of an
 // unlock is free. A disk that is full, fails or does not answer keeps no door shut, and
 // is no reason to be killed: a restart would have to wait for it too.
 func (g *Gateway) supervise(ctx context.Context) error {
@@ -45,13 +45,9 @@ func (g *Gateway) supervise(ctx context.Context) error {
 
 // showLife feeds the watchdog if the gateway lives.
 func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
-	ask := func(question func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(ctx, within)
-		defer cancel()
-		return question(ctx)
-	}
-	err := errors.Join(ask(g.pathLives), ask(g.broker.Ping))
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := g.pathLives(ctx); err != nil {
 		if !errors.Is(err, context.Canceled) {
 			g.log.Error("no sign of life for the watchdog", "error", err)
 		}
@@ -60,19 +56,23 @@ func (g *Gateway) showLife(ctx context.Context, within time.Duration) {
 	g.note(g.supervisor.Alive())
 }
 
-// pathLives acquires each lock that an unlock acquires on its way to the broker. It
-// fails if one of them is not released before ctx ends.
+// pathLives acquires each lock that an unlock acquires on its way to the broker, and those
+// of a station that connects. It fails if one of them is not released before ctx ends, or if
+// the broker does not accept connections.
 func (g *Gateway) pathLives(ctx context.Context) error {
-	free := make(chan struct{})
+	free := make(chan bool, 1)
 	go func() {
-		defer close(free)
 		g.access.SessionCount()
 		g.stations.Stations()
 		g.link.Disconnect(0) // no station has that id
 		g.db.Kept()
+		free <- g.broker.Accepts()
 	}()
 	select {
-	case <-free:
+	case accepts := <-free:
+		if !accepts {
+			return errors.New("the broker does not accept connections")
+		}
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the path of an unlock is blocked: %w", ctx.Err())

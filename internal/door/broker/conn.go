@@ -23,7 +23,6 @@ type Conn struct {
 	gated  *admission.Conn // between the two; nil without TLS
 	remote string
 	place  admission.Place
-	probe  bool // made by Ping; its end is no refusal
 
 	// Known from CONNECT on. The version is set first, for answers to it.
 	station    atomic.Int64

@@ -30,6 +30,9 @@ type Server struct {
 	seats         seats
 	buffers       sync.Pool // of *[]byte, for packets that are being encoded
 
+	shaking chan *Conn    // to goroutines that wait for a handshake
+	closing chan struct{} // closed when the connections are ended
+
 	state   atomic.Int32   // of the life of the server
 	serving atomic.Int32   // accept loops that run
 	wanted  atomic.Int32   // accept loops that should
@@ -59,6 +62,8 @@ func New(cfg Config) (*Server, error) {
 		crowd: admission.New(admission.Limits{
 			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cfg.Limits.Connecting,
 		}),
+		shaking: make(chan *Conn),
+		closing: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	s.mochi = mqtt.New(options(cfg.Limits))
@@ -123,6 +128,16 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	return errors.Join(s.acceptAll(ctx, listeners), s.closeAll())
 }
 
+// Accepts reports whether connections are accepted: all accept loops run, and nobody keeps
+// the locks that each connection takes, or else it does not return.
+func (s *Server) Accepts() bool {
+	_, _ = s.crowd.Count()
+	s.seats.mu.Lock()
+	defer s.seats.mu.Unlock()
+	n := s.serving.Load()
+	return n > 0 && n == s.wanted.Load()
+}
+
 // acceptAll runs the accept loops until ctx ends or one of them fails. All
 // listeners are closed when it returns.
 func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
@@ -150,6 +165,7 @@ func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
 
 // closeAll ends every connection. No new ones come any more.
 func (s *Server) closeAll() error {
+	close(s.closing)
 	var ending sync.WaitGroup
 	for _, g := range s.crowd.Guests() {
 		c := (*Conn)(g.(*guest))

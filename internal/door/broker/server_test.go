@@ -222,34 +222,18 @@ func TestServer_metrics(t *testing.T) {
 	silent.close()
 }
 
-func TestServer_Ping(t *testing.T) {
+func TestServer_Accepts(t *testing.T) {
 	g := open(t, setup{limits: broker.Limits{Connections: 1}})
 	g.connect(1, 4) // it needs no place
-	for range 3 {
-		if err := g.server.Ping(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := g.refusals("mqtt-anonymous"); n != "0" {
-		t.Errorf("%s refusals were counted", n)
+	if !g.server.Accepts() {
+		t.Error("a broker that serves does not accept")
 	}
 	if err := g.stop(); err != nil {
 		t.Error(err)
 	}
-	if err := g.server.Ping(context.Background()); err == nil {
-		t.Error("a stopped broker answers")
+	if g.server.Accepts() {
+		t.Error("a stopped broker accepts")
 	}
-}
-
-func TestServer_Ping_cancelled(t *testing.T) {
-	g := open(t, setup{})
-	g.wellServed()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := g.server.Ping(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Ping gave %v", err)
-	}
-	g.handler.await(t, "a new ping", func() bool { return g.server.Ping(context.Background()) == nil })
 }
 
 // What the outside can cause is logged at a bounded rate, and counted in full.

@@ -37,8 +37,8 @@ func open(t testing.TB) *house {
 	log := slog.New(slog.DiscardHandler)
 	changes := amend.New(store)
 	accounts, err := access.New(t.Context(), access.Config{
-		Store: store, Changes: changes, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log,
-		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1},
+		Store: store, Changes: changes, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log, Metrics: metric.New(),
+		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1}, AccountFailures: 10, AddressFailures: 30,
 	})
 	if err != nil {
 		t.Fatal(err)

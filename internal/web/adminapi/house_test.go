@@ -78,7 +78,7 @@ func open(t testing.TB) *house {
 	changes := amend.New(h.store)
 	h.access, err = access.New(t.Context(), access.Config{
 		Store: h.store, Changes: changes, Clock: clock{}, Key: make([]byte, 32), Issuer: "gateway", Logger: log, Metrics: h.metrics,
-		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1},
+		Params: access.Params{MemoryKiB: 8, Time: 1, Threads: 1}, AccountFailures: 10, AddressFailures: 30,
 	})
 	h.must(err)
 	h.stations, err = station.New(t.Context(), station.Config{
