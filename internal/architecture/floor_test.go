@@ -44,7 +44,7 @@ func wings() map[string]int {
 func arrows() map[string][]string {
 	return map[string][]string{
 		"internal/access":              {"internal/access/amend", "internal/access/throttle"},
-		"internal/access/setup":        {"internal/access/throttle"},
+		"internal/access/setup":        {"internal/access/amend", "internal/access/throttle"},
 		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},
 		"internal/door/broker":         {"internal/door/stationlink"},
