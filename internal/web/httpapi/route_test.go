@@ -147,7 +147,7 @@ func TestPanic_afterTheHeader(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err == nil {
 		t.Errorf("got %q whole", body)
 	}
-	if !strings.Contains(w.logs.String(), "request panicked") {
+	if !strings.Contains(w.logs.String(), "panic: string") {
 		t.Error("not logged")
 	}
 	w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)

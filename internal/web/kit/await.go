@@ -2,8 +2,6 @@ package kit
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -30,7 +28,7 @@ func Await[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 		var r result[T]
 		defer func() {
 			if v := recover(); v != nil {
-				r.err = fmt.Errorf("panic: %s\n%s", panicText(v), debug.Stack())
+				r.err = panicError(v)
 			}
 			ended <- r
 		}()

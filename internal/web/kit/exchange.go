@@ -72,8 +72,12 @@ func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange 
 
 // finish is deferred: it answers for a handler that panicked, logs and counts.
 func (x *Exchange) finish() {
-	if v := recover(); v != nil {
-		x.panicked(v)
+	switch v := recover(); v {
+	case nil:
+	case http.ErrAbortHandler:
+		x.broken = true
+	default:
+		x.fail(panicError(v))
 	}
 	x.leave()
 	x.log()
@@ -83,29 +87,14 @@ func (x *Exchange) finish() {
 	}
 }
 
-// panicked logs a panic, with the place but without its words, which may quote the
-// request, and answers 500 if nothing has been answered yet.
-func (x *Exchange) panicked(v any) {
-	x.broken = true
-	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
-		return
-	}
-	if x.kit.errorLog.Allow() {
-		x.kit.logger.LogAttrs(x.Req.Context(), slog.LevelError, "request panicked",
-			slog.String("route", x.pattern), slog.String("panic", panicText(v)), slog.String("stack", string(debug.Stack())))
-	}
-	if x.status == 0 {
-		x.refuse(http.StatusInternalServerError, "Internal error")
-		x.broken = false
-	}
-}
-
-// panicText describes a panic without its words, which may quote the request.
-func panicText(v any) string {
+// panicError returns the error of a panic, for the log: with its place, but without its
+// words, which may quote the request.
+func panicError(v any) error {
+	what := fmt.Sprintf("%T", v)
 	if err, ok := v.(runtime.Error); ok {
-		return err.Error()
+		what = err.Error()
 	}
-	return fmt.Sprintf("%T", v)
+	return fmt.Errorf("panic: %s\n%s", what, debug.Stack())
 }
 
 // log writes the line of the request, if its level is enabled.
