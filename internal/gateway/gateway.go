@@ -280,7 +280,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	}
 	g.http, err = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Health: g.conditions,
-		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Front: g.page,
+		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
 	return err
 }

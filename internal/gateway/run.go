@@ -180,15 +180,6 @@ func (g *Gateway) handler(l listener) http.Handler {
 	return g.web.Handler(l.tls != nil, tables...)
 }
 
-// page returns what the page at / shows.
-func (g *Gateway) page() httpapi.Front {
-	front := httpapi.Front{Name: g.cfg.HostName()}
-	if certificate := g.certificateStatus(); certificate != nil {
-		front.Fingerprint, front.AuthorityFingerprint = certificate.Fingerprint, certificate.AuthorityFingerprint
-	}
-	return front
-}
-
 const (
 	// drain is how long requests that are under way may take after the stop.
 	drain = 5 * time.Second

@@ -199,21 +199,18 @@ func TestHandler_journalFails(t *testing.T) {
 	}
 }
 
-// maxLocalStreams is how many streams may be open on the socket.
-const maxLocalStreams = 64
-
 // The number of streams is bounded; a free place is given again.
 func TestHandler_tooManyStreams(t *testing.T) {
 	h := open(t)
 	ctx, cancel := context.WithCancel(adminapi.PeerContext(t.Context(), 0, 0, 1, 1))
 	var open sync.WaitGroup
-	for range maxLocalStreams {
+	for range kit.MaxStreamsPerAccount {
 		open.Go(func() {
 			r := httptest.NewRequestWithContext(ctx, "GET", "/admin/v1/journal?follow=true", http.NoBody)
 			h.send(adminapi.Socket, r)
 		})
 	}
-	eventually(func() bool { return h.journal.followers() == maxLocalStreams })
+	eventually(func() bool { return h.journal.followers() == kit.MaxStreamsPerAccount })
 	for _, path := range []string{"/journal", "/stations/watch"} {
 		got := h.do("GET", "/admin/v1"+path, "")
 		h.want(got, 429, `{"message":"Too many streams are open"}`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"sync"
 
 	"gatehouse/internal/access"
 	"gatehouse/internal/door/station"
@@ -77,31 +76,25 @@ type Setup interface {
 	Begin(ctx context.Context, remote netip.Addr, code site.Secret, email string, password site.Secret) (site.Account, error)
 }
 
-// Config is what an API needs; everything but Setup and Front must be given.
+// Config is what an API needs; everything but Setup and Name must be given.
 type Config struct {
 	Access   Access
 	Stations Stations
 	Unlocker Unlocker
 	Health   *health.Registry
 	Metrics  *metric.Registry
-	Boot     site.BootID  // part of the ids of events
-	Setup    Setup        // nil: there is nothing to set up
-	Front    func() Front // what the page at / shows; nil: nothing but the state
+	Boot     site.BootID // part of the ids of events
+	Setup    Setup       // nil: there is nothing to set up
+	Name     string      // of the gateway on the network, for the page at /
 }
 
 // API has the handlers of /v1 and /local/v1. Safe for concurrent use.
-type API struct {
-	Config
-	scrape sync.Mutex // one scrape at a time, because each takes memory
-}
+type API struct{ Config }
 
 // New returns an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Boot == "" {
 		return nil, errors.New("the HTTP interface needs access, stations, an unlocker, health, metrics and a boot id")
 	}
-	if cfg.Front == nil {
-		cfg.Front = func() Front { return Front{} }
-	}
-	return &API{Config: cfg}, nil
+	return &API{cfg}, nil
 }

@@ -72,9 +72,7 @@ func unready(x *kit.Exchange, sentence string) error {
 // writeMetrics answers with the metrics as Prometheus text.
 func (a *API) writeMetrics(x *kit.Exchange) error {
 	var text bytes.Buffer
-	a.scrape.Lock()
 	a.Metrics.Write(&text)
-	a.scrape.Unlock()
 	x.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = x.Write(text.Bytes()) // the client may have disconnected
 	return nil

@@ -76,9 +76,7 @@ func newAPI(t testing.TB, level slog.Level) *world {
 	w.web = kit.New(kit.Config{Metrics: w.metrics, Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level}))})
 	w.api, err = httpapi.New(httpapi.Config{
 		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Health: w.health, Metrics: w.metrics, Boot: boot, Setup: w.setup,
-		Front: func() httpapi.Front {
-			return httpapi.Front{Name: "gate", Fingerprint: "AB:CD", AuthorityFingerprint: "EF:01"}
-		},
+		Name: "gate",
 	})
 	if err != nil {
 		t.Fatal(err)

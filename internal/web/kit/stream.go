@@ -14,8 +14,8 @@ const (
 	MaxStreams = 256
 	// MaxStreamsPerAccount bounds those of one account.
 	MaxStreamsPerAccount = 16
-	// maxAdminStreams bounds those of administrators, and again those of callers without
-	// an account, so that no account keeps either of them waiting.
+	// maxAdminStreams bounds those of administrators, so that no other account keeps them
+	// waiting. All callers without an account, on the admin socket, count as one.
 	maxAdminStreams = 64
 	// pulseEvery is how often a quiet stream sends something, so that neither end takes
 	// a dead connection for a quiet one.
@@ -63,10 +63,7 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 		return err
 	}
 	quota, account := x.kit.streams, x.Req.Actor.Account
-	switch {
-	case account == "":
-		quota = x.kit.local
-	case x.Req.Actor.Origin == site.Admin:
+	if x.Req.Actor.Origin == site.Admin {
 		quota = x.kit.admins
 	}
 	if !quota.Enter(account) {
