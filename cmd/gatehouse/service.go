@@ -76,30 +76,18 @@ restarts the gateway. If a first installation fails, the files that it wrote are
 	}
 }
 
-// installed is the outcome of an installation.
-type installed struct {
-	Changes   []service.Change    `json:"changes"`
-	Listeners []adminapi.Listener `json:"listeners"`
-}
-
 func (a *app) installService(ctx context.Context) error {
 	if a.config != "" || a.socket != "" {
 		return wrongUsagef("the service reads /etc/gatehouse/gatehouse.toml: --config and --socket have no meaning here")
 	}
 	s, err := a.service()
+	if err == nil {
+		err = s.Install(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	changes, err := s.Install(ctx)
-	if err != nil {
-		return err
-	}
-	done := installed{Changes: list(changes), Listeners: list(listeners(ctx))}
-	return a.result(done, func(w *lines) {
-		printChanges(w, done.Changes)
-		w.printf("")
-		printReady(w, done.Listeners, setupText(setupFile), siteFolders())
-	})
+	return a.ready(ctx)
 }
 
 // serviceReadyCommand prints what "install" ends with; the Debian package runs it.
@@ -109,15 +97,16 @@ func (a *app) serviceReadyCommand() *cobra.Command {
 		Short:  "Print where the gateway listens, and what to do next",
 		Hidden: true,
 		Args:   takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			found := list(listeners(ctx))
-			return a.result(found, func(w *lines) { printReady(w, found, setupText(setupFile), siteFolders()) })
-		}),
+		RunE:   a.does(func(ctx context.Context, _ []string) error { return a.ready(ctx) }),
 	}
 }
 
-// siteFolders are where site files and their results are.
-func siteFolders() []string { return append(sitefile.BootFolders(), "/etc/gatehouse") }
+func (a *app) ready(ctx context.Context) error {
+	found := list(listeners(ctx))
+	return a.result(found, func(w *lines) {
+		printReady(w, found, setupText(setupFile), append(sitefile.BootFolders(), "/etc/gatehouse"))
+	})
+}
 
 // service returns the service that this program is, or could be.
 func (a *app) service() (*service.Service, error) {
@@ -217,36 +206,31 @@ func printReady(w *lines, listeners []adminapi.Listener, setup string, folders [
 	w.printf("Next: \"sudo gatehouse status\" shows its state, \"sudo gatehouse doctor\" what could be better.")
 }
 
-func printChanges(w *lines, changes []service.Change) {
-	rows := make([][2]string, len(changes))
-	for i, c := range changes {
-		rows[i] = [2]string{c.Kind, c.What}
-	}
-	w.pairs(rows)
-}
-
-// serviceOrder returns a command that does one thing to the service.
-func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) ([]service.Change, error)) *cobra.Command {
+// serviceOrder returns a command that does one thing to the service and prints its state.
+func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb, Short: short, Long: long, Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			s, err := a.service()
+			if err == nil {
+				err = order(s, ctx)
+			}
 			if err != nil {
 				return err
 			}
-			changes, err := order(s, ctx)
-			if err != nil {
-				return err
-			}
-			document := map[string][]service.Change{"changes": list(changes)}
-			return a.result(document, func(w *lines) {
-				if len(changes) == 0 {
-					w.printf("The gateway is already running.")
-				}
-				printChanges(w, changes)
-			})
+			_, err = a.serviceState(ctx, s)
+			return err
 		}),
 	}
+}
+
+// serviceState prints the state of the service and returns it.
+func (a *app) serviceState(ctx context.Context, s *service.Service) (service.State, error) {
+	state, err := s.Status(ctx)
+	if err != nil {
+		return state, err
+	}
+	return state, a.result(state, func(w *lines) { printService(w, state) })
 }
 
 func (a *app) serviceStatusCommand() *cobra.Command {
@@ -262,11 +246,8 @@ shows more. Exit status 1 means that it does not run.`,
 			if err != nil {
 				return err
 			}
-			state, err := s.Status(ctx)
+			state, err := a.serviceState(ctx, s)
 			if err != nil {
-				return err
-			}
-			if err := a.result(state, func(w *lines) { printService(w, state) }); err != nil {
 				return err
 			}
 			return notRunning(state)

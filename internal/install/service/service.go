@@ -3,8 +3,11 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/kardianos/service"
@@ -13,12 +16,18 @@ import (
 	"gatehouse/internal/fault"
 )
 
+// explainTimeout bounds the search for the reason of a failure, and removeTimeout the
+// removal of what a failed installation wrote, also after an interruption.
+const (
+	explainTimeout = time.Minute
+	removeTimeout  = 2 * time.Minute
+)
+
 // Config is what a [Service] needs.
 type Config struct {
 	// Executable is the path of this program, without links: [os.Executable] resolved.
 	Executable string
-	// Check returns what is wrong with the configuration of the system; nil: it is not
-	// checked.
+	// Check returns what is wrong with the configuration of the system.
 	Check func() error
 }
 
@@ -43,12 +52,6 @@ type control interface {
 	Restart() error
 }
 
-// Change is something that was done.
-type Change struct {
-	Kind string `json:"kind"` // created, updated, removed, enabled, started, restarted or stopped
-	What string `json:"what"` // a file or a unit
-}
-
 // New returns the service; it touches nothing.
 func New(cfg Config) (*Service, error) {
 	s := &Service{Config: cfg, uid: os.Geteuid(), run: machine.This().Run}
@@ -64,73 +67,115 @@ func New(cfg Config) (*Service, error) {
 	return nil, errors.New("this program was built for a system that has no systemd")
 }
 
-// Start starts the gateway and its sockets and returns when it is ready. It returns no
-// change where both are running.
-func (s *Service) Start(ctx context.Context) ([]Change, error) {
-	return s.order(ctx, "start", func(now State) ([]Change, error) {
+// Who has installed the service.
+const (
+	byNobody  = "no"
+	byPackage = "package"
+	byUs      = "service install"
+	byOthers  = "otherwise"
+)
+
+// State is the state of the service.
+type State struct {
+	Installed string `json:"installed"` // "no", "package", "service install" or "otherwise"
+	Running   bool   `json:"running"`   // whether the gateway is up and ready
+	State     string `json:"state"`     // systemd's word: active, activating, deactivating, inactive, failed…
+	Enabled   bool   `json:"enabled"`   // whether it starts with the system
+	Sockets   bool   `json:"sockets"`   // whether the ports are open
+}
+
+// Status returns the state of the service. It needs no root.
+func (s *Service) Status(ctx context.Context) (State, error) {
+	if err := s.mayUse(); err != nil {
+		return State{}, err
+	}
+	units, err := machine.Machine{Run: s.run}.Units(ctx, []string{"ActiveState", "UnitFileState", "FragmentPath"}, serviceUnit, socketUnit)
+	if err != nil {
+		return State{}, err
+	}
+	unit := units[0]
+	return State{
+		Installed: s.installer(unit["FragmentPath"]), State: unit["ActiveState"],
+		Running: unit["ActiveState"] == "active" || unit["ActiveState"] == "reloading",
+		Enabled: unit["UnitFileState"] == "enabled", Sockets: units[1]["ActiveState"] == "active",
+	}, nil
+}
+
+// mayUse returns an error where systemd does not run.
+func (s *Service) mayUse() error {
+	if info, err := os.Stat(s.at("/run/systemd/system")); err != nil || !info.IsDir() { // sd_booted(3)
+		return fault.New(fault.Unavailable, `systemd does not run here, and "gatehouse service" knows no other service manager: have yours run "gatehouse serve", and restart it whenever it ends`)
+	}
+	return nil
+}
+
+// mayChange returns an error where systemd does not run or the caller is not root.
+func (s *Service) mayChange(verb string) error {
+	if err := s.mayUse(); err != nil || s.uid == 0 {
+		return err
+	}
+	return fault.New(fault.Forbidden, "only root may do this: run \"sudo gatehouse service "+verb+"\"")
+}
+
+// installer returns who has installed the unit at path; no path: there is no unit.
+func (s *Service) installer(path string) string {
+	text, err := os.ReadFile(s.at(path))
+	switch {
+	case path == "":
+		return byNobody
+	case strings.HasPrefix(path, "/usr/lib/"), strings.HasPrefix(path, "/lib/"):
+		return byPackage
+	case err == nil && strings.HasPrefix(string(text), mark):
+		return byUs
+	default:
+		return byOthers
+	}
+}
+
+// Start starts the gateway and its sockets and returns when it is ready.
+func (s *Service) Start(ctx context.Context) error {
+	return s.order(ctx, "start", func(now State) error {
 		if now.Running && now.Sockets {
-			return nil, nil
+			return nil
 		}
-		return []Change{{"started", serviceUnit}}, s.bringUp(ctx, now.Sockets)
+		return s.bringUp(ctx, now.Sockets)
 	})
 }
 
 // Restart restarts the gateway and returns when it is ready. Sockets that are open stay
 // open.
-func (s *Service) Restart(ctx context.Context) ([]Change, error) {
-	return s.order(ctx, "restart", func(now State) ([]Change, error) {
-		return []Change{{"restarted", serviceUnit}}, s.bringUp(ctx, now.Sockets)
-	})
+func (s *Service) Restart(ctx context.Context) error {
+	return s.order(ctx, "restart", func(now State) error { return s.bringUp(ctx, now.Sockets) })
 }
 
 // Stop closes the sockets and stops the gateway. With open sockets the next connection
 // would start it again.
-func (s *Service) Stop(ctx context.Context) ([]Change, error) {
-	return s.order(ctx, "stop", func(State) ([]Change, error) {
+func (s *Service) Stop(ctx context.Context) error {
+	return s.order(ctx, "stop", func(State) error {
 		if _, err := s.run(ctx, "systemctl", "stop", socketUnit, siteUnit); err != nil {
-			return nil, err
+			return err
 		}
-		return []Change{{"stopped", socketUnit}, {"stopped", serviceUnit}}, s.control.Stop()
+		return s.control.Stop()
 	})
 }
 
 // order does what needs root and an installed service.
-func (s *Service) order(ctx context.Context, verb string, do func(now State) ([]Change, error)) ([]Change, error) {
-	now, err := s.installed(ctx, verb)
+func (s *Service) order(ctx context.Context, verb string, do func(now State) error) error {
+	if err := s.mayChange(verb); err != nil {
+		return err
+	}
+	now, err := s.Status(ctx)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if now.Installed == byNobody {
+		return notInstalled()
 	}
 	began := time.Now()
-	changes, err := do(now)
-	if err != nil {
-		return nil, s.explain(ctx, verb, err, began)
+	if err := do(now); err != nil {
+		return s.explain(ctx, verb, err, began)
 	}
-	return changes, nil
-}
-
-// may returns an error where systemd does not run or the caller is not root.
-func (s *Service) may(verb string) error {
-	info, err := os.Stat(s.at("/run/systemd/system")) // sd_booted(3)
-	switch {
-	case err != nil || !info.IsDir():
-		return fault.New(fault.Unavailable, `systemd does not run here, and "gatehouse service" knows no other service manager: have yours run "gatehouse serve", and restart it whenever it ends`)
-	case s.uid != 0 && verb != "status":
-		return fault.New(fault.Forbidden, "only root may do this: run \"sudo gatehouse service "+verb+"\"")
-	default:
-		return nil
-	}
-}
-
-// installed returns the state of the service; NotFound where it is not installed.
-func (s *Service) installed(ctx context.Context, verb string) (State, error) {
-	if err := s.may(verb); err != nil {
-		return State{}, err
-	}
-	state, err := s.state(ctx)
-	if err == nil && state.Installed == byNobody {
-		err = notInstalled()
-	}
-	return state, err
+	return nil
 }
 
 func notInstalled() error {
@@ -154,6 +199,31 @@ func (s *Service) bringUp(ctx context.Context, keepSockets bool) error {
 		return err
 	}
 	return s.control.Start()
+}
+
+// busyPort is the message of systemd about a port that another program holds.
+var busyPort = regexp.MustCompile(`listening socket \((?:\S*:)?(\d+)\): Address already in use`)
+
+// explain returns the error of a command that failed, with what the gateway or systemd
+// has logged since it began: systemctl alone reports an exit status.
+func (s *Service) explain(ctx context.Context, verb string, failure error, since time.Time) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainTimeout)
+	defer cancel()
+	_, _ = s.run(ctx, "journalctl", "--sync") // the last lines may be on their way
+	// Not --unit, which misses lines of the short-lived process that opens the sockets.
+	out, _ := s.run(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=100",
+		fmt.Sprintf("--since=@%d", since.Unix()), "UNIT="+socketUnit, "+", "_SYSTEMD_UNIT="+serviceUnit)
+	reason := failure.Error()
+	for line := range strings.Lines(out) {
+		if own, is := strings.CutPrefix(strings.TrimSpace(line), "gatehouse: "); is {
+			reason = own
+		}
+	}
+	if port := busyPort.FindStringSubmatch(out); port != nil {
+		reason = fmt.Sprintf("another program holds port %s: find it with \"ss -ltnp\" and stop it, or name other ports in %s%s.d/ports.conf and in %s",
+			port[1], unitFolder, socketUnit, configFile)
+	}
+	return fault.New(fault.Unavailable, verb+" failed: "+reason+"\nThe log has more: journalctl --unit=gatehouse.service --unit=gatehouse.socket --lines=50")
 }
 
 // at returns the path on this machine.

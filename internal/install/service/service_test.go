@@ -58,7 +58,7 @@ func (m *machine) write(path, text string) {
 
 // service returns the service, and its error.
 func (m *machine) service() *own.Service {
-	return own.NewFake(own.Config{Executable: program}, m.root, os.Getuid(), m, m.run)
+	return own.NewFake(own.Config{Executable: program, Check: func() error { return nil }}, m.root, os.Getuid(), m, m.run)
 }
 
 // files lists every file but those that newMachine wrote.
@@ -119,11 +119,10 @@ func (m *machine) Restart() error { return m.call("restart", true) }
 
 func TestService_Install(t *testing.T) {
 	m := newMachine(t)
-	changes, err := m.service().Install(t.Context())
-	m.must(err)
+	m.must(m.service().Install(t.Context()))
 	for _, path := range []string{unit, "/etc/systemd/system/gatehouse.socket", "/etc/sysusers.d/gatehouse.conf", "/etc/gatehouse/gatehouse.toml"} {
-		if !slices.Contains(changes, own.Change{Kind: "created", What: path}) || !slices.Contains(m.files(), path) {
-			t.Errorf("%s was not created: %v, %v", path, changes, m.files())
+		if !slices.Contains(m.files(), path) {
+			t.Errorf("%s was not created: %v", path, m.files())
 		}
 	}
 	text, err := os.ReadFile(m.at(unit))
@@ -139,14 +138,13 @@ func TestService_Install(t *testing.T) {
 		t.Errorf("commands %q", got)
 	}
 
-	// Once more: only what differs is written, and the configuration never.
+	// Once more: the units are written again, and the configuration never.
 	m.write("/etc/gatehouse/gatehouse.toml", "mine")
 	mark, _, _ := strings.Cut(string(text), "\n")
-	m.write("/etc/systemd/system/gatehouse.socket", mark+"\n")
-	changes, err = m.service().Install(t.Context())
-	m.must(err)
-	if want := []own.Change{{Kind: "updated", What: "/etc/systemd/system/gatehouse.socket"}, {Kind: "restarted", What: "gatehouse.service"}}; !slices.Equal(changes, want) {
-		t.Errorf("changes %v", changes)
+	m.write(unit, mark+"\n")
+	m.must(m.service().Install(t.Context()))
+	if again, err := os.ReadFile(m.at(unit)); err != nil || string(again) != string(text) {
+		t.Errorf("%v, the unit is\n%s", err, again)
 	}
 	if text, err := os.ReadFile(m.at("/etc/gatehouse/gatehouse.toml")); err != nil || string(text) != "mine" {
 		t.Errorf("the configuration is %s, %v", text, err)
@@ -161,7 +159,7 @@ func TestService_Install_fails(t *testing.T) {
 	} {
 		m := newMachine(t)
 		m.broken, m.log = broken, log
-		_, err := m.service().Install(t.Context())
+		err := m.service().Install(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "Every file that was written has been removed") {
 			t.Errorf("%s: error %v", broken, err)
 			continue
@@ -180,12 +178,12 @@ func TestService_Install_fails(t *testing.T) {
 // An update that fails removes nothing: the program has been replaced already.
 func TestService_Install_updateFails(t *testing.T) {
 	m := newMachine(t)
-	if _, err := m.service().Install(t.Context()); err != nil {
+	if err := m.service().Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	before := m.files()
 	m.broken = "library start"
-	_, err := m.service().Install(t.Context())
+	err := m.service().Install(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "The service stays installed") || !slices.Equal(m.files(), before) {
 		t.Errorf("error %v; files %v", err, m.files())
 	}
@@ -209,21 +207,21 @@ func TestService_Install_refused(t *testing.T) {
 		m := newMachine(t)
 		test.prepare(m)
 		before := m.files()
-		_, err := m.service().Install(t.Context())
+		err := m.service().Install(t.Context())
 		if err == nil || !strings.Contains(err.Error(), test.want) || !slices.Equal(m.files(), before) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	m := newMachine(t)
 	for _, path := range []string{"/home/a/gatehouse", "/tmp/gatehouse", "/opt/my programs/gatehouse", "/opt/%n"} {
-		s := own.NewFake(own.Config{Executable: path}, m.root, os.Getuid(), m, m.run)
-		if _, err := s.Install(t.Context()); !fault.Is(err, fault.Invalid) {
+		s := own.NewFake(own.Config{Executable: path, Check: func() error { return nil }}, m.root, os.Getuid(), m, m.run)
+		if err := s.Install(t.Context()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: error %v", path, err)
 		}
 	}
 	check := errors.New("gatehouse.toml:1 is wrong")
 	s := own.NewFake(own.Config{Executable: program, Check: func() error { return check }}, m.root, os.Getuid(), m, m.run)
-	if _, err := s.Install(t.Context()); !errors.Is(err, check) || len(m.files()) > 0 {
+	if err := s.Install(t.Context()); !errors.Is(err, check) || len(m.files()) > 0 {
 		t.Errorf("with a wrong configuration: %v, %v", err, m.files())
 	}
 }
@@ -238,41 +236,40 @@ func (m *machine) mask(path string) {
 func TestService_Uninstall(t *testing.T) {
 	m := newMachine(t)
 	s := m.service()
-	if _, err := s.Uninstall(t.Context()); !fault.Is(err, fault.NotFound) {
+	if err := s.Uninstall(t.Context()); !fault.Is(err, fault.NotFound) {
 		t.Errorf("nothing is installed: %v", err)
 	}
-	if _, err := s.Install(t.Context()); err != nil {
+	if err := s.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m.write("/run/gatehouse-notice/gatehouse.issue", "")
 	m.write("/etc/issue.d/gatehouse.issue", "")
-	changes, err := s.Uninstall(t.Context())
-	m.must(err)
+	m.must(s.Uninstall(t.Context()))
 	if left := m.files(); !slices.Equal(left, []string{"/etc/gatehouse/gatehouse.toml"}) {
 		t.Errorf("left %v", left)
 	}
 	if _, err := os.Stat(m.at("/run/gatehouse-notice")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder of the notice is left: %v", err)
 	}
-	if !slices.Contains(changes, own.Change{Kind: "removed", What: unit}) || m.active || m.sockets {
-		t.Errorf("changes %v, running %v, sockets %v", changes, m.active, m.sockets)
+	if m.active || m.sockets {
+		t.Errorf("running %v, sockets %v", m.active, m.sockets)
 	}
 }
 
 func TestService_orders(t *testing.T) {
 	m := newMachine(t)
 	s := m.service()
-	for _, order := range []func(context.Context) ([]own.Change, error){s.Start, s.Stop, s.Restart} {
-		if _, err := order(t.Context()); !fault.Is(err, fault.NotFound) {
+	for _, order := range []func(context.Context) error{s.Start, s.Stop, s.Restart} {
+		if err := order(t.Context()); !fault.Is(err, fault.NotFound) {
 			t.Errorf("nothing is installed: %v", err)
 		}
-		if _, err := s.As(1000).Start(t.Context()); !fault.Is(err, fault.Forbidden) {
+		if err := s.As(1000).Start(t.Context()); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("not root: %v", err)
 		}
 	}
 	m.write("/usr/lib/systemd/system/gatehouse.service", "")
 	for _, step := range []struct {
-		order  func(context.Context) ([]own.Change, error)
+		order  func(context.Context) error
 		active bool
 		calls  string
 	}{
@@ -282,7 +279,7 @@ func TestService_orders(t *testing.T) {
 		{s.Stop, false, "systemctl stop gatehouse.socket gatehouse-site.service, library stop"},
 	} {
 		m.commands = nil
-		if _, err := step.order(t.Context()); err != nil || m.active != step.active || m.sockets != step.active {
+		if err := step.order(t.Context()); err != nil || m.active != step.active || m.sockets != step.active {
 			t.Errorf("%v; running %v, sockets %v", err, m.active, m.sockets)
 		}
 		if got := strings.Join(m.commands[1:], ", "); got != step.calls {
@@ -290,7 +287,7 @@ func TestService_orders(t *testing.T) {
 		}
 	}
 	m.must(os.RemoveAll(m.at("/run/systemd")))
-	if _, err := s.Start(t.Context()); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "systemd does not run here") {
+	if err := s.Start(t.Context()); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "systemd does not run here") {
 		t.Errorf("without systemd: %v", err)
 	}
 }
@@ -312,7 +309,7 @@ func TestService_Status(t *testing.T) {
 
 // The library still has what is used of it.
 func TestNew(t *testing.T) {
-	if _, err := own.New(own.Config{Executable: program}); err != nil {
+	if _, err := own.New(own.Config{Executable: program, Check: func() error { return nil }}); err != nil {
 		t.Error(err)
 	}
 }
