@@ -50,7 +50,9 @@ already stays as it is.`, (*service.Service).Start),
 starts with the system.`, (*service.Service).Stop),
 		a.serviceOrder("restart", "Restart the service", `Stop the gateway, start it again, and wait until it is ready. Its ports stay open:
 clients that connect meanwhile wait for a moment.`, (*service.Service).Restart),
-		a.serviceStatusCommand(),
+		a.serviceOrder("status", "Show whether the service runs", `Show what systemd knows of the gateway: whether it runs, whether its ports are open,
+and whether it starts with the system. "gatehouse status" asks the gateway itself and
+shows more. Exit status 1 means that it does not run.`, nil),
 	)
 	return cmd
 }
@@ -206,51 +208,27 @@ func printReady(w *lines, listeners []adminapi.Listener, setup string, folders [
 	w.printf("Next: \"sudo gatehouse status\" shows its state, \"sudo gatehouse doctor\" what could be better.")
 }
 
-// serviceOrder returns a command that does one thing to the service and prints its state.
+// serviceOrder returns a command that does one thing to the service, or nothing where
+// order is nil, and prints its state.
 func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb, Short: short, Long: long, Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
 			s, err := a.service()
-			if err == nil {
+			if err == nil && order != nil {
 				err = order(s, ctx)
 			}
 			if err != nil {
 				return err
 			}
-			_, err = a.serviceState(ctx, s)
+			state, err := s.Status(ctx)
+			if err == nil {
+				err = a.result(state, func(w *lines) { printService(w, state) })
+			}
+			if err == nil && order == nil {
+				err = notRunning(state)
+			}
 			return err
-		}),
-	}
-}
-
-// serviceState prints the state of the service and returns it.
-func (a *app) serviceState(ctx context.Context, s *service.Service) (service.State, error) {
-	state, err := s.Status(ctx)
-	if err != nil {
-		return state, err
-	}
-	return state, a.result(state, func(w *lines) { printService(w, state) })
-}
-
-func (a *app) serviceStatusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "status",
-		Short: "Show whether the service runs",
-		Long: `Show what systemd knows of the gateway: whether it runs, whether its ports are open,
-and whether it starts with the system. "gatehouse status" asks the gateway itself and
-shows more. Exit status 1 means that it does not run.`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			s, err := a.service()
-			if err != nil {
-				return err
-			}
-			state, err := a.serviceState(ctx, s)
-			if err != nil {
-				return err
-			}
-			return notRunning(state)
 		}),
 	}
 }

@@ -66,29 +66,20 @@ func reportStatus(g *subject, s *sheet) {
 
 // checkConfiguration reads what the gateway would at its next start.
 func checkConfiguration(_ context.Context, g *subject, s *sheet) {
-	if g.broken != nil {
-		reportBroken(g, s)
-		return
-	}
-	if len(g.files) == 0 {
+	switch {
+	case g.broken == nil && len(g.files) == 0:
 		s.fine("There is none: every key has its default")
-	}
-	for _, f := range g.files {
-		s.fine("It is right", f.Name)
-	}
-}
-
-func reportBroken(g *subject, s *sheet) {
-	if mayNot(g.broken) {
+		return
+	case g.broken == nil:
+		s.fine("It is right", g.files[0].Name)
+		return
+	case mayNot(g.broken):
 		s.unread("the configuration", g.broken)
 		return
 	}
 	evidence := []string{sentence(g.broken)}
 	if problems, ok := errors.AsType[*tomlfile.Error](g.broken); ok {
-		evidence = nil
-		for _, one := range problems.Problems {
-			evidence = append(evidence, one.String())
-		}
+		evidence = strings.Split(problems.Error(), "\n")
 	}
 	fix := "correct what is named, check it with gatehouse serve --check, then " + g.command("restart")
 	if g.runs() {

@@ -22,9 +22,7 @@ const (
 	addressPatience = 20 * time.Second
 	// stampLayout is how people read a time.
 	stampLayout = "2006-01-02 15:04:05 MST"
-	// successHead begins the result of a first boot that was done, issuedTitle the
-	// generated passwords in it.
-	successHead = "Gatehouse: OK\n"
+	// issuedTitle begins the generated passwords.
 	issuedTitle = "PASSWORDS THAT WERE MADE"
 )
 
@@ -123,8 +121,8 @@ func (b *boot) writeSuccess(ctx context.Context) error {
 	if c := b.status.Certificate; c != nil && c.AuthorityFingerprint != "" {
 		fingerprint = "The fingerprint (SHA-256) of the authority that signs its certificate:\n  " + c.AuthorityFingerprint + "\n"
 	}
-	return b.writeResult(b.issued(), successHead, b.head(),
-		"The gateway is set up and runs. The site file is called "+doneName+"\nonce its passwords have been wiped from it; you may delete it then.\n",
+	return b.writeResult(b.issued(), "Gatehouse: OK\n", b.head(),
+		"The gateway is set up and runs. The site file is called "+doneName+"\nonce its passwords have been wiped from it; you may delete it then. If\n"+filepath.Base(b.path)+" is still there after a minute, delete it: its passwords are in it.\n",
 		section("WHERE IT IS\n", "  %s\n", b.out.Addresses), fingerprint,
 		"WHAT WAS SET UP\n"+cmp.Or(section("", "  %s\n", fields("%-12s %s", b.contents())), "  Nothing: the site file is empty.\n"),
 		section("TO NOTE\n", "  - %s\n", b.out.Warnings))

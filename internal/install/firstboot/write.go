@@ -59,7 +59,6 @@ func (b *boot) keepUnread(path, text string) error {
 		return nil //nolint:nilerr // there is none, or none that can be read
 	}
 	_, unread, has := strings.Cut(string(old), issuedTitle)
-	unread, _, _ = strings.Cut(unread, leftTitle)
 	if !has || strings.Contains(text, unread) {
 		return nil
 	}
