@@ -59,8 +59,7 @@ func (r Report) Count(severity health.Severity) int {
 }
 
 // Gateway is what a running gateway answers. Its methods return a fault.Error:
-// Unavailable when no gateway answers, Forbidden when this user may not ask it. They are
-// called concurrently.
+// Unavailable when no gateway answers, Forbidden when this user may not ask it.
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
 	Database(ctx context.Context) (adminapi.Database, error)
@@ -99,26 +98,34 @@ const (
 	askLimit = 12 * time.Second
 )
 
-// Examine does every check, all at once. It takes a minute at most.
+// Examine does every check. One that hangs in the disk is left behind, with those after
+// it.
 func Examine(ctx context.Context, cfg Config) Report {
 	g := newSubject(ctx, cfg)
 	all := []check{ // in the order in which a report names them
-		{"data", checkData},
 		{"gateway", checkGateway},
 		{"configuration", checkConfiguration},
 		{"ports", checkPorts},
+		{"service", checkService},
+		{"data", checkData},
 		{"disk", checkDisk},
 		{"database", checkDatabase},
-		{"service", checkService},
-	}
-	sheets := make([]chan *sheet, len(all))
-	for i, c := range all {
-		sheets[i] = make(chan *sheet, 1)
-		go func() { sheets[i] <- c.run(ctx, g) }()
 	}
 	r := Report{Time: site.At(cfg.Machine.Now()), Version: cfg.Version, Findings: []Finding{}}
-	for i := range all {
-		r.Findings = append(r.Findings, (<-sheets[i]).findings...)
+	for i, c := range all {
+		s, done := c.run(ctx, g)
+		if !done {
+			s = &sheet{check: c.name}
+			s.find(Skipped, "it took longer than "+checkLimit.String()+": the disk or the system may hang", "dmesg | tail -n 50")
+			for _, other := range all[i+1:] {
+				s.check = other.name
+				s.find(Skipped, "not checked, because "+c.name+" hangs", "")
+			}
+		}
+		r.Findings = append(r.Findings, s.findings...)
+		if !done {
+			break
+		}
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
 	r.Healthy = r.Count(health.Fatal)+r.Count(health.Warning) == 0
@@ -129,35 +136,22 @@ func rank(s health.Severity) int {
 	return slices.Index([]health.Severity{health.Fatal, health.Warning, health.Notice, Skipped, OK}, s)
 }
 
-// run does the check within its limit. A check that hangs in the disk is left behind.
-func (c check) run(ctx context.Context, g *subject) *sheet {
-	s, done := within(ctx, checkLimit, func(ctx context.Context) *sheet {
-		s := &sheet{check: c.name}
-		c.do(ctx, g, s)
-		return s
-	})
-	if !done {
-		s = &sheet{check: c.name}
-		s.find(Skipped, "it took longer than "+checkLimit.String()+": the disk or the system may hang", "dmesg | tail -n 50")
-	}
-	return s
-}
-
-// within calls f and waits for it no longer than limit allows; f is left behind where
-// the end of its context does not end it.
-func within[T any](ctx context.Context, limit time.Duration, f func(context.Context) T) (result T, done bool) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	ended := make(chan T, 1)
+// run does the check; false where it does not end in time.
+func (c check) run(ctx context.Context, g *subject) (s *sheet, done bool) {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	ended := make(chan *sheet, 1)
 	go func() {
 		defer cancel()
-		ended <- f(ctx)
+		s := &sheet{check: c.name}
+		c.do(ctx, g, s)
+		ended <- s
 	}()
-	grace := time.NewTimer(limit + killGrace)
+	grace := time.NewTimer(checkLimit + killGrace)
 	defer grace.Stop()
 	select {
-	case result = <-ended:
-		return result, true
+	case s = <-ended:
+		return s, true
 	case <-grace.C:
-		return result, false
+		return nil, false
 	}
 }

@@ -154,9 +154,6 @@ func (b *boot) extract(d *tomlfile.Document) error {
 		return err //nolint:wrapcheck // it says what was done
 	}
 	b.plan.settings, b.plan.secret = append([]byte(settingsHead), text...), !bytes.Equal(text, redacted)
-	if len(b.plan.settings) > config.MaxFile {
-		return refuse(b.path, "the settings are too long: at most %d bytes", config.MaxFile)
-	}
 	return nil
 }
 

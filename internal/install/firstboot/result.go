@@ -22,7 +22,7 @@ const (
 	addressPatience = 20 * time.Second
 	// stampLayout is how people read a time.
 	stampLayout = "2006-01-02 15:04:05 MST"
-	// issuedTitle begins the generated passwords.
+	// issuedTitle begins the generated passwords, the last part of a result.
 	issuedTitle = "PASSWORDS THAT WERE MADE"
 )
 

@@ -39,38 +39,16 @@ func (b *boot) writeResult(issued string, parts ...string) error {
 	return nil
 }
 
+// writeResultTo writes a result. Generated passwords of an earlier one, which are stored
+// nowhere else and may not have been read yet, stay at its end.
 func (b *boot) writeResultTo(path, text string) error {
-	err := b.keepUnread(path, text)
-	if err == nil {
-		err = b.replace(path, []byte(text), 0o600, ownGroup)
+	old, _ := os.ReadFile(path) //nolint:gosec // a fixed name beside the site file or the configuration
+	if at := strings.Index(string(old), issuedTitle); at >= 0 && !strings.Contains(text, string(old[at:])) {
+		text += "\n" + string(old[at:])
 	}
-	if err != nil {
+	if err := b.replace(path, []byte(text), 0o600, ownGroup); err != nil {
 		return refuse(path, "the result cannot be written: %s", cause(err))
 	}
 	b.out.Result = path
 	return nil
-}
-
-// keepUnread renames an earlier result with passwords that the new one does not have:
-// they are stored nowhere else, and may not have been read yet.
-func (b *boot) keepUnread(path, text string) error {
-	old, err := os.ReadFile(path) //nolint:gosec // a fixed name beside the site file or the configuration
-	if err != nil {
-		return nil //nolint:nilerr // there is none, or none that can be read
-	}
-	_, unread, has := strings.Cut(string(old), issuedTitle)
-	if !has || strings.Contains(text, unread) {
-		return nil
-	}
-	for n := 1; ; n++ {
-		kept := fmt.Sprintf("%s.%d.txt", strings.TrimSuffix(path, ".txt"), n)
-		if _, err := os.Lstat(kept); err == nil {
-			continue
-		}
-		if err := b.rename(path, kept); err != nil {
-			return err
-		}
-		b.warn("An earlier result with generated passwords is called %s now: delete it once you have them.", kept)
-		return nil
-	}
 }
