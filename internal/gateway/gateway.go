@@ -74,7 +74,6 @@ type Gateway struct {
 	release    func() // releases the lock of the data directory
 	db         *sqlite.DB
 	clock      *machine.Clock
-	tidier     *machine.Tidier
 	journal    *journal.Service
 	zone       *zone
 	changes    *amend.Service
@@ -248,9 +247,8 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 			g.cloud.StationsChanged()
 		}
 	})
-	g.tidier = machine.NewTidier(g.handshakes.Waiting)
 	g.broker, err = broker.New(broker.Config{
-		Authenticator: g.stations, Handler: stationHandler{g.link, g.tidier, &g.misfits}, Logger: g.log, Metrics: g.metrics,
+		Authenticator: g.stations, Handler: stationHandler{g.link, &g.misfits}, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
 		Limits: broker.Limits{
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
@@ -301,13 +299,11 @@ func (g *Gateway) ready() float64 {
 // stationHandler is the station link, with what else hears of connections.
 type stationHandler struct {
 	*stationlink.Link
-	tidier *machine.Tidier
-	unfit  *misfits
+	unfit *misfits
 }
 
 // Connected implements [broker.Handler].
 func (h stationHandler) Connected(c stationlink.Conn) error {
-	h.tidier.Connected()
 	h.unfit.remove(c.Station())
 	return h.Link.Connected(c)
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"encoding/hex"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -53,24 +54,12 @@ func temporary(root fs.FS) map[netip.Addr]bool {
 		if len(fields) != 6 {
 			continue
 		}
-		addr, ok := parseHex(fields[0])
+		raw, _ := hex.DecodeString(fields[0])
+		addr, ok := netip.AddrFromSlice(raw)
 		flags, err := strconv.ParseUint(fields[4], 16, 32)
 		if ok && err == nil && flags&flagTemporary != 0 {
 			passing[addr] = true
 		}
 	}
 	return passing
-}
-
-// parseHex reads an IPv6 address of 32 digits without colons.
-func parseHex(text string) (netip.Addr, bool) {
-	if len(text) != 32 {
-		return netip.Addr{}, false
-	}
-	var parts []string
-	for i := 0; i < len(text); i += 4 {
-		parts = append(parts, text[i:i+4])
-	}
-	addr, err := netip.ParseAddr(strings.Join(parts, ":"))
-	return addr, err == nil
 }

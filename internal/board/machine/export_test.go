@@ -15,18 +15,6 @@ func SynchronisedBy(maxError int64, err error, file string) bool {
 	return synchronised(maxError, err, file)
 }
 
-// NewTestTidier returns a Tidier that calls free, and hold with whether collections are
-// held from then on.
-func NewTestTidier(waiting func() int, free func(), hold func(bool)) *Tidier {
-	t := NewTidier(waiting)
-	t.free = free
-	t.hold = func() func() {
-		hold(true)
-		return func() { hold(false) }
-	}
-	return t
-}
-
 // Reachable and Temporary are the parts of [Addresses].
 var (
 	Reachable = reachable

@@ -1,29 +1,17 @@
 package machine
 
 import (
-	"io/fs"
+	"fmt"
 	"os"
-	"strconv"
-	"strings"
 )
 
 // ResidentMemory returns the bytes of memory that this process has; 0 where the system
 // does not report them.
-func ResidentMemory() uint64 { return residentMemory(os.DirFS("/")) }
-
-// residentMemory reads the second field of statm, in pages (proc(5)).
-func residentMemory(root fs.FS) uint64 {
-	text, err := fs.ReadFile(root, "proc/self/statm")
-	if err != nil {
+func ResidentMemory() uint64 {
+	text, _ := os.ReadFile("/proc/self/statm") // in pages (proc(5)); no text has no fields
+	var size, resident uint64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseUint(fields[1], 10, 40)
-	if err != nil {
-		return 0
-	}
-	return pages * uint64(os.Getpagesize()) //nolint:gosec // a page has a size
+	return resident * uint64(os.Getpagesize()) //nolint:gosec // a page has a size
 }
