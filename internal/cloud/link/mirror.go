@@ -14,8 +14,6 @@ import (
 const (
 	// stateInterval is how often the state of one station may be published.
 	stateInterval = time.Second
-	// stateWindow is how many states may be in flight.
-	stateWindow = 32
 	// lookInterval is how often the stations are listed, which finds those that were
 	// enrolled and have not changed since.
 	lookInterval = 10 * time.Second
@@ -33,7 +31,6 @@ type mirror struct {
 	due      map[site.StationID]bool      // to be sent
 	seen     uint64                       // the newest event that was looked at
 	looked   time.Time                    // when the stations were last listed
-	inFlight int
 }
 
 func newMirror(s *session) *mirror {
@@ -50,7 +47,7 @@ func (m *mirror) step(ctx context.Context) time.Duration {
 	}
 	now := time.Now()
 	for id := range m.due {
-		if m.inFlight < stateWindow && now.Sub(m.last[id]) >= stateInterval {
+		if len(m.flight) < maxFlight && now.Sub(m.last[id]) >= stateInterval {
 			delete(m.due, id)
 			m.publish(id, now)
 		}
@@ -141,9 +138,7 @@ func (m *mirror) publish(id site.StationID, now time.Time) {
 	} else if !m.there[id] {
 		return
 	}
-	m.inFlight++
 	m.send(mqttclient.Message{Topic: api.StateTopic(m.Gateway, id), Retained: true, Payload: payload}, func() {
-		m.inFlight--
 		if _, again := m.Stations.State(id); !enrolled && !again {
 			delete(m.there, id)
 			m.kept, m.looked = false, time.Time{}

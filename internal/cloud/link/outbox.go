@@ -51,7 +51,6 @@ type outbox struct {
 
 	page     []journal.Entry // read, not yet sent
 	at       uint64          // the last seq that was sent, or is delivered
-	unacked  []uint64        // sent, and not acknowledged by the application, in order
 	inFlight int             // sent, and not acknowledged by the broker
 	live     uint64          // up to here nothing is live any more
 
@@ -71,7 +70,7 @@ func newOutbox(s *session) *outbox {
 
 // step sends what there is, and returns when to come back.
 func (o *outbox) step(ctx context.Context) time.Duration {
-	if len(o.unacked) > 0 && time.Since(o.progress) >= o.resend {
+	if o.unacked() > 0 && !o.settings.BrokerAcks && time.Since(o.progress) >= o.resend {
 		o.windows, o.resend = min(2*o.windows, widest), min(2*o.resend, resendMost)
 		o.sendAgain()
 	}
@@ -81,9 +80,12 @@ func (o *outbox) step(ctx context.Context) time.Duration {
 	return pause
 }
 
+// unacked is how many records were sent and not acknowledged; a gap counts as all in it.
+func (o *outbox) unacked() int { return int(o.at - o.cursor.Load()) } //nolint:gosec // as many as a disk holds
+
 // room reports whether more may be in flight.
 func (o *outbox) room() bool {
-	return o.inFlight < o.settings.Window && len(o.unacked) < o.windows*o.settings.Window
+	return o.inFlight < o.settings.Window && o.unacked() < o.windows*o.settings.Window
 }
 
 // fill sends what there is, as much as may be in flight.
@@ -148,7 +150,7 @@ func (o *outbox) sendGap(to uint64) { o.sendItem(to, api.Encode(api.NewGap(o.at+
 
 func (o *outbox) sendItem(seq uint64, payload []byte) {
 	now := time.Now()
-	if len(o.unacked) == 0 {
+	if o.unacked() == 0 {
 		o.progress = now
 	}
 	if o.sent.Load() == o.cursor.Load() { // everything before it was acknowledged
@@ -162,9 +164,6 @@ func (o *outbox) sendItem(seq uint64, payload []byte) {
 			o.delivered(seq)
 		}
 	})
-	if !o.settings.BrokerAcks {
-		o.unacked = append(o.unacked, seq)
-	}
 	o.at, o.lastSent = seq, now
 }
 
@@ -203,9 +202,6 @@ func (o *outbox) acknowledged(seq uint64) bool {
 		o.sendAgain()
 		return false
 	}
-	for len(o.unacked) > 0 && o.unacked[0] <= seq {
-		o.unacked = o.unacked[1:]
-	}
 	o.progress, o.taken, o.windows, o.resend = time.Now(), time.Now(), 1, resendFirst
 	if o.at < seq { // it was sent in an earlier session
 		o.at = seq
@@ -226,5 +222,5 @@ func (o *outbox) delivered(seq uint64) {
 
 // sendAgain goes back to the cursor.
 func (o *outbox) sendAgain() {
-	o.at, o.page, o.unacked, o.progress = o.cursor.Load(), nil, nil, time.Now()
+	o.at, o.page, o.progress = o.cursor.Load(), nil, time.Now()
 }

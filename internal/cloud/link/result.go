@@ -11,9 +11,10 @@ import (
 const (
 	// maxResults bounds the answers that wait.
 	maxResults = 256
-	// resultWindow is how many answers may be in flight: a broker that acknowledges
-	// slower than commands come in would take memory without end.
-	resultWindow = 64
+	// maxFlight is how many messages may be in flight for another state or answer to be sent:
+	// a broker that acknowledges slower than they come would take memory without end. The
+	// records have a window of their own (cloud.window), of at most 1000.
+	maxFlight = 1100
 )
 
 // results holds the answers to commands that are not in flight, over the loss of
@@ -49,9 +50,8 @@ func (r *results) take(most int) []api.Result {
 
 // sendResults publishes the answers that wait, as many as may be in flight.
 func (s *session) sendResults() {
-	for _, result := range s.results.take(resultWindow - s.answering) {
-		s.answering++
-		s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.ResultLeaf), Payload: api.Encode(result)}, func() { s.answering-- })
+	for _, result := range s.results.take(max(maxFlight-len(s.flight), 0)) {
+		s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.ResultLeaf), Payload: api.Encode(result)}, func() {})
 		s.flight[len(s.flight)-1].result = &result
 	}
 }

@@ -110,18 +110,19 @@ func TestLink_results_slowBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t, newHouse(), link.Settings{}, func(p *parts) { p.mute = true })
 		synctest.Wait()
-		for id := range 1000 {
+		for id := range 1400 {
 			p.tell(api.CommandLeaf, unsignedCommand(id), false)
 			synctest.Wait()
 		}
-		if n := len(strings.Fields(p.answered())); n != 64 {
+		if n := len(strings.Fields(p.answered())); n > 1100 || n < 1000 {
 			t.Errorf("%d answers in flight", n)
 		}
+		before := len(strings.Fields(p.answered()))
 		for range 10 { // among them other messages
 			p.confirmOldest()
 			synctest.Wait()
 		}
-		if n := len(strings.Fields(p.answered())); n <= 64 || n > 74 || len(p.attempts()) != 1 {
+		if n := len(strings.Fields(p.answered())); n <= before || n > before+10 || len(p.attempts()) != 1 {
 			t.Errorf("%d answers after ten acknowledgements, %d connections", n, len(p.attempts()))
 		}
 	})

@@ -80,10 +80,9 @@ type session struct {
 	outbox   *outbox
 	mirror   *mirror
 
-	answering int         // results in flight
-	said      time.Time   // when the status was last published
-	saidNext  uint64      // the journal's next record in it
-	asked     atomic.Bool // the status is to be published again
+	said     time.Time   // when the status was last published
+	saidNext uint64      // the journal's next record in it
+	asked    atomic.Bool // the status is to be published again
 
 	mu      sync.Mutex // mu guards what follows
 	ack     uint64     // the highest that an application has acknowledged
