@@ -1,6 +1,7 @@
 package mqttclient
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -22,12 +23,7 @@ type plan struct {
 // prepare reads the files of the configuration. Package config has checked the rest.
 func (cfg Config) prepare() (*plan, error) {
 	p := &plan{Config: cfg}
-	if p.PerSecond == 0 {
-		p.PerSecond, p.Burst = 300, 600
-	}
-	if p.MaxPayload == 0 {
-		p.MaxPayload = 8 << 10
-	}
+	p.PerSecond, p.Burst, p.MaxPayload = cmp.Or(p.PerSecond, 300), cmp.Or(p.Burst, 600), cmp.Or(p.MaxPayload, 8<<10)
 	if p.Now == nil {
 		p.Now = time.Now
 	}
@@ -48,24 +44,19 @@ func (cfg Config) prepare() (*plan, error) {
 	return p, err
 }
 
-// maxPassword is the longest password of MQTT, in bytes (MQTT 3.1.1, section 3.1.3.5).
-const maxPassword = 1<<16 - 1
-
 func (p *plan) readPassword() error {
-	if p.Password == "" && p.PasswordFile != "" {
-		text, err := os.ReadFile(p.PasswordFile)
-		if err != nil {
-			return fmt.Errorf("reading password_file: %w", err)
-		}
-		line := strings.TrimRight(string(text), "\r\n")
-		if line == "" || strings.ContainsAny(line, "\r\n") {
-			return fmt.Errorf("the password_file %s does not hold one line", p.PasswordFile)
-		}
-		p.Password = site.Secret(line)
+	if p.Password != "" || p.PasswordFile == "" {
+		return nil
 	}
-	if len(p.Password) > maxPassword {
-		return fmt.Errorf("the password has more than %d bytes", maxPassword)
+	text, err := os.ReadFile(p.PasswordFile)
+	if err != nil {
+		return fmt.Errorf("reading password_file: %w", err)
 	}
+	line := strings.TrimRight(string(text), "\r\n")
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return fmt.Errorf("the password_file %s does not hold one line", p.PasswordFile)
+	}
+	p.Password = site.Secret(line)
 	return nil
 }
 
