@@ -6,7 +6,7 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 )
 
-// Connection and Delivery are what a test stands in for.
+// Connection and Delivery are what tests replace.
 type (
 	Connection = connection
 	Delivery   = delivery

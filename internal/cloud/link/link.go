@@ -161,8 +161,8 @@ func (l *Link) Configure(settings Settings) {
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
 		l.results.take(maxResults)
 	}
-	before.Keys, settings.Keys = api.Keyring{}, api.Keyring{}
-	if reflect.DeepEqual(before, settings) {
+	if before.Broken == nil && settings.Broken == nil && reflect.DeepEqual(before.Broker, settings.Broker) &&
+		before.BrokerAcks == settings.BrokerAcks && before.PerSecond == settings.PerSecond && before.Window == settings.Window {
 		return
 	}
 	l.identity.reset()
