@@ -14,20 +14,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
+	"github.com/spf13/cobra"
 )
 
 // backupFlags are the flags of backup.
 type backupFlags struct {
-	passphrase passphraseFlags
+	passphrase string
 	force      bool
 	noConfig   bool
 }
@@ -44,17 +42,15 @@ it is the same gateway. Doors go on opening meanwhile. Where no gateway runs, it
 data directory is read directly, which works on a full or failing disk too.
 
 Run it as root, to read all of the configuration. The passphrase comes from
---passphrase-file, --passphrase-stdin or GATEHOUSE_PASSPHRASE; else the terminal
-offers a generated one. Your own needs at least 16 characters. Keep it apart from the
-file: without it the backup cannot be opened.
-FILE is - for standard output.`,
+--passphrase-file or GATEHOUSE_PASSPHRASE; else the terminal offers a generated one.
+Your own needs at least 16 characters. Keep it apart from the file: without it the
+backup cannot be opened.`,
 		Example: `  gatehouse backup /media/usb/gatehouse-2026-11-21.backup
-  gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup
-  gatehouse backup - | ssh nas.local 'cat > gatehouse.backup'`,
-		Args: exclusive(takes("FILE"), "passphrase-file", "passphrase-stdin"),
+  gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup`,
+		Args: takes("FILE"),
 		RunE: a.does(func(ctx context.Context, args []string) error { return a.backup(ctx, args[0], flags) }),
 	}
-	flags.passphrase.add(cmd)
+	passphraseFlag(cmd, &flags.passphrase)
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace FILE if it exists")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration out")
 	return cmd
@@ -72,9 +68,6 @@ type backedUp struct {
 }
 
 func (a *app) backup(ctx context.Context, path string, flags backupFlags) error {
-	if err := a.checkOutput(path, flags.force); err != nil {
-		return err
-	}
 	cfg, err := a.settings()
 	if err != nil {
 		return err
@@ -91,44 +84,53 @@ func (a *app) backup(ctx context.Context, path string, flags backupFlags) error 
 		}
 		result.LeftOut = list(where.Outside())
 	}
-	passphrase, err := a.passphrase(ctx, flags.passphrase, true)
+	out, err := backup.Create(path, flags.force)
 	if err != nil {
 		return err
 	}
-	if err := backup.JudgePassphrase(passphrase); err != nil {
+	if err := a.seal(ctx, out, cfg, flags.passphrase, files, &result); err != nil {
+		return errors.Join(err, out.Discard())
+	}
+	if result.Bytes, err = out.Keep(); err != nil {
 		return err
 	}
-	if err := a.write(ctx, cfg, passphrase, files, &result); err != nil {
-		return err
+	if len(result.LeftOut) > 0 {
+		a.complain("warning: not in the backup, because they lie outside of the folder of the configuration: " + strings.Join(result.LeftOut, ", "))
 	}
-	return a.printBackup(result)
+	return a.result(result, func(w *lines) {
+		w.printf("The backup is written: %s, %s.", printable(path), machine.Size(result.Bytes))
+		w.printf("It is of %s.", a.inventory(result.Holds, result.Created))
+		if len(result.Configuration) > 0 {
+			w.printf("With the configuration: %s.", printable(strings.Join(result.Configuration, ", ")))
+		}
+		w.printf("Keep the passphrase apart from it: without the passphrase it cannot be opened.")
+	})
 }
 
-// checkOutput sees beforehand whether the result can go where it shall.
-func (a *app) checkOutput(path string, force bool) error {
-	if path != "-" {
-		return backup.CheckOutput(path, force)
+// seal asks for the passphrase, gets the data and writes it encrypted.
+func (a *app) seal(ctx context.Context, to io.Writer, cfg config.Config, passphraseFile string, files []backup.Loaded, result *backedUp) error {
+	passphrase, err := a.passphrase(ctx, passphraseFile, true)
+	if err == nil {
+		err = backup.JudgePassphrase(passphrase)
 	}
-	out, ok := a.stdout.(*os.File)
-	switch {
-	case a.json:
-		return wrongUsagef("standard output is for the backup: --json and - exclude each other")
-	case ok && term.IsTerminal(int(out.Fd())):
-		return wrongUsagef("standard output is a terminal: name a file, or pipe the backup to a program")
+	if err != nil {
+		return err
 	}
-	return nil
+	data, err := a.data(ctx, cfg, result)
+	if err != nil {
+		return err
+	}
+	m, err := backup.Seal(ctx, to, passphrase, data, files)
+	result.Created, result.Holds = m.Created, m.Holds
+	return errors.Join(err, data.Close())
 }
 
 // configuration returns where the configuration is that the flags and the environment
 // name.
 func (a *app) configuration(cfg config.Config) backup.Configuration {
-	return backup.Configuration{Main: a.mainConfig(), More: namedFiles(cfg)}
-}
-
-// mainConfig is the main file of the configuration, whether it is there or not.
-func (a *app) mainConfig() string {
 	folder := filepath.Dir(config.PartsFolder(a.config, a.environ))
-	return cmp.Or(a.config, a.variable("GATEHOUSE_CONFIG"), filepath.Join(folder, "gatehouse.toml"))
+	main := cmp.Or(a.config, a.variable("GATEHOUSE_CONFIG"), filepath.Join(folder, "gatehouse.toml"))
+	return backup.Configuration{Main: main, More: namedFiles(cfg)}
 }
 
 // namedFiles lists the files that a configuration names.
@@ -154,18 +156,15 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
 		return nil, err
 	}
-	w, unread := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data, By: whoami()})
-	if unread != nil {
-		return nil, unread
+	w, err := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data, By: whoami()})
+	if err != nil {
+		return nil, err
 	}
-	if _, unread = w.answer(); unread == nil {
-		return w, nil
+	if _, err = w.answer(); err != nil {
+		_ = w.Close() // it has reported why
+		return nil, err
 	}
-	_ = w.Close() // it has reported why
-	if errors.Is(unread, errRuns) {
-		return nil, err // the gateway's answer counts
-	}
-	return nil, unread
+	return w, nil
 }
 
 // warnings is a log for what a command does besides its result.
@@ -180,57 +179,6 @@ func whoami() string {
 		name += " (" + u.Username + ")"
 	}
 	return name
-}
-
-// write writes the encrypted file, or standard output.
-func (a *app) write(ctx context.Context, cfg config.Config, passphrase site.Secret, files []backup.Loaded, result *backedUp) error {
-	if result.File == "-" {
-		return a.seal(ctx, a.stdout, cfg, passphrase, files, result)
-	}
-	out, err := backup.Create(result.File)
-	if err != nil {
-		return err
-	}
-	if err := a.seal(ctx, out, cfg, passphrase, files, result); err != nil {
-		return errors.Join(err, out.Discard())
-	}
-	result.Bytes, err = out.Keep()
-	return err
-}
-
-// seal gets the data and writes it encrypted.
-func (a *app) seal(ctx context.Context, to io.Writer, cfg config.Config, passphrase site.Secret, files []backup.Loaded, result *backedUp) error {
-	data, err := a.data(ctx, cfg, result)
-	if err != nil {
-		return err
-	}
-	m, err := backup.Seal(ctx, to, passphrase, data, files)
-	result.Created, result.Holds = m.Created, m.Holds
-	return errors.Join(err, data.Close())
-}
-
-// printBackup prints what was written; where the backup has gone to standard output, on
-// standard error.
-func (a *app) printBackup(r backedUp) error {
-	if len(r.LeftOut) > 0 {
-		a.complain("warning: not in the backup, because they lie outside of the folder of the configuration: " + strings.Join(r.LeftOut, ", "))
-	}
-	human := func(w *lines) {
-		if r.File != "-" {
-			w.printf("The backup is written: %s, %s.", printable(r.File), machine.Size(r.Bytes))
-		}
-		w.printf("It is of %s.", a.inventory(r.Holds, r.Created))
-		if len(r.Configuration) > 0 {
-			w.printf("With the configuration: %s.", printable(strings.Join(r.Configuration, ", ")))
-		}
-		w.printf("Keep the passphrase apart from it: without the passphrase it cannot be opened.")
-	}
-	if r.File == "-" {
-		w := &lines{w: a.stderr}
-		human(w)
-		return w.err
-	}
-	return a.result(r, human)
 }
 
 // inventory returns in words what a gateway holds.

@@ -19,39 +19,29 @@ import (
 // passphraseVariable holds the passphrase of a backup where there is no terminal.
 const passphraseVariable = "GATEHOUSE_PASSPHRASE"
 
-// passphraseFlags say where the passphrase comes from.
-type passphraseFlags struct {
-	file  string
-	stdin bool
+// passphraseFlag adds the flag with the file of the passphrase.
+func passphraseFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "passphrase-file", "", "read the passphrase from the first line of `FILE`, or of /dev/stdin")
 }
 
-func (p *passphraseFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.file, "passphrase-file", "", "read the passphrase from the first line of `FILE`")
-	cmd.Flags().BoolVar(&p.stdin, "passphrase-stdin", false, "read the passphrase from the first line of standard input")
-}
-
-// passphrase returns the passphrase that the flags or the environment name, else the
-// one that is typed at the terminal. For a new backup it offers a generated one there.
-func (a *app) passphrase(ctx context.Context, p passphraseFlags, fresh bool) (site.Secret, error) {
-	value := a.variable(passphraseVariable)
-	switch {
-	case p.file != "":
-		f, err := os.Open(p.file)
+// passphrase returns the passphrase in the file or the environment, else the one that is
+// typed at the terminal. For a new backup it offers a generated one there.
+func (a *app) passphrase(ctx context.Context, file string, fresh bool) (site.Secret, error) {
+	if file != "" {
+		f, err := os.Open(file) //nolint:gosec // the administrator names it
 		if err != nil {
 			return "", fmt.Errorf("reading the passphrase: %w", err)
 		}
 		defer func() { _ = f.Close() }()
-		text, err := firstLine(p.file, f)
+		text, err := firstLine(file, f)
 		return site.Secret(text), err
-	case p.stdin:
-		text, err := firstLine("standard input", a.stdin)
-		return site.Secret(text), err
-	case value != "":
+	}
+	if value := a.variable(passphraseVariable); value != "" {
 		return site.Secret(value), nil
 	}
 	terminal, ok := a.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(terminal.Fd())) {
-		return "", wrongUsagef("the passphrase is missing: give it with --passphrase-file, --passphrase-stdin or %s, or run this in a terminal", passphraseVariable)
+		return "", wrongUsagef("the passphrase is missing: write it to a file and name that with --passphrase-file, or set %s, or run this in a terminal", passphraseVariable)
 	}
 	if fresh {
 		return a.newPassphrase(ctx, terminal)

@@ -36,7 +36,7 @@ func asking(ctx context.Context, t *testing.T, screen *os.File) <-chan asked {
 	a.stdin, a.stderr = screen, screen
 	answer := make(chan asked, 1)
 	go func() {
-		passphrase, err := a.passphrase(ctx, passphraseFlags{}, false)
+		passphrase, err := a.passphrase(ctx, "", false)
 		answer <- asked{passphrase, err}
 	}()
 	for echoes(t, screen) {

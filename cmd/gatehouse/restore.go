@@ -21,7 +21,7 @@ import (
 
 // restoreFlags are the flags of restore.
 type restoreFlags struct {
-	passphrase    passphraseFlags
+	passphrase    string
 	keepSessions  bool
 	noConfig      bool
 	acceptJournal bool
@@ -33,15 +33,14 @@ func (a *app) restoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Make this gateway the one that a backup holds",
 		Long: `Make this gateway the one that the backup FILE holds, as it was then: stations and
-apps reconnect without being touched. Logins end, so that people log in once more,
-unless --keep-sessions. The gateway must be stopped.
+apps reconnect without being touched. Logins end unless --keep-sessions. The gateway
+must be stopped. Run it as root.
 
 Everything is verified before anything is replaced, and what was there is kept: data
-in a folder of the data directory, files of the configuration beside the new ones. A
-power cut on the way leaves the old gateway, or the new one with some files of the old
-configuration: then restore again. Run it as root: it works in the data directory as
-the owner of it. Of the configuration come back gatehouse.toml, conf.d, credentials,
-and files that it names in a folder called gatehouse.
+in a folder of the data directory, files of the configuration beside the new ones. Of
+the configuration come back gatehouse.toml, conf.d, credentials, and files that it
+names in a folder called gatehouse. A power cut leaves the old gateway, or the new one
+with some files of the old configuration: then restore again.
 
 FILE may also be a plain copy of a database, such as the one that an upgrade keeps;
 then only the database is replaced, and no passphrase is asked for.`,
@@ -50,10 +49,10 @@ then only the database is replaced, and no passphrase is asked for.`,
   systemctl start gatehouse.socket gatehouse.service
 
   gatehouse restore --keep-sessions /var/lib/gatehouse/gatehouse.db.schema1`,
-		Args: exclusive(takes("FILE"), "passphrase-file", "passphrase-stdin"),
+		Args: takes("FILE"),
 		RunE: a.does(func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) }),
 	}
-	flags.passphrase.add(cmd)
+	passphraseFlag(cmd, &flags.passphrase)
 	cmd.Flags().BoolVar(&flags.keepSessions, "keep-sessions", false, "keep the logins of the time of the backup")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration as it is")
 	cmd.Flags().BoolVar(&flags.acceptJournal, "accept-journal", false, "take a journal of which a record was changed or removed")
@@ -62,17 +61,10 @@ then only the database is replaced, and no passphrase is asked for.`,
 
 // restoredGateway is what was restored, as --json shows it.
 type restoredGateway struct {
-	File          string         `json:"file"`
-	Version       string         `json:"version,omitempty"` // of gatehouse, that made the backup; absent for a plain copy
-	Created       site.Timestamp `json:"created"`           // null for a plain copy
-	Holds         site.Inventory `json:"holds"`
-	Broken        uint64         `json:"broken,omitempty"` // seq of the first record of the journal that someone changed or removed
-	SessionsEnded int            `json:"sessionsEnded"`
-	Data          string         `json:"data"`
-	Kept          string         `json:"kept,omitempty"` // the folder with what was there
-	Configuration []string       `json:"configuration"`  // files that were written or set aside
-	Aside         []string       `json:"aside"`          // where the former files are now
-	LeftOut       []string       `json:"leftOut"`        // names in the backup that are no files of a configuration
+	File string `json:"file"`
+	Data string `json:"data"`
+	backup.Restored
+	*backup.Placement
 }
 
 func (a *app) restore(ctx context.Context, path string, flags restoreFlags) error {
@@ -118,53 +110,38 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	if err != nil {
 		return r, err
 	}
-	placement, err := a.send(ctx, w, medium, passphrase, func(d backup.Draft) (*backup.Placement, error) {
-		if flags.noConfig || len(d.Settings()) == 0 {
-			return &backup.Placement{}, nil
-		}
-		return a.place(d, cfg, backup.Stamp(o.Now))
-	})
-	got, failed := w.answer()
-	_ = w.Close() // its answer is all that counts
+	_, draft, err := medium.Pass(ctx, passphrase, w.in)
+	if flags.noConfig {
+		draft = nil
+	}
+	r = restoredGateway{File: path, Data: data}
+	if err == nil {
+		r.Placement, err = a.place(draft, cfg, backup.Stamp(o.Now))
+	}
+	if err == nil {
+		err = backup.Confirm(w.in)
+	}
+	got, failed := w.finish()
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		err = failed // a worker that has failed reads no more
 	}
 	if err != nil && ctx.Err() != nil && !errors.Is(err, backup.ErrBegun) {
 		err = ctx.Err()
 	}
-	if err == nil {
-		err = placement.Write()
-	}
 	if err != nil {
 		return r, err
 	}
-	done := got.Restored
-	return restoredGateway{
-		File: path, Version: done.Version, Created: done.Created, Holds: done.Holds, Broken: done.Broken,
-		SessionsEnded: done.Ended, Data: data, Kept: done.Kept,
-		Configuration: list(placement.Written), Aside: list(placement.Aside), LeftOut: list(placement.LeftOut),
-	}, nil
-}
-
-// send sends the data of a medium to a worker, which carries the restore out when the
-// medium is whole and its configuration has a place.
-func (a *app) send(ctx context.Context, w *worker, medium *backup.Medium, passphrase site.Secret,
-	place func(backup.Draft) (*backup.Placement, error),
-) (placement *backup.Placement, err error) {
-	draft, err := medium.Pass(ctx, passphrase, w.in)
-	if err == nil {
-		placement, err = place(draft)
-	}
-	if err == nil {
-		err = backup.Confirm(w.in)
-	}
-	return placement, errors.Join(err, w.in.Close())
+	r.Restored = got.Restored
+	return r, r.Write()
 }
 
 // place prepares the configuration of a backup. It fails unless this version accepts
 // the configuration and the configuration names the data directory that is restored.
 func (a *app) place(draft backup.Draft, present config.Config, stamp string) (*backup.Placement, error) {
 	where := a.configuration(present)
+	if len(draft.Settings()) == 0 {
+		return where.Prepare(nil, nil, 0, "")
+	}
 	folder, err := machine.OwnerOf(filepath.Dir(where.Main))
 	if err != nil {
 		return nil, err
@@ -224,8 +201,8 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 		when = r.Holds.Newest
 	}
 	w.printf("Restored from %s: %s.", printable(r.File), a.inventory(r.Holds, when))
-	if r.SessionsEnded > 0 {
-		w.printf("%s ended: people log in again (--keep-sessions keeps them).", plural(r.SessionsEnded, "session"))
+	if r.Ended > 0 {
+		w.printf("%s ended: people log in again (--keep-sessions keeps them).", plural(r.Ended, "session"))
 	}
 	if r.Broken != 0 {
 		w.printf("Its journal is broken at record %d.", r.Broken)
@@ -233,8 +210,8 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 	if r.Kept != "" {
 		w.printf("What was there is kept in %s; remove it when you are sure.", printable(r.Kept))
 	}
-	if len(r.Configuration) > 0 {
-		w.printf("The configuration was changed: %s.", printable(strings.Join(r.Configuration, ", ")))
+	if len(r.Written) > 0 {
+		w.printf("The configuration was changed: %s.", printable(strings.Join(r.Written, ", ")))
 	}
 	if len(r.Aside) > 0 {
 		w.printf("The former files are kept: %s.", printable(strings.Join(r.Aside, ", ")))

@@ -2,20 +2,36 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
 // databaseFile is the gateway's database within its data directory.
 const databaseFile = "gatehouse.db"
+
+// witnessFlags name the witnesses of verify.
+type witnessFlags struct {
+	heads      []string // "SEQ:HASH"
+	backup     string
+	passphrase string
+}
 
 func (a *app) verifyCommand() *cobra.Command {
 	var flags witnessFlags
@@ -37,7 +53,7 @@ names, and with any that --witness names.`,
 		Example: `  gatehouse journal verify
   gatehouse journal verify --backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse journal verify /mnt/copy/gatehouse.db`,
-		Args: exclusive(takes("[FILE]"), "passphrase-file", "passphrase-stdin"),
+		Args: takes("[FILE]"),
 		RunE: a.does(func(ctx context.Context, args []string) error {
 			witnesses, err := a.witnesses(ctx, flags, len(args) == 0)
 			if err != nil {
@@ -52,13 +68,14 @@ names, and with any that --witness names.`,
 	}
 	cmd.Flags().StringArrayVar(&flags.heads, "witness", nil, "compare with this head, `SEQ:HASH`; may be given several times")
 	cmd.Flags().StringVar(&flags.backup, "backup", "", "compare with the manifest of the backup `FILE`")
-	flags.passphrase.add(cmd)
+	passphraseFlag(cmd, &flags.passphrase)
 	return cmd
 }
 
 func (a *app) verify(ctx context.Context, args []string, witnesses []journal.Witness) (verdict adminapi.Verdict, err error) {
 	if len(args) == 1 {
-		return a.verdictOf(ctx, args[0], witnesses)
+		got, err := a.look(ctx, order{Job: jobVerify, Path: args[0], Witnesses: witnesses})
+		return got.Verdict, err
 	}
 	err = a.call(func(gw *client.Client) error {
 		if verdict, err = gw.VerifyJournal(ctx); err == nil && len(witnesses) > 0 {
@@ -73,21 +90,11 @@ func (a *app) verify(ctx context.Context, args []string, witnesses []journal.Wit
 	if unset != nil {
 		return verdict, unset
 	}
-	stopped, unread := a.verdictOf(ctx, filepath.Join(cfg.Data, databaseFile), witnesses)
+	got, unread := a.look(ctx, order{Job: jobVerify, Path: filepath.Join(cfg.Data, databaseFile), Witnesses: witnesses})
 	if unread != nil {
 		return verdict, errors.Join(err, unread)
 	}
-	return stopped, nil
-}
-
-// verdictOf checks the journal in a file that no gateway has open.
-func (a *app) verdictOf(ctx context.Context, path string, witnesses []journal.Witness) (adminapi.Verdict, error) {
-	got, err := a.do(ctx, order{Job: jobVerify, Path: path, Witnesses: witnesses})
-	v := got.Verdict
-	return adminapi.Verdict{
-		Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why,
-		Witnesses: got.Testimony,
-	}, err
+	return got.Verdict, nil
 }
 
 func (a *app) printVerdict(v adminapi.Verdict) error {
@@ -113,4 +120,134 @@ func (a *app) printVerdict(v adminapi.Verdict) error {
 		printWitnesses(w, v.Witnesses)
 	})
 	return errors.Join(err, failed)
+}
+
+// witnesses returns those that the flags name and, for the gateway of this machine,
+// those of its system log.
+func (a *app) witnesses(ctx context.Context, flags witnessFlags, local bool) ([]journal.Witness, error) {
+	var all []journal.Witness
+	for _, text := range flags.heads {
+		head, err := parseHead(text)
+		if err != nil {
+			return nil, wrongUsage(err)
+		}
+		all = append(all, journal.Witness{Source: "the head that was named", Head: head})
+	}
+	if flags.backup != "" {
+		w, err := a.backupWitness(ctx, flags)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	if local {
+		all = append(all, systemLogWitnesses(ctx)...)
+	}
+	return all, nil
+}
+
+// parseHead reads "SEQ:HASH".
+func parseHead(text string) (journal.Head, error) {
+	number, hash, _ := strings.Cut(text, ":")
+	seq, err := strconv.ParseUint(number, 10, 63)
+	sum, bad := hex.DecodeString(hash)
+	if err != nil || bad != nil || len(sum) != 32 {
+		return journal.Head{}, fmt.Errorf("--witness takes SEQ:HASH, the number of a record and 64 hexadecimal digits, not %q", text)
+	}
+	return journal.Head{Seq: seq, Hash: hex.EncodeToString(sum)}, nil
+}
+
+// backupWitness reads the head out of the manifest of a backup, all of which it checks.
+func (a *app) backupWitness(ctx context.Context, flags witnessFlags) (w journal.Witness, err error) {
+	medium, err := backup.Open(flags.backup)
+	if err != nil {
+		return w, err
+	}
+	defer func() { _ = medium.Close() }()
+	passphrase, err := a.passphrase(ctx, flags.passphrase, false)
+	if err != nil {
+		return w, err
+	}
+	m, _, err := medium.Pass(ctx, passphrase, io.Discard)
+	if err == nil && m.Holds.Head == "" {
+		err = fault.New(fault.Invalid, flags.backup+" has no head of the journal: it is a plain copy of a database, or was made by a former version")
+	}
+	head := journal.Head{Seq: m.Holds.Last, Hash: m.Holds.Head}
+	return journal.Witness{Source: "the backup " + flags.backup, Time: m.Created, Head: head}, err
+}
+
+const (
+	// logWitnesses is how many heads of the system log are compared: the newest, of some
+	// years.
+	logWitnesses = 1000
+
+	// logLimit bounds reading the system log.
+	logLimit = time.Minute
+)
+
+// headLine matches a head in a line of the system log: its time in microseconds, and the
+// gateway's message in JSON or as text.
+var headLine = regexp.MustCompile(`^(\d+)\.(\d{6}) .*` + regexp.QuoteMeta(journal.HeadMessage) + `.*?seq"?[=:](\d+).*?hash"?[=:]"?([0-9a-f]{64})`)
+
+// systemLogWitnesses reads the heads that the gateway of this machine has written to the
+// system log; none where there is no such log, or it may not be read.
+func systemLogWitnesses(ctx context.Context) (all []journal.Witness) {
+	ctx, cancel := context.WithTimeout(ctx, logLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "journalctl", "_SYSTEMD_UNIT=gatehouse.service", "--grep="+journal.HeadMessage, //nolint:gosec // constants
+		"--lines="+strconv.Itoa(logWitnesses), "--output=short-unix", "--no-pager", "--quiet").Output()
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(out)) {
+		found := headLine.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		micros, unknown := strconv.ParseInt(found[1]+found[2], 10, 64)
+		head, err := parseHead(found[3] + ":" + found[4])
+		if err == nil && unknown == nil {
+			all = append(all, journal.Witness{Source: "the system log", Time: site.At(time.UnixMicro(micros)), Head: head})
+		}
+	}
+	return all
+}
+
+// printWitnesses prints how the witnesses of each source compare.
+func printWitnesses(w *lines, all []journal.Testimony) {
+	if len(all) == 0 {
+		w.printf("No witness was found: the chain alone cannot show that the whole file was rewritten (--help names the witnesses).")
+		return
+	}
+	words := map[journal.Statement]string{
+		journal.Agrees:      "agrees with the journal",
+		journal.Contradicts: "CONTRADICTS the journal",
+		journal.Gone:        "is of records that were removed by age or size, or lost",
+		journal.Superseded:  "is from before the gateway was restored from a backup, by its own journal",
+	}
+	type group struct {
+		source string
+		journal.Statement
+	}
+	var groups []group
+	count := map[group]int{}
+	for _, t := range all {
+		g := group{t.Source, t.Statement}
+		if count[g]++; count[g] == 1 {
+			groups = append(groups, g)
+		}
+	}
+	for _, g := range groups {
+		w.printf("  %s (%s) %s.", printable(g.source), plural(count[g], "head"), words[g.Statement])
+	}
+}
+
+// contradicted is the error of a journal that a witness contradicts; nil where none does.
+func contradicted(v adminapi.Verdict) error {
+	for _, t := range v.Witnesses {
+		if t.Statement == journal.Contradicts {
+			return fmt.Errorf("the journal was rewritten: %s has another record %d; keep a copy of the database as evidence, and find out who could write to it", t.Source, t.Seq)
+		}
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +14,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/gateway"
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 )
 
 // The data directory belongs to another user, so root does not work there: a process of
@@ -50,32 +54,24 @@ type order struct {
 
 // answer is what a worker has done or found. What was found counts with a failure too.
 type answer struct {
-	Failed    *failure            `json:"failed,omitempty"`
-	Restored  backup.Restored     `json:"restored"`
-	State     sqlite.FileState    `json:"state"`
-	Verdict   journal.Verdict     `json:"verdict"`
-	Testimony []journal.Testimony `json:"testimony,omitempty"`
+	Failed   *failure         `json:"failed,omitempty"`
+	Restored backup.Restored  `json:"restored"`
+	State    sqlite.FileState `json:"state"`
+	Verdict  adminapi.Verdict `json:"verdict"`
 }
-
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 8 << 20
-
-// errRuns means that a gateway holds the data directory.
-var errRuns = errors.New("a gateway runs there")
 
 // failure is the error of a worker.
 type failure struct {
 	Kind     fault.Kind `json:"kind"`
 	Sentence string     `json:"sentence"`
 	Begun    bool       `json:"begun,omitempty"` // [backup.ErrBegun]
-	Runs     bool       `json:"runs,omitempty"`  // errRuns
 }
 
 func failureOf(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	f := &failure{Kind: fault.KindOf(err), Sentence: describe(err), Begun: errors.Is(err, backup.ErrBegun), Runs: errors.Is(err, errRuns)}
+	f := &failure{Kind: fault.KindOf(err), Sentence: describe(err), Begun: errors.Is(err, backup.ErrBegun)}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		f.Kind = fault.Forbidden
@@ -89,14 +85,11 @@ func (f *failure) error() error {
 	if f == nil {
 		return nil
 	}
-	var cause error
-	switch {
-	case f.Begun:
-		cause = backup.ErrBegun
-	case f.Runs:
-		cause = errRuns
+	err := fault.New(f.Kind, printable(f.Sentence))
+	if f.Begun {
+		err = errors.Join(err, backup.ErrBegun)
 	}
-	return &fault.Error{Kind: f.Kind, Sentence: printable(f.Sentence), Err: cause}
+	return err
 }
 
 // worker is a running worker, as the process that started it sees it.
@@ -140,7 +133,7 @@ func (a *app) startWorker(ctx context.Context, job order) (_ *worker, err error)
 	if err != nil {
 		return nil, fmt.Errorf("starting to work on %s: %w", job.Path, err)
 	}
-	w.Reader = bufio.NewReader(w.out)
+	w.Reader = lineReader(w.out)
 	_ = json.NewEncoder(w.in).Encode(job) // answer reports a worker that has ended
 	return w, nil
 }
@@ -153,43 +146,137 @@ func (w *worker) answer() (got answer, err error) {
 	return got, got.Failed.error()
 }
 
+// maxLine bounds an order or an answer, in bytes.
+const maxLine = 1 << 20
+
+// lineReader returns a reader for [readLine].
+func lineReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLine) }
+
 // readLine reads one line of JSON.
 func readLine(r *bufio.Reader, v any) error {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		line = append(line, piece...)
-		if err == nil {
-			return json.NewDecoder(bytes.NewReader(line)).Decode(v)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > maxAnswer {
-			return err
-		}
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return err
 	}
+	return json.Unmarshal(line, v)
 }
 
 // Close lets the worker end and waits for it.
 func (w *worker) Close() error { return errors.Join(w.in.Close(), w.out.Close(), w.cmd.Wait()) }
 
-// do has a job done of which the answer is all.
-func (a *app) do(ctx context.Context, job order) (answer, error) {
+// finish ends the worker's input and returns its answer, when it has ended.
+func (w *worker) finish() (answer, error) {
+	_ = w.in.Close()
+	got, err := w.answer()
+	_ = w.Close() // its answer is all that counts
+	return got, err
+}
+
+// look has a worker look at a file.
+func (a *app) look(ctx context.Context, job order) (answer, error) {
 	w, err := a.startWorker(ctx, job)
 	if err != nil {
 		return answer{}, err
 	}
-	got, err := w.answer()
-	_ = w.Close() // its answer is all that counts
+	got, err := w.finish()
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	if uid := w.cmd.SysProcAttr.Credential; uid != nil && fault.Is(err, fault.Forbidden) {
-		err = fault.Wrap(fault.Forbidden, fmt.Sprintf("User %d, who owns %s, must be able to read it and to enter its folder: move it or give it to root with chown", uid.Uid, job.Path), err)
+	if as := w.cmd.SysProcAttr.Credential; as != nil && fault.Is(err, fault.Forbidden) {
+		err = fault.Wrap(fault.Forbidden, fmt.Sprintf("User %d, who owns %s, must be able to read it and to enter its folder: move it or give it to root with chown", as.Uid, job.Path), err)
 	}
 	return got, err
 }
 
 // examineDatabase implements the Database of [doctor.Config].
 func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileState, error) {
-	got, err := a.do(ctx, order{Job: jobExamine, Path: path})
+	got, err := a.look(ctx, order{Job: jobExamine, Path: path})
 	return got.State, err
+}
+
+// workerCommand is the worker's side.
+func (a *app) workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    workerName,
+		Short:  "Work in a data directory as its owner, for other commands",
+		Long:   "backup, restore, doctor and journal verify run this by themselves, as the data's owner.",
+		Hidden: true,
+		Args:   takes(),
+		RunE:   a.does(func(ctx context.Context, _ []string) error { return a.work(ctx) }),
+	}
+}
+
+// work does the job that is ordered on standard input.
+func (a *app) work(ctx context.Context) error {
+	var job order
+	in := lineReader(a.stdin)
+	if err := readLine(in, &job); err != nil {
+		return wrongUsagef("gatehouse runs this by itself")
+	}
+	var got answer
+	var err error
+	switch {
+	case job.Job == jobBackup:
+		return a.sendStopped(ctx, job)
+	case job.Restore != nil:
+		got.Restored, err = a.restoreData(ctx, *job.Restore, in)
+	default:
+		got, err = examine(ctx, job)
+	}
+	got.Failed = failureOf(err)
+	return json.NewEncoder(a.stdout).Encode(got)
+}
+
+// restoreData restores the archive that follows the order.
+func (a *app) restoreData(ctx context.Context, o backup.Order, archive io.Reader) (backup.Restored, error) {
+	release, err := gateway.TakeData(o.Data)
+	if err != nil {
+		return backup.Restored{}, err
+	}
+	defer release()
+	return backup.Restore(ctx, o, sqlite.Files{Logger: a.warnings()}, archive)
+}
+
+// sendStopped sends the answer and the archive of a gateway that does not run. The
+// journal has a record of that, unless the disk does not take it.
+func (a *app) sendStopped(ctx context.Context, job order) error {
+	answers, files := json.NewEncoder(a.stdout), sqlite.Files{Logger: a.warnings()}
+	if _, missing := os.Stat(job.Path); missing == nil {
+		release, err := gateway.TakeData(job.Path)
+		if err != nil {
+			return answers.Encode(answer{Failed: failureOf(err)})
+		}
+		defer release()
+		record := site.Record{Kind: site.KindBackupTaken, Facts: site.Facts{Origin: site.Admin, By: job.By, Detail: "of the stopped gateway"}}
+		if err := files.Note(ctx, filepath.Join(job.Path, databaseFile), record); err != nil && !fault.Is(err, fault.NotFound) {
+			a.complain("warning: the journal has no record of this backup: " + fault.Sentence(err))
+		}
+	}
+	parcel, err := backup.Source{Data: job.Path, Version: version, Database: files, Now: a.now}.Stopped(ctx)
+	if err != nil {
+		return answers.Encode(answer{Failed: failureOf(err)})
+	}
+	err = answers.Encode(answer{})
+	if err == nil {
+		err = parcel.Write(a.stdout)
+	}
+	return errors.Join(err, parcel.Close())
+}
+
+// examine does a job that only looks at a file, which no gateway has open.
+func examine(ctx context.Context, job order) (got answer, err error) {
+	if info, err := os.Stat(job.Path); err == nil && !info.Mode().IsRegular() {
+		return got, fault.New(fault.Invalid, job.Path+" is no ordinary file")
+	}
+	switch job.Job {
+	case jobExamine:
+		got.State, err = sqlite.CheckFile(ctx, job.Path)
+	case jobVerify:
+		got.Verdict.Verdict, err = sqlite.VerifyFile(ctx, job.Path)
+		got.Verdict.Sound = got.Verdict.Broken == 0
+		if err == nil && len(job.Witnesses) > 0 {
+			got.Verdict.Witnesses, err = sqlite.TestifyFile(ctx, job.Path, job.Witnesses)
+		}
+	}
+	return got, err
 }

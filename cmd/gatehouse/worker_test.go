@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"strings"
 	"testing"
@@ -12,8 +11,8 @@ import (
 
 // The errors of a worker are known again, and its words are fit for root's terminal.
 func TestFailure(t *testing.T) {
-	err := failureOf(fault.Wrap(fault.Conflict, "It runs\x1b[2J", errRuns)).error()
-	if !fault.Is(err, fault.Conflict) || !errors.Is(err, errRuns) || errors.Is(err, backup.ErrBegun) || strings.Contains(fault.Sentence(err), "\x1b") {
+	err := failureOf(fault.Wrap(fault.Conflict, "It runs\x1b[2J", backup.ErrBegun)).error()
+	if !fault.Is(err, fault.Conflict) || !errors.Is(err, backup.ErrBegun) || strings.Contains(fault.Sentence(err), "\x1b") {
 		t.Errorf("got %q", err)
 	}
 }
@@ -21,8 +20,8 @@ func TestFailure(t *testing.T) {
 // No answer of a worker takes the memory of the process that started it.
 func TestReadLine_bounded(t *testing.T) {
 	var got answer
-	endless := strings.NewReader(strings.Repeat("x", maxAnswer+1<<20) + "\n")
-	if err := readLine(bufio.NewReader(endless), &got); !errors.Is(err, bufio.ErrBufferFull) || endless.Len() == 0 {
+	endless := strings.NewReader(strings.Repeat("x", 2*maxLine) + "\n")
+	if err := readLine(lineReader(endless), &got); err == nil || endless.Len() == 0 {
 		t.Errorf("%v, %d bytes are left", err, endless.Len())
 	}
 }

@@ -46,7 +46,7 @@ type Piece struct {
 // Craft encrypts an archive with any manifest and any pieces, without much work. A last
 // piece without a name follows the archive.
 func Craft(w io.Writer, passphrase site.Secret, logN int, manifest any, pieces ...Piece) error {
-	out, err := seal(w, passphrase, logN)
+	out, finish, err := seal(w, passphrase, logN)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func Craft(w io.Writer, passphrase site.Secret, logN int, manifest any, pieces .
 	}
 	err = Archive(out, manifest, pieces...)
 	_, more := out.Write(behind)
-	return errors.Join(err, more, out.Close())
+	return errors.Join(err, more, finish())
 }
 
 // Archive writes an archive with any manifest and any pieces.

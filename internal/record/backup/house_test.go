@@ -122,7 +122,7 @@ func (g gateway) back(t *testing.T) string {
 	must(t, err)
 	data := parcel.Reader()
 	path := filepath.Join(t.TempDir(), "a.backup")
-	out, err := backup.Create(path)
+	out, err := backup.Create(path, false)
 	must(t, err)
 	_, err = backup.Seal(t.Context(), out, passphrase, data, config)
 	must(t, err)
@@ -204,7 +204,7 @@ func (g gateway) try(ctx context.Context, path string, o backup.Order) (r backup
 		_ = from.Close()
 		restored <- err
 	}()
-	draft, err = m.Pass(ctx, passphrase, to)
+	_, draft, err = m.Pass(ctx, passphrase, to)
 	if err == nil {
 		err = backup.Confirm(to)
 	}
@@ -219,9 +219,6 @@ func (g gateway) try(ctx context.Context, path string, o backup.Order) (r backup
 // prepare prepares the configuration of a backup.
 func (g gateway) prepare(t *testing.T, draft backup.Draft) *backup.Placement {
 	t.Helper()
-	if len(draft.Settings()) == 0 {
-		return &backup.Placement{}
-	}
 	p, err := g.config.Prepare(draft, g.config.More, os.Getgid(), backup.Stamp(clock{}.Now()))
 	must(t, err)
 	return p

@@ -101,45 +101,50 @@ func (d Draft) Settings() []Loaded {
 	return append(main, parts...)
 }
 
-// Pass writes the gateway's data to w, as an archive in clear text, and returns the
-// configuration. The configuration may be used, and what w received confirmed, only
-// when Pass returns no error: then every byte of the file was authenticated. A plain copy
-// of a database has no configuration and takes no passphrase. Errors: Unauthenticated for
-// a wrong passphrase, Conflict for a newer version, Invalid for damage, and those of w.
-func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Draft, error) {
+// Pass writes the archive in a backup to w, in clear text, and returns its manifest and the
+// configuration. These may be used, and what w received confirmed, only when Pass returns
+// no error: then every byte of the file was authenticated. Of a plain copy of a database
+// it writes an archive of that alone; that takes no passphrase and has no version. Errors:
+// Unauthenticated for a wrong passphrase, Conflict for a newer version, Invalid for damage,
+// and those of w.
+func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Manifest, Draft, error) {
 	if !m.Encrypted {
-		return nil, m.passPlain(ctx, w)
+		p := &Parcel{Manifest: Manifest{Format: Format}}
+		err := p.holdDatabase(ctx, m.Path)
+		if err == nil {
+			err = p.Write(w)
+		}
+		return p.Manifest, nil, errors.Join(err, p.Close())
 	}
-	in, plain, err := m.open(ctx, passphrase)
-	if err != nil {
-		return nil, err
+	plain, err := m.open(ctx, passphrase)
+	var in *archive
+	if err == nil {
+		in, err = openArchive(m.Path, io.TeeReader(plain, w))
 	}
-	draft, err := split(w, in)
+	var draft Draft
+	if err == nil {
+		draft, err = draftOf(in)
+	}
 	if err == nil {
 		// Only the end of the encryption follows the archive; it shows that nothing is
 		// missing.
 		var n int
 		if n, err = plain.Read(make([]byte, 1)); n == 0 && errors.Is(err, io.EOF) {
-			return draft, nil
+			return in.Manifest, draft, nil
 		}
 		err = cmp.Or(err, errors.New("there is data after the archive"))
 	}
-	return nil, m.failed(ctx, err)
-}
-
-// failed words an error of the content.
-func (m *Medium) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return Manifest{}, nil, ctx.Err()
 	}
-	return damaged(m.Path, err)
+	return Manifest{}, nil, damaged(m.Path, err)
 }
 
-// open decrypts a backup and reads its manifest. Behind the archive plain must end.
-func (m *Medium) open(ctx context.Context, passphrase site.Secret) (in *archive, plain io.Reader, err error) {
+// open decrypts a backup.
+func (m *Medium) open(ctx context.Context, passphrase site.Secret) (plain io.Reader, err error) {
 	identity, err := age.NewScryptIdentity(passphrase.Reveal())
 	if err != nil {
-		return nil, nil, fault.Wrap(fault.Invalid, "The passphrase is empty: enter the one that the backup was made with", err)
+		return nil, fault.Wrap(fault.Invalid, "The passphrase is empty: enter the one that the backup was made with", err)
 	}
 	identity.SetMaxWorkFactor(workFactor)
 	sealed := reading(func(p []byte) (int, error) {
@@ -152,42 +157,21 @@ func (m *Medium) open(ctx context.Context, passphrase site.Secret) (in *archive,
 	plain, err = age.Decrypt(untilDone(ctx, sealed), identity)
 	none, ok := errors.AsType[*age.NoIdentityMatchError](err)
 	if ok && slices.Equal(none.StanzaTypes, []string{"scrypt"}) {
-		return nil, nil, fault.Wrap(fault.Unauthenticated, "The passphrase does not open "+m.Path+": try again with the one that it was made with", err)
+		return nil, fault.Wrap(fault.Unauthenticated, "The passphrase does not open "+m.Path+": try again with the one that it was made with", err)
 	}
-	if err == nil {
-		plain, err = gzip.NewReader(plain)
-	}
-	if err == nil {
-		in, err = openArchive(m.Path, plain)
-	}
-	if err != nil {
-		return nil, nil, m.failed(ctx, err)
-	}
-	return in, plain, nil
-}
-
-// passPlain writes a database, and its log where a gateway was killed over it.
-func (m *Medium) passPlain(ctx context.Context, w io.Writer) error {
-	p := &Parcel{Manifest: Manifest{Format: Format}}
-	err := p.holdDatabase(ctx, m.Path)
-	if err == nil {
-		err = p.Write(w)
-	}
-	return errors.Join(err, p.Close())
-}
-
-// split writes the gateway's data to w, and returns the configuration.
-func split(w io.Writer, in *archive) (d Draft, err error) {
-	m := in.Manifest
-	m.Files = slices.DeleteFunc(slices.Clone(in.Files), func(e Entry) bool { return strings.HasPrefix(e.Name, underConfig) })
-	out, err := newArchiver(w, m)
 	if err != nil {
 		return nil, err
 	}
+	return gzip.NewReader(plain)
+}
+
+// draftOf checks all of an archive, and returns its configuration.
+func draftOf(in *archive) (d Draft, err error) {
 	room := int64(maxDraft)
 	err = in.each(func(e Entry, content io.Reader) error {
 		if !strings.HasPrefix(e.Name, underConfig) {
-			return out.add(e, content)
+			_, err := io.Copy(io.Discard, content)
+			return err
 		}
 		if room -= e.Size; room < 0 || e.Size > maxSmall {
 			return fmt.Errorf("reading %s: it is too large for a configuration", e.Name)
@@ -196,19 +180,5 @@ func split(w io.Writer, in *archive) (d Draft, err error) {
 		d = append(d, Loaded{Entry: e, Text: text})
 		return err
 	})
-	return d, errors.Join(err, out.Close())
-}
-
-// ReadManifest reads the manifest of a backup, and nothing else. Errors:
-// Unauthenticated for a wrong passphrase, Invalid for damage or a plain copy of a
-// database, which has none.
-func (m *Medium) ReadManifest(ctx context.Context, passphrase site.Secret) (Manifest, error) {
-	if !m.Encrypted {
-		return Manifest{}, fault.New(fault.Invalid, m.Path+" is no backup, but a plain copy of a database")
-	}
-	in, _, err := m.open(ctx, passphrase)
-	if err != nil {
-		return Manifest{}, err
-	}
-	return in.Manifest, nil
+	return d, err
 }

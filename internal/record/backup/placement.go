@@ -23,9 +23,9 @@ const keptSuffix = ".before-restore-"
 // board root, prepares it and carries it out: everything that it writes comes from the
 // memory of that process, nothing from the data directory.
 type Placement struct {
-	Written []string // files that are written or set aside
-	Aside   []string // where the former ones are kept
-	LeftOut []string // names in the backup that are no files of a configuration
+	Written []string `json:"configuration"` // files that are written or set aside
+	Aside   []string `json:"aside"`         // where the former ones are kept
+	LeftOut []string `json:"leftOut"`       // names in the backup that are no files of a configuration
 
 	changes []change
 }
@@ -42,11 +42,14 @@ type change struct {
 // Prepare decides what to do with the files of a draft, and changes nothing. Files that
 // are already there unchanged are left. Files of conf.d that the backup does not have
 // are set aside, because they would be read too. Named are the files that the restored
-// configuration names. Of root, files that are not public get the group. The stamp ends
+// configuration names. Without a main file in the draft nothing changes. Of root, files that are not public get the group. The stamp ends
 // the names of what is kept; see [Stamp]. Forbidden and Unavailable where this user cannot
 // read or write the configuration.
 func (c Configuration) Prepare(d Draft, named []string, group int, stamp string) (*Placement, error) {
-	p := &Placement{}
+	p := &Placement{Written: []string{}, Aside: []string{}, LeftOut: []string{}}
+	if len(d.Settings()) == 0 {
+		return p, nil
+	}
 	wanted := make(map[string]bool)
 	for _, f := range d {
 		mode, ours := c.modeOf(f.Entry, named)
@@ -150,13 +153,8 @@ func (c change) write() error {
 			return err
 		}
 	}
-	if folder := filepath.Dir(c.target); !isThere(folder) {
-		mode := os.FileMode(0o755)
-		if c.mode == 0o600 {
-			mode = 0o700 // what is private in a folder that did not exist
-		}
-		// Whatever the umask is.
-		if err := errors.Join(os.MkdirAll(folder, mode), os.Chmod(folder, mode), durable.Sync(filepath.Dir(folder))); err != nil {
+	if folder := filepath.Dir(c.target); !isThere(folder) { // for the service too, whatever the umask is
+		if err := errors.Join(os.MkdirAll(folder, 0o755), os.Chmod(folder, 0o755), durable.Sync(filepath.Dir(folder))); err != nil { //nolint:gosec // its private files are 0600
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gatehouse/internal/board/durable"
@@ -27,12 +28,12 @@ type Order struct {
 
 // Restored is what was restored, and what that did.
 type Restored struct {
-	Version string         `json:"version"` // of the gatehouse that made the backup; "" of a plain copy
-	Created site.Timestamp `json:"created"` // null of a plain copy
+	Version string         `json:"version,omitempty"` // of the gatehouse that made the backup; "" of a plain copy
+	Created site.Timestamp `json:"created"`           // null of a plain copy
 	Holds   site.Inventory `json:"holds"`
-	Broken  uint64         `json:"broken"` // seq of the first record that someone changed; 0: none
-	Ended   int            `json:"ended"`  // sessions
-	Kept    string         `json:"kept"`   // the folder with what was there; "" where there was nothing
+	Broken  uint64         `json:"broken,omitempty"` // seq of the first record that someone changed; 0: none
+	Ended   int            `json:"sessionsEnded"`
+	Kept    string         `json:"kept,omitempty"` // the folder with what was there; "" where there was nothing
 }
 
 // ErrBegun is wrapped by an error of [Restore] after which things are not as they were.
@@ -95,11 +96,12 @@ type staged struct {
 // path returns the path of a part of the data.
 func (s *staged) path(name string) string { return filepath.Join(s.folder, underData, name) }
 
-// unpack writes every file of an archive into the folder.
+// unpack writes every file of the data into the folder. Whoever sends the archive has
+// checked it, and reports first what is wrong with it.
 func (s *staged) unpack(ctx context.Context, data io.Reader) error {
 	in, err := openArchive(s.Medium, untilDone(ctx, data))
 	if err != nil {
-		return damaged(s.Medium, err)
+		return fullDisk(ctx, err)
 	}
 	s.Manifest = in.Manifest
 	size := int64(0)
@@ -111,46 +113,42 @@ func (s *staged) unpack(ctx context.Context, data io.Reader) error {
 	}
 	root, err := os.OpenRoot(s.folder)
 	if err != nil {
-		return full(err)
+		return fullDisk(ctx, err)
 	}
 	if s.Version != "" {
 		// Also an empty one replaces what was there: nothing of another gateway stays.
-		err = full(root.MkdirAll(underData+certificates, 0o700))
+		err = root.MkdirAll(underData+certificates, 0o700)
 	}
 	if err == nil {
 		err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
 	}
-	err = errors.Join(err, root.Close())
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return damaged(s.Medium, err)
+	return fullDisk(ctx, errors.Join(err, root.Close()))
 }
 
-// write writes one file of a backup.
+// write writes one file of the data; the configuration is not for the data directory.
 func write(root *os.Root, e Entry, content io.Reader) error {
+	if strings.HasPrefix(e.Name, underConfig) {
+		_, err := io.Copy(io.Discard, content)
+		return err
+	}
 	name := filepath.FromSlash(e.Name)
 	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return full(err)
+		return err
 	}
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return full(err)
+		return err
 	}
-	_, err = io.Copy(diskWriter{f}, content)
-	return errors.Join(err, full(f.Close()))
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
 }
 
-// diskWriter marks errors of writing as those of the disk.
-type diskWriter struct{ w io.Writer }
-
-func (d diskWriter) Write(p []byte) (int, error) {
-	n, err := d.w.Write(p)
-	return n, full(err)
-}
-
-func full(err error) error {
-	return fault.Wrap(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
+// fullDisk words an error of unpacking, unless it has words; nil stays nil.
+func fullDisk(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return worded(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
 }
 
 // verify checks the database that was unpacked.

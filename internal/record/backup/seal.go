@@ -69,31 +69,26 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Read
 	for _, c := range configuration {
 		m.Files = append(m.Files, c.Entry)
 	}
-	layers, err := seal(w, passphrase, workFactor)
+	sealed, finish, err := seal(w, passphrase, workFactor)
 	if err != nil {
 		return Manifest{}, err
 	}
-	if err := repack(layers, in, m, configuration); err != nil {
-		return Manifest{}, brokeOff(err)
-	}
-	return m, layers.Close()
-}
-
-// repack writes what in holds, and the configuration behind it.
-func repack(w io.Writer, in *archive, m Manifest, configuration []Loaded) error {
-	out, err := newArchiver(w, m)
-	if err != nil {
-		return err
-	}
-	if err := in.each(out.add); err != nil {
-		return err
+	out, err := newArchiver(sealed, m)
+	if err == nil {
+		err = in.each(out.add)
 	}
 	for _, c := range configuration {
-		if err := out.add(c.Entry, bytes.NewReader(c.Text)); err != nil {
-			return err
+		if err == nil {
+			err = out.add(c.Entry, bytes.NewReader(c.Text))
 		}
 	}
-	return out.Close()
+	if err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		return Manifest{}, brokeOff(err)
+	}
+	return m, finish()
 }
 
 // brokeOff words an error of the gateway's archive, unless it has words.
@@ -109,28 +104,18 @@ func worded(kind fault.Kind, sentence string, err error) error {
 	return fault.Wrap(kind, sentence, err)
 }
 
-// layers is what lies between the archive and the file.
-type layers struct {
-	*gzip.Writer
-	age io.WriteCloser
-}
-
-func seal(w io.Writer, passphrase site.Secret, logN int) (*layers, error) {
+// seal returns a writer that compresses and encrypts what goes to w, and a function that
+// writes what is left: without it the file is cut off.
+func seal(w io.Writer, passphrase site.Secret, logN int) (sealed io.Writer, finish func() error, err error) {
 	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("taking the passphrase: %w", err)
+		return nil, nil, fmt.Errorf("taking the passphrase: %w", err)
 	}
 	recipient.SetWorkFactor(logN)
 	encrypted, err := age.Encrypt(w, recipient)
 	if err != nil {
-		return nil, fmt.Errorf("encrypting: %w", err)
+		return nil, nil, fmt.Errorf("encrypting: %w", err)
 	}
 	compressed, err := gzip.NewWriterLevel(encrypted, gzip.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("compressing: %w", err)
-	}
-	return &layers{compressed, encrypted}, nil
+	return compressed, func() error { return errors.Join(compressed.Close(), encrypted.Close()) }, err
 }
-
-// Close writes what is left; without it the file is cut off.
-func (l *layers) Close() error { return errors.Join(l.Writer.Close(), l.age.Close()) }

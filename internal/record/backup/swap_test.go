@@ -76,7 +76,7 @@ func TestRestore_unconfirmed(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, m.Close()) }()
 	var archive bytes.Buffer
-	_, err = m.Pass(t.Context(), passphrase, &archive)
+	_, _, err = m.Pass(t.Context(), passphrase, &archive)
 	must(t, err)
 	for _, behind := range []string{"", "every byte was authenticated", "every byte was authenticated\n\n"} {
 		if _, err := backup.Restore(t.Context(), present.order("a"), files, strings.NewReader(archive.String()+behind)); !fault.Is(err, fault.Invalid) {
@@ -121,7 +121,7 @@ func draft(t *testing.T, path string) backup.Draft {
 	m, err := backup.Open(path)
 	must(t, err)
 	defer func() { must(t, m.Close()) }()
-	d, err := m.Pass(t.Context(), passphrase, io.Discard)
+	_, d, err := m.Pass(t.Context(), passphrase, io.Discard)
 	must(t, err)
 	return d
 }

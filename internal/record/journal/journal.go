@@ -67,9 +67,9 @@ type Verdict struct {
 	Records int    `json:"records"` // how many were checked
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
-	Lost    uint64 `json:"lost,omitempty"` // how many were lost by damage of the database, as the journal itself records
-	Broken  uint64 `json:"broken"`         // the first seq that was changed or removed; 0: sound
-	Why     string `json:"why,omitempty"`  // what is wrong with it
+	Lost    uint64 `json:"lost,omitempty"`   // how many were lost by damage of the database, as the journal itself records
+	Broken  uint64 `json:"broken,omitempty"` // the first seq that was changed or removed; 0: sound
+	Why     string `json:"why,omitempty"`    // what is wrong with it
 }
 
 // Store keeps the records. Its methods are safe for concurrent use; what cannot be

@@ -3,10 +3,9 @@ package attacktest_test
 import (
 	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,13 +51,8 @@ func keepLog(t *testing.T, log, path string) {
 	t.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(log) {
-		entry, err := json.Marshal(map[string]string{
-			"MESSAGE": strings.TrimSpace(line), "__REALTIME_TIMESTAMP": strconv.FormatInt(time.Now().UnixMicro(), 10),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Write(append(entry, '\n'))
+		now := time.Now().UnixMicro()
+		_, _ = fmt.Fprintf(&out, "%d.%06d board gatehouse[1]: %s\n", now/1e6, now%1e6, strings.TrimSpace(line))
 	}
 	if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
 		t.Fatal(err)

@@ -140,7 +140,7 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 func (a *API) verify(r *request) (any, error) {
 	return a.check(func() (any, error) {
 		v, err := a.Journal.Verify(r.Context())
-		return Verdict{Sound: v.Broken == 0, Records: v.Records, First: v.First, Last: v.Last, Lost: v.Lost, Broken: v.Broken, Why: v.Why}, err
+		return Verdict{Sound: v.Broken == 0, Verdict: v}, err
 	})
 }
 

@@ -224,13 +224,8 @@ type Database struct {
 
 // Verdict is the answer of GET /admin/v1/journal/verify.
 type Verdict struct {
-	Sound   bool   `json:"sound"`
-	Records int    `json:"records"` // how many were checked
-	First   uint64 `json:"first"`
-	Last    uint64 `json:"last"`
-	Lost    uint64 `json:"lost,omitempty"`   // records lost by damage, as the journal itself records
-	Broken  uint64 `json:"broken,omitempty"` // seq of the first record that does not fit
-	Why     string `json:"why,omitempty"`
+	Sound bool `json:"sound"`
+	journal.Verdict
 
 	// Witnesses is filled in by the command line, which knows them.
 	Witnesses []journal.Testimony `json:"witnesses,omitempty"`
