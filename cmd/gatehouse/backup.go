@@ -156,7 +156,7 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
 		return nil, err
 	}
-	w, err := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data, By: whoami()})
+	w, err := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data})
 	if err != nil {
 		return nil, err
 	}

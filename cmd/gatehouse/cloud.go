@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -135,7 +134,7 @@ type signedCommand struct {
 }
 
 func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) error {
-	cmd := api.Command{Name: api.Unlock, ID: cmp.Or(flags.id, uuid.NewString()), Actor: cmp.Or(flags.actor, userName())}
+	cmd := api.Command{Name: api.Unlock, ID: cmp.Or(flags.id, uuid.NewString()), Actor: cmp.Or(flags.actor, whoami())}
 	var err error
 	if cmd.Station, err = site.ParseStationID(args[0]); err != nil {
 		return wrongUsage(err)
@@ -196,13 +195,4 @@ func (a *app) gatewayID(ctx context.Context, stated string) (id site.GatewayID, 
 		err = fmt.Errorf("asking the gateway for its id: %s; elsewhere state it with --gateway", describe(err))
 	}
 	return id, err
-}
-
-// userName returns the name of the system user that runs this.
-func userName() string {
-	u, err := user.Current()
-	if err != nil || u.Username == "" {
-		return fmt.Sprintf("uid %d", os.Getuid())
-	}
-	return u.Username
 }

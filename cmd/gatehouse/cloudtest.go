@@ -236,7 +236,7 @@ func (t *trial) command(ctx context.Context, flags cloudTrial) error {
 	}
 	now := t.now()
 	cmd := api.Command{
-		ID: uuid.NewString(), Gateway: t.gateway, Name: testCommand, Station: testStation, Lock: 1, Actor: userName(),
+		ID: uuid.NewString(), Gateway: t.gateway, Name: testCommand, Station: testStation, Lock: 1, Actor: whoami(),
 		IssuedAt: now, Expires: now.Add(answerPatience),
 	}
 	token, err := key.Sign(cmd)

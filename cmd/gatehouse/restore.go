@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,9 +75,8 @@ func (a *app) restore(ctx context.Context, path string, flags restoreFlags) erro
 	case usage, errors.Is(err, backup.ErrBegun), errors.Is(err, context.Canceled):
 		return err
 	default: // adds what people want to know most of all
-		f := failureOf(err)
-		text, _, _ := strings.Cut(f.Sentence, "\n")
-		return fault.Wrap(f.Kind, text+"; nothing was changed", err)
+		text, _, _ := strings.Cut(describe(err), "\n")
+		return fault.Wrap(kindOf(err), text+"; nothing was changed", err)
 	}
 }
 
@@ -92,21 +90,16 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	if err != nil {
 		return r, err
 	}
-	data, err := filepath.Abs(cfg.Data)
-	if err == nil {
-		err = makeData(data)
-	}
 	var passphrase site.Secret
-	if err == nil && medium.Encrypted {
-		passphrase, err = a.passphrase(ctx, flags.passphrase, false)
-	}
-	if err != nil {
-		return r, err
+	if medium.Encrypted {
+		if passphrase, err = a.passphrase(ctx, flags.passphrase, false); err != nil {
+			return r, err
+		}
 	}
 	o := backup.Order{
-		Data: data, Medium: path, AcceptJournal: flags.acceptJournal, KeepSessions: flags.keepSessions, By: whoami(), Now: a.now(),
+		Medium: path, AcceptJournal: flags.acceptJournal, KeepSessions: flags.keepSessions, By: whoami(), Now: a.now(),
 	}
-	w, err := a.startWorker(ctx, order{Path: data, Restore: &o})
+	w, err := a.startWorker(ctx, order{Path: cfg.Data, Restore: &o})
 	if err != nil {
 		return r, err
 	}
@@ -114,7 +107,7 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	if flags.noConfig {
 		draft = nil
 	}
-	r = restoredGateway{File: path, Data: data}
+	r = restoredGateway{File: path, Data: cfg.Data}
 	if err == nil {
 		r.Placement, err = a.place(draft, cfg, backup.Stamp(o.Now))
 	}
@@ -165,34 +158,13 @@ func (a *app) place(draft backup.Draft, present config.Config, stamp string) (*b
 			restored.Data, present.Data))
 	}
 	owner, err := machine.OwnerOf(present.Data)
+	if service, known := machine.NamedOwner("gatehouse"); known && owner.UID == 0 {
+		owner = service // of the packaged unit, which makes a new data directory its user's
+	}
 	if err != nil {
 		return nil, err
 	}
 	return where.Prepare(draft, namedFiles(restored), owner.GID, stamp)
-}
-
-// systemUser is the user that the packaged unit runs the gateway as.
-const systemUser = "gatehouse"
-
-// makeData creates the data directory of a board that has none yet, for the user of the
-// gateway if there is one. Without that user the worker creates it.
-func makeData(data string) error {
-	owner, known := machine.NamedOwner(systemUser)
-	_, missing := os.Lstat(data)
-	if os.Geteuid() != 0 || !known || !errors.Is(missing, fs.ErrNotExist) {
-		return nil
-	}
-	if above, err := machine.OwnerOf(data); err != nil || above.UID != 0 {
-		return err
-	}
-	err := os.MkdirAll(filepath.Dir(data), 0o755) //nolint:gosec // the folder above, such as /var/lib
-	if err == nil {
-		err = os.Mkdir(data, 0o700)
-	}
-	if err == nil {
-		err = os.Lchown(data, owner.UID, owner.GID)
-	}
-	return fault.Wrap(fault.Unavailable, "The data directory "+data+" cannot be created", err)
 }
 
 func (a *app) printRestored(w *lines, r restoredGateway) {
@@ -211,10 +183,7 @@ func (a *app) printRestored(w *lines, r restoredGateway) {
 		w.printf("What was there is kept in %s; remove it when you are sure.", printable(r.Kept))
 	}
 	if len(r.Written) > 0 {
-		w.printf("The configuration was changed: %s.", printable(strings.Join(r.Written, ", ")))
-	}
-	if len(r.Aside) > 0 {
-		w.printf("The former files are kept: %s.", printable(strings.Join(r.Aside, ", ")))
+		w.printf("The configuration was changed: %s. Former files are kept beside them, as NAME%s….", printable(strings.Join(r.Written, ", ")), backup.KeptSuffix)
 	}
 	if len(r.LeftOut) > 0 {
 		w.printf("Not restored, because the configuration does not name them: %s.", printable(strings.Join(r.LeftOut, ", ")))

@@ -39,19 +39,16 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify [FILE]",
 		Short: "Check that no record of the journal was changed or removed",
 		Long: `Check the chain of hashes over the whole journal, and name the first record that
-was changed or removed. With FILE, check the database of a stopped gateway or a
-copy of one. Without it, ask the running gateway, or if none runs, check the
-database in its data directory. Exit status 1 means that the journal is broken, or
-that a witness contradicts it.
+was changed or removed: of the running gateway, else of the database in its data
+directory, or of FILE, the database of a stopped gateway or a copy of one. Exit status
+1 means that the journal is broken, or that a witness contradicts it.
 
 Someone who can write to the file could compute all hashes anew. So the head of the
 chain, the number of the newest record and its hash, is kept elsewhere too: at each
-start and once a day in the system log, in the manifest of each backup, and in the
-status that the cloud's application receives. Verify compares the journal with those
-of the system log where it may be read (not for FILE), with the backup that --backup
-names, and with any that --witness names.`,
-		Example: `  gatehouse journal verify
-  gatehouse journal verify --backup /media/usb/gatehouse-2026-11-21.backup
+start and once a day in the system log, in each backup, and in the status that the
+cloud's application receives. Verify compares the journal with those of the system log
+where it may be read (not for FILE), and with those that --backup and --witness name.`,
+		Example: `  gatehouse journal verify --backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse journal verify /mnt/copy/gatehouse.db`,
 		Args: takes("[FILE]"),
 		RunE: a.does(func(ctx context.Context, args []string) error {
@@ -98,22 +95,22 @@ func (a *app) verify(ctx context.Context, args []string, witnesses []journal.Wit
 }
 
 func (a *app) printVerdict(v adminapi.Verdict) error {
-	failed := contradicted(v)
+	var failed error
+	for _, t := range v.Witnesses {
+		if t.Statement == journal.Contradicts && failed == nil {
+			failed = fmt.Errorf("the journal was rewritten: %s has another record %d; keep a copy of the database as evidence, and find out who could write to it", t.Source, t.Seq)
+		}
+	}
 	if !v.Sound {
 		failed = fmt.Errorf("the journal is broken at record %d: %s; keep a copy of the database as evidence, and find out who could write to it", v.Broken, v.Why)
-	}
-	if a.json {
-		return errors.Join(a.document(v), failed)
 	}
 	err := a.result(v, func(w *lines) {
 		if !v.Sound {
 			return
 		}
-		what := "journal"
-		if failed != nil {
-			what = "chain alone"
+		if failed == nil {
+			w.printf("The journal is sound: %s checked (%d to %d).", plural(v.Records, "record"), v.First, v.Last)
 		}
-		w.printf("The %s is sound: %s checked (%d to %d).", what, plural(v.Records, "record"), v.First, v.Last)
 		if v.Lost > 0 {
 			w.printf("%d of these numbers are missing: the database was damaged, see the records of the kind records-lost.", v.Lost)
 		}
@@ -124,8 +121,7 @@ func (a *app) printVerdict(v adminapi.Verdict) error {
 
 // witnesses returns those that the flags name and, for the gateway of this machine,
 // those of its system log.
-func (a *app) witnesses(ctx context.Context, flags witnessFlags, local bool) ([]journal.Witness, error) {
-	var all []journal.Witness
+func (a *app) witnesses(ctx context.Context, flags witnessFlags, local bool) (all []journal.Witness, err error) {
 	for _, text := range flags.heads {
 		head, err := parseHead(text)
 		if err != nil {
@@ -176,26 +172,21 @@ func (a *app) backupWitness(ctx context.Context, flags witnessFlags) (w journal.
 	return journal.Witness{Source: "the backup " + flags.backup, Time: m.Created, Head: head}, err
 }
 
-const (
-	// logWitnesses is how many heads of the system log are compared: the newest, of some
-	// years.
-	logWitnesses = 1000
-
-	// logLimit bounds reading the system log.
-	logLimit = time.Minute
-)
+// logLimit bounds reading the system log.
+const logLimit = time.Minute
 
 // headLine matches a head in a line of the system log: its time in microseconds, and the
 // gateway's message in JSON or as text.
 var headLine = regexp.MustCompile(`^(\d+)\.(\d{6}) .*` + regexp.QuoteMeta(journal.HeadMessage) + `.*?seq"?[=:](\d+).*?hash"?[=:]"?([0-9a-f]{64})`)
 
 // systemLogWitnesses reads the heads that the gateway of this machine has written to the
-// system log; none where there is no such log, or it may not be read.
+// system log, the newest of some years; none where there is no such log, or it may not be
+// read.
 func systemLogWitnesses(ctx context.Context) (all []journal.Witness) {
 	ctx, cancel := context.WithTimeout(ctx, logLimit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "journalctl", "_SYSTEMD_UNIT=gatehouse.service", "--grep="+journal.HeadMessage, //nolint:gosec // constants
-		"--lines="+strconv.Itoa(logWitnesses), "--output=short-unix", "--no-pager", "--quiet").Output()
+		"--lines=1000", "--output=short-unix", "--no-pager", "--quiet").Output()
 	if err != nil {
 		return nil
 	}
@@ -225,29 +216,15 @@ func printWitnesses(w *lines, all []journal.Testimony) {
 		journal.Gone:        "is of records that were removed by age or size, or lost",
 		journal.Superseded:  "is from before the gateway was restored from a backup, by its own journal",
 	}
-	type group struct {
-		source string
-		journal.Statement
-	}
-	var groups []group
-	count := map[group]int{}
+	var groups [][2]string // source and words
+	count := map[[2]string]int{}
 	for _, t := range all {
-		g := group{t.Source, t.Statement}
+		g := [2]string{t.Source, words[t.Statement]}
 		if count[g]++; count[g] == 1 {
 			groups = append(groups, g)
 		}
 	}
 	for _, g := range groups {
-		w.printf("  %s (%s) %s.", printable(g.source), plural(count[g], "head"), words[g.Statement])
+		w.printf("  %s (%s) %s.", printable(g[0]), plural(count[g], "head"), g[1])
 	}
-}
-
-// contradicted is the error of a journal that a witness contradicts; nil where none does.
-func contradicted(v adminapi.Verdict) error {
-	for _, t := range v.Witnesses {
-		if t.Statement == journal.Contradicts {
-			return fmt.Errorf("the journal was rewritten: %s has another record %d; keep a copy of the database as evidence, and find out who could write to it", t.Source, t.Seq)
-		}
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,7 +23,6 @@ import (
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
-	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -46,50 +46,61 @@ const (
 // order is what a worker is to do.
 type order struct {
 	Job       string            `json:"job"`
-	Path      string            `json:"path"`         // the data directory, or the file to look at; decides whose the worker is
-	By        string            `json:"by,omitempty"` // for the journal
+	Path      string            `json:"path"` // the data directory, or the file to look at; decides whose the worker is
 	Restore   *backup.Order     `json:"restore,omitempty"`
 	Witnesses []journal.Witness `json:"witnesses,omitempty"`
 }
 
-// answer is what a worker has done or found. What was found counts with a failure too.
+// answer is what a worker has done or found. What was found counts with an error too.
 type answer struct {
-	Failed   *failure         `json:"failed,omitempty"`
+	Failed   fault.Kind       `json:"failed,omitempty"` // the kind of an error; 0: none
+	Sentence string           `json:"sentence,omitempty"`
+	Begun    bool             `json:"begun,omitempty"` // the error is a [backup.ErrBegun]
 	Restored backup.Restored  `json:"restored"`
 	State    sqlite.FileState `json:"state"`
 	Verdict  adminapi.Verdict `json:"verdict"`
 }
 
-// failure is the error of a worker.
-type failure struct {
-	Kind     fault.Kind `json:"kind"`
-	Sentence string     `json:"sentence"`
-	Begun    bool       `json:"begun,omitempty"` // [backup.ErrBegun]
+// with adds an error to an answer.
+func (got answer) with(err error) answer {
+	if err != nil {
+		got.Failed, got.Sentence, got.Begun = kindOf(err), describe(err), errors.Is(err, backup.ErrBegun)
+	}
+	return got
 }
 
-func failureOf(err error) *failure {
-	if err == nil {
-		return nil
-	}
-	f := &failure{Kind: fault.KindOf(err), Sentence: describe(err), Begun: errors.Is(err, backup.ErrBegun)}
+// kindOf returns the kind of an error of a command that works on files.
+func kindOf(err error) fault.Kind {
+	kind := fault.KindOf(err)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		f.Kind = fault.Forbidden
-	case f.Kind == fault.Internal:
-		f.Kind = fault.Unavailable // no gateway's log has more
+		return fault.Forbidden
+	case kind == fault.Internal:
+		return fault.Unavailable // no gateway's log has more
 	}
-	return f
+	return kind
 }
 
-func (f *failure) error() error {
-	if f == nil {
+// error returns the error in an answer.
+func (got answer) error() error {
+	if got.Failed == fault.Internal {
 		return nil
 	}
-	err := fault.New(f.Kind, printable(f.Sentence))
-	if f.Begun {
+	err := fault.New(got.Failed, printable(got.Sentence))
+	if got.Begun {
 		err = errors.Join(err, backup.ErrBegun)
 	}
 	return err
+}
+
+// terminal is root's, for what a worker writes to standard error.
+type terminal struct{ io.Writer }
+
+func (t terminal) Write(text []byte) (int, error) {
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Fprintln(t.Writer, printable(strings.TrimSuffix(line, "\n")))
+	}
+	return len(text), nil
 }
 
 // worker is a running worker, as the process that started it sees it.
@@ -115,7 +126,7 @@ func (a *app) startWorker(ctx context.Context, job order) (_ *worker, err error)
 	w.cmd.Cancel, w.cmd.WaitDelay = func() error { return w.cmd.Process.Signal(os.Interrupt) }, killPatience
 	// The worker's user gets no hand on the terminal, and an interrupt there is for this
 	// process.
-	w.cmd.Stderr, w.cmd.SysProcAttr = struct{ io.Writer }{a.stderr}, &syscall.SysProcAttr{Setsid: true}
+	w.cmd.Stderr, w.cmd.SysProcAttr = terminal{a.stderr}, &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 {
 		owner, err := machine.OwnerOf(job.Path)
 		if err != nil {
@@ -133,7 +144,7 @@ func (a *app) startWorker(ctx context.Context, job order) (_ *worker, err error)
 	if err != nil {
 		return nil, fmt.Errorf("starting to work on %s: %w", job.Path, err)
 	}
-	w.Reader = lineReader(w.out)
+	w.Reader = bufio.NewReaderSize(w.out, maxLine)
 	_ = json.NewEncoder(w.in).Encode(job) // answer reports a worker that has ended
 	return w, nil
 }
@@ -141,16 +152,13 @@ func (a *app) startWorker(ctx context.Context, job order) (_ *worker, err error)
 // answer waits for the answer.
 func (w *worker) answer() (got answer, err error) {
 	if err := readLine(w.Reader, &got); err != nil {
-		return got, fmt.Errorf("working on the data directory: %w", err)
+		return got, fault.Wrap(fault.Unavailable, "The process that works on the data ended without an answer: look for it with dmesg and try again", errors.Join(err, backup.ErrBegun))
 	}
-	return got, got.Failed.error()
+	return got, got.error()
 }
 
 // maxLine bounds an order or an answer, in bytes.
 const maxLine = 1 << 20
-
-// lineReader returns a reader for [readLine].
-func lineReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLine) }
 
 // readLine reads one line of JSON.
 func readLine(r *bufio.Reader, v any) error {
@@ -209,7 +217,7 @@ func (a *app) workerCommand() *cobra.Command {
 // work does the job that is ordered on standard input.
 func (a *app) work(ctx context.Context) error {
 	var job order
-	in := lineReader(a.stdin)
+	in := bufio.NewReaderSize(a.stdin, maxLine)
 	if err := readLine(in, &job); err != nil {
 		return wrongUsagef("gatehouse runs this by itself")
 	}
@@ -219,42 +227,37 @@ func (a *app) work(ctx context.Context) error {
 	case job.Job == jobBackup:
 		return a.sendStopped(ctx, job)
 	case job.Restore != nil:
-		got.Restored, err = a.restoreData(ctx, *job.Restore, in)
+		got.Restored, err = a.restoreData(ctx, job, in)
 	default:
 		got, err = examine(ctx, job)
 	}
-	got.Failed = failureOf(err)
-	return json.NewEncoder(a.stdout).Encode(got)
+	return json.NewEncoder(a.stdout).Encode(got.with(err))
 }
 
 // restoreData restores the archive that follows the order.
-func (a *app) restoreData(ctx context.Context, o backup.Order, archive io.Reader) (backup.Restored, error) {
-	release, err := gateway.TakeData(o.Data)
+func (a *app) restoreData(ctx context.Context, job order, archive io.Reader) (backup.Restored, error) {
+	release, err := gateway.TakeData(job.Path)
 	if err != nil {
 		return backup.Restored{}, err
 	}
 	defer release()
-	return backup.Restore(ctx, o, sqlite.Files{Logger: a.warnings()}, archive)
+	job.Restore.Data = job.Path
+	return backup.Restore(ctx, *job.Restore, sqlite.Files{Logger: a.warnings()}, archive)
 }
 
-// sendStopped sends the answer and the archive of a gateway that does not run. The
-// journal has a record of that, unless the disk does not take it.
+// sendStopped sends the answer and the archive of a gateway that does not run.
 func (a *app) sendStopped(ctx context.Context, job order) error {
-	answers, files := json.NewEncoder(a.stdout), sqlite.Files{Logger: a.warnings()}
+	answers := json.NewEncoder(a.stdout)
 	if _, missing := os.Stat(job.Path); missing == nil {
 		release, err := gateway.TakeData(job.Path)
 		if err != nil {
-			return answers.Encode(answer{Failed: failureOf(err)})
+			return answers.Encode(answer{}.with(err))
 		}
 		defer release()
-		record := site.Record{Kind: site.KindBackupTaken, Facts: site.Facts{Origin: site.Admin, By: job.By, Detail: "of the stopped gateway"}}
-		if err := files.Note(ctx, filepath.Join(job.Path, databaseFile), record); err != nil && !fault.Is(err, fault.NotFound) {
-			a.complain("warning: the journal has no record of this backup: " + fault.Sentence(err))
-		}
 	}
-	parcel, err := backup.Source{Data: job.Path, Version: version, Database: files, Now: a.now}.Stopped(ctx)
+	parcel, err := backup.Source{Data: job.Path, Version: version, Database: sqlite.Files{Logger: a.warnings()}, Now: a.now}.Stopped(ctx)
 	if err != nil {
-		return answers.Encode(answer{Failed: failureOf(err)})
+		return answers.Encode(answer{}.with(err))
 	}
 	err = answers.Encode(answer{})
 	if err == nil {

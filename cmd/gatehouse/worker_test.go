@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"strings"
 	"testing"
@@ -10,8 +11,8 @@ import (
 )
 
 // The errors of a worker are known again, and its words are fit for root's terminal.
-func TestFailure(t *testing.T) {
-	err := failureOf(fault.Wrap(fault.Conflict, "It runs\x1b[2J", backup.ErrBegun)).error()
+func TestAnswer(t *testing.T) {
+	err := answer{}.with(fault.Wrap(fault.Conflict, "It runs\x1b[2J", backup.ErrBegun)).error()
 	if !fault.Is(err, fault.Conflict) || !errors.Is(err, backup.ErrBegun) || strings.Contains(fault.Sentence(err), "\x1b") {
 		t.Errorf("got %q", err)
 	}
@@ -21,7 +22,7 @@ func TestFailure(t *testing.T) {
 func TestReadLine_bounded(t *testing.T) {
 	var got answer
 	endless := strings.NewReader(strings.Repeat("x", 2*maxLine) + "\n")
-	if err := readLine(lineReader(endless), &got); err == nil || endless.Len() == 0 {
+	if err := readLine(bufio.NewReaderSize(endless, maxLine), &got); err == nil || endless.Len() == 0 {
 		t.Errorf("%v, %d bytes are left", err, endless.Len())
 	}
 }

@@ -126,7 +126,7 @@ func isConfig(folder, name string) bool {
 	if folder == "conf.d" {
 		return strings.HasSuffix(name, ".toml") && !strings.HasPrefix(name, ".")
 	}
-	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~") && !strings.Contains(name, keptSuffix)
+	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~") && !strings.Contains(name, KeptSuffix)
 }
 
 // isBelow reports whether a path is in the folder of the configuration or below it.

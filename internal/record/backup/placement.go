@@ -15,16 +15,15 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// keptSuffix comes before the stamp in the name of a file of the configuration that a
+// KeptSuffix comes before the stamp in the name of a file of the configuration that a
 // restore has replaced.
-const keptSuffix = ".before-restore-"
+const KeptSuffix = ".before-restore-"
 
 // Placement is what a restore does to the configuration. The owner of its folder, on a
 // board root, prepares it and carries it out: everything that it writes comes from the
 // memory of that process, nothing from the data directory.
 type Placement struct {
-	Written []string `json:"configuration"` // files that are written or set aside
-	Aside   []string `json:"aside"`         // where the former ones are kept
+	Written []string `json:"configuration"` // files that are written, or set aside: a former one is kept with a suffix
 	LeftOut []string `json:"leftOut"`       // names in the backup that are no files of a configuration
 
 	changes []change
@@ -46,7 +45,7 @@ type change struct {
 // the names of what is kept; see [Stamp]. Forbidden and Unavailable where this user cannot
 // read or write the configuration.
 func (c Configuration) Prepare(d Draft, named []string, group int, stamp string) (*Placement, error) {
-	p := &Placement{Written: []string{}, Aside: []string{}, LeftOut: []string{}}
+	p := &Placement{Written: []string{}, LeftOut: []string{}}
 	if len(d.Settings()) == 0 {
 		return p, nil
 	}
@@ -98,8 +97,7 @@ func (p *Placement) add(one change, stamp string) error {
 	case one.text == nil && errors.Is(err, fs.ErrNotExist), one.text != nil && err == nil && bytes.Equal(former, one.text):
 		return nil
 	case err == nil:
-		one.former, one.aside = append([]byte{}, former...), one.target+keptSuffix+stamp
-		p.Aside = append(p.Aside, one.aside)
+		one.former, one.aside = append([]byte{}, former...), one.target+KeptSuffix+stamp
 	case !errors.Is(err, fs.ErrNotExist):
 		return unreadable(err)
 	}

@@ -96,21 +96,14 @@ type staged struct {
 // path returns the path of a part of the data.
 func (s *staged) path(name string) string { return filepath.Join(s.folder, underData, name) }
 
-// unpack writes every file of the data into the folder. Whoever sends the archive has
-// checked it, and reports first what is wrong with it.
+// unpack writes every file of the data into the folder. The sender of the archive checks
+// it too, and reports first what is wrong with it.
 func (s *staged) unpack(ctx context.Context, data io.Reader) error {
 	in, err := openArchive(s.Medium, untilDone(ctx, data))
 	if err != nil {
 		return fullDisk(ctx, err)
 	}
 	s.Manifest = in.Manifest
-	size := int64(0)
-	for _, e := range s.Files {
-		size += e.Size
-	}
-	if err := durable.CheckRoom(s.Data, size); err != nil {
-		return err
-	}
 	root, err := os.OpenRoot(s.folder)
 	if err != nil {
 		return fullDisk(ctx, err)

@@ -89,31 +89,21 @@ func (m move) make() error {
 // first that is placed, and everything of the former gateway goes before: its log beside
 // the new database would destroy that.
 func moves(data, ready string) (left []move, err error) {
-	folder := filepath.Join(data, ready, underData)
+	folder, kept := filepath.Join(data, ready, underData), filepath.Join(data, keptPrefix+strings.TrimPrefix(ready, readyPrefix))
 	restored, err := named(folder, "")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	former := slices.Clone(restored)
-	if err == nil && slices.Contains(restored, database) {
-		var present []string
-		present, err = named(data, "")
-		for _, name := range present {
-			if replaced(name, restored) && !slices.Contains(former, name) {
-				former = append(former, name)
-			}
-		}
-	}
-	kept := filepath.Join(data, keptPrefix+strings.TrimPrefix(ready, readyPrefix))
-	for _, name := range former {
-		if path := filepath.Join(data, name); isThere(path) {
-			left = append(left, move{path, filepath.Join(kept, name)})
+	present, unread := named(data, "")
+	for _, name := range present {
+		if slices.Contains(restored, name) || slices.Contains(restored, database) && replaced(name, restored) {
+			left = append(left, move{filepath.Join(data, name), filepath.Join(kept, name)})
 		}
 	}
 	for _, name := range restored {
 		left = append(left, move{filepath.Join(folder, name), filepath.Join(data, name)})
 	}
-	return left, err
+	return left, errors.Join(err, unread)
 }
 
 // replaced reports whether a present file belongs to the former gateway. Where the

@@ -92,16 +92,6 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 	return ended, err
 }
 
-// Note appends a record to a database file of this version's schema; one of an older
-// schema is left as it is, and gets none.
-func (f Files) Note(ctx context.Context, path string, r site.Record) error {
-	version, err := readFile(ctx, path, "The database "+path, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
-	if err != nil || version != len(schemas()) {
-		return err
-	}
-	return f.write(ctx, path, func(db *DB) error { return db.do(ctx, nil, r) })
-}
-
 // forward migrates a file of which there is another copy, so without making one.
 func forward(ctx context.Context, path string) error {
 	db, err := sql.Open("sqlite", dsn(path, writerPragmas))

@@ -123,24 +123,3 @@ func TestFiles_Renew_damaged(t *testing.T) {
 		t.Error("a damaged file was renewed")
 	}
 }
-
-func TestFiles_Note(t *testing.T) {
-	files := sqlite.Files{Logger: slog.New(slog.DiscardHandler)}
-	path, _ := lived(t)
-	if err := files.Note(t.Context(), path, site.Record{Kind: site.KindBackupTaken}); err != nil {
-		t.Fatal(err)
-	}
-	if inv := inspect(t, path); inv.Records != 4 || inv.Sessions != 1 {
-		t.Errorf("then it holds %+v", inv)
-	}
-	mustBeSound(t, path, 4)
-	// Another schema is left alone.
-	tamper(t, path, "PRAGMA user_version = 0")
-	if err := files.Note(t.Context(), path, site.Record{Kind: site.KindBackupTaken}); err != nil {
-		t.Fatal(err)
-	}
-	tamper(t, path, "PRAGMA user_version = 1")
-	if inv := inspect(t, path); inv.Records != 4 {
-		t.Errorf("a file of another schema was written to: %+v", inv)
-	}
-}

@@ -36,7 +36,7 @@ func TestDB_Floor_neverGoesBack(t *testing.T) {
 		m := &floorModel{outer: t, clock: newClock(), path: filepath.Join(t.TempDir(), "gatehouse.db")}
 		m.db = open(t, m.path, m.clock)
 		defer func() { _ = m.db.Close() }()
-		steps := []func(*rapid.T){m.append, m.append, m.appendMany, m.save, m.reset, m.prune, m.note, m.restart, m.powerCut}
+		steps := []func(*rapid.T){m.append, m.append, m.appendMany, m.save, m.reset, m.prune, m.renew, m.restart, m.powerCut}
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(r, "step")](r)
 			m.check(r)
@@ -116,11 +116,12 @@ func (m *floorModel) prune(r *rapid.T) {
 	m.must(r, err)
 }
 
-// note has the command line write to the file of a gateway that is stopped.
-func (m *floorModel) note(r *rapid.T) {
+// renew has a restore write to the file of a gateway that is stopped.
+func (m *floorModel) renew(r *rapid.T) {
 	m.must(r, m.db.Close())
 	files := sqlite.Files{Logger: slog.New(slog.DiscardHandler)}
-	m.must(r, files.Note(m.outer.Context(), m.path, site.Record{Kind: site.KindBackupTaken}))
+	_, err := files.Renew(m.outer.Context(), m.path, true, site.Record{Kind: site.KindRestored})
+	m.must(r, err)
 	m.db = open(m.outer, m.path, m.clock)
 }
 
