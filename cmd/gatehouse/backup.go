@@ -172,13 +172,12 @@ func (a *app) warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// whoami returns the name of the user who runs this, for the journal.
+// whoami returns the name of the system user who runs this.
 func whoami() string {
-	name := "uid " + strconv.Itoa(os.Getuid())
-	if u, err := user.Current(); err == nil {
-		name += " (" + u.Username + ")"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
 	}
-	return name
+	return "uid " + strconv.Itoa(os.Getuid())
 }
 
 // inventory returns in words what a gateway holds.
