@@ -22,7 +22,7 @@ func newTLSWorld(t testing.TB) *world {
 	donor.StartTLS()
 	t.Cleanup(donor.Close)
 	w := newWorldWith(t, httpapi.Options{}, nil, func(s *http.Server) {
-		s.TLSConfig = &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12}
+		s.TLSConfig = &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	})
 	w.base = "https://" + w.addr
 	transport := donor.Client().Transport.(*http.Transport).Clone()

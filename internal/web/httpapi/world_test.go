@@ -130,21 +130,18 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 		w.t.Fatal(err)
 	}
 	base, cancel := context.WithCancel(context.Background())
-	server := kit.NewServer(handler, slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	server.BaseContext = func(net.Listener) context.Context { return base }
-	change(server)
+	changed := &http.Server{} //nolint:gosec // it serves nothing
+	change(changed)
+	w.crowd = usualCrowd()
+	service := w.web.NewService(handler, listener, w.crowd, changed.TLSConfig)
+	service.Server.BaseContext = func(net.Listener) context.Context { return base }
+	change(service.Server)
 	w.stop, w.stopped = cancel, make(chan struct{})
 	w.addr = listener.Addr().String()
 	w.base = "http://" + w.addr
-	w.crowd = usualCrowd()
-	limited := kit.LimitListener(listener, w.crowd, nil, w.metrics)
 	go func() {
 		defer close(w.stopped)
-		if server.TLSConfig != nil {
-			_ = server.ServeTLS(limited, "", "")
-		} else {
-			_ = server.Serve(limited)
-		}
+		_ = service.Serve()
 	}()
 	transport := &http.Transport{DisableCompression: true}
 	w.client = &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -153,7 +150,7 @@ func (w *world) serve(handler http.Handler, change func(*http.Server)) {
 	w.t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cancel()
-		_ = server.Close()
+		_ = service.Server.Close()
 		<-w.stopped
 	})
 }

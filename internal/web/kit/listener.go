@@ -5,49 +5,33 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 
 	"gatehouse/internal/board/admission"
-	"gatehouse/internal/metric"
 )
 
-// LimitListener bounds the connections of inner by a crowd, which several listeners
-// may share: a newcomer to a full one evicts a connection that is not working. What is
-// evicted or refused is counted. So is an accept that fails, for example when memory or
-// descriptors are used up; only a closed listener ends the server. Nil handshakes are not
-// ordered; others must have made the configuration of the TLS that runs on the listener.
-func LimitListener(inner net.Listener, crowd *admission.Crowd, handshakes *admission.Handshakes, metrics *metric.Registry) *LimitedListener {
-	return &LimitedListener{Listener: inner, crowd: crowd, handshakes: handshakes, metrics: metrics}
-}
-
-// LimitedListener is what [LimitListener] returns. Safe for concurrent use.
-type LimitedListener struct {
-	net.Listener
-	crowd      *admission.Crowd
-	handshakes *admission.Handshakes
-	metrics    *metric.Registry
-}
-
-// Accept implements [net.Listener].
-func (l *LimitedListener) Accept() (net.Conn, error) {
+// Accept implements [net.Listener]. The crowd bounds the connections: a newcomer to a full
+// one evicts a connection that is not working. What is evicted or refused is counted. So
+// is an accept that fails, for example when memory or descriptors are used up; only a
+// closed listener ends the server.
+func (s *Service) Accept() (net.Conn, error) {
 	for {
-		inner, err := l.Listener.Accept()
+		inner, err := s.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return nil, err
 		}
 		if err != nil {
-			l.metrics.Refused("http-accept")
+			s.kit.metrics.Refused("http-accept")
 			return nil, passing{err}
 		}
-		c := &Conn{Conn: inner, listener: l, address: admission.Address(inner.RemoteAddr())}
-		if l.handshakes != nil {
-			c.Conn = l.handshakes.Conn(inner)
+		c := &Conn{Conn: inner, kit: s.kit, address: admission.Address(inner.RemoteAddr())}
+		if s.secure != nil && s.kit.handshakes != nil {
+			c.Conn = s.kit.handshakes.Conn(inner)
 		}
-		if l.crowd.Enter(&c.place, c.address, c) == nil {
+		if s.crowd.Enter(&c.place, c.address, c) == nil {
 			return c, nil
 		}
-		l.metrics.Refused("http-connections")
+		s.kit.metrics.Refused("http-connections")
 		_ = inner.Close()
 	}
 }
@@ -66,12 +50,12 @@ func (passing) Temporary() bool { return true }
 // Unwrap returns the cause.
 func (p passing) Unwrap() error { return p.error }
 
-// Conn is a connection of a [LimitedListener], with a place in its crowd.
+// Conn is a connection of a [Service], with a place in its crowd.
 type Conn struct {
 	net.Conn
-	listener *LimitedListener
-	address  netip.Addr
-	place    admission.Place
+	kit     *Kit
+	address netip.Addr
+	place   admission.Place
 }
 
 // connKey is the key of the [Conn] in the context of a request.
@@ -95,22 +79,9 @@ func connOf(c net.Conn) *Conn {
 	return l
 }
 
-// track is a ConnState of net/http. A connection is idle between requests; with one it
-// is unfinished, until the request itself has acquired a place (see turn.go).
-func track(c net.Conn, state http.ConnState) {
-	l := connOf(c)
-	switch {
-	case l == nil:
-	case state == http.StateActive:
-		l.place.Move(admission.Unfinished)
-	case state == http.StateIdle:
-		l.place.Move(admission.Idle)
-	}
-}
-
 // Evict implements [admission.Guest].
 func (c *Conn) Evict() {
-	c.listener.metrics.Refused("http-connections")
+	c.kit.metrics.Refused("http-connections")
 	_ = c.Close()
 }
 

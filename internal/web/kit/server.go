@@ -27,22 +27,20 @@ const (
 	maxHTTP2Body   = MaxBody + 4<<10
 )
 
-// NewServer returns a server for a handler of [Kit.Handler], bounded in time and size, to
-// be served on a [LimitedListener], which evicts idle connections when it is full.
-func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
+// newServer returns a server for a [Service], bounded in time and size.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      answerTimeout,
-		IdleTimeout:       -1, // none: an idle connection is evicted when its place is wanted
+		IdleTimeout:       -1, // none: a [Service] evicts idle connections when it is full
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
 			MaxReceiveBufferPerConnection: maxHTTP2Buffer, MaxReceiveBufferPerStream: maxHTTP2Body,
 		},
 		ConnContext: withConn,
-		ConnState:   track,
 		ErrorLog:    slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
 
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" gets our answer

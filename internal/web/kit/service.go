@@ -16,9 +16,12 @@ import (
 // its successor on the same socket. net/http's own Shutdown is not enough for that: it
 // drops requests that it reads after it was called, without an answer.
 type Service struct {
-	server   *http.Server
-	listener *LimitedListener
-	secure   *tls.Config // nil: plain
+	net.Listener
+	Server *http.Server // may be changed before Serve
+
+	kit    *Kit
+	crowd  *admission.Crowd
+	secure *tls.Config // nil: plain
 
 	mu     sync.Mutex // mu guards states
 	states map[net.Conn]http.ConnState
@@ -26,33 +29,27 @@ type Service struct {
 }
 
 // NewService returns a service for a handler of [Kit.Handler] on a listener, whose
-// connections crowd bounds; listeners may share it. secure is nil for a plain listener;
-// services that share it share its session tickets. Nothing is served before Serve.
+// connections crowd bounds; services may share it. secure is nil for a plain listener;
+// where the kit has handshakes, they have made it. Services that share it share its
+// session tickets. Nothing is served before Serve.
 func (k *Kit) NewService(handler http.Handler, inner net.Listener, crowd *admission.Crowd, secure *tls.Config) *Service {
-	handshakes := k.handshakes
-	if secure == nil {
-		handshakes = nil
-	}
 	s := &Service{
-		server: NewServer(handler, k.logger), listener: LimitListener(inner, crowd, handshakes, k.metrics),
+		Listener: inner, Server: newServer(handler, k.logger), kit: k, crowd: crowd, secure: secure,
 		states: make(map[net.Conn]http.ConnState), ended: make(chan struct{}),
 	}
-	s.server.ConnState = func(c net.Conn, state http.ConnState) { track(c, state); s.note(c, state) }
-	if secure != nil {
-		s.server.TLSConfig = secure.Clone() // the server writes to it
-		s.secure = secure
-	}
+	s.Server.ConnState = s.note
+	s.Server.TLSConfig = secure.Clone() // the server writes to it
 	return s
 }
 
 // Serve serves until Shutdown; then it returns nil. Call it once.
 func (s *Service) Serve() error {
 	defer close(s.ended)
-	var listener net.Listener = s.listener
+	var listener net.Listener = s
 	if s.secure != nil {
-		listener = tls.NewListener(s.listener, s.secure)
+		listener = tls.NewListener(s, s.secure)
 	}
-	err := s.server.Serve(listener)
+	err := s.Server.Serve(listener)
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
@@ -65,13 +62,13 @@ func (s *Service) Serve() error {
 // what is left. When ctx ends first, everything is closed at once. Serve must have been
 // called, or be about to be.
 func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
-	_ = s.listener.Close()
+	_ = s.Close()
 	select {
 	case <-s.ended: // what was accepted last is counted
 	case <-ctx.Done():
 	}
 	s.wait(ctx, grace)
-	_ = s.server.Close()
+	_ = s.Server.Close()
 }
 
 // lookEvery is how often a shutdown counts its connections.
@@ -96,11 +93,19 @@ func (s *Service) wait(ctx context.Context, grace time.Duration) {
 	}
 }
 
-// note keeps the state of a connection.
+// note keeps the state of a connection. It is idle between requests; with one it is
+// unfinished, until the request itself has acquired a place (see turn.go).
 func (s *Service) note(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateActive:
+		connOf(c).place.Move(admission.Unfinished)
+	case http.StateIdle:
+		connOf(c).place.Move(admission.Idle)
+	case http.StateNew, http.StateClosed, http.StateHijacked:
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if state == http.StateClosed || state == http.StateHijacked {
+	if state == http.StateClosed {
 		delete(s.states, c)
 	} else {
 		s.states[c] = state
