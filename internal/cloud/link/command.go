@@ -42,6 +42,8 @@ type commands struct {
 	slots   chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup              // these
 	noting  *noting
+
+	claiming sync.Mutex // the holder alone acquires slots
 }
 
 // newCommands answers the commands that the end of the process before has interrupted.
@@ -120,18 +122,19 @@ func (c *commands) judge(cmd api.Command, err error, retained bool) *refused {
 	return nil
 }
 
-// claim acquires a slot and claims the command's id, or returns why it is refused.
+// claim acquires a slot and claims the command's id, or returns why it is refused. Copies of
+// a command that is carried out hold no slot.
 func (c *commands) claim(cmd api.Command) *refused {
-	select {
-	case c.slots <- struct{}{}:
-	default:
+	c.claiming.Lock()
+	defer c.claiming.Unlock()
+	if len(c.slots) == cap(c.slots) {
 		return newRefused(cmd, api.Busy, "too many commands came in a short time; try again a little later")
 	}
 	first, err := c.Unlocker.Claim(cmd.ID, cmd.Expires)
 	if err == nil {
+		c.slots <- struct{}{}
 		return nil
 	}
-	<-c.slots
 	if !fault.Is(err, fault.Conflict) {
 		return newRefused(cmd, api.Busy, fault.Sentence(err)+"; try again a little later")
 	}
