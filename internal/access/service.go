@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -168,13 +169,12 @@ func (s *Service) Run(ctx context.Context) error {
 // failure.
 func (s *Service) settle(ctx context.Context) {
 	last := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
 	writeFailures := func(ctx context.Context) error { return s.writeFailures(ctx, last) }
-	for _, write := range []func(context.Context) error{
-		s.retryEnded, s.retryWithdrawn, s.retryRebased, writeFailures,
-	} {
-		if err := write(context.WithoutCancel(ctx)); err != nil {
+	for _, write := range []func(context.Context) error{s.retryEnded, s.retryWithdrawn, s.retryRebased, writeFailures} {
+		if err := write(ctx); err != nil {
 			s.log.Warn("storage does not take what is to be stored of access", "error", err)
-			if ctx.Err() != nil {
+			if last {
 				return
 			}
 		}
@@ -217,22 +217,6 @@ func unavailable(doing string, err error) error {
 // change is the record of a change that by made to an account.
 func change(by site.Actor, kind site.Kind, account site.Account, detail string) site.Record {
 	return site.Record{Kind: kind, Facts: site.Facts{
-		Origin: originOf(by), By: nameOf(by), Account: account.ID, Email: account.Email, Detail: detail,
+		Origin: by.Origin, By: cmp.Or(by.Name, string(by.Email)), Account: account.ID, Email: account.Email, Detail: detail,
 	}}
-}
-
-// originOf returns the origin of by; what names none comes from an administrator.
-func originOf(by site.Actor) site.Origin {
-	if by.Origin == "" {
-		return site.Admin
-	}
-	return by.Origin
-}
-
-// nameOf says who by is: its name, else its e-mail address.
-func nameOf(by site.Actor) string {
-	if by.Name != "" {
-		return by.Name
-	}
-	return string(by.Email)
 }

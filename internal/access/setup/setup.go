@@ -89,8 +89,7 @@ type Service struct {
 	lines    throttle.Bucket // of the log
 
 	// Guarded by turn, and touched by Start before there is any other caller.
-	concealed bool // whether there is no notice and no kept code any more
-	blind     bool // whether the notice could not be shown the last time
+	blind bool // whether the notice could not be shown the last time
 }
 
 // New returns a Service; it starts nothing.
@@ -137,13 +136,9 @@ func (s *Service) show() {
 
 // conceal removes the code from the notice and the store.
 func (s *Service) conceal() {
-	if s.concealed {
-		return
-	}
 	if err := errors.Join(s.Notice.Hide(), s.Store.Forget()); err != nil {
 		s.Logger.Warn("the setup code, which is no longer accepted, cannot be removed", "error", err)
 	}
-	s.concealed = true
 }
 
 // Run keeps the notice up to date, and removes it when there is an account, however it was

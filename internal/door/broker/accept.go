@@ -31,7 +31,7 @@ func (s *Server) accept(ctx context.Context, l Listener) error {
 		switch {
 		case err == nil:
 			if l.TLS != nil {
-				s.handshakes.Rest(ctx.Done())
+				s.cfg.Handshakes.Rest(ctx.Done())
 			}
 			s.welcome(raw, l.TLS)
 			if runtime.Gosched(); pace.Due() { // a flood of newcomers does not delay connected stations
@@ -148,7 +148,7 @@ func (s *Server) serve(c *Conn, err error) {
 	}
 	s.clear(c)
 	c.place.Leave()
-	s.seats.leave(c, func(shown *Conn) { s.handler.Disconnected(shown, reason) })
+	s.seats.leave(c, func(shown *Conn) { s.cfg.Handler.Disconnected(shown, reason) })
 }
 
 // safely calls f. Whatever breaks in it becomes an error.
@@ -182,7 +182,7 @@ func (s *Server) shakeHands(c *Conn) error {
 // CONNECT begins with the end of the handshake (contract, section 2).
 func (s *Server) converse(c *Conn) error {
 	if c.gated != nil {
-		s.handshakes.Rest(c.done)
+		s.cfg.Handshakes.Rest(c.done)
 		roomy(0)
 	}
 	if err := s.hurry(c); err != nil {
@@ -203,7 +203,7 @@ func roomy(at int) byte {
 
 // hurry bounds what is left until the CONNECT, or until the end of the handshake.
 func (s *Server) hurry(c *Conn) error {
-	return c.raw.SetDeadline(time.Now().Add(s.limits.ConnectTimeout))
+	return c.raw.SetDeadline(time.Now().Add(s.cfg.Limits.ConnectTimeout))
 }
 
 // clear takes back what the connection left behind in mochi, which forgets nothing

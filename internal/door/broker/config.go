@@ -1,9 +1,7 @@
 package broker
 
 import (
-	"cmp"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -14,21 +12,20 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Config is what a [Server] needs. Authenticator and Handler must be given.
+// Config is what a [Server] needs; all of it.
 type Config struct {
 	Authenticator Authenticator
 	Handler       Handler
 	Limits        Limits
-	Logger        *slog.Logger     // nil: no log
-	Metrics       *metric.Registry // nil: not counted
+	Logger        *slog.Logger
+	Metrics       *metric.Registry
 
 	// Handshakes has made the configuration of the TLS listeners, and orders their
-	// handshakes. Nil: they are not ordered.
+	// handshakes.
 	Handshakes *admission.Handshakes
 }
 
-// Limits bound what the outside can take. A zero field takes its value from
-// [DefaultLimits]; none is below zero.
+// Limits bound what the outside can take. Each is above zero.
 type Limits struct {
 	// Connections is how many connections may be open. One more evicts a connection
 	// that has not sent its CONNECT, of the address that has most of them; where all
@@ -38,7 +35,7 @@ type Limits struct {
 	// many stations may stand behind one. Loopback has no bound of its own.
 	ConnectionsPerAddress int
 	// Connecting is how many connections may not have sent their CONNECT yet. One more
-	// evicts the oldest of the address that has most of them.
+	// evicts the oldest of the address that has most of them. Zero: 1,024.
 	Connecting int
 	// ConnectTimeout runs from the accepted connection to the first byte of the TLS
 	// handshake, from the turn of the handshake to its end, and from there, or without
@@ -54,19 +51,6 @@ type Limits struct {
 	// PacketSize is the largest whole packet in bytes. A larger one ends the
 	// connection, before it is read. It has room for a CONNECT with the longest secret.
 	PacketSize uint32
-}
-
-// DefaultLimits returns the limits that hold when nothing else is configured.
-func DefaultLimits() Limits {
-	return Limits{
-		Connections:           4096,
-		ConnectionsPerAddress: 2048,
-		Connecting:            1024,
-		ConnectTimeout:        5 * time.Second,
-		PacketsPerSecond:      50,
-		WriteTimeout:          2 * time.Second,
-		PacketSize:            8 << 10,
-	}
 }
 
 // Authenticator decides who may connect. It is called concurrently, and while a
@@ -108,34 +92,4 @@ type Handler interface {
 type Listener struct {
 	Net net.Listener
 	TLS *tls.Config // nil: plain
-}
-
-// check reports what is wrong with the configuration and fills in what is left out.
-func (c *Config) check() error {
-	if c.Authenticator == nil || c.Handler == nil {
-		return errors.New("the broker needs an authenticator and a handler")
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Metrics == nil {
-		c.Metrics = metric.New()
-	}
-	if c.Handshakes == nil {
-		c.Handshakes = admission.NewHandshakes(1, time.Second) // never used
-	}
-	c.Limits.fill()
-	return nil
-}
-
-// fill puts the defaults in the place of zeros.
-func (l *Limits) fill() {
-	d := DefaultLimits()
-	l.Connections = cmp.Or(l.Connections, d.Connections)
-	l.ConnectionsPerAddress = cmp.Or(l.ConnectionsPerAddress, d.ConnectionsPerAddress)
-	l.Connecting = cmp.Or(l.Connecting, d.Connecting)
-	l.ConnectTimeout = cmp.Or(l.ConnectTimeout, d.ConnectTimeout)
-	l.PacketsPerSecond = cmp.Or(l.PacketsPerSecond, d.PacketsPerSecond)
-	l.WriteTimeout = cmp.Or(l.WriteTimeout, d.WriteTimeout)
-	l.PacketSize = cmp.Or(l.PacketSize, d.PacketSize)
 }

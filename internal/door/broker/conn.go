@@ -71,14 +71,14 @@ type Conn struct {
 func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 	c := &Conn{
 		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(),
-		pace:     rate.NewLimiter(rate.Limit(s.limits.PacketsPerSecond), max(1, int(4*s.limits.PacketsPerSecond))),
+		pace:     rate.NewLimiter(rate.Limit(s.cfg.Limits.PacketsPerSecond), max(1, int(4*s.cfg.Limits.PacketsPerSecond))),
 		writing:  make(chan struct{}, 1),
 		patience: patience{conn: raw},
 		done:     make(chan struct{}),
 	}
-	c.frames = framer{limit: int(s.limits.PacketSize), allow: c.mayPass}
+	c.frames = framer{limit: int(s.cfg.Limits.PacketSize), allow: c.mayPass}
 	if secure != nil {
-		c.gated = s.handshakes.Conn(raw)
+		c.gated = s.cfg.Handshakes.Conn(raw)
 		c.stream = tls.Server(c.gated, secure)
 	}
 	return c
@@ -217,7 +217,7 @@ func (c *Conn) pass() bool {
 		return true
 	}
 	c.due = now.Add(wait)
-	c.server.metrics.Counter("gatehouse_mqtt_slowed_total").Inc()
+	c.server.cfg.Metrics.Counter("gatehouse_mqtt_slowed_total").Inc()
 	if !c.slowed {
 		c.slowed = true
 		c.server.ledger.Warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))

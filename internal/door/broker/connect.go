@@ -48,14 +48,14 @@ func (s *Server) admit(c *Conn, pk *packets.Packet) *refusal {
 		return errClientID
 	}
 	c.station.Store(int64(id))
-	generation, ok := s.authenticator.Authenticate(id, site.Secret(who.Password))
+	generation, ok := s.cfg.Authenticator.Authenticate(id, site.Secret(who.Password))
 	if !ok {
 		return errSecret
 	}
 	c.generation = generation
 	c.topics = stationlink.TopicsOf(id)
 	if need := commandSize(c.topics.Command); c.mostPacket > 0 && c.mostPacket < need {
-		s.handler.TooSmall(id, c.mostPacket, need)
+		s.cfg.Handler.TooSmall(id, c.mostPacket, need)
 		return errTooSmall
 	}
 	return nil

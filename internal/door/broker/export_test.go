@@ -2,11 +2,17 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
+	"log/slog"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"gatehouse/internal/board/admission"
+	"gatehouse/internal/metric"
 )
 
 // Leftovers counts what the library keeps of connections.
@@ -102,4 +108,39 @@ func decode(pk *packets.Packet, body []byte) error {
 		return pk.DisconnectDecode(body)
 	}
 	return nil
+}
+
+// DefaultLimits returns the limits of a gateway that is not configured otherwise.
+func DefaultLimits() Limits {
+	return Limits{
+		Connections:           4096,
+		ConnectionsPerAddress: 2048,
+		Connecting:            1024,
+		ConnectTimeout:        5 * time.Second,
+		PacketsPerSecond:      50,
+		WriteTimeout:          2 * time.Second,
+		PacketSize:            8 << 10,
+	}
+}
+
+// Filled returns a configuration with defaults in the place of what is left out.
+func (c Config) Filled() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = metric.New()
+	}
+	if c.Handshakes == nil {
+		c.Handshakes = admission.NewHandshakes(1, time.Second) // never used
+	}
+	l, d := &c.Limits, DefaultLimits()
+	l.Connections = cmp.Or(l.Connections, d.Connections)
+	l.ConnectionsPerAddress = cmp.Or(l.ConnectionsPerAddress, d.ConnectionsPerAddress)
+	l.Connecting = cmp.Or(l.Connecting, d.Connecting)
+	l.ConnectTimeout = cmp.Or(l.ConnectTimeout, d.ConnectTimeout)
+	l.PacketsPerSecond = cmp.Or(l.PacketsPerSecond, d.PacketsPerSecond)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, d.WriteTimeout)
+	l.PacketSize = cmp.Or(l.PacketSize, d.PacketSize)
+	return c
 }

@@ -236,7 +236,7 @@ func open(t testing.TB, want setup) *gate {
 		Authenticator: want.auth, Handler: g.handler, Limits: want.limits,
 		Logger:  slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: g.metrics,
-	})
+	}.Filled())
 	if err != nil {
 		t.Fatal(err)
 	}

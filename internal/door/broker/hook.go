@@ -45,7 +45,7 @@ func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, e
 	if !c.announced || c.isOver() {
 		return pk, packets.ErrRejectPacket
 	}
-	c.server.handler.Heard(c)
+	c.server.cfg.Handler.Heard(c)
 	if r := c.judge(&pk); r != nil {
 		_ = c.refuse(r, disconnect(c.Version(), r.code))
 		return pk, packets.ErrRejectPacket
@@ -90,9 +90,9 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	if c.seat.taker.Load() != c || c.isOver() {
 		return
 	}
-	if err := h.server.handler.Connected(c); err != nil {
+	if err := h.server.cfg.Handler.Connected(c); err != nil {
 		h.server.ledger.Warn("station refused", "reason", reasonRefused, "error", err, "remote", c.remote, "station", int64(c.Station()))
-		h.server.metrics.Refused("mqtt-handler")
+		h.server.cfg.Metrics.Refused("mqtt-handler")
 		c.Reset(reasonRefused)
 		return
 	}
@@ -110,7 +110,7 @@ func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
 	p.WildcardSubAvailableFlag, p.WildcardSubAvailable = true, 0
 	p.SubIDAvailableFlag, p.SubIDAvailable = true, 0
 	p.SharedSubAvailableFlag, p.SharedSubAvailable = true, 0
-	p.MaximumPacketSize = c.server.limits.PacketSize
+	p.MaximumPacketSize = c.server.cfg.Limits.PacketSize
 	p.SessionExpiryIntervalFlag, p.SessionExpiryInterval = c.wantsExpiry, 0
 	return pk
 }
@@ -131,6 +131,6 @@ func (*hook) OnSubscribed(cl *mqtt.Client, pk packets.Packet, codes []byte) {
 
 // OnPublish implements [mqtt.Hook]: the message goes to the handler alone; mochi acknowledges it.
 func (h *hook) OnPublish(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	h.server.handler.Received(connOf(cl), pk.TopicName, pk.Payload)
+	h.server.cfg.Handler.Received(connOf(cl), pk.TopicName, pk.Payload)
 	return pk, packets.CodeSuccessIgnore
 }

@@ -36,7 +36,7 @@ func beVictim() {
 	}
 	server, err := broker.New(broker.Config{
 		Authenticator: everyone{}, Handler: handler, Limits: broker.Limits{WriteTimeout: time.Hour},
-	})
+	}.Filled())
 	if err != nil {
 		panic(err)
 	}

@@ -3,7 +3,6 @@ package broker_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -313,21 +312,4 @@ func TestConn_Send_writeTimeout(t *testing.T) {
 			t.Errorf("gave %v after %v", err, time.Since(start))
 		}
 	})
-}
-
-func TestNew_incomplete(t *testing.T) {
-	right := broker.Config{Authenticator: everyone{}, Handler: newRecorder()}
-	if _, err := broker.New(right); err != nil {
-		t.Error(err)
-	}
-	for n, bend := range []func(*broker.Config){
-		func(c *broker.Config) { c.Authenticator = nil },
-		func(c *broker.Config) { c.Handler = nil },
-	} {
-		wrong := right
-		bend(&wrong)
-		if _, err := broker.New(wrong); err == nil {
-			t.Error("a wrong configuration was taken: " + fmt.Sprint(n))
-		}
-	}
 }

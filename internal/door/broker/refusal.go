@@ -104,6 +104,6 @@ func disconnect(version, code byte) []byte {
 
 // note counts and logs a refusal of c.
 func (s *Server) note(c *Conn, r *refusal) {
-	s.metrics.Refused(r.metric)
+	s.cfg.Metrics.Refused(r.metric)
 	s.ledger.Warn("station refused", "reason", r.reason, "remote", c.remote, "station", int64(c.Station()))
 }

@@ -24,7 +24,7 @@ func (c *Conn) judge(pk *packets.Packet) *refusal {
 	case typeUnsubscribe:
 		return c.judgeUnsubscribe(pk)
 	case typePuback:
-		c.server.handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
+		c.server.cfg.Handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (c *Conn) takeWriting(deadline time.Time) (time.Time, error) {
 	if !deadline.IsZero() && !now.Before(deadline) {
 		return deadline, ErrLate
 	}
-	if most := now.Add(c.server.limits.WriteTimeout); deadline.IsZero() || most.Before(deadline) {
+	if most := now.Add(c.server.cfg.Limits.WriteTimeout); deadline.IsZero() || most.Before(deadline) {
 		deadline = most
 	}
 	if err := c.lock(deadline.Sub(now)); err != nil {
@@ -133,8 +133,10 @@ func (c *Conn) put(packet []byte, deadline time.Time) error {
 
 // lock takes the right to write within that time.
 func (c *Conn) lock(patience time.Duration) error {
-	if c.tryLock() {
+	select {
+	case c.writing <- struct{}{}:
 		return nil
+	default:
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -149,15 +151,6 @@ func (c *Conn) lock(patience time.Duration) error {
 		return ErrClosed
 	case <-timer.C:
 		return ErrLate
-	}
-}
-
-func (c *Conn) tryLock() bool {
-	select {
-	case c.writing <- struct{}{}:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,16 +20,12 @@ import (
 // Server is the broker. [Server.Serve] runs it; the other methods are safe for
 // concurrent use.
 type Server struct {
-	authenticator Authenticator
-	handler       Handler
-	limits        Limits
-	ledger        *systemlog.Limiter
-	metrics       *metric.Registry
-	mochi         *mqtt.Server
-	crowd         *admission.Crowd
-	handshakes    *admission.Handshakes
-	seats         seats
-	buffers       sync.Pool // of *[]byte, for packets that are being encoded
+	cfg     Config
+	ledger  *systemlog.Limiter
+	mochi   *mqtt.Server
+	crowd   *admission.Crowd
+	seats   seats
+	buffers sync.Pool // of *[]byte, for packets that are being encoded
 
 	shaking chan *Conn    // to goroutines that wait for a handshake
 	closing chan struct{} // closed when the connections are ended
@@ -49,18 +46,11 @@ const (
 // New returns a broker that does not serve yet. It starts nothing, and fails on a
 // configuration that cannot be meant.
 func New(cfg Config) (*Server, error) {
-	if err := cfg.check(); err != nil {
-		return nil, err
-	}
 	s := &Server{
-		authenticator: cfg.Authenticator,
-		handler:       cfg.Handler,
-		limits:        cfg.Limits,
-		ledger:        systemlog.NewLimiter(cfg.Logger, time.Second, 20),
-		metrics:       cfg.Metrics,
-		handshakes:    cfg.Handshakes,
+		cfg:    cfg,
+		ledger: systemlog.NewLimiter(cfg.Logger, time.Second, 20),
 		crowd: admission.New(admission.Limits{
-			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cfg.Limits.Connecting,
+			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cmp.Or(cfg.Limits.Connecting, 1024),
 		}),
 		shaking: make(chan *Conn),
 		closing: make(chan struct{}),

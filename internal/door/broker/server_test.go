@@ -63,7 +63,7 @@ func TestServer_Serve_stopBudget(t *testing.T) {
 			close(entered)
 			<-release
 		}
-		server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: handler})
+		server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: handler}.Filled())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestServer_Serve_acceptFails(t *testing.T) {
 
 // A listener that somebody closes is an error, and ends the others.
 func TestServer_Serve_listenerClosed(t *testing.T) {
-	server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: newRecorder()})
+	server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: newRecorder()}.Filled())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 	if err != nil {
 		return Enrolled{}, err
 	}
-	err = s.changes.Make(ctx, func() ([]site.Amendment, error) { return []site.Amendment{added}, s.checkFree(made) })
+	err = s.cfg.Changes.Make(ctx, func() ([]site.Amendment, error) { return []site.Amendment{added}, s.checkFree(made) })
 	if err != nil {
 		return Enrolled{}, err
 	}
@@ -52,7 +52,7 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 func (s *Service) fresh(r EnrolRequest) site.Station {
 	return site.Station{
 		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
-		Secret: hashSecret(r.Secret), Enrolled: site.At(s.clock.Now()).Time,
+		Secret: hashSecret(r.Secret), Enrolled: site.At(s.cfg.Clock.Now()).Time,
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, 
 
 // change makes one change of an enrolled station; draft may leave the station as it is.
 func (s *Service) change(ctx context.Context, id site.StationID, draft func(*site.Station) (site.Amendment, error)) error {
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	return s.cfg.Changes.Make(ctx, func() ([]site.Amendment, error) {
 		st, ok := s.Station(id)
 		if !ok {
 			return nil, errNotFound()

@@ -21,7 +21,7 @@ const (
 // every few seconds, and does both once more when ctx ends; then it returns nil. States that
 // the storage does not accept are tried again at the next tick.
 func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(s.flushEvery)
+	ticker := time.NewTicker(s.cfg.FlushEvery)
 	defer ticker.Stop()
 	behind := time.NewTicker(catchUpEvery)
 	defer behind.Stop()
@@ -44,7 +44,7 @@ func (s *Service) settle(ctx context.Context) {
 	defer cancel()
 	s.catchUp()
 	if err := s.flush(ctx); err != nil {
-		s.logger.Warn("station states cannot be saved; they are kept in memory", "error", err)
+		s.cfg.Logger.Warn("station states cannot be saved; they are kept in memory", "error", err)
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *Service) flush(ctx context.Context) error {
 		l.mu.Unlock()
 	}
 	now := time.Now()
-	if !urgent && (len(unsaved) == 0 || now.Sub(s.flushed) < mostLost-s.flushEvery) {
+	if !urgent && (len(unsaved) == 0 || now.Sub(s.flushed) < mostLost-s.cfg.FlushEvery) {
 		return nil
 	}
 	s.flushed = now
@@ -79,7 +79,7 @@ func (s *Service) flush(ctx context.Context) error {
 	for i, l := range unsaved {
 		states[i] = l.forSaving()
 	}
-	err := s.store.SaveStates(ctx, states)
+	err := s.cfg.Store.SaveStates(ctx, states)
 	for i, l := range unsaved {
 		l.mu.Lock()
 		if err != nil {

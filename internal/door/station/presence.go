@@ -74,7 +74,7 @@ func (s *Service) Heard(id site.StationID) {
 	if !ok {
 		return
 	}
-	now := s.clock.Now()
+	now := s.cfg.Clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = now

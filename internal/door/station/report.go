@@ -57,7 +57,7 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 	if err != nil || r.faults == 0 {
 		return err
 	}
-	s.metrics.Counter("gatehouse_station_reports_invalid_total").Inc()
+	s.cfg.Metrics.Counter("gatehouse_station_reports_invalid_total").Inc()
 	return fault.Wrap(fault.Invalid, "The report states what cannot be right", fmt.Errorf("%s (%d in all)", r.why, r.faults))
 }
 
@@ -89,9 +89,9 @@ func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
 	l.battery = &changed
 	e.event = true
 	switch {
-	case volts >= s.batteryLow+rearm:
+	case volts >= s.cfg.BatteryLow+rearm:
 		l.low = false
-	case volts < s.batteryLow && !l.low:
+	case volts < s.cfg.BatteryLow && !l.low:
 		l.low = true
 		if skipped, ok := l.batterySpan.take(now, batteryRate()); ok {
 			e.note(site.KindBatteryLow, site.Facts{Station: l.id, BatteryVoltage: l.battery, Count: skipped})

@@ -22,7 +22,6 @@ package station
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -36,7 +35,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Config is what [New] needs. BatteryLow may be zero.
+// Config is what [New] needs: all of it, but for BatteryLow.
 type Config struct {
 	Store      Store
 	Changes    *amend.Service // makes the changes of administrators
@@ -55,14 +54,7 @@ type Config struct {
 type Service struct {
 	*eventLog
 
-	store      Store
-	changes    *amend.Service
-	journal    Journal
-	clock      site.Clock
-	logger     *slog.Logger
-	metrics    *metric.Registry
-	batteryLow float64
-	flushEvery time.Duration
+	cfg Config
 
 	nobody      *live                // stands in for unknown stations in Authenticate
 	generations atomic.Uint64        // the last generation given out, over all stations
@@ -77,12 +69,8 @@ type Service struct {
 // New loads the stations and their last known states from the store; every
 // station is offline until it connects. It starts nothing: see [Service.Run].
 func New(ctx context.Context, c Config) (*Service, error) {
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
 	s := &Service{
-		store: c.Store, changes: c.Changes, journal: c.Journal, clock: c.Clock, logger: c.Logger, metrics: c.Metrics,
-		batteryLow: c.BatteryLow, flushEvery: c.FlushEvery, revoked: func(site.StationID) {},
+		cfg: c, revoked: func(site.StationID) {},
 		eventLog: newEventLog(c.Boot),
 		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
 		byID:     make(map[site.StationID]*live),
@@ -91,28 +79,14 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
-	s.changes.OnStored(s.adopt)
-	s.metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
-	s.metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(len(s.all())) })
+	s.cfg.Changes.OnStored(s.adopt)
+	s.cfg.Metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
+	s.cfg.Metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(len(s.all())) })
 	return s, nil
 }
 
-func (c Config) validate() error {
-	switch {
-	case c.Store == nil, c.Changes == nil, c.Journal == nil, c.Clock == nil, c.Logger == nil, c.Metrics == nil:
-		return errors.New("station: store, changes, journal, clock, logger and metrics are needed")
-	case c.Boot == "":
-		return errors.New("station: the boot id is needed")
-	case !(c.BatteryLow >= 0 && c.BatteryLow <= maxVoltage):
-		return fmt.Errorf("station: a low battery of %g V is not between 0 and %d V", c.BatteryLow, maxVoltage)
-	case c.FlushEvery <= 0:
-		return fmt.Errorf("station: states cannot be written every %s", c.FlushEvery)
-	}
-	return nil
-}
-
 func (s *Service) load(ctx context.Context) error {
-	stations, states, err := s.store.LoadStations(ctx)
+	stations, states, err := s.cfg.Store.LoadStations(ctx)
 	if err != nil {
 		return fmt.Errorf("loading the stations: %w", err)
 	}
@@ -123,7 +97,7 @@ func (s *Service) load(ctx context.Context) error {
 	}
 	for _, saved := range states {
 		if l, ok := s.byID[saved.Station]; ok {
-			l.restore(saved, s.batteryLow)
+			l.restore(saved, s.cfg.BatteryLow)
 		}
 	}
 	return nil

@@ -17,29 +17,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-func TestNew_refusesBadConfig(t *testing.T) {
-	good := config(newMemory(), &handClock{now: epoch()})
-	for name, spoil := range map[string]func(*station.Config){
-		"no store":        func(c *station.Config) { c.Store = nil },
-		"no journal":      func(c *station.Config) { c.Journal = nil },
-		"no clock":        func(c *station.Config) { c.Clock = nil },
-		"no logger":       func(c *station.Config) { c.Logger = nil },
-		"no metrics":      func(c *station.Config) { c.Metrics = nil },
-		"no boot":         func(c *station.Config) { c.Boot = "" },
-		"negative flush":  func(c *station.Config) { c.FlushEvery = -time.Second },
-		"battery below 0": func(c *station.Config) { c.BatteryLow = -1 },
-		"battery NaN":     func(c *station.Config) { c.BatteryLow = math.NaN() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := good
-			spoil(&c)
-			if _, err := station.New(t.Context(), c); err == nil {
-				t.Error("accepted")
-			}
-		})
-	}
-}
-
 func TestNew_storeFails(t *testing.T) {
 	m := newMemory()
 	broken := errors.New("broken disk")

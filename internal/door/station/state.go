@@ -152,7 +152,7 @@ func (s *Service) transition(id site.StationID, change func(*live, *effect, time
 	}
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	e, state, ok := l.turnInto(change, s.clock.Now())
+	e, state, ok := l.turnInto(change, s.cfg.Clock.Now())
 	if !ok {
 		return errNotFound()
 	}
@@ -160,7 +160,7 @@ func (s *Service) transition(id site.StationID, change func(*live, *effect, time
 		s.add(state)
 	}
 	for _, r := range e.records {
-		s.journal.AppendLater(r)
+		s.cfg.Journal.AppendLater(r)
 	}
 	return nil
 }

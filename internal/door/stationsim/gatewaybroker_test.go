@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/door/stationsim"
+	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
 
@@ -42,7 +44,13 @@ func startBroker(tb testing.TB) *realBroker {
 		live: make(map[site.StationID]stationlink.Conn), results: make(map[site.CommandID]string),
 		acks: make(map[site.StationID]uint16), reports: make(map[site.StationID]int), changed: make(chan struct{}),
 	}
-	server, err := broker.New(broker.Config{Authenticator: b, Handler: b})
+	server, err := broker.New(broker.Config{
+		Authenticator: b, Handler: b, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+		Limits: broker.Limits{
+			Connections: 4096, ConnectionsPerAddress: 4096, ConnectTimeout: 5 * time.Second,
+			PacketsPerSecond: 50, WriteTimeout: 2 * time.Second, PacketSize: 8 << 10,
+		},
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package unlock
 
 import (
-	"crypto/rand"
 	"sync"
 	"time"
 
@@ -17,19 +16,8 @@ const (
 	maxFollows = 3
 )
 
-// newCommandID returns a version 7 UUID (RFC 9562, 5.7) of the gateway's own time,
-// which the system's may be far from.
-func newCommandID(now time.Time) site.CommandID {
-	var id uuid.UUID
-	_, _ = rand.Read(id[6:])      // never fails (crypto/rand)
-	ms := uint64(now.UnixMilli()) //nolint:gosec // after 1970
-	for i := range 6 {
-		id[i] = byte(ms >> (40 - 8*i))
-	}
-	id[6] = id[6]&0x0f | 0x70
-	id[8] = id[8]&0x3f | 0x80
-	return site.CommandID(id.String())
-}
+// newCommandID returns a version 7 UUID (RFC 9562, 5.7).
+func newCommandID() site.CommandID { return site.CommandID(uuid.Must(uuid.NewV7()).String()) }
 
 // entry is one remembered command.
 type entry struct {

@@ -12,7 +12,6 @@ package unlock
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -104,7 +103,7 @@ type Answer struct {
 // errNotFound is the one answer to everything that the actor may not use.
 var errNotFound = fault.New(fault.NotFound, "Station not found")
 
-// Config is what a Service needs.
+// Config is what a Service needs; all of it.
 type Config struct {
 	Permissions Permissions
 	Directory   Directory
@@ -129,12 +128,6 @@ type Service struct {
 // New returns the use case and reads from the journal what commands and keys of the
 // last minutes must not be forgotten over a restart.
 func New(ctx context.Context, cfg Config) (*Service, error) {
-	if cfg.Permissions == nil || cfg.Directory == nil || cfg.Caller == nil || cfg.Journal == nil || cfg.Clock == nil || cfg.Metrics == nil {
-		return nil, errors.New("unlocking needs permissions, a directory, a caller, a journal, a clock and metrics")
-	}
-	if cfg.TTL <= 0 {
-		return nil, errors.New("unlocking needs the deadline of a command")
-	}
 	s := &Service{Config: cfg, commands: newCommands(), replays: newReplays(cfg.Clock), bounds: newBounds(cfg.Bounds)}
 	s.SetTTL(cfg.TTL)
 	if err := s.remember(ctx); err != nil {
@@ -203,7 +196,7 @@ func (s *Service) deadline(req Request) time.Time {
 // open is the straight line: intent, command, outcome.
 func (s *Service) open(ctx context.Context, req Request) Answer {
 	cmd := site.Command{
-		ID: newCommandID(s.Clock.Now()), Station: req.Station, Lock: req.Lock,
+		ID: newCommandID(), Station: req.Station, Lock: req.Lock,
 		Origin: req.Actor.Origin, Deadline: s.deadline(req),
 	}
 	record := s.record(req, cmd)
