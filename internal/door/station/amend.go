@@ -14,7 +14,10 @@ func (s *Service) Draft(by site.Actor, r EnrolRequest) (Enrolled, site.Amendment
 	if err != nil {
 		return Enrolled{}, site.Amendment{}, err
 	}
-	st := s.fresh(r)
+	st := site.Station{
+		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
+		Secret: hashSecret(r.Secret), Enrolled: site.At(s.cfg.Clock.Now()).Time,
+	}
 	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret},
 		site.Amendment{AddStation: &st, Record: record(site.KindStationAdded, by, st.ID, "")}, nil
 }

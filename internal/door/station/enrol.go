@@ -48,14 +48,6 @@ func (s *Service) Enrol(ctx context.Context, by site.Actor, r EnrolRequest) (Enr
 	return made, nil
 }
 
-// fresh returns the station that a complete request describes.
-func (s *Service) fresh(r EnrolRequest) site.Station {
-	return site.Station{
-		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
-		Secret: hashSecret(r.Secret), Enrolled: site.At(s.cfg.Clock.Now()).Time,
-	}
-}
-
 // complete checks the request and generates what is not given.
 func (r EnrolRequest) complete() (EnrolRequest, error) {
 	if r.Secret == "" {
