@@ -58,6 +58,12 @@ func (a *app) root() *cobra.Command {
 		a.simulateCommand(),
 		a.versionCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			needsCommand(cmd)
+		}
+	}
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }
@@ -79,26 +85,26 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// group returns a command that only has subcommands: alone it is wrong usage.
+// group returns a command that only has subcommands.
 func group(use, short, long string) *cobra.Command {
-	return &cobra.Command{
-		Use:                        use + " COMMAND",
-		Short:                      short,
-		Long:                       long,
-		DisableFlagsInUseLine:      true,
-		SuggestionsMinimumDistance: 2,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return fmt.Errorf("%s needs a command", cmd.CommandPath())
-			}
-			hint := ""
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = fmt.Sprintf("; did you mean %q?", near[0])
-			}
-			return fmt.Errorf("there is no command %q%s", cmd.CommandPath()+" "+args[0], hint)
-		},
-		RunE: func(*cobra.Command, []string) error { return nil }, // Args never lets it run
+	cmd := &cobra.Command{Use: use + " COMMAND", Short: short, Long: long, DisableFlagsInUseLine: true, SuggestionsMinimumDistance: 2}
+	needsCommand(cmd)
+	return cmd
+}
+
+// needsCommand makes a command that has subcommands wrong usage without one of them.
+func needsCommand(cmd *cobra.Command) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s needs a command", cmd.CommandPath())
+		}
+		hint := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = fmt.Sprintf("; did you mean %q?", near[0])
+		}
+		return fmt.Errorf("there is no command %q%s", cmd.CommandPath()+" "+args[0], hint)
 	}
+	cmd.RunE = func(*cobra.Command, []string) error { return nil } // Args never lets it run
 }
 
 // takes returns a check of the arguments of a command, by their names: each must be
