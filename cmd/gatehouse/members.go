@@ -106,23 +106,12 @@ func (a *app) membersOfCredentials(path string, locks int) ([]stationsim.Member,
 // enrol adds the stations of a simulation with ids that are free. After an error it
 // returns those that were added.
 func enrol(ctx context.Context, gw *client.Client, stations, locks int) ([]stationsim.Member, error) {
-	present, err := gw.Stations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	taken := make(map[site.StationID]bool, len(present))
-	for _, s := range present {
-		taken[s.ID] = true
-	}
 	var members []stationsim.Member
 	for id := firstID; len(members) < stations; id++ {
-		if taken[id] {
-			continue
-		}
 		name := fmt.Sprintf("Simulated %d", len(members)+1)
 		issued, err := gw.AddStation(ctx, adminapi.NewStation{StationID: id, Name: name, Locks: locks})
 		if fault.Is(err, fault.Conflict) {
-			continue // enrolled in the meantime
+			continue // that id is taken
 		}
 		if err != nil {
 			return members, fmt.Errorf("enrolling simulated stations: %w", err)

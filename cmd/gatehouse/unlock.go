@@ -37,15 +37,12 @@ func (a *app) unlock(ctx context.Context, gw *client.Client, in arguments) error
 		return err
 	}
 	return a.result(unlocked, func(w *lines) {
-		w.printf("%s: %s (command %s).", name, howOpened(unlocked.Outcome), unlocked.CommandID)
+		opened := "open"
+		if unlocked.Outcome != site.Done {
+			opened = "the station acknowledged the command, but did not report that the lock opened"
+		}
+		w.printf("%s: %s (command %s).", name, opened, unlocked.CommandID)
 	})
-}
-
-func howOpened(outcome site.Outcome) string {
-	if outcome == site.Done {
-		return "open"
-	}
-	return "the station acknowledged the command, but did not report that the lock opened"
 }
 
 // whyShut explains an outcome without success, and what to do.

@@ -43,46 +43,35 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 		wake, cancel = a.Journal.Subscribe()
 		defer cancel()
 	}
-	for {
-		more, err := a.sendRecords(ctx, s, &q)
-		switch {
-		case err != nil:
+	for q.left != 0 {
+		latest := a.Journal.Latest() // before reading: what is written later wakes the stream
+		q.Limit = page
+		if q.left > 0 {
+			q.Limit = min(page, q.left)
+		}
+		records, err := a.Journal.Read(ctx, q.Query)
+		if err != nil {
 			return err
-		case s.Over():
+		}
+		for _, record := range records {
+			if err := s.SendLine(record); err != nil {
+				return err
+			}
+			q.AfterSeq = record.Seq
+			q.left--
+		}
+		if s.Over() {
 			return nil
-		case more:
-		case !q.follow || q.left == 0 || !s.Wait(wake):
+		}
+		if len(records) == q.Limit {
+			continue // there may be another page
+		}
+		q.AfterSeq = max(q.AfterSeq, latest)
+		if !q.follow || !s.Wait(wake) {
 			return nil
 		}
 	}
-}
-
-// sendRecords sends one page and reports whether there may be another by now.
-func (a *API) sendRecords(ctx context.Context, s *kit.Stream, q *journalQuery) (more bool, err error) {
-	latest := a.Journal.Latest() // before reading: what is written later wakes the stream
-	q.Limit = page
-	if q.left >= 0 {
-		q.Limit = min(page, q.left)
-	}
-	if q.Limit == 0 {
-		return false, nil
-	}
-	records, err := a.Journal.Read(ctx, q.Query)
-	if err != nil {
-		return false, err
-	}
-	for _, record := range records {
-		if err := s.SendLine(record); err != nil {
-			return false, err
-		}
-		q.AfterSeq = record.Seq
-		q.left--
-	}
-	if len(records) == q.Limit {
-		return true, nil
-	}
-	q.AfterSeq = max(q.AfterSeq, latest)
-	return false, nil
+	return nil
 }
 
 // parseJournalQuery reads after, since, until, station, kind (any number of them),
