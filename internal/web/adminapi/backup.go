@@ -25,6 +25,9 @@ func (a *API) backup(x *kit.Exchange) error {
 		x.WriteHeader(http.StatusOK)
 		return nil
 	}
+	if x.Req.ContentLength != 0 { // without a deadline, net/http would wait for it
+		return fault.New(fault.Invalid, "A request for a backup has no body")
+	}
 	control := http.NewResponseController(x)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is meant for requests
 	if !a.backingUp.TryLock() {

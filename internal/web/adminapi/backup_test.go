@@ -93,6 +93,7 @@ func TestHandler_backup_notOverTheWeb(t *testing.T) {
 
 func TestHandler_backup_refused(t *testing.T) {
 	h := open(t)
+	h.want(h.do("GET", "/admin/v1/backup", "{}"), 400, `{"message":"A request for a backup has no body"}`)
 	h.parcel.taken = fault.New(fault.Unavailable, "There is no room")
 	h.want(h.do("GET", "/admin/v1/backup", ""), 503, `{"message":"There is no room"}`)
 	h.want(h.do("POST", "/admin/v1/backup", ""), 405, `{"message":"Method not allowed"}`)
