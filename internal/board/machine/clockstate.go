@@ -34,7 +34,7 @@ func (c *Clock) check() (changed bool, jump time.Duration) {
 		c.cfg.Logger.Info("clock stepped forward", "step", jump)
 	}
 	if state != c.state {
-		c.cfg.Logger.Info("clock changed its state", "state", state, "ahead", -c.lead())
+		c.cfg.Logger.Info("clock changed its state", "state", state)
 		c.state = state
 	}
 	c.raise()
@@ -92,11 +92,6 @@ func (c *Clock) hear(wall, now time.Time) {
 // believes reports whether the system's time is near enough to the base.
 func (c *Clock) believes(wall, now time.Time) bool {
 	return c.base.time.IsZero() || wall.Round(0).Sub(c.base.on(now)) <= maxStep
-}
-
-// lead returns how far the system is ahead of the clock; negative where it is behind.
-func (c *Clock) lead() time.Duration {
-	return c.cfg.System.Wall(time.Now()).Round(0).Sub(c.Now().Round(0))
 }
 
 // raise raises the condition of the present state and clears the others.

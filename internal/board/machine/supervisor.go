@@ -14,7 +14,7 @@ import (
 )
 
 // Supervisor is the service manager that started this process, by the protocol of
-// sd_notify(3). Where nobody started it so, its methods do nothing. Safe for
+// sd_notify(3). Where none did, its methods do nothing. Safe for
 // concurrent use.
 type Supervisor struct {
 	patience time.Duration

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// othersAny are the permissions that nobody but the owner has for the data.
+	// othersAny are the permissions that only the owner may have for the data.
 	othersAny = 0o077
 
 	// roomFatal and roomLow are how little room the disk may have, in bytes: below the
@@ -21,7 +21,7 @@ const (
 	roomLow   = 128 << 20
 )
 
-// checkData checks that the gateway's user, and nobody else, has the data.
+// checkData checks that the data is for the gateway's user alone.
 func checkData(_ context.Context, g *subject, s *sheet) {
 	folder, err := g.Machine.Stat(g.settings.Data)
 	if err != nil {
@@ -98,7 +98,7 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	s.fine("It is sound: "+machine.Size(state.Size), evidence...)
 }
 
-// examineDatabase asks a running gateway, because nobody else can open its database.
+// examineDatabase asks a running gateway, because no other process can open its database.
 func (g *subject) examineDatabase(ctx context.Context) (sqlite.FileState, error) {
 	if g.runs() {
 		state, err := g.gateway.Database(ctx)

@@ -45,7 +45,7 @@ func checkPorts(ctx context.Context, g *subject, s *sheet) {
 		{"mqtt.tls_listen", g.settings.MQTT.TLSListen},
 	} {
 		for _, address := range of.addresses {
-			_, port, _ := net.SplitHostPort(address) // nobody has the port 0
+			_, port, _ := net.SplitHostPort(address) // no program has port 0
 			if holder, taken := open[port]; taken {
 				s.find(health.Fatal, "Another program has the port of "+address+" open",
 					fmt.Sprintf("stop that program, or change %s; then %s", of.key, g.command("restart gatehouse.socket")), holder)

@@ -114,23 +114,22 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 }
 
 func (b *boot) run(ctx context.Context) error {
-	if b.DryRun {
-		if err := b.find(sitefile.FileNames()...); err != nil || b.path == "" {
+	if !b.DryRun {
+		if err := b.find(wipingName); err != nil {
 			return err
 		}
-		return b.rehearse(ctx)
-	}
-	if err := b.find(wipingName); err != nil {
-		return err
-	}
-	if b.path != "" {
-		b.out.OnlyWiped = true
-		if err := b.wipe(); err != nil {
-			return err
+		if b.path != "" {
+			b.out.OnlyWiped = true
+			if err := b.wipe(); err != nil {
+				return err
+			}
 		}
 	}
 	if err := b.find(sitefile.FileNames()...); err != nil || b.path == "" {
 		return err
+	}
+	if b.DryRun {
+		return b.rehearse(ctx)
 	}
 	if b.out.OnlyWiped = b.state.wipes(b.path); !b.out.OnlyWiped {
 		if err := b.perform(ctx); err != nil {

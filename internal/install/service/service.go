@@ -71,13 +71,12 @@ func New(cfg Config) (*Service, error) {
 const (
 	byNobody  = "no"
 	byPackage = "package"
-	byUs      = "service install"
-	byOthers  = "otherwise"
+	byHand    = "service install"
 )
 
 // State is the state of the service.
 type State struct {
-	Installed string `json:"installed"` // "no", "package", "service install" or "otherwise"
+	Installed string `json:"installed"` // "no", "package" or "service install"
 	Running   bool   `json:"running"`   // whether the gateway is up and ready
 	State     string `json:"state"`     // systemd's word: active, activating, deactivating, inactive, failed…
 	Enabled   bool   `json:"enabled"`   // whether it starts with the system
@@ -95,7 +94,7 @@ func (s *Service) Status(ctx context.Context) (State, error) {
 	}
 	unit := units[0]
 	return State{
-		Installed: s.installer(unit["FragmentPath"]), State: unit["ActiveState"],
+		Installed: installer(unit["FragmentPath"]), State: unit["ActiveState"],
 		Running: unit["ActiveState"] == "active" || unit["ActiveState"] == "reloading",
 		Enabled: unit["UnitFileState"] == "enabled", Sockets: units[1]["ActiveState"] == "active",
 	}, nil
@@ -118,17 +117,14 @@ func (s *Service) mayChange(verb string) error {
 }
 
 // installer returns who has installed the unit at path; no path: there is no unit.
-func (s *Service) installer(path string) string {
-	text, err := os.ReadFile(s.at(path))
+func installer(path string) string {
 	switch {
 	case path == "":
 		return byNobody
 	case strings.HasPrefix(path, "/usr/lib/"), strings.HasPrefix(path, "/lib/"):
 		return byPackage
-	case err == nil && strings.HasPrefix(string(text), mark):
-		return byUs
 	default:
-		return byOthers
+		return byHand
 	}
 }
 
