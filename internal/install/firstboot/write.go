@@ -31,7 +31,7 @@ func (b *boot) writeResult(issued string, parts ...string) error {
 	}
 	err := b.writeResultTo(card, text(issued))
 	if err == nil || public {
-		return nil //nolint:nilerr // all of it is in the other file
+		return nil // else all of it is in the other file
 	}
 	if aside == card || b.writeResultTo(aside, text(issued)) != nil {
 		return err
@@ -43,8 +43,8 @@ func (b *boot) writeResult(issued string, parts ...string) error {
 // nowhere else and may not have been read yet, stay at its end.
 func (b *boot) writeResultTo(path, text string) error {
 	old, _ := os.ReadFile(path) //nolint:gosec // a fixed name beside the site file or the configuration
-	if at := strings.Index(string(old), issuedTitle); at >= 0 && !strings.Contains(text, string(old[at:])) {
-		text += "\n" + string(old[at:])
+	if _, unread, has := strings.Cut(string(old), issuedTitle); has && !strings.Contains(text, unread) {
+		text += "\n" + issuedTitle + unread
 	}
 	if err := b.replace(path, []byte(text), 0o600, ownGroup); err != nil {
 		return refuse(path, "the result cannot be written: %s", cause(err))

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -143,7 +144,7 @@ func TestService_Install(t *testing.T) {
 	mark, _, _ := strings.Cut(string(text), "\n")
 	m.write(unit, mark+"\n")
 	m.must(m.service().Install(t.Context()))
-	if again, err := os.ReadFile(m.at(unit)); err != nil || string(again) != string(text) {
+	if again, err := os.ReadFile(m.at(unit)); err != nil || !bytes.Equal(again, text) {
 		t.Errorf("%v, the unit is\n%s", err, again)
 	}
 	if text, err := os.ReadFile(m.at("/etc/gatehouse/gatehouse.toml")); err != nil || string(text) != "mine" {
