@@ -3,11 +3,10 @@ package firstboot_test
 import (
 	"io/fs"
 	"os"
-	"os/user"
-	"strconv"
 	"strings"
 	"testing"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/install/firstboot"
 )
 
@@ -37,23 +36,19 @@ func watch(cfg *firstboot.Config) map[string]firstboot.Touch {
 // file that others cannot read and the service can.
 func TestRun_cloud(t *testing.T) {
 	for name, c := range map[string]struct {
-		group *user.Group
-		mode  fs.FileMode
-		gid   int
+		mode fs.FileMode
+		gid  int
 	}{
-		"as a service":    {&user.Group{Gid: strconv.Itoa(os.Getgid())}, 0o640, os.Getgid()},
-		"without service": {nil, 0o600, -1},
+		"as a service":    {0o640, os.Getgid()},
+		"without service": {0o600, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBoard(t)
 			b.write("boot/gatehouse-site.toml", strings.ReplaceAll(cloudText, "\n", "\r\n"))
 			cfg := b.firstBoot()
 			written := watch(&cfg)
-			cfg.UseGroup(func(name string) (*user.Group, error) {
-				if c.group == nil || name != "gatehouse" {
-					return nil, user.UnknownGroupError(name)
-				}
-				return c.group, nil
+			cfg.UseOwner(func(name string) (machine.Owner, bool) {
+				return machine.Owner{GID: c.gid}, c.gid >= 0 && name == "gatehouse"
 			})
 			if out, err := firstboot.Run(t.Context(), cfg); err != nil || len(out.Warnings) > 0 {
 				t.Fatalf("%+v, %v", out, err)

@@ -1,6 +1,6 @@
 package firstboot
 
-import "os/user"
+import "gatehouse/internal/board/machine"
 
 // Touch is one change of the disk.
 type Touch = touch
@@ -8,8 +8,8 @@ type Touch = touch
 // OnTouch calls f before each change of the disk; its error is that of the disk.
 func (c *Config) OnTouch(f func(Touch) error) { c.touch = f }
 
-// UseGroup finds groups by way of f.
-func (c *Config) UseGroup(f func(name string) (*user.Group, error)) { c.group = f }
+// UseOwner finds users by way of f.
+func (c *Config) UseOwner(f func(name string) (machine.Owner, bool)) { c.owner = f }
 
 // UsePublic finds cards that everybody can read by way of f.
 func (c *Config) UsePublic(f func(path string) bool) { c.public = f }

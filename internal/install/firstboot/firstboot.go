@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
@@ -47,9 +47,9 @@ type Config struct {
 	Now       func() time.Time                                      // while the gateway does not tell the time
 
 	// Tests replace these.
-	touch  func(t touch) error                    // is called before each change of the disk; nil: nothing
-	group  func(name string) (*user.Group, error) // nil: the system's
-	public func(folder string) bool               // nil: onPublicDisk
+	touch  func(t touch) error                     // is called before each change of the disk; nil: nothing
+	owner  func(name string) (machine.Owner, bool) // nil: NamedOwner
+	public func(folder string) bool                // nil: onPublicDisk
 }
 
 // Outcome is what was done.
@@ -92,8 +92,8 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.touch == nil {
 		cfg.touch = func(touch) error { return nil }
 	}
-	if cfg.group == nil {
-		cfg.group = user.LookupGroup
+	if cfg.owner == nil {
+		cfg.owner = machine.NamedOwner
 	}
 	if cfg.public == nil {
 		cfg.public = onPublicDisk

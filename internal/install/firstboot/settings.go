@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"strconv"
 	"time"
 
 	"gatehouse/internal/setup/tomlfile"
@@ -20,8 +19,8 @@ const (
 	// asked whether it is.
 	patience = time.Minute
 	askEvery = 100 * time.Millisecond
-	// serviceGroup is the group of the service.
-	serviceGroup = "gatehouse"
+	// serviceUser is the user of the service.
+	serviceUser = "gatehouse"
 )
 
 // reach waits for the gateway. Where it does not come up because an earlier run laid
@@ -149,10 +148,8 @@ func (b *boot) access() (mode fs.FileMode, group int) {
 	if !b.plan.secret && !closed {
 		return 0o644, ownGroup
 	}
-	if g, err := b.group(serviceGroup); err == nil {
-		if id, err := strconv.Atoi(g.Gid); err == nil {
-			return 0o640, id
-		}
+	if service, known := b.owner(serviceUser); known {
+		return 0o640, service.GID
 	}
 	return 0o600, ownGroup
 }
