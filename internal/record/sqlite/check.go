@@ -34,7 +34,7 @@ const (
 func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (T, error)) (got T, err error) {
 	// Opening and closing the file would release the locks that this process has on it.
 	if err := unix.Access(path, unix.R_OK); err != nil {
-		return got, unseen(name, err)
+		return got, unusable(ctx, name, err)
 	}
 	options := lonePragmas
 	if log, err := sizeOf(path + "-wal"); err == nil && log > 0 {
@@ -59,18 +59,6 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// unseen returns the error of a file that cannot even be found, with its kind.
-func unseen(name string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fault.Wrap(fault.NotFound, name+" cannot be found", err)
-	case errors.Is(err, fs.ErrPermission):
-		return fault.Wrap(fault.Forbidden, name+" may not be read by this user", err)
-	default:
-		return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
-	}
-}
-
 // unusable decides whether the file or the disk is to blame for an error of reading a
 // database file. Of an error that is Conflict or Invalid that is known.
 func unusable(ctx context.Context, name string, err error) error {
@@ -79,6 +67,12 @@ func unusable(ctx context.Context, name string, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.Wrap(fault.NotFound, name+" cannot be found", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fault.Wrap(fault.Forbidden, name+" may not be read by this user", err)
+	case errors.As(err, new(unix.Errno)):
+		return fault.Wrap(fault.Unavailable, name+" cannot be read: check the disk with dmesg", err)
 	}
 	switch codeOf(err) {
 	case sqlite3.SQLITE_BUSY:

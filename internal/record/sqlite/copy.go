@@ -191,8 +191,7 @@ func copyRows(ctx context.Context, from queryer, to *sql.DB, table, order string
 			whole = false
 			break
 		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO %s (%s) VALUES (?%s)", //nolint:gosec // names of our own schema
-			table, strings.Join(row.columns, ", "), strings.Repeat(", ?", len(row.columns)-1)), row.values...)
+		_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO "+table+" VALUES (?"+strings.Repeat(", ?", len(row)-1)+")", row...) //nolint:gosec // a name of our own schema
 		if err != nil && codeOf(err) != sqlite3.SQLITE_CONSTRAINT {
 			return false, errors.Join(err, tx.Rollback())
 		}
@@ -273,7 +272,7 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 			if err != nil {
 				return a, err
 			}
-			_, _ = fmt.Fprintf(h, "%T %#v\n", row.values, row.values) // a hash takes everything
+			_, _ = fmt.Fprintf(h, "%T %#v\n", row, row) // a hash takes everything
 		}
 	}
 	a.sum = hex.EncodeToString(h.Sum(nil))

@@ -39,21 +39,15 @@ func column[T any](rows *sql.Rows) (value T, err error) {
 	return value, err
 }
 
-// anyRow is a row of any table.
-type anyRow struct {
-	columns []string
-	values  []any
-}
-
-func scanAny(rows *sql.Rows) (r anyRow, err error) {
-	if r.columns, err = rows.Columns(); err != nil {
-		return r, err
+// scanAny reads a row of any table.
+func scanAny(rows *sql.Rows) ([]any, error) {
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
 	}
-	r.values = make([]any, len(r.columns))
-	into := make([]any, len(r.columns))
-	for i := range r.values {
-		into[i] = &r.values[i]
+	values, into := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		into[i] = &values[i]
 	}
-	err = rows.Scan(into...)
-	return r, err
+	return values, rows.Scan(into...)
 }
