@@ -41,10 +41,10 @@ type Size struct {
 type Retention struct {
 	Before   time.Time // older ones go
 	MaxBytes int64     // the oldest go until the rest is no larger
-	// Held is the last seq that the cloud has taken. Later ones stay in spite of Before
+	// Held is the last seq that the cloud has acknowledged. Later ones stay in spite of Before
 	// and MaxBytes. [math.MaxInt64]: none is held.
 	Held uint64
-	// HardBytes is the size beyond which the oldest go whether the cloud has taken them or
+	// HardBytes is the size beyond which the oldest go whether the cloud has acknowledged them or
 	// not, until the rest is a twentieth smaller. One record of kind gap then names those
 	// that it had not, in the transaction that removes the first of these.
 	HardBytes int64
@@ -53,7 +53,7 @@ type Retention struct {
 // Removed is what [Store.Prune] did.
 type Removed struct {
 	Records     int // all of them
-	Undelivered int // of these, such as the cloud had not taken
+	Undelivered int // of these, such as the cloud had not acknowledged
 }
 
 // Entry is a record as stored.

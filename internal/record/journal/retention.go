@@ -14,7 +14,7 @@ const (
 	// looked at in between, because it may be larger than it should be.
 	pruneEvery = time.Hour
 	pruneLook  = time.Minute
-	// pruneWorth is how many records that the cloud has taken are worth a removal of
+	// pruneWorth is how many records that the cloud has acknowledged are worth a removal of
 	// their own: while a backlog is handed over, each acknowledgement frees some.
 	pruneWorth = 1000
 	// backlogHigh and backlogLow are the percents of the hard size from which, and below
@@ -23,7 +23,7 @@ const (
 )
 
 // SetRetention changes how long records are kept and how much room they may take, in
-// bytes, without and with those that the cloud has not taken; zero is without bound. It
+// bytes, without and with those that the cloud has not acknowledged; zero is without bound. It
 // holds from the next time that records are removed.
 func (s *Service) SetRetention(maxAge time.Duration, maxSize, hardSize int64) {
 	s.maxAge.Store(int64(maxAge))
@@ -116,7 +116,7 @@ func (s *Service) watchBacklog() {
 	}
 }
 
-// waiting is about how many bytes the records take that the cloud has not taken.
+// waiting is about how many bytes the records take that the cloud has not acknowledged.
 func (s *Service) waiting() float64 {
 	oldest, latest := s.Store.Oldest(), s.Store.Latest()
 	from := max(s.held()+1, oldest)

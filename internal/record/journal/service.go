@@ -28,9 +28,9 @@ type Config struct {
 	MaxAge  time.Duration // of a record, until SetRetention; zero: for ever
 	MaxSize int64         // of all records' text, in bytes, until SetRetention; zero: without bound
 	// HardSize is how large the text of all records may become for the sake of those that
-	// the cloud has not taken, until SetRetention; zero: without bound.
+	// the cloud has not acknowledged, until SetRetention; zero: without bound.
 	HardSize int64
-	// Held returns the last seq that the cloud has taken: later records are kept beyond
+	// Held returns the last seq that the cloud has acknowledged: later records are kept beyond
 	// MaxAge and MaxSize up to HardSize. It must be quick and may be called concurrently.
 	// Nil, or math.MaxInt64 from it: there is no cloud link.
 	Held func() uint64

@@ -12,12 +12,12 @@ import (
 // granted does not exist, Conflict when an id, an e-mail address or a station token is
 // taken; then nothing is stored.
 func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
-	records, taken := make([]site.Record, len(all)), false
+	records, revokes := make([]site.Record, len(all)), false
 	for i, a := range all {
 		records[i] = a.Record
-		taken = taken || a.AddAccount == nil && a.AddStation == nil // a grant may replace a wider one
+		revokes = revokes || a.AddAccount == nil && a.AddStation == nil // a grant may replace a wider one
 	}
-	return db.change(ctx, taken, func(t *transaction) error {
+	return db.change(ctx, revokes, func(t *transaction) error {
 		for _, a := range all {
 			if err := t.amend(a); err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// CloudCursor returns the last seq that the cloud has taken, 0 before the first. It is
+// CloudCursor returns the last seq that the cloud has acknowledged, 0 before the first. It is
 // never beyond the newest record: a cursor that is damaged holds no record back.
 func (db *DB) CloudCursor(ctx context.Context) (uint64, error) {
 	text, err := db.meta(ctx, metaCursor)
@@ -26,7 +26,7 @@ func (db *DB) CloudCursor(ctx context.Context) (uint64, error) {
 	return min(seq, db.Latest()), nil
 }
 
-// SaveCloudCursor keeps the last seq that the cloud has taken.
+// SaveCloudCursor keeps the last seq that the cloud has acknowledged.
 func (db *DB) SaveCloudCursor(ctx context.Context, seq uint64) error {
 	return db.setMeta(ctx, metaCursor, strconv.FormatUint(seq, 10))
 }

@@ -36,9 +36,9 @@ const metaVersion = "access_version"
 // metaSum is the key of table meta, in a copy alone, of the digest of who may open what.
 const metaSum = "access_sum"
 
-// change is do for a change of accounts, sessions, stations or grants; taken means that
-// access is revoked. The copy follows.
-func (db *DB) change(ctx context.Context, taken bool, change func(*transaction) error, records ...site.Record) error {
+// change is do for a change of accounts, sessions, stations or grants; revokes means that
+// it may revoke access. The copy follows.
+func (db *DB) change(ctx context.Context, revokes bool, change func(*transaction) error, records ...site.Record) error {
 	err := db.do(ctx, func(t *transaction) error {
 		if err := change(t); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (db *DB) change(ctx context.Context, taken bool, change func(*transaction) 
 		return t.renewVersion()
 	}, records...)
 	if err == nil {
-		db.copyAgain(taken)
+		db.copyAgain(revokes)
 	}
 	return err
 }
@@ -55,8 +55,8 @@ func (db *DB) change(ctx context.Context, taken bool, change func(*transaction) 
 func (t *transaction) renewVersion() error { return t.setMeta(metaVersion, uuid.NewString()) }
 
 // copyAgain has the copy written, soon when access was revoked.
-func (db *DB) copyAgain(taken bool) {
-	if taken {
+func (db *DB) copyAgain(revokes bool) {
+	if revokes {
 		db.revoked.Store(true)
 	} else {
 		db.changed.Store(true)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"time"
 )
 
@@ -107,7 +106,7 @@ func MakeBy(ctx context.Context, path string, version int) error {
 // first: once it does not hold the floor any more, table meta does.
 func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
 	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (time.Time, error) {
-		newest, unread := newestSure(ctx, db, math.MaxInt64)
+		newest, unread := newestSure(ctx, db)
 		saved, err := savedFloor(ctx, db)
 		return fromMillis(max(saved, newest)), errors.Join(unread, err)
 	})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -75,7 +74,7 @@ func (f *floor) save(t *transaction) error {
 // readFloor returns the floor of a file that is being opened. What is damaged is
 // skipped: it must not keep every door shut.
 func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
-	newest, err := newestSure(ctx, q, math.MaxInt64)
+	newest, err := newestSure(ctx, q)
 	if err != nil {
 		db.log.Error("the time of the newest record cannot be read", "error", err)
 	}
@@ -87,11 +86,10 @@ func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
 	return floor{sure: max(saved, newest), saved: saved, newest: newest}, err
 }
 
-// newestSure returns the time of the newest record up to last, if a trusted clock stamped
-// it.
-func newestSure(ctx context.Context, q queryer, last uint64) (int64, error) {
+// newestSure returns the time of the newest record, if a trusted clock stamped it.
+func newestSure(ctx context.Context, q queryer) (int64, error) {
 	var body []byte
-	err := q.QueryRowContext(ctx, "SELECT body FROM journal WHERE seq <= ? ORDER BY seq DESC LIMIT 1", int64(last)).Scan(&body) //nolint:gosec // seq fits
+	err := q.QueryRowContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1").Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}

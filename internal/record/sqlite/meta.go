@@ -13,7 +13,7 @@ const (
 	metaGateway  = "gateway_id"
 	metaFloor    = "clock_floor"    // milliseconds since 1970 UTC; see [floor]
 	metaTimeZone = "time_zone"      // IANA name, as a site file set it
-	metaCursor   = "cloud_cursor"   // the last seq that the cloud has taken
+	metaCursor   = "cloud_cursor"   // the last seq that the cloud has acknowledged
 	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has
 )
 

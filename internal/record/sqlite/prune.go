@@ -24,7 +24,7 @@ const gapDetail = "the journal reached its hard size before the cloud had taken 
 // Oldest implements [journal.Store].
 func (db *DB) Oldest() uint64 { return db.oldest.Load() }
 
-// Prune implements [journal.Store]. What has to go is settled once, and so is the record
+// Prune implements [journal.Store]. What has to go is decided once, and so is the record
 // of the gap. When the process ends between the steps, records remain that the gap has
 // declared lost. They are delivered after all, or removed with the next gap. Neither does
 // harm, because a follower of the journal goes by what comes.

@@ -46,8 +46,8 @@ type queue struct {
 	ops     []*op
 	records []kept
 	urgent  int       // records that a caller waits for
-	taken   []kept    // records that are being written
-	began   time.Time // when the transaction that is under way began; zero: none is
+	writing []kept    // records of the transaction in flight
+	began   time.Time // when the transaction in flight began; zero: none is
 	failing bool      // the disk failed or stalled at the last try
 	lost    int       // records dropped since the last that was written
 	closed  bool
@@ -102,14 +102,14 @@ func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
 	return append(unlogged, q.bound()...), true
 }
 
-// putBack puts the taken records back at the front of the queue, after their
-// transaction failed.
+// putBack puts the records of the transaction back at the front of the queue, after it
+// failed.
 func (q *queue) putBack(lost int) (unlogged []site.Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lost += lost
-	q.records = append(q.taken[:len(q.taken):len(q.taken)], q.records...)
-	q.taken = nil
+	q.records = append(q.writing[:len(q.writing):len(q.writing)], q.records...)
+	q.writing = nil
 	return q.bound()
 }
 
@@ -124,7 +124,7 @@ func (q *queue) fail(err error) (unlogged []site.Record) {
 // failed is fail; mu is held.
 func (q *queue) failed(err error) (unlogged []site.Record) {
 	q.failing = true
-	for _, records := range [][]kept{q.taken, q.records} {
+	for _, records := range [][]kept{q.writing, q.records} {
 		for i := range records {
 			k := &records[i]
 			k.answer(err)
@@ -188,7 +188,7 @@ func (q *queue) take(maxBatch int) (ops []*op, records []kept, lost int) {
 		}
 	}
 	lost, q.lost = q.lost, 0
-	q.taken, q.began = records, time.Now()
+	q.writing, q.began = records, time.Now()
 	return ops, records, lost
 }
 
@@ -224,10 +224,10 @@ type demand struct {
 func (q *queue) written() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := range q.taken {
-		q.taken[i].answer(nil)
+	for i := range q.writing {
+		q.writing[i].answer(nil)
 	}
-	q.taken, q.began, q.failing = nil, time.Time{}, false
+	q.writing, q.began, q.failing = nil, time.Time{}, false
 }
 
 // ended notes that no transaction is in flight.
@@ -242,7 +242,7 @@ func (q *queue) ended() {
 func (q *queue) kept() (waiting, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.records) + len(q.taken), q.lost
+	return len(q.records) + len(q.writing), q.lost
 }
 
 func (q *queue) close() {

@@ -24,7 +24,7 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 		defer func() { _ = copied.Close() }()
 	}
 	why, story := errNoted, ""
-	if _, unseen := os.Stat(cfg.Path + unsoundMark); unseen != nil {
+	if !exists(cfg.Path + unsoundMark) {
 		db, why = tryOpen(ctx, cfg, access)
 	}
 	if isDamage(why) {
@@ -32,7 +32,7 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 		switch {
 		case err == nil:
 			db, why = open(ctx, cfg)
-		case errors.Is(why, errNoted): // a disk that takes no rescue; the page may be one that a start does not need
+		case errors.Is(why, errNoted) && !exists(cfg.Path+rescuedMark): // a full disk; the page may be one that a start does not need
 			cfg.Logger.Error("the damaged database stays in use until it can be set aside", "error", err)
 			db, why = tryOpen(ctx, cfg, access)
 		default:
@@ -51,6 +51,11 @@ func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
 	}
 	go db.keepCopy()
 	return db, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // errNoted means that the last run found a page that cannot be read.

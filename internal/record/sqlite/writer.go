@@ -178,7 +178,7 @@ func company(took time.Duration) time.Duration {
 	return min(max(laterShare*took, leastDelay), mostDelay)
 }
 
-// idle lets the time pass, or less when a caller begins to wait for an answer: for
+// idle waits, or returns earlier when a caller begins to wait for an answer: for
 // records alone, waiting for company saves transactions, and a failing disk is not
 // tried again and again. With company, a full transaction waits no longer.
 func (db *DB) idle(most time.Duration, company bool) {
