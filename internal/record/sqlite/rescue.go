@@ -263,28 +263,31 @@ func (r *rescuer) carry(ctx context.Context, low, high uint64) error {
 	if err := ctx.Err(); err != nil || low > high {
 		return err
 	}
-	if high-low < carryStep {
-		if free, err := durable.Free(filepath.Dir(r.from)); err != nil || free < carryRoom {
-			return errors.Join(errNoRoom, err)
-		}
-		_, err := r.next.ExecContext(ctx, `INSERT OR IGNORE INTO main.journal (seq, time, station, body, hash)
-			SELECT seq, time, station, body, hash FROM damaged.journal WHERE seq BETWEEN ? AND ? AND `+isRecord, int64(low), int64(high)) //nolint:gosec // seq fits
-		if !isDamage(err) {
-			return err
-		}
-		if low == high {
-			return nil
-		}
-	} else {
-		var some bool
-		err := r.next.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM damaged.journal WHERE seq BETWEEN ? AND ?)", int64(low), int64(high)).Scan(&some) //nolint:gosec // seq fits
-		if err == nil && !some || !isDamage(err) && err != nil {
-			return err
-		}
+	done, err := r.carryAtOnce(ctx, low, high)
+	if done || err != nil || low == high {
+		return err
 	}
 	middle := low + (high-low)/2
 	if err := r.carry(ctx, middle+1, high); err != nil {
 		return err
 	}
 	return r.carry(ctx, low, middle)
+}
+
+// carryAtOnce carries over a range; false when it is too large for that, or damaged.
+func (r *rescuer) carryAtOnce(ctx context.Context, low, high uint64) (done bool, err error) {
+	some := false
+	if high-low >= carryStep {
+		err = r.next.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM damaged.journal WHERE seq BETWEEN ? AND ?)",
+			int64(low), int64(high)).Scan(&some) //nolint:gosec // seq fits
+	} else if free, unknown := durable.Free(filepath.Dir(r.from)); unknown != nil || free < carryRoom {
+		err = errors.Join(errNoRoom, unknown)
+	} else {
+		_, err = r.next.ExecContext(ctx, `INSERT OR IGNORE INTO main.journal (seq, time, station, body, hash)
+			SELECT seq, time, station, body, hash FROM damaged.journal WHERE seq BETWEEN ? AND ? AND `+isRecord, int64(low), int64(high)) //nolint:gosec // seq fits
+	}
+	if errors.Is(err, errNoRoom) || !isDamage(err) {
+		return !some, err
+	}
+	return false, nil
 }
