@@ -3,15 +3,14 @@ package gateway
 import (
 	"net"
 	"net/netip"
-	"slices"
 )
 
-// addressListener is an inherited socket of every address that serves only some:
+// addressListener is an inherited socket of every address that serves only one:
 // connections to another address are closed. systemd holds a port for every address, and the
-// configuration may name fewer.
+// configuration may name one.
 type addressListener struct {
 	net.Listener
-	only []netip.AddrPort // as they are configured; not empty
+	only netip.AddrPort
 }
 
 // Accept implements [net.Listener].
@@ -21,7 +20,7 @@ func (l *addressListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && l.serves(at.AddrPort().Addr()) {
+		if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && at.AddrPort().Addr().Unmap().WithZone("") == l.only.Addr() {
 			return conn, nil
 		}
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -31,17 +30,5 @@ func (l *addressListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *addressListener) serves(addr netip.Addr) bool {
-	addr = addr.Unmap().WithZone("")
-	return slices.ContainsFunc(l.only, func(a netip.AddrPort) bool { return a.Addr() == addr })
-}
-
-// Addr implements [net.Listener]: the widest of the configured addresses.
-func (l *addressListener) Addr() net.Addr {
-	for _, a := range l.only {
-		if !a.Addr().IsLoopback() {
-			return net.TCPAddrFromAddrPort(a)
-		}
-	}
-	return net.TCPAddrFromAddrPort(l.only[0])
-}
+// Addr implements [net.Listener].
+func (l *addressListener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.only) }

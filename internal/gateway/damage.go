@@ -11,21 +11,17 @@ import (
 func (g *Gateway) reportRescue() {
 	if story := g.db.Rescued(); story != "" {
 		g.log.Error("the gateway continues with a new database", "story", story)
-		g.conditions.Raise(health.Condition{
-			Code: health.StorageDamaged, Severity: health.Warning,
-			Summary: "At the start " + story,
-			Advice:  "See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; this finding stays until the next start",
-		})
+		g.conditions.Report(health.Warning, health.StorageDamaged,
+			"At the start "+story,
+			"See what is missing with gatehouse journal verify; check the disk with dmesg, and replace the card; this finding stays until the next start")
 	}
 }
 
 // damageFound raises the condition of a damaged page in the open database.
 func (g *Gateway) damageFound(error) {
-	g.conditions.Raise(health.Condition{
-		Code: health.StorageDamaged, Severity: health.Warning,
-		Summary: "A page of the database is damaged",
-		Advice:  "Restart the gateway at a quiet moment: it sets the database aside and carries over what can be read; check the disk with dmesg",
-	})
+	g.conditions.Report(health.Warning, health.StorageDamaged,
+		"A page of the database is damaged",
+		"Restart the gateway at a quiet moment: it sets the database aside and carries over what can be read; check the disk with dmesg")
 }
 
 // copyTried raises or clears the condition of a copy that cannot be written.
@@ -34,11 +30,9 @@ func (g *Gateway) copyTried(err error) {
 		g.conditions.Clear(health.CopyFailing)
 		return
 	}
-	g.conditions.Raise(health.Condition{
-		Code: health.CopyFailing, Severity: health.Notice, // less severe than a failing store
-		Summary: "The copy of accounts, sessions, stations and grants cannot be written: if the database is damaged now, the gateway starts with an old copy",
-		Advice:  "Check the folder that data_copy names, its owner and its free space",
-	})
+	g.conditions.Report(health.Notice, health.CopyFailing, // less severe than a failing store
+		"The copy of accounts, sessions, stations and grants cannot be written: if the database is damaged now, the gateway starts with an old copy",
+		"Check the folder that data_copy names, its owner and its free space")
 }
 
 // watchStorage ends the gateway when a damaged page prevents every write, so that the

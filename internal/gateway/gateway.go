@@ -118,10 +118,9 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		g.supervisor = new(machine.Supervisor)
 	}
 	g.web = kit.New(kit.Config{Metrics: g.metrics, Logger: g.log, Handshakes: g.handshakes})
-	g.conditions.Raise(health.Condition{
-		Code: health.Starting, Severity: health.Fatal,
-		Summary: "The gateway is starting", Advice: "Wait a moment",
-	})
+	g.conditions.Report(health.Fatal, health.Starting,
+		"The gateway is starting",
+		"Wait a moment")
 	g.bind = sync.OnceValue(func() error { return g.bindAll(ctx) })
 	err := g.guard(ctx, []step{
 		{"opening the database", g.openData},
@@ -186,11 +185,9 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	key, damaged := tokenKey(g.cfg.Data)
 	if damaged != nil {
 		g.log.Error("access tokens are signed with a key for this run alone", "error", damaged)
-		g.conditions.Raise(health.Condition{
-			Code: health.KeyDamaged, Severity: health.Warning,
-			Summary: "The key of access tokens could not be read or kept; apps have to refresh after each start",
-			Advice:  "Check the owner of token.key in the data directory, and the disk; only if the file is damaged remove it; then restart the gateway",
-		})
+		g.conditions.Report(health.Warning, health.KeyDamaged,
+			"The key of access tokens could not be read or kept; apps have to refresh after each start",
+			"Check the owner of token.key in the data directory, and the disk; only if the file is damaged remove it; then restart the gateway")
 	}
 	if g.zone, err = openZone(ctx, g.cfg.TimeZone, g.db); err != nil {
 		return err

@@ -50,7 +50,6 @@ func (g *Gateway) bindAll(ctx context.Context) error {
 		// a quarter of each handshake.
 		forStations.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	}
-	narrow := make(map[uint16]*addressListener)
 	for _, group := range []struct {
 		name, key string
 		addresses []string
@@ -63,13 +62,11 @@ func (g *Gateway) bindAll(ctx context.Context) error {
 		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, forStations, &g.listeners.mqtt},
 	} {
 		for _, address := range group.addresses {
-			l, err := g.listen(ctx, address, narrow)
+			l, err := g.listen(ctx, address)
 			if err != nil {
 				return g.unbound(group.name, group.key, address, err)
 			}
-			if l != nil {
-				*group.into = append(*group.into, listener{group.name, l, group.tls})
-			}
+			*group.into = append(*group.into, listener{group.name, l, group.tls})
 		}
 	}
 	g.settleSockets()
@@ -91,29 +88,18 @@ func (g *Gateway) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 }
 
 // listen returns the inherited socket for an address, or binds it. Of a socket of every
-// address it makes one that serves this address alone. Those are kept in narrow, by port,
-// and a further address of the same port joins them: then there is no new listener.
-func (g *Gateway) listen(ctx context.Context, address string, narrow map[uint16]*addressListener) (net.Listener, error) {
-	at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), address) })
-	if at >= 0 {
+// address it makes one that serves this address alone.
+func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, error) {
+	if at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), address) }); at >= 0 {
 		return g.takeSocket(at), nil
 	}
-	wanted, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if wanted, err := netip.ParseAddrPort(address); err == nil {
+		wider := fmt.Sprintf("[::]:%d", wanted.Port())
+		if at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), wider) }); at >= 0 {
+			return &addressListener{g.takeSocket(at), netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())}, nil
+		}
 	}
-	wanted = netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())
-	if l := narrow[wanted.Port()]; l != nil {
-		l.only = append(l.only, wanted)
-		return nil, nil //nolint:nilnil // it joined
-	}
-	at = slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), fmt.Sprintf("[::]:%d", wanted.Port())) })
-	if at < 0 {
-		return new(net.ListenConfig).Listen(ctx, "tcp", address)
-	}
-	l := &addressListener{Listener: g.takeSocket(at), only: []netip.AddrPort{wanted}}
-	narrow[wanted.Port()] = l
-	return l, nil
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
 func (g *Gateway) takeSocket(at int) net.Listener {
@@ -167,11 +153,9 @@ func (g *Gateway) settleSockets() {
 	if len(unused) == 0 {
 		return
 	}
-	g.conditions.Raise(health.Condition{
-		Code: health.SocketUnused, Severity: health.Notice,
-		Summary: "systemd holds ports that the configuration does not use: " + strings.Join(unused, ", "),
-		Advice:  "Name them in the configuration, or take them out with: systemctl edit gatehouse.socket",
-	})
+	g.conditions.Report(health.Notice, health.SocketUnused,
+		"systemd holds ports that the configuration does not use: "+strings.Join(unused, ", "),
+		"Name them in the configuration, or take them out with: systemctl edit gatehouse.socket")
 }
 
 // httpsPort returns the port of the first HTTPS listener, or "".
@@ -196,42 +180,30 @@ func (g *Gateway) warnOfPlainHTTP() {
 	if len(open) == 0 {
 		return
 	}
-	g.conditions.Raise(health.Condition{
-		Code: health.PlainHTTP, Severity: health.Warning,
-		Summary: "Apps may reach this gateway without encryption, on " + strings.Join(open, ", ") + ": passwords and tokens cross the network in clear text",
-		Advice:  "Use tls_listen instead of listen in [http] of the configuration",
-	})
+	g.conditions.Report(health.Warning, health.PlainHTTP,
+		"Apps may reach this gateway without encryption, on "+strings.Join(open, ", ")+": passwords and tokens cross the network in clear text",
+		"Use tls_listen instead of listen in [http] of the configuration")
 }
 
-// bindAdmin takes the administration socket.
+// bindAdmin takes the administration socket. Neither a wrong group nor a card that has
+// failed is a reason to keep doors shut.
 func (g *Gateway) bindAdmin(context.Context) (err error) {
-	g.listeners.admin, err = adminapi.Listen(g.cfg.AdminSocket(), g.cfg.Admin.Group)
-	if g.cfg.Admin.Group != "" && (fault.Is(err, fault.Invalid) || errors.Is(err, unix.EPERM)) {
-		g.listeners.admin, err = g.bindWithoutGroup(err)
+	socket, group := g.cfg.AdminSocket(), g.cfg.Admin.Group
+	g.listeners.admin, err = adminapi.Listen(socket, group)
+	if group != "" && (fault.Is(err, fault.Invalid) || errors.Is(err, unix.EPERM)) {
+		g.log.Error("the group may not use the administration socket", "group", group, "error", err)
+		g.conditions.Report(health.Warning, health.NoAdminGroup,
+			"Only root may administer the gateway, not the group "+group+": "+fault.Sentence(err),
+			"Set group = \"gatehouse\" in [admin] of the configuration, add people to it with: usermod -aG gatehouse NAME, and restart the gateway")
+		g.listeners.admin, err = adminapi.Listen(socket, "")
 	}
-	if !errors.Is(err, unix.EROFS) {
-		return err
+	if errors.Is(err, unix.EROFS) {
+		g.log.Error("no administration socket", "error", err)
+		g.conditions.Report(health.Warning, health.NoAdminSocket,
+			"There is no administration socket: its folder is read-only", "Check the disk with dmesg; replace the card if it is worn")
+		return nil
 	}
-	// A card that has failed; doors open all the same.
-	g.log.Error("no administration socket", "error", err)
-	g.conditions.Raise(health.Condition{
-		Code: health.NoAdminSocket, Severity: health.Warning,
-		Summary: "There is no administration socket: its folder is read-only",
-		Advice:  "Check the disk with dmesg; replace the card if it is worn",
-	})
-	return nil
-}
-
-// bindWithoutGroup takes the administration socket for root and the gateway's own user
-// alone: a group is no reason to keep doors shut.
-func (g *Gateway) bindWithoutGroup(why error) (net.Listener, error) {
-	g.log.Error("the group may not use the administration socket", "group", g.cfg.Admin.Group, "error", why)
-	g.conditions.Raise(health.Condition{
-		Code: health.NoAdminGroup, Severity: health.Warning,
-		Summary: "Only root may administer the gateway, not the group " + g.cfg.Admin.Group + ": " + fault.Sentence(why),
-		Advice:  "Set group = \"gatehouse\" in [admin] of the configuration, add people to it with: usermod -aG gatehouse NAME, and restart the gateway",
-	})
-	return adminapi.Listen(g.cfg.AdminSocket(), "")
+	return err
 }
 
 // closeListeners closes every address that is still open; twice does no harm.

@@ -36,11 +36,9 @@ func (m *misfits) add(id site.StationID, takes, need uint32) {
 	for _, id := range slices.Sorted(maps.Keys(m.takes))[:min(len(m.takes), mostNamed)] {
 		names = append(names, fmt.Sprintf("%d (%d bytes)", id, m.takes[id]))
 	}
-	m.conditions.Raise(health.Condition{
-		Code: health.StationPacketSize, Severity: health.Warning,
-		Summary: fmt.Sprintf("Stations are refused because their Maximum Packet Size has no room for a command (%d): %s", len(m.takes), strings.Join(names, ", ")),
-		Advice:  fmt.Sprintf("Let their firmware state a Maximum Packet Size of %d bytes or more, or none, in its MQTT 5 CONNECT", need),
-	})
+	m.conditions.Report(health.Warning, health.StationPacketSize,
+		fmt.Sprintf("Stations are refused because their Maximum Packet Size has no room for a command (%d): %s", len(m.takes), strings.Join(names, ", ")),
+		fmt.Sprintf("Let their firmware state a Maximum Packet Size of %d bytes or more, or none, in its MQTT 5 CONNECT", need))
 }
 
 // remove notes that a station has connected, or is no longer enrolled as it was.

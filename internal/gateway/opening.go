@@ -139,10 +139,8 @@ func (g *Gateway) readCertificate() {
 // reportWaiting reports what waits for the storage.
 func (g *Gateway) reportWaiting(doing string) {
 	g.log.Error("the storage does not answer; the gateway cannot start before it does", "step", doing, "data", g.cfg.Data)
-	g.conditions.Raise(health.Condition{
-		Code: health.StorageUnresponsive, Severity: health.Fatal,
-		Summary: "The storage does not answer while " + doing + ", so the gateway does not know who may open a door",
-		Advice:  "Check the disk with dmesg; replace the card if it is worn",
-	})
+	g.conditions.Report(health.Fatal, health.StorageUnresponsive,
+		"The storage does not answer while "+doing+", so the gateway does not know who may open a door",
+		"Check the disk with dmesg; replace the card if it is worn")
 	g.note(g.supervisor.Extend(startExtension, "Cannot open doors: the storage does not answer while "+doing))
 }

@@ -81,11 +81,9 @@ func (g *Gateway) demandRestart(paths []string) {
 	if len(paths) == 0 {
 		return
 	}
-	g.conditions.Raise(health.Condition{
-		Code: health.RestartNeeded, Severity: health.Notice,
-		Summary: "The configuration has changed; these keys need a restart: " + strings.Join(paths, ", "),
-		Advice:  "Run: systemctl restart gatehouse",
-	})
+	g.conditions.Report(health.Notice, health.RestartNeeded,
+		"The configuration has changed; these keys need a restart: "+strings.Join(paths, ", "),
+		"Run: systemctl restart gatehouse")
 }
 
 // keepConfiguration raises a condition that a changed configuration was not applied, until
@@ -93,9 +91,7 @@ func (g *Gateway) demandRestart(paths []string) {
 func (g *Gateway) keepConfiguration(err error) {
 	g.log.Error("configuration not applied; the gateway keeps the one that it has", "error", err)
 	summary, _, _ := strings.Cut(err.Error(), "\n")
-	g.conditions.Raise(health.Condition{
-		Code: health.ConfigurationInvalid, Severity: health.Warning,
-		Summary: "A changed configuration was not applied: " + summary,
-		Advice:  "See all of it with \"gatehouse serve --check\", fix it, and run: systemctl reload gatehouse",
-	})
+	g.conditions.Report(health.Warning, health.ConfigurationInvalid,
+		"A changed configuration was not applied: "+summary,
+		"See all of it with \"gatehouse serve --check\", fix it, and run: systemctl reload gatehouse")
 }

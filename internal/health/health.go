@@ -95,6 +95,11 @@ func (r *Registry) Raise(c Condition) {
 	r.now[c.Code] = c
 }
 
+// Report raises a condition of these words; see [Condition].
+func (r *Registry) Report(severity Severity, code Code, summary, advice string) {
+	r.Raise(Condition{Code: code, Severity: severity, Summary: summary, Advice: advice})
+}
+
 // Clear ends a condition; it does nothing if it is not raised.
 func (r *Registry) Clear(code Code) {
 	r.mu.Lock()
