@@ -106,7 +106,7 @@ func TestParse_problems(t *testing.T) {
 		"local time zone":   {`timezone = "Local"`, `site.toml:1: "Local" is not a time zone: write it like Europe/Berlin`},
 		"key twice":         {`timezone = "UTC"|timezone = "UTC"`, `site.toml:2: not valid TOML: key timezone is already defined`},
 		"no quotes":         {`timezone = Europe/Berlin`, `site.toml:1: not valid TOML: a value that is neither true, false, a number nor a time needs quotes`},
-		"Latin-1":           {"timezone = \"UTC\"|# caf\xe9", `site.toml:2: this is not UTF-8 text: save the file as UTF-8`},
+		"Latin-1":           {"timezone = \"UTC\"|# caf\xe9", `site.toml:2: not valid TOML: this is not UTF-8 text: save the file as UTF-8`},
 		"UTF-16":            {"\xff\xfet\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
 		"UTF-16, no mark":   {"#\x00\n\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
 		"nesting":           {"#|a = " + strings.Repeat("[", 100_000), `site.toml:2: not valid TOML: brackets or keys are nested too deeply`},

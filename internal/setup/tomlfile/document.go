@@ -27,8 +27,8 @@ type Document struct {
 // with one problem: a text that is no TOML has no values to look at.
 func Decode(name string, text []byte) (*Document, error) {
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
-	if p := checkText(text); p != nil {
-		return nil, refused(name, *p)
+	if isUTF16(text) {
+		return nil, refused(name, Problem{Line: 1, Text: "the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)"})
 	}
 	d := &Document{Name: name, Values: map[string]any{}, lines: map[string]int{}}
 	if line := d.index(text); line > 0 {

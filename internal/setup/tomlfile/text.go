@@ -5,27 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
-	"syscall"
-	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Read returns the bytes of a file of at most so many. It refuses a pipe, which might never
-// end. Its error names the file.
+// Read returns the bytes of a file of at most so many. Its error names the file.
 func Read(path string, most int64) ([]byte, error) {
-	// Without O_NONBLOCK, a pipe of that name would never open.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // named by the operator
+	file, err := os.Open(path) //nolint:gosec // named by the operator
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the file
 	}
 	defer func() { _ = file.Close() }()
-	if info, err := file.Stat(); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
-		return nil, fmt.Errorf("%s is no file", path)
-	}
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // as above
@@ -38,20 +30,6 @@ func Read(path string, most int64) ([]byte, error) {
 
 // byteOrderMark begins UTF-8 text that some editors of Windows have saved.
 const byteOrderMark = "\ufeff"
-
-// checkText finds a text that is not UTF-8.
-func checkText(text []byte) *Problem {
-	if isUTF16(text) {
-		return &Problem{Line: 1, Text: "the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)"}
-	}
-	line := 0
-	for l := range bytes.Lines(text) {
-		if line++; !utf8.Valid(l) || bytes.IndexByte(l, 0) >= 0 {
-			return &Problem{Line: line, Text: "this is not UTF-8 text: save the file as UTF-8"}
-		}
-	}
-	return nil
-}
 
 // isUTF16 reports whether a text has the mark of UTF-16, or is zero in every second byte
 // of its start.
@@ -81,6 +59,7 @@ func hint(message, source string) string {
 		return `write straight quotes (") instead of the curly ones`
 	}
 	for _, h := range []struct{ contains, words string }{
+		{"UTF-8", "this is not UTF-8 text: save the file as UTF-8"},
 		{"nested", "brackets or keys are nested too deeply"},
 		{"already", message}, // names keys only
 		{"should be a table", message},
