@@ -4,26 +4,9 @@ import (
 	"context"
 	"time"
 
-	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
-
-// buildClock starts the clock on the floor that the store has kept.
-func (g *Gateway) buildClock(ctx context.Context) error {
-	floor, err := g.db.Floor(ctx)
-	if err != nil {
-		return err
-	}
-	g.clock, err = machine.NewClock(machine.ClockConfig{
-		Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions, System: g.system,
-	})
-	if err != nil {
-		return err
-	}
-	g.db.UseClock(g.clock)
-	return nil
-}
 
 // clockStepped carries the sessions over a step of the clock, and records it.
 func (g *Gateway) clockStepped(step time.Duration) {

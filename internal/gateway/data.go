@@ -16,9 +16,6 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// databasePath returns the path of the database in the data directory.
-func databasePath(data string) string { return filepath.Join(data, "gatehouse.db") }
-
 // copyPath returns the path of the copy of everything but the journal. Beside the
 // database it has a name of its family, so that a restore removes it with the database.
 func copyPath(cfg config.Config) string {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -130,7 +131,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		{"reading the certificates", g.buildCertificate},
 		{"binding the addresses", func(context.Context) error { return g.bind() }},
 		{"creating the administration socket", g.bindAdmin},
-		{"preparing the setup", g.startSetup},
+		{"preparing the setup", func(context.Context) error { g.setup.Start(); return nil }}, // it shows where the listeners are
 	})
 	switch {
 	case errors.Is(err, errAbandoned):
@@ -159,14 +160,32 @@ func (g *Gateway) Close() error {
 	return errors.Join(errs...)
 }
 
-// openData takes the data directory, the store and the clock.
+// openData takes the data directory, the store and the clock. It blocks for as long as
+// the disk does not answer, even beyond ctx.
 func (g *Gateway) openData(ctx context.Context) (err error) {
-	if err := g.openStore(ctx); err != nil {
+	if err := refuseRoot(g.cfg.Data); err != nil {
 		return err
 	}
-	if err := g.buildClock(ctx); err != nil {
+	if g.release, err = TakeData(g.cfg.Data); err != nil {
 		return err
 	}
+	g.db, err = sqlite.Open(ctx, sqlite.Config{
+		Path: filepath.Join(g.cfg.Data, "gatehouse.db"), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
+	})
+	if err != nil {
+		return err
+	}
+	floor, err := g.db.Floor(ctx)
+	if err != nil {
+		return err
+	}
+	g.clock, err = machine.NewClock(machine.ClockConfig{
+		Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions, System: g.system,
+	})
+	if err != nil {
+		return err
+	}
+	g.db.UseClock(g.clock)
 	g.reportRescue()
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)
@@ -201,7 +220,8 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	g.newSetup()
+	files := &setupFiles{code: filepath.Join(g.cfg.Data, "setup.code"), notice: noticePath(g.cfg.Data), text: g.setupNotice}
+	g.setup = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
 	g.zone.changed = g.access.SetZone
 	g.changes.OnStored(g.zone.adopt)
 	g.clock.OnStep(g.clockStepped)
@@ -264,7 +284,12 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		return err
 	}
 	g.link.Follow(g.unlock.Followed)
-	g.metrics.Gauge("gatehouse_ready", g.ready)
+	g.metrics.Gauge("gatehouse_ready", func() float64 {
+		if len(g.conditions.NotReady()) > 0 {
+			return 0
+		}
+		return 1
+	})
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
 		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Backup: g.backUp,
@@ -283,14 +308,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 // unlockBounds returns what an account may ask for.
 func unlockBounds(cfg config.Config) unlock.Bounds {
 	return unlock.Bounds{Rate: cfg.Unlock.AccountRate, Burst: cfg.Unlock.AccountBurst, Pending: cfg.Unlock.AccountPending}
-}
-
-// ready is 1 while doors can be opened, else 0.
-func (g *Gateway) ready() float64 {
-	if len(g.conditions.NotReady()) > 0 {
-		return 0
-	}
-	return 1
 }
 
 // stationHandler is the station link, with what else hears of connections.

@@ -10,7 +10,6 @@ import (
 	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
-	"gatehouse/internal/record/sqlite"
 )
 
 const (
@@ -31,21 +30,6 @@ var errAbandoned = fault.New(fault.Unavailable, "The storage did not answer: che
 type step struct {
 	doing string // for people, as in "the storage does not answer while ..."
 	run   func(context.Context) error
-}
-
-// openStore locks the data directory and opens the database in it. It blocks for as
-// long as the disk does not answer, even beyond ctx.
-func (g *Gateway) openStore(ctx context.Context) (err error) {
-	if err := refuseRoot(g.cfg.Data); err != nil {
-		return err
-	}
-	if g.release, err = TakeData(g.cfg.Data); err != nil {
-		return err
-	}
-	g.db, err = sqlite.Open(ctx, sqlite.Config{
-		Path: databasePath(g.cfg.Data), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
-	})
-	return err
 }
 
 // guard runs the steps of a start. Every step that touches a disk may wait for it

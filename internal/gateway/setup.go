@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,25 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"gatehouse/internal/access/setup"
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
-
-// startSetup tells the setup code of a gateway on which nobody has an account. It comes
-// after the listeners, because the console shows where they are.
-func (g *Gateway) startSetup(context.Context) error {
-	g.setup.Start()
-	return nil
-}
-
-// newSetup makes what makes the first administrator.
-func (g *Gateway) newSetup() {
-	files := &setupFiles{code: filepath.Join(g.cfg.Data, "setup.code"), notice: noticePath(g.cfg.Data), text: g.setupNotice}
-	g.setup = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
-}
 
 // noticePath is where the login prompt of the text console finds the notice
 // (issue(5)): in the folder that systemd made for this run, else beside the data.
