@@ -84,65 +84,41 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(text) //nolint:wrapcheck // as above
 }
 
-// assign puts a value of a TOML file into the field of a key. Its error has the value,
-// but for a text in the place of a list, and what it should be.
+// assign puts a value of a TOML file into the field of a key. Its error says what the value
+// should be; it has the value only where that is a number or the like.
 func assign(field, value any) error {
 	text, isText := value.(string)
-	_, isTruth := value.(bool)
-	_, isTable := value.(map[string]any)
-	list, isList := value.([]any)
-	var what string
 	switch field := field.(type) {
 	case *[]string:
-		if isList {
-			return assignList(field, list)
-		}
-		return errors.New(`it is not a list: write it like ["a", "b"], or [] for none`) // among the keys of the cloud a text may be a private one
+		return assignList(field, value)
 	case *string, *site.Secret:
 		if !isText {
-			what = "is not a text: put it in quotes"
+			return errors.New("it is not a text: put it in quotes")
 		}
-	case *bool:
-		if !isTruth {
-			what = "is neither true nor false (without quotes)"
-		}
-	case *int, *float64:
+	case *bool, *int, *float64:
 		if isText {
-			what = "is not a number (without quotes)"
+			return errors.New("it is a text: write it without quotes")
 		}
 	}
-	switch {
-	case isTable:
-		return errors.New("it is not a section")
-	case isList:
-		return errors.New("it is not a list")
-	case what != "":
-		return fmt.Errorf("%s %s", show(value), what)
-	case !isText:
+	if !isText {
 		text = fmt.Sprint(value)
 	}
 	return assignText(field, text)
 }
 
-func assignList(field *[]string, items []any) error {
-	list := make([]string, 0, len(items))
-	for _, item := range items {
-		text, ok := item.(string)
-		if !ok {
-			return fmt.Errorf("%s in the list is not a text: put it in quotes", show(item))
+func assignList(field *[]string, value any) error {
+	items, isList := value.([]any)
+	list := make([]string, len(items))
+	for i, item := range items {
+		if list[i], isList = item.(string); !isList {
+			break
 		}
-		list = append(list, text)
+	}
+	if !isList {
+		return errors.New(`it is not a list of texts: write it like ["a", "b"], or [] for none`)
 	}
 	*field = list
 	return nil
-}
-
-// show writes a value of a TOML file for an error.
-func show(value any) string {
-	if text, ok := value.(string); ok {
-		return tomlfile.Quote(text)
-	}
-	return tomlfile.Clip(fmt.Sprint(value))
 }
 
 // assignText puts a text, as the environment has it, into the field. After an error the
