@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -49,7 +48,7 @@ type Keeper struct {
 	standing []problem
 }
 
-// New reads or makes the certificate. It fails only on an incomplete configuration:
+// New reads or makes the certificate. It fails only where no certificate can be made:
 // what is wrong with files becomes a condition, and there is a certificate to serve.
 // Use [Check] to validate files first.
 func New(cfg Config) (*Keeper, error) {
@@ -57,9 +56,6 @@ func New(cfg Config) (*Keeper, error) {
 }
 
 func newKeeper(cfg Config, step func(string) error) (*Keeper, error) {
-	if cfg.Folder == "" || cfg.Clock == nil || cfg.Addresses == nil || cfg.Logger == nil || cfg.Health == nil {
-		return nil, errors.New("certificates need a folder, a clock, the machine's addresses, a logger and a health registry")
-	}
 	k := &Keeper{cfg: cfg, own: &own{
 		folder: folder{cfg.Folder, step}, id: cfg.GatewayID, followed: rate.NewLimiter(rate.Every(followEvery), followMost),
 	}}

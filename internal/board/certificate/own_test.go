@@ -243,26 +243,6 @@ func TestKeeper_own_restlessAddress(t *testing.T) {
 	})
 }
 
-func TestNew_incomplete(t *testing.T) {
-	for name, spoil := range map[string]func(*certificate.Config){
-		"folder":    func(c *certificate.Config) { c.Folder = "" },
-		"clock":     func(c *certificate.Config) { c.Clock = nil },
-		"addresses": func(c *certificate.Config) { c.Addresses = nil },
-		"logger":    func(c *certificate.Config) { c.Logger = nil },
-		"health":    func(c *certificate.Config) { c.Health = nil },
-	} {
-		h := newHouse(t)
-		folder := h.cfg.Folder
-		spoil(&h.cfg)
-		if _, err := certificate.New(h.cfg); err == nil {
-			t.Errorf("made without %s", name)
-		}
-		if _, err := os.Stat(folder); err == nil {
-			t.Errorf("%s: something was written", name)
-		}
-	}
-}
-
 // A CA that ends soon, or that a former version created for every name, has to be replaced
 // by hand, and is reported; it serves on.
 func TestKeeper_own_dated(t *testing.T) {
