@@ -21,11 +21,8 @@ func (g *Gateway) clockStepped(step time.Duration) {
 func (g *Gateway) Clock() adminapi.Clock {
 	s := g.clock.Status()
 	floor, _ := g.db.Floor(context.Background()) // reads no disk
-	return adminapi.Clock{
-		ClockStatus: adminapi.ClockStatus{Now: site.At(s.Now), Trusted: s.Trusted, Why: s.Why, Advice: s.Advice},
-		State:       string(s.State), Accepted: s.Accepted, System: site.At(s.System), Synchronised: s.Synchronised,
-		Floor: site.At(floor), Believed: site.At(s.Believed),
-	}
+	s.Floor = site.At(floor)
+	return s
 }
 
 // AcceptClock implements [adminapi.Timekeeper].

@@ -23,7 +23,7 @@ func TestClock_doubtsAStepOfYears(t *testing.T) {
 		r.set(14*years, true)
 		r.pass(23 * time.Hour)
 		r.is(0, false, health.ClockStep)
-		if s := r.Status(); s.Believed.Sub(s.System) > time.Hour+time.Minute || s.Believed.Before(s.System) || s.Why == "" || s.Advice == "" {
+		if s := r.Status(); s.Believed.Sub(s.System.Time) > time.Hour+time.Minute || s.Believed.Before(s.System.Time) || s.Why == "" || s.Advice == "" {
 			t.Errorf("it will be believed at %s, now it is %s: %q %q", s.Believed, s.System, s.Why, s.Advice)
 		}
 		r.set(0, true)

@@ -6,32 +6,20 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
-// ClockStatus is the state of the clock at a moment.
-type ClockStatus struct {
-	Now          time.Time // the gateway's time
-	System       time.Time // the system's
-	Synchronised bool      // whether the system reports that its time is right
-	Trusted      bool      // see [Clock.Trusted]
-	Accepted     bool      // whether an administrator has accepted the system's time in this run
-	State        State     // as of the last check, at most ten seconds ago
-	Believed     time.Time // when a step that is not believed will be, by the system's time; else zero
-	Why          string    // what is wrong, as a sentence; "" while trusted
-	Advice       string    // what to do about it
-}
-
-// Status returns the state of the clock.
-func (c *Clock) Status() ClockStatus {
+// Status returns the state of the clock, without its floor.
+func (c *Clock) Status() site.ClockReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	s := ClockStatus{
-		Now: c.Now().Round(0), System: c.cfg.System.Wall(now).Round(0), Synchronised: c.cfg.System.Synchronised(),
-		Trusted: c.trusted.Load(), Accepted: c.accepted, State: c.state,
+	s := site.ClockReport{
+		ClockStatus: site.ClockStatus{Now: site.At(c.Now()), Trusted: c.trusted.Load()},
+		State:       string(c.state), Accepted: c.accepted, System: site.At(c.cfg.System.Wall(now)), Synchronised: c.cfg.System.Synchronised(),
 	}
 	if c.state == Doubted {
-		s.Believed = s.System.Add(standing - now.Sub(c.stood))
+		s.Believed = site.At(s.System.Add(standing - now.Sub(c.stood)))
 	}
 	if wrong, is := c.state.condition(); is && !s.Trusted {
 		s.Why, s.Advice = wrong.Summary, wrong.Advice

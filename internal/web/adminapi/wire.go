@@ -56,25 +56,12 @@ type MemoryStatus struct {
 	Limit uint64 `json:"limit"` // what the machine has, or the service may have; likewise
 }
 
-// ClockStatus is the time that the gateway works with.
-type ClockStatus struct {
-	Now     site.Timestamp `json:"now"`
-	Trusted bool           `json:"trusted"`          // also where an administrator has accepted it for this run
-	Why     string         `json:"why,omitempty"`    // it is not trusted, as a sentence
-	Advice  string         `json:"advice,omitempty"` // what to do about it
-}
+// ClockStatus is the clock in a status.
+type ClockStatus = site.ClockStatus
 
 // Clock is the answer of GET /admin/v1/clock, and of POST …/clock/accept and
 // …/clock/reset: the state of the gateway's clock after the request.
-type Clock struct {
-	ClockStatus
-	State        string         `json:"state"`        // such as "synchronised"
-	Accepted     bool           `json:"accepted"`     // an administrator has accepted the system's time in this run
-	System       site.Timestamp `json:"system"`       // the system's time
-	Synchronised bool           `json:"synchronised"` // whether the system's time is synchronised
-	Floor        site.Timestamp `json:"floor"`        // the last trusted time; the gateway's clock never reads less; null: none
-	Believed     site.Timestamp `json:"believed"`     // when a step that is not trusted yet will be; null: there is none
-}
+type Clock = site.ClockReport
 
 // Listener is one address on which the gateway listens; Name is "http", "mqtt",
 // "mqtts" or the like.
