@@ -31,23 +31,20 @@ func (a *app) restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make this gateway the one that a backup holds",
-		Long: `Make this gateway the one that the backup FILE holds, as it was then: stations and
-apps reconnect without being touched. Logins end unless --keep-sessions. The gateway
-must be stopped. Run it as root.
+		Long: `Make this gateway the one that the backup FILE holds: stations and apps reconnect
+without being touched. Logins end unless --keep-sessions. Stop the gateway first, and
+run this as root.
 
 Everything is verified before anything is replaced, and what was there is kept: data
-in a folder of the data directory, files of the configuration beside the new ones. Of
-the configuration come back gatehouse.toml, conf.d, credentials, and files that it
-names in a folder called gatehouse. A power cut leaves the old gateway, or the new one
-with some files of the old configuration: then restore again.
+in a folder of the data directory, files of the configuration beside the new ones. A
+power cut leaves the old gateway, or the new one with some files of the old
+configuration: then restore again.
 
-FILE may also be a plain copy of a database, such as the one that an upgrade keeps;
+FILE may also be a plain copy of a database, such as the one that an upgrade keeps:
 then only the database is replaced, and no passphrase is asked for.`,
 		Example: `  systemctl stop gatehouse.socket gatehouse.service
   gatehouse restore /media/usb/gatehouse-2026-11-21.backup
-  systemctl start gatehouse.socket gatehouse.service
-
-  gatehouse restore --keep-sessions /var/lib/gatehouse/gatehouse.db.schema1`,
+  systemctl start gatehouse.socket gatehouse.service`,
 		Args: takes("FILE"),
 		RunE: a.does(func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) }),
 	}
@@ -76,7 +73,7 @@ func (a *app) restore(ctx context.Context, path string, flags restoreFlags) erro
 		return err
 	default: // adds what people want to know most of all
 		text, _, _ := strings.Cut(describe(err), "\n")
-		return fault.Wrap(kindOf(err), text+"; nothing was changed", err)
+		return fault.Wrap(fault.Unavailable, text+"; nothing was changed", err)
 	}
 }
 
@@ -118,14 +115,12 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		err = failed // a worker that has failed reads no more
 	}
-	if err != nil && ctx.Err() != nil && !errors.Is(err, backup.ErrBegun) {
+	if err == nil {
+		r.Restored, err = got.Restored, r.Write()
+	} else if ctx.Err() != nil && !errors.Is(err, backup.ErrBegun) {
 		err = ctx.Err()
 	}
-	if err != nil {
-		return r, err
-	}
-	r.Restored = got.Restored
-	return r, r.Write()
+	return r, err
 }
 
 // place prepares the configuration of a backup. It fails unless this version accepts

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,14 +38,13 @@ const workerName = "data-worker"
 // The jobs of a worker.
 const (
 	jobBackup  = "backup"  // the archive of a stopped gateway
-	jobRestore = "restore" // see [backup.Restore]
 	jobExamine = "examine" // what is in a database
 	jobVerify  = "verify"  // the chain of a journal, and the witnesses
 )
 
-// order is what a worker is to do.
+// order is what a worker is to do: a job, or a restore.
 type order struct {
-	Job       string            `json:"job"`
+	Job       string            `json:"job,omitempty"`
 	Path      string            `json:"path"` // the data directory, or the file to look at; decides whose the worker is
 	Restore   *backup.Order     `json:"restore,omitempty"`
 	Witnesses []journal.Witness `json:"witnesses,omitempty"`
@@ -64,21 +63,10 @@ type answer struct {
 // with adds an error to an answer.
 func (got answer) with(err error) answer {
 	if err != nil {
-		got.Failed, got.Sentence, got.Begun = kindOf(err), describe(err), errors.Is(err, backup.ErrBegun)
+		got.Failed = cmp.Or(fault.KindOf(err), fault.Unavailable) // no gateway's log has more
+		got.Sentence, got.Begun = describe(err), errors.Is(err, backup.ErrBegun)
 	}
 	return got
-}
-
-// kindOf returns the kind of an error of a command that works on files.
-func kindOf(err error) fault.Kind {
-	kind := fault.KindOf(err)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return fault.Forbidden
-	case kind == fault.Internal:
-		return fault.Unavailable // no gateway's log has more
-	}
-	return kind
 }
 
 // error returns the error in an answer.

@@ -73,9 +73,7 @@ func (m Manifest) check() error {
 // local reports whether the name stays where it belongs.
 func (e Entry) local() bool {
 	below, isData := strings.CutPrefix(e.Name, underData)
-	below, isConfig := strings.CutPrefix(below, underConfig)
-	return fs.ValidPath(below) && below != "." && !strings.ContainsAny(below, "\\\x00") &&
-		isData != isConfig && (isConfig || dataName(below))
+	return fs.ValidPath(e.Name) && !strings.ContainsAny(e.Name, "\\\x00") && (isData && dataName(below) || strings.HasPrefix(e.Name, underConfig))
 }
 
 // dataName reports whether a file of that name belongs into the data directory.

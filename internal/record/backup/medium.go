@@ -134,9 +134,6 @@ func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.Writer) 
 		}
 		err = cmp.Or(err, errors.New("there is data after the archive"))
 	}
-	if ctx.Err() != nil {
-		return Manifest{}, nil, ctx.Err()
-	}
 	return Manifest{}, nil, damaged(m.Path, err)
 }
 

@@ -3,23 +3,21 @@ package backup
 import (
 	"errors"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"path/filepath"
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
-// Output is a backup that is being written: until Keep it has the ending ".partial",
-// so that what a power cut leaves is not taken for a backup.
+// Output is a backup that is being written: until Keep its name ends in ".partial", so
+// that what a power cut leaves is not taken for a backup.
 type Output struct {
 	path string
 	file *os.File
 }
 
 // Create begins to write a backup to path; with force, it replaces what is there. Errors:
-// Conflict where there is a file or another backup is being written, Invalid where it is
-// no ordinary file, Unavailable.
+// Conflict where there is a file, Invalid where it is no ordinary one, Unavailable.
 func Create(path string, force bool) (*Output, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -29,16 +27,9 @@ func Create(path string, force bool) (*Output, error) {
 		return nil, fault.New(fault.Conflict, path+" exists already: name another file, or replace it with --force")
 	}
 	o := &Output{path: path}
-	o.file, err = os.OpenFile(path+".partial", os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the administrator names it
+	o.file, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial") // with mode 0600
 	if err != nil {
 		return nil, o.failed(err)
-	}
-	if err := unix.Flock(int(o.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(fault.Wrap(fault.Conflict, "Another backup is being written to "+path+": wait until it is done", err), o.file.Close())
-	} // a file system without locks has no two backups at once
-	_ = o.file.Chmod(0o600) // one that was left there; some sticks have no modes
-	if err := o.file.Truncate(0); err != nil {
-		return nil, errors.Join(o.failed(err), o.Discard())
 	}
 	return o, nil
 }

@@ -143,17 +143,13 @@ func (p *Parcel) holdTree(ctx context.Context, data, name string) error {
 // hold takes one file into the parcel. flag is for open(2), beside O_RDONLY.
 func (p *Parcel) hold(ctx context.Context, name, path string, flag int) error {
 	f, info, err := openRegular(path, flag)
-	if err != nil {
-		return fault.Wrap(fault.Unavailable, path+" cannot be read: run this as root or as the user of the gateway", err)
-	}
-	p.held = append(p.held, f)
-	sum := sha256.New()
-	size, err := io.Copy(sum, untilDone(ctx, f))
-	if ctx.Err() != nil {
-		return ctx.Err()
+	sum, size := sha256.New(), int64(0)
+	if err == nil {
+		p.held = append(p.held, f)
+		size, err = io.Copy(sum, untilDone(ctx, f))
 	}
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+")", err)
+		return fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+"): run this as root or as the user of the gateway", err)
 	}
 	e := Entry{Name: underData + name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)), Mode: uint32(info.Mode().Perm())}
 	p.Files = append(p.Files, e)

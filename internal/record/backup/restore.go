@@ -18,7 +18,7 @@ import (
 
 // Order is what to restore, where to, and how.
 type Order struct {
-	Data          string    `json:"data"`          // the data directory, whose lock the caller holds
+	Data          string    `json:"-"`             // the data directory, whose lock the caller holds
 	Medium        string    `json:"medium"`        // the name of the file, for messages
 	AcceptJournal bool      `json:"acceptJournal"` // also a journal of which a record was changed
 	KeepSessions  bool      `json:"keepSessions"`  // else every login ends
@@ -59,7 +59,7 @@ func Restore(ctx context.Context, o Order, db Database, data io.Reader) (r Resto
 		return r, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
 	}
 	s := staged{Order: o, db: db, folder: folder}
-	err = s.unpack(ctx, data)
+	err = s.unpack(data)
 	if err == nil {
 		r, err = s.verify(ctx)
 	}
@@ -98,15 +98,15 @@ func (s *staged) path(name string) string { return filepath.Join(s.folder, under
 
 // unpack writes every file of the data into the folder. The sender of the archive checks
 // it too, and reports first what is wrong with it.
-func (s *staged) unpack(ctx context.Context, data io.Reader) error {
-	in, err := openArchive(s.Medium, untilDone(ctx, data))
+func (s *staged) unpack(data io.Reader) error {
+	in, err := openArchive(s.Medium, data)
 	if err != nil {
-		return fullDisk(ctx, err)
+		return fullDisk(err)
 	}
 	s.Manifest = in.Manifest
 	root, err := os.OpenRoot(s.folder)
 	if err != nil {
-		return fullDisk(ctx, err)
+		return fullDisk(err)
 	}
 	if s.Version != "" {
 		// Also an empty one replaces what was there: nothing of another gateway stays.
@@ -115,7 +115,7 @@ func (s *staged) unpack(ctx context.Context, data io.Reader) error {
 	if err == nil {
 		err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
 	}
-	return fullDisk(ctx, errors.Join(err, root.Close()))
+	return fullDisk(errors.Join(err, root.Close()))
 }
 
 // write writes one file of the data; the configuration is not for the data directory.
@@ -137,10 +137,7 @@ func write(root *os.Root, e Entry, content io.Reader) error {
 }
 
 // fullDisk words an error of unpacking, unless it has words; nil stays nil.
-func fullDisk(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func fullDisk(err error) error {
 	return worded(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
 }
 

@@ -230,7 +230,7 @@ func TestAttack_rootInData(t *testing.T) {
 		"doctor":        {"doctor"},
 	} {
 		trace := b.path("trace")
-		out, err := b.command([]string{"strace", "-f", "-y", "-o", trace, "-e", "trace=%file,%desc,clone,?clone3,?vfork,?fork,setuid"}, args...).CombinedOutput()
+		out, err := b.command([]string{"strace", "-f", "-y", "-o", trace, "-e", "trace=%file,%desc,clone,?clone3,?vfork,?fork,setuid,setsid"}, args...).CombinedOutput()
 		if err != nil && name != "doctor" { // which has findings
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
@@ -248,6 +248,10 @@ func TestAttack_rootInData(t *testing.T) {
 		}
 		if !worked {
 			t.Errorf("%s: nothing was done in the data directory: this proves nothing", name)
+		}
+		// Who can write to the terminal of root's session can type on it (TIOCSTI).
+		if name != "doctor" && !strings.Contains(string(text), "setsid()") {
+			t.Errorf("%s: the process of the other user has root's terminal", name)
 		}
 	}
 }
