@@ -122,20 +122,13 @@ func (h *Handshakes) first() (w *waiter, there bool) {
 		return nil, false
 	}
 	if h.pace.Due() {
-		time.AfterFunc(Breath, h.rise)
+		h.pace.Rested()
+		time.AfterFunc(Breath, h.next)
 		return nil, false
 	}
 	there = !HungUp(w.conn.Conn) // which the kernel answers at once
 	h.waiting.remove(w, there)
 	return w, there
-}
-
-// rise passes on a turn that has rested.
-func (h *Handshakes) rise() {
-	h.mu.Lock()
-	h.pace.Rested()
-	h.mu.Unlock()
-	h.next()
 }
 
 // Yield holds handshakes back until Resume, because something urgent is in flight: a

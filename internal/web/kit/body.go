@@ -64,7 +64,7 @@ func (x *Exchange) receive(most int64) ([]byte, error) {
 	case int64(len(data)) > most:
 		return nil, errTooLarge(most)
 	}
-	x.turn.work()
+	x.work()
 	return data, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"gatehouse/internal/board/admission"
 	"gatehouse/internal/site"
 )
 
@@ -54,13 +55,21 @@ type Exchange struct {
 	cause   error       // why the request failed, for the log
 	broken  bool        // the answer is not whole
 	facts   []slog.Attr // more for the log
-	turn    turn
+
+	conn    *Conn           // without a [net.Conn] where the request came on no connection of ours
+	place   admission.Place // among the requests in flight
+	working bool            // the gateway works on it
+	urgent  bool            // handshakes wait for it
 }
 
 // begin sets what every response carries. Cache-Control is everywhere, because nearly
 // everything here is about one account (contract, section 1).
 func (k *Kit) begin(w http.ResponseWriter, r *http.Request, tls bool) *Exchange {
 	x := &Exchange{kit: k, w: w, Req: Request{Request: r, Start: time.Now(), TLS: tls}, pattern: "unknown", level: slog.LevelDebug}
+	var ok bool
+	if x.conn, ok = r.Context().Value(connKey{}).(*Conn); !ok {
+		x.conn = &Conn{}
+	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

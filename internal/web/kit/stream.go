@@ -71,8 +71,8 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 		return fault.Throttle("Too many streams are open", streamRetry)
 	}
 	defer quota.Leave(account)
-	x.turn.work()
-	x.turn.place.Leave() // it is no longer counted among the requests in flight
+	x.work()
+	x.place.Leave() // it is no longer counted among the requests in flight
 	s := &Stream{
 		x: x, out: http.NewResponseController(x.w), format: format, stays: stays,
 		stay: time.NewTicker(stayEvery), pulse: time.NewTicker(pulseEvery),

@@ -18,50 +18,33 @@ const (
 	requestRetry = time.Second
 )
 
-// turn is the place of one request among those in flight, over all connections. A
-// request whose body has not arrived, or whose answer is not taken, is evicted by newer
-// ones of other addresses, and its connection with it; one that the gateway works on is
-// not.
-type turn struct {
-	place admission.Place
-	conn  *Conn // nil: the request came on no connection of ours
-	holds bool  // it is being worked on
-
-	urgent bool // handshakes wait for it
-}
-
-// enter acquires a place for the request of x; false if all are taken by requests that
-// are being worked on.
+// enter acquires a place for the request of x among those in flight, over all connections;
+// false if all are taken by requests that are being worked on. A request whose body has
+// not arrived, or whose answer is not taken, is evicted by newer ones of other addresses,
+// and its connection with it; one that the gateway works on is not.
 func (x *Exchange) enter() bool {
-	t := &x.turn
-	conn, ok := x.Req.Context().Value(connKey{}).(*Conn)
-	if !ok {
-		return true
-	}
-	if x.kit.requests.Enter(&t.place, conn.address, conn) != nil {
-		x.kit.metrics.Refused("http-requests")
+	if x.conn.Conn != nil && x.kit.requests.Enter(&x.place, x.conn.address, x.conn) != nil {
+		x.Refused("http-requests")
 		x.fail(fault.Throttle("Too many requests at once", requestRetry))
 		return false
 	}
-	t.conn = conn
 	return true
 }
 
 // work marks the request as one that the gateway works on.
-func (t *turn) work() {
-	if t.conn == nil || t.holds {
-		return
+func (x *Exchange) work() {
+	if !x.working {
+		x.working = true
+		x.place.Hold()
+		x.conn.place.Hold()
 	}
-	t.holds = true
-	t.place.Hold()
-	t.conn.place.Hold()
 }
 
 // Opening marks the request as one that opens a door: the gateway works on it, and TLS
-// handshakes wait for it.
+// handshakes wait for it. Call it once.
 func (x *Exchange) Opening() {
-	x.turn.work()
-	x.turn.urgent = x.turn.urgent || x.kit.handshakes.Yield()
+	x.work()
+	x.urgent = x.kit.handshakes.Yield()
 }
 
 // Waiting reports whether the client still waits for the answer. A request may have
@@ -69,32 +52,21 @@ func (x *Exchange) Opening() {
 // after it. The request's context ends when net/http has read the FIN, which takes a
 // moment; the kernel knows it at once.
 func (x *Exchange) Waiting() bool {
-	if x.Req.Context().Err() != nil {
-		return false
-	}
-	conn, ok := x.Req.Context().Value(connKey{}).(*Conn)
-	return !ok || !admission.HungUp(conn)
+	return x.Req.Context().Err() == nil && !admission.HungUp(x.conn)
 }
 
 // leave ends the request. It waits for an answer that HTTP/2 holds back because its
 // client does not read it: the request still has its place and may be evicted.
 func (x *Exchange) leave() {
-	t := &x.turn
-	if t.urgent {
-		t.urgent = false
+	if x.urgent {
 		x.kit.handshakes.Resume()
 	}
-	if t.conn == nil {
-		return
-	}
-	if t.holds {
-		t.holds = false
-		t.place.Release()
-		t.conn.place.Release()
+	if x.working {
+		x.place.Release()
+		x.conn.place.Release()
 	}
 	if x.Req.ProtoMajor == 2 {
 		_ = http.NewResponseController(x.w).Flush()
 	}
-	t.place.Leave()
-	t.conn = nil
+	x.place.Leave()
 }
