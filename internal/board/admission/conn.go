@@ -26,7 +26,7 @@ func connOf(raw net.Conn) *Conn {
 // Conn wraps raw for the server side of a TLS session. After the handshake call
 // [Conn.Done], unless the next call on the connection is Read or Close.
 func (h *Handshakes) Conn(raw net.Conn) *Conn {
-	return &Conn{Conn: raw, gate: h, waiter: waiter{place: -1}}
+	return &Conn{Conn: raw, gate: h}
 }
 
 // Conn is a connection whose TLS handshake waits for its turn.
@@ -61,7 +61,7 @@ func (c *Conn) Withdraw() {
 	h := c.gate
 	h.mu.Lock()
 	c.waiter.withdrawn = true
-	waits := c.waiter.place >= 0
+	waits := c.waiter.waits
 	if waits {
 		h.waiting.remove(&c.waiter, false)
 	}

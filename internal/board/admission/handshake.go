@@ -43,7 +43,7 @@ type waiter struct {
 	conn             *Conn
 	network, address *share
 	arrived          uint64 // by the count of the rota
-	place            int    // in its list; -1: it does not wait
+	waits            bool   // it is in the list of the rota
 }
 
 // start passes a turn to the waiter, or ends its wait without one.

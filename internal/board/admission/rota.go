@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/netip"
+	"slices"
 )
 
 const (
@@ -54,7 +55,7 @@ func (r *rota) push(w *waiter, address netip.Addr) {
 	}
 	r.now++
 	w.network, w.address = r.share(shareKey{true, network}, quota), r.share(shareKey{false, address}, 1)
-	w.arrived, w.place = r.now, len(r.waiting)
+	w.arrived, w.waits = r.now, true
 	r.waiting = append(r.waiting, w)
 }
 
@@ -101,10 +102,9 @@ func precedes(v, w *waiter, a, b *share, turns int) bool {
 
 // remove removes a waiter, which has had its turn or not.
 func (r *rota) remove(w *waiter, turn bool) {
-	last := r.waiting[len(r.waiting)-1]
-	r.waiting[w.place], last.place = last, w.place
-	r.waiting = r.waiting[:len(r.waiting)-1]
-	w.place = -1
+	at := slices.Index(r.waiting, w)
+	r.waiting = slices.Delete(r.waiting, at, at+1)
+	w.waits = false
 	r.now++
 	if turn {
 		r.turns++

@@ -60,15 +60,13 @@ func (x *Exchange) receive(most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(x.Req.Body, most+1))
 	switch {
 	case err != nil:
-		return nil, errCutOff
+		return nil, fault.New(fault.Invalid, "The body did not arrive whole")
 	case int64(len(data)) > most:
 		return nil, errTooLarge(most)
 	}
 	x.work()
 	return data, nil
 }
-
-var errCutOff = fault.New(fault.Invalid, "The body did not arrive whole")
 
 func errTooLarge(most int64) error {
 	return Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: %d KiB at most", most>>10))
