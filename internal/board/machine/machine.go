@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,17 +61,12 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 	}
 	var failure *exec.ExitError // has the complaint
 	if errors.As(err, &failure) {
-		return string(out), fmt.Errorf("running %s: %w: %s", program, err, firstLine(string(failure.Stderr)))
+		return string(out), fmt.Errorf("running %s: %w: %s", program, err, bytes.TrimSpace(failure.Stderr))
 	}
 	if err != nil {
 		return string(out), fmt.Errorf("running %s: %w", program, err)
 	}
 	return string(out), nil
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
 }
 
 func space(path string) (Space, error) {
@@ -82,7 +79,9 @@ func space(path string) (Space, error) {
 }
 
 // Stat describes the file at an absolute path.
-func (m Machine) Stat(path string) (fs.FileInfo, error) { return fs.Stat(m.Files, inTree(path)) }
+func (m Machine) Stat(path string) (fs.FileInfo, error) {
+	return fs.Stat(m.Files, cmp.Or(strings.TrimPrefix(filepath.Clean(path), "/"), ".")) // as package fs names it
+}
 
 // Exists reports whether there is a file at an absolute path.
 func (m Machine) Exists(path string) bool {
@@ -96,13 +95,4 @@ func FileOwner(info fs.FileInfo) (uid uint32, known bool) {
 		return stat.Uid, true
 	}
 	return 0, false
-}
-
-// inTree is an absolute path as package fs writes it.
-func inTree(path string) string {
-	path = strings.TrimPrefix(filepath.Clean(path), "/")
-	if path == "" {
-		return "."
-	}
-	return path
 }

@@ -118,7 +118,7 @@ func (b *board) firstBoot() firstboot.Config {
 		Folders: []string{b.path("boot"), b.path("boot2")}, Settings: b.path("etc/gatehouse.toml"), Environ: b.environ(), Version: "1.2.3",
 		Dial:    func(string) firstboot.Gateway { return b },
 		Restart: b.restart,
-		Check:   b.check,
+		Check:   b.check, Complaint: func(context.Context) string { return "" },
 		Network: b.networkName,
 		Now:     func() time.Time { return time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC) },
 	}

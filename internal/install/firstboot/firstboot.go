@@ -27,8 +27,7 @@ type Gateway interface {
 	Close()
 }
 
-// Config is where to look and which gateway to ask. Environ, Version, Folders, Check, Dial,
-// Restart, Network and Now are required.
+// Config is where to look and which gateway to ask. All functions are required.
 type Config struct {
 	File     string   // the site file; "" looks in Folders, then beside the configuration
 	Folders  []string // in the order in which they are looked through
@@ -41,7 +40,7 @@ type Config struct {
 	Check     func(config.Config) error // reports whether the files that a configuration names can be used
 	Dial      func(socket string) Gateway
 	Restart   func(ctx context.Context) (restarted bool, err error) // false: the service manager does not run the gateway
-	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; nil: unknown
+	Complaint func(ctx context.Context) string                      // what the gateway said when it did not come up; "" is unknown
 	Network   func() string                                         // what mDNS calls this machine, "" for none
 	TakesName bool                                                  // this machine is about to be called like the gateway, as on the image
 	Now       func() time.Time                                      // while the gateway does not tell the time

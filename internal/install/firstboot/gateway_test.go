@@ -49,7 +49,8 @@ func TestRun_realGateway(t *testing.T) {
 	write(t, filepath.Join(folder, "guest.password"), guestPassword)
 	out, err := firstboot.Run(t.Context(), firstboot.Config{
 		Network: func() string { return "north-gate" }, Now: time.Now, Check: func(config.Config) error { return nil },
-		Settings: settings, Version: "test", Dial: func(socket string) firstboot.Gateway { return client.New(socket) },
+		Complaint: func(context.Context) string { return "" },
+		Settings:  settings, Version: "test", Dial: func(socket string) firstboot.Gateway { return client.New(socket) },
 		Restart: func(context.Context) (bool, error) {
 			if err := g.Stop(); err != nil {
 				return false, err

@@ -97,7 +97,13 @@ func (b *boot) writeFailure(err error) {
 
 // writeSuccess writes the result of a first boot that was done, but for the wiping.
 func (b *boot) writeSuccess(ctx context.Context) error {
-	if b.poll(ctx, addressPatience, time.Second, hasAddress) != nil {
+	addressed := func(s adminapi.Status) error {
+		if len(s.Addresses) == 0 {
+			return errors.New("no network address")
+		}
+		return nil
+	}
+	if b.poll(ctx, addressPatience, time.Second, addressed) != nil {
 		b.warn("This board has no network address yet: look for it in your router, or on the text console.")
 	}
 	for _, c := range b.status.Conditions {
@@ -126,13 +132,6 @@ func (b *boot) writeSuccess(ctx context.Context) error {
 		section("WHERE IT IS\n", "  %s\n", b.out.Addresses), fingerprint,
 		"WHAT WAS SET UP\n"+cmp.Or(section("", "  %s\n", fields("%-12s %s", b.contents())), "  Nothing: the site file is empty.\n"),
 		section("TO NOTE\n", "  - %s\n", b.out.Warnings))
-}
-
-func hasAddress(s adminapi.Status) error {
-	if len(s.Addresses) == 0 {
-		return errors.New("no network address")
-	}
-	return nil
 }
 
 // contents lists what the site file has set up. It goes by the file and not by what

@@ -2,6 +2,7 @@ package firstboot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -34,7 +35,7 @@ func (b *boot) reach(ctx context.Context) error {
 	case b.state.OnTrial:
 		return b.takeBack(ctx, err)
 	}
-	return refuse("", "the gateway is not ready, so nothing can be set up: %s", b.complaint(ctx, err))
+	return refuse("", "the gateway is not ready, so nothing can be set up: %s", cmp.Or(b.Complaint(ctx), sentence(err)))
 }
 
 func (b *boot) dial(socket string) {
@@ -88,16 +89,6 @@ func (b *boot) poll(ctx context.Context, limit, every time.Duration, good func(a
 		case <-ticker.C:
 		}
 	}
-}
-
-// complaint returns what the gateway itself said, else err.
-func (b *boot) complaint(ctx context.Context, err error) string {
-	if b.Complaint != nil {
-		if text := b.Complaint(ctx); text != "" {
-			return text
-		}
-	}
-	return sentence(err)
 }
 
 // takeSettings writes the settings and has the gateway start with them. What was
@@ -172,7 +163,7 @@ func (b *boot) restart(ctx context.Context) error {
 // takeBack restores the settings of before, has the gateway start with them, and
 // refuses with the reason.
 func (b *boot) takeBack(ctx context.Context, why error) error {
-	text := b.complaint(ctx, why)
+	text := cmp.Or(b.Complaint(ctx), sentence(why))
 	if err := b.restore(); err != nil {
 		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, sentence(err))
 	}
@@ -191,7 +182,7 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 	return refusal
 }
 
-// restore puts the settings of before back.
+// restore puts the settings of before back; none are on trial then.
 func (b *boot) restore() error {
 	var err error
 	if len(b.state.Before) > 0 {
@@ -202,5 +193,9 @@ func (b *boot) restore() error {
 	if err != nil {
 		return err
 	}
-	return b.endTrial()
+	b.state.OnTrial, b.state.Before = false, nil
+	if len(b.state.Generated) == 0 {
+		return b.remove(b.statePath())
+	}
+	return b.keepState() // secrets of an earlier run may be in force
 }

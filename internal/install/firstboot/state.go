@@ -84,15 +84,6 @@ func (b *boot) keepSecrets(context.Context) error {
 	return b.keepState() // also where it is empty: the settings are no longer on trial
 }
 
-// endTrial notes that no settings are on trial. Secrets of an earlier run may be in force.
-func (b *boot) endTrial() error {
-	b.state.OnTrial, b.state.Before = false, nil
-	if len(b.state.Generated) == 0 {
-		return b.remove(b.statePath())
-	}
-	return b.keepState()
-}
-
 // complete returns the site with what was generated for it.
 func (s state) complete(in sitefile.Site) sitefile.Site {
 	in.Accounts, in.Stations = slices.Clone(in.Accounts), slices.Clone(in.Stations)
