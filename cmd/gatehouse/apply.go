@@ -100,24 +100,18 @@ func printApplied(w *lines, applied sitefile.Result, dryRun bool) {
 
 // printIssued shows the secrets that were generated.
 func printIssued(w *lines, applied sitefile.Result) {
-	var accounts, stations [][]string
+	var rows [][]string
 	for _, acc := range applied.Accounts {
 		if acc.Password != "" {
-			accounts = append(accounts, []string{string(acc.Email), acc.Password})
+			rows = append(rows, []string{string(acc.Email), acc.Password, ""})
 		}
 	}
 	for _, s := range applied.Stations {
-		stations = append(stations, []string{s.StationID.String(), s.StationToken, s.MQTT.Username, s.MQTT.Password})
+		rows = append(rows, []string{s.MQTT.Username, s.MQTT.Password, s.StationToken})
 	}
-	if len(accounts) > 0 {
+	if len(rows) > 0 {
 		w.printf("")
-		w.table([]string{"ACCOUNT", "PASSWORD"}, accounts)
-	}
-	if len(stations) > 0 {
-		w.printf("")
-		w.table([]string{"STATION", "STATION TOKEN", "MQTT USERNAME", "MQTT PASSWORD"}, stations)
-	}
-	if len(accounts)+len(stations) > 0 {
+		w.table([]string{"ACCOUNT OR MQTT USERNAME", "PASSWORD", "STATION TOKEN"}, rows)
 		w.printf("")
 		w.printf("These secrets are not shown again.")
 	}

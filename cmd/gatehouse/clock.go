@@ -26,8 +26,6 @@ func (a *app) clockCommand() *cobra.Command {
 		Use:   "clock",
 		Short: "Show the clock and its floor, and what is wrong with them",
 		Long:  clockLong,
-		Example: `  gatehouse clock
-  gatehouse clock accept`,
 	}, a.clockBody((*client.Client).Clock, ""))
 	cmd.AddCommand(
 		a.remote(&cobra.Command{

@@ -23,7 +23,7 @@ type arguments struct {
 // remote completes a command that asks the running gateway: its usage line names its
 // arguments, which are parsed before run.
 func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Client, arguments) error) *cobra.Command {
-	names := argumentNames(cmd.Use)
+	names := strings.Fields(cmd.Use)[1:]
 	cmd.Args = takes(names...)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
@@ -37,19 +37,6 @@ func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Clien
 		})
 	})
 	return cmd
-}
-
-// argumentNames returns the arguments that a usage line names, without its flags.
-func argumentNames(use string) (names []string) {
-	fields := strings.Fields(use)[1:]
-	for len(fields) > 0 {
-		if strings.HasPrefix(fields[0], "--") {
-			fields = fields[2:]
-			continue
-		}
-		names, fields = append(names, fields[0]), fields[1:]
-	}
-	return names
 }
 
 func parseArguments(names, args []string) (in arguments, err error) {

@@ -20,7 +20,7 @@ Exit status: 0 done, 1 failed (one line says why), 2 wrong usage.`
 
 const rootExample = `  gatehouse serve
   gatehouse account add porter@example.test
-  gatehouse station add --id 1042 --locks 2 --name "North entrance"
+  gatehouse station add --id 1042 --locks 2
   gatehouse grant porter@example.test 1042
   gatehouse journal --follow`
 

@@ -37,7 +37,6 @@ GATEHOUSE_HTTP_LISTEN and GATEHOUSE_MQTT_LISTEN move these.
 Started by systemd, it takes over the sockets of gatehouse.socket, reports when it is
 ready, and feeds the watchdog.`,
 		Example: `  gatehouse serve
-  gatehouse serve --config /etc/gatehouse/gatehouse.toml
   gatehouse serve --check
   GATEHOUSE_HTTP_LISTEN=127.0.0.1:0 GATEHOUSE_DATA=/tmp/demo gatehouse serve`,
 		Args: takes(),

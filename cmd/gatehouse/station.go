@@ -26,7 +26,7 @@ func (a *app) stationAdd() *cobra.Command {
 	var id, name string
 	var locks int
 	cmd := a.remote(&cobra.Command{
-		Use:   "add --id N --locks N",
+		Use:   "add",
 		Short: "Enrol a station",
 		Long: `Enrol a station and print, this once, its station token (by which apps name it)
 and its MQTT credentials (with which the hardware connects).`,
@@ -49,6 +49,7 @@ and its MQTT credentials (with which the hardware connects).`,
 			printStation(w, issued)
 		})
 	})
+	cmd.Use += " --id N --locks N"
 	cmd.Flags().StringVar(&id, "id", "", "enrol it as station `N`, the id that the hardware knows")
 	cmd.Flags().IntVar(&locks, "locks", 0, "it has `N` locks")
 	cmd.Flags().StringVar(&name, "name", "", "people call it `TEXT`")

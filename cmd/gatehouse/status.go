@@ -62,7 +62,7 @@ func notReady(s adminapi.Status) error {
 }
 
 func (a *app) printStatus(w *lines, s adminapi.Status) {
-	clock := a.stamp(s.Clock.Now)
+	clock, j := a.stamp(s.Clock.Now), s.Journal
 	if !s.Clock.Trusted {
 		clock += " (not trusted: gatehouse clock says why)"
 	}
@@ -81,7 +81,7 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 	rows = append(rows,
 		[2]string{"Stations", fmt.Sprintf("%d enrolled, %d online", s.Stations.Enrolled, s.Stations.Online)},
 		[2]string{"Accounts", fmt.Sprintf("%d, with %s", s.Accounts, plural(s.Sessions, "session"))},
-		[2]string{"Journal", journalText(s.Journal)},
+		[2]string{"Journal", fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, machine.Size(j.Bytes))},
 	)
 	if s.Memory.Used > 0 {
 		rows = append(rows, [2]string{"Memory", machine.Size(int64(s.Memory.Used)) + " of " + machine.Size(int64(s.Memory.Limit))}) //nolint:gosec // less than there is
@@ -144,13 +144,6 @@ func openRow(s adminapi.Status) [][2]string {
 		return nil
 	}
 	return [][2]string{{"Open", urls[0]}}
-}
-
-func journalText(j adminapi.JournalSize) string {
-	if j.Records == 0 {
-		return "empty"
-	}
-	return fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, machine.Size(j.Bytes))
 }
 
 // certificateRows are what people compare before they trust the gateway.

@@ -150,5 +150,5 @@ func (a *API) check(run func() (any, error)) (any, error) {
 // testify compares witnesses with the journal.
 func (a *API) testify(r *request, in Witnesses) (any, error) {
 	all, err := a.Journal.Testify(r.Context(), in.Witnesses)
-	return Testimonies{Witnesses: append([]journal.Testimony{}, all...)}, err
+	return map[string][]journal.Testimony{"witnesses": append([]journal.Testimony{}, all...)}, err
 }

@@ -219,12 +219,8 @@ type Verdict struct {
 }
 
 // Witnesses is the body of POST /admin/v1/journal/witnesses: heads of the journal's chain
-// as they were kept elsewhere.
+// as they were kept elsewhere. The answer has one testimony for each under "witnesses", in
+// their order.
 type Witnesses struct {
 	Witnesses []journal.Witness `json:"witnesses"`
-}
-
-// Testimonies is the answer: one testimony for each witness, in their order.
-type Testimonies struct {
-	Witnesses []journal.Testimony `json:"witnesses"`
 }

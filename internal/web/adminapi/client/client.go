@@ -202,8 +202,8 @@ func (c *Client) ResetClock(ctx context.Context) (adminapi.Clock, error) {
 
 // Testify compares witnesses with the journal, in their order.
 func (c *Client) Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error) {
-	answer, err := call[adminapi.Testimonies](ctx, c, http.MethodPost, "/journal/witnesses", adminapi.Witnesses{Witnesses: witnesses})
-	return answer.Witnesses, err
+	answer, err := call[map[string][]journal.Testimony](ctx, c, http.MethodPost, "/journal/witnesses", adminapi.Witnesses{Witnesses: witnesses})
+	return answer["witnesses"], err
 }
 
 func accountPath(email, rest string) string { return "/accounts/" + url.PathEscape(email) + rest }
