@@ -263,7 +263,7 @@ func examine(ctx context.Context, job order) (got answer, err error) {
 	case jobExamine:
 		got.State, err = sqlite.CheckFile(ctx, job.Path)
 	case jobVerify:
-		got.Verdict.Verdict, err = sqlite.VerifyFile(ctx, job.Path)
+		got.Verdict.Verdict, err = sqlite.Files{}.Verify(ctx, job.Path)
 		got.Verdict.Sound = got.Verdict.Broken == 0
 		if err == nil && len(job.Witnesses) > 0 {
 			got.Verdict.Witnesses, err = sqlite.TestifyFile(ctx, job.Path, job.Witnesses)

@@ -81,7 +81,7 @@ func TestGateway_killedUnderLoad_keepsItsRecord(t *testing.T) {
 		k.arm(1 + rand.IntN(60)) //nolint:gosec // no secret
 		k.load()
 		k.kill()
-		verdict, err := sqlite.VerifyFile(t.Context(), filepath.Join(k.data, "gatehouse.db"))
+		verdict, err := sqlite.Files{}.Verify(t.Context(), filepath.Join(k.data, "gatehouse.db"))
 		if err != nil || verdict.Broken != 0 {
 			t.Fatalf("after kill %d: %+v, %v", round+1, verdict, err)
 		}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -27,16 +28,9 @@ const (
 // holds from the next time that records are removed.
 func (s *Service) SetRetention(maxAge time.Duration, maxSize, hardSize int64) {
 	s.maxAge.Store(int64(maxAge))
-	s.maxSize.Store(bound(maxSize))
-	s.hardSize.Store(max(bound(maxSize), bound(hardSize)))
-}
-
-// bound turns a size that may be zero for none into one to compare with.
-func bound(size int64) int64 {
-	if size <= 0 {
-		return math.MaxInt64
-	}
-	return size
+	maxSize = cmp.Or(maxSize, math.MaxInt64)
+	s.maxSize.Store(maxSize)
+	s.hardSize.Store(max(maxSize, cmp.Or(hardSize, math.MaxInt64)))
 }
 
 // Run applies retention until ctx ends.

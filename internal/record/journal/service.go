@@ -108,7 +108,14 @@ func (s *Service) heard(err error) {
 		}
 	}
 	s.watchBacklog()
-	s.wakeAll()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ch := range s.subs {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (s *Service) fail(err error) {
@@ -167,17 +174,6 @@ func (s *Service) Subscribe() (wake <-chan struct{}, cancel func()) {
 		s.mu.Lock()
 		delete(s.subs, ch)
 		s.mu.Unlock()
-	}
-}
-
-func (s *Service) wakeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ch := range s.subs {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
 	}
 }
 

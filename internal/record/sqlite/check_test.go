@@ -93,7 +93,7 @@ func TestCheckFile(t *testing.T) {
 					if err != nil || state.Damage != "" || state.Last != test.last || state.Schema == 0 || state.Size == 0 {
 						t.Errorf("state %+v, %v", state, err)
 					}
-					v, err := sqlite.VerifyFile(t.Context(), path)
+					v, err := sqlite.Files{}.Verify(t.Context(), path)
 					if err != nil || v.Broken != 0 || v.Records != int(test.last) {
 						t.Errorf("journal %+v, %v", v, err)
 					}
@@ -172,7 +172,7 @@ func TestCheckFile_errors(t *testing.T) {
 	} {
 		unchanged(t, test.path, func() {
 			_, err := sqlite.CheckFile(test.ctx, test.path)
-			_, err2 := sqlite.VerifyFile(test.ctx, test.path)
+			_, err2 := sqlite.Files{}.Verify(test.ctx, test.path)
 			if !fault.Is(err, test.want) || err2 == nil {
 				t.Errorf("%s: %v, %v; want kind %v", filepath.Base(test.path), err, err2, test.want)
 			}
@@ -182,7 +182,7 @@ func TestCheckFile_errors(t *testing.T) {
 	if _, err := sqlite.CheckFile(ended, whole); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
 	}
-	if _, err := sqlite.VerifyFile(ended, whole); !errors.Is(err, context.Canceled) {
+	if _, err := (sqlite.Files{}).Verify(ended, whole); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
 	}
 }

@@ -168,7 +168,7 @@ func TestDB_Verify_removedAfterDamage(t *testing.T) {
 	db := sound(t, path)
 	closeDB(t, db)
 	tamper(t, path, "DELETE FROM journal WHERE seq = 7")
-	if v, err := sqlite.VerifyFile(t.Context(), path); err != nil || v.Broken != 7 {
+	if v, err := (sqlite.Files{}).Verify(t.Context(), path); err != nil || v.Broken != 7 {
 		t.Errorf("verdict %+v, %v; want 7 broken", v, err)
 	}
 }

@@ -376,7 +376,7 @@ func TestDB_Close_writesWhatIsQueued(t *testing.T) {
 	if err := os.WriteFile(alone, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v, err := sqlite.VerifyFile(t.Context(), alone)
+	v, err := sqlite.Files{}.Verify(t.Context(), alone)
 	if err != nil || v.Records != 1000 || v.Broken != 0 {
 		t.Errorf("verdict %+v, %v; want 1000 sound records", v, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"gatehouse/internal/fault"
-	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 )
 
@@ -28,11 +27,6 @@ type Files struct {
 // it cannot be read.
 func (f Files) Inspect(ctx context.Context, path, name string) (site.Inventory, error) {
 	return readFile(ctx, path, name, func(db *sql.DB) (site.Inventory, error) { return inspect(ctx, db, name) })
-}
-
-// Verify checks the journal in a database file, as [VerifyFile] does.
-func (f Files) Verify(ctx context.Context, path string) (journal.Verdict, error) {
-	return VerifyFile(ctx, path)
 }
 
 func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, err error) {

@@ -142,7 +142,7 @@ func TestDB_Recent_ofEachRun(t *testing.T) {
 	}
 }
 
-func TestVerifyFile_namesTheFirstBrokenRecord(t *testing.T) {
+func TestFiles_Verify_namesTheFirstBrokenRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		statement string
 		broken    uint64
@@ -164,7 +164,7 @@ func TestVerifyFile_namesTheFirstBrokenRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			tamper(t, path, c.statement)
-			v, err := sqlite.VerifyFile(t.Context(), path)
+			v, err := sqlite.Files{}.Verify(t.Context(), path)
 			if err != nil || v.Broken != c.broken || (v.Why == "") != (c.broken == 0) {
 				t.Errorf("verdict %+v, %v; want broken at %d", v, err, c.broken)
 			}
@@ -172,13 +172,13 @@ func TestVerifyFile_namesTheFirstBrokenRecord(t *testing.T) {
 	}
 }
 
-func TestVerifyFile_absentOrForeign(t *testing.T) {
-	if _, err := sqlite.VerifyFile(t.Context(), filepath.Join(t.TempDir(), "none.db")); err == nil {
+func TestFiles_Verify_absentOrForeign(t *testing.T) {
+	if _, err := (sqlite.Files{}).Verify(t.Context(), filepath.Join(t.TempDir(), "none.db")); err == nil {
 		t.Error("a file that is not there was verified")
 	}
 	path := filepath.Join(t.TempDir(), "other.db")
 	tamper(t, path, "CREATE TABLE t (x)")
-	if _, err := sqlite.VerifyFile(t.Context(), path); err == nil {
+	if _, err := (sqlite.Files{}).Verify(t.Context(), path); err == nil {
 		t.Error("a foreign database was verified")
 	}
 }

@@ -59,11 +59,7 @@ func applyMigration(ctx context.Context, db *sql.DB, text string, version int) e
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, text)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
-	}
-	if err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s\n; PRAGMA user_version = %d", text, version)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -220,21 +220,18 @@ type demand struct {
 	closed bool
 }
 
-// written notes that the records that were taken are durable.
-func (q *queue) written() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.writing {
-		q.writing[i].answer(nil)
-	}
-	q.writing, q.began, q.failing = nil, time.Time{}, false
-}
-
-// ended notes that no transaction is in flight.
-func (q *queue) ended() {
+// ended notes that no transaction is in flight, and whether its records are durable.
+func (q *queue) ended(written bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.began = time.Time{}
+	if !written {
+		return
+	}
+	for i := range q.writing {
+		q.writing[i].answer(nil)
+	}
+	q.writing, q.failing = nil, false
 }
 
 // kept returns how many records are in memory alone, and how many were dropped since the

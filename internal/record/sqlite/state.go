@@ -132,7 +132,10 @@ func readStates(ctx context.Context, q queryer) (all states, err error) {
 		return all, fmt.Errorf("reading the stations' states: %w", err)
 	}
 	if !bytes.HasPrefix(body, []byte("{")) { // as a migration writes it
-		body, err = expand(body)
+		var r io.ReadCloser
+		if r, err = zlib.NewReader(bytes.NewReader(body)); err == nil {
+			body, err = io.ReadAll(io.LimitReader(r, maxStates))
+		}
 	}
 	if err == nil {
 		err = json.Unmarshal(body, &all)
@@ -141,14 +144,6 @@ func readStates(ctx context.Context, q queryer) (all states, err error) {
 		return states{}, fmt.Errorf("reading the stations' states: %w", errors.Join(errDamaged, err))
 	}
 	return all, nil
-}
-
-func expand(body []byte) ([]byte, error) {
-	r, err := zlib.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(r, maxStates))
 }
 
 // loadStates returns the saved states, with the changes of locks that the journal has

@@ -17,11 +17,11 @@ func (db *DB) Verify(ctx context.Context) (journal.Verdict, error) {
 	return atOnce(ctx, db.reading, verify)
 }
 
-// VerifyFile checks the journal in a database file that no gateway has open, or in a
+// Verify checks the journal in a database file that no gateway has open, or in a
 // copy of one, which needs the log beside it. The file is not changed. Errors: NotFound;
 // Forbidden; Unavailable when it cannot be read; Invalid when it is no database of ours;
 // that of ctx.
-func VerifyFile(ctx context.Context, path string) (journal.Verdict, error) {
+func (f Files) Verify(ctx context.Context, path string) (journal.Verdict, error) {
 	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (journal.Verdict, error) { return atOnce(ctx, db, verify) })
 }
 

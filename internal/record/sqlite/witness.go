@@ -39,7 +39,7 @@ func (db *DB) Testify(ctx context.Context, witnesses []journal.Witness) ([]journ
 }
 
 // TestifyFile compares witnesses with the journal in a database file that no gateway has
-// open, or in a copy of one. Errors are those of [VerifyFile].
+// open, or in a copy of one. Errors are those of [Files.Verify].
 func TestifyFile(ctx context.Context, path string, witnesses []journal.Witness) ([]journal.Testimony, error) {
 	return readFile(ctx, path, "The database "+path, func(db *sql.DB) ([]journal.Testimony, error) { return atOnce(ctx, db, testify(witnesses)) })
 }

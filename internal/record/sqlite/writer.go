@@ -204,16 +204,15 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 	db.stall.Reset(stallAfter)
 	defer db.stall.Stop()
 	results, err := db.tryBatch(conn, stmts, ops, records, lost)
-	if err == nil {
-		db.queue.written()
-	} else {
+	written := err == nil
+	if !written {
 		db.logKept(db.queue.fail(err))
 		db.logKept(db.queue.putBack(lost))
 		if len(ops) > 0 && len(records)+lost > 0 && isFull(err) {
 			results, err = db.tryBatch(conn, stmts, ops, nil, 0)
 		}
 	}
-	db.queue.ended()
+	db.queue.ended(written)
 	if isCorrupt(err) {
 		db.noteDamage(err)
 		db.breaking.Do(func() { close(db.broken) })
@@ -245,15 +244,6 @@ func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []ke
 	return results, nil
 }
 
-// lossRecord returns the record of records that memory could not hold.
-func (db *DB) lossRecord(lost int) site.Record {
-	r := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
-		Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
-	}}
-	db.stamp(&r)
-	return r
-}
-
 // writeBatch makes one transaction of the ops and the records. An op that fails by
 // its own fault is undone alone; a failing disk fails the batch.
 func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []kept, lost int) ([]error, error) {
@@ -262,7 +252,10 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 	}
 	db.rows = db.rows[:0]
 	if lost > 0 {
-		loss := db.lossRecord(lost)
+		loss := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
+			Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
+		}}
+		db.stamp(&loss)
 		db.rows = append(db.rows, db.chainOn(&loss))
 	}
 	for i := range records {
