@@ -55,7 +55,7 @@ func (s *Service) OnStored(adopt func([]site.Amendment)) { s.adopt = append(s.ad
 // and puts them into effect; none are no change. Not reentrant. Errors: that of draft;
 // NotFound and Conflict from the store; Unavailable when ctx ends before the turn comes,
 // and when the storage fails. After an error nothing has changed. The storing does not
-// end with ctx: only the answer of the store tells whether the change stands.
+// end with ctx: only the answer of the store shows whether the change stands.
 func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, error)) error {
 	release, err := Acquire(ctx, s.turn)
 	if err != nil {

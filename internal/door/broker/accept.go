@@ -143,7 +143,7 @@ func (s *Server) serve(c *Conn, err error) {
 	c.end("", nil)
 	<-c.done
 	reason := c.reason
-	if reason == "" { // none was given, so the conversation tells
+	if reason == "" { // none was given: it follows from how the conversation ended
 		reason = s.explain(c, err)
 	}
 	s.clear(c)
