@@ -207,15 +207,12 @@ func (v *verified) find(sum [sha256.Size]byte) (bearer, bool) {
 	return b, ok
 }
 
-// keep remembers a token; when there is no room, it forgets another one.
+// keep remembers a token; when there is no room, it forgets the others.
 func (v *verified) keep(sum [sha256.Size]byte, b bearer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for other := range v.known {
-		if len(v.known) < maxVerified {
-			break
-		}
-		delete(v.known, other) // the order of a map's keys is random
+	if len(v.known) >= maxVerified {
+		clear(v.known)
 	}
 	v.known[sum] = b
 }

@@ -24,13 +24,13 @@ func TestService_Authenticate_remembersWithinBounds(t *testing.T) {
 	if now != 1 {
 		t.Errorf("%d tokens are remembered, want the one", now)
 	}
-	for range most + 10 { // each token differs, because each is of another second
+	for range most + 10 { // each token differs, because each has a nonce
 		h.clock.advance(1e9)
 		fresh, err := h.Refresh(t.Context(), tokens.Refresh)
 		h.ok(err)
 		h.actor(fresh)
 	}
-	if now, _ := h.Verified(); now != most {
+	if now, _ := h.Verified(); now > most {
 		t.Errorf("%d tokens are remembered, want no more than %d", now, most)
 	}
 	h.actor(mustRefresh(t, h, tokens.Refresh))

@@ -66,10 +66,10 @@ func propertyOf(id int) property {
 		propUser:       {pair, inAny},
 		0x27:           {size, inConnect}, // Maximum Packet Size
 	}
-	if id >= len(known) {
-		return property{}
+	if id < len(known) {
+		return known[id]
 	}
-	return known[id]
+	return property{}
 }
 
 // value reads a value of that form.

@@ -259,19 +259,9 @@ func (d *departure) MayLeave() bool {
 	if !d.service.mayOpen(d.request) || !d.service.Permissions.Lives(d.request.Actor) || d.request.MayLeave != nil && !d.request.MayLeave() {
 		return false
 	}
-	d.gone = d.clientGone()
+	waits := d.ctx.Err() == nil && (d.request.Waiting == nil || d.request.Waiting())
+	d.gone = !waits && d.request.Actor.Origin != site.Cloud
 	return !d.gone
-}
-
-// clientGone reports whether the client no longer waits for its answer.
-func (d *departure) clientGone() bool {
-	switch {
-	case d.request.Actor.Origin == site.Cloud:
-		return false
-	case d.ctx.Err() != nil:
-		return true
-	}
-	return d.request.Waiting != nil && !d.request.Waiting()
 }
 
 // Left implements [Departure].
