@@ -75,10 +75,21 @@ func (m *mirror) follow() (unknown bool) {
 }
 
 // look finds stations that were enrolled and those that were removed since the last
-// look. It keeps which may have a state at the broker before any is sent there.
+// look. It keeps which may have a state at the broker before any is sent there; nothing is
+// written over what an earlier session has kept before that was read.
 func (m *mirror) look(ctx context.Context) {
 	m.looked = time.Now()
-	m.recall(ctx)
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	var err error
+	if !m.recalled {
+		var ids []site.StationID
+		ids, err = m.Store.CloudStations(ctx)
+		m.recalled, m.kept = err == nil, len(m.there) == 0
+		for _, id := range ids {
+			m.there[id] = true
+		}
+	}
 	enrolled := make(map[site.StationID]bool)
 	for _, s := range m.Stations.Stations() {
 		enrolled[s.ID] = true
@@ -95,36 +106,11 @@ func (m *mirror) look(ctx context.Context) {
 		}
 	}
 	if m.recalled && !m.kept {
-		m.keep(ctx)
+		err = m.Store.SaveCloudStations(ctx, slices.Sorted(maps.Keys(m.there)))
+		m.kept = err == nil
 	}
-}
-
-// recall reads which stations may have a state at the broker, once: until that has
-// worked, nothing is written over it.
-func (m *mirror) recall(ctx context.Context) {
-	if m.recalled {
-		return
-	}
-	ids, err := m.Store.CloudStations(ctx)
-	if err != nil {
-		if ctx.Err() == nil { // else the connection has ended, and the next one reads them
-			m.Logger.Warn("states of removed stations may stay at the cloud for now", "error", err)
-		}
-		return
-	}
-	m.recalled, m.kept = true, len(m.there) == 0
-	for _, id := range ids {
-		m.there[id] = true
-	}
-}
-
-// keep writes down which stations may have a state at the broker.
-func (m *mirror) keep(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
-	defer cancel()
-	err := m.Store.SaveCloudStations(ctx, slices.Sorted(maps.Keys(m.there)))
-	if m.kept = err == nil; !m.kept {
-		m.Logger.Warn("the list of states at the cloud cannot be saved", "error", err)
+	if err != nil && ctx.Err() == nil { // else the connection has ended
+		m.Logger.Warn("states of removed stations may stay at the cloud for now", "error", err)
 	}
 }
 

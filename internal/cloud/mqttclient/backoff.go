@@ -1,6 +1,7 @@
 package mqttclient
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -22,14 +23,9 @@ const stable = time.Minute
 // again until ctx ends. After each call but the last it calls lost with the error and the
 // wait before the next.
 func (b Backoff) Retry(ctx context.Context, connect func(context.Context) error, lost func(err error, wait time.Duration)) {
-	if b.Least <= 0 {
-		b.Least = time.Second
-	}
-	if b.Most < b.Least {
-		b.Most = max(5*time.Minute, b.Least)
-	}
-	first := min(4*b.Least, b.Most)
-	for span := first; ; span = min(span+span/2, b.Most) {
+	least, most := cmp.Or(b.Least, time.Second), cmp.Or(b.Most, 5*time.Minute)
+	first := min(4*least, most)
+	for span := first; ; span = min(span+span/2, most) {
 		began := time.Now()
 		err := connect(ctx)
 		if ctx.Err() != nil {
@@ -38,17 +34,12 @@ func (b Backoff) Retry(ctx context.Context, connect func(context.Context) error,
 		if time.Since(began) >= stable {
 			span = first
 		}
-		wait := b.Least
-		if span > b.Least {
-			wait += rand.N(span - b.Least) //nolint:gosec // spreads retries, guards nothing
-		}
+		wait := least + rand.N(max(span-least, 1)) //nolint:gosec // spreads retries, guards nothing
 		lost(err, wait)
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 	}
 }

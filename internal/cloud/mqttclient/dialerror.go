@@ -62,11 +62,7 @@ type foreignWords struct{ error }
 
 // Error returns one line of printable characters, and not more of it than people read.
 func (e foreignWords) Error() string {
-	const most = 300
-	text := e.error.Error()
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
+	text := strings.ToValidUTF8(fmt.Sprintf("%.300s", e.error.Error()), "?")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

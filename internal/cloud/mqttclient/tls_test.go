@@ -177,7 +177,7 @@ func TestDial_hostileNames(t *testing.T) {
 	other := refusedAt(t, cfg, mqttclient.StepConnect)
 	for _, text := range []string{failed.Error(), failed.Err.Error(), other.Error(), other.Err.Error()} {
 		unfit := func(r rune) bool { return !unicode.IsPrint(r) }
-		if len(text) > 350 || strings.ContainsFunc(text, unfit) || !utf8.ValidString(text) || !strings.Contains(text, "a.example") {
+		if utf8.RuneCountInString(text) > 350 || strings.ContainsFunc(text, unfit) || !utf8.ValidString(text) || !strings.Contains(text, "a.example") {
 			t.Errorf("the error has %d bytes: %q", len(text), text)
 		}
 	}
