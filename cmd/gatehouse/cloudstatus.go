@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,21 +34,13 @@ how many records wait. Exit status 1 means that the link is down or not configur
 				if err := a.result(status.Cloud, func(w *lines) { w.pairs(a.cloudRows(status)) }); err != nil {
 					return err
 				}
-				if !status.Cloud.Connected {
-					return fmt.Errorf("the cloud link is down: %s", printable(outageOf(status.Cloud)))
+				if c := status.Cloud; !c.Connected {
+					return errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
 				}
 				return nil
 			})
 		}),
 	}
-}
-
-// outageOf says on one line why the link is down and what to do.
-func outageOf(c *adminapi.CloudStatus) string {
-	if c.Error == "" {
-		return "it has not come up yet; wait a moment"
-	}
-	return strings.TrimSuffix(c.Error+"; "+c.Advice, "; ")
 }
 
 // cloudRow is the line of the cloud link in the status of the gateway.

@@ -34,16 +34,11 @@ func StateTopic(gateway site.GatewayID, station site.StationID) string {
 // Filters are the topics that an application subscribes to for one gateway, or with
 // "+" for every one that it may see: everything that goes up.
 func Filters(gateway site.GatewayID) []string {
-	all := []string{StateFilter(gateway)}
+	all := []string{"gateways/" + string(gateway) + "/stations/+/state"}
 	for _, leaf := range []Leaf{StatusLeaf, JournalLeaf, LiveLeaf, ResultLeaf} {
 		all = append(all, Topic(gateway, leaf))
 	}
 	return all
-}
-
-// StateFilter matches the states of all stations of a gateway.
-func StateFilter(gateway site.GatewayID) string {
-	return "gateways/" + string(gateway) + "/stations/+/state"
 }
 
 // Address is what a topic says: whose it is and what it carries.

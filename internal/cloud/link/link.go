@@ -137,7 +137,10 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 	l.cursor.Store(cursor)
 	l.kept.Store(cursor)
 	l.sent.Store(cursor)
-	l.commands = newCommands(cfg, l.answer)
+	l.commands = newCommands(cfg, func(r api.Result) {
+		l.results.put(r)
+		l.wakeUp()
+	})
 	l.Configure(settings)
 	cfg.Metrics.Gauge("gatehouse_cloud_connected", func() (up float64) {
 		if l.Status().Connected {
@@ -198,12 +201,6 @@ func (l *Link) wakeUp() {
 	}
 }
 
-// answer has the answer to a command published.
-func (l *Link) answer(result api.Result) {
-	l.results.put(result)
-	l.wakeUp()
-}
-
 // Run keeps the connection until ctx ends, where there is a cloud.
 func (l *Link) Run(ctx context.Context) error {
 	var others sync.WaitGroup
@@ -237,7 +234,8 @@ func (l *Link) Run(ctx context.Context) error {
 // connect makes a connection and serves it until it is lost, with the reason, or until
 // ctx ends.
 func (l *Link) connect(ctx context.Context, settings Settings) error {
-	s := newSession(l, settings)
+	s := &session{Link: l, settings: settings}
+	s.outbox, s.mirror = newOutbox(s), newMirror(s)
 	conn, err := l.dial(ctx, s.dialConfig())
 	if err != nil {
 		failed, ok := errors.AsType[*mqttclient.DialError](err)

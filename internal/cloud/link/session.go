@@ -97,12 +97,6 @@ type flying struct {
 	result  *api.Result // that it is; nil for any other message
 }
 
-func newSession(l *Link, settings Settings) *session {
-	s := &session{Link: l, settings: settings}
-	s.outbox, s.mirror = newOutbox(s), newMirror(s)
-	return s
-}
-
 // dialConfig adds to the configured broker what makes the connection the gateway's.
 func (s *session) dialConfig() mqttclient.Config {
 	cfg := s.settings.Broker

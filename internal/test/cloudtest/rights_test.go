@@ -273,7 +273,7 @@ func (d *door) deaf(t *testing.T, as login) {
 	t.Helper()
 	for user, topics := range map[string][]string{
 		"viewer":          {api.Topic(d.id, api.CommandLeaf)},
-		"another-gateway": {api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.CommandLeaf), "gateways/#", api.StateFilter("+")},
+		"another-gateway": {api.Topic(d.id, api.JournalLeaf), api.Topic(d.id, api.CommandLeaf), "gateways/#", "gateways/+/stations/+/state"},
 	} {
 		for _, topic := range topics {
 			heard := make(chan string, 100)
