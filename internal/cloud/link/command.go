@@ -76,12 +76,9 @@ type refused struct {
 }
 
 // handle takes one message. It returns when the command is refused or its id is claimed;
-// how it is carried out, which takes as long as the station does, is answered later, and
-// seen through when ctx ends.
-func (c *commands) handle(ctx context.Context, payload []byte, retained bool, received time.Time) {
-	if ctx.Err() != nil {
-		return
-	}
+// how it is carried out, which takes as long as the station does, is answered later, also
+// when the connection has ended.
+func (c *commands) handle(payload []byte, retained bool, received time.Time) {
 	ring := c.ring.Load()
 	cmd, err := ring.Verify(payload, c.Gateway, c.Clock.Now())
 	r := c.judge(cmd, err, retained)
@@ -93,7 +90,7 @@ func (c *commands) handle(ctx context.Context, payload []byte, retained bool, re
 		return
 	}
 	key, _ := ring.Key(cmd.KeyID)
-	c.running.Go(func() { c.carryOut(context.WithoutCancel(ctx), cmd, key, received) })
+	c.running.Go(func() { c.carryOut(cmd, key, received) })
 }
 
 // judge returns why a command is refused before its id is claimed; nil where it is not.
@@ -172,7 +169,7 @@ func refusalRecord(facts site.Facts) site.Record {
 
 // carryOut carries out a command whose id is claimed, and releases its slot. A failure of
 // one command ends no other.
-func (c *commands) carryOut(ctx context.Context, cmd api.Command, key api.Key, received time.Time) {
+func (c *commands) carryOut(cmd api.Command, key api.Key, received time.Time) {
 	defer func() { <-c.slots }()
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -181,7 +178,7 @@ func (c *commands) carryOut(ctx context.Context, cmd api.Command, key api.Key, r
 		}
 	}()
 	var withdrawn atomic.Bool
-	answer, err := c.Unlocker.Unlock(ctx, unlock.Request{
+	answer, err := c.Unlocker.Unlock(context.Background(), unlock.Request{
 		Actor: site.Actor{Origin: site.Cloud, Name: cmd.Actor, KeyID: cmd.KeyID}, Station: cmd.Station, Lock: cmd.Lock,
 		WaitResult: true, Accepted: received, Until: cmd.Expires, JTI: cmd.ID,
 		MayLeave: func() bool {

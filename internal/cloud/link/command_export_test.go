@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"time"
 
 	"gatehouse/internal/cloud/api"
@@ -22,8 +21,8 @@ func NewCommands(cfg Config, answer func(api.Result)) *Commands { return newComm
 // Trust and Handle are trust and handle.
 func (c *commands) Trust(ring api.Keyring) { c.trust(ring) }
 
-func (c *commands) Handle(ctx context.Context, payload []byte, retained bool, received time.Time) {
-	c.handle(ctx, payload, retained, received)
+func (c *commands) Handle(payload []byte, retained bool, received time.Time) {
+	c.handle(payload, retained, received)
 }
 
 // Drain waits for the commands that are carried out.

@@ -1,7 +1,6 @@
 package link_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -29,7 +28,7 @@ func TestCommands_handle(t *testing.T) {
 		c := w.commands()
 		received := time.Now().Add(-time.Second)
 		cmd := w.good("c-1")
-		c.Handle(t.Context(), w.sign(cmd), false, received)
+		c.Handle(w.sign(cmd), false, received)
 		synctest.Wait()
 		if want := []string{"claim c-1", "unlock c-1"}; !slices.Equal(w.events, want) {
 			t.Errorf("in this order: %v, want %v", w.events, want)
@@ -106,7 +105,7 @@ func TestCommands_handle_refuses(t *testing.T) {
 		"retained":        func(w *world, c api.Command) []byte { return w.sign(c) },
 	} {
 		inBubble(t, func(t *testing.T, w *world) {
-			w.commands().Handle(t.Context(), payload(w, w.good("c-1")), reason == "retained", time.Now())
+			w.commands().Handle(payload(w, w.good("c-1")), reason == "retained", time.Now())
 			synctest.Wait()
 			if len(w.opened) > 0 || len(w.claimed) > 0 {
 				t.Errorf("%s: opened %+v, claimed %+v", reason, w.opened, w.claimed)
@@ -143,13 +142,13 @@ func TestCommands_handle_recordsOfRefusals(t *testing.T) {
 		c := w.commands()
 		cmd := w.good("c-1")
 		cmd.Station = 7
-		c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+		c.Handle(w.sign(cmd), false, time.Now())
 		synctest.Wait()
 		if r := w.records[0]; r.Doer() != "porter@example.test (signed by front-desk)" || r.Station != 7 || r.Lock != "lock-2" {
 			t.Errorf("signed: %+v", r)
 		}
 		c.Trust(api.Keyring{})
-		c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+		c.Handle(w.sign(cmd), false, time.Now())
 		synctest.Wait()
 		if r := w.records[1]; r.Doer() != "" || r.Station != 0 || r.Lock != "" {
 			t.Errorf("not signed: %+v", r)
@@ -183,7 +182,7 @@ func TestCommands_handle_copies(t *testing.T) {
 		token := w.sign(w.good("c-1"))
 		var copies sync.WaitGroup
 		for range 10_000 {
-			copies.Go(func() { c.Handle(context.Background(), token, false, time.Now()) })
+			copies.Go(func() { c.Handle(token, false, time.Now()) })
 		}
 		synctest.Wait()
 		if w.unlocks() != 1 || len(w.results) != 9_999 || w.last().First.Outcome != site.Requested || !w.last().First.Time.IsZero() {
@@ -312,32 +311,13 @@ func TestCommands_handle_removedOnTheWay(t *testing.T) {
 	})
 }
 
-// What comes when the process ends is not begun; what has begun is seen through.
-func TestCommands_handle_contextEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.commands()
-		ctx, cancel := context.WithCancel(t.Context())
-		w.onState = cancel
-		c.Handle(ctx, w.sign(w.good("c-1")), false, time.Now())
-		synctest.Wait()
-		if want := []string{"claim c-1", "unlock c-1"}; !slices.Equal(w.events, want) || w.last().Outcome != site.Done {
-			t.Errorf("in this order: %v, answered %+v", w.events, w.last())
-		}
-		c.Handle(ctx, w.sign(w.good("c-2")), false, time.Now())
-		synctest.Wait()
-		if len(w.results) != 1 || w.unlocks() != 1 {
-			t.Errorf("begun after the end: %+v", w.results)
-		}
-	})
-}
-
 // A client that may publish fills neither the journal nor the log.
 func TestCommands_refuse_boundedRate(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.commands()
 		rubbish := func(n int) {
 			for range n {
-				c.Handle(t.Context(), []byte("rubbish"), false, time.Now())
+				c.Handle([]byte("rubbish"), false, time.Now())
 			}
 		}
 		rubbish(100)
@@ -370,18 +350,18 @@ func TestCommands_refuse_signedIsRecorded(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.commands()
 		for range 1000 {
-			c.Handle(t.Context(), []byte("rubbish"), false, time.Now())
+			c.Handle([]byte("rubbish"), false, time.Now())
 		}
 		w.send(c, "c-1")
 		before := len(w.records)
 		token := w.sign(w.good("c-1"))
 		for range 3000 {
-			c.Handle(t.Context(), token, false, time.Now()) // repeated
+			c.Handle(token, false, time.Now()) // repeated
 		}
-		c.Handle(t.Context(), token, true, time.Now()) // retained
-		c.Handle(t.Context(), w.sign(w.good("c-2")), true, time.Now())
+		c.Handle(token, true, time.Now()) // retained
+		c.Handle(w.sign(w.good("c-2")), true, time.Now())
 		<-time.After(time.Minute)
-		c.Handle(t.Context(), token, false, time.Now()) // expired
+		c.Handle(token, false, time.Now()) // expired
 		got := make(map[string]int)
 		for _, r := range w.records[before:] {
 			got[r.JTI+" "+r.Detail]++
@@ -392,7 +372,7 @@ func TestCommands_refuse_signedIsRecorded(t *testing.T) {
 		for n := range 8000 { // an attacker with the tokens of years
 			cmd := w.good(fmt.Sprint("old-", n))
 			cmd.IssuedAt, cmd.Expires = cmd.IssuedAt.Add(-time.Hour), cmd.Expires.Add(-time.Hour)
-			c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+			c.Handle(w.sign(cmd), false, time.Now())
 		}
 		if n := len(w.records) - before; n > 6000 {
 			t.Errorf("%d records in an hour", n)
@@ -410,7 +390,7 @@ func TestCommands_handle_overlap(t *testing.T) {
 	for n := range 32 {
 		token := w.sign(w.good(fmt.Sprint(n)))
 		for range 8 {
-			all.Go(func() { c.Handle(context.Background(), token, false, time.Now()) })
+			all.Go(func() { c.Handle(token, false, time.Now()) })
 		}
 		all.Go(func() { c.Trust(api.Keyring{}); c.Trust(trusted) })
 	}
@@ -438,16 +418,16 @@ func TestCommands_handle_clock(t *testing.T) {
 		stale.IssuedAt, stale.Expires = stale.IssuedAt.Add(-time.Hour), stale.Expires.Add(-time.Hour)
 		probe.Name, foreign.Gateway = "test", "another"
 		for _, cmd := range []api.Command{w.good("c-1"), stale, probe} {
-			c.Handle(t.Context(), w.sign(cmd), false, time.Now())
+			c.Handle(w.sign(cmd), false, time.Now())
 			if got := w.last(); got.Reason != "clock" || got.ID != cmd.ID || !strings.Contains(got.Message, "gatehouse clock accept") || len(w.claimed) != 0 {
 				t.Errorf("%s: %+v", cmd.ID, got)
 			}
 		}
-		c.Handle(t.Context(), w.sign(foreign), false, time.Now())
+		c.Handle(w.sign(foreign), false, time.Now())
 		if w.last().Reason != "wrong-audience" {
 			t.Errorf("%+v", w.last())
 		}
-		c.Handle(t.Context(), []byte("x"), false, time.Now())
+		c.Handle([]byte("x"), false, time.Now())
 		if w.last().Reason != "malformed" {
 			t.Errorf("%+v", w.last())
 		}

@@ -36,7 +36,6 @@ type world struct {
 	outcome     site.Outcome
 	unlocker    error
 	onUnlock    func(unlock.Request)
-	onState     func()
 	unsure      bool // the clock
 	results     []api.Result
 	records     []site.Record
@@ -112,9 +111,6 @@ func (w *world) Trusted() bool {
 }
 
 func (w *world) state(id site.StationID) (site.StationState, bool) {
-	if w.onState != nil {
-		w.onState()
-	}
 	return site.StationState{ID: id, Locks: []site.Lock{{ID: 1}, {ID: 2}}}, id >= 1042
 }
 
@@ -198,7 +194,7 @@ func (w *world) sign(c api.Command) []byte {
 // send has a new command handled, and carried out as far as that goes now.
 func (w *world) send(c *link.Commands, id string) {
 	w.t.Helper()
-	c.Handle(context.Background(), w.sign(w.good(id)), false, time.Now())
+	c.Handle(w.sign(w.good(id)), false, time.Now())
 	synctest.Wait()
 }
 
@@ -207,7 +203,7 @@ func (w *world) sendTo(c *link.Commands, station site.StationID, id string) {
 	w.t.Helper()
 	cmd := w.good(id)
 	cmd.Station = station
-	c.Handle(context.Background(), w.sign(cmd), false, time.Now())
+	c.Handle(w.sign(cmd), false, time.Now())
 	synctest.Wait()
 }
 

@@ -108,7 +108,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 	}
 	run(func(c *link.Commands, opener *unlock.Service, store *counted) {
 		store.writes()
-		c.Handle(context.Background(), []byte(token), false, time.Now())
+		c.Handle([]byte(token), false, time.Now())
 		if got := <-answers; got.Outcome != site.Done || atDoor != before {
 			t.Errorf("of the cloud: %+v after %s", got, atDoor)
 		}
@@ -119,7 +119,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 		}
 	})
 	run(func(c *link.Commands, _ *unlock.Service, _ *counted) {
-		c.Handle(context.Background(), []byte(token), false, time.Now())
+		c.Handle([]byte(token), false, time.Now())
 		if got := <-answers; got.Reason != string(api.Repeated) || got.First == nil || got.First.Outcome != site.Done {
 			t.Errorf("after a restart: %+v", got)
 		}

@@ -381,20 +381,6 @@ func TestOutbox_slowBroker(t *testing.T) {
 	})
 }
 
-// A record that no broker would take does not stop those behind it.
-func TestOutbox_hugeRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
-		h.add(3)
-		h.set(func() { h.bodies[2] = `{"seq":2,"detail":"` + strings.Repeat("x", 1<<20) + `"}` })
-		p := run(t, h, link.Settings{PerSecond: 1000, Window: 100}, (*parts).ackAll)
-		time.Sleep(time.Second)
-		if got := p.seqs(api.JournalLeaf); got != "1 2-2 3" {
-			t.Errorf("got %s", got)
-		}
-	})
-}
-
 // What retention may remove is known to the disk as delivered: another run would count
 // it as lost.
 func TestLink_Held_isOnDisk(t *testing.T) {

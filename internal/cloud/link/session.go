@@ -145,7 +145,7 @@ func (s *session) receive(m mqttclient.Message) {
 			s.wakeUp()
 		}
 	case api.CommandLeaf:
-		s.commands.handle(context.Background(), m.Payload, m.Retained, received)
+		s.commands.handle(m.Payload, m.Retained, received)
 	}
 }
 

@@ -116,7 +116,8 @@ func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, St
 	return c, StepSubscribe, nil
 }
 
-// options are those under which paho was found to behave.
+// options are those under which paho was found to behave; by itself it has a clean session, a
+// store in memory and no retry of CONNECT.
 func (p *plan) options(c *Conn) *mqtt.ClientOptions {
 	o := mqtt.NewClientOptions().
 		AddBroker(nowhere).
@@ -125,14 +126,11 @@ func (p *plan) options(c *Conn) *mqtt.ClientOptions {
 		SetUsername(p.Username).
 		SetPassword(p.Password.Reveal()).
 		SetProtocolVersion(4).
-		SetCleanSession(true).
 		SetAutoReconnect(false).
-		SetConnectRetry(false).
 		SetKeepAlive(p.KeepAlive).
 		SetPingTimeout(pingTimeout).
 		SetOrderMatters(false).
 		SetAutoAckDisabled(true).
-		SetStore(mqtt.NewMemoryStore()).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) { c.take(m) })
 	if p.Will != nil {
 		o.SetBinaryWill(p.Will.Topic, p.Will.Payload, p.Will.QoS, p.Will.Retained)
