@@ -41,7 +41,23 @@ func ParseKey(line string) (Key, error) {
 	if !ValidKeyID(words[0]) {
 		return Key{}, errKeyID
 	}
+	if isPrivateHalf(words[0], public) {
+		return Key{}, errors.New("the id of a key is its private half: make a new key, and write an id that anyone may see")
+	}
 	return Key{ID: words[0], Public: public}, nil
+}
+
+// isPrivateHalf reports whether text is the seed of the key in base64 or hexadecimal, or
+// ends with it (PKCS #8). Ids are shown and recorded, so this mistake would publish the key.
+func isPrivateHalf(text string, public ed25519.PublicKey) bool {
+	fromHex, _ := hex.DecodeString(text) // what is none ends early
+	from64, _ := base64.StdEncoding.DecodeString(text)
+	for _, raw := range [][]byte{fromHex, from64} {
+		if n := len(raw) - ed25519.SeedSize; n >= 0 && public.Equal(ed25519.NewKeyFromSeed(raw[n:]).Public()) {
+			return true
+		}
+	}
+	return false
 }
 
 var errKeyID = fmt.Errorf("the id of a key has 1 to %d visible ASCII characters, no quotes, backslashes or commas", MaxKeyID)

@@ -47,6 +47,7 @@ func TestParseKey_refuses(t *testing.T) {
 		{"nothing", "", "a key is written as its id, a space and"},
 		{"id alone", "front-desk", "a key is written as its id, a space and"},
 		{"public alone", base64.StdEncoding.EncodeToString(public(seed(1))), "a key is written as its id, a space and"},
+		{"private half as id", base64.StdEncoding.EncodeToString(seed(1).Seed()) + " " + base64.StdEncoding.EncodeToString(public(seed(1))), "the id of a key is its private half"},
 		{"in PEM", "front-desk " + base64.StdEncoding.EncodeToString(info), "this is not the public half"},
 		{"three words", "front desk 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "a key is written as"},
 		{"quotes", `"front" 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=`, "the id of a key has 1 to 128 visible"},
