@@ -22,7 +22,7 @@ func (a *app) past(flag, text string) (time.Time, error) { return a.relative(fla
 // future reads a moment, or how far ahead it is.
 func (a *app) future(flag, text string) (time.Time, error) { return a.relative(flag, text, 1) }
 
-func (a *app) relative(flag, text string, sign time.Duration) (time.Time, error) {
+func (a *app) relative(flag, text string, sign int64) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -32,7 +32,7 @@ func (a *app) relative(flag, text string, sign time.Duration) (time.Time, error)
 		}
 	}
 	if d, err := span(text); err == nil {
-		return a.now().Add(sign * d), nil
+		return a.now().Add(time.Duration(sign * int64(d))), nil
 	}
 	return time.Time{}, wrongUsagef("--%s: %q is not a time: write it like 2026-11-21T08:00:00Z, 2026-11-21 or 24h", flag, text)
 }

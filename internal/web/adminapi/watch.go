@@ -34,7 +34,10 @@ func (a *API) sendChanges(s *kit.Stream, only site.StationID) error {
 		}
 		for _, event := range events {
 			seen = event.Number
-			if err = a.sendStation(s, event.State); err != nil {
+			if st, ok := a.Stations.Station(event.State.ID); ok { // it may have been removed
+				err = s.SendLine(a.show(st, event.State))
+			}
+			if err != nil {
 				break
 			}
 		}
@@ -68,13 +71,4 @@ func (a *API) sendStations(s *kit.Stream, only site.StationID) error {
 		}
 	}
 	return nil
-}
-
-// sendStation sends the state of an event, unless its station was removed.
-func (a *API) sendStation(s *kit.Stream, state site.StationState) error {
-	st, ok := a.Stations.Station(state.ID)
-	if !ok {
-		return nil
-	}
-	return s.SendLine(a.show(st, state))
 }
