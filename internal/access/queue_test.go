@@ -189,6 +189,61 @@ func TestService_Login_leavesRequests(t *testing.T) {
 	}
 }
 
+// A client that comes while another waits has its turn before that one's second login,
+// however many more of them come first.
+func TestService_Login_turns_whileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(c *access.Config) { c.HashSlots = 1 })
+		var order []string
+		gate := make(chan struct{})
+		h.onHash(func(password string) {
+			<-gate
+			order = append(order, password)
+		})
+		var all sync.WaitGroup
+		join := func(name string, from int) {
+			all.Go(func() { _ = h.try("x@example.test", site.Secret(name), address(from)) })
+			synctest.Wait()
+		}
+		join("first", 9)
+		join("a1", 1)
+		join("b1", 2)
+		gate <- struct{}{} // a1 has its turn
+		synctest.Wait()
+		join("a2", 1)
+		join("a3", 1)
+		join("c1", 3)
+		close(gate)
+		all.Wait()
+		if got, want := fmt.Sprint(order), "[first a1 b1 a2 c1 a3]"; got != want {
+			t.Errorf("the order is %s, want %s", got, want)
+		}
+	})
+}
+
+// The slot of a login goes on to those that come after the only one that waited has gone.
+func TestService_Login_cancelledAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(c *access.Config) { c.HashSlots = 1 })
+		release := h.holdHashes()
+		held := make(chan error, 1)
+		go func() { held <- h.try(guest, wrong, address(1)) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			_, err := h.Login(ctx, porter, wrong, address(2))
+			gone <- err
+		}()
+		synctest.Wait()
+		cancel()
+		h.is(<-gone, fault.Unavailable)
+		release()
+		h.refused(<-held, "Invalid credentials")
+		h.refused(h.try(porter, wrong, address(3)), "Invalid credentials")
+	})
+}
+
 func TestService_Login_cancelledWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)

@@ -255,6 +255,16 @@ func TestService_SetPassword_clearsCounts(t *testing.T) {
 	h.ok(h.try(porter, "another good password", address(1)))
 }
 
+// A trusted client that fails seldom may log in as often as the bound of successes allows.
+func TestService_Login_trustedWithinBounds(t *testing.T) {
+	h := open(t)
+	h.fakeHashing()
+	h.add(porter)
+	for range 100 {
+		h.ok(h.try(porter, right, address(1)))
+	}
+}
+
 // A session that is there already is not touched by someone's guessing at the account.
 func TestService_Login_throttledLeavesSessions(t *testing.T) {
 	h := open(t)
