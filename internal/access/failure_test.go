@@ -181,12 +181,12 @@ func TestService_Run_writesFailuresAtTheEnd(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
 		h.flood()
-		for range 4 {
-			h.refused(h.try(porter, wrong, address(1)), "Invalid credentials")
+		for i := range 8 {
+			h.refused(h.try(porter, wrong, address(1+i%2)), "Invalid credentials")
 		}
 		cancel()
 		h.ok(<-done)
-		if got := h.beyond(); len(got) != 2 || got[1].Count != 3 || got[1].Email != porter {
+		if got := h.beyond(); len(got) != 4 || got[2].Count != 3 || got[3].Count != 3 || got[2].Email != porter {
 			t.Errorf("the records are %+v", got)
 		}
 	})
