@@ -41,6 +41,12 @@ func TestReadHash(t *testing.T) {
 	if err != nil || again != goodHash || params != (access.Params{MemoryKiB: 19456, Time: 2, Threads: 1}) {
 		t.Errorf("%+v %q %v", params, again, err)
 	}
+	for _, sizes := range [][2]int{{8, 16}, {64, 64}} { // the bounds of salt and sum
+		text := "$argon2id$v=19$m=8,t=1,p=1$" + b64(strings.Repeat("x", sizes[0])) + "$" + b64(strings.Repeat("y", sizes[1]))
+		if _, _, err := access.ReadHash(text); err != nil {
+			t.Errorf("%v bytes: %v", sizes, err)
+		}
+	}
 	for _, text := range badHashes() {
 		if _, _, err := access.ReadHash(text); err == nil {
 			t.Errorf("%.120q is taken", text)
