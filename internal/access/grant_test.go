@@ -343,6 +343,24 @@ func TestService_RemoveGrant_whilePutting(t *testing.T) {
 	}
 }
 
+// Every withdrawal that storage did not take is stored later.
+func TestService_Run_retriesAllWithdrawals(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	for station := range site.StationID(3) {
+		h.put(site.Grant{Account: account.ID, Station: station + 1})
+	}
+	h.store.fail("RemoveGrant", errDisk)
+	for station := range site.StationID(3) {
+		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, station+1), fault.Unavailable)
+	}
+	h.store.fail("RemoveGrant", nil)
+	h.settle()
+	if n := h.store.granted(); n != 0 {
+		t.Errorf("%d grants are still stored", n)
+	}
+}
+
 // A withdrawal that storage did not take is recorded before the grant that follows it;
 // while it cannot be, the grant cannot either.
 func TestService_PutGrant_afterUnstoredWithdrawal(t *testing.T) {

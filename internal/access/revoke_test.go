@@ -186,6 +186,21 @@ func TestService_Revoke_parallel(t *testing.T) {
 	})
 }
 
+// Lives reports the end of a session at once; an actor without one always lives.
+func TestService_Lives(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	tokens := h.login(porter)
+	actor := h.actor(tokens.Access)
+	if !h.Lives(actor) || !h.Lives(admin()) {
+		t.Error("a live session, or no session, does not live")
+	}
+	h.ok(h.RevokeByRefresh(context.Background(), tokens.Refresh))
+	if h.Lives(actor) {
+		t.Error("an ended session lives")
+	}
+}
+
 func TestService_Revoke_unknown(t *testing.T) {
 	h := open(t)
 	h.add(porter)
