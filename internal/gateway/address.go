@@ -3,14 +3,26 @@ package gateway
 import (
 	"net"
 	"net/netip"
+	"slices"
 )
 
-// addressListener is an inherited socket of every address that serves only one:
+// addressListener is an inherited socket of every address that serves only some:
 // connections to another address are closed. systemd holds a port for every address, and the
-// configuration may name one.
+// configuration may name fewer.
 type addressListener struct {
 	net.Listener
-	only netip.AddrPort
+	only []netip.AddrPort // as they are configured; not empty
+}
+
+// join adds an address, if it has the same port. Until the listener closes, no other socket
+// can be bound to that.
+func (l *addressListener) join(address string) bool {
+	wanted, err := netip.ParseAddrPort(address)
+	if err != nil || wanted.Port() != l.only[0].Port() {
+		return false
+	}
+	l.only = append(l.only, netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port()))
+	return true
 }
 
 // Accept implements [net.Listener].
@@ -20,7 +32,7 @@ func (l *addressListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && at.AddrPort().Addr().Unmap().WithZone("") == l.only.Addr() {
+		if at, ok := conn.LocalAddr().(*net.TCPAddr); ok && l.serves(at.AddrPort().Addr().Unmap().WithZone("")) {
 			return conn, nil
 		}
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -30,5 +42,12 @@ func (l *addressListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr implements [net.Listener].
-func (l *addressListener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.only) }
+func (l *addressListener) serves(addr netip.Addr) bool {
+	return slices.ContainsFunc(l.only, func(a netip.AddrPort) bool { return a.Addr() == addr })
+}
+
+// Addr implements [net.Listener]: the widest of the configured addresses.
+func (l *addressListener) Addr() net.Addr {
+	at := slices.IndexFunc(l.only, func(a netip.AddrPort) bool { return !a.Addr().IsLoopback() })
+	return net.TCPAddrFromAddrPort(l.only[max(at, 0)])
+}

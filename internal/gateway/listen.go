@@ -62,6 +62,12 @@ func (g *Gateway) bindAll(ctx context.Context) error {
 		{"mqtts", "mqtt.tls_listen", g.cfg.MQTT.TLSListen, forStations, &g.listeners.mqtt},
 	} {
 		for _, address := range group.addresses {
+			if slices.ContainsFunc(*group.into, func(l listener) bool {
+				narrow, ok := l.net.(*addressListener)
+				return ok && l.name == group.name && narrow.join(address)
+			}) {
+				continue
+			}
 			l, err := g.listen(ctx, address)
 			if err != nil {
 				return g.unbound(group.name, group.key, address, err)
@@ -96,7 +102,7 @@ func (g *Gateway) listen(ctx context.Context, address string) (net.Listener, err
 	if wanted, err := netip.ParseAddrPort(address); err == nil {
 		wider := fmt.Sprintf("[::]:%d", wanted.Port())
 		if at := slices.IndexFunc(g.sockets, func(l net.Listener) bool { return serves(l.Addr(), wider) }); at >= 0 {
-			return &addressListener{g.takeSocket(at), netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())}, nil
+			return &addressListener{g.takeSocket(at), []netip.AddrPort{netip.AddrPortFrom(wanted.Addr().Unmap(), wanted.Port())}}, nil
 		}
 	}
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
