@@ -28,7 +28,8 @@ type Kit struct {
 
 	requests *admission.Crowd                 // the requests in flight
 	streams  *admission.Quota[site.AccountID] // the open streams of accounts
-	admins   *admission.Quota[site.AccountID] // those of administrators, on the admin API and its socket
+	admins   *admission.Quota[site.AccountID] // those of administrators, on the admin API
+	local    *admission.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
 	errorLog *rate.Limiter                    // bounds the log lines that failing requests can cause
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -42,6 +43,7 @@ func New(cfg Config) *Kit {
 		requests: admission.New(admission.Limits{Total: MaxRequests}),
 		streams:  admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
 		admins:   admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
+		local:    admission.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
 		errorLog: rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
 	}
 	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open()) })

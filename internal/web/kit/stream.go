@@ -14,9 +14,11 @@ const (
 	MaxStreams = 256
 	// MaxStreamsPerAccount bounds those of one account.
 	MaxStreamsPerAccount = 16
-	// maxAdminStreams bounds those of administrators, so that no other account keeps them
-	// waiting. All callers without an account, on the admin socket, count as one.
+	// maxAdminStreams bounds those of administrators, and again those of the users of this
+	// machine, on the admin socket, so that no account keeps either of them waiting.
 	maxAdminStreams = 64
+	// maxUserStreams bounds those of one user, so that no tool keeps root waiting.
+	maxUserStreams = 32
 	// pulseEvery is how often a quiet stream sends something, so that neither end takes
 	// a dead connection for a quiet one.
 	pulseEvery = 15 * time.Second
@@ -63,7 +65,10 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 		return err
 	}
 	quota, account := x.kit.streams, x.Req.Actor.Account
-	if x.Req.Actor.Origin == site.Admin {
+	switch {
+	case account == "":
+		quota, account = x.kit.local, site.AccountID(x.Req.Actor.Name)
+	case x.Req.Actor.Origin == site.Admin:
 		quota = x.kit.admins
 	}
 	if !quota.Enter(account) {
