@@ -71,18 +71,24 @@ func (s *Service) Shutdown(ctx context.Context, grace time.Duration) {
 	_ = s.Server.Close()
 }
 
-// lookEvery is how often a shutdown counts its connections.
-const lookEvery = 10 * time.Millisecond
+const (
+	// lookEvery is how often a shutdown counts its connections.
+	lookEvery = 10 * time.Millisecond
+	// silence is how long it waits for those on which no request has come yet: some
+	// clients open connections ahead, and anyone may.
+	silence = 2 * time.Second
+)
 
 // wait waits until no request is in flight and grace is over, or until there is no
 // connection.
 func (s *Service) wait(ctx context.Context, grace time.Duration) {
-	over := time.Now().Add(grace)
+	begun := time.Now()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		active, all := s.count()
-		if all == 0 || (active == 0 && time.Now().After(over)) {
+		waited := time.Since(begun)
+		pending, all := s.count(waited < silence)
+		if all == 0 || (pending == 0 && waited > grace) {
 			return
 		}
 		select {
@@ -113,14 +119,14 @@ func (s *Service) note(c net.Conn, state http.ConnState) {
 }
 
 // count returns how many connections there are, and how many of them have a request in
-// flight.
-func (s *Service) count() (active, all int) {
+// flight, or with fresh have sent none yet.
+func (s *Service) count(fresh bool) (pending, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, state := range s.states {
-		if state == http.StateActive {
-			active++
+		if state == http.StateActive || fresh && state == http.StateNew {
+			pending++
 		}
 	}
-	return active, len(s.states)
+	return pending, len(s.states)
 }

@@ -3,9 +3,12 @@ package kit_test
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"log/slog"
 	"net"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +51,47 @@ func TestService_Shutdown_silentClients(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("silent clients held up the end for as long as it may take")
 	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// A request on a connection that was accepted before the shutdown is answered, though it
+// comes after it.
+func TestService_Shutdown_newConnection(t *testing.T) {
+	k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := k.NewService(k.Handler(false), inner, admission.New(admission.Limits{}), nil)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for s.Connections() == 0 {
+		runtime.Gosched()
+	}
+	k.Drain()
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Shutdown(t.Context(), 0) }()
+	for { // until it is shutting down
+		late, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			break
+		}
+		_ = late.Close()
+	}
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); !strings.HasPrefix(string(answer), "HTTP/1.1 404") {
+		t.Errorf("answered %q, %v", answer, err)
+	}
+	<-ended
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
