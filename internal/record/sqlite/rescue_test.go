@@ -2,6 +2,8 @@ package sqlite_test
 
 import (
 	"bytes"
+	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -216,4 +218,52 @@ func TestDB_Amend_grantReachesCopySoon(t *testing.T) {
 	if copies.Load() < 2 {
 		t.Error("what was due was not written at the end")
 	}
+}
+
+// A rescue keeps the states of the stations. Damage of these alone takes nothing from who
+// may open what, of which the copy may know less.
+func TestOpen_rescuedStates(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		path := inUse(t, 10)
+		db := sound(t, path)
+		addStation(t, db, 1)
+		save(t, db, locked(1, site.Locked, at(2000)))
+		closeDB(t, db)
+		former, err := os.ReadFile(path + ".copy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		db = sound(t, path)
+		addStation(t, db, 2)
+		closeDB(t, db)
+		if err := os.WriteFile(path+".copy", former, 0o600); err != nil { // up to an hour old
+			t.Fatal(err)
+		}
+		if damaged {
+			spoil(t, path, rootOf(t, path, "station_states"))
+		}
+		markUnsound(t, path)
+		db = sound(t, path)
+		stations, states, err := db.LoadStations(t.Context())
+		if err != nil || db.Rescued() == "" || len(stations) != 2 {
+			t.Errorf("damaged %v: stations %v, %v; %q", damaged, stations, err, db.Rescued())
+		}
+		if !damaged && (len(states) == 0 || len(states[0].Locks) == 0 || states[0].Locks[0].Status != site.Locked) {
+			t.Errorf("the states are %+v", states)
+		}
+		closeDB(t, db)
+	}
+}
+
+// rootOf returns the first page of a table.
+func rootOf(t *testing.T, path, table string) (number int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err == nil {
+		err = errors.Join(db.QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_schema WHERE name = ?", table).Scan(&number), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
 }
