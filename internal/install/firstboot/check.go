@@ -92,7 +92,7 @@ func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlf
 }
 
 // exampleSecret matches a line with a secret.
-var exampleSecret = regexp.MustCompile(`(?m)^#?(password|secret|token) *= *["']([^"'\r\n]+)["']`)
+var exampleSecret = regexp.MustCompile(`(?m)^#?[^#\n]*\b(password|secret|token)["']?[ \t]*=[ \t]*["']([^"'\r\n]+)["']`)
 
 // publicProblems finds the passwords, secrets and tokens of the examples, which everyone
 // can read. "gatehouse apply" accepts them, for demonstrations; a board at a door does

@@ -63,7 +63,9 @@ func TestRun_publicSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	inUse := regexp.MustCompile(`(?m)^#((?:password|secret|token|username) = |\[cloud\])`).ReplaceAllString(string(own), "$1")
-	for text, want := range map[string]int{string(text): 6, inUse: 4} {
+	indented := regexp.MustCompile(`(?m)^(password|secret|token) = (.*)\n`).ReplaceAllString(string(text), "\t\"$1\"=$2\r\n")
+	inline := "account = [{ email = 'a@example.test', password = 'example-porter-password' }]"
+	for text, want := range map[string]int{string(text): 6, inUse: 4, indented: 6, inline: 1} {
 		b := newBoard(t)
 		b.write("boot/gatehouse-site.toml", text)
 		before := b.files()
@@ -73,7 +75,7 @@ func TestRun_publicSecrets(t *testing.T) {
 		}
 		lines := strings.Split(text, "\n")
 		for _, p := range out.Problems {
-			what, _, _ := strings.Cut(lines[p.Line-1], " = ")
+			what := regexp.MustCompile(`password|secret|token`).FindString(lines[p.Line-1])
 			if p.Text != "this "+what+" is that of the example: choose your own, or leave the line out" {
 				t.Errorf("line %d, %s: %s", p.Line, what, p.Text)
 			}
