@@ -151,7 +151,7 @@ func (k *Keeper) look() {
 	if s := k.served.Load(); s != nil {
 		found = append(found, ending(s, k.given, w)...)
 	}
-	if k.own != nil {
+	if k.given == nil {
 		found = append(found, k.own.dated(w)...)
 	}
 	k.report(found)

@@ -266,8 +266,16 @@ func TestKeeper_own_dated(t *testing.T) {
 		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.NotAfter = true, true, x509.KeyUsageCertSign, today.Add(3000*day)
 		c.DNSNames, c.ExtKeyUsage = nil, nil
 	}))
-	h.accepts(h.start(), h.trusting([]byte(read(t, h.path("ca.crt")))), "gate")
+	k := h.start()
+	h.accepts(k, h.trusting([]byte(read(t, h.path("ca.crt")))), "gate")
 	h.dated("vouch for any site", "rm "+h.path("ca.key")+" "+h.path("ca.crt"))
+
+	// Beside a given certificate it is not in use.
+	h.configure(order(t, nil))
+	if err := k.Reload(h.cfg.Certificate, h.cfg.Key); err != nil {
+		t.Fatal(err)
+	}
+	h.codes()
 }
 
 func (h *house) dated(words ...string) {
