@@ -17,9 +17,10 @@ import (
 func (a *app) cloudStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Say how the cloud link is, and how far the cloud has come",
-		Long: `Say how the cloud link of the running gateway is, what to do about what is wrong, and
-how many records wait. Exit status 1 means that the link is down or not configured.`,
+		Short: "Show the state of the cloud link, and how many records are pending",
+		Long: `Show the state of the cloud link of the running gateway, what to do about what is
+wrong, and how many records are pending. Exit status 1 means that the link is down or
+not configured.`,
 		Example: "  gatehouse cloud status\n  gatehouse cloud status --json",
 		Args:    takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {

@@ -54,7 +54,7 @@ func (a *app) cloudTestCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.key, "key", "", "send a command that is signed with the private key in `FILE`")
-	f.StringVar(&flags.gateway, "gateway", "", "the gateway has this `ID` (default asked of the one that runs here)")
+	f.StringVar(&flags.gateway, "gateway", "", "the gateway has this `ID` (default that of the one that runs here)")
 	f.StringVar(&flags.clientID, "client-id", "", "connect with the MQTT client `ID` (default the gateway's with -test after it)")
 	flags.add(cmd)
 	return cmd
@@ -175,8 +175,8 @@ func (t *trial) rights(ctx context.Context) error {
 	return t.ended(stepPublish, deliver(ctx, conn, removal))
 }
 
-// noteClock says when the running gateway refuses every command for now, because its clock
-// is not trusted. That is no failure of the link.
+// noteClock prints a note if the running gateway refuses every command for now, because its
+// clock is not trusted. That is no failure of the link.
 func (a *app) noteClock(ctx context.Context) {
 	_ = a.call(func(gw *client.Client) error {
 		status, err := gw.Status(ctx)

@@ -51,13 +51,13 @@ ready, and feeds the watchdog.`,
 	return cmd
 }
 
-// checked is what --check says.
+// checked is the result of --check.
 type checked struct {
 	Valid      bool     `json:"valid"`
 	PassedOver []string `json:"passedOver"` // variables of the environment
 }
 
-// checkSettings says whether serve would take the configuration.
+// checkSettings checks whether serve would accept the configuration.
 func (a *app) checkSettings() error {
 	cfg, err := a.settings()
 	if err != nil {
@@ -140,8 +140,8 @@ func (a *app) serveSettings() (config.Config, error) {
 	return cfg, nil
 }
 
-// whereSet says where a key of the configuration was set, for errors: "FILE:LINE" or a
-// variable, else its own name.
+// whereSet returns where a key of the configuration was set, for errors: "FILE:LINE" or a
+// variable, else the key itself.
 func (a *app) whereSet(key string) string {
 	files, err := config.Files(a.config, a.environ)
 	if err != nil {

@@ -28,9 +28,9 @@ import (
 
 // The data directory belongs to another user, so root does not work there: a process of
 // that user does, the worker, for one job. Its order is a line of JSON on its standard
-// input, its answer a line of JSON on its standard output. Behind the order of a restore
-// and the answer of a backup follows an archive. Root keeps to the configuration and the
-// file of the backup, and believes the worker nothing that it acts on.
+// input, its answer a line of JSON on its standard output. An archive follows the order of
+// a restore and the answer of a backup. Root touches only the configuration and the file
+// of the backup, and acts on nothing that the worker claims.
 
 // workerName is the hidden command that runs as the owner of the data directory.
 const workerName = "data-worker"
@@ -45,7 +45,7 @@ const (
 // order is what a worker is to do: a job, or a restore.
 type order struct {
 	Job       string            `json:"job,omitempty"`
-	Path      string            `json:"path"` // the data directory, or the file to look at; decides whose the worker is
+	Path      string            `json:"path"` // the data directory, or the file to look at; the worker runs as its owner
 	Restore   *backup.Order     `json:"restore,omitempty"`
 	Witnesses []journal.Witness `json:"witnesses,omitempty"`
 }
@@ -81,7 +81,7 @@ func (got answer) error() error {
 	return err
 }
 
-// terminal is root's, for what a worker writes to standard error.
+// terminal passes on what a worker writes to standard error, fit for root's terminal.
 type terminal struct{ io.Writer }
 
 func (t terminal) Write(text []byte) (int, error) {
@@ -94,7 +94,7 @@ func (t terminal) Write(text []byte) (int, error) {
 // worker is a running worker, as the process that started it sees it.
 type worker struct {
 	cmd *exec.Cmd
-	in  io.WriteCloser // behind the order
+	in  io.WriteCloser // what follows the order
 	out io.ReadCloser
 	*bufio.Reader
 }
@@ -112,7 +112,7 @@ func (a *app) startWorker(ctx context.Context, job order) (_ *worker, err error)
 	w.cmd.Args[0] = os.Args[0]
 	w.cmd.Dir, w.cmd.Env = "/", []string{"PATH=/usr/bin:/bin"}
 	w.cmd.Cancel, w.cmd.WaitDelay = func() error { return w.cmd.Process.Signal(os.Interrupt) }, killPatience
-	// The worker's user gets no hand on the terminal, and an interrupt there is for this
+	// The worker's user gets no access to the terminal, and an interrupt there is for this
 	// process.
 	w.cmd.Stderr, w.cmd.SysProcAttr = terminal{a.stderr}, &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 {

@@ -13,7 +13,7 @@ var errNoAccount = fault.New(fault.NotFound, "There is no account with this e-ma
 // errAccountExists means that an e-mail address has an account already.
 var errAccountExists = fault.New(fault.Conflict, "There is an account with this e-mail address already")
 
-// AddAccount makes an account with that password. Invalid for a text that is no
+// AddAccount adds an account with that password. Invalid for a text that is no
 // e-mail address and for a password that [CheckPassword] refuses; Conflict when
 // the address has an account; Unavailable when it cannot be stored. The account
 // comes back without its hash.
@@ -77,9 +77,9 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 	return s.changes.Make(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, nil, hash) })
 }
 
-// SetAdmin makes an account an administrator, or no longer one; its sessions feel
-// it at their next request. NotFound or Unavailable; no change is no error and no
-// record.
+// SetAdmin makes an account an administrator, or no longer one, with the next request
+// of its sessions. NotFound or Unavailable; where it is so already, there is neither an
+// error nor a record.
 func (s *Service) SetAdmin(ctx context.Context, by site.Actor, email string, admin bool) error {
 	account, err := s.find(email)
 	if err != nil {

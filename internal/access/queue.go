@@ -12,8 +12,8 @@ import (
 
 const (
 	// waitingStrangers, waitingLoopback and waitingKnown bound the logins of a lane that
-	// wait for a slot. The first is by the contract, section 1: an address gets in while
-	// fewer than 64 others try.
+	// wait for a slot. The first follows from the contract, section 1: an address gets in
+	// while fewer than 64 others try.
 	waitingStrangers, waitingLoopback, waitingKnown = 64, 64, 32
 	// WaitingNetwork and Waiting bound the logins that wait for a slot: those from the
 	// network, and all. Package gateway requires that they leave room for unlocks.

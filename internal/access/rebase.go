@@ -8,10 +8,10 @@ import (
 	"gatehouse/internal/site"
 )
 
-// ClockStepped is to be called when the clock has become trusted and jumped forward by step.
-// Sessions that were alive just before and rest on the untrusted clock keep what was
-// left of them; the others are judged by the new time. None lives longer than 30 days
-// from now. It waits for no store: [Service.Run] writes the new expiries.
+// ClockStepped is to be called when the clock has become trusted and jumped forward by
+// step. Sessions that were alive just before and began under the untrusted clock keep the
+// life that they had left; the others are judged by the new time. None lives longer than
+// 30 days from now. It waits for no store: [Service.Run] writes the new expiries.
 //
 // It must be called for a step of zero too: otherwise a session from before would
 // still count as resting on an untrusted clock at a later step, and outlive its 30
@@ -51,9 +51,9 @@ func (s *Service) retryRebased(ctx context.Context) error {
 	return nil
 }
 
-// rebase carries the sessions that rest on an untrusted clock over a step to now, and
-// shortens those that would live longer than a new one.
-// Those that had expired before the step stay expired by just as much.
+// rebase carries the sessions that began under an untrusted clock over a step to now, and
+// shortens those that would live longer than a new one. Those that had expired before the
+// step stay expired by just as much.
 func (d *directory) rebase(now time.Time, step time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,8 +71,8 @@ func (d *directory) rebase(now time.Time, step time.Duration) {
 	}
 }
 
-// rebaseNew is for a session that was stored while the clock may have stepped: it has its
-// whole life before it.
+// rebaseNew restores the whole life of a session that was stored while the clock may have
+// stepped.
 func (d *directory) rebaseNew(s *session, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

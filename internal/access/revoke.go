@@ -43,7 +43,7 @@ func (s *Service) Revoke(ctx context.Context, actor site.Actor, all bool) error 
 	return s.storeEnd(ctx, s.dir.end(actor.Account, only, now, &rec), &rec)
 }
 
-// RevokeAccount ends every session of the account with that address and says how
+// RevokeAccount ends every session of the account with that address and returns how
 // many. NotFound without such an account; Unavailable when the end could not be
 // stored yet: the sessions are dead all the same.
 func (s *Service) RevokeAccount(ctx context.Context, by site.Actor, email string) (ended int, err error) {
@@ -109,8 +109,8 @@ func (s *Service) retryEnded(ctx context.Context) error {
 }
 
 // end makes a session of an account dead, or all where none is named, for the reason that
-// rec states. It names them, with those whose end the store has not noted yet and without
-// those that had expired.
+// rec states. It returns their ids, including those whose end the store has not noted yet,
+// without those that had expired.
 func (d *directory) end(id site.AccountID, only site.SessionID, now time.Time, rec *site.Record) (ids []site.SessionID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

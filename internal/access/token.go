@@ -74,9 +74,9 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	return b, true
 }
 
-// Refresh returns a new access token, unlike every other one, for a refresh token, which stays good and may
-// be used in parallel: Unauthenticated when it is unknown, malformed, expired or
-// revoked. It writes nothing, so it goes on while storage fails.
+// Refresh returns a new access token, unlike every other one, for a refresh token, which
+// stays good and may be used in parallel: Unauthenticated when it is unknown, malformed,
+// expired or revoked. It writes nothing, so it works while storage fails.
 func (s *Service) Refresh(_ context.Context, refresh site.Secret) (site.Secret, error) {
 	sum, ok := sumOfRefresh(refresh)
 	if !ok {

@@ -78,7 +78,7 @@ type Unlock struct {
 	// What one account may ask for; 0 switches each off.
 	AccountRate    float64 // account_rate: unlocks a second, sustained
 	AccountBurst   int     // account_burst: unlocks at once
-	AccountPending int     // account_pending: under way for one station
+	AccountPending int     // account_pending: in flight for one station
 }
 
 // Journal bounds what is kept.

@@ -84,8 +84,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(text) //nolint:wrapcheck // as above
 }
 
-// assign puts a value of a TOML file into the field of a key. Its error says what the value
-// should be; it has the value only where that is a number or the like.
+// assign puts a value of a TOML file into the field of a key. Its error states what the
+// value should be, and contains the value only where that is a number or the like.
 func assign(field, value any) error {
 	text, isText := value.(string)
 	switch field := field.(type) {

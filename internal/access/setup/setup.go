@@ -35,8 +35,7 @@ const (
 	attempts     = 5
 	attemptEvery = time.Minute / attempts
 	wider        = 64
-	// lookEvery is how often [Service.Run] checks for an account, and
-	// whether the notice still holds.
+	// lookEvery is how often [Service.Run] checks for an account and updates the notice.
 	lookEvery = time.Second
 )
 
@@ -157,7 +156,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// look reports whether there is still something to look for.
+// look updates the notice, or removes it once there is an account; it reports whether
+// there is none yet.
 func (s *Service) look() bool {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()

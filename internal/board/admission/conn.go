@@ -33,9 +33,9 @@ func (h *Handshakes) Conn(raw net.Conn) *Conn {
 type Conn struct {
 	net.Conn
 	gate     *Handshakes
-	begun    bool        // the ClientHello has; the reader's own
-	turn     atomic.Bool // has one
-	answered atomic.Bool // has been written to in its turn
+	begun    bool        // the wait for a turn has begun; used by the reader alone
+	turn     atomic.Bool // it has a turn
+	answered atomic.Bool // the server has written to it during its turn
 	waiter   waiter
 }
 

@@ -1,8 +1,8 @@
 // Package admission decides which clients are admitted when there is no room for all: a
 // [Crowd] bounds what clients hold at once, connections or requests, a [Quota] bounds
 // streams, and [Handshakes] orders the TLS handshakes of a processor that is too slow for
-// all of them. Packages broker, httpapi and adminapi use it. It reads nothing that a
-// client sends, and starts no goroutine.
+// all of them. Packages broker and kit use it. It reads nothing that a client sends, and
+// starts no goroutine.
 //
 // The promise: no number of clients that have not logged in keeps another address out,
 // or makes another client wait.

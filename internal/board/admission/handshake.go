@@ -10,9 +10,9 @@ import (
 // Handshakes lets only as many TLS handshakes compute at once as the processor can. The
 // others wait before their ClientHello is read, when they have cost next to nothing.
 // The next turn goes to the address that was served longest ago (for IPv6, within the /64
-// network that was), and every second turn to an address that was never served, so that no
-// address keeps others waiting; and there to the newest
-// handshake: its client still waits for the answer, while the oldest is about to time
+// network that was served longest ago), and every second turn to an address that was never
+// served, so that no address keeps others waiting. Of one address the newest handshake
+// comes first: its client still waits for the answer, while the oldest is about to time
 // out. A client that has disconnected is skipped. So a processor that is too slow for all
 // spends its time on handshakes that complete.
 //

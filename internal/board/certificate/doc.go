@@ -33,7 +33,7 @@
 // names that the gateway has when the CA is created. So a thief of its key can pose as
 // no site on the Internet. The certificate leaves out a name or address that the CA may
 // not vouch for, because clients would refuse all of it. A CA of a former version has
-// no constraints and stays as it is; doctor reports how to replace it.
+// no constraints and stays as it is; a condition shows how to replace it.
 //
 // # Given files
 //
@@ -55,8 +55,8 @@
 // time accept it although the clock stood still for up to two years. Where the clock is
 // ahead of the system's, because one of them was wrong once, it is counted from the
 // system's time; where they are two years apart, or the clock is impossible (1970), it is
-// valid as long as the CA, which Apple's devices alone refuse.
-// Such a certificate is made again as soon as the clock is trusted.
+// valid as long as the CA, which Apple's devices alone refuse. Such a certificate is made
+// again as soon as the clock is trusted.
 //
 // # Names and addresses
 //

@@ -14,8 +14,7 @@ import (
 )
 
 // Supervisor is the service manager that started this process, by the protocol of
-// sd_notify(3). Where none did, its methods do nothing. Safe for
-// concurrent use.
+// sd_notify(3). Where none did, its methods do nothing. Safe for concurrent use.
 type Supervisor struct {
 	patience time.Duration
 }
@@ -134,8 +133,8 @@ func CredentialPath(path string) (string, error) {
 // handedOverFrom is the folder whose files the unit hands over.
 const handedOverFrom = "/etc/gatehouse/credentials/"
 
-// CredentialSource returns the file in which root keeps what a path of the configuration means,
-// and whether it is a credential; any other path is its own source.
+// CredentialSource returns the file in which root keeps what a path of the configuration
+// means, and whether it is a credential; any other path is its own source.
 func CredentialSource(path string) (source string, credential bool) {
 	name, credential := strings.CutPrefix(path, handedOver)
 	if !credential {

@@ -34,7 +34,8 @@ type Ack struct {
 	Seq uint64 `json:"seq"`
 }
 
-// Gap replaces records that are gone on [JournalLeaf]: From to To, both included. Seq equals To, so that it is acknowledged like a record.
+// Gap replaces records that are gone on [JournalLeaf]: From to To, both included. Seq
+// equals To, so that it is acknowledged like a record.
 type Gap struct {
 	Seq  uint64    `json:"seq"`
 	Kind site.Kind `json:"kind"` // site.KindGap

@@ -41,7 +41,7 @@ func Filters(gateway site.GatewayID) []string {
 	return all
 }
 
-// Address is what a topic says: whose it is and what it carries.
+// Address is what a topic names: a gateway, and what it carries.
 type Address struct {
 	Gateway site.GatewayID
 	Leaf    Leaf

@@ -27,8 +27,8 @@ type Unlocker interface {
 	Claim(id string, until time.Time) (unlock.Answer, error)
 	// Interrupted returns the ids of commands whose outcome will never be known.
 	Interrupted() []string
-	// Unlock opens a lock, or says why not, within the command's deadline; once it has
-	// begun it is seen through. NotFound for a lock that there is not; Unavailable when
+	// Unlock opens a lock within the command's deadline and returns the outcome; once it
+	// has begun it is completed. NotFound for a lock that does not exist; Unavailable when
 	// its record cannot be made durable: nothing was sent, and its id is free again.
 	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
 }
@@ -71,7 +71,7 @@ func (c *commands) summarise() {
 // refused is a command that is not carried out.
 type refused struct {
 	api.Refusal
-	cmd   api.Command // what it says, if Verified; else zero
+	cmd   api.Command // what it states, if Verified; else zero
 	first *api.First  // of a repeated one
 }
 

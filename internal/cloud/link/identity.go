@@ -73,6 +73,6 @@ func (i *identity) judge(now time.Time) (summary string) {
 	return ""
 }
 
-// adviceIdentity says what to do about a copy, and what not.
+// adviceIdentity is what to do about a copy, and what not.
 const adviceIdentity = "Where this happens again and again, find the other gateway (a copy of the card?) and set it up anew on an empty card, " +
 	"so that it has an identity of its own. Do not set another client_id there: then both carry out each command"

@@ -63,7 +63,7 @@ type Stations interface {
 	Stations() []site.Station
 	// State returns what is known of a station now; false when it is not enrolled.
 	State(id site.StationID) (site.StationState, bool)
-	// EventsSince returns what changed after that number; gap says that some were
+	// EventsSince returns what changed after that number; gap reports that some were
 	// forgotten.
 	EventsSince(after uint64, id site.StationID) (events []station.Event, gap bool)
 	// Latest is the number of the newest event.
@@ -124,7 +124,7 @@ type Link struct {
 	mu       sync.Mutex // mu guards what follows
 	settings Settings
 	replace  context.CancelFunc // ends what goes by the settings; nil before Run
-	status   site.CloudStatus   // but what Status adds
+	status   site.CloudStatus   // without what Status adds
 }
 
 // New returns the link, and reads how far the cloud has come. It starts nothing.
@@ -187,7 +187,7 @@ func (l *Link) Held() uint64 {
 	return l.kept.Load()
 }
 
-// StationsChanged says that a station was enrolled or removed. It never blocks.
+// StationsChanged notes that a station was enrolled or removed. It never blocks.
 func (l *Link) StationsChanged() {
 	l.enrolled.Store(true)
 	l.wakeUp()

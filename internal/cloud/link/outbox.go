@@ -143,7 +143,7 @@ func (o *outbox) sendNext() {
 	o.sendItem(entry.Seq, entry.Body)
 }
 
-// sendGap says that the records up to a seq are gone.
+// sendGap sends a gap in place of the records up to a seq, which are gone.
 func (o *outbox) sendGap(to uint64) { o.sendItem(to, api.Encode(api.NewGap(o.at+1, to))) }
 
 func (o *outbox) sendItem(seq uint64, payload []byte) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Backoff says how long to wait before connecting again. The first wait is drawn between
+// Backoff bounds the wait before connecting again. The first wait is drawn between
 // Least and four times as much, and each wait after a failure from a span half as long
 // again, up to Most: clients that lost the same broker at the same moment come back
 // spread, over about as long as it was gone, and none much later than that.

@@ -8,7 +8,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Config says how to reach a broker and what to take from it.
+// Config is how to reach a broker and what to take from it.
 type Config struct {
 	URL      string // of the broker, see [ParseURL]
 	ClientID string

@@ -171,7 +171,7 @@ func (c *Conn) take(m mqtt.Message) {
 // Lost is closed when the connection is over, by itself or by [Conn.Close].
 func (c *Conn) Lost() <-chan struct{} { return c.filter.over }
 
-// Err says why the connection is over: [ErrClosed] after Close. It is nil before.
+// Err returns why the connection is over: [ErrClosed] after Close. It is nil before.
 func (c *Conn) Err() error { return c.filter.cause() }
 
 // Close ends the connection without a DISCONNECT: the broker publishes the will. It

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Endpoint is what the URL of a broker says.
+// Endpoint is where a broker is reached, as its URL states it.
 type Endpoint struct {
 	Host string // without port and brackets; its certificate must bear it
 	Port string

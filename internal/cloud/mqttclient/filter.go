@@ -33,8 +33,8 @@ var (
 var errOver = errors.New("the connection is over")
 
 // filter stands between paho and the socket. Each Write of paho's is one packet, and
-// each packet of the broker's is read whole, judged, and only then given to paho (see
-// packet.go). So paho is never given what it cannot bear, nor an answer to something
+// each packet of the broker's is read whole, judged, and only then passed to paho (see
+// packet.go). So no packet reaches paho that makes it panic, nor an answer to something
 // that it does not yet know to be written.
 type filter struct {
 	net.Conn               // TLS, or raw; for addresses
@@ -173,7 +173,7 @@ func (f *filter) finish(why error) {
 	_ = f.raw.Close() // what fails is over as well
 }
 
-// cause says why the connection is over; nil before.
+// cause returns why the connection is over; nil before.
 func (f *filter) cause() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -151,7 +151,7 @@ func (s *Server) serve(c *Conn, err error) {
 	s.seats.leave(c, func(shown *Conn) { s.cfg.Handler.Disconnected(shown, reason) })
 }
 
-// safely calls f. Whatever breaks in it becomes an error.
+// safely calls f. A panic in it becomes an error.
 func (s *Server) safely(f func() error) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -206,8 +206,8 @@ func (s *Server) hurry(c *Conn) error {
 	return c.raw.SetDeadline(time.Now().Add(s.cfg.Limits.ConnectTimeout))
 }
 
-// clear takes back what the connection left behind in mochi, which forgets nothing
-// itself where a packet broke it.
+// clear removes what the connection left behind in mochi, which forgets nothing itself
+// where a packet broke it.
 func (s *Server) clear(c *Conn) {
 	if c.client != nil {
 		s.mochi.UnsubscribeClient(c.client)

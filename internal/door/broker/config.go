@@ -61,9 +61,10 @@ type Authenticator interface {
 	Authenticate(id site.StationID, secret site.Secret) (generation uint64, ok bool)
 }
 
-// Handler receives the stations' connections and what comes over them; [stationlink.Link] satisfies most of it. Its
-// methods are called concurrently, one at a time for each connection.
-// They must return quickly: while one runs, that station is not read.
+// Handler receives the stations' connections and what comes over them;
+// [stationlink.Link] satisfies most of it. Its methods are called concurrently, one at a
+// time for each connection. They must return quickly: while one runs, that station is not
+// read.
 type Handler interface {
 	// Connected comes when a session is established and its CONNACK written. For
 	// one station it is called in the order in which connections took over from

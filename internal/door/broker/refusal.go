@@ -1,7 +1,7 @@
 package broker
 
-// refusal is one thing that is not let pass: how it is counted, what is said of it
-// and how the station is answered.
+// refusal is one thing that is not let pass: how it is counted and logged, and how the
+// station is answered.
 type refusal struct {
 	metric string // the reason in gatehouse_refusals_total
 	reason string // for the log and the handler
@@ -34,7 +34,7 @@ const (
 	v3NotAuthorized = 5
 )
 
-// What is refused. Of these the station learns by a code of their own in CONNACK:
+// Refusals of a CONNECT, which CONNACK answers:
 var (
 	errWill      = &refusal{"mqtt-will", "wills are not offered", codeNotAuthorized, v3NotAuthorized}
 	errVersion   = &refusal{"mqtt-version", "only MQTT 3.1.1 and 5.0 are supported", codeBadVersion, v3BadVersion}

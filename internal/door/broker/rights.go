@@ -77,7 +77,7 @@ func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
 	return nil
 }
 
-// judgeUnsubscribe takes the commands back before the station is told so.
+// judgeUnsubscribe ends the subscription to commands before UNSUBACK is written.
 func (c *Conn) judgeUnsubscribe(pk *packets.Packet) *refusal {
 	if len(pk.Filters) > mostFilters {
 		return errSubscribe

@@ -90,7 +90,7 @@ func options(limits Limits) *mqtt.Options {
 	}
 }
 
-// register makes figures of the broker metrics.
+// register adds the gauges of the broker to the metrics.
 func (s *Server) register(r *metric.Registry) {
 	r.Gauge(`gatehouse_mqtt_connections{state="open"}`, func() float64 { open, _ := s.crowd.Count(); return float64(open) })
 	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { _, connecting := s.crowd.Count(); return float64(connecting) })
@@ -118,8 +118,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	return errors.Join(s.acceptAll(ctx, listeners), s.closeAll())
 }
 
-// Accepts reports whether connections are accepted: all accept loops run, and nobody keeps
-// the locks that each connection takes, or else it does not return.
+// Accepts reports whether connections are accepted: all accept loops run. It does not
+// return while a lock that each connection needs is held.
 func (s *Server) Accepts() bool {
 	_, _ = s.crowd.Count()
 	s.seats.mu.Lock()

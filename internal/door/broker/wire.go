@@ -42,7 +42,7 @@ func (w wire) Write(packet []byte) (int, error) {
 	return len(packet), nil
 }
 
-// Close implements [net.Conn]. The reason of the end is told later (see serve).
+// Close implements [net.Conn]. The reason of the end follows later (see serve).
 func (w wire) Close() error {
 	w.c.end("", nil)
 	return nil

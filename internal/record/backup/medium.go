@@ -31,7 +31,7 @@ type Medium struct {
 	file      *os.File
 }
 
-// Open opens a file to restore from and sees what it is, without a passphrase. Errors:
+// Open opens a file to restore from and detects its format, without a passphrase. Errors:
 // NotFound; Invalid when it is neither a backup nor a database; Unavailable.
 func Open(path string) (*Medium, error) {
 	f, _, err := openRegular(path, 0)
@@ -48,7 +48,7 @@ func Open(path string) (*Medium, error) {
 	}
 	m := &Medium{Path: path, Encrypted: string(head[:n]) == ageMagic, file: f}
 	if !m.Encrypted && !strings.HasPrefix(string(head[:n]), sqliteMagic) {
-		return nil, errors.Join(damaged(path, errors.New("it begins like no backup and no database")), f.Close())
+		return nil, errors.Join(damaged(path, errors.New("it begins neither like a backup nor like a database")), f.Close())
 	}
 	return m, nil
 }
@@ -60,14 +60,14 @@ func unreadableMedium(path string, err error) error {
 	return fault.Wrap(fault.Unavailable, path+" cannot be read ("+reason(err)+"): check the medium that it is on", err)
 }
 
-// damaged words an error of a file whose content is no whole backup, unless it has words;
-// nil stays nil.
+// damaged wraps an error of a file that is not a whole backup with a sentence, unless it
+// has one; nil stays nil.
 func damaged(path string, err error) error {
 	return worded(fault.Invalid, path+
 		" is cut off or damaged, or was not written by gatehouse backup: copy it again from where it was made, or use another backup", err)
 }
 
-// reason returns the text of a system error without the path, which the sentence has.
+// reason returns the text of a system error without the path, which the sentence names.
 func reason(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
@@ -103,8 +103,8 @@ func (d Draft) Settings() []Loaded {
 
 // Pass writes the archive in a backup to w, in clear text, and returns its manifest and the
 // configuration. These may be used, and what w received confirmed, only when Pass returns
-// no error: then every byte of the file was authenticated. Of a plain copy of a database
-// it writes an archive of that alone; that takes no passphrase and has no version. Errors:
+// no error: then every byte of the file was authenticated. For a plain copy of a database
+// it writes an archive of that file alone, which needs no passphrase and has no version. Errors:
 // Unauthenticated for a wrong passphrase, Conflict for a newer version, Invalid for damage,
 // and those of w.
 func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Manifest, Draft, error) {

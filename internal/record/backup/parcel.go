@@ -54,15 +54,15 @@ type Source struct {
 // encrypted: only those who may see every secret of the gateway may have it.
 type Parcel struct {
 	Manifest
-	held []*os.File // each in the place of its entry; open, so that it stays what was measured though its name goes
+	held []*os.File // in the order of Files; kept open, so that the content stays when the name is removed
 }
 
 // snapshotPrefix begins the names of snapshots in the data directory.
 const snapshotPrefix = ".backup-"
 
 // Running makes a parcel of a running gateway's data. The copy of the database that it
-// needs takes room on the disk of the data directory until Close; its name is gone
-// before. Unavailable when there is no room.
+// needs takes room on the disk of the data directory until Close; its name is removed
+// at once. Unavailable when there is no room.
 func (s Source) Running(ctx context.Context, store Store) (*Parcel, error) {
 	path := filepath.Join(s.Data, snapshotPrefix+rand.Text()+".db")
 	if err := store.Snapshot(ctx, path); err != nil {
@@ -76,7 +76,7 @@ func (s Source) Running(ctx context.Context, store Store) (*Parcel, error) {
 }
 
 // Stopped makes a parcel of a gateway that does not run; the caller holds the lock of
-// its data directory, and until Close. Nothing is written, so that it works on a disk
+// its data directory until Close. Nothing is written, so that it works on a disk
 // that is full or has failed.
 func (s Source) Stopped(ctx context.Context) (*Parcel, error) {
 	path := filepath.Join(s.Data, database)
@@ -123,7 +123,7 @@ func (p *Parcel) holdDatabase(ctx context.Context, path string) error {
 }
 
 // holdTree takes a file of the data directory into the parcel, or the files below a
-// folder, but for hidden ones.
+// folder, except hidden ones.
 func (p *Parcel) holdTree(ctx context.Context, data, name string) error {
 	return filepath.WalkDir(filepath.Join(data, name), func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

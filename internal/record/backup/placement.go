@@ -40,10 +40,10 @@ type change struct {
 
 // Prepare decides what to do with the files of a draft, and changes nothing. Files that
 // are already there unchanged are left. Files of conf.d that the backup does not have
-// are set aside, because they would be read too. Named are the files that the restored
-// configuration names. Without a main file in the draft nothing changes. Of root, files that are not public get the group. The stamp ends
-// the names of what is kept; see [Stamp]. Forbidden and Unavailable where this user cannot
-// read or write the configuration.
+// are set aside, because they would be read too. Without a main file in the draft nothing
+// changes. named are the files that the restored configuration names; stamp ends the names
+// of what is kept, see [Stamp]. If root restores, files that are not public get the group.
+// Forbidden and Unavailable where this user cannot read or write the configuration.
 func (c Configuration) Prepare(d Draft, named []string, group int, stamp string) (*Placement, error) {
 	p := &Placement{Written: []string{}, LeftOut: []string{}}
 	if len(d.Settings()) == 0 {
@@ -90,7 +90,7 @@ func (c Configuration) Prepare(d Draft, named []string, group int, stamp string)
 	return p, nil
 }
 
-// add adds a change, unless the file is as it shall be.
+// add adds a change, unless the file is already as wanted.
 func (p *Placement) add(one change, stamp string) error {
 	former, _, err := readSmall(one.target)
 	switch {
@@ -131,7 +131,7 @@ func (c Configuration) modeOf(e Entry, named []string) (mode os.FileMode, ours b
 	return mode, !own && !hidden && !strings.HasPrefix(below, "conf.d/") && !strings.HasPrefix(below, "credentials/")
 }
 
-// Write writes the files, each at once, after a copy of the former one.
+// Write writes the files, each atomically and after a copy of the former one.
 func (p *Placement) Write() error {
 	for _, one := range p.changes {
 		if err := one.write(); err != nil {

@@ -36,13 +36,14 @@ type Restored struct {
 	Kept    string         `json:"kept,omitempty"` // the folder with what was there; "" where there was nothing
 }
 
-// ErrBegun is wrapped by an error of [Restore] after which things are not as they were.
+// ErrBegun is wrapped by an error of [Restore] or [Placement.Write] after which the gateway
+// is no longer as it was.
 var ErrBegun = errors.New("the restore has begun")
 
 // confirmation follows the archive of a restore that is to be carried out.
 const confirmation = "every byte was authenticated\n"
 
-// Confirm lets a [Restore] that has read what [Medium.Pass] wrote to w go on.
+// Confirm lets the [Restore] that reads from w proceed, after [Medium.Pass] has succeeded.
 func Confirm(w io.Writer) error {
 	_, err := io.WriteString(w, confirmation)
 	return err
@@ -76,7 +77,7 @@ func Restore(ctx context.Context, o Order, db Database, data io.Reader) (r Resto
 	return r, errors.Join(err, os.RemoveAll(folder)) // it has another name when it is in place
 }
 
-// confirmed refuses what is not confirmed.
+// confirmed returns an error unless the confirmation follows the archive.
 func confirmed(data io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(data, int64(len(confirmation))+1))
 	if err == nil && string(text) != confirmation {
@@ -85,7 +86,7 @@ func confirmed(data io.Reader) error {
 	return err
 }
 
-// staged is what a restore brings, in a folder. Nothing else has been touched.
+// staged is what a restore has unpacked into a folder. Nothing else has been touched.
 type staged struct {
 	Order
 	Manifest // of a plain copy: without a version
@@ -136,7 +137,7 @@ func write(root *os.Root, e Entry, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// fullDisk words an error of unpacking, unless it has words; nil stays nil.
+// fullDisk wraps an error of unpacking with a sentence, unless it has one; nil stays nil.
 func fullDisk(err error) error {
 	return worded(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
 }

@@ -91,7 +91,7 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Read
 	return m, finish()
 }
 
-// brokeOff words an error of the gateway's archive, unless it has words.
+// brokeOff wraps an error of the gateway's archive with a sentence, unless it has one.
 func brokeOff(err error) error {
 	return worded(fault.Unavailable, "The gateway broke off while it sent its data: look at its log and try again", err)
 }

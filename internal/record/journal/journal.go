@@ -53,7 +53,7 @@ type Retention struct {
 // Removed is what [Store.Prune] did.
 type Removed struct {
 	Records     int // all of them
-	Undelivered int // of these, such as the cloud had not acknowledged
+	Undelivered int // of these, the ones that the cloud had not acknowledged
 }
 
 // Entry is a record as stored.
@@ -91,11 +91,11 @@ type Store interface {
 	Kept() int
 	// Read returns the selected records.
 	Read(ctx context.Context, q Query) ([]site.Record, error)
-	// Recent returns the newest records of unlocks, oldest first, from among the newest
-	// of all kinds. Both numbers are bounded; records with an Idempotency-Key or a JTI
-	// that a run of the gateway wrote within a span before its last are returned beyond
-	// the first bound. The records of a restore and of lost records are among them.
-	// Damaged ones are skipped.
+	// Recent returns unlock records, oldest first: the newest ones up to most, and further
+	// ones with an Idempotency-Key or a JTI that were written within span before the last
+	// unlock of the same run of the gateway. It looks at the newest records of all kinds
+	// up to within. The records of a restore and of lost records are included, damaged
+	// ones are skipped.
 	Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error)
 	// Verify checks the whole chain.
 	Verify(ctx context.Context) (Verdict, error)
@@ -114,8 +114,8 @@ type Store interface {
 	// Prune removes the oldest records that have to go. It works in small steps and returns
 	// how many it removed, also when it fails.
 	Prune(ctx context.Context, r Retention) (Removed, error)
-	// Watch names the function that hears how each transaction ended: nil, ErrTight or the
-	// error of the disk.
+	// Watch registers the function that is called with the result of each transaction:
+	// nil, ErrTight or the error of the disk.
 	Watch(heard func(error))
 }
 

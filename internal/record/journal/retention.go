@@ -25,7 +25,7 @@ const (
 
 // SetRetention changes how long records are kept and how much room they may take, in
 // bytes, without and with those that the cloud has not acknowledged; zero is without bound. It
-// holds from the next time that records are removed.
+// takes effect with the next removal.
 func (s *Service) SetRetention(maxAge time.Duration, maxSize, hardSize int64) {
 	s.maxAge.Store(int64(maxAge))
 	maxSize = cmp.Or(maxSize, math.MaxInt64)
@@ -77,8 +77,8 @@ func (s *Service) Prune(ctx context.Context) (Removed, error) {
 	return removed, nil
 }
 
-// overfull reports whether the journal is a tenth larger than it may be, and removing
-// would make it smaller by something worth while; or larger than it may ever be.
+// overfull reports whether the journal is a tenth larger than it may be and enough records
+// may be removed, or whether it is larger than its hard size.
 func (s *Service) overfull() bool {
 	bytes, most := s.Store.Bytes(), s.maxSize.Load()
 	if bytes > s.hardSize.Load() {

@@ -91,7 +91,7 @@ func (s *Service) Intend(r site.Record) (durable bool) {
 // the record waits in memory, and is in the system log.
 func (s *Service) AppendLater(r site.Record) { s.Store.AppendLater(r) }
 
-// heard takes the end of each transaction from the store.
+// heard is called by the store with the result of each transaction.
 func (s *Service) heard(err error) {
 	switch {
 	case errors.Is(err, ErrTight):
@@ -183,10 +183,10 @@ const (
 	recentWithin  = 20_000
 )
 
-// RecentUnlocks returns the newest 2,000 unlock records, oldest first, and with them
-// those with an Idempotency-Key or a JTI that a run wrote within a span before its
-// last; but none beyond the newest 20,000 records of all kinds. The records of a
-// restore and of lost records are among them.
+// RecentUnlocks returns the newest 2,000 unlock records, oldest first, and further ones with
+// an Idempotency-Key or a JTI that were written within span before the last unlock of the
+// same run; but none beyond the newest 20,000 records of all kinds. The records of a
+// restore and of lost records are included.
 func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
 	return s.Store.Recent(ctx, recentUnlocks, recentWithin, span)
 }

@@ -28,7 +28,7 @@ func (c chain) next(body []byte) chain {
 	return n
 }
 
-// stamp fills in what a record does not state of its moment.
+// stamp sets the time and the boot of a record that has none.
 func (db *DB) stamp(r *site.Record) {
 	if r.Time.IsZero() {
 		r.Time = site.At(db.clock.Now())
@@ -59,7 +59,7 @@ func (db *DB) chainOn(r *site.Record) row {
 	}
 }
 
-// insertMany is how many rows one statement inserts where there are as many.
+// insertMany is how many rows one statement inserts when at least that many wait.
 const insertMany = 16
 
 // insert writes rows, many at a time, because a statement costs more than its rows.

@@ -60,7 +60,7 @@ func sizeOf(path string) (int64, error) {
 }
 
 // unusable decides whether the file or the disk is to blame for an error of reading a
-// database file. Of an error that is Conflict or Invalid that is known.
+// database file. An error that is Conflict or Invalid already is returned as it is.
 func unusable(ctx context.Context, name string, err error) error {
 	switch {
 	case err == nil || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid):

@@ -44,7 +44,7 @@ func (db *DB) CloudStations(ctx context.Context) ([]site.StationID, error) {
 	return ids, nil
 }
 
-// SaveCloudStations keeps them.
+// SaveCloudStations saves the stations whose state the cloud has.
 func (db *DB) SaveCloudStations(ctx context.Context, ids []site.StationID) error {
 	text, err := json.Marshal(ids)
 	if err != nil {
@@ -56,10 +56,9 @@ func (db *DB) SaveCloudStations(ctx context.Context, ids []site.StationID) error
 // outboxBytes bounds the result of one call of Outbox, in bytes.
 const outboxBytes = 256 << 10
 
-// Outbox returns the stored records that follow a seq, in order: at most so
-// many, and no more than make 256 KiB, but one at least where there is one. A damaged
-// one is returned as it is; those on a page that cannot be read are skipped, so that
-// they are a gap to the caller.
+// Outbox returns the stored records that follow a seq, in order: at most limit of them and
+// at most 256 KiB, but at least one where there is one. A damaged record is returned as
+// it is; those on a page that cannot be read are skipped, so that the caller sees a gap.
 func (db *DB) Outbox(ctx context.Context, after uint64, limit int) ([]journal.Entry, error) {
 	for from := after + 1; ; from++ {
 		all, err := db.entries(ctx, from, limit)

@@ -51,10 +51,10 @@ func (db *DB) change(ctx context.Context, revokes bool, change func(*transaction
 	return err
 }
 
-// renewVersion makes every copy one of an earlier state.
+// renewVersion makes every existing copy out of date.
 func (t *transaction) renewVersion() error { return t.setMeta(metaVersion, uuid.NewString()) }
 
-// copyAgain has the copy written, soon when access was revoked.
+// copyAgain schedules a new copy: soon if access was revoked.
 func (db *DB) copyAgain(revokes bool) {
 	if revokes {
 		db.revoked.Store(true)

@@ -155,7 +155,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// UseClock names the clock that stamps records. It is called once, before the
+// UseClock sets the clock that stamps records. It is called once, before the
 // first record: the clock itself starts from the time floor that is kept here.
 func (db *DB) UseClock(clock site.Clock) { db.clock = clock }
 
@@ -169,9 +169,8 @@ const closeBudget = 5 * time.Second
 // copyPatience is how long Close waits for the disk of the copy.
 const copyPatience = 2 * time.Second
 
-// Close writes what is still queued and closes the file. What the disk does not
-// take goes to the system log, and the error counts it. Close
-// abandons a disk that hangs.
+// Close writes what is still queued and closes the file. What the disk does not take
+// goes to the system log, and the error counts it. Close abandons a disk that hangs.
 func (db *DB) Close() error {
 	db.queue.close()
 	select {
@@ -196,8 +195,8 @@ func (db *DB) Rescued() string { return db.rescued }
 // only the next [Open] can repair that.
 func (db *DB) Broken() <-chan struct{} { return db.broken }
 
-// giveUp logs the records that are still in memory, also those that the writer has in
-// hand.
+// giveUp logs the records that are still in memory, including those of the transaction
+// in flight.
 func (db *DB) giveUp() error {
 	db.logKept(db.queue.fail(errStopping))
 	if waiting, lost := db.queue.kept(); waiting+lost > 0 {
@@ -233,7 +232,7 @@ func persistLog(conn *sql.Conn) error {
 	})
 }
 
-// dsn returns the driver's name for a file; only with "file:" it reads the options.
+// dsn returns the driver's name for a file; the driver reads options only after "file:".
 func dsn(path, options string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options
 }

@@ -20,11 +20,10 @@ type Files struct {
 	Logger *slog.Logger
 }
 
-// Inspect checks a database file, its pages and its schema, and returns what it holds; name
-// is how people know it. The file is not changed. Verify, which takes
-// much longer, checks the journal. Errors: NotFound where there is none; Conflict when it
-// is of a newer version; Invalid when it is damaged or not a gateway's; Unavailable when
-// it cannot be read.
+// Inspect checks the pages of a database file and returns what it holds; name is its name
+// in messages. The file is not changed. Verify, which takes much longer, checks the
+// journal. Errors: NotFound where there is none; Conflict when it is of a newer version;
+// Invalid when it is damaged or not a gateway's; Unavailable when it cannot be read.
 func (f Files) Inspect(ctx context.Context, path, name string) (site.Inventory, error) {
 	return readFile(ctx, path, name, func(db *sql.DB) (site.Inventory, error) { return inspect(ctx, db, name) })
 }
@@ -86,7 +85,7 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 	return ended, err
 }
 
-// forward migrates a file of which there is another copy, so without making one.
+// forward migrates a file without copying it first: the caller has another copy.
 func forward(ctx context.Context, path string) error {
 	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
 	if err != nil {

@@ -21,8 +21,8 @@ const defaultLimit = 1000
 // AppendRecord makes one record durable before it returns nil.
 func (db *DB) AppendRecord(ctx context.Context, r site.Record) error { return db.do(ctx, nil, r) }
 
-// Flush implements [journal.Store]: an empty use case takes what waits with it, as much
-// as one transaction may hold.
+// Flush implements [journal.Store]: each empty use case writes the queued records too, as
+// many as one transaction may hold.
 func (db *DB) Flush(ctx context.Context) error {
 	for waiting := db.Kept(); ; waiting -= maxBatch {
 		if err := db.do(ctx, nil); err != nil || waiting <= maxBatch {
@@ -122,7 +122,7 @@ func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) 
 	return records, nil
 }
 
-// scanRecord reads a record of its body; errDamaged when that is no record.
+// scanRecord reads a record from its body; errDamaged when that is no record.
 func scanRecord(rows *sql.Rows) (r site.Record, err error) {
 	body, err := column[sql.RawBytes](rows)
 	if err != nil {

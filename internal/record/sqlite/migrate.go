@@ -16,8 +16,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemas returns the texts of the migrations: the first makes schema 1 of an empty
-// file, and each that follows makes the next one of the one before.
+// schemas returns the texts of the migrations: the first creates schema 1 in an empty
+// file, and each that follows brings its predecessor's schema to the next.
 func schemas() (texts []string) {
 	files, _ := fs.Glob(migrations, "migrations/*.sql") // what is embedded can be read
 	for _, file := range files {

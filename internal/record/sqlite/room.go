@@ -8,7 +8,7 @@ import (
 )
 
 // room is how much a disk that was full must have free before it counts as sound again,
-// in bytes: more than a change takes that does not apply a whole site.
+// in bytes: more than any change takes, except one that applies a whole site.
 const room = 1 << 20
 
 // reckon turns the end of a transaction into what the watcher hears: of a disk that was

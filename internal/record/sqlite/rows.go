@@ -33,7 +33,7 @@ func each[T any](ctx context.Context, q queryer, scan func(*sql.Rows) (T, error)
 	}
 }
 
-// column reads the only column. Of [sql.RawBytes] nothing may be kept.
+// column reads the only column. A [sql.RawBytes] is valid only until the next row.
 func column[T any](rows *sql.Rows) (value T, err error) {
 	err = rows.Scan(&value)
 	return value, err

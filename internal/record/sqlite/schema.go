@@ -15,7 +15,7 @@ import (
 // object is a table, an index, a trigger or a view: one row of sqlite_schema.
 type object struct {
 	kind, name, table string
-	text              string // the statement that makes it, with single blanks; "": SQLite makes it by itself
+	text              string // the statement that creates it, with single spaces; "": SQLite creates it by itself
 }
 
 // String names the object in messages.

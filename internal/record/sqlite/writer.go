@@ -75,7 +75,7 @@ func (db *DB) do(ctx context.Context, change func(*transaction) error, records .
 	}
 }
 
-// errStopping answers who comes after Close.
+// errStopping is the error of every call after Close.
 var errStopping = fault.New(fault.Unavailable, "The gateway is stopping")
 
 // Keep implements [journal.Store].

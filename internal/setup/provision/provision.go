@@ -1,7 +1,7 @@
 // Package provision makes the accounts, stations, grants and time zone of a
-// gateway match a site file (contract, section 5, "apply"). It makes all
-// changes in one transaction, refuses a site that does not fit what is on the gateway, and
-// changes nothing that is as stated already: the same site a second time changes nothing.
+// gateway match a site file (contract, section 5, "apply"). It makes all changes in one
+// transaction, refuses a site that does not fit what is on the gateway, and leaves what is
+// as stated already: the same site a second time changes nothing.
 //
 // It decides nothing about what a good password or token is (package site, asked by
 // access and station) and reads no file (package sitefile). The admin API calls it.

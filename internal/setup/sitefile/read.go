@@ -36,8 +36,8 @@ const (
 // key is a key of a table, with what its value must be.
 type key struct{ name, want string }
 
-// keysOf returns the keys of a table; those of the top for "". But for password_file, they
-// are those of its JSON form.
+// keysOf returns the keys of a table; those of the top for "". Except for password_file,
+// they are those of its JSON form.
 func keysOf(table string) []key {
 	switch table {
 	case tableAccount:
@@ -150,7 +150,7 @@ func decode(name string, value any, want string, into any) error {
 	switch {
 	case isText && text == "" && site.IsSecretName(name):
 		return fmt.Errorf("%s is empty: leave the line out, and one is generated", name)
-	case want == aNumber && value == int64(0): // no number of a site may be, and in JSON it means that there is none
+	case want == aNumber && value == int64(0): // no number of a site may be 0, which in JSON means absent
 		return fmt.Errorf("%s must be 1 or more", name)
 	}
 	data, err := json.Marshal(map[string]any{name: value})

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// maxProblems is how many problems an [Error] has at most. More help no reader.
+// maxProblems is how many problems an [Error] has at most. More would help no reader.
 const maxProblems = 20
 
 // Problem is one thing that is wrong with a file or with the settings of a gateway.
@@ -44,8 +44,8 @@ func (e *Error) Error() string {
 }
 
 // Report returns an [*Error] with the problems, or nil where there are none. Files keep
-// the order in which they first appear; within a file, lines count, and problems without
-// a line come last. Of several problems of one line it has the first.
+// the order in which they first appear; the problems of a file are sorted by line, those
+// without a line last. Of several problems of one line it has the first.
 func Report(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Read returns the bytes of a file of at most so many. Its error names the file.
+// Read returns the content of a file of at most that many bytes. Its error names the file.
 func Read(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path) //nolint:gosec // named by the operator
 	if err != nil {
@@ -28,7 +28,7 @@ func Read(path string, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// byteOrderMark begins UTF-8 text that some editors of Windows have saved.
+// byteOrderMark begins UTF-8 text that some Windows editors save.
 const byteOrderMark = "\ufeff"
 
 // isUTF16 reports whether a text has the mark of UTF-16, or is zero in every second byte

@@ -34,7 +34,7 @@ type Journal interface {
 }
 
 // Provisioner applies sites; package provision satisfies it. Safe for concurrent
-// use. The result of a failed Apply holds what was done before it failed.
+// use. After an error of Apply nothing has changed.
 type Provisioner interface {
 	Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
 }

@@ -35,8 +35,8 @@ type peerConn struct {
 // peerKey is the key of a connection's peer in its context.
 type peerKey struct{}
 
-// ConnContext hands the credentials of a connection from [Listen] on to
-// [API.Handler]; it is the ConnContext of the server of the admin socket.
+// ConnContext passes the credentials of a connection from [Listen] on to the guard of its
+// requests; it is the ConnContext of the server of the admin socket.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if pc, ok := c.(*peerConn); ok && pc.peer != nil {
 		return context.WithValue(ctx, peerKey{}, pc.peer)

@@ -73,7 +73,7 @@ func errNotEnrolled(id site.StationID) error {
 	return fault.New(fault.NotFound, fmt.Sprintf("Station %s is not enrolled", id))
 }
 
-// handler answers a request with a value as JSON; with an error it has no meaning.
+// handler returns the value to answer with as JSON; it has no meaning beside an error.
 type handler func(*request) (any, error)
 
 // reads returns a handler that decodes the body of its request.

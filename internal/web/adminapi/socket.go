@@ -27,8 +27,8 @@ const probeTimeout = time.Second
 // name or a number), for that group too. A socket of a gateway that was killed is
 // replaced. Closing the listener removes the socket.
 //
-// Errors: Conflict when a gateway answers on path, or path is not a socket; Invalid for a path or a group that cannot be; Unavailable
-// otherwise.
+// Errors: Conflict when a gateway answers on path, or path is not a socket; Invalid for a
+// path that is too long or a group that does not exist; Unavailable otherwise.
 func Listen(path, group string) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fault.New(fault.Invalid, fmt.Sprintf(

@@ -127,8 +127,9 @@ type Revoked struct {
 	Ended int `json:"ended"` // how many sessions ended
 }
 
-// Station is a station as GET /admin/v1/stations lists it under "stations", sorted by id: the Station object of /v1 with what an
-// administrator knows beside it. Its token and its secret are never shown.
+// Station is a station as GET /admin/v1/stations lists it under "stations", sorted by id:
+// the Station object of /v1 with what an administrator sees besides. Its token and its
+// secret are never shown.
 type Station struct {
 	site.StationState
 	Name     string         `json:"name"`

@@ -55,7 +55,7 @@ func (a *API) readCommand(x *kit.Exchange) error {
 	return a.answerCommand(x, answer)
 }
 
-// commandForm is that of the id of a command.
+// commandForm matches the id of a command.
 var commandForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // commandState is a command and its lock.

@@ -20,8 +20,8 @@ type result[T any] struct {
 // way in the store ends only with the answer of the disk, because what it did decides
 // what memory must hold. It runs call in a goroutine of its own and returns its result. If
 // ctx ends and call does not return within a second, it returns Unavailable and leaves
-// call alone: its
-// change may still take effect. A panic of call is an error, for the log with its place.
+// call alone: its change may still take effect. A panic of call is an error, with its place
+// for the log.
 func Await[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	ended := make(chan result[T], 1)
 	go func() {

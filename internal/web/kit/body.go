@@ -136,9 +136,9 @@ func Decode[T any](r *Request) (v T, err error) {
 }
 
 // checkNames reads one value of a valid JSON text. It returns an error if an object in it
-// repeats a field, or has one whose exact name t does not have: encoding/json merges the
-// one and takes the other in any case. A nil t takes every name. A value of a wrong type is
-// left to encoding/json.
+// repeats a field, which encoding/json would merge, or has a field that t does not have
+// under exactly that name, which encoding/json would match in another case. A nil t takes
+// every name. A value of a wrong type is left to encoding/json.
 func checkNames(d *json.Decoder, t reflect.Type) error {
 	token, _ := d.Token()
 	object := token == json.Delim('{')

@@ -36,9 +36,9 @@ func (s *Service) Accept() (net.Conn, error) {
 	}
 }
 
-// passing is an error that net/http's server does not end for: it logs it and accepts
-// again, after 5 ms at first and twice that each time, up to a second. Of itself it does
-// so for some of the errors that pass, but not for ENOBUFS or ENOMEM.
+// passing is an error that does not end net/http's server: it logs the error and accepts
+// again, after 5 ms at first and twice as long each time, up to a second. By itself it does
+// so for some transient errors, but not for ENOBUFS or ENOMEM.
 type passing struct{ error }
 
 // Timeout implements [net.Error].

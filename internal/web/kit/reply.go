@@ -102,9 +102,8 @@ func (x *Exchange) refuse(status int, message string) {
 	_ = x.Encode(status, ErrorBody{message}) // which always encodes
 }
 
-// JSON answers with a body that is JSON already. It adds the newline at the end if there
-// is none, which takes memory. It returns nil: a client that has disconnected is not an
-// error.
+// JSON answers with a body that is JSON already, and adds the newline at the end if there
+// is none. It returns nil: a client that has disconnected is not an error.
 func (x *Exchange) JSON(status int, body []byte) error {
 	if len(body) == 0 || body[len(body)-1] != '\n' {
 		body = append(body, '\n')

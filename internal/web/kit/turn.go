@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// MaxRequests bounds the requests in flight on all listeners, but for event
-	// streams, which have a bound of their own. Each may hold a header and a body of 16
-	// KiB.
+	// MaxRequests bounds the requests in flight on all listeners, except streams, which
+	// have a bound of their own. Each may hold a header and a body of 16 KiB.
 	MaxRequests = 256
 	// requestRetry is when a client may retry that was refused because all requests are
 	// being worked on.

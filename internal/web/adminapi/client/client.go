@@ -74,7 +74,7 @@ func (c *Client) Sessions(ctx context.Context, email string) ([]adminapi.Session
 	return list[adminapi.Session](ctx, c, accountPath(email, "/sessions"), "sessions")
 }
 
-// Revoke ends every session of an account and says how many there were. Error:
+// Revoke ends every session of an account and returns how many there were. Error:
 // [fault.NotFound].
 func (c *Client) Revoke(ctx context.Context, email string) (ended int, err error) {
 	answer, err := call[adminapi.Revoked](ctx, c, http.MethodPost, accountPath(email, "/revoke"), nil)
