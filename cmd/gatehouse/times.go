@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// timeHelp describes in help texts what the flags of times take.
+// timeHelp describes in help texts which values the flags for times accept.
 const timeHelp = `an RFC 3339 time (2026-11-21T08:00:00Z), a date (2026-11-21)
 or a date and time (2026-11-21T08:00) in the time zone of the site`
 

@@ -31,8 +31,8 @@ func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, e
 }
 
 // TakeData locks the data directory of a gateway that does not run, for its start or a
-// command that works on its files as its owner, and completes what an earlier restore has begun. A
-// directory that does not exist is created. Conflict when a gateway runs there.
+// command that works on its files as its owner, and completes what an earlier restore has
+// begun. A directory that does not exist is created. Conflict when a gateway runs there.
 func TakeData(data string) (release func(), err error) {
 	release, err = takeDirectory(data)
 	if err != nil {

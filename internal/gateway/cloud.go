@@ -31,8 +31,8 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	return err
 }
 
-// cloudSettings returns what the configuration says of the cloud; the zero Settings
-// where it names none. Errors: Invalid.
+// cloudSettings returns the settings of the cloud link in the configuration; the zero
+// Settings where it names no cloud. Errors: Invalid.
 func cloudSettings(cfg config.Config) (link.Settings, error) {
 	c := cfg.Cloud
 	if c.URL == "" {

@@ -17,12 +17,13 @@ import (
 )
 
 // copyPath returns the path of the copy of everything but the journal. Beside the
-// database it has a name of its family, so that a restore removes it with the database.
+// database it has a name of its family, so that a restore sets it aside with the database.
 func copyPath(cfg config.Config) string {
 	return filepath.Join(cmp.Or(cfg.DataCopy, cfg.Data), "gatehouse.db.copy")
 }
 
-// certificateFolder returns the folder of the gateway's own certificates in it.
+// certificateFolder returns the folder of the gateway's own certificates in the data
+// directory.
 func certificateFolder(data string) string { return filepath.Join(data, "tls") }
 
 // refuseRoot keeps root from running a gateway on another user's data: what root makes
@@ -43,7 +44,7 @@ func takeDirectory(path string) (release func(), err error) {
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be made: create it, or set data in the configuration or GATEHOUSE_DATA", err)
 	}
 	if err := os.Chmod(path, 0o700); err != nil && !errors.Is(err, unix.EROFS) { //nolint:gosec // a directory
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" is not this user's own: give another one, or its owner's", err)
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" is not this user's own: name another one, or run this as its owner", err)
 	}
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600) //nolint:gosec // the path is the administrator's
 	if errors.Is(err, unix.EROFS) {                                                                  // a card that has failed; doors open all the same

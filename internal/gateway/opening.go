@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// storePatience is how long a start waits for the storage before it says that it waits.
+	// storePatience is how long a start waits for the storage before it reports that.
 	storePatience = 3 * time.Second
 	// startExtension is how much longer the service manager is asked to wait, each
 	// time that a third of it has passed.

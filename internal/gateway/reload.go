@@ -13,10 +13,10 @@ import (
 )
 
 // Reload reads the configuration again by read and applies it, with the certificate files
-// even where nothing else has changed. No connection ends. What takes effect only with a
-// restart stays as it is and is named by a condition. When the
-// configuration or a certificate is wrong, nothing changes, and a condition names the reason.
-// Call it from one goroutine at a time.
+// even where nothing else has changed. No connection ends, except that of the cloud link
+// where its settings have changed. What takes effect only with a restart stays as it is and
+// is named by a condition. When the configuration or a certificate is wrong, nothing
+// changes, and a condition names the reason. Call it from one goroutine at a time.
 func (g *Gateway) Reload(ctx context.Context, read func() (config.Config, error)) {
 	g.note(g.supervisor.Reloading())
 	defer func() { g.note(g.supervisor.Ready(g.words())) }()

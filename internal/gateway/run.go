@@ -117,7 +117,7 @@ func (r *running) stop() error {
 	}
 }
 
-// announce writes the line that says that the gateway is ready, and where.
+// announce logs that the gateway is ready, and where it listens.
 func (g *Gateway) announce() {
 	args := []any{"version", g.version, "gateway", g.id, "data", g.cfg.Data}
 	for _, l := range g.listeners.describe() {
@@ -181,15 +181,15 @@ func (g *Gateway) handler(l listener) http.Handler {
 }
 
 const (
-	// drain is how long requests that are under way may take after the stop.
+	// drain is how long requests in flight may take after the stop.
 	drain = 5 * time.Second
 	// handover is how long kept connections get for one more request, in whose answer
 	// they are told to come back, where a successor will take them.
 	handover = 300 * time.Millisecond
 )
 
-// serve waits until ctx ends or one of n services has ended, has all of them left in good
-// order, and waits for their ends.
+// serve waits until ctx ends or one of n services has ended, calls leave, which drains the
+// others, and waits for their ends.
 func serve(ctx context.Context, ended <-chan error, n int, leave func(context.Context)) error {
 	var failed error
 	select {

@@ -79,15 +79,14 @@ func (g *Gateway) pathLives(ctx context.Context) error {
 	}
 }
 
-// note logs that the service manager could not be told something. Nobody else can
-// fix that.
+// note logs an error of a notification to the service manager. No caller can fix it.
 func (g *Gateway) note(err error) {
 	if err != nil {
-		g.log.Warn("the service manager does not hear", "error", err)
+		g.log.Warn("the service manager cannot be notified", "error", err)
 	}
 }
 
-// words say on one line how the gateway stands (systemctl status shows them).
+// words returns the state of the gateway in one line (systemctl status shows it).
 func (g *Gateway) words() string {
 	conditions := g.conditions.Conditions()
 	if len(conditions) > 0 && conditions[0].Severity == health.Fatal {

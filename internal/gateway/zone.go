@@ -16,7 +16,7 @@ import (
 // use.
 type zone struct {
 	db      *sqlite.DB
-	changed func(*time.Location) // hears of a new zone
+	changed func(*time.Location) // called with a new zone
 
 	mu         sync.Mutex // mu guards what follows
 	configured string     // as in the configuration; "": it leaves the zone open

@@ -12,7 +12,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Severity says how bad a condition is.
+// Severity is how bad a condition is.
 type Severity string
 
 // The severities. A condition of severity Fatal makes the gateway not ready: it

@@ -1,7 +1,7 @@
 // Package metric counts what the gateway does and writes it as Prometheus text.
-// One [Registry] is created by the assembly and passed to each package that counts; there is
-// no registry of the process. Names and labels are constants of the code: no
-// label ever carries a value that an outsider chooses.
+// One [Registry] is created by the assembly and passed to each package that counts; there
+// is no registry of the process. Names and labels are constants of the code: no label ever
+// carries a value that an outsider chooses.
 package metric
 
 import (

@@ -133,8 +133,8 @@ func (l *live) presenceBehind() bool {
 	return l.presenceRecorded != l.online() || l.presenceSpan.skipped > 0
 }
 
-// catchUp brings the journal up to date where records were left out: of presence
-// whenever some were, of a lock when what the journal says last is no longer so.
+// catchUp brings the journal up to date where records were left out: of presence whenever
+// some were, of a lock when its last record no longer holds.
 func (l *live) catchUp(e *effect, now time.Time) {
 	if l.presenceBehind() && l.presenceSpan.open(now, presenceRate()) {
 		l.presenceSpan.forgive()
@@ -169,5 +169,5 @@ func (a *allowance) take(now time.Time, r throttle.Rate) (skipped int, ok bool) 
 	return skipped, true
 }
 
-// forgive uncounts one that was skipped, because it will be told after all.
+// forgive uncounts one that was skipped, because it is recorded after all.
 func (a *allowance) forgive() { a.skipped = max(a.skipped-1, 0) }

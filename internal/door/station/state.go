@@ -11,7 +11,7 @@ import (
 // live is one enrolled station with all that is known of it now.
 type live struct {
 	id       site.StationID
-	enrolled atomic.Pointer[enrolment] // replaced whole, in the station's turn of Service.changes and with mu held
+	enrolled atomic.Pointer[enrolment] // replaced whole, in the station's turn and with mu held
 
 	// turn puts the transitions of this station in order: it is held until their
 	// event and their records are out, and taken before mu. Readers never take it.

@@ -222,8 +222,8 @@ func (w *wire) hear(uptime Uptime) {
 }
 
 // conclude returns the outcome of a call with an answer. An answer that the station
-// sends, or the gateway reads, after the deadline is not for the client: it is passed
-// to follow.
+// sends, or the gateway reads, after the deadline is not for the client: it goes to
+// [Followed].
 func (w *wire) conclude(c *call, a answer) site.Outcome {
 	if !a.said || w.left(c) > 0 {
 		return a.outcome
@@ -365,7 +365,7 @@ func (w *wire) take(match func(*call) bool) *call {
 }
 
 // end answers every pending call: the connection is gone, and with it the
-// acknowledgement. Whether the command arrived, the station may still tell.
+// acknowledgement. A command that arrived may still get a result.
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

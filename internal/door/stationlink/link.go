@@ -1,6 +1,6 @@
 // Package stationlink speaks the language of the stations: their topics, their reports
-// and results, and the commands to them. It turns MQTT into one blocking call, [Link.Call]; the
-// asynchrony of acknowledgements lives here and nowhere else.
+// and results, and the commands to them. It turns MQTT into one blocking call,
+// [Link.Call]; the asynchrony of acknowledgements lives here and nowhere else.
 //
 // Promise: a door never opens late (contract, section 2). A command goes only to the
 // live connection of its station and only before its deadline; it is kept nowhere else;
@@ -31,7 +31,7 @@ type Conn interface {
 	// Number is greater for a connection that took over from another of its station.
 	Number() site.ConnectionID
 	Remote() string
-	// Subscribed says at which QoS (0 or 1) the station listens for commands; not ok
+	// Subscribed returns at which QoS (0 or 1) the station listens for commands; not ok
 	// when it does not, or when the connection has ended.
 	Subscribed() (qos byte, ok bool)
 	// ReceiveMaximum is how many commands at QoS 1 the station takes before it has

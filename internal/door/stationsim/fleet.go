@@ -19,7 +19,7 @@ type Member struct {
 	Secret site.Secret
 }
 
-// FleetConfig describes many stations that differ only as [Member] says.
+// FleetConfig describes many stations that differ only in what [Member] has.
 type FleetConfig struct {
 	Members []Member
 	Each    Config // what all share; the fields of Member are set for each

@@ -29,8 +29,7 @@ type link struct {
 }
 
 // connect connects, once there is room at the gate, and subscribes to the station's
-// commands. It ends, and leaves
-// nothing behind, when ctx ends.
+// commands. It ends, and leaves nothing behind, when ctx ends.
 func (s *Station) connect(ctx context.Context) (*link, error) {
 	l := &link{lost: make(chan error, 1), over: make(chan struct{}), unguard: func() bool { return true }}
 	receive := func(_ mqtt.Client, m mqtt.Message) { s.receive(ctx, l, m) }

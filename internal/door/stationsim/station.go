@@ -35,7 +35,7 @@ type Station struct {
 	commands chan struct{}  // holds a token for each command in flight
 	running  sync.WaitGroup // of locks that will lock again
 
-	telling sync.Mutex // held while an event is told, so that events keep their order; taken before mu
+	telling sync.Mutex // held while an event is passed on, so that events keep their order; taken before mu
 
 	mu      sync.Mutex // mu guards the fields below
 	status  Status
@@ -43,7 +43,7 @@ type Station struct {
 	link    *link         // nil while not connected
 	locks   []lock
 	ids     []site.CommandID           // the latest, oldest first
-	results map[site.CommandID]*result // of ids; nil while the command is in hand
+	results map[site.CommandID]*result // of ids; nil while the command is in flight
 	full    float64                    // volts of a full battery
 	volts   float64
 	drained time.Time // when volts was brought up to date

@@ -20,13 +20,13 @@ const (
 )
 
 // Bounds are what one account may ask for (contract, section 1), none below zero; zero
-// switches each off. They hold for requests of accounts, over HTTPS by administrators too. Commands of
-// the cloud have a pace of their own in package link, and those of the
+// switches each off. They hold for requests of accounts, over HTTPS by administrators too.
+// Commands of the cloud have a pace of their own in package link, and those of the
 // administration socket have none: its peers may do anything.
 type Bounds struct {
 	Rate    float64 // unlocks a second, sustained
 	Burst   int     // unlocks at once
-	Pending int     // under way, for one station
+	Pending int     // in flight for one station
 }
 
 // bounds keeps what accounts ask for within Bounds, and counts what it refuses. Safe for

@@ -22,8 +22,7 @@ const (
 	// signedKept is how long the id of one is kept at least.
 	signedKept = 2 * signedLife
 	// maxSigned bounds the ids of signed commands that are kept: 46 commands a second,
-	// sustained. The records of that many stand within those that
-	// [Journal.RecentUnlocks] looks through.
+	// sustained. [Journal.RecentUnlocks] looks through more records than those have.
 	maxSigned = 6000
 )
 

@@ -65,7 +65,7 @@ func (s *Service) rememberCommand(r site.Record) {
 // ages returns how old each record is, the oldest first. A clock that was not trusted may have
 // stepped since, and stood differently in another run: what it stamped is as old as the
 // record after it, and older by what passed between them where that one was stamped so in
-// the same run. A key rather lives too long.
+// the same run. So a key may live too long, but never too short.
 func (s *Service) ages(records []site.Record) []time.Duration {
 	ages := make([]time.Duration, len(records))
 	var age time.Duration

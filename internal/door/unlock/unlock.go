@@ -3,11 +3,11 @@
 // can cause a command to leave for a station.
 //
 // Promises: a client that may not use a station learns nothing, not even whether it
-// exists; a command leaves only after its record is durable (or kept, while the
-// storage fails; a signed command not even then); it never leaves after its deadline, which counts from the moment
-// the request was accepted, or is the end that the request brings with it, if that is
-// earlier; nor when the client that asked for it has gone meanwhile; one Idempotency-Key
-// sends one command, and so does one JTI.
+// exists; a command leaves only after its record is durable (or kept, while the storage
+// fails; a signed command not even then); it never leaves after its deadline, which counts
+// from the moment the request was accepted, or is the end that the request brings with it,
+// if that is earlier; nor when the client that asked for it has gone meanwhile; one
+// Idempotency-Key sends one command, and so does one JTI.
 package unlock
 
 import (
@@ -62,9 +62,9 @@ type Journal interface {
 	Intend(r site.Record) (durable bool)
 	// AppendLater writes a record soon and does not wait.
 	AppendLater(r site.Record)
-	// RecentUnlocks returns the newest unlock records, oldest first: among them, within
-	// reason, all with an Idempotency-Key or a JTI of a span before the last; and the
-	// records of a restore and of lost records between them.
+	// RecentUnlocks returns the newest unlock records, oldest first, within a bound all
+	// with an Idempotency-Key or a JTI that were written within span before the last of
+	// their run, and the records of a restore and of lost records between them.
 	RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error)
 }
 
@@ -139,14 +139,14 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 // SetTTL changes the deadline of the commands to come; it is more than zero.
 func (s *Service) SetTTL(ttl time.Duration) { s.ttl.Store(int64(ttl)) }
 
-// Unlock opens a lock, or says why not. It ends within the command's deadline. When ctx
-// ends, because the client has gone, before the command has left, it does not leave; a
-// command that has left is seen through. The cloud's commands do not depend on ctx: they
-// bring their own end. Errors: NotFound
-// for everything that the actor may not use, with the same work whatever the
-// reason; Invalid for an unusable key; Throttled beyond the account's [Bounds]; Timeout when ctx ends while an earlier
-// request with the same key is still under way; Unavailable for a request with a JTI
-// whose record cannot be made durable.
+// Unlock opens a lock and returns the outcome. It ends within the command's deadline. When
+// ctx ends, because the client has gone, before the command has left, it does not leave; a
+// command that has left is completed. The cloud's commands do not depend on ctx: they
+// bring their own end. Errors: NotFound for everything that the actor may not use, with
+// the same work whatever the reason; Invalid for an unusable key; Throttled beyond the
+// account's [Bounds]; Timeout when ctx ends while an earlier request with the same key is
+// still in flight; for a request with a JTI, Conflict when that was not claimed or was
+// carried out, and Unavailable when its record cannot be made durable.
 func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 	if req.Accepted.IsZero() {
 		req.Accepted = time.Now()

@@ -84,9 +84,9 @@ type boot struct {
 	status  adminapi.Status // as the gateway last gave it
 }
 
-// Run looks for a site file and applies it. Without any,
-// Outcome.File is empty and nothing happens. Its error is a
-// [*tomlfile.Error] with everything that is wrong, which is in the result file too.
+// Run looks for a site file and applies it. Without any, Outcome.File is empty and nothing
+// happens. Its error is a [*tomlfile.Error] with everything that is wrong, which is in the
+// result file too.
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.touch == nil {
 		cfg.touch = func(touch) error { return nil }

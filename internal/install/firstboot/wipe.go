@@ -81,7 +81,7 @@ func (b *boot) wipeFile(path string) error {
 	return b.remove(path)
 }
 
-// unwiped says that all is done but that secrets are left.
+// unwiped returns the error for secrets that could not be wiped after all else was done.
 func unwiped(path string, err error) error {
 	return refuse(path, "everything was set up, but the passwords in this file could not be wiped (%s): make the card writable "+
 		"(mount -o remount,rw %s) and run \"gatehouse first-boot\", or delete the file by hand", cause(err), filepath.Dir(path))

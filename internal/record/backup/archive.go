@@ -76,7 +76,7 @@ func (e Entry) local() bool {
 	return fs.ValidPath(e.Name) && !strings.ContainsAny(e.Name, "\\\x00") && (isData && dataName(below) || strings.HasPrefix(e.Name, underConfig))
 }
 
-// dataName reports whether a file of that name belongs into the data directory.
+// dataName reports whether a file of that name belongs in the data directory.
 func dataName(name string) bool {
 	return name == database || name == database+"-wal" || name == tokenKey || strings.HasPrefix(name, certificates+"/")
 }
@@ -122,7 +122,7 @@ type archive struct {
 	Manifest
 }
 
-// openArchive reads the manifest; name is how people know the archive. Errors: Conflict
+// openArchive reads the manifest; name is the archive's name in messages. Errors: Conflict
 // when it is of a newer format; others have no kind.
 func openArchive(name string, r io.Reader) (*archive, error) {
 	a := &archive{tar: tar.NewReader(r)}
@@ -149,8 +149,8 @@ func openArchive(name string, r io.Reader) (*archive, error) {
 	return a, a.check()
 }
 
-// each calls use with every file, which is checked as it is read, and sees that the
-// archive ends behind the last.
+// each calls use with every file, which is checked as it is read, and checks that the
+// archive ends after the last.
 func (a *archive) each(use func(Entry, io.Reader) error) error {
 	for _, e := range a.Files {
 		head, err := a.tar.Next()
@@ -184,7 +184,7 @@ type reading func([]byte) (int, error)
 
 func (r reading) Read(b []byte) (int, error) { return r(b) }
 
-// untilDone returns a reader that fails when ctx has ended.
+// untilDone returns a reader that fails once ctx has ended.
 func untilDone(ctx context.Context, r io.Reader) io.Reader {
 	return reading(func(b []byte) (int, error) {
 		if err := ctx.Err(); err != nil {

@@ -71,8 +71,8 @@ func readSmall(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, err
 }
 
-// openRegular opens an ordinary file. Of what is none, such as a pipe without a writer,
-// it waits for nothing. flag is for open(2), beside O_RDONLY.
+// openRegular opens an ordinary file, and refuses anything else without waiting for it,
+// such as a pipe without a writer. flag is for open(2), beside O_RDONLY.
 func openRegular(path string, flag int) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flag, 0) //nolint:gosec // of the data directory or the configuration, or the administrator names it
 	if err != nil {
@@ -141,8 +141,8 @@ func (c Configuration) Outside() (paths []string) {
 	return slices.DeleteFunc(slices.Clone(c.More), c.isBelow)
 }
 
-// name returns the name of a file of the configuration within an archive. The main file
-// has always the same, so that it may be restored to another.
+// name returns the name of a file of the configuration within an archive. That of the main
+// file is always the same, so that it may be restored to another.
 func (c Configuration) name(path string) string {
 	if path == c.Main {
 		return mainConfig
