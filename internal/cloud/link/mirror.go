@@ -47,7 +47,7 @@ func (m *mirror) step(ctx context.Context) time.Duration {
 	}
 	now := time.Now()
 	for id := range m.due {
-		if len(m.flight) < maxFlight && now.Sub(m.last[id]) >= stateInterval {
+		if m.beside() < maxFlight && now.Sub(m.last[id]) >= stateInterval {
 			delete(m.due, id)
 			m.publish(id, now)
 		}

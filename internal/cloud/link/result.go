@@ -11,10 +11,10 @@ import (
 const (
 	// maxResults bounds the answers that wait.
 	maxResults = 256
-	// maxFlight is how many messages may be in flight for another state or answer to be sent:
-	// a broker that acknowledges slower than they come would take memory without end. The
-	// records have a window of their own (cloud.window), of at most 1000.
-	maxFlight = 1100
+	// maxFlight is how many messages beside records may be in flight for another state or
+	// answer to be sent: a broker that acknowledges slower than they come would take memory
+	// without end, and an answer on a slow link would wait for all that were sent before.
+	maxFlight = 64
 )
 
 // results holds the answers to commands that are not in flight, over the loss of
@@ -48,9 +48,12 @@ func (r *results) take(most int) []api.Result {
 	return oldest
 }
 
+// beside is how many messages are in flight that are no records.
+func (s *session) beside() int { return len(s.flight) - s.outbox.inFlight }
+
 // sendResults publishes the answers that wait, as many as may be in flight.
 func (s *session) sendResults() {
-	for _, result := range s.results.take(max(maxFlight-len(s.flight), 0)) {
+	for _, result := range s.results.take(max(maxFlight-s.beside(), 0)) {
 		s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.ResultLeaf), Payload: api.Encode(result)}, func() {})
 		s.flight[len(s.flight)-1].result = &result
 	}

@@ -211,8 +211,8 @@ func (s *session) step(ctx context.Context) time.Duration {
 	if came && !s.outbox.acknowledged(ack) {
 		s.asked.Store(true)
 	}
+	s.sendResults() // first: states, of which there may be many, leave them no place
 	pause := min(beat, s.outbox.step(ctx), s.mirror.step(ctx))
-	s.sendResults()
 	moved := since >= statusMoved && s.cursor.Load()+1 != s.saidNext
 	if since >= beat && (moved || since >= statusEvery || s.asked.Load()) {
 		s.sayOnline()
