@@ -24,6 +24,9 @@ const (
 	// saveEvery is how often the cursor goes to disk while it moves. What was delivered
 	// since then goes up once more after a power cut; a card lasts longer for it.
 	saveEvery = 15 * time.Second
+	// saveBeyond records are saved within a second. So a kill in a backlog costs few, and an
+	// application that acknowledges only progress is soon sent what is new to it.
+	saveBeyond = 200
 	// storePatience is how long the link waits for the disk before it goes on.
 	storePatience = 5 * time.Second
 )
@@ -261,7 +264,7 @@ func (l *Link) watch(ctx context.Context) {
 			l.judgeClock()
 			l.commands.summarise()
 		}
-		if at := l.cursor.Load(); at != l.kept.Load() && (ctx.Err() != nil || time.Since(savedAt) >= saveEvery) {
+		if at := l.cursor.Load(); at != l.kept.Load() && (ctx.Err() != nil || at-l.kept.Load() >= saveBeyond || time.Since(savedAt) >= saveEvery) {
 			savedAt = time.Now()
 			l.save(context.WithoutCancel(ctx), at)
 		}

@@ -31,9 +31,9 @@ const (
 	// it again.
 	askAgain = 3 * time.Second
 	// widest is how many windows may be in flight at once while no application
-	// acknowledges. An application that has acknowledged records that this process does
-	// not know of may wait for those behind the window: each time it is sent twice as
-	// many.
+	// acknowledges, beside what the process before may not have saved. An application that
+	// has acknowledged records that this process does not know of may wait for those behind
+	// the window: each time it is sent twice as many.
 	widest = 16
 	// livePerSecond and liveBurst bound the records on [api.LiveLeaf].
 	livePerSecond = 5
@@ -49,6 +49,7 @@ type outbox struct {
 
 	page     []journal.Entry // read, not yet sent
 	at       uint64          // the last seq that was sent, or is delivered
+	unacked  []uint64        // sent, and not acknowledged by the application, in order; a gap counts once
 	inFlight int             // sent, and not acknowledged by the broker
 	live     uint64          // up to here nothing is live any more
 
@@ -68,8 +69,9 @@ func newOutbox(s *session) *outbox {
 
 // step sends what there is, and returns when to come back.
 func (o *outbox) step(ctx context.Context) time.Duration {
-	if o.unacked() > 0 && !o.settings.BrokerAcks && time.Since(o.progress) >= o.resend {
-		o.windows, o.resend = min(2*o.windows, widest), min(2*o.resend, resendMost)
+	if len(o.unacked) > 0 && time.Since(o.progress) >= o.resend {
+		most := widest + (saveBeyond+3*o.settings.PerSecond)/o.settings.Window
+		o.windows, o.resend = min(2*o.windows, most), min(2*o.resend, resendMost)
 		o.sendAgain()
 	}
 	pause := o.fill(ctx)
@@ -78,12 +80,9 @@ func (o *outbox) step(ctx context.Context) time.Duration {
 	return pause
 }
 
-// unacked is how many records were sent and not acknowledged; a gap counts as all in it.
-func (o *outbox) unacked() int { return int(o.at - o.cursor.Load()) } //nolint:gosec // as many as a disk holds
-
 // room reports whether more may be in flight.
 func (o *outbox) room() bool {
-	return o.inFlight < o.settings.Window && o.unacked() < o.windows*o.settings.Window
+	return o.inFlight < o.settings.Window && len(o.unacked) < o.windows*o.settings.Window
 }
 
 // fill sends what there is, as much as may be in flight.
@@ -148,7 +147,7 @@ func (o *outbox) sendGap(to uint64) { o.sendItem(to, api.Encode(api.NewGap(o.at+
 
 func (o *outbox) sendItem(seq uint64, payload []byte) {
 	now := time.Now()
-	if o.unacked() == 0 {
+	if len(o.unacked) == 0 {
 		o.progress = now
 	}
 	if o.sent.Load() == o.cursor.Load() { // everything before it was acknowledged
@@ -162,6 +161,9 @@ func (o *outbox) sendItem(seq uint64, payload []byte) {
 			o.delivered(seq)
 		}
 	})
+	if !o.settings.BrokerAcks {
+		o.unacked = append(o.unacked, seq)
+	}
 	o.at, o.lastSent = seq, now
 }
 
@@ -200,6 +202,9 @@ func (o *outbox) acknowledged(seq uint64) bool {
 		o.sendAgain()
 		return false
 	}
+	for len(o.unacked) > 0 && o.unacked[0] <= seq {
+		o.unacked = o.unacked[1:]
+	}
 	o.progress, o.taken, o.windows, o.resend = time.Now(), time.Now(), 1, resendFirst
 	if o.at < seq { // it was sent in an earlier session
 		o.at = seq
@@ -220,5 +225,5 @@ func (o *outbox) delivered(seq uint64) {
 
 // sendAgain goes back to the cursor.
 func (o *outbox) sendAgain() {
-	o.at, o.page, o.progress = o.cursor.Load(), nil, time.Now()
+	o.at, o.page, o.unacked, o.progress = o.cursor.Load(), nil, nil, time.Now()
 }

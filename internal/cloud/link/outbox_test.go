@@ -482,3 +482,54 @@ func TestOutbox_silentApplicationIsAhead(t *testing.T) {
 		}
 	})
 }
+
+// An application that acknowledges only progress goes on after a kill, however much of a
+// backlog it had acknowledged since the cursor was saved.
+func TestOutbox_killInBacklog(t *testing.T) {
+	for _, settings := range []link.Settings{{PerSecond: 100, Window: 100}, {PerSecond: 100, Window: 10}, {PerSecond: 1000, Window: 100}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse()
+			h.add(20_000)
+			acknowledged := uint64(0)
+			ackProgress := func(p *parts) {
+				p.hear = func(m message) {
+					var seq uint64
+					if _, err := fmt.Sscanf(string(m.Payload), `{"seq":%d`, &seq); err == nil && seq == acknowledged+1 {
+						acknowledged = seq
+						p.ack(seq)
+					}
+				}
+			}
+			p := run(t, h, settings, ackProgress)
+			time.Sleep(14*time.Second + 900*time.Millisecond)
+			saved, _ := h.saved()
+			p.stop()
+			h.cursor = saved // the kill came before the end
+			before := acknowledged
+			run(t, h, settings, ackProgress)
+			time.Sleep(time.Hour)
+			if acknowledged <= before {
+				t.Errorf("%+v: %d saved of %d acknowledged, and nothing after that", settings, saved, before)
+			}
+		})
+	}
+}
+
+// A gap counts as one message: what comes after a long one is sent to an application that
+// has acknowledged it already.
+func TestOutbox_longGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.add(9000)
+		h.set(func() {
+			for seq := range uint64(8000) {
+				delete(h.bodies, seq+1)
+			}
+		})
+		p := run(t, h, link.Settings{PerSecond: 100, Window: 100})
+		time.Sleep(5 * time.Second)
+		if got := p.seqs(api.JournalLeaf); !strings.HasPrefix(got, "1-8000 8001 8002") {
+			t.Errorf("got %s", got)
+		}
+	})
+}
