@@ -83,7 +83,7 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 // complain writes to standard error, each line under the program's name.
 func (a *app) complain(text string) {
 	for line := range strings.Lines(strings.TrimSpace(text)) {
-		_, _ = fmt.Fprintln(a.stderr, "gatehouse: "+strings.TrimRight(line, "\r\n"))
+		_, _ = fmt.Fprintln(a.stderr, "gatehouse: "+printable(strings.TrimRight(line, "\r\n")))
 	}
 }
 

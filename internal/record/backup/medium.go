@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"filippo.io/age"
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -110,7 +111,8 @@ func (d Draft) Settings() []Loaded {
 func (m *Medium) Pass(ctx context.Context, passphrase site.Secret, w io.Writer) (Manifest, Draft, error) {
 	if !m.Encrypted {
 		p := &Parcel{Manifest: Manifest{Format: Format}}
-		err := p.holdDatabase(ctx, m.Path)
+		// A link in a folder of another user could name a file that root alone may read.
+		err := p.holdDatabase(ctx, m.Path, unix.O_NOFOLLOW)
 		if err == nil {
 			err = p.Write(w)
 		}

@@ -342,3 +342,36 @@ func FuzzReadArchive(f *testing.F) {
 		}
 	})
 }
+
+// A plain copy is opened again when it is passed on to the user of the data. A link that
+// this user has put in its place is not followed.
+func TestMedium_Pass_link(t *testing.T) {
+	g := newGateway(t, "North")
+	path := filepath.Join(t.TempDir(), "copy.db")
+	must(t, os.WriteFile(path, []byte(g.read(t, "data/gatehouse.db")), 0o600))
+	m, err := backup.Open(path)
+	must(t, err)
+	defer func() { _ = m.Close() }()
+	var passed bytes.Buffer
+	_, _, err = m.Pass(t.Context(), "", &passed)
+	must(t, err)
+	passed.Reset()
+	must(t, os.Remove(path))
+	must(t, os.Symlink(g.path("data/token.key"), path))
+	if _, _, err = m.Pass(t.Context(), "", &passed); err == nil || passed.Len() > 0 {
+		t.Errorf("%d bytes of another file were passed on, %v", passed.Len(), err)
+	}
+}
+
+// A gateway that sends a configuration with its data would choose what root restores.
+func TestSeal_configurationAmongData(t *testing.T) {
+	m, err := backup.Open(newGateway(t, "North").crafted(t))
+	must(t, err)
+	defer func() { _ = m.Close() }()
+	var archive bytes.Buffer
+	_, _, err = m.Pass(t.Context(), passphrase, &archive)
+	must(t, err)
+	if _, err := backup.Seal(t.Context(), io.Discard, passphrase, &archive, nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("it was taken: %v", err)
+	}
+}

@@ -95,7 +95,7 @@ func (s Source) parcel(ctx context.Context, path, name string) (*Parcel, error) 
 		return nil, err
 	}
 	p.Holds = holds
-	err = p.holdDatabase(ctx, path)
+	err = p.holdDatabase(ctx, path, 0)
 	for _, part := range []string{tokenKey, certificates} {
 		if err == nil {
 			err = p.holdTree(ctx, s.Data, part)
@@ -111,9 +111,9 @@ func (s Source) parcel(ctx context.Context, path, name string) (*Parcel, error) 
 }
 
 // holdDatabase takes a database into the parcel, and its log where a gateway was killed:
-// SQLite puts the two together.
-func (p *Parcel) holdDatabase(ctx context.Context, path string) error {
-	if err := p.hold(ctx, database, path, 0); err != nil {
+// SQLite puts the two together. flag is that of hold.
+func (p *Parcel) holdDatabase(ctx context.Context, path string, flag int) error {
+	if err := p.hold(ctx, database, path, flag); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(path + "-wal"); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

@@ -65,6 +65,10 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Read
 		return Manifest{}, brokeOff(err)
 	}
 	m := in.Manifest
+	// The configuration is not the gateway's to choose: root restores it.
+	if slices.ContainsFunc(m.Files, func(e Entry) bool { return strings.HasPrefix(e.Name, underConfig) }) {
+		return Manifest{}, brokeOff(errors.New("there is a configuration among the data"))
+	}
 	m.Files = slices.Clone(m.Files)
 	for _, c := range configuration {
 		m.Files = append(m.Files, c.Entry)
