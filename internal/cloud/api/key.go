@@ -33,13 +33,15 @@ func ParseKey(line string) (Key, error) {
 	if len(words) != 2 {
 		return Key{}, errors.New("a key is written as its id, a space and the base64 of its public half, as \"gatehouse cloud keygen\" prints it")
 	}
-	text := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(words[1]), "=")
-	public, err := base64.RawStdEncoding.Strict().DecodeString(text)
-	if err != nil || len(public) != ed25519.PublicKeySize {
+	public := ed25519.PublicKey(decodeBase64(words[1]))
+	if len(public) != ed25519.PublicKeySize {
 		return Key{}, errors.New("this is not the public half of an Ed25519 key in base64: write what \"gatehouse cloud keygen\" has printed")
 	}
 	if !ValidKeyID(words[0]) {
 		return Key{}, errKeyID
+	}
+	if smallOrder(public) {
+		return Key{}, errors.New("this key has no private half: anyone can sign for it")
 	}
 	if isPrivateHalf(words[0], public) {
 		return Key{}, errors.New("the id of a key is its private half: make a new key, and write an id that anyone may see")
@@ -47,14 +49,38 @@ func ParseKey(line string) (Key, error) {
 	return Key{ID: words[0], Public: public}, nil
 }
 
-// isPrivateHalf reports whether text is the seed of the key in base64 or hexadecimal, or
-// ends with it (PKCS #8). Ids are shown and recorded, so this mistake would publish the key.
+// decodeBase64 takes both alphabets, with and without padding; nil for what is none.
+func decodeBase64(text string) []byte {
+	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
+	raw, err := base64.RawStdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// smallOrder reports whether the key is a point of small order, such as the one of zeros
+// that a template may hold: R = 1, S = 0 is its signature of one message in eight or more.
+func smallOrder(public ed25519.PublicKey) bool {
+	signature := append([]byte{1}, make([]byte, ed25519.SignatureSize-1)...)
+	for n := range byte(32) {
+		if ed25519.Verify(public, []byte{n}, signature) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPrivateHalf reports whether text is the seed of the key in base64 or hexadecimal, begins
+// with it (the public half follows) or ends with it (PKCS #8). Ids are shown and recorded, so
+// this mistake would publish the key.
 func isPrivateHalf(text string, public ed25519.PublicKey) bool {
 	fromHex, _ := hex.DecodeString(text) // what is none ends early
-	from64, _ := base64.StdEncoding.DecodeString(text)
-	for _, raw := range [][]byte{fromHex, from64} {
-		if n := len(raw) - ed25519.SeedSize; n >= 0 && public.Equal(ed25519.NewKeyFromSeed(raw[n:]).Public()) {
-			return true
+	for _, raw := range [][]byte{fromHex, decodeBase64(text)} {
+		for n := len(raw) - ed25519.SeedSize; n >= 0; n -= ed25519.SeedSize {
+			if public.Equal(ed25519.NewKeyFromSeed(raw[n:][:ed25519.SeedSize]).Public()) {
+				return true
+			}
 		}
 	}
 	return false

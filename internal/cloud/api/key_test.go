@@ -48,6 +48,9 @@ func TestParseKey_refuses(t *testing.T) {
 		{"id alone", "front-desk", "a key is written as its id, a space and"},
 		{"public alone", base64.StdEncoding.EncodeToString(public(seed(1))), "a key is written as its id, a space and"},
 		{"private half as id", base64.StdEncoding.EncodeToString(seed(1).Seed()) + " " + base64.StdEncoding.EncodeToString(public(seed(1))), "the id of a key is its private half"},
+		{"private half of a JWK as id", base64.RawURLEncoding.EncodeToString(seed(1).Seed()) + " " + base64.RawURLEncoding.EncodeToString(public(seed(1))), "the id of a key is its private half"},
+		{"both halves as id", base64.StdEncoding.EncodeToString(seed(1)) + " " + base64.StdEncoding.EncodeToString(public(seed(1))), "the id of a key is its private half"},
+		{"both halves in hexadecimal as id", hex.EncodeToString(seed(1)) + " " + base64.StdEncoding.EncodeToString(public(seed(1))), "the id of a key is its private half"},
 		{"in PEM", "front-desk " + base64.StdEncoding.EncodeToString(info), "this is not the public half"},
 		{"three words", "front desk 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "a key is written as"},
 		{"quotes", `"front" 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=`, "the id of a key has 1 to 128 visible"},
@@ -296,5 +299,28 @@ func TestPrivateKey_Sign_refuses(t *testing.T) {
 	c.Name = "test"
 	if _, err := k.Sign(c); err != nil {
 		t.Error(err)
+	}
+}
+
+// For a point of small order anyone makes signatures. The one of zeros stands in templates.
+func TestParseKey_smallOrder(t *testing.T) {
+	for _, point := range []string{
+		"0000000000000000000000000000000000000000000000000000000000000000",
+		"0000000000000000000000000000000000000000000000000000000000000080",
+		"0100000000000000000000000000000000000000000000000000000000000000",
+		"0100000000000000000000000000000000000000000000000000000000000080",
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+		"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+		"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+		"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+	} {
+		raw, _ := hex.DecodeString(point)
+		if _, err := api.ParseKey(api.Key{ID: "k", Public: raw}.String()); err == nil || !strings.Contains(err.Error(), "anyone can sign") {
+			t.Errorf("%s: %v", point, err)
+		}
 	}
 }
