@@ -101,8 +101,9 @@ const (
 // Examine does every check. One that hangs in the disk is left behind, with those after
 // it.
 func Examine(ctx context.Context, cfg Config) Report {
-	g := newSubject(ctx, cfg)
+	g := new(subject)
 	all := []check{ // in the order in which a report names them
+		{"preparation", func(ctx context.Context, g *subject, _ *sheet) { *g = *newSubject(ctx, cfg) }}, // reads the configuration
 		{"gateway", checkGateway},
 		{"configuration", checkConfiguration},
 		{"ports", checkPorts},

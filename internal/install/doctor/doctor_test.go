@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
 )
@@ -101,6 +102,26 @@ func TestExamine_hanging(t *testing.T) {
 		}
 		if took := time.Since(begin); took > time.Minute {
 			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// A configuration that cannot be read, because the disk hangs, does not hang the doctor.
+func TestExamine_hangingConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer func() {
+			close(release)
+			synctest.Wait()
+		}()
+		b := healthy(t)
+		b.cfg.Files = func(string, []string) ([]config.File, error) {
+			<-release
+			return nil, nil
+		}
+		got := complaints(b.examine(t))
+		if len(got) != 8 || got[0] != "skipped preparation: it took longer than 30s: the disk or the system may hang > dmesg | tail -n 50" {
+			t.Errorf("complaints: %s", strings.Join(got, "\n"))
 		}
 	})
 }
