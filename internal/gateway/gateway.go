@@ -227,7 +227,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	g.clock.OnStep(g.clockStepped)
 	g.stations, err = station.New(ctx, station.Config{
 		Store: g.db, Changes: g.changes, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
-		Boot: g.boot, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
+		BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
 	})
 	return err
 }

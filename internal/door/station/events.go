@@ -12,16 +12,13 @@ const keptEvents = 1024
 // Event is a change of a station: its status, battery, firmware or a lock. It
 // shares State with everyone who reads the same event: it must not be changed.
 type Event struct {
-	Number uint64      // 1, 2, 3 … within one boot, without gaps
-	Boot   site.BootID // numbers of different boots have nothing to do with each other
+	Number uint64 // 1, 2, 3 … within one boot, without gaps
 	State  site.StationState
 }
 
 // eventLog numbers and remembers events and wakes those that wait for them. Safe for
 // concurrent use.
 type eventLog struct {
-	boot site.BootID
-
 	mu        sync.Mutex // mu guards what follows
 	latest    uint64
 	ring      []Event                   // event n stands at n % keptEvents once the ring is full
@@ -29,14 +26,14 @@ type eventLog struct {
 	waiting   map[chan struct{}]struct{}
 }
 
-func newEventLog(boot site.BootID) *eventLog {
-	return &eventLog{boot: boot, forgotten: make(map[site.StationID]uint64), waiting: make(map[chan struct{}]struct{})}
+func newEventLog() *eventLog {
+	return &eventLog{forgotten: make(map[site.StationID]uint64), waiting: make(map[chan struct{}]struct{})}
 }
 
 func (g *eventLog) add(state site.StationState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	event := Event{Number: g.latest + 1, Boot: g.boot, State: state}
+	event := Event{Number: g.latest + 1, State: state}
 	if len(g.ring) < keptEvents {
 		g.ring = append(g.ring, event)
 	} else {

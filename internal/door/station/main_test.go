@@ -25,7 +25,6 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	boot   = site.BootID("8d1f0d5e-57a5-4a0e-8a4f-0f4f0a5d1c11")
 	secret = site.Secret("HARDWARE-SECRET-ONE")
 	token  = site.Secret("token-number-one")
 )
@@ -312,7 +311,7 @@ func setup(tb testing.TB, n int) *fixture {
 
 func config(m *memory, c site.Clock) station.Config {
 	return station.Config{
-		Store: m, Changes: amend.New(m), Journal: m, Clock: c, Boot: boot, BatteryLow: 3.5, FlushEvery: 9 * time.Minute,
+		Store: m, Changes: amend.New(m), Journal: m, Clock: c, BatteryLow: 3.5, FlushEvery: 9 * time.Minute,
 		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 	}
 }

@@ -43,7 +43,6 @@ type Config struct {
 	Clock      site.Clock
 	Logger     *slog.Logger
 	Metrics    *metric.Registry
-	Boot       site.BootID
 	BatteryLow float64       // volts; below it a battery counts as low; zero: never
 	FlushEvery time.Duration // between two writes of changed states
 }
@@ -71,7 +70,7 @@ type Service struct {
 func New(ctx context.Context, c Config) (*Service, error) {
 	s := &Service{
 		cfg: c, revoked: func(site.StationID) {},
-		eventLog: newEventLog(c.Boot),
+		eventLog: newEventLog(),
 		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
 		byID:     make(map[site.StationID]*live),
 		byToken:  make(map[tokenKey]*live),

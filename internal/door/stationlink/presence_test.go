@@ -50,7 +50,7 @@ func (g *gated) Connected(id site.StationID, connection site.ConnectionID, gener
 func newGated(t *testing.T) (*stationlink.Link, *gated) {
 	t.Helper()
 	s, err := station.New(t.Context(), station.Config{
-		FlushEvery: time.Minute, Store: stations{}, Changes: amend.New(stations{}), Journal: stations{}, Clock: stations{}, Boot: "boot",
+		FlushEvery: time.Minute, Store: stations{}, Changes: amend.New(stations{}), Journal: stations{}, Clock: stations{},
 		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 	})
 	if err != nil {

@@ -44,7 +44,7 @@ func open(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	stations, err := station.New(t.Context(), station.Config{
-		FlushEvery: time.Minute, Store: stationStore{store}, Changes: changes, Journal: store, Clock: clock{}, Logger: log, Metrics: metric.New(), Boot: "boot",
+		FlushEvery: time.Minute, Store: stationStore{store}, Changes: changes, Journal: store, Clock: clock{}, Logger: log, Metrics: metric.New(),
 	})
 	if err != nil {
 		t.Fatal(err)

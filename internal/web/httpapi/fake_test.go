@@ -247,7 +247,7 @@ func (f *fakeStations) happen(id site.StationID, volts float64) {
 	state := f.states[id]
 	state.BatteryVoltage = &volts
 	f.states[id] = state
-	f.events = append(f.events, station.Event{Number: uint64(len(f.events) + 1), Boot: boot, State: state}) //nolint:gosec // small
+	f.events = append(f.events, station.Event{Number: uint64(len(f.events) + 1), State: state}) //nolint:gosec // small
 	for wake := range f.wakes {
 		select {
 		case wake <- struct{}{}:
