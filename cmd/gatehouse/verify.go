@@ -176,8 +176,9 @@ func (a *app) backupWitness(ctx context.Context, flags witnessFlags) (w journal.
 const logLimit = time.Minute
 
 // headLine matches a head in a line of the system log: its time in microseconds, and the
-// gateway's message in JSON or as text.
-var headLine = regexp.MustCompile(`^(\d+)\.(\d{6}) .*` + regexp.QuoteMeta(journal.HeadMessage) + `.*?seq"?[=:](\d+).*?hash"?[=:]"?([0-9a-f]{64})`)
+// gateway's message in JSON or as text. What a message quotes, such as the id of a
+// command, has its quotes escaped and so does not match.
+var headLine = regexp.MustCompile(`^(\d+)\.(\d{6}) .*[ "]msg"?[=:]"` + journal.HeadMessage + `",? ?"?seq"?[=:](\d+),? ?"?hash"?[=:]"?([0-9a-f]{64})`)
 
 // systemLogWitnesses reads the heads that the gateway of this machine has written to the
 // system log, the newest of some years; none where there is no such log, or it may not be
