@@ -30,6 +30,9 @@ func (db *DB) Oldest() uint64 { return db.oldest.Load() }
 // harm, because a follower of the journal goes by what comes.
 func (db *DB) Prune(ctx context.Context, r journal.Retention) (removed journal.Removed, err error) {
 	end, err := db.due(ctx, r)
+	if isDamage(err) {
+		db.noteDamage(err) // nothing is removed until it is set aside
+	}
 	if err != nil {
 		return removed, storageError(err)
 	}

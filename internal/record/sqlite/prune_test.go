@@ -282,3 +282,21 @@ func TestDB_Prune_model(t *testing.T) {
 		}
 	})
 }
+
+// A damaged page that retention comes upon is set aside by the next start: else nothing
+// would ever be removed again.
+func TestDB_Prune_damagedPage(t *testing.T) {
+	path := inUse(t, 45_000) // more than a start looks at
+	spoil(t, path, leafFrom(t, path, 60))
+	for _, rescued := range []bool{false, true} {
+		db := sound(t, path)
+		if (db.Rescued() != "") != rescued {
+			t.Errorf("rescued %q, want %v", db.Rescued(), rescued)
+		}
+		removed, err := db.Prune(t.Context(), journal.Retention{Before: newClock().Now().AddDate(1, 0, 0), MaxBytes: math.MaxInt64, Held: math.MaxInt64, HardBytes: math.MaxInt64})
+		if rescued && (err != nil || removed.Records == 0) {
+			t.Errorf("removed %+v, %v", removed, err)
+		}
+		closeDB(t, db)
+	}
+}
