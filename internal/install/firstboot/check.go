@@ -3,6 +3,7 @@ package firstboot
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,6 +81,10 @@ func (b *boot) read(d *tomlfile.Document, files []config.File) (problems []tomlf
 	}
 	if err != nil {
 		return append(problems, problemsOf(err)...)
+	}
+	if zone, wanted := settings.TimeZone, b.plan.site.TimeZone; zone != "" && wanted != "" && zone != wanted { // the gateway refuses that once it has the settings
+		problems = append(problems, tomlfile.Problem{File: b.path, Line: b.plan.site.Lines.Of("timezone"), Text: fmt.Sprintf(
+			"timezone is %q here, but time_zone is %q in the configuration: leave one of the two out", wanted, zone)})
 	}
 	b.plan.config = settings
 	for key, at := range sources {

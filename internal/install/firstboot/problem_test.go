@@ -34,6 +34,7 @@ func badSites() map[string]string {
 		"wrong cloud":                 "[cloud]\nurl = \"tls://u:canary@mqtt.example.test\"\npassword = \"canary-password\"\nkeys = [\"canary\"]\n",
 		"unknown in a grant":          account + "[[grant]]\naccount = \"b@example.test\"\nstations = [1]\n[[grant]]\naccount = \"a@example.test\"\nstations = [\n  2,\n]\n",
 		"no time zone":                "timezone = \"Europe/Atlantis\"\n",
+		"two time zones":              "timezone = \"Europe/Berlin\"\ntime_zone = \"UTC\"\n",
 		"no password file":            account + "password_file = \"a.password\"\n",
 		"settings of section station": "[station]\nbattery_low = 11.5\n",
 		"too large":                   strings.Repeat("# nothing\n", 450_000),
