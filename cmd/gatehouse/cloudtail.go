@@ -123,8 +123,8 @@ type position struct {
 	due   bool              // the records before next are to be acknowledged
 }
 
-// status moves to where the gateway says that its journal goes on: on a new connection of
-// the gateway's it may be back, after a restart or the restore of a backup.
+// status moves to the record that the gateway's status names as the next one: on a new
+// connection that may be an earlier one, after a restart or the restore of a backup.
 func (p *position) status(s api.Status) {
 	if s.Journal == nil || s.Since == nil {
 		return

@@ -27,7 +27,7 @@ type door struct {
 	lock    string
 }
 
-// opening is what the journal says of an unlock so far.
+// opening is what the records of an unlock have stated so far.
 type opening struct {
 	command  site.CommandID
 	outcome  site.Outcome

@@ -111,7 +111,7 @@ func sumOfRefresh(refresh site.Secret) (sum [32]byte, ok bool) {
 	return sha256.Sum256(id[:]), true
 }
 
-// claims are what an access token says (contract, section 1): iss, sub, sid, iat
+// claims are what an access token states (contract, section 1): iss, sub, sid, iat
 // and exp.
 type claims struct {
 	jwt.RegisteredClaims
@@ -189,7 +189,7 @@ type verified struct {
 	known map[[sha256.Size]byte]bearer
 }
 
-// bearer is what a good token says.
+// bearer is what a good token states.
 type bearer struct {
 	account site.AccountID
 	session site.SessionID

@@ -35,8 +35,8 @@ func ofCommandLine() []string {
 
 // Load returns the defaults, the files over them in the order of [Files], and the
 // environment over all. environ has the form of [os.Environ]. The error is a
-// [*tomlfile.Error] with all that is wrong, or says why a file cannot be read. The result
-// is valid, and its Admin.Socket and Journal.HardSize are set.
+// [*tomlfile.Error] with all that is wrong, or that of a file that cannot be read. The
+// result is valid, and its Admin.Socket and Journal.HardSize are set.
 func Load(path string, environ []string) (Config, error) {
 	files, err := Files(path, environ)
 	if err != nil {

@@ -64,7 +64,7 @@ func Wrap(kind Kind, sentence string, err error) error {
 	return &Error{Kind: kind, Sentence: sentence, Err: err}
 }
 
-// Throttle returns a Throttled error that says when to come back.
+// Throttle returns a Throttled error with the time to wait before a retry.
 func Throttle(sentence string, after time.Duration) error {
 	return &Error{Kind: Throttled, Sentence: sentence, RetryAfter: after}
 }

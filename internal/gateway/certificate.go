@@ -20,7 +20,7 @@ func (g *Gateway) buildCertificate(context.Context) error {
 		return nil
 	}
 	cert, key, err := certificateFiles(g.cfg)
-	if err != nil { // no reason to keep doors shut: the keeper goes on without the files, and says so
+	if err != nil { // no reason to keep doors shut: the keeper continues without the files, and reports it
 		g.log.Error("the certificate files cannot be found", "error", err)
 		cert, key = g.cfg.TLS.Certificate, g.cfg.TLS.Key
 	}
@@ -77,7 +77,7 @@ func (g *Gateway) keepCertificate(ctx context.Context) error {
 	return g.keeper.Run(ctx)
 }
 
-// certificateStatus tells what the TLS listeners show; nil without any.
+// certificateStatus describes what the TLS listeners show; nil without any.
 func (g *Gateway) certificateStatus() *adminapi.CertificateStatus {
 	if g.keeper == nil {
 		return nil

@@ -41,7 +41,7 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// Config says what to run. Config, Version and Logger are required.
+// Config is what to run. Config, Version and Logger are required.
 type Config struct {
 	Config  config.Config
 	Version string

@@ -78,7 +78,7 @@ const lookEvery = time.Second
 // ShowNotice writes what [ReadNotice] reads at from to the file at to, in a folder of
 // root's, and calls ready with a line that describes the outcome. It removes that file and
 // returns once the notice has changed or ctx has ended; at once where there is no notice.
-// The error says why a notice was not shown.
+// The error is why a notice was not shown.
 //
 // systemd starts it again while there is a notice (PathExists=, systemd.path(5)). It
 // must run for as long as it shows one: systemd misses changes of the file that occur

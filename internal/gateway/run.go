@@ -183,8 +183,8 @@ func (g *Gateway) handler(l listener) http.Handler {
 const (
 	// drain is how long requests in flight may take after the stop.
 	drain = 5 * time.Second
-	// handover is how long kept connections get for one more request, in whose answer
-	// they are told to come back, where a successor will take them.
+	// handover is how long kept connections get for one more request, whose answer asks
+	// the client to reconnect, where a successor will accept it.
 	handover = 300 * time.Millisecond
 )
 

@@ -48,7 +48,7 @@ func (g *Gateway) setupURLs() []string {
 type setupFiles struct {
 	code, notice string // paths
 	text         func(code string) string
-	shown        string // what the notice says; "" is not known
+	shown        string // the text of the notice; "" is not known
 }
 
 func (f *setupFiles) Code() (site.Secret, error) {

@@ -63,7 +63,7 @@ type Record struct {
 	Facts
 }
 
-// Facts are what a record says beside its kind; fields that do not apply are
+// Facts are what a record states beside its kind; fields that do not apply are
 // absent. No secret ever stands here.
 type Facts struct {
 	Origin         Origin     `json:"origin,omitempty"`
@@ -88,7 +88,7 @@ type Facts struct {
 	To             uint64     `json:"to,omitempty"`   // and the last
 }
 
-// ByActor returns the facts that say who did something.
+// ByActor returns the facts that name who did something.
 func ByActor(a Actor) Facts {
 	return Facts{Origin: a.Origin, Account: a.Account, Email: a.Email, Session: a.Session, By: a.Name, KeyID: a.KeyID}
 }

@@ -101,7 +101,7 @@ func (SecretHash) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText implements [encoding.TextMarshaler]; encoding/json uses it too.
 func (SecretHash) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// StationStatus says whether a station has a live connection right now.
+// StationStatus is whether a station has a live connection right now.
 type StationStatus string
 
 // The statuses of a station.

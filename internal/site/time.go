@@ -51,12 +51,13 @@ func (t *Timestamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Clock tells the gateway's time (contract, section 4, "The clock"). It never
-// reads less than the time floor, and within one run it never goes back. Safe for
-// concurrent use.
+// Clock is the gateway's clock (contract, section 4, "The clock"). It never reads less
+// than the time floor, and within one run it never goes back, unless an administrator
+// resets it. Safe for concurrent use.
 type Clock interface {
 	// Now returns the time with a monotonic reading.
 	Now() time.Time
-	// Trusted reports whether the system says that its clock is synchronised.
+	// Trusted reports whether the system's clock is synchronised and believed, or an
+	// administrator has accepted it for this run.
 	Trusted() bool
 }

@@ -2,7 +2,7 @@ package site
 
 import "time"
 
-// Origin says through which door of the gateway a request came.
+// Origin is the way by which a request came to the gateway.
 type Origin string
 
 // The origins (contract, section 4).
@@ -38,14 +38,14 @@ type Command struct {
 	Deadline time.Time // with a monotonic reading
 }
 
-// Outcome says how a command stands or ended (contract, sections 1 and 4).
+// Outcome is how a command stands or ended (contract, sections 1 and 4).
 type Outcome string
 
 // The outcomes. Requested is the intent that is durable before a command leaves.
 const (
 	Requested    Outcome = "requested"    // about to be sent
 	Acknowledged Outcome = "acknowledged" // the station's PUBACK came in time
-	Done         Outcome = "done"         // the station says that the lock opened
+	Done         Outcome = "done"         // the station reported that the lock opened
 	Refused      Outcome = "refused"      // the station would not
 	Failed       Outcome = "failed"       // the station could not, or the command could not be sent
 	StationGone  Outcome = "offline"      // no live connection; nothing was sent

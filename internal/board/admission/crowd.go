@@ -32,7 +32,7 @@ var (
 	ErrAddress = errors.New("no place of this address is free")
 )
 
-// Stage says how far the holder of a place has come. It decides who is evicted first.
+// Stage is how far the holder of a place has come. It decides who is evicted first.
 type Stage uint8
 
 const (

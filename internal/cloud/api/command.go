@@ -35,7 +35,7 @@ type Command struct {
 	Name     string         // cmd: Unlock
 	Station  site.StationID
 	Lock     site.LockID
-	Actor    string    // who asked for it, as the signer says: 1 to MaxActor characters
+	Actor    string    // who asked for it, as the signer states: 1 to MaxActor characters
 	IssuedAt time.Time // iat
 	Expires  time.Time // exp
 	KeyID    string    // kid: which of the trusted keys signed it

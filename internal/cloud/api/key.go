@@ -109,7 +109,7 @@ type Keyring struct {
 }
 
 // NewKeyring reads the keys of the configuration, one a line, in the form of
-// [ParseKey]. Two of the same id are refused: a token could not say which it means.
+// [ParseKey]. Two of the same id are refused: a token could not name one of them.
 func NewKeyring(lines []string) (Keyring, error) {
 	r := Keyring{keys: make(map[string]ed25519.PublicKey, len(lines))}
 	for i, line := range lines {

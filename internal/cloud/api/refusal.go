@@ -11,7 +11,7 @@ const (
 	Algorithm      Reason = "algorithm"       // signed by anything but EdDSA, or not at all
 	UnknownKey     Reason = "unknown-key"     // the key that it names is not trusted
 	BadSignature   Reason = "bad-signature"   // that key has not signed it
-	MissingClaim   Reason = "missing-claim"   // what it must say is absent
+	MissingClaim   Reason = "missing-claim"   // what it must state is absent
 	WrongAudience  Reason = "wrong-audience"  // meant for another gateway
 	Expired        Reason = "expired"         // exp has come
 	NotYetValid    Reason = "not-yet-valid"   // iat or nbf lies ahead
@@ -36,7 +36,7 @@ type Refusal struct {
 	Reason   Reason
 	ID       string // its jti where one could be read; only if Verified by a trusted signer
 	KeyID    string // its kid where one could be read; likewise
-	Verified bool   // whether a trusted key has signed what the token says
+	Verified bool   // whether a trusted key has signed the token
 	Message  string // the reason for people, in one line
 }
 

@@ -45,7 +45,7 @@ func Steps() []Step {
 // after reports whether a step comes after another.
 func (s Step) after(other Step) bool { return slices.Index(Steps(), s) > slices.Index(Steps(), other) }
 
-// failed makes the error of a step. That ctx was cancelled says more than what it broke.
+// failed returns the error of a step; where ctx was cancelled, that is the cause.
 func (p *plan) failed(ctx context.Context, step Step, err error) *DialError {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -76,8 +76,8 @@ func (e foreignWords) Unwrap() error { return e.error }
 
 const adviceConfiguration = "Correct the setting or the file that is named, and reload the configuration"
 
-// advice returns what to check after an error of a step, beside what the error itself
-// says. Settings are named as they are written in the configuration.
+// advice returns what to check after an error of a step. Settings are named as they are
+// written in the configuration.
 func (p *plan) advice(step Step) string {
 	switch step {
 	case StepResolve:

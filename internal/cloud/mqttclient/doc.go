@@ -18,8 +18,8 @@
 //   - A [Delivery] without an error was acknowledged by the broker, by a PUBACK that
 //     came after the message was written, on this connection. Every Delivery is done
 //     when the connection is over.
-//   - Nothing waits without a bound: not for a broker that never reads, nor for one
-//     that says nothing.
+//   - Nothing waits without a bound: neither for a broker that never reads nor for one
+//     that is silent.
 //   - No goroutine stays when [Conn.Close] returns; those of Receive are waited for.
 //   - No error holds a password, a key or the text of the URL.
 package mqttclient

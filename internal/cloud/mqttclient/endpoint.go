@@ -23,8 +23,8 @@ var (
 )
 
 // ParseURL reads the URL of a broker: tls://host (also mqtts, ssl; port 8883) or
-// tcp://host (also mqtt; port 1883), each with another port if need be. Its errors say
-// how to write it, and never repeat the text, in which a password may stand.
+// tcp://host (also mqtt; port 1883), each with another port if need be. Its errors show
+// how to write it, and never repeat the text, which may contain a password.
 func ParseURL(text string) (Endpoint, error) {
 	if strings.Contains(text, "@") {
 		return Endpoint{}, errUser

@@ -13,7 +13,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// plan is a configuration that can be used, with what its files say now.
+// plan is a configuration that can be used, with the present content of its files.
 type plan struct {
 	Config
 	endpoint Endpoint

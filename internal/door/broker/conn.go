@@ -191,8 +191,8 @@ func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
 	return r
 }
 
-// mayPass reports whether one more packet may come now; if not, due says when it
-// may. What answers a command was asked for and passes anyhow.
+// mayPass reports whether one more packet may come now; if not, it sets due to when it
+// may. An answer to a command passes in any case.
 func (c *Conn) mayPass() bool {
 	if !c.due.IsZero() { // it has waited (see fetch)
 		c.due = time.Time{}
@@ -240,7 +240,7 @@ func (c *Conn) fetch(p []byte) error {
 }
 
 // awaitDue waits until the packet that comes too early may pass, or the connection
-// ends. The wait is ours: the station has as long as before to say the next thing.
+// ends. The wait does not count against the station: its deadline moves by as much.
 func (c *Conn) awaitDue() error {
 	began := time.Now()
 	timer := time.NewTimer(c.due.Sub(began))

@@ -9,7 +9,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// What administrative records say beside their kind.
+// The details of administrative records.
 const (
 	detailToken     = "station token changed"
 	detailGenerated = "a new secret was generated"

@@ -41,7 +41,7 @@ func (r *Report) Refuse(why string) {
 }
 
 // Report applies a report (contract, section 2): what it states validly counts,
-// whatever else it says. [fault.Invalid] when something in it could not be right;
+// whatever else it states. [fault.Invalid] when something in it could not be right;
 // [fault.NotFound] when the station is not enrolled.
 func (s *Service) Report(id site.StationID, r *Report) error {
 	err := s.transition(id, func(l *live, e *effect, now time.Time) {
@@ -61,8 +61,8 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 	return fault.Wrap(fault.Invalid, "The report states what cannot be right", fmt.Errorf("%s (%d in all)", r.why, r.faults))
 }
 
-// LockReported takes over what the result of a command says of a lock. A lock
-// that the station does not have, and a status that there is not, change nothing.
+// LockReported applies the status of a lock that the result of a command states. A lock
+// that the station does not have, and a status that does not exist, change nothing.
 func (s *Service) LockReported(id site.StationID, lock site.LockID, status site.LockStatus) {
 	if _, err := site.ParseLockStatus(string(status)); err != nil {
 		return

@@ -122,7 +122,7 @@ func (s *Service) Station(id site.StationID) (site.Station, bool) {
 }
 
 // ByToken returns the station that a station token names. How long it takes says
-// nothing about how much of a token is right: the look-up goes by its hash.
+// nothing about how much of a token is right: the look-up is by its hash.
 func (s *Service) ByToken(token site.Secret) (site.Station, bool) {
 	if len(token) > site.MaxStationToken {
 		return site.Station{}, false

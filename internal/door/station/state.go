@@ -28,7 +28,7 @@ type live struct {
 	locks      []lock // lock-1 first, as many as were enrolled
 
 	presenceSpan, lockSpan, batterySpan allowance
-	presenceRecorded                    bool // what the journal says of presence
+	presenceRecorded                    bool // whether the last record of presence was online
 
 	dirty bool      // something beside heard changed since the last save
 	saved time.Time // what was last saved of heard
@@ -44,7 +44,7 @@ type enrolment struct {
 type lock struct {
 	status   site.LockStatus
 	updated  time.Time
-	recorded site.LockStatus // what the journal says of status
+	recorded site.LockStatus // the status in its last record
 }
 
 func newLive(st site.Station, generation uint64) *live {

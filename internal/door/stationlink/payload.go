@@ -12,7 +12,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// grace is how much of a second may be gone and the second still be told.
+// grace is how much of a second may be gone when that second still counts in the ttl.
 const grace = 100 * time.Millisecond
 
 // wholeSeconds returns what a command states of the time to the deadline, rounded

@@ -53,8 +53,7 @@ func (e *entry) settle(outcome site.Outcome) {
 	e.outcome, e.said = outcome, outcome
 }
 
-// commands remembers the newest commands, so that what stations say of them later
-// finds them.
+// commands remembers the newest commands, so that later answers of stations find them.
 type commands struct {
 	mu   sync.Mutex // mu guards what follows
 	byID map[site.CommandID]*entry
@@ -103,8 +102,8 @@ func (e *entry) take(w reply) reply {
 }
 
 // follow handles a station's further reply, and returns what is to be recorded now; known
-// is false when the reply names no command of that station and lock, says the same again,
-// or has said enough.
+// is false when the reply names no command of that station and lock, repeats the last one,
+// or comes after too many.
 func (c *commands) follow(id site.CommandID, station site.StationID, lock site.LockID, outcome site.Outcome) (records []site.Record, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

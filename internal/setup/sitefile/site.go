@@ -118,7 +118,7 @@ func (l Lines) Of(key string) int {
 	return l[""]
 }
 
-// Options say how a site is applied.
+// Options are how a site is applied.
 type Options struct {
 	DryRun bool `json:"dryRun,omitempty"` // change nothing; the result is what would come of it
 	Prune  bool `json:"prune,omitempty"`  // remove accounts, stations and grants that the site does not name

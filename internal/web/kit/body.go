@@ -17,7 +17,7 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// MaxBody is the largest body of a request, in bytes, unless its route says more
+// MaxBody is the largest body of a request, in bytes, unless its route allows more
 // (contract, section 1).
 const MaxBody = 16 << 10
 

@@ -10,7 +10,7 @@
 //     Allow, a path that no table has is 404.
 //   - The guard of a route comes before its body. Exactly one Authorization header
 //     counts; a request with several has none.
-//   - A body is one JSON object in UTF-8 of at most 16 KiB, unless its route says more.
+//   - A body is one JSON object in UTF-8 of at most 16 KiB, unless its route allows more.
 //     Names of fields are exact, and none is repeated.
 //   - Every answer is JSON and ends with a newline; an error is {"message":"…"}.
 //   - No path, token or body reaches a log line or a metric: they name the pattern.

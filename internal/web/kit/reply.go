@@ -12,7 +12,7 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// retryLater is the Retry-After of an error that does not say when to come back.
+// retryLater is the Retry-After of an error that has none.
 const retryLater = 5 * time.Second
 
 // ErrorBody is the body of every answer that is an error, and the last line of a stream
