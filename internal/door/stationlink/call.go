@@ -94,50 +94,6 @@ func (l *Link) Call(cmd site.Command, wantResult bool, d unlock.Departure) site.
 	return w.call(c, timer)
 }
 
-// acquire acquires a token of each semaphore, or returns how the call ends that has waited
-// for one in vain.
-func (w *wire) acquire(semaphores []chan struct{}, timer *time.Timer) (outcome site.Outcome) {
-	for i, semaphore := range semaphores {
-		select {
-		case semaphore <- struct{}{}:
-			continue
-		default:
-		}
-		select {
-		case semaphore <- struct{}{}:
-			continue
-		case <-w.gone:
-			outcome = site.StationGone
-		case <-timer.C:
-			outcome = site.Expired
-		}
-		release(semaphores[:i])
-		return outcome
-	}
-	return ""
-}
-
-// release releases a token of each of those semaphores.
-func release(semaphores []chan struct{}) {
-	for _, s := range semaphores {
-		<-s
-	}
-}
-
-// resetOverdue resets the connection of a station that has never acknowledged a command
-// whose time is over, although it has answered it: it would take no other one.
-func (w *wire) resetOverdue() {
-	w.mu.Lock()
-	overdue := false
-	for _, c := range w.unacked {
-		overdue = overdue || w.left(c) <= 0
-	}
-	w.mu.Unlock()
-	if overdue {
-		w.conn.Reset("command not acknowledged in time")
-	}
-}
-
 // Why a command must not be sent any more.
 var (
 	errMayNotLeave = errors.New("the right to it was lost while it waited")
@@ -301,12 +257,6 @@ func (w *wire) add(c *call) bool {
 		w.unacked[c.packetID] = c
 	}
 	return true
-}
-
-// free releases the tokens of a call; mu is held.
-func (c *call) free() {
-	release(c.tokens)
-	c.tokens = nil
 }
 
 // acknowledged makes room for another command at QoS 1. An acknowledgement of nothing
