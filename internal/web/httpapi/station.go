@@ -42,7 +42,7 @@ func (a *API) unlock(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.JSON(http.StatusOK, fmt.Appendf(nil, `{"success":%t}`, answer.Outcome.Opened()))
+	return x.JSON(http.StatusOK, fmt.Appendf(nil, `{"success":%t}`+"\n", answer.Outcome.Opened()))
 }
 
 // open sends the command that the path names. An unknown station and an unreadable lock

@@ -134,7 +134,12 @@ func (x *Exchange) log() {
 }
 
 // Note adds facts to the log line of the request.
-func (x *Exchange) Note(facts ...slog.Attr) { x.facts = append(x.facts, facts...) }
+func (x *Exchange) Note(facts ...slog.Attr) {
+	if x.facts == nil {
+		x.facts = make([]slog.Attr, 0, 12) // an unlock has 11 at most
+	}
+	x.facts = append(x.facts, facts...)
+}
 
 // Refused counts why a request was refused; reason is a constant of the caller.
 func (x *Exchange) Refused(reason string) { x.kit.metrics.Refused(reason) }
