@@ -135,6 +135,10 @@ func (b *boot) run(ctx context.Context) error {
 			b.writeFailure(err)
 			return err
 		}
+		if !b.state.wipes(b.path) {
+			b.warn("The site file was changed meanwhile: the next start applies what it says now.")
+			return nil
+		}
 	}
 	return b.wipe()
 }

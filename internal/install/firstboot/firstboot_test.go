@@ -292,3 +292,22 @@ func TestRun_gatewayDown(t *testing.T) {
 		}
 	})
 }
+
+// A site file that is edited while it is applied is a new one: it is not wiped unapplied.
+func TestRun_editedMeanwhile(t *testing.T) {
+	b := newBoard(t)
+	b.write("boot/gatehouse-site.toml", "[[account]]\nemail = \"a@example.test\"\n")
+	const edited = "[[account]]\nemail = \"b@example.test\"\n"
+	cfg := b.firstBoot()
+	cfg.Network = func() string {
+		b.write("boot/gatehouse-site.toml", edited)
+		return ""
+	}
+	out, err := firstboot.Run(t.Context(), cfg)
+	if err != nil || b.read("boot/gatehouse-site.toml") != edited || len(out.Warnings) != 1 {
+		t.Fatalf("%v, %+v; the site file is %q", err, out, b.read("boot/gatehouse-site.toml"))
+	}
+	if _, err := b.run(); err != nil || len(b.accounts) != 2 || b.exists("boot/gatehouse-site.toml") || b.exists("etc/first-boot.state") {
+		t.Errorf("the edited file: %v, %v", err, b.accounts)
+	}
+}
