@@ -231,8 +231,15 @@ func (r *rescuer) span(ctx context.Context) (low, high uint64) {
 	if e, err := savedEnds(ctx, r.damaged); err == nil { // the newest records cannot be read
 		return e.anchor.seq + 1, e.last.seq + endsLag
 	}
-	e, _ := readEnds(ctx, r.next) // of the copy, or of an empty journal
-	return 1, e.last.seq + lostTail
+	var e ends
+	if r.copied != nil {
+		e, _ = readEnds(ctx, r.copied) // which may be old
+	}
+	err := r.damaged.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
+	if err == nil && high >= e.last.seq {
+		return 1, high
+	}
+	return 1, max(high, e.last.seq) + lostTail
 }
 
 // carryAll carries over what can be read of the journal, within carryFor, and up to

@@ -267,3 +267,19 @@ func rootOf(t *testing.T, path, table string) (number int64) {
 	}
 	return number
 }
+
+// Where the end of the journal is on a damaged page, the newest record shows it: the copy
+// may be much older, and numbers that the cloud knows must not be used again.
+func TestOpen_damagedEndsOldCopy(t *testing.T) {
+	const records = sqlite.LostTail + 5000
+	path := inUse(t, records)
+	spoil(t, path, rootOf(t, path, "journal_ends"))
+	db := sound(t, path)
+	if err := db.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := db.Verify(t.Context()); db.Rescued() == "" || err != nil || v.Broken != 0 || v.Last < records || v.Lost > sqlite.EndsLag {
+		t.Errorf("verdict %+v, %v; %q", v, err, db.Rescued())
+	}
+	closeDB(t, db)
+}
