@@ -41,7 +41,7 @@ func refuseRoot(data string) error {
 // lock when the process ends, however it ends.
 func takeDirectory(path string) (release func(), err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be made: create it, or set data in the configuration or GATEHOUSE_DATA", err)
+		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" cannot be created: create it by hand, or set data in the configuration or GATEHOUSE_DATA", err)
 	}
 	if err := os.Chmod(path, 0o700); err != nil && !errors.Is(err, unix.EROFS) { //nolint:gosec // a directory
 		return nil, fault.Wrap(fault.Unavailable, "The data directory "+path+" is not this user's own: name another one, or run this as its owner", err)

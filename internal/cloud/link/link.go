@@ -280,7 +280,7 @@ func (l *Link) save(ctx context.Context, at uint64) {
 	}
 }
 
-// plain reports whether the broker is spoken to in clear text over a network.
+// plain reports whether the connection to the broker crosses a network unencrypted.
 func plain(url string) bool {
 	endpoint, err := mqttclient.ParseURL(url)
 	if err != nil || endpoint.TLS {

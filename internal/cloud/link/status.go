@@ -75,7 +75,7 @@ func (l *Link) up(url string) {
 	l.Health.Clear(health.CloudDown)
 	summary := ""
 	if plain(url) {
-		summary = "The cloud's broker is spoken to in clear text: its password and the records of the doors can be read on the way"
+		summary = "The connection to the cloud's broker is not encrypted: its password and the records of the doors can be read on the way"
 	}
 	l.judge(health.CloudPlain, summary, "Set url in [cloud] to tls://…, with the broker's TLS port")
 	l.Logger.Info("cloud link up", "broker", url)
@@ -87,7 +87,7 @@ var errReplaced = errors.New("the settings of the cloud link have changed")
 
 // down notes that the link is down, and when the next attempt is made.
 func (l *Link) down(err error, delay time.Duration) {
-	reason, advice := err.Error(), "Doors are not concerned. See each step with: gatehouse cloud test"
+	reason, advice := err.Error(), "Doors are not affected. See each step with: gatehouse cloud test"
 	if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Advice != "" {
 		advice = failed.Advice
 	}

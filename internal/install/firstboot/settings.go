@@ -126,7 +126,7 @@ func (b *boot) writeSettings(text []byte) error {
 	case err == nil:
 		_ = os.Chmod(b.partsPath(), 0o755) //nolint:gosec // whatever the umask is
 	case !errors.Is(err, fs.ErrExist):
-		return refuse(b.partsPath(), "the folder cannot be made: %s", cause(err))
+		return refuse(b.partsPath(), "the folder cannot be created: %s", cause(err))
 	}
 	mode, group := b.access()
 	return b.write(b.settingsPath(), text, mode, group)

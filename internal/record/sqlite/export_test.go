@@ -19,9 +19,9 @@ const EndsLag = endsLag
 // LostTail is how many numbers a rescue skips at least where it knows no end of the journal.
 const LostTail = lostTail
 
-// Company returns how long a record waits for others after a transaction that took so
+// BatchDelay returns how long a record waits for others after a transaction that took so
 // long.
-var Company = company
+var BatchDelay = batchDelay
 
 // LimitPages makes the disk full: the file may not grow past its present size
 // (full) or may grow again (!full).

@@ -146,7 +146,7 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 		switch {
 		case want.urgent || want.full || (want.work && want.closed):
 		case want.work:
-			db.idle(company(took), true)
+			db.idle(batchDelay(took), true)
 		case want.closed:
 			if db.saved != db.tail.seq {
 				_ = db.saveEnds(stmts) // readEnds finds the end without it
@@ -172,16 +172,16 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 	}
 }
 
-// company returns how long a record that no caller waits for waits for others, after a
+// batchDelay returns how long a record that no caller waits for waits for others, after a
 // transaction that took so long.
-func company(took time.Duration) time.Duration {
+func batchDelay(took time.Duration) time.Duration {
 	return min(max(laterShare*took, leastDelay), mostDelay)
 }
 
 // idle waits, or returns earlier when a caller begins to wait for an answer: for
-// records alone, waiting for company saves transactions, and a failing disk is not
-// tried again and again. With company, a full transaction waits no longer.
-func (db *DB) idle(most time.Duration, company bool) {
+// records alone, waiting for others saves transactions, and a failing disk is not
+// tried again and again. With batch, it also returns once a transaction is full.
+func (db *DB) idle(most time.Duration, batch bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	for {
@@ -189,7 +189,7 @@ func (db *DB) idle(most time.Duration, company bool) {
 		case <-timer.C:
 			return
 		case <-db.queue.wake:
-			if want := db.queue.waiting(); want.urgent || want.closed || company && want.full {
+			if want := db.queue.waiting(); want.urgent || want.closed || batch && want.full {
 				return
 			}
 		}

@@ -100,7 +100,7 @@ func (s *Service) wait(ctx context.Context, grace time.Duration) {
 }
 
 // note keeps the state of a connection. It is idle between requests; with one it is
-// unfinished, until the request itself has acquired a place (see turn.go).
+// unfinished, until the request itself has acquired a place (see inflight.go).
 func (s *Service) note(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateActive:
