@@ -8,10 +8,10 @@ import (
 )
 
 // Store keeps accounts, sessions and grants over restarts; what administrators change of
-// them is stored by package amend. Each method is one transaction that also appends the record it is given, so that nothing changes
-// unrecorded; an error means that nothing was written. Its methods may be called
-// concurrently. Errors without a [gatehouse/internal/fault.Kind] of their own
-// count as Unavailable.
+// them is stored by package amend. Each method is one transaction that also appends the
+// record it is given, so that nothing changes unrecorded; an error means that nothing was
+// written. Its methods may be called concurrently. Errors without a
+// [gatehouse/internal/fault.Kind] of their own count as Unavailable.
 type Store interface {
 	// LoadAccess reads everything, in any order.
 	LoadAccess(ctx context.Context) ([]site.Account, []site.Session, []site.Grant, error)

@@ -1,5 +1,6 @@
 // Package throttle bounds how often something may happen, alone ([Bucket]) or for each of
-// many keys in a table of bounded size ([Buckets]). It is the gateway's one throttle:
+// many keys in a table of bounded size ([Buckets]), and how many records refusals get
+// ([Digest]). It is the gateway's one throttle:
 // packages access (logins), setup (setup codes), unlock (unlocks) and station (records)
 // keep buckets of it with figures of their own. It decides nothing and knows no clock.
 package throttle

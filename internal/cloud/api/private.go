@@ -64,7 +64,8 @@ func ParsePrivateKey(text []byte) (PrivateKey, error) {
 	return newPrivateKey(statedID(text), private)
 }
 
-// statedID returns the id in the text before the PEM block, which other programs ignore (RFC 7468, section 2), or "".
+// statedID returns the id in the text before the PEM block, which other programs ignore
+// (RFC 7468, section 2), or "".
 func statedID(text []byte) string {
 	before, _, _ := bytes.Cut(text, []byte("-----BEGIN"))
 	for line := range strings.Lines(string(before)) {
