@@ -1,8 +1,8 @@
 // Package throttle bounds how often something may happen, alone ([Bucket]) or for each of
 // many keys in a table of bounded size ([Buckets]), and how many records refusals get
-// ([Digest]). It is the gateway's one throttle:
-// packages access (logins), setup (setup codes), unlock (unlocks) and station (records)
-// keep buckets of it with figures of their own. It decides nothing and knows no clock.
+// ([Digest]). It is the gateway's one throttle: packages access (logins), setup (setup
+// codes), unlock (unlocks) and station (records) use it with figures of their own. It
+// decides nothing and knows no clock.
 package throttle
 
 import (
@@ -27,20 +27,20 @@ type Rate struct {
 // rate algorithm). The zero Bucket is full. Not safe for concurrent use.
 type Bucket struct{ full time.Time }
 
-// Lag returns how long it takes until the bucket is full: never longer than it takes to
+// lag returns how long it takes until the bucket is full: never longer than it takes to
 // fill an empty one, even if the clock went back.
-func (b Bucket) Lag(now time.Time, r Rate) time.Duration {
+func (b Bucket) lag(now time.Time, r Rate) time.Duration {
 	return min(max(b.full.Sub(now), 0), time.Duration(r.Burst)*r.Every)
 }
 
 // Wait returns how long it takes until the bucket holds a token; zero when it holds one
 // now.
 func (b Bucket) Wait(now time.Time, r Rate) time.Duration {
-	return max(b.Lag(now, r)-time.Duration(r.Burst-1)*r.Every, 0)
+	return max(b.lag(now, r)-time.Duration(r.Burst-1)*r.Every, 0)
 }
 
 // Take takes a token out of the bucket, whether it holds one or not.
-func (b *Bucket) Take(now time.Time, r Rate) { b.full = now.Add(b.Lag(now, r) + r.Every) }
+func (b *Bucket) Take(now time.Time, r Rate) { b.full = now.Add(b.lag(now, r) + r.Every) }
 
 // Buckets are token buckets of one rate, one for each key; a key without an entry has a
 // full bucket. Not safe for concurrent use.
@@ -58,12 +58,6 @@ func New[K comparable](burst int, every time.Duration) *Buckets[K] {
 // holds one now.
 func (b *Buckets[K]) Wait(key K, now time.Time) time.Duration {
 	return b.buckets[key].Wait(now, b.rate)
-}
-
-// Lag returns how long it takes until the bucket of key is full: where takers are
-// served one per interval, the wait of the next one.
-func (b *Buckets[K]) Lag(key K, now time.Time) time.Duration {
-	return b.buckets[key].Lag(now, b.rate)
 }
 
 // Take takes a token out of the bucket of key. A table that is full forgets another
