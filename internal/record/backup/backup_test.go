@@ -113,6 +113,10 @@ func TestRestore_keepsWhatWasThere(t *testing.T) {
 		present.path("gatehouse/conf.d/50-site.toml" + aside): "# of South alone\n",
 	}, etc)
 
+	if info, err := os.Stat(present.path("gatehouse/gatehouse.toml" + aside)); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the service cannot read the former configuration again: %v, %v", info, err)
+	}
+
 	// A second one in the same second takes another name, and needs no configuration; here
 	// sessions stay.
 	path := newGateway(t, "West").crafted(t)

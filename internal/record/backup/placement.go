@@ -31,11 +31,11 @@ type Placement struct {
 
 // change is what happens to one file.
 type change struct {
-	target       string
-	text, former []byte // nil: there is none
-	aside        string // where the former one is kept
-	mode         os.FileMode
-	group        int
+	target string
+	text   []byte // nil: the file is set aside
+	aside  string // where the former one is kept; "": there is none
+	mode   os.FileMode
+	group  int
 }
 
 // Prepare decides what to do with the files of a draft, and changes nothing. Files that
@@ -97,7 +97,7 @@ func (p *Placement) add(one change, stamp string) error {
 	case one.text == nil && errors.Is(err, fs.ErrNotExist), one.text != nil && err == nil && bytes.Equal(former, one.text):
 		return nil
 	case err == nil:
-		one.former, one.aside = append([]byte{}, former...), one.target+KeptSuffix+stamp
+		one.aside = one.target + KeptSuffix + stamp
 	case !errors.Is(err, fs.ErrNotExist):
 		return unreadable(err)
 	}
@@ -131,7 +131,7 @@ func (c Configuration) modeOf(e Entry, named []string) (mode os.FileMode, ours b
 	return mode, !own && !hidden && !strings.HasPrefix(below, "conf.d/") && !strings.HasPrefix(below, "credentials/")
 }
 
-// Write writes the files, each atomically and after a copy of the former one.
+// Write writes the files, each atomically; the former one gets another name.
 func (p *Placement) Write() error {
 	for _, one := range p.changes {
 		if err := one.write(); err != nil {
@@ -146,8 +146,8 @@ func (c change) write() error {
 	if c.text == nil {
 		return durable.Rename(c.target, c.aside)
 	}
-	if c.former != nil {
-		if err := durable.Write(c.aside, c.former, 0o600); err != nil {
+	if c.aside != "" { // with owner and mode; it has both names until the new one is there
+		if err := os.Link(c.target, c.aside); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

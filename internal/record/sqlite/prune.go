@@ -30,7 +30,7 @@ func (db *DB) Oldest() uint64 { return db.oldest.Load() }
 // harm, because a follower of the journal goes by what comes.
 func (db *DB) Prune(ctx context.Context, r journal.Retention) (removed journal.Removed, err error) {
 	end, err := db.due(ctx, r)
-	if isDamage(err) {
+	if codeOf(err) != 0 && isDamage(err) { // no closed database
 		db.noteDamage(err) // nothing is removed until it is set aside
 	}
 	if err != nil {
