@@ -201,6 +201,23 @@ func TestService_Lives(t *testing.T) {
 	}
 }
 
+// An administrator's request ends with the role, another of the same session does not.
+func TestService_Lives_demoted(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.ok(h.SetAdmin(t.Context(), admin(), porter, true))
+	local := h.actor(h.login(porter).Access)
+	web := local
+	web.Origin = site.Admin
+	if !h.Lives(web) {
+		t.Error("an administrator's session does not live")
+	}
+	h.ok(h.SetAdmin(t.Context(), admin(), porter, false))
+	if h.Lives(web) || !h.Lives(local) {
+		t.Errorf("after the role ended: as administrator %t, locally %t", h.Lives(web), h.Lives(local))
+	}
+}
+
 func TestService_Revoke_unknown(t *testing.T) {
 	h := open(t)
 	h.add(porter)

@@ -67,14 +67,14 @@ func (s *Service) SessionCount() (n int) {
 	return n
 }
 
-// Lives reports whether the session behind actor is alive right now, with its
-// account; true for an actor without a session. Quick.
+// Lives reports whether the session behind actor is alive right now, with its account and,
+// for an administrator's request, with that role; true for an actor without a session. Quick.
 func (s *Service) Lives(actor site.Actor) bool {
 	if actor.Session == "" {
 		return true
 	}
-	_, ok := s.dir.bySession(actor.Session, actor.Account, s.clock.Now(), false)
-	return ok
+	present, ok := s.dir.bySession(actor.Session, actor.Account, s.clock.Now(), false)
+	return ok && (present.Admin || actor.Origin != site.Admin)
 }
 
 // addSession enters a session, unless its account is not there, and forgets the

@@ -25,8 +25,8 @@ type Permissions interface {
 	// Permits reports whether a grant of account for station holds right now. Quick;
 	// safe for concurrent use.
 	Permits(account site.AccountID, station site.StationID) bool
-	// Lives reports whether the session behind actor lives right now; true where no
-	// session is. Quick; safe for concurrent use.
+	// Lives reports whether the session behind actor lives right now, with the role that
+	// the request needs; true where no session is. Quick; safe for concurrent use.
 	Lives(actor site.Actor) bool
 }
 
