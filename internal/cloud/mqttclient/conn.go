@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -36,9 +37,10 @@ type Conn struct {
 
 // Dial connects, logs in and subscribes. The addresses of a name are tried in turn
 // until one accepts the login; so a cluster behind one name is reached while one of its
-// nodes fails at any step. It fails when ctx ends, and after 30 s. Its errors are of
-// type [*DialError], of the address with the most steps done; after an error nothing is
-// left running.
+// nodes fails at any step. Of more addresses than there is time for it takes some, by
+// chance. It fails when ctx ends, and after 30 s. Its errors are of type
+// [*DialError], of the address with the most steps done; after an error nothing is left
+// running.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -49,6 +51,9 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	addresses, err := p.Lookup(ctx, p.endpoint.Host)
 	if err != nil {
 		return nil, p.failed(ctx, StepResolve, err)
+	}
+	if len(addresses) > int(dialTimeout/leastShare) { // those that have no turn now have one another time
+		rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	}
 	furthest := p.failed(ctx, StepResolve, errNoAddress)
 	for n, address := range addresses {

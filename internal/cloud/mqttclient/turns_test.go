@@ -58,6 +58,30 @@ func TestDial_turns(t *testing.T) {
 	}
 }
 
+// Of more addresses than there is time for, each has its turn in some attempt: the first
+// may all be of a network that swallows what is sent, as IPv6 often is.
+func TestDial_manyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		addresses := []string{
+			"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8::5", "2001:db8::6", "2001:db8::7", "2001:db8::8", "192.0.2.1",
+		}
+		cfg := cluster(func(ctx context.Context, address string) (net.Conn, error) {
+			if address == "192.0.2.1:1883" {
+				return answering(), nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, addresses...)
+		for range 60 {
+			if conn, err := mqttclient.Dial(t.Context(), cfg); err == nil {
+				conn.Close()
+				return
+			}
+		}
+		t.Error("the ninth address is never tried")
+	})
+}
+
 // Where all fail, the error is that of the one that came furthest, and names it.
 func TestDial_turnsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
