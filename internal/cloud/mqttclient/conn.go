@@ -53,7 +53,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, p.failed(ctx, StepResolve, err)
 	}
 	if len(addresses) > int(dialTimeout/leastShare) { // those that have no turn now have one another time
-		rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
+		rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] }) //nolint:gosec // spreads attempts, guards nothing
 	}
 	furthest := p.failed(ctx, StepResolve, errNoAddress)
 	for n, address := range addresses {
