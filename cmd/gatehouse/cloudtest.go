@@ -222,6 +222,9 @@ func deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient.Message) e
 	defer cancel()
 	defer context.AfterFunc(ctx, conn.Close)()
 	if err := conn.Publish(m).Err(); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("the broker does not acknowledge it")
+		}
 		return &mqttclient.DialError{Step: stepPublish, Err: fmt.Errorf("publishing to %s: %w", m.Topic, err), Advice: "Give this user the right to publish there: some brokers close the connection of one that has none. See the broker's log"}
 	}
 	return nil
