@@ -236,10 +236,11 @@ func (r *rescuer) span(ctx context.Context) (low, high uint64) {
 		e, _ = readEnds(ctx, r.copied) // which may be old
 	}
 	err := r.damaged.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
-	if err == nil && high >= e.last.seq {
-		return 1, high
+	if err != nil || high < e.last.seq {
+		high = max(high, e.last.seq) + lostTail
 	}
-	return 1, max(high, e.last.seq) + lostTail
+	_ = r.damaged.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq LIMIT 1").Scan(&low)
+	return max(low, 1), high
 }
 
 // carryAll carries over what can be read of the journal, within carryFor, and up to

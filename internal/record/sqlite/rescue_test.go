@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 )
@@ -273,13 +275,23 @@ func rootOf(t *testing.T, path, table string) (number int64) {
 func TestOpen_damagedEndsOldCopy(t *testing.T) {
 	const records = sqlite.LostTail + 5000
 	path := inUse(t, records)
-	spoil(t, path, rootOf(t, path, "journal_ends"))
 	db := sound(t, path)
+	if _, err := db.Prune(t.Context(), journal.Retention{MaxBytes: 1, Held: 1000, HardBytes: math.MaxInt64}); err != nil {
+		t.Fatal(err)
+	}
+	closeDB(t, db)
+	spoil(t, path, rootOf(t, path, "journal_ends"))
+	db = sound(t, path)
 	if err := db.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := db.Verify(t.Context()); db.Rescued() == "" || err != nil || v.Broken != 0 || v.Last < records || v.Lost > sqlite.EndsLag {
 		t.Errorf("verdict %+v, %v; %q", v, err, db.Rescued())
+	}
+	for _, r := range mustRead(t, db, journal.Query{Kinds: []site.Kind{site.KindRecordsLost}}) {
+		if r.From > 0 {
+			t.Errorf("%d to %d count as lost", r.From, r.To) // by damage: they were removed
+		}
 	}
 	closeDB(t, db)
 }
