@@ -37,8 +37,8 @@ type Conn struct {
 
 // Dial connects, logs in and subscribes. The addresses of a name are tried in turn
 // until one accepts the login; so a cluster behind one name is reached while one of its
-// nodes fails at any step. Of more addresses than there is time for it takes some, by
-// chance. It fails when ctx ends, and after 30 s. Its errors are of type
+// nodes fails at any step. Where there is not time for all of them, those to try are
+// chosen at random. It fails when ctx ends, and after 30 s. Its errors are of type
 // [*DialError], of the address with the most steps done; after an error nothing is left
 // running.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
