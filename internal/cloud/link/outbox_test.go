@@ -504,10 +504,11 @@ func TestOutbox_killInBacklog(t *testing.T) {
 			time.Sleep(14*time.Second + 900*time.Millisecond)
 			saved, _ := h.saved()
 			p.stop()
-			h.cursor = saved // the kill came before the end
+			h.set(func() { h.cursor = saved }) // the kill came before the end
 			before := acknowledged
-			run(t, h, settings, ackProgress)
+			again := run(t, h, settings, ackProgress)
 			time.Sleep(time.Hour)
+			again.stop()
 			if acknowledged <= before {
 				t.Errorf("%+v: %d saved of %d acknowledged, and nothing after that", settings, saved, before)
 			}
