@@ -16,9 +16,6 @@ const MaxKept = maxKept
 // EndsLag is how far the row of journal_ends may be behind the journal.
 const EndsLag = endsLag
 
-// LostTail is how many numbers a rescue skips at least where it knows no end of the journal.
-const LostTail = lostTail
-
 // BatchDelay returns how long a record waits for others after a transaction that took so
 // long.
 var BatchDelay = batchDelay

@@ -286,7 +286,7 @@ func TestDB_Prune_model(t *testing.T) {
 // A damaged page that retention comes upon is set aside by the next start: else nothing
 // would ever be removed again.
 func TestDB_Prune_damagedPage(t *testing.T) {
-	path := inUse(t, 45_000) // more than a start looks at
+	path := inUse(t, 25_000) // more than a start looks at
 	spoil(t, path, leafFrom(t, path, 60))
 	for _, rescued := range []bool{false, true} {
 		db := sound(t, path)
