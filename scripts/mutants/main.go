@@ -114,7 +114,7 @@ func judge(ctx context.Context, target string, excused map[mutant]bool) (percent
 	}
 	killed, lived, equal := 0, 0, 0
 	for _, f := range found.Files {
-		path := filepath.Join(target, filepath.Base(f.Name))
+		path := filepath.Join(target, f.Name)
 		for _, m := range f.Mutants {
 			switch m.Status {
 			case "KILLED", "TIMED OUT":
