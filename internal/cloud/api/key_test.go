@@ -302,7 +302,7 @@ func TestPrivateKey_Sign_refuses(t *testing.T) {
 	}
 }
 
-// For a point of small order anyone makes signatures. The one of zeros stands in templates.
+// For a point of small order anyone makes signatures. Templates often hold the one of zeros.
 func TestParseKey_smallOrder(t *testing.T) {
 	for _, point := range []string{
 		"0000000000000000000000000000000000000000000000000000000000000000",

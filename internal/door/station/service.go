@@ -55,7 +55,7 @@ type Service struct {
 
 	cfg Config
 
-	nobody      *live                // stands in for unknown stations in Authenticate
+	nobody      *live                // compared in place of an unknown station in Authenticate
 	generations atomic.Uint64        // the last generation given out, over all stations
 	revoked     func(site.StationID) // see OnRevoked
 	flushed     time.Time            // when states were saved last; of the goroutine of Run

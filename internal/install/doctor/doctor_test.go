@@ -76,18 +76,25 @@ func TestExamine_sick(t *testing.T) {
 	golden(t, "sick.json", r)
 }
 
-// A check that hangs is reported, and ends the examination.
-func TestExamine_hanging(t *testing.T) {
+// onHangingDisk runs a test with a healthy board; hang blocks until the test ends.
+func onHangingDisk(t *testing.T, test func(t *testing.T, b *board, hang func())) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer func() {
 			close(release)
 			synctest.Wait()
 		}()
-		b := healthy(t)
+		test(t, healthy(t), func() { <-release })
+	})
+}
+
+// A check that hangs is reported, and ends the examination.
+func TestExamine_hanging(t *testing.T) {
+	onHangingDisk(t, func(t *testing.T, b *board, hang func()) {
 		m := b.machine()
 		m.Space = func(string) (machine.Space, error) { // a disk that heeds no context
-			<-release
+			hang()
 			return machine.Space{}, nil
 		}
 		b.cfg.Machine = m
@@ -108,15 +115,9 @@ func TestExamine_hanging(t *testing.T) {
 
 // A configuration that cannot be read, because the disk hangs, does not hang the doctor.
 func TestExamine_hangingConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		defer func() {
-			close(release)
-			synctest.Wait()
-		}()
-		b := healthy(t)
+	onHangingDisk(t, func(t *testing.T, b *board, hang func()) {
 		b.cfg.Files = func(string, []string) ([]config.File, error) {
-			<-release
+			hang()
 			return nil, nil
 		}
 		got := complaints(b.examine(t))
