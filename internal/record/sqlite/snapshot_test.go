@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gatehouse/internal/fault"
@@ -62,9 +63,8 @@ func TestDB_Snapshot_whileTheWriterGoesOn(t *testing.T) {
 	}
 }
 
-// hooked is a context that does something whenever it is asked whether it has ended. It
-// has nothing to wait for: database/sql would have a goroutine of its own wait, and ask
-// at any time.
+// hooked is a context that does something whenever it is asked whether it has ended,
+// which database/sql does in goroutines of its own, too.
 type hooked struct {
 	context.Context
 	asked func() error
@@ -83,18 +83,18 @@ func TestDB_Snapshot_ofOneMoment(t *testing.T) {
 		info, err := os.Stat(target)
 		return err == nil && info.Size() > 0
 	}
-	written := 0
+	var written atomic.Int64
 	err := db.Snapshot(hooked{t.Context(), func() error {
 		if !begun() {
 			return nil
 		}
-		if written++; written > 100 {
+		if written.Add(1) > 100 {
 			return context.Canceled
 		}
 		return db.AppendRecord(t.Context(), unlockRecord(8))
 	}}, target)
-	if err != nil || written < 5 {
-		t.Fatalf("%v after %d records were written meanwhile", err, written)
+	if n := written.Load(); err != nil || n < 5 {
+		t.Fatalf("%v after %d records were written meanwhile", err, n)
 	}
 	mustBeSound(t, target, 20_000)
 }
