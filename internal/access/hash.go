@@ -57,7 +57,6 @@ func (p Params) check() error {
 const (
 	saltLen, minSalt, maxSalt = 16, 8, 64
 	sumLen, minSum, maxSum    = 32, 16, 64
-	maxPHC                    = 256
 )
 
 // hash is a password hash taken apart.
@@ -73,7 +72,7 @@ var errHash = errors.New("not an argon2id hash within bounds")
 // as [hash.String] writes it, and nothing beyond the bounds.
 func parseHash(text string) (hash, error) {
 	parts := strings.Split(text, "$")
-	if len(text) > maxPHC || len(parts) != 6 {
+	if len(parts) != 6 {
 		return hash{}, errHash
 	}
 	var h hash
