@@ -31,6 +31,18 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// A new key takes the place of one that is idle.
+func TestDigest_replacesIdle(t *testing.T) {
+	d, now := throttle.NewDigest[string](2), start()
+	for _, key := range []string{"a", "b"} {
+		d.Note(key, site.Facts{}, now)
+	}
+	facts, ok := d.Note("c", site.Facts{Remote: "c"}, now.Add(time.Minute))
+	if !ok || facts.Remote != "c" || d.Len() != 1 {
+		t.Errorf("%+v, %t, %d keys", facts, ok, d.Len())
+	}
+}
+
 // Beyond the bound, keys share one entry, which names no client.
 func TestDigest_bounded(t *testing.T) {
 	d, now := throttle.NewDigest[string](2), start()
