@@ -41,10 +41,13 @@ func TestReadHash(t *testing.T) {
 	if err != nil || again != goodHash || params != (access.Params{MemoryKiB: 19456, Time: 2, Threads: 1}) {
 		t.Errorf("%+v %q %v", params, again, err)
 	}
-	for _, sizes := range [][2]int{{8, 16}, {64, 64}} { // the bounds of salt and sum
-		text := "$argon2id$v=19$m=8,t=1,p=1$" + b64(strings.Repeat("x", sizes[0])) + "$" + b64(strings.Repeat("y", sizes[1]))
+	for _, bound := range []struct {
+		params    string
+		salt, sum int
+	}{{"m=8,t=1,p=1", 8, 16}, {"m=32,t=1,p=4", 8, 16}, {"m=65536,t=16,p=4", 64, 64}} {
+		text := "$argon2id$v=19$" + bound.params + "$" + b64(strings.Repeat("x", bound.salt)) + "$" + b64(strings.Repeat("y", bound.sum))
 		if _, _, err := access.ReadHash(text); err != nil {
-			t.Errorf("%v bytes: %v", sizes, err)
+			t.Errorf("%+v: %v", bound, err)
 		}
 	}
 	for _, text := range badHashes() {

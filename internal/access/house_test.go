@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -62,6 +63,11 @@ func open(t failer, tweak ...func(*access.Config)) *house {
 	h := &house{t: t, store: newStore(), clock: newClock(), tweak: tweak}
 	h.restart()
 	return h
+}
+
+// logTo makes the service write its log to out.
+func logTo(out *bytes.Buffer) func(*access.Config) {
+	return func(c *access.Config) { c.Logger = slog.New(slog.NewTextHandler(out, nil)) }
 }
 
 // restart loads a new service from what the store holds.

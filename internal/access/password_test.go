@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"bytes"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,6 +49,20 @@ func TestGeneratePassword(t *testing.T) {
 	}
 	if len(used) != 31 {
 		t.Errorf("%d characters are used, want all 31", len(used))
+	}
+}
+
+// A byte that would make some characters likelier than others, 248 or above, is skipped.
+func TestGeneratePassword_skipsUnfairBytes(t *testing.T) {
+	before := rand.Reader
+	t.Cleanup(func() { rand.Reader = before })
+	drawn := []byte{248, 255, 247}
+	for b := range byte(37) {
+		drawn = append(drawn, b)
+	}
+	rand.Reader = bytes.NewReader(drawn) // two draws of 20 bytes
+	if got := access.GeneratePassword().Reveal(); got != "9abcdefghjkmnpqrstuv" {
+		t.Errorf("the password is %q", got)
 	}
 }
 

@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -22,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNew_refuses(t *testing.T) {
-	good := access.Config{Store: newStore(), Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText), Issuer: issuer, Params: cheap(), Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)}
+	good := access.Config{Store: newStore(), Changes: amend.New(nil), Clock: newClock(), Key: []byte(keyText)[:32], Issuer: issuer, Params: cheap(), Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)}
 	if _, err := access.New(t.Context(), good); err != nil {
 		t.Fatalf("the least configuration: %v", err)
 	}
@@ -70,11 +74,99 @@ func TestNew_strayRows(t *testing.T) {
 	tokens := h.login(porter)
 	h.store.sessions["stray"] = site.Session{ID: "stray", Account: "nobody", Expires: h.clock.Now().Add(day)}
 	h.store.grants[grantKey{"nobody", 7}] = site.Grant{Account: "nobody", Station: 7}
+	h.store.known[loginKey{"nobody", "10.0.0.9"}] = site.LoginAddress{Account: "nobody", Remote: "10.0.0.9", Until: h.clock.Now().Add(day)}
 	h.store.sessions["old"] = site.Session{ID: "old", Account: account.ID, Expires: h.clock.Now()}
 	h.restart()
 	h.alive(tokens)
 	if h.SessionCount() != 1 || len(h.Grants()) != 0 {
 		t.Errorf("%d sessions, %d grants", h.SessionCount(), len(h.Grants()))
+	}
+}
+
+// The addresses of logins are loaded, also those of sessions that have ended.
+func TestNew_loginAddresses(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.ok(h.RevokeByRefresh(t.Context(), h.login(porter).Refresh))
+	h.restart()
+	h.exhaust(porter, address(1))
+	h.ok(h.try(porter, right, address(1)))
+}
+
+// An account whose hash is unreadable is loaded, and logged.
+func TestNew_unreadableHash(t *testing.T) {
+	var log bytes.Buffer
+	h := open(t, logTo(&log))
+	account := h.add(porter)
+	for _, c := range []struct {
+		hash   site.Secret
+		logged bool
+	}{{h.store.accounts[account.ID].Password, false}, {"scrypt", true}} {
+		account.Password = c.hash
+		h.store.accounts[account.ID] = account
+		h.restart()
+		if got := strings.Contains(log.String(), "stored password is unreadable"); got != c.logged || len(h.Accounts()) != 1 {
+			t.Errorf("%d accounts; the log is %q", len(h.Accounts()), log.String())
+		}
+	}
+}
+
+// Without a figure, logins leave one processor to the doors, where there are several.
+func TestNew_hashSlots(t *testing.T) {
+	for _, c := range []struct{ processors, configured, want int }{{4, 0, 3}, {4, 1, 1}, {1, 0, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			before := runtime.GOMAXPROCS(c.processors)
+			h := open(t, func(cfg *access.Config) { cfg.HashSlots = c.configured })
+			runtime.GOMAXPROCS(before)
+			var hashing atomic.Int64
+			gate := make(chan struct{})
+			h.onHash(func(string) { hashing.Add(1); <-gate })
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() { _ = h.try(guest, wrong, address(i)) })
+			}
+			synctest.Wait()
+			if got := hashing.Load(); got != int64(c.want) {
+				t.Errorf("%d hashes at once, want %d: %+v", got, c.want, c)
+			}
+			close(gate)
+			all.Wait()
+		})
+	}
+}
+
+// What the store does not take is logged where no caller gets the error.
+func TestService_logsStore(t *testing.T) {
+	for method, c := range map[string]struct {
+		message string
+		call    func(h *house)
+	}{
+		"AppendRecord": {"failed login is not journalled", func(h *house) { _ = h.try(porter, wrong, address(1)) }},
+		"DropExpired":  {"expired sessions stay in storage for now", func(h *house) { h.Prune(context.Background()) }},
+		"RebaseSessions": {"storage does not take the new expiry of sessions", func(h *house) {
+			h.ClockStepped(time.Minute)
+			synctest.Wait()
+		}},
+	} {
+		for _, failing := range []error{nil, errDisk} {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				h := open(t, logTo(&log))
+				h.add(porter)
+				h.clock.trust(false)
+				h.login(porter)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- h.Run(ctx) }()
+				h.store.fail(method, failing)
+				c.call(h)
+				cancel()
+				h.ok(<-done)
+				if strings.Contains(log.String(), c.message) != (failing != nil) {
+					t.Errorf("%s: %v, and the log is %q", method, failing, log.String())
+				}
+			})
+		}
 	}
 }
 
