@@ -13,6 +13,7 @@ const (
 	MaxLoopback   = waitingLoopback
 	MaxStranger   = maxStranger
 	Wider         = wider
+	TrustedBurst  = trustedBurst
 	TrustedEvery  = trustedEvery
 	LoginBurst    = loginBurst
 	LoginEvery    = loginEvery

@@ -384,6 +384,40 @@ func TestService_PutGrant_afterUnstoredWithdrawal(t *testing.T) {
 	h.agree()
 }
 
+// A withdrawal that was drafted for a change of the whole site takes effect once stored.
+func TestService_DraftWithdrawal(t *testing.T) {
+	h := open(t)
+	grant := site.Grant{Account: h.add(porter).ID, Station: 7}
+	h.put(grant)
+	h.ok(h.changes.Make(t.Context(), func() ([]site.Amendment, error) {
+		return []site.Amendment{h.DraftWithdrawal(admin(), grant)}, nil
+	}))
+	if h.Permits(grant.Account, 7) || len(h.Grants()) != 0 {
+		t.Error("the withdrawn grant holds")
+	}
+	h.agree()
+}
+
+// The removal of an account leaves the withdrawals of others to be stored later.
+func TestService_RemoveAccount_unstoredWithdrawals(t *testing.T) {
+	h := open(t)
+	accounts := []site.Account{h.add(porter), h.add(guest)}
+	for _, a := range accounts {
+		h.put(site.Grant{Account: a.ID, Station: 7})
+	}
+	h.store.fail("RemoveGrant", errDisk)
+	for _, a := range accounts {
+		h.is(h.RemoveGrant(t.Context(), admin(), a.ID, 7), fault.Unavailable)
+	}
+	h.store.fail("RemoveGrant", nil)
+	h.ok(h.RemoveAccount(t.Context(), admin(), porter))
+	h.settle()
+	if n := h.store.granted(); n != 0 {
+		t.Errorf("%d grants are still stored", n)
+	}
+	h.told(site.KindGranted, site.KindGranted, site.KindUngranted)
+}
+
 // The removal of a station ends its grants, also those of an account that may use
 // others.
 func TestService_removedStation(t *testing.T) {

@@ -137,6 +137,29 @@ func TestService_Login_evicts(t *testing.T) {
 	})
 }
 
+// One address has no more logins waiting than its share, though the lane has room.
+func TestService_Login_share(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		release := h.holdHashes()
+		var all sync.WaitGroup
+		var throttled atomic.Int64
+		for range 2 + access.MaxStranger + 1 { // two at the slots
+			all.Go(func() {
+				if fault.Is(h.try(guest, wrong, address(1)), fault.Throttled) {
+					throttled.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if throttled.Load() != 1 {
+			t.Errorf("%d were refused, want the one beyond the share", throttled.Load())
+		}
+		release()
+		all.Wait()
+	})
+}
+
 // inOneNetwork returns the n-th address of one /64.
 func inOneNetwork(n int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 14: byte(n >> 8), 15: byte(n)})

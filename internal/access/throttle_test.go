@@ -189,6 +189,25 @@ func TestService_Login_trusted(t *testing.T) {
 	}
 }
 
+// The attempts of a trusted client whose failures are used up have a bound of their own,
+// which a new password clears.
+func TestService_Login_boundsTrusted(t *testing.T) {
+	h := open(t)
+	h.add(porter)
+	h.login(porter)
+	h.exhaust(porter, address(1)) // the last attempt is the first beyond
+	for range access.TrustedBurst - 1 {
+		h.throttled(h.try(porter, wrong, address(1)), access.AccountEvery)
+	}
+	h.throttled(h.try(porter, right, address(1)), access.TrustedEvery)
+	h.clock.advance(access.TrustedEvery)
+	h.throttled(h.try(porter, wrong, address(1)), access.AccountEvery-access.TrustedEvery)
+	h.throttled(h.try(porter, right, address(1)), access.TrustedEvery)
+	h.ok(h.SetPassword(context.Background(), admin(), porter, right))
+	h.exhaust(porter, address(1))
+	h.ok(h.try(porter, right, address(1)))
+}
+
 // exhaustedAddress requires that the address may fail no more, at any account.
 func (h *house) exhaustedAddress(from netip.Addr) {
 	h.t.Helper()
