@@ -11,6 +11,7 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
+	"gatehouse/internal/web/kit"
 )
 
 func (a *app) stationCommand() *cobra.Command {
@@ -131,18 +132,26 @@ func (a *app) stationWatch() *cobra.Command {
 
 func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments) error {
 	widths := []int{len(time.DateTime + " CEST"), len("STATION"), len(site.Offline), len("BATTERY"), 0}
-	for s, err := range gw.Watch(ctx) {
-		if err != nil {
+	for line, err := range gw.Watch(ctx) {
+		switch {
+		case err != nil:
 			return err
+		case line.ID == 0: // the start
+			continue
+		case line.Removed:
+			err = a.result(kit.WatchRemoved{ID: line.ID, Removed: true}, func(w *lines) {
+				w.row(widths, a.local(a.now()), line.ID.String(), "removed", "", "", "")
+			})
+		default:
+			err = a.result(line.Station, func(w *lines) {
+				if widths[4] == 0 {
+					w.row(widths, "TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME")
+				}
+				locks := lockList(line.Locks)
+				widths[4] = max(widths[4], len(locks))
+				w.row(widths, a.local(a.now()), line.ID.String(), string(line.Status), volts(line.BatteryVoltage), locks, line.Name)
+			})
 		}
-		err = a.result(s, func(w *lines) {
-			if widths[4] == 0 {
-				w.row(widths, "TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME")
-			}
-			locks := lockList(s.Locks)
-			widths[4] = max(widths[4], len(locks))
-			w.row(widths, a.local(a.now()), s.ID.String(), string(s.Status), volts(s.BatteryVoltage), locks, s.Name)
-		})
 		if err != nil {
 			return err
 		}

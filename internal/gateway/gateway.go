@@ -292,14 +292,14 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	})
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
-		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Backup: g.backUp,
+		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Clock: g.clock, Backup: g.backUp,
 		Status: g.Status, Database: g.checkDatabase, Logger: g.log,
 	})
 	if err != nil {
 		return err
 	}
 	g.http, err = httpapi.New(httpapi.Config{
-		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Health: g.conditions,
+		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,
 		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
 	return err

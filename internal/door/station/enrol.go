@@ -140,9 +140,10 @@ func (s *Service) forget(id site.StationID) {
 		l.removed = true
 	})
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.byID, id)
 	delete(s.byToken, keyOf(st.Token))
+	s.mu.Unlock()
+	s.wake()
 }
 
 // update applies a stored enrolment of a station, and reports whether its secret is a
@@ -159,6 +160,7 @@ func (s *Service) update(st site.Station) (rotated bool) {
 		l.enrolled.Store(next)
 		s.put(l, old.station.Token)
 	})
+	s.wake()
 	return rotated
 }
 

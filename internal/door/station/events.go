@@ -42,6 +42,18 @@ func (g *eventLog) add(state site.StationState) {
 		*old = event
 	}
 	g.latest++
+	g.wakeAll()
+}
+
+// wake wakes those that wait, for a change that is no event.
+func (g *eventLog) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wakeAll()
+}
+
+// wakeAll wakes those that wait; mu is held.
+func (g *eventLog) wakeAll() {
 	for wake := range g.waiting {
 		select {
 		case wake <- struct{}{}:
@@ -82,8 +94,8 @@ func (g *eventLog) Latest() uint64 {
 	return g.latest
 }
 
-// Subscribe returns a channel that receives whenever there are new events; several
-// may make one wake-up. cancel ends it and may be called again; the channel is
+// Subscribe returns a channel that receives whenever there are new events, and when
+// a station was changed or removed; several may make one wake-up. cancel ends it and may be called again; the channel is
 // never closed.
 func (g *eventLog) Subscribe() (wake <-chan struct{}, cancel func()) {
 	waiter := make(chan struct{}, 1)

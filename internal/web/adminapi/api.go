@@ -66,6 +66,7 @@ type Config struct {
 	Journal     Journal
 	Provisioner Provisioner
 	Timekeeper  Timekeeper
+	Clock       site.Clock
 	Status      func(context.Context) (Status, error) // safe for concurrent use
 	// Database checks the pages of the database, which takes a while; one call at a time.
 	Database func(context.Context) (Database, error)
@@ -85,8 +86,8 @@ type API struct {
 // New returns an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil || cfg.Provisioner == nil ||
-		cfg.Timekeeper == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a status, a database, a backup and a logger")
+		cfg.Timekeeper == nil || cfg.Clock == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil {
+		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a clock, a status, a database, a backup and a logger")
 	}
 	return &API{Config: cfg}, nil
 }

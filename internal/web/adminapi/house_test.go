@@ -99,7 +99,7 @@ func (h *house) handler(door adminapi.Door) http.Handler {
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Status: statusOf, Database: databaseOf, Backup: h.takeBackup, Logger: log,
+		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup, Logger: log,
 	}
 }
 

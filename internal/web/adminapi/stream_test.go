@@ -309,21 +309,32 @@ func TestHandler_watch(t *testing.T) {
 	var seen []string
 	for s, err := range h.serve().Watch(ctx) {
 		h.must(err)
-		battery := 0.0
-		if s.BatteryVoltage != nil {
-			battery = *s.BatteryVoltage
+		switch {
+		case s.ID == 0:
+			seen = append(seen, fmt.Sprintf("%d from %t", s.Count, !s.Time.IsZero()))
+		case s.Removed:
+			seen = append(seen, fmt.Sprintf("%d removed", s.ID))
+		case s.BatteryVoltage != nil:
+			seen = append(seen, fmt.Sprintf("%d %s %d %g", s.ID, s.Name, len(s.Locks), *s.BatteryVoltage))
+		default:
+			seen = append(seen, fmt.Sprintf("%d %s %d", s.ID, s.Name, len(s.Locks)))
 		}
-		seen = append(seen, fmt.Sprintf("%d %s %d %g", s.ID, s.Name, len(s.Locks), battery))
 		switch len(seen) {
-		case 2:
-			h.report(8, []byte(`{"batteryVoltage":3.5}`))
 		case 3:
-			h.addStation(9)
+			h.report(8, []byte(`{"batteryVoltage":3.5}`))
 		case 4:
+			h.addStation(9)
+		case 5:
+			if got := h.do("PATCH", "/admin/v1/stations/9", `{"name":"South"}`); got.status != 200 {
+				t.Fatal(got)
+			}
+		case 6:
+			h.want(h.do("DELETE", "/admin/v1/stations/7", ""), 204, "")
+		case 7:
 			cancel()
 		}
 	}
-	if got, want := strings.Join(seen, "; "), "7 North 2 0; 8 North 2 0; 8 North 2 3.5; 9 North 2 0"; got != want {
+	if got, want := strings.Join(seen, "; "), "2 from true; 7 North 2; 8 North 2; 8 North 2 3.5; 9 North 2; 9 South 2; 7 removed"; got != want {
 		t.Errorf("saw %s, want %s", got, want)
 	}
 }
@@ -336,6 +347,7 @@ func TestHandler_watchOne(t *testing.T) {
 	h.want(h.do("GET", "/admin/v1/stations/watch?station=x", ""), 400, `{"message":"\"x\" is not a station id: give a number from 1 to 2147483647"}`)
 	h.want(h.do("GET", "/admin/v1/stations/watch?lock=1", ""), 400, `{"message":"The query has no \"lock\": it knows station"}`)
 	lines := h.lines("/admin/v1/stations/watch?station=8")
+	h.contains(<-lines, `,"count":1}`)
 	h.contains(<-lines, `{"stationId":8,"batteryVoltage":null`)
 	h.report(7, []byte(`{"batteryVoltage":3.5}`))
 	h.report(8, []byte(`{"batteryVoltage":3.6}`))
@@ -388,17 +400,24 @@ func TestHandler_watchGap(t *testing.T) {
 	h.addStation(7)
 	h.addStation(8)
 	lines := h.lines("/admin/v1/stations/watch")
+	h.contains(<-lines, `,"count":2}`)
 	h.contains(<-lines, `{"stationId":7,`)
 	for i := range 5000 { // more than are remembered, while nobody reads the stream
 		h.report(8, fmt.Appendf(nil, `{"batteryVoltage":3.%d}`, i%10))
 	}
-	north, again := "", 0
+	north, started, again := "", 0, 0
 	for !strings.Contains(north, "3.9") || again == 0 {
-		if line := <-lines; strings.Contains(line, `{"stationId":7,`) {
+		switch line := <-lines; {
+		case strings.Contains(line, `,"count":2}`):
+			started++
+		case strings.Contains(line, `{"stationId":7,`):
 			again++ // though it has not changed
-		} else {
+		default:
 			north = line
 		}
+	}
+	if started != again {
+		t.Errorf("%d starts with %d repetitions", started, again)
 	}
 	h.report(7, []byte(`{"batteryVoltage":3.6}`))
 	for !strings.Contains(<-lines, `{"stationId":7,"batteryVoltage":3.6`) {

@@ -9,40 +9,25 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// watch streams every station as it is now, then each that changes; with
-// ?station= only that one. When more changed than is remembered, everything is
-// sent again.
+// watch streams the stations as they change; with ?station= only that one.
 func (a *API) watch(x *kit.Exchange) error {
 	only, err := a.watched(x.Req.URL.Query())
 	if err != nil {
 		return err
 	}
-	return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error { return a.sendChanges(s, only) })
-}
-
-func (a *API) sendChanges(s *kit.Stream, only site.StationID) error {
-	wake, cancel := a.Stations.Subscribe()
-	defer cancel()
-	seen := a.Stations.Latest()
-	err := a.sendStations(s, only)
-	for err == nil && s.Wait(wake) {
-		events, gap := a.Stations.EventsSince(seen, only)
-		if gap {
-			seen = a.Stations.Latest()
-			err = a.sendStations(s, only)
-			continue
-		}
-		for _, event := range events {
-			seen = event.Number
-			if st, ok := a.Stations.Station(event.State.ID); ok { // it may have been removed
-				err = s.SendLine(a.show(st, event.State))
+	visible := a.Stations.Stations
+	if only != 0 {
+		visible = func() []site.Station {
+			if st, ok := a.Stations.Station(only); ok {
+				return []site.Station{st}
 			}
-			if err != nil {
-				break
-			}
+			return nil
 		}
 	}
-	return err
+	return x.Watch(kit.Watch{
+		Stations: a.Stations, Clock: a.Clock, Visible: visible,
+		Line: func(st site.Station, state site.StationState) any { return a.show(st, state) },
+	})
 }
 
 // watched returns the station to watch, or 0 for all.
@@ -57,18 +42,4 @@ func (a *API) watched(query url.Values) (site.StationID, error) {
 	}
 	s, err := a.enrolled(query.Get("station"))
 	return s.ID, err
-}
-
-func (a *API) sendStations(s *kit.Stream, only site.StationID) error {
-	for _, st := range a.Stations.Stations() {
-		if only != 0 && st.ID != only {
-			continue
-		}
-		if state, ok := a.Stations.State(st.ID); ok {
-			if err := s.SendLine(a.show(st, state)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

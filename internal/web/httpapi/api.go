@@ -81,6 +81,7 @@ type Config struct {
 	Access   Access
 	Stations Stations
 	Unlocker Unlocker
+	Clock    site.Clock
 	Health   *health.Registry
 	Metrics  *metric.Registry
 	Boot     site.BootID // part of the ids of events
@@ -93,8 +94,8 @@ type API struct{ Config }
 
 // New returns an API; it starts nothing.
 func New(cfg Config) (*API, error) {
-	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Boot == "" {
-		return nil, errors.New("the HTTP interface needs access, stations, an unlocker, health, metrics and a boot id")
+	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Clock == nil || cfg.Health == nil || cfg.Metrics == nil || cfg.Boot == "" {
+		return nil, errors.New("the HTTP interface needs access, stations, an unlocker, a clock, health, metrics and a boot id")
 	}
 	return &API{cfg}, nil
 }

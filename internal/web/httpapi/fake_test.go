@@ -215,7 +215,7 @@ func (f *fakeStations) EventsSince(after uint64, filter site.StationID) (events 
 		return nil, true
 	}
 	for _, e := range f.events[after:] {
-		if e.State.ID == filter {
+		if filter == 0 || e.State.ID == filter {
 			events = append(events, e)
 		}
 	}

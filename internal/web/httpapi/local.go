@@ -19,15 +19,36 @@ type listedStation struct {
 
 // listStations answers with the stations that the account may use.
 func (a *API) listStations(x *kit.Exchange) error {
-	list := []listedStation{}
-	for _, id := range a.Access.Granted(x.Req.Actor.Account) {
-		st, known := a.Stations.Station(id)
-		state, live := a.Stations.State(id)
-		if known && live {
-			list = append(list, listedStation{state, st.Name, st.Token.Reveal()})
+	list := []any{}
+	for _, st := range a.usable(x.Req.Actor.Account) {
+		if state, live := a.Stations.State(st.ID); live {
+			list = append(list, listed(st, state))
 		}
 	}
 	return x.Encode(http.StatusOK, list)
+}
+
+// watch streams the stations that the account may use, as they change.
+func (a *API) watch(x *kit.Exchange) error {
+	account := x.Req.Actor.Account
+	return x.Watch(kit.Watch{
+		Stations: a.Stations, Clock: a.Clock, Line: listed,
+		Visible: func() []site.Station { return a.usable(account) },
+	})
+}
+
+// usable lists the stations that the account may use now, by id.
+func (a *API) usable(account site.AccountID) (list []site.Station) {
+	for _, id := range a.Access.Granted(account) {
+		if st, known := a.Stations.Station(id); known {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+func listed(st site.Station, state site.StationState) any {
+	return listedStation{state, st.Name, st.Token.Reveal()}
 }
 
 // unlockAndWait opens a lock and waits for the station's own result.

@@ -33,6 +33,7 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: get, Pattern: "/v1/openapi.json", Serve: serveOpenAPI, Level: debug},
 
 		{Method: get, Pattern: "/local/v1/stations", Guard: bearer, Serve: a.listStations, Level: debug},
+		{Method: get, Pattern: "/local/v1/watch", Guard: bearer, Serve: a.watch, Level: debug},
 		{Method: get, Pattern: "/local/v1/stations/{station_token}/events", Guard: bearer, Serve: a.events, Level: debug},
 		{Method: post, Pattern: "/local/v1/stations/{station_token}/locks/{lock_id}/unlock", Guard: bearer, Serve: a.unlockAndWait, Level: info},
 		{Method: get, Pattern: "/local/v1/commands/{command_id}", Guard: bearer, Serve: a.readCommand, Level: debug},

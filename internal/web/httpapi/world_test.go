@@ -75,7 +75,7 @@ func newAPI(t testing.TB, level slog.Level) *world {
 	var err error
 	w.web = kit.New(kit.Config{Metrics: w.metrics, Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level}))})
 	w.api, err = httpapi.New(httpapi.Config{
-		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Health: w.health, Metrics: w.metrics, Boot: boot, Setup: w.setup,
+		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Clock: clock{}, Health: w.health, Metrics: w.metrics, Boot: boot, Setup: w.setup,
 		Name: "gate",
 	})
 	if err != nil {

@@ -179,7 +179,12 @@ func (s *Stream) Over() bool { return s.x.kit.isDraining() }
 
 // Wait flushes what was sent. It returns true when there may be more to send, and false
 // when the stream is to end.
-func (s *Stream) Wait(wake <-chan struct{}) bool {
+func (s *Stream) Wait(wake <-chan struct{}) bool { return s.wait(wake, false) }
+
+// WaitOrTick is Wait that also returns true every second.
+func (s *Stream) WaitOrTick(wake <-chan struct{}) bool { return s.wait(wake, true) }
+
+func (s *Stream) wait(wake <-chan struct{}, tick bool) bool {
 	if s.start() != nil || s.flush() != nil {
 		return false
 	}
@@ -194,6 +199,9 @@ func (s *Stream) Wait(wake <-chan struct{}) bool {
 		case <-s.stay.C:
 			if !s.mayStay() {
 				return false
+			}
+			if tick {
+				return true
 			}
 		case <-s.pulse.C:
 			if s.Send([]byte(s.format.pulse)) != nil || s.flush() != nil {

@@ -19,6 +19,7 @@ import (
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/kit"
 )
 
 // Client calls one gateway. Safe for concurrent use.
@@ -115,11 +116,19 @@ func (c *Client) RemoveStation(ctx context.Context, id site.StationID) error {
 	return remove(ctx, c, stationPath(id, ""))
 }
 
-// Watch yields every station as it is now and then each that changes, until ctx
-// ends (which yields no error), the caller stops or the gateway ends the stream (which
-// yields one).
-func (c *Client) Watch(ctx context.Context) iter.Seq2[adminapi.Station, error] {
-	return stream[adminapi.Station](ctx, c, "/stations/watch", true)
+// WatchLine is one line of a watch: its start, with Time and Count and no station, or a
+// station as it is then, or with Removed only the id of one that is gone.
+type WatchLine struct {
+	kit.WatchStart
+	adminapi.Station
+	Removed bool `json:"removed"`
+}
+
+// Watch yields a start and every station as it is now, and then each that changes, until
+// ctx ends (which yields no error), the caller stops or the gateway ends the stream (which
+// yields one). After another start everything comes again.
+func (c *Client) Watch(ctx context.Context) iter.Seq2[WatchLine, error] {
+	return stream[WatchLine](ctx, c, "/stations/watch", true)
 }
 
 // Grants lists the grants, sorted by e-mail and station.

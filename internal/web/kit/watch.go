@@ -1,0 +1,172 @@
+package kit
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/site"
+)
+
+// Stations are what a watch reads; package station satisfies it. Every method is quick
+// and safe for concurrent use.
+type Stations interface {
+	// State returns a copy of what is known of a station.
+	State(id site.StationID) (site.StationState, bool)
+	// EventsSince returns the events after a number, oldest first: of one station, or of
+	// all when station is 0; gap when some after it are not kept any more.
+	EventsSince(after uint64, station site.StationID) (events []station.Event, gap bool)
+	// Latest returns the number of the newest event of all stations.
+	Latest() uint64
+	// Subscribe returns a channel that wakes at every event, and when a station was
+	// changed or removed, until cancel is called.
+	Subscribe() (wake <-chan struct{}, cancel func())
+}
+
+// Watch is a stream of stations as JSON lines: a [WatchStart] with one line for each
+// station, then the line of each that changes or comes into view, and a [WatchRemoved]
+// for one that goes out of it. When more changed than is kept, it starts again.
+type Watch struct {
+	Stations Stations
+	Clock    site.Clock
+	// Visible lists the stations that the caller may see now, by id. The watch calls it
+	// every second.
+	Visible func() []site.Station
+	// Line returns the line of a station.
+	Line func(site.Station, site.StationState) any
+}
+
+// WatchStart is the line before those of all stations.
+type WatchStart struct {
+	Time  site.Timestamp `json:"time"`  // of the gateway's clock, against which ages count
+	Count int            `json:"count"` // how many lines follow that belong to it
+}
+
+// WatchRemoved is the line of a station that was removed, or that the caller may no
+// longer see.
+type WatchRemoved struct {
+	ID      site.StationID `json:"stationId"`
+	Removed bool           `json:"removed"` // true
+}
+
+// Watch answers with a watch, until the stream ends: see [Exchange.Follow].
+func (x *Exchange) Watch(what Watch) error {
+	return x.Follow(Lines(), nil, (&watcher{Watch: what}).run)
+}
+
+// watcher is one client of a watch.
+type watcher struct {
+	Watch
+	seen  uint64                          // every event up to this number has been looked at
+	shown map[site.StationID]site.Station // as it was in the last line of it
+	lines []byte                          // not sent yet
+}
+
+func (w *watcher) run(s *Stream) error {
+	wake, cancel := w.Stations.Subscribe()
+	defer cancel()
+	err := w.begin(s)
+	for err == nil && s.WaitOrTick(wake) {
+		err = w.catchUp(s)
+	}
+	return err
+}
+
+// begin sends every station. The number is read first: an event in between is sent
+// again, none is omitted.
+func (w *watcher) begin(s *Stream) error {
+	w.seen = w.Stations.Latest()
+	w.shown = make(map[site.StationID]site.Station)
+	if err := w.addNew(w.Visible()); err != nil {
+		return err
+	}
+	stations := w.lines
+	w.lines = nil
+	if err := w.add(WatchStart{site.At(w.Clock.Now()), len(w.shown)}); err != nil {
+		return err
+	}
+	w.lines = append(w.lines, stations...)
+	return w.send(s)
+}
+
+// catchUp sends what has changed since.
+func (w *watcher) catchUp(s *Stream) error {
+	events, gap := w.Stations.EventsSince(w.seen, 0)
+	if gap {
+		return w.begin(s)
+	}
+	visible := w.Visible()
+	for _, e := range events {
+		w.seen = e.Number
+		i, seen := slices.BinarySearchFunc(visible, e.State.ID, byID)
+		if !seen {
+			continue
+		}
+		if err := w.show(visible[i], e.State); err != nil {
+			return err
+		}
+	}
+	if err := w.addNew(visible); err != nil {
+		return err
+	}
+	if err := w.addGone(visible); err != nil {
+		return err
+	}
+	return w.send(s)
+}
+
+// addNew adds the stations that came into view, and those whose enrolment changed, which
+// is no event.
+func (w *watcher) addNew(visible []site.Station) error {
+	for _, st := range visible {
+		if before, shown := w.shown[st.ID]; shown && before == st {
+			continue
+		}
+		if state, ok := w.Stations.State(st.ID); ok { // it may have been removed meanwhile
+			if err := w.show(st, state); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addGone adds the stations that went out of view.
+func (w *watcher) addGone(visible []site.Station) error {
+	for _, id := range slices.Sorted(maps.Keys(w.shown)) {
+		if _, there := slices.BinarySearchFunc(visible, id, byID); there {
+			continue
+		}
+		delete(w.shown, id)
+		if err := w.add(WatchRemoved{id, true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func byID(st site.Station, id site.StationID) int { return cmp.Compare(st.ID, id) }
+
+// show adds the line of a station.
+func (w *watcher) show(st site.Station, state site.StationState) error {
+	w.shown[st.ID] = st
+	return w.add(w.Line(st, state))
+}
+
+func (w *watcher) add(value any) error {
+	line, err := json.Marshal(value)
+	w.lines = append(append(w.lines, line...), '\n')
+	return err
+}
+
+// send sends the lines that were added.
+func (w *watcher) send(s *Stream) error {
+	lines := w.lines
+	w.lines = w.lines[:0]
+	if len(lines) == 0 {
+		return nil
+	}
+	return s.Send(lines)
+}
