@@ -14,12 +14,7 @@ import (
 // [Service.AuthenticateToRevoke] does of an access token: Unauthenticated when there is no
 // such session.
 func (s *Service) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
-	if sum, ok := sumOfRefresh(refresh); ok {
-		if _, actor, ok := s.dir.byRefresh(sum, s.clock.Now(), true); ok {
-			return actor, nil
-		}
-	}
-	return site.Actor{}, errToken
+	return s.authenticateRefresh(refresh, true)
 }
 
 // Revoke ends the session of actor, or with all every session of its account. They are

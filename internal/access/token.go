@@ -74,6 +74,21 @@ func (s *Service) bearer(access site.Secret) (bearer, bool) {
 	return b, true
 }
 
+// AuthenticateRefresh returns who holds a refresh token, as [Service.Authenticate] does of
+// an access token.
+func (s *Service) AuthenticateRefresh(refresh site.Secret) (site.Actor, error) {
+	return s.authenticateRefresh(refresh, false)
+}
+
+func (s *Service) authenticateRefresh(refresh site.Secret, ending bool) (site.Actor, error) {
+	if sum, ok := sumOfRefresh(refresh); ok {
+		if _, actor, ok := s.dir.byRefresh(sum, s.clock.Now(), ending); ok {
+			return actor, nil
+		}
+	}
+	return site.Actor{}, errToken
+}
+
 // Refresh returns a new access token, unlike every other one, for a refresh token, which
 // stays good and may be used in parallel: Unauthenticated when it is unknown, malformed,
 // expired or revoked. It writes nothing, so it works while storage fails.

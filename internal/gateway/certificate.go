@@ -93,6 +93,18 @@ func (g *Gateway) certificateStatus() *adminapi.CertificateStatus {
 	}
 }
 
+// names returns the names by which clients may address this gateway.
+func (g *Gateway) names() []string {
+	all := []string{g.cfg.HostName(), g.cfg.HostName() + ".local"}
+	if name := machine.NetworkName(); name != "" {
+		all = append(all, name, name+".local")
+	}
+	if g.keeper != nil {
+		all = append(all, g.keeper.Info().Names...)
+	}
+	return all
+}
+
 // authority returns the certificate of the gateway's own authority as PEM, or nil.
 func (g *Gateway) authority() []byte {
 	if g.keeper == nil {

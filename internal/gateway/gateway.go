@@ -118,7 +118,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	if g.supervisor == nil {
 		g.supervisor = new(machine.Supervisor)
 	}
-	g.web = kit.New(kit.Config{Metrics: g.metrics, Logger: g.log, Handshakes: g.handshakes})
+	g.web = kit.New(kit.Config{Metrics: g.metrics, Logger: g.log, Handshakes: g.handshakes, Names: g.names})
 	g.conditions.Report(health.Fatal, health.Starting,
 		"The gateway is starting",
 		"Wait a moment")

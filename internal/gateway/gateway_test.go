@@ -85,7 +85,7 @@ func TestGateway_restart_keepsEverything(t *testing.T) {
 }
 
 // What a client was answered is in the journal by its next request; the data
-// directory is its owner's alone; the admin API is not on plain HTTP.
+// directory is its owner's alone.
 func TestGateway_journalHasTheAnswer(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
 	if err := os.MkdirAll(cfg.Data, 0o755); err != nil { //nolint:gosec // the gateway has to fix it
@@ -97,9 +97,6 @@ func TestGateway_journalHasTheAnswer(t *testing.T) {
 	}
 	issued := g.Enrol(1042)
 	access, _ := g.Login()
-	if a := g.Do(http.MethodGet, "/admin/v1/status", access, nil); a.Status != http.StatusNotFound {
-		t.Errorf("/admin/v1 on plain HTTP: %d", a.Status)
-	}
 	for i := range 10 {
 		if g.Unlock(access, issued.StationToken) {
 			t.Fatal("an offline station opened")

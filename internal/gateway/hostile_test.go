@@ -89,7 +89,7 @@ func hostileRequests() []hostileHTTP {
 		{"lock that is no number", "POST /v1/stations/STATION/locks/1%2F../unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
 		{"lock of 100 digits", "POST /v1/stations/STATION/locks/" + strings.Repeat("1", 100) + "/unlock HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Station not found"},
 		{"command that is no id", "GET /local/v1/commands/%00 HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Command not found"},
-		{"administration without TLS", "GET /admin/v1/accounts HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 404, "Not found"},
+		{"administration by anyone", "GET /admin/v1/accounts HTTP/1.1\r\nHost: x\r\n" + bearerLine + "\r\n", 403, "Forbidden: this account is not an administrator"},
 		// Bodies and headers of ours.
 		{"key that is empty", unlockHead + bearerLine + "Idempotency-Key: \r\n\r\n", 400, "The Idempotency-Key must be one of 1 to 255 printable ASCII characters"},
 		{"key that is too long", unlockHead + bearerLine + "Idempotency-Key: " + strings.Repeat("k", 256) + "\r\n\r\n", 400, "The Idempotency-Key must be one of 1 to 255 printable ASCII characters"},

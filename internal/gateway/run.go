@@ -174,7 +174,7 @@ func (g *Gateway) handler(l listener) http.Handler {
 	tables := [][]kit.Route{g.http.Routes(httpapi.Options{
 		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics, Authority: g.authority,
 	})}
-	if l.tls != nil {
+	if l.tls != nil || isLoopback(l.net) { // no password crosses the network in clear text
 		tables = append(tables, g.admin.Routes(adminapi.Web))
 	}
 	return g.web.Handler(l.tls != nil, tables...)

@@ -16,8 +16,8 @@ const (
 	// Socket trusts the credentials of the peer. Its server must listen by [Listen]
 	// and have [ConnContext] as its ConnContext; without them it admits no one.
 	Socket Door = iota
-	// Web wants the bearer token of an administrator account, and refuses requests
-	// that a browser makes on behalf of another site.
+	// Web wants the access token or the cookie of an administrator account, and refuses
+	// requests that a browser makes on behalf of another site.
 	Web
 )
 
@@ -26,12 +26,12 @@ func (a *API) guard(door Door) kit.Guard {
 	if door == Socket {
 		return a.admitPeer
 	}
-	protection, bearer := http.NewCrossOriginProtection(), kit.Bearer(a.Access.Authenticate)
+	protection, session := http.NewCrossOriginProtection(), kit.Session(a.Access.Authenticate, a.Access.AuthenticateRefresh)
 	return func(x *kit.Exchange) (site.Actor, error) {
 		if protection.Check(x.Req.Request) != nil {
 			return refuse(x, "admin-cross-origin", fault.New(fault.Forbidden, "Forbidden: a page of another origin sent this"))
 		}
-		by, err := bearer(x)
+		by, err := session(x)
 		if err != nil {
 			return refuse(x, "admin-token", err)
 		}

@@ -22,6 +22,9 @@ type Access interface {
 	Refresh(ctx context.Context, refresh site.Secret) (site.Secret, error)
 	// Authenticate returns who holds an access token. Quick. Errors: Unauthenticated.
 	Authenticate(token site.Secret) (site.Actor, error)
+	// AuthenticateRefresh returns who holds a refresh token. Quick. Errors:
+	// Unauthenticated.
+	AuthenticateRefresh(refresh site.Secret) (site.Actor, error)
 	// AuthenticateToRevoke is Authenticate for the revocations alone: it also takes the
 	// token of a session whose end could not be stored yet. Errors: Unauthenticated.
 	AuthenticateToRevoke(token site.Secret) (site.Actor, error)

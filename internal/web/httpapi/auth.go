@@ -31,20 +31,25 @@ type tokenPair struct {
 
 // login creates a session for an e-mail address and a password.
 func (a *API) login(x *kit.Exchange) error {
-	given, err := x.Req.Need("email", "password")
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(x.Req.Context(), loginTimeout)
-	defer cancel()
-	remote := x.Req.Remote()
-	tokens, err := kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
-		return a.Access.Login(ctx, given[0], site.Secret(given[1]), remote)
-	})
+	tokens, err := a.logIn(x)
 	if err != nil {
 		return err
 	}
 	return x.Encode(http.StatusOK, tokenPair{tokens.Access.Reveal(), tokens.Refresh.Reveal()})
+}
+
+// logIn returns the tokens of a session for the e-mail address and password in the body.
+func (a *API) logIn(x *kit.Exchange) (access.Tokens, error) {
+	given, err := x.Req.Need("email", "password")
+	if err != nil {
+		return access.Tokens{}, err
+	}
+	ctx, cancel := context.WithTimeout(x.Req.Context(), loginTimeout)
+	defer cancel()
+	remote := x.Req.Remote()
+	return kit.Await(ctx, func(ctx context.Context) (access.Tokens, error) {
+		return a.Access.Login(ctx, given[0], site.Secret(given[1]), remote)
+	})
 }
 
 // refresh creates an access token from a refresh token.
@@ -66,8 +71,7 @@ func (a *API) revoke(x *kit.Exchange) error { return a.end(x, false) }
 // revokeAll ends every session of an account.
 func (a *API) revokeAll(x *kit.Exchange) error { return a.end(x, true) }
 
-// end ends what the refresh token in the body names or, without one, the bearer. It
-// continues when the client disconnects: a logout that was asked for is done.
+// end ends what the refresh token in the body names or, without one, the bearer.
 func (a *API) end(x *kit.Exchange, all bool) error {
 	refresh, err := x.Req.Text(refreshToken)
 	if err != nil {
@@ -86,13 +90,20 @@ func (a *API) end(x *kit.Exchange, all bool) error {
 		return err
 	}
 	x.Req.Actor = actor
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Req.Context()), endTimeout)
-	defer cancel()
-	_, err = kit.Await(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, a.Access.Revoke(ctx, actor, all)
-	})
-	if err != nil {
+	if err := a.endSession(x, all); err != nil {
 		return err
 	}
 	return x.JSON(http.StatusOK, []byte(`{"success":true}`))
+}
+
+// endSession ends the session behind a request, or with all every one of its account. It
+// continues when the client disconnects: a logout that was asked for is done.
+func (a *API) endSession(x *kit.Exchange, all bool) error {
+	actor := x.Req.Actor
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Req.Context()), endTimeout)
+	defer cancel()
+	_, err := kit.Await(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, a.Access.Revoke(ctx, actor, all)
+	})
+	return err
 }

@@ -23,6 +23,7 @@ func TestEdges(t *testing.T) {
 			"POST /v1/auth/revoke":     `{"refreshToken":"` + refreshToken + `"}`,
 			"POST /v1/auth/revoke-all": `{"refreshToken":"` + refreshToken + `"}`,
 			"POST /local/v1/setup":     claim,
+			"POST /local/v1/session":   goodLogin,
 		},
 	}.Check(t)
 	for _, rt := range w.api.Guide("443", authority) {

@@ -125,6 +125,15 @@ func (f *fakeAccess) end(ctx context.Context, what string) error {
 	return nil
 }
 
+func (f *fakeAccess) AuthenticateRefresh(refresh site.Secret) (site.Actor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if refresh != refreshToken || slices.Contains(f.ended, "session "+string(session)) {
+		return site.Actor{}, errToken()
+	}
+	return site.Actor{Origin: site.Local, Account: account, Session: session, Email: email}, nil
+}
+
 func (f *fakeAccess) RefreshToRevoke(refresh site.Secret) (site.Actor, error) {
 	if refresh != refreshToken {
 		return site.Actor{}, errToken()

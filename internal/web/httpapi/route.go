@@ -18,9 +18,10 @@ type Options struct {
 
 // Routes returns the route table of a listener.
 func (a *API) Routes(o Options) []kit.Route {
-	const get, post = http.MethodGet, http.MethodPost
+	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	const debug, info = slog.LevelDebug, slog.LevelInfo
-	bearer := kit.Bearer(a.Access.Authenticate)
+	bearer, session := kit.Bearer(a.Access.Authenticate), kit.Session(a.Access.Authenticate, a.Access.AuthenticateRefresh)
+	ending := kit.Session(a.Access.AuthenticateToRevoke, a.Access.RefreshToRevoke)
 	routes := append(probes(a.Health), []kit.Route{
 		{Method: post, Pattern: "/v1/auth/login", Serve: a.login, JSON: true, Level: info},
 		{Method: post, Pattern: "/v1/auth/refresh", Serve: a.refresh, JSON: true, Level: debug},
@@ -32,12 +33,15 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Pattern: "/v1/webhooks/{id}", Serve: notImplemented, Level: debug},
 		{Method: get, Pattern: "/v1/openapi.json", Serve: serveOpenAPI, Level: debug},
 
-		{Method: get, Pattern: "/local/v1/stations", Guard: bearer, Serve: a.listStations, Level: debug},
-		{Method: get, Pattern: "/local/v1/watch", Guard: bearer, Serve: a.watch, Level: debug},
-		{Method: get, Pattern: "/local/v1/stations/{station_token}/events", Guard: bearer, Serve: a.events, Level: debug},
-		{Method: post, Pattern: "/local/v1/stations/{station_token}/locks/{lock_id}/unlock", Guard: bearer, Serve: a.unlockAndWait, Level: info},
-		{Method: get, Pattern: "/local/v1/commands/{command_id}", Guard: bearer, Serve: a.readCommand, Level: debug},
+		{Method: get, Pattern: "/local/v1/stations", Guard: session, Serve: a.listStations, Level: debug},
+		{Method: get, Pattern: "/local/v1/watch", Guard: session, Serve: a.watch, Level: debug},
+		{Method: get, Pattern: "/local/v1/stations/{station_token}/events", Guard: session, Serve: a.events, Level: debug},
+		{Method: post, Pattern: "/local/v1/stations/{station_token}/locks/{lock_id}/unlock", Guard: session, Serve: a.unlockAndWait, Level: info},
+		{Method: get, Pattern: "/local/v1/commands/{command_id}", Guard: session, Serve: a.readCommand, Level: debug},
 		{Method: post, Pattern: "/local/v1/setup", Guard: a.maySetUp, Serve: a.setUp, JSON: true, Level: info},
+		{Method: post, Pattern: "/local/v1/session", Guard: a.maySignIn, Serve: a.signIn, JSON: true, Level: info},
+		{Method: get, Pattern: "/local/v1/session", Guard: session, Serve: a.showSession, Level: debug},
+		{Method: remove, Pattern: "/local/v1/session", Guard: ending, Serve: a.signOut, Level: debug},
 
 		{Pattern: "/{$}", Serve: a.front(o.Authority), Level: debug},
 	}...)

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"log/slog"
+	"net/http"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -18,6 +19,10 @@ type Config struct {
 
 	// Handshakes wait while a door is being opened; nil: there are none.
 	Handshakes *admission.Handshakes
+
+	// Names returns the names by which clients may address the gateway, beside localhost;
+	// the first label may be "*". Quick, and safe for concurrent use; nil: there are none.
+	Names func() []string
 }
 
 // Kit holds what the requests of all listeners share. Safe for concurrent use.
@@ -25,6 +30,9 @@ type Kit struct {
 	metrics    *metric.Registry
 	logger     *slog.Logger
 	handshakes *admission.Handshakes
+	names      func() []string
+
+	crossOrigin *http.CrossOriginProtection
 
 	requests *admission.Crowd                 // the requests in flight
 	streams  *admission.Quota[site.AccountID] // the open streams of accounts
@@ -39,12 +47,16 @@ type Kit struct {
 // registry serves one kit.
 func New(cfg Config) *Kit {
 	k := &Kit{
-		metrics: cfg.Metrics, logger: cfg.Logger, handshakes: cfg.Handshakes,
-		requests: admission.New(admission.Limits{Total: MaxRequests}),
-		streams:  admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
-		admins:   admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
-		local:    admission.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
-		errorLog: rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
+		metrics: cfg.Metrics, logger: cfg.Logger, handshakes: cfg.Handshakes, names: cfg.Names,
+		crossOrigin: http.NewCrossOriginProtection(),
+		requests:    admission.New(admission.Limits{Total: MaxRequests}),
+		streams:     admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
+		admins:      admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),
+		local:       admission.NewQuota[site.AccountID](maxAdminStreams, maxUserStreams),
+		errorLog:    rate.NewLimiter(errorLogsPerSecond, errorLogBurst), draining: make(chan struct{}),
+	}
+	if k.names == nil {
+		k.names = func() []string { return nil }
 	}
 	cfg.Metrics.Gauge("gatehouse_event_streams", func() float64 { return float64(k.streams.Open()) })
 	cfg.Metrics.Gauge("gatehouse_http_requests_in_flight", func() float64 { open, _ := k.requests.Count(); return float64(open) })

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
+)
+
+// cookieLife is how long a browser keeps the cookie of a session: as long as the session
+// lives (specification, "Limits").
+const cookieLife = 30 * 24 * time.Hour
+
+// signedIn is the account behind a session.
+type signedIn struct {
+	AccountID site.AccountID `json:"accountId"`
+	Email     site.Email     `json:"email"`
+	Admin     bool           `json:"admin"`
+}
+
+// maySignIn is the guard of the sign-in of browsers.
+func (a *API) maySignIn(x *kit.Exchange) (site.Actor, error) {
+	if err := x.CheckPrivate(); err != nil {
+		return site.Actor{}, err
+	}
+	return site.Actor{}, x.CheckOrigin()
+}
+
+// signIn is a login whose refresh token the browser keeps as a cookie.
+func (a *API) signIn(x *kit.Exchange) error {
+	tokens, err := a.logIn(x)
+	if err != nil {
+		return err
+	}
+	if x.Req.Actor, err = a.Access.AuthenticateRefresh(tokens.Refresh); err != nil {
+		return err // it has ended meanwhile
+	}
+	x.SetCookie(tokens.Refresh, cookieLife)
+	return a.showSession(x)
+}
+
+// showSession answers with the account that the request is signed in to.
+func (a *API) showSession(x *kit.Exchange) error {
+	by := x.Req.Actor
+	return x.Encode(http.StatusOK, signedIn{by.Account, by.Email, by.Admin})
+}
+
+// signOut ends the session of the request.
+func (a *API) signOut(x *kit.Exchange) error {
+	if err := a.endSession(x, false); err != nil {
+		return err
+	}
+	x.ClearCookie()
+	return x.Encode(http.StatusNoContent, nil)
+}

@@ -1,0 +1,67 @@
+package kit
+
+import (
+	"net/http"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// Session returns a guard that admits whom bearer finds behind the access token of the
+// request. A request without an Authorization header may have the cookie of a session
+// instead, and is admitted as whom session finds behind that; then
+// [Exchange.CheckOrigin] and [Exchange.CheckPrivate] apply.
+func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
+	byToken := Bearer(bearer)
+	return func(x *Exchange) (site.Actor, error) {
+		cookie := x.cookie()
+		if x.Req.HasAuthorization() || cookie == "" {
+			return byToken(x)
+		}
+		if err := x.CheckPrivate(); err != nil {
+			return site.Actor{}, err
+		}
+		if err := x.CheckOrigin(); err != nil {
+			return site.Actor{}, err
+		}
+		actor, err := session(cookie)
+		if fault.Is(err, fault.Unauthenticated) {
+			err = errToken()
+		}
+		return actor, err
+	}
+}
+
+// cookieName returns the name of the cookie. Over TLS its prefix has the browser refuse
+// one that another host or a plain connection sets (RFC 6265bis, 4.1.3.2).
+func (x *Exchange) cookieName() string {
+	if x.Req.TLS {
+		return "__Host-gatehouse"
+	}
+	return "gatehouse"
+}
+
+// cookie returns the value of the cookie of a session, "" without one. A request with
+// several has none: which one counts would be a guess.
+func (x *Exchange) cookie() site.Secret {
+	if all := x.Req.CookiesNamed(x.cookieName()); len(all) == 1 {
+		return site.Secret(all[0].Value)
+	}
+	return ""
+}
+
+// SetCookie has the browser keep a session for as long as life, and no page read it.
+func (x *Exchange) SetCookie(session site.Secret, life time.Duration) {
+	x.writeCookie(session.Reveal(), int(life/time.Second))
+}
+
+// ClearCookie has the browser forget the session.
+func (x *Exchange) ClearCookie() { x.writeCookie("", -1) }
+
+func (x *Exchange) writeCookie(value string, age int) {
+	http.SetCookie(x, &http.Cookie{
+		Name: x.cookieName(), Value: value, Path: "/", MaxAge: age,
+		Secure: x.Req.TLS, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
+}

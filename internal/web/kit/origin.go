@@ -1,0 +1,67 @@
+package kit
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gatehouse/internal/fault"
+)
+
+// CheckHost returns an error unless the request is addressed to an IP address, localhost
+// or a name of the gateway. A page can point a name of its own to the gateway's address
+// (DNS rebinding); its requests carry that name.
+func (x *Exchange) CheckHost() error {
+	host := hostOf(x.Req.Host)
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || slices.ContainsFunc(x.kit.names(), matches(host)) {
+		return nil
+	}
+	x.Refused("http-host")
+	return Refuse(http.StatusMisdirectedRequest,
+		"This gateway does not know the name in the address: use its IP address or its own name, which \"name\" in the configuration sets")
+}
+
+// hostOf returns the host of a Host header without its port, in lower case.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		header = host
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(header, "[]"), "."))
+}
+
+// matches reports whether a name, which may begin with the label "*", is that of a host.
+func matches(host string) func(name string) bool {
+	_, domain, _ := strings.Cut(host, ".")
+	return func(name string) bool {
+		if parent, any := strings.CutPrefix(name, "*."); any {
+			return strings.EqualFold(parent, domain)
+		}
+		return strings.EqualFold(name, host)
+	}
+}
+
+// CheckOrigin returns an error unless [Exchange.CheckHost] accepts the request and no
+// page of another origin sent it. Unlike [http.CrossOriginProtection] it does not except
+// GET: such a page can count and time answers that it cannot read.
+func (x *Exchange) CheckOrigin() error {
+	if err := x.CheckHost(); err != nil {
+		return err
+	}
+	strict := *x.Req.Request
+	strict.Method = http.MethodPost
+	if x.kit.crossOrigin.Check(&strict) != nil {
+		x.Refused("http-cross-origin")
+		return fault.New(fault.Forbidden, "Forbidden: a page of another origin sent this")
+	}
+	return nil
+}
+
+// CheckPrivate returns an error if the request crosses a network in clear text.
+func (x *Exchange) CheckPrivate() error {
+	if x.Req.TLS || x.Req.Remote().IsLoopback() {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "The password would cross the network in clear text: use https, or the gateway's own machine")
+}
