@@ -38,6 +38,7 @@ func libraries() []library {
 		{path: "golang.org/x", product: everywhere, anyTest: true},
 
 		// These are for tests and would make the binary larger by megabytes.
+		{path: "github.com/chromedp", anyTest: true},
 		{path: "github.com/getkin/kin-openapi", anyTest: true},
 		{path: "github.com/hanwen/go-fuse", anyTest: true},
 		{path: "github.com/rogpeppe/go-internal", anyTest: true},
@@ -114,7 +115,7 @@ func checkLibrary(t *testing.T, name, path string, inTest bool) {
 // What the binary is made of: no library that is for tests, however it comes in.
 func TestBinary_noTestLibraries(t *testing.T) {
 	forbidden := []string{
-		"github.com/getkin/kin-openapi", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
+		"github.com/chromedp", "github.com/getkin/kin-openapi", "github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
 		"testing", "net/http/httptest", "net/http/pprof", "expvar", "html/template", module + "/internal/test/gatewaytest", module + "/internal/test/brokertest",
 	}
 	all := list(t, "list", "-deps", "-json=ImportPath,Standard", "./cmd/gatehouse")

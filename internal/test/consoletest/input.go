@@ -1,0 +1,71 @@
+package consoletest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// named returns an expression for the first element that matches a selector, can be seen,
+// and has a text as its name: its aria-label, its label or what it shows.
+func named(selector, text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%q)].find(e => {
+		const names = [e.getAttribute('aria-label'), ...[...(e.labels || [])].map(l => l.innerText), e.innerText];
+		return e.checkVisibility({visibilityProperty: true}) && names.some(n => n && n.includes(%q));
+	})`, selector, text)
+}
+
+// Click clicks in the middle of the element with that name, once it can be seen, is
+// enabled and nothing covers it.
+func (tab *Tab) Click(selector, text string) {
+	tab.T.Helper()
+	tab.Await(`(() => {
+		const e = ` + named(selector, text) + `;
+		if (!e || e.disabled) return false;
+		e.scrollIntoView({block: 'center'});
+		const box = e.getBoundingClientRect();
+		window.clickAt = [box.x + box.width / 2, box.y + box.height / 2];
+		const top = document.elementFromPoint(...window.clickAt);
+		return top === e || e.contains(top) || top?.closest('label')?.control === e;
+	})()`)
+	var at [2]float64
+	tab.Eval("window.clickAt", &at)
+	for _, kind := range []input.DispatchMouseEventType{chromedp.MousePressed, chromedp.MouseReleased} {
+		call(tab, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+			Type: kind, X: at[0], Y: at[1], Button: input.MouseButtonLeft, ClickCount: 1,
+		})
+	}
+}
+
+// Fill replaces what is in the field with that label.
+func (tab *Tab) Fill(label, text string) {
+	tab.T.Helper()
+	field := named("input, textarea, select", label)
+	tab.Await(field)
+	tab.Eval(`{ const e = `+field+`; e.focus(); e.select?.(); }`, nil)
+	tab.Type(text)
+}
+
+// Type types a text where the focus is.
+func (tab *Tab) Type(text string) {
+	tab.T.Helper()
+	call(tab, input.InsertText, input.InsertTextParams{Text: text})
+}
+
+// Press presses keys, such as kb.Tab or kb.Enter, one after the other.
+func (tab *Tab) Press(keys string) {
+	tab.T.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, patience)
+	defer cancel()
+	tab.must(chromedp.Do(ctx, chromedp.KeyEvent(keys)))
+}
+
+// Screenshot returns a picture of the page as PNG: of all of it, or only of what the
+// window shows.
+func (tab *Tab) Screenshot(whole bool) []byte {
+	tab.T.Helper()
+	return call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data
+}
