@@ -26,6 +26,7 @@ type simulation struct {
 	credentials string
 	broker      string
 	faults      stationsim.Faults
+	doors       time.Duration
 }
 
 const simulateLong = `Simulate stations that connect to the gateway like hardware: they report, open and
@@ -46,6 +47,7 @@ func (a *app) simulateCommand() *cobra.Command {
 		Short: "Simulate stations, for demonstrations, training and load",
 		Long:  simulateLong,
 		Example: `  gatehouse simulate
+  gatehouse simulate --doors 4s
   gatehouse simulate --stations 1000 --json > events.json
   gatehouse simulate --site site.toml --drop 0.1 --jam 0.05 --slow 2s
   gatehouse station add --id 7 --locks 1 --json | gatehouse simulate --credentials -`,
@@ -61,13 +63,14 @@ func (a *app) simulateCommand() *cobra.Command {
 	f.Float64Var(&flags.faults.Drop, "drop", 0, "lose commands with probability `P`")
 	f.Float64Var(&flags.faults.Jam, "jam", 0, "jam locks with probability `P`")
 	f.DurationVar(&flags.faults.Slow, "slow", 0, "wait for `TIME` before acknowledging a command")
+	f.DurationVar(&flags.doors, "doors", 0, "put a sensor on each door, which opens a second after an unlock and closes after `TIME`")
 	return cmd
 }
 
 func (a *app) simulate(ctx context.Context, flags simulation) (err error) {
 	err = errors.Join(
 		within("stations", flags.stations, 1, maxSimulated), within("locks", flags.locks, 0, site.MaxLocks),
-		within("drop", flags.faults.Drop, 0, 1), within("jam", flags.faults.Jam, 0, 1), within("slow", flags.faults.Slow, 0, time.Hour))
+		within("drop", flags.faults.Drop, 0, 1), within("jam", flags.faults.Jam, 0, 1), within("slow", flags.faults.Slow, 0, time.Hour), within("doors", flags.doors, 0, 24*time.Hour))
 	if err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ func (a *app) simulate(ctx context.Context, flags simulation) (err error) {
 	}
 	return a.play(ctx, stationsim.FleetConfig{
 		Members: members,
-		Each:    stationsim.Config{Broker: stationsim.Broker{Address: flags.broker}, Faults: flags.faults},
+		Each:    stationsim.Config{Broker: stationsim.Broker{Address: flags.broker}, Faults: flags.faults, DoorOpen: flags.doors},
 	})
 }
 

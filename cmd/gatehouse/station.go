@@ -102,11 +102,14 @@ func volts(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', 2, 64) + " V"
 }
 
-// lockList returns "lock-1 locked, lock-2 unlocked".
+// lockList returns "lock-1 locked, lock-2 unlocked (door open)".
 func lockList(locks []site.Lock) string {
 	parts := make([]string, len(locks))
 	for i, l := range locks {
 		parts[i] = l.ID.String() + " " + string(l.Status)
+		if l.Door != "" {
+			parts[i] += " (door " + string(l.Door) + ")"
+		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -130,11 +131,34 @@ func ParseLockStatus(text string) (LockStatus, error) {
 	return "", fmt.Errorf("%q is not a lock status: locked, unlocked, jammed or unknown", clip(text))
 }
 
-// Lock is the Lock object of /v1 (specification, "Lock").
+// DoorStatus is what a station last said of the door behind a lock; empty where it has
+// never reported one, because it has no sensor there.
+type DoorStatus string
+
+// The statuses of a door (contract, section 2).
+const (
+	DoorOpen    DoorStatus = "open"
+	DoorClosed  DoorStatus = "closed"
+	DoorUnknown DoorStatus = "unknown"
+)
+
+// ParseDoorStatus reads one of the three statuses, exactly as written.
+func ParseDoorStatus(text string) (DoorStatus, error) {
+	switch s := DoorStatus(text); s {
+	case DoorOpen, DoorClosed, DoorUnknown:
+		return s, nil
+	}
+	return "", fmt.Errorf("%q is not a door status: open, closed or unknown", clip(text))
+}
+
+// Lock is the Lock object of /v1 (specification, "Lock"), which has the first three
+// fields; see [StationState.WithoutDoors].
 type Lock struct {
 	ID          LockID     `json:"lockId"`
 	Status      LockStatus `json:"status"`
-	LastUpdated Timestamp  `json:"lastUpdated"`
+	LastUpdated Timestamp  `json:"lastUpdated"` // when the station last stated the status
+	Door        DoorStatus `json:"door,omitempty"`
+	DoorSince   Timestamp  `json:"doorSince,omitzero"` // when the door was first reported to be so
 }
 
 // StationState is the Station object of /v1 (specification, "Station"): what is
@@ -145,4 +169,13 @@ type StationState struct {
 	LastConnection Timestamp     `json:"lastConnection"`
 	Status         StationStatus `json:"status"`
 	Locks          []Lock        `json:"locks"`
+}
+
+// WithoutDoors returns the state as /v1 shows it. It shares nothing with s.
+func (s StationState) WithoutDoors() StationState {
+	s.Locks = slices.Clone(s.Locks)
+	for i := range s.Locks {
+		s.Locks[i].Door, s.Locks[i].DoorSince = "", Timestamp{}
+	}
+	return s
 }

@@ -26,6 +26,7 @@ type Report struct {
 	BatteryVoltage *float64                           // nil: not stated
 	Firmware       *string                            // nil: not stated
 	Locks          [site.MaxLocks + 1]site.LockStatus // by lock id; empty: not stated
+	Doors          [site.MaxLocks + 1]site.DoorStatus // likewise
 
 	faults int
 	why    string // the first of them
@@ -51,6 +52,11 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 		for lock, status := range &r.Locks {
 			if status != "" && !l.applyLock(e, site.LockID(lock), status, now) {
 				r.Refuse("a lock that the station does not have")
+			}
+		}
+		for lock, door := range &r.Doors { // after the locks: an unlocked lock explains an open door
+			if door != "" && !l.applyDoor(e, site.LockID(lock), door, now) {
+				r.Refuse("the door of a lock that the station does not have")
 			}
 		}
 	})
@@ -120,6 +126,18 @@ func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now 
 	if k.status != status {
 		k.status, e.event = status, true
 		l.recordLock(e, id, "", now)
+	}
+	return true
+}
+
+// applyDoor takes over the status of the door behind a lock; false when there is no such
+// lock.
+func (l *live) applyDoor(e *effect, id site.LockID, door site.DoorStatus, now time.Time) bool {
+	if id < 1 || int(id) > len(l.locks) {
+		return false
+	}
+	if k := &l.locks[id-1]; k.door != door {
+		k.door, k.doorSince, e.event = door, now, true
 	}
 	return true
 }

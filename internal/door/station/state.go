@@ -45,6 +45,9 @@ type lock struct {
 	status   site.LockStatus
 	updated  time.Time
 	recorded site.LockStatus // the status in its last record
+
+	door      site.DoorStatus // empty until reported
+	doorSince time.Time
 }
 
 func newLive(st site.Station, generation uint64) *live {
@@ -79,6 +82,9 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 			continue
 		}
 		l.locks[k.ID-1] = lock{status: status, recorded: status, updated: k.LastUpdated.Time}
+		if door, err := site.ParseDoorStatus(string(k.Door)); err == nil {
+			l.locks[k.ID-1].door, l.locks[k.ID-1].doorSince = door, k.DoorSince.Time
+		}
 	}
 }
 
@@ -126,7 +132,9 @@ func (l *live) state() site.StationState {
 func (l *live) lockStates() []site.Lock {
 	out := make([]site.Lock, len(l.locks))
 	for i, k := range l.locks {
-		out[i] = site.Lock{ID: site.LockID(i + 1), Status: k.status, LastUpdated: site.At(k.updated)}
+		out[i] = site.Lock{
+			ID: site.LockID(i + 1), Status: k.status, LastUpdated: site.At(k.updated), Door: k.door, DoorSince: site.At(k.doorSince),
+		}
 	}
 	return out
 }

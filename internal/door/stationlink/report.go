@@ -80,25 +80,39 @@ func (r fields) readLocks(list []json.RawMessage) {
 		list = list[:site.MaxLocks]
 	}
 	for _, item := range list {
-		lock, status, ok := parseLock(item)
-		if !ok {
-			r.report.Refuse("one of locks is not a lock with a status")
-			continue
-		}
-		r.report.Locks[lock] = status
+		r.readLock(item)
 	}
 }
 
-func parseLock(raw json.RawMessage) (lock site.LockID, status site.LockStatus, ok bool) {
+// readLock reads one lock: its status, its door, or both.
+func (r fields) readLock(raw json.RawMessage) {
+	const notLock, notDoor = "one of locks is not a lock with a status", "door is not open, closed or unknown"
 	of, _ := value[map[string]json.RawMessage](raw)
 	name, _ := value[string](of["lockId"])
-	text, _ := value[string](of["status"])
 	lock, err := site.ParseLockID(name)
-	if err != nil {
-		return 0, "", false
+	_, status := of["status"]
+	_, door := of["door"]
+	if err != nil || !status && !door {
+		r.report.Refuse(notLock)
+		return
 	}
-	status, err = site.ParseLockStatus(text)
-	return lock, status, err == nil
+	if status {
+		readWord(r, of["status"], &r.report.Locks[lock], site.ParseLockStatus, notLock)
+	}
+	if door {
+		readWord(r, of["door"], &r.report.Doors[lock], site.ParseDoorStatus, notDoor)
+	}
+}
+
+// readWord reads a word that parse knows into where it belongs, or refuses it.
+func readWord[T ~string](r fields, raw json.RawMessage, into *T, parse func(string) (T, error), why string) {
+	text, _ := value[string](raw)
+	word, err := parse(text)
+	if err != nil {
+		r.report.Refuse(why)
+		return
+	}
+	*into = word
 }
 
 // uptime reads both statements about the station's clock. A fraction of a millisecond is

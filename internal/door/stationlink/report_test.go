@@ -23,7 +23,11 @@ func brief(r *station.Report) string {
 	if r.Firmware != nil {
 		firmware = *r.Firmware
 	}
-	return fmt.Sprintf("%s %s %s %s", volts, firmware, r.Locks[1], r.Locks[2])
+	text := fmt.Sprintf("%s %s %s %s", volts, firmware, r.Locks[1], r.Locks[2])
+	if r.Doors[1] != "" || r.Doors[2] != "" {
+		text += fmt.Sprintf(" doors %s %s", r.Doors[1], r.Doors[2])
+	}
+	return text
 }
 
 // Each field is read by itself; what the types forbid is refused.
@@ -38,7 +42,15 @@ func TestParseReport(t *testing.T) {
 		`{"locks":[]}`:  {"- -  ", true},
 		`{"BATTERY":7}`: {"- -  ", true},
 		`{"batteryVoltage":3.71,"firmware":"1.4.2","locks":[{"lockId":"lock-1","status":"unlocked"},{"lockId":"2","status":"jammed"}]}`: {"3.71 1.4.2 unlocked jammed", true},
-		`{"locks":[{"lockId":"lock-1","status":"jammed","door":"open"}]}`:                                                               {"- - jammed ", true},
+		`{"locks":[{"lockId":"lock-1","status":"jammed","door":"open"}]}`:                                                               {"- - jammed  doors open ", true},
+		`{"locks":[{"lockId":"lock-2","door":"closed"}]}`:                                                                               {"- -   doors  closed", true},
+		`{"locks":[{"lockId":"lock-1","door":"unknown","status":"locked"}]}`:                                                            {"- - locked  doors unknown ", true},
+		`{"locks":[{"lockId":"lock-1","status":"locked","door":"ajar"}]}`:                                                               {"- - locked ", false},
+		`{"locks":[{"lockId":"lock-1","status":"locked","door":null}]}`:                                                                 {"- - locked ", false},
+		`{"locks":[{"lockId":"lock-1","status":"open","door":"open"}]}`:                                                                 {"- -   doors open ", false},
+		`{"locks":[{"lockId":"lock-1","door":["open"]}]}`:                                                                               {"- -  ", false},
+		`{"locks":[{"lockId":"lock-1","door":"` + strings.Repeat("open", 1000) + `"}]}`:                                                 {"- -  ", false},
+		`{"locks":[{"lockId":"` + strings.Repeat("lock-1", 1000) + `","door":"open"}]}`:                                                 {"- -  ", false},
 		`{"locks":[` + other + strings.Repeat(`,`+other, 63) + `]}`:                                                                     {"- - locked ", true},
 
 		``:                                {"- -  ", false},

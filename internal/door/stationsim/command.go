@@ -17,6 +17,8 @@ const (
 	// remembered is how many command ids a station keeps, as firmware with little memory
 	// would.
 	remembered = 128
+	// walk is how long after an unlock a person opens the door.
+	walk = time.Second
 )
 
 // lock is one lock with its motor.
@@ -24,6 +26,8 @@ type lock struct {
 	status site.LockStatus
 	free   time.Time // when the motor has done what it was told so far
 	opened int       // how often it opened or jammed: it locks again if it has not since
+	door   site.DoorStatus
+	passed int // how often a person opened the door: it closes if none has since
 }
 
 // order is one command on its way through the station.
@@ -138,7 +142,45 @@ func (s *Station) open(ctx context.Context, o *order) {
 				s.relock(o, opened)
 			}
 		})
+		if s.cfg.DoorOpen > 0 {
+			s.running.Go(func() { s.pass(ctx, o.lock) })
+		}
 	}
+}
+
+// pass plays a person who opens the door of an open lock, and lets it close.
+func (s *Station) pass(ctx context.Context, lock int) {
+	if !wait(ctx, walk) {
+		return
+	}
+	passed := s.moveDoor(lock, site.DoorOpen, 0)
+	if wait(ctx, s.cfg.DoorOpen) {
+		s.moveDoor(lock, site.DoorClosed, passed)
+	}
+}
+
+// moveDoor opens or closes a door and reports it. It closes none that was opened again
+// since the passed-th time. It returns how often the door was opened.
+func (s *Station) moveDoor(lock int, door site.DoorStatus, passed int) int {
+	kind := DoorOpened
+	s.mu.Lock()
+	l := &s.locks[lock]
+	if door == site.DoorOpen {
+		l.passed++
+	} else {
+		kind = DoorClosed
+	}
+	moved := l.door != door && (door == site.DoorOpen || l.passed == passed)
+	if moved {
+		l.door = door
+	}
+	passed = l.passed
+	s.mu.Unlock()
+	if moved {
+		s.emit(Event{Kind: kind, Lock: site.LockID(lock + 1).String()})
+		s.report()
+	}
+	return passed
 }
 
 // relock locks a lock again, unless it has opened once more since.

@@ -48,6 +48,7 @@ type Config struct {
 	Relock      time.Duration // an opened lock locks again after it; default 5 s
 	Actuation   time.Duration // how long the motor of a lock runs; default 300 ms
 	ReportEvery time.Duration // default 60 s
+	DoorOpen    time.Duration // each lock has a sensor on its door, which a person opens a second after an unlock, for so long; 0: no sensor
 	Drain       float64       // of the battery, in volts per hour; default 0.01
 	Backoff     Backoff
 	Faults      Faults
@@ -101,6 +102,8 @@ func (c Config) check() error {
 		return errors.New("no broker address")
 	case c.Locks < 0 || c.Locks > site.MaxLocks:
 		return fmt.Errorf("a station has 1 to %d locks", site.MaxLocks)
+	case c.DoorOpen < 0:
+		return errors.New("a door is open for no less than no time")
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ const (
 	Expired      Kind = "expired"      // a command was ignored, being past its deadline
 	Repeated     Kind = "repeated"     // a command id came again and was not acted upon
 	Declined     Kind = "declined"     // a command cannot be carried out, such as for a lock that is not there
+	DoorOpened   Kind = "door-opened"  // a person opened the door
+	DoorClosed   Kind = "door-closed"  // the door closed again
 	Reported     Kind = "report"       // a report was sent
 )
 

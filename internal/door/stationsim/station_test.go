@@ -100,6 +100,43 @@ func TestStation_Run_opensAndLocksAgain(t *testing.T) {
 	})
 }
 
+// A person opens the door a second after an unlock, and it closes again; a second unlock
+// meanwhile keeps it open for longer.
+func TestStation_Run_doors(t *testing.T) {
+	sensors := func(cfg *stationsim.Config, _ *pipeBroker) { cfg.DoorOpen = 4 * time.Second }
+	play(t, sensors, func(b *pipeBroker, _ *stationsim.Station, events *journal) {
+		door := func() any { return b.reports()[len(b.reports())-1]["locks"].([]any)[0].(map[string]any)["door"] }
+		if door() != "closed" {
+			t.Errorf("a new door is %v", door())
+		}
+		b.command(unlock)
+		after(1300 * time.Millisecond)
+		if door() != "open" {
+			t.Errorf("a second after the unlock the door is %v", door())
+		}
+		b.command(strings.Replace(unlock, "c-1", "c-2", 1))
+		after(4 * time.Second)
+		if door() != "open" {
+			t.Errorf("a second person has opened the door, which is %v", door())
+		}
+		after(1300 * time.Millisecond)
+		if door() != "closed" {
+			t.Errorf("behind the second person the door is %v", door())
+		}
+		count := func(k stationsim.Kind) (n int) {
+			for _, got := range events.kinds() {
+				if got == k {
+					n++
+				}
+			}
+			return n
+		}
+		if count(stationsim.DoorOpened) != 1 || count(stationsim.DoorClosed) != 1 {
+			t.Errorf("events %v", events.kinds())
+		}
+	})
+}
+
 func TestStation_Run_actsOnOneIDOnce(t *testing.T) {
 	play(t, nil, func(b *pipeBroker, s *stationsim.Station, events *journal) {
 		b.command(unlock)

@@ -60,4 +60,5 @@ type report struct {
 type reportLock struct {
 	LockID string          `json:"lockId"`
 	Status site.LockStatus `json:"status"`
+	Door   site.DoorStatus `json:"door,omitempty"`
 }

@@ -33,7 +33,7 @@ func (a *API) readStation(x *kit.Exchange) error {
 	if !ok { // removed in between
 		return errStation()
 	}
-	return x.Encode(http.StatusOK, state)
+	return x.Encode(http.StatusOK, state.WithoutDoors())
 }
 
 // unlock opens a lock: success is the station's acknowledgement within the deadline.

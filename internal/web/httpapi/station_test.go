@@ -1,7 +1,10 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +28,27 @@ func TestStation_neverHeardOf(t *testing.T) {
 	w.do(request{method: "GET", path: "/v1/stations/" + hiddenToken, bearer: otherAccess}).want(t, 200,
 		`{"stationId":7,"batteryVoltage":null,"lastConnection":null,"status":"offline",`+
 			`"locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null}]}`)
+}
+
+// The Lock object of /v1 has three fields (specification, "Lock"), whatever is known of
+// its door; reading it leaves the state as it is.
+func TestStation_read_noDoors(t *testing.T) {
+	w := newWorld(t)
+	lock := &w.stations.states[stationID].Locks[0] // before the first request
+	lock.Door, lock.DoorSince = site.DoorClosed, lock.LastUpdated
+	for range 2 {
+		got := w.do(request{method: "GET", path: "/v1/stations/" + stationToken, bearer: accessToken})
+		var object struct{ Locks []map[string]any }
+		if err := json.Unmarshal([]byte(got.body), &object); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(object.Locks[0])); !slices.Equal(got, []string{"lastUpdated", "lockId", "status"}) {
+			t.Errorf("the Lock object of /v1 has the fields %v", got)
+		}
+		w.do(request{method: "GET", path: "/local/v1/stations", bearer: accessToken}).want(t, 200,
+			"["+strings.Replace(strings.TrimSuffix(stationJSON, "}"), `.005Z"},{`, `.005Z","door":"closed","doorSince":"2026-11-21T07:00:00.005Z"},{`, 1)+
+				`,"name":"North \"entrance\"","token":"`+stationToken+`"}]`)
+	}
 }
 
 // Nobody learns why there is no such station: the answers are the same to the byte.
