@@ -7,6 +7,7 @@ import (
 
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -49,6 +50,26 @@ func (s *Service) RevokeAccount(ctx context.Context, by site.Actor, email string
 	rec := change(by, site.KindSessionRevoked, account, "every session of the account, by an administrator")
 	ids := s.dir.end(account.ID, "", s.clock.Now(), &rec)
 	return len(ids), s.storeEnd(ctx, ids, &rec)
+}
+
+// RevokeSession ends one session of the account with that address. NotFound without
+// such an account or live session; Unavailable when the end could not be stored yet: the
+// session is dead all the same.
+func (s *Service) RevokeSession(ctx context.Context, by site.Actor, email string, id site.SessionID) error {
+	account, err := s.find(email)
+	if err != nil {
+		return err
+	}
+	rec := change(by, site.KindSessionRevoked, account, "one session, by an administrator")
+	rec.Session = id
+	var ids []site.SessionID
+	if id != "" { // which would be all of them
+		ids = s.dir.end(account.ID, id, s.clock.Now(), &rec)
+	}
+	if len(ids) == 0 {
+		return fault.New(fault.NotFound, "There is no such session")
+	}
+	return s.storeEnd(ctx, ids, &rec)
 }
 
 // storeEnd stores the end of sessions that are dead in memory already, then

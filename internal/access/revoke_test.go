@@ -268,6 +268,34 @@ func TestService_RevokeAccount(t *testing.T) {
 	h.agree()
 }
 
+func TestService_RevokeSession(t *testing.T) {
+	h := open(t)
+	h.add(guest)
+	account := h.add(porter)
+	ctx := t.Context()
+	other, one, two := h.login(guest), h.login(porter), h.login(porter)
+	sessions, err := h.Sessions(porter)
+	h.ok(err)
+	first := sessions[0].ID
+	h.is(h.RevokeSession(ctx, admin(), "nobody@example.test", first), fault.NotFound)
+	h.is(h.RevokeSession(ctx, admin(), guest, first), fault.NotFound)
+	h.is(h.RevokeSession(ctx, admin(), porter, ""), fault.NotFound)
+	h.alive(one)
+	h.store.fail("EndSessions", errDisk)
+	h.is(h.RevokeSession(ctx, admin(), porter, first), fault.Unavailable)
+	h.dead(one)
+	h.store.fail("EndSessions", nil)
+	h.ok(h.RevokeSession(ctx, admin(), porter, first))
+	h.is(h.RevokeSession(ctx, admin(), porter, first), fault.NotFound)
+	h.alive(two)
+	h.alive(other)
+	records := h.store.of(site.KindSessionRevoked)
+	if len(records) != 1 || records[0].By != admin().Name || records[0].Account != account.ID || records[0].Session != first {
+		t.Errorf("the records are %+v", records)
+	}
+	h.agree()
+}
+
 func TestService_Sessions(t *testing.T) {
 	h := open(t)
 	h.add(porter)

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"gatehouse/internal/site"
@@ -20,12 +21,21 @@ import (
 
 // Query selects records; zero fields do not select. Records come in order of seq.
 type Query struct {
-	AfterSeq uint64
-	Since    time.Time // at or after
-	Until    time.Time // before
-	Station  site.StationID
-	Kinds    []site.Kind
-	Limit    int // at most this many; zero means 1,000
+	AfterSeq  uint64
+	BeforeSeq uint64
+	Since     time.Time // at or after
+	Until     time.Time // before
+	Station   site.StationID
+	Account   site.Email // who did it or to whose account it was done
+	Kinds     []site.Kind
+	Limit     int  // at most this many; zero means 1,000
+	Newest    bool // where there are more than Limit, the newest of them
+}
+
+// Selects reports whether r is of one of the kinds and names the account.
+func (q *Query) Selects(r *site.Record) bool {
+	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, r.Kind)) &&
+		(q.Account == "" || q.Account == r.Email || string(q.Account) == r.By)
 }
 
 // Size is how much the journal holds.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,6 +202,40 @@ func TestDB_fullDisk_useCasesGoFirst(t *testing.T) {
 	}
 	until(t, "the kept record is written", func() bool { return db.Latest() == uint64(wrote+1) })
 	mustVerify(t, db, 1)
+}
+
+func TestDB_Read_newest(t *testing.T) {
+	db, _ := fresh(t)
+	for i := range 9 {
+		r := unlockRecord(1 + i%2)
+		if i%3 == 0 {
+			r.Email = "porter@example.test"
+		}
+		if i == 4 {
+			r.By = "porter@example.test"
+		}
+		if err := db.AppendRecord(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		query journal.Query
+		want  []uint64
+	}{
+		{journal.Query{Newest: true, Limit: 3}, []uint64{7, 8, 9}},
+		{journal.Query{Newest: true, Limit: 3, BeforeSeq: 3}, []uint64{1, 2}},
+		{journal.Query{Newest: true, Limit: 2, Station: 2}, []uint64{6, 8}},
+		{journal.Query{Newest: true, Limit: 3, Account: "porter@example.test"}, []uint64{4, 5, 7}},
+		{journal.Query{Limit: 2, BeforeSeq: 5, AfterSeq: 3}, []uint64{4}},
+	} {
+		var got []uint64
+		for _, r := range mustRead(t, db, test.query) {
+			got = append(got, r.Seq)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%+v: %v, want %v", test.query, got, test.want)
+		}
+	}
 }
 
 func TestDB_AppendLater_overflowIsRecorded(t *testing.T) {

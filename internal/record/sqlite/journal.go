@@ -66,19 +66,29 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 	if !q.Until.IsZero() {
 		until = q.Until.UnixMilli()
 	}
+	before := int64(math.MaxInt64)
+	if q.BeforeSeq > 0 {
+		before = int64(q.BeforeSeq) //nolint:gosec // fits
+	}
+	text := "SELECT body FROM journal WHERE seq > ? AND seq < ? AND time >= ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq"
+	if q.Newest {
+		text += " DESC"
+	}
 	var records []site.Record
-	for r, err := range each(ctx, db.reading, scanRecord,
-		"SELECT body FROM journal WHERE seq > ? AND time >= ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq",
-		int64(q.AfterSeq), since, until, int64(q.Station), int64(q.Station)) { //nolint:gosec // seq fits
+	for r, err := range each(ctx, db.reading, scanRecord, text,
+		int64(q.AfterSeq), before, since, until, int64(q.Station), int64(q.Station)) { //nolint:gosec // seq fits
 		if err != nil {
 			return records, storageError(err)
 		}
-		if len(q.Kinds) == 0 || slices.Contains(q.Kinds, r.Kind) {
+		if q.Selects(&r) {
 			records = append(records, r)
 		}
 		if len(records) == limit {
 			break
 		}
+	}
+	if q.Newest {
+		slices.Reverse(records)
 	}
 	return records, nil
 }

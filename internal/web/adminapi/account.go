@@ -65,6 +65,11 @@ func (a *API) sessions(r *request) (any, error) {
 	return map[string][]Session{"sessions": sessions}, err
 }
 
+func (a *API) endSession(r *request) (any, error) {
+	id := site.SessionID(r.PathValue("session"))
+	return nil, a.Access.RevokeSession(r.Context(), r.Actor, string(r.account.Email), id)
+}
+
 func (a *API) revoke(r *request) (any, error) {
 	ended, err := a.Access.RevokeAccount(r.Context(), r.Actor, string(r.account.Email))
 	return Revoked{Ended: ended}, err

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -329,12 +328,15 @@ func (b *book) Read(_ context.Context, q journal.Query) (out []site.Record, err 
 	}
 	for _, r := range b.records {
 		within := !r.Time.Before(q.Since) && (q.Until.IsZero() || r.Time.Before(q.Until))
-		selected := (q.Station == 0 || r.Station == q.Station) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, r.Kind))
-		if r.Seq > q.AfterSeq && within && selected && len(out) < q.Limit {
+		selected := (q.Station == 0 || r.Station == q.Station) && q.Selects(&r)
+		if r.Seq > q.AfterSeq && (q.BeforeSeq == 0 || r.Seq < q.BeforeSeq) && within && selected {
 			out = append(out, r)
 		}
 	}
-	return out, nil
+	if len(out) > q.Limit && q.Newest {
+		return out[len(out)-q.Limit:], nil
+	}
+	return out[:min(len(out), q.Limit)], nil
 }
 
 func (b *book) Latest() uint64 {

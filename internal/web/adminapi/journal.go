@@ -23,11 +23,15 @@ const maxKinds = 64
 type journalQuery struct {
 	journal.Query
 	left   int // records still to send; negative: no limit
+	tail   int // begin with so many of the newest; 0: with the oldest
 	follow bool
 }
 
+// maxTail bounds how many records are sent before those that follow.
+const maxTail = 1000
+
 // journal streams the records that the query selects, oldest first, and with
-// follow continues with new ones.
+// follow continues with new ones. With tail it begins with the newest so many.
 func (a *API) journal(x *kit.Exchange) error {
 	q, err := parseJournalQuery(x.Req.URL.Query())
 	if err != nil {
@@ -45,8 +49,11 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 	}
 	for q.left != 0 {
 		latest := a.Journal.Latest() // before reading: what is written later wakes the stream
-		q.Limit = page
-		if q.left > 0 {
+		q.Limit, q.Newest = page, q.tail > 0
+		switch {
+		case q.Newest:
+			q.Limit = q.tail
+		case q.left > 0:
 			q.Limit = min(page, q.left)
 		}
 		records, err := a.Journal.Read(ctx, q.Query)
@@ -63,9 +70,10 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 		if s.Over() {
 			return nil
 		}
-		if len(records) == q.Limit {
+		if len(records) == q.Limit && !q.Newest {
 			continue // there may be another page
 		}
+		q.tail = 0
 		q.AfterSeq = max(q.AfterSeq, latest)
 		if !q.follow || !s.Wait(wake) {
 			return nil
@@ -74,8 +82,8 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 	return nil
 }
 
-// parseJournalQuery reads after, since, until, station, kind (any number of them),
-// limit and follow.
+// parseJournalQuery reads after, before, since, until, station, account, kind (any number
+// of them), limit, tail and follow.
 func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 	q.left = -1
 	for key, values := range v {
@@ -86,10 +94,15 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 			return q, err
 		}
 	}
-	if q.follow && !q.Until.IsZero() {
-		return q, fault.New(fault.Invalid, `"follow" and "until" do not go together`)
+	switch {
+	case q.follow && !q.Until.IsZero():
+		err = fault.New(fault.Invalid, `"follow" and "until" do not go together`)
+	case q.follow && q.BeforeSeq > 0:
+		err = fault.New(fault.Invalid, `"follow" and "before" do not go together`)
+	case q.left >= 0 && q.tail > 0:
+		err = fault.New(fault.Invalid, `"limit" and "tail" do not go together`)
 	}
-	return q, nil
+	return q, err
 }
 
 func (q *journalQuery) set(key string, values []string) (err error) {
@@ -97,6 +110,14 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 	switch key {
 	case "after":
 		q.AfterSeq, err = strconv.ParseUint(text, 10, 63)
+	case "before":
+		q.BeforeSeq, err = strconv.ParseUint(text, 10, 63)
+	case "account":
+		q.Account, err = site.ParseEmail(text)
+	case "tail":
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, 31)
+		q.tail = int(min(n, maxTail))
 	case "since":
 		q.Since, err = time.Parse(time.RFC3339, text)
 	case "until":
@@ -117,7 +138,7 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 	case "follow":
 		q.follow, err = strconv.ParseBool(text)
 	default:
-		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, since, until, station, kind, limit and follow", kit.Clip(key)))
+		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail and follow", kit.Clip(key)))
 	}
 	if err != nil {
 		return fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", kit.Clip(text), key), err)

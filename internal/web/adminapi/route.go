@@ -100,6 +100,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: remove, Pattern: "/accounts/{email}", Serve: a.brief(none, a.removeAccount)},
 		{Method: put, Pattern: "/accounts/{email}/password", Serve: a.brief(ok, reads(a.setPassword)), JSON: true},
 		{Method: get, Pattern: "/accounts/{email}/sessions", Serve: a.brief(ok, a.sessions)},
+		{Method: remove, Pattern: "/accounts/{email}/sessions/{session}", Serve: a.brief(none, a.endSession)},
 		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: a.brief(ok, a.revoke)},
 
 		{Method: get, Pattern: "/stations", Serve: a.brief(ok, a.stations)},

@@ -98,6 +98,12 @@ func TestHandler_sessions(t *testing.T) {
 	h.token(porter)
 	h.want(blank(h.do("GET", "/admin/v1/accounts/"+porter+"/sessions", "")), 200,
 		`{"sessions":[{"sessionId":"UUID","created":"TIME","expires":"TIME","remote":"192.0.2.1"}]}`)
+	path := "/admin/v1/accounts/" + porter + "/sessions/"
+	h.want(h.do("DELETE", path+"unknown", ""), 404, `{"message":"There is no such session"}`)
+	live, err := h.access.Sessions(porter)
+	h.must(err)
+	h.want(h.do("DELETE", path+string(live[0].ID), ""), 204, "")
+	h.token(porter)
 	h.want(h.do("POST", "/admin/v1/accounts/"+porter+"/revoke", ""), 200, `{"ended":1}`)
 	h.want(h.do("GET", "/admin/v1/accounts/"+porter+"/sessions", ""), 200, `{"sessions":[]}`)
 	h.want(h.do("POST", "/admin/v1/accounts/who@example.test/revoke", ""), 404, `{"message":"There is no account who@example.test"}`)

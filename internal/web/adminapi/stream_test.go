@@ -3,13 +3,16 @@ package adminapi_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -87,20 +90,62 @@ func TestHandler_journalQuery(t *testing.T) {
 func TestHandler_journalBadQuery(t *testing.T) {
 	h := open(t)
 	for query, want := range map[string]string{
-		"after=-1":          `\"-1\" is no good value of \"after\"`,
-		"since=yesterday":   `\"yesterday\" is no good value of \"since\"`,
-		"until=1":           `\"1\" is no good value of \"until\"`,
-		"station=x":         `\"x\" is no good value of \"station\"`,
-		"limit=99999999999": `\"99999999999\" is no good value of \"limit\"`,
-		"follow=perhaps":    `\"perhaps\" is no good value of \"follow\"`,
-		"limit=1&limit=2":   `\"limit\" is in the query twice`,
-		"colour=red":        `The query has no \"colour\": it knows after, since, until, station, kind, limit and follow`,
+		"after=-1":             `\"-1\" is no good value of \"after\"`,
+		"since=yesterday":      `\"yesterday\" is no good value of \"since\"`,
+		"until=1":              `\"1\" is no good value of \"until\"`,
+		"station=x":            `\"x\" is no good value of \"station\"`,
+		"limit=99999999999":    `\"99999999999\" is no good value of \"limit\"`,
+		"follow=perhaps":       `\"perhaps\" is no good value of \"follow\"`,
+		"limit=1&limit=2":      `\"limit\" is in the query twice`,
+		"colour=red":           `The query has no \"colour\": it knows after, before, since, until, station, account, kind, limit, tail and follow`,
+		"tail=-1":              `\"-1\" is no good value of \"tail\"`,
+		"account=x":            `\"x\" is no good value of \"account\"`,
+		"limit=1&tail=1":       `\"limit\" and \"tail\" do not go together`,
+		"follow=true&before=2": `\"follow\" and \"before\" do not go together`,
 		"follow=true&until=" + "2026-01-01T00:00:00Z": `\"follow\" and \"until\" do not go together`,
 	} {
 		h.want(h.do("GET", "/admin/v1/journal?"+query, ""), 400, `{"message":"`+want+`"}`)
 	}
 	if len(h.journal.queries) != 0 {
 		t.Error("the journal was read")
+	}
+}
+
+// The newest records come first as a block in their order; what follows comes behind them.
+func TestHandler_journalTail(t *testing.T) {
+	h := open(t)
+	h.journal.write(600, 7)
+	seqs := func(query string) string {
+		var all []string
+		for line := range strings.Lines(h.do("GET", "/admin/v1/journal?"+query, "").body) {
+			var r site.Record
+			h.must(json.Unmarshal([]byte(line), &r))
+			all = append(all, strconv.FormatUint(r.Seq, 10))
+		}
+		return strings.Join(all, " ")
+	}
+	for query, want := range map[string]string{
+		"tail=3":                             "598 599 600",
+		"tail=2&before=10":                   "8 9",
+		"tail=5&before=3":                    "1 2",
+		"tail=5&after=598":                   "599 600",
+		"tail=5&account=nobody@example.test": "",
+	} {
+		if got := seqs(query); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	next, stop := iter.Pull2(h.serve().Journal(t.Context(), client.JournalQuery{Tail: 2, Follow: true}))
+	defer stop()
+	for want := uint64(599); want <= 602; want++ {
+		r, err, ok := next()
+		h.must(err)
+		if !ok || r.Seq != want {
+			t.Errorf("record %d came, want %d", r.Seq, want)
+		}
+		if want == 600 {
+			h.journal.write(2, 7)
+		}
 	}
 }
 
