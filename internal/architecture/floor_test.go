@@ -56,6 +56,7 @@ func arrows() map[string][]string {
 		"internal/web/adminapi":        {"internal/web/kit"},
 		"internal/web/adminapi/client": {"internal/web/adminapi", "internal/web/kit"},
 		"internal/web/httpapi":         {"internal/web/kit"},
+		"internal/web/trust":           {"internal/web/kit"},
 	}
 }
 
@@ -78,6 +79,7 @@ func adapters() map[string][]string {
 		"internal/web/httpapi":         nil,
 		"internal/web/adminapi/client": nil,
 		"internal/web/kit":             nil,
+		"internal/web/trust":           nil,
 		"internal/install/doctor":      nil,
 		"internal/install/firstboot":   nil,
 		"internal/install/service":     nil,

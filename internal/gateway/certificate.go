@@ -105,6 +105,15 @@ func (g *Gateway) names() []string {
 	return all
 }
 
+// authorityFingerprint returns the SHA-256 of the certificate of the gateway's own
+// authority, "" where there is none to trust.
+func (g *Gateway) authorityFingerprint() string {
+	if g.keeper == nil {
+		return ""
+	}
+	return g.keeper.Info().CAFingerprint
+}
+
 // authority returns the certificate of the gateway's own authority as PEM, or nil.
 func (g *Gateway) authority() []byte {
 	if g.keeper == nil {

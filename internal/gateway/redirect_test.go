@@ -52,6 +52,19 @@ func TestGateway_portsOfThePackage(t *testing.T) {
 	if status, h, _ := plain(http.MethodGet, "/v1/openapi.json?x=1"); status != http.StatusPermanentRedirect || h.Get("Location") != "https://127.0.0.1/v1/openapi.json?x=1" {
 		t.Errorf("a browser is answered %d %s", status, h.Get("Location"))
 	}
+	for _, path := range []string{"/", "/local/v1/session", "/admin/v1/status", "/metrics", "/console/app/main.js"} {
+		if status, h, _ := plain(http.MethodGet, path); status != http.StatusPermanentRedirect || h.Get("Location") != "https://127.0.0.1"+path {
+			t.Errorf("%s is answered %d %s", path, status, h.Get("Location"))
+		}
+		if status, h, _ := plain(http.MethodPost, path); status != http.StatusForbidden || h.Get("Set-Cookie") != "" {
+			t.Errorf("a POST of %s is answered %d %v", path, status, h)
+		}
+	}
+	for _, path := range []string{"/trust", "/ca.der", "/gatehouse.mobileconfig"} {
+		if status, h, _ := plain(http.MethodGet, path); status != http.StatusOK || h.Get("Set-Cookie") != "" {
+			t.Errorf("%s is answered %d %v", path, status, h)
+		}
+	}
 	if status, _, body := plain(http.MethodPost, "/v1/auth/login"); status != http.StatusForbidden || !strings.Contains(body, "https") {
 		t.Errorf("a login in clear text is answered %d %s", status, body)
 	}

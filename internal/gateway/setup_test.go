@@ -51,7 +51,7 @@ func TestGateway_setup(t *testing.T) {
 	if name := machine.NetworkName(); name != "" { // the machine's, which is the one that others find
 		address += name + ".local:"
 	}
-	for _, want := range []string{`Gatehouse "north-gate" has no administrator yet.`, "Setup code   " + code + "\n", address} {
+	for _, want := range []string{`Gatehouse "north-gate" has no administrator yet.`, "Setup code   " + code + "\n", address, fingerprintLines(t, g)} {
 		if !strings.Contains(string(issue), want) || strings.Contains(string(issue), `\`) { // agetty(8) takes a backslash as its own
 			t.Errorf("the console (%v) does not show %q:\n%s", err, want, issue)
 		}
@@ -104,6 +104,17 @@ func TestGateway_setup(t *testing.T) {
 	if strings.Contains(g.Log(), "setup_code") || !gone(kept) || g.Do(http.MethodPost, setupPath, "", setupBody(code, "b@example.test", "correct horse")).Status != http.StatusNotFound {
 		t.Errorf("there is a code although somebody has an account\n%s", g.Log())
 	}
+}
+
+// fingerprintLines returns how the console shows the fingerprint that the status has.
+func fingerprintLines(t *testing.T, g *gatewaytest.Gateway) string {
+	t.Helper()
+	status, err := g.Admin.Status(t.Context())
+	if err != nil || len(status.Certificate.AuthorityFingerprint) != 95 {
+		t.Fatalf("the status has no fingerprint: %v", err)
+	}
+	f := status.Certificate.AuthorityFingerprint
+	return "  Fingerprint  " + f[:48] + "\n               " + f[48:] + "\n"
 }
 
 // claims tries the code well and badly and returns all answers.

@@ -12,8 +12,7 @@ import (
 func TestEdges(t *testing.T) {
 	w := newAPI(t, slog.LevelDebug)
 	w.setup.open = true
-	authority := func() []byte { return []byte("the certificate") }
-	options := httpapi.Options{Metrics: true, Authority: authority}
+	options := httpapi.Options{Metrics: true}
 	webtest.Table{
 		Handler: w.handler(options), Routes: w.api.Routes(options), Metrics: w.metrics, Bearer: accessToken,
 		Path: strings.NewReplacer("{station_token}", stationToken, "{lock_id}", "1", "{command_id}", string(command), "{id}", "1"),
@@ -26,7 +25,7 @@ func TestEdges(t *testing.T) {
 			"POST /local/v1/session":   goodLogin,
 		},
 	}.Check(t)
-	for _, rt := range w.api.Guide("443", authority) {
+	for _, rt := range w.api.Guide("443") {
 		if rt.Guard != nil || rt.JSON {
 			t.Errorf("the plain port has %s", rt.Pattern)
 		}

@@ -5,15 +5,13 @@ import (
 	"testing"
 
 	"gatehouse/internal/health"
-	"gatehouse/internal/web/httpapi"
 )
 
 const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 // A browser gets a page, which runs nothing and loads nothing.
 func TestFront(t *testing.T) {
-	options := httpapi.Options{Authority: func() []byte { return []byte("the certificate") }}
-	w := newWorldWith(t, options, nil, unchanged)
+	w := newWorld(t)
 	w.setup.open = true
 	open := request{method: "GET", path: "/", header: map[string]string{"Accept": browser}}
 	got := w.do(open)
@@ -22,7 +20,7 @@ func TestFront(t *testing.T) {
 		t.Errorf("got %d %v", got.status, got.header)
 	}
 	for _, part := range []string{
-		"<h1>Gatehouse gate</h1>", "is ready", `href="/ca.crt"`, `href="/v1/openapi.json"`, "setup code", "/local/v1/setup",
+		"<h1>Gatehouse gate</h1>", "is ready", `href="/v1/openapi.json"`, "setup code", "/local/v1/setup",
 	} {
 		if !strings.Contains(got.body, part) {
 			t.Errorf("the page lacks %q:\n%s", part, got.body)

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -23,18 +22,16 @@ func TestAPI_Guide(t *testing.T) {
 		{"443", "[2001:db8::1]:80", "GET", "/x", 308, "https://[2001:db8::1]/x"},
 		{"8443", "[2001:db8::1]", "GET", "/x", 308, "https://[2001:db8::1]:8443/x"},
 		{"443", "gate.local", "POST", "/v1/auth/login", 403, ""},
-		{"443", "gate.local", "PUT", "/ca.crt", 405, ""},
 		{"443", "evil.example/..", "GET", "/", 404, ""},
 		{"443", "", "GET", "/", 404, ""},
 		{"443", "user@evil.example", "GET", "/", 404, ""},
 		{"443", "gate.local", "GET", "//evil.example/", 404, ""},
 		{"443", "gate.local", "GET", "/healthz", 200, ""},
 		{"443", "gate.local", "GET", "/readyz", 200, ""},
-		{"443", "gate.local", "GET", "/ca.crt", 200, ""},
 		{"443", "gate.local", "GET", "/metrics", 308, "https://gate.local/metrics"},
 		{"443", "gate.local", "GET", "/admin/v1/status", 308, "https://gate.local/admin/v1/status"},
 	} {
-		handler := w.web.Handler(false, w.api.Guide(test.port, func() []byte { return []byte("the certificate") }))
+		handler := w.web.Handler(false, w.api.Guide(test.port))
 		req := httptest.NewRequest(test.method, test.target, strings.NewReader("{}"))
 		req.Host = test.host
 		answer := httptest.NewRecorder()
@@ -43,16 +40,8 @@ func TestAPI_Guide(t *testing.T) {
 			t.Errorf("%s %s at %q: %d %q, want %d %q", test.method, test.target, test.host,
 				answer.Code, answer.Header().Get("Location"), test.status, test.location)
 		}
-		if test.target == "/ca.crt" && test.status == 200 && answer.Body.String() != "the certificate" {
-			t.Errorf("/ca.crt is %q", answer.Body)
-		}
 	}
 	if strings.Contains(w.logs.String(), token) {
 		t.Error("a token of a path stands in the log")
-	}
-	none := httptest.NewRecorder()
-	w.web.Handler(false, w.api.Guide("443", func() []byte { return nil })).ServeHTTP(none, httptest.NewRequest(http.MethodGet, "/ca.crt", nil))
-	if none.Code != http.StatusNotFound {
-		t.Errorf("without an authority of its own: %d", none.Code)
 	}
 }

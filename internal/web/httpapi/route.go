@@ -10,10 +10,6 @@ import (
 // Options state what one listener offers besides /v1, /local/v1, /healthz and /readyz.
 type Options struct {
 	Metrics bool // /metrics
-
-	// Authority returns the certificate of the gateway's own authority as PEM, or nil if
-	// there is none; it is served as /ca.crt. Nil: there is no /ca.crt.
-	Authority func() []byte
 }
 
 // Routes returns the route table of a listener.
@@ -43,13 +39,10 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: get, Pattern: "/local/v1/session", Guard: session, Serve: a.showSession, Level: debug},
 		{Method: remove, Pattern: "/local/v1/session", Guard: ending, Serve: a.signOut, Level: debug},
 
-		{Pattern: "/{$}", Serve: a.front(o.Authority), Level: debug},
+		{Pattern: "/{$}", Serve: a.front, Level: debug},
 	}...)
 	if o.Metrics {
 		routes = append(routes, kit.Route{Method: get, Pattern: "/metrics", Serve: a.writeMetrics, Level: debug})
-	}
-	if o.Authority != nil {
-		routes = append(routes, authorityRoute(o.Authority))
 	}
 	return routes
 }

@@ -65,3 +65,14 @@ func (x *Exchange) CheckPrivate() error {
 	}
 	return fault.New(fault.Forbidden, "The password would cross the network in clear text: use https, or the gateway's own machine")
 }
+
+// HTTPS returns the address of the host that the client named, by HTTPS on that port,
+// without a slash at its end; "" if it named neither a host (RFC 1123, 2.1) nor an
+// address.
+func (r *Request) HTTPS(port string) string {
+	host := hostOf(r.Host)
+	if host == "" || strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.:") != "" {
+		return ""
+	}
+	return "https://" + strings.TrimSuffix(net.JoinHostPort(host, port), ":443")
+}
