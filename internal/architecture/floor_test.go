@@ -55,6 +55,7 @@ func arrows() map[string][]string {
 		"internal/setup/sitefile":      {"internal/setup/tomlfile"},
 		"internal/web/adminapi":        {"internal/web/kit"},
 		"internal/web/adminapi/client": {"internal/web/adminapi", "internal/web/kit"},
+		"internal/web/console":         {"internal/web/kit"},
 		"internal/web/httpapi":         {"internal/web/kit"},
 		"internal/web/trust":           {"internal/web/kit"},
 	}
@@ -76,6 +77,7 @@ func adapters() map[string][]string {
 		"internal/cloud/link":          nil,
 		"internal/cloud/mqttclient":    {"internal/config"},
 		"internal/web/adminapi":        nil,
+		"internal/web/console":         nil,
 		"internal/web/httpapi":         nil,
 		"internal/web/adminapi/client": nil,
 		"internal/web/kit":             nil,

@@ -178,7 +178,7 @@ func (g *Gateway) handler(l listener) http.Handler {
 	}
 	tables := [][]kit.Route{g.http.Routes(httpapi.Options{Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics}), guide}
 	if l.tls != nil || isLoopback(l.net) { // no password crosses the network in clear text
-		tables = append(tables, g.admin.Routes(adminapi.Web))
+		tables = append(tables, g.console, g.admin.Routes(adminapi.Web))
 	}
 	return g.web.Handler(l.tls != nil, tables...)
 }

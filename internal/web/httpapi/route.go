@@ -34,6 +34,7 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: get, Pattern: "/local/v1/stations/{station_token}/events", Guard: session, Serve: a.events, Level: debug},
 		{Method: post, Pattern: "/local/v1/stations/{station_token}/locks/{lock_id}/unlock", Guard: session, Serve: a.unlockAndWait, Level: info},
 		{Method: get, Pattern: "/local/v1/commands/{command_id}", Guard: session, Serve: a.readCommand, Level: debug},
+		{Method: get, Pattern: "/local/v1/setup", Guard: kit.Addressed, Serve: a.showSetup, Level: debug},
 		{Method: post, Pattern: "/local/v1/setup", Guard: a.maySetUp, Serve: a.setUp, JSON: true, Level: info},
 		{Method: post, Pattern: "/local/v1/session", Guard: a.maySignIn, Serve: a.signIn, JSON: true, Level: info},
 		{Method: get, Pattern: "/local/v1/session", Guard: session, Serve: a.showSession, Level: debug},

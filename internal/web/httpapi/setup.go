@@ -25,6 +25,17 @@ func (a *API) maySetUp(x *kit.Exchange) (site.Actor, error) {
 // setupOpen reports whether the first account can be created.
 func (a *API) setupOpen() bool { return a.Setup != nil && a.Setup.Open() }
 
+// setupState is what a console has to know before anyone can sign in.
+type setupState struct {
+	Open bool   `json:"open"` // whether the first account can be created
+	Name string `json:"name"` // of the gateway on the network
+}
+
+// showSetup reports whether there is something to set up.
+func (a *API) showSetup(x *kit.Exchange) error {
+	return x.Encode(http.StatusOK, setupState{a.setupOpen(), a.Name})
+}
+
 // setUp creates the first administrator.
 func (a *API) setUp(x *kit.Exchange) error {
 	given, err := x.Req.Need("code", "email", "password")

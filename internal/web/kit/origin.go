@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 // CheckHost returns an error unless the request is addressed to an IP address, localhost
@@ -22,6 +23,9 @@ func (x *Exchange) CheckHost() error {
 	return Refuse(http.StatusMisdirectedRequest,
 		"This gateway does not know the name in the address: use its IP address or its own name, which \"name\" in the configuration sets")
 }
+
+// Addressed is a guard that admits every request that [Exchange.CheckHost] accepts.
+func Addressed(x *Exchange) (site.Actor, error) { return site.Actor{}, x.CheckHost() }
 
 // hostOf returns the host of a Host header without its port, in lower case.
 func hostOf(header string) string {

@@ -1,0 +1,244 @@
+// What is known of the stations right now, and whether it is still true. A phone that
+// slept, a gateway that went away and a line that fell silent all look the same to a
+// connection that says "open"; so nothing here counts as current unless a line has come
+// within the last 20 seconds and the page was awake all that time.
+
+import { ApiError, lines } from './api.js';
+
+/** A stream without a line for longer is not current any more: the gateway sends one every 15 s. It is looked at every second. */
+const quietLimit = 19_000;
+/** A timer that is this late shows that the page slept, or that its clock was changed. */
+const sleepLimit = 5_000;
+/** A hidden page ends its stream after this time: it shows nothing, and browsers allow few. */
+const hiddenLimit = 20_000;
+/** What one attempt to connect may take; each third may take longer, for a slow board. */
+const attemptLimit = [2_000, 2_000, 10_000];
+
+const streams = new Set();
+
+/**
+ * Stream follows a line-JSON stream from start to stop, and reconnects by itself: at once
+ * when the page wakes, else within a second.
+ */
+export class Stream {
+	/**
+	 * path returns the address of the next attempt. line is called with each value. lost
+	 * is called when what came so far may not be true any more, with the ApiError or null.
+	 */
+	constructor({ path, line, opened = () => {}, lost = () => {} }) {
+		Object.assign(this, { path, line, opened, lost, heard: 0, failures: 0, woken: false });
+	}
+
+	start() {
+		if (streams.has(this)) return;
+		streams.add(this);
+		this.run();
+	}
+
+	stop() {
+		streams.delete(this);
+		this.wake();
+	}
+
+	/** wake drops what it has and connects at once. */
+	wake() {
+		Object.assign(this, { failures: 0, woken: true });
+		this.lost(null);
+		this.attempt?.abort();
+		this.rested?.();
+	}
+
+	async run() {
+		while (streams.has(this)) {
+			if (sleeping()) {
+				await this.pause(hiddenLimit);
+				continue;
+			}
+			this.woken = false;
+			const attempt = new AbortController();
+			Object.assign(this, { attempt, connected: false, began: Date.now() });
+			let failed = null;
+			try {
+				await this.read(attempt.signal);
+			} catch (error) {
+				failed = error instanceof ApiError ? error : null;
+			}
+			if (!streams.has(this)) return;
+			if (this.woken) continue;
+			this.failures++;
+			this.lost(failed);
+			await this.pause(failed?.status === 429 ? 5_000 : Math.min(250 * this.failures, 1_000));
+		}
+	}
+
+	/** read reads one answer to its end. */
+	read(signal) {
+		return lines(
+			this.path(),
+			(value) => {
+				if (signal.aborted || overslept()) return; // from before the sleep
+				this.heard = Date.now();
+				this.failures = 0;
+				if (value) this.line(value);
+			},
+			{
+				signal,
+				opened: () => {
+					this.connected = true;
+					this.heard = Date.now();
+					this.opened();
+				},
+			},
+		);
+	}
+
+	pause(milliseconds) {
+		return new Promise((resolve) => {
+			this.rested = resolve;
+			setTimeout(resolve, milliseconds);
+		});
+	}
+
+	/** check gives up what has taken too long. */
+	check(now) {
+		if (this.connected && now - this.heard > quietLimit) this.wake();
+		if (!this.connected && now - this.began > attemptLimit[this.failures % attemptLimit.length]) this.attempt?.abort();
+	}
+}
+
+let ticked = Date.now();
+let hidden = document.hidden ? Date.now() : 0;
+const tickers = new Set();
+
+/** sleeping reports whether the page has been hidden for so long that it follows nothing. */
+function sleeping() {
+	return hidden > 0 && Date.now() - hidden > hiddenLimit;
+}
+
+/** overslept wakes everything if the page has not run for some time, and reports it. */
+function overslept() {
+	if (hidden > 0 || Math.abs(Date.now() - ticked) < sleepLimit) return false;
+	wakeAll();
+	return true;
+}
+
+function wakeAll() {
+	ticked = Date.now();
+	for (const stream of streams) stream.wake();
+	tick();
+}
+
+function tick() {
+	overslept();
+	const now = (ticked = Date.now());
+	for (const stream of streams) {
+		if (sleeping() && stream.connected) stream.wake();
+		else stream.check(now);
+	}
+	for (const ticker of tickers) ticker();
+}
+
+setInterval(tick, 1_000);
+addEventListener('pageshow', (event) => event.persisted && wakeAll());
+addEventListener('online', wakeAll);
+document.addEventListener('resume', wakeAll);
+document.addEventListener('visibilitychange', () => {
+	hidden = document.hidden ? Date.now() : 0;
+	if (!document.hidden) wakeAll();
+});
+
+/** everySecond calls a function every second, and at once when the page wakes. */
+export function everySecond(ticker) {
+	tickers.add(ticker);
+	return () => tickers.delete(ticker);
+}
+
+/**
+ * The stations of this gateway that the account may see. link is "connecting" until they
+ * are whole for the first time, then "live" or "lost".
+ */
+export const live = { link: 'connecting', error: null, stations: new Map(), ahead: 0, known: 0 };
+
+/** now returns the gateway's time, in milliseconds: ages are counted against its clock. */
+live.now = () => Date.now() + live.ahead;
+
+const listeners = new Map();
+
+/** subscribe calls a function when a topic changes: "link", "list" or the id of a station. */
+export function subscribe(topic, listener) {
+	if (!listeners.has(topic)) listeners.set(topic, new Set());
+	listeners.get(topic).add(listener);
+	return () => listeners.get(topic).delete(listener);
+}
+
+function publish(topic) {
+	for (const listener of listeners.get(topic) ?? []) listener();
+}
+
+function setLink(link, error = null) {
+	if (link !== 'live' && live.link === 'live') live.known = stream.heard;
+	if (link === live.link && error?.message === live.error?.message) return;
+	Object.assign(live, { link, error });
+	publish('link');
+	for (const ticker of tickers) ticker();
+}
+
+let stream = null;
+let missing = 0;
+let arriving = null;
+
+/** receive takes a line: the beginning of the whole state, a station, or its removal. */
+function receive(value) {
+	if (value.stationId === undefined) {
+		live.ahead = Date.parse(value.time) - Date.now();
+		missing = value.count;
+		arriving = new Map();
+	} else if (arriving) {
+		arriving.set(value.stationId, value);
+		missing--;
+	} else {
+		change(value);
+		return;
+	}
+	if (missing > 0) return;
+	for (const id of live.stations.keys()) {
+		if (!arriving.has(id)) change({ stationId: id, removed: true });
+	}
+	for (const station of arriving.values()) change(station);
+	arriving = null;
+	setLink('live');
+}
+
+function change(station) {
+	const id = station.stationId;
+	const before = live.stations.get(id);
+	if (station.removed) live.stations.delete(id);
+	else if (JSON.stringify(before) === JSON.stringify(station)) return;
+	else live.stations.set(id, station);
+	publish(id);
+	publish('list');
+}
+
+/** follow begins to follow the stations of an account. */
+export function follow(admin) {
+	unfollow();
+	stream = new Stream({
+		path: () => (admin ? '/admin/v1/stations/watch' : '/local/v1/watch'),
+		line: receive,
+		lost: (error) => {
+			arriving = null;
+			setLink(live.link === 'connecting' ? 'connecting' : 'lost', error);
+		},
+	});
+	stream.start();
+}
+
+/** unfollow forgets everything: another account may sign in. */
+export function unfollow() {
+	stream?.stop();
+	stream = null;
+	arriving = null;
+	Object.assign(live, { link: 'connecting', error: null, known: 0 });
+	live.stations.clear();
+	publish('list');
+}

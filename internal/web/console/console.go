@@ -1,0 +1,118 @@
+// Package console is the web console of the gateway: static files that a browser runs as
+// a client of /admin/v1 and /local/v1, and their routes. It knows nothing of doors,
+// accounts or sessions, and has no right that another client of these APIs lacks.
+//
+// The page at / loads modules and a stylesheet from /console; its own addresses are
+// fragments (#/doors), so that the server knows no page by name. The files are compressed
+// once, when the gateway starts. They name no other host, and the policy of the page lets
+// a browser run nothing and reach nothing besides this gateway.
+//
+// vendor has preact and htm as npm has them; scripts/vendor-console writes it.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"gatehouse/internal/web/kit"
+)
+
+//go:embed index.html style.css icon.svg app/*.js vendor/*.js
+var files embed.FS
+
+// policy is the Content-Security-Policy of the console. Trusted types have a browser
+// refuse to turn any text into a script, whatever a mistake in the console does.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+// file is one file of the console.
+type file struct {
+	content    []byte
+	compressed []byte // with gzip
+	media      string // its Content-Type
+	tag        string // its ETag, weak because it is the same for both encodings (RFC 9110, 8.8.1)
+}
+
+// Routes returns the route table of the console: the page at /, and its files under
+// /console.
+func Routes() ([]kit.Route, error) {
+	var routes []kit.Route
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		f, err := newFile(name)
+		pattern := "/console/" + name
+		if name == "index.html" {
+			pattern = "/{$}"
+		}
+		routes = append(routes, kit.Route{Method: http.MethodGet, Pattern: pattern, Guard: kit.Addressed, Serve: f.serve, Level: slog.LevelDebug})
+		return err
+	})
+	return routes, err
+}
+
+func newFile(name string) (*file, error) {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	media, known := map[string]string{
+		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	}[path.Ext(name)]
+	if !known {
+		return nil, fmt.Errorf("console: no content type for %s", name)
+	}
+	sum := sha256.Sum256(content)
+	f := &file{content: content, media: media, tag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	f.compressed = packed.Bytes()
+	return f, nil
+}
+
+// serve answers with the file, or that the browser has it already: a page of one version
+// never meets a module of another.
+func (f *file) serve(x *kit.Exchange) error {
+	h := x.Header()
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("ETag", f.tag)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Vary", "Accept-Encoding")
+	if strings.Contains(x.Req.Header.Get("If-None-Match"), f.tag) {
+		x.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	body := f.content
+	if strings.Contains(x.Req.Header.Get("Accept-Encoding"), "gzip") {
+		body = f.compressed
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Type", f.media)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = x.Write(body) // the client may have disconnected
+	return nil
+}
