@@ -124,7 +124,7 @@ func (a *app) ungrantCommand() *cobra.Command {
 			if err := gw.Ungrant(ctx, string(in.email), in.station); err != nil {
 				return err
 			}
-			return a.result(removed{in.email, in.station}, func(w *lines) {
+			return a.result(removed{Email: in.email, StationID: in.station}, func(w *lines) {
 				w.printf("%s may no longer use station %s.", in.email, in.station)
 			})
 		})

@@ -13,11 +13,12 @@ import (
 )
 
 // arguments are the parsed arguments of a command, by their names in its usage line:
-// EMAIL, N (a station) and LOCK. What a command does not take is zero.
+// EMAIL, N (a station), LOCK and NAME. What a command does not take is zero.
 type arguments struct {
 	email   site.Email
 	station site.StationID
 	lock    site.LockID
+	name    string // of a token
 }
 
 // remote completes a command that asks the running gateway: its usage line names its
@@ -48,6 +49,8 @@ func parseArguments(names, args []string) (in arguments, err error) {
 			in.station, err = site.ParseStationID(text)
 		case "LOCK":
 			in.lock, err = site.ParseLockID(text)
+		case "NAME":
+			in.name = text
 		}
 		if err != nil {
 			return in, err
@@ -56,10 +59,11 @@ func parseArguments(names, args []string) (in arguments, err error) {
 	return in, nil
 }
 
-// removed names an account, a station or a grant that was removed.
+// removed names an account, a station, a grant or a token that was removed.
 type removed struct {
 	Email     site.Email     `json:"email,omitempty"`
 	StationID site.StationID `json:"stationId,omitempty"`
+	Name      string         `json:"name,omitempty"`
 }
 
 // zonePatience bounds how long a command waits for the time zone of the site.
@@ -87,6 +91,8 @@ func absent(in arguments, err error) error {
 	}
 	hint := `"gatehouse account list", "gatehouse station list" and "gatehouse grants" list what there is`
 	switch {
+	case in.name != "":
+		hint = `"gatehouse token list" and "gatehouse station list" list what there is`
 	case in.email == "":
 		hint = `"gatehouse station list" lists the stations`
 	case in.station == 0:

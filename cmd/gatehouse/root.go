@@ -45,6 +45,7 @@ func (a *app) root() *cobra.Command {
 		a.grantCommand(),
 		a.ungrantCommand(),
 		a.grantsCommand(),
+		a.tokenCommand(),
 		a.unlockCommand(),
 		a.applyCommand(),
 		a.firstBootCommand(),

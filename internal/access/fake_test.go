@@ -39,6 +39,7 @@ type memoryStore struct {
 	sessions map[site.SessionID]site.Session
 	grants   map[grantKey]site.Grant
 	known    map[loginKey]site.LoginAddress
+	tokens   map[site.AccountID]site.Token
 	records  []site.Record
 	failing  map[string]error // by method; "" for every method
 	calls    map[string]int
@@ -52,6 +53,7 @@ func newStore() *memoryStore {
 		sessions: make(map[site.SessionID]site.Session),
 		grants:   make(map[grantKey]site.Grant),
 		known:    make(map[loginKey]site.LoginAddress),
+		tokens:   make(map[site.AccountID]site.Token),
 		failing:  make(map[string]error),
 		calls:    make(map[string]int),
 	}
@@ -97,6 +99,14 @@ func (m *memoryStore) LoadAccess(ctx context.Context) (a []site.Account, s []sit
 	return a, s, g, err
 }
 
+func (m *memoryStore) LoadTokens(ctx context.Context) (all []site.Token, err error) {
+	err = m.do(ctx, "LoadAccess", func() error {
+		all = slices.Collect(maps.Values(m.tokens))
+		return nil
+	})
+	return all, err
+}
+
 func (m *memoryStore) LoginAddresses(ctx context.Context) (k []site.LoginAddress, err error) {
 	err = m.do(ctx, "LoadAccess", func() error {
 		k = slices.Collect(maps.Values(m.known))
@@ -136,6 +146,10 @@ func methodOf(a site.Amendment) string {
 		return "PutGrant"
 	case a.RemoveGrant != nil:
 		return "RemoveGrant"
+	case a.AddToken != nil:
+		return "AddToken"
+	case a.RemoveToken != "":
+		return "RemoveToken"
 	}
 	return "RemoveStation"
 }
@@ -152,6 +166,15 @@ func (m *memoryStore) amend(a site.Amendment) error {
 		return m.putGrant(*a.PutGrant)
 	case a.RemoveGrant != nil:
 		return m.removeGrant(grantKey{a.RemoveGrant.Account, a.RemoveGrant.Station})
+	case a.AddToken != nil:
+		m.tokens[a.AddToken.ID] = *a.AddToken
+		return nil
+	case a.RemoveToken != "":
+		if _, ok := m.tokens[a.RemoveToken]; !ok {
+			return gone()
+		}
+		delete(m.tokens, a.RemoveToken)
+		return nil
 	}
 	maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.station == a.RemoveStation })
 	return nil
@@ -251,8 +274,14 @@ func (m *memoryStore) RebaseSessions(ctx context.Context, expires map[site.Sessi
 	})
 }
 
-func (m *memoryStore) DropExpired(ctx context.Context, now time.Time) error {
+func (m *memoryStore) DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error {
 	return m.do(ctx, "DropExpired", func() error {
+		for id, at := range uses {
+			if t, ok := m.tokens[id]; ok {
+				t.Used = at
+				m.tokens[id] = t
+			}
+		}
 		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires) })
 		maps.DeleteFunc(m.known, func(_ loginKey, k site.LoginAddress) bool { return !now.Before(k.Until) })
 		return nil

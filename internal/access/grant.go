@@ -18,28 +18,42 @@ type pair struct {
 	station site.StationID
 }
 
-// Permits reports whether account may use station now. Cheap; asked for every
-// unlock.
+// Permits reports whether account, which may be the id of an integration token, may unlock
+// station now. Cheap; asked for every unlock.
 func (s *Service) Permits(account site.AccountID, station site.StationID) bool {
 	now := s.clock.Now()
 	s.dir.mu.RLock()
 	defer s.dir.mu.RUnlock()
 	a := s.dir.accounts[account]
 	if a == nil {
-		return false
+		return s.apps.Scope(account, now).MayUnlock(station)
 	}
 	grant, ok := a.grants[station]
 	return ok && grant.Covers(now, s.dir.zone)
 }
 
-// Granted lists the stations that account may use now, in order.
+// MayRead reports whether account may see the state of station now: what it may unlock,
+// and for an integration token what its scope says. Cheap.
+func (s *Service) MayRead(account site.AccountID, station site.StationID) bool {
+	return s.Permits(account, station) || s.apps.Scope(account, s.clock.Now()).MayRead(station)
+}
+
+// MayReadAll reports whether account may see the state of every station, also of those that
+// are added later: never one with grants. Cheap.
+func (s *Service) MayReadAll(account site.AccountID) bool {
+	scope := s.apps.Scope(account, s.clock.Now())
+	return scope.Read || scope.UnlockAll
+}
+
+// Granted lists the stations that account may use now, in order: of an integration token
+// those that its scope names.
 func (s *Service) Granted(account site.AccountID) (stations []site.StationID) {
 	now := s.clock.Now()
 	s.dir.mu.RLock()
 	defer s.dir.mu.RUnlock()
 	a := s.dir.accounts[account]
 	if a == nil {
-		return nil
+		return slices.Clone(s.apps.Scope(account, now).Unlock)
 	}
 	for station, grant := range a.grants {
 		if grant.Covers(now, s.dir.zone) {

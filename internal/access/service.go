@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gatehouse/internal/access/amend"
+	"gatehouse/internal/access/token"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -65,6 +66,7 @@ type Service struct {
 	attempts *attempts
 	failures *failures
 	dir      *directory
+	apps     *token.Service
 	stepped  chan struct{} // capacity 1: the clock has stepped, see [Service.Run]
 }
 
@@ -89,6 +91,10 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	tokens, err := cfg.Store.LoadTokens(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading integration tokens: %w", err)
+	}
 	s := &Service{
 		store:    cfg.Store,
 		changes:  cfg.Changes,
@@ -101,6 +107,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		attempts: newAttempts(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),
 		dir:      dir,
+		apps:     token.New(tokens, cfg.Changes, cfg.Clock),
 		stepped:  make(chan struct{}, 1),
 	}
 	s.SetZone(cfg.Zone)
@@ -140,6 +147,9 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	return dir, nil
 }
 
+// Tokens returns the service of the integration tokens.
+func (s *Service) Tokens() *token.Service { return s.apps }
+
 // Run drops expired sessions every hour, stores what a step of the clock has changed, and
 // every minute retries what the store did not accept. It blocks until ctx ends, retries
 // once more, and returns nil.
@@ -171,7 +181,7 @@ func (s *Service) settle(ctx context.Context) {
 	last := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	writeFailures := func(ctx context.Context) error { return s.writeFailures(ctx, last) }
-	for _, write := range []func(context.Context) error{s.retryEnded, s.retryWithdrawn, s.retryRebased, writeFailures} {
+	for _, write := range []func(context.Context) error{s.retryEnded, s.retryWithdrawn, s.apps.Settle, s.retryRebased, writeFailures} {
 		if err := write(ctx); err != nil {
 			s.log.Warn("storage does not take what is to be stored of access", "error", err)
 			if last {
@@ -179,22 +189,29 @@ func (s *Service) settle(ctx context.Context) {
 			}
 		}
 	}
+	if last && len(s.apps.Uses()) > 0 {
+		s.prune(ctx)
+	}
 }
 
 // prune drops expired sessions. What was rebased must reach the store first, or
-// the store would drop it by its old expiry.
+// the store would drop it by its old expiry. The same transaction stores when integration
+// tokens were used, so that this costs a memory card next to nothing.
 func (s *Service) prune(ctx context.Context) {
 	now := s.clock.Now()
 	s.dir.dropExpired(now)
+	uses := s.apps.Uses()
 	err := s.retryRebased(ctx)
 	if err == nil {
 		err = s.write(ctx, "dropping expired sessions", func(ctx context.Context) error {
-			return s.store.DropExpired(ctx, now)
+			return s.store.DropExpired(ctx, now, uses)
 		})
 	}
 	if err != nil {
 		s.log.Warn("expired sessions stay in storage for now", "error", err)
+		return
 	}
+	s.apps.UsesStored(uses)
 }
 
 // write makes one call of the store, whose every error is Unavailable. It outlives

@@ -16,6 +16,9 @@ type Store interface {
 	// LoadAccess reads everything, in any order.
 	LoadAccess(ctx context.Context) ([]site.Account, []site.Session, []site.Grant, error)
 
+	// LoadTokens reads the integration tokens, in any order.
+	LoadTokens(ctx context.Context) ([]site.Token, error)
+
 	// LoginAddresses reads the client addresses of logins that are still kept, in any
 	// order; see AddSession.
 	LoginAddresses(ctx context.Context) ([]site.LoginAddress, error)
@@ -34,8 +37,8 @@ type Store interface {
 	// trusted clock; ids that are not there are passed over. No record.
 	RebaseSessions(ctx context.Context, expires map[site.SessionID]time.Time) error
 	// DropExpired deletes the sessions and client addresses whose expiry is not after
-	// now; no record.
-	DropExpired(ctx context.Context, now time.Time) error
+	// now, and stores when integration tokens were used last; no record.
+	DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error
 
 	// AppendRecord writes a record that goes with no other change.
 	AppendRecord(ctx context.Context, rec site.Record) error

@@ -11,6 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
 
+	"gatehouse/internal/access/token"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -32,9 +33,13 @@ const (
 var errToken = fault.New(fault.Unauthenticated, "Token is invalid")
 
 // Authenticate returns who sends an access token: Unauthenticated unless this gateway
-// signed it, it has not expired, its session lives and its account is there. It
+// signed it, it has not expired, its session lives and its account is there. An
+// integration token is accepted too; its actor has no session, and never administers. It
 // takes no lock for longer than a look-up, so it may be called for every request.
 func (s *Service) Authenticate(access site.Secret) (site.Actor, error) {
+	if token.Is(access) {
+		return s.apps.Authenticate(access)
+	}
 	return s.authenticate(access, false)
 }
 

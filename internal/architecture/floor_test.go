@@ -43,7 +43,8 @@ func wings() map[string]int {
 // adapter never imports a sibling.
 func arrows() map[string][]string {
 	return map[string][]string{
-		"internal/access":              {"internal/access/amend", "internal/access/throttle"},
+		"internal/access":              {"internal/access/amend", "internal/access/throttle", "internal/access/token"},
+		"internal/access/token":        {"internal/access/amend"},
 		"internal/access/setup":        {"internal/access/amend", "internal/access/throttle"},
 		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},

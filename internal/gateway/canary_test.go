@@ -106,6 +106,12 @@ func (h *canaryHouse) stations() {
 		_, err := h.g.Admin.AddStation(ctx, bad)
 		h.hear("the refusal of a station", fmt.Sprint(err))
 	}
+	for _, scope := range []site.Scope{{UnlockAll: true}, {Unlock: []site.StationID{999}}} {
+		issued, err := h.g.Admin.AddToken(ctx, adminapi.NewToken{Name: "Lobby", Scopes: scope})
+		if h.hear("the refusal of a token", fmt.Sprint(err)); err == nil {
+			h.keep("integration token", issued.Text)
+		}
+	}
 	rotated, err := h.g.Admin.Rotate(ctx, 1043)
 	if err != nil {
 		t.Fatal(err)
@@ -201,6 +207,7 @@ func (h *canaryHouse) doors() {
 		"Authorization": "Bearer " + h.porter, "Idempotency-Key": h.keep("key of a retry", "key-of-a-retry-0123456789"),
 	})
 	h.do(http.MethodGet, "/local/v1/stations", h.porter, "", "token of 1042", "token of 1045")
+	h.do(http.MethodPost, "/v1/stations/"+token+"/locks/1/unlock", h.secrets["integration token"], "")
 	station.Publish("report", []byte(`{"batteryVoltage":3.5,"firmware":"1.0","locks":[{"lockId":"lock-2","status":"jammed"}]}`))
 	station.Publish("report", []byte(`{"batteryVoltage":"`+h.keep("words of a station", "words-of-a-station-012345")+`"}`))
 	station.Publish("result", []byte(`{"id":"`+h.secrets["words of a station"]+`","result":"done"}`))
@@ -306,7 +313,7 @@ func (h *canaryHouse) strangers() {
 func (h *canaryHouse) telltales() {
 	for _, path := range []string{
 		"/metrics", "/healthz", "/readyz", "/v1/openapi.json", "/admin/v1/status", "/admin/v1/accounts", "/admin/v1/stations",
-		"/admin/v1/grants", "/admin/v1/accounts/" + gatewaytest.Email + "/sessions", "/admin/v1/journal", "/admin/v1/journal/verify", "/admin/v1/database",
+		"/admin/v1/grants", "/admin/v1/tokens", "/admin/v1/accounts/" + gatewaytest.Email + "/sessions", "/admin/v1/journal", "/admin/v1/journal/verify", "/admin/v1/database",
 	} {
 		h.want(nil, http.MethodGet, path, h.admin, "")
 	}
@@ -317,7 +324,7 @@ func (h *canaryHouse) telltales() {
 	h.hear("the journal", string(records))
 	for _, kind := range []site.Kind{
 		site.KindLogin, site.KindLoginFailed, site.KindSessionRevoked, site.KindAccountAdded, site.KindAccountChanged, site.KindStationAdded,
-		site.KindStationRotated, site.KindGranted, site.KindUnlock, site.KindStationOnline, site.KindLockChanged,
+		site.KindStationRotated, site.KindGranted, site.KindTokenAdded, site.KindUnlock, site.KindStationOnline, site.KindLockChanged,
 	} {
 		if !strings.Contains(string(records), `"kind":"`+string(kind)+`"`) {
 			h.t.Errorf("nothing of kind %s has happened", kind)

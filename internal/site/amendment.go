@@ -14,6 +14,9 @@ type Amendment struct {
 	PutGrant    *Grant // in place of the one for the same account and station
 	RemoveGrant *Grant // the one for that account and station
 
+	AddToken    *Token
+	RemoveToken AccountID
+
 	TimeZone string // IANA name
 
 	Record Record

@@ -12,6 +12,8 @@
 //   - station secret: the MQTT password of the hardware.
 //   - account: a person or app that logs in with an e-mail address and a password.
 //   - session: one login; one refresh token and every access token made from it.
+//   - integration token: what an app sends in the place of a person's access token, with a
+//     scope of its own; see [Token].
 //   - grant: leave for one account to use one station, perhaps within hours.
 //   - actor: who asks, and through which [Origin].
 //   - command: one unlock on its way to a station, named by a [CommandID].

@@ -23,6 +23,8 @@ const (
 	KindStationRemoved Kind = "station-removed"
 	KindGranted        Kind = "granted"
 	KindUngranted      Kind = "ungranted"
+	KindTokenAdded     Kind = "token-added"   // an integration token; account is its id
+	KindTokenRemoved   Kind = "token-removed" // likewise
 	KindStarted        Kind = "gateway-started"
 	KindStopped        Kind = "gateway-stopped"
 	KindClockChanged   Kind = "clock-changed"
@@ -45,7 +47,7 @@ func Kinds() []Kind {
 		KindStationOnline, KindStationOffline, KindLockChanged, KindBatteryLow,
 		KindAccountAdded, KindAccountChanged, KindAccountRemoved,
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
-		KindGranted, KindUngranted, KindStarted, KindStopped,
+		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved, KindStarted, KindStopped,
 		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
 		KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
 	}

@@ -108,10 +108,16 @@ func (t *transaction) dropSessions(ids []site.SessionID) error {
 }
 
 // DropExpired forgets the sessions, and client addresses of logins, that expired before
-// now. Where none did, the copy is not written again.
-func (db *DB) DropExpired(ctx context.Context, now time.Time) error {
+// now. Where none did, the copy is not written again: when a token was used is not worth
+// it.
+func (db *DB) DropExpired(ctx context.Context, now time.Time, uses map[site.AccountID]time.Time) error {
 	var dropped int64
 	err := db.do(ctx, func(t *transaction) error {
+		for id, at := range uses {
+			if _, err := t.exec("UPDATE token SET used = ? WHERE id = ?", toMillis(at), string(id)); err != nil {
+				return err
+			}
+		}
 		addresses, err := t.exec("DELETE FROM login_address WHERE until <= ?", toMillis(now))
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 	records, revokes := make([]site.Record, len(all)), false
 	for i, a := range all {
 		records[i] = a.Record
-		revokes = revokes || a.AddAccount == nil && a.AddStation == nil // a grant may replace a wider one
+		revokes = revokes || a.AddAccount == nil && a.AddStation == nil && a.AddToken == nil // a grant may replace a wider one
 	}
 	return db.change(ctx, revokes, func(t *transaction) error {
 		for _, a := range all {
@@ -60,6 +60,10 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 	case a.RemoveGrant != nil:
 		err = t.mustChange("Grant", "DELETE FROM access_grant WHERE account = ? AND station = ?",
 			string(a.RemoveGrant.Account), int64(a.RemoveGrant.Station))
+	case a.AddToken != nil:
+		err = t.addToken(*a.AddToken)
+	case a.RemoveToken != "":
+		err = t.mustChange("Token", "DELETE FROM token WHERE id = ?", string(a.RemoveToken))
 	case a.TimeZone != "":
 		err = t.setMeta(metaTimeZone, a.TimeZone)
 	default:

@@ -119,6 +119,9 @@ func TestDB_Outbox(t *testing.T) {
 	}
 }
 
+// dropNew drops the tables of the schemas after the fifth.
+const dropNew = "DROP TABLE IF EXISTS next_version; DROP TABLE token_station; DROP TABLE token; "
+
 // formerStates is how the first schema kept the states of stations.
 const formerStates = `CREATE TABLE station_state (
     station         INTEGER PRIMARY KEY REFERENCES station (id) ON DELETE CASCADE,
@@ -135,7 +138,7 @@ func TestOpen_fromTheFirstSchema(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tamper(t, path, "DROP TABLE login_address; DROP TABLE IF EXISTS next_version; DROP TABLE station_states; "+formerStates+"; PRAGMA user_version = 1")
+	tamper(t, path, dropNew+"DROP TABLE login_address; DROP TABLE station_states; "+formerStates+"; PRAGMA user_version = 1")
 	old := filepath.Join(t.TempDir(), "old.db")
 	if err := sqlite.MakeBy(t.Context(), old, 1); err != nil {
 		t.Fatal(err)

@@ -270,7 +270,11 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 		"SELECT key, value FROM meta WHERE key IN ('" + metaGateway + "', '" + metaTimeZone + "') ORDER BY key",
 		"SELECT * FROM account ORDER BY id", "SELECT * FROM session ORDER BY id",
 		"SELECT * FROM station ORDER BY id", "SELECT * FROM access_grant ORDER BY account, station",
+		"SELECT id, name, sum, reads, unlocks_all, created, until_time FROM token ORDER BY id", "SELECT * FROM token_station ORDER BY token, station",
 	} {
+		if a.schema < schemaTokens && strings.Contains(text, "FROM token") {
+			continue
+		}
 		for row, err := range each(ctx, q, scanAny, text) {
 			if err != nil {
 				return a, err

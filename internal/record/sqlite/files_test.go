@@ -44,19 +44,19 @@ func mustBeSound(t *testing.T, path string, records int) {
 
 func TestFiles_Inspect(t *testing.T) {
 	path, id := lived(t)
+	// This build knows the schemas of the folder and no other.
+	shipped, err := filepath.Glob("migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := site.Inventory{
-		Gateway: id, Schema: 5, Accounts: 1, Stations: 1, Sessions: 1, Records: 3, First: 1, Last: 3,
+		Gateway: id, Schema: len(shipped), Accounts: 1, Stations: 1, Sessions: 1, Records: 3, First: 1, Last: 3,
 		Newest: site.At(time.UnixMilli(1_800_000_000_000)),
 	}
 	inv := inspect(t, path)
 	want.Head = inv.Head
 	if inv != want || len(inv.Head) != 64 {
 		t.Errorf("got %+v, want %+v", inv, want)
-	}
-	// This build knows the schemas of the folder and no other.
-	shipped, err := filepath.Glob("migrations/*.sql")
-	if err != nil || want.Schema != len(shipped) {
-		t.Errorf("%d migrations are shipped, %v", len(shipped), err)
 	}
 	tamper(t, path, "UPDATE journal SET body = replace(body, 'login', 'Login') WHERE seq = 2")
 	if v, err := (sqlite.Files{}).Verify(t.Context(), path); err != nil || v.Broken != 2 {

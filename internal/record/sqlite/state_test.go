@@ -130,7 +130,7 @@ func TestDB_LoadStations_damagedStates(t *testing.T) {
 func TestOpen_formerStates(t *testing.T) {
 	db, path := enrolled(t, 2)
 	_ = db.Close()
-	tamper(t, path, "DROP TABLE IF EXISTS next_version; DROP TABLE station_states; "+formerStates+`;
+	tamper(t, path, dropNew+"DROP TABLE station_states; "+formerStates+`;
 		INSERT INTO station_state VALUES (1, 3.71, '1.4.2', 6000, '[{"lockId":"lock-1","status":"locked","lastUpdated":"1970-01-01T00:00:07.000Z"}]'),
 			(2, NULL, '', 0, 'x');
 		PRAGMA user_version = 4`)

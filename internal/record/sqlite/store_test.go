@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,7 +143,7 @@ func TestDB_store_removingCascades(t *testing.T) {
 		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10)}, nil, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: at(20)}, []site.SessionID{"s-1"}, record(site.KindLogin)),
 		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: at(30)}, nil, record(site.KindLogin)),
-		db.DropExpired(ctx, at(20)),
+		db.DropExpired(ctx, at(20), nil),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
 		db.Amend(ctx, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
 	}
@@ -163,6 +165,54 @@ func TestDB_store_removingCascades(t *testing.T) {
 	}
 }
 
+// Tokens come back over a restart; a station that is removed leaves their scopes, and a token
+// that is removed is gone.
+func TestDB_tokens(t *testing.T) {
+	db, path := fresh(t)
+	ctx := t.Context()
+	one := site.Token{
+		ID: "t-1", Name: "one", Sum: [32]byte{1}, Created: at(1).UTC(), Until: at(9).UTC(),
+		Scope: site.Scope{Read: true, Unlock: []site.StationID{1, 2}},
+	}
+	all := site.Token{ID: "t-2", Name: "all", Sum: [32]byte{2}, Created: at(2).UTC(), Scope: site.Scope{UnlockAll: true}}
+	err := db.Amend(ctx, []site.Amendment{
+		{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)},
+		{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)},
+		{AddToken: &one, Record: record(site.KindTokenAdded)},
+		{AddToken: &all, Record: record(site.KindTokenAdded)},
+		{RemoveStation: 1, Record: record(site.KindStationRemoved)},
+		{AddStation: &site.Station{ID: 1, Token: "new"}, Record: record(site.KindStationAdded)},
+	})
+	if err := errors.Join(err, db.DropExpired(ctx, at(20), map[site.AccountID]time.Time{"t-2": at(5), "gone": at(5)}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, path, newClock())
+	defer func() { _ = db.Close() }()
+	one.Scope.Unlock, all.Used = []site.StationID{2}, at(5).UTC()
+	tokens, err := db.LoadTokens(ctx)
+	slices.SortFunc(tokens, func(a, b site.Token) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	if want := []site.Token{one, all}; err != nil || !reflect.DeepEqual(tokens, want) {
+		t.Errorf("%+v, want %+v, %v", tokens, want, err)
+	}
+	for name, c := range map[string]struct {
+		change site.Amendment
+		kind   fault.Kind
+	}{
+		"name taken":  {site.Amendment{AddToken: &site.Token{ID: "t-3", Name: "one"}}, fault.Conflict},
+		"no station":  {site.Amendment{AddToken: &site.Token{ID: "t-3", Name: "x", Scope: site.Scope{Unlock: []site.StationID{9}}}}, fault.NotFound},
+		"remove none": {site.Amendment{RemoveToken: "t-3"}, fault.NotFound},
+		"remove":      {site.Amendment{RemoveToken: "t-1"}, fault.KindOf(nil)},
+	} {
+		c.change.Record = record(site.KindTokenRemoved)
+		if err := db.Amend(ctx, []site.Amendment{c.change}); fault.KindOf(err) != c.kind {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if tokens, err := db.LoadTokens(ctx); err != nil || len(tokens) != 1 || tokens[0].ID != "t-2" {
+		t.Errorf("then %+v, %v", tokens, err)
+	}
+}
+
 // The copy is out of date when something expired, and only then.
 func TestDB_DropExpired_version(t *testing.T) {
 	db, _ := fresh(t)
@@ -176,7 +226,7 @@ func TestDB_DropExpired_version(t *testing.T) {
 		changes bool
 	}{{9, false}, {10, true}, {11, false}} {
 		before, _ := db.AccessVersion(t.Context())
-		if err := db.DropExpired(t.Context(), at(step.now)); err != nil {
+		if err := db.DropExpired(t.Context(), at(step.now), nil); err != nil {
 			t.Fatal(err)
 		}
 		after, err := db.AccessVersion(t.Context())
@@ -215,7 +265,7 @@ func TestDB_LoginAddresses(t *testing.T) {
 	add("k-2", "fe80::1%eth0", 1500)
 	add("k-3", "192.0.2.1", 2000)
 	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)}, site.LoginAddress{Account: "a-1", Remote: "fe80::1%eth0", Until: at(1500)})
-	if err := db.DropExpired(ctx, at(1500)); err != nil {
+	if err := db.DropExpired(ctx, at(1500), nil); err != nil {
 		t.Fatal(err)
 	}
 	want(site.LoginAddress{Account: "a-1", Remote: "192.0.2.1", Until: at(2000)})

@@ -18,7 +18,7 @@ func TestEdges(t *testing.T) {
 			h.addStation(1042)
 			table := webtest.Table{
 				Handler: h.handler(door), Routes: h.api.Routes(door), Metrics: h.metrics,
-				Path: strings.NewReplacer("{email}", porter, "{station}", "1042", "{lock}", "1"),
+				Path: strings.NewReplacer("{email}", porter, "{station}", "1042", "{lock}", "1", "{name}", "Lobby"),
 				Bodies: map[string]string{
 					"POST /admin/v1/accounts":                 `{"email":"new@example.test","admin":false}`,
 					"PATCH /admin/v1/accounts/{email}":        `{"admin":false}`,
@@ -26,6 +26,7 @@ func TestEdges(t *testing.T) {
 					"POST /admin/v1/stations":                 `{"stationId":7,"name":"South","locks":1}`,
 					"PATCH /admin/v1/stations/{station}":      `{"name":"West"}`,
 					"PUT /admin/v1/grants/{email}/{station}":  `{"hours":"Mon 08:00-09:00"}`,
+					"POST /admin/v1/tokens":                   `{"name":"Lobby","scopes":["read"],"until":"2100-01-01T00:00:00Z"}`,
 					"POST /admin/v1/apply":                    `{"site":{"timezone":"UTC","stations":[{"id":7}]},"dryRun":true}`,
 					"POST /admin/v1/journal/witnesses":        `{"witnesses":[{"source":"s","seq":3,"hash":"ab"}]}`,
 				},

@@ -116,6 +116,10 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: put, Pattern: "/grants/{email}/{station}", Serve: a.brief(ok, reads(a.grant)), JSON: true},
 		{Method: remove, Pattern: "/grants/{email}/{station}", Serve: a.brief(none, a.ungrant)},
 
+		{Method: get, Pattern: "/tokens", Serve: a.brief(ok, a.tokens)},
+		{Method: post, Pattern: "/tokens", Serve: a.brief(created, reads(a.addToken)), JSON: true},
+		{Method: remove, Pattern: "/tokens/{name}", Serve: a.brief(none, a.removeToken)},
+
 		{Method: post, Pattern: "/apply", Serve: a.long(reads(a.apply)), JSON: true, MaxBody: maxApply},
 
 		{Method: get, Pattern: "/journal", Serve: a.journal},

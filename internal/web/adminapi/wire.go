@@ -183,6 +183,30 @@ type Granted struct {
 	Changed bool `json:"changed"` // false: it was like that already
 }
 
+// Token is an integration token as GET /admin/v1/tokens lists it under "tokens", sorted by
+// name; its text is never shown again.
+type Token struct {
+	TokenID  site.AccountID `json:"tokenId"` // the account of its records in the journal
+	Name     string         `json:"name"`
+	Scopes   site.Scope     `json:"scopes"` // "read", "unlock:1042,1043", "unlock:*"
+	Created  site.Timestamp `json:"created"`
+	Until    site.Timestamp `json:"until"`    // null: for ever
+	LastUsed site.Timestamp `json:"lastUsed"` // null: never; over a restart accurate to an hour
+}
+
+// NewToken is the body of POST /admin/v1/tokens.
+type NewToken struct {
+	Name   string         `json:"name"`
+	Scopes site.Scope     `json:"scopes"`
+	Until  site.Timestamp `json:"until,omitzero"`
+}
+
+// IssuedToken is a token that was added, with its text, shown this once.
+type IssuedToken struct {
+	Token
+	Text string `json:"token"`
+}
+
 // Unlocked is the answer of POST /admin/v1/stations/{id}/locks/{lock}/unlock.
 type Unlocked struct {
 	CommandID site.CommandID `json:"commandId"`

@@ -20,7 +20,8 @@ type Access interface {
 	Login(ctx context.Context, email string, password site.Secret, remote netip.Addr) (access.Tokens, error)
 	// Refresh returns a new access token. Errors: Unauthenticated.
 	Refresh(ctx context.Context, refresh site.Secret) (site.Secret, error)
-	// Authenticate returns who holds an access token. Quick. Errors: Unauthenticated.
+	// Authenticate returns who holds an access token or an integration token. Quick.
+	// Errors: Unauthenticated.
 	Authenticate(token site.Secret) (site.Actor, error)
 	// AuthenticateRefresh returns who holds a refresh token. Quick. Errors:
 	// Unauthenticated.
@@ -33,10 +34,15 @@ type Access interface {
 	// Revoke ends the session of an actor, or with all every one of its account. Errors:
 	// Unauthenticated, Unavailable.
 	Revoke(ctx context.Context, actor site.Actor, all bool) error
-	// Permits reports whether a grant of account for station holds right now. Quick.
+	// Permits reports whether account may unlock station right now. Quick.
 	Permits(account site.AccountID, station site.StationID) bool
-	// Granted lists the stations that account may use right now, sorted.
+	// Granted lists the stations that account may see right now, sorted.
 	Granted(account site.AccountID) []site.StationID
+	// MayReadAll reports whether these are all, also those that are added later. Quick.
+	MayReadAll(account site.AccountID) bool
+	// MayRead reports whether account may see the state of station right now: whatever it
+	// may unlock, and for an integration token what its scope says. Quick.
+	MayRead(account site.AccountID, station site.StationID) bool
 }
 
 // Stations knows the stations; package station satisfies it. Every method is quick
@@ -46,6 +52,8 @@ type Stations interface {
 	ByToken(token site.Secret) (site.Station, bool)
 	// Station finds a station by its id.
 	Station(id site.StationID) (site.Station, bool)
+	// Stations lists the stations, sorted by id.
+	Stations() []site.Station
 	// State returns a copy of what is known of a station.
 	State(id site.StationID) (site.StationState, bool)
 	// EventsSince returns the events of one station after a number, oldest first; gap

@@ -33,7 +33,7 @@ type follower struct {
 // one in the path.
 func (f *follower) mayStay() bool {
 	st, ok := f.api.Stations.Station(f.station.ID)
-	return ok && st.Token == f.station.Token && f.api.Access.Permits(f.x.Req.Actor.Account, f.station.ID)
+	return ok && st.Token == f.station.Token && f.api.Access.MayRead(f.x.Req.Actor.Account, f.station.ID)
 }
 
 // run sends events until the stream is to end.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -40,15 +41,17 @@ func errToken() error { return fault.New(fault.Unauthenticated, "Token is invali
 
 // fakeAccess knows one account with one session, and another account.
 type fakeAccess struct {
-	mu      sync.Mutex // mu guards what follows
-	tokens  map[site.Secret]site.Actor
-	grants  map[site.AccountID][]site.StationID
-	fail    error // what every method but Authenticate answers, if set
-	auth    error // what Authenticate answers, if set
-	panics  any   // what Login panics with, if set
-	remote  netip.Addr
-	ended   []string
-	leaving bool // whether the context of the last end had ended already
+	mu       sync.Mutex // mu guards what follows
+	tokens   map[site.Secret]site.Actor
+	grants   map[site.AccountID][]site.StationID
+	readsAll site.AccountID
+	reads    map[site.AccountID][]site.StationID // what it may see besides
+	fail     error                               // what every method but Authenticate answers, if set
+	auth     error                               // what Authenticate answers, if set
+	panics   any                                 // what Login panics with, if set
+	remote   netip.Addr
+	ended    []string
+	leaving  bool // whether the context of the last end had ended already
 }
 
 func newFakeAccess() *fakeAccess {
@@ -157,7 +160,19 @@ func (f *fakeAccess) Permits(who site.AccountID, st site.StationID) bool {
 func (f *fakeAccess) Granted(who site.AccountID) []site.StationID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.grants[who])
+	return slices.Sorted(slices.Values(append(slices.Clone(f.grants[who]), f.reads[who]...)))
+}
+
+func (f *fakeAccess) MayReadAll(who site.AccountID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.readsAll == who && who != ""
+}
+
+func (f *fakeAccess) MayRead(who site.AccountID, st site.StationID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.grants[who], st) || slices.Contains(f.reads[who], st) || f.readsAll == who && who != ""
 }
 
 // fakeStations has a granted and a hidden station and a log of events.
@@ -208,6 +223,12 @@ func (f *fakeStations) Station(id site.StationID) (site.Station, bool) {
 	defer f.mu.Unlock()
 	st, ok := f.stations[id]
 	return st, ok
+}
+
+func (f *fakeStations) Stations() []site.Station {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.SortedFunc(maps.Values(f.stations), func(a, b site.Station) int { return int(a.ID - b.ID) })
 }
 
 func (f *fakeStations) State(id site.StationID) (site.StationState, bool) {

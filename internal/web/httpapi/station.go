@@ -15,11 +15,11 @@ import (
 // granted.
 func errStation() error { return fault.New(fault.NotFound, "Station not found") }
 
-// visible returns the station that the path names, if the actor may use it. Whether
+// visible returns the station that the path names, if the actor may see it. Whether
 // it is unknown or not granted, the same look-ups are done.
 func (a *API) visible(x *kit.Exchange) (site.Station, bool) {
 	st, known := a.Stations.ByToken(site.Secret(x.Req.PathValue("station_token")))
-	permitted := a.Access.Permits(x.Req.Actor.Account, st.ID)
+	permitted := a.Access.MayRead(x.Req.Actor.Account, st.ID)
 	return st, known && permitted
 }
 
@@ -61,7 +61,7 @@ func (a *API) open(x *kit.Exchange, waitResult bool) (unlock.Answer, error) {
 		Waiting: x.Waiting,
 	})
 	if fault.Is(err, fault.NotFound) {
-		err = errStation()
+		err = a.errUnlock(x.Req.Actor, st.ID)
 	}
 	if err != nil {
 		return unlock.Answer{}, err
@@ -70,6 +70,16 @@ func (a *API) open(x *kit.Exchange, waitResult bool) (unlock.Answer, error) {
 	x.Note(slog.String("command", string(answer.Command)), slog.String("station", answer.Station.String()),
 		slog.String("lock", answer.Lock.String()), slog.String("outcome", string(answer.Outcome)), slog.Bool("replayed", answer.Replayed))
 	return answer, nil
+}
+
+// errUnlock is the answer to an unlock that found no station or lock: Forbidden for an
+// integration token that may see the station, and so learns nothing by it.
+func (a *API) errUnlock(by site.Actor, id site.StationID) error {
+	reads, unlocks := a.Access.MayRead(by.Account, id), a.Access.Permits(by.Account, id)
+	if reads && !unlocks {
+		return fault.New(fault.Forbidden, "This token may read the station, but not unlock it")
+	}
+	return errStation()
 }
 
 // notImplemented answers for the webhooks, which exist in the description only

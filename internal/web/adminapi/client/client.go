@@ -147,6 +147,22 @@ func (c *Client) Ungrant(ctx context.Context, email string, id site.StationID) e
 	return remove(ctx, c, grantPath(email, id))
 }
 
+// Tokens lists the integration tokens, sorted by name.
+func (c *Client) Tokens(ctx context.Context) ([]adminapi.Token, error) {
+	return list[adminapi.Token](ctx, c, "/tokens", "tokens")
+}
+
+// AddToken adds an integration token; the answer holds its text, which is shown this once.
+// Errors: [fault.Invalid], [fault.NotFound] for a station of its scope, [fault.Conflict].
+func (c *Client) AddToken(ctx context.Context, t adminapi.NewToken) (adminapi.IssuedToken, error) {
+	return call[adminapi.IssuedToken](ctx, c, http.MethodPost, "/tokens", t)
+}
+
+// RemoveToken removes the integration token of that name. Error: [fault.NotFound].
+func (c *Client) RemoveToken(ctx context.Context, name string) error {
+	return remove(ctx, c, "/tokens/"+url.PathEscape(name))
+}
+
 // Unlock opens a lock as the administrator and waits for the outcome. A station
 // that is offline or silent is an outcome, not an error. Error: [fault.NotFound].
 func (c *Client) Unlock(ctx context.Context, id site.StationID, lock site.LockID) (adminapi.Unlocked, error) {
