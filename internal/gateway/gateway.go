@@ -37,7 +37,6 @@ import (
 	"gatehouse/internal/setup/provision"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
-	"gatehouse/internal/web/console"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
 )
@@ -92,7 +91,6 @@ type Gateway struct {
 	web        *kit.Kit
 	admin      *adminapi.API
 	http       *httpapi.API
-	console    []kit.Route
 	handshakes *admission.Handshakes
 	keeper     *certificate.Keeper        // nil without any TLS listener
 	shown      atomic.Pointer[tls.Config] // that of keeper; before it, the stored certificate, or nil
@@ -133,6 +131,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		{"reading the certificates", g.buildCertificate},
 		{"binding the addresses", func(context.Context) error { return g.bind() }},
 		{"creating the administration socket", g.bindAdmin},
+		{"reading the last events", g.adoptEvents},
 		{"preparing the setup", func(context.Context) error { g.setup.Start(); return nil }}, // it shows where the listeners are
 	})
 	switch {
@@ -304,10 +303,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,
 		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
-	if err != nil {
-		return err
-	}
-	g.console, err = console.Routes()
 	return err
 }
 

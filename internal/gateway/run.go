@@ -14,7 +14,6 @@ import (
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
-	"gatehouse/internal/web/trust"
 )
 
 // stage is one component that runs until its context ends. A stage that ends by
@@ -44,6 +43,7 @@ func (g *Gateway) stages() []stage {
 		{"access", g.access.Run, time.Second},
 		{"setup", g.setup.Run, time.Second},
 		{"certificate", g.keepCertificate, time.Second},
+		{"events", g.keepEvents, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"unlocking", g.unlock.Run, time.Second},
 		{"cloud link", g.cloud.Run, 9 * time.Second},
@@ -169,16 +169,14 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 
 // handler returns what a listener serves.
 func (g *Gateway) handler(l listener) http.Handler {
-	port, guide := g.httpsPort(), []kit.Route(nil)
-	if port != "" {
-		guide = trust.Routes(g.cfg.HostName(), port, g.authority)
-	}
 	if l.name == redirect {
-		return g.web.Handler(false, g.http.Guide(port), guide)
+		return g.web.Handler(false, g.http.Guide(g.httpsPort(), g.authority))
 	}
-	tables := [][]kit.Route{g.http.Routes(httpapi.Options{Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics}), guide}
+	tables := [][]kit.Route{g.http.Routes(httpapi.Options{
+		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics, Authority: g.authority,
+	})}
 	if l.tls != nil || isLoopback(l.net) { // no password crosses the network in clear text
-		tables = append(tables, g.console, g.admin.Routes(adminapi.Web))
+		tables = append(tables, g.admin.Routes(adminapi.Web))
 	}
 	return g.web.Handler(l.tls != nil, tables...)
 }

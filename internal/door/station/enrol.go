@@ -143,7 +143,7 @@ func (s *Service) forget(id site.StationID) {
 	delete(s.byID, id)
 	delete(s.byToken, keyOf(st.Token))
 	s.mu.Unlock()
-	s.wake()
+	s.wake(id)
 }
 
 // update applies a stored enrolment of a station, and reports whether its secret is a
@@ -160,7 +160,7 @@ func (s *Service) update(st site.Station) (rotated bool) {
 		l.enrolled.Store(next)
 		s.put(l, old.station.Token)
 	})
-	s.wake()
+	s.wake(st.ID)
 	return rotated
 }
 

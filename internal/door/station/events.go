@@ -1,6 +1,7 @@
 package station
 
 import (
+	"encoding/json"
 	"sync"
 
 	"gatehouse/internal/site"
@@ -12,8 +13,27 @@ const keptEvents = 1024
 // Event is a change of a station: its status, battery, firmware or a lock. It
 // shares State with everyone who reads the same event: it must not be changed.
 type Event struct {
-	Number uint64 // 1, 2, 3 … within one boot, without gaps
+	Number uint64 // 1, 2, 3 … without gaps, on over an orderly restart
 	State  site.StationState
+
+	shared *encoded
+}
+
+// encoded is the JSON of an event, made when it is first asked for.
+type encoded struct {
+	once sync.Once
+	data []byte
+	err  error
+}
+
+// JSON returns State as JSON. It is encoded once for everyone who reads the same event:
+// it must not be changed.
+func (e Event) JSON() ([]byte, error) {
+	if e.shared == nil {
+		return json.Marshal(e.State)
+	}
+	e.shared.once.Do(func() { e.shared.data, e.shared.err = json.Marshal(e.State) })
+	return e.shared.data, e.shared.err
 }
 
 // eventLog numbers and remembers events and wakes those that wait for them. Safe for
@@ -21,19 +41,20 @@ type Event struct {
 type eventLog struct {
 	mu        sync.Mutex // mu guards what follows
 	latest    uint64
-	ring      []Event                   // event n stands at n % keptEvents once the ring is full
-	forgotten map[site.StationID]uint64 // the newest forgotten event of each station
-	waiting   map[chan struct{}]struct{}
+	ring      []Event                          // event n stands at (n-1) % keptEvents
+	forgotten map[site.StationID]uint64        // the newest forgotten event of each station
+	waiting   map[chan struct{}]site.StationID // 0: it waits for every station
+	adopted   []run                            // the runs of the process before this one, oldest first
 }
 
 func newEventLog() *eventLog {
-	return &eventLog{forgotten: make(map[site.StationID]uint64), waiting: make(map[chan struct{}]struct{})}
+	return &eventLog{forgotten: make(map[site.StationID]uint64), waiting: make(map[chan struct{}]site.StationID)}
 }
 
 func (g *eventLog) add(state site.StationState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	event := Event{Number: g.latest + 1, State: state}
+	event := Event{Number: g.latest + 1, State: state, shared: new(encoded)}
 	if len(g.ring) < keptEvents {
 		g.ring = append(g.ring, event)
 	} else {
@@ -42,19 +63,22 @@ func (g *eventLog) add(state site.StationState) {
 		*old = event
 	}
 	g.latest++
-	g.wakeAll()
+	g.wakeFor(state.ID)
 }
 
-// wake wakes those that wait, for a change that is no event.
-func (g *eventLog) wake() {
+// wake wakes those that wait, for a change of a station that is no event.
+func (g *eventLog) wake(station site.StationID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.wakeAll()
+	g.wakeFor(station)
 }
 
-// wakeAll wakes those that wait; mu is held.
-func (g *eventLog) wakeAll() {
-	for wake := range g.waiting {
+// wakeFor wakes those that wait for a station; mu is held.
+func (g *eventLog) wakeFor(station site.StationID) {
+	for wake, only := range g.waiting {
+		if only != 0 && only != station {
+			continue
+		}
 		select {
 		case wake <- struct{}{}:
 		default: // it has not yet looked after the last one: one wake-up does for both
@@ -64,7 +88,7 @@ func (g *eventLog) wakeAll() {
 
 // EventsSince returns the remembered events after that number, oldest first: of one
 // station, or of all when station is 0. gap reports that some were forgotten, or
-// that no such number was assigned in this boot: read the state anew.
+// that no such number was assigned: read the state anew.
 //
 // To miss nothing, first Subscribe, then read in turns: EventsSince the last number that
 // was seen, then wait to be woken.
@@ -95,13 +119,16 @@ func (g *eventLog) Latest() uint64 {
 }
 
 // Subscribe returns a channel that receives whenever there are new events, and when
-// a station was changed or removed; several may make one wake-up. cancel ends it and may be called again; the channel is
-// never closed.
-func (g *eventLog) Subscribe() (wake <-chan struct{}, cancel func()) {
+// a station was changed or removed; several may make one wake-up. cancel ends it and may
+// be called again; the channel is never closed.
+func (g *eventLog) Subscribe() (wake <-chan struct{}, cancel func()) { return g.SubscribeTo(0) }
+
+// SubscribeTo is Subscribe for one station.
+func (g *eventLog) SubscribeTo(station site.StationID) (wake <-chan struct{}, cancel func()) {
 	waiter := make(chan struct{}, 1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting[waiter] = struct{}{}
+	g.waiting[waiter] = station
 	return waiter, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()

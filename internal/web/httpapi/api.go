@@ -61,8 +61,14 @@ type Stations interface {
 	EventsSince(after uint64, filter site.StationID) (events []station.Event, gap bool)
 	// Latest returns the number of the newest event of all stations.
 	Latest() uint64
-	// Subscribe returns a channel that wakes at every event until cancel is called.
+	// Adopted returns the number of the newest event of an earlier start of the process,
+	// and whether its events go on in this one.
+	Adopted(boot site.BootID) (latest uint64, ok bool)
+	// Subscribe returns a channel that wakes at every event, and when a station was
+	// changed or removed, until cancel is called.
 	Subscribe() (wake <-chan struct{}, cancel func())
+	// SubscribeTo is Subscribe for one station.
+	SubscribeTo(id site.StationID) (wake <-chan struct{}, cancel func())
 }
 
 // Unlocker opens doors; package unlock satisfies it. Both methods are safe for

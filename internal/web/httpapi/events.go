@@ -39,7 +39,7 @@ func (f *follower) mayStay() bool {
 // run sends events until the stream is to end.
 func (f *follower) run(s *kit.Stream) error {
 	f.stream = s
-	wake, cancel := f.api.Stations.Subscribe()
+	wake, cancel := f.api.Stations.SubscribeTo(f.station.ID)
 	defer cancel()
 	err := f.begin()
 	for err == nil && s.Wait(wake) {
@@ -51,16 +51,25 @@ func (f *follower) run(s *kit.Stream) error {
 // begin sends what the client has to know first.
 func (f *follower) begin() error {
 	last := f.x.Req.Header.Get("Last-Event-ID")
-	number, ours := strings.CutPrefix(last, f.id(""))
-	seen, err := strconv.ParseUint(number, 10, 64)
-	switch {
-	case last == "":
+	if last == "" {
 		return f.present(false)
-	case !ours || err != nil:
+	}
+	seen, known := f.api.eventNumber(last)
+	if !known {
 		return f.present(true)
 	}
 	f.seen = seen
 	return f.catchUp()
+}
+
+// eventNumber returns the number in the id of an event, and whether it may be resumed
+// from: it is of this start of the process, or of one before it whose events were kept.
+func (a *API) eventNumber(id string) (number uint64, known bool) {
+	i := max(strings.LastIndexByte(id, '-'), 0)
+	boot := site.BootID(id[:i])
+	number, err := strconv.ParseUint(strings.TrimPrefix(id[i:], "-"), 10, 64)
+	latest, kept := a.Stations.Adopted(boot)
+	return number, err == nil && (boot == a.Boot || kept && number <= latest)
 }
 
 // present sends the object as it is now. The number is read first: an event in between
@@ -71,12 +80,16 @@ func (f *follower) present(gap bool) error {
 	if !ok {
 		return errStation()
 	}
+	data, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
 	if gap {
-		if err := f.send("gap", nowhere, struct{}{}); err != nil {
+		if err := f.send("gap", nowhere, []byte("{}")); err != nil {
 			return err
 		}
 	}
-	return f.send("station", f.id(strconv.FormatUint(f.seen, 10)), state)
+	return f.send("station", f.id(f.seen), data)
 }
 
 // catchUp sends what has happened to the station since.
@@ -86,7 +99,11 @@ func (f *follower) catchUp() error {
 		return f.present(true)
 	}
 	for _, e := range events {
-		if err := f.send("station", f.id(strconv.FormatUint(e.Number, 10)), e.State); err != nil {
+		data, err := e.JSON()
+		if err == nil {
+			err = f.send("station", f.id(e.Number), data)
+		}
+		if err != nil {
 			return err
 		}
 		f.seen = e.Number
@@ -95,16 +112,14 @@ func (f *follower) catchUp() error {
 }
 
 // send sends one event.
-func (f *follower) send(name, id string, value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
+func (f *follower) send(name, id string, data []byte) error {
 	return f.stream.Send(fmt.Appendf(nil, "event: %s\nid: %s\ndata: %s\n\n", name, id, data))
 }
 
-// id returns the id of an event: its number within one start of the process.
-func (f *follower) id(number string) string { return string(f.api.Boot) + "-" + number }
+// id returns the id of an event: its number, and a start of the process that knows it.
+func (f *follower) id(number uint64) string {
+	return string(f.api.Boot) + "-" + strconv.FormatUint(number, 10)
+}
 
 // nowhere is the id of a gap. It belongs to no start of the process, so that a client
 // that loses the connection between the gap and the object gets the gap again.

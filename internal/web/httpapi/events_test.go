@@ -122,6 +122,16 @@ func TestEvents_resume(t *testing.T) {
 	f.want("station", id(1), at("1"))
 }
 
+// So does one whose last event is of a start of the process whose events were kept.
+func TestEvents_resumeOverRestart(t *testing.T) {
+	w := newWorld(t)
+	for i := range 3 {
+		w.stations.happen(stationID, float64(i+1))
+	}
+	f := w.follow("77777777-7777-4777-8777-777777777777-2")
+	f.want("station", id(3), at("3"))
+}
+
 // Many missed events come whole, however large.
 func TestEvents_resumeFromFarBack(t *testing.T) {
 	w := newWorld(t)
@@ -147,6 +157,7 @@ func TestEvents_gap(t *testing.T) {
 		id(6), // not yet
 		id(99999999),
 		"55555555-5555-4555-8555-555555555555-5", // of another start
+		"77777777-7777-4777-8777-777777777777-3", // after the end of an earlier one
 		nowhere,
 		"5", "-", "-5", string(boot), string(boot) + "-", string(boot) + "-x", string(boot) + "--5", id(5) + "5555555555555555555555",
 		strings.Repeat("x", 5000),

@@ -252,6 +252,12 @@ func (f *fakeStations) EventsSince(after uint64, filter site.StationID) (events 
 	return events, false
 }
 
+func (f *fakeStations) Adopted(earlier site.BootID) (uint64, bool) {
+	return 2, earlier == "77777777-7777-4777-8777-777777777777"
+}
+
+func (f *fakeStations) SubscribeTo(site.StationID) (<-chan struct{}, func()) { return f.Subscribe() }
+
 func (f *fakeStations) Latest() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
