@@ -54,6 +54,7 @@ type options struct {
 	binary   string
 	stations int
 	results  bool
+	toggle   bool
 }
 
 func main() {
@@ -106,7 +107,7 @@ func parseFlags(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; the median counts")
 	seconds := flags.Float64("seconds", 3, "length of each measurement in a round")
 	quick := flags.Bool("quick", false, "2 rounds of 1 second: a look, not a measurement")
-	only := flags.String("only", "", "parts to measure, comma-separated: floor, rival, gatehouse (unlocks), reads, cloud (unlocks beside a cloud link), fleet (1,000 stations), card (bytes written in a day); empty for all")
+	only := flags.String("only", "", "parts to measure, comma-separated: floor, rival, gatehouse (unlocks), reads, cloud (unlocks beside a cloud link), consoles (unlocks beside open consoles), fleet (1,000 stations), card (bytes written in a day); empty for all")
 	flags.StringVar(&o.json, "json", "", "write every sample and figure to this file as JSON")
 	flags.StringVar(&o.dir, "dir", os.TempDir(), "where the temporary data goes; its disk is part of what is measured")
 	flags.StringVar(&o.binary, "binary", "", "measure this gatehouse instead of building one")
@@ -136,14 +137,14 @@ func parseFlags(args []string) (options, error) {
 
 // parts are what --only chooses from.
 func parts() []string {
-	return []string{"floor", "rival", "gatehouse", "reads", "cloud", "fleet", "card"}
+	return []string{"floor", "rival", "gatehouse", "reads", "cloud", "consoles", "fleet", "card"}
 }
 
 func (o *options) wants(part string) bool { return slices.Contains(o.only, part) }
 
 // needsProduct reports whether anything wanted is about the gateway itself.
 func (o *options) needsProduct() bool {
-	return o.wants("gatehouse") || o.wants("reads") || o.wants("cloud") || o.wants("fleet") || o.wants("card")
+	return o.wants("gatehouse") || o.wants("reads") || o.wants("cloud") || o.wants("consoles") || o.wants("fleet") || o.wants("card")
 }
 
 // bench measures everything that is wanted and prints it.
@@ -191,6 +192,11 @@ func measure(ctx context.Context, o options, dir string, r *report) error {
 	}
 	if o.wants("cloud") {
 		if err := measureCloud(ctx, o, dir, load, r); err != nil {
+			return err
+		}
+	}
+	if o.wants("consoles") {
+		if err := measureConsoles(ctx, o, dir, load, r); err != nil {
 			return err
 		}
 	}

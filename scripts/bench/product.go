@@ -30,6 +30,7 @@ type product struct {
 	extra    []string // of its environment
 	process  *child
 	http     string // addresses, while it runs
+	https    string
 	mqtt     string
 	stations []enrolled
 }
@@ -122,6 +123,8 @@ func (p *product) locate(ctx context.Context) error {
 		switch l.Name {
 		case "http":
 			p.http = l.Address
+		case "https":
+			p.https = l.Address
 		case "mqtt":
 			p.mqtt = l.Address
 		}
@@ -278,7 +281,7 @@ func (p *product) contend(ctx context.Context, o options, name string, started *
 	if err := p.provision(ctx, o.stations); err != nil {
 		return contender{}, err
 	}
-	stations, err := startStations(ctx, stationsJob{Address: p.mqtt, Results: o.results, Stations: p.logins()}, started)
+	stations, err := startStations(ctx, stationsJob{Address: p.mqtt, Results: o.results, Toggle: o.toggle, Stations: p.logins()}, started)
 	if err != nil {
 		return contender{}, err
 	}

@@ -25,7 +25,7 @@ type report struct {
 
 // sample is one server measured once.
 type sample struct {
-	Kind    string     `json:"kind"` // unlock, read or cloud
+	Kind    string     `json:"kind"` // unlock, read, cloud or console
 	Server  string     `json:"server"`
 	Clients int        `json:"clients"`
 	Round   int        `json:"round"`
@@ -103,6 +103,10 @@ func comparisons() []comparison {
 				comparison{name + ", p99", cloud, "cloud", clients, p99(), noCloud, 1.1, false})
 		}
 	}
+	for _, clients := range []int{1, 8} {
+		name := fmt.Sprintf("unlock beside %d open consoles, %d at once, p50", consoles, clients)
+		all = append(all, comparison{name, openConsoles, "console", clients, p50(), noConsole, 1.05, false})
+	}
 	return all
 }
 
@@ -130,7 +134,7 @@ func (r *report) judge() {
 }
 
 func (c comparison) judge(r *report) figure {
-	f := figure{Name: c.name, Target: fmt.Sprintf("%s %.1f × %s", sign(c.atLeast), c.limit, c.against)}
+	f := figure{Name: c.name, Target: fmt.Sprintf("%s %.3g × %s", sign(c.atLeast), c.limit, c.against)}
 	server := cmp.Or(c.ours, "gatehouse")
 	ours := r.values(c.kind, server, c.clients, c.quantity)
 	theirs := r.values(c.kind, c.against, c.clients, c.quantity)
@@ -224,9 +228,9 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprint(w, "\nmedians of the rounds, with the range of the rates:\n")
 	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "REQUEST\tSERVER\tCLIENTS\tP50\tP99\tPER SECOND\tROUNDS\tCPU EACH\tWRITTEN EACH\tFAILED")
-	for _, kind := range []string{"unlock", "read", "cloud"} {
+	for _, kind := range []string{"unlock", "read", "cloud", "console"} {
 		for _, clients := range []int{1, 8, 64} {
-			for _, server := range []string{"floor", "bare", "gatehouse", "rival", noCloud, linkDown, blackHole, draining} {
+			for _, server := range []string{"floor", "bare", "gatehouse", "rival", noCloud, linkDown, blackHole, draining, noConsole, openConsoles} {
 				r.printRow(table, kind, server, clients)
 			}
 		}

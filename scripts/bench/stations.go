@@ -18,6 +18,7 @@ type stationsJob struct {
 	Address  string
 	Lines    bool // raw TCP lines, for the floor, instead of MQTT
 	Results  bool // MQTT: a "done" result after the PUBACK
+	Toggle   bool // each result says that the lock has changed
 	Stations []stationLogin
 }
 
@@ -215,7 +216,7 @@ func (s *station) serveMQTT(m *mqttConn) error {
 		}
 		if s.job.Results {
 			own = own%0xffff + 1
-			out = appendPublish(out, topic, own, doneResult(fieldOf(payload, "id")))
+			out = appendPublish(out, topic, own, doneResult(fieldOf(payload, "id"), s.job.Toggle && own%2 == 0))
 		}
 		if _, err := m.conn.Write(out); err != nil {
 			return err
@@ -224,8 +225,12 @@ func (s *station) serveMQTT(m *mqttConn) error {
 	}
 }
 
-func doneResult(id []byte) []byte {
-	return []byte(`{"id":"` + string(id) + `","result":"done","lockId":"lock-1","status":"unlocked"}`)
+func doneResult(id []byte, locked bool) []byte {
+	status := "unlocked"
+	if locked {
+		status = "locked"
+	}
+	return []byte(`{"id":"` + string(id) + `","result":"done","lockId":"lock-1","status":"` + status + `"}`)
 }
 
 // dialLines connects to the floor: the first line says who it is, the line that
