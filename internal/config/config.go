@@ -49,8 +49,8 @@ type HTTP struct {
 	Listen                   []string // listen: plain addresses, host:port; port 0 takes a free one
 	TLSListen                []string // tls_listen: the same with TLS
 	Metrics                  bool     // metrics: serve /metrics also on listeners off loopback
-	MaxConnections           int      // max_connections: open at once, all listeners together
-	MaxConnectionsPerAddress int      // max_connections_per_address: of these, from one client address
+	MaxConnections           int      // max_connections: open at once and not being worked on, all listeners together
+	MaxConnectionsPerAddress int      // max_connections_per_address: open at once from one client address
 }
 
 // MQTT is the embedded broker, to which the stations connect.

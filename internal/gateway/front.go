@@ -29,7 +29,11 @@ type front struct {
 
 // newFronts returns the services of the bound HTTP listeners.
 func (g *Gateway) newFronts() *fronts {
-	crowd := admission.New(admission.Limits{Total: g.cfg.HTTP.MaxConnections, PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress})
+	crowd := admission.New(admission.Limits{
+		Total:      g.cfg.HTTP.MaxConnections + kit.MaxStreams, // streams of accounts evict nobody
+		Resting:    g.cfg.HTTP.MaxConnections,
+		PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress,
+	})
 	all := &fronts{ended: make(chan error, len(g.listeners.http))}
 	for _, l := range g.listeners.http {
 		f := &front{listener: l}

@@ -37,6 +37,7 @@ import (
 	"gatehouse/internal/setup/provision"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/console"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
 )
@@ -91,6 +92,7 @@ type Gateway struct {
 	web        *kit.Kit
 	admin      *adminapi.API
 	http       *httpapi.API
+	console    []kit.Route
 	handshakes *admission.Handshakes
 	keeper     *certificate.Keeper        // nil without any TLS listener
 	shown      atomic.Pointer[tls.Config] // that of keeper; before it, the stored certificate, or nil
@@ -303,6 +305,10 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,
 		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
+	if err != nil {
+		return err
+	}
+	g.console, err = console.Routes()
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
+	"gatehouse/internal/web/trust"
 )
 
 // stage is one component that runs until its context ends. A stage that ends by
@@ -169,14 +170,16 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 
 // handler returns what a listener serves.
 func (g *Gateway) handler(l listener) http.Handler {
-	if l.name == redirect {
-		return g.web.Handler(false, g.http.Guide(g.httpsPort(), g.authority))
+	port, guide := g.httpsPort(), []kit.Route(nil)
+	if port != "" {
+		guide = trust.Routes(g.cfg.HostName(), port, g.authority)
 	}
-	tables := [][]kit.Route{g.http.Routes(httpapi.Options{
-		Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics, Authority: g.authority,
-	})}
+	if l.name == redirect {
+		return g.web.Handler(false, g.http.Guide(port), guide)
+	}
+	tables := [][]kit.Route{g.http.Routes(httpapi.Options{Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics}), guide}
 	if l.tls != nil || isLoopback(l.net) { // no password crosses the network in clear text
-		tables = append(tables, g.admin.Routes(adminapi.Web))
+		tables = append(tables, g.console, g.admin.Routes(adminapi.Web))
 	}
 	return g.web.Handler(l.tls != nil, tables...)
 }

@@ -22,6 +22,7 @@ type Limits struct {
 	Total      int // places in all
 	PerAddress int // places of one client address; loopback has no bound of its own
 	Unfinished int // places at stage Unfinished
+	Resting    int // places that are not at stage Working
 }
 
 // Why a crowd refuses a newcomer.
@@ -64,6 +65,7 @@ type Crowd struct {
 	places     map[netip.Addr][]*Place
 	open       int
 	unfinished int    // of open
+	working    int    // of open
 	now        uint64 // counts changes
 }
 
@@ -104,6 +106,7 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 		*p = Place{crowd: c, guest: g, address: address, stage: Working}
 		c.places[address] = append(c.places[address], p)
 		c.open++
+		c.count(p.stage, +1)
 		p.restage()
 	}
 	c.mu.Unlock()
@@ -135,6 +138,9 @@ func (c *Crowd) makeRoom(address netip.Addr) (out []Guest, err error) {
 	}
 	if c.limits.Unfinished > 0 && c.unfinished >= c.limits.Unfinished {
 		evict(c.largest(Unfinished))
+	}
+	for c.limits.Resting > 0 && c.open-c.working >= c.limits.Resting && evict(c.largest(Idle)) {
+		continue
 	}
 	most := c.limits.Total
 	if address.IsLoopback() {
@@ -221,8 +227,12 @@ func (p *Place) restage() {
 
 // count counts one place of a stage in or out; mu is held.
 func (c *Crowd) count(stage Stage, by int) {
-	if stage == Unfinished {
+	switch stage {
+	case Unfinished:
 		c.unfinished += by
+	case Working:
+		c.working += by
+	case Idle:
 	}
 }
 

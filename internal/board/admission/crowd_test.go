@@ -116,6 +116,25 @@ func TestCrowd_Enter_unfinished(t *testing.T) {
 	c.want(2, 3)
 }
 
+// Those that work leave the bound of the others untouched.
+func TestCrowd_Enter_resting(t *testing.T) {
+	c := newCrowd(t, admission.Limits{Total: 6, Resting: 2})
+	c.come("192.0.2.1", busy)
+	c.come("192.0.2.1", busy)
+	c.come("192.0.2.1", half) // 2
+	c.come("192.0.2.2", idle) // 3
+	c.want()
+	c.come("192.0.2.3", busy) // 4: it rested when it came
+	c.want(2)
+	late := c.come("192.0.2.4", busy) // 5
+	late.place.Move(idle)
+	c.want(2)
+	c.come("192.0.2.5", half) // 6
+	c.want(2, 3)
+	c.come("192.0.2.5", half) // 7
+	c.want(2, 3, 6)
+}
+
 // An address at its own bound evicts its own, or nobody; loopback has none.
 func TestCrowd_Enter_perAddress(t *testing.T) {
 	for _, address := range []string{"192.0.2.1", "2001:db8::1", "fe80::1%eth0"} {

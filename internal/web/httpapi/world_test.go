@@ -305,7 +305,7 @@ func allOptions() httpapi.Options { return httpapi.Options{Metrics: true} }
 
 // usualCrowd bounds connections as usual.
 func usualCrowd() *admission.Crowd {
-	return admission.New(admission.Limits{Total: 512, PerAddress: 256})
+	return admission.New(admission.Limits{Total: 512 + kit.MaxStreams, Resting: 512, PerAddress: 256})
 }
 
 // unchanged is a server as it is.

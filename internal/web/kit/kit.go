@@ -38,6 +38,7 @@ type Kit struct {
 	streams  *admission.Quota[site.AccountID] // the open streams of accounts
 	admins   *admission.Quota[site.AccountID] // those of administrators, on the admin API
 	local    *admission.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
+	lines    *rate.Limiter                    // what streams send of what happens
 	errorLog *rate.Limiter                    // bounds the log lines that failing requests can cause
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -49,6 +50,7 @@ func New(cfg Config) *Kit {
 	k := &Kit{
 		metrics: cfg.Metrics, logger: cfg.Logger, handshakes: cfg.Handshakes, names: cfg.Names,
 		crossOrigin: http.NewCrossOriginProtection(),
+		lines:       rate.NewLimiter(linesPerSecond, lineBurst),
 		requests:    admission.New(admission.Limits{Total: MaxRequests}),
 		streams:     admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
 		admins:      admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),

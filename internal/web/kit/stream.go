@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -11,12 +12,12 @@ import (
 
 const (
 	// MaxStreams bounds the streams of accounts that are open at once.
-	MaxStreams = 256
+	MaxStreams = 1152
 	// MaxStreamsPerAccount bounds those of one account.
-	MaxStreamsPerAccount = 16
+	MaxStreamsPerAccount = 64
 	// maxAdminStreams bounds those of administrators, and again those of the users of this
 	// machine, on the admin socket, so that no account keeps either of them waiting.
-	maxAdminStreams = 64
+	maxAdminStreams = 128
 	// maxUserStreams bounds those of one user, so that no tool keeps root waiting.
 	maxUserStreams = 32
 	// pulseEvery is how often a quiet stream sends something, so that neither end takes
@@ -26,6 +27,12 @@ const (
 	stayEvery = time.Second
 	// WriteTimeout is how long a client may take to receive one write.
 	WriteTimeout = 10 * time.Second
+	// linesPerSecond bounds what all streams together send of what happens, so that a
+	// thousand followers of a station that changes all the time keep no door waiting. A
+	// stream that is due later sends more at once. lineBurst is sent without any delay.
+	linesPerSecond, lineBurst = 1000, 2000
+	// mostCharged bounds the share of one stream for what it sends at once.
+	mostCharged = 64
 	// streamRetry is when a client that has too many streams may try again.
 	streamRetry = 30 * time.Second
 )
@@ -53,6 +60,8 @@ type Stream struct {
 	stays       func() bool
 	stay, pulse *time.Ticker
 	started     bool
+	follows     bool // it has waited
+	sent        int  // lines or events since it last waited
 }
 
 // Follow answers with the stream that run writes. It ends when the client disconnects,
@@ -151,6 +160,7 @@ func (s *Stream) Send(p []byte) error {
 	if err := s.start(); err != nil {
 		return err
 	}
+	s.sent += 1 + bytes.Count(p, []byte("\n{"))
 	return s.write(p)
 }
 
@@ -188,25 +198,46 @@ func (s *Stream) wait(wake <-chan struct{}, tick bool) bool {
 	if s.start() != nil || s.flush() != nil {
 		return false
 	}
+	due := s.rest()
+	rest := time.NewTimer(due)
+	defer rest.Stop()
+	rested := due == 0
 	for {
+		awake := wake
+		if !rested {
+			awake = nil
+		}
 		select {
 		case <-s.x.Req.Context().Done():
 			return false
 		case <-s.x.kit.draining:
 			return false
-		case <-wake:
+		case <-rest.C:
+			rested = true
+		case <-awake:
 			return true
 		case <-s.stay.C:
 			if !s.mayStay() {
 				return false
 			}
-			if tick {
+			if tick && rested {
 				return true
 			}
 		case <-s.pulse.C:
-			if s.Send([]byte(s.format.pulse)) != nil || s.flush() != nil {
+			if s.write([]byte(s.format.pulse)) != nil || s.flush() != nil {
 				return false
 			}
 		}
 	}
+}
+
+// rest charges for what was sent, and returns how long the stream has to wait before it
+// looks for more. What a stream begins with is free: it comes once.
+func (s *Stream) rest() time.Duration {
+	count := min(s.sent, mostCharged)
+	if !s.follows {
+		count = 0
+	}
+	s.follows, s.sent = true, 0
+	return s.x.kit.lines.ReserveN(time.Now(), count).Delay()
 }

@@ -1,11 +1,15 @@
 package kit_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
@@ -47,3 +51,52 @@ func TestExchange_Follow_quotas(t *testing.T) {
 	}
 	full()
 }
+
+// Streams that could send all the time share a rate, each its part of it; what they begin
+// with is not counted.
+func TestStream_Wait_rate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		var open sync.WaitGroup
+		var sent [3]int
+		for i := range sent {
+			route := kit.Route{Method: http.MethodGet, Pattern: "/", Serve: func(x *kit.Exchange) error {
+				return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
+					always := make(chan struct{})
+					close(always)
+					for range 5000 {
+						if err := s.SendLine(struct{}{}); err != nil {
+							return err
+						}
+					}
+					for s.Wait(always) {
+						if err := s.SendLine(struct{}{}); err != nil {
+							return err
+						}
+						sent[i]++
+					}
+					return nil
+				})
+			}}
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
+			open.Go(func() { k.Handler(false, []kit.Route{route}).ServeHTTP(nowhere{}, r) })
+		}
+		<-time.After(100 * time.Second)
+		cancel()
+		open.Wait()
+		for i, n := range sent {
+			if n < 30_000 || n > 40_000 {
+				t.Errorf("stream %d of %d has sent %d lines in 100 s", i+1, len(sent), n)
+			}
+		}
+	})
+}
+
+// nowhere is a response that is not kept.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}
+func (nowhere) Flush()                      {}

@@ -26,8 +26,9 @@ type Stations interface {
 }
 
 // Watch is a stream of stations as JSON lines: a [WatchStart] with one line for each
-// station, then the line of each that changes or comes into view, and a [WatchRemoved]
-// for one that goes out of it. When more changed than is kept, it starts again.
+// station, then the line of each that changed or came into view, as it is by then, and a
+// [WatchRemoved] for one that went out of it. When more changed than is kept, it starts
+// again.
 type Watch struct {
 	Stations Stations
 	Clock    site.Clock
@@ -97,17 +98,13 @@ func (w *watcher) catchUp(s *Stream) error {
 	if gap {
 		return w.begin(s)
 	}
-	visible := w.Visible()
 	for _, e := range events {
 		w.seen = e.Number
-		i, seen := slices.BinarySearchFunc(visible, e.State.ID, byID)
-		if !seen {
-			continue
-		}
-		if err := w.show(visible[i], e.State); err != nil {
-			return err
+		if _, shown := w.shown[e.State.ID]; shown {
+			w.shown[e.State.ID] = site.Station{} // out of date
 		}
 	}
+	visible := w.Visible()
 	if err := w.addNew(visible); err != nil {
 		return err
 	}
@@ -117,8 +114,8 @@ func (w *watcher) catchUp(s *Stream) error {
 	return w.send(s)
 }
 
-// addNew adds the stations that came into view, and those whose enrolment changed, which
-// is no event.
+// addNew adds the stations that came into view, and those that changed: by events, or
+// their enrolment, which is no event.
 func (w *watcher) addNew(visible []site.Station) error {
 	for _, st := range visible {
 		if before, shown := w.shown[st.ID]; shown && before == st {
