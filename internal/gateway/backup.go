@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"io"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
@@ -28,6 +29,54 @@ func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, e
 	}
 	g.log.Info("a backup is taken", "by", by.Name)
 	return p, nil
+}
+
+// sealedBackUp is backUp with a parcel that is encrypted with a passphrase. It has no
+// configuration: that is root's, who restores it.
+func (g *Gateway) sealedBackUp(ctx context.Context, by site.Actor, passphrase site.Secret) (adminapi.Parcel, error) {
+	if err := backup.JudgePassphrase(passphrase); err != nil {
+		return nil, err
+	}
+	parcel, err := g.backUp(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	return sealedParcel{parcel, func(w io.Writer, data io.Reader) error {
+		_, err := backup.Seal(ctx, w, passphrase, backup.Serving, data, nil)
+		return err
+	}}, nil
+}
+
+// sealedParcel is a parcel that seal encrypts.
+type sealedParcel struct {
+	adminapi.Parcel
+	seal func(w io.Writer, data io.Reader) error
+}
+
+// Write implements [adminapi.Parcel]. It waits for both ends of the pipe.
+func (p sealedParcel) Write(w io.Writer) error {
+	data, in := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = in.CloseWithError(p.Parcel.Write(in)) // the reader has the error
+	}()
+	err := p.seal(w, data)
+	_ = data.Close()
+	<-ended
+	return err
+}
+
+// restart has Run end, so that the service manager starts the gateway again.
+func (g *Gateway) restart(by site.Actor) error {
+	if !g.supervisor.Restarts() {
+		return fault.New(fault.Conflict, "Nothing would start this gateway again: no service manager runs it. Stop it and start it where it was started")
+	}
+	select {
+	case g.restarting <- by:
+	default: // it is on its way
+	}
+	return nil
 }
 
 // TakeData locks the data directory of a gateway that does not run, for its start or a

@@ -16,6 +16,7 @@ import (
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // Doors open while a backup is taken; it is on record before anything leaves, and
@@ -37,7 +38,7 @@ func TestGateway_backup(t *testing.T) {
 				t.Error(err)
 				break
 			}
-			m, err := backup.Seal(context.Background(), io.Discard, "four words nobody knows", body, nil)
+			m, err := backup.Seal(context.Background(), io.Discard, "four words nobody knows", backup.Serving, body, nil)
 			if err := errors.Join(err, body.Close()); err != nil || m.Holds.Stations != 1 {
 				t.Errorf("%+v, %v", m, err)
 			}
@@ -60,6 +61,107 @@ func TestGateway_backup(t *testing.T) {
 		if strings.HasPrefix(name, ".") {
 			t.Errorf("%s is left", name)
 		}
+	}
+}
+
+// What an administrator downloads is what gatehouse restore takes, without the
+// configuration; it is on record, and nothing of it is on the disk.
+func TestGateway_sealedBackup(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
+	g := gatewaytest.Start(t, cfg)
+	g.Enrol(1042)
+	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, cfg, g.HTTPS)
+	v.want(200, "POST", sessionPath, chiefSignsIn)
+	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"too short"}`)
+	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"aaaaaaaaaaaaaaaaaaaa"}`)
+	v.want(403, "POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows"}`, "Sec-Fetch-Site", "cross-site")
+	status, file := v.send("POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows"}`)
+	path := filepath.Join(t.TempDir(), "gatehouse.backup")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil || status != 200 {
+		t.Fatalf("%d, %v", status, err)
+	}
+	medium, err := backup.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = medium.Close() }()
+	m, draft, err := medium.Pass(t.Context(), "four words nobody knows", io.Discard)
+	if err != nil || m.Holds.Stations != 1 || m.Holds.Accounts != 2 || len(draft.Settings()) != 0 {
+		t.Errorf("it holds %+v and %d settings, %v", m.Holds, len(draft.Settings()), err)
+	}
+	if _, _, err := medium.Pass(t.Context(), "four words somebody knows", io.Discard); !fault.Is(err, fault.Forbidden) && !fault.Is(err, fault.Invalid) {
+		t.Errorf("with another passphrase: %v", err)
+	}
+	var taken []site.Record
+	for _, r := range g.Records() {
+		if r.Kind == site.KindBackupTaken {
+			taken = append(taken, r)
+		}
+	}
+	if len(taken) != 1 || taken[0].By != chief || taken[0].Origin != site.Admin {
+		t.Errorf("on record are %+v", taken)
+	}
+	for _, name := range namesIn(t, cfg.Data) {
+		if strings.HasPrefix(name, ".") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if strings.Contains(g.Log(), "nobody knows") {
+		t.Error("the log has the passphrase")
+	}
+}
+
+// A backup whose client disconnects ends, so that the next one can be taken.
+func TestGateway_sealedBackup_disconnected(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	g := gatewaytest.Start(t, cfg)
+	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, cfg, g.HTTP)
+	v.want(200, "POST", sessionPath, chiefSignsIn)
+	const body = `{"passphrase":"four words nobody knows"}`
+	first := v.open("POST", "/admin/v1/backup", body)
+	_ = first.Body.Close()
+	g.Await("the next one", func() bool {
+		status, _ := v.send("POST", "/admin/v1/backup", body)
+		return status == 200
+	})
+}
+
+// Where a service manager starts the gateway again, an administrator restarts it; it is
+// on record who.
+func TestGateway_restart(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	g := gatewaytest.Start(t, cfg)
+	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, cfg, g.HTTP)
+	v.want(200, "POST", sessionPath, chiefSignsIn)
+	v.want(409, "POST", "/admin/v1/restart", "")
+	heard(t) // from now on there is a service manager
+	v.want(403, "POST", "/admin/v1/restart", "", "Sec-Fetch-Site", "cross-site")
+	v.want(405, "GET", "/admin/v1/restart", "")
+	before, err := g.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := v.send("POST", "/admin/v1/restart", ""); status != 202 || body != `{"boot":"`+string(before.Boot)+`"}`+"\n" {
+		t.Errorf("answered %d %s", status, body)
+	}
+	g.Await("it has ended", func() bool { return strings.Contains(g.Log(), "msg=stopped") })
+	if err := g.Stop(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	g = gatewaytest.Run(t, cfg)
+	record := g.AwaitRecord("the restart", func(r site.Record) bool { return r.Kind == site.KindStopped })
+	if record.By != chief || record.Origin != site.Admin || record.Detail != "to be started again" {
+		t.Errorf("the record is %+v", record)
 	}
 }
 

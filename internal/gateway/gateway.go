@@ -98,7 +98,8 @@ type Gateway struct {
 	shown      atomic.Pointer[tls.Config] // that of keeper; before it, the stored certificate, or nil
 	bind       func() error               // once: a start that waits for the storage binds early
 	listeners  listeners
-	fronts     *fronts // of the HTTP listeners; nil before they are bound
+	restarting chan site.Actor // capacity 1: who wants the gateway restarted
+	fronts     *fronts         // of the HTTP listeners; nil before they are bound
 }
 
 // New opens the data, builds every part and binds every listener. While the storage does
@@ -110,7 +111,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
 		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cfg.Supervisor,
-		system: cfg.System,
+		system: cfg.System, restarting: make(chan site.Actor, 1),
 		// One core is left to the doors, where there are several.
 		handshakes: admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, cfg.Config.MQTT.ConnectTimeout),
 	}
@@ -295,7 +296,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	})
 	g.admin, err = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
-		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Clock: g.clock, Backup: g.backUp,
+		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
 		Status: g.Status, Database: g.checkDatabase, Logger: g.log,
 	})
 	if err != nil {

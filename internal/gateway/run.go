@@ -69,10 +69,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.journal.AppendLater(site.Record{Kind: site.KindStarted, Facts: site.Facts{Detail: "version " + g.version}})
 	g.conditions.Clear(health.Starting)
 	g.announce()
+	stopped := site.Record{Kind: site.KindStopped}
 	select {
 	case <-ctx.Done():
 		g.log.Info("stopping")
 		g.note(g.supervisor.Stopping())
+	case by := <-g.restarting:
+		g.log.Info("stopping, to be started again", "by", by.Name)
+		g.note(g.supervisor.Stopping())
+		stopped.Facts = site.ByActor(by)
+		stopped.Detail = "to be started again"
 	case failed := <-ended:
 		g.log.Error("a component failed; stopping", "error", failed)
 	}
@@ -80,7 +86,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for i := len(started) - 1; i >= 0; i-- {
 		err = errors.Join(err, started[i].stop())
 	}
-	g.journal.AppendLater(site.Record{Kind: site.KindStopped})
+	g.journal.AppendLater(stopped)
 	err = errors.Join(err, g.Close())
 	g.log.Info("stopped")
 	return err

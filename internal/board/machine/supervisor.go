@@ -29,6 +29,10 @@ func NewSupervisor() (*Supervisor, error) {
 	return &Supervisor{patience: patience}, nil
 }
 
+// Restarts reports whether a service manager started this process, which starts it again
+// when it ends (Restart=always in the unit of the package).
+func (s *Supervisor) Restarts() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
+
 // Patience is how long the service manager waits for a sign of life before it ends
 // the process (WatchdogSec=); zero: for ever.
 func (s *Supervisor) Patience() time.Duration { return s.patience }

@@ -254,14 +254,14 @@ func TestSeal_broken(t *testing.T) {
 		"nothing": {}, "the beginning": whole[:700], "half": whole[:len(whole)/2], "changed": changed,
 	} {
 		var sealed bytes.Buffer
-		if _, err := backup.Seal(t.Context(), &sealed, passphrase, bytes.NewReader(text), nil); !fault.Is(err, fault.Unavailable) {
+		if _, err := backup.Seal(t.Context(), &sealed, passphrase, backup.Serving, bytes.NewReader(text), nil); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := backup.Seal(t.Context(), failing{}, passphrase, bytes.NewReader(whole), nil); !errors.Is(err, errFull) {
+	if _, err := backup.Seal(t.Context(), failing{}, passphrase, backup.Serving, bytes.NewReader(whole), nil); !errors.Is(err, errFull) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	if _, err := backup.Seal(t.Context(), &bytes.Buffer{}, "short", bytes.NewReader(whole), nil); !fault.Is(err, fault.Invalid) {
+	if _, err := backup.Seal(t.Context(), &bytes.Buffer{}, "short", backup.Serving, bytes.NewReader(whole), nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("with a weak passphrase: %v", err)
 	}
 }

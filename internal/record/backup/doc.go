@@ -15,7 +15,8 @@
 // of memory for a moment. The usual 2^18 of age takes 256 MiB: on a board of 512 MiB
 // that is memory that serves doors. Two bits of the passphrase make up for four times
 // less work for an attacker: [GeneratePassphrase] makes one of 100 bits, and
-// [JudgePassphrase] wants sixteen characters that are not predictable. A file that asks for
+// [JudgePassphrase] wants sixteen characters that are not predictable. A running gateway
+// that makes a backup itself takes a quarter of that, no more than a login. A file that asks for
 // more work than that is refused, so that no file takes the memory of a board.
 //
 // Its promises: nothing of a backup is written in clear text outside the data

@@ -18,8 +18,16 @@ import (
 	"gatehouse/internal/site"
 )
 
-// workFactor is the exponent of scrypt's N; see the doc of the package.
-const workFactor = 16
+// Work is the exponent of scrypt's N, which is what a guess of the passphrase costs; see
+// the doc of the package.
+type Work int
+
+// The costs of a backup: one that a command makes, and one that a gateway makes while it
+// serves doors.
+const (
+	Full    Work = 16 // 64 MiB
+	Serving Work = 14 // 16 MiB
+)
 
 // MinPassphrase is the least length of a passphrase for a new backup, in characters. An
 // attacker who has the file can guess without limit, so it must be longer than a
@@ -29,7 +37,7 @@ const MinPassphrase = 16
 // JudgePassphrase refuses a passphrase that is too weak for a new backup, with a
 // sentence with the reason. An old backup opens with the one that it was made with.
 func JudgePassphrase(passphrase site.Secret) error {
-	const advice = "run this in a terminal to be offered one, or use four words that do not belong together"
+	const advice = "use four words that do not belong together, or run gatehouse backup in a terminal to be offered one"
 	switch {
 	case utf8.RuneCountInString(passphrase.Reveal()) < MinPassphrase:
 		return fault.New(fault.Invalid, fmt.Sprintf("The passphrase is too short: it needs at least %d characters; %s", MinPassphrase, advice))
@@ -54,9 +62,9 @@ func GeneratePassphrase() site.Secret {
 }
 
 // Seal reads the archive of a gateway's data (as [Parcel.Write] writes it), adds the
-// configuration, and writes the encrypted backup. An error of w or data comes back with
+// configuration, and writes the backup, encrypted at that cost. An error of w or data comes back with
 // the kind that it has; a broken archive is Unavailable.
-func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Reader, configuration []Loaded) (Manifest, error) {
+func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, cost Work, data io.Reader, configuration []Loaded) (Manifest, error) {
 	if err := JudgePassphrase(passphrase); err != nil {
 		return Manifest{}, err
 	}
@@ -73,7 +81,7 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, data io.Read
 	for _, c := range configuration {
 		m.Files = append(m.Files, c.Entry)
 	}
-	sealed, finish, err := seal(w, passphrase, workFactor)
+	sealed, finish, err := seal(w, passphrase, cost)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -110,12 +118,12 @@ func worded(kind fault.Kind, sentence string, err error) error {
 
 // seal returns a writer that compresses and encrypts what goes to w, and a function that
 // writes what is left: without it the file is cut off.
-func seal(w io.Writer, passphrase site.Secret, logN int) (sealed io.Writer, finish func() error, err error) {
+func seal(w io.Writer, passphrase site.Secret, cost Work) (sealed io.Writer, finish func() error, err error) {
 	recipient, err := age.NewScryptRecipient(passphrase.Reveal())
 	if err != nil {
 		return nil, nil, fmt.Errorf("taking the passphrase: %w", err)
 	}
-	recipient.SetWorkFactor(logN)
+	recipient.SetWorkFactor(int(cost))
 	encrypted, err := age.Encrypt(w, recipient)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypting: %w", err)

@@ -3,6 +3,8 @@
 package boardtest_test
 
 import (
+	"encoding/json"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -53,6 +55,7 @@ func TestServiceCommand(t *testing.T) {
 		b.sh(program + " service restart")
 		b.awaitActive(pid)
 		d.mustOpen()
+		checkRestart(b, d)
 		b.sh(program + " service install") // once more, which keeps everything
 		d.mustOpen()
 		b.sh(program + " service stop")
@@ -69,6 +72,25 @@ func TestServiceCommand(t *testing.T) {
 		}
 		b.sh("test -s " + database)
 	})
+}
+
+// checkRestart: when the gateway restarts itself, systemd starts it again.
+func checkRestart(b *board, d *door) {
+	pid := b.number(service, "MainPID")
+	b.sh("echo correct horse battery | " + program + " account add chief@example.test --admin --password-stdin")
+	client := &http.Client{Timeout: patience, Transport: d.client.Transport}
+	url := "https://" + b.address
+	got, err := request{method: http.MethodPost, url: url + "/v1/auth/login", body: `{"email":"chief@example.test","password":"correct horse battery"}`}.send(client)
+	var tokens struct{ AccessToken string }
+	if err != nil || json.Unmarshal(got.body, &tokens) != nil {
+		b.Fatalf("login: %v %s", err, got.body)
+	}
+	got, err = request{method: http.MethodPost, url: url + "/admin/v1/restart", bearer: tokens.AccessToken}.send(client)
+	if err != nil || got.status != http.StatusAccepted {
+		b.Fatalf("restart: %v %d %s", err, got.status, got.body)
+	}
+	b.awaitActive(pid)
+	d.mustOpen()
 }
 
 // putProgram copies the program to the board by hand.

@@ -39,8 +39,8 @@ type Provisioner interface {
 	Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
 }
 
-// Parcel is the data of the gateway, ready to be written as an archive in clear text;
-// package backup satisfies it. Close is called in any case.
+// Parcel is the data of the gateway, ready to be written as an archive; package backup
+// satisfies it. Close is called in any case.
 type Parcel interface {
 	Write(w io.Writer) error
 	Close() error
@@ -73,7 +73,13 @@ type Config struct {
 	// Backup records that by takes a backup, and creates it; one call at a time.
 	// Unavailable when there is no room or the storage fails.
 	Backup func(ctx context.Context, by site.Actor) (Parcel, error)
-	Logger *slog.Logger
+	// SealedBackup is Backup, encrypted with a passphrase; Invalid for a weak one. Its
+	// Write ends with ctx.
+	SealedBackup func(ctx context.Context, by site.Actor, passphrase site.Secret) (Parcel, error)
+	// Restart has the process stop in order, on behalf of by, so that its service manager
+	// starts it again; it does not wait for that. Conflict where none would.
+	Restart func(by site.Actor) error
+	Logger  *slog.Logger
 }
 
 // API has the handlers of the admin API. Safe for concurrent use.
@@ -86,8 +92,9 @@ type API struct {
 // New returns an API; it starts nothing.
 func New(cfg Config) (*API, error) {
 	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil || cfg.Provisioner == nil ||
-		cfg.Timekeeper == nil || cfg.Clock == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.Logger == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a clock, a status, a database, a backup and a logger")
+		cfg.Timekeeper == nil || cfg.Clock == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.SealedBackup == nil ||
+		cfg.Restart == nil || cfg.Logger == nil {
+		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a clock, a status, a database, backups, a restart and a logger")
 	}
 	return &API{Config: cfg}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
 )
 
@@ -28,6 +29,23 @@ func (a *API) backup(x *kit.Exchange) error {
 	if x.Req.ContentLength != 0 { // without a deadline, net/http would wait for it
 		return fault.New(fault.Invalid, "A request for a backup has no body")
 	}
+	return a.send(x, "application/x-tar", "gatehouse.tar", a.Backup)
+}
+
+// sealedBackup answers with a backup that is encrypted with the passphrase in the body,
+// as the command line writes one without the configuration.
+func (a *API) sealedBackup(x *kit.Exchange) error {
+	in, err := kit.Decode[BackupRequest](&x.Req)
+	if err != nil {
+		return err
+	}
+	return a.send(x, "application/octet-stream", "gatehouse.backup", func(ctx context.Context, by site.Actor) (Parcel, error) {
+		return a.SealedBackup(ctx, by, site.Secret(in.Passphrase))
+	})
+}
+
+// send answers with what take creates, one at a time, as a file.
+func (a *API) send(x *kit.Exchange, kind, name string, take func(context.Context, site.Actor) (Parcel, error)) error {
 	control := http.NewResponseController(x)
 	_ = control.SetReadDeadline(time.Time{}) // the server's is meant for requests
 	if !a.backingUp.TryLock() {
@@ -36,11 +54,13 @@ func (a *API) backup(x *kit.Exchange) error {
 	defer a.backingUp.Unlock()
 	ctx, cancel := context.WithTimeout(x.Req.Context(), lengthily)
 	defer cancel()
-	parcel, err := a.Backup(ctx, x.Req.Actor)
+	x.Extend(lengthily + writeTimeout) // of the database there is a copy first
+	parcel, err := take(ctx, x.Req.Actor)
 	if err != nil {
 		return err
 	}
-	h.Set("Content-Type", "application/x-tar")
+	x.Header().Set("Content-Type", kind)
+	x.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	x.WriteHeader(http.StatusOK)
 	_ = control.Flush() // so that the client knows that it begins
 	return errors.Join(parcel.Write(pieces{x}), parcel.Close())

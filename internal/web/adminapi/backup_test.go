@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,18 @@ func (h *house) takeBackup(_ context.Context, by site.Actor) (adminapi.Parcel, e
 		return nil, h.parcel.taken
 	}
 	return h.parcel, nil
+}
+
+func (h *house) takeSealedBackup(ctx context.Context, by site.Actor, passphrase site.Secret) (adminapi.Parcel, error) {
+	if passphrase != "four words nobody knows" {
+		return nil, fault.New(fault.Invalid, "The passphrase is too short")
+	}
+	return h.takeBackup(ctx, by)
+}
+
+func (h *house) restart(by site.Actor) error {
+	h.restarters = append(h.restarters, by)
+	return h.restarts
 }
 
 func (p *parcel) Write(w io.Writer) error {
@@ -85,10 +99,53 @@ func TestHandler_backup_notOverTheWeb(t *testing.T) {
 	h := open(t)
 	h.addAccount(chief, true)
 	got := h.send(adminapi.Web, h.web("GET", "/admin/v1/backup", "Bearer "+h.token(chief)))
-	h.want(got, 404, `{"message":"Not found"}`)
+	h.want(got, 405, `{"message":"Method not allowed"}`)
 	if len(h.takers) != 0 {
 		t.Error("a backup was taken")
 	}
+}
+
+// An encrypted one does, to an administrator.
+func TestHandler_sealedBackup(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	h.addAccount(porter, false)
+	send := func(email, body string) answer {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+h.token(email))
+		return h.send(adminapi.Web, r)
+	}
+	const good = `{"passphrase":"four words nobody knows"}`
+	h.want(send(porter, good), 403, `{"message":"Forbidden: this account is not an administrator"}`)
+	h.want(send(chief, `{"passphrase":"short"}`), 400, `{"message":"The passphrase is too short"}`)
+	h.want(send(chief, `{"passphrase":7}`), 400, `{"message":"\"passphrase\" cannot be a number"}`)
+	h.want(send(chief, ""), 400, `{"message":"The body is missing: send a JSON object"}`)
+	if len(h.takers) != 0 {
+		t.Error("a backup was taken")
+	}
+	got := send(chief, good)
+	if got.status != 200 || got.body != h.parcel.text || got.header.Get("Content-Type") != "application/octet-stream" ||
+		got.header.Get("Content-Disposition") != `attachment; filename="gatehouse.backup"` {
+		t.Errorf("got %d %s %v", got.status, got.body, got.header)
+	}
+	if len(h.takers) != 1 || h.takers[0].Name != chief || !h.parcel.isClosed() {
+		t.Errorf("taken by %+v", h.takers)
+	}
+	if strings.Contains(h.log.String(), "nobody knows") {
+		t.Error("the log has the passphrase")
+	}
+}
+
+func TestHandler_restart(t *testing.T) {
+	h := open(t)
+	h.want(h.do("POST", "/admin/v1/restart", ""), 202, `{"boot":"boot"}`)
+	if len(h.restarters) != 1 || !h.restarters[0].Admin {
+		t.Errorf("restarted by %+v", h.restarters)
+	}
+	h.restarts = fault.New(fault.Conflict, "Nothing would start it again")
+	h.want(h.do("POST", "/admin/v1/restart", ""), 409, `{"message":"Nothing would start it again"}`)
+	h.want(h.do("GET", "/admin/v1/restart", ""), 405, `{"message":"Method not allowed"}`)
 }
 
 func TestHandler_backup_refused(t *testing.T) {
@@ -96,7 +153,7 @@ func TestHandler_backup_refused(t *testing.T) {
 	h.want(h.do("GET", "/admin/v1/backup", "{}"), 400, `{"message":"A request for a backup has no body"}`)
 	h.parcel.taken = fault.New(fault.Unavailable, "There is no room")
 	h.want(h.do("GET", "/admin/v1/backup", ""), 503, `{"message":"There is no room"}`)
-	h.want(h.do("POST", "/admin/v1/backup", ""), 405, `{"message":"Method not allowed"}`)
+	h.want(h.do("PUT", "/admin/v1/backup", ""), 405, `{"message":"Method not allowed"}`)
 	_, err := h.serve().Backup(t.Context())
 	if !fault.Is(err, fault.Unavailable) || fault.Sentence(err) != "There is no room" {
 		t.Errorf("the client says %v", err)

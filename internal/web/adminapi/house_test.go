@@ -60,6 +60,8 @@ type house struct {
 	provisioner *provisioner
 	parcel      *parcel
 	takers      []site.Actor // of backups
+	restarters  []site.Actor
+	restarts    error // why not
 	timekeeper  timekeeper
 	metrics     *metric.Registry
 	log         *syncBuffer
@@ -98,7 +100,8 @@ func (h *house) handler(door adminapi.Door) http.Handler {
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup, Logger: log,
+		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup,
+		SealedBackup: h.takeSealedBackup, Restart: h.restart, Logger: log,
 	}
 }
 

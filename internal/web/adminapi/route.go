@@ -128,6 +128,9 @@ func (a *API) Routes(door Door) []kit.Route {
 
 		{Method: get, Pattern: "/database", Serve: a.long(a.database)},
 
+		{Method: post, Pattern: "/backup", Serve: a.sealedBackup, JSON: true},
+		{Method: post, Pattern: "/restart", Serve: a.brief(http.StatusAccepted, a.restart)},
+
 		{Method: get, Pattern: "/clock", Serve: a.brief(ok, a.clock)},
 		{Method: post, Pattern: "/clock/accept", Serve: a.brief(ok, a.acceptClock)},
 		{Method: post, Pattern: "/clock/reset", Serve: a.brief(ok, a.resetClock)},
@@ -164,6 +167,14 @@ func (a *API) within(limit time.Duration, status int, handle handler) kit.Handle
 		}
 		return x.Encode(status, answer)
 	}
+}
+
+func (a *API) restart(r *request) (any, error) {
+	status, err := a.Status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return Restarting{status.Boot}, a.Restart(r.Actor)
 }
 
 func (a *API) apply(r *request, in ApplyRequest) (any, error) {

@@ -220,6 +220,17 @@ type ApplyRequest struct {
 	sitefile.Options
 }
 
+// BackupRequest is the body of POST /admin/v1/backup, whose answer is the encrypted file.
+type BackupRequest struct {
+	Passphrase string `json:"passphrase"` // 16 characters or more
+}
+
+// Restarting is the answer of POST /admin/v1/restart. The status has another boot once the
+// gateway has been started again.
+type Restarting struct {
+	Boot site.BootID `json:"boot"` // the one that ends
+}
+
 // Applied is the answer of POST /admin/v1/apply.
 type Applied = sitefile.Result
 
