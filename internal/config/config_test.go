@@ -169,6 +169,8 @@ func TestParse_environmentWins(t *testing.T) {
 		"GATEHOUSE_UNLOCK_ACCOUNT_RATE": "2.5", "GATEHOUSE_UNLOCK_ACCOUNT_BURST": "7", "GATEHOUSE_UNLOCK_ACCOUNT_PENDING": "3",
 		"GATEHOUSE_UNLOCK_TTL": "9s", "GATEHOUSE_JOURNAL_MAX_AGE": "30d", "GATEHOUSE_JOURNAL_MAX_SIZE": "1GB",
 		"GATEHOUSE_STATION_BATTERY_LOW": "11.5", "GATEHOUSE_STATION_SAVE_INTERVAL": "2m",
+		"GATEHOUSE_ALARM_DOOR_FORCED": "0s", "GATEHOUSE_ALARM_DOOR_HELD": "1h", "GATEHOUSE_ALARM_LEFT_UNLOCKED": "7d",
+		"GATEHOUSE_ALARM_STATION_SILENT": "1m", "GATEHOUSE_ALARM_REFUSED_OFTEN": "9",
 		"GATEHOUSE_LOGIN_HASH_MEMORY": "19MiB", "GATEHOUSE_LOGIN_HASH_TIME": "3", "GATEHOUSE_LOGIN_PARALLEL_HASHES": "4",
 		"GATEHOUSE_JOURNAL_HARD_SIZE": "3GB", "GATEHOUSE_CLOUD_URL": "mqtts://gate.example.test", "GATEHOUSE_CLOUD_CLIENT_ID": "gate-1",
 		"GATEHOUSE_CLOUD_USERNAME": "north gate", "GATEHOUSE_CLOUD_PASSWORD": "s3cr3t", "GATEHOUSE_CLOUD_PASSWORD_FILE": "",
@@ -205,6 +207,7 @@ func TestParse_environmentWins(t *testing.T) {
 		Unlock:  config.Unlock{TTL: 9 * time.Second, AccountRate: 2.5, AccountBurst: 7, AccountPending: 3},
 		Journal: config.Journal{MaxAge: 720 * time.Hour, MaxSize: 1_000_000_000, HardSize: 3_000_000_000},
 		Station: config.Station{BatteryLow: 11.5, SaveInterval: 2 * time.Minute},
+		Alarm:   config.Alarm{DoorHeld: time.Hour, LeftUnlocked: 7 * 24 * time.Hour, StationSilent: time.Minute, RefusedOften: 9},
 		Login:   config.Login{HashMemory: 19 << 20, HashTime: 3, ParallelHashes: 4, AccountFailures: 5, AddressFailures: 20},
 		Cloud: config.Cloud{
 			URL: "mqtts://gate.example.test", ClientID: "gate-1", Username: "north gate", Password: "s3cr3t",

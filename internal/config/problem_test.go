@@ -42,7 +42,7 @@ func TestParse_oneProblem(t *testing.T) {
 		{"section as value", "\nmqtt.listen.x = 1", `f.toml:2: mqtt.listen: it is not a list of texts: write it like ["a", "b"], or [] for none`},
 		{"section as key", "http = 3", `f.toml:1: http is a section: write [http] on a line of its own, once`},
 		{"section as list", "[[http]]\nmetrics = true", `f.toml:1: http is a section: write [http] on a line of its own, once`},
-		{"key as section", "[data]\nx = 1", `f.toml:1: unknown section [data]: remove it, or name one of log, tls, http, mqtt, admin, unlock, journal, station, login, cloud`},
+		{"key as section", "[data]\nx = 1", `f.toml:1: unknown section [data]: remove it, or name one of log, tls, http, mqtt, admin, unlock, journal, station, alarm, login, cloud`},
 		{"not TOML", "[http]\nlisten = [\"a\"\nmetrics = true", `f.toml:3: not valid TOML: expected ',' or ']' after array value`},
 		{"twice", "data = \"/x\"\ndata = \"/y\"", `f.toml:2: `},
 		{"text for list", "[mqtt]\nlisten = \":1883\"", `f.toml:2: mqtt.listen: it is not a list of texts: write it like ["a", "b"], or [] for none`},

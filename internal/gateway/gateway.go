@@ -26,6 +26,7 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/config"
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
@@ -231,7 +232,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	g.clock.OnStep(g.clockStepped)
 	g.stations, err = station.New(ctx, station.Config{
 		Store: g.db, Changes: g.changes, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
-		BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
+		Health: g.conditions, Alarms: alarm.Limits(g.cfg.Alarm), BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
 	})
 	return err
 }
@@ -281,7 +282,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		return err
 	}
 	g.unlock, err = unlock.New(ctx, unlock.Config{
-		Permissions: g.access, Directory: g.stations, Caller: g.link, Journal: g.journal,
+		Permissions: g.access, Directory: g.stations, Doors: g.stations, Caller: g.link, Journal: g.journal,
 		Clock: g.clock, Metrics: g.metrics, TTL: g.cfg.Unlock.TTL, Bounds: unlockBounds(g.cfg),
 	})
 	if err != nil {

@@ -57,6 +57,12 @@ const (
 
 	StationPacketSize Code = "station-packet-size"
 
+	DoorForced    Code = "door-forced"
+	DoorHeld      Code = "door-held"
+	LeftUnlocked  Code = "left-unlocked"
+	StationSilent Code = "station-silent"
+	RefusedOften  Code = "refused-often"
+
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"
 	CertificateNotKept  Code = "certificate-not-kept"

@@ -14,6 +14,14 @@ const (
 	KindStationOffline Kind = "station-offline"
 	KindLockChanged    Kind = "lock-changed"
 	KindBatteryLow     Kind = "battery-low"
+	KindDoorOpened     Kind = "door-opened"
+	KindDoorClosed     Kind = "door-closed"
+	KindNotOpened      Kind = "not-opened"     // after an unlock that succeeded
+	KindDoorForced     Kind = "door-forced"    // opened with no unlock or exit before
+	KindDoorHeld       Kind = "door-held"      // open too long
+	KindLeftUnlocked   Kind = "left-unlocked"  // a lock, too long
+	KindStationSilent  Kind = "station-silent" // no connection, too long
+	KindRefusedOften   Kind = "refused-often"  // unlocks or logins of a station
 	KindAccountAdded   Kind = "account-added"
 	KindAccountChanged Kind = "account-changed"
 	KindAccountRemoved Kind = "account-removed"
@@ -45,6 +53,8 @@ func Kinds() []Kind {
 	return []Kind{
 		KindUnlock, KindLogin, KindLoginFailed, KindSessionRevoked,
 		KindStationOnline, KindStationOffline, KindLockChanged, KindBatteryLow,
+		KindDoorOpened, KindDoorClosed, KindNotOpened,
+		KindDoorForced, KindDoorHeld, KindLeftUnlocked, KindStationSilent, KindRefusedOften,
 		KindAccountAdded, KindAccountChanged, KindAccountRemoved,
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
 		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved, KindStarted, KindStopped,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
 )
 
@@ -27,14 +28,28 @@ func (s *Service) Run(ctx context.Context) error {
 	defer behind.Stop()
 	for {
 		select {
+		case <-s.alarmChanged:
+			s.reportAlarms()
 		case <-behind.C:
 			s.catchUp()
 		case <-ticker.C:
 			s.settle(ctx)
 		case <-ctx.Done():
+			for _, l := range s.all() {
+				_ = s.transition(l.id, (*live).grantLast)
+			}
 			s.settle(context.WithoutCancel(ctx))
 			return nil
 		}
+	}
+}
+
+// grantLast allows the last records of a run, whatever was recorded before: the next run
+// begins with the saved states, and would not know that the journal lacks one.
+func (l *live) grantLast(*effect, time.Time) {
+	l.presenceSpan.bucket, l.lockSpan.bucket, l.alarms.span = throttle.Bucket{}, throttle.Bucket{}, throttle.Bucket{}
+	for i := range l.locks {
+		l.locks[i].doorSpan.bucket, l.locks[i].alarms.span = throttle.Bucket{}, throttle.Bucket{}
 	}
 }
 
@@ -51,7 +66,11 @@ func (s *Service) settle(ctx context.Context) {
 // catchUp brings the journal up to date.
 func (s *Service) catchUp() {
 	for _, l := range s.all() {
-		_ = s.transition(l.id, (*live).catchUp)
+		_ = s.transition(l.id, func(l *live, e *effect, now time.Time) {
+			l.catchUp(e, now)
+			l.updateDoors(e, now)
+			s.updateAlarms(l, e, now)
+		})
 	}
 }
 
@@ -98,6 +117,6 @@ func (l *live) forSaving() SavedState {
 	l.dirty = false
 	return SavedState{
 		Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
-		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(),
+		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.standing(),
 	}
 }

@@ -25,15 +25,25 @@ type running struct {
 // startRun starts Run over n stations; one turn is a minute.
 func startRun(t *testing.T, n int) *running {
 	t.Helper()
-	r := &running{fixture: &fixture{store: newMemory()}, log: &bytes.Buffer{}}
+	store, log := newMemory(), &bytes.Buffer{}
 	for id := site.StationID(1); int(id) <= n; id++ {
-		r.store.stations[id] = site.Station{ID: id, Locks: 2, Token: site.Secret("token-of-station-" + id.String())}
+		store.stations[id] = site.Station{ID: id, Locks: 2, Token: site.Secret("token-of-station-" + id.String())}
 	}
-	c := config(r.store, systemClock{})
-	c.Logger, c.FlushEvery = slog.New(slog.NewTextHandler(r.log, nil)), time.Minute
-	r.changes = c.Changes
+	c := config(store, systemClock{})
+	c.Logger = slog.New(slog.NewTextHandler(log, nil))
+	r := run(t, c)
+	r.log = log
+	return r
+}
+
+// run starts Run of a service on the store of c; one turn is a minute. Station 1, where
+// there is one, gets secret.
+func run(t *testing.T, c station.Config) *running {
+	t.Helper()
+	r := &running{fixture: &fixture{store: c.Store.(*memory), changes: c.Changes, health: c.Health}}
+	c.FlushEvery = time.Minute
 	r.Service = open(t, c)
-	if n > 0 {
+	if _, enrolled := r.Station(1); enrolled {
 		if err := r.setSecret(t.Context(), 1, secret); err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -269,6 +270,7 @@ func (m *memory) state(id site.StationID) station.SavedState {
 type fixture struct {
 	*station.Service
 	changes     *amend.Service
+	health      *health.Registry
 	store       *memory
 	clock       *handClock
 	connections atomic.Uint64
@@ -312,7 +314,7 @@ func setup(tb testing.TB, n int) *fixture {
 func config(m *memory, c site.Clock) station.Config {
 	return station.Config{
 		Store: m, Changes: amend.New(m), Journal: m, Clock: c, BatteryLow: 3.5, FlushEvery: 9 * time.Minute,
-		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+		Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New(),
 	}
 }
 

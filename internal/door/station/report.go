@@ -55,7 +55,7 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 			}
 		}
 		for lock, door := range &r.Doors { // after the locks: an unlocked lock explains an open door
-			if door != "" && !l.applyDoor(e, site.LockID(lock), door, now) {
+			if door != "" && !s.applyDoor(l, e, site.LockID(lock), door, now) {
 				r.Refuse("the door of a lock that the station does not have")
 			}
 		}
@@ -122,22 +122,14 @@ func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now 
 		return false
 	}
 	k := &l.locks[id-1]
-	k.updated = now
+	k.updated, k.statusFresh = now, true
 	if k.status != status {
+		if k.status == site.Unlocked || status == site.Unlocked {
+			k.released = e.moment
+		}
+		k.alarms.cause(site.KindLeftUnlocked).Set(e.moment, status == site.Unlocked)
 		k.status, e.event = status, true
 		l.recordLock(e, id, "", now)
-	}
-	return true
-}
-
-// applyDoor takes over the status of the door behind a lock; false when there is no such
-// lock.
-func (l *live) applyDoor(e *effect, id site.LockID, door site.DoorStatus, now time.Time) bool {
-	if id < 1 || int(id) > len(l.locks) {
-		return false
-	}
-	if k := &l.locks[id-1]; k.door != door {
-		k.door, k.doorSince, e.event = door, now, true
 	}
 	return true
 }

@@ -21,6 +21,7 @@ func (s *Service) Authenticate(id site.StationID, secret site.Secret) (generatio
 	}
 	e := l.enrolled.Load()
 	if right := matches(e.station.Secret, secret); !right || !known {
+		s.refused(l, detailPassword)
 		return 0, false
 	}
 	return e.generation, true
@@ -28,8 +29,8 @@ func (s *Service) Authenticate(id site.StationID, secret site.Secret) (generatio
 
 // SecretMatches reports whether secret is the secret of that station.
 func (s *Service) SecretMatches(id site.StationID, secret site.Secret) bool {
-	_, ok := s.Authenticate(id, secret)
-	return ok
+	l, known := s.find(id)
+	return known && matches(l.enrolled.Load().station.Secret, secret)
 }
 
 // newSecret makes a station secret: 26 characters of upper-case base32, 130 bits

@@ -30,12 +30,14 @@ import (
 	"time"
 
 	"gatehouse/internal/access/amend"
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
 
-// Config is what [New] needs: all of it, but for BatteryLow.
+// Config is what [New] needs: all of it, but for BatteryLow and Alarms.
 type Config struct {
 	Store      Store
 	Changes    *amend.Service // makes the changes of administrators
@@ -43,6 +45,8 @@ type Config struct {
 	Clock      site.Clock
 	Logger     *slog.Logger
 	Metrics    *metric.Registry
+	Health     *health.Registry
+	Alarms     alarm.Limits  // until SetAlarms
 	BatteryLow float64       // volts; below it a battery counts as low; zero: never
 	FlushEvery time.Duration // between two writes of changed states
 }
@@ -60,6 +64,9 @@ type Service struct {
 	revoked     func(site.StationID) // see OnRevoked
 	flushed     time.Time            // when states were saved last; of the goroutine of Run
 
+	limits       atomic.Pointer[alarm.Limits]
+	alarmChanged chan struct{} // capacity 1: alarms were raised or cleared
+
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
 	byToken map[tokenKey]*live
@@ -74,10 +81,14 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
 		byID:     make(map[site.StationID]*live),
 		byToken:  make(map[tokenKey]*live),
+
+		alarmChanged: make(chan struct{}, 1),
 	}
+	s.SetAlarms(c.Alarms)
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
+	s.reportAlarms()
 	s.cfg.Changes.OnStored(s.adopt)
 	s.cfg.Metrics.Gauge("gatehouse_stations_online", func() float64 { return float64(s.Online()) })
 	s.cfg.Metrics.Gauge("gatehouse_stations_enrolled", func() float64 { return float64(len(s.all())) })

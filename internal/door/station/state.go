@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/access/throttle"
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/site"
 )
 
@@ -27,6 +29,10 @@ type live struct {
 	firmware   string
 	locks      []lock // lock-1 first, as many as were enrolled
 
+	alarms   causes
+	refusals throttle.Bucket // empty: there are often some
+	refusal  string          // what they are
+
 	presenceSpan, lockSpan, batterySpan allowance
 	presenceRecorded                    bool // whether the last record of presence was online
 
@@ -46,12 +52,13 @@ type lock struct {
 	updated  time.Time
 	recorded site.LockStatus // the status in its last record
 
-	door      site.DoorStatus // empty until reported
-	doorSince time.Time
+	passage
+	alarms causes
 }
 
 func newLive(st site.Station, generation uint64) *live {
-	l := &live{id: st.ID}
+	stations := alarm.OfStations()
+	l := &live{id: st.ID, alarms: newCauses(stations[:]...)}
 	l.enrolled.Store(&enrolment{station: st, generation: generation})
 	l.resize(st.Locks)
 	return l
@@ -62,7 +69,8 @@ func newLive(st site.Station, generation uint64) *live {
 func (l *live) resize(n int) {
 	l.locks = l.locks[:min(n, len(l.locks)):min(n, len(l.locks))]
 	for len(l.locks) < n {
-		l.locks = append(l.locks, lock{status: site.Unknown, recorded: site.Unknown})
+		kinds := alarm.OfLocks()
+		l.locks = append(l.locks, lock{status: site.Unknown, recorded: site.Unknown, alarms: newCauses(kinds[:]...)})
 	}
 }
 
@@ -81,11 +89,13 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 			l.dirty = true // what was left out must not come back later
 			continue
 		}
-		l.locks[k.ID-1] = lock{status: status, recorded: status, updated: k.LastUpdated.Time}
+		to := &l.locks[k.ID-1]
+		to.status, to.recorded, to.updated = status, status, k.LastUpdated.Time
 		if door, err := site.ParseDoorStatus(string(k.Door)); err == nil {
-			l.locks[k.ID-1].door, l.locks[k.ID-1].doorSince = door, k.DoorSince.Time
+			to.door, to.doorRecorded, to.doorSince = door, door, k.DoorSince.Time
 		}
 	}
+	l.restoreAlarms(saved.Alarms, time.Now())
 }
 
 // online reports whether the station has a live connection; mu is held.
@@ -142,7 +152,9 @@ func (l *live) lockStates() []site.Lock {
 // effect is what follows from a transition of one station.
 type effect struct {
 	event   bool // the Station object changed beyond lastConnection
+	alarm   bool // an alarm was raised or cleared
 	records []site.Record
+	moment  time.Time // a reading of [time.Now], for what must not go by the gateway's clock
 }
 
 // note adds a record.
@@ -167,6 +179,9 @@ func (s *Service) transition(id site.StationID, change func(*live, *effect, time
 	if e.event {
 		s.add(state)
 	}
+	if e.alarm {
+		s.alarmed()
+	}
 	for _, r := range e.records {
 		s.cfg.Journal.AppendLater(r)
 	}
@@ -181,7 +196,11 @@ func (l *live) turnInto(change func(*live, *effect, time.Time), now time.Time) (
 	if l.removed {
 		return e, state, false
 	}
+	e.moment = time.Now()
 	change(l, &e, now)
+	if e.alarm {
+		l.dirty = true
+	}
 	if e.event {
 		l.dirty = true
 		state = l.state()

@@ -35,4 +35,5 @@ type SavedState struct {
 	Firmware       string    // empty until reported
 	LastConnection time.Time
 	Locks          []site.Lock
+	Alarms         []SavedAlarm // those that stand
 }

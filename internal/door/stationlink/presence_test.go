@@ -9,6 +9,7 @@ import (
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
 )
@@ -51,7 +52,7 @@ func newGated(t *testing.T) (*stationlink.Link, *gated) {
 	t.Helper()
 	s, err := station.New(t.Context(), station.Config{
 		FlushEvery: time.Minute, Store: stations{}, Changes: amend.New(stations{}), Journal: stations{}, Clock: stations{},
-		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+		Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,15 @@ type Directory interface {
 	HasLock(station site.StationID, lock site.LockID) bool
 }
 
+// Doors hears which commands are sent and how they end; package station satisfies it. Its
+// methods are quick, wait for no storage, and are safe for concurrent use.
+type Doors interface {
+	// Releasing is called directly before a command is sent.
+	Releasing(station site.StationID, lock site.LockID, command site.CommandID)
+	// Unlocked is called with the outcome of a command that was sent.
+	Unlocked(station site.StationID, lock site.LockID, command site.CommandID, outcome site.Outcome)
+}
+
 // Caller hands commands to stations; package stationlink satisfies it.
 type Caller interface {
 	// Call sends one command to the live connection of its station, if there is one,
@@ -103,10 +112,11 @@ type Answer struct {
 // errNotFound is the one answer to everything that the actor may not use.
 var errNotFound = fault.New(fault.NotFound, "Station not found")
 
-// Config is what a Service needs; all of it.
+// Config is what a Service needs: all of it, but for Doors.
 type Config struct {
 	Permissions Permissions
 	Directory   Directory
+	Doors       Doors // nil: none hears
 	Caller      Caller
 	Journal     Journal
 	Clock       site.Clock
@@ -239,8 +249,11 @@ func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outc
 	if !time.Now().Before(cmd.Deadline) {
 		return site.Expired, false
 	}
-	d := &departure{service: s, ctx: ctx, request: req}
+	d := &departure{service: s, ctx: ctx, request: req, command: cmd.ID}
 	outcome = s.Caller.Call(cmd, req.WaitResult, d)
+	if d.left && s.Doors != nil {
+		s.Doors.Unlocked(cmd.Station, cmd.Lock, cmd.ID, outcome)
+	}
 	return outcome, d.gone
 }
 
@@ -249,7 +262,9 @@ type departure struct {
 	service *Service
 	ctx     context.Context //nolint:containedctx // of the client, which may go before the command leaves
 	request Request
+	command site.CommandID
 	gone    bool // the client had gone
+	left    bool // the command was sent
 }
 
 // MayLeave asks again what was asked before: the record and a slot may have taken seconds
@@ -261,11 +276,15 @@ func (d *departure) MayLeave() bool {
 	}
 	waits := d.ctx.Err() == nil && (d.request.Waiting == nil || d.request.Waiting())
 	d.gone = !waits && d.request.Actor.Origin != site.Cloud
+	if !d.gone && d.service.Doors != nil {
+		d.service.Doors.Releasing(d.request.Station, d.request.Lock, d.command)
+	}
 	return !d.gone
 }
 
 // Left implements [Departure].
 func (d *departure) Left() {
+	d.left = true
 	d.service.Metrics.Leg(metric.Sent).Observe(time.Since(d.request.Accepted))
 }
 

@@ -601,3 +601,29 @@ func TestService_Command(t *testing.T) {
 		}
 	}
 }
+
+// doors notes what a [unlock.Doors] hears.
+type doors struct{ heard []string }
+
+func (d *doors) Releasing(station site.StationID, lock site.LockID, _ site.CommandID) {
+	d.heard = append(d.heard, fmt.Sprintf("releasing %s %s", station, lock))
+}
+
+func (d *doors) Unlocked(station site.StationID, lock site.LockID, _ site.CommandID, outcome site.Outcome) {
+	d.heard = append(d.heard, fmt.Sprintf("unlocked %s %s %s", station, lock, outcome))
+}
+
+// Doors hear of commands that are sent, before they are, and of no other.
+func TestService_Unlock_doorsHear(t *testing.T) {
+	w := newWorld(t)
+	s, d := w.service(), &doors{}
+	s.Doors = d
+	mustUnlock(t, s, asPorter(""))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = s.Unlock(gone, asPorter(""))
+	want := []string{"releasing " + gate.String() + " lock-1", "unlocked " + gate.String() + " lock-1 acknowledged"}
+	if !slices.Equal(d.heard, want) {
+		t.Errorf("heard %q, want %q", d.heard, want)
+	}
+}

@@ -33,6 +33,8 @@ type savedState struct {
 	Firmware string         `json:"firmware"`
 	Heard    int64          `json:"heard"` // milliseconds since 1970 UTC; 0: never
 	Locks    []site.Lock    `json:"locks"`
+
+	Alarms []station.SavedAlarm `json:"alarms,omitempty"`
 }
 
 // maxStates bounds what a damaged row can be expanded to.
@@ -60,7 +62,7 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 			}
 			*all.at(s.Station) = savedState{
 				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
-				Heard: toMillis(s.LastConnection), Locks: s.Locks,
+				Heard: toMillis(s.LastConnection), Locks: s.Locks, Alarms: s.Alarms,
 			}
 		}
 		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { _, known := enrolled[s.Station]; return !known })
@@ -164,7 +166,7 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 	saved := make([]station.SavedState, len(all.Stations))
 	for i, s := range all.Stations {
 		saved[i] = station.SavedState{
-			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks,
+			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms,
 		}
 	}
 	return saved, nil
@@ -176,28 +178,49 @@ func (db *DB) replay(ctx context.Context, all *states) error {
 		if err != nil {
 			return err
 		}
-		if r.Kind == site.KindLockChanged {
-			all.change(&r)
+		switch r.Kind {
+		case site.KindLockChanged:
+			all.change(&r, func(k *site.Lock) { k.Status, k.LastUpdated = r.Status, r.Time })
+		case site.KindDoorOpened:
+			all.change(&r, func(k *site.Lock) { k.Door, k.DoorSince = site.DoorOpen, r.Time })
+		case site.KindDoorClosed:
+			all.change(&r, func(k *site.Lock) { k.Door, k.DoorSince = site.DoorClosed, r.Time })
+		case site.KindDoorForced, site.KindDoorHeld, site.KindLeftUnlocked, site.KindStationSilent, site.KindRefusedOften:
+			all.raise(&r)
 		}
 	}
 	return nil
 }
 
-// change applies a change of a lock, unless the state is newer.
-func (all *states) change(r *site.Record) {
+// change applies a change of a lock or its door, unless the state is newer.
+func (all *states) change(r *site.Record, apply func(*site.Lock)) {
 	id, err := site.ParseLockID(r.Lock)
 	if err != nil {
 		return
 	}
 	s := all.at(r.Station)
 	s.Heard = max(s.Heard, r.Time.UnixMilli())
-	for j := range s.Locks {
-		if k := &s.Locks[j]; k.ID == id {
-			if !r.Time.Before(k.LastUpdated.Time) {
-				k.Status, k.LastUpdated = r.Status, r.Time
-			}
-			return
-		}
+	i := slices.IndexFunc(s.Locks, func(k site.Lock) bool { return k.ID == id })
+	if i < 0 {
+		i = len(s.Locks)
+		s.Locks = append(s.Locks, site.Lock{ID: id, Status: site.Unknown})
 	}
-	s.Locks = append(s.Locks, site.Lock{ID: id, Status: r.Status, LastUpdated: r.Time})
+	k := &s.Locks[i]
+	since := k.LastUpdated
+	if r.Kind != site.KindLockChanged {
+		since = k.DoorSince
+	}
+	if !r.Time.Before(since.Time) {
+		apply(k)
+	}
+}
+
+// raise makes an alarm stand, if it does not.
+func (all *states) raise(r *site.Record) {
+	lock, _ := site.ParseLockID(r.Lock) // none: of the station
+	s := all.at(r.Station)
+	same := func(a station.SavedAlarm) bool { return a.Kind == r.Kind && a.Lock == lock }
+	if !slices.ContainsFunc(s.Alarms, same) {
+		s.Alarms = append(s.Alarms, station.SavedAlarm{Kind: r.Kind, Lock: lock, Since: r.Time})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,40 @@ func TestDB_LoadStations_replaysLocks(t *testing.T) {
 	}
 	if s := found[3]; s.Locks[0].Status != site.Locked {
 		t.Errorf("station 3 is %+v", s)
+	}
+}
+
+// Doors and alarms come from their records too; an alarm stands once.
+func TestDB_LoadStations_replaysDoors(t *testing.T) {
+	db, _ := enrolled(t, 2)
+	defer func() { _ = db.Close() }()
+	held := station.SavedAlarm{Kind: site.KindDoorHeld, Lock: 1, Since: site.At(at(500))}
+	saved := locked(1, site.Locked, at(1000))
+	saved.Alarms = []station.SavedAlarm{held}
+	save(t, db, saved)
+	var times []site.Timestamp
+	for _, r := range []site.Record{
+		{Kind: site.KindDoorOpened, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
+		{Kind: site.KindDoorHeld, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
+		{Kind: site.KindDoorForced, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
+		{Kind: site.KindDoorClosed, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
+		{Kind: site.KindStationSilent, Facts: site.Facts{Station: 2}},
+	} {
+		if err := db.Keep(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		all := mustRead(t, db, journal.Query{})
+		times = append(times, all[len(all)-1].Time)
+	}
+	found := reload(t, db)
+	want := []station.SavedAlarm{held, {Kind: site.KindDoorForced, Lock: 1, Since: times[2]}}
+	if s := found[1]; !slices.Equal(s.Alarms, want) || s.Locks[0].Status != site.Locked || s.Locks[0].Door != site.DoorOpen || s.Locks[0].DoorSince != times[0] {
+		t.Errorf("station 1 is %+v", s)
+	}
+	want = []station.SavedAlarm{{Kind: site.KindStationSilent, Since: times[4]}}
+	lock := site.Lock{ID: 2, Status: site.Unknown, Door: site.DoorClosed, DoorSince: times[3]}
+	if s := found[2]; !slices.Equal(s.Alarms, want) || !slices.Equal(s.Locks, []site.Lock{lock}) {
+		t.Errorf("station 2 is %+v", s)
 	}
 }
 

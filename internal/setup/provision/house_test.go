@@ -12,6 +12,7 @@ import (
 	"gatehouse/internal/access"
 	"gatehouse/internal/access/amend"
 	"gatehouse/internal/door/station"
+	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/setup/provision"
 	"gatehouse/internal/setup/sitefile"
@@ -44,7 +45,7 @@ func open(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	stations, err := station.New(t.Context(), station.Config{
-		FlushEvery: time.Minute, Store: stationStore{store}, Changes: changes, Journal: store, Clock: clock{}, Logger: log, Metrics: metric.New(),
+		FlushEvery: time.Minute, Store: stationStore{store}, Changes: changes, Journal: store, Clock: clock{}, Logger: log, Health: &health.Registry{}, Metrics: metric.New(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func open(t testing.TB) *house {
 	})
 	h.must(err)
 	h.stations, err = station.New(t.Context(), station.Config{
-		FlushEvery: time.Minute, Store: stationStore{h.store}, Changes: changes, Journal: h.store, Clock: clock{}, Logger: log, Metrics: h.metrics,
+		FlushEvery: time.Minute, Store: stationStore{h.store}, Changes: changes, Journal: h.store, Clock: clock{}, Logger: log, Health: &health.Registry{}, Metrics: h.metrics,
 	})
 	h.must(err)
 	h.kit = kit.New(kit.Config{Metrics: h.metrics, Logger: log})
