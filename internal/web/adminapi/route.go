@@ -120,6 +120,8 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: post, Pattern: "/tokens", Serve: a.brief(created, reads(a.addToken)), JSON: true},
 		{Method: remove, Pattern: "/tokens/{name}", Serve: a.brief(none, a.removeToken)},
 
+		{Method: post, Pattern: "/qr", Serve: a.brief(ok, reads(a.drawQR)), JSON: true},
+
 		{Method: post, Pattern: "/apply", Serve: a.long(reads(a.apply)), JSON: true, MaxBody: maxApply},
 
 		{Method: get, Pattern: "/journal", Serve: a.journal},
