@@ -205,10 +205,10 @@ export function Copy({ text, label = 'Copy', what = 'It' }) {
 	</button>`;
 }
 
-/** Secret is a text that is shown this once, to be copied. */
-export function Secret({ name, text }) {
+/** Secret is a text to be copied, such as a password that is shown this once. */
+export function Secret({ name, text, note }) {
 	return html`<div class="secret">
-		<dt>${name}</dt>
+		<dt>${name} ${note && html`<small>${note}</small>`}</dt>
 		<dd><code>${text}</code> <${Copy} text=${text} what=${name} /></dd>
 	</div>`;
 }
