@@ -27,6 +27,7 @@ func TestEdges(t *testing.T) {
 					"PATCH /admin/v1/stations/{station}":      `{"name":"West"}`,
 					"PUT /admin/v1/grants/{email}/{station}":  `{"hours":"Mon 08:00-09:00"}`,
 					"POST /admin/v1/tokens":                   `{"name":"Lobby","scopes":["read"],"until":"2100-01-01T00:00:00Z"}`,
+					"POST /admin/v1/qr":                       `{"text":"mqtts://gatehouse.local"}`,
 					"POST /admin/v1/apply":                    `{"site":{"timezone":"UTC","stations":[{"id":7}]},"dryRun":true}`,
 					"POST /admin/v1/backup":                   `{"passphrase":"four words nobody knows"}`,
 					"POST /admin/v1/journal/witnesses":        `{"witnesses":[{"source":"s","seq":3,"hash":"ab"}]}`,
