@@ -3,7 +3,7 @@
 import { live } from './live.js';
 import { LockRow, nameOf } from './lock.js';
 import { session } from './session.js';
-import { Age, Badge, Empty, Title, html, useLink, useState, useTopic } from './ui.js';
+import { Age, Badge, Empty, Title, html, useLink, useRef, useState, useTopic } from './ui.js';
 
 const order = new Intl.Collator([], { numeric: true, sensitivity: 'base' });
 
@@ -61,7 +61,10 @@ export default function Doors() {
 	const [view, setView] = useState('all');
 	const all = [...live.stations.values()].sort((a, b) => order.compare(nameOf(a), nameOf(b)) || a.stationId - b.stationId);
 	const chosen = views[view][1];
-	const shown = all.filter((station) => chosen(station) && matches(station, text));
+	const shown = new Set(all.filter((station) => chosen(station) && matches(station, text)));
+	// The same node again has nothing drawn again; hiding is quicker than drawing anew.
+	const nodes = useRef(new Map()).current;
+	const node = (id) => nodes.get(id) ?? nodes.set(id, html`<${Station} id=${id} />`).get(id);
 	if (all.length === 0) {
 		return html`<${Title}>Doors<//>${link === 'connecting' ? html`<p class="wait">Loading the doors…</p>` : html`<${Nothing} />`}`;
 	}
@@ -76,6 +79,8 @@ export default function Doors() {
 				${Object.entries(views).map(([key, [label, test]]) => html`<option key=${key} value=${key}>${label} (${all.filter(test).length})</option>`)}
 			</select>
 		</form>`}
-		<div class="stations">${shown.map((station) => html`<${Station} key=${station.stationId} id=${station.stationId} />`)}</div>
-		${shown.length === 0 && html`<${Empty} title="No door matches."><p>Change the words or choose “All”.</p><//>`}`;
+		<div class="stations">
+			${all.map((station) => html`<div key=${station.stationId} hidden=${!shown.has(station)}>${node(station.stationId)}</div>`)}
+		</div>
+		${shown.size === 0 && html`<${Empty} title="No door matches."><p>Change the words or choose “All”.</p><//>`}`;
 }
