@@ -174,20 +174,25 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 	})
 }
 
-// handler returns what a listener serves.
+// handler returns the handler of a listener.
 func (g *Gateway) handler(l listener) http.Handler {
+	return g.web.Handler(l.tls != nil, g.tables(l)...)
+}
+
+// tables returns the routes of a listener.
+func (g *Gateway) tables(l listener) [][]kit.Route {
 	port, guide := g.httpsPort(), []kit.Route(nil)
 	if port != "" {
 		guide = trust.Routes(g.cfg.HostName(), port, g.authority)
 	}
 	if l.name == redirect {
-		return g.web.Handler(false, g.http.Guide(port), guide)
+		return [][]kit.Route{g.http.Guide(port), guide}
 	}
 	tables := [][]kit.Route{g.http.Routes(httpapi.Options{Metrics: isLoopback(l.net) || g.cfg.HTTP.Metrics}), guide}
 	if l.tls != nil || isLoopback(l.net) { // no password crosses the network in clear text
 		tables = append(tables, g.console, g.admin.Routes(adminapi.Web))
 	}
-	return g.web.Handler(l.tls != nil, tables...)
+	return tables
 }
 
 const (
