@@ -103,7 +103,7 @@ type Config struct {
 	Metrics  *metric.Registry
 	Boot     site.BootID // part of the ids of events
 	Setup    Setup       // nil: there is nothing to set up
-	Name     string      // of the gateway on the network, for the page at /
+	Name     string      // of the gateway on the network
 }
 
 // API has the handlers of /v1 and /local/v1. Safe for concurrent use.

@@ -39,8 +39,6 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: post, Pattern: "/local/v1/session", Guard: a.maySignIn, Serve: a.signIn, JSON: true, Level: info},
 		{Method: get, Pattern: "/local/v1/session", Guard: session, Serve: a.showSession, Level: debug},
 		{Method: remove, Pattern: "/local/v1/session", Guard: ending, Serve: a.signOut, Level: debug},
-
-		{Pattern: "/{$}", Serve: a.front, Level: debug},
 	}...)
 	if o.Metrics {
 		routes = append(routes, kit.Route{Method: get, Pattern: "/metrics", Serve: a.writeMetrics, Level: debug})

@@ -61,7 +61,7 @@ type guide struct {
 func Routes(name, port string, authority func() []byte) []kit.Route {
 	g := guide{name, port, authority}
 	routes := []kit.Route{
-		{Pattern: "/trust", Serve: g.page},
+		{Pattern: "/trust", Guard: kit.Addressed, Serve: g.page},
 		{Pattern: "/trust/style.css", Serve: file("text/css; charset=utf-8", style)},
 		{Pattern: "/trust/test.js", Serve: file("text/javascript; charset=utf-8", script)},
 		{Pattern: "/trust/check.svg", Serve: file("image/svg+xml", check)},
@@ -107,9 +107,6 @@ func (g guide) der() []byte {
 // page answers with the page. The address of the test is the one in the request, so that
 // a name that is not the gateway's leads nowhere.
 func (g guide) page(x *kit.Exchange) error {
-	if err := x.CheckHost(); err != nil {
-		return err
-	}
 	address := x.Req.HTTPS(g.port)
 	if address == "" {
 		return kit.NotFound()
