@@ -45,6 +45,8 @@ func (a *app) root() *cobra.Command {
 		a.grantCommand(),
 		a.ungrantCommand(),
 		a.grantsCommand(),
+		a.groupCommand(),
+		a.holidayCommand(),
 		a.tokenCommand(),
 		a.unlockCommand(),
 		a.applyCommand(),
@@ -109,15 +111,15 @@ func needsCommand(cmd *cobra.Command) {
 }
 
 // takes returns a check of the arguments of a command, by their names: each must be
-// given but those in brackets, and no others.
+// given but those in brackets, and no others; more of the last if it ends in "...".
 func takes(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		for i, name := range names {
 			if i >= len(args) && !strings.HasPrefix(name, "[") {
-				return fmt.Errorf("the argument %s is missing", name)
+				return fmt.Errorf("the argument %s is missing", strings.TrimSuffix(name, "..."))
 			}
 		}
-		if len(args) > len(names) {
+		if len(args) > len(names) && !strings.Contains(strings.Join(names, " "), "...") {
 			return fmt.Errorf("unexpected argument %q", args[len(names)])
 		}
 		return nil

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"gatehouse/internal/site"
@@ -46,34 +48,43 @@ func (s *Service) DraftRemoval(by site.Actor, email site.Email) (site.Amendment,
 	}, nil
 }
 
-// DraftGrant drafts a grant that replaces the account's grant for that station, after
-// the withdrawal of that one if the store has not accepted it yet. The account itself
-// may be a draft. Invalid as [Service.PutGrant].
+// DraftGrant drafts a grant that replaces the one of the same key, after the withdrawal of
+// that one if the store has not accepted it yet. account is whom it is for, none for a
+// group. Account and groups may be drafts. Invalid as [Service.PutGrant].
 func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) ([]site.Amendment, error) {
 	grant.Account, grant.From, grant.Until = account.ID, site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
 		return nil, err
 	}
-	put := site.Amendment{PutGrant: &grant, Record: s.grantRecord(by, account, grant)}
-	return append(s.dir.withdrawal(pair{grant.Account, grant.Station}), put), nil
-}
-
-// grantRecord returns the record of a grant that replaces the one before.
-func (s *Service) grantRecord(by site.Actor, account site.Account, grant site.Grant) site.Record {
-	rec := change(by, site.KindGranted, account, limits(grant))
-	rec.Station = grant.Station
-	if old, had := s.dir.grant(grant.Account, grant.Station); had {
-		rec.Detail += "; before: " + limits(old)
+	detail := groupsText(grant.Key(), ": ") + limits(grant)
+	if old, had := s.dir.grant(grant.Key()); had {
+		detail += "; before: " + limits(old)
 	}
-	return rec
+	rec := change(by, site.KindGranted, account, detail)
+	rec.Station = grant.Station
+	return append(s.dir.withdrawal(grant.Key()), site.Amendment{PutGrant: &grant, Record: rec}), nil
 }
 
 // DraftWithdrawal drafts the end of a grant.
 func (s *Service) DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment {
 	account, _ := s.dir.byID(grant.Account)
-	rec := change(by, site.KindUngranted, account, "")
+	rec := change(by, site.KindUngranted, account, groupsText(grant.Key(), ""))
 	rec.Station = grant.Station
 	return site.Amendment{RemoveGrant: &grant, Record: rec}
+}
+
+// groupsText words the groups of a grant for the journal, followed by end; "" where there
+// is none.
+func groupsText(k site.GrantKey, end string) string {
+	switch {
+	case k.AccountGroup != "" && k.StationGroup != "":
+		return "group " + string(k.AccountGroup) + ", stations of " + string(k.StationGroup) + end
+	case k.AccountGroup != "":
+		return "group " + string(k.AccountGroup) + end
+	case k.StationGroup != "":
+		return "stations of " + string(k.StationGroup) + end
+	}
+	return ""
 }
 
 // adopt applies stored amendments; a removed station's grants end.
@@ -94,6 +105,11 @@ func (s *Service) adopt(amendments []site.Amendment) {
 			s.dir.dropGrant(a.RemoveGrant)
 		case a.RemoveStation != 0:
 			s.dir.dropStation(a.RemoveStation)
+		default:
+			s.dir.adoptSchedule(a)
 		}
+	}
+	if slices.ContainsFunc(amendments, func(a site.Amendment) bool { return a.PutHoliday != nil || a.RemoveHoliday != "" }) {
+		s.renewCalendar()
 	}
 }

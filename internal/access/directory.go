@@ -18,8 +18,11 @@ type directory struct {
 	emails    map[site.Email]*account
 	sessions  map[site.SessionID]*session
 	refresh   map[[32]byte]*session
-	withdrawn map[pair]*site.Amendment     // withdrawals of grants that are not stored yet
-	rebased   map[site.SessionID]time.Time // expiries that the store does not hold yet
+	groups    map[site.GroupName]*group
+	holidays  map[string]site.Holiday           // by name
+	calendar  *site.Calendar                    // of these
+	withdrawn map[site.GrantKey]*site.Amendment // withdrawals of grants that are not stored yet
+	rebased   map[site.SessionID]time.Time      // expiries that the store does not hold yet
 	zone      *time.Location
 }
 
@@ -31,7 +34,7 @@ type account struct {
 	known     map[netip.Addr]time.Time // client addresses of its logins, and until when they count
 	sessions  map[site.SessionID]*session
 	writing   chan struct{} // capacity 1: holds a token while sessions of the account are stored or ended
-	grants    map[site.StationID]site.Grant
+	grants    grants
 }
 
 func newDirectory() *directory {
@@ -40,7 +43,9 @@ func newDirectory() *directory {
 		emails:    make(map[site.Email]*account),
 		sessions:  make(map[site.SessionID]*session),
 		refresh:   make(map[[32]byte]*session),
-		withdrawn: make(map[pair]*site.Amendment),
+		groups:    make(map[site.GroupName]*group),
+		holidays:  make(map[string]site.Holiday),
+		withdrawn: make(map[site.GrantKey]*site.Amendment),
 		rebased:   make(map[site.SessionID]time.Time),
 	}
 }
@@ -54,7 +59,7 @@ func (d *directory) addAccount(a site.Account) {
 		known:    make(map[netip.Addr]time.Time),
 		sessions: make(map[site.SessionID]*session),
 		writing:  make(chan struct{}, 1),
-		grants:   make(map[site.StationID]site.Grant),
+		grants:   newGrants(),
 	}
 	entry.setPassword(a.Password)
 	d.accounts[a.ID] = entry
@@ -95,7 +100,7 @@ func (d *directory) upgradePassword(who proof) {
 	}
 }
 
-// removeAccount forgets an account with its sessions and grants.
+// removeAccount forgets an account with its sessions, grants and memberships.
 func (d *directory) removeAccount(id site.AccountID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +113,10 @@ func (d *directory) removeAccount(id site.AccountID) {
 	}
 	delete(d.accounts, id)
 	delete(d.emails, a.Email)
-	d.forgetWithdrawn(func(p pair) bool { return p.account == id })
+	for _, g := range d.groups {
+		delete(g.accounts, id)
+	}
+	d.forgetWithdrawn(func(k site.GrantKey) bool { return k.Account == id })
 }
 
 // byEmail returns the account with its password hash.

@@ -16,12 +16,6 @@ import (
 // errDisk is what a failing store says.
 var errDisk = errors.New("disk full")
 
-// grantKey names a grant.
-type grantKey struct {
-	account site.AccountID
-	station site.StationID
-}
-
 // loginKey names a client address of an account's logins.
 type loginKey struct {
 	account site.AccountID
@@ -37,7 +31,9 @@ type memoryStore struct {
 	mu       sync.Mutex // guards everything below
 	accounts map[site.AccountID]site.Account
 	sessions map[site.SessionID]site.Session
-	grants   map[grantKey]site.Grant
+	grants   map[site.GrantKey]site.Grant
+	groups   map[site.GroupName]site.Group
+	holidays map[string]site.Holiday
 	known    map[loginKey]site.LoginAddress
 	tokens   map[site.AccountID]site.Token
 	records  []site.Record
@@ -51,7 +47,9 @@ func newStore() *memoryStore {
 		left:     func(string) {},
 		accounts: make(map[site.AccountID]site.Account),
 		sessions: make(map[site.SessionID]site.Session),
-		grants:   make(map[grantKey]site.Grant),
+		grants:   make(map[site.GrantKey]site.Grant),
+		groups:   make(map[site.GroupName]site.Group),
+		holidays: make(map[string]site.Holiday),
 		known:    make(map[loginKey]site.LoginAddress),
 		tokens:   make(map[site.AccountID]site.Token),
 		failing:  make(map[string]error),
@@ -107,6 +105,15 @@ func (m *memoryStore) LoadTokens(ctx context.Context) (all []site.Token, err err
 	return all, err
 }
 
+func (m *memoryStore) LoadGroups(ctx context.Context) (g []site.Group, h []site.Holiday, err error) {
+	err = m.do(ctx, "LoadAccess", func() error {
+		g = slices.Collect(maps.Values(m.groups))
+		h = slices.Collect(maps.Values(m.holidays))
+		return nil
+	})
+	return g, h, err
+}
+
 func (m *memoryStore) LoginAddresses(ctx context.Context) (k []site.LoginAddress, err error) {
 	err = m.do(ctx, "LoadAccess", func() error {
 		k = slices.Collect(maps.Values(m.known))
@@ -146,6 +153,8 @@ func methodOf(a site.Amendment) string {
 		return "PutGrant"
 	case a.RemoveGrant != nil:
 		return "RemoveGrant"
+	case a.AddGroup != nil, a.RemoveGroup != "", a.AddMember != nil, a.RemoveMember != nil, a.PutHoliday != nil, a.RemoveHoliday != "":
+		return "Groups"
 	case a.AddToken != nil:
 		return "AddToken"
 	case a.RemoveToken != "":
@@ -165,7 +174,7 @@ func (m *memoryStore) amend(a site.Amendment) error {
 	case a.PutGrant != nil:
 		return m.putGrant(*a.PutGrant)
 	case a.RemoveGrant != nil:
-		return m.removeGrant(grantKey{a.RemoveGrant.Account, a.RemoveGrant.Station})
+		return m.removeGrant(a.RemoveGrant.Key())
 	case a.AddToken != nil:
 		m.tokens[a.AddToken.ID] = *a.AddToken
 		return nil
@@ -176,8 +185,48 @@ func (m *memoryStore) amend(a site.Amendment) error {
 		delete(m.tokens, a.RemoveToken)
 		return nil
 	}
-	maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.station == a.RemoveStation })
+	return m.amendSchedule(a)
+}
+
+func (m *memoryStore) amendSchedule(a site.Amendment) error {
+	switch {
+	case a.RemoveStation != 0:
+		maps.DeleteFunc(m.grants, func(k site.GrantKey, _ site.Grant) bool { return k.Station == a.RemoveStation })
+		m.leave(site.Member{Station: a.RemoveStation})
+	case a.AddGroup != nil:
+		m.groups[a.AddGroup.Name] = site.Group{Name: a.AddGroup.Name, Kind: a.AddGroup.Kind}
+	case a.RemoveGroup != "":
+		delete(m.groups, a.RemoveGroup)
+		maps.DeleteFunc(m.grants, func(k site.GrantKey, _ site.Grant) bool {
+			return k.AccountGroup == a.RemoveGroup || k.StationGroup == a.RemoveGroup
+		})
+	case a.AddMember != nil:
+		g := m.groups[a.AddMember.Group]
+		if a.AddMember.Account != "" {
+			g.Accounts = append(g.Accounts, a.AddMember.Account)
+		} else {
+			g.Stations = append(g.Stations, a.AddMember.Station)
+		}
+		m.groups[g.Name] = g
+	case a.RemoveMember != nil:
+		m.leave(*a.RemoveMember)
+	case a.PutHoliday != nil:
+		m.holidays[a.PutHoliday.Name] = *a.PutHoliday
+	case a.RemoveHoliday != "":
+		delete(m.holidays, a.RemoveHoliday)
+	}
 	return nil
+}
+
+// leave removes an account or a station from a group, from all where it names none.
+func (m *memoryStore) leave(member site.Member) {
+	for name, g := range m.groups {
+		if member.Group == "" || member.Group == name {
+			g.Accounts = slices.DeleteFunc(g.Accounts, func(id site.AccountID) bool { return id == member.Account })
+			g.Stations = slices.DeleteFunc(g.Stations, func(id site.StationID) bool { return id == member.Station })
+			m.groups[name] = g
+		}
+	}
 }
 
 func (m *memoryStore) addAccount(account site.Account) error {
@@ -204,20 +253,21 @@ func (m *memoryStore) removeAccount(account site.AccountID) error {
 	}
 	delete(m.accounts, account)
 	maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
-	maps.DeleteFunc(m.grants, func(k grantKey, _ site.Grant) bool { return k.account == account })
+	maps.DeleteFunc(m.grants, func(k site.GrantKey, _ site.Grant) bool { return k.Account == account })
+	m.leave(site.Member{Account: account})
 	maps.DeleteFunc(m.known, func(k loginKey, _ site.LoginAddress) bool { return k.account == account })
 	return nil
 }
 
 func (m *memoryStore) putGrant(grant site.Grant) error {
-	if _, ok := m.accounts[grant.Account]; !ok || grant.Station > 9999 {
+	if _, ok := m.accounts[grant.Account]; !ok && grant.AccountGroup == "" || grant.Station > 9999 {
 		return gone() // stations up to 9999 are taken to exist
 	}
-	m.grants[grantKey{grant.Account, grant.Station}] = grant
+	m.grants[grant.Key()] = grant
 	return nil
 }
 
-func (m *memoryStore) removeGrant(key grantKey) error {
+func (m *memoryStore) removeGrant(key site.GrantKey) error {
 	if _, ok := m.grants[key]; !ok {
 		return gone()
 	}

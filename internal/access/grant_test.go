@@ -178,13 +178,13 @@ func TestService_RemoveGrant(t *testing.T) {
 	h.put(site.Grant{Account: account.ID, Station: 7})
 	h.put(site.Grant{Account: account.ID, Station: 8})
 	ctx := t.Context()
-	h.is(h.RemoveGrant(ctx, admin(), account.ID, 9), fault.NotFound)
-	h.is(h.RemoveGrant(ctx, admin(), "x", 7), fault.NotFound)
-	h.ok(h.RemoveGrant(ctx, admin(), account.ID, 7))
+	h.is(h.RemoveGrant(ctx, admin(), site.GrantKey{Account: account.ID, Station: 9}), fault.NotFound)
+	h.is(h.RemoveGrant(ctx, admin(), site.GrantKey{Account: "x", Station: 7}), fault.NotFound)
+	h.ok(h.RemoveGrant(ctx, admin(), site.GrantKey{Account: account.ID, Station: 7}))
 	if h.Permits(account.ID, 7) || !h.Permits(account.ID, 8) {
 		t.Error("the wrong grant is withdrawn")
 	}
-	h.is(h.RemoveGrant(ctx, admin(), account.ID, 7), fault.NotFound)
+	h.is(h.RemoveGrant(ctx, admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.NotFound)
 	want := site.Facts{Origin: site.Admin, By: admin().Name, Account: account.ID, Email: porter, Station: 7}
 	if got := h.store.of(site.KindUngranted); len(got) != 1 || got[0].Facts != want {
 		t.Errorf("the records are %+v", got)
@@ -199,14 +199,14 @@ func TestService_RemoveGrant_storageFailing(t *testing.T) {
 	h.put(site.Grant{Account: account.ID, Station: 7})
 	h.store.fail("RemoveGrant", errDisk)
 	for range 2 {
-		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+		h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.Unavailable)
 		if h.Permits(account.ID, 7) || len(h.Granted(account.ID)) != 0 || len(h.Grants()) != 0 {
 			t.Error("a withdrawn grant holds")
 		}
 	}
 	h.store.fail("RemoveGrant", nil)
-	h.ok(h.RemoveGrant(t.Context(), admin(), account.ID, 7))
-	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.NotFound)
+	h.ok(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}))
+	h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.NotFound)
 	h.agree()
 }
 
@@ -214,9 +214,9 @@ func TestService_RemoveGrant_rowVanished(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)
 	h.put(site.Grant{Account: account.ID, Station: 7})
-	delete(h.store.grants, grantKey{account.ID, 7})
+	delete(h.store.grants, site.GrantKey{Account: account.ID, Station: 7})
 	for range 2 {
-		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.NotFound)
+		h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.NotFound)
 	}
 	if n := h.store.called("RemoveGrant"); n != 1 {
 		t.Errorf("the store was asked %d times", n)
@@ -234,7 +234,7 @@ func TestService_Run_retriesWithdrawals(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- h.Run(ctx) }()
 			h.store.fail("RemoveGrant", errDisk)
-			h.is(h.RemoveGrant(ctx, admin(), account.ID, 7), fault.Unavailable)
+			h.is(h.RemoveGrant(ctx, admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.Unavailable)
 			time.Sleep(3*access.SettleEvery + time.Second)
 			h.store.fail("RemoveGrant", nil)
 			if again {
@@ -260,7 +260,7 @@ func TestService_Run_retryOvertaken(t *testing.T) {
 		account := h.add(porter)
 		h.put(site.Grant{Account: account.ID, Station: 7})
 		h.store.fail("RemoveGrant", errDisk)
-		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+		h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.Unavailable)
 		h.store.fail("RemoveGrant", nil)
 		gate := make(chan struct{})
 		h.store.entered = func(method string) {
@@ -320,7 +320,7 @@ func TestService_RemoveGrant_whilePutting(t *testing.T) {
 					synctest.Wait()
 				}
 				all.Go(func() {
-					if err := h.RemoveGrant(t.Context(), admin(), account.ID, 7); fault.Is(err, fault.Unavailable) != (failing != nil) {
+					if err := h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}); fault.Is(err, fault.Unavailable) != (failing != nil) {
 						t.Errorf("withdrawing gave %v", err)
 					}
 				})
@@ -352,7 +352,7 @@ func TestService_Run_retriesAllWithdrawals(t *testing.T) {
 	}
 	h.store.fail("RemoveGrant", errDisk)
 	for station := range site.StationID(3) {
-		h.is(h.RemoveGrant(t.Context(), admin(), account.ID, station+1), fault.Unavailable)
+		h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: station + 1}), fault.Unavailable)
 	}
 	h.store.fail("RemoveGrant", nil)
 	h.settle()
@@ -369,7 +369,7 @@ func TestService_PutGrant_afterUnstoredWithdrawal(t *testing.T) {
 	grant := site.Grant{Account: account.ID, Station: 7}
 	h.put(grant)
 	h.store.fail("RemoveGrant", errDisk)
-	h.is(h.RemoveGrant(t.Context(), admin(), account.ID, 7), fault.Unavailable)
+	h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: account.ID, Station: 7}), fault.Unavailable)
 	_, err := h.PutGrant(t.Context(), admin(), grant)
 	h.is(err, fault.Unavailable)
 	if h.Permits(account.ID, 7) {
@@ -407,7 +407,7 @@ func TestService_RemoveAccount_unstoredWithdrawals(t *testing.T) {
 	}
 	h.store.fail("RemoveGrant", errDisk)
 	for _, a := range accounts {
-		h.is(h.RemoveGrant(t.Context(), admin(), a.ID, 7), fault.Unavailable)
+		h.is(h.RemoveGrant(t.Context(), admin(), site.GrantKey{Account: a.ID, Station: 7}), fault.Unavailable)
 	}
 	h.store.fail("RemoveGrant", nil)
 	h.ok(h.RemoveAccount(t.Context(), admin(), porter))

@@ -235,7 +235,7 @@ func (h *house) settle() {
 
 // inventory describes all that the service holds.
 func (h *house) inventory() string {
-	text := fmt.Sprintf("%+v %+v", h.Accounts(), h.Grants())
+	text := fmt.Sprintf("%+v %+v %+v %+v", h.Accounts(), h.Grants(), h.Groups(), h.Holidays())
 	for _, a := range h.Accounts() {
 		sessions, err := h.Sessions(string(a.Email))
 		text += fmt.Sprintf(" %+v %v", sessions, err)

@@ -63,10 +63,10 @@ func changes() map[string]func(ctx context.Context, c *crowd, i int) error {
 		"put grants of one account":  func(ctx context.Context, c *crowd, i int) error { return c.grant(ctx, 0, station(i)) },
 		"put grants for one station": func(ctx context.Context, c *crowd, i int) error { return c.grant(ctx, i, 7) },
 		"remove grants of one account": func(ctx context.Context, c *crowd, i int) error {
-			return c.RemoveGrant(ctx, admin(), c.accounts[0].ID, station(i))
+			return c.RemoveGrant(ctx, admin(), site.GrantKey{Account: c.accounts[0].ID, Station: station(i)})
 		},
 		"remove grants for one station": func(ctx context.Context, c *crowd, i int) error {
-			return c.RemoveGrant(ctx, admin(), c.accounts[i].ID, 7)
+			return c.RemoveGrant(ctx, admin(), site.GrantKey{Account: c.accounts[i].ID, Station: 7})
 		},
 		"set administrators": func(ctx context.Context, c *crowd, i int) error { return c.SetAdmin(ctx, admin(), mail(i), true) },
 		"set passwords":      func(ctx context.Context, c *crowd, i int) error { return c.SetPassword(ctx, admin(), mail(i), wrong) },

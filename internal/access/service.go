@@ -126,6 +126,10 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the addresses of logins: %w", err)
 	}
+	groups, holidays, err := cfg.Store.LoadGroups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading groups and holidays: %w", err)
+	}
 	dir := newDirectory()
 	for _, a := range accounts {
 		if _, err := parseHash(a.Password.Reveal()); err != nil {
@@ -141,6 +145,13 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	for _, s := range sessions {
 		dir.addSession(s, nil)
 	}
+	for _, g := range groups {
+		dir.addGroup(g)
+	}
+	for _, h := range holidays {
+		dir.holidays[h.Name] = h
+	}
+	dir.calendar = site.NewCalendar(holidays)
 	for _, g := range grants {
 		dir.putGrant(g)
 	}

@@ -73,7 +73,7 @@ func TestNew_strayRows(t *testing.T) {
 	account := h.add(porter)
 	tokens := h.login(porter)
 	h.store.sessions["stray"] = site.Session{ID: "stray", Account: "nobody", Expires: h.clock.Now().Add(day)}
-	h.store.grants[grantKey{"nobody", 7}] = site.Grant{Account: "nobody", Station: 7}
+	h.store.grants[site.GrantKey{Account: "nobody", Station: 7}] = site.Grant{Account: "nobody", Station: 7}
 	h.store.known[loginKey{"nobody", "10.0.0.9"}] = site.LoginAddress{Account: "nobody", Remote: "10.0.0.9", Until: h.clock.Now().Add(day)}
 	h.store.sessions["old"] = site.Session{ID: "old", Account: account.ID, Expires: h.clock.Now()}
 	h.restart()
@@ -297,7 +297,7 @@ func (h *house) meddle(email string, i, round int) {
 		_, _ = h.Refresh(ctx, tokens.Refresh)
 		_ = h.Permits(actor.Account, 7)
 		_, _ = h.PutGrant(ctx, admin(), site.Grant{Account: actor.Account, Station: site.StationID(1 + round%3)})
-		_ = h.RemoveGrant(ctx, admin(), actor.Account, site.StationID(1+i%3))
+		_ = h.RemoveGrant(ctx, admin(), site.GrantKey{Account: actor.Account, Station: site.StationID(1 + i%3)})
 	}
 	_, _ = h.Login(ctx, email, wrong, address(i))
 	switch (i + round) % 8 {

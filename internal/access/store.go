@@ -7,7 +7,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Store keeps accounts, sessions and grants over restarts; what administrators change of
+// Store keeps accounts, sessions, grants, groups and holidays over restarts; what administrators change of
 // them is stored by package amend. Each method is one transaction that also appends the
 // record it is given, so that nothing changes unrecorded; an error means that nothing was
 // written. Its methods may be called concurrently. Errors without a
@@ -18,6 +18,9 @@ type Store interface {
 
 	// LoadTokens reads the integration tokens, in any order.
 	LoadTokens(ctx context.Context) ([]site.Token, error)
+
+	// LoadGroups reads every group and holiday, in any order.
+	LoadGroups(ctx context.Context) ([]site.Group, []site.Holiday, error)
 
 	// LoginAddresses reads the client addresses of logins that are still kept, in any
 	// order; see AddSession.

@@ -94,7 +94,7 @@ func (h *canaryHouse) stations() {
 		}
 		h.keep("token of "+s.StationID.String(), issued.StationToken)
 	}
-	if _, err := h.g.Admin.Grant(ctx, gatewaytest.Email, 1042, adminapi.GrantTerms{}); err != nil {
+	if _, err := h.g.Admin.Grant(ctx, gatewaytest.Email, "1042", adminapi.GrantTerms{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []adminapi.NewStation{

@@ -209,7 +209,7 @@ func hostilePackets(name, secret string) []hostileMQTT {
 func TestGateway_hostile(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Configure(t))
 	issued, prey := g.Enrol(1042), g.Enrol(1043)
-	if err := g.Admin.Ungrant(t.Context(), gatewaytest.Email, 1043); err != nil {
+	if err := g.Admin.Ungrant(t.Context(), gatewaytest.Email, "1043"); err != nil {
 		t.Fatal(err)
 	}
 	access, refresh := g.Login()

@@ -171,7 +171,7 @@ func (k *killed) provision() {
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		if _, err := k.admin.Grant(ctx, gatewaytest.Email, issued.StationID, adminapi.GrantTerms{}); err != nil {
+		if _, err := k.admin.Grant(ctx, gatewaytest.Email, issued.StationID.String(), adminapi.GrantTerms{}); err != nil {
 			k.t.Fatal(err)
 		}
 		k.issued = append(k.issued, issued)

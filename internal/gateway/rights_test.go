@@ -80,8 +80,16 @@ func rows() map[string]row {
 		"POST /admin/v1/stations/{station}/rotate":              {right: administer, status: gone},
 		"POST /admin/v1/stations/{station}/locks/{lock}/unlock": {right: administer, status: gone},
 		"GET /admin/v1/grants":                                  {right: administer},
-		"PUT /admin/v1/grants/{email}/{station}":                {administer, gone, empty},
-		"DELETE /admin/v1/grants/{email}/{station}":             {right: administer, status: gone},
+		"PUT /admin/v1/grants/{who}/{what}":                     {administer, gone, empty},
+		"DELETE /admin/v1/grants/{who}/{what}":                  {right: administer, status: gone},
+		"GET /admin/v1/groups":                                  {right: administer},
+		"POST /admin/v1/groups":                                 {administer, bad, empty},
+		"PATCH /admin/v1/groups/{group}":                        {administer, gone, empty},
+		"DELETE /admin/v1/groups/{group}":                       {right: administer, status: gone},
+		"GET /admin/v1/holidays":                                {right: administer},
+		"POST /admin/v1/holidays":                               {administer, bad, empty},
+		"POST /admin/v1/holidays/import":                        {administer, bad, empty},
+		"DELETE /admin/v1/holidays/{holiday}":                   {right: administer, status: gone},
 		"GET /admin/v1/tokens":                                  {right: administer},
 		"POST /admin/v1/tokens":                                 {administer, bad, empty},
 		"DELETE /admin/v1/tokens/{name}":                        {right: administer, status: gone},
@@ -157,7 +165,7 @@ func TestGateway_rights(t *testing.T) {
 		}
 	}
 	c := caller{t, g, strings.NewReplacer("{station_token}", g.Enrol(1042).StationToken, "{lock_id}", "1", "{lock}", "1",
-		"{email}", "absent@example.test", "{station}", "4040")}
+		"{email}", "absent@example.test", "{station}", "4040", "{who}", "absent@example.test", "{what}", "4040")}
 	for _, p := range c.principals() {
 		for _, cookie := range []bool{false, true} {
 			for _, route := range lasting {
@@ -225,18 +233,26 @@ func (c caller) principals() (all []principal) {
 	garbage := principal{name: "a text that is no token", bearer: "gh_aaaaaaaaaaaaaaaaaaaaaaaaaa", cookie: "6f1c2b3a-1111-4222-8333-444455556666"}
 	user := c.account("user", false)
 	granted := c.account("granted", false)
-	_, err := admin.Grant(ctx, granted.email(), 1042, adminapi.GrantTerms{})
+	_, err := admin.Grant(ctx, granted.email(), "1042", adminapi.GrantTerms{})
 	c.must(err)
 	granted.sees, granted.opens = true, true
 	ungranted := c.account("ungranted", false)
-	_, err = admin.Grant(ctx, ungranted.email(), 1042, adminapi.GrantTerms{})
+	_, err = admin.Grant(ctx, ungranted.email(), "1042", adminapi.GrantTerms{})
 	c.must(err)
-	c.must(admin.Ungrant(ctx, ungranted.email(), 1042))
+	c.must(admin.Ungrant(ctx, ungranted.email(), "1042"))
+	grouped, expelled := c.account("grouped", false), c.account("expelled", false)
+	_, err = admin.AddGroup(ctx, adminapi.Group{Name: "people", Members: adminapi.Members{Accounts: []site.Email{site.Email(grouped.email()), site.Email(expelled.email())}}})
+	c.must(err)
+	_, err = admin.Grant(ctx, "people", "1042", adminapi.GrantTerms{})
+	c.must(err)
+	grouped.sees, grouped.opens = true, true
+	_, err = admin.ChangeGroup(ctx, "people", adminapi.GroupPatch{Remove: adminapi.Members{Accounts: []site.Email{site.Email(expelled.email())}}})
+	c.must(err)
 	demoted := c.account("demoted", true)
 	_, err = admin.SetAdmin(ctx, demoted.email(), false)
 	c.must(err)
 	demoted.admin = false
-	all = []principal{nobody, garbage, user, granted, ungranted, c.account("administrator", true), demoted}
+	all = []principal{nobody, garbage, user, granted, ungranted, grouped, expelled, c.account("administrator", true), demoted}
 	for name, isAdmin := range map[string]bool{"user": false, "administrator": true} {
 		revoked, removed := c.account(name+"-revoked", isAdmin), c.account(name+"-removed", isAdmin)
 		_, err := admin.Revoke(ctx, revoked.email())

@@ -32,24 +32,3 @@ type LoginAddress struct {
 
 // MaxLoginAddresses is how many of them are kept for one account, the newest.
 const MaxLoginAddresses = 64
-
-// Grant lets one account use one station.
-type Grant struct {
-	Account AccountID
-	Station StationID
-	From    time.Time // zero: from ever
-	Until   time.Time // zero: for ever
-	Hours   Schedule  // empty: at any hour
-}
-
-// Covers reports whether the grant holds at t; zone is the gateway's own time
-// zone, in which the hours are meant.
-func (g Grant) Covers(t time.Time, zone *time.Location) bool {
-	if !g.From.IsZero() && t.Before(g.From) {
-		return false
-	}
-	if !g.Until.IsZero() && !t.Before(g.Until) {
-		return false
-	}
-	return g.Hours.Covers(t.In(zone))
-}

@@ -11,8 +11,16 @@ type Amendment struct {
 	UpdateStation *Station // replaces what is stored of the station with that id
 	RemoveStation StationID
 
-	PutGrant    *Grant // in place of the one for the same account and station
-	RemoveGrant *Grant // the one for that account and station
+	PutGrant    *Grant // in place of the one of the same key
+	RemoveGrant *Grant // the one of that key
+
+	AddGroup     *Group // its name and kind; members are added by themselves
+	RemoveGroup  GroupName
+	AddMember    *Member
+	RemoveMember *Member
+
+	PutHoliday    *Holiday // in place of the one of that name
+	RemoveHoliday string   // its name
 
 	AddToken    *Token
 	RemoveToken AccountID

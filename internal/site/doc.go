@@ -14,7 +14,10 @@
 //   - session: one login; one refresh token and every access token made from it.
 //   - integration token: what an app sends in the place of a person's access token, with a
 //     scope of its own; see [Token].
-//   - grant: leave for one account to use one station, perhaps within hours.
+//   - grant: leave for an account, or a group of accounts, to use a station, or a group
+//     of stations, perhaps within hours and with others on holidays.
+//   - group: a named set of accounts or of stations, for grants.
+//   - holiday: a named entry in the site's list of days on which other hours may hold.
 //   - actor: who asks, and through which [Origin].
 //   - command: one unlock on its way to a station, named by a [CommandID].
 //   - outcome: how a command ended.

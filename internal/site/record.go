@@ -33,6 +33,11 @@ const (
 	KindUngranted      Kind = "ungranted"
 	KindTokenAdded     Kind = "token-added"   // an integration token; account is its id
 	KindTokenRemoved   Kind = "token-removed" // likewise
+	KindGroupAdded     Kind = "group-added"
+	KindGroupChanged   Kind = "group-changed" // an account or a station was added or removed
+	KindGroupRemoved   Kind = "group-removed"
+	KindHolidayChanged Kind = "holiday-changed" // added, or with other dates
+	KindHolidayRemoved Kind = "holiday-removed"
 	KindStarted        Kind = "gateway-started"
 	KindStopped        Kind = "gateway-stopped"
 	KindClockChanged   Kind = "clock-changed"
@@ -57,7 +62,8 @@ func Kinds() []Kind {
 		KindDoorForced, KindDoorHeld, KindLeftUnlocked, KindStationSilent, KindRefusedOften,
 		KindAccountAdded, KindAccountChanged, KindAccountRemoved,
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
-		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved, KindStarted, KindStopped,
+		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved,
+		KindGroupAdded, KindGroupChanged, KindGroupRemoved, KindHolidayChanged, KindHolidayRemoved, KindStarted, KindStopped,
 		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
 		KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
 	}

@@ -7,10 +7,17 @@ import (
 )
 
 // Schedule is a set of weekly opening hours, such as "Mon-Fri 08:00-18:00" or
-// "Mon-Fri 08:00-18:00, Sat 10:00-14:00". The zero Schedule covers every moment.
+// "Mon-Fri 08:00-18:00, Sat 10:00-14:00". The zero Schedule covers every moment, "none"
+// covers no moment. Hours without days, "10:00-14:00", are those of every day.
 // A span whose end is not after its start ("22:00-06:00") runs past midnight and
 // belongs to the day on which it starts.
-type Schedule struct{ spans []span }
+type Schedule struct {
+	spans []span
+	none  bool
+}
+
+// noHours is the text of the schedule that covers no moment.
+const noHours = "none"
 
 // span is one part of a schedule; minutes count from midnight.
 type span struct {
@@ -26,8 +33,11 @@ var weekdays = [7]string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
 // ParseSchedule reads a schedule; the empty text is the schedule without limits.
 func ParseSchedule(text string) (Schedule, error) {
-	if strings.TrimSpace(text) == "" {
+	switch strings.TrimSpace(text) {
+	case "":
 		return Schedule{}, nil
+	case noHours:
+		return Schedule{none: true}, nil
 	}
 	parts := strings.Split(text, ",")
 	if len(parts) > maxSpans {
@@ -47,6 +57,9 @@ func ParseSchedule(text string) (Schedule, error) {
 func parseSpan(text string) (span, error) {
 	fields := strings.Fields(text)
 	bad := fmt.Errorf("%q are not hours: write them like \"Mon-Fri 08:00-18:00\"", clip(strings.TrimSpace(text)))
+	if len(fields) == 1 {
+		fields = []string{"Mon-Sun", fields[0]}
+	}
 	if len(fields) != 2 {
 		return span{}, bad
 	}
@@ -64,6 +77,9 @@ func parseSpan(text string) (span, error) {
 	}
 	return span{from, to, start, stop}, nil
 }
+
+// overnight reports whether the span runs past midnight.
+func (sp span) overnight() bool { return sp.end < sp.start }
 
 // on reports whether the span begins on that day of the week.
 func (sp span) on(day int) bool { return (day-sp.first+7)%7 <= (sp.last-sp.first+7)%7 }
@@ -87,20 +103,25 @@ func clockMinutes(text string) (int, bool) {
 	return t.Hour()*60 + t.Minute(), err == nil && len(text) == len(layout)
 }
 
-// Covers reports whether the local time t lies within the schedule.
-func (s Schedule) Covers(t time.Time) bool {
-	if len(s.spans) == 0 {
-		return true
-	}
-	today := int(t.Weekday())
-	yesterday := (today + 6) % 7
-	minute := t.Hour()*60 + t.Minute()
+// IsZero reports whether the schedule is the one without limits.
+func (s Schedule) IsZero() bool { return len(s.spans) == 0 && !s.none }
+
+// coversOn reports whether the hours that belong to a day of the week cover a minute of
+// that day.
+func (s Schedule) coversOn(day time.Weekday, minute int) bool {
 	for _, sp := range s.spans {
-		overnight := sp.end < sp.start
-		switch {
-		case sp.on(today) && minute >= sp.start && (overnight || minute < sp.end):
+		if sp.on(int(day)) && minute >= sp.start && (sp.overnight() || minute < sp.end) {
 			return true
-		case overnight && sp.on(yesterday) && minute < sp.end:
+		}
+	}
+	return s.IsZero()
+}
+
+// coversAfter reports whether the hours that belong to a day of the week run past midnight
+// and cover a minute of the day after.
+func (s Schedule) coversAfter(day time.Weekday, minute int) bool {
+	for _, sp := range s.spans {
+		if sp.overnight() && sp.on(int(day)) && minute < sp.end {
 			return true
 		}
 	}
@@ -109,6 +130,9 @@ func (s Schedule) Covers(t time.Time) bool {
 
 // String returns the schedule in the form that [ParseSchedule] reads.
 func (s Schedule) String() string {
+	if s.none {
+		return noHours
+	}
 	parts := make([]string, 0, len(s.spans))
 	for _, sp := range s.spans {
 		days := weekdays[sp.first]

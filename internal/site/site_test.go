@@ -149,12 +149,15 @@ func TestSchedule_Covers(t *testing.T) {
 		{"Fri 22:00-06:00", day(sat, "06:00"), false},
 		{"Fri 22:00-06:00", day(fri, "05:00"), false},
 		{"sun 09:00-10:00", day(sun, "09:30"), true},
+		{"09:00-10:00", day(sun, "09:30"), true},
+		{"22:00-06:00", day(mon, "05:59"), true},
+		{"none", day(sun, "00:00"), false},
 	} {
 		s, err := site.ParseSchedule(c.hours)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Covers(c.at) != c.want {
+		if g := (site.Grant{Hours: s}); g.Covers(c.at, time.UTC, nil) != c.want {
 			t.Errorf("%q at %s: want %v", c.hours, c.at.Format("Mon 15:04"), c.want)
 		}
 	}
@@ -162,7 +165,7 @@ func TestSchedule_Covers(t *testing.T) {
 
 func TestParseSchedule_refuses(t *testing.T) {
 	for _, text := range []string{
-		"08:00-18:00", "Mon", "Mon 8:00-18:00", "Mon 08:00", "Mon 08:00-08:00", "Mon 24:00-25:00", "Mon 24:00-06:00",
+		"Mon", "None", "none, Mon 08:00-18:00", "Mon 8:00-18:00", "Mon 08:00", "Mon 08:00-08:00", "Mon 24:00-25:00", "Mon 24:00-06:00",
 		"Mon 08:60-09:00", "Noday 08:00-09:00", "Mon-Noday 08:00-09:00", "Mon 08:00-18:00,", "Mon 08:00-18:00 x", "Mon ab:cd-ef:gh",
 		strings.Repeat("Mon 08:00-09:00,", 16) + "Mon 08:00-09:00",
 	} {
@@ -208,7 +211,7 @@ func TestGrant_Covers(t *testing.T) {
 		"hours in the zone":  {site.Grant{Hours: hours}, berlin, true},
 		"hours but not from": {site.Grant{Hours: hours, From: at.Add(1)}, berlin, false},
 	} {
-		if c.grant.Covers(at, c.zone) != c.want {
+		if c.grant.Covers(at, c.zone, nil) != c.want {
 			t.Errorf("%s: want %v", name, c.want)
 		}
 	}

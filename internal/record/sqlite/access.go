@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gatehouse/internal/site"
@@ -17,7 +19,7 @@ func (db *DB) LoadAccess(ctx context.Context) (accounts []site.Account, sessions
 		sessions, err = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
 	}
 	if err == nil {
-		grants, err = query(ctx, db, "SELECT account, station, from_time, until_time, hours FROM access_grant", scanGrant)
+		grants, err = query(ctx, db, "SELECT account, account_group, station, station_group, from_time, until_time, hours, holidays FROM access_grant", scanGrant)
 	}
 	return accounts, sessions, grants, err
 }
@@ -52,16 +54,56 @@ func scanSession(rows *sql.Rows) (s site.Session, err error) {
 }
 
 func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
+	var account, accountGroup, stationGroup sql.NullString
+	var station sql.NullInt64
 	var from, until int64
-	var hours string
-	if err := rows.Scan(&g.Account, &g.Station, &from, &until, &hours); err != nil {
+	var hours, holidays string
+	if err := rows.Scan(&account, &accountGroup, &station, &stationGroup, &from, &until, &hours, &holidays); err != nil {
 		return g, err
 	}
+	g.Account, g.AccountGroup = site.AccountID(account.String), site.GroupName(accountGroup.String)
+	g.Station, g.StationGroup = site.StationID(station.Int64), site.GroupName(stationGroup.String)
 	g.From, g.Until = fromMillis(from), fromMillis(until)
-	if g.Hours, err = site.ParseSchedule(hours); err != nil {
+	if g.Hours, err = site.ParseSchedule(hours); err == nil {
+		g.Holidays, err = site.ParseSchedule(holidays)
+	}
+	if err != nil {
 		return g, errors.Join(errDamaged, err)
 	}
 	return g, nil
+}
+
+// LoadGroups reads every group and holiday.
+func (db *DB) LoadGroups(ctx context.Context) (groups []site.Group, holidays []site.Holiday, err error) {
+	groups, err = query(ctx, db, `SELECT name, kind, (SELECT json_group_array(account) FROM group_account a WHERE a.name = g.name),
+		(SELECT json_group_array(station) FROM group_station s WHERE s.name = g.name) FROM site_group g`, scanGroup)
+	if err == nil {
+		holidays, err = query(ctx, db, "SELECT name, dates FROM holiday", scanHoliday)
+	}
+	return groups, holidays, err
+}
+
+func scanGroup(rows *sql.Rows) (g site.Group, err error) {
+	var accounts, stations string
+	if err := rows.Scan(&g.Name, &g.Kind, &accounts, &stations); err != nil {
+		return g, err
+	}
+	return g, errors.Join(json.Unmarshal([]byte(accounts), &g.Accounts), json.Unmarshal([]byte(stations), &g.Stations))
+}
+
+func scanHoliday(rows *sql.Rows) (h site.Holiday, err error) {
+	var dates string
+	if err := rows.Scan(&h.Name, &dates); err != nil {
+		return h, err
+	}
+	for text := range strings.SplitSeq(dates, ",") {
+		d, err := site.ParseDates(text)
+		if err != nil {
+			return h, errors.Join(errDamaged, err)
+		}
+		h.Dates = append(h.Dates, d)
+	}
+	return h, nil
 }
 
 // UpgradePassword replaces a password's hash by a stronger one of the same password;

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 
 	"gatehouse/internal/site"
@@ -52,20 +53,61 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 		if err == nil {
 			err = t.forgetState(a.RemoveStation)
 		}
-	case a.PutGrant != nil:
-		g := a.PutGrant
-		_, err = t.exec(`INSERT INTO access_grant (account, station, from_time, until_time, hours) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (account, station) DO UPDATE SET from_time = excluded.from_time, until_time = excluded.until_time, hours = excluded.hours`,
-			string(g.Account), int64(g.Station), toMillis(g.From), toMillis(g.Until), g.Hours.String())
-	case a.RemoveGrant != nil:
-		err = t.mustChange("Grant", "DELETE FROM access_grant WHERE account = ? AND station = ?",
-			string(a.RemoveGrant.Account), int64(a.RemoveGrant.Station))
 	case a.AddToken != nil:
 		err = t.addToken(*a.AddToken)
 	case a.RemoveToken != "":
 		err = t.mustChange("Token", "DELETE FROM token WHERE id = ?", string(a.RemoveToken))
 	case a.TimeZone != "":
 		err = t.setMeta(metaTimeZone, a.TimeZone)
+	default:
+		err = t.amendSchedule(a)
+	}
+	return err
+}
+
+// isGrant selects the grant of a key, see keyOf.
+const isGrant = "account IS ? AND account_group IS ? AND station IS ? AND station_group IS ?"
+
+// keyOf returns the key of a grant as its columns have it.
+func keyOf(g *site.Grant) []any {
+	return []any{textOrNull(g.Account), textOrNull(g.AccountGroup), sql.NullInt64{Int64: int64(g.Station), Valid: g.Station != 0}, textOrNull(g.StationGroup)}
+}
+
+func textOrNull[T ~string](text T) sql.NullString {
+	return sql.NullString{String: string(text), Valid: text != ""}
+}
+
+// amendSchedule stores what is amended of grants, groups and holidays.
+func (t *transaction) amendSchedule(a site.Amendment) (err error) {
+	switch {
+	case a.PutGrant != nil:
+		g := a.PutGrant
+		if _, err = t.exec("DELETE FROM access_grant WHERE "+isGrant, keyOf(g)...); err != nil {
+			return err
+		}
+		_, err = t.exec(`INSERT INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, append(keyOf(g), toMillis(g.From), toMillis(g.Until), g.Hours.String(), g.Holidays.String())...)
+	case a.RemoveGrant != nil:
+		err = t.mustChange("Grant", "DELETE FROM access_grant WHERE "+isGrant, keyOf(a.RemoveGrant)...)
+	case a.AddGroup != nil:
+		_, err = t.exec("INSERT INTO site_group (name, kind) VALUES (?, ?)", string(a.AddGroup.Name), string(a.AddGroup.Kind))
+	case a.RemoveGroup != "":
+		err = t.mustChange("Group", "DELETE FROM site_group WHERE name = ?", string(a.RemoveGroup))
+	case a.AddMember != nil && a.AddMember.Station != 0:
+		_, err = t.exec("INSERT INTO group_station (name, station) VALUES (?, ?)", string(a.AddMember.Group), int64(a.AddMember.Station))
+	case a.AddMember != nil:
+		_, err = t.exec("INSERT INTO group_account (name, account) VALUES (?, ?)", string(a.AddMember.Group), string(a.AddMember.Account))
+	case a.RemoveMember != nil && a.RemoveMember.Station != 0:
+		m := a.RemoveMember
+		err = t.mustChange("Member", "DELETE FROM group_station WHERE name = ? AND station = ?", string(m.Group), int64(m.Station))
+	case a.RemoveMember != nil:
+		m := a.RemoveMember
+		err = t.mustChange("Member", "DELETE FROM group_account WHERE name = ? AND account = ?", string(m.Group), string(m.Account))
+	case a.PutHoliday != nil:
+		_, err = t.exec("INSERT INTO holiday (name, dates) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET dates = excluded.dates",
+			a.PutHoliday.Name, a.PutHoliday.Text())
+	case a.RemoveHoliday != "":
+		err = t.mustChange("Holiday", "DELETE FROM holiday WHERE name = ?", a.RemoveHoliday)
 	default:
 		err = errors.New("an amendment that amends nothing")
 	}

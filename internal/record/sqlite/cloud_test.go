@@ -119,8 +119,20 @@ func TestDB_Outbox(t *testing.T) {
 	}
 }
 
-// dropNew drops the tables of the schemas after the fifth.
-const dropNew = "DROP TABLE IF EXISTS next_version; DROP TABLE token_station; DROP TABLE token; "
+// formerGrants brings groups, holidays and grants back to what they were before schema 7.
+const formerGrants = `DROP TABLE access_grant; DROP TABLE holiday; DROP TABLE group_station; DROP TABLE group_account; DROP TABLE site_group;
+CREATE TABLE access_grant (
+    account    TEXT NOT NULL REFERENCES account (id) ON DELETE CASCADE,
+    station    INTEGER NOT NULL REFERENCES station (id) ON DELETE CASCADE,
+    from_time  INTEGER NOT NULL,
+    until_time INTEGER NOT NULL,
+    hours      TEXT NOT NULL,
+    PRIMARY KEY (account, station)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX access_grant_station ON access_grant (station);`
+
+// dropNew undoes the schemas after the fifth.
+const dropNew = formerGrants + "DROP TABLE IF EXISTS next_version; DROP TABLE token_station; DROP TABLE token; "
 
 // formerStates is how the first schema kept the states of stations.
 const formerStates = `CREATE TABLE station_state (

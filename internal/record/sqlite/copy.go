@@ -36,7 +36,7 @@ const metaVersion = "access_version"
 // metaSum is the key of table meta, in a copy alone, of the digest of who may open what.
 const metaSum = "access_sum"
 
-// change is do for a change of accounts, sessions, stations or grants; revokes means that
+// change is do for a change of accounts, sessions, stations, grants, groups or holidays; revokes means that
 // it may revoke access. The copy follows.
 func (db *DB) change(ctx context.Context, revokes bool, change func(*transaction) error, records ...site.Record) error {
 	err := db.do(ctx, func(t *transaction) error {
@@ -257,6 +257,9 @@ type accessState struct {
 	version, sum string
 }
 
+// schemaGroups is the first version of the schema that has groups and holidays.
+const schemaGroups = 7
+
 // accessOf reads it. Tables that change without a change of access are left out.
 func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 	if a.schema, err = schemaOf(ctx, q); err != nil {
@@ -271,8 +274,11 @@ func accessOf(ctx context.Context, q queryer) (a accessState, err error) {
 		"SELECT * FROM account ORDER BY id", "SELECT * FROM session ORDER BY id",
 		"SELECT * FROM station ORDER BY id", "SELECT * FROM access_grant ORDER BY account, station",
 		"SELECT id, name, sum, reads, unlocks_all, created, until_time FROM token ORDER BY id", "SELECT * FROM token_station ORDER BY token, station",
+		"SELECT account_group, station_group FROM access_grant ORDER BY 1, 2", "SELECT * FROM site_group ORDER BY name",
+		"SELECT * FROM group_account ORDER BY name, account", "SELECT * FROM group_station ORDER BY name, station", "SELECT * FROM holiday ORDER BY name",
 	} {
-		if a.schema < schemaTokens && strings.Contains(text, "FROM token") {
+		if a.schema < schemaTokens && strings.Contains(text, "FROM token") ||
+			a.schema < schemaGroups && (strings.Contains(text, "group") || strings.Contains(text, "FROM holiday")) {
 			continue
 		}
 		for row, err := range each(ctx, q, scanAny, text) {

@@ -148,6 +148,10 @@ func (s *countingStore) LoadTokens(context.Context) ([]site.Token, error) { retu
 
 func (s *countingStore) LoginAddresses(context.Context) ([]site.LoginAddress, error) { return nil, nil }
 
+func (s *countingStore) LoadGroups(context.Context) ([]site.Group, []site.Holiday, error) {
+	return nil, nil, nil
+}
+
 func (s *countingStore) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
 	return nil, nil, nil, nil
 }

@@ -45,7 +45,7 @@ func TestAttack_forgedTime(t *testing.T) {
 	g.AddAccount()
 	issued := g.Enrol(1042)
 	until := site.At(time.Now().AddDate(4, 0, 0))
-	if _, err := g.Admin.Grant(t.Context(), gatewaytest.Email, 1042, adminapi.GrantTerms{Until: until}); err != nil {
+	if _, err := g.Admin.Grant(t.Context(), gatewaytest.Email, "1042", adminapi.GrantTerms{Until: until}); err != nil {
 		t.Fatal(err)
 	}
 	access, refresh := g.Login()

@@ -123,7 +123,7 @@ func newSiege(t *testing.T) *siege {
 		if _, err := f.p.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: email, Password: gatewaytest.Password}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.p.Admin.Grant(t.Context(), email, 1042, adminapi.GrantTerms{}); err != nil {
+		if _, err := f.p.Admin.Grant(t.Context(), email, "1042", adminapi.GrantTerms{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,7 +94,7 @@ func (f *following) addAccounts(t *testing.T) {
 	for n := range followers/kit.MaxStreamsPerAccount + 1 {
 		_, err := f.p.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: person(n), Password: gatewaytest.Password})
 		if err == nil {
-			_, err = f.p.Admin.Grant(t.Context(), person(n), 1042, adminapi.GrantTerms{})
+			_, err = f.p.Admin.Grant(t.Context(), person(n), "1042", adminapi.GrantTerms{})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -87,7 +87,7 @@ func TestAttack_unlockFlood(t *testing.T) {
 	if _, err := p.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: insider, Password: gatewaytest.Password}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Admin.Grant(t.Context(), insider, 1042, adminapi.GrantTerms{}); err != nil {
+	if _, err := p.Admin.Grant(t.Context(), insider, "1042", adminapi.GrantTerms{}); err != nil {
 		t.Fatal(err)
 	}
 	owner, attacker := loginAs(t, p, gatewaytest.Email), loginAs(t, p, insider)

@@ -97,7 +97,7 @@ func (h *House) Play(id site.StationID, secret string, locks int, change func(*s
 // Allow grants the porter a station.
 func (h *House) Allow(id site.StationID, terms adminapi.GrantTerms) {
 	h.T.Helper()
-	if _, err := h.Admin.Grant(h.T.Context(), Porter, id, terms); err != nil {
+	if _, err := h.Admin.Grant(h.T.Context(), Porter, id.String(), terms); err != nil {
 		h.T.Fatal(err)
 	}
 }

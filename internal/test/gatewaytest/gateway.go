@@ -152,7 +152,7 @@ func (g *Gateway) Enrol(id site.StationID) adminapi.IssuedStation {
 	if err != nil {
 		g.T.Fatal(err)
 	}
-	if _, err := g.Admin.Grant(g.T.Context(), Email, id, adminapi.GrantTerms{}); err != nil {
+	if _, err := g.Admin.Grant(g.T.Context(), Email, id.String(), adminapi.GrantTerms{}); err != nil {
 		g.T.Fatal(err)
 	}
 	return issued

@@ -1,11 +1,17 @@
 package adminapi
 
-import "gatehouse/internal/site"
+import (
+	"strings"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
 
 func (a *API) grants(*request) (any, error) {
 	grants := []Grant{}
 	for _, g := range a.Access.Grants() {
-		if account, ok := a.Access.AccountByID(g.Account); ok { // it may have been removed meanwhile
+		account, ok := a.Access.AccountByID(g.Account)
+		if ok || g.AccountGroup != "" { // the account may have been removed meanwhile
 			grants = append(grants, grantOf(account.Email, g))
 		}
 	}
@@ -13,16 +19,53 @@ func (a *API) grants(*request) (any, error) {
 }
 
 func grantOf(email site.Email, g site.Grant) Grant {
-	terms := GrantTerms{From: site.At(g.From), Until: site.At(g.Until), Hours: g.Hours}
-	return Grant{Email: email, StationID: g.Station, GrantTerms: terms}
+	terms := GrantTerms{From: site.At(g.From), Until: site.At(g.Until), Hours: g.Hours, Holidays: g.Holidays}
+	return Grant{Email: email, AccountGroup: g.AccountGroup, StationID: g.Station, StationGroup: g.StationGroup, GrantTerms: terms}
 }
 
 func (a *API) grant(r *request, terms GrantTerms) (any, error) {
-	g := site.Grant{Account: r.account.ID, Station: r.station.ID, From: terms.From.Time, Until: terms.Until.Time, Hours: terms.Hours}
+	g, err := a.named(r)
+	if err != nil {
+		return nil, err
+	}
+	g.From, g.Until, g.Hours, g.Holidays = terms.From.Time, terms.Until.Time, terms.Hours, terms.Holidays
 	changed, err := a.Access.PutGrant(r.Context(), r.Actor, g)
 	return Granted{Grant: grantOf(r.account.Email, g), Changed: changed}, err
 }
 
 func (a *API) ungrant(r *request) (any, error) {
-	return nil, a.Access.RemoveGrant(r.Context(), r.Actor, r.account.ID, r.station.ID)
+	g, err := a.named(r)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.Access.RemoveGrant(r.Context(), r.Actor, g.Key())
+}
+
+// named returns for whom and for what a grant is by the path of the request.
+func (a *API) named(r *request) (g site.Grant, err error) {
+	if who := r.PathValue("who"); strings.Contains(who, "@") {
+		r.account, err = a.account(who)
+		g.Account = r.account.ID
+	} else if g.AccountGroup, err = site.ParseGroupName(who); err == nil {
+		err = a.Access.HasGroup(g.AccountGroup, site.OfAccounts)
+	}
+	if err != nil {
+		return g, invalid(err)
+	}
+	what := r.PathValue("what")
+	if id, notID := site.ParseStationID(what); notID == nil {
+		g.Station = id
+		_, err = a.enrolled(what)
+	} else if g.StationGroup, err = site.ParseGroupName(what); err == nil {
+		err = a.Access.HasGroup(g.StationGroup, site.OfStations)
+	}
+	return g, invalid(err)
+}
+
+// invalid returns an error of reading a text as Invalid, and any other as it is.
+func invalid(err error) error {
+	if err == nil || fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return fault.New(fault.Invalid, err.Error())
 }

@@ -408,6 +408,10 @@ func (s *store) LoadTokens(context.Context) ([]site.Token, error) { return nil, 
 
 func (s *store) LoginAddresses(context.Context) ([]site.LoginAddress, error) { return nil, nil }
 
+func (s *store) LoadGroups(context.Context) ([]site.Group, []site.Holiday, error) {
+	return nil, nil, nil
+}
+
 func (s *store) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
 	return nil, nil, nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/setup/calendar"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
 )
@@ -17,6 +18,7 @@ const Prefix = "/admin/v1"
 
 const (
 	maxApply     = 4 << 20          // bytes; room for the largest site file as JSON, with its lines
+	maxMembers   = 256 << 10        // bytes; room for thousands of members of a group
 	briefly      = 25 * time.Second // what an ordinary request may take; its client waits 30 s
 	lengthily    = 30 * time.Minute // what applying a site, or checking the journal or the database, may take
 	writeTimeout = 10 * time.Second // how long a client may take to receive an answer
@@ -36,8 +38,8 @@ type request struct {
 func (a *API) find(x *kit.Exchange) (r *request, err error) {
 	r = &request{Request: x.Req}
 	if email := x.Req.PathValue("email"); email != "" {
-		if r.account, err = a.Access.AccountByEmail(email); err != nil {
-			return nil, fault.New(fault.NotFound, "There is no account "+kit.Clip(email))
+		if r.account, err = a.account(email); err != nil {
+			return nil, err
 		}
 	}
 	if text := x.Req.PathValue("station"); text != "" {
@@ -54,6 +56,15 @@ func (a *API) find(x *kit.Exchange) (r *request, err error) {
 		}
 	}
 	return r, nil
+}
+
+// account returns the account of that e-mail address.
+func (a *API) account(email string) (site.Account, error) {
+	account, err := a.Access.AccountByEmail(email)
+	if err != nil {
+		return account, fault.New(fault.NotFound, "There is no account "+kit.Clip(email))
+	}
+	return account, nil
 }
 
 // enrolled returns the station of that id.
@@ -113,8 +124,18 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock},
 
 		{Method: get, Pattern: "/grants", Serve: a.brief(ok, a.grants)},
-		{Method: put, Pattern: "/grants/{email}/{station}", Serve: a.brief(ok, reads(a.grant)), JSON: true},
-		{Method: remove, Pattern: "/grants/{email}/{station}", Serve: a.brief(none, a.ungrant)},
+		{Method: put, Pattern: "/grants/{who}/{what}", Serve: a.brief(ok, reads(a.grant)), JSON: true},
+		{Method: remove, Pattern: "/grants/{who}/{what}", Serve: a.brief(none, a.ungrant)},
+
+		{Method: get, Pattern: "/groups", Serve: a.brief(ok, a.groups)},
+		{Method: post, Pattern: "/groups", Serve: a.brief(created, reads(a.addGroup)), JSON: true, MaxBody: maxMembers},
+		{Method: patch, Pattern: "/groups/{group}", Serve: a.brief(ok, reads(a.changeGroup)), JSON: true, MaxBody: maxMembers},
+		{Method: remove, Pattern: "/groups/{group}", Serve: a.brief(none, a.removeGroup)},
+
+		{Method: get, Pattern: "/holidays", Serve: a.brief(ok, a.holidays)},
+		{Method: post, Pattern: "/holidays", Serve: a.brief(ok, reads(a.addHoliday)), JSON: true},
+		{Method: post, Pattern: "/holidays/import", Serve: a.brief(ok, reads(a.importHolidays)), JSON: true, MaxBody: 2 * calendar.MaxSize},
+		{Method: remove, Pattern: "/holidays/{holiday}", Serve: a.brief(none, a.removeHoliday)},
 
 		{Method: get, Pattern: "/tokens", Serve: a.brief(ok, a.tokens)},
 		{Method: post, Pattern: "/tokens", Serve: a.brief(created, reads(a.addToken)), JSON: true},

@@ -161,23 +161,28 @@ type IssuedStation = sitefile.IssuedStation
 // MQTTLogin is what the hardware of a station logs in with.
 type MQTTLogin = sitefile.MQTTLogin
 
-// Grant lets one account use one station. GET /admin/v1/grants lists them under "grants",
-// sorted by e-mail and station.
+// Grant lets an account or a group of accounts use a station or a group of stations. GET
+// /admin/v1/grants lists them under "grants": those of accounts, sorted by e-mail, then
+// those of groups.
 type Grant struct {
-	Email     site.Email     `json:"email"`
-	StationID site.StationID `json:"stationId"`
+	Email        site.Email     `json:"email,omitempty"`        // either this
+	AccountGroup site.GroupName `json:"accountGroup,omitempty"` // or this
+	StationID    site.StationID `json:"stationId,omitempty"`    // either this
+	StationGroup site.GroupName `json:"stationGroup,omitempty"` // or this
 	GrantTerms
 }
 
-// GrantTerms is the body of PUT /admin/v1/grants/{email}/{station}: when the grant
-// holds. A bound that is null or absent, or empty hours, are no bound.
+// GrantTerms is the body of PUT /admin/v1/grants/{who}/{what}: when the grant holds. A
+// bound that is null or absent, or empty hours, are no bound. who is an e-mail address or
+// the name of a group of accounts, what a station id or the name of a group of stations.
 type GrantTerms struct {
-	From  site.Timestamp `json:"from"`
-	Until site.Timestamp `json:"until"`
-	Hours site.Schedule  `json:"hours"` // "Mon-Fri 08:00-18:00"; empty: at any hour
+	From     site.Timestamp `json:"from"`
+	Until    site.Timestamp `json:"until"`
+	Hours    site.Schedule  `json:"hours"`             // "Mon-Fri 08:00-18:00"; empty: at any hour
+	Holidays site.Schedule  `json:"holidays,omitzero"` // the hours on holidays, or "none"; absent or empty: as on other days
 }
 
-// Granted is the answer of PUT /admin/v1/grants/{email}/{station}.
+// Granted is the answer of PUT /admin/v1/grants/{who}/{what}.
 type Granted struct {
 	Grant
 	Changed bool `json:"changed"` // false: it was like that already
@@ -205,6 +210,37 @@ type NewToken struct {
 type IssuedToken struct {
 	Token
 	Text string `json:"token"`
+}
+
+// Members are accounts or stations, in a request not both.
+type Members struct {
+	Accounts []site.Email     `json:"accounts,omitzero"` // absent for stations
+	Stations []site.StationID `json:"stations,omitzero"` // absent for accounts
+}
+
+// Group is a group as GET /admin/v1/groups lists it under "groups", sorted by name; the
+// body and the answer of POST /admin/v1/groups; and the answer of PATCH
+// /admin/v1/groups/{group}.
+type Group struct {
+	Name site.GroupName `json:"name"`
+	Members
+}
+
+// GroupPatch is the body of PATCH /admin/v1/groups/{group}.
+type GroupPatch struct {
+	Add    Members `json:"add,omitzero"`
+	Remove Members `json:"remove,omitzero"`
+}
+
+// Holidays are the holidays that GET /admin/v1/holidays lists, sorted by name. POST
+// /admin/v1/holidays and …/holidays/import answer with those that they have changed.
+type Holidays struct {
+	Holidays []site.Holiday `json:"holidays"`
+}
+
+// Import is the body of POST /admin/v1/holidays/import.
+type Import struct {
+	ICS string `json:"ics"` // the text of an iCalendar file (RFC 5545)
 }
 
 // Unlocked is the answer of POST /admin/v1/stations/{id}/locks/{lock}/unlock.

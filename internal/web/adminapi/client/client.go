@@ -136,15 +136,61 @@ func (c *Client) Grants(ctx context.Context) ([]adminapi.Grant, error) {
 	return list[adminapi.Grant](ctx, c, "/grants", "grants")
 }
 
-// Grant lets an account use a station, or changes the terms on which it may.
-// Errors: [fault.NotFound] for the account or the station, [fault.Invalid].
-func (c *Client) Grant(ctx context.Context, email string, id site.StationID, terms adminapi.GrantTerms) (adminapi.Granted, error) {
-	return call[adminapi.Granted](ctx, c, http.MethodPut, grantPath(email, id), terms)
+// Grant lets an account or a group, who, use a station or a group, what, or changes the
+// terms on which it may. Errors: [fault.NotFound] for one of them, [fault.Invalid].
+func (c *Client) Grant(ctx context.Context, who, what string, terms adminapi.GrantTerms) (adminapi.Granted, error) {
+	return call[adminapi.Granted](ctx, c, http.MethodPut, grantPath(who, what), terms)
 }
 
 // Ungrant removes a grant. Error: [fault.NotFound].
-func (c *Client) Ungrant(ctx context.Context, email string, id site.StationID) error {
-	return remove(ctx, c, grantPath(email, id))
+func (c *Client) Ungrant(ctx context.Context, who, what string) error {
+	return remove(ctx, c, grantPath(who, what))
+}
+
+// Groups lists the groups, sorted by name.
+func (c *Client) Groups(ctx context.Context) ([]adminapi.Group, error) {
+	return list[adminapi.Group](ctx, c, "/groups", "groups")
+}
+
+// AddGroup adds a group of accounts or of stations. Errors: [fault.Invalid],
+// [fault.Conflict], [fault.NotFound] for a member.
+func (c *Client) AddGroup(ctx context.Context, g adminapi.Group) (adminapi.Group, error) {
+	return call[adminapi.Group](ctx, c, http.MethodPost, "/groups", g)
+}
+
+// ChangeGroup adds and removes members of a group and returns it as it is then. Errors:
+// [fault.NotFound] for the group or a member, [fault.Invalid].
+func (c *Client) ChangeGroup(ctx context.Context, name site.GroupName, p adminapi.GroupPatch) (adminapi.Group, error) {
+	return call[adminapi.Group](ctx, c, http.MethodPatch, "/groups/"+url.PathEscape(string(name)), p)
+}
+
+// RemoveGroup removes a group with its grants. Error: [fault.NotFound].
+func (c *Client) RemoveGroup(ctx context.Context, name site.GroupName) error {
+	return remove(ctx, c, "/groups/"+url.PathEscape(string(name)))
+}
+
+// Holidays lists the holidays, sorted by name.
+func (c *Client) Holidays(ctx context.Context) ([]site.Holiday, error) {
+	return list[site.Holiday](ctx, c, "/holidays", "holidays")
+}
+
+// AddHoliday adds dates to the holiday of that name, which need not be there, and returns
+// it if that changed it. Errors: [fault.Invalid], [fault.Conflict].
+func (c *Client) AddHoliday(ctx context.Context, h site.Holiday) ([]site.Holiday, error) {
+	answer, err := call[adminapi.Holidays](ctx, c, http.MethodPost, "/holidays", h)
+	return answer.Holidays, err
+}
+
+// ImportHolidays adds the holidays of an iCalendar text, and returns those that changed.
+// Errors: [fault.Invalid], [fault.Conflict]; then none has changed.
+func (c *Client) ImportHolidays(ctx context.Context, ics string) ([]site.Holiday, error) {
+	answer, err := call[adminapi.Holidays](ctx, c, http.MethodPost, "/holidays/import", adminapi.Import{ICS: ics})
+	return answer.Holidays, err
+}
+
+// RemoveHoliday removes a holiday with all its dates. Error: [fault.NotFound].
+func (c *Client) RemoveHoliday(ctx context.Context, name string) error {
+	return remove(ctx, c, "/holidays/"+url.PathEscape(name))
 }
 
 // Tokens lists the integration tokens, sorted by name.
@@ -236,8 +282,8 @@ func accountPath(email, rest string) string { return "/accounts/" + url.PathEsca
 
 func stationPath(id site.StationID, rest string) string { return "/stations/" + id.String() + rest }
 
-func grantPath(email string, id site.StationID) string {
-	return "/grants/" + url.PathEscape(email) + "/" + id.String()
+func grantPath(who, what string) string {
+	return "/grants/" + url.PathEscape(who) + "/" + url.PathEscape(what)
 }
 
 func (q JournalQuery) encode() string {

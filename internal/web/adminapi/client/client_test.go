@@ -101,10 +101,10 @@ func TestClient_requests(t *testing.T) {
 		"DELETE /admin/v1/stations/7":      func() error { return c.RemoveStation(ctx, 7) },
 		"GET /admin/v1/grants":             func() error { _, err := c.Grants(ctx); return err },
 		`PUT /admin/v1/grants/a@b.test/7 {"from":"2026-01-01T00:00:00.000Z","until":null,"hours":""}`: func() error {
-			_, err := c.Grant(ctx, "a@b.test", 7, terms)
+			_, err := c.Grant(ctx, "a@b.test", "7", terms)
 			return err
 		},
-		"DELETE /admin/v1/grants/a@b.test/7":            func() error { return c.Ungrant(ctx, "a@b.test", 7) },
+		"DELETE /admin/v1/grants/a@b.test/7":            func() error { return c.Ungrant(ctx, "a@b.test", "7") },
 		"POST /admin/v1/stations/7/locks/lock-2/unlock": func() error { _, err := c.Unlock(ctx, 7, 2); return err },
 		"GET /admin/v1/database":                        func() error { _, err := c.Database(ctx); return err },
 		"GET /admin/v1/journal/verify":                  func() error { _, err := c.VerifyJournal(ctx); return err },

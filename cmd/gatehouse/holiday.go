@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"gatehouse/internal/setup/calendar"
+	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi/client"
+)
+
+func (a *app) holidayCommand() *cobra.Command {
+	cmd := group("holiday", "Manage the holidays of the site",
+		`Holidays are days, in the time zone of the site, on which other hours may hold: see
+"gatehouse grant --holidays". A grant that does not mention holidays is the same on them.`)
+	cmd.AddCommand(a.holidayAdd(), a.holidayImport(), a.holidayList(), a.holidayRemove())
+	return cmd
+}
+
+func (a *app) holidayAdd() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "add HOLIDAY DATE...",
+		Short: "Add dates to a holiday",
+		Long: `Add dates to the holiday of that name, which is created if it is not there. A DATE is a
+day (2026-12-24), several days (2026-12-24..2027-01-03), or without a year the same
+days of every year (12-25, 12-24..01-06).`,
+		Example: `  gatehouse holiday add Christmas 12-25 12-26
+  gatehouse holiday add "Works holiday" 2026-08-03..2026-08-21`,
+	}, func(ctx context.Context, gw *client.Client, in arguments) error {
+		h := site.Holiday{Name: in.texts[0]}
+		for _, text := range in.texts[1:] {
+			dates, err := site.ParseDates(text)
+			if err != nil {
+				return wrongUsage(err)
+			}
+			h.Dates = append(h.Dates, dates)
+		}
+		return show(a, changedHolidays)(gw.AddHoliday(ctx, h))
+	})
+}
+
+func changedHolidays(w *lines, changed []site.Holiday) {
+	if len(changed) == 0 {
+		w.printf("These holidays are there already.")
+		return
+	}
+	holidayTable(w, changed)
+}
+
+func holidayTable(w *lines, all []site.Holiday) {
+	if len(all) == 0 {
+		w.printf("There are no holidays; \"gatehouse holiday add HOLIDAY DATE...\" adds one.")
+		return
+	}
+	rows := make([][]string, len(all))
+	for i, h := range all {
+		rows[i] = []string{h.Name, h.Text()}
+	}
+	w.table([]string{"HOLIDAY", "DATES"}, rows)
+}
+
+func (a *app) holidayImport() *cobra.Command {
+	return a.remote(&cobra.Command{
+		Use:   "import FILE.ics",
+		Short: "Add the holidays of a calendar file",
+		Long: `Add the events of an iCalendar file, as calendar programs export them, to the holidays:
+each by its name, on all the days that it touches. What is there already stays. A file
+with an event that cannot be read is refused as a whole.`,
+	}, func(ctx context.Context, gw *client.Client, in arguments) error {
+		text, err := readCalendar(in.texts[0])
+		if err != nil {
+			return err
+		}
+		return show(a, changedHolidays)(gw.ImportHolidays(ctx, text))
+	})
+}
+
+// readCalendar reads a file, of whatever size, no further than a calendar may be.
+func readCalendar(path string) (string, error) {
+	file, err := os.Open(path) //nolint:gosec // named on the command line
+	if err != nil {
+		return "", fmt.Errorf("reading the calendar: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, calendar.MaxSize+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the calendar: %w", err)
+	}
+	if len(text) > calendar.MaxSize {
+		return "", calendar.ErrTooLarge
+	}
+	return string(text), nil
+}
+
+func (a *app) holidayList() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "list", Short: "List the holidays"},
+		func(ctx context.Context, gw *client.Client, _ arguments) error {
+			return show(a, holidayTable)(gw.Holidays(ctx))
+		})
+}
+
+func (a *app) holidayRemove() *cobra.Command {
+	return a.remote(&cobra.Command{Use: "remove HOLIDAY", Short: "Remove a holiday with all its dates"},
+		func(ctx context.Context, gw *client.Client, in arguments) error {
+			if err := gw.RemoveHoliday(ctx, in.texts[0]); err != nil {
+				return err
+			}
+			return a.result(removed{Name: in.texts[0]}, func(w *lines) { w.printf("Holiday %s is removed.", in.texts[0]) })
+		})
+}

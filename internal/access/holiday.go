@@ -1,0 +1,100 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// Holidays lists the holidays by name.
+func (s *Service) Holidays() []site.Holiday {
+	s.dir.mu.RLock()
+	defer s.dir.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(s.dir.holidays), func(a, b site.Holiday) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// AddHolidays adds dates to the holidays of those names, and the holidays that are not
+// there; it returns those that changed, as they are then. Conflict when there would be more
+// than [site.MaxHolidays] or [site.MaxHolidayDates]; Unavailable; then none has changed.
+func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []site.Holiday) (changed []site.Holiday, err error) {
+	err = s.changes.Make(ctx, func() (drafted []site.Amendment, err error) {
+		if changed, err = s.JoinHolidays(holidays); err != nil {
+			return nil, err
+		}
+		for _, h := range changed {
+			drafted = append(drafted, s.DraftHoliday(by, h))
+		}
+		return drafted, nil
+	})
+	return changed, err
+}
+
+// JoinHolidays returns what AddHolidays would change. Conflict as there.
+func (s *Service) JoinHolidays(add []site.Holiday) (changed []site.Holiday, err error) {
+	all := make(map[string]site.Holiday)
+	for _, h := range s.Holidays() {
+		all[h.Name] = h
+	}
+	names := make(map[string]bool)
+	for _, h := range add {
+		before := all[h.Name].Dates
+		dates := site.JoinDates(before, h.Dates)
+		if len(dates) > site.MaxHolidayDates {
+			return nil, fault.New(fault.Conflict, fmt.Sprintf("%s would have %d dates: at most %d", h.Name, len(dates), site.MaxHolidayDates))
+		}
+		if len(dates) > len(before) {
+			all[h.Name], names[h.Name] = site.Holiday{Name: h.Name, Dates: dates}, true
+		}
+	}
+	if len(all) > site.MaxHolidays {
+		return nil, fault.New(fault.Conflict, fmt.Sprintf("There would be %d holidays: at most %d", len(all), site.MaxHolidays))
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		changed = append(changed, all[name])
+	}
+	return changed, nil
+}
+
+// RemoveHoliday removes a holiday with all its dates. NotFound; Unavailable.
+func (s *Service) RemoveHoliday(ctx context.Context, by site.Actor, name string) error {
+	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
+		if !slices.ContainsFunc(s.Holidays(), func(h site.Holiday) bool { return h.Name == name }) {
+			return nil, fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
+		}
+		return []site.Amendment{s.DraftHolidayRemoval(by, name)}, nil
+	})
+}
+
+// DraftHoliday drafts a holiday in place of the one of that name.
+func (s *Service) DraftHoliday(by site.Actor, h site.Holiday) site.Amendment {
+	return site.Amendment{PutHoliday: &h, Record: change(by, site.KindHolidayChanged, site.Account{}, h.Name+": "+h.Text())}
+}
+
+// DraftHolidayRemoval drafts the removal of a holiday.
+func (s *Service) DraftHolidayRemoval(by site.Actor, name string) site.Amendment {
+	return site.Amendment{RemoveHoliday: name, Record: change(by, site.KindHolidayRemoved, site.Account{}, name)}
+}
+
+// setHoliday enters a holiday, or removes it if it has no dates. It takes effect with
+// renewCalendar.
+func (d *directory) setHoliday(h site.Holiday) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.holidays[h.Name] = h
+	if len(h.Dates) == 0 {
+		delete(d.holidays, h.Name)
+	}
+}
+
+// renewCalendar makes the calendar that of the holidays.
+func (s *Service) renewCalendar() {
+	calendar := site.NewCalendar(s.Holidays()) // only one change is made at a time
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	s.dir.calendar = calendar
+}
