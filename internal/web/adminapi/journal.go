@@ -57,6 +57,9 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 			q.Limit = min(page, q.left)
 		}
 		records, err := a.Journal.Read(ctx, q.Query)
+		if err == nil && q.Newest {
+			err = s.SendLine(JournalStart{WatchStart: kit.WatchStart{Time: site.At(a.Clock.Now()), Count: len(records)}, Last: latest})
+		}
 		if err != nil {
 			return err
 		}

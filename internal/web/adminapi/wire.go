@@ -7,6 +7,7 @@ import (
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/kit"
 )
 
 // The types of this file are the JSON of the admin API, /admin/v1. Fields that
@@ -269,6 +270,13 @@ type Restarting struct {
 
 // Applied is the answer of POST /admin/v1/apply.
 type Applied = sitefile.Result
+
+// JournalStart is the line of GET /admin/v1/journal?tail=N before the records that are
+// there.
+type JournalStart struct {
+	kit.WatchStart
+	Last uint64 `json:"last"` // every record up to this seq has been looked at
+}
 
 // Database is the answer of GET /admin/v1/database: the state of the gateway's database. No
 // other process can read it while the gateway has it open.

@@ -231,7 +231,6 @@ type JournalQuery struct {
 	Station site.StationID // 0: of all stations
 	Kinds   []site.Kind    // none: of all kinds
 	Limit   int            // stop after so many records; 0: no limit
-	Tail    int            // begin with so many of the newest; 0: with the oldest
 	Follow  bool           // continue with new records as they are written
 }
 
@@ -298,7 +297,6 @@ func (q JournalQuery) encode() string {
 	set("until", q.Until.UTC().Format(time.RFC3339Nano), !q.Until.IsZero())
 	set("station", q.Station.String(), q.Station != 0)
 	set("limit", strconv.Itoa(q.Limit), q.Limit > 0)
-	set("tail", strconv.Itoa(q.Tail), q.Tail > 0)
 	set("follow", "true", q.Follow)
 	for _, kind := range q.Kinds {
 		v.Add("kind", string(kind))
