@@ -129,3 +129,17 @@ func TestRun_interruptedAtThePassword(t *testing.T) {
 		t.Errorf("says %q", stderr.String())
 	}
 }
+
+// fullRecord returns a record in which every field is set.
+func fullRecord() site.Record {
+	voltage := 3.71
+	return site.Record{
+		Seq: 17, Time: site.At(time.Date(2026, 11, 21, 8, 0, 0, 5e6, time.UTC)), ClockTrusted: true, Boot: "boot", Kind: site.KindUnlock,
+		Facts: site.Facts{
+			Origin: site.Local, Account: "acc", Email: "porter@example.test", Session: "ses", By: "uid 0 (root)",
+			Station: 1042, Lock: "lock-1", Command: "cmd", Outcome: site.Late, Answer: "puback", IdempotencyKey: "key",
+			Status: site.Unlocked, BatteryVoltage: &voltage, Remote: "192.0.2.7", Detail: `said "no", twice`, Count: 2,
+			JTI: "jti", KeyID: "kid", From: 101, To: 500,
+		},
+	}
+}

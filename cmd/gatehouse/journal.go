@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -117,8 +118,8 @@ func (a *app) query(flags selection) (q client.JournalQuery, err error) {
 // recordWriter writes records in one format. It writes nothing before the first record;
 // end follows the last one, unless reading them failed.
 type recordWriter interface {
-	record(site.Record) error
-	end() error
+	Record(site.Record) error
+	End() error
 }
 
 func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.JournalQuery, flags selection, names map[site.StationID]string) (err error) {
@@ -127,7 +128,7 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	w := a.recordWriter(out, flags, names)
 	for r, err := range gw.Journal(ctx, query) {
 		if err == nil {
-			err = w.record(r)
+			err = w.Record(r)
 		}
 		if err == nil && query.Follow {
 			err = out.Flush()
@@ -139,13 +140,13 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 	if !query.Follow && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return w.end()
+	return w.End()
 }
 
 func (a *app) recordWriter(out io.Writer, flags selection, names map[site.StationID]string) recordWriter {
 	switch {
 	case flags.csv:
-		return newCSVRecords(out)
+		return journal.NewCSV(out)
 	case a.json && flags.follow:
 		return &jsonRecords{out: out, after: "\n"}
 	case a.json:
@@ -162,7 +163,7 @@ type jsonRecords struct {
 	any                         bool
 }
 
-func (j *jsonRecords) record(r site.Record) error {
+func (j *jsonRecords) Record(r site.Record) error {
 	before := j.between
 	if !j.any {
 		before = j.open
@@ -171,7 +172,7 @@ func (j *jsonRecords) record(r site.Record) error {
 	return j.write(before + string(r.AppendJSON(nil)) + j.after)
 }
 
-func (j *jsonRecords) end() error {
+func (j *jsonRecords) End() error {
 	if !j.any {
 		return j.write(j.open + j.close)
 	}

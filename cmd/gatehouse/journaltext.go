@@ -42,8 +42,8 @@ func newTextRecords(a *app, out io.Writer, all bool, names map[site.StationID]st
 	return &textRecords{app: a, out: &lines{w: out}, all: all, names: names, latest: map[door]opening{}}
 }
 
-// record implements [recordWriter].
-func (t *textRecords) record(r site.Record) error {
+// Record implements [recordWriter].
+func (t *textRecords) Record(r site.Record) error {
 	if !t.any {
 		t.any = true
 		t.row("SEQ", t.timeHeading(), "KIND", "WHAT")
@@ -76,8 +76,8 @@ func (t *textRecords) hidden(r site.Record) bool {
 	return false
 }
 
-// end implements [recordWriter].
-func (t *textRecords) end() error {
+// End implements [recordWriter].
+func (t *textRecords) End() error {
 	if !t.any {
 		t.out.printf("No records match.")
 	}

@@ -18,7 +18,7 @@ func TestTextRecords_oneLineAnUnlock(t *testing.T) {
 		seq++
 		facts.Station, facts.Lock = 7, "lock-1"
 		when := site.At(time.Date(2026, 11, 21, 8, 0, seconds, 5e6, time.UTC))
-		if err := w.record(site.Record{Seq: seq, Time: when, ClockTrusted: boot != "b", Boot: boot, Kind: kind, Facts: facts}); err != nil {
+		if err := w.Record(site.Record{Seq: seq, Time: when, ClockTrusted: boot != "b", Boot: boot, Kind: kind, Facts: facts}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestTextRecords_oneLineAnUnlock(t *testing.T) {
 	put("a", 7, site.KindUnlock, site.Facts{Command: "3", Outcome: site.Requested}) // and the power fails
 	put("b", 8, site.KindUnlock, site.Facts{Command: "3", Outcome: site.Unresolved})
 	put("b", 19, site.KindLockChanged, site.Facts{Status: site.Unlocked}) // 12: long after
-	if err := w.end(); err != nil {
+	if err := w.End(); err != nil {
 		t.Fatal(err)
 	}
 	want := `   SEQ  TIME (CET)            KIND               WHAT

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -25,6 +26,7 @@ type journalQuery struct {
 	left   int // records still to send; negative: no limit
 	tail   int // begin with so many of the newest; 0: with the oldest
 	follow bool
+	csv    bool // all of them, as CSV
 }
 
 // maxTail bounds how many records are sent before those that follow.
@@ -37,10 +39,24 @@ func (a *API) journal(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error { return a.sendJournal(x.Req.Context(), s, q) })
+	if q.csv {
+		return x.Follow(kit.Table(), nil, func(s *kit.Stream) error {
+			table := journal.NewCSV(sender{s})
+			return errors.Join(a.sendJournal(x.Req.Context(), s, q, table.Record), table.End())
+		})
+	}
+	return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
+		return a.sendJournal(x.Req.Context(), s, q, func(r site.Record) error { return s.SendLine(r) })
+	})
 }
 
-func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) error {
+// sender writes to a stream.
+type sender struct{ *kit.Stream }
+
+// Write implements [io.Writer].
+func (s sender) Write(p []byte) (int, error) { return len(p), s.Send(p) }
+
+func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery, send func(site.Record) error) error {
 	var wake <-chan struct{}
 	if q.follow {
 		var cancel func()
@@ -64,7 +80,7 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 			return err
 		}
 		for _, record := range records {
-			if err := s.SendLine(record); err != nil {
+			if err := send(record); err != nil {
 				return err
 			}
 			q.AfterSeq = record.Seq
@@ -86,7 +102,7 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery) er
 }
 
 // parseJournalQuery reads after, before, since, until, station, account, kind (any number
-// of them), limit, tail and follow.
+// of them), limit, tail, follow and csv.
 func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 	q.left = -1
 	for key, values := range v {
@@ -104,6 +120,8 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 		err = fault.New(fault.Invalid, `"follow" and "before" do not go together`)
 	case q.left >= 0 && q.tail > 0:
 		err = fault.New(fault.Invalid, `"limit" and "tail" do not go together`)
+	case q.csv && (q.follow || q.tail > 0):
+		err = fault.New(fault.Invalid, `"csv" goes with neither "follow" nor "tail"`)
 	}
 	return q, err
 }
@@ -138,10 +156,12 @@ func (q *journalQuery) set(key string, values []string) (err error) {
 		var n uint64
 		n, err = strconv.ParseUint(text, 10, 31)
 		q.left = int(n) //nolint:gosec // 31 bits fit
+	case "csv":
+		q.csv, err = strconv.ParseBool(text)
 	case "follow":
 		q.follow, err = strconv.ParseBool(text)
 	default:
-		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail and follow", kit.Clip(key)))
+		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail, follow and csv", kit.Clip(key)))
 	}
 	if err != nil {
 		return fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", kit.Clip(text), key), err)

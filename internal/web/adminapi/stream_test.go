@@ -96,10 +96,11 @@ func TestHandler_journalBadQuery(t *testing.T) {
 		"limit=99999999999":    `\"99999999999\" is no good value of \"limit\"`,
 		"follow=perhaps":       `\"perhaps\" is no good value of \"follow\"`,
 		"limit=1&limit=2":      `\"limit\" is in the query twice`,
-		"colour=red":           `The query has no \"colour\": it knows after, before, since, until, station, account, kind, limit, tail and follow`,
+		"colour=red":           `The query has no \"colour\": it knows after, before, since, until, station, account, kind, limit, tail, follow and csv`,
 		"tail=-1":              `\"-1\" is no good value of \"tail\"`,
 		"account=x":            `\"x\" is no good value of \"account\"`,
 		"limit=1&tail=1":       `\"limit\" and \"tail\" do not go together`,
+		"csv=true&tail=1":      `\"csv\" goes with neither \"follow\" nor \"tail\"`,
 		"follow=true&before=2": `\"follow\" and \"before\" do not go together`,
 		"follow=true&until=" + "2026-01-01T00:00:00Z": `\"follow\" and \"until\" do not go together`,
 	} {
@@ -141,6 +142,18 @@ func TestHandler_journalTail(t *testing.T) {
 		if line := <-lines; seqOf(t, line) != want {
 			t.Errorf("line %d is %q, want %s", i, line, want)
 		}
+	}
+}
+
+func TestHandler_journalTable(t *testing.T) {
+	h := open(t)
+	h.journal.write(600, 7)
+	lines := strings.Split(h.do("GET", "/admin/v1/journal?csv=true&after=598", "").body, "\r\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "seq,time,") || !strings.HasPrefix(lines[1], "599,2026-") || !strings.HasPrefix(lines[2], "600,2026-") {
+		t.Errorf("the table is %q", lines)
+	}
+	if lines = strings.Split(h.do("GET", "/admin/v1/journal?csv=true&after=600", "").body, "\r\n"); len(lines) != 2 {
+		t.Errorf("the table of no record is %q", lines)
 	}
 }
 

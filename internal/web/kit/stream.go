@@ -48,6 +48,9 @@ type Format struct {
 // stream that breaks off ends with an [ErrorBody].
 func Lines() Format { return Format{"application/x-ndjson", "\n", true} }
 
+// Table is the format of CSV. A stream that breaks off ends with an [ErrorBody].
+func Table() Format { return Format{"text/csv; charset=utf-8", "", true} }
+
 // Events is the format of server-sent events.
 func Events() Format { return Format{"text/event-stream", ": heartbeat\n\n", false} }
 

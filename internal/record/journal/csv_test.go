@@ -1,4 +1,4 @@
-package main
+package journal_test
 
 import (
 	"encoding/csv"
@@ -8,19 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 )
 
 func written(t *testing.T, records ...site.Record) string {
 	t.Helper()
 	var out strings.Builder
-	w := newCSVRecords(&out)
+	w := journal.NewCSV(&out)
 	for _, r := range records {
-		if err := w.record(r); err != nil {
+		if err := w.Record(r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.end(); err != nil {
+	if err := w.End(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -41,7 +42,7 @@ func fullRecord() site.Record {
 }
 
 // Every field of a record has a column, named and valued as in JSON.
-func TestCSVRecords_hasEveryField(t *testing.T) {
+func TestCSV_hasEveryField(t *testing.T) {
 	record := fullRecord()
 	value := reflect.ValueOf(record.Facts)
 	for i := range value.NumField() {
@@ -90,7 +91,7 @@ func mustJSON(t *testing.T, value any) []byte {
 	return data
 }
 
-func TestCSVRecords_linesEndAsInRFC4180(t *testing.T) {
+func TestCSV_linesEndAsInRFC4180(t *testing.T) {
 	text := written(t, fullRecord())
 	if strings.Count(text, "\r\n") != 2 || strings.Count(text, "\n") != 2 {
 		t.Errorf("%q: want two lines that end in CR LF", text)
@@ -98,7 +99,7 @@ func TestCSVRecords_linesEndAsInRFC4180(t *testing.T) {
 }
 
 // Texts that others chose must not become formulas of a spreadsheet.
-func TestCSVRecords_formulas(t *testing.T) {
+func TestCSV_formulas(t *testing.T) {
 	for _, evil := range []string{`=HYPERLINK("http://evil.test")`, "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1"} {
 		record := site.Record{Facts: site.Facts{Detail: evil, IdempotencyKey: evil, By: evil}}
 		rows, err := csv.NewReader(strings.NewReader(written(t, record))).ReadAll()
@@ -114,7 +115,7 @@ func TestCSVRecords_formulas(t *testing.T) {
 }
 
 // Fields that do not apply are empty, not zero.
-func TestCSVRecords_absent(t *testing.T) {
+func TestCSV_absent(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(written(t, site.Record{Seq: 1, Kind: site.KindStarted}))).ReadAll()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package journal
 
 import (
 	"encoding/csv"
@@ -20,22 +20,25 @@ func csvColumns() []string {
 	}
 }
 
-// csvRecords writes records as CSV with a header (RFC 4180).
-type csvRecords struct {
+// CSV writes records as CSV with a header (RFC 4180), a row at once. A text that others
+// chose is no formula of a spreadsheet. Not safe for concurrent use.
+type CSV struct {
 	w      *csv.Writer
 	headed bool
 }
 
-func newCSVRecords(out io.Writer) *csvRecords {
+// NewCSV returns a CSV on out.
+func NewCSV(out io.Writer) *CSV {
 	w := csv.NewWriter(out)
 	w.UseCRLF = true
-	return &csvRecords{w: w}
+	return &CSV{w: w}
 }
 
-// end implements [recordWriter]: without a record there still is a header.
-func (c *csvRecords) end() error { return c.row(nil) }
+// End ends the text: without a record there still is a header.
+func (c *CSV) End() error { return c.row(nil) }
 
-func (c *csvRecords) record(r site.Record) error {
+// Record writes a record.
+func (c *CSV) Record(r site.Record) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(r.AppendJSON(nil), &fields); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
@@ -58,7 +61,7 @@ func cellOf(field json.RawMessage) string {
 }
 
 // row writes a row, before the first one the header.
-func (c *csvRecords) row(cells []string) error {
+func (c *CSV) row(cells []string) error {
 	if !c.headed {
 		c.headed = true
 		_ = c.w.Write(csvColumns()) // Error has its error
