@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test fmt lint cross packages image image-test clean
+.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test screenshots fmt lint cross packages image image-test clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -48,6 +48,10 @@ torture: ## run the attacks in their long form (hours)
 
 board-test: ## install, upgrade, break and remove the package on Debian 12 and 13
 	scripts/board-test
+
+screenshots: ## take pictures of every page of the console: build/screenshots
+	@mkdir -p build/screenshots
+	GATEHOUSETEST_SCREENSHOTS=$(CURDIR)/build/screenshots go test -count=1 -run 'TestPages' ./internal/test/consoletest
 
 fmt: ## format the Go code
 	scripts/fmt

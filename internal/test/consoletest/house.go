@@ -3,6 +3,7 @@ package consoletest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -106,4 +107,21 @@ func (h *House) Allow(id site.StationID, terms adminapi.GrantTerms) {
 func (h *House) Tab(look Look) *Tab {
 	h.T.Helper()
 	return NewTab(h.T, h.Origin, look)
+}
+
+// SignIn opens the console and signs in.
+func (tab *Tab) SignIn(email string) {
+	tab.T.Helper()
+	tab.Open("/")
+	tab.Fill("E-mail", email)
+	tab.Fill("Password", gatewaytest.Password)
+	tab.Click("button", "Sign in")
+	tab.Await(`document.querySelector('.link.live')`)
+}
+
+// Visit goes to a page of the console, such as "#/journal", and waits until it has loaded.
+func (tab *Tab) Visit(address string) {
+	tab.T.Helper()
+	tab.Eval(fmt.Sprintf("location.hash = %q", address), nil)
+	tab.Await(`document.querySelector('h1') && !document.querySelector('.wait')`)
 }

@@ -115,6 +115,17 @@ func (tab *Tab) Look(look Look) {
 	}})
 }
 
+// Block fails the requests to paths of these patterns, such as "/admin/v1/*"; without one,
+// none any more.
+func (tab *Tab) Block(paths ...string) {
+	tab.T.Helper()
+	patterns := []*network.BlockPattern{}
+	for _, path := range paths {
+		patterns = append(patterns, &network.BlockPattern{URLPattern: "*://*:*" + path, Block: true})
+	}
+	call(tab, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: patterns})
+}
+
 // Open opens a page of the gateway, such as "/#/doors", and waits for its first content.
 func (tab *Tab) Open(path string) {
 	tab.T.Helper()

@@ -52,10 +52,10 @@ function Gone() {
 		return () => clearTimeout(timer);
 	}, [link]);
 	if (!shown) return null;
-	return html`<p class="gone">
+	return html`<aside class="gone" aria-label="Connection">
 		<strong>${live.error?.message ?? 'The gateway does not answer.'}</strong>${' '}
 		${live.known ? `What you see was last known at ${clockTime(live.known, true)}. ` : ''}This page tries again every second.
-	</p>`;
+	</aside>`;
 }
 
 function Navigation({ current }) {

@@ -155,12 +155,13 @@ export function Badge({ tone = 'plain', children }) {
 	return html`<span class=${'badge ' + tone}>${children}</span>`;
 }
 
-/** Form calls onSubmit with the fields by name, and shows its error. */
+/** Form calls onSubmit with the fields by name, and as FormData, and shows its error. */
 export function Form({ onSubmit, submit, busyText, danger, cancel, children }) {
 	const [run, busy, error] = useTask(onSubmit);
 	const send = (event) => {
 		event.preventDefault();
-		run(Object.fromEntries(new FormData(event.target)));
+		const fields = new FormData(event.target);
+		run(Object.fromEntries(fields), fields);
 	};
 	return html`<form onSubmit=${send}>
 		${children}
