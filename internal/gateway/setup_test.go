@@ -114,6 +114,9 @@ func fingerprintLines(t *testing.T, g *gatewaytest.Gateway) string {
 		t.Fatalf("the status has no fingerprint: %v", err)
 	}
 	f := status.Certificate.AuthorityFingerprint
+	if page := g.Do(http.MethodGet, "/trust", "", nil); !strings.Contains(string(page.Body), strings.ReplaceAll(f, ":", ":<wbr>")) {
+		t.Errorf("/trust shows another fingerprint: %s", page.Body)
+	}
 	return "  Fingerprint  " + f[:48] + "\n               " + f[48:] + "\n"
 }
 

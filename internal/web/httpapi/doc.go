@@ -1,8 +1,8 @@
 // Package httpapi has the handlers and the route table of what apps speak to: /v1 as the
 // service specification has it, /local/v1 for apps on the same network, /healthz, /readyz
-// and /metrics, /ca.crt, and a page for people at /. It turns requests into calls of the
-// rules packages and their answers into bytes; it decides nothing about who may do what.
-// Package kit serves the table, and has the rules of HTTP.
+// and /metrics. It turns requests into calls of the rules packages and their answers into
+// bytes; it decides nothing about who may do what. Package kit serves the table, and has
+// the rules of HTTP.
 //
 // Promises: a 404 is the same in the same time whatever the reason; no token, no password
 // and no station token reaches a log line, a metric or an error; reading a station and
@@ -10,7 +10,17 @@
 //
 // # /local/v1
 //
-// The same bearer tokens, the same errors and the same 404 as /v1.
+// The same bearer tokens, the same errors and the same 404 as /v1; or the cookie of a
+// session.
+//
+// POST /local/v1/session with {"email","password"} is a login like any other, whose
+// refresh token the browser keeps: 200 {"accountId","email","admin"} and a cookie that no
+// script reads, __Host-gatehouse over TLS, gatehouse on plain HTTP. GET answers with the
+// same or 401, DELETE ends the session: 204. The cookie is for pages of this gateway:
+// every request with it, and the sign-in, must be addressed to an IP address, localhost or
+// a name of the gateway (else 421), must not come from a page of another origin, and must
+// come over TLS or from this machine (else 403). Where there is an Authorization header,
+// that alone counts.
 //
 // GET /local/v1/stations returns a JSON array, sorted by station id: each element a
 // Station object of /v1 with two more fields, "name" and "token" (the station token).

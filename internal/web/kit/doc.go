@@ -9,7 +9,8 @@
 //   - HEAD is answered wherever GET is. A method that a path does not have is 405 with
 //     Allow, a path that no table has is 404.
 //   - The guard of a route comes before its body. Exactly one Authorization header
-//     counts; a request with several has none.
+//     counts; a request with several has none. A route that takes cookies ([Session])
+//     looks at one only where there is no such header.
 //   - A body is one JSON object in UTF-8 of at most 16 KiB, unless its route allows more.
 //     Names of fields are exact, and none is repeated.
 //   - Every answer is JSON and ends with a newline; an error is {"message":"…"}.

@@ -48,14 +48,17 @@ func matches(host string) func(name string) bool {
 
 // CheckOrigin returns an error unless [Exchange.CheckHost] accepts the request and no
 // page of another origin sent it. Unlike [http.CrossOriginProtection] it does not except
-// GET: such a page can count and time answers that it cannot read.
+// GET: such a page can count and time answers that it cannot read. Nor does it accept a
+// page that came without TLS from a browser that names no site (before 2023): someone on
+// the way may have written it.
 func (x *Exchange) CheckOrigin() error {
 	if err := x.CheckHost(); err != nil {
 		return err
 	}
 	strict := *x.Req.Request
 	strict.Method = http.MethodPost
-	if x.kit.crossOrigin.Check(&strict) != nil {
+	plain := x.Req.TLS && strings.HasPrefix(x.Req.Header.Get("Origin"), "http:")
+	if plain || x.kit.crossOrigin.Check(&strict) != nil {
 		x.Refused("http-cross-origin")
 		return fault.New(fault.Forbidden, "Forbidden: a page of another origin sent this")
 	}
