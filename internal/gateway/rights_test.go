@@ -77,6 +77,7 @@ func rows() map[string]row {
 		"GET /admin/v1/stations/{station}":                      {right: administer, status: gone},
 		"PATCH /admin/v1/stations/{station}":                    {administer, gone, empty},
 		"DELETE /admin/v1/stations/{station}":                   {right: administer, status: gone},
+		"GET /admin/v1/stations/{station}/battery":              {right: administer, status: gone},
 		"POST /admin/v1/stations/{station}/rotate":              {right: administer, status: gone},
 		"POST /admin/v1/stations/{station}/locks/{lock}/unlock": {right: administer, status: gone},
 		"GET /admin/v1/grants":                                  {right: administer},

@@ -2,6 +2,7 @@ package station
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gatehouse/internal/access/throttle"
@@ -105,6 +106,7 @@ func (s *Service) flush(ctx context.Context) error {
 			l.dirty = true
 		} else {
 			l.saved = states[i].LastConnection
+			l.points = slices.DeleteFunc(l.points, func(p BatteryPoint) bool { return slices.Contains(states[i].Points, p) })
 		}
 		l.mu.Unlock()
 	}
@@ -118,5 +120,6 @@ func (l *live) forSaving() SavedState {
 	return SavedState{
 		Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
 		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.standing(),
+		Today: l.today, Points: slices.Clone(l.points),
 	}
 }

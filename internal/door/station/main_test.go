@@ -160,6 +160,20 @@ func (m *memory) SaveStates(ctx context.Context, states []station.SavedState) er
 	return nil
 }
 
+func (m *memory) Battery(_ context.Context, id site.StationID) ([]station.BatteryPoint, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var points []station.BatteryPoint
+	for _, batch := range m.saves {
+		for _, s := range batch {
+			if s.Station == id {
+				points = append(points, s.Points...)
+			}
+		}
+	}
+	return points, m.fail
+}
+
 func (m *memory) AppendLater(r site.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -84,15 +84,16 @@ func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
 		return
 	}
 	volts := *r.BatteryVoltage
-	switch {
-	case !validVoltage(volts):
+	if !validVoltage(volts) {
 		r.Refuse("batteryVoltage is not a voltage")
 		return
-	case l.battery != nil && *l.battery == volts:
+	}
+	s.noteBattery(l, volts, now)
+	if l.battery != nil && *l.battery == volts {
 		return
 	}
-	changed := volts // allocated only where it is another one
-	l.battery = &changed
+	next := volts // allocated only where it is another one
+	l.battery = &next
 	e.event = true
 	switch {
 	case volts >= s.cfg.BatteryLow+rearm:

@@ -23,9 +23,11 @@ type live struct {
 	removed bool       // no longer enrolled; nothing may change it any more
 	// connection alone decides presence: the station is online while it has one.
 	connection site.ConnectionID
-	heard      time.Time // zero before the first contact
-	battery    *float64  // volts; what it points to never changes
-	low        bool      // the battery is known to be low
+	heard      time.Time      // zero before the first contact
+	battery    *float64       // volts; what it points to never changes
+	low        bool           // the battery is known to be low
+	today      BatteryPoint   // the least of its day so far; 0 V: none
+	points     []BatteryPoint // of past days, not saved yet
 	firmware   string
 	locks      []lock // lock-1 first, as many as were enrolled
 
@@ -80,6 +82,7 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 	if v := saved.BatteryVoltage; v != nil && validVoltage(*v) {
 		l.battery, l.low = v, *v < batteryLow
 	}
+	l.today = saved.Today
 	if validFirmware(saved.Firmware) {
 		l.firmware = saved.Firmware
 	}

@@ -17,6 +17,8 @@ type Store interface {
 	// SaveStates replaces the saved states of these stations in one transaction; those of
 	// enrolments that have ended meanwhile are passed over.
 	SaveStates(context.Context, []SavedState) error
+	// Battery reads the saved points of a station's battery, by day.
+	Battery(context.Context, site.StationID) ([]BatteryPoint, error)
 }
 
 // Journal takes the records of what stations do by themselves.
@@ -35,5 +37,7 @@ type SavedState struct {
 	Firmware       string    // empty until reported
 	LastConnection time.Time
 	Locks          []site.Lock
-	Alarms         []SavedAlarm // those that stand
+	Alarms         []SavedAlarm   // those that stand
+	Today          BatteryPoint   // the battery's least voltage on the day that has not ended; 0 V: none
+	Points         []BatteryPoint // of days that have ended since; a loaded state has none
 }

@@ -192,9 +192,9 @@ func (db *DB) RebaseSessions(ctx context.Context, expires map[site.SessionID]tim
 // is skipped: one damaged row must not keep every door shut.
 var errDamaged = errors.New("the row is damaged")
 
-// query reads all rows of a statement without arguments.
-func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows) (T, error)) (all []T, err error) {
-	for one, err := range each(ctx, db.reading, scan, text) {
+// query reads all rows of a statement.
+func query[T any](ctx context.Context, db *DB, text string, scan func(*sql.Rows) (T, error), args ...any) (all []T, err error) {
+	for one, err := range each(ctx, db.reading, scan, text, args...) {
 		if errors.Is(err, errDamaged) {
 			db.log.Error("a damaged row is skipped", "error", err)
 			continue

@@ -51,7 +51,7 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 	case a.RemoveStation != 0:
 		err = t.mustChange("Station", "DELETE FROM station WHERE id = ?", int64(a.RemoveStation))
 		if err == nil {
-			err = t.forgetState(a.RemoveStation)
+			err = errors.Join(t.forgetState(a.RemoveStation), t.forgetPoints(a.RemoveStation))
 		}
 	case a.AddToken != nil:
 		err = t.addToken(*a.AddToken)

@@ -132,7 +132,7 @@ CREATE TABLE access_grant (
 CREATE INDEX access_grant_station ON access_grant (station);`
 
 // dropNew undoes the schemas after the fifth.
-const dropNew = formerGrants + "DROP TABLE IF EXISTS next_version; DROP TABLE token_station; DROP TABLE token; "
+const dropNew = formerGrants + "DROP TABLE IF EXISTS next_version; DROP TABLE token_station; DROP TABLE token; DROP TABLE battery; "
 
 // formerStates is how the first schema kept the states of stations.
 const formerStates = `CREATE TABLE station_state (

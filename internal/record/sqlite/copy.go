@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,7 +138,7 @@ func (db *DB) extract(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, copied.Close()) }()
-	unsound, err := fill(ctx, tx, copied, schemas())
+	unsound, err := fill(ctx, tx, copied, schemas(), tableBattery)
 	if err != nil {
 		return err
 	}
@@ -156,8 +157,8 @@ func (db *DB) extract(ctx context.Context, path string) (err error) {
 }
 
 // fill brings an empty database to a schema and copies what can be read of the small
-// tables of another. unsound are the names of those that may not be whole.
-func fill(ctx context.Context, from queryer, to *sql.DB, migrations []string) (unsound []string, err error) {
+// tables of another, without those that are named. unsound are the names of those that may not be whole.
+func fill(ctx context.Context, from queryer, to *sql.DB, migrations []string, without ...string) (unsound []string, err error) {
 	if err := migrate(ctx, to, "", migrations); err != nil {
 		return nil, err
 	}
@@ -166,6 +167,9 @@ func fill(ctx context.Context, from queryer, to *sql.DB, migrations []string) (u
 		return nil, err
 	}
 	for _, table := range tables {
+		if slices.Contains(without, table) {
+			continue
+		}
 		if _, err := to.ExecContext(ctx, "DELETE FROM "+table); err != nil { //nolint:gosec // a name of our own schema; a migration creates rows
 			return nil, err
 		}

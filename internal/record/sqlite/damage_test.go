@@ -116,7 +116,7 @@ func TestOpen_damagedPagesApart(t *testing.T) {
 	const records, perPage = 3000, 16
 	path := inUse(t, records)
 	damaged := 0
-	for at := leafFrom(t, path, 30); damaged < 8; at = leafFrom(t, path, at+3) {
+	for at := leafFrom(t, path, 40); damaged < 8; at = leafFrom(t, path, at+3) {
 		spoil(t, path, at)
 		damaged++
 	}

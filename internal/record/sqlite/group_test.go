@@ -158,7 +158,7 @@ func TestOpen_formerGrants(t *testing.T) {
 	db, path := enrolled(t, 2)
 	amend(t, db, site.Amendment{AddAccount: &site.Account{ID: "a-1", Email: "a@b.test"}})
 	_ = db.Close()
-	tamper(t, path, "DROP TABLE IF EXISTS next_version; "+formerGrants+
+	tamper(t, path, "DROP TABLE IF EXISTS next_version; DROP TABLE battery; "+formerGrants+
 		"INSERT INTO access_grant VALUES ('a-1', 2, 5, 7, 'Mon 08:00-09:00'), ('a-1', 1, 0, 0, ''); PRAGMA user_version = 6")
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()

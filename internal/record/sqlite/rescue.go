@@ -165,7 +165,9 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 		return err
 	}
 	// What is lost of these costs no access, as the age of the copy may.
-	unsound = slices.DeleteFunc(unsound, func(table string) bool { return table == "station_states" || table == "login_address" })
+	unsound = slices.DeleteFunc(unsound, func(table string) bool {
+		return table == "station_states" || table == "login_address" || table == tableBattery
+	})
 	switch {
 	case len(unsound) == 0 && !r.distrust:
 		r.story = "accounts, sessions, stations and grants are whole"
@@ -181,8 +183,11 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 	if _, err := r.copied.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
 		return fmt.Errorf("writing the copy back: %w", err)
 	}
-	r.next, err = openBuilt(partial)
-	return err
+	if r.next, err = openBuilt(partial); err != nil {
+		return err
+	}
+	_, _ = copyRows(ctx, r.damaged, r.next, tableBattery, "") // as far as it can be read, and both have it
+	return nil
 }
 
 // saveJournal adds the journal to the new database, and returns the records of what is

@@ -35,6 +35,7 @@ type savedState struct {
 	Locks    []site.Lock    `json:"locks"`
 
 	Alarms []station.SavedAlarm `json:"alarms,omitempty"`
+	Today  station.BatteryPoint `json:"today,omitzero"`
 }
 
 // maxStates bounds what a damaged row can be expanded to.
@@ -62,7 +63,10 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 			}
 			*all.at(s.Station) = savedState{
 				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
-				Heard: toMillis(s.LastConnection), Locks: s.Locks, Alarms: s.Alarms,
+				Heard: toMillis(s.LastConnection), Locks: s.Locks, Alarms: s.Alarms, Today: s.Today,
+			}
+			if err := t.savePoints(s.Station, s.Points); err != nil {
+				return err
 			}
 		}
 		all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { _, known := enrolled[s.Station]; return !known })
@@ -166,7 +170,7 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 	saved := make([]station.SavedState, len(all.Stations))
 	for i, s := range all.Stations {
 		saved[i] = station.SavedState{
-			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms,
+			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms, Today: s.Today,
 		}
 	}
 	return saved, nil

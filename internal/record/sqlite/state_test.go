@@ -224,3 +224,41 @@ func bytesWritten(t *testing.T) (n int64) {
 	t.Fatal("the kernel does not count")
 	return 0
 }
+
+// Points of batteries are kept by day for 400 days, the least of each, until their station
+// is removed.
+func TestDB_Battery(t *testing.T) {
+	db, _ := enrolled(t, 2)
+	defer func() { _ = db.Close() }()
+	points := func(days ...int64) (all []station.BatteryPoint) {
+		for _, day := range days {
+			all = append(all, station.BatteryPoint{Day: day, Volts: 3.7})
+		}
+		return all
+	}
+	put := func(id site.StationID, p ...station.BatteryPoint) {
+		t.Helper()
+		s := locked(id, site.Locked, at(1000))
+		s.Points = p
+		save(t, db, s)
+	}
+	want := func(id site.StationID, want ...station.BatteryPoint) {
+		t.Helper()
+		got, err := db.Battery(t.Context(), id)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("station %s has %+v (%v), want %+v", id, got, err, want)
+		}
+	}
+	want(1)
+	put(1, points(20_000, 20_001, 20_399)...)
+	put(2, points(20_001, 20_010)...)
+	put(1, station.BatteryPoint{Day: 20_001, Volts: 3.6}, station.BatteryPoint{Day: 20_399, Volts: 3.8})
+	want(1, station.BatteryPoint{Day: 20_000, Volts: 3.7}, station.BatteryPoint{Day: 20_001, Volts: 3.6}, station.BatteryPoint{Day: 20_399, Volts: 3.7})
+	put(2, points(20_401)...)
+	want(1, points(20_399)...)
+	want(2, points(20_010, 20_401)...)
+	if err := db.Amend(t.Context(), []site.Amendment{{RemoveStation: 2, Record: record(site.KindStationRemoved)}}); err != nil {
+		t.Fatal(err)
+	}
+	want(2)
+}

@@ -120,6 +120,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: get, Pattern: "/stations/{station}", Serve: a.brief(ok, a.showStation)},
 		{Method: patch, Pattern: "/stations/{station}", Serve: a.brief(ok, reads(a.changeStation)), JSON: true},
 		{Method: remove, Pattern: "/stations/{station}", Serve: a.brief(none, a.removeStation)},
+		{Method: get, Pattern: "/stations/{station}/battery", Serve: a.brief(ok, a.battery)},
 		{Method: post, Pattern: "/stations/{station}/rotate", Serve: a.brief(ok, a.rotate)},
 		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock},
 

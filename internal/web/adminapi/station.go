@@ -35,6 +35,16 @@ func (a *API) showStation(r *request) (any, error) {
 	return a.show(s, state), nil
 }
 
+// battery answers with the history of the station's battery.
+func (a *API) battery(r *request) (any, error) {
+	points, daysLeft, err := a.Stations.Battery(r.Context(), r.station.ID)
+	answer := Battery{Points: make([]BatteryPoint, len(points)), DaysLeft: daysLeft}
+	for i, p := range points {
+		answer.Points[i] = BatteryPoint{Day: p.Date(), Volts: p.Volts}
+	}
+	return answer, err
+}
+
 func (a *API) addStation(r *request, in NewStation) (any, error) {
 	enrolled, err := a.Stations.Enrol(r.Context(), r.Actor, station.EnrolRequest{
 		ID: in.StationID, Name: in.Name, Locks: in.Locks, Secret: site.Secret(in.Secret), Token: site.Secret(in.Token),

@@ -138,6 +138,18 @@ type Station struct {
 	Enrolled site.Timestamp `json:"enrolled"`
 }
 
+// Battery is the answer of GET /admin/v1/stations/{id}/battery.
+type Battery struct {
+	Points   []BatteryPoint `json:"points"`   // the oldest first, of about 400 days
+	DaysLeft *int           `json:"daysLeft"` // until it is low; null where the points do not show that
+}
+
+// BatteryPoint is the least voltage that a station reported on one day.
+type BatteryPoint struct {
+	Day   string  `json:"day"` // "2026-11-01", in UTC
+	Volts float64 `json:"volts"`
+}
+
 // NewStation is the body of POST /admin/v1/stations. A secret or a token that is
 // absent is generated.
 type NewStation struct {

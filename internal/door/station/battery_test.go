@@ -1,0 +1,158 @@
+package station_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/door/station"
+	"gatehouse/internal/site"
+)
+
+// history returns a point for each day up to today.
+func history(today int64, volts ...float64) (points []station.BatteryPoint) {
+	for i, v := range volts {
+		points = append(points, station.BatteryPoint{Day: today - int64(len(volts)-1-i), Volts: v})
+	}
+	return points
+}
+
+// line returns voltages that fall by perDay.
+func line(n int, from, perDay float64) (volts []float64) {
+	for i := range n {
+		volts = append(volts, from-perDay*float64(i))
+	}
+	return volts
+}
+
+// A forecast is made where the voltage falls visibly and for long enough, and is not
+// turned by a few wrong points.
+func TestForecast(t *testing.T) {
+	const today, none = 20_000, -1
+	falling := line(31, 3.90, 0.01) // 3.60 V today, low in 30 days
+	spiked := slices.Clone(falling)
+	spiked[5], spiked[12], spiked[29] = 0.1, 3.0, 2.5
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for figures of a test
+	noise, noisy := []float64{}, []float64{}
+	for i := range 60 {
+		noise = append(noise, 3.7+0.02*random.Float64())
+		noisy = append(noisy, 3.9-0.005*float64(i)+0.01*random.Float64()) // about 3.61 V, low in 62 days
+	}
+	for name, c := range map[string]struct {
+		points    []station.BatteryPoint
+		low       float64
+		want, off int
+	}{
+		"falling":          {history(today, falling...), 3.3, 30, 1},
+		"with wrong days":  {history(today, spiked...), 3.3, 30, 1},
+		"with noise":       {history(today, noisy...), 3.3, 62, 4},
+		"low already":      {history(today, falling...), 3.7, 0, 0},
+		"flat":             {history(today, line(60, 3.7, 0)...), 3.3, none, 0},
+		"rising":           {history(today, line(60, 3.7, -0.01)...), 3.3, none, 0},
+		"only noise":       {history(today, noise...), 3.3, none, 0},
+		"too few days":     {history(today, line(9, 3.9, 0.01)...), 3.3, none, 0},
+		"changed lately":   {history(today, slices.Concat(falling, line(5, 4.1, 0.01))...), 3.3, none, 0},
+		"changed":          {history(today, slices.Concat(falling, line(20, 4.1, 0.02))...), 3.3, 21, 1},
+		"too far":          {history(today, line(60, 3.9, 0.0004)...), 3.3, none, 0},
+		"not heard of":     {history(today-8, falling...), 3.3, none, 0},
+		"no mark":          {history(today, falling...), 0, none, 0},
+		"nothing reported": {nil, 3.3, none, 0},
+	} {
+		got := none
+		if days := station.Forecast(c.points, c.low, today); days != nil {
+			got = *days
+		}
+		if got < c.want-c.off || got > c.want+c.off {
+			t.Errorf("%s: %d days left, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A station has one point for each day, the least voltage, whatever it reports and however
+// often; it is written with the states, once, after its day, and today's is known from
+// memory, over a restart too.
+func TestService_Battery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRun(t, 2)
+		report := func(volts float64) {
+			t.Helper()
+			if err := r.Service.Report(1, battery(volts)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := time.Now().Unix() / 86400
+		for i := range 2000 {
+			report(3.6 + float64(i%7)/10)
+		}
+		_ = r.Service.Report(1, battery(1e9)) // a lie
+		if saves := r.turn(3); len(saves) != 1 || len(saves[0][0].Points) != 0 {
+			t.Errorf("saved %+v: want no point of a day that has not ended", saves)
+		}
+		time.Sleep(24 * time.Hour)
+		report(3.9)
+		saves := r.turn(3)
+		if n := len(saves); n != 1 {
+			t.Fatalf("%d saves", n)
+		}
+		if got := saves[0][0].Points; len(got) != 1 || got[0] != (station.BatteryPoint{Day: first, Volts: 3.6}) {
+			t.Errorf("saved the points %+v", got)
+		}
+		r.stop()
+		again := open(t, config(r.store, systemClock{}))
+		if err := again.Report(1, battery(3.8)); err != nil {
+			t.Fatal(err)
+		}
+		got, days, err := again.Battery(t.Context(), 1)
+		if err != nil || days != nil || len(got) != 1 || got[0] != (station.BatteryPoint{Day: first + 1, Volts: 3.8}) {
+			t.Errorf("%+v, %v, %v", got, days, err)
+		}
+		if _, _, err := again.Battery(t.Context(), 77); err == nil {
+			t.Error("a station that is not there has a history")
+		}
+	})
+}
+
+// While the disk fails the points wait, a few; then they are saved once.
+func TestService_Battery_diskFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRun(t, 1)
+		r.store.failWith(errors.New("no space left"))
+		for range 30 {
+			if err := r.Service.Report(1, battery(3.7)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(24 * time.Hour)
+		}
+		r.store.saved()
+		r.store.failWith(nil)
+		saves := r.turn(2)
+		if len(saves) != 1 || len(saves[0][0].Points) != 8 {
+			t.Errorf("saved %+v: want eight points", saves)
+		}
+		if saves := r.turn(30); len(saves) > 0 {
+			t.Errorf("saved again %+v", saves)
+		}
+	})
+}
+
+// untrusted is a clock that knows no time.
+type untrusted struct{ systemClock }
+
+func (untrusted) Trusted() bool { return false }
+
+func TestService_Battery_untrustedClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.stations[1] = site.Station{ID: 1, Locks: 1, Token: token}
+		s := open(t, config(m, untrusted{}))
+		if err := s.Report(1, battery(3.7)); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := s.Battery(t.Context(), 1); err != nil || len(got) != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}

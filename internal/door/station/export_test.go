@@ -1,0 +1,4 @@
+package station
+
+// Forecast is for tests.
+var Forecast = forecast
