@@ -185,6 +185,11 @@ func TestHandler_unlock(t *testing.T) {
 	if r := h.unlocker.seen[0]; r.Actor.Origin != site.Admin || !strings.HasPrefix(r.Actor.Name, "uid 0") || r.Station != 1042 || r.Lock != 2 || !r.WaitResult {
 		t.Errorf("the request is %+v", r)
 	}
+	h.want(h.do("POST", "/admin/v1/stations/1042/locks/lock-2/unlock?wait=acknowledged", ""), 200, answered+`"done","success":true}`)
+	if h.unlocker.seen[2].WaitResult {
+		t.Error("waited for the result")
+	}
+	h.want(h.do("POST", "/admin/v1/stations/1042/locks/lock-2/unlock?wait=ever", ""), 400, `{"message":"The query \"wait\" can only be \"acknowledged\""}`)
 	h.unlocker.err = fault.New(fault.NotFound, "Station not found")
 	h.want(h.do("POST", "/admin/v1/stations/7/locks/1/unlock", ""), 404, `{"message":"Station not found"}`)
 }

@@ -88,9 +88,13 @@ func (a *API) unlock(x *kit.Exchange) error {
 	if err != nil {
 		return err
 	}
+	waitResult, err := x.Req.WaitsForResult()
+	if err != nil {
+		return err
+	}
 	x.Opening()
 	answer, err := a.Unlocker.Unlock(x.Req.Context(), unlock.Request{
-		Actor: x.Req.Actor, Station: r.station.ID, Lock: r.lock, IdempotencyKey: key, WaitResult: true,
+		Actor: x.Req.Actor, Station: r.station.ID, Lock: r.lock, IdempotencyKey: key, WaitResult: waitResult,
 		Accepted: x.Req.Start, Waiting: x.Waiting,
 	})
 	if err != nil {

@@ -54,9 +54,14 @@ func listed(st site.Station, state site.StationState) any {
 	return listedStation{state, st.Name, st.Token.Reveal()}
 }
 
-// unlockAndWait opens a lock and waits for the station's own result.
+// unlockAndWait opens a lock and waits for the station's own result, or for as long as
+// [kit.Request.WaitsForResult] says.
 func (a *API) unlockAndWait(x *kit.Exchange) error {
-	answer, err := a.open(x, true)
+	waitResult, err := x.Req.WaitsForResult()
+	if err != nil {
+		return err
+	}
+	answer, err := a.open(x, waitResult)
 	if err != nil {
 		return err
 	}

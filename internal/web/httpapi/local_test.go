@@ -43,6 +43,12 @@ func TestLocal_unlock(t *testing.T) {
 			t.Errorf("asked for %+v", req)
 		}
 	}
+	unlock.path += "?wait=acknowledged"
+	if got := w.do(unlock); got.status != 200 || w.unlocker.last().WaitResult {
+		t.Errorf("answered %d, asked for %+v", got.status, w.unlocker.last())
+	}
+	unlock.path += "&wait=acknowledged"
+	w.do(unlock).want(t, 400, message(`The query \"wait\" can only be \"acknowledged\"`))
 	unlock.path = "/local/v1/stations/" + hiddenToken + "/locks/lock-1/unlock"
 	w.do(unlock).want(t, 404, message("Station not found"))
 	unlock.bearer = "dead"

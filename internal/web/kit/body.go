@@ -222,3 +222,16 @@ func (r *Request) IdempotencyKey() (string, error) {
 	}
 	return key, nil
 }
+
+// WaitsForResult reports whether an unlock is to be answered when the station has said how
+// it ended; with the query wait=acknowledged it is when the station has the command.
+func (r *Request) WaitsForResult() (bool, error) {
+	wait := r.URL.Query()["wait"]
+	if len(wait) == 0 {
+		return true, nil
+	}
+	if len(wait) > 1 || wait[0] != "acknowledged" {
+		return false, fault.New(fault.Invalid, `The query "wait" can only be "acknowledged"`)
+	}
+	return false, nil
+}

@@ -1,19 +1,24 @@
 // One lock: what is known of it, and the button that opens it.
 
-import { newKey, post } from './api.js';
+import { get, newKey, post } from './api.js';
 import { live } from './live.js';
 import { session } from './session.js';
 import { Age, Badge, announce, html, useEffect, useLink, useRedraw } from './ui.js';
 
 /** What one unlock may take before the page stops waiting, in milliseconds: longer than a command lives. */
 const patience = 12_000;
-/** How long the end of an unlock stays on its button. */
-const shownFor = 8_000;
+/** How long after the acknowledgement the page asks for the result, each time in milliseconds. */
+const asks = [150, 350, 500, 1_000, 2_000];
+/** How long after a press another one does nothing, if the end comes sooner: fingers tremble. */
+const deafFor = 1_500;
+/** How long the end of an unlock stays on its button, and the reason of a bad one below it. */
+const shownFor = 6_000;
+const reasonFor = 60_000;
 
 /** The words for how an unlock ended (outcomes of the contract), with a tone. */
 const ends = {
-	done: ['ok', 'Unlocked', 'The station says that it unlocked.'],
-	acknowledged: ['ok', 'Sent', 'The station has taken the command, and has not said how it ended.'],
+	done: ['ok', 'Unlocked', ''],
+	acknowledged: ['ok', 'Sent', 'The station has the command. It has not said that the lock opened.'],
 	refused: ['bad', 'Refused', 'The station refused.'],
 	failed: ['bad', 'Failed', 'The station could not unlock.'],
 	offline: ['bad', 'Not sent', 'The station is not connected. Nothing was sent.'],
@@ -46,6 +51,25 @@ function pathOf(station, lock) {
 		: `/local/v1/stations/${encodeURIComponent(station.token)}/locks/${lock.lockId}/unlock`;
 }
 
+/** result asks for the station's own result of a command that it has acknowledged. */
+async function result(id) {
+	for (const wait of asks) {
+		await new Promise((resolve) => setTimeout(resolve, wait));
+		const { outcome } = await get(`/local/v1/commands/${id}`);
+		if (outcome !== 'acknowledged') return outcome;
+	}
+	return 'acknowledged';
+}
+
+/** open sends the command once, and returns how it ended; acknowledged is called in between. */
+async function open(station, lock, acknowledged) {
+	const path = pathOf(station, lock) + '?wait=acknowledged';
+	const { outcome, commandId } = await post(path, undefined, { headers: { 'Idempotency-Key': newKey() }, patience });
+	if (outcome !== 'acknowledged') return outcome;
+	acknowledged();
+	return result(commandId).catch(() => outcome);
+}
+
 /**
  * unlock opens a lock once: while it is under way, another press does nothing, and it is
  * never sent again by itself.
@@ -53,21 +77,30 @@ function pathOf(station, lock) {
 async function unlock(key, station, lock) {
 	if (unlocks.get(key)?.busy || live.link !== 'live') return;
 	const where = [nameOf(station), lockName(station, lock)].filter(Boolean).join(', ');
-	set(key, { busy: true, text: 'Sending…' });
+	const turn = {};
+	const show = (state) => set(key, state && { turn, ...state });
+	const later = (wait, state) => setTimeout(() => unlocks.get(key)?.turn === turn && show(state), wait);
+	show({ busy: true, text: 'Sending…' });
 	announce(`${where}: sending.`);
+	const began = Date.now();
 	let end;
 	try {
-		const { outcome } = await post(pathOf(station, lock), undefined, { headers: { 'Idempotency-Key': newKey() }, patience });
+		const outcome = await open(station, lock, () => {
+			show({ busy: true, text: 'Sent…' });
+			announce(`${where}: the station has the command.`);
+		});
 		const [tone, text, why] = ends[outcome] ?? ['bad', 'Unknown', `The outcome is ${outcome}.`];
 		end = { tone, text, why };
 	} catch (error) {
-		const why = error.status ? error.message : `${error.message} It is not known whether it opened: look at the door.`;
-		end = { tone: 'bad', text: 'Not unlocked', why };
-		if (!error.status) end.text = 'Not known';
+		end = error.status
+			? { tone: 'bad', text: 'Not sent', why: error.message }
+			: { tone: 'bad', text: 'Not known', why: `${error.message} Whether it opened is not known: look at the door.` };
 	}
 	announce(`${where}: ${end.text}. ${end.why}`);
-	set(key, end);
-	setTimeout(() => unlocks.get(key) === end && set(key), shownFor);
+	show({ ...end, busy: true });
+	later(Math.max(0, began + deafFor - Date.now()), end);
+	later(shownFor, end.tone === 'bad' && { tone: 'bad', why: end.why });
+	later(reasonFor, null);
 }
 
 function useUnlock(key) {
@@ -99,18 +132,16 @@ export function LockRow({ station, lock }) {
 	const name = lockName(station, lock);
 	const [tone, text] = lockStates[lock.status];
 	const [doorTone, door] = doorStates[lock.door] ?? [];
-	let label = state?.busy || state?.text ? state.text : 'Unlock';
-	if (!state && !reachable) label = current ? 'Offline' : 'Not connected';
+	const label = state?.text ?? (reachable ? 'Unlock' : current ? 'Offline' : 'Not connected');
 	return html`<li class="lock">
 		<div class="facts">
 			${name && html`<span class="name">${name}</span>`}
-			<span class="states">
-				<${Badge} tone=${current ? tone : 'plain'}>${text}<//>
-				${door && html` <${Badge} tone=${current ? doorTone : 'plain'}>${door}<//>`}
-			</span>
-			${lock.lastUpdated ? html`<${Age} at=${lock.lastUpdated} />` : html`<span class="age">not reported yet</span>`}
+			<span class="state"><${Badge} tone=${current ? tone : 'plain'}>${text}<//>${' '}
+				${lock.lastUpdated ? html`<${Age} at=${lock.lastUpdated} />` : html`<span class="age">not reported yet</span>`}</span>
+			${door && html`<span class="state"><${Badge} tone=${current ? doorTone : 'plain'}>${door}<//>${' '}
+				${lock.doorSince && html`<${Age} at=${lock.doorSince} />`}</span>`}
 		</div>
-		<button type="button" class=${'unlock ' + (state ? (state.tone ?? 'busy') : '')} aria-disabled=${!reachable || !!state?.busy}
+		<button type="button" class=${'unlock ' + (state?.text ? (state.tone ?? '') : '')} aria-disabled=${!reachable || !!state?.busy}
 			aria-label=${`${label}: ${[nameOf(station), name].filter(Boolean).join(', ')}`}
 			onClick=${() => reachable && unlock(key, station, lock)}>${label}</button>
 		${state?.why && html`<p class=${'why ' + state.tone}>${state.why}</p>`}

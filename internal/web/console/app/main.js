@@ -42,7 +42,7 @@ function Link() {
 	return html`<output role="status" class=${'link ' + link}>${texts[link]}</output>`;
 }
 
-/** Gone says that the gateway is out of reach, once that is no moment any more. */
+/** Gone says that the gateway is out of reach, once that is no moment any more. It moves nothing: a button that moves is pressed by mistake. */
 function Gone() {
 	const link = useLink();
 	const [shown, setShown] = useState(false);
@@ -104,12 +104,12 @@ function Console() {
 	const page = mine.find((one) => one.name === at.name) ?? mine[0];
 	return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
 		<header>
-			<a class="brand" href="#/doors"><img src="/console/icon.svg" alt="" width="28" height="28" />Gatehouse</a>
+			<a class="brand" href="#/doors"><img src="/console/icon.svg" alt="" width="28" height="28" /><span>Gatehouse</span></a>
 			<${Navigation} current=${page} />
 			<div class="status"><${Link} /><${Account} /></div>
 		</header>
-		<${Gone} />
-		<main id="main" tabindex="-1"><${Page} key=${page.name} page=${page} at=${at} /></main>`;
+		<main id="main" tabindex="-1"><${Page} key=${page.name} page=${page} at=${at} /></main>
+		<${Gone} />`;
 }
 
 function skip(event) {
