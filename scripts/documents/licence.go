@@ -33,6 +33,8 @@ Comment: The program contains, linked into it, the Go modules that are named
  below by their import paths, and the library of Go itself. These are their
  licences. The source code of each is to be had under its import path, for
  example with "go mod download PATH@VERSION"; that of Go at https://go.dev.
+ What is named npm/NAME is a library of the console, to be had with
+ "npm pack NAME@VERSION".
 
 Files: *
 Copyright: the Gatehouse authors
@@ -79,6 +81,9 @@ func binaryParts() ([]part, error) {
 	}
 	dir := strings.TrimSpace(string(goRoot))
 	found[""] = &module{Path: "std", Version: strings.TrimSpace(string(goVersion)), Dir: dir, folders: []string{dir}}
+	if err := addScripts(found, "internal/web/console/vendor"); err != nil {
+		return nil, err
+	}
 	var parts []part
 	for _, m := range found {
 		p, err := m.part()
@@ -129,6 +134,24 @@ func addModules(found map[string]*module, arch string) error {
 			m.folders = append(m.folders, dir)
 		}
 	}
+}
+
+// addScripts adds the libraries of the console, which scripts/vendor-console took from
+// the registry of npm.
+func addScripts(found map[string]*module, dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "vendor.json"))
+	if err != nil {
+		return err
+	}
+	var libraries map[string]struct{ Version string }
+	if err := json.Unmarshal(text, &libraries); err != nil {
+		return err
+	}
+	for name, library := range libraries {
+		folder := filepath.Join(dir, "licences", name)
+		found["npm/"+name] = &module{Path: "npm/" + name, Version: library.Version, Dir: folder, folders: []string{folder}}
+	}
+	return nil
 }
 
 // output runs the go command for Linux on an architecture.

@@ -112,3 +112,18 @@ func TestJob_copyright(t *testing.T) {
 		}
 	}
 }
+
+func TestAddScripts(t *testing.T) {
+	found := make(map[string]*module)
+	if err := addScripts(found, "../../internal/web/console/vendor"); err != nil {
+		t.Fatal(err)
+	}
+	for name, licence := range map[string]string{"npm/preact": "MIT", "npm/htm": "Apache-2.0"} {
+		if found[name] == nil {
+			t.Fatalf("%s is missing", name)
+		}
+		if p, err := found[name].part(); err != nil || p.licence != licence || p.version == "" {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+}

@@ -31,7 +31,7 @@ function Chart({ points }) {
 			<path class="area" d=${`${line}L${x(points.length - 1)} ${height}L0 ${height}z`} />
 			<path class="curve" d=${line} />
 		</svg>
-		<p class="scale" aria-hidden="true"><span>${high.toFixed(1)} V</span><span>${((high + low) / 2).toFixed(2)} V</span><span>${low.toFixed(1)} V</span></p>
+		<p class="scale" aria-hidden="true"><span>${high.toFixed(1)} V</span><span>${+((high + low) / 2).toFixed(2)} V</span><span>${low.toFixed(1)} V</span></p>
 		<figcaption><span>${day(first.day)}</span><span>${day(last.day)}</span></figcaption>
 	</figure>`;
 }
@@ -169,8 +169,8 @@ export default function Station({ args }) {
 			<${Battery} station=${station} />
 			<${Connections} station=${station} />
 			<${Settings} key=${id} station=${station} />
-			<${Section} title="Login">
-				<p>A new login for a station that was replaced, or whose password others know. Or take the station away for good.</p>
+			<${Section} title="Replace or remove">
+				<p>A new login is for hardware that was replaced, or whose password others know.</p>
 				<div class="actions">
 					<button type="button" onClick=${() => setDialog('rotate')}>New login</button>
 					<button type="button" class="danger" onClick=${() => setDialog('remove')}>Remove</button>
