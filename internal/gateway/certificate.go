@@ -30,7 +30,7 @@ func (g *Gateway) buildCertificate(context.Context) error {
 	}
 	g.keeper, err = certificate.New(certificate.Config{
 		Folder: certificateFolder(g.cfg.Data), Certificate: cert, Key: key,
-		Name: g.cfg.Name, Hostname: hostname, GatewayID: g.id,
+		Name: g.cfg.Name, Hostname: hostname, Published: g.publishedName, GatewayID: g.id,
 		Clock: g.clock, System: g.clock.System, Addresses: machine.Addresses, Logger: g.log, Health: g.conditions,
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func (g *Gateway) certificateStatus() *adminapi.CertificateStatus {
 // names returns the names by which clients may address this gateway.
 func (g *Gateway) names() []string {
 	all := []string{g.cfg.HostName(), g.cfg.HostName() + ".local"}
-	if name := machine.NetworkName(); name != "" {
+	if name := g.networkName(); name != "" {
 		all = append(all, name, name+".local")
 	}
 	if g.keeper != nil {

@@ -95,6 +95,7 @@ type Gateway struct {
 	http       *httpapi.API
 	console    []kit.Route
 	handshakes *admission.Handshakes
+	published  atomic.Pointer[string]     // see networkName
 	keeper     *certificate.Keeper        // nil without any TLS listener
 	shown      atomic.Pointer[tls.Config] // that of keeper; before it, the stored certificate, or nil
 	bind       func() error               // once: a start that waits for the storage binds early

@@ -43,6 +43,7 @@ func (g *Gateway) stages() []stage {
 		{"journal head", g.journal.LogHead, time.Second},
 		{"access", g.access.Run, time.Second},
 		{"setup", g.setup.Run, time.Second},
+		{"network name", g.followName, time.Second},
 		{"certificate", g.keepCertificate, time.Second},
 		{"events", g.keepEvents, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},

@@ -42,7 +42,7 @@ func (g *Gateway) setupNotice(code string) string {
 // setupURLs returns the addresses at which the code is accepted from the network: with
 // TLS only.
 func (g *Gateway) setupURLs() []string {
-	all := adminapi.URLs(g.listeners.describe(), machine.Addresses(), machine.NetworkName())
+	all := adminapi.URLs(g.listeners.describe(), machine.Addresses(), g.networkName())
 	return slices.DeleteFunc(slices.Compact(all), func(url string) bool { return !strings.HasPrefix(url, "https://") })
 }
 

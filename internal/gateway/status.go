@@ -13,7 +13,7 @@ import (
 // concurrent use.
 func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 	return adminapi.Status{
-		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Boot: g.boot, Started: site.At(g.started),
+		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Found: g.publishedName(), Boot: g.boot, Started: site.At(g.started),
 		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
 		Clock:     g.Clock().ClockStatus,
 		Listeners: g.listeners.describe(), Addresses: append([]netip.Addr{}, machine.Addresses()...),

@@ -84,7 +84,8 @@ func (a authority) permits(leaf *x509.Certificate) bool {
 // for: with one of them, clients would refuse the whole certificate.
 func (a authority) within(w wanted) wanted {
 	if a.key != nil {
-		w.dns = slices.DeleteFunc(slices.Clone(w.dns), func(name string) bool { return !permitsName(a.cert, name) })
+		foreign := func(name string) bool { return !permitsName(a.cert, name) }
+		w.dns, w.found = slices.DeleteFunc(slices.Clone(w.dns), foreign), slices.DeleteFunc(slices.Clone(w.found), foreign)
 		w.ips = slices.DeleteFunc(slices.Clone(w.ips), func(ip netip.Addr) bool { return !permitsAddress(a.cert, ip) })
 	}
 	return w

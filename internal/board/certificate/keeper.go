@@ -24,11 +24,12 @@ const lookEvery = 20 * time.Second
 
 // Config is what [New] needs.
 type Config struct {
-	Folder      string // where the gateway's own CA and certificate are kept; created if missing
-	Certificate string // path of a PEM file, the chain with the gateway's own first; "": the gateway makes its own
-	Key         string // path of the PEM file of its private key; "" with it
-	Name        string // of the gateway; in the certificate where it can be a host name
-	Hostname    string // of the machine
+	Folder      string        // where the gateway's own CA and certificate are kept; created if missing
+	Certificate string        // path of a PEM file, the chain with the gateway's own first; "": the gateway makes its own
+	Key         string        // path of the PEM file of its private key; "" with it
+	Name        string        // of the gateway; in the certificate where it can be a host name
+	Hostname    string        // of the machine
+	Published   func() string // NAME where NAME.local finds the machine, "" for none; nil: never. Called every 20 s
 	GatewayID   site.GatewayID
 	Clock       site.Clock
 	System      func() (now time.Time, synchronised bool) // the system's own time, of which the clock may be ahead; nil: the clock's
@@ -163,6 +164,11 @@ func (k *Keeper) wanted() wanted {
 	w := wanted{
 		now: now, trusted: k.cfg.Clock.Trusted() && plausible(now), name: cmp.Or(k.cfg.Name, k.cfg.Hostname),
 		dns: dnsNames(k.cfg.Hostname, k.cfg.Name), ips: addresses(k.cfg.Addresses()),
+	}
+	if k.cfg.Published != nil {
+		w.found = slices.DeleteFunc([]string{k.cfg.Published() + ".local"}, func(name string) bool {
+			return !isHostName(name) || slices.Contains(w.dns, name)
+		})
 	}
 	w.earliest, w.sure = now, w.trusted
 	if k.cfg.System == nil || w.trusted {

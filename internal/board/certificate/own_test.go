@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -240,6 +241,38 @@ func TestKeeper_own_restlessAddress(t *testing.T) {
 		h.move("10.9.9.9")
 		pass(4 * time.Hour)
 		h.accepts(k, h.trusting(k.CA()), "10.9.9.9")
+	})
+}
+
+// The name that another machine's has forced on this one is added, but not every one of
+// many.
+func TestKeeper_own_publishedName(t *testing.T) {
+	bubble(t, func(h *house) {
+		var name atomic.Value
+		name.Store("")
+		h.cfg.Published = func() string { return name.Load().(string) }
+		k := h.run()
+		c := h.trusting(k.CA())
+		before := h.files()
+		name.Store("gate")
+		pass(0)
+		if !maps.Equal(before, h.files()) {
+			h.Error("its own name leads to a new certificate")
+		}
+		h.refuses(k, c, "gate2.local")
+		name.Store("gate2")
+		pass(0)
+		h.accepts(k, c, "gate2.local", "gate.local", "gate")
+		seen := map[string]bool{}
+		for i := range 12 * 60 {
+			name.Store(fmt.Sprint("gate", i))
+			time.Sleep(time.Minute) // of the bubble
+			seen[k.Info().Fingerprint] = true
+		}
+		if n := len(seen); n < 8 || n > 16 {
+			h.Errorf("%d certificates in twelve hours", n)
+		}
+		h.accepts(k, c, "gate.local")
 	})
 }
 

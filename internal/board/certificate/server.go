@@ -55,6 +55,7 @@ type wanted struct {
 	sure     bool      // whether the system or the clock vouches for earliest
 	name     string
 	dns      []string
+	found    []string // further names, under which the network finds the machine
 	ips      []netip.Addr
 }
 
@@ -93,9 +94,10 @@ func (s server) stale(a authority, w wanted) bool {
 		s.aged(a, w) || !holds(s.leaf.DNSNames, w.dns)
 }
 
-// moved reports whether the machine has an address that the certificate has not.
+// moved reports whether the machine has an address that the certificate has not, or the
+// network finds it by another name.
 func (s server) moved(a authority, w wanted) bool {
-	return s.replaceable(a) && !holds(fromIPs(s.leaf.IPAddresses), w.ips)
+	return s.replaceable(a) && !(holds(fromIPs(s.leaf.IPAddresses), w.ips) && holds(s.leaf.DNSNames, w.found))
 }
 
 // replaceable reports whether a certificate can be made that anyone trusts more.
@@ -130,7 +132,7 @@ func (s server) renew(a authority, w wanted, ips []netip.Addr) (server, error) {
 		Subject:     subject(w.name),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    w.dns, IPAddresses: toIPs(ips), BasicConstraintsValid: true,
+		DNSNames:    append(w.dns[:len(w.dns):len(w.dns)], w.found...), IPAddresses: toIPs(ips), BasicConstraintsValid: true,
 	}
 	template.NotBefore, template.NotAfter = w.validity()
 	parent, by := template, s.key

@@ -23,3 +23,6 @@ var (
 
 // NetworkNameOf is [NetworkName] of a system that is called so.
 func NetworkNameOf(system string) string { return networkName(system) }
+
+// PublishedBy is [PublishedName] where avahi and systemd-resolved answer elsewhere.
+var PublishedBy = publishedBy

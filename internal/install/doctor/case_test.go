@@ -84,6 +84,10 @@ func ofGateway() []defect {
 		}, []string{
 			"notice gateway: The certificate does not have the name north-gate.local: apps that call the gateway by it refuse it > have apps use a name that it has; or set name in the configuration, or name another certificate in [tls]",
 		}, "it is for: gate.example.test\n"},
+		{"another machine has the name", func(_ *testing.T, b *board) { b.status.Found = "north-gate2" }, []string{
+			"notice gateway: The network finds this machine as north-gate2.local, not as north-gate.local > set name in the configuration to north-gate2; or give the machine a name that no other one on the network has, with hostnamectl hostname north-gate",
+		}, ""},
+		{"found by its name", func(_ *testing.T, b *board) { b.status.Found = "north-gate" }, nil, ""},
 		{"not ready", func(_ *testing.T, b *board) { b.status.Ready = false }, []string{
 			"fatal gateway: The gateway is not ready to open doors > journalctl -u gatehouse -n 50",
 		}, ""},

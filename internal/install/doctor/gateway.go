@@ -61,6 +61,10 @@ func reportStatus(g *subject, s *sheet) {
 		s.find(health.Notice, "The certificate does not have the name "+st.Name+".local: apps that call the gateway by it refuse it",
 			"have apps use a name that it has; or set name in the configuration, or name another certificate in [tls]", "it is for: "+strings.Join(c.Names, ", "))
 	}
+	if st.Found != "" && st.Found != st.Name {
+		s.find(health.Notice, "The network finds this machine as "+st.Found+".local, not as "+st.Name+".local",
+			"set name in the configuration to "+st.Found+"; or give the machine a name that no other one on the network has, with hostnamectl hostname "+st.Name, evidence...)
+	}
 	s.fine("It runs and is ready to open doors", evidence...)
 }
 

@@ -18,7 +18,8 @@ import (
 type Status struct {
 	Version     string             `json:"version"`
 	GatewayID   site.GatewayID     `json:"gatewayId"`
-	Name        string             `json:"name"` // what it is called on the network, without any domain
+	Name        string             `json:"name"`            // what it is called on the network, without any domain
+	Found       string             `json:"found,omitempty"` // as which the responder of this machine has published it, without ".local"; absent where none runs. It may have chosen another than Name
 	Boot        site.BootID        `json:"boot"`
 	Started     site.Timestamp     `json:"started"`
 	Ready       bool               `json:"ready"` // whether doors can be opened
