@@ -39,7 +39,7 @@ type row struct {
 func rows() map[string]row {
 	bad, gone, empty := http.StatusBadRequest, http.StatusNotFound, "{}"
 	return map[string]row{
-		"GET /healthz": {}, "GET /readyz": {}, "GET /metrics": {}, "GET /v1/openapi.json": {},
+		"GET /healthz": {}, "GET /readyz": {}, "GET /metrics": {}, "GET /v1/openapi.json": {}, "GET /local/v1/openapi.json": {}, "GET /admin/v1/openapi.json": {},
 		"GET /trust": {}, "GET /trust/style.css": {}, "GET /trust/test.js": {}, "GET /trust/check.svg": {},
 		"GET /ca.crt": {}, "GET /ca.der": {}, "GET /gatehouse.mobileconfig": {},
 		"GET /v1/webhooks": {status: http.StatusNotImplemented}, "GET /v1/webhooks/{id}": {status: http.StatusNotImplemented},
@@ -94,6 +94,7 @@ func rows() map[string]row {
 		"GET /admin/v1/tokens":                                  {right: administer},
 		"POST /admin/v1/tokens":                                 {administer, bad, empty},
 		"DELETE /admin/v1/tokens/{name}":                        {right: administer, status: gone},
+		"POST /admin/v1/qr":                                     {administer, bad, empty},
 		"POST /admin/v1/apply":                                  {administer, bad, `{"x":1}`},
 		"GET /admin/v1/journal":                                 {right: administer},
 		"GET /admin/v1/journal/verify":                          {right: administer},
@@ -140,6 +141,7 @@ func (p principal) want(route string, r row, cookie bool) int {
 // grant, integration tokens of each scope and administrators, each also removed or
 // revoked, by bearer and by cookie.
 func TestGateway_rights(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "") // nothing restarts the gateway
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
 	g := gatewaytest.Start(t, cfg)

@@ -54,12 +54,15 @@ func TestHandler_webDoor(t *testing.T) {
 	}
 }
 
-// Every route is behind the door.
+// Every route but the description, which is the same on every gateway, is behind the door.
 func TestHandler_nothingBeforeTheDoor(t *testing.T) {
 	h := open(t)
 	h.addStation(1042)
 	for door, want := range map[adminapi.Door]int{adminapi.Web: http.StatusUnauthorized, adminapi.Socket: http.StatusForbidden} {
 		for _, route := range h.api.Routes(door) {
+			if route.Pattern == "/admin/v1/openapi.json" {
+				continue
+			}
 			path := strings.NewReplacer("{email}", "a@b.test", "{station}", "1042", "{lock}", "1").Replace(route.Pattern)
 			if got := h.send(door, h.web(route.Method, path, "")); got.status != want {
 				t.Errorf("%s %s: %d, want %d", route.Method, path, got.status, want)

@@ -29,6 +29,7 @@ import (
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/webtest"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 	"gatehouse/internal/web/kit"
@@ -162,6 +163,7 @@ func (h *house) send(door adminapi.Door, r *http.Request) answer {
 	h.t.Helper()
 	w := httptest.NewRecorder()
 	h.handler(door).ServeHTTP(w, r)
+	webtest.Describe(h.t, "openapi.json").Check(h.t, r, w.Code, w.Header(), w.Body.String())
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 

@@ -166,7 +166,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		rt := &routes[i]
 		rt.Pattern, rt.Guard, rt.Level = Prefix+rt.Pattern, a.guard(door), slog.LevelDebug
 	}
-	return routes
+	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: serveOpenAPI, Level: slog.LevelDebug})
 }
 
 func (a *API) brief(status int, handle handler) kit.Handler { return a.within(briefly, status, handle) }

@@ -11,12 +11,17 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// openAPI is the OpenAPI 3.1 description of /v1.
-//
-//go:embed openapi.json
-var openAPI []byte
+// openAPI and openLocal are the OpenAPI 3.1 descriptions of /v1 and of /local/v1.
+var (
+	//go:embed openapi.json
+	openAPI []byte
+	//go:embed local.json
+	openLocal []byte
+)
 
 func serveOpenAPI(x *kit.Exchange) error { return x.JSON(http.StatusOK, openAPI) }
+
+func serveOpenLocal(x *kit.Exchange) error { return x.JSON(http.StatusOK, openLocal) }
 
 // alive reports that the process answers.
 func alive(x *kit.Exchange) error { return x.JSON(http.StatusOK, []byte(`{"status":"ok"}`)) }

@@ -37,6 +37,7 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: get, Pattern: "/local/v1/setup", Guard: kit.Addressed, Serve: a.showSetup, Level: debug},
 		{Method: post, Pattern: "/local/v1/setup", Guard: a.maySetUp, Serve: a.setUp, JSON: true, Level: info},
 		{Method: post, Pattern: "/local/v1/session", Guard: a.maySignIn, Serve: a.signIn, JSON: true, Level: info},
+		{Method: get, Pattern: "/local/v1/openapi.json", Serve: serveOpenLocal, Level: debug},
 		{Method: get, Pattern: "/local/v1/session", Guard: session, Serve: a.showSession, Level: debug},
 		{Method: remove, Pattern: "/local/v1/session", Guard: ending, Serve: a.signOut, Level: debug},
 	}...)

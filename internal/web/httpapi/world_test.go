@@ -20,6 +20,7 @@ import (
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
 	"gatehouse/internal/site"
+	"gatehouse/internal/test/webtest"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
 )
@@ -36,7 +37,8 @@ type world struct {
 	setup    *fakeSetup
 	web      *kit.Kit
 	api      *httpapi.API
-	spec     *description
+	spec     *webtest.Description // of /v1
+	local    *webtest.Description // of /local/v1
 
 	crowd   *admission.Crowd // of the connections
 	base    string           // http://127.0.0.1:port
@@ -95,7 +97,7 @@ func newWorld(t testing.TB) *world {
 func newWorldWith(t testing.TB, options httpapi.Options, further []kit.Route, change func(*http.Server)) *world {
 	t.Helper()
 	w := newAPI(t, slog.LevelDebug)
-	w.spec = loadDescription(t)
+	w.spec, w.local = webtest.Describe(t, "openapi.json"), webtest.Describe(t, "local.json")
 	w.serve(w.handler(options, further...), change)
 	return w
 }
@@ -192,7 +194,10 @@ func (w *world) do(r request) response {
 	got := response{resp.StatusCode, resp.Header, string(body)}
 	checkAny(w.t, req.Method, got)
 	if strings.HasPrefix(r.path, "/v1/") {
-		w.spec.check(w.t, req, got)
+		w.spec.Check(w.t, req, got.status, got.header, got.body)
+	}
+	if strings.HasPrefix(r.path, "/local/v1/") {
+		w.local.Check(w.t, req, got.status, got.header, got.body)
 	}
 	return got
 }
