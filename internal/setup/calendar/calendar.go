@@ -3,8 +3,8 @@
 // simple yearly repetition of events, and refuses a text whose holidays it would get wrong
 // or only in part: a missing one would leave a door open.
 //
-// The text comes from outside. It is bounded by [MaxSize]; the work and the memory are
-// proportional to it.
+// The text comes from outside. It is bounded by [MaxSize], what comes of it by the bounds of
+// the list of holidays.
 package calendar
 
 import (
@@ -51,7 +51,7 @@ func Read(text string, zone *time.Location) ([]site.Holiday, error) {
 	case len(r.inside) > 0:
 		return nil, fmt.Errorf("the calendar is cut off: its %s does not end", clip(r.inside[len(r.inside)-1]))
 	case len(r.dates) == 0:
-		return nil, errors.New("the calendar has no events")
+		return nil, errors.New("the calendar has no events from 2001 on")
 	}
 	holidays := make([]site.Holiday, 0, len(r.dates))
 	for _, name := range slices.Sorted(maps.Keys(r.dates)) {
@@ -239,6 +239,9 @@ func (r *reader) add() error {
 	}
 	if len(dates) > 0 {
 		r.dates[name] = append(r.dates[name], dates...)
+	}
+	if len(r.dates) > site.MaxHolidays || len(r.dates[name]) > site.MaxHolidayDates {
+		return fmt.Errorf("there are more than %d holidays, or more than %d dates of one: export only the holidays", site.MaxHolidays, site.MaxHolidayDates)
 	}
 	return nil
 }
