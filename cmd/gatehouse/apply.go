@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +17,8 @@ func (a *app) applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply SITE.toml",
 		Short: "Make accounts, stations and grants match a site file",
-		Long: `Make the accounts, stations and grants of the gateway match a site file. Applying
-the same file again changes nothing. What the file does not name stays, unless
+		Long: `Make the accounts, stations, groups, holidays and grants of the gateway match a site
+file. Applying the same file again changes nothing. What the file does not name stays, unless
 --prune is given: then what will be removed is printed first. A file that names
 nothing, or no administrator, needs --force with it. Secrets that the file leaves
 open are generated for what is added, and printed this once.`,
@@ -29,7 +30,7 @@ open are generated for what is added, and printed this once.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "only say what would change")
-	cmd.Flags().BoolVar(&options.Prune, "prune", false, "remove the accounts, stations and grants that the file does not name")
+	cmd.Flags().BoolVar(&options.Prune, "prune", false, "remove what the file does not name: accounts, stations, groups and members of them, holidays, grants")
 	cmd.Flags().BoolVar(&options.Force, "force", false, "prune also where that removes everything, or the last administrator")
 	return cmd
 }
@@ -64,7 +65,9 @@ func (a *app) showRemovals(ctx context.Context, gw *client.Client, s sitefile.Si
 		return err
 	}
 	removals := slices.DeleteFunc(would.Changes, func(c sitefile.Change) bool {
-		return !slices.Contains([]string{string(site.KindAccountRemoved), string(site.KindStationRemoved), string(site.KindUngranted)}, c.Kind)
+		return !slices.Contains([]site.Kind{
+			site.KindAccountRemoved, site.KindStationRemoved, site.KindGroupRemoved, site.KindHolidayRemoved, site.KindUngranted,
+		}, site.Kind(c.Kind)) && !strings.Contains(c.What, " is no longer in ")
 	})
 	if len(removals) == 0 {
 		return nil

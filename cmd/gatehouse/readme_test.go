@@ -25,6 +25,7 @@ var documented = map[string]struct{ file, title string }{
 	"station": {"packaging/stations.md", "Be a station"},
 	"cloud":   {"packaging/cloud.md", "Open a door from the cloud"},
 	"journal": {"packaging/operating.md", "Who did what"},
+	"group":   {"packaging/operating.md", "Groups and holidays"},
 }
 
 // TestReadme runs the examples of the README and the guides as they are, against the

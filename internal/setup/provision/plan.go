@@ -22,6 +22,8 @@ type plan struct {
 	emailByID      map[site.AccountID]site.Email
 	stationByID    map[site.StationID]site.Station
 	stationNames   map[site.StationID]string // of the gateway and of the site, as they are to be
+	groups         map[site.GroupName]site.Group
+	kinds          map[site.GroupName]site.GroupKind // of the gateway and of the site
 	grants         []site.Grant
 	named          named
 	problems       []tomlfile.Problem
@@ -35,13 +37,14 @@ type plan struct {
 type named struct {
 	accounts map[site.Email]bool
 	stations map[site.StationID]bool
+	groups   map[site.GroupName]bool
 	grants   map[pair]bool
 }
 
 // pair names a grant.
 type pair struct {
-	account site.Email
-	station site.StationID
+	who  sitefile.Who
+	what sitefile.What
 }
 
 // look reads what is on the gateway.
@@ -61,25 +64,64 @@ func (w *plan) look() {
 	for _, s := range w.site.Stations {
 		w.stationNames[s.ID] = nameOf(s, w.stationNames[s.ID])
 	}
+	w.groups = make(map[site.GroupName]site.Group)
+	w.kinds = make(map[site.GroupName]site.GroupKind)
+	for _, g := range w.accounts.Groups() {
+		w.groups[g.Name], w.kinds[g.Name] = g, g.Kind
+	}
 	w.grants = w.accounts.Grants()
 }
 
 func namesOf(s sitefile.Site) named {
-	n := named{accounts: map[site.Email]bool{}, stations: map[site.StationID]bool{}, grants: map[pair]bool{}}
+	n := named{
+		accounts: map[site.Email]bool{}, stations: map[site.StationID]bool{},
+		groups: map[site.GroupName]bool{}, grants: map[pair]bool{},
+	}
 	for _, a := range s.Accounts {
 		n.accounts[a.Email] = true
 	}
 	for _, st := range s.Stations {
 		n.stations[st.ID] = true
 	}
-	for _, g := range s.Grants {
-		n.accounts[g.Account] = true
+	for _, g := range s.Groups {
+		n.groups[g.Name] = true
+		for _, email := range g.Accounts {
+			n.accounts[email] = true
+		}
 		for _, id := range g.Stations {
 			n.stations[id] = true
-			n.grants[pair{g.Account, id}] = true
+		}
+	}
+	for _, g := range s.Grants {
+		n.nameWho(g.Account)
+		for _, what := range g.Stations {
+			n.nameWhat(what)
+			n.grants[pair{g.Account, what}] = true
 		}
 	}
 	return n
+}
+
+func (n named) nameWho(who sitefile.Who) {
+	if who.IsGroup() {
+		n.groups[site.GroupName(who)] = true
+	} else {
+		n.accounts[site.Email(who)] = true
+	}
+}
+
+func (n named) nameWhat(what sitefile.What) {
+	if what.Group != "" {
+		n.groups[what.Group] = true
+	} else {
+		n.stations[what.Station] = true
+	}
+}
+
+// keeps reports whether pruning spares for whom and for what a grant is.
+func (n named) keeps(p pair) bool {
+	who := n.accounts[site.Email(p.who)] || p.who.IsGroup() && n.groups[site.GroupName(p.who)]
+	return who && (n.stations[p.what.Station] || n.groups[p.what.Group])
 }
 
 // problem adds what is wrong with a key of a table of the site.
@@ -90,6 +132,7 @@ func (w *plan) problem(lines sitefile.Lines, key, format string, args ...any) {
 // check finds what does not fit the gateway. Conflict.
 func (w *plan) check() error {
 	w.problems = nil
+	w.checkGroups()
 	w.checkGrants()
 	w.checkTokens()
 	if err := tomlfile.Report(w.problems); err != nil {
@@ -103,19 +146,34 @@ func (w *plan) check() error {
 
 // checkGrants finds grants of what is neither in the site nor on the gateway.
 func (w *plan) checkGrants() {
-	accounts := map[site.Email]bool{}
-	for _, a := range w.site.Accounts {
-		accounts[a.Email] = true
-	}
 	for _, g := range w.site.Grants {
-		if _, there := w.accountByEmail[g.Account]; !there && !accounts[g.Account] {
-			w.problem(g.Lines, "account", "there is no account %s, neither in the site nor on the gateway", g.Account)
+		if g.Account.IsGroup() {
+			w.mustHaveGroup(g.Lines, "account", site.GroupName(g.Account), site.OfAccounts)
+		} else {
+			w.mustHaveAccount(g.Lines, "account", site.Email(g.Account))
 		}
-		for _, id := range g.Stations {
-			if _, there := w.stationNames[id]; !there {
-				w.problem(g.Lines, "stations", "there is no station %d, neither in the site nor on the gateway", id)
+		for _, what := range g.Stations {
+			if what.Group != "" {
+				w.mustHaveGroup(g.Lines, "stations", what.Group, site.OfStations)
+			} else {
+				w.mustHaveStation(g.Lines, what.Station)
 			}
 		}
+	}
+}
+
+// mustHaveAccount adds a problem where an account is neither in the site nor on the
+// gateway.
+func (w *plan) mustHaveAccount(lines sitefile.Lines, key string, email site.Email) {
+	_, there := w.accountByEmail[email]
+	if !there && !slices.ContainsFunc(w.site.Accounts, func(a sitefile.Account) bool { return a.Email == email }) {
+		w.problem(lines, key, "there is no account %s, neither in the site nor on the gateway", email)
+	}
+}
+
+func (w *plan) mustHaveStation(lines sitefile.Lines, id site.StationID) {
+	if _, there := w.stationNames[id]; !there {
+		w.problem(lines, "stations", "there is no station %d, neither in the site nor on the gateway", id)
 	}
 }
 
@@ -157,7 +215,8 @@ func (w *plan) checkPrune() error {
 }
 
 // draft drafts all changes, against what is on the gateway now, in the order in which
-// they are stored: what is removed, then time zone, accounts, stations, grants.
+// they are stored: what is removed, then time zone, accounts, stations, groups, holidays,
+// grants.
 func (w *plan) draft(hashes map[site.Email]credential) error {
 	w.look()
 	if err := w.check(); err != nil {
@@ -165,7 +224,7 @@ func (w *plan) draft(hashes map[site.Email]credential) error {
 	}
 	w.added, w.result = map[site.Email]site.Account{}, sitefile.NewResult()
 	for _, part := range []func() error{
-		w.prune, w.timeZone, func() error { return w.putAccounts(hashes) }, w.putStations, w.putGrants,
+		w.prune, w.timeZone, func() error { return w.putAccounts(hashes) }, w.putStations, w.putGroups, w.putHolidays, w.putGrants,
 	} {
 		if err := part(); err != nil {
 			return err
@@ -205,10 +264,10 @@ func (w *plan) prune() error {
 			_ = w.add(site.KindStationRemoved, wordsOf(s.ID, s.Name), nil, w.stations.DraftRemoval(w.by, s.ID))
 		}
 	}
+	w.pruneGroups()
 	for _, g := range w.grants {
-		email := w.emailByID[g.Account]
-		if w.named.accounts[email] && w.named.stations[g.Station] && !w.named.grants[pair{email, g.Station}] {
-			_ = w.add(site.KindUngranted, string(email)+" may no longer use "+w.stationWords(g.Station), nil, w.accounts.DraftWithdrawal(w.by, g))
+		if p := w.pairOf(g); w.named.keeps(p) && !w.named.grants[p] {
+			_ = w.add(site.KindUngranted, whoWords(p.who)+" may no longer use "+w.targetWords(p.what), nil, w.accounts.DraftWithdrawal(w.by, g))
 		}
 	}
 	return nil

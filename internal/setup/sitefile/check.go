@@ -55,6 +55,8 @@ func (c *checker) check(s *Site) {
 	c.must(err == nil && s.TimeZone != "Local", place{lines: s.Lines}, keyTimeZone, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
 	c.accounts(s.Accounts)
 	c.stations(s.Stations)
+	c.groups(s.Groups)
+	c.holidays(s.Holidays)
 	c.grants(s.Grants)
 }
 
@@ -110,23 +112,82 @@ func (c *checker) stations(list []Station) {
 	}
 }
 
+func (c *checker) groups(list []Group) {
+	first := make(map[site.GroupName]int, len(list))
+	for i := range list {
+		g, at := &list[i], place{tableGroup, i, list[i].Lines}
+		c.groupName(at, "name", &g.Name)
+		j, twice := first[g.Name]
+		c.must(!twice, at, "name", "group %s is in this file twice: it is also [[group]] number %d", g.Name, j+1)
+		first[g.Name] = i
+		c.must((g.Accounts == nil) != (g.Stations == nil), at, "stations", "the group needs either accounts or stations")
+		for k := range g.Accounts {
+			c.email(at, "accounts", &g.Accounts[k], "the group has an account without an e-mail address")
+		}
+		for _, id := range g.Stations {
+			c.must(id.Valid(), at, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
+		}
+	}
+}
+
+// groupName brings a name into its canonical form.
+func (c *checker) groupName(at place, key string, name *site.GroupName) {
+	parsed, err := site.ParseGroupName(string(*name))
+	c.must(err == nil, at, key, "%v", err)
+	*name = parsed
+}
+
+func (c *checker) holidays(list []Holiday) {
+	first := make(map[string]int, len(list))
+	for i := range list {
+		h, at := &list[i], place{tableHoliday, i, list[i].Lines}
+		name, err := site.ParseHolidayName(h.Name)
+		c.must(err == nil, at, "name", "%v", err)
+		h.Name = name
+		j, twice := first[name]
+		c.must(!twice || name == "", at, "name", "holiday %s is in this file twice: it is also [[holiday]] number %d", name, j+1)
+		first[name] = i
+		h.Dates = site.JoinDates(h.Dates, nil)
+		c.must(len(h.Dates) > 0 && len(h.Dates) <= site.MaxHolidayDates, at, "dates", "a holiday has 1 to %d dates, not %d", site.MaxHolidayDates, len(h.Dates))
+		c.must(i != site.MaxHolidays, at, "name", "there are more than %d holidays", site.MaxHolidays)
+	}
+}
+
 func (c *checker) grants(list []Grant) {
 	type pair struct {
-		account site.Email
-		station site.StationID
+		who  Who
+		what What
 	}
 	seen := make(map[pair]int, len(list))
 	for i := range list {
 		g, at := &list[i], place{tableGrant, i, list[i].Lines}
-		c.email(at, "account", &g.Account, "the grant names no account")
+		c.who(at, &g.Account)
 		c.must(len(g.Stations) > 0, at, "stations", "the grant names no stations")
 		from, until := site.At(g.From), site.At(g.Until)
 		c.must(from.IsZero() || until.IsZero() || from.Before(until.Time), at, "until", "the grant ends before it begins: until must be later than from")
-		for _, id := range g.Stations {
-			c.must(id.Valid(), at, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, id)
-			j, twice := seen[pair{g.Account, id}]
-			c.must(!twice || g.Account == "", at, "stations", "%s is granted station %d here and in [[grant]] number %d: there can be only one", g.Account, id, j+1)
-			seen[pair{g.Account, id}] = i
+		for k := range g.Stations {
+			what := &g.Stations[k]
+			if what.Group != "" {
+				c.groupName(at, "stations", &what.Group)
+			} else {
+				c.must(what.Station.Valid(), at, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, what.Station)
+			}
+			j, twice := seen[pair{g.Account, *what}]
+			c.must(!twice || g.Account == "", at, "stations", "%s is granted %s here and in [[grant]] number %d: there can be only one", g.Account, what.Text(), j+1)
+			seen[pair{g.Account, *what}] = i
 		}
 	}
+}
+
+// who brings an e-mail address or the name of a group into its canonical form.
+func (c *checker) who(at place, who *Who) {
+	if *who != "" && who.IsGroup() {
+		name := site.GroupName(*who)
+		c.groupName(at, "account", &name)
+		*who = Who(name)
+		return
+	}
+	email := site.Email(*who)
+	c.email(at, "account", &email, "the grant names no account")
+	*who = Who(email)
 }

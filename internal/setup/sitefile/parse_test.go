@@ -16,7 +16,6 @@ import (
 
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
-	"gatehouse/internal/site"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -67,54 +66,68 @@ func TestParse_marksAndLineEnds(t *testing.T) {
 // Each text is one line of the case, its lines separated by "|".
 func TestParse_problems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"typo":              {`[[account]]|email = "a@b.test"|emial = "a@b.test"`, `site.toml:3: unknown key "emial" in [[account]]: did you mean "email"?`},
-		"typo at the top":   {`[[acount]]|email = "a@b.test"`, `site.toml:1: unknown key "acount": did you mean "account"?`},
-		"unknown":           {`[[station]]|id = 1|colour = "red"`, `site.toml:3: unknown key "colour" in [[station]]: [[station]] has id, name, locks, secret, token`},
-		"one pair":          {`[account]|email = "a@b.test"`, `site.toml:1: write [[account]] with two pairs of brackets: there may be several`},
-		"not tables":        {`account = [1]`, `site.toml:1: account must hold tables`},
-		"text for number":   {`[[station]]|id = 1|locks = "2"`, `site.toml:3: locks must be a whole number without quotes`},
-		"number for text":   {`[[station]]|id = 1|name = 7`, `site.toml:3: name must be a text in quotes`},
-		"text for truth":    {`[[account]]|email = "a@b.test"|admin = "yes"`, `site.toml:3: admin must be true or false without quotes`},
-		"second account":    {"[[account]]|email = \"a@b.test\"\n\n[[account]]|admin = true|email = \"A@B.test\"", `site.toml:6: account a@b.test is in this file twice: it is also [[account]] number 1`},
-		"second station":    {`[[station]]|id = 7|[[station]]|id = 7`, `site.toml:4: station 7 is in this file twice: it is also [[station]] number 1`},
-		"second token":      {`[[station]]|id = 7|token = "tokentoken"|[[station]]|id = 8|token = "tokentoken"`, `site.toml:6: station 8 has the token of station 7: each needs its own`},
-		"no email":          {`[[account]]|admin = true`, `site.toml:1: the account has no email`},
-		"bad email":         {`[[account]]|email = "nobody"`, `site.toml:2: "nobody" is not an e-mail address: write it like porter@example.test`},
-		"no id":             {`[[station]]|name = "x"`, `site.toml:1: the station needs an id from 1 to 2147483647`},
-		"bad id":            {`[[station]]|id = 0`, `site.toml:2: id must be 1 or more`},
-		"too many locks":    {`[[station]]|id = 1|locks = 65`, `site.toml:3: locks must be from 1 to 64, not 65`},
-		"no locks":          {`[[station]]|id = 1|locks = 0`, `site.toml:3: locks must be 1 or more`},
-		"control in name":   {`[[station]]|id = 1|name = "a\u0007"`, `site.toml:3: the name of station 1 must be at most 100 characters, none of them a control character`},
-		"short password":    {`[[account]]|email = "a@b.test"|password = "1234567"`, `site.toml:3: the password of a@b.test is too short: 8 characters at least`},
-		"long password":     {`[[account]]|email = "a@b.test"|password = "` + strings.Repeat("x", 257) + `"`, `site.toml:3: the password of a@b.test is too long: 256 bytes at most`},
-		"password is email": {`[[account]]|email = "a@bcd.test"|password = "A@BCD.test"`, `site.toml:3: the password of a@bcd.test must not be the e-mail address`},
-		"common password":   {`[[account]]|email = "a@b.test"|password = "Password123"`, `site.toml:3: the password of a@b.test is one of the most common ones; choose another`},
-		"empty password":    {`[[account]]|email = "a@b.test"|password = ""`, `site.toml:3: password is empty: leave the line out, and one is generated`},
-		"short secret":      {`[[station]]|id = 1|secret = "short"`, `site.toml:3: the secret of station 1 must be 8 to 128 printable ASCII characters`},
-		"secret not ASCII":  {`[[station]]|id = 1|secret = "with an ü in it"`, `site.toml:3: the secret of station 1 must be 8 to 128 printable ASCII characters`},
-		"slash in token":    {`[[station]]|id = 1|token = "a/b/c/d/e"`, `site.toml:3: the token of station 1 must be 8 to 128 letters, digits or any of . _ ~ -`},
-		"no account":        {`[[grant]]|stations = [1]`, `site.toml:1: the grant names no account`},
-		"no stations":       {`[[grant]]|account = "a@b.test"`, `site.toml:1: the grant names no stations`},
-		"text for stations": {"[[grant]]|account = \"a@b.test\"|stations = [\n1,\n\"2\"]", `site.toml:3: stations must be a list of whole numbers without quotes, such as [1042]`},
-		"hours":             {`[[grant]]|account = "a@b.test"|stations = [1]|hours = "always"`, `site.toml:4: hours must be a text such as "Mon-Fri 08:00-18:00"`},
-		"ends first":        {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01T00:00:00Z|until = 2026-02-01T00:00:00Z`, `site.toml:5: the grant ends before it begins: until must be later than from`},
-		"same millisecond":  {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01T00:00:00.0001Z|until = 2026-02-01T00:00:00.0002Z`, `site.toml:5: the grant ends before it begins: until must be later than from`},
-		"time in quotes":    {`[[grant]]|account = "a@b.test"|stations = [1]|from = "2026-02-01T00:00:00Z"`, `site.toml:4: from must be a time without quotes, with its offset from UTC, such as 2026-01-01T00:00:00Z`},
-		"date only":         {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01`, `site.toml:4: from must be a time without quotes, with its offset from UTC, such as 2026-01-01T00:00:00Z`},
-		"granted twice":     {`[[grant]]|account = "a@b.test"|stations = [1, 2]|[[grant]]|account = "A@b.test"|stations = [2]`, `site.toml:6: a@b.test is granted station 2 here and in [[grant]] number 1: there can be only one`},
-		"time zone":         {`timezone = "Europe/Atlantis"`, `site.toml:1: "Europe/Atlantis" is not a time zone: write it like Europe/Berlin`},
-		"local time zone":   {`timezone = "Local"`, `site.toml:1: "Local" is not a time zone: write it like Europe/Berlin`},
-		"key twice":         {`timezone = "UTC"|timezone = "UTC"`, `site.toml:2: not valid TOML: key timezone is already defined`},
-		"no quotes":         {`timezone = Europe/Berlin`, `site.toml:1: not valid TOML: a value that is neither true, false, a number nor a time needs quotes`},
-		"Latin-1":           {"timezone = \"UTC\"|# caf\xe9", `site.toml:2: not valid TOML: this is not UTF-8 text: save the file as UTF-8`},
-		"UTF-16":            {"\xff\xfet\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
-		"UTF-16, no mark":   {"#\x00\n\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
-		"nesting":           {"#|a = " + strings.Repeat("[", 100_000), `site.toml:2: not valid TOML: brackets or keys are nested too deeply`},
-		"dots":              {strings.Repeat("a.", 100_000) + "a = 1", `site.toml:1: brackets or keys are nested too deeply`},
-		"no password file":  {`[[account]]|email = "a@b.test"|password_file = "/nonexistent/p"`, `site.toml:3: reading password_file: /nonexistent/p: no such file or directory`},
-		"curly quotes":      {`timezone = “UTC”`, `site.toml:1: not valid TOML: write straight quotes (") instead of the curly ones`},
-		"other spelling":    {`timezone = "UTC"|time_zone = "UTC"`, `site.toml:2: unknown key "time_zone": did you mean "timezone"?`},
-		"inline tables":     {"station = [{id = 7},\n {id = 8, lock = 2}]", `site.toml:1: unknown key "lock" in [[station]]: did you mean "locks"?`},
+		"typo":                {`[[account]]|email = "a@b.test"|emial = "a@b.test"`, `site.toml:3: unknown key "emial" in [[account]]: did you mean "email"?`},
+		"typo at the top":     {`[[acount]]|email = "a@b.test"`, `site.toml:1: unknown key "acount": did you mean "account"?`},
+		"unknown":             {`[[station]]|id = 1|colour = "red"`, `site.toml:3: unknown key "colour" in [[station]]: [[station]] has id, name, locks, secret, token`},
+		"one pair":            {`[account]|email = "a@b.test"`, `site.toml:1: write [[account]] with two pairs of brackets: there may be several`},
+		"not tables":          {`account = [1]`, `site.toml:1: account must hold tables`},
+		"text for number":     {`[[station]]|id = 1|locks = "2"`, `site.toml:3: locks must be a whole number without quotes`},
+		"number for text":     {`[[station]]|id = 1|name = 7`, `site.toml:3: name must be a text in quotes`},
+		"text for truth":      {`[[account]]|email = "a@b.test"|admin = "yes"`, `site.toml:3: admin must be true or false without quotes`},
+		"second account":      {"[[account]]|email = \"a@b.test\"\n\n[[account]]|admin = true|email = \"A@B.test\"", `site.toml:6: account a@b.test is in this file twice: it is also [[account]] number 1`},
+		"second station":      {`[[station]]|id = 7|[[station]]|id = 7`, `site.toml:4: station 7 is in this file twice: it is also [[station]] number 1`},
+		"second token":        {`[[station]]|id = 7|token = "tokentoken"|[[station]]|id = 8|token = "tokentoken"`, `site.toml:6: station 8 has the token of station 7: each needs its own`},
+		"no email":            {`[[account]]|admin = true`, `site.toml:1: the account has no email`},
+		"bad email":           {`[[account]]|email = "nobody"`, `site.toml:2: "nobody" is not an e-mail address: write it like porter@example.test`},
+		"no id":               {`[[station]]|name = "x"`, `site.toml:1: the station needs an id from 1 to 2147483647`},
+		"bad id":              {`[[station]]|id = 0`, `site.toml:2: id must be 1 or more`},
+		"too many locks":      {`[[station]]|id = 1|locks = 65`, `site.toml:3: locks must be from 1 to 64, not 65`},
+		"no locks":            {`[[station]]|id = 1|locks = 0`, `site.toml:3: locks must be 1 or more`},
+		"control in name":     {`[[station]]|id = 1|name = "a\u0007"`, `site.toml:3: the name of station 1 must be at most 100 characters, none of them a control character`},
+		"short password":      {`[[account]]|email = "a@b.test"|password = "1234567"`, `site.toml:3: the password of a@b.test is too short: 8 characters at least`},
+		"long password":       {`[[account]]|email = "a@b.test"|password = "` + strings.Repeat("x", 257) + `"`, `site.toml:3: the password of a@b.test is too long: 256 bytes at most`},
+		"password is email":   {`[[account]]|email = "a@bcd.test"|password = "A@BCD.test"`, `site.toml:3: the password of a@bcd.test must not be the e-mail address`},
+		"common password":     {`[[account]]|email = "a@b.test"|password = "Password123"`, `site.toml:3: the password of a@b.test is one of the most common ones; choose another`},
+		"empty password":      {`[[account]]|email = "a@b.test"|password = ""`, `site.toml:3: password is empty: leave the line out, and one is generated`},
+		"short secret":        {`[[station]]|id = 1|secret = "short"`, `site.toml:3: the secret of station 1 must be 8 to 128 printable ASCII characters`},
+		"secret not ASCII":    {`[[station]]|id = 1|secret = "with an ü in it"`, `site.toml:3: the secret of station 1 must be 8 to 128 printable ASCII characters`},
+		"slash in token":      {`[[station]]|id = 1|token = "a/b/c/d/e"`, `site.toml:3: the token of station 1 must be 8 to 128 letters, digits or any of . _ ~ -`},
+		"no account":          {`[[grant]]|stations = [1]`, `site.toml:1: the grant names no account`},
+		"no stations":         {`[[grant]]|account = "a@b.test"`, `site.toml:1: the grant names no stations`},
+		"text for stations":   {"[[grant]]|account = \"a@b.test\"|stations = [\n1,\n\"2\"]", `site.toml:3: "2" is not the name of a group: begin it with a letter, without @, at most 100 characters`},
+		"truth for stations":  {`[[grant]]|account = "a@b.test"|stations = [true]`, `site.toml:3: stations must be a list of station ids without quotes and of names of groups in quotes, such as [1042, "ground floor"]`},
+		"holiday hours":       {`[[grant]]|account = "a@b.test"|stations = [1]|holidays = "no"`, `site.toml:4: holidays must be a text such as "Mon-Fri 08:00-18:00" or "none"`},
+		"group granted twice": {`[[grant]]|account = "x"|stations = ["y", "z"]|[[grant]]|account = " x "|stations = ["y"]`, `site.toml:6: x is granted group y here and in [[grant]] number 1: there can be only one`},
+		"group without name":  {`[[group]]|accounts = []`, `site.toml:1: "" is not the name of a group: begin it with a letter, without @, at most 100 characters`},
+		"group of nothing":    {`[[group]]|name = "x"`, `site.toml:1: the group needs either accounts or stations`},
+		"group of both":       {`[[group]]|name = "x"|accounts = []|stations = []`, `site.toml:4: the group needs either accounts or stations`},
+		"group twice":         {`[[group]]|name = "x"|accounts = []|[[group]]|name = " x"|stations = []`, `site.toml:5: group x is in this file twice: it is also [[group]] number 1`},
+		"bad member":          {`[[group]]|name = "x"|accounts = ["a"]`, `site.toml:3: "a" is not an e-mail address: write it like porter@example.test`},
+		"bad station":         {`[[group]]|name = "x"|stations = [0]`, `site.toml:3: a station id is a number from 1 to 2147483647, not 0`},
+		"text in a group":     {`[[group]]|name = "x"|stations = ["1"]`, `site.toml:3: stations must be a list of whole numbers without quotes, such as [1042]`},
+		"no holiday":          {`[[holiday]]|dates = ["12-25"]`, `site.toml:1: "" is not the name of a holiday: write 1 to 100 characters`},
+		"no dates":            {`[[holiday]]|name = "x"`, `site.toml:1: a holiday has 1 to 100 dates, not 0`},
+		"holiday twice":       {`[[holiday]]|name = "x"|dates = ["12-25"]|[[holiday]]|name = "x"|dates = ["12-26"]`, `site.toml:5: holiday x is in this file twice: it is also [[holiday]] number 1`},
+		"bad date":            {`[[holiday]]|name = "x"|dates = ["25.12."]`, `site.toml:3: dates must be a list of texts such as ["12-25", "2026-08-03..2026-08-21"]`},
+		"hours":               {`[[grant]]|account = "a@b.test"|stations = [1]|hours = "always"`, `site.toml:4: hours must be a text such as "Mon-Fri 08:00-18:00"`},
+		"ends first":          {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01T00:00:00Z|until = 2026-02-01T00:00:00Z`, `site.toml:5: the grant ends before it begins: until must be later than from`},
+		"same millisecond":    {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01T00:00:00.0001Z|until = 2026-02-01T00:00:00.0002Z`, `site.toml:5: the grant ends before it begins: until must be later than from`},
+		"time in quotes":      {`[[grant]]|account = "a@b.test"|stations = [1]|from = "2026-02-01T00:00:00Z"`, `site.toml:4: from must be a time without quotes, with its offset from UTC, such as 2026-01-01T00:00:00Z`},
+		"date only":           {`[[grant]]|account = "a@b.test"|stations = [1]|from = 2026-02-01`, `site.toml:4: from must be a time without quotes, with its offset from UTC, such as 2026-01-01T00:00:00Z`},
+		"granted twice":       {`[[grant]]|account = "a@b.test"|stations = [1, 2]|[[grant]]|account = "A@b.test"|stations = [2]`, `site.toml:6: a@b.test is granted station 2 here and in [[grant]] number 1: there can be only one`},
+		"time zone":           {`timezone = "Europe/Atlantis"`, `site.toml:1: "Europe/Atlantis" is not a time zone: write it like Europe/Berlin`},
+		"local time zone":     {`timezone = "Local"`, `site.toml:1: "Local" is not a time zone: write it like Europe/Berlin`},
+		"key twice":           {`timezone = "UTC"|timezone = "UTC"`, `site.toml:2: not valid TOML: key timezone is already defined`},
+		"no quotes":           {`timezone = Europe/Berlin`, `site.toml:1: not valid TOML: a value that is neither true, false, a number nor a time needs quotes`},
+		"Latin-1":             {"timezone = \"UTC\"|# caf\xe9", `site.toml:2: not valid TOML: this is not UTF-8 text: save the file as UTF-8`},
+		"UTF-16":              {"\xff\xfet\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
+		"UTF-16, no mark":     {"#\x00\n\x00", `site.toml:1: the file is saved as UTF-16: save it again as UTF-8 (in Notepad: Save as, Encoding, UTF-8)`},
+		"nesting":             {"#|a = " + strings.Repeat("[", 100_000), `site.toml:2: not valid TOML: brackets or keys are nested too deeply`},
+		"dots":                {strings.Repeat("a.", 100_000) + "a = 1", `site.toml:1: brackets or keys are nested too deeply`},
+		"no password file":    {`[[account]]|email = "a@b.test"|password_file = "/nonexistent/p"`, `site.toml:3: reading password_file: /nonexistent/p: no such file or directory`},
+		"curly quotes":        {`timezone = “UTC”`, `site.toml:1: not valid TOML: write straight quotes (") instead of the curly ones`},
+		"other spelling":      {`timezone = "UTC"|time_zone = "UTC"`, `site.toml:2: unknown key "time_zone": did you mean "timezone"?`},
+		"inline tables":       {"station = [{id = 7},\n {id = 8, lock = 2}]", `site.toml:1: unknown key "lock" in [[station]]: did you mean "locks"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := sitefile.Parse("site.toml", []byte(strings.ReplaceAll(c.text, "|", "\n")))
@@ -131,7 +144,7 @@ func TestParse_problems(t *testing.T) {
 func TestParse_everyProblemAtOnce(t *testing.T) {
 	_, err := sitefile.Parse("site.toml", []byte(`timezone = "Nowhere"
 [[grant]]
-account = "nobody"
+account = "nobody@"
 stations = []
 [[account]]
 email = "porter@example.test"
@@ -282,7 +295,7 @@ func TestSite_Check(t *testing.T) {
 		TimeZone: "Europe/Berlin",
 		Accounts: []sitefile.Account{{Email: "a@b.test", Admin: ptr(true)}},
 		Stations: []sitefile.Station{{ID: 1, Name: ptr("Nörd 🚪\n"), Locks: 2, Secret: "ABCDEFGHIJKL", Token: "abcdefgh"}},
-		Grants:   []sitefile.Grant{{Account: "x@y.test", Stations: []site.StationID{1, 9}}},
+		Grants:   []sitefile.Grant{{Account: "x@y.test", Stations: []sitefile.What{{Station: 1}, {Station: 9}}}},
 	}
 	if err := good.Check(); err != nil {
 		t.Errorf("a good site: %v", err)
@@ -290,7 +303,7 @@ func TestSite_Check(t *testing.T) {
 	bad := sitefile.Site{
 		Accounts: []sitefile.Account{{Email: "a@b.test"}, {Password: "short"}},
 		Stations: []sitefile.Station{{Locks: -1}},
-		Grants:   []sitefile.Grant{{Account: "a@b.test", Stations: []site.StationID{-4}}},
+		Grants:   []sitefile.Grant{{Account: "a@b.test", Stations: []sitefile.What{{Station: -4}}}},
 	}
 	want := `account 2: the account has no email
 account 2: the password of this account is too short: 8 characters at least
@@ -324,7 +337,7 @@ func TestRead_foreign(t *testing.T) {
 	for text, want := range map[string]string{
 		"naem = \"x\"":                `site.toml:1: unknown key "naem": did you mean "name"?`,
 		"[htp]":                       `site.toml:1: unknown key "htp": did you mean "http"?`,
-		"quux = 1":                    `site.toml:1: unknown key "quux": the file has timezone, account, station, grant, name, http`,
+		"quux = 1":                    `site.toml:1: unknown key "quux": the file has timezone, account, station, group, holiday, grant, name, http`,
 		"[station]\nbattery_low = 11": `site.toml:1: write [[station]] with two pairs of brackets: there may be several; the settings of [station] in the configuration cannot be in this file`,
 	} {
 		if _, err := read(text); err == nil || err.Error() != want {

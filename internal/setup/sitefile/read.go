@@ -17,11 +17,15 @@ const (
 	keyTimeZone  = "timezone"
 	tableAccount = "account"
 	tableStation = "station"
+	tableGroup   = "group"
+	tableHoliday = "holiday"
 	tableGrant   = "grant"
 )
 
 // Names lists what a site file has at its top.
-func Names() []string { return []string{keyTimeZone, tableAccount, tableStation, tableGrant} }
+func Names() []string {
+	return []string{keyTimeZone, tableAccount, tableStation, tableGroup, tableHoliday, tableGrant}
+}
 
 // What a value must be, as the rest of a sentence that begins with the key.
 const (
@@ -31,6 +35,9 @@ const (
 	aTime    = "a time without quotes, with its offset from UTC, such as 2026-01-01T00:00:00Z"
 	numbers  = "a list of whole numbers without quotes, such as [1042]"
 	someTime = `a text such as "Mon-Fri 08:00-18:00"`
+	emails   = `a list of e-mail addresses in quotes, such as ["porter@example.test"]`
+	targets  = `a list of station ids without quotes and of names of groups in quotes, such as [1042, "ground floor"]`
+	someDays = `a list of texts such as ["12-25", "2026-08-03..2026-08-21"]`
 )
 
 // key is a key of a table, with what its value must be.
@@ -45,7 +52,11 @@ func keysOf(table string) []key {
 	case tableStation:
 		return []key{{"id", aNumber}, {"name", aText}, {"locks", aNumber}, {"secret", aText}, {"token", aText}}
 	case tableGrant:
-		return []key{{"account", aText}, {"stations", numbers}, {"from", aTime}, {"until", aTime}, {"hours", someTime}}
+		return []key{{"account", aText}, {"stations", targets}, {"from", aTime}, {"until", aTime}, {"hours", someTime}, {"holidays", someTime + ` or "none"`}}
+	case tableGroup:
+		return []key{{"name", aText}, {"accounts", emails}, {"stations", numbers}}
+	case tableHoliday:
+		return []key{{"name", aText}, {"dates", someDays}}
 	}
 	return []key{{keyTimeZone, aText}}
 }
@@ -73,6 +84,16 @@ func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
 		st := Station{}
 		st.Lines = r.read(at, values, &st)
 		s.Stations = append(s.Stations, st)
+	}
+	for at, values := range r.tables(tableGroup) {
+		g := Group{}
+		g.Lines = r.read(at, values, &g)
+		s.Groups = append(s.Groups, g)
+	}
+	for at, values := range r.tables(tableHoliday) {
+		h := Holiday{}
+		h.Lines = r.read(at, values, &h)
+		s.Holidays = append(s.Holidays, h)
 	}
 	for at, values := range r.tables(tableGrant) {
 		g := Grant{}

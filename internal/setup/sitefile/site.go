@@ -10,8 +10,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Site is what a site file states: the accounts, stations and grants that a gateway is
-// to have. What the file leaves out stays as it is on the gateway.
+// Site is what a site file states: the accounts, stations, groups, holidays and grants that
+// a gateway is to have. What the file leaves out stays as it is on the gateway.
 //
 // Its JSON form is that of the admin API and has the secrets in clear text; every other
 // printing redacts them.
@@ -20,6 +20,8 @@ type Site struct {
 	TimeZone string    `json:"timezone,omitempty"` // an IANA name such as "Europe/Berlin"; "": not stated
 	Accounts []Account `json:"accounts,omitempty"`
 	Stations []Station `json:"stations,omitempty"`
+	Groups   []Group   `json:"groups,omitempty"`
+	Holidays []Holiday `json:"holidays,omitempty"`
 	Grants   []Grant   `json:"grants,omitempty"`
 	Lines    Lines     `json:"lines,omitempty"`
 
@@ -75,20 +77,101 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), err //nolint:wrapcheck // encoding/json does
 }
 
+// Group is one [[group]] of a site file. What it leaves out stays in the group, unless
+// the site is pruned.
+type Group struct {
+	Name     site.GroupName   `json:"name"`
+	Accounts []site.Email     `json:"accounts,omitzero"` // either these
+	Stations []site.StationID `json:"stations,omitzero"` // or these
+	Lines    Lines            `json:"lines,omitempty"`
+}
+
+// Members returns the accounts or stations as one text, with commas between them.
+func (g Group) Members() string {
+	var texts []string
+	for _, email := range g.Accounts {
+		texts = append(texts, string(email))
+	}
+	for _, id := range g.Stations {
+		texts = append(texts, id.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Kind returns what the group is of.
+func (g Group) Kind() site.GroupKind {
+	if g.Stations != nil {
+		return site.OfStations
+	}
+	return site.OfAccounts
+}
+
+// Holiday is one [[holiday]] of a site file; likewise with its dates.
+type Holiday struct {
+	site.Holiday
+	Lines Lines `json:"lines,omitempty"`
+}
+
 // Grant is one [[grant]] of a site file: the same terms for several stations. It
 // states a grant as a whole: a bound that is left out is no bound.
 type Grant struct {
-	Account  site.Email       `json:"account"`
-	Stations []site.StationID `json:"stations"`
-	From     time.Time        `json:"from,omitzero"`  // zero: since ever
-	Until    time.Time        `json:"until,omitzero"` // zero: for ever
-	Hours    site.Schedule    `json:"hours,omitzero"`
-	Lines    Lines            `json:"lines,omitempty"`
+	Account  Who           `json:"account"`
+	Stations []What        `json:"stations"`
+	From     time.Time     `json:"from,omitzero"`  // zero: since ever
+	Until    time.Time     `json:"until,omitzero"` // zero: for ever
+	Hours    site.Schedule `json:"hours,omitzero"`
+	Holidays site.Schedule `json:"holidays,omitzero"` // the hours on holidays; empty: as on other days
+	Lines    Lines         `json:"lines,omitempty"`
+}
+
+// Who is whom a grant is for: an e-mail address, or the name of a group of accounts.
+type Who string
+
+// IsGroup reports whether it names a group.
+func (w Who) IsGroup() bool { return !strings.Contains(string(w), "@") }
+
+// What is what a grant is for: a station, or a group of stations.
+type What struct {
+	Station site.StationID // either this
+	Group   site.GroupName // or this
+}
+
+// String returns the id of the station or the name of the group.
+func (w What) String() string {
+	if w.Group != "" {
+		return string(w.Group)
+	}
+	return w.Station.String()
+}
+
+// Text words it for a sentence.
+func (w What) Text() string {
+	if w.Group != "" {
+		return "group " + string(w.Group)
+	}
+	return "station " + w.Station.String()
+}
+
+// MarshalJSON implements [json.Marshaler]: a number, or a text.
+func (w What) MarshalJSON() ([]byte, error) {
+	if w.Group != "" {
+		return marshal(w.Group)
+	}
+	return marshal(w.Station)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *What) UnmarshalJSON(data []byte) error {
+	*w = What{}
+	if bytes.HasPrefix(data, []byte(`"`)) {
+		return json.Unmarshal(data, &w.Group) //nolint:wrapcheck // encoding/json does
+	}
+	return json.Unmarshal(data, &w.Station) //nolint:wrapcheck // likewise
 }
 
 // Terms returns the bounds of the grant, without whom and what they are for.
 func (g Grant) Terms() site.Grant {
-	return site.Grant{From: site.At(g.From).Time, Until: site.At(g.Until).Time, Hours: g.Hours}
+	return site.Grant{From: site.At(g.From).Time, Until: site.At(g.Until).Time, Hours: g.Hours, Holidays: g.Holidays}
 }
 
 // TermsText words the bounds of a grant: ", Mon-Fri 08:00-18:00, until …"; "" is no bound.
@@ -96,6 +179,9 @@ func TermsText(g site.Grant) string {
 	var b strings.Builder
 	if hours := g.Hours.String(); hours != "" {
 		b.WriteString(", " + hours)
+	}
+	if hours := g.Holidays.String(); hours != "" {
+		b.WriteString(", on holidays " + hours)
 	}
 	if !g.From.IsZero() {
 		b.WriteString(", from " + g.From.UTC().Format(time.RFC3339))
@@ -121,12 +207,12 @@ func (l Lines) Of(key string) int {
 // Options are how a site is applied.
 type Options struct {
 	DryRun bool `json:"dryRun,omitempty"` // change nothing; the result is what would come of it
-	Prune  bool `json:"prune,omitempty"`  // remove accounts, stations and grants that the site does not name
+	Prune  bool `json:"prune,omitempty"`  // remove what the site does not name
 	Force  bool `json:"force,omitempty"`  // prune also where that removes everything, or the last administrator
 }
 
 // Result is what applying a site did: every change in the order accounts, stations,
-// grants, and what was issued for what was added. A dry run issues nothing that takes
+// groups, holidays, grants, and what was issued for what was added. A dry run issues nothing that takes
 // effect: a caller who wants those very secrets puts them into the site. The lists are
 // empty rather than null. Secrets are in clear text.
 type Result struct {
