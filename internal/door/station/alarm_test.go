@@ -226,6 +226,16 @@ func TestService_leftUnlocked(t *testing.T) {
 	})
 }
 
+// A station that states a lock in results alone never says that it has locked again.
+func TestService_leftUnlocked_resultsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guard(t, 1)
+		g.LockReported(1, 2, site.Unlocked)
+		g.pass(time.Hour)
+		g.want(nil, nil)
+	})
+}
+
 // A station is silent from five minutes without a connection on; one that comes and goes
 // meanwhile is not over it. One that never came is not expected.
 func TestService_stationSilent(t *testing.T) {

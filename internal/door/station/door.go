@@ -30,7 +30,7 @@ type passage struct {
 	doorRecorded site.DoorStatus // open or closed in its last record; empty: none yet
 	doorSpan     allowance
 	doorFresh    bool // reported on the present connection
-	statusFresh  bool // the same of the lock
+	statusFresh  bool // the same of the lock, in a report: not every station reports what follows a result
 
 	released time.Time      // the lock was then told to unlock, or known to be unlocked
 	opened   time.Time      // when the door was last opened

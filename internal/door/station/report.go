@@ -50,7 +50,11 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 		s.applyBattery(l, e, r, now)
 		l.applyFirmware(e, r)
 		for lock, status := range &r.Locks {
-			if status != "" && !l.applyLock(e, site.LockID(lock), status, now) {
+			switch {
+			case status == "":
+			case l.applyLock(e, site.LockID(lock), status, now):
+				l.locks[lock-1].statusFresh = true
+			default:
 				r.Refuse("a lock that the station does not have")
 			}
 		}
@@ -123,7 +127,7 @@ func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now 
 		return false
 	}
 	k := &l.locks[id-1]
-	k.updated, k.statusFresh = now, true
+	k.updated = now
 	if k.status != status {
 		if k.status == site.Unlocked || status == site.Unlocked {
 			k.released = e.moment

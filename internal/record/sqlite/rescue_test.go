@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"gatehouse/internal/door/station"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
@@ -294,4 +296,30 @@ func TestOpen_damagedEndsOldCopy(t *testing.T) {
 		}
 	}
 	closeDB(t, db)
+}
+
+// The history of batteries survives a rescue, whether the accounts are those of the
+// database or of the copy, which is written without it.
+func TestOpen_rescueCarriesBatteries(t *testing.T) {
+	for _, table := range []string{"", "account"} {
+		path := inUse(t, 20)
+		db := sound(t, path)
+		stations, _, err := db.LoadStations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []station.BatteryPoint{{Day: 20_000, Volts: 3.7}, {Day: 20_001, Volts: 3.6}}
+		save(t, db, station.SavedState{Station: stations[0].ID, Enrolled: stations[0].Enrolled, Points: want})
+		closeDB(t, db)
+		if table != "" {
+			spoil(t, path, rootOf(t, path, table))
+		}
+		markUnsound(t, path)
+		db = sound(t, path)
+		got, err := db.Battery(t.Context(), stations[0].ID)
+		if err != nil || db.Rescued() == "" || !slices.Equal(got, want) {
+			t.Errorf("damaged %q: %+v, %v; %q", table, got, err, db.Rescued())
+		}
+		closeDB(t, db)
+	}
 }
