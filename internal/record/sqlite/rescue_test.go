@@ -304,19 +304,16 @@ func TestOpen_rescueCarriesBatteries(t *testing.T) {
 	for _, table := range []string{"", "account"} {
 		path := inUse(t, 20)
 		db := sound(t, path)
-		stations, _, err := db.LoadStations(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		addStation(t, db, 7)
 		want := []station.BatteryPoint{{Day: 20_000, Volts: 3.7}, {Day: 20_001, Volts: 3.6}}
-		save(t, db, station.SavedState{Station: stations[0].ID, Enrolled: stations[0].Enrolled, Points: want})
+		save(t, db, station.SavedState{Station: 7, Enrolled: at(1000), Points: want})
 		closeDB(t, db)
 		if table != "" {
 			spoil(t, path, rootOf(t, path, table))
 		}
 		markUnsound(t, path)
 		db = sound(t, path)
-		got, err := db.Battery(t.Context(), stations[0].ID)
+		got, err := db.Battery(t.Context(), 7)
 		if err != nil || db.Rescued() == "" || !slices.Equal(got, want) {
 			t.Errorf("damaged %q: %+v, %v; %q", table, got, err, db.Rescued())
 		}
