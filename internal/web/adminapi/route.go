@@ -100,19 +100,10 @@ func reads[T any](handle func(*request, T) (any, error)) handler {
 
 // Routes returns the route table of a door.
 func (a *API) Routes(door Door) []kit.Route {
-	const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	const ok, created, none = http.StatusOK, http.StatusCreated, http.StatusNoContent
-	routes := []kit.Route{
+	routes := append(a.accessRoutes(), []kit.Route{
 		{Method: get, Pattern: "/status", Serve: a.brief(ok, a.status)},
-
-		{Method: get, Pattern: "/accounts", Serve: a.brief(ok, a.accounts)},
-		{Method: post, Pattern: "/accounts", Serve: a.brief(created, reads(a.addAccount)), JSON: true},
-		{Method: patch, Pattern: "/accounts/{email}", Serve: a.brief(ok, reads(a.changeAccount)), JSON: true},
-		{Method: remove, Pattern: "/accounts/{email}", Serve: a.brief(none, a.removeAccount)},
-		{Method: put, Pattern: "/accounts/{email}/password", Serve: a.brief(ok, reads(a.setPassword)), JSON: true},
-		{Method: get, Pattern: "/accounts/{email}/sessions", Serve: a.brief(ok, a.sessions)},
-		{Method: remove, Pattern: "/accounts/{email}/sessions/{session}", Serve: a.brief(none, a.endSession)},
-		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: a.brief(ok, a.revoke)},
 
 		{Method: get, Pattern: "/stations", Serve: a.brief(ok, a.stations)},
 		{Method: post, Pattern: "/stations", Serve: a.brief(created, reads(a.addStation)), JSON: true},
@@ -123,6 +114,47 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: get, Pattern: "/stations/{station}/battery", Serve: a.brief(ok, a.battery)},
 		{Method: post, Pattern: "/stations/{station}/rotate", Serve: a.brief(ok, a.rotate)},
 		{Method: post, Pattern: "/stations/{station}/locks/{lock}/unlock", Serve: a.unlock},
+
+		{Method: post, Pattern: "/qr", Serve: a.brief(ok, reads(a.drawQR)), JSON: true},
+
+		{Method: post, Pattern: "/apply", Serve: a.long(reads(a.apply)), JSON: true, MaxBody: maxApply},
+
+		{Method: get, Pattern: "/journal", Serve: a.journal},
+		{Method: get, Pattern: "/journal/verify", Serve: a.long(a.verify)},
+		{Method: post, Pattern: "/journal/witnesses", Serve: a.long(reads(a.testify)), JSON: true, MaxBody: maxApply},
+
+		{Method: get, Pattern: "/database", Serve: a.long(a.database)},
+
+		{Method: post, Pattern: "/backup", Serve: a.sealedBackup, JSON: true},
+		{Method: post, Pattern: "/restart", Serve: a.brief(http.StatusAccepted, a.restart)},
+
+		{Method: get, Pattern: "/clock", Serve: a.brief(ok, a.clock)},
+		{Method: post, Pattern: "/clock/accept", Serve: a.brief(ok, a.acceptClock)},
+		{Method: post, Pattern: "/clock/reset", Serve: a.brief(ok, a.resetClock)},
+	}...)
+	if door == Socket { // it is in clear text and must not leave this machine
+		routes = append(routes, kit.Route{Method: get, Pattern: "/backup", Serve: a.backup})
+	}
+	for i := range routes {
+		rt := &routes[i]
+		rt.Pattern, rt.Guard, rt.Level = Prefix+rt.Pattern, a.guard(door), slog.LevelDebug
+	}
+	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: serveOpenAPI, Level: slog.LevelDebug})
+}
+
+// accessRoutes returns the part of the table that is about who may do what, and when.
+func (a *API) accessRoutes() []kit.Route {
+	const get, post, put, patch, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	const ok, created, none = http.StatusOK, http.StatusCreated, http.StatusNoContent
+	return []kit.Route{
+		{Method: get, Pattern: "/accounts", Serve: a.brief(ok, a.accounts)},
+		{Method: post, Pattern: "/accounts", Serve: a.brief(created, reads(a.addAccount)), JSON: true},
+		{Method: patch, Pattern: "/accounts/{email}", Serve: a.brief(ok, reads(a.changeAccount)), JSON: true},
+		{Method: remove, Pattern: "/accounts/{email}", Serve: a.brief(none, a.removeAccount)},
+		{Method: put, Pattern: "/accounts/{email}/password", Serve: a.brief(ok, reads(a.setPassword)), JSON: true},
+		{Method: get, Pattern: "/accounts/{email}/sessions", Serve: a.brief(ok, a.sessions)},
+		{Method: remove, Pattern: "/accounts/{email}/sessions/{session}", Serve: a.brief(none, a.endSession)},
+		{Method: post, Pattern: "/accounts/{email}/revoke", Serve: a.brief(ok, a.revoke)},
 
 		{Method: get, Pattern: "/grants", Serve: a.brief(ok, a.grants)},
 		{Method: put, Pattern: "/grants/{who}/{what}", Serve: a.brief(ok, reads(a.grant)), JSON: true},
@@ -141,32 +173,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: get, Pattern: "/tokens", Serve: a.brief(ok, a.tokens)},
 		{Method: post, Pattern: "/tokens", Serve: a.brief(created, reads(a.addToken)), JSON: true},
 		{Method: remove, Pattern: "/tokens/{name}", Serve: a.brief(none, a.removeToken)},
-
-		{Method: post, Pattern: "/qr", Serve: a.brief(ok, reads(a.drawQR)), JSON: true},
-
-		{Method: post, Pattern: "/apply", Serve: a.long(reads(a.apply)), JSON: true, MaxBody: maxApply},
-
-		{Method: get, Pattern: "/journal", Serve: a.journal},
-		{Method: get, Pattern: "/journal/verify", Serve: a.long(a.verify)},
-		{Method: post, Pattern: "/journal/witnesses", Serve: a.long(reads(a.testify)), JSON: true, MaxBody: maxApply},
-
-		{Method: get, Pattern: "/database", Serve: a.long(a.database)},
-
-		{Method: post, Pattern: "/backup", Serve: a.sealedBackup, JSON: true},
-		{Method: post, Pattern: "/restart", Serve: a.brief(http.StatusAccepted, a.restart)},
-
-		{Method: get, Pattern: "/clock", Serve: a.brief(ok, a.clock)},
-		{Method: post, Pattern: "/clock/accept", Serve: a.brief(ok, a.acceptClock)},
-		{Method: post, Pattern: "/clock/reset", Serve: a.brief(ok, a.resetClock)},
 	}
-	if door == Socket { // it is in clear text and must not leave this machine
-		routes = append(routes, kit.Route{Method: get, Pattern: "/backup", Serve: a.backup})
-	}
-	for i := range routes {
-		rt := &routes[i]
-		rt.Pattern, rt.Guard, rt.Level = Prefix+rt.Pattern, a.guard(door), slog.LevelDebug
-	}
-	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: serveOpenAPI, Level: slog.LevelDebug})
 }
 
 func (a *API) brief(status int, handle handler) kit.Handler { return a.within(briefly, status, handle) }

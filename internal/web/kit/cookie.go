@@ -60,7 +60,7 @@ func (x *Exchange) SetCookie(session site.Secret, life time.Duration) {
 func (x *Exchange) ClearCookie() { x.writeCookie("", -1) }
 
 func (x *Exchange) writeCookie(value string, age int) {
-	http.SetCookie(x, &http.Cookie{
+	http.SetCookie(x, &http.Cookie{ //nolint:gosec // without Secure on plain HTTP, where it serves this machine alone
 		Name: x.cookieName(), Value: value, Path: "/", MaxAge: age,
 		Secure: x.Req.TLS, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})

@@ -39,7 +39,7 @@ func hostOf(header string) string {
 func matches(host string) func(name string) bool {
 	_, domain, _ := strings.Cut(host, ".")
 	return func(name string) bool {
-		if parent, any := strings.CutPrefix(name, "*."); any {
+		if parent, wild := strings.CutPrefix(name, "*."); wild {
 			return strings.EqualFold(parent, domain)
 		}
 		return strings.EqualFold(name, host)

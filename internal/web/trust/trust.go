@@ -149,5 +149,5 @@ func commonName(der []byte) string {
 	if err != nil {
 		return "Gatehouse"
 	}
-	return cert.Subject.CommonName //nolint:misspell // a field of the standard library
+	return cert.Subject.CommonName
 }
