@@ -4,7 +4,7 @@ import { post } from './api.js';
 import { live } from './live.js';
 import { LockRow, nameOf } from './lock.js';
 import { Login } from './login.js';
-import { Field, Form, Title, announce, html, useEffect, useLayoutEffect, useRef, useState, useTopic } from './ui.js';
+import { Field, Form, Title, announce, html, useEffect, useLayoutEffect, useLink, useRef, useState, useTopic } from './ui.js';
 
 const steps = ['Name it', 'Connect it', 'Try it'];
 
@@ -76,8 +76,9 @@ export default function Add() {
 	const [issued, setIssued] = useState(null);
 	const [connected, setConnected] = useState(false);
 	useTopic(issued?.stationId ?? 'list');
+	const link = useLink();
 	const station = issued && live.stations.get(issued.stationId);
-	const online = station?.status === 'online' && live.link === 'live';
+	const online = station?.status === 'online' && link === 'live';
 	useEffect(() => {
 		if (!online || connected) return;
 		setConnected(true);
@@ -90,7 +91,7 @@ export default function Add() {
 	return html`<${Title} back=${{ href: '#/doors', text: '‹ Doors' }}>Add a station<//>
 		<div class="column">
 			<${Steps} step=${connected ? 2 : issued ? 1 : 0} />
-			${!issued && html`<${Facts} onAdded=${setIssued} />`}
+			${!issued && (link === 'connecting' ? html`<p class="wait">Loading…</p>` : html`<${Facts} onAdded=${setIssued} />`)}
 			${issued && !connected && html`<${Connect} issued=${issued} />`}
 			${connected && station && html`<${Done} station=${station} issued=${issued} onAnother=${another} />`}
 		</div>`;

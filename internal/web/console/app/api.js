@@ -22,7 +22,7 @@ export function onSignedOut(handler) {
 /** signal ends after some milliseconds, or with another signal. */
 function within(milliseconds, other) {
 	const limit = AbortSignal.timeout(milliseconds);
-	return other ? AbortSignal.any([limit, other]) : limit;
+	return (other && AbortSignal.any?.([limit, other])) ?? limit; // an older browser waits in vain, no longer
 }
 
 /** failure returns the error behind an answer that is not 2xx. */

@@ -141,11 +141,19 @@ function tick() {
 setInterval(tick, 1_000);
 addEventListener('pageshow', (event) => event.persisted && wakeAll());
 addEventListener('online', wakeAll);
-document.addEventListener('resume', wakeAll);
+document.addEventListener('resume', () => {
+	look();
+	wakeAll();
+});
 document.addEventListener('visibilitychange', () => {
-	hidden = document.hidden ? Date.now() : 0;
+	look();
 	if (!document.hidden) wakeAll();
 });
+
+/** look notes since when the page is hidden. */
+function look() {
+	hidden = document.hidden ? Date.now() : 0;
+}
 
 /** everySecond calls a function every second, and at once when the page wakes. */
 export function everySecond(ticker) {

@@ -5,8 +5,8 @@ import { live } from './live.js';
 import { session } from './session.js';
 import { Age, Badge, announce, html, useEffect, useLink, useRedraw } from './ui.js';
 
-/** What one unlock may take before the page stops waiting, in milliseconds: longer than a command lives. */
-const patience = 12_000;
+/** What one unlock may take before the page stops waiting, in milliseconds: longer than a command lives by default, and no longer than people stand before a door. */
+const patience = 7_000;
 /** How long after the acknowledgement the page asks for the result, each time in milliseconds. */
 const asks = [150, 350, 500, 1_000, 2_000];
 /** How long after a press another one does nothing, if the end comes sooner: fingers tremble. */

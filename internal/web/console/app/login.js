@@ -4,12 +4,14 @@ import { get, post } from './api.js';
 import { Problem, Secret, html, useLoad } from './ui.js';
 
 /** broker returns where stations connect: the listener with TLS, by the host that reached this page. */
-function broker({ listeners }) {
+function broker({ listeners, addresses }) {
 	const found = ['mqtts', 'mqtt'].map((name) => listeners.find((one) => one.name === name)).find(Boolean);
 	if (!found) return null;
 	const [, host, port] = found.address.match(/^(.*):(\d+)$/);
-	const all = host === '[::]' || host === '0.0.0.0';
-	return { host: all ? location.hostname : host, port, tls: found.tls };
+	if (host !== '[::]' && host !== '0.0.0.0') return { host, port, tls: found.tls };
+	const here = location.hostname;
+	const [outside] = /^(localhost|127\.|\[::1)/.test(here) ? addresses : [];
+	return { host: outside?.includes(':') ? `[${outside}]` : (outside ?? here), port, tls: found.tls };
 }
 
 /** outline returns the dark modules of a QR code as the path of an SVG. */

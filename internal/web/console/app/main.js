@@ -92,8 +92,8 @@ function Account() {
 
 /** Page loads the module of a page and shows it. */
 function Page({ page, at }) {
-	const { value, error, again } = useLoad(() => page.load(), [page]);
-	if (error) return html`<${Problem} text="This page could not be loaded." again=${again} />`;
+	const { value, error } = useLoad(() => page.load(), [page]);
+	if (error) return html`<${Problem} text="This page could not be loaded." again=${() => location.reload()} />`;
 	if (!value) return null;
 	return html`<${value.default} key=${at.args.join('/')} args=${at.args} query=${at.query} />`;
 }

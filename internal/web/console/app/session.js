@@ -32,7 +32,7 @@ function enter(account) {
 /** leave forgets the account and asks for a sign-in, or for the setup. */
 async function leave(notice) {
 	unfollow();
-	const setup = await get('/local/v1/setup');
+	const setup = await get('/local/v1/setup').catch(() => ({ open: false, name: '' }));
 	set({ state: setup.open ? 'setup' : 'out', account: null, gateway: setup.name, notice });
 }
 
@@ -53,7 +53,7 @@ export async function signIn(email, password) {
 /** setUp creates the first administrator with the setup code of the board, and signs in. */
 export async function setUp(code, email, password) {
 	await post('/local/v1/setup', { code, email, password }, { signsIn: true });
-	await signIn(email, password);
+	await signIn(email, password).catch(() => leave('The administrator is created. Sign in.'));
 }
 
 export async function signOut() {
