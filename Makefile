@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test screenshots fmt lint cross packages image image-test clean
+.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test screenshots console-frames fmt lint cross packages image image-test clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -51,7 +51,10 @@ board-test: ## install, upgrade, break and remove the package on Debian 12 and 1
 
 screenshots: ## take pictures of every page of the console: build/screenshots
 	@mkdir -p build/screenshots
-	GATEHOUSETEST_SCREENSHOTS=$(CURDIR)/build/screenshots go test -count=1 -run 'TestPages' ./internal/test/consoletest
+	GATEHOUSETEST_SCREENSHOTS=$(CURDIR)/build/screenshots go test -count=1 ./internal/test/consoletest
+
+console-frames: ## measure the console with 100 stations of two locks
+	GATEHOUSETEST_FRAMES=1 go test -count=1 -v -run 'TestFrames' ./internal/test/consoletest
 
 fmt: ## format the Go code
 	scripts/fmt

@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait of a test; it is no measure of speed.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // shared is the one browser of the process, and the accessibility checker.
 var shared struct { //nolint:gochecknoglobals // one browser for all tests

@@ -7,27 +7,33 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // named returns an expression for the first element that matches a selector, can be seen,
 // and has a text as its name: its aria-label, its label or what it shows.
 func named(selector, text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(%q)].find(e => {
-		const names = [e.getAttribute('aria-label'), ...[...(e.labels || [])].map(l => l.innerText), e.innerText];
+		const names = [e.getAttribute('aria-label'), ...(e.labels?.length ? [...e.labels].map(l => l.innerText) : [e.innerText])];
 		return e.checkVisibility({visibilityProperty: true}) && names.some(n => n && n.includes(%q));
 	})`, selector, text)
 }
 
-// Click clicks in the middle of the element with that name, once it can be seen, is
-// enabled and nothing covers it.
+// Click clicks in the middle of the element with that name, once it can be seen,
+// stands still, is enabled and nothing covers it.
 func (tab *Tab) Click(selector, text string) {
 	tab.T.Helper()
-	tab.Await(`(() => {
+	tab.Await(`(async () => {
 		const e = ` + named(selector, text) + `;
 		if (!e || e.disabled) return false;
 		e.scrollIntoView({block: 'center'});
-		const box = e.getBoundingClientRect();
-		window.clickAt = [box.x + box.width / 2, box.y + box.height / 2];
+		const middle = () => {
+			const box = e.getBoundingClientRect();
+			return [box.x + box.width / 2, box.y + box.height / 2];
+		};
+		window.clickAt = middle();
+		for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+		if (String(middle()) !== String(window.clickAt)) return false;
 		const top = document.elementFromPoint(...window.clickAt);
 		return top === e || e.contains(top) || top?.closest('label')?.control === e;
 	})()`)
@@ -68,4 +74,30 @@ func (tab *Tab) Press(keys string) {
 func (tab *Tab) Screenshot(whole bool) []byte {
 	tab.T.Helper()
 	return call(tab, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data
+}
+
+// Choose chooses in the list with that label, by the value of the choice.
+func (tab *Tab) Choose(label, value string) {
+	tab.T.Helper()
+	list := named("select", label)
+	tab.Await(list)
+	tab.Eval(fmt.Sprintf(`{ const e = %s; e.value = %q; e.dispatchEvent(new Event('change', {bubbles: true})); }`, list, value), nil)
+}
+
+// TabTo presses the Tab key until the focus is on what has that name.
+func (tab *Tab) TabTo(name string) {
+	tab.T.Helper()
+	tab.Await(named("input, textarea, select, button, a, summary", name))
+	for range 60 {
+		var there bool
+		tab.Eval(fmt.Sprintf(`(() => {
+			const e = document.activeElement;
+			return [e.getAttribute('aria-label'), ...[...(e.labels || [])].map(l => l.innerText), e === document.body ? '' : e.innerText].some(n => n && n.startsWith(%q));
+		})()`, name), &there)
+		if there {
+			return
+		}
+		tab.Press(kb.Tab)
+	}
+	tab.T.Fatalf("the Tab key does not reach %q on\n%s", name, tab.Text())
 }

@@ -57,6 +57,7 @@ func look(tab *consoletest.Tab, name string) {
 	tab.T.Helper()
 	for _, l := range consoletest.Looks() {
 		tab.Look(l)
+		tab.Eval("scrollTo(0, 0)", nil) // or the header covers something
 		what := name + "-" + l.String()
 		tab.Axe(what)
 		var width int64

@@ -115,6 +115,20 @@ func (tab *Tab) Look(look Look) {
 	}})
 }
 
+// Freeze freezes the page, as a phone does with one that nobody looks at, or wakes it.
+func (tab *Tab) Freeze(frozen bool) {
+	tab.T.Helper()
+	state := page.SetWebLifecycleStateStateActive
+	if frozen {
+		state = page.SetWebLifecycleStateStateFrozen
+	}
+	call(tab, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state})
+	if !frozen {
+		// It is seen again, which the browser of a test does not know.
+		tab.Eval(`Object.defineProperty(document, 'hidden', {get: () => false}); document.dispatchEvent(new Event('visibilitychange'))`, nil)
+	}
+}
+
 // Block fails the requests to paths of these patterns, such as "/admin/v1/*"; without one,
 // none any more.
 func (tab *Tab) Block(paths ...string) {
@@ -168,7 +182,8 @@ func describe(e *runtime.ExceptionDetails) string {
 	return e.Text
 }
 
-// Await waits until an expression is true in the page, however often that is replaced.
+// Await waits until an expression, or what it promises, is true in the page, however often
+// that is replaced.
 func (tab *Tab) Await(expression string) {
 	tab.T.Helper()
 	deadline := time.NewTimer(patience)
@@ -177,7 +192,7 @@ func (tab *Tab) Await(expression string) {
 	defer tick.Stop()
 	for {
 		var yes bool
-		err := tab.tryEval("Boolean("+expression+")", 0, &yes)
+		err := tab.tryEval("Promise.resolve("+expression+").then(Boolean)", 0, &yes)
 		if err == nil && yes {
 			return
 		}

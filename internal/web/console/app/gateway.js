@@ -2,7 +2,7 @@
 
 import { get, open, post, sentence } from './api.js';
 import { everySecond, live } from './live.js';
-import { Block, Confirm, Pairs, inZone } from './parts.js';
+import { Block, Confirm, Pairs, inZone, useFresh } from './parts.js';
 import { Age, Badge, Field, Form, Problem, Title, announce, html, useEffect, useLink, useLoad, useState, useTask } from './ui.js';
 
 const severities = { fatal: ['bad', 'No door opens'], warning: ['warn', 'Warning'], notice: ['plain', 'Notice'] };
@@ -163,7 +163,7 @@ function About({ status, zone }) {
 
 export default function Gateway() {
 	const link = useLink();
-	const { value: status, error, again } = useLoad((signal) => get('/admin/v1/status', { signal }), [link]);
+	const { value: status, error, again } = useFresh((signal) => get('/admin/v1/status', { signal }));
 	useEffect(() => {
 		let seconds = 0;
 		return everySecond(() => ++seconds % 10 === 0 && live.link === 'live' && again());

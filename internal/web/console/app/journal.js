@@ -4,8 +4,8 @@ import { useMemo } from '../vendor/hooks.js';
 import { get } from './api.js';
 import { Book, address } from './book.js';
 import { live } from './live.js';
-import { Pairs, choices, inZone, momentOf } from './parts.js';
-import { Badge, Empty, Field, Problem, Title, html, useEffect, useLoad, useRedraw, useState, useTask, useTopic } from './ui.js';
+import { Pairs, choices, inZone, momentOf, useFresh } from './parts.js';
+import { Badge, Empty, Field, Problem, Title, html, useEffect, useRedraw, useState, useTask, useTopic } from './ui.js';
 import { entries, topics } from './words.js';
 
 /** filterOf returns what to ask the gateway for, from the query of the page's address. */
@@ -101,7 +101,7 @@ function List({ query, zone, accounts }) {
 }
 
 export default function Journal({ query }) {
-	const { value, error, again } = useLoad(async (signal) => {
+	const { value, error, again } = useFresh(async (signal) => {
 		const [status, people] = await Promise.all(['status', 'accounts'].map((one) => get('/admin/v1/' + one, { signal })));
 		return { zone: status.timeZone, accounts: people.accounts };
 	});

@@ -1,6 +1,18 @@
 // Parts that the pages of administrators share, and times in the time zone of the site.
 
-import { Dialog, Form, Problem, announce, html, useTask } from './ui.js';
+import { Dialog, Form, Problem, announce, html, useEffect, useLink, useLoad, useRef, useTask } from './ui.js';
+
+/** useFresh is useLoad, and loads again when the connection is back. */
+export function useFresh(load) {
+	const link = useLink();
+	const loaded = useLoad(load);
+	const before = useRef(link);
+	useEffect(() => {
+		if (link === 'live' && before.current !== link) loaded.again();
+		before.current = link;
+	}, [link]);
+	return loaded;
+}
 
 /** Pairs is a list of names and values; what has no value is left out. */
 export function Pairs({ of }) {

@@ -1,10 +1,11 @@
 // People: who may sign in, which doors they may open and when, and where they are signed in.
 
 import { get, post } from './api.js';
+import { useFresh } from './parts.js';
 import { Person, Issued, PasswordChoice } from './person.js';
 import { session } from './session.js';
 import { Tokens } from './tokens.js';
-import { Badge, Dialog, Field, Form, Problem, Title, html, useLoad, useState } from './ui.js';
+import { Badge, Dialog, Field, Form, Problem, Title, html, useState } from './ui.js';
 
 function AddPerson({ close, added }) {
 	const [issued, setIssued] = useState(null);
@@ -31,20 +32,20 @@ function doorsOf({ email, admin }, grants) {
 
 function List() {
 	const [adding, add] = useState(false);
-	const { value, error, again } = useLoad(async (signal) => {
+	const { value, error, again } = useFresh(async (signal) => {
 		const all = await Promise.all(['accounts', 'grants'].map((one) => get('/admin/v1/' + one, { signal })));
 		return Object.assign({}, ...all);
 	});
 	return html`<div class="top"><${Title}>People<//><button type="button" onClick=${() => add(true)}>Add a person</button></div>
 		<${Problem} text=${error} again=${again} />
 		${!value && !error && html`<p class="wait">Loading…</p>`}
-		<ul class="card list">
-			${value?.accounts.map((account) => html`<li key=${account.email}><a class="row" href=${'#/people/' + encodeURIComponent(account.email)}>
+		${value && html`<ul class="card list">
+			${value.accounts.map((account) => html`<li key=${account.email}><a class="row" href=${'#/people/' + encodeURIComponent(account.email)}>
 				<span class="name">${account.email}</span>
 				<span class="facts">${account.email === session.account.email && html`<${Badge}>You<//>`} ${account.admin && html`<${Badge}>Administrator<//>`}
 					<span class="soft">${doorsOf(account, value.grants)}</span></span>
 			</a></li>`)}
-		</ul>
+		</ul>`}
 		<${Tokens} />
 		${adding && html`<${AddPerson} close=${() => add(false)} added=${again} />`}`;
 }

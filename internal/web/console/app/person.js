@@ -3,9 +3,9 @@
 import { get, patch, post, put, remove } from './api.js';
 import { Hours } from './hours.js';
 import { live } from './live.js';
-import { Block, Confirm, Rows, choices, inZone, localOf, momentOf, stationName } from './parts.js';
+import { Block, Confirm, Rows, choices, inZone, localOf, momentOf, stationName, useFresh } from './parts.js';
 import { session } from './session.js';
-import { Badge, Dialog, Field, Form, Problem, Secret, Title, announce, html, useLoad, useState, useTask, useTopic } from './ui.js';
+import { Badge, Dialog, Field, Form, Problem, Secret, Title, announce, html, useState, useTask, useTopic } from './ui.js';
 
 const account = (email, rest = '') => `/admin/v1/accounts/${encodeURIComponent(email)}${rest}`;
 const grantPath = (email, station) => `/admin/v1/grants/${encodeURIComponent(email)}/${station}`;
@@ -142,7 +142,7 @@ function Rights({ email, admin, changed }) {
 
 /** Person is the page of one account. */
 export function Person({ email }) {
-	const { value, error, again } = useLoad(async (signal) => {
+	const { value, error, again } = useFresh(async (signal) => {
 		const all = ['/admin/v1/accounts', '/admin/v1/grants', account(email, '/sessions'), '/admin/v1/status'];
 		const [{ accounts }, { grants }, { sessions }, status] = await Promise.all(all.map((one) => get(one, { signal })));
 		const { admin } = accounts.find((one) => one.email === email);

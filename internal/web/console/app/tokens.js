@@ -2,8 +2,8 @@
 
 import { get, post, remove } from './api.js';
 import { live } from './live.js';
-import { Rows, inZone, stationName } from './parts.js';
-import { Dialog, Field, Form, Problem, Secret, announce, html, useLoad, useState } from './ui.js';
+import { Rows, inZone, stationName, useFresh } from './parts.js';
+import { Dialog, Field, Form, Problem, Secret, announce, html, useState } from './ui.js';
 
 function scopesText(scopes) {
 	const unlock = scopes.find((scope) => scope.startsWith('unlock:'))?.slice('unlock:'.length);
@@ -46,7 +46,7 @@ function AddToken({ close, added }) {
 /** Tokens lists the tokens. */
 export function Tokens() {
 	const [adding, add] = useState(false);
-	const { value, error, again } = useLoad(async (signal) => {
+	const { value, error, again } = useFresh(async (signal) => {
 		const all = await Promise.all(['tokens', 'status'].map((one) => get('/admin/v1/' + one, { signal })));
 		return Object.assign({}, ...all);
 	});

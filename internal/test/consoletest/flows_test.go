@@ -1,0 +1,288 @@
+package consoletest_test
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"gatehouse/internal/door/stationsim"
+	"gatehouse/internal/site"
+	"gatehouse/internal/test/consoletest"
+	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
+)
+
+// The first run: the setup code of the log creates the administrator, who is signed in.
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewEmptyHouse(t)
+	code := regexp.MustCompile(`setup_code=(\S+)`).FindStringSubmatch(h.Log())
+	if code == nil {
+		t.Fatal("the log has no setup code")
+	}
+	tab := h.Tab(phone())
+	tab.Open("/")
+	look(tab, "setup")
+	tab.Fill("Setup code", code[1])
+	tab.Fill("E-mail", consoletest.Admin)
+	tab.Fill("Password", gatewaytest.Password)
+	tab.Click("button", "Create the administrator")
+	tab.AwaitText("There is no station yet.")
+	look(tab, "doors-empty")
+}
+
+// An administrator opens a door and sees how that ended, also where it did not open.
+func TestUnlock(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	h.Station(1042, "North entrance", 1, nil)
+	h.Station(1043, "Garage", 1, func(c *stationsim.Config) { c.Faults.Jam = 1 })
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Click("button", "Unlock: North entrance")
+	tab.Await(`document.querySelector('.unlock.ok')`)
+	tab.Click("button", "Unlock: Garage")
+	tab.Await(`document.querySelector('.why.bad')`)
+	look(tab, "doors-used")
+	h.AwaitRecord("the record of the unlock", func(r site.Record) bool {
+		return r.Kind == site.KindUnlock && r.Station == 1042 && r.By == consoletest.Admin && r.Outcome == site.Done
+	})
+}
+
+// From sign-in to "connected" by the keyboard alone, with at most 12 presses of Enter or
+// Space; what the page shows is enough to connect the station.
+func TestAddStation_byKeyboard(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	tab := h.Tab(phone())
+	tab.Open("/")
+	taps, began := 0, time.Now()
+	press := func(name string) {
+		tab.TabTo(name)
+		tab.Press(kb.Enter)
+		taps++
+	}
+	fill := func(name, text string) {
+		tab.TabTo(name)
+		tab.Type(text)
+	}
+	fill("E-mail", consoletest.Admin)
+	fill("Password", gatewaytest.Password)
+	press("Sign in")
+	tab.AwaitText("There is no station yet.")
+	press("Add a station")
+	tab.Await(`document.querySelector('input[name=id]')`)
+	fill("Name", "North entrance")
+	press("Create its login")
+	tab.AwaitText("Waiting for station")
+	look(tab, "add-login")
+	var secrets map[string]string
+	tab.Eval(`Object.fromEntries([...document.querySelectorAll('.secret')].map(e => [e.querySelector('dt').innerText, e.querySelector('code').innerText]))`, &secrets)
+	id, err := site.ParseStationID(strings.TrimPrefix(secrets["User name and client id"], "station-"))
+	if err != nil {
+		t.Fatalf("the page shows %v", secrets)
+	}
+	h.Play(id, secrets["Password"], 1, nil)
+	tab.AwaitText("North entrance is connected")
+	look(tab, "add-connected")
+	press("Unlock")
+	tab.Await(`document.querySelector('.unlock.ok')`)
+	if taps > 12 {
+		t.Errorf("%d taps", taps)
+	}
+	t.Logf("%d taps in %s", taps, time.Since(began).Round(time.Millisecond))
+}
+
+// An account that is no administrator sees its own doors, opens them, and nothing else;
+// the end of its grant removes the door from the page.
+func TestOrdinaryAccount(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	h.Station(1042, "North entrance", 1, nil)
+	h.Station(1043, "Garage", 1, nil)
+	h.Allow(1042, adminapi.GrantTerms{})
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Porter)
+	tab.AwaitText("North entrance")
+	if text := tab.Text(); strings.Contains(text, "Garage") || strings.Contains(text, "People") {
+		t.Errorf("the page shows\n%s", text)
+	}
+	look(tab, "porter")
+	tab.Visit("#/gateway") // of which it knows nothing
+	tab.Await(`document.querySelector('h1').innerText === 'Doors'`)
+	tab.Click("button", "Unlock: North entrance")
+	tab.Await(`document.querySelector('.unlock.ok')`)
+	if err := h.Admin.Ungrant(t.Context(), consoletest.Porter, "1042"); err != nil {
+		t.Fatal(err)
+	}
+	tab.AwaitText("You may not open any door right now.")
+}
+
+// A text of others is a text, wherever it is shown.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	const script = `<img src=x onerror="document.title='hacked'"><script>document.title='hacked'</script>`
+	h.Station(1042, script, 2, nil)
+	const email = `a&lt'/%2e?#{b}@example.test`
+	if _, err := h.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: email, Password: gatewaytest.Password}); err != nil {
+		t.Fatal(err)
+	}
+	tab := h.Tab(desktop())
+	tab.SignIn(consoletest.Admin)
+	for _, address := range []string{"#/doors", "#/station/1042", "#/people", "#/people/" + url.PathEscape(email), "#/journal", "#/gateway"} {
+		tab.Visit(address)
+		tab.Await(`document.title !== 'Gatehouse'`)
+	}
+	tab.Visit("#/doors")
+	tab.AwaitText(script)
+	tab.Visit("#/people")
+	tab.AwaitText(email)
+	tab.Click("a", email)
+	tab.AwaitText("No door yet.")
+	tab.Await(`!document.title.includes('hacked') && !document.querySelector('main img, main script')`)
+}
+
+// Everything about a person: added with a password that is shown once and works, allowed
+// in at certain hours, signed in and signed out by the administrator, removed.
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	h.Station(1042, "North entrance", 1, nil)
+	const email = "new@example.test"
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Visit("#/people")
+	tab.Click("button", "Add a person")
+	look(tab, "person-add")
+	tab.Fill("E-mail", email)
+	tab.Click("dialog button", "Add")
+	tab.AwaitText("shown this once")
+	look(tab, "person-added")
+	var password string
+	tab.Eval(`[...document.querySelectorAll('.secret code')].at(-1).innerText`, &password)
+	tab.Click("button", "Done")
+	tab.Click("a", email)
+
+	tab.Click("button", "Add a door")
+	tab.Click("button", "Only at certain hours")
+	look(tab, "grant")
+	tab.Click("dialog button.primary", "Add")
+	tab.AwaitText("Mon-Fri 08:00-18:00")
+	grants, err := h.Admin.Grants(t.Context())
+	if err != nil || len(grants) != 1 || grants[0].Hours.String() != "Mon-Fri 08:00-18:00" {
+		t.Errorf("the grants are %+v, %v", grants, err)
+	}
+
+	theirs := h.Tab(phone())
+	theirs.Open("/")
+	theirs.Fill("E-mail", email)
+	theirs.Fill("Password", password)
+	theirs.Click("button", "Sign in")
+	theirs.Await(`document.querySelector('.link.live')`)
+	tab.Visit("#/people")
+	tab.Click("a", email)
+	tab.Click("button", "End 127.0.0.1")
+	theirs.AwaitText("Your session has ended.")
+	tab.AwaitText("Nowhere.")
+
+	tab.Click("button", "Remove North entrance")
+	tab.AwaitText("No door yet.")
+	tab.Click("button.danger", "Remove")
+	tab.AwaitText("Remove this person?")
+	look(tab, "person-remove")
+	tab.Click("dialog button", "Remove")
+	tab.Await(fmt.Sprintf(`location.hash === '#/people' && document.querySelector('.list') && !document.body.innerText.includes(%q)`, email))
+}
+
+// The journal is live, has one line for each unlock, and can be narrowed.
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	h.Station(1042, "North entrance", 1, nil)
+	h.Station(1043, "Garage", 1, nil)
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Visit("#/journal")
+	tab.AwaitText("The gateway started")
+	for _, id := range []site.StationID{1042, 1043} {
+		if _, err := h.Admin.Unlock(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const opened = `[...document.querySelectorAll('.entry')].filter(e => e.innerText.includes('opened')).length`
+	tab.Await(opened + " === 2")
+	tab.Click("summary", "Filter")
+	tab.Choose("Station", "1043")
+	tab.Choose("Show", "unlocks")
+	tab.Await(opened + ` === 1 && document.querySelectorAll('.entry').length === 1`)
+	tab.Click("summary", "Garage")
+	tab.AwaitText("commandId")
+	look(tab, "journal-open")
+	var table string
+	tab.Eval(`fetch([...document.querySelectorAll('a[download]')][0].href).then(r => r.text())`, &table)
+	if rows := strings.Count(table, "\r\n"); rows < 3 || !strings.HasPrefix(table, "seq,") || strings.Contains(table, ",1042,") {
+		t.Errorf("the table is\n%s", table)
+	}
+}
+
+// More records than fit on a page come on demand.
+func TestJournal_older(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	for i := range 130 {
+		if _, err := h.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: fmt.Sprintf("guest-%d@example.test", i), Password: gatewaytest.Password}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Visit("#/journal")
+	tab.Await(`document.querySelectorAll('.entry').length >= 100`)
+	if strings.Contains(tab.Text(), "The gateway started") {
+		t.Error("all records came at once")
+	}
+	tab.Click("button", "Show older records")
+	tab.AwaitText("The gateway started")
+	var seqs []int
+	tab.Eval(`[...document.querySelectorAll('.entry b')].map(e => Number(/guest-(\d+)@/.exec(e.innerText)?.[1] ?? -1)).filter(n => n >= 0)`, &seqs)
+	if len(seqs) != 130 || seqs[0] != 129 || seqs[129] != 0 {
+		t.Errorf("the accounts are %v", seqs)
+	}
+}
+
+// The clock is accepted, a backup is saved, a restart that nobody would follow is refused.
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Visit("#/gateway")
+	tab.Click("button", "Check the disk")
+	tab.AwaitText("The journal is sound")
+	tab.Click("summary", "Take a backup")
+	tab.Fill("Passphrase", "four words nobody knows")
+	tab.Fill("The passphrase again", "four words nobody knew")
+	tab.Click("button", "Save the backup")
+	tab.AwaitText("The passphrases differ")
+	tab.Fill("The passphrase again", "four words nobody knows")
+	tab.Click("button", "Save the backup")
+	tab.AwaitText("among the downloads")
+	h.AwaitRecord("the record of the backup", func(r site.Record) bool { return r.Kind == site.KindBackupTaken })
+	tab.Click("button", "Restart the gateway")
+	tab.AwaitText("This page says when it is back.")
+	look(tab, "gateway-restart")
+	tab.Click("dialog button", "Restart")
+	tab.Await(`document.querySelector('dialog [role=alert]:not([hidden])')`)
+	tab.Click("dialog button", "Cancel")
+	tab.Click("button", "Accept the system")
+	tab.AwaitText("Compare the system")
+	look(tab, "gateway-clock")
+	tab.Click("dialog button.primary", "Accept")
+	tab.Await(`!document.querySelector('dialog') && document.body.innerText.includes('Trusted')`)
+}
