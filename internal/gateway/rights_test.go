@@ -39,7 +39,7 @@ type row struct {
 func rows() map[string]row {
 	bad, gone, empty := http.StatusBadRequest, http.StatusNotFound, "{}"
 	return map[string]row{
-		"GET /healthz": {}, "GET /readyz": {}, "GET /metrics": {}, "GET /v1/openapi.json": {}, "GET /local/v1/openapi.json": {}, "GET /admin/v1/openapi.json": {},
+		"GET /healthz": {}, "GET /readyz": {}, "GET /docs": {}, "GET /metrics": {}, "GET /v1/openapi.json": {}, "GET /local/v1/openapi.json": {}, "GET /admin/v1/openapi.json": {},
 		"GET /trust": {}, "GET /trust/style.css": {}, "GET /trust/test.js": {}, "GET /trust/check.svg": {},
 		"GET /ca.crt": {}, "GET /ca.der": {}, "GET /gatehouse.mobileconfig": {},
 		"GET /v1/webhooks": {status: http.StatusNotImplemented}, "GET /v1/webhooks/{id}": {status: http.StatusNotImplemented},

@@ -7,6 +7,8 @@
 // once, when the gateway starts. They name no other host, and the policy of the page lets
 // a browser run nothing and reach nothing besides this gateway.
 //
+// The page at /docs draws the OpenAPI descriptions that the gateway serves.
+//
 // vendor has preact and htm as npm has them; scripts/vendor-console writes it.
 package console
 
@@ -27,7 +29,7 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-//go:embed index.html style.css icon.svg app/*.js vendor/*.js
+//go:embed index.html docs.html style.css docs.css icon.svg app/*.js vendor/*.js
 var files embed.FS
 
 // policy is the Content-Security-Policy of the console. Trusted types have a browser
@@ -43,8 +45,8 @@ type file struct {
 	tag        string // its ETag, weak because it is the same for both encodings (RFC 9110, 8.8.1)
 }
 
-// Routes returns the route table of the console: the page at /, and its files under
-// /console.
+// Routes returns the route table of the console: the pages at / and /docs, and their files
+// under /console.
 func Routes() ([]kit.Route, error) {
 	var routes []kit.Route
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -53,8 +55,11 @@ func Routes() ([]kit.Route, error) {
 		}
 		f, err := newFile(name)
 		pattern := "/console/" + name
-		if name == "index.html" {
+		switch name {
+		case "index.html":
 			pattern = "/{$}"
+		case "docs.html":
+			pattern = "/docs"
 		}
 		routes = append(routes, kit.Route{Method: http.MethodGet, Pattern: pattern, Guard: kit.Addressed, Serve: f.serve, Level: slog.LevelDebug})
 		return err
