@@ -72,6 +72,7 @@ type Cause struct {
 	Kind   site.Kind
 	Raised site.Timestamp // since when the alarm stands, by the gateway's clock; zero: it does not
 	Owed   int            // how often it was raised without a record yet
+	Detail string         // what the record says of it
 
 	since time.Time // since when the cause holds, short ends ignored; zero: it does not
 	ended time.Time // when it ended; zero: it has not

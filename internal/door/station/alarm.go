@@ -20,8 +20,8 @@ func alarmRate() throttle.Rate { return throttle.Rate{Burst: 1, Every: time.Minu
 
 // Sentences of alarm records.
 const (
-	detailRefused  = "unlocks that the station refused or did not answer"
-	detailPassword = "logins with a wrong password"
+	detailRefused = "unlocks that the station refused or did not answer"
+	detailLogins  = "logins with a wrong password"
 )
 
 // causes are the possible alarms of a lock or a station, with the bound of their records.
@@ -48,20 +48,20 @@ func (c *causes) cause(kind site.Kind) *alarm.Cause {
 	return nil
 }
 
-// record notes the records that are owed, as far as allowed.
-func (c *causes) record(e *effect, facts func(site.Kind) site.Facts) {
+// record notes the records that are owed, as far as allowed; facts name whose they are.
+func (c *causes) record(e *effect, facts site.Facts) {
 	for i := range c.of {
-		owed := &c.of[i].Owed
-		if *owed == 0 || c.span.Wait(e.moment, alarmRate()) > 0 {
+		cause := &c.of[i]
+		if cause.Owed == 0 || c.span.Wait(e.moment, alarmRate()) > 0 {
 			continue
 		}
 		c.span.Take(e.moment, alarmRate())
-		f := facts(c.of[i].Kind)
-		if *owed > 1 {
-			f.Count = *owed
+		facts.Detail, facts.Count = cause.Detail, 0
+		if cause.Owed > 1 {
+			facts.Count = cause.Owed
 		}
-		*owed = 0
-		e.note(c.of[i].Kind, f)
+		cause.Owed = 0
+		e.note(cause.Kind, facts)
 	}
 }
 
@@ -79,30 +79,14 @@ func (s *Service) updateAlarms(l *live, e *effect, now time.Time) {
 		}
 	}
 	update(&l.alarms, func(site.Kind) bool { return true })
-	l.recordAlarms(e)
+	l.alarms.record(e, site.Facts{Station: l.id})
 	for i := range l.locks {
 		k := &l.locks[i]
 		update(&k.alarms, func(kind site.Kind) bool {
 			return l.online() && (k.doorFresh && kind == site.KindDoorHeld || k.statusFresh && kind == site.KindLeftUnlocked)
 		})
-		l.recordLockAlarms(e, site.LockID(i+1))
+		k.alarms.record(e, site.Facts{Station: l.id, Lock: site.LockID(i + 1).String()})
 	}
-}
-
-func (l *live) recordAlarms(e *effect) {
-	l.alarms.record(e, func(kind site.Kind) site.Facts {
-		f := site.Facts{Station: l.id}
-		if kind == site.KindRefusedOften {
-			f.Detail = l.refusal
-		}
-		return f
-	})
-}
-
-func (l *live) recordLockAlarms(e *effect, id site.LockID) {
-	l.locks[id-1].alarms.record(e, func(site.Kind) site.Facts {
-		return site.Facts{Station: l.id, Lock: id.String()}
-	})
 }
 
 // refused counts a refusal, and raises the alarm when there are many.
@@ -124,7 +108,7 @@ func (s *Service) refused(l *live, detail string) {
 		c.Set(moment, true)
 	case often:
 		c.Raise(moment, s.cfg.Clock.Now())
-		l.refusal, l.dirty = detail, true
+		c.Detail, l.dirty = detail, true
 		s.alarmed()
 	}
 	c.Set(moment, false)

@@ -72,8 +72,8 @@ func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorSt
 	if !fresh && before != "" {
 		detail = detailOffline
 	}
-	l.recordDoor(e, id, detail, now)
-	l.recordLockAlarms(e, id)
+	l.recordDoor(e, id, detail)
+	k.alarms.record(e, site.Facts{Station: l.id, Lock: id.String()})
 	return true
 }
 
@@ -88,7 +88,7 @@ func (k *lock) explained(moment time.Time, grace time.Duration) bool {
 
 // recordDoor notes a record of the present status of a door, as far as allowed. A door that
 // is closed when it is first heard of, and one whose status is unknown, need none.
-func (l *live) recordDoor(e *effect, id site.LockID, detail string, now time.Time) {
+func (l *live) recordDoor(e *effect, id site.LockID, detail string) {
 	k := &l.locks[id-1]
 	facts := site.Facts{Station: l.id, Lock: id.String(), Detail: detail}
 	kind := site.KindDoorClosed
@@ -117,14 +117,14 @@ func (l *live) recordDoor(e *effect, id site.LockID, detail string, now time.Tim
 
 // updateDoors brings the journal up to date where records of doors were left out, and
 // records unlocks whose doors were not opened.
-func (l *live) updateDoors(e *effect, now time.Time) {
+func (l *live) updateDoors(e *effect) {
 	for i := range l.locks {
 		k, id := &l.locks[i], site.LockID(i+1)
 		behind := k.doorSpan.skipped > 0 || k.door == site.DoorOpen && k.doorRecorded != site.DoorOpen ||
 			k.door == site.DoorClosed && k.doorRecorded == site.DoorOpen
 		if behind && k.doorSpan.open(e.moment, doorRate()) {
 			k.doorSpan.forgive()
-			l.recordDoor(e, id, detailCaughtUp, now)
+			l.recordDoor(e, id, detailCaughtUp)
 		}
 		if !k.doorFresh || k.door != site.DoorClosed {
 			k.awaited = ""

@@ -69,7 +69,7 @@ func (s *Service) catchUp() {
 	for _, l := range s.all() {
 		_ = s.transition(l.id, func(l *live, e *effect, now time.Time) {
 			l.catchUp(e, now)
-			l.updateDoors(e, now)
+			l.updateDoors(e)
 			s.updateAlarms(l, e, now)
 		})
 	}

@@ -21,7 +21,7 @@ func (s *Service) Authenticate(id site.StationID, secret site.Secret) (generatio
 	}
 	e := l.enrolled.Load()
 	if right := matches(e.station.Secret, secret); !right || !known {
-		s.refused(l, detailPassword)
+		s.refused(l, detailLogins)
 		return 0, false
 	}
 	return e.generation, true

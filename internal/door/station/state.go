@@ -33,7 +33,6 @@ type live struct {
 
 	alarms   causes
 	refusals throttle.Bucket // empty: there are often some
-	refusal  string          // what they are
 
 	presenceSpan, lockSpan, batterySpan allowance
 	presenceRecorded                    bool // whether the last record of presence was online

@@ -185,10 +185,14 @@ func (db *DB) replay(ctx context.Context, all *states) error {
 		switch r.Kind {
 		case site.KindLockChanged:
 			all.change(&r, func(k *site.Lock) { k.Status, k.LastUpdated = r.Status, r.Time })
+			if r.Status != site.Unlocked {
+				all.lower(&r, site.KindLeftUnlocked)
+			}
 		case site.KindDoorOpened:
 			all.change(&r, func(k *site.Lock) { k.Door, k.DoorSince = site.DoorOpen, r.Time })
 		case site.KindDoorClosed:
 			all.change(&r, func(k *site.Lock) { k.Door, k.DoorSince = site.DoorClosed, r.Time })
+			all.lower(&r, site.KindDoorHeld)
 		case site.KindDoorForced, site.KindDoorHeld, site.KindLeftUnlocked, site.KindStationSilent, site.KindRefusedOften:
 			all.raise(&r)
 		}
@@ -227,4 +231,10 @@ func (all *states) raise(r *site.Record) {
 	if !slices.ContainsFunc(s.Alarms, same) {
 		s.Alarms = append(s.Alarms, station.SavedAlarm{Kind: r.Kind, Lock: lock, Since: r.Time})
 	}
+}
+
+// lower ends an alarm of a lock whose cause has ended.
+func (all *states) lower(r *site.Record, kind site.Kind) {
+	s := all.at(r.Station)
+	s.Alarms = slices.DeleteFunc(s.Alarms, func(a station.SavedAlarm) bool { return a.Kind == kind && a.Lock.String() == r.Lock })
 }

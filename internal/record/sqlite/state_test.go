@@ -103,6 +103,9 @@ func TestDB_LoadStations_replaysDoors(t *testing.T) {
 		{Kind: site.KindDoorOpened, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
 		{Kind: site.KindDoorHeld, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
 		{Kind: site.KindDoorForced, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
+		{Kind: site.KindDoorHeld, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
+		{Kind: site.KindLeftUnlocked, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
+		{Kind: site.KindLockChanged, Facts: site.Facts{Station: 2, Lock: "lock-2", Status: site.Unknown}},
 		{Kind: site.KindDoorClosed, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
 		{Kind: site.KindStationSilent, Facts: site.Facts{Station: 2}},
 	} {
@@ -117,8 +120,8 @@ func TestDB_LoadStations_replaysDoors(t *testing.T) {
 	if s := found[1]; !slices.Equal(s.Alarms, want) || s.Locks[0].Status != site.Locked || s.Locks[0].Door != site.DoorOpen || s.Locks[0].DoorSince != times[0] {
 		t.Errorf("station 1 is %+v", s)
 	}
-	want = []station.SavedAlarm{{Kind: site.KindStationSilent, Since: times[4]}}
-	lock := site.Lock{ID: 2, Status: site.Unknown, Door: site.DoorClosed, DoorSince: times[3]}
+	want = []station.SavedAlarm{{Kind: site.KindStationSilent, Since: times[7]}}
+	lock := site.Lock{ID: 2, Status: site.Unknown, LastUpdated: times[5], Door: site.DoorClosed, DoorSince: times[6]}
 	if s := found[2]; !slices.Equal(s.Alarms, want) || !slices.Equal(s.Locks, []site.Lock{lock}) {
 		t.Errorf("station 2 is %+v", s)
 	}
