@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
@@ -35,18 +34,15 @@ group that is not there is created. Its grants hold for new members at once.`,
 		if err != nil {
 			return err
 		}
-		g, err := gw.ChangeGroup(ctx, in.group, adminapi.GroupPatch{Add: members})
-		if fault.Is(err, fault.NotFound) && !hasGroup(ctx, gw, in.group) {
-			g, err = gw.AddGroup(ctx, adminapi.Group{Name: in.group, Members: members})
+		groups, err := gw.Groups(ctx)
+		if err != nil {
+			return err
 		}
-		return show(a, groupLine)(g, err)
+		if slices.ContainsFunc(groups, func(g adminapi.Group) bool { return g.Name == in.group }) {
+			return show(a, groupLine)(gw.ChangeGroup(ctx, in.group, adminapi.GroupPatch{Add: members}))
+		}
+		return show(a, groupLine)(gw.AddGroup(ctx, adminapi.Group{Name: in.group, Members: members}))
 	})
-}
-
-// hasGroup reports whether there is a group of that name.
-func hasGroup(ctx context.Context, gw *client.Client, name site.GroupName) bool {
-	groups, err := gw.Groups(ctx)
-	return err != nil || slices.ContainsFunc(groups, func(g adminapi.Group) bool { return g.Name == name })
 }
 
 // parseMembers reads e-mail addresses or station ids.

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/setup/calendar"
+	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -71,29 +70,12 @@ func (a *app) holidayImport() *cobra.Command {
 each by its name, on all the days that it touches. What is there already stays. A file
 with an event that cannot be read is refused as a whole.`,
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		text, err := readCalendar(in.texts[0])
+		text, err := tomlfile.Read(in.texts[0], calendar.MaxSize)
 		if err != nil {
-			return err
+			return fmt.Errorf("reading the calendar: %w", err)
 		}
-		return show(a, changedHolidays)(gw.ImportHolidays(ctx, text))
+		return show(a, changedHolidays)(gw.ImportHolidays(ctx, string(text)))
 	})
-}
-
-// readCalendar reads a file, of whatever size, no further than a calendar may be.
-func readCalendar(path string) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // named on the command line
-	if err != nil {
-		return "", fmt.Errorf("reading the calendar: %w", err)
-	}
-	defer func() { _ = file.Close() }()
-	text, err := io.ReadAll(io.LimitReader(file, calendar.MaxSize+1))
-	if err != nil {
-		return "", fmt.Errorf("reading the calendar: %w", err)
-	}
-	if len(text) > calendar.MaxSize {
-		return "", calendar.ErrTooLarge
-	}
-	return string(text), nil
 }
 
 func (a *app) holidayList() *cobra.Command {

@@ -3,7 +3,6 @@ package access
 import (
 	"cmp"
 	"context"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -111,10 +110,10 @@ func (s *Service) Grants() (out []site.Grant) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, a := range d.accounts {
-		out = slices.AppendSeq(out, a.grants.all())
+		out = append(out, a.grants.list()...)
 	}
 	for _, g := range d.groups {
-		out = slices.AppendSeq(out, g.grants.all())
+		out = append(out, g.grants.list()...)
 	}
 	email := func(g site.Grant) site.Email {
 		if a := d.accounts[g.Account]; a != nil {
@@ -162,19 +161,8 @@ func (all grants) drop(k site.GrantKey) {
 	delete(all.groups, k.StationGroup)
 }
 
-func (all grants) all() iter.Seq[site.Grant] {
-	return func(yield func(site.Grant) bool) {
-		for _, g := range all.stations {
-			if !yield(g) {
-				return
-			}
-		}
-		for _, g := range all.groups {
-			if !yield(g) {
-				return
-			}
-		}
-	}
+func (all grants) list() []site.Grant {
+	return slices.AppendSeq(slices.Collect(maps.Values(all.stations)), maps.Values(all.groups))
 }
 
 // SetZone changes the time zone in which the hours of grants are meant; nil is
@@ -228,12 +216,12 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 // of them or the group of stations is not there.
 func (s *Service) holder(g site.Grant) (account site.Account, err error) {
 	if g.AccountGroup != "" {
-		err = s.HasGroup(g.AccountGroup, site.OfAccounts)
+		err = s.hasGroup(g.AccountGroup, site.OfAccounts)
 	} else if account, _ = s.dir.byID(g.Account); account.ID == "" {
 		err = errNoAccount
 	}
 	if err == nil && g.StationGroup != "" {
-		err = s.HasGroup(g.StationGroup, site.OfStations)
+		err = s.hasGroup(g.StationGroup, site.OfStations)
 	}
 	return account, err
 }

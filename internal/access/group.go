@@ -132,8 +132,8 @@ func (s *Service) DraftMember(by site.Actor, account site.Account, m site.Member
 	return site.Amendment{RemoveMember: &m, Record: rec}
 }
 
-// HasGroup returns NotFound where there is no group of that name and kind.
-func (s *Service) HasGroup(name site.GroupName, kind site.GroupKind) error {
+// hasGroup returns NotFound where there is no group of that name and kind.
+func (s *Service) hasGroup(name site.GroupName, kind site.GroupKind) error {
 	if g, err := s.Group(name); err != nil || g.Kind != kind {
 		return fault.New(fault.NotFound, fmt.Sprintf("There is no group of %s %s", kind, name))
 	}

@@ -38,15 +38,10 @@ func TestRead(t *testing.T) {
 		event("SUMMARY:A", "DTSTART;TZID=\"a:b;c\":20261224T140000", "DTEND;TZID=x:20261225T000000"):          "A: 2026-12-24",
 		event("SUMMARY:A", "DTSTART:20261224T140000", "DTEND:20261225T000001"):                                "A: 2026-12-24..2026-12-25",
 		event("SUMMARY:A", "DTSTART:20261224T230000Z", "DTEND:20261225T230000Z"):                              "A: 2026-12-25",
-		event("SUMMARY:A", "DTSTART:20261224", "DURATION:P1W"):                                                "A: 2026-12-24..2026-12-30",
-		event("SUMMARY:A", "DTSTART:20261224", "DURATION:P2D"):                                                "A: 2026-12-24..2026-12-25",
 		event("SUMMARY;LANGUAGE=de:Tag\\, lang\\; \\\\\\n", " er Name", "DTSTART:2026", "\t1224"):             "Tag, lang; \\ er Name: 2026-12-24",
 		event("summary:A", "dtstart:20261224", "BEGIN:VALARM", "SUMMARY:B", "DTSTART:x", "END:VALARM"):        "A: 2026-12-24",
 		event("SUMMARY:A", "DTSTART:19701225", "RRULE:FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=25;INTERVAL=1"):       "A: 12-25",
 		event("SUMMARY:A", "DTSTART:20201231", "DTEND:20210102", "RRULE:freq=yearly;wkst=mo"):                 "A: 12-31..01-01",
-		event("SUMMARY:A", "DTSTART:20240229", "RRULE:FREQ=YEARLY;COUNT=5"):                                   "A: 2024-02-29, 2028-02-29",
-		event("SUMMARY:A", "DTSTART:20240501", "RRULE:FREQ=YEARLY;UNTIL=20260501T000000Z"):                    "A: 2024-05-01, 2025-05-01, 2026-05-01",
-		event("SUMMARY:A", "DTSTART:19990501", "RRULE:FREQ=YEARLY;COUNT=3"):                                   "A: 2001-05-01",
 		"\ufeff" + strings.ReplaceAll(event("SUMMARY:A", "DTSTART:20261224"), "\r", "") + "\n":                "A: 2026-12-24",
 		event("SUMMARY:A", "DTSTART:20261224", "END:VEVENT", "BEGIN:VEVENT", "DTSTART:20271224", "SUMMARY:A"): "A: 2026-12-24, 2027-12-24",
 		event("SUMMARY:A", "DTSTART:20261224", "END:VEVENT", "BEGIN:VEVENT", "STATUS:CANCELLED", "SUMMARY:B"): "A: 2026-12-24",
@@ -60,29 +55,34 @@ func TestRead(t *testing.T) {
 }
 
 func TestRead_refuses(t *testing.T) {
-	const byHand = `: remove it from the file, and add its dates with "gatehouse holiday add"`
+	const byHand = `: remove the event from the file, and add its dates with "gatehouse holiday add"`
+	const none, foreign = "the calendar is cut off, or has no events from 2001 on", "this is not an iCalendar file of UTF-8 text"
 	for text, want := range map[string]string{
-		"":                                     "the calendar has no events from 2001 on",
-		"BEGIN:VCALENDAR\nEND:VCALENDAR":       "the calendar has no events from 2001 on",
-		event("SUMMARY:A", "DTSTART:19991231"): "the calendar has no events from 2001 on",
-		"hello":                                "line 1: this is not an iCalendar file",
-		"BEGIN:VCARD":                          "line 1: this is not an iCalendar file",
-		"<html>\nBEGIN:VCALENDAR":              "line 1: this is not an iCalendar file",
-		"BEGIN:VCALENDAR\xff":                  "the calendar is not UTF-8 text",
-		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261224":                                `the calendar is cut off: its "VEVENT" does not end`,
-		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VCALENDAR":                                   `line 3: the end of "VCALENDAR", not of "VEVENT"`,
-		"BEGIN:VCALENDAR" + strings.Repeat("\nBEGIN:X", 9):                               "line 9: components are nested too deeply",
-		event("DTSTART:20260230"):                                                        `line 4: "20260230" is not a date`,
-		event("DTSTART;X=" + strings.Repeat("x", 1000)):                                  "line 4: this is not an iCalendar file",
-		event("SUMMARY:A", "DTEND:20261224"):                                             "line 6: A has no DTSTART",
-		event("SUMMARY:A", "DTSTART:20261224", "DURATION:PT5H"):                          `line 6: "PT5H" is not a duration in days` + byHand,
-		event("SUMMARY:A", "DTSTART:20261224", "RDATE:20270101"):                         "line 6: an event repeats in a way that cannot be read (RDATE)" + byHand,
-		event("SUMMARY:A", "DTSTART:20261224", "DTEND:20281224"):                         `line 7: A: "2026-12-24..2028-12-23" must end on the day on which it begins or later, and have at most 366 days` + byHand,
-		event("SUMMARY:A", "DTSTART:20261126", "RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH"): `line 7: A: it repeats by a rule that cannot be read ("FREQ=YEARLY;BYMONTH=11;BYDAY=4TH")` + byHand,
-		event("SUMMARY:A", "DTSTART:20261126", "RRULE:FREQ=WEEKLY"):                      `line 7: A: it repeats by a rule that cannot be read ("FREQ=WEEKLY")` + byHand,
-		event("SUMMARY:A", "DTSTART:20261126", "RRULE:FREQ=YEARLY;COUNT=1000000000"):     `line 7: A: it repeats by a rule that cannot be read ("FREQ=YEARLY;COUNT=1000000000")` + byHand,
-		event("SUMMARY:A", "DTSTART:20261126", "DTEND:20280101", "RRULE:FREQ=YEARLY"):    "line 8: A: it lasts a year or more" + byHand,
-		strings.Repeat("x", calendar.MaxSize+1):                                          calendar.ErrTooLarge.Error(),
+		"":                                     none,
+		"BEGIN:VCALENDAR\nEND:VCALENDAR":       none,
+		event("SUMMARY:A", "DTSTART:19991231"): none,
+		"hello":                                foreign,
+		"BEGIN:VCARD":                          foreign,
+		"<html>\nBEGIN:VCALENDAR":              foreign,
+		"BEGIN:VCALENDAR\xff":                  foreign,
+		event("SUMMARY:\xff"):                  foreign,
+		"BEGIN:VCALENDAR\nEND:X\nEND:X":        foreign,
+		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261224":                                none,
+		strings.TrimSuffix(event("DTSTART:20261224"), "END:VCALENDAR\r\n"):               none,
+		strings.Repeat("BEGIN:VCALENDAR\n", 9000):                                        none,
+		event("DTSTART:20260230"):                                                        `Holiday: "20260230" is not a date` + byHand,
+		event("DTSTART;X=" + strings.Repeat("x", 1000)):                                  foreign,
+		event("SUMMARY:A", "DTEND:20261224"):                                             `A: "" is not a date` + byHand,
+		event("SUMMARY:A", "DTSTART:20261224", "DTEND:x"):                                `A: "x" is not a date` + byHand,
+		event("SUMMARY:A", "DTSTART:20261224", "DURATION:P1D"):                           "A: its DURATION cannot be read" + byHand,
+		event("SUMMARY:A", "DTSTART:20261224", "RDATE:20270101"):                         "A: its RDATE cannot be read" + byHand,
+		event("SUMMARY:A", "DTSTART:20261224", "DTEND:20281224"):                         `A: "2026-12-24..2028-12-23" must end on the day on which it begins or later, and have at most 366 days` + byHand,
+		event("SUMMARY:A", "DTSTART:20261126", "RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH"): `A: it repeats by a rule that cannot be read ("FREQ=YEARLY;BYMONTH=11;BYDAY=4TH")` + byHand,
+		event("SUMMARY:A", "DTSTART:20261126", "RRULE:FREQ=WEEKLY"):                      `A: it repeats by a rule that cannot be read ("FREQ=WEEKLY")` + byHand,
+		event("SUMMARY:A", "DTSTART:20261126", "RRULE:WKST=MO"):                          `A: it repeats by a rule that cannot be read ("WKST=MO")` + byHand,
+		event("SUMMARY:A", "DTSTART:20261126", "RRULE:FREQ=YEARLY;COUNT=5"):              `A: it repeats by a rule that cannot be read ("FREQ=YEARLY;COUNT=5")` + byHand,
+		event("SUMMARY:A", "DTSTART:20261126", "DTEND:20280101", "RRULE:FREQ=YEARLY"):    `A: it repeats by a rule that cannot be read ("FREQ=YEARLY")` + byHand,
+		strings.Repeat("x", calendar.MaxSize+1):                                          "the calendar is too large: at most 1024 KiB; export only the holidays",
 	} {
 		if got, err := calendar.Read(text, time.UTC); err == nil || err.Error() != want {
 			t.Errorf("%.200s\ngot %s, %v\nwant %s", text, words(got), err, want)
@@ -107,7 +107,7 @@ func TestRead_large(t *testing.T) {
 	for name, summary := range map[string]string{"names": "%d", "dates": "A"} {
 		var many strings.Builder
 		for i := range 5000 {
-			many.WriteString("BEGIN:VEVENT\nSUMMARY:" + strings.ReplaceAll(summary, "%d", strconv.Itoa(i)) + "\nDTSTART:20261224\nRRULE:FREQ=YEARLY;COUNT=100\nEND:VEVENT\n")
+			many.WriteString("BEGIN:VEVENT\nSUMMARY:" + strings.ReplaceAll(summary, "%d", strconv.Itoa(i)) + "\nDTSTART:20261224\nEND:VEVENT\n")
 		}
 		if got, err := calendar.Read("BEGIN:VCALENDAR\n"+many.String()+"END:VCALENDAR\n", time.UTC); err == nil || !strings.Contains(err.Error(), "there are more than 500 holidays") {
 			t.Errorf("%s: %d, %v", name, len(got), err)

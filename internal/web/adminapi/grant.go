@@ -46,8 +46,8 @@ func (a *API) named(r *request) (g site.Grant, err error) {
 	if who := r.PathValue("who"); strings.Contains(who, "@") {
 		r.account, err = a.account(who)
 		g.Account = r.account.ID
-	} else if g.AccountGroup, err = site.ParseGroupName(who); err == nil {
-		err = a.Access.HasGroup(g.AccountGroup, site.OfAccounts)
+	} else {
+		g.AccountGroup, err = site.ParseGroupName(who)
 	}
 	if err != nil {
 		return g, invalid(err)
@@ -56,8 +56,8 @@ func (a *API) named(r *request) (g site.Grant, err error) {
 	if id, notID := site.ParseStationID(what); notID == nil {
 		g.Station = id
 		_, err = a.enrolled(what)
-	} else if g.StationGroup, err = site.ParseGroupName(what); err == nil {
-		err = a.Access.HasGroup(g.StationGroup, site.OfStations)
+	} else {
+		g.StationGroup, err = site.ParseGroupName(what)
 	}
 	return g, invalid(err)
 }

@@ -85,7 +85,7 @@ func TestHandler_holidays(t *testing.T) {
 	} {
 		h.want(h.do("POST", path, body), 400, `{"message":"`+want+`"}`)
 	}
-	h.want(h.do("POST", path+"/import", `{"ics":"hello"}`), 400, `{"message":"line 1: this is not an iCalendar file"}`)
+	h.want(h.do("POST", path+"/import", `{"ics":"hello"}`), 400, `{"message":"this is not an iCalendar file of UTF-8 text"}`)
 	h.want(h.do("POST", path+"/import", `{"ics":"`+strings.Repeat("x", calendar.MaxSize+1)+`"}`), 400,
 		`{"message":"the calendar is too large: at most 1024 KiB; export only the holidays"}`)
 	h.want(h.do("POST", path+"/import", `{"ics":"`+strings.Repeat("x", 2*calendar.MaxSize)+`"}`), 413, `{"message":"The body is too large: 2048 KiB at most"}`)
