@@ -200,6 +200,42 @@ func TestPeople(t *testing.T) {
 	tab.Await(fmt.Sprintf(`location.hash === '#/people' && document.querySelector('.list') && !document.body.innerText.includes(%q)`, email))
 }
 
+// A group of people gets a door at other hours on holidays, which come from the page too.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	h := consoletest.NewHouse(t)
+	h.Station(1042, "North entrance", 1, nil)
+	tab := h.Tab(phone())
+	tab.SignIn(consoletest.Admin)
+	tab.Visit("#/people")
+	tab.Click("button", "Add holidays")
+	tab.Fill("Name", "Christmas")
+	tab.Fill("Dates", "12-25, 12-26")
+	look(tab, "holidays-add")
+	tab.Click("dialog button.primary", "Add")
+	tab.AwaitText("12-25, 12-26")
+	tab.Click("button", "Add a group")
+	tab.Fill("Name", "Cleaners")
+	tab.Click("dialog button.primary", "Add")
+	tab.AwaitText("Another member")
+	tab.Choose("Another member", consoletest.Porter)
+	tab.Click("button.primary", "Add")
+	tab.Await(`document.querySelector('.list')?.innerText.includes('porter@')`)
+	tab.Click("button", "Add a door")
+	tab.Choose("On holidays", "none")
+	tab.Click("dialog button.primary", "Add")
+	tab.AwaitText("not on holidays")
+	look(tab, "group")
+	grants, err := h.Admin.Grants(t.Context())
+	if err != nil || len(grants) != 1 || grants[0].AccountGroup != "Cleaners" || grants[0].Holidays.String() != "none" {
+		t.Errorf("the grants are %+v, %v", grants, err)
+	}
+	tab.Visit("#/people/" + consoletest.Porter)
+	tab.AwaitText("Cleaners")
+	tab.Visit("#/people")
+	look(tab, "people-groups")
+}
+
 // The journal is live, has one line for each unlock, and can be narrowed.
 func TestJournal(t *testing.T) {
 	t.Parallel()

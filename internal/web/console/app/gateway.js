@@ -16,9 +16,7 @@ function bytes(n) {
 	return `${n < 10 && units[0] !== 'B' ? n.toFixed(1) : Math.round(n)} ${units[0]}`;
 }
 
-function State({ good, yes, no }) {
-	return html`<${Badge} tone=${good ? 'ok' : 'warn'}>${good ? yes : no}<//>`;
-}
+const State = ({ good, yes, no }) => html`<${Badge} tone=${good ? 'ok' : 'warn'}>${good ? yes : no}<//>`;
 
 function Conditions({ status: { ready, conditions } }) {
 	return html`<p class="headline"><${Badge} tone=${ready ? 'ok' : 'bad'}>${ready ? 'Ready' : 'Not ready'}<//>
@@ -103,7 +101,7 @@ function Storage({ status: { journal, memory, data } }) {
 		}} />
 		<button type="button" onClick=${check} aria-disabled=${busy}>${busy ? 'Checking…' : 'Check the disk'}</button>
 		<${Problem} text=${error} />
-		${result && html`<p class="soft">
+		${result && html`<p class="notice">
 			${result.verdict.sound ? `The journal is sound: ${result.verdict.records} records.` : `The journal is not sound: record ${result.verdict.broken}, ${result.verdict.why}.`}
 			${result.database.damage ? ` The database is damaged: ${result.database.damage}.` : ' The database is sound.'}
 		</p>`}
@@ -155,7 +153,7 @@ function About({ status, zone }) {
 	return html`<${Block} title="This gateway">
 		<${Pairs} of=${{
 			Name: name, Version: version, Id: html`<code>${gatewayId}</code>`, 'Running since': inZone(zone, started),
-			Stations: `${stations.online} of ${stations.enrolled} online`, Accounts: `${accounts}, signed in ${sessions} times`,
+			Stations: `${stations.online} of ${stations.enrolled} online`, Accounts: `${accounts}, and ${sessions} ${sessions === 1 ? 'session' : 'sessions'}`,
 			Addresses: html`<ul>${listeners.map((l) => html`<li key=${l.name + l.address}>${l.name} ${l.address}</li>`)}</ul>`,
 		}} />
 	<//>`;

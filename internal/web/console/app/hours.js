@@ -27,7 +27,7 @@ export function Hours({ label, name, value }) {
 		${spans.map(
 			(_, i) => html`<div class="span" key=${i}>
 				${part(i, 'first', 'From day')} – ${part(i, 'last', 'To day')} ${part(i, 'start', 'From')} – ${part(i, 'end', 'To')}
-				<button type="button" class="plain" aria-label=${`Remove hours ${i + 1}`} onClick=${() => set(spans.toSpliced(i, 1))}>✕</button>
+				<button type="button" class="plain" aria-label=${`Remove hours ${i + 1}`} onClick=${() => set(spans.toSpliced(i, 1))}>Remove</button>
 			</div>`,
 		)}
 		${spans.length < 16 && html`<button type="button" onClick=${() => set([...spans, { first: 'Mon', last: 'Fri', start: '08:00', end: '18:00' }])}>

@@ -55,9 +55,7 @@ function Days({ list, zone }) {
 	);
 }
 
-function go(fields) {
-	location.hash = '#/journal?' + new URLSearchParams(fields.filter(([, value]) => value));
-}
+const go = (fields) => (location.hash = '#/journal?' + new URLSearchParams(fields.filter(([, value]) => value)));
 
 function Filter({ query, accounts, zone }) {
 	const set = [...query.keys()].length;

@@ -104,7 +104,7 @@ function Console() {
 	const page = mine.find((one) => one.name === at.name) ?? mine[0];
 	return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
 		<header>
-			<a class="brand" href="#/doors"><img src="/console/icon.svg" alt="" width="28" height="28" /><span>Gatehouse</span></a>
+			<a class="brand" href="#/doors" aria-label="Gatehouse"><img src="/console/icon.svg" alt="" width="28" height="28" /><span>Gatehouse</span></a>
 			<${Navigation} current=${page} />
 			<div class="status"><${Link} /><${Account} /></div>
 		</header>

@@ -1,6 +1,7 @@
 // People: who may sign in, which doors they may open and when, and where they are signed in.
 
 import { get, post } from './api.js';
+import { Group, Groups } from './groups.js';
 import { useFresh } from './parts.js';
 import { Person, Issued, PasswordChoice } from './person.js';
 import { session } from './session.js';
@@ -13,8 +14,7 @@ function AddPerson({ close, added }) {
 	const add = async ({ email, password, admin }) => {
 		const account = await post('/admin/v1/accounts', { email, password, admin: Boolean(admin) });
 		added();
-		if (account.password) setIssued(account);
-		else close();
+		account.password ? setIssued(account) : close();
 	};
 	return html`<${Dialog} title="Add a person" onClose=${close}>
 		<${Form} submit="Add" cancel=${close} onSubmit=${add}>
@@ -46,10 +46,12 @@ function List() {
 					<span class="soft">${doorsOf(account, value.grants)}</span></span>
 			</a></li>`)}
 		</ul>`}
-		<${Tokens} />
+		<div class="sections"><${Groups} /><${Tokens} /></div>
 		${adding && html`<${AddPerson} close=${() => add(false)} added=${again} />`}`;
 }
 
 export default function People({ args }) {
-	return args[0] ? html`<${Person} email=${args[0]} />` : html`<${List} />`;
+	const [name] = args;
+	if (!name) return html`<${List} />`;
+	return name.includes('@') ? html`<${Person} email=${name} />` : html`<${Group} name=${name} />`;
 }

@@ -8,7 +8,9 @@ import { session } from './session.js';
 import { Badge, Dialog, Field, Form, Problem, Secret, Title, announce, html, useState, useTask, useTopic } from './ui.js';
 
 const account = (email, rest = '') => `/admin/v1/accounts/${encodeURIComponent(email)}${rest}`;
-const grantPath = (email, station) => `/admin/v1/grants/${encodeURIComponent(email)}/${station}`;
+const grantPath = (who, what) => `/admin/v1/grants/${encodeURIComponent(who)}/${encodeURIComponent(what)}`;
+const whatOf = ({ stationId, stationGroup }) => stationGroup ?? stationId;
+const nameOf = ({ stationId, stationGroup }) => (stationGroup ? `All of ${stationGroup}` : stationName(stationId, live.stations));
 
 /** Issued shows a password that is shown this once. */
 export function Issued({ email, password, close }) {
@@ -29,24 +31,34 @@ export function PasswordChoice() {
 }
 
 /** terms says in words when a grant holds. */
-function terms({ from, until, hours }, zone) {
-	return [from && 'from ' + inZone(zone, from), until && 'until ' + inZone(zone, until), hours].filter(Boolean).join(' · ') || 'At any time';
+function terms({ from, until, hours, holidays }, zone) {
+	return [from && 'from ' + inZone(zone, from), until && 'until ' + inZone(zone, until), hours, holidays && (holidays === 'none' ? 'not on holidays' : `on holidays ${holidays}`)].filter(Boolean).join(' · ') || 'At any time';
 }
 
-function GrantDialog({ email, grant, taken, zone, close, changed }) {
+function GrantDialog({ who, grant, taken, groups, zone, close, changed }) {
+	const [holidays, setHolidays] = useState(grant?.holidays && (grant.holidays === 'none' ? 'none' : 'other'));
 	const local = (at) => at && localOf(zone, at);
 	const moment = (text) => (text ? momentOf(zone, text) : null);
-	const store = async ({ station, from, until, hours }) => {
-		await put(grantPath(email, station), { from: moment(from), until: moment(until), hours });
+	const store = async ({ what, from, until, hours, ...fields }) => {
+		const terms = { from: moment(from), until: moment(until), hours };
+		if (holidays) terms.holidays = holidays === 'none' ? 'none' : fields.holidays;
+		await put(grantPath(who, what), terms);
 		await changed();
 	};
-	const title = grant ? stationName(grant.stationId, live.stations) : 'Add a door';
-	return html`<${Confirm} title=${title} submit=${grant ? 'Change' : 'Add'} act=${store} done="The grant is stored." close=${close}>
+	const free = (what) => !taken.includes(what);
+	return html`<${Confirm} title=${grant ? nameOf(grant) : 'Add a door'} submit=${grant ? 'Change' : 'Add'} act=${store} done="The grant is stored." close=${close}>
 		${grant
-			? html`<input type="hidden" name="station" value=${grant.stationId} />`
-			: html`<${Field} label="Station" as="select" name="station">${choices([...live.stations.values()].filter((one) => !taken.includes(one.stationId)))}<//>`}
+			? html`<input type="hidden" name="what" value=${whatOf(grant)} />`
+			: html`<${Field} label="Station" as="select" name="what">
+					${groups.filter(({ stations, name }) => stations && free(name)).map(({ name }) => html`<option key=${name} value=${name}>All of ${name}</option>`)}
+					${choices([...live.stations.values()].filter(({ stationId }) => free(stationId)))}
+				<//>`}
 		<${Hours} label="Weekly hours" name="hours" value=${grant?.hours} />
-		<details class="more" open=${Boolean(grant?.from || grant?.until)}>
+		<${Field} label="On holidays" as="select" value=${holidays} onChange=${(event) => setHolidays(event.target.value)}>
+			<option value="">as on other days</option><option value="none">not at all</option><option value="other">at other hours</option>
+		<//>
+		${holidays === 'other' && html`<${Hours} label="Hours on holidays" name="holidays" value=${grant?.holidays ?? 'Mon-Sun 10:00-14:00'} />`}
+		<details open=${Boolean(grant?.from || grant?.until)}>
 			<summary>First and last day</summary>
 			<${Field} label="From" name="from" type="datetime-local" value=${local(grant?.from)} />
 			<${Field} label="Until" name="until" type="datetime-local" value=${local(grant?.until)} hint=${`Times are those of ${zone || 'this device'}.`} />
@@ -54,23 +66,25 @@ function GrantDialog({ email, grant, taken, zone, close, changed }) {
 	<//>`;
 }
 
-function Grants({ email, admin, grants, zone, changed }) {
+/** Grants are what an account, or a group of accounts, may open. */
+export function Grants({ who, admin, grants, groups, zone, changed }) {
 	useTopic('list');
 	const [editing, edit] = useState(null);
-	const name = ({ stationId }) => stationName(stationId, live.stations);
-	const end = async ({ stationId }) => {
-		await remove(grantPath(email, stationId));
+	const mine = groups.filter(({ accounts }) => accounts?.includes(who));
+	const end = async (grant) => {
+		await remove(grantPath(who, whatOf(grant)));
 		announce('The grant has ended.');
 		await changed();
 	};
-	const words = (grant) => html`<span class="name">${name(grant)}</span>
+	const words = (grant) => html`<span class="name">${nameOf(grant)}</span>
 		${grant.until && Date.parse(grant.until) <= live.now() && html` <${Badge} tone="warn">Ended<//>`}<br /><span class="soft">${terms(grant, zone)}</span>`;
-	return html`<${Block} title="Doors" side=${live.stations.size > grants.length && html`<button type="button" onClick=${() => edit({})}>Add a door</button>`}>
+	return html`<${Block} title="Doors" side=${html`<button type="button" onClick=${() => edit({})}>Add a door</button>`}>
 		${admin ? html`<p class="soft">An administrator opens every door here; in apps, those below.</p>` : grants.length === 0 && html`<p class="soft">No door yet.</p>`}
-		<${Rows} of=${grants} words=${words} end=${end} label="Remove" name=${name}>
-			${(grant) => html`<button type="button" class="plain" onClick=${() => edit(grant)} aria-label=${`Change ${name(grant)}`}>Change</button>`}
+		<${Rows} of=${grants} words=${words} end=${end} label="Remove" name=${nameOf}>
+			${(grant) => html`<button type="button" class="plain" onClick=${() => edit(grant)} aria-label=${`Change ${nameOf(grant)}`}>Change</button>`}
 		<//>
-		${editing && html`<${GrantDialog} email=${email} grant=${editing.stationId && editing} taken=${grants.map((one) => one.stationId)}
+		${mine.length > 0 && html`<p class="soft">And what these groups may open: ${mine.map(({ name }) => html`<a class="back" key=${name} href=${'#/people/' + encodeURIComponent(name)}>${name}</a> `)}</p>`}
+		${editing && html`<${GrantDialog} who=${who} grant=${whatOf(editing) && editing} taken=${grants.map(whatOf)} groups=${groups}
 			zone=${zone} changed=${changed} close=${() => edit(null)} />`}
 	<//>`;
 }
@@ -98,8 +112,7 @@ function NewPassword({ email, close }) {
 		const answer = await put(account(email, '/password'), { password });
 		if (end) await post(account(email, '/revoke'));
 		announce('The password is set.');
-		if (answer.password) setIssued(answer.password);
-		else close();
+		answer.password ? setIssued(answer.password) : close();
 	};
 	return html`<${Dialog} title="New password" onClose=${close}>
 		<${Form} submit="Set the password" cancel=${close} onSubmit=${store}>
@@ -143,10 +156,10 @@ function Rights({ email, admin, changed }) {
 /** Person is the page of one account. */
 export function Person({ email }) {
 	const { value, error, again } = useFresh(async (signal) => {
-		const all = ['/admin/v1/accounts', '/admin/v1/grants', account(email, '/sessions'), '/admin/v1/status'];
-		const [{ accounts }, { grants }, { sessions }, status] = await Promise.all(all.map((one) => get(one, { signal })));
+		const all = ['/admin/v1/accounts', '/admin/v1/grants', account(email, '/sessions'), '/admin/v1/status', '/admin/v1/groups'];
+		const [{ accounts }, { grants }, { sessions }, status, { groups }] = await Promise.all(all.map((one) => get(one, { signal })));
 		const { admin } = accounts.find((one) => one.email === email);
-		return { email, admin, grants: grants.filter((one) => one.email === email), sessions, zone: status.timeZone, changed: () => again() };
+		return { email, who: email, admin, groups, grants: grants.filter((one) => one.email === email), sessions, zone: status.timeZone, changed: () => again() };
 	});
 	return html`<${Title} back=${{ href: '#/people', text: '← People' }}>${email}<//>
 		<${Problem} text=${error} again=${again} />

@@ -40,19 +40,16 @@ const kinds = {
 	granted: ['plain', 'WHO let WHOSE use STATION'],
 	ungranted: ['plain', 'WHO no longer lets WHOSE use STATION'],
 	'station-rotated': ['plain', 'WHO made a new secret for STATION'],
-	'time-zone-changed': ['plain', 'WHO changed the time zone'],
-	'clock-accepted': ['warn', 'WHO accepted the system’s time'],
-	'clock-reset': ['warn', 'WHO set the clock back'],
-	'clock-changed': ['plain', 'The state of the clock changed'],
 	'backup-taken': ['warn', 'WHO took a backup'],
 	restored: ['warn', 'The gateway was restored from a backup'],
-	'gateway-started': ['plain', 'The gateway started'],
-	'gateway-stopped': ['plain', 'The gateway was stopped'],
-	'cloud-online': ['plain', 'The cloud is connected'],
 	'cloud-offline': ['warn', 'The cloud is not connected'],
 	'records-lost': ['bad', 'Records of the journal were lost'],
 	gap: ['bad', 'Records were removed before the cloud had taken them'],
+	'gateway-started': ['plain', 'The gateway started'],
 };
+for (const kind of ['gateway-stopped', 'clock-changed', 'clock-accepted', 'clock-reset', 'time-zone-changed', 'cloud-online']) {
+	kinds[kind] = ['plain', 'WHO: ' + kind.replaceAll('-', ' ')];
+}
 for (const noun of ['account', 'station', 'group', 'holiday', 'token']) {
 	const name = { account: 'WHOSE', station: 'STATION' }[noun] ?? '';
 	for (const verb of ['added', 'changed', 'removed']) kinds[`${noun}-${verb}`] = ['plain', `WHO ${verb} the ${noun} ${name}`];
@@ -125,10 +122,7 @@ export function entries(records, stations) {
 		}
 		const entry = { record, outcome: record.outcome, all: [record], at: Date.parse(record.time) };
 		found.push(entry);
-		if (unlock) {
-			unlocks.set(record.commandId, entry);
-			latest.set(lock, entry);
-		}
+		if (unlock) unlocks.set(record.commandId, entry) && latest.set(lock, entry);
 	}
 	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry.record, entry.outcome, stations) }));
 }
