@@ -65,9 +65,12 @@ func TestService_Permits_groups(t *testing.T) {
 		case 6:
 			err = h.RemoveGrant(ctx, admin(), key())
 		case 7:
-			if turn%3 == 0 {
+			switch turn % 3 {
+			case 0:
 				err = h.RemoveGroup(ctx, admin(), people())
-			} else if turn%3 == 1 {
+			case 1:
+				err = h.RemoveGroup(ctx, admin(), places())
+			default:
 				err = h.changes.Make(ctx, func() ([]site.Amendment, error) { return []site.Amendment{{RemoveStation: station()}}, nil })
 			}
 		}
