@@ -46,7 +46,9 @@ func (a *app) apply(ctx context.Context, path string, options sitefile.Options) 
 				return err
 			}
 		}
+		done := a.working("Applying " + printable(path))
 		applied, err := gw.Apply(ctx, s, options)
+		done()
 		if err != nil {
 			return err
 		}

@@ -116,6 +116,7 @@ func (a *app) seal(ctx context.Context, to io.Writer, cfg config.Config, passphr
 	if err != nil {
 		return err
 	}
+	defer a.working("Writing the backup")()
 	data, err := a.data(ctx, cfg, result)
 	if err != nil {
 		return err

@@ -31,7 +31,9 @@ fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
   sudo gatehouse doctor --json > report.json`,
 		Args: takes(),
 		RunE: a.does(func(ctx context.Context, _ []string) error {
+			done := a.working("Examining")
 			report := doctor.Examine(ctx, a.examination())
+			done()
 			if err := ctx.Err(); err != nil {
 				return err
 			}

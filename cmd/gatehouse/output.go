@@ -117,6 +117,9 @@ func printable(text string) string {
 // local returns a time as people read it.
 func (a *app) local(t time.Time) string { return t.In(a.zone).Format(time.DateTime + " MST") }
 
+// hour returns the time of the day.
+func (a *app) hour(t time.Time) string { return t.In(a.zone).Format(time.TimeOnly) }
+
 // stamp is local for a time that may be missing.
 func (a *app) stamp(t site.Timestamp) string {
 	if t.IsZero() {

@@ -93,6 +93,7 @@ func (a *app) restoreFrom(ctx context.Context, path string, flags restoreFlags) 
 			return r, err
 		}
 	}
+	defer a.working("Restoring")()
 	o := backup.Order{
 		Medium: path, AcceptJournal: flags.acceptJournal, KeepSessions: flags.keepSessions, By: whoami(), Now: a.now(),
 	}

@@ -38,7 +38,8 @@ simulates the stations of a site file that have a secret there, --credentials th
 that "station add --json" or "apply --json" printed ("-" is standard input). The
 broker is the running gateway's unless --broker names another.
 
-Each event is a line, with --json a JSON document.`
+On a terminal the last event of each station is shown, elsewhere each event is a line,
+with --json a JSON document.`
 
 func (a *app) simulateCommand() *cobra.Command {
 	var flags simulation
@@ -93,7 +94,8 @@ func (a *app) simulate(ctx context.Context, flags simulation) (err error) {
 }
 
 // play runs the stations and writes their events until ctx ends or writing fails: with
-// --json every one, else a line for each that is not just a report.
+// --json every one, else those that are not just a report, on a terminal the last of each
+// station.
 func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,12 +104,15 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 		width = max(width, len("station "+m.ID.String()))
 	}
 	var mu sync.Mutex // mu guards w
+	board := a.screen("TIME", "STATION", "LAST EVENT")
 	cfg.Each.OnEvent = func(e stationsim.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case a.json:
 			w.err = a.document(e)
+		case board != nil && e.Kind != stationsim.Reported:
+			board.set(e.Station, a.hour(e.Time.Time), e.Station.String(), eventText(e))
 		case e.Kind != stationsim.Reported:
 			w.row([]int{0, width}, a.local(e.Time.Time), "station "+e.Station.String(), eventText(e))
 		}
@@ -122,7 +127,19 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 	if !a.json {
 		w.printf("%s on %s; interrupt to end.", plural(len(cfg.Members), "simulated station"), cfg.Each.Broker.Address)
 	}
-	return errors.Join(fleet.Run(ctx), w.err)
+	var drawing sync.WaitGroup
+	var undrawn error
+	if board != nil {
+		drawing.Go(func() {
+			if undrawn = board.run(ctx); undrawn != nil {
+				cancel()
+			}
+		})
+	}
+	err = fleet.Run(ctx)
+	cancel()
+	drawing.Wait()
+	return errors.Join(err, w.err, undrawn)
 }
 
 // eventText returns "opened lock-1" and the like.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -26,12 +27,14 @@ func (a *app) stationCommand() *cobra.Command {
 func (a *app) stationAdd() *cobra.Command {
 	var id, name string
 	var locks int
+	var code bool
 	cmd := a.remote(&cobra.Command{
 		Use:   "add",
 		Short: "Enrol a station",
 		Long: `Enrol a station and print, this once, its station token (by which apps name it)
 and its MQTT credentials (with which the hardware connects).`,
 		Example: `  gatehouse station add --id 1042 --locks 2 --name "North entrance"
+  gatehouse station add --id 1043 --locks 1 --qr
   gatehouse station add --id 1043 --locks 1 --json`,
 	}, func(ctx context.Context, gw *client.Client, _ arguments) error {
 		number, err := site.ParseStationID(id)
@@ -47,9 +50,10 @@ and its MQTT credentials (with which the hardware connects).`,
 		}
 		return a.result(issued, func(w *lines) {
 			w.printf("Station %s is enrolled with %s.", number, plural(locks, "lock"))
-			printStation(w, issued)
+			a.printStation(ctx, w, gw, issued, code)
 		})
 	})
+	qrFlag(cmd, &code)
 	cmd.Use += " --id N --locks N"
 	cmd.Flags().StringVar(&id, "id", "", "enrol it as station `N`, the id that the hardware knows")
 	cmd.Flags().IntVar(&locks, "locks", 0, "it has `N` locks")
@@ -60,8 +64,13 @@ and its MQTT credentials (with which the hardware connects).`,
 	return cmd
 }
 
-// printStation shows what was issued for a station.
-func printStation(w *lines, issued adminapi.IssuedStation) {
+// qrFlag adds the flag of a QR code.
+func qrFlag(cmd *cobra.Command, code *bool) {
+	cmd.Flags().BoolVar(code, "qr", false, "show the login as a QR code too, except with --json")
+}
+
+// printStation shows what was issued for a station, with code as a QR code too.
+func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, issued adminapi.IssuedStation, code bool) {
 	rows := [][2]string{
 		{"  MQTT client id", issued.MQTT.ClientID},
 		{"  MQTT username", issued.MQTT.Username},
@@ -73,6 +82,15 @@ func printStation(w *lines, issued adminapi.IssuedStation) {
 	w.printf("")
 	w.pairs(rows)
 	w.printf("")
+	var err error
+	if code {
+		var login string
+		if login, err = loginURL(ctx, gw, issued.MQTT); err == nil {
+			_, colours := a.terminal(a.stdout)
+			w.qr(login, colours)
+		}
+	}
+	defer func() { w.err = errors.Join(w.err, err) }()
 	w.printf("They are not shown again; \"gatehouse station rotate %s\" generates a new password.", issued.StationID)
 }
 
@@ -129,31 +147,43 @@ func (a *app) stationWatch() *cobra.Command {
 	return a.remote(&cobra.Command{
 		Use:   "watch",
 		Short: "Follow the stations as they change",
-		Long:  "Show the state of every station, and then each that changes, until interrupted.",
+		Long: `Show the state of every station as it changes, until interrupted: on a terminal
+one line for each station, elsewhere, and with --json, one for each change.`,
 	}, a.watchStations)
 }
 
 func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments) error {
+	heading := []string{"TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME"}
 	widths := []int{len(time.DateTime + " CEST"), len("STATION"), len(site.Offline), len("BATTERY"), 0}
+	board, missing := a.screen(heading...), 0
 	for line, err := range gw.Watch(ctx) {
 		switch {
 		case err != nil:
 			return err
-		case line.ID == 0: // the start
-			continue
+		case line.ID == 0: // the start: everything comes again
+			if missing = line.Count; board != nil {
+				board.clear()
+			}
+		case board != nil && line.Removed:
+			board.set(line.ID)
+		case board != nil:
+			row := a.watchRow(line)
+			row[0] = a.hour(a.now())
+			board.set(line.ID, row...)
+			missing--
 		case line.Removed:
-			err = a.result(kit.WatchRemoved{ID: line.ID, Removed: true}, func(w *lines) {
-				w.row(widths, a.local(a.now()), line.ID.String(), "removed", "", "", "")
-			})
+			err = a.result(kit.WatchRemoved{ID: line.ID, Removed: true}, func(w *lines) { w.row(widths, a.watchRow(line)...) })
 		default:
 			err = a.result(line.Station, func(w *lines) {
 				if widths[4] == 0 {
-					w.row(widths, "TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME")
+					w.row(widths, heading...)
 				}
-				locks := lockList(line.Locks)
-				widths[4] = max(widths[4], len(locks))
-				w.row(widths, a.local(a.now()), line.ID.String(), string(line.Status), volts(line.BatteryVoltage), locks, line.Name)
+				widths[4] = max(widths[4], len(lockList(line.Locks)))
+				w.row(widths, a.watchRow(line)...)
 			})
+		}
+		if board != nil && missing <= 0 { // nothing else comes with it
+			err = board.draw()
 		}
 		if err != nil {
 			return err
@@ -162,8 +192,17 @@ func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments)
 	return nil
 }
 
+// watchRow returns the cells of a line.
+func (a *app) watchRow(line client.WatchLine) []string {
+	if line.Removed {
+		return []string{a.local(a.now()), line.ID.String(), "removed", "", "", ""}
+	}
+	return []string{a.local(a.now()), line.ID.String(), string(line.Status), volts(line.BatteryVoltage), lockList(line.Locks), line.Name}
+}
+
 func (a *app) stationRotate() *cobra.Command {
-	return a.remote(&cobra.Command{
+	var code bool
+	cmd := a.remote(&cobra.Command{
 		Use:   "rotate N",
 		Short: "Set a new MQTT password of a station",
 		Long: `Generate a new MQTT password for a station and print it this once. Its connection
@@ -172,9 +211,11 @@ token stays.`,
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
 		return show(a, func(w *lines, issued adminapi.IssuedStation) {
 			w.printf("Station %s has a new MQTT password; its connection with the old one has ended.", in.station)
-			printStation(w, issued)
+			a.printStation(ctx, w, gw, issued, code)
 		})(gw.Rotate(ctx, in.station))
 	})
+	qrFlag(cmd, &code)
+	return cmd
 }
 
 func (a *app) stationRemove() *cobra.Command {

@@ -56,7 +56,9 @@ where it may be read (not for FILE), and with those that --backup and --witness 
 			if err != nil {
 				return err
 			}
+			done := a.working("Checking the journal")
 			verdict, err := a.verify(ctx, args, witnesses)
+			done()
 			if err != nil {
 				return err
 			}

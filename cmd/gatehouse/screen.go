@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"gatehouse/internal/site"
+)
+
+// terminal returns the file of a terminal that out is; false for anything else.
+func (a *app) terminal(out io.Writer) (*os.File, bool) {
+	f, ok := out.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd())) && a.variable("TERM") != "dumb"
+}
+
+// screen shows a row for each station on a terminal, and draws them in place. Safe for
+// concurrent use.
+type screen struct {
+	file    *os.File
+	heading []string
+
+	mu    sync.Mutex // mu guards what follows
+	rows  map[site.StationID][]string
+	fresh bool // rows have changed since the last drawing
+	drawn int  // lines of the last drawing
+}
+
+// screen returns a screen on standard output; nil where that is no terminal, or with
+// --json: there each change is a line.
+func (a *app) screen(heading ...string) *screen {
+	file, ok := a.terminal(a.stdout)
+	if !ok || a.json {
+		return nil
+	}
+	return &screen{file: file, heading: heading, rows: make(map[site.StationID][]string)}
+}
+
+// set sets the row of a station; without cells it has none.
+func (s *screen) set(id site.StationID, cells ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh = true
+	if s.rows[id] = cells; len(cells) == 0 {
+		delete(s.rows, id)
+	}
+}
+
+// clear removes every row.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh = true
+	clear(s.rows)
+}
+
+// drawEvery is how often a screen is drawn by run.
+const drawEvery = 100 * time.Millisecond
+
+// run draws what has changed until ctx ends, and once more then. Its error is that of the
+// first write that fails.
+func (s *screen) run(ctx context.Context) error {
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return s.draw()
+		}
+		if err := s.draw(); err != nil {
+			return err
+		}
+	}
+}
+
+// draw draws the rows, by id, as far as they fit, with one write, so that nothing flickers.
+// Lines are cut at the width of the terminal.
+func (s *screen) draw() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fresh {
+		return nil
+	}
+	s.fresh = false
+	width, height, err := term.GetSize(int(s.file.Fd()))
+	if err != nil || width < 1 || height < 1 {
+		width, height = 80, 24
+	}
+	ids := slices.Sorted(maps.Keys(s.rows))
+	widths := make([]int, len(s.heading))
+	for _, row := range append(slices.Collect(maps.Values(s.rows)), s.heading) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var text bytes.Buffer
+	w := &lines{w: &text}
+	w.row(widths, s.heading...)
+	room := max(height-3, 1) // for the heading, the count of the rest, and the cursor
+	for i, id := range ids {
+		if i == room {
+			w.printf("and %s more", plural(len(ids)-room, "station"))
+			break
+		}
+		w.row(widths, s.rows[id]...)
+	}
+	return s.replace(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), width)
+}
+
+// replace writes lines over those of the last drawing; mu is held.
+func (s *screen) replace(lines []string, width int) error {
+	var out strings.Builder
+	out.WriteString("\x1b[?7l") // wide characters wrap no line
+	if s.drawn > 0 {
+		out.WriteString("\r\x1b[" + strconv.Itoa(s.drawn) + "A")
+	}
+	for _, line := range lines {
+		if runes := []rune(line); len(runes) > width {
+			line = string(runes[:width-1]) + "…"
+		}
+		out.WriteString(line + "\x1b[K\n")
+	}
+	out.WriteString("\x1b[J\x1b[?7h")
+	s.drawn = len(lines)
+	_, err := s.file.WriteString(out.String())
+	return err
+}
+
+// workingAfter is how long a command may take before it shows that it works.
+const workingAfter = time.Second
+
+// working shows, on a terminal, what takes more than a second and for how long it has,
+// until done is called. It shows nothing where standard error is a file or a pipe.
+func (a *app) working(what string) (done func()) {
+	file, ok := a.terminal(a.stderr)
+	if !ok {
+		return func() {}
+	}
+	began, stop := time.Now(), make(chan struct{})
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		tick := time.NewTicker(workingAfter)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = file.WriteString("\r" + what + " … " + time.Since(began).Round(time.Second).String() + "\x1b[K")
+			case <-stop:
+				if time.Since(began) >= workingAfter {
+					_, _ = file.WriteString("\r\x1b[K")
+				}
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() { close(stop); shown.Wait() })
+}
