@@ -18,10 +18,10 @@ func (a *app) applyCommand() *cobra.Command {
 		Use:   "apply SITE.toml",
 		Short: "Make accounts, stations and grants match a site file",
 		Long: `Make the accounts, stations, groups, holidays and grants of the gateway match a site
-file. Applying the same file again changes nothing. What the file does not name stays, unless
---prune is given: then what will be removed is printed first. A file that names
-nothing, or no administrator, needs --force with it. Secrets that the file leaves
-open are generated for what is added, and printed this once.`,
+file. Applying the same file again changes nothing. What the file does not name
+stays, unless --prune is given: then what will be removed is printed first. A file
+that names nothing, or no administrator, needs --force with it. Secrets that the
+file leaves open are generated for what is added, and printed this once.`,
 		Example: `  gatehouse apply site.toml --dry-run
   gatehouse apply site.toml --json > issued.json`,
 		Args: takes("SITE.toml"),
