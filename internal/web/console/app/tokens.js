@@ -7,7 +7,7 @@ import { Dialog, Field, Form, Problem, Secret, announce, html, useState } from '
 
 function scopesText(scopes) {
 	const unlock = scopes.find((scope) => scope.startsWith('unlock:'))?.slice('unlock:'.length);
-	if (!unlock) return 'sees every station';
+	if (!unlock) return scopes.length ? 'sees every station' : 'opens nothing any more';
 	return unlock === '*' ? 'opens every door' : 'opens ' + unlock.split(',').map((id) => stationName(Number(id), live.stations)).join(', ');
 }
 
@@ -16,7 +16,7 @@ function AddToken({ close, added }) {
 	const [unlock, setUnlock] = useState('');
 	if (issued) {
 		return html`<${Dialog} title="Token" onClose=${close}>
-			<p>This token is shown this once. Enter it in the app now.</p>
+			<p>This token is shown this once. Enter it in the app now. <a href="/docs#local" target="_blank">How an app uses it</a></p>
 			<dl><${Secret} name=${issued.name} text=${issued.token} /></dl>
 			<button type="button" class="primary" onClick=${close}>Done</button>
 		<//>`;
@@ -29,7 +29,7 @@ function AddToken({ close, added }) {
 	};
 	return html`<${Dialog} title="Add a token" onClose=${close}>
 		<${Form} submit="Add" cancel=${close} onSubmit=${add}>
-			<${Field} label="Name" name="name" required maxlength="100" autocomplete="off" hint="Of the app that will use it; the journal says so." />
+			<${Field} label="Name" name="name" required maxlength="64" autocomplete="off" hint="Of the app that will use it; the journal says so." />
 			<${Field} label="It may" as="select" value=${unlock} onChange=${(event) => setUnlock(event.target.value)}>
 				<option value="">see every station</option>
 				<option value="some">see every station, open some</option>
@@ -60,7 +60,7 @@ export function Tokens() {
 		<span class="soft">${scopesText(one.scopes)} · ${one.lastUsed ? 'last used ' + when(one.lastUsed) : 'never used'}${one.until && ` · ends ${when(one.until)}`}</span>`;
 	return html`<section class="card" aria-label="Apps">
 		<div class="top"><h2>Apps</h2><button type="button" onClick=${() => add(true)}>Add a token</button></div>
-		<p class="soft">A token lets an app see or open doors without anybody’s password.</p>
+		<p class="soft">A token lets an app see or open doors without anybody’s password. <a href="/docs">The API for apps</a></p>
 		<${Problem} text=${error} again=${again} />
 		${value && html`<${Rows} of=${value.tokens} words=${words} end=${end} label="Remove" name=${(one) => one.name} />`}
 		${adding && html`<${AddToken} close=${() => add(false)} added=${again} />`}
