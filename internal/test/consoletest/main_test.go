@@ -40,7 +40,7 @@ func TestTab_Check(t *testing.T) {
 	t.Parallel()
 	pages := map[string]string{
 		"/good": `<main><h1>Good</h1><button>Press</button></main>`,
-		"/bad": `<h1>Bad</h1><img src="http://127.0.0.1:2/x.png"><p style="color: red">red</p>
+		"/bad": `<h1>Bad</h1><img src="http://127.0.0.1:2/x.png"><p style="margin: 0">text</p>
 			<script src="/bad.js"></script>`,
 		"/bad.js": `document.body.append('script'); console.error('misfortune'); setTimeout(() => { throw new Error('thrown'); document.title = 'done' });`,
 	}

@@ -82,6 +82,11 @@ func TestPages(t *testing.T) {
 	tab := h.Tab(phone())
 	tab.Open("/")
 	look(tab, "sign-in")
+	for _, name := range []string{"trust", "docs"} {
+		tab.Open("/" + name)
+		tab.Await(`document.querySelectorAll('main *').length > 10`)
+		look(tab, name)
+	}
 	tab.SignIn(consoletest.Admin)
 	for address, name := range pages() {
 		tab.Visit(address)

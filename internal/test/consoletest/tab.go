@@ -111,7 +111,7 @@ func (tab *Tab) Look(look Look) {
 		Width: look.Width, Height: look.Height, DeviceScaleFactor: 1, Mobile: look.Width < 600,
 	})
 	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}, //nolint:misspell // CSS spells it so
 	}})
 }
 
