@@ -59,7 +59,7 @@ func TestAttack_thousandFollowers(t *testing.T) {
 	f.open()
 	f.expectReports(100)
 	f.expect(`"offline"`) // the station, when the gateway stopped
-	station = p.Dial(f.issued.MQTT)
+	p.Dial(f.issued.MQTT)
 	f.expect(`"online"`) // nothing in between
 	f.close()
 
@@ -143,7 +143,7 @@ func (f *following) each(what string, do func(n int, a *app) error) {
 	f.p.T.Helper()
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 32)
-	for n, a := range f.apps {
+	for n, a := range &f.apps {
 		slots <- struct{}{}
 		all.Go(func() {
 			if err := do(n, a); err != nil {
@@ -153,7 +153,7 @@ func (f *following) each(what string, do func(n int, a *app) error) {
 		})
 	}
 	all.Wait()
-	for n, a := range f.apps {
+	for n, a := range &f.apps {
 		if a.err != nil {
 			f.p.T.Fatalf("follower %d, %s: %v", n, what, a.err)
 		}
