@@ -226,6 +226,10 @@ func TestService_Begin_throttledNetwork(t *testing.T) {
 		if lines := strings.Count(h.log.String(), "wrong setup code"); compared != 5*64 || lines != 5 {
 			t.Errorf("%d wrong codes of one network, %d lines in the log", compared, lines)
 		}
+		_, err := s.Begin(t.Context(), netip.MustParseAddr("fd00::ffff:2"), "AAAA-AAAA", "a@example.test", "correct horse")
+		if after := fault.RetryAfter(err); after != 12*time.Second/64 {
+			t.Errorf("the next address of the network is to come back after %s", after)
+		}
 		if _, err := s.Begin(t.Context(), netip.MustParseAddr("fd00::ffff:1"), h.kept, "a@example.test", "correct horse"); err != nil {
 			t.Errorf("the right code: %v", err)
 		}
