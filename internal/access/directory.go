@@ -18,7 +18,8 @@ type directory struct {
 	emails    map[site.Email]*account
 	sessions  map[site.SessionID]*session
 	refresh   map[[32]byte]*session
-	groups    map[site.GroupName]*group
+	groups    map[site.GroupName]group
+	grants    map[who]map[what]site.Grant
 	holidays  map[string]site.Holiday           // by name
 	calendar  *site.Calendar                    // of these
 	withdrawn map[site.GrantKey]*site.Amendment // withdrawals of grants that are not stored yet
@@ -34,7 +35,6 @@ type account struct {
 	known     map[netip.Addr]time.Time // client addresses of its logins, and until when they count
 	sessions  map[site.SessionID]*session
 	writing   chan struct{} // capacity 1: holds a token while sessions of the account are stored or ended
-	grants    grants
 }
 
 func newDirectory() *directory {
@@ -43,7 +43,8 @@ func newDirectory() *directory {
 		emails:    make(map[site.Email]*account),
 		sessions:  make(map[site.SessionID]*session),
 		refresh:   make(map[[32]byte]*session),
-		groups:    make(map[site.GroupName]*group),
+		groups:    make(map[site.GroupName]group),
+		grants:    make(map[who]map[what]site.Grant),
 		holidays:  make(map[string]site.Holiday),
 		withdrawn: make(map[site.GrantKey]*site.Amendment),
 		rebased:   make(map[site.SessionID]time.Time),
@@ -59,7 +60,6 @@ func (d *directory) addAccount(a site.Account) {
 		known:    make(map[netip.Addr]time.Time),
 		sessions: make(map[site.SessionID]*session),
 		writing:  make(chan struct{}, 1),
-		grants:   newGrants(),
 	}
 	entry.setPassword(a.Password)
 	d.accounts[a.ID] = entry
@@ -113,10 +113,10 @@ func (d *directory) removeAccount(id site.AccountID) {
 	}
 	delete(d.accounts, id)
 	delete(d.emails, a.Email)
-	for _, g := range d.groups {
-		delete(g.accounts, id)
+	for name, g := range d.groups {
+		delete(g.members, site.Member{Group: name, Account: id})
 	}
-	d.forgetWithdrawn(func(k site.GrantKey) bool { return k.Account == id })
+	d.dropHolder(who{account: id})
 }
 
 // byEmail returns the account with its password hash.

@@ -202,11 +202,7 @@ func (m *memoryStore) amendSchedule(a site.Amendment) error {
 		})
 	case a.AddMember != nil:
 		g := m.groups[a.AddMember.Group]
-		if a.AddMember.Account != "" {
-			g.Accounts = append(g.Accounts, a.AddMember.Account)
-		} else {
-			g.Stations = append(g.Stations, a.AddMember.Station)
-		}
+		g.Members = append(g.Members, *a.AddMember)
 		m.groups[g.Name] = g
 	case a.RemoveMember != nil:
 		m.leave(*a.RemoveMember)
@@ -222,8 +218,7 @@ func (m *memoryStore) amendSchedule(a site.Amendment) error {
 func (m *memoryStore) leave(member site.Member) {
 	for name, g := range m.groups {
 		if member.Group == "" || member.Group == name {
-			g.Accounts = slices.DeleteFunc(g.Accounts, func(id site.AccountID) bool { return id == member.Account })
-			g.Stations = slices.DeleteFunc(g.Stations, func(id site.StationID) bool { return id == member.Station })
+			g.Members = slices.DeleteFunc(g.Members, func(m site.Member) bool { return m.Account == member.Account && m.Station == member.Station })
 			m.groups[name] = g
 		}
 	}

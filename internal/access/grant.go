@@ -27,25 +27,30 @@ func (s *Service) Permits(account site.AccountID, station site.StationID) bool {
 
 // permits is Permits of an account that is there, at a time. The caller holds mu.
 func (d *directory) permits(account site.AccountID, station site.StationID, now time.Time) bool {
-	if d.allows(d.accounts[account].grants, station, now) {
+	if d.allows(who{account: account}, station, now) {
 		return true
 	}
-	for _, g := range d.groups {
-		if g.accounts[account] && d.allows(g.grants, station, now) {
+	for name, g := range d.groups {
+		if g.members[site.Member{Group: name, Account: account}] && d.allows(who{group: name}, station, now) {
 			return true
 		}
 	}
 	return false
 }
 
-// allows reports whether one of some grants is for the station and holds. The caller holds
-// mu.
-func (d *directory) allows(all grants, station site.StationID, now time.Time) bool {
-	if grant, ok := all.stations[station]; ok && grant.Covers(now, d.zone, d.calendar) {
+// allows reports whether a grant for by, an account or a group, is for the station and
+// holds. The caller holds mu.
+func (d *directory) allows(by who, station site.StationID, now time.Time) bool {
+	all := d.grants[by]
+	if grant, ok := all[what{station: station}]; ok && grant.Covers(now, d.zone, d.calendar) {
 		return true
 	}
-	for name, grant := range all.groups {
-		if g := d.groups[name]; g != nil && g.stations[station] && grant.Covers(now, d.zone, d.calendar) {
+	if len(all) == 0 {
+		return false
+	}
+	for name, g := range d.groups {
+		grant, ok := all[what{group: name}]
+		if ok && g.members[site.Member{Group: name, Station: station}] && grant.Covers(now, d.zone, d.calendar) {
 			return true
 		}
 	}
@@ -75,32 +80,23 @@ func (s *Service) Granted(account site.AccountID) []site.StationID {
 		return slices.Clone(s.apps.Scope(account, now).Unlock)
 	}
 	some := make(map[site.StationID]bool)
-	for _, all := range s.dir.grantsOf(account) {
-		for station := range all.stations {
-			some[station] = true
-		}
-		for name := range all.groups {
-			if g := s.dir.groups[name]; g != nil {
-				maps.Copy(some, g.stations)
+	collect := func(by who) {
+		for target := range s.dir.grants[by] {
+			some[target.station] = true
+			for m := range s.dir.groups[target.group].members {
+				some[m.Station] = true
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(some)), func(station site.StationID) bool {
-		return !s.dir.permits(account, station, now)
-	})
-}
-
-// grantsOf returns the grants of an account and of its groups. The caller holds mu.
-func (d *directory) grantsOf(account site.AccountID) (all []grants) {
-	if a := d.accounts[account]; a != nil {
-		all = append(all, a.grants)
-	}
-	for _, g := range d.groups {
-		if g.accounts[account] {
-			all = append(all, g.grants)
+	collect(who{account: account})
+	for name, g := range s.dir.groups {
+		if g.members[site.Member{Group: name, Account: account}] {
+			collect(who{group: name})
 		}
 	}
-	return all
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(some)), func(station site.StationID) bool {
+		return station == 0 || !s.dir.permits(account, station, now)
+	})
 }
 
 // Grants lists all grants: those of accounts by e-mail address, then those of groups by
@@ -109,11 +105,8 @@ func (s *Service) Grants() (out []site.Grant) {
 	d := s.dir
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	for _, a := range d.accounts {
-		out = append(out, a.grants.list()...)
-	}
-	for _, g := range d.groups {
-		out = append(out, g.grants.list()...)
+	for _, all := range d.grants {
+		out = slices.AppendSeq(out, maps.Values(all))
 	}
 	email := func(g site.Grant) site.Email {
 		if a := d.accounts[g.Account]; a != nil {
@@ -129,40 +122,19 @@ func (s *Service) Grants() (out []site.Grant) {
 	return out
 }
 
-// grants are the grants of an account or of a group of accounts.
-type grants struct {
-	stations map[site.StationID]site.Grant
-	groups   map[site.GroupName]site.Grant // for groups of stations
+// who and what are the two halves of a [site.GrantKey]: for whom a grant is, and for what.
+type who struct {
+	account site.AccountID
+	group   site.GroupName
 }
 
-func newGrants() grants {
-	return grants{make(map[site.StationID]site.Grant), make(map[site.GroupName]site.Grant)}
+type what struct {
+	station site.StationID
+	group   site.GroupName
 }
 
-func (all grants) put(g site.Grant) {
-	if g.StationGroup != "" {
-		all.groups[g.StationGroup] = g
-	} else {
-		all.stations[g.Station] = g
-	}
-}
-
-func (all grants) get(k site.GrantKey) (g site.Grant, ok bool) {
-	if k.StationGroup != "" {
-		g, ok = all.groups[k.StationGroup]
-	} else {
-		g, ok = all.stations[k.Station]
-	}
-	return g, ok
-}
-
-func (all grants) drop(k site.GrantKey) {
-	delete(all.stations, k.Station)
-	delete(all.groups, k.StationGroup)
-}
-
-func (all grants) list() []site.Grant {
-	return slices.AppendSeq(slices.Collect(maps.Values(all.stations)), maps.Values(all.groups))
+func halves(k site.GrantKey) (who, what) {
+	return who{k.Account, k.AccountGroup}, what{k.Station, k.StationGroup}
 }
 
 // SetZone changes the time zone in which the hours of grants are meant; nil is
@@ -268,25 +240,13 @@ func (s *Service) retryWithdrawn(ctx context.Context) error {
 	return nil
 }
 
-// of returns the grants of whom a grant is for. ok is false where that is not there. The
-// caller holds mu.
-func (d *directory) of(k site.GrantKey) (all grants, ok bool) {
-	if k.AccountGroup != "" {
-		if g := d.groups[k.AccountGroup]; g != nil {
-			return g.grants, true
-		}
-	} else if a := d.accounts[k.Account]; a != nil {
-		return a.grants, true
-	}
-	return all, false
-}
-
 // grant returns the standing grant of a key.
 func (d *directory) grant(k site.GrantKey) (grant site.Grant, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	all, _ := d.of(k)
-	return all.get(k)
+	by, target := halves(k)
+	grant, ok = d.grants[by][target]
+	return grant, ok
 }
 
 // putGrant enters a grant in place of the one of the same key. A withdrawal that is not
@@ -294,9 +254,14 @@ func (d *directory) grant(k site.GrantKey) (grant site.Grant, ok bool) {
 func (d *directory) putGrant(g site.Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if all, ok := d.of(g.Key()); ok && d.withdrawn[g.Key()] == nil {
-		all.put(g)
+	by, target := halves(g.Key())
+	if _, there := d.groups[by.group]; !there && d.accounts[by.account] == nil || d.withdrawn[g.Key()] != nil {
+		return
 	}
+	if d.grants[by] == nil {
+		d.grants[by] = make(map[what]site.Grant)
+	}
+	d.grants[by][target] = g
 }
 
 // withdraw withdraws a grant and reports whether it was there, standing or withdrawn.
@@ -304,12 +269,11 @@ func (d *directory) withdraw(by *site.Amendment) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := by.RemoveGrant.Key()
-	all, ok := d.of(key)
-	_, standing := all.get(key)
-	if !ok || !standing && d.withdrawn[key] == nil {
+	holder, target := halves(key)
+	if _, standing := d.grants[holder][target]; !standing && d.withdrawn[key] == nil {
 		return false
 	}
-	all.drop(key)
+	delete(d.grants[holder], target)
 	d.withdrawn[key] = by
 	return true
 }
@@ -327,8 +291,8 @@ func (d *directory) withdrawal(p site.GrantKey) []site.Amendment {
 
 // forgetWithdrawn forgets withdrawals of which the store holds no grant any more. The
 // caller holds mu.
-func (d *directory) forgetWithdrawn(which func(site.GrantKey) bool) {
-	maps.DeleteFunc(d.withdrawn, func(p site.GrantKey, _ *site.Amendment) bool { return which(p) })
+func (d *directory) forgetWithdrawn(which func(who, what) bool) {
+	maps.DeleteFunc(d.withdrawn, func(k site.GrantKey, _ *site.Amendment) bool { return which(halves(k)) })
 }
 
 // dropGrant drops a grant whose end is stored, unless it was withdrawn once more
@@ -342,30 +306,30 @@ func (d *directory) dropGrant(end *site.Grant) {
 		return
 	}
 	delete(d.withdrawn, key)
-	if all, ok := d.of(key); ok {
-		all.drop(key)
-	}
+	by, target := halves(key)
+	delete(d.grants[by], target)
 }
 
 // dropTarget drops all grants for a station or a group of stations. The caller holds mu.
-func (d *directory) dropTarget(target site.GrantKey) {
-	for _, a := range d.accounts {
-		a.grants.drop(target)
+func (d *directory) dropTarget(target what) {
+	for _, all := range d.grants {
+		delete(all, target)
 	}
-	for _, g := range d.groups {
-		g.grants.drop(target)
-	}
-	d.forgetWithdrawn(func(k site.GrantKey) bool {
-		return k.Station == target.Station && k.StationGroup == target.StationGroup
-	})
+	d.forgetWithdrawn(func(_ who, t what) bool { return t == target })
+}
+
+// dropHolder drops all grants of an account or a group of accounts. The caller holds mu.
+func (d *directory) dropHolder(holder who) {
+	delete(d.grants, holder)
+	d.forgetWithdrawn(func(w who, _ what) bool { return w == holder })
 }
 
 func (d *directory) dropStation(station site.StationID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dropTarget(site.GrantKey{Station: station})
-	for _, g := range d.groups {
-		delete(g.stations, station)
+	d.dropTarget(what{station: station})
+	for name, g := range d.groups {
+		delete(g.members, site.Member{Group: name, Station: station})
 	}
 }
 

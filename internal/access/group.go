@@ -11,13 +11,10 @@ import (
 	"gatehouse/internal/site"
 )
 
-// group is a group with its members and, of one of accounts, its grants.
+// group is of what a group is, with its members.
 type group struct {
-	name     site.GroupName
-	kind     site.GroupKind
-	accounts map[site.AccountID]bool
-	stations map[site.StationID]bool
-	grants   grants
+	kind    site.GroupKind
+	members map[site.Member]bool
 }
 
 // Groups lists the groups by name, with their members in order.
@@ -25,8 +22,8 @@ func (s *Service) Groups() []site.Group {
 	s.dir.mu.RLock()
 	defer s.dir.mu.RUnlock()
 	out := make([]site.Group, 0, len(s.dir.groups))
-	for _, g := range s.dir.groups {
-		out = append(out, g.copied())
+	for name, g := range s.dir.groups {
+		out = append(out, g.named(name))
 	}
 	slices.SortFunc(out, func(a, b site.Group) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -36,18 +33,18 @@ func (s *Service) Groups() []site.Group {
 func (s *Service) Group(name site.GroupName) (site.Group, error) {
 	s.dir.mu.RLock()
 	defer s.dir.mu.RUnlock()
-	g := s.dir.groups[name]
-	if g == nil {
+	g, there := s.dir.groups[name]
+	if !there {
 		return site.Group{}, fault.New(fault.NotFound, fmt.Sprintf("There is no group %s", name))
 	}
-	return g.copied(), nil
+	return g.named(name), nil
 }
 
-func (g *group) copied() site.Group {
-	return site.Group{
-		Name: g.name, Kind: g.kind,
-		Accounts: slices.Sorted(maps.Keys(g.accounts)), Stations: slices.Sorted(maps.Keys(g.stations)),
-	}
+func (g group) named(name site.GroupName) site.Group {
+	members := slices.SortedFunc(maps.Keys(g.members), func(a, b site.Member) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Station, b.Station))
+	})
+	return site.Group{Name: name, Kind: g.kind, Members: members}
 }
 
 // AddGroup adds a group with its members. Conflict when there is one of that name, or when
@@ -82,8 +79,13 @@ func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.Grou
 	})
 }
 
-// draftMembers appends to amendments the adding or removing of members of a group.
+// draftMembers appends to amendments the adding or removing of members of a group, each
+// once.
 func (s *Service) draftMembers(by site.Actor, g site.Group, members []site.Member, add bool, to []site.Amendment) ([]site.Amendment, error) {
+	is := make(map[site.Member]bool, len(g.Members))
+	for _, m := range g.Members {
+		is[m] = true
+	}
 	for _, m := range members {
 		m.Group = g.Name
 		account, known := s.dir.byID(m.Account)
@@ -92,10 +94,10 @@ func (s *Service) draftMembers(by site.Actor, g site.Group, members []site.Membe
 			return nil, fault.New(fault.Invalid, fmt.Sprintf("The group %s is one of %s", g.Name, g.Kind))
 		case m.Station == 0 && !known:
 			return nil, errNoAccount
-		case add == (slices.Contains(g.Accounts, m.Account) || slices.Contains(g.Stations, m.Station)):
-			continue
+		case add != is[m]:
+			is[m] = add
+			to = append(to, s.DraftMember(by, account, m, add))
 		}
-		to = append(to, s.DraftMember(by, account, m, add))
 	}
 	return to, nil
 }
@@ -142,58 +144,33 @@ func (s *Service) hasGroup(name site.GroupName, kind site.GroupKind) error {
 
 // adoptSchedule applies a stored amendment of groups or holidays.
 func (d *directory) adoptSchedule(a site.Amendment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch {
 	case a.AddGroup != nil:
 		d.addGroup(*a.AddGroup)
 	case a.RemoveGroup != "":
-		d.removeGroup(a.RemoveGroup)
+		delete(d.groups, a.RemoveGroup)
+		d.dropHolder(who{group: a.RemoveGroup})
+		d.dropTarget(what{group: a.RemoveGroup})
 	case a.AddMember != nil:
-		d.setMember(*a.AddMember, true)
+		if g, there := d.groups[a.AddMember.Group]; there {
+			g.members[*a.AddMember] = true
+		}
 	case a.RemoveMember != nil:
-		d.setMember(*a.RemoveMember, false)
+		delete(d.groups[a.RemoveMember.Group].members, *a.RemoveMember)
 	case a.PutHoliday != nil:
-		d.setHoliday(*a.PutHoliday)
+		d.holidays[a.PutHoliday.Name] = *a.PutHoliday
 	case a.RemoveHoliday != "":
-		d.setHoliday(site.Holiday{Name: a.RemoveHoliday})
+		delete(d.holidays, a.RemoveHoliday)
 	}
 }
 
+// addGroup enters a group with its members. The caller holds mu.
 func (d *directory) addGroup(g site.Group) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	entry := &group{
-		name: g.Name, kind: g.Kind, grants: newGrants(),
-		accounts: make(map[site.AccountID]bool), stations: make(map[site.StationID]bool),
-	}
-	for _, id := range g.Accounts {
-		entry.accounts[id] = true
-	}
-	for _, id := range g.Stations {
-		entry.stations[id] = true
+	entry := group{g.Kind, make(map[site.Member]bool, len(g.Members))}
+	for _, m := range g.Members {
+		entry.members[m] = true
 	}
 	d.groups[g.Name] = entry
-}
-
-func (d *directory) removeGroup(name site.GroupName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.groups, name)
-	d.dropTarget(site.GrantKey{StationGroup: name})
-	d.forgetWithdrawn(func(k site.GrantKey) bool { return k.AccountGroup == name })
-}
-
-// setMember adds a member to its group or removes it.
-func (d *directory) setMember(m site.Member, in bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch g := d.groups[m.Group]; {
-	case g == nil:
-	case !in:
-		delete(g.accounts, m.Account)
-		delete(g.stations, m.Station)
-	case m.Station != 0:
-		g.stations[m.Station] = true
-	default:
-		g.accounts[m.Account] = true
-	}
 }

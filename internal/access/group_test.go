@@ -17,7 +17,7 @@ import (
 func mayOpen(grants []site.Grant, groups []site.Group, account site.AccountID, station site.StationID) bool {
 	in := func(name site.GroupName) bool {
 		return slices.ContainsFunc(groups, func(g site.Group) bool {
-			return g.Name == name && (slices.Contains(g.Accounts, account) || slices.Contains(g.Stations, station))
+			return g.Name == name && (slices.Contains(g.Members, site.Member{Group: name, Account: account}) || slices.Contains(g.Members, site.Member{Group: name, Station: station}))
 		})
 	}
 	return slices.ContainsFunc(grants, func(g site.Grant) bool {

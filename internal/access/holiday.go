@@ -80,17 +80,6 @@ func (s *Service) DraftHolidayRemoval(by site.Actor, name string) site.Amendment
 	return site.Amendment{RemoveHoliday: name, Record: change(by, site.KindHolidayRemoved, site.Account{}, name)}
 }
 
-// setHoliday enters a holiday, or removes it if it has no dates. It takes effect with
-// renewCalendar.
-func (d *directory) setHoliday(h site.Holiday) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.holidays[h.Name] = h
-	if len(h.Dates) == 0 {
-		delete(d.holidays, h.Name)
-	}
-}
-
 // renewCalendar makes the calendar that of the holidays.
 func (s *Service) renewCalendar() {
 	calendar := site.NewCalendar(s.Holidays()) // only one change is made at a time

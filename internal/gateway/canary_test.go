@@ -158,7 +158,7 @@ func (h *canaryHouse) apply() {
 		Stations: []sitefile.Station{
 			{ID: 1045, Secret: site.Secret(h.keep("secret of 1045", "SECRETOF1045BYASITE2345672")), Token: site.Secret(h.keep("token of 1045", "token-of-1045-by-a-site"))}, {ID: 1046},
 		},
-		Grants: []sitefile.Grant{{Account: gatewaytest.Email, Stations: []sitefile.What{{Station: 1045}}}},
+		Grants: []sitefile.Grant{{Account: site.Ref{Email: gatewaytest.Email}, Stations: []site.Ref{{Station: 1045}}}},
 	}
 	body := func() string {
 		text, _ := json.Marshal(adminapi.ApplyRequest{Site: stated})

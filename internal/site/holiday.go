@@ -2,6 +2,7 @@ package site
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,9 +81,12 @@ func (d Dates) String() string {
 // MarshalText implements [encoding.TextMarshaler].
 func (d Dates) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] by [ParseDates].
-func (d *Dates) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDates(string(text))
+// UnmarshalJSON implements [json.Unmarshaler] by [ParseDates]. It refuses null.
+func (d *Dates) UnmarshalJSON(data []byte) (err error) {
+	var text string
+	if err = json.Unmarshal(data, &text); err == nil {
+		*d, err = ParseDates(text)
+	}
 	return err
 }
 

@@ -242,8 +242,8 @@ func (b *board) Apply(_ context.Context, s sitefile.Site, o sitefile.Options) (d
 func (b *board) unknown(s sitefile.Site) error {
 	var problems []tomlfile.Problem
 	for _, g := range s.Grants {
-		if _, there := b.accounts[site.Email(g.Account)]; !there && !slices.ContainsFunc(s.Accounts, func(a sitefile.Account) bool { return a.Email == site.Email(g.Account) }) {
-			problems = append(problems, tomlfile.Problem{File: s.File, Line: g.Lines.Of("account"), Text: "there is no account " + string(g.Account)})
+		if _, there := b.accounts[g.Account.Email]; !there && !slices.ContainsFunc(s.Accounts, func(a sitefile.Account) bool { return a.Email == g.Account.Email }) {
+			problems = append(problems, tomlfile.Problem{File: s.File, Line: g.Lines.Of("account"), Text: "there is no account " + string(g.Account.Email)})
 		}
 	}
 	if err := tomlfile.Report(problems); err != nil {

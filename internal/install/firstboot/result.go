@@ -150,17 +150,13 @@ func (b *boot) contents() (all []field) {
 		all = append(all, field{"Station", stationText(st)})
 	}
 	for _, g := range s.Groups {
-		all = append(all, field{"Group", fmt.Sprintf("%s: %s", g.Name, g.Members())})
+		all = append(all, field{"Group", string(g.Name) + ": " + site.JoinRefs(g.Members())})
 	}
 	for _, h := range s.Holidays {
 		all = append(all, field{"Holiday", h.Name + ": " + h.Text()})
 	}
 	for _, g := range s.Grants {
-		ids := make([]string, len(g.Stations))
-		for i, what := range g.Stations {
-			ids[i] = what.String()
-		}
-		text := fmt.Sprintf("%s: %s%s", g.Account, strings.Join(ids, ", "), sitefile.TermsText(g.Terms()))
+		text := fmt.Sprintf("%s: %s%s", g.Account, site.JoinRefs(g.Stations), sitefile.TermsText(g.Terms()))
 		if !g.Until.IsZero() && g.Until.Before(b.Now()) {
 			text += " (over)"
 		}

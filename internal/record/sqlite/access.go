@@ -75,8 +75,9 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 
 // LoadGroups reads every group and holiday.
 func (db *DB) LoadGroups(ctx context.Context) (groups []site.Group, holidays []site.Holiday, err error) {
-	groups, err = query(ctx, db, `SELECT name, kind, (SELECT json_group_array(account) FROM group_account a WHERE a.name = g.name),
-		(SELECT json_group_array(station) FROM group_station s WHERE s.name = g.name) FROM site_group g`, scanGroup)
+	groups, err = query(ctx, db, `SELECT name, kind, (SELECT json_group_array(json_object('Group', name, 'Account', account, 'Station', station)) FROM
+		(SELECT name, account, 0 AS station FROM group_account UNION ALL SELECT name, '', station FROM group_station) m WHERE m.name = g.name)
+		FROM site_group g`, scanGroup)
 	if err == nil {
 		holidays, err = query(ctx, db, "SELECT name, dates FROM holiday", scanHoliday)
 	}
@@ -84,11 +85,11 @@ func (db *DB) LoadGroups(ctx context.Context) (groups []site.Group, holidays []s
 }
 
 func scanGroup(rows *sql.Rows) (g site.Group, err error) {
-	var accounts, stations string
-	if err := rows.Scan(&g.Name, &g.Kind, &accounts, &stations); err != nil {
+	var members string
+	if err := rows.Scan(&g.Name, &g.Kind, &members); err != nil {
 		return g, err
 	}
-	return g, errors.Join(json.Unmarshal([]byte(accounts), &g.Accounts), json.Unmarshal([]byte(stations), &g.Stations))
+	return g, json.Unmarshal([]byte(members), &g.Members)
 }
 
 func scanHoliday(rows *sql.Rows) (h site.Holiday, err error) {

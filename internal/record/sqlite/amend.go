@@ -77,6 +77,15 @@ func textOrNull[T ~string](text T) sql.NullString {
 	return sql.NullString{String: string(text), Valid: text != ""}
 }
 
+// memberKey returns the key of a member as its table has it, and the column of that table
+// in which the member stands; the table has its name.
+func memberKey(m *site.Member) (column string, key []any) {
+	if m.Station != 0 {
+		return "station", []any{string(m.Group), int64(m.Station)}
+	}
+	return "account", []any{string(m.Group), string(m.Account)}
+}
+
 // amendSchedule stores what is amended of grants, groups and holidays.
 func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 	switch {
@@ -93,16 +102,12 @@ func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 		_, err = t.exec("INSERT INTO site_group (name, kind) VALUES (?, ?)", string(a.AddGroup.Name), string(a.AddGroup.Kind))
 	case a.RemoveGroup != "":
 		err = t.mustChange("Group", "DELETE FROM site_group WHERE name = ?", string(a.RemoveGroup))
-	case a.AddMember != nil && a.AddMember.Station != 0:
-		_, err = t.exec("INSERT INTO group_station (name, station) VALUES (?, ?)", string(a.AddMember.Group), int64(a.AddMember.Station))
 	case a.AddMember != nil:
-		_, err = t.exec("INSERT INTO group_account (name, account) VALUES (?, ?)", string(a.AddMember.Group), string(a.AddMember.Account))
-	case a.RemoveMember != nil && a.RemoveMember.Station != 0:
-		m := a.RemoveMember
-		err = t.mustChange("Member", "DELETE FROM group_station WHERE name = ? AND station = ?", string(m.Group), int64(m.Station))
+		column, key := memberKey(a.AddMember)
+		_, err = t.exec("INSERT INTO group_"+column+" (name, "+column+") VALUES (?, ?)", key...)
 	case a.RemoveMember != nil:
-		m := a.RemoveMember
-		err = t.mustChange("Member", "DELETE FROM group_account WHERE name = ? AND account = ?", string(m.Group), string(m.Account))
+		column, key := memberKey(a.RemoveMember)
+		err = t.mustChange("Member", "DELETE FROM group_"+column+" WHERE name = ? AND "+column+" = ?", key...)
 	case a.PutHoliday != nil:
 		_, err = t.exec("INSERT INTO holiday (name, dates) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET dates = excluded.dates",
 			a.PutHoliday.Name, a.PutHoliday.Text())

@@ -74,8 +74,8 @@ func TestDB_LoadGroups(t *testing.T) {
 	dates, _ := site.ParseDates("12-24..12-26")
 	want := schedules{
 		groups: []site.Group{
-			{Name: "doors", Kind: site.OfStations, Accounts: []site.AccountID{}, Stations: []site.StationID{1, 2}},
-			{Name: "people", Kind: site.OfAccounts, Accounts: []site.AccountID{"a-1"}, Stations: []site.StationID{}},
+			{Name: "doors", Kind: site.OfStations, Members: []site.Member{{Group: "doors", Station: 1}, {Group: "doors", Station: 2}}},
+			{Name: "people", Kind: site.OfAccounts, Members: []site.Member{{Group: "people", Account: "a-1"}}},
 		},
 		holidays: []site.Holiday{{Name: "Christmas", Dates: []site.Dates{dates}}},
 		grants: map[site.GrantKey]string{
@@ -109,11 +109,11 @@ func TestDB_Amend_removesMembers(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	amend(t, db, site.Amendment{RemoveStation: 1}, site.Amendment{RemoveMember: &site.Member{Group: "doors", Station: 2}})
 	addStation(t, db, 1)
-	if got := loadSchedules(t, db); len(got.groups[0].Stations) != 0 || len(got.grants) != 2 {
+	if got := loadSchedules(t, db); len(got.groups[0].Members) != 0 || len(got.grants) != 2 {
 		t.Errorf("left are %+v", got)
 	}
 	amend(t, db, site.Amendment{RemoveAccount: "a-1"}, site.Amendment{RemoveHoliday: "Christmas"})
-	if got := loadSchedules(t, db); len(got.groups[1].Accounts) != 0 || len(got.grants) != 1 || len(got.holidays) != 0 {
+	if got := loadSchedules(t, db); len(got.groups[1].Members) != 0 || len(got.grants) != 1 || len(got.holidays) != 0 {
 		t.Errorf("left are %+v", got)
 	}
 	amend(t, db, site.Amendment{RemoveGroup: "people"})

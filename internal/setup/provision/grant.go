@@ -17,22 +17,19 @@ func (w *plan) putGrants() error {
 	for _, g := range w.site.Grants {
 		for _, target := range g.Stations {
 			wanted := g.Terms()
-			wanted.Station, wanted.StationGroup = target.Station, target.Group
-			if g.Account.IsGroup() {
-				wanted.AccountGroup = site.GroupName(g.Account)
-			}
+			wanted.AccountGroup, wanted.Station, wanted.StationGroup = g.Account.Group, target.Station, target.Group
 			old, there := present[pair{g.Account, target}]
 			if there && old.SameTerms(wanted) {
 				continue
 			}
-			what := whoWords(g.Account) + " may use " + w.targetWords(target) + sitefile.TermsText(wanted)
+			what := w.words(g.Account) + " may use " + w.words(target) + sitefile.TermsText(wanted)
 			if !wanted.Until.IsZero() && wanted.Until.Before(time.Now()) {
 				what += ", which is over"
 			}
 			if there {
 				what += "; before: " + strings.TrimPrefix(cmp.Or(sitefile.TermsText(old), ", at any time"), ", ")
 			}
-			amendments, err := w.accounts.DraftGrant(w.by, w.accountOf(site.Email(g.Account)), wanted)
+			amendments, err := w.accounts.DraftGrant(w.by, w.accountOf(g.Account.Email), wanted)
 			if err := w.add(site.KindGranted, what, err, amendments...); err != nil {
 				return err
 			}
@@ -43,23 +40,20 @@ func (w *plan) putGrants() error {
 
 // pairOf returns for whom and for what a grant of the gateway is.
 func (w *plan) pairOf(g site.Grant) pair {
-	return pair{cmp.Or(sitefile.Who(g.AccountGroup), sitefile.Who(w.emailByID[g.Account])), sitefile.What{Station: g.Station, Group: g.StationGroup}}
+	return pair{site.Ref{Email: w.emailByID[g.Account], Group: g.AccountGroup}, site.Ref{Station: g.Station, Group: g.StationGroup}}
 }
 
-// whoWords words whom a grant is for.
-func whoWords(who sitefile.Who) string {
-	if who.IsGroup() {
-		return "group " + string(who)
+// words words an account, a station or a group for a sentence.
+func (w *plan) words(r site.Ref) string {
+	switch {
+	case r.Station != 0:
+		return w.stationWords(r.Station)
+	case w.kinds[r.Group] == site.OfStations:
+		return "the stations of group " + string(r.Group)
+	case r.Group != "":
+		return "group " + string(r.Group)
 	}
-	return string(who)
-}
-
-// targetWords words what a grant is for, with the name that a station has after the apply.
-func (w *plan) targetWords(target sitefile.What) string {
-	if target.Group != "" {
-		return "the stations of group " + string(target.Group)
-	}
-	return w.stationWords(target.Station)
+	return string(r.Email)
 }
 
 // accountOf returns an account of the gateway, or one that the site adds; none for

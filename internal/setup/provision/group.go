@@ -14,11 +14,8 @@ func (w *plan) checkGroups() {
 		if old, there := w.groups[g.Name]; there && old.Kind != g.Kind() {
 			w.problem(g.Lines, "name", "group %s is one of %s on the gateway: remove it first", g.Name, old.Kind)
 		}
-		for _, email := range g.Accounts {
-			w.mustHaveAccount(g.Lines, "accounts", email)
-		}
-		for _, id := range g.Stations {
-			w.mustHaveStation(g.Lines, id)
+		for _, member := range g.Members() {
+			w.mustHave(g.Lines, string(g.Kind()), member, "")
 		}
 		w.kinds[g.Name] = g.Kind()
 	}
@@ -27,71 +24,51 @@ func (w *plan) checkGroups() {
 	}
 }
 
-// mustHaveGroup adds a problem where a group of that kind is neither in the site nor on the
-// gateway.
-func (w *plan) mustHaveGroup(lines sitefile.Lines, key string, name site.GroupName, kind site.GroupKind) {
-	if w.kinds[name] != kind {
-		w.problem(lines, key, "there is no group of %s %s, neither in the site nor on the gateway", kind, name)
-	}
-}
-
-// pruneGroups drafts the removal of groups, members and holidays that the site does not
-// name. Members go with their account or station.
+// pruneGroups drafts the removal of groups and members that the site does not name.
+// Members go with their account or station.
 func (w *plan) pruneGroups() {
 	for _, g := range w.accounts.Groups() {
-		i := slices.IndexFunc(w.site.Groups, func(s sitefile.Group) bool { return s.Name == g.Name })
-		if i < 0 {
-			if !w.named.groups[g.Name] {
-				_ = w.add(site.KindGroupRemoved, "group "+string(g.Name), nil, w.accounts.DraftGroupRemoval(w.by, g.Name))
-			}
+		group := site.Ref{Group: g.Name}
+		if !w.named.refs[group] {
+			_ = w.add(site.KindGroupRemoved, "group "+string(g.Name), nil, w.accounts.DraftGroupRemoval(w.by, g.Name))
 			continue
 		}
-		for _, id := range g.Accounts {
-			if email := w.emailByID[id]; w.named.accounts[email] && !slices.Contains(w.site.Groups[i].Accounts, email) {
-				w.setMember(string(email), w.accountByEmail[email], site.Member{Group: g.Name}, false)
-			}
+		if !slices.ContainsFunc(w.site.Groups, func(s sitefile.Group) bool { return s.Name == g.Name }) {
+			continue // a grant names it
 		}
-		for _, id := range g.Stations {
-			if w.named.stations[id] && !slices.Contains(w.site.Groups[i].Stations, id) {
-				w.setMember(w.stationWords(id), site.Account{}, site.Member{Group: g.Name, Station: id}, false)
+		for _, m := range g.Members {
+			member := site.Ref{Email: w.emailByID[m.Account], Station: m.Station}
+			if w.named.refs[member] && !w.named.members[pair{group, member}] {
+				w.setMember(m, member, false)
 			}
 		}
 	}
 }
 
 // setMember drafts that an account or a station is added to a group, or removed.
-func (w *plan) setMember(words string, account site.Account, m site.Member, add bool) {
-	what := words + " is in group " + string(m.Group)
+func (w *plan) setMember(m site.Member, member site.Ref, add bool) {
+	is := " is in group "
 	if !add {
-		what = words + " is no longer in group " + string(m.Group)
+		is = " is no longer in group "
 	}
-	_ = w.add(site.KindGroupChanged, what, nil, w.accounts.DraftMember(w.by, account, m, add))
+	_ = w.add(site.KindGroupChanged, w.words(member)+is+string(m.Group), nil, w.accounts.DraftMember(w.by, w.accountOf(member.Email), m, add))
 }
 
 func (w *plan) putGroups() error {
 	for _, g := range w.site.Groups {
-		old, there := w.groups[g.Name]
-		if !there {
+		if _, there := w.groups[g.Name]; !there {
 			drafted := w.accounts.DraftGroup(w.by, site.Group{Name: g.Name, Kind: g.Kind()})
 			_ = w.add(site.KindGroupAdded, "group "+string(g.Name)+", of "+string(g.Kind()), nil, drafted)
 		}
-		for _, email := range distinct(g.Accounts) {
-			if account := w.accountOf(email); !slices.Contains(old.Accounts, account.ID) {
-				w.setMember(string(email), account, site.Member{Group: g.Name}, true)
-			}
-		}
-		for _, id := range distinct(g.Stations) {
-			if !slices.Contains(old.Stations, id) {
-				w.setMember(w.stationWords(id), site.Account{}, site.Member{Group: g.Name, Station: id}, true)
+		for _, member := range g.Members() {
+			m := site.Member{Group: g.Name, Account: w.accountOf(member.Email).ID, Station: member.Station}
+			if !w.members[m] {
+				w.members[m] = true
+				w.setMember(m, member, true)
 			}
 		}
 	}
 	return nil
-}
-
-// distinct returns a list in order, each element once.
-func distinct[T site.Email | site.StationID](list []T) []T {
-	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
 // putHolidays adds dates to the list of holidays, or with pruning makes it that of the

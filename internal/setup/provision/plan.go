@@ -24,6 +24,7 @@ type plan struct {
 	stationNames   map[site.StationID]string // of the gateway and of the site, as they are to be
 	groups         map[site.GroupName]site.Group
 	kinds          map[site.GroupName]site.GroupKind // of the gateway and of the site
+	members        map[site.Member]bool
 	grants         []site.Grant
 	named          named
 	problems       []tomlfile.Problem
@@ -35,17 +36,13 @@ type plan struct {
 
 // named is what a site names anywhere, also in a grant: pruning spares it.
 type named struct {
-	accounts map[site.Email]bool
-	stations map[site.StationID]bool
-	groups   map[site.GroupName]bool
-	grants   map[pair]bool
+	refs    map[site.Ref]bool
+	members map[pair]bool // of the groups that the site states
+	grants  map[pair]bool
 }
 
-// pair names a grant.
-type pair struct {
-	who  sitefile.Who
-	what sitefile.What
-}
+// pair names a grant, or a member of a group.
+type pair struct{ who, what site.Ref }
 
 // look reads what is on the gateway.
 func (w *plan) look() {
@@ -66,62 +63,37 @@ func (w *plan) look() {
 	}
 	w.groups = make(map[site.GroupName]site.Group)
 	w.kinds = make(map[site.GroupName]site.GroupKind)
+	w.members = make(map[site.Member]bool)
 	for _, g := range w.accounts.Groups() {
 		w.groups[g.Name], w.kinds[g.Name] = g, g.Kind
+		for _, m := range g.Members {
+			w.members[m] = true
+		}
 	}
 	w.grants = w.accounts.Grants()
 }
 
 func namesOf(s sitefile.Site) named {
-	n := named{
-		accounts: map[site.Email]bool{}, stations: map[site.StationID]bool{},
-		groups: map[site.GroupName]bool{}, grants: map[pair]bool{},
-	}
+	n := named{refs: map[site.Ref]bool{}, members: map[pair]bool{}, grants: map[pair]bool{}}
 	for _, a := range s.Accounts {
-		n.accounts[a.Email] = true
+		n.refs[site.Ref{Email: a.Email}] = true
 	}
 	for _, st := range s.Stations {
-		n.stations[st.ID] = true
+		n.refs[site.Ref{Station: st.ID}] = true
 	}
 	for _, g := range s.Groups {
-		n.groups[g.Name] = true
-		for _, email := range g.Accounts {
-			n.accounts[email] = true
-		}
-		for _, id := range g.Stations {
-			n.stations[id] = true
+		group := site.Ref{Group: g.Name}
+		n.refs[group] = true
+		for _, member := range g.Members() {
+			n.refs[member], n.members[pair{group, member}] = true, true
 		}
 	}
 	for _, g := range s.Grants {
-		n.nameWho(g.Account)
 		for _, what := range g.Stations {
-			n.nameWhat(what)
-			n.grants[pair{g.Account, what}] = true
+			n.refs[g.Account], n.refs[what], n.grants[pair{g.Account, what}] = true, true, true
 		}
 	}
 	return n
-}
-
-func (n named) nameWho(who sitefile.Who) {
-	if who.IsGroup() {
-		n.groups[site.GroupName(who)] = true
-	} else {
-		n.accounts[site.Email(who)] = true
-	}
-}
-
-func (n named) nameWhat(what sitefile.What) {
-	if what.Group != "" {
-		n.groups[what.Group] = true
-	} else {
-		n.stations[what.Station] = true
-	}
-}
-
-// keeps reports whether pruning spares for whom and for what a grant is.
-func (n named) keeps(p pair) bool {
-	who := n.accounts[site.Email(p.who)] || p.who.IsGroup() && n.groups[site.GroupName(p.who)]
-	return who && (n.stations[p.what.Station] || n.groups[p.what.Group])
 }
 
 // problem adds what is wrong with a key of a table of the site.
@@ -147,33 +119,29 @@ func (w *plan) check() error {
 // checkGrants finds grants of what is neither in the site nor on the gateway.
 func (w *plan) checkGrants() {
 	for _, g := range w.site.Grants {
-		if g.Account.IsGroup() {
-			w.mustHaveGroup(g.Lines, "account", site.GroupName(g.Account), site.OfAccounts)
-		} else {
-			w.mustHaveAccount(g.Lines, "account", site.Email(g.Account))
-		}
+		w.mustHave(g.Lines, "account", g.Account, site.OfAccounts)
 		for _, what := range g.Stations {
-			if what.Group != "" {
-				w.mustHaveGroup(g.Lines, "stations", what.Group, site.OfStations)
-			} else {
-				w.mustHaveStation(g.Lines, what.Station)
-			}
+			w.mustHave(g.Lines, "stations", what, site.OfStations)
 		}
 	}
 }
 
-// mustHaveAccount adds a problem where an account is neither in the site nor on the
-// gateway.
-func (w *plan) mustHaveAccount(lines sitefile.Lines, key string, email site.Email) {
-	_, there := w.accountByEmail[email]
-	if !there && !slices.ContainsFunc(w.site.Accounts, func(a sitefile.Account) bool { return a.Email == email }) {
-		w.problem(lines, key, "there is no account %s, neither in the site nor on the gateway", email)
+// mustHave adds a problem where an account, a station or a group of that kind is neither in
+// the site nor on the gateway.
+func (w *plan) mustHave(lines sitefile.Lines, key string, r site.Ref, kind site.GroupKind) {
+	noun, there := "account", false
+	switch {
+	case r.Group != "":
+		noun, there = "group of "+string(kind), w.kinds[r.Group] == kind
+	case r.Station != 0:
+		noun = "station"
+		_, there = w.stationNames[r.Station]
+	default:
+		_, there = w.accountByEmail[r.Email]
+		there = there || slices.ContainsFunc(w.site.Accounts, func(a sitefile.Account) bool { return a.Email == r.Email })
 	}
-}
-
-func (w *plan) mustHaveStation(lines sitefile.Lines, id site.StationID) {
-	if _, there := w.stationNames[id]; !there {
-		w.problem(lines, "stations", "there is no station %d, neither in the site nor on the gateway", id)
+	if !there {
+		w.problem(lines, key, "there is no %s %s, neither in the site nor on the gateway", noun, r)
 	}
 }
 
@@ -181,7 +149,7 @@ func (w *plan) mustHaveStation(lines sitefile.Lines, id site.StationID) {
 func (w *plan) checkTokens() {
 	holder := map[site.Secret]site.StationID{}
 	for id, s := range w.stationByID {
-		if !w.options.Prune || w.named.stations[id] {
+		if !w.options.Prune || w.named.refs[site.Ref{Station: id}] {
 			holder[s.Token] = id
 		}
 	}
@@ -194,14 +162,15 @@ func (w *plan) checkTokens() {
 
 // checkPrune refuses to remove everything, or the last administrator.
 func (w *plan) checkPrune() error {
-	if len(w.named.accounts)+len(w.named.stations) == 0 && len(w.accountByEmail)+len(w.stationByID) > 0 {
+	groupsOnly := !slices.ContainsFunc(slices.Collect(maps.Keys(w.named.refs)), func(r site.Ref) bool { return r.Group == "" })
+	if groupsOnly && len(w.accountByEmail)+len(w.stationByID) > 0 {
 		return fault.New(fault.Conflict, "The site names no account and no station: pruning would remove all of them; use --force if that is meant")
 	}
 	admins := map[site.Email]bool{} // as they are to be
 	before := false
 	for email, a := range w.accountByEmail {
 		before = before || a.Admin
-		admins[email] = a.Admin && w.named.accounts[email]
+		admins[email] = a.Admin && w.named.refs[site.Ref{Email: email}]
 	}
 	for _, a := range w.site.Accounts {
 		if a.Admin != nil {
@@ -251,7 +220,7 @@ func (w *plan) prune() error {
 		return nil
 	}
 	for _, a := range w.accounts.Accounts() {
-		if w.named.accounts[a.Email] {
+		if w.named.refs[site.Ref{Email: a.Email}] {
 			continue
 		}
 		amendment, err := w.accounts.DraftRemoval(w.by, a.Email)
@@ -260,14 +229,14 @@ func (w *plan) prune() error {
 		}
 	}
 	for _, s := range w.stations.Stations() {
-		if !w.named.stations[s.ID] {
+		if !w.named.refs[site.Ref{Station: s.ID}] {
 			_ = w.add(site.KindStationRemoved, wordsOf(s.ID, s.Name), nil, w.stations.DraftRemoval(w.by, s.ID))
 		}
 	}
 	w.pruneGroups()
 	for _, g := range w.grants {
-		if p := w.pairOf(g); w.named.keeps(p) && !w.named.grants[p] {
-			_ = w.add(site.KindUngranted, whoWords(p.who)+" may no longer use "+w.targetWords(p.what), nil, w.accounts.DraftWithdrawal(w.by, g))
+		if p := w.pairOf(g); w.named.refs[p.who] && w.named.refs[p.what] && !w.named.grants[p] {
+			_ = w.add(site.KindUngranted, w.words(p.who)+" may no longer use "+w.words(p.what), nil, w.accounts.DraftWithdrawal(w.by, g))
 		}
 	}
 	return nil

@@ -400,7 +400,7 @@ func TestService_Apply_callerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h.store.amending = func(ctx context.Context) error { cancel(); return ctx.Err() }
 	s := sitefile.Site{Stations: []sitefile.Station{{ID: 1}}, Accounts: []sitefile.Account{{Email: "a@b.test"}}, TimeZone: "Europe/Rome"}
-	s.Grants = []sitefile.Grant{{Account: "a@b.test", Stations: []sitefile.What{{Station: 1}}}}
+	s.Grants = []sitefile.Grant{{Account: site.Ref{Email: "a@b.test"}, Stations: []site.Ref{{Station: 1}}}}
 	if _, err := h.Apply(ctx, admin(), s, sitefile.Options{}); err != nil || len(h.accounts.Grants()) != 1 {
 		t.Errorf("got %v and %d grants", err, len(h.accounts.Grants()))
 	}

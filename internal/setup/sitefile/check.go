@@ -154,40 +154,29 @@ func (c *checker) holidays(list []Holiday) {
 }
 
 func (c *checker) grants(list []Grant) {
-	type pair struct {
-		who  Who
-		what What
-	}
-	seen := make(map[pair]int, len(list))
+	seen := make(map[[2]site.Ref]int, len(list))
 	for i := range list {
 		g, at := &list[i], place{tableGrant, i, list[i].Lines}
-		c.who(at, &g.Account)
+		if g.Account.Group != "" {
+			c.groupName(at, "account", &g.Account.Group)
+		} else {
+			c.email(at, "account", &g.Account.Email, "the grant names no account")
+		}
 		c.must(len(g.Stations) > 0, at, "stations", "the grant names no stations")
 		from, until := site.At(g.From), site.At(g.Until)
 		c.must(from.IsZero() || until.IsZero() || from.Before(until.Time), at, "until", "the grant ends before it begins: until must be later than from")
 		for k := range g.Stations {
-			what := &g.Stations[k]
-			if what.Group != "" {
+			what, noun := &g.Stations[k], "station"
+			if what.Group += site.GroupName(what.Email); what.Group != "" {
 				c.groupName(at, "stations", &what.Group)
+				noun = "group"
 			} else {
 				c.must(what.Station.Valid(), at, "stations", "a station id is a number from 1 to %d, not %d", site.MaxStationID, what.Station)
 			}
-			j, twice := seen[pair{g.Account, *what}]
-			c.must(!twice || g.Account == "", at, "stations", "%s is granted %s here and in [[grant]] number %d: there can be only one", g.Account, what.Text(), j+1)
-			seen[pair{g.Account, *what}] = i
+			pair := [2]site.Ref{g.Account, *what}
+			j, twice := seen[pair]
+			c.must(!twice || g.Account == (site.Ref{}), at, "stations", "%s is granted %s %s here and in [[grant]] number %d: there can be only one", g.Account, noun, what, j+1)
+			seen[pair] = i
 		}
 	}
-}
-
-// who brings an e-mail address or the name of a group into its canonical form.
-func (c *checker) who(at place, who *Who) {
-	if *who != "" && who.IsGroup() {
-		name := site.GroupName(*who)
-		c.groupName(at, "account", &name)
-		*who = Who(name)
-		return
-	}
-	email := site.Email(*who)
-	c.email(at, "account", &email, "the grant names no account")
-	*who = Who(email)
 }

@@ -16,6 +16,7 @@ import (
 
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
+	"gatehouse/internal/site"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -295,7 +296,7 @@ func TestSite_Check(t *testing.T) {
 		TimeZone: "Europe/Berlin",
 		Accounts: []sitefile.Account{{Email: "a@b.test", Admin: ptr(true)}},
 		Stations: []sitefile.Station{{ID: 1, Name: ptr("Nörd 🚪\n"), Locks: 2, Secret: "ABCDEFGHIJKL", Token: "abcdefgh"}},
-		Grants:   []sitefile.Grant{{Account: "x@y.test", Stations: []sitefile.What{{Station: 1}, {Station: 9}}}},
+		Grants:   []sitefile.Grant{{Account: site.Ref{Email: "x@y.test"}, Stations: []site.Ref{{Station: 1}, {Station: 9}}}},
 	}
 	if err := good.Check(); err != nil {
 		t.Errorf("a good site: %v", err)
@@ -303,7 +304,7 @@ func TestSite_Check(t *testing.T) {
 	bad := sitefile.Site{
 		Accounts: []sitefile.Account{{Email: "a@b.test"}, {Password: "short"}},
 		Stations: []sitefile.Station{{Locks: -1}},
-		Grants:   []sitefile.Grant{{Account: "a@b.test", Stations: []sitefile.What{{Station: -4}}}},
+		Grants:   []sitefile.Grant{{Account: site.Ref{Email: "a@b.test"}, Stations: []site.Ref{{Station: -4}}}},
 	}
 	want := `account 2: the account has no email
 account 2: the password of this account is too short: 8 characters at least

@@ -86,16 +86,15 @@ type Group struct {
 	Lines    Lines            `json:"lines,omitempty"`
 }
 
-// Members returns the accounts or stations as one text, with commas between them.
-func (g Group) Members() string {
-	var texts []string
+// Members returns the accounts or stations.
+func (g Group) Members() (all []site.Ref) {
 	for _, email := range g.Accounts {
-		texts = append(texts, string(email))
+		all = append(all, site.Ref{Email: email})
 	}
 	for _, id := range g.Stations {
-		texts = append(texts, id.String())
+		all = append(all, site.Ref{Station: id})
 	}
-	return strings.Join(texts, ", ")
+	return all
 }
 
 // Kind returns what the group is of.
@@ -115,58 +114,13 @@ type Holiday struct {
 // Grant is one [[grant]] of a site file: the same terms for several stations. It
 // states a grant as a whole: a bound that is left out is no bound.
 type Grant struct {
-	Account  Who           `json:"account"`
-	Stations []What        `json:"stations"`
+	Account  site.Ref      `json:"account"`        // or a group of accounts
+	Stations []site.Ref    `json:"stations"`       // or groups of stations
 	From     time.Time     `json:"from,omitzero"`  // zero: since ever
 	Until    time.Time     `json:"until,omitzero"` // zero: for ever
 	Hours    site.Schedule `json:"hours,omitzero"`
 	Holidays site.Schedule `json:"holidays,omitzero"` // the hours on holidays; empty: as on other days
 	Lines    Lines         `json:"lines,omitempty"`
-}
-
-// Who is whom a grant is for: an e-mail address, or the name of a group of accounts.
-type Who string
-
-// IsGroup reports whether it names a group.
-func (w Who) IsGroup() bool { return !strings.Contains(string(w), "@") }
-
-// What is what a grant is for: a station, or a group of stations.
-type What struct {
-	Station site.StationID // either this
-	Group   site.GroupName // or this
-}
-
-// String returns the id of the station or the name of the group.
-func (w What) String() string {
-	if w.Group != "" {
-		return string(w.Group)
-	}
-	return w.Station.String()
-}
-
-// Text words it for a sentence.
-func (w What) Text() string {
-	if w.Group != "" {
-		return "group " + string(w.Group)
-	}
-	return "station " + w.Station.String()
-}
-
-// MarshalJSON implements [json.Marshaler]: a number, or a text.
-func (w What) MarshalJSON() ([]byte, error) {
-	if w.Group != "" {
-		return marshal(w.Group)
-	}
-	return marshal(w.Station)
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (w *What) UnmarshalJSON(data []byte) error {
-	*w = What{}
-	if bytes.HasPrefix(data, []byte(`"`)) {
-		return json.Unmarshal(data, &w.Group) //nolint:wrapcheck // encoding/json does
-	}
-	return json.Unmarshal(data, &w.Station) //nolint:wrapcheck // likewise
 }
 
 // Terms returns the bounds of the grant, without whom and what they are for.

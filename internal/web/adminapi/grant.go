@@ -1,7 +1,7 @@
 package adminapi
 
 import (
-	"strings"
+	"errors"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -43,29 +43,21 @@ func (a *API) ungrant(r *request) (any, error) {
 
 // named returns for whom and for what a grant is by the path of the request.
 func (a *API) named(r *request) (g site.Grant, err error) {
-	if who := r.PathValue("who"); strings.Contains(who, "@") {
-		r.account, err = a.account(who)
-		g.Account = r.account.ID
-	} else {
-		g.AccountGroup, err = site.ParseGroupName(who)
-	}
-	if err != nil {
+	who, notWho := site.ParseWho(r.PathValue("who"))
+	what, err := site.ParseWhat(r.PathValue("what"))
+	if err = errors.Join(notWho, err); err != nil {
 		return g, invalid(err)
 	}
-	what := r.PathValue("what")
-	if id, notID := site.ParseStationID(what); notID == nil {
-		g.Station = id
-		_, err = a.enrolled(what)
-	} else {
-		g.StationGroup, err = site.ParseGroupName(what)
+	g.AccountGroup, g.Station, g.StationGroup = who.Group, what.Station, what.Group
+	if who.Group == "" {
+		r.account, err = a.account(string(who.Email))
+		g.Account = r.account.ID
 	}
-	return g, invalid(err)
+	if what.Station != 0 && err == nil {
+		_, err = a.enrolled(what.String())
+	}
+	return g, err
 }
 
-// invalid returns an error of reading a text as Invalid, and any other as it is.
-func invalid(err error) error {
-	if err == nil || fault.KindOf(err) != fault.Internal {
-		return err
-	}
-	return fault.New(fault.Invalid, err.Error())
-}
+// invalid returns an error of reading a text as Invalid.
+func invalid(err error) error { return fault.New(fault.Invalid, err.Error()) }

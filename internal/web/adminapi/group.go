@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"slices"
 
 	"gatehouse/internal/fault"
@@ -17,22 +18,27 @@ func (a *API) groups(*request) (any, error) {
 }
 
 func (a *API) groupOf(g site.Group) Group {
+	out := Group{Name: g.Name}
 	if g.Kind == site.OfStations {
-		return Group{g.Name, Members{Stations: append([]site.StationID{}, g.Stations...)}}
+		out.Stations = []site.StationID{}
+	} else {
+		out.Accounts = []site.Email{}
 	}
-	emails := []site.Email{}
-	for _, account := range a.Access.Accounts() {
-		if slices.Contains(g.Accounts, account.ID) {
-			emails = append(emails, account.Email)
+	for _, m := range g.Members {
+		if m.Station != 0 {
+			out.Stations = append(out.Stations, m.Station)
+		} else if account, ok := a.Access.AccountByID(m.Account); ok { // it may have been removed meanwhile
+			out.Accounts = append(out.Accounts, account.Email)
 		}
 	}
-	return Group{g.Name, Members{Accounts: emails}}
+	slices.Sort(out.Accounts)
+	return out
 }
 
 func (a *API) addGroup(r *request, in Group) (any, error) {
 	name, err := site.ParseGroupName(string(in.Name))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, err.Error())
+		return nil, invalid(err)
 	}
 	if (in.Accounts == nil) == (in.Stations == nil) {
 		return nil, fault.New(fault.Invalid, `Say of what the group is: "accounts" or "stations"`)
@@ -45,29 +51,24 @@ func (a *API) addGroup(r *request, in Group) (any, error) {
 	if err == nil {
 		err = a.Access.AddGroup(r.Context(), r.Actor, site.Group{Name: name, Kind: kind}, members)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return a.shownGroup(name)
+	return a.shownGroup(name, err)
 }
 
 func (a *API) changeGroup(r *request, in GroupPatch) (any, error) {
 	name := site.GroupName(r.PathValue("group"))
-	add, err := a.members(in.Add)
-	if err != nil {
-		return nil, err
-	}
+	add, notAdded := a.members(in.Add)
 	remove, err := a.members(in.Remove)
-	if err == nil {
+	if err = cmp.Or(notAdded, err); err == nil {
 		err = a.Access.ChangeGroup(r.Context(), r.Actor, name, add, remove)
 	}
+	return a.shownGroup(name, err)
+}
+
+// shownGroup answers with a group, unless changing it has failed.
+func (a *API) shownGroup(name site.GroupName, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.shownGroup(name)
-}
-
-func (a *API) shownGroup(name site.GroupName) (any, error) {
 	g, err := a.Access.Group(name)
 	return a.groupOf(g), err
 }
@@ -82,8 +83,8 @@ func (a *API) members(in Members) (members []site.Member, err error) {
 		members = append(members, site.Member{Account: account.ID})
 	}
 	for _, id := range in.Stations {
-		if _, ok := a.Stations.Station(id); !ok {
-			return nil, errNotEnrolled(id)
+		if _, err := a.enrolled(id.String()); err != nil {
+			return nil, err
 		}
 		members = append(members, site.Member{Station: id})
 	}
@@ -101,7 +102,7 @@ func holidaysOf(list []site.Holiday) Holidays { return Holidays{append([]site.Ho
 func (a *API) addHoliday(r *request, in site.Holiday) (any, error) {
 	name, err := site.ParseHolidayName(in.Name)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, err.Error())
+		return nil, invalid(err)
 	}
 	if len(in.Dates) == 0 {
 		return nil, fault.New(fault.Invalid, `The holiday needs "dates", such as ["2026-12-24", "12-25"]`)
@@ -113,7 +114,7 @@ func (a *API) addHoliday(r *request, in site.Holiday) (any, error) {
 func (a *API) importHolidays(r *request, in Import) (any, error) {
 	found, err := calendar.Read(in.ICS, a.Access.Zone())
 	if err != nil {
-		return nil, fault.New(fault.Invalid, err.Error())
+		return nil, invalid(err)
 	}
 	changed, err := a.Access.AddHolidays(r.Context(), r.Actor, found)
 	return holidaysOf(changed), err

@@ -33,6 +33,7 @@ func TestHandler_groups(t *testing.T) {
 	h.want(h.do("PATCH", path+"/cleaners", `{"add":{"stations":[7]}}`), 400, `{"message":"The group cleaners is one of accounts"}`)
 	h.want(h.do("PATCH", path+"/cleaners", `{"add":{"stations":[8]}}`), 404, `{"message":"Station 8 is not enrolled"}`)
 	h.want(h.do("PATCH", path+"/others", `{}`), 404, `{"message":"There is no group others"}`)
+	h.want(h.do("POST", path, `{"name":"twice","stations":[7,7]}`), 201, `{"name":"twice","stations":[7]}`)
 	h.want(h.do("DELETE", path+"/cleaners", ""), 204, "")
 	h.want(h.do("DELETE", path+"/cleaners", ""), 404, `{"message":"There is no group cleaners"}`)
 }
@@ -82,6 +83,8 @@ func TestHandler_holidays(t *testing.T) {
 		`{"name":"x","dates":[]}`:              `The holiday needs \"dates\", such as [\"2026-12-24\", \"12-25\"]`,
 		`{"name":"x","dates":["24.12."]}`:      `\"24.12.\" is not a date: write 2026-12-24, 2026-12-24..2027-01-03, or for every year 12-25`,
 		`{"name":"x","dates":["12-25"],"a":1}`: `Unknown field \"a\"`,
+		// One that a start could not read would take the other dates with it.
+		`{"name":"x","dates":["12-25",null]}`: `\"\" is not a date: write 2026-12-24, 2026-12-24..2027-01-03, or for every year 12-25`,
 	} {
 		h.want(h.do("POST", path, body), 400, `{"message":"`+want+`"}`)
 	}
