@@ -19,7 +19,7 @@ func (a *app) stationCommand() *cobra.Command {
 	cmd := group("station", "Enrol and watch stations", "Stations are the hardware with the locks. A station connects to the gateway's MQTT\nbroker with the credentials that \"station add\" prints.")
 	cmd.AddCommand(
 		a.stationAdd(), a.stationList(), a.stationShow(),
-		a.stationWatch(), a.stationRotate(), a.stationRemove(),
+		a.stationWatch(), a.stationSet(), a.stationRotate(), a.stationRemove(),
 	)
 	return cmd
 }
@@ -198,6 +198,29 @@ func (a *app) watchRow(line client.WatchLine) []string {
 		return []string{a.local(a.now()), line.ID.String(), "removed", "", "", ""}
 	}
 	return []string{a.local(a.now()), line.ID.String(), string(line.Status), volts(line.BatteryVoltage), lockList(line.Locks), line.Name}
+}
+
+func (a *app) stationSet() *cobra.Command {
+	var mode string
+	cmd := a.remote(&cobra.Command{
+		Use:   "set N",
+		Short: "Set what Home Assistant has of a station",
+		Long: `Set what Home Assistant has of a station: nothing ("off"), its state ("state"), or its
+state with the right to unlock ("state+unlock"). It takes effect at once.`,
+		Example: "  gatehouse station set 1042 --homeassistant state+unlock",
+	}, func(ctx context.Context, gw *client.Client, in arguments) error {
+		to := site.HomeAssistantMode(mode)
+		if !to.Valid() {
+			return wrongUsage(errors.New("--homeassistant is off, state or state+unlock"))
+		}
+		return show(a, func(w *lines, s adminapi.Station) {
+			w.printf("Home Assistant has of station %s: %s.", s.ID, s.HomeAssistant)
+		})(gw.UpdateStation(ctx, in.station, adminapi.StationPatch{HomeAssistant: &to}))
+	})
+	cmd.Use += " --homeassistant MODE"
+	cmd.Flags().StringVar(&mode, "homeassistant", "", "off, state or state+unlock")
+	_ = cmd.MarkFlagRequired("homeassistant") // the error is for flags that do not exist
+	return cmd
 }
 
 func (a *app) stationRotate() *cobra.Command {

@@ -43,6 +43,7 @@ func libraries() []library {
 		{path: "github.com/getkin/kin-openapi", anyTest: true},
 		{path: "github.com/hanwen/go-fuse", anyTest: true},
 		{path: "github.com/rogpeppe/go-internal", anyTest: true},
+		{path: "github.com/santhosh-tekuri/jsonschema", anyTest: true},
 		{path: "go.uber.org/goleak", anyTest: true},
 		{path: "pgregory.net/rapid", anyTest: true},
 		{path: "testing", anyTest: true},

@@ -38,6 +38,26 @@ type Cloud struct {
 	Window           int           // window: records that are sent before the first is acknowledged
 }
 
+// Homeassistant is the connection to the MQTT broker of a house, where Home Assistant sees
+// the stations. Files are as those of [Cloud].
+type Homeassistant struct {
+	URL          string // url: as that of [Cloud]; "": none, and nothing runs
+	Username     string // username: "" is none
+	PasswordFile string // password_file: the file that holds the password
+	CA           string // ca: the file of the authorities that sign the broker's certificate; "" is the system's
+	Prefix       string // prefix: of the topics of Home Assistant
+}
+
+// topicPart accepts the part of an MQTT topic.
+func topicPart(field any) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	text := *field.(*string)
+	if text != "" && len(text) <= 64 && strings.Trim(text, letters) == "" {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be part of a topic: write up to 64 letters, digits, _ and -", tomlfile.Quote(text))
+}
+
 // brokerURL accepts no text, or where a broker is reached.
 func brokerURL(field any) error {
 	text, ok := field.(*string)

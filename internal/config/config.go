@@ -30,6 +30,8 @@ type Config struct {
 	Alarm   Alarm   // [alarm]
 	Login   Login   // [login]
 	Cloud   Cloud   // [cloud]
+
+	Homeassistant Homeassistant // [homeassistant]
 }
 
 // Log is about what the process writes to the system log.
@@ -146,6 +148,8 @@ func Defaults(environ []string) Config {
 		},
 		Login: Login{AccountFailures: 10, AddressFailures: 30},
 		Cloud: Cloud{Ack: AckApplication, Keys: []string{}, Keepalive: 30 * time.Second, RecordsPerSecond: 100, Window: 100},
+
+		Homeassistant: Homeassistant{Prefix: "homeassistant"},
 	}
 }
 

@@ -176,6 +176,8 @@ func TestParse_environmentWins(t *testing.T) {
 		"GATEHOUSE_CLOUD_USERNAME": "north gate", "GATEHOUSE_CLOUD_PASSWORD": "s3cr3t", "GATEHOUSE_CLOUD_PASSWORD_FILE": "",
 		"GATEHOUSE_CLOUD_CA": "/ca.pem", "GATEHOUSE_CLOUD_CERTIFICATE": "/gate.pem", "GATEHOUSE_CLOUD_KEY": "credential:gate.key",
 		"GATEHOUSE_CLOUD_ACK": "broker", "GATEHOUSE_CLOUD_KEYS": keyA + ", " + keyB, "GATEHOUSE_CLOUD_KEEPALIVE": "2m",
+		"GATEHOUSE_HOMEASSISTANT_URL": "tcp://house.example.test", "GATEHOUSE_HOMEASSISTANT_USERNAME": "gatehouse", "GATEHOUSE_HOMEASSISTANT_PASSWORD_FILE": "/p",
+		"GATEHOUSE_HOMEASSISTANT_CA": "", "GATEHOUSE_HOMEASSISTANT_PREFIX": "ha",
 		"GATEHOUSE_CLOUD_RECORDS_PER_SECOND": "1000", "GATEHOUSE_CLOUD_WINDOW": "7",
 		"GATEHOUSE_LOGIN_ACCOUNT_FAILURES": "5", "GATEHOUSE_LOGIN_ADDRESS_FAILURES": "20",
 	}
@@ -214,6 +216,7 @@ func TestParse_environmentWins(t *testing.T) {
 			CA: "/ca.pem", Certificate: "/gate.pem", Key: "credential:gate.key", Ack: config.AckBroker, Keys: []string{keyA, keyB},
 			Keepalive: 2 * time.Minute, RecordsPerSecond: 1000, Window: 7,
 		},
+		Homeassistant: config.Homeassistant{URL: "tcp://house.example.test", Username: "gatehouse", PasswordFile: "/p", Prefix: "ha"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

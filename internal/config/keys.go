@@ -22,7 +22,7 @@ const atRestart, atReload = false, true
 
 // keys is the table of every setting, in the order of the annotated file.
 func keys() []key {
-	return []key{
+	return append([]key{
 		{"data", func(c *Config) any { return &c.Data }, directory, atRestart},
 		{"data_copy", func(c *Config) any { return &c.DataCopy }, anything, atRestart},
 		{"name", func(c *Config) any { return &c.Name }, hostLabel, atRestart},
@@ -65,6 +65,12 @@ func keys() []key {
 		{"login.parallel_hashes", func(c *Config) any { return &c.Login.ParallelHashes }, between(0, 64), atRestart},
 		{"login.account_failures", func(c *Config) any { return &c.Login.AccountFailures }, between(1, 1000), atRestart},
 		{"login.address_failures", func(c *Config) any { return &c.Login.AddressFailures }, between(1, 1000), atRestart},
+	}, brokerKeys()...)
+}
+
+// brokerKeys are those of brokers elsewhere.
+func brokerKeys() []key {
+	return []key{
 		{"cloud.url", func(c *Config) any { return &c.Cloud.URL }, brokerURL, atReload},
 		{"cloud.client_id", func(c *Config) any { return &c.Cloud.ClientID }, printable, atReload},
 		{"cloud.username", func(c *Config) any { return &c.Cloud.Username }, printable, atReload},
@@ -78,6 +84,11 @@ func keys() []key {
 		{"cloud.keepalive", func(c *Config) any { return &c.Cloud.Keepalive }, wholeSeconds(between(10*time.Second, 10*time.Minute)), atReload},
 		{"cloud.records_per_second", func(c *Config) any { return &c.Cloud.RecordsPerSecond }, between(1, 10_000), atReload},
 		{"cloud.window", func(c *Config) any { return &c.Cloud.Window }, between(1, 1000), atReload},
+		{"homeassistant.url", func(c *Config) any { return &c.Homeassistant.URL }, brokerURL, atRestart},
+		{"homeassistant.username", func(c *Config) any { return &c.Homeassistant.Username }, printable, atRestart},
+		{"homeassistant.password_file", func(c *Config) any { return &c.Homeassistant.PasswordFile }, anything, atRestart},
+		{"homeassistant.ca", func(c *Config) any { return &c.Homeassistant.CA }, anything, atRestart},
+		{"homeassistant.prefix", func(c *Config) any { return &c.Homeassistant.Prefix }, topicPart, atRestart},
 	}
 }
 

@@ -23,7 +23,7 @@ func (c Config) faults() []fault {
 			found = append(found, fault{path: k.path, what: err.Error()})
 		}
 	}
-	http, mqtt, journal, cloud := c.HTTP, c.MQTT, c.Journal, c.Cloud
+	http, mqtt, journal, cloud, house := c.HTTP, c.MQTT, c.Journal, c.Cloud, c.Homeassistant
 	broker, err := mqttclient.ParseURL(cloud.URL)
 	plain := err == nil && !broker.TLS
 	const (
@@ -50,6 +50,7 @@ func (c Config) faults() []fault {
 		{cloud.Password != "" && cloud.PasswordFile != "", fault{"cloud.password_file", "password and password_file are both set: keep one of the two", "cloud.password"}},
 		{cloud.Password != "" && cloud.Username == "", fault{"cloud.password", nobody, ""}},
 		{cloud.PasswordFile != "" && cloud.Username == "", fault{"cloud.password_file", nobody, ""}},
+		{house.PasswordFile != "" && house.Username == "", fault{"homeassistant.password_file", "a password needs a user name: set username in [homeassistant]", ""}},
 	} {
 		if rule.broken {
 			found = append(found, rule.fault)

@@ -5,6 +5,7 @@ import (
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/cloud/api"
+	"gatehouse/internal/cloud/homeassistant"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
@@ -28,7 +29,36 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 		Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
 	}, settings)
 	g.linked.Store(g.cloud)
+	g.buildHouse()
 	return err
+}
+
+// buildHouse builds the link to Home Assistant, where there is one. A credential that is
+// missing is found by each attempt to connect.
+func (g *Gateway) buildHouse() {
+	c := g.cfg.Homeassistant
+	if c.URL == "" {
+		return
+	}
+	for _, path := range []*string{&c.PasswordFile, &c.CA} {
+		if found, err := machine.CredentialPath(*path); err == nil {
+			*path = found
+		}
+	}
+	g.house = homeassistant.New(homeassistant.Config{
+		Broker: mqttclient.Config{URL: c.URL, Username: c.Username, PasswordFile: c.PasswordFile, CA: c.CA}, Prefix: c.Prefix,
+		Gateway: g.id, Version: g.version, BatteryLow: g.cfg.Station.BatteryLow, Store: g.db, Journal: g.journal, Stations: g.stations,
+		Unlocker: g.unlock, Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
+	})
+}
+
+// runHouse runs that link, where there is one.
+func (g *Gateway) runHouse(ctx context.Context) error {
+	if g.house == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return g.house.Run(ctx)
 }
 
 // cloudSettings returns the settings of the cloud link in the configuration; the zero

@@ -24,6 +24,7 @@ import (
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/cloud/homeassistant"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/config"
 	"gatehouse/internal/door/alarm"
@@ -89,6 +90,7 @@ type Gateway struct {
 	unlock     *unlock.Service
 	cloud      *link.Link
 	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
+	house      *homeassistant.Link       // nil: there is no Home Assistant
 	clouded    config.Cloud              // what cloud goes by; the reloader's own
 	web        *kit.Kit
 	admin      *adminapi.API

@@ -49,6 +49,7 @@ func (g *Gateway) stages() []stage {
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"unlocking", g.unlock.Run, time.Second},
 		{"cloud link", g.cloud.Run, 9 * time.Second},
+		{"home assistant", g.runHouse, 9 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
 		{"administration", g.serveAdmin, 6 * time.Second},
 		{"http", g.serveHTTP, 7 * time.Second},

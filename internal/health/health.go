@@ -57,6 +57,8 @@ const (
 
 	StationPacketSize Code = "station-packet-size"
 
+	HomeAssistantDown Code = "homeassistant-down"
+
 	DoorForced    Code = "door-forced"
 	DoorHeld      Code = "door-held"
 	LeftUnlocked  Code = "left-unlocked"

@@ -29,6 +29,23 @@ type Station struct {
 	Token    Secret // the station token of /v1
 	Secret   SecretHash
 	Enrolled time.Time
+
+	HomeAssistant HomeAssistantMode
+}
+
+// HomeAssistantMode is what Home Assistant has of a station.
+type HomeAssistantMode string
+
+// The modes; HomeAssistantState is the default.
+const (
+	HomeAssistantOff    HomeAssistantMode = "off"
+	HomeAssistantState  HomeAssistantMode = "state"        // sees it
+	HomeAssistantUnlock HomeAssistantMode = "state+unlock" // sees and opens it
+)
+
+// Valid reports whether it is one of the three modes.
+func (m HomeAssistantMode) Valid() bool {
+	return m == HomeAssistantOff || m == HomeAssistantState || m == HomeAssistantUnlock
 }
 
 // HasLock reports whether the station was enrolled with lock.

@@ -10,10 +10,12 @@ const (
 	Local Origin = "local" // an app on the LAN, over /v1 or /local/v1
 	Cloud Origin = "cloud" // a signed command over the cloud link
 	Admin Origin = "admin" // the administration socket or an administrator account
+
+	Integration Origin = "integration" // Home Assistant's alone, over the house's broker
 )
 
 // Actor is who asks for something: an account with a session ([Local]), a signer
-// ([Cloud]) or an administrator ([Admin]).
+// ([Cloud]), an administrator ([Admin]) or Home Assistant ([Integration]).
 type Actor struct {
 	Origin  Origin
 	Account AccountID // empty for a socket administrator and for the cloud

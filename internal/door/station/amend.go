@@ -1,6 +1,7 @@
 package station
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -16,20 +17,20 @@ func (s *Service) Draft(by site.Actor, r EnrolRequest) (Enrolled, site.Amendment
 	}
 	st := site.Station{
 		ID: r.ID, Name: r.Name, Locks: r.Locks, Token: r.Token,
-		Secret: hashSecret(r.Secret), Enrolled: site.At(s.cfg.Clock.Now()).Time,
+		Secret: hashSecret(r.Secret), Enrolled: site.At(s.cfg.Clock.Now()).Time, HomeAssistant: r.HomeAssistant,
 	}
 	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret},
 		site.Amendment{AddStation: &st, Record: record(site.KindStationAdded, by, st.ID, "")}, nil
 }
 
-// DraftUpdate drafts another name and number of locks for st, and sets them in st.
-// [fault.Invalid].
-func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, locks int) (site.Amendment, error) {
+// DraftUpdate drafts another name, number of locks and mode of Home Assistant for st, and
+// sets them in st. [fault.Invalid].
+func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, locks int, mode site.HomeAssistantMode) (site.Amendment, error) {
 	name, err := cleanName(name)
 	if err != nil {
 		return site.Amendment{}, err
 	}
-	if err := checkLocks(locks); err != nil {
+	if err := errors.Join(checkLocks(locks), checkMode(mode)); err != nil {
 		return site.Amendment{}, err
 	}
 	var changed []string
@@ -39,7 +40,10 @@ func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, lock
 	if st.Locks != locks {
 		changed = append(changed, "number of locks")
 	}
-	st.Name, st.Locks = name, locks
+	if st.HomeAssistant != mode {
+		changed = append(changed, "Home Assistant: "+string(mode))
+	}
+	st.Name, st.Locks, st.HomeAssistant = name, locks, mode
 	return amendment(site.KindStationChanged, by, *st, strings.Join(changed, " and ")+" changed"), nil
 }
 

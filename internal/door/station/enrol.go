@@ -1,6 +1,7 @@
 package station
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,6 +25,8 @@ type EnrolRequest struct {
 	Locks  int         // see [site.ValidLocks]
 	Secret site.Secret // see [site.ValidStationSecret]
 	Token  site.Secret // see [site.ValidStationToken]
+
+	HomeAssistant site.HomeAssistantMode // "": that of [site.HomeAssistantState]
 }
 
 // Enrolled is a new station with the words that are shown this once.
@@ -63,7 +66,8 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 	if r.Name, err = cleanName(r.Name); err != nil {
 		return r, err
 	}
-	for _, err := range []error{checkLocks(r.Locks), checkSecret(r.Secret), checkToken(r.Token)} {
+	r.HomeAssistant = cmp.Or(r.HomeAssistant, site.HomeAssistantState)
+	for _, err := range []error{checkLocks(r.Locks), checkSecret(r.Secret), checkToken(r.Token), checkMode(r.HomeAssistant)} {
 		if err != nil {
 			return r, err
 		}
@@ -82,14 +86,14 @@ func (s *Service) checkFree(made Enrolled) error {
 	return nil
 }
 
-// Update renames a station and sets how many locks it has; what was known of
-// locks that it no longer has is forgotten. changed is false when it was so
-// already. It fails with [fault.NotFound], [fault.Invalid] or
+// Update renames a station, sets how many locks it has and what Home Assistant has of it;
+// what was known of locks that it no longer has is forgotten. changed is false when it was
+// so already. It fails with [fault.NotFound], [fault.Invalid] or
 // [fault.Unavailable].
-func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int) (changed bool, err error) {
+func (s *Service) Update(ctx context.Context, by site.Actor, id site.StationID, name string, locks int, mode site.HomeAssistantMode) (changed bool, err error) {
 	err = s.change(ctx, id, func(st *site.Station) (a site.Amendment, err error) {
 		old := *st
-		a, err = s.DraftUpdate(by, st, name, locks)
+		a, err = s.DraftUpdate(by, st, name, locks, mode)
 		changed = *st != old
 		return a, err
 	})
@@ -194,6 +198,13 @@ func cleanName(name string) (string, error) {
 func checkLocks(n int) error {
 	if !site.ValidLocks(int64(n)) {
 		return fault.New(fault.Invalid, fmt.Sprintf("A station has 1 to %d locks", site.MaxLocks))
+	}
+	return nil
+}
+
+func checkMode(mode site.HomeAssistantMode) error {
+	if !mode.Valid() {
+		return fault.New(fault.Invalid, `homeassistant is "off", "state" or "state+unlock"`)
 	}
 	return nil
 }

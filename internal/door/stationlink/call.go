@@ -80,7 +80,7 @@ func (l *Link) Call(cmd site.Command, wantResult bool, d unlock.Departure) site.
 	timer := time.NewTimer(time.Until(cmd.Deadline))
 	defer timer.Stop()
 	own := w.local
-	if cmd.Origin == site.Cloud {
+	if cmd.Origin == site.Cloud || cmd.Origin == site.Integration {
 		own = w.cloud
 	}
 	if outcome := w.acquire(own, timer); outcome != "" {

@@ -42,12 +42,12 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 		err = t.mustChange("Account", "DELETE FROM account WHERE id = ?", string(a.RemoveAccount))
 	case a.AddStation != nil:
 		s := a.AddStation
-		_, err = t.exec("INSERT INTO station (id, name, locks, token, salt, sum, enrolled) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			int64(s.ID), s.Name, s.Locks, s.Token.Reveal(), s.Secret.Salt[:], s.Secret.Sum[:], toMillis(s.Enrolled))
+		_, err = t.exec("INSERT INTO station (id, name, locks, token, salt, sum, enrolled, homeassistant) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			int64(s.ID), s.Name, s.Locks, s.Token.Reveal(), s.Secret.Salt[:], s.Secret.Sum[:], toMillis(s.Enrolled), string(s.HomeAssistant))
 	case a.UpdateStation != nil:
 		s := a.UpdateStation
-		err = t.mustChange("Station", "UPDATE station SET name = ?, locks = ?, token = ?, salt = ?, sum = ? WHERE id = ?",
-			s.Name, s.Locks, s.Token.Reveal(), s.Secret.Salt[:], s.Secret.Sum[:], int64(s.ID))
+		err = t.mustChange("Station", "UPDATE station SET name = ?, locks = ?, token = ?, salt = ?, sum = ?, homeassistant = ? WHERE id = ?",
+			s.Name, s.Locks, s.Token.Reveal(), s.Secret.Salt[:], s.Secret.Sum[:], string(s.HomeAssistant), int64(s.ID))
 	case a.RemoveStation != 0:
 		err = t.mustChange("Station", "DELETE FROM station WHERE id = ?", int64(a.RemoveStation))
 		if err == nil {

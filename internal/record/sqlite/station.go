@@ -10,7 +10,7 @@ import (
 
 // LoadStations implements [station.Store].
 func (db *DB) LoadStations(ctx context.Context) ([]site.Station, []station.SavedState, error) {
-	stations, err := query(ctx, db, "SELECT id, name, locks, token, salt, sum, enrolled FROM station ORDER BY id", scanStation)
+	stations, err := query(ctx, db, "SELECT id, name, locks, token, salt, sum, enrolled, homeassistant FROM station ORDER BY id", scanStation)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -22,7 +22,7 @@ func scanStation(rows *sql.Rows) (s site.Station, err error) {
 	var token string
 	var salt, sum []byte
 	var enrolled int64
-	err = rows.Scan(&s.ID, &s.Name, &s.Locks, &token, &salt, &sum, &enrolled)
+	err = rows.Scan(&s.ID, &s.Name, &s.Locks, &token, &salt, &sum, &enrolled, &s.HomeAssistant)
 	s.Token, s.Enrolled = site.Secret(token), fromMillis(enrolled)
 	copy(s.Secret.Salt[:], salt)
 	copy(s.Secret.Sum[:], sum)

@@ -363,7 +363,7 @@ func TestService_Apply_changedMeanwhile(t *testing.T) {
 		release, renamed := make(chan struct{}), make(chan error, 1)
 		h.store.amending = func(context.Context) error { <-release; return nil }
 		go func() {
-			_, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1)
+			_, err := h.stations.Update(t.Context(), admin(), 7, "Attic", 1, site.HomeAssistantState)
 			renamed <- err
 		}()
 		synctest.Wait() // it is being stored

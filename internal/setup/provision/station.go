@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ func (w *plan) putStations() error {
 }
 
 func (w *plan) addStation(s sitefile.Station) error {
-	request := station.EnrolRequest{ID: s.ID, Name: nameOf(s, ""), Locks: locksOf(s, defaultLocks), Secret: s.Secret, Token: s.Token}
+	request := station.EnrolRequest{ID: s.ID, Name: nameOf(s, ""), Locks: locksOf(s, defaultLocks), Secret: s.Secret, Token: s.Token, HomeAssistant: s.HomeAssistant}
 	enrolled, added, err := w.stations.Draft(w.by, request)
 	if err == nil {
 		w.result.Stations = append(w.result.Stations, sitefile.Issue(s.ID, enrolled.Token, enrolled.Secret))
@@ -47,9 +48,9 @@ func (w *plan) changeStation(s sitefile.Station) error {
 			return err
 		}
 	}
-	name, locks := nameOf(s, old.Name), locksOf(s, old.Locks)
-	if news := differences(old, name, locks); news != "" {
-		amendment, err := w.stations.DraftUpdate(w.by, &st, name, locks)
+	name, locks, mode := nameOf(s, old.Name), locksOf(s, old.Locks), cmp.Or(s.HomeAssistant, old.HomeAssistant)
+	if news := differences(old, name, locks, mode); news != "" {
+		amendment, err := w.stations.DraftUpdate(w.by, &st, name, locks, mode)
 		if err := w.add(site.KindStationChanged, words+": "+news, err, amendment); err != nil {
 			return err
 		}
@@ -61,13 +62,16 @@ func (w *plan) changeStation(s sitefile.Station) error {
 	return nil
 }
 
-func differences(old site.Station, name string, locks int) string {
+func differences(old site.Station, name string, locks int, mode site.HomeAssistantMode) string {
 	var news []string
 	if name != old.Name {
 		news = append(news, "name "+strconv.Quote(name))
 	}
 	if locks != old.Locks {
 		news = append(news, locksText(locks))
+	}
+	if mode != old.HomeAssistant {
+		news = append(news, "Home Assistant: "+string(mode))
 	}
 	return strings.Join(news, ", ")
 }

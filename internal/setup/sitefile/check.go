@@ -102,6 +102,7 @@ func (c *checker) stations(list []Station) {
 			c.must(ok, at, "name", "the name of station %d must be at most %d characters, none of them a control character", s.ID, site.MaxStationName)
 		}
 		c.must(s.Locks == 0 || site.ValidLocks(int64(s.Locks)), at, "locks", "locks must be from 1 to %d, not %d", site.MaxLocks, s.Locks)
+		c.must(s.HomeAssistant == "" || s.HomeAssistant.Valid(), at, "homeassistant", `homeassistant must be "off", "state" or "state+unlock"`)
 		c.must(s.Secret == "" || site.ValidStationSecret(s.Secret), at, "secret",
 			"the secret of station %d must be %d to %d printable ASCII characters", s.ID, site.MinStationSecret, site.MaxStationSecret)
 		c.must(s.Token == "" || site.ValidStationToken(s.Token), at, "token",

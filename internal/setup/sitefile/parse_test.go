@@ -69,7 +69,7 @@ func TestParse_problems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"typo":                {`[[account]]|email = "a@b.test"|emial = "a@b.test"`, `site.toml:3: unknown key "emial" in [[account]]: did you mean "email"?`},
 		"typo at the top":     {`[[acount]]|email = "a@b.test"`, `site.toml:1: unknown key "acount": did you mean "account"?`},
-		"unknown":             {`[[station]]|id = 1|colour = "red"`, `site.toml:3: unknown key "colour" in [[station]]: [[station]] has id, name, locks, secret, token`},
+		"unknown":             {`[[station]]|id = 1|colour = "red"`, `site.toml:3: unknown key "colour" in [[station]]: [[station]] has id, name, locks, secret, token, homeassistant`},
 		"one pair":            {`[account]|email = "a@b.test"`, `site.toml:1: write [[account]] with two pairs of brackets: there may be several`},
 		"not tables":          {`account = [1]`, `site.toml:1: account must hold tables`},
 		"text for number":     {`[[station]]|id = 1|locks = "2"`, `site.toml:3: locks must be a whole number without quotes`},

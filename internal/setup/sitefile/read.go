@@ -50,7 +50,7 @@ func keysOf(table string) []key {
 	case tableAccount:
 		return []key{{"email", aText}, {"password", aText}, {keyPasswordFile, aText}, {"admin", aTruth}}
 	case tableStation:
-		return []key{{"id", aNumber}, {"name", aText}, {"locks", aNumber}, {"secret", aText}, {"token", aText}}
+		return []key{{"id", aNumber}, {"name", aText}, {"locks", aNumber}, {"secret", aText}, {"token", aText}, {"homeassistant", aText}}
 	case tableGrant:
 		return []key{{"account", aText}, {"stations", targets}, {"from", aTime}, {"until", aTime}, {"hours", someTime}, {"holidays", someTime + ` or "none"`}}
 	case tableGroup:

@@ -55,7 +55,10 @@ type Station struct {
 	Locks  int            `json:"locks,omitempty"`  // number of locks; 0: not stated
 	Secret site.Secret    `json:"secret,omitempty"` // the MQTT password; "": not stated
 	Token  site.Secret    `json:"token,omitempty"`  // the station token; "": not stated
-	Lines  Lines          `json:"lines,omitempty"`
+
+	HomeAssistant site.HomeAssistantMode `json:"homeassistant,omitempty"` // "": not stated
+
+	Lines Lines `json:"lines,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler], with the secrets in clear text.

@@ -117,9 +117,9 @@ func TestHandler_stations(t *testing.T) {
 	h.want(h.do("POST", "/admin/v1/stations", `{"stationId":7,"locks":1,"secret":"GIVENSECRET12","token":"given-token"}`), 201,
 		`{"stationId":7,"stationToken":"given-token","mqtt":{"clientId":"station-7","username":"station-7","password":"GIVENSECRET12"}}`)
 	h.report(7, []byte(`{"firmware":"1.4.2","batteryVoltage":3.5}`))
-	seven := `{"stationId":7,"batteryVoltage":3.5,"lastConnection":"TIME","status":"offline","locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null}],"name":"","firmware":"1.4.2","enrolled":"TIME"}`
+	seven := `{"stationId":7,"batteryVoltage":3.5,"lastConnection":"TIME","status":"offline","locks":[{"lockId":"lock-1","status":"unknown","lastUpdated":null}],"name":"","firmware":"1.4.2","enrolled":"TIME","homeassistant":"state"}`
 	north := `{"stationId":1042,"batteryVoltage":null,"lastConnection":null,"status":"offline","locks":[` +
-		`{"lockId":"lock-1","status":"unknown","lastUpdated":null},{"lockId":"lock-2","status":"unknown","lastUpdated":null}],"name":"North","enrolled":"TIME"}`
+		`{"lockId":"lock-1","status":"unknown","lastUpdated":null},{"lockId":"lock-2","status":"unknown","lastUpdated":null}],"name":"North","enrolled":"TIME","homeassistant":"state"}`
 	h.want(blank(h.do("GET", "/admin/v1/stations", "")), 200, `{"stations":[`+seven+`,`+north+`]}`)
 	h.want(blank(h.do("GET", "/admin/v1/stations/7", "")), 200, seven)
 	h.want(h.do("GET", "/admin/v1/stations/8", ""), 404, `{"message":"Station 8 is not enrolled"}`)
@@ -127,7 +127,7 @@ func TestHandler_stations(t *testing.T) {
 	h.want(h.do("POST", "/admin/v1/stations", `{"stationId":7,"locks":1}`), 409, `{"message":"Station 7 is enrolled already"}`)
 	h.want(blank(h.do("PATCH", "/admin/v1/stations/1042", `{"name":"South"}`)), 200, strings.Replace(north, "North", "South", 1))
 	h.want(h.do("PATCH", "/admin/v1/stations/1042", `{"locks":0}`), 400, `{"message":"A station has 1 to 64 locks"}`)
-	h.want(h.do("PATCH", "/admin/v1/stations/1042", `{}`), 400, `{"message":"Say what to change: \"name\", \"locks\""}`)
+	h.want(h.do("PATCH", "/admin/v1/stations/1042", `{}`), 400, `{"message":"Say what to change: \"name\", \"locks\", \"homeassistant\""}`)
 	h.want(h.do("PATCH", "/admin/v1/stations/8", `{"locks":2}`), 404, `{"message":"Station 8 is not enrolled"}`)
 	if h.do("PATCH", "/admin/v1/stations/1042", `{"locks":3}`); !h.stations.HasLock(1042, 3) {
 		t.Error("the locks were not changed")

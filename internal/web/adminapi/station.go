@@ -22,7 +22,7 @@ func (a *API) stations(*request) (any, error) {
 }
 
 func (a *API) show(s site.Station, state site.StationState) Station {
-	return Station{StationState: state, Name: s.Name, Firmware: a.Stations.Firmware(s.ID), Enrolled: site.At(s.Enrolled)}
+	return Station{StationState: state, Name: s.Name, Firmware: a.Stations.Firmware(s.ID), Enrolled: site.At(s.Enrolled), HomeAssistant: s.HomeAssistant}
 }
 
 // showStation answers with the station of the path as it is now.
@@ -53,17 +53,20 @@ func (a *API) addStation(r *request, in NewStation) (any, error) {
 }
 
 func (a *API) changeStation(r *request, in StationPatch) (any, error) {
-	if in.Name == nil && in.Locks == nil {
-		return nil, fault.New(fault.Invalid, `Say what to change: "name", "locks"`)
+	if in.Name == nil && in.Locks == nil && in.HomeAssistant == nil {
+		return nil, fault.New(fault.Invalid, `Say what to change: "name", "locks", "homeassistant"`)
 	}
-	name, locks := r.station.Name, r.station.Locks
+	name, locks, mode := r.station.Name, r.station.Locks, r.station.HomeAssistant
 	if in.Name != nil {
 		name = *in.Name
 	}
 	if in.Locks != nil {
 		locks = *in.Locks
 	}
-	if _, err := a.Stations.Update(r.Context(), r.Actor, r.station.ID, name, locks); err != nil {
+	if in.HomeAssistant != nil {
+		mode = *in.HomeAssistant
+	}
+	if _, err := a.Stations.Update(r.Context(), r.Actor, r.station.ID, name, locks, mode); err != nil {
 		return nil, err
 	}
 	return a.showStation(r)

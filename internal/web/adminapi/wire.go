@@ -137,6 +137,8 @@ type Station struct {
 	Name     string         `json:"name"`
 	Firmware string         `json:"firmware,omitempty"` // absent until reported
 	Enrolled site.Timestamp `json:"enrolled"`
+
+	HomeAssistant site.HomeAssistantMode `json:"homeassistant"`
 }
 
 // Battery is the answer of GET /admin/v1/stations/{id}/battery.
@@ -166,6 +168,8 @@ type NewStation struct {
 type StationPatch struct {
 	Name  *string `json:"name,omitempty"`
 	Locks *int    `json:"locks,omitempty"`
+
+	HomeAssistant *site.HomeAssistantMode `json:"homeassistant,omitempty"`
 }
 
 // IssuedStation is what was issued for a station that was enrolled (contract, section 5)
