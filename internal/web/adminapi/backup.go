@@ -67,13 +67,16 @@ func (a *API) send(x *kit.Exchange, kind, name string, take func(context.Context
 }
 
 // pieces writes the answer, each piece with a time limit of its own, until the gateway
-// is being stopped.
+// is being stopped or the caller is no administrator any more.
 type pieces struct{ x *kit.Exchange }
 
 // Write implements [io.Writer].
 func (p pieces) Write(b []byte) (int, error) {
-	if p.x.Draining() {
+	switch {
+	case p.x.Draining():
 		return 0, errors.New("the gateway is being stopped")
+	case !p.x.Admitted():
+		return 0, errors.New("sending the backup: the caller may not have it any more")
 	}
 	p.x.Extend(pieceTimeout)
 	n, err := p.x.Write(b)

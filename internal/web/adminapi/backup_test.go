@@ -137,6 +137,33 @@ func TestHandler_sealedBackup(t *testing.T) {
 	}
 }
 
+// A backup under way ends with the rights of who takes it.
+func TestHandler_sealedBackup_demoted(t *testing.T) {
+	for name, end := range map[string]func(h *house) error{
+		"removed":    func(h *house) error { return h.access.RemoveAccount(t.Context(), site.Actor{}, chief) },
+		"demoted":    func(h *house) error { return h.access.SetAdmin(t.Context(), site.Actor{}, chief, false) },
+		"signed out": func(h *house) error { _, err := h.access.RevokeAccount(t.Context(), site.Actor{}, chief); return err },
+	} {
+		h := open(t)
+		h.addAccount(chief, true)
+		h.parcel.more = make(chan struct{})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/admin/v1/backup", strings.NewReader(`{"passphrase":"four words nobody knows"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+h.token(chief))
+		w, ended := httptest.NewRecorder(), make(chan any)
+		go func() {
+			defer func() { ended <- recover() }()
+			h.handler(adminapi.Web).ServeHTTP(w, r)
+		}()
+		<-h.parcel.more
+		h.must(end(h))
+		h.parcel.more <- struct{}{}
+		if aborted := <-ended; aborted != http.ErrAbortHandler || strings.HasSuffix(w.Body.String(), h.parcel.text) { //nolint:errorlint // net/http compares it
+			t.Errorf("%s: it ended with %v after %q", name, aborted, w.Body)
+		}
+	}
+}
+
 func TestHandler_restart(t *testing.T) {
 	h := open(t)
 	h.want(h.do("POST", "/admin/v1/restart", ""), 202, `{"boot":"boot"}`)

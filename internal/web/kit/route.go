@@ -104,6 +104,16 @@ func (x *Exchange) run(rt *Route) (err error) {
 	return rt.Serve(x)
 }
 
+// Admitted reports whether the guard of the route still admits the caller, for an answer
+// that takes long. Quick.
+func (x *Exchange) Admitted() bool {
+	if x.guard == nil {
+		return true
+	}
+	_, err := x.guard(x)
+	return err == nil
+}
+
 func unknownPath(w http.ResponseWriter, _ *http.Request) { w.(*Exchange).fail(NotFound()) }
 
 // NotFound returns the error of a path that does not exist.

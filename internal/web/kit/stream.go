@@ -132,14 +132,7 @@ func (s *Stream) end(err error) error {
 }
 
 // mayStay reports whether the caller may still read the stream.
-func (s *Stream) mayStay() bool {
-	if s.x.guard != nil {
-		if _, err := s.x.guard(s.x); err != nil {
-			return false
-		}
-	}
-	return s.stays == nil || s.stays()
-}
+func (s *Stream) mayStay() bool { return s.x.Admitted() && (s.stays == nil || s.stays()) }
 
 // start sends the header, if it was not sent yet.
 func (s *Stream) start() error {
