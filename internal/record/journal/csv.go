@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"regexp"
 
 	"gatehouse/internal/site"
 )
@@ -73,11 +73,10 @@ func (c *CSV) row(cells []string) error {
 	return c.w.Error()
 }
 
+// formula is what a spreadsheet may take for the beginning of a formula: at the beginning
+// of a cell, and after a semicolon, which separates cells where a comma is the decimal point.
+var formula = regexp.MustCompile(`(^|;)( *[=+\-@＝＋－＠\t\r\n])`)
+
 // harmless keeps a spreadsheet from taking a text that others chose for a
-// formula: such a cell begins with an apostrophe.
-func harmless(cell string) string {
-	if strings.ContainsAny(cell[:min(1, len(cell))], "=+-@\t\r\n") {
-		return "'" + cell
-	}
-	return cell
-}
+// formula: it writes an apostrophe before each.
+func harmless(cell string) string { return formula.ReplaceAllString(cell, "${1}'$2") }

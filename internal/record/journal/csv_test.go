@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
@@ -100,15 +101,17 @@ func TestCSV_linesEndAsInRFC4180(t *testing.T) {
 
 // Texts that others chose must not become formulas of a spreadsheet.
 func TestCSV_formulas(t *testing.T) {
-	for _, evil := range []string{`=HYPERLINK("http://evil.test")`, "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1"} {
+	for _, evil := range []string{`=HYPERLINK("http://evil.test")`, "+1", "-1+2", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", "a;=1;b", "a; =1", ";＋1"} {
 		record := site.Record{Facts: site.Facts{Detail: evil, IdempotencyKey: evil, By: evil}}
 		rows, err := csv.NewReader(strings.NewReader(written(t, record))).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, cell := range rows[1] {
-			if cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r") {
-				t.Errorf("column %s begins like a formula: %q", rows[0][i], cell)
+			for part := range strings.SplitSeq(cell, ";") { // where a comma is the decimal point, it separates cells
+				if r, _ := utf8.DecodeRuneInString(strings.TrimLeft(part, " ")); strings.ContainsRune("=+-@＝＋－＠\t\r", r) {
+					t.Errorf("column %s begins like a formula: %q", rows[0][i], cell)
+				}
 			}
 		}
 	}
