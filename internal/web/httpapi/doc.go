@@ -28,11 +28,11 @@
 // GET /local/v1/stations/{station_token}/events is a stream of server-sent events.
 // Event "station" carries the Station object, at once and on every change; its id is
 // "<boot>-<number>". A client that reconnects with Last-Event-ID gets exactly the
-// events that it missed. If they are no longer kept (too many, or the gateway
-// has restarted) it gets event "gap" with data {} and then the present object.
-// A comment comes every 15 s. The stream ends within a second of the end of its access
+// events that it missed, also after an orderly restart. If they are no longer kept (too
+// many, or the gateway was killed) it gets event "gap" with data {} and then the present
+// object. A comment comes every 15 s. The stream ends within a second of the end of its access
 // token or of the grant, or of the removal of the station; the answer to the next attempt
-// says why. More than 16 streams of one account, or 256 in all, are refused with 429.
+// says why. More than 64 streams of one account, or 1,152 in all, are refused with 429.
 //
 // POST /local/v1/stations/{station_token}/locks/{lock_id}/unlock waits for the
 // station's own result and answers {"commandId","outcome","lock"}, lock being the
