@@ -25,7 +25,7 @@ func (a *API) watch(x *kit.Exchange) error {
 		}
 	}
 	return x.Watch(kit.Watch{
-		Stations: a.Stations, Clock: a.Clock, Visible: visible,
+		Stations: a.Stations, Clock: a.Clock, Visible: visible, All: true,
 		Line: func(st site.Station, state site.StationState) any { return a.show(st, state) },
 	})
 }

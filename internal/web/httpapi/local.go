@@ -34,6 +34,7 @@ func (a *API) watch(x *kit.Exchange) error {
 	return x.Watch(kit.Watch{
 		Stations: a.Stations, Clock: a.Clock, Line: listed,
 		Visible: func() []site.Station { return a.usable(account) },
+		All:     a.Access.MayReadAll(account),
 	})
 }
 

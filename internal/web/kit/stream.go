@@ -187,9 +187,7 @@ func (s *Stream) Over() bool { return s.x.kit.isDraining() }
 // when the stream is to end.
 func (s *Stream) Wait(wake <-chan struct{}) bool { return s.wait(wake, false) }
 
-// WaitOrTick is Wait that also returns true every second.
-func (s *Stream) WaitOrTick(wake <-chan struct{}) bool { return s.wait(wake, true) }
-
+// wait is Wait; with tick it also returns true every second.
 func (s *Stream) wait(wake <-chan struct{}, tick bool) bool {
 	if s.start() != nil || s.flush() != nil {
 		return false

@@ -3,6 +3,7 @@ package kit
 import (
 	"cmp"
 	"encoding/json"
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -33,8 +34,9 @@ type Watch struct {
 	Stations Stations
 	Clock    site.Clock
 	// Visible lists the stations that the caller may see now, by id. The watch calls it
-	// every second.
+	// when one changes, and every second unless All.
 	Visible func() []site.Station
+	All     bool // what is visible changes with the stations alone
 	// Line returns the line of a station.
 	Line func(site.Station, site.StationState) any
 }
@@ -57,19 +59,23 @@ func (x *Exchange) Watch(what Watch) error {
 	return x.Follow(Lines(), nil, (&watcher{Watch: what}).run)
 }
 
+// marks are from this seed. A thousand watchers that kept the stations themselves would
+// take the memory of a board.
+var seed = maphash.MakeSeed()
+
 // watcher is one client of a watch.
 type watcher struct {
 	Watch
-	seen  uint64                          // every event up to this number has been looked at
-	shown map[site.StationID]site.Station // as it was in the last line of it
-	lines []byte                          // not sent yet
+	seen  uint64                    // every event up to this number has been looked at
+	shown map[site.StationID]uint64 // the mark of what its last line showed; 0: it is out of date
+	lines []byte                    // not sent yet
 }
 
 func (w *watcher) run(s *Stream) error {
 	wake, cancel := w.Stations.Subscribe()
 	defer cancel()
 	err := w.begin(s)
-	for err == nil && s.WaitOrTick(wake) {
+	for err == nil && s.wait(wake, !w.All) {
 		err = w.catchUp(s)
 	}
 	return err
@@ -79,16 +85,13 @@ func (w *watcher) run(s *Stream) error {
 // again, none is omitted.
 func (w *watcher) begin(s *Stream) error {
 	w.seen = w.Stations.Latest()
-	w.shown = make(map[site.StationID]site.Station)
+	w.shown = make(map[site.StationID]uint64)
 	if err := w.addNew(w.Visible()); err != nil {
 		return err
 	}
-	stations := w.lines
-	w.lines = nil
-	if err := w.add(WatchStart{site.At(w.Clock.Now()), len(w.shown)}); err != nil {
+	if err := s.SendLine(WatchStart{site.At(w.Clock.Now()), len(w.shown)}); err != nil {
 		return err
 	}
-	w.lines = append(w.lines, stations...)
 	return w.send(s)
 }
 
@@ -101,7 +104,7 @@ func (w *watcher) catchUp(s *Stream) error {
 	for _, e := range events {
 		w.seen = e.Number
 		if _, shown := w.shown[e.State.ID]; shown {
-			w.shown[e.State.ID] = site.Station{} // out of date
+			w.shown[e.State.ID] = 0
 		}
 	}
 	visible := w.Visible()
@@ -118,7 +121,7 @@ func (w *watcher) catchUp(s *Stream) error {
 // their enrolment, which is no event.
 func (w *watcher) addNew(visible []site.Station) error {
 	for _, st := range visible {
-		if before, shown := w.shown[st.ID]; shown && before == st {
+		if before, shown := w.shown[st.ID]; shown && before == mark(st) {
 			continue
 		}
 		if state, ok := w.Stations.State(st.ID); ok { // it may have been removed meanwhile
@@ -144,11 +147,14 @@ func (w *watcher) addGone(visible []site.Station) error {
 	return nil
 }
 
+// mark returns a number that another enrolment does not have, but for one in 2^64.
+func mark(st site.Station) uint64 { return maphash.Comparable(seed, st) }
+
 func byID(st site.Station, id site.StationID) int { return cmp.Compare(st.ID, id) }
 
 // show adds the line of a station.
 func (w *watcher) show(st site.Station, state site.StationState) error {
-	w.shown[st.ID] = st
+	w.shown[st.ID] = mark(st)
 	return w.add(w.Line(st, state))
 }
 
@@ -161,7 +167,7 @@ func (w *watcher) add(value any) error {
 // send sends the lines that were added.
 func (w *watcher) send(s *Stream) error {
 	lines := w.lines
-	w.lines = w.lines[:0]
+	w.lines = nil // all of them together would be large
 	if len(lines) == 0 {
 		return nil
 	}
