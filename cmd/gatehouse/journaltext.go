@@ -120,29 +120,11 @@ func factsText(r site.Record, names map[site.StationID]string) string {
 	add(volts(r.BatteryVoltage), r.BatteryVoltage != nil)
 	add("from "+r.Remote, r.Remote != "")
 	add("from the cloud", r.Origin == site.Cloud)
-	add(kindText(r.Kind), kindText(r.Kind) != "")
 	add(r.Detail, r.Detail != "")
 	add(countText(r), r.Count > 1 && r.To == 0)
 	add(fmt.Sprintf("records %d to %d", r.From, r.To), r.To != 0)
 	add("jti "+r.JTI, r.JTI != "")
 	return strings.Join(parts, "  ")
-}
-
-// kindText returns what a record of a door or an alarm means; of other kinds the name is
-// enough.
-func kindText(kind site.Kind) string {
-	switch kind {
-	case site.KindDoorForced:
-		return "opened without an unlock or an exit"
-	case site.KindDoorHeld:
-		return "open for too long"
-	case site.KindLeftUnlocked:
-		return "unlocked for too long"
-	case site.KindStationSilent:
-		return "no connection for too long"
-	default:
-		return ""
-	}
 }
 
 // countText returns what the count of a record counts.

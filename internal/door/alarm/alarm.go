@@ -1,16 +1,26 @@
 // Package alarm holds the rules of alarms: what of a door, a lock or a station calls for
-// attention, from when on, and until when. A [Cause] follows one of them; [Report] shows
-// those that stand as health conditions.
+// attention, from when on, and until when. A [Set] follows those of one station; [Report]
+// shows those that stand as health conditions.
 //
-// It knows no station and writes no record: package station feeds it. Its moments are
-// readings of [time.Now], so that no step of the gateway's clock raises or clears an
-// alarm.
+// It knows no door and writes no record: package station tells a Set every few seconds
+// which causes hold. Its moments are readings of [time.Now], so that no step of the
+// gateway's clock raises or clears an alarm.
 package alarm
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
+)
+
+const (
+	// recordEvery is how often one lock, or one station itself, gets a record of an alarm.
+	recordEvery = time.Minute
+	// refusedWithin is the time in which refusals are counted.
+	refusedWithin = 10 * time.Minute
 )
 
 // Limits are from when on each alarm is raised; zero switches one off.
@@ -19,117 +29,155 @@ type Limits struct {
 	DoorHeld      time.Duration // how long a door may be open
 	LeftUnlocked  time.Duration // how long a lock may be unlocked
 	StationSilent time.Duration // how long a station may have no connection
-	RefusedOften  int           // how many unlocks and logins of a station may fail within RefusedWithin
+	RefusedOften  int           // how many unlocks and logins of a station may fail within ten minutes
 }
 
-// RefusedWithin is the time in which refusals are counted.
-const RefusedWithin = 10 * time.Minute
-
-// OfLocks lists the alarms of each lock.
-func OfLocks() [3]site.Kind {
-	return [3]site.Kind{site.KindDoorForced, site.KindDoorHeld, site.KindLeftUnlocked}
-}
-
-// OfStations lists the alarms of each station.
-func OfStations() [2]site.Kind {
-	return [2]site.Kind{site.KindStationSilent, site.KindRefusedOften}
-}
-
-// limit returns how long a cause of that kind has to hold; off where it raises no alarm.
-func (l Limits) limit(kind site.Kind) (limit time.Duration, off bool) {
-	switch kind {
-	case site.KindDoorForced:
-		return 0, l.DoorForced == 0
-	case site.KindRefusedOften:
-		return 0, l.RefusedOften == 0
-	case site.KindDoorHeld:
-		limit = l.DoorHeld
-	case site.KindLeftUnlocked:
-		limit = l.LeftUnlocked
-	case site.KindStationSilent:
-		limit = l.StationSilent
-	}
-	return limit, limit == 0
-}
-
-// settle returns how long a cause of that kind must have ended before its alarm clears: a
-// shorter end is none. What is over at once stays to be seen.
-func settle(kind site.Kind) time.Duration {
-	switch kind {
-	case site.KindDoorForced:
-		return 10 * time.Minute
-	case site.KindRefusedOften:
-		return 30 * time.Minute
-	case site.KindStationSilent:
-		return 30 * time.Second
-	default:
-		return 2 * time.Second
-	}
-}
-
-// Cause is one possible alarm of one lock or station. Not safe for concurrent use.
+// Cause is something that calls for an alarm, now.
 type Cause struct {
-	Kind   site.Kind
-	Raised site.Timestamp // since when the alarm stands, by the gateway's clock; zero: it does not
-	Owed   int            // how often it was raised without a record yet
-	Detail string         // what the record says of it
-
-	since time.Time // since when the cause holds, short ends ignored; zero: it does not
-	ended time.Time // when it ended; zero: it has not
+	Kind site.Kind
+	Lock site.LockID // 0: of the station
+	Sure bool        // it is known of this moment: one that is not raises no alarm
 }
 
-// Set notes whether the cause holds from now on.
-func (c *Cause) Set(moment time.Time, holds bool) {
-	if over := !c.ended.IsZero() && moment.Sub(c.ended) >= settle(c.Kind); over && c.Raised.IsZero() {
-		c.since, c.ended = time.Time{}, time.Time{}
-	}
-	switch {
-	case !holds && !c.since.IsZero() && c.ended.IsZero():
-		c.ended = moment
-	case holds && c.since.IsZero():
-		c.since = moment
-	case holds:
-		c.ended = time.Time{}
-	}
+// Standing is one alarm that stands, as it is kept over a restart.
+type Standing struct {
+	Kind  site.Kind      `json:"kind"`
+	Lock  site.LockID    `json:"lock,omitempty"` // 0: of the station
+	Since site.Timestamp `json:"since"`
 }
 
-// Raise raises the alarm, now by the gateway's clock, and owes a record of it.
-func (c *Cause) Raise(moment time.Time, now time.Time) {
-	if c.Raised.IsZero() {
-		c.Raised = site.At(now)
-	}
-	if c.since.IsZero() {
-		c.since = moment
-	}
-	c.ended = time.Time{}
-	c.Owed++
+// alarm is one that stands, may soon, or did and owes a record.
+type alarm struct {
+	Standing           // Since is zero where it does not stand
+	began    time.Time // when its cause was first seen, short ends ignored; zero: it is over
+	seen     time.Time // when its cause was last seen
+	owed     int       // how often it was raised since its last record
+	recorded time.Time // when that was
+	why      string    // what a record says, where that differs
 }
 
-// Restore makes the alarm stand as it did before a restart, without a record. It clears
-// unless the cause holds.
-func (c *Cause) Restore(moment time.Time, raised site.Timestamp) {
-	c.Raised = raised
-	if c.since.IsZero() {
-		c.since, c.ended = moment, moment
-	}
+// Set has the alarms of one station. The zero Set has none. Not safe for concurrent use.
+type Set struct {
+	alarms   []alarm
+	recorded map[site.LockID]time.Time // the last record of each lock
+	refusals throttle.Bucket           // empty: there are often some
 }
 
-// Update raises the alarm where the cause has held for long enough and can be judged now,
-// and clears it where the cause has ended. It reports whether either happened.
-func (c *Cause) Update(moment, now time.Time, l Limits, judged bool) (changed bool) {
-	limit, off := l.limit(c.Kind)
-	stands := !c.Raised.IsZero()
-	over := !c.ended.IsZero() && moment.Sub(c.ended) >= settle(c.Kind)
-	switch {
-	case stands && (off || over):
-		c.Raised = site.Timestamp{}
-		if over {
-			c.since, c.ended = time.Time{}, time.Time{}
+// see notes that the cause of an alarm holds.
+func (s *Set) see(kind site.Kind, lock site.LockID, moment time.Time) *alarm {
+	i := slices.IndexFunc(s.alarms, func(a alarm) bool { return a.Kind == kind && a.Lock == lock })
+	if i < 0 {
+		i = len(s.alarms)
+		s.alarms = append(s.alarms, alarm{Standing: Standing{Kind: kind, Lock: lock}})
+	}
+	a := &s.alarms[i]
+	if a.began.IsZero() {
+		a.began = moment
+	}
+	a.seen = moment
+	return a
+}
+
+// raise raises an alarm, now by the gateway's clock; one that stands is raised once more.
+func (a *alarm) raise(now time.Time) {
+	if a.Since.IsZero() {
+		a.Since = site.At(now)
+	}
+	a.owed++
+}
+
+// Raise raises an alarm at once.
+func (s *Set) Raise(kind site.Kind, lock site.LockID, moment, now time.Time) {
+	s.see(kind, lock, moment).raise(now)
+}
+
+// Refused counts an unlock or a login that failed, and raises the alarm when there are
+// many; each prolongs one that stands. It reports whether it raised the alarm.
+func (s *Set) Refused(l Limits, why string, moment, now time.Time) bool {
+	if l.RefusedOften == 0 {
+		return false
+	}
+	rate := throttle.Rate{Burst: l.RefusedOften, Every: refusedWithin / time.Duration(l.RefusedOften)}
+	if s.refusals.Wait(moment, rate) == 0 {
+		s.refusals.Take(moment, rate)
+	}
+	a := s.see(site.KindRefusedOften, 0, moment)
+	if !a.Since.IsZero() || s.refusals.Wait(moment, rate) == 0 {
+		return false
+	}
+	a.why = why
+	a.raise(now)
+	return true
+}
+
+// Step raises the alarms whose causes have held for long enough, and clears those whose
+// causes have ended. It reports whether either happened.
+func (s *Set) Step(causes []Cause, l Limits, moment, now time.Time) (changed bool) {
+	for _, c := range causes {
+		a, limit := s.see(c.Kind, c.Lock, moment), l.rule(c.Kind).limit
+		if c.Sure && a.Since.IsZero() && limit > 0 && moment.Sub(a.began) >= limit {
+			a.raise(now)
+			changed = true
 		}
-		return true
-	case !stands && !off && judged && limit > 0 && !c.since.IsZero() && c.ended.IsZero() && moment.Sub(c.since) >= limit:
-		c.Raise(moment, now)
-		return true
 	}
-	return false
+	for i := range s.alarms {
+		a := &s.alarms[i]
+		r := l.rule(a.Kind)
+		if moment.Sub(a.seen) >= r.settle {
+			a.began = time.Time{}
+		}
+		if !a.Since.IsZero() && (a.began.IsZero() || r.limit == 0) {
+			a.Since, changed = site.Timestamp{}, true
+		}
+	}
+	s.alarms = slices.DeleteFunc(s.alarms, func(a alarm) bool { return a.began.IsZero() && a.owed == 0 })
+	return changed
+}
+
+// Due returns the records that are due, without the station. A lock that owes several gets
+// first the one that has waited longest.
+func (s *Set) Due(moment time.Time) (due []site.Record) {
+	slices.SortStableFunc(s.alarms, func(a, b alarm) int { return a.recorded.Compare(b.recorded) })
+	for i := range s.alarms {
+		a := &s.alarms[i]
+		if a.owed == 0 || moment.Sub(s.recorded[a.Lock]) < recordEvery {
+			continue
+		}
+		if s.recorded == nil {
+			s.recorded = make(map[site.LockID]time.Time)
+		}
+		r := site.Record{Kind: a.Kind, Facts: site.Facts{Detail: cmp.Or(a.why, Limits{}.rule(a.Kind).means), Count: throttle.CountOf(a.owed)}}
+		if a.Lock != 0 {
+			r.Lock = a.Lock.String()
+		}
+		a.owed, a.recorded, s.recorded[a.Lock] = 0, moment, moment
+		due = append(due, r)
+	}
+	return due
+}
+
+// AllowAll makes every record that is owed due.
+func (s *Set) AllowAll() { s.recorded = nil }
+
+// Standing lists the alarms that stand.
+func (s *Set) Standing() (all []Standing) {
+	for _, a := range s.alarms {
+		if !a.Since.IsZero() {
+			all = append(all, a.Standing)
+		}
+	}
+	return all
+}
+
+// Restore makes alarms stand as they did before a restart, without a record. They clear
+// unless their causes hold.
+func (s *Set) Restore(saved []Standing, moment time.Time) {
+	for _, a := range saved {
+		s.see(a.Kind, a.Lock, moment).Since = a.Since
+	}
+}
+
+// Resize forgets the alarms of locks beyond the n-th.
+func (s *Set) Resize(n int) {
+	s.alarms = slices.DeleteFunc(s.alarms, func(a alarm) bool { return int(a.Lock) > n })
 }

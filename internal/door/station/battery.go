@@ -1,8 +1,8 @@
 package station
 
 import (
+	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -12,136 +12,80 @@ import (
 const (
 	// dayLength is how long a day is: days are those of UTC.
 	dayLength = 24 * time.Hour
-	// maxUnsaved bounds the points of one station that wait for the disk.
-	maxUnsaved = 8
 
-	// changed is by how many volts a battery rises only when it is changed or charged.
-	changed = 0.1
-	// A forecast is made from up to maxTrend points, the newest, of at least minTrend, and
-	// reaches maxForecast days.
-	minTrend, maxTrend, maxForecast = 10, 90, 1000
+	// A forecast is made from up to maxTrend points, the newest, and reaches maxForecast
+	// days. The newest may be current days old.
+	maxTrend, maxForecast, current = 30, 1000, 7
 	// leastFall is by how many volts a battery must have fallen over all those points.
 	leastFall = 0.02
-	// current is how many days old the newest of them may be.
-	current = 7
+	// changed is by how many volts a battery rises only when it is changed or charged.
+	changed = 0.1
 )
 
-// BatteryPoint is the least voltage that a station reported on one day.
+// BatteryPoint is the first voltage that a station reported on one day.
 type BatteryPoint struct {
 	Day   int64 // since 1970, UTC
 	Volts float64
 }
+
+func dayOf(t time.Time) int64 { return t.Unix() / int64(dayLength/time.Second) }
 
 // Date returns the day as "2026-11-01".
 func (p BatteryPoint) Date() string {
 	return time.Unix(p.Day*int64(dayLength/time.Second), 0).UTC().Format(time.DateOnly)
 }
 
-// noteBattery notes a voltage among those of its day. A clock that is not trusted knows no
-// day.
+// noteBattery notes the first voltage of a day. A clock that is not trusted knows no day.
 func (s *Service) noteBattery(l *live, volts float64, now time.Time) {
-	if !s.cfg.Clock.Trusted() {
-		return
-	}
-	day := now.Unix() / int64(dayLength/time.Second)
-	switch {
-	case l.today.Volts == 0 || l.today.Day != day:
-		if l.today.Volts != 0 {
-			l.points = append(l.points[max(len(l.points)-maxUnsaved+1, 0):], l.today)
-		}
-		l.today, l.dirty = BatteryPoint{day, volts}, true
-	case volts < l.today.Volts:
-		l.today.Volts = volts
+	if day := dayOf(now); day != l.point.Day && s.cfg.Clock.Trusted() {
+		l.point, l.dirty = BatteryPoint{day, volts}, true
 	}
 }
 
-// Battery returns the least voltage of a station's battery on each day, the oldest first,
-// and in how many days it will be low if it continues to fall like that; nil where that
-// cannot be told. NotFound; Unavailable when the storage fails.
+// Battery returns the voltage of a station's battery on each day, the oldest first, and in
+// how many days it will be low if it continues to fall like that; nil where that cannot be
+// told. NotFound; Unavailable when the storage fails.
 func (s *Service) Battery(ctx context.Context, id site.StationID) (points []BatteryPoint, daysLeft *int, err error) {
 	l, ok := s.find(id)
 	if !ok {
 		return nil, nil, errNotFound()
 	}
-	points, err = s.cfg.Store.Battery(ctx, id)
-	if err != nil {
+	if points, err = s.cfg.Store.Battery(ctx, id); err != nil {
 		return nil, nil, err
 	}
 	l.mu.Lock()
-	latest := slices.Clone(l.points)
-	if l.today.Volts != 0 {
-		latest = append(latest, l.today)
-	}
+	latest := l.point
 	l.mu.Unlock()
-	for _, p := range latest { // those that are stored already, too
-		i, found := slices.BinarySearchFunc(points, p.Day, func(p BatteryPoint, day int64) int { return int(p.Day - day) })
-		if found {
-			points[i].Volts = min(points[i].Volts, p.Volts)
-		} else {
-			points = slices.Insert(points, i, p)
-		}
+	if n := len(points); latest.Volts != 0 && (n == 0 || points[n-1].Day < latest.Day) {
+		points = append(points, latest)
 	}
-	today := s.cfg.Clock.Now().Unix() / int64(dayLength/time.Second)
-	return points, forecast(points, s.cfg.BatteryLow, today), nil
+	return points, forecast(points, s.cfg.BatteryLow, dayOf(s.cfg.Clock.Now())), nil
 }
 
 // forecast returns in how many days the battery falls below low; nil where the points do
-// not show that. The line through them is that of Theil and Sen: the median of the slopes
-// between all pairs, which a few wrong points do not turn.
+// not show that, as for some weeks after it was changed. The line goes through the medians
+// of the first and the last five points, which a few wrong points do not turn.
 func forecast(points []BatteryPoint, low float64, today int64) *int {
-	points = trend(points)
+	points = points[max(len(points)-maxTrend, 0):]
 	n := len(points)
-	if low == 0 || n < minTrend || today-points[n-1].Day > current {
+	if low == 0 || n < 10 || today-points[n-1].Day > current {
 		return nil
 	}
-	var slopes []float64
-	for i, p := range points {
-		for _, q := range points[i+1:] {
-			slopes = append(slopes, (q.Volts-p.Volts)/float64(q.Day-p.Day))
-		}
-	}
-	slope := median(slopes)
-	levels, off := make([]float64, n), make([]float64, n) // by the line, today
-	for i, p := range points {
-		levels[i] = p.Volts + slope*float64(today-p.Day)
-	}
-	level := median(levels)
-	for i, v := range levels {
-		off[i] = math.Abs(v - level)
-	}
-	fall := -slope * float64(points[n-1].Day-points[0].Day)
-	if fall < leastFall || fall < 2*median(off) {
+	from, to := median(points[:5]), median(points[n-5:])
+	fall := from.Volts - to.Volts
+	if fall < leastFall || points[n-1].Volts-to.Volts >= changed {
 		return nil
 	}
-	days := max((level-low)/-slope, 0)
+	days := (to.Volts-low)/fall*float64(to.Day-from.Day) - float64(today-to.Day)
 	if days > maxForecast {
 		return nil
 	}
-	whole := int(days)
+	whole := max(int(days), 0)
 	return &whole
 }
 
-// trend returns the newest points, from the last change of the battery on. One wrong point
-// is no change: the middle of three counts.
-func trend(points []BatteryPoint) []BatteryPoint {
-	points = points[max(len(points)-maxTrend, 0):]
-	middle := func(points []BatteryPoint) float64 {
-		volts := make([]float64, len(points))
-		for i, p := range points {
-			volts[i] = p.Volts
-		}
-		return median(volts)
-	}
-	for i := len(points) - 1; i > 0; i-- {
-		if middle(points[i:min(i+3, len(points))])-middle(points[max(i-3, 0):i]) >= changed {
-			return points[i:]
-		}
-	}
-	return points
-}
-
-// median returns the median of at least one number, which it sorts.
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+// median returns the median voltage of five points, on the day of the third.
+func median(five []BatteryPoint) BatteryPoint {
+	sorted := slices.SortedFunc(slices.Values(five), func(a, b BatteryPoint) int { return cmp.Compare(a.Volts, b.Volts) })
+	return BatteryPoint{five[2].Day, sorted[2].Volts}
 }

@@ -32,7 +32,7 @@ func line(n int, from, perDay float64) (volts []float64) {
 // turned by a few wrong points.
 func TestForecast(t *testing.T) {
 	const today, none = 20_000, -1
-	falling := line(31, 3.90, 0.01) // 3.60 V today, low in 30 days
+	falling := line(30, 3.89, 0.01) // 3.60 V today, low in 30 days
 	spiked := slices.Clone(falling)
 	spiked[5], spiked[12], spiked[29] = 0.1, 3.0, 2.5
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for figures of a test
@@ -48,14 +48,15 @@ func TestForecast(t *testing.T) {
 	}{
 		"falling":          {history(today, falling...), 3.3, 30, 1},
 		"with wrong days":  {history(today, spiked...), 3.3, 30, 1},
-		"with noise":       {history(today, noisy...), 3.3, 62, 4},
+		"with noise":       {history(today, noisy...), 3.3, 62, 10},
 		"low already":      {history(today, falling...), 3.7, 0, 0},
 		"flat":             {history(today, line(60, 3.7, 0)...), 3.3, none, 0},
 		"rising":           {history(today, line(60, 3.7, -0.01)...), 3.3, none, 0},
 		"only noise":       {history(today, noise...), 3.3, none, 0},
 		"too few days":     {history(today, line(9, 3.9, 0.01)...), 3.3, none, 0},
 		"changed lately":   {history(today, slices.Concat(falling, line(5, 4.1, 0.01))...), 3.3, none, 0},
-		"changed":          {history(today, slices.Concat(falling, line(20, 4.1, 0.02))...), 3.3, 21, 1},
+		"changed":          {history(today, slices.Concat(falling, line(30, 4.1, 0.02))...), 3.3, 11, 1},
+		"changed today":    {history(today, slices.Concat(falling, line(1, 4.1, 0))...), 3.3, none, 0},
 		"too far":          {history(today, line(60, 3.9, 0.0004)...), 3.3, none, 0},
 		"not heard of":     {history(today-8, falling...), 3.3, none, 0},
 		"no mark":          {history(today, falling...), 0, none, 0},
@@ -71,9 +72,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// A station has one point for each day, the least voltage, whatever it reports and however
-// often; it is written with the states, once, after its day, and today's is known from
-// memory, over a restart too.
+// A station has one point for each day, the first voltage, whatever it reports and however
+// often; it is written with the states, once, and is known from memory before.
 func TestService_Battery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startRun(t, 2)
@@ -83,57 +83,39 @@ func TestService_Battery(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		first := time.Now().Unix() / 86400
-		for i := range 2000 {
-			report(3.6 + float64(i%7)/10)
+		first := station.BatteryPoint{Day: time.Now().Unix() / 86400, Volts: 3.9}
+		want := func(s *station.Service, want ...station.BatteryPoint) {
+			t.Helper()
+			got, days, err := s.Battery(t.Context(), 1)
+			if err != nil || days != nil || !slices.Equal(got, want) {
+				t.Errorf("%+v, %v, %v: want %+v", got, days, err, want)
+			}
 		}
 		_ = r.Service.Report(1, battery(1e9)) // a lie
-		if saves := r.turn(3); len(saves) != 1 || len(saves[0][0].Points) != 0 {
-			t.Errorf("saved %+v: want no point of a day that has not ended", saves)
+		for i := range 2000 {
+			report(3.9 - float64(i%7)/10)
+		}
+		want(r.Service, first)
+		r.store.failWith(errors.New("no space left"))
+		r.turn(2)
+		r.store.failWith(nil)
+		if saves := r.turn(3); len(saves) != 1 || saves[0][0].Point != first {
+			t.Errorf("saved %+v", saves)
 		}
 		time.Sleep(24 * time.Hour)
-		report(3.9)
-		saves := r.turn(3)
-		if n := len(saves); n != 1 {
-			t.Fatalf("%d saves", n)
-		}
-		if got := saves[0][0].Points; len(got) != 1 || got[0] != (station.BatteryPoint{Day: first, Volts: 3.6}) {
-			t.Errorf("saved the points %+v", got)
+		second := station.BatteryPoint{Day: first.Day + 1, Volts: 3.8}
+		report(3.8)
+		if saves := r.turn(3); len(saves) != 1 || saves[0][0].Point != second {
+			t.Errorf("saved %+v", saves)
 		}
 		r.stop()
 		again := open(t, config(r.store, systemClock{}))
-		if err := again.Report(1, battery(3.8)); err != nil {
+		if err := again.Report(1, battery(3.7)); err != nil {
 			t.Fatal(err)
 		}
-		got, days, err := again.Battery(t.Context(), 1)
-		if err != nil || days != nil || len(got) != 1 || got[0] != (station.BatteryPoint{Day: first + 1, Volts: 3.8}) {
-			t.Errorf("%+v, %v, %v", got, days, err)
-		}
+		want(again, station.BatteryPoint{Day: second.Day, Volts: 3.7}) // the test's store forgets what was looked at
 		if _, _, err := again.Battery(t.Context(), 77); err == nil {
 			t.Error("a station that is not there has a history")
-		}
-	})
-}
-
-// While the disk fails the points wait, a few; then they are saved once.
-func TestService_Battery_diskFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := startRun(t, 1)
-		r.store.failWith(errors.New("no space left"))
-		for range 30 {
-			if err := r.Service.Report(1, battery(3.7)); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(24 * time.Hour)
-		}
-		r.store.saved()
-		r.store.failWith(nil)
-		saves := r.turn(2)
-		if len(saves) != 1 || len(saves[0][0].Points) != 8 {
-			t.Errorf("saved %+v: want eight points", saves)
-		}
-		if saves := r.turn(30); len(saves) > 0 {
-			t.Errorf("saved again %+v", saves)
 		}
 	})
 }

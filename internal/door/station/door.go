@@ -11,11 +11,12 @@ import (
 // one that flaps one a minute.
 func doorRate() throttle.Rate { return throttle.Rate{Burst: 60, Every: time.Minute} }
 
-// notOpenedAfter is how long after an unlock a door is awaited.
-const notOpenedAfter = 30 * time.Second
-
-// bounce is how soon after it has closed a door may be open again by itself.
-const bounce = 2 * time.Second
+const (
+	// openedWithin is how long after a command a door is opened because of it.
+	openedWithin = 30 * time.Second
+	// bounce is how soon after it has closed a door may be open again by itself.
+	bounce = 2 * time.Second
+)
 
 const (
 	detailNotOpened = "unlocked, not opened"
@@ -25,94 +26,84 @@ const (
 // passage is what is known of the door behind a lock, and of who may open it. Its moments
 // are readings of [time.Now].
 type passage struct {
-	door         site.DoorStatus // empty until reported
-	doorSince    time.Time
-	doorRecorded site.DoorStatus // open or closed in its last record; empty: none yet
-	doorSpan     allowance
-	doorFresh    bool // reported on the present connection
-	statusFresh  bool // the same of the lock, in a report: not every station reports what follows a result
+	door      site.DoorStatus // empty until reported
+	doorSince time.Time
+	doorSpan  allowance
+	doorOn    site.ConnectionID // the connection on which it was last reported
+	statusOn  site.ConnectionID // the same of the lock, in a report
+	shut      time.Time         // when the door was last closed
+	forced    bool              // whether it was last opened by force
 
 	released time.Time      // the lock was then told to unlock, or known to be unlocked
-	opened   time.Time      // when the door was last opened
-	shut     time.Time      // when it was last closed
-	forced   bool           // whether it was last opened by force
-	awaited  site.CommandID // the latest unlock, while its door has not been opened
-	explains site.CommandID // the latest command that was sent
+	command  site.CommandID // the latest that was sent, until the door is opened
+	sent     time.Time      // when that was
+	awaited  bool           // it was carried out, and the door has not been opened
 }
 
+// present reports whether a connection is the station's present one.
+func (l *live) present(c site.ConnectionID) bool { return l.online() && c == l.connection }
+
 // applyDoor takes over the status of the door behind a lock; false when there is no such
-// lock.
+// lock. A door that is closed when it is first heard of needs no record.
 func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorStatus, now time.Time) bool {
 	if id < 1 || int(id) > len(l.locks) {
 		return false
 	}
 	k := &l.locks[id-1]
-	before, fresh := k.door, k.doorFresh
-	k.doorFresh = true
+	before, fresh := k.door, l.present(k.doorOn)
+	k.doorOn = l.connection
 	if before == door {
 		return true
 	}
 	k.door, k.doorSince, e.event = door, now, true
-	k.alarms.cause(site.KindDoorHeld).Set(e.moment, door == site.DoorOpen)
-	forced := k.alarms.cause(site.KindDoorForced)
-	if door == site.DoorOpen {
-		k.opened, k.awaited = e.moment, ""
-		k.forced = fresh && before == site.DoorClosed && !k.explained(e.moment, s.limits.Load().DoorForced)
-		if k.forced {
-			forced.Raise(e.moment, now)
-			e.alarm = true
-		}
-	} else {
-		forced.Set(e.moment, false)
-		if before == site.DoorOpen {
-			k.shut = e.moment
-		}
-	}
 	detail := ""
 	if !fresh && before != "" {
 		detail = detailOffline
 	}
-	l.recordDoor(e, id, detail)
-	k.alarms.record(e, site.Facts{Station: l.id, Lock: id.String()})
+	if before != "" || door != site.DoorClosed {
+		l.recordDoor(e, id, detail)
+	}
+	switch {
+	case door == site.DoorOpen:
+		k.awaited, k.command = false, ""
+		if e.moment.Sub(k.shut) >= bounce {
+			k.forced = fresh && before == site.DoorClosed && !k.explained(e.moment, s.limits.Load().DoorForced)
+			if k.forced {
+				l.alarms.Raise(site.KindDoorForced, id, e.moment, now)
+				l.recordAlarms(e)
+			}
+		}
+	case before == site.DoorOpen:
+		k.shut = e.moment
+	}
 	return true
 }
 
 // explained reports whether the door may be opened now: its lock is unlocked, or was until
-// a moment ago; or the door has just closed and bounces. Of a lock that reports no
-// status this is unknown.
+// a moment ago. Of a lock that reports no status this is unknown.
 func (k *lock) explained(moment time.Time, grace time.Duration) bool {
-	bounces := !k.forced && !k.shut.IsZero() && moment.Sub(k.shut) < bounce
-	return grace == 0 || bounces || k.status == site.Unlocked || k.status == site.Unknown ||
-		!k.released.IsZero() && moment.Sub(k.released) <= grace
+	return grace == 0 || k.status == site.Unlocked || k.status == site.Unknown || moment.Sub(k.released) <= grace
 }
 
-// recordDoor notes a record of the present status of a door, as far as allowed. A door that
-// is closed when it is first heard of, and one whose status is unknown, need none.
+// recordDoor notes a record of the present status of a door, as far as allowed; an unknown
+// one needs none.
 func (l *live) recordDoor(e *effect, id site.LockID, detail string) {
 	k := &l.locks[id-1]
 	facts := site.Facts{Station: l.id, Lock: id.String(), Detail: detail}
 	kind := site.KindDoorClosed
-	switch k.door {
-	case site.DoorOpen:
+	switch {
+	case k.door == site.DoorUnknown:
+		return
+	case k.door == site.DoorOpen:
 		kind = site.KindDoorOpened
-		if k.released.After(e.moment.Add(-notOpenedAfter)) {
-			facts.Command = k.explains
+		if e.moment.Sub(k.sent) < openedWithin {
+			facts.Command = k.command
 		}
-	case site.DoorClosed:
-		if k.doorRecorded == "" && k.doorSpan.skipped == 0 {
-			k.doorRecorded = k.door
-			return
-		}
-	default:
-		return
 	}
-	skipped, ok := k.doorSpan.take(e.moment, doorRate())
-	if !ok {
-		return
+	if skipped, ok := k.doorSpan.take(e.moment, doorRate()); ok {
+		facts.Count = skipped
+		e.note(kind, facts)
 	}
-	k.doorRecorded = k.door
-	facts.Count = skipped
-	e.note(kind, facts)
 }
 
 // updateDoors brings the journal up to date where records of doors were left out, and
@@ -120,22 +111,19 @@ func (l *live) recordDoor(e *effect, id site.LockID, detail string) {
 func (l *live) updateDoors(e *effect) {
 	for i := range l.locks {
 		k, id := &l.locks[i], site.LockID(i+1)
-		behind := k.doorSpan.skipped > 0 || k.door == site.DoorOpen && k.doorRecorded != site.DoorOpen ||
-			k.door == site.DoorClosed && k.doorRecorded == site.DoorOpen
-		if behind && k.doorSpan.open(e.moment, doorRate()) {
+		if k.doorSpan.skipped > 0 && k.door != site.DoorUnknown && k.doorSpan.open(e.moment, doorRate()) {
 			k.doorSpan.forgive()
 			l.recordDoor(e, id, detailCaughtUp)
 		}
-		if !k.doorFresh || k.door != site.DoorClosed {
-			k.awaited = ""
+		if !k.awaited || k.status == site.Unlocked || e.moment.Sub(k.released) < openedWithin {
+			continue
 		}
-		if k.awaited != "" && k.status != site.Unlocked && e.moment.Sub(k.released) >= notOpenedAfter {
-			if skipped, ok := k.doorSpan.take(e.moment, doorRate()); ok {
-				e.note(site.KindNotOpened, site.Facts{
-					Station: l.id, Lock: id.String(), Command: k.awaited, Detail: detailNotOpened, Count: skipped,
-				})
-			}
-			k.awaited = ""
+		k.awaited = false
+		if k.door != site.DoorClosed || !l.present(k.doorOn) {
+			continue
+		}
+		if skipped, ok := k.doorSpan.take(e.moment, doorRate()); ok {
+			e.note(site.KindNotOpened, site.Facts{Station: l.id, Lock: id.String(), Command: k.command, Detail: detailNotOpened, Count: skipped})
 		}
 	}
 }
@@ -143,7 +131,8 @@ func (l *live) updateDoors(e *effect) {
 // Releasing notes that a command is about to be sent which unlocks a lock: to open
 // its door is right from now on. It is quick and waits for no storage.
 func (s *Service) Releasing(id site.StationID, number site.LockID, command site.CommandID) {
-	s.withLock(id, number, func(k *lock) { k.released, k.explains = time.Now(), command })
+	moment := time.Now()
+	s.withLock(id, number, func(k *lock) { k.released, k.sent, k.command, k.awaited = moment, moment, command, false })
 }
 
 // Unlocked notes how a command ended that was sent. Quick, as Releasing is.
@@ -154,11 +143,7 @@ func (s *Service) Unlocked(id site.StationID, number site.LockID, command site.C
 			s.refused(l, detailRefused)
 		}
 	case site.Acknowledged, site.Done:
-		s.withLock(id, number, func(k *lock) {
-			if k.door == site.DoorClosed && k.opened.Before(k.released) {
-				k.awaited = command
-			}
-		})
+		s.withLock(id, number, func(k *lock) { k.awaited = k.command == command && k.door == site.DoorClosed })
 	}
 }
 

@@ -148,7 +148,6 @@ func (s *Service) forget(id site.StationID) {
 	delete(s.byToken, keyOf(st.Token))
 	s.mu.Unlock()
 	s.wake(id)
-	s.alarmed()
 }
 
 // update applies a stored enrolment of a station, and reports whether its secret is a
@@ -166,7 +165,6 @@ func (s *Service) update(st site.Station) (rotated bool) {
 		s.put(l, old.station.Token)
 	})
 	s.wake(st.ID)
-	s.alarmed() // its name or its locks may be others
 	return rotated
 }
 

@@ -2,7 +2,6 @@ package station
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"gatehouse/internal/access/throttle"
@@ -29,8 +28,6 @@ func (s *Service) Run(ctx context.Context) error {
 	defer behind.Stop()
 	for {
 		select {
-		case <-s.alarmChanged:
-			s.reportAlarms()
 		case <-behind.C:
 			s.catchUp()
 		case <-ticker.C:
@@ -48,9 +45,10 @@ func (s *Service) Run(ctx context.Context) error {
 // grantLast allows the last records of a run, whatever was recorded before: the next run
 // begins with the saved states, and would not know that the journal lacks one.
 func (l *live) grantLast(*effect, time.Time) {
-	l.presenceSpan.bucket, l.lockSpan.bucket, l.alarms.span = throttle.Bucket{}, throttle.Bucket{}, throttle.Bucket{}
+	l.presenceSpan.bucket, l.lockSpan.bucket = throttle.Bucket{}, throttle.Bucket{}
+	l.alarms.AllowAll()
 	for i := range l.locks {
-		l.locks[i].doorSpan.bucket, l.locks[i].alarms.span = throttle.Bucket{}, throttle.Bucket{}
+		l.locks[i].doorSpan.bucket = throttle.Bucket{}
 	}
 }
 
@@ -64,7 +62,7 @@ func (s *Service) settle(ctx context.Context) {
 	}
 }
 
-// catchUp brings the journal up to date.
+// catchUp brings the alarms and the journal up to date.
 func (s *Service) catchUp() {
 	for _, l := range s.all() {
 		_ = s.transition(l.id, func(l *live, e *effect, now time.Time) {
@@ -73,6 +71,7 @@ func (s *Service) catchUp() {
 			s.updateAlarms(l, e, now)
 		})
 	}
+	s.reportAlarms()
 }
 
 // flush saves the states that the disk does not have. If stations were only heard, it saves
@@ -97,7 +96,7 @@ func (s *Service) flush(ctx context.Context) error {
 	s.flushed = now
 	states := make([]SavedState, len(unsaved))
 	for i, l := range unsaved {
-		states[i] = l.forSaving()
+		states[i] = l.forSaving(s.cfg.Clock.Now())
 	}
 	err := s.cfg.Store.SaveStates(ctx, states)
 	for i, l := range unsaved {
@@ -106,20 +105,21 @@ func (s *Service) flush(ctx context.Context) error {
 			l.dirty = true
 		} else {
 			l.saved = states[i].LastConnection
-			l.points = slices.DeleteFunc(l.points, func(p BatteryPoint) bool { return slices.Contains(states[i].Points, p) })
+			if l.point == states[i].Point {
+				l.point.Volts = 0 // it is saved
+			}
 		}
 		l.mu.Unlock()
 	}
 	return err
 }
 
-func (l *live) forSaving() SavedState {
+func (l *live) forSaving(now time.Time) SavedState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dirty = false
 	return SavedState{
-		Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
-		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.standing(),
-		Today: l.today, Points: slices.Clone(l.points),
+		At: now, Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
+		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.alarms.Standing(), Point: l.point,
 	}
 }

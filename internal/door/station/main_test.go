@@ -166,8 +166,8 @@ func (m *memory) Battery(_ context.Context, id site.StationID) ([]station.Batter
 	var points []station.BatteryPoint
 	for _, batch := range m.saves {
 		for _, s := range batch {
-			if s.Station == id {
-				points = append(points, s.Points...)
+			if s.Station == id && s.Point.Volts != 0 {
+				points = append(points, s.Point)
 			}
 		}
 	}

@@ -97,10 +97,6 @@ func (l *live) setConnection(e *effect, connection site.ConnectionID) {
 	before := l.online()
 	l.connection = connection
 	e.event = l.online() != before
-	for i := range l.locks {
-		l.locks[i].doorFresh, l.locks[i].statusFresh = false, false
-	}
-	l.alarms.cause(site.KindStationSilent).Set(e.moment, !l.online() && !l.heard.IsZero())
 }
 
 // recordPresence notes a record of the present presence, as far as allowed.

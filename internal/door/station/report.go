@@ -53,7 +53,7 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 			switch {
 			case status == "":
 			case l.applyLock(e, site.LockID(lock), status, now):
-				l.locks[lock-1].statusFresh = true
+				l.locks[lock-1].statusOn = l.connection
 			default:
 				r.Refuse("a lock that the station does not have")
 			}
@@ -132,7 +132,6 @@ func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now 
 		if k.status == site.Unlocked || status == site.Unlocked {
 			k.released = e.moment
 		}
-		k.alarms.cause(site.KindLeftUnlocked).Set(e.moment, status == site.Unlocked)
 		k.status, e.event = status, true
 		l.recordLock(e, id, "", now)
 	}

@@ -64,8 +64,7 @@ type Service struct {
 	revoked     func(site.StationID) // see OnRevoked
 	flushed     time.Time            // when states were saved last; of the goroutine of Run
 
-	limits       atomic.Pointer[alarm.Limits]
-	alarmChanged chan struct{} // capacity 1: alarms were raised or cleared
+	limits atomic.Pointer[alarm.Limits]
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live
@@ -81,8 +80,6 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		nobody:   newLive(site.Station{Secret: hashSecret(newSecret())}, 0),
 		byID:     make(map[site.StationID]*live),
 		byToken:  make(map[tokenKey]*live),
-
-		alarmChanged: make(chan struct{}, 1),
 	}
 	s.SetAlarms(c.Alarms)
 	if err := s.load(ctx); err != nil {

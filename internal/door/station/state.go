@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/site"
 )
@@ -23,16 +22,14 @@ type live struct {
 	removed bool       // no longer enrolled; nothing may change it any more
 	// connection alone decides presence: the station is online while it has one.
 	connection site.ConnectionID
-	heard      time.Time      // zero before the first contact
-	battery    *float64       // volts; what it points to never changes
-	low        bool           // the battery is known to be low
-	today      BatteryPoint   // the least of its day so far; 0 V: none
-	points     []BatteryPoint // of past days, not saved yet
+	heard      time.Time    // zero before the first contact
+	battery    *float64     // volts; what it points to never changes
+	low        bool         // the battery is known to be low
+	point      BatteryPoint // of the present day; 0 V: it is saved
 	firmware   string
 	locks      []lock // lock-1 first, as many as were enrolled
 
-	alarms   causes
-	refusals throttle.Bucket // empty: there are often some
+	alarms alarm.Set
 
 	presenceSpan, lockSpan, batterySpan allowance
 	presenceRecorded                    bool // whether the last record of presence was online
@@ -54,12 +51,10 @@ type lock struct {
 	recorded site.LockStatus // the status in its last record
 
 	passage
-	alarms causes
 }
 
 func newLive(st site.Station, generation uint64) *live {
-	stations := alarm.OfStations()
-	l := &live{id: st.ID, alarms: newCauses(stations[:]...)}
+	l := &live{id: st.ID}
 	l.enrolled.Store(&enrolment{station: st, generation: generation})
 	l.resize(st.Locks)
 	return l
@@ -70,9 +65,9 @@ func newLive(st site.Station, generation uint64) *live {
 func (l *live) resize(n int) {
 	l.locks = l.locks[:min(n, len(l.locks)):min(n, len(l.locks))]
 	for len(l.locks) < n {
-		kinds := alarm.OfLocks()
-		l.locks = append(l.locks, lock{status: site.Unknown, recorded: site.Unknown, alarms: newCauses(kinds[:]...)})
+		l.locks = append(l.locks, lock{status: site.Unknown, recorded: site.Unknown})
 	}
+	l.alarms.Resize(n)
 }
 
 // restore takes over a saved state, as far as it makes sense for the station.
@@ -81,7 +76,6 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 	if v := saved.BatteryVoltage; v != nil && validVoltage(*v) {
 		l.battery, l.low = v, *v < batteryLow
 	}
-	l.today = saved.Today
 	if validFirmware(saved.Firmware) {
 		l.firmware = saved.Firmware
 	}
@@ -94,10 +88,10 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 		to := &l.locks[k.ID-1]
 		to.status, to.recorded, to.updated = status, status, k.LastUpdated.Time
 		if door, err := site.ParseDoorStatus(string(k.Door)); err == nil {
-			to.door, to.doorRecorded, to.doorSince = door, door, k.DoorSince.Time
+			to.door, to.doorSince = door, k.DoorSince.Time
 		}
 	}
-	l.restoreAlarms(saved.Alarms, time.Now())
+	l.restoreAlarms(saved.Alarms)
 }
 
 // online reports whether the station has a live connection; mu is held.
@@ -154,7 +148,6 @@ func (l *live) lockStates() []site.Lock {
 // effect is what follows from a transition of one station.
 type effect struct {
 	event   bool // the Station object changed beyond lastConnection
-	alarm   bool // an alarm was raised or cleared
 	records []site.Record
 	moment  time.Time // a reading of [time.Now], for what must not go by the gateway's clock
 }
@@ -181,9 +174,6 @@ func (s *Service) transition(id site.StationID, change func(*live, *effect, time
 	if e.event {
 		s.add(state)
 	}
-	if e.alarm {
-		s.alarmed()
-	}
 	for _, r := range e.records {
 		s.cfg.Journal.AppendLater(r)
 	}
@@ -200,9 +190,6 @@ func (l *live) turnInto(change func(*live, *effect, time.Time), now time.Time) (
 	}
 	e.moment = time.Now()
 	change(l, &e, now)
-	if e.alarm {
-		l.dirty = true
-	}
 	if e.event {
 		l.dirty = true
 		state = l.state()

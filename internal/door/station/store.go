@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/site"
 )
 
@@ -31,13 +32,13 @@ type Journal interface {
 
 // SavedState is what is kept of a station's state over a restart.
 type SavedState struct {
+	At             time.Time // a moment at which all of it was so; a loaded state has none
 	Station        site.StationID
 	Enrolled       time.Time // when the station was enrolled: another one may have its id since
 	BatteryVoltage *float64  // volts; nil until reported
 	Firmware       string    // empty until reported
 	LastConnection time.Time
 	Locks          []site.Lock
-	Alarms         []SavedAlarm   // those that stand
-	Today          BatteryPoint   // the battery's least voltage on the day that has not ended; 0 V: none
-	Points         []BatteryPoint // of days that have ended since; a loaded state has none
+	Alarms         []alarm.Standing
+	Point          BatteryPoint // to be added to the battery's, unless it has one of that day; 0 V: none. A loaded state has none
 }

@@ -23,11 +23,10 @@ const (
 
 // lock is one lock with its motor.
 type lock struct {
-	status site.LockStatus
-	free   time.Time // when the motor has done what it was told so far
-	opened int       // how often it opened or jammed: it locks again if it has not since
-	door   site.DoorStatus
-	passed int // how often a person opened the door: it closes if none has since
+	status  site.LockStatus
+	free    time.Time // when the motor has done what it was told so far
+	opened  int       // how often it opened or jammed: it locks again if it has not since
+	passing int       // how many people hold its door open
 }
 
 // order is one command on its way through the station.
@@ -150,37 +149,25 @@ func (s *Station) open(ctx context.Context, o *order) {
 
 // pass plays a person who opens the door of an open lock, and lets it close.
 func (s *Station) pass(ctx context.Context, lock int) {
-	if !wait(ctx, walk) {
-		return
-	}
-	passed := s.moveDoor(lock, site.DoorOpen, 0)
-	if wait(ctx, s.cfg.DoorOpen) {
-		s.moveDoor(lock, site.DoorClosed, passed)
+	if wait(ctx, walk) {
+		s.hold(lock, 1, DoorOpened)
+		wait(ctx, s.cfg.DoorOpen)
+		s.hold(lock, -1, DoorClosed)
 	}
 }
 
-// moveDoor opens or closes a door and reports it. It closes none that was opened again
-// since the passed-th time. It returns how often the door was opened.
-func (s *Station) moveDoor(lock int, door site.DoorStatus, passed int) int {
-	kind := DoorOpened
+// hold changes how many people hold a door open: it opens with the first, and closes with
+// the last.
+func (s *Station) hold(lock, more int, moved Kind) {
 	s.mu.Lock()
 	l := &s.locks[lock]
-	if door == site.DoorOpen {
-		l.passed++
-	} else {
-		kind = DoorClosed
-	}
-	moved := l.door != door && (door == site.DoorOpen || l.passed == passed)
-	if moved {
-		l.door = door
-	}
-	passed = l.passed
+	alone := min(l.passing, l.passing+more) == 0
+	l.passing += more
 	s.mu.Unlock()
-	if moved {
-		s.emit(Event{Kind: kind, Lock: site.LockID(lock + 1).String()})
+	if alone {
+		s.emit(Event{Kind: moved, Lock: site.LockID(lock + 1).String()})
 		s.report()
 	}
-	return passed
 }
 
 // relock locks a lock again, unless it has opened once more since.

@@ -57,19 +57,11 @@ func New(cfg Config) (*Station, error) {
 	cfg = cfg.withDefaults()
 	s := &Station{
 		cfg: cfg, commands: make(chan struct{}, maxCommands), changed: make(chan struct{}),
-		locks: slices.Repeat([]lock{cfg.lock()}, cfg.Locks), results: make(map[site.CommandID]*result),
+		locks: slices.Repeat([]lock{{status: site.Locked}}, cfg.Locks), results: make(map[site.CommandID]*result),
 		full: 3.60 + 0.55*rand.Float64(), drained: time.Now(), //nolint:gosec // plays hardware, guards nothing
 	}
 	s.volts = s.full
 	return s, nil
-}
-
-// lock returns a lock as it is at first.
-func (c Config) lock() lock {
-	if c.DoorOpen == 0 {
-		return lock{status: site.Locked}
-	}
-	return lock{status: site.Locked, door: site.DoorClosed}
 }
 
 // Status returns the station's present state.
@@ -207,7 +199,13 @@ func (s *Station) state() report {
 	}
 	r := report{Uptime: s.cfg.Uptime().Milliseconds(), BatteryVoltage: math.Round(s.volts*100) / 100, Firmware: firmware}
 	for i, l := range s.locks {
-		r.Locks = append(r.Locks, reportLock{LockID: site.LockID(i + 1).String(), Status: l.status, Door: l.door})
+		r.Locks = append(r.Locks, reportLock{LockID: site.LockID(i + 1).String(), Status: l.status})
+		switch {
+		case l.passing > 0:
+			r.Locks[i].Door = site.DoorOpen
+		case s.cfg.DoorOpen > 0:
+			r.Locks[i].Door = site.DoorClosed
+		}
 	}
 	return r
 }

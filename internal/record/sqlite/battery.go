@@ -16,21 +16,17 @@ const keptDays = 400
 // far larger than all the rest.
 const tableBattery = "battery"
 
-// savePoints adds the points of one station's battery, and drops those of all stations that
-// are too old beside them.
-func (t *transaction) savePoints(id site.StationID, points []station.BatteryPoint) error {
-	for _, p := range points {
-		_, err := t.exec(`INSERT INTO battery (day, station, millivolts) VALUES (?, ?, ?)
-			ON CONFLICT (day, station) DO UPDATE SET millivolts = min(millivolts, excluded.millivolts)`,
-			p.Day, int64(id), int64(math.Round(p.Volts*1000)))
-		if err == nil {
-			_, err = t.exec("DELETE FROM battery WHERE day <= ?", p.Day-keptDays)
-		}
-		if err != nil {
-			return err
-		}
+// savePoint adds a point of one station's battery, unless there is one of that day, and
+// drops those of all stations that are too old beside it.
+func (t *transaction) savePoint(id site.StationID, p station.BatteryPoint) error {
+	if p.Volts == 0 {
+		return nil
 	}
-	return nil
+	_, err := t.exec("INSERT INTO battery (day, station, millivolts) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", p.Day, int64(id), int64(math.Round(p.Volts*1000)))
+	if err == nil {
+		_, err = t.exec("DELETE FROM battery WHERE day <= ?", p.Day-keptDays)
+	}
+	return err
 }
 
 // forgetPoints drops the points of a station that is removed.

@@ -306,7 +306,9 @@ func TestOpen_rescueCarriesBatteries(t *testing.T) {
 		db := sound(t, path)
 		addStation(t, db, 7)
 		want := []station.BatteryPoint{{Day: 20_000, Volts: 3.7}, {Day: 20_001, Volts: 3.6}}
-		save(t, db, station.SavedState{Station: 7, Enrolled: at(1000), Points: want})
+		for _, p := range want {
+			save(t, db, station.SavedState{Station: 7, Enrolled: at(1000), Point: p})
+		}
 		closeDB(t, db)
 		if table != "" {
 			spoil(t, path, rootOf(t, path, table))

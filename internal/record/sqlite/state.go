@@ -12,6 +12,7 @@ import (
 	"io"
 	"slices"
 
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/site"
 )
@@ -34,8 +35,8 @@ type savedState struct {
 	Heard    int64          `json:"heard"` // milliseconds since 1970 UTC; 0: never
 	Locks    []site.Lock    `json:"locks"`
 
-	Alarms []station.SavedAlarm `json:"alarms,omitempty"`
-	Today  station.BatteryPoint `json:"today,omitzero"`
+	At     int64            `json:"at"` // a time at which all of this was so: a record up to it adds nothing
+	Alarms []alarm.Standing `json:"alarms,omitempty"`
 }
 
 // maxStates bounds what a damaged row can be expanded to.
@@ -63,9 +64,9 @@ func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error 
 			}
 			*all.at(s.Station) = savedState{
 				Station: s.Station, Battery: s.BatteryVoltage, Firmware: s.Firmware,
-				Heard: toMillis(s.LastConnection), Locks: s.Locks, Alarms: s.Alarms, Today: s.Today,
+				Heard: toMillis(s.LastConnection), Locks: s.Locks, At: toMillis(s.At), Alarms: s.Alarms,
 			}
-			if err := t.savePoints(s.Station, s.Points); err != nil {
+			if err := t.savePoint(s.Station, s.Point); err != nil {
 				return err
 			}
 		}
@@ -170,29 +171,27 @@ func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
 	saved := make([]station.SavedState, len(all.Stations))
 	for i, s := range all.Stations {
 		saved[i] = station.SavedState{
-			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms, Today: s.Today,
+			Station: s.Station, BatteryVoltage: s.Battery, Firmware: s.Firmware, LastConnection: fromMillis(s.Heard), Locks: s.Locks, Alarms: s.Alarms,
 		}
 	}
 	return saved, nil
 }
 
-// replay brings the locks up to date.
+// replay brings the locks, the doors and the alarms up to date.
 func (db *DB) replay(ctx context.Context, all *states) error {
 	for r, err := range each(ctx, db.reading, scanRecord, "SELECT body FROM journal WHERE seq > ? ORDER BY seq", int64(all.Since)) { //nolint:gosec // seq fits for ever
 		if err != nil {
 			return err
 		}
 		switch r.Kind {
+		case site.KindStationRemoved: // another one may have its id since
+			all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return s.Station == r.Station && s.At <= r.Time.UnixMilli() })
 		case site.KindLockChanged:
 			all.change(&r, func(k *site.Lock) { k.Status, k.LastUpdated = r.Status, r.Time })
-			if r.Status != site.Unlocked {
-				all.lower(&r, site.KindLeftUnlocked)
-			}
 		case site.KindDoorOpened:
 			all.change(&r, func(k *site.Lock) { k.Door, k.DoorSince = site.DoorOpen, r.Time })
 		case site.KindDoorClosed:
 			all.change(&r, func(k *site.Lock) { k.Door, k.DoorSince = site.DoorClosed, r.Time })
-			all.lower(&r, site.KindDoorHeld)
 		case site.KindDoorForced, site.KindDoorHeld, site.KindLeftUnlocked, site.KindStationSilent, site.KindRefusedOften:
 			all.raise(&r)
 		}
@@ -202,39 +201,27 @@ func (db *DB) replay(ctx context.Context, all *states) error {
 
 // change applies a change of a lock or its door, unless the state is newer.
 func (all *states) change(r *site.Record, apply func(*site.Lock)) {
+	s := all.at(r.Station)
 	id, err := site.ParseLockID(r.Lock)
-	if err != nil {
+	if err != nil || r.Time.UnixMilli() < s.At {
 		return
 	}
-	s := all.at(r.Station)
 	s.Heard = max(s.Heard, r.Time.UnixMilli())
 	i := slices.IndexFunc(s.Locks, func(k site.Lock) bool { return k.ID == id })
 	if i < 0 {
 		i = len(s.Locks)
 		s.Locks = append(s.Locks, site.Lock{ID: id, Status: site.Unknown})
 	}
-	k := &s.Locks[i]
-	since := k.LastUpdated
-	if r.Kind != site.KindLockChanged {
-		since = k.DoorSince
-	}
-	if !r.Time.Before(since.Time) {
-		apply(k)
-	}
+	apply(&s.Locks[i])
 }
 
-// raise makes an alarm stand, if it does not.
+// raise makes an alarm stand, if it does not; one that does not stand in a newer state has
+// cleared.
 func (all *states) raise(r *site.Record) {
 	lock, _ := site.ParseLockID(r.Lock) // none: of the station
 	s := all.at(r.Station)
-	same := func(a station.SavedAlarm) bool { return a.Kind == r.Kind && a.Lock == lock }
-	if !slices.ContainsFunc(s.Alarms, same) {
-		s.Alarms = append(s.Alarms, station.SavedAlarm{Kind: r.Kind, Lock: lock, Since: r.Time})
+	same := func(a alarm.Standing) bool { return a.Kind == r.Kind && a.Lock == lock }
+	if r.Time.UnixMilli() >= s.At && !slices.ContainsFunc(s.Alarms, same) {
+		s.Alarms = append(s.Alarms, alarm.Standing{Kind: r.Kind, Lock: lock, Since: r.Time})
 	}
-}
-
-// lower ends an alarm of a lock whose cause has ended.
-func (all *states) lower(r *site.Record, kind site.Kind) {
-	s := all.at(r.Station)
-	s.Alarms = slices.DeleteFunc(s.Alarms, func(a station.SavedAlarm) bool { return a.Kind == kind && a.Lock.String() == r.Lock })
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
@@ -57,7 +58,7 @@ func reload(t *testing.T, db *sqlite.DB) map[site.StationID]station.SavedState {
 }
 
 func locked(id site.StationID, status site.LockStatus, updated time.Time) station.SavedState {
-	return station.SavedState{Station: id, Enrolled: at(1000), Locks: []site.Lock{{ID: 1, Status: status, LastUpdated: site.At(updated)}, {ID: 2, Status: site.Unknown}}}
+	return station.SavedState{At: updated, Station: id, Enrolled: at(1000), Locks: []site.Lock{{ID: 1, Status: status, LastUpdated: site.At(updated)}, {ID: 2, Status: site.Unknown}}}
 }
 
 // A change of a lock is not lost, although the states are saved seldom: its record
@@ -94,17 +95,15 @@ func TestDB_LoadStations_replaysLocks(t *testing.T) {
 func TestDB_LoadStations_replaysDoors(t *testing.T) {
 	db, _ := enrolled(t, 2)
 	defer func() { _ = db.Close() }()
-	held := station.SavedAlarm{Kind: site.KindDoorHeld, Lock: 1, Since: site.At(at(500))}
+	held := alarm.Standing{Kind: site.KindDoorHeld, Lock: 1, Since: site.At(at(500))}
 	saved := locked(1, site.Locked, at(1000))
-	saved.Alarms = []station.SavedAlarm{held}
+	saved.Alarms = []alarm.Standing{held}
 	save(t, db, saved)
 	var times []site.Timestamp
 	for _, r := range []site.Record{
 		{Kind: site.KindDoorOpened, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
 		{Kind: site.KindDoorHeld, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
 		{Kind: site.KindDoorForced, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
-		{Kind: site.KindDoorHeld, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
-		{Kind: site.KindLeftUnlocked, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
 		{Kind: site.KindLockChanged, Facts: site.Facts{Station: 2, Lock: "lock-2", Status: site.Unknown}},
 		{Kind: site.KindDoorClosed, Facts: site.Facts{Station: 2, Lock: "lock-2"}},
 		{Kind: site.KindStationSilent, Facts: site.Facts{Station: 2}},
@@ -116,14 +115,53 @@ func TestDB_LoadStations_replaysDoors(t *testing.T) {
 		times = append(times, all[len(all)-1].Time)
 	}
 	found := reload(t, db)
-	want := []station.SavedAlarm{held, {Kind: site.KindDoorForced, Lock: 1, Since: times[2]}}
+	want := []alarm.Standing{held, {Kind: site.KindDoorForced, Lock: 1, Since: times[2]}}
 	if s := found[1]; !slices.Equal(s.Alarms, want) || s.Locks[0].Status != site.Locked || s.Locks[0].Door != site.DoorOpen || s.Locks[0].DoorSince != times[0] {
 		t.Errorf("station 1 is %+v", s)
 	}
-	want = []station.SavedAlarm{{Kind: site.KindStationSilent, Since: times[7]}}
-	lock := site.Lock{ID: 2, Status: site.Unknown, LastUpdated: times[5], Door: site.DoorClosed, DoorSince: times[6]}
+	want = []alarm.Standing{{Kind: site.KindStationSilent, Since: times[5]}}
+	lock := site.Lock{ID: 2, Status: site.Unknown, LastUpdated: times[3], Door: site.DoorClosed, DoorSince: times[4]}
 	if s := found[2]; !slices.Equal(s.Alarms, want) || !slices.Equal(s.Locks, []site.Lock{lock}) {
 		t.Errorf("station 2 is %+v", s)
+	}
+}
+
+// An alarm that had cleared when the state was saved does not stand again, although its
+// record is newer than the save before.
+func TestDB_LoadStations_clearedAlarm(t *testing.T) {
+	db, _ := enrolled(t, 1)
+	defer func() { _ = db.Close() }()
+	save(t, db, locked(1, site.Locked, at(1000)))
+	if err := db.Keep(t.Context(), site.Record{Kind: site.KindDoorForced, Facts: site.Facts{Station: 1, Lock: "lock-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	all := mustRead(t, db, journal.Query{})
+	save(t, db, locked(1, site.Locked, all[len(all)-1].Time.Add(time.Hour)))
+	if s := reload(t, db)[1]; len(s.Alarms) != 0 {
+		t.Errorf("alarms %+v: want none", s.Alarms)
+	}
+}
+
+// Records of a station that was removed are not about the next one of its id.
+func TestDB_LoadStations_removedAndAddedAgain(t *testing.T) {
+	db, _ := enrolled(t, 1)
+	defer func() { _ = db.Close() }()
+	removed := record(site.KindStationRemoved)
+	removed.Station = 1
+	for _, r := range []site.Record{
+		{Kind: site.KindDoorOpened, Facts: site.Facts{Station: 1, Lock: "lock-1"}},
+		{Kind: site.KindRefusedOften, Facts: site.Facts{Station: 1}},
+	} {
+		if err := db.Keep(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Amend(t.Context(), []site.Amendment{{RemoveStation: 1, Record: removed}}); err != nil {
+		t.Fatal(err)
+	}
+	addStation(t, db, 1)
+	if s := reload(t, db)[1]; len(s.Alarms) != 0 || len(s.Locks) != 0 {
+		t.Errorf("the new station begins with %+v", s)
 	}
 }
 
@@ -228,7 +266,7 @@ func bytesWritten(t *testing.T) (n int64) {
 	return 0
 }
 
-// Points of batteries are kept by day for 400 days, the least of each, until their station
+// Points of batteries are kept by day for 400 days, the first of each, until their station
 // is removed.
 func TestDB_Battery(t *testing.T) {
 	db, _ := enrolled(t, 2)
@@ -241,9 +279,11 @@ func TestDB_Battery(t *testing.T) {
 	}
 	put := func(id site.StationID, p ...station.BatteryPoint) {
 		t.Helper()
-		s := locked(id, site.Locked, at(1000))
-		s.Points = p
-		save(t, db, s)
+		for _, p := range p {
+			s := locked(id, site.Locked, at(1000))
+			s.Point = p
+			save(t, db, s)
+		}
 	}
 	want := func(id site.StationID, want ...station.BatteryPoint) {
 		t.Helper()
@@ -256,7 +296,7 @@ func TestDB_Battery(t *testing.T) {
 	put(1, points(20_000, 20_001, 20_399)...)
 	put(2, points(20_001, 20_010)...)
 	put(1, station.BatteryPoint{Day: 20_001, Volts: 3.6}, station.BatteryPoint{Day: 20_399, Volts: 3.8})
-	want(1, station.BatteryPoint{Day: 20_000, Volts: 3.7}, station.BatteryPoint{Day: 20_001, Volts: 3.6}, station.BatteryPoint{Day: 20_399, Volts: 3.7})
+	want(1, station.BatteryPoint{Day: 20_000, Volts: 3.7}, station.BatteryPoint{Day: 20_001, Volts: 3.7}, station.BatteryPoint{Day: 20_399, Volts: 3.7})
 	put(2, points(20_401)...)
 	want(1, points(20_399)...)
 	want(2, points(20_010, 20_401)...)
