@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -71,20 +70,10 @@ func (a *app) newPassword(ctx context.Context, fromStdin bool) (string, error) {
 func (a *app) accountList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the accounts"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, a.accountTable)(gw.Accounts(ctx))
+			return show(a, listing("There are no accounts; \"gatehouse account add EMAIL\" adds one.", []string{"EMAIL", "ADMIN", "ADDED", "ID"}, func(acc adminapi.Account) []string {
+				return []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.AccountID)}
+			}))(gw.Accounts(ctx))
 		})
-}
-
-func (a *app) accountTable(w *lines, accounts []adminapi.Account) {
-	if len(accounts) == 0 {
-		w.printf("There are no accounts; \"gatehouse account add EMAIL\" adds one.")
-		return
-	}
-	rows := make([][]string, len(accounts))
-	for i, acc := range accounts {
-		rows[i] = []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.AccountID)}
-	}
-	w.table([]string{"EMAIL", "ADMIN", "ADDED", "ID"}, rows)
 }
 
 func (a *app) accountRemove() *cobra.Command {
@@ -93,12 +82,7 @@ func (a *app) accountRemove() *cobra.Command {
 		Short: "Remove an account, its sessions and its grants",
 		Long:  "Remove an account with its grants, without asking. Its sessions end at once.",
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		if err := gw.RemoveAccount(ctx, string(in.email)); err != nil {
-			return err
-		}
-		return a.result(removed{Email: in.email}, func(w *lines) {
-			w.printf("Account %s, its sessions and its grants are removed.", in.email)
-		})
+		return a.gone(removed{Email: in.email}, gw.RemoveAccount(ctx, string(in.email)), "Account %s, its sessions and its grants are removed.", in.email)
 	})
 }
 
@@ -129,24 +113,10 @@ func printNewPassword(w *lines, issued adminapi.IssuedAccount) {
 func (a *app) accountSessions() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "sessions EMAIL", Short: "List the live sessions of an account"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			sessions, err := gw.Sessions(ctx, string(in.email))
-			if err != nil {
-				return err
-			}
-			return a.result(sessions, func(w *lines) { a.sessionTable(w, in.email, sessions) })
+			return show(a, listing(string(in.email)+" has no live sessions.", []string{"SESSION", "LOGGED IN", "ENDS", "FROM"}, func(s adminapi.Session) []string {
+				return []string{string(s.SessionID), a.stamp(s.Created), a.stamp(s.Expires), s.Remote}
+			}))(gw.Sessions(ctx, string(in.email)))
 		})
-}
-
-func (a *app) sessionTable(w *lines, email site.Email, sessions []adminapi.Session) {
-	if len(sessions) == 0 {
-		w.printf("%s has no live sessions.", email)
-		return
-	}
-	rows := make([][]string, len(sessions))
-	for i, s := range sessions {
-		rows[i] = []string{string(s.SessionID), a.stamp(s.Created), a.stamp(s.Expires), s.Remote}
-	}
-	w.table([]string{"SESSION", "LOGGED IN", "ENDS", "FROM"}, rows)
 }
 
 func (a *app) accountRevoke() *cobra.Command {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +56,7 @@ func (a *app) grant(ctx context.Context, gw *client.Client, in arguments, flags 
 	if err != nil {
 		return err
 	}
-	granted, err := gw.Grant(ctx, in.who, in.what, terms)
+	granted, err := gw.Grant(ctx, in.who.String(), in.what.String(), terms)
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func (a *app) grant(ctx context.Context, gw *client.Client, in arguments, flags 
 		} else if len(before) > 0 {
 			replaced = " This replaces: " + a.termsText(before[0].GrantTerms) + "."
 		}
-		w.printf("%s may%s use %s: %s.%s", whoText(granted.Grant), already, whatText(granted.Grant), a.termsText(granted.GrantTerms), replaced)
+		w.printf("%s may%s use %s: %s.%s", whoText(in.who), already, whatText(in.what), a.termsText(granted.GrantTerms), replaced)
 	})
 }
 
@@ -100,23 +99,7 @@ func (a *app) parseTerms(flags terms) (adminapi.GrantTerms, error) {
 
 // termsText returns "from … until …, Mon-Fri 08:00-18:00" or "at any time".
 func (a *app) termsText(t adminapi.GrantTerms) string {
-	var parts []string
-	if !t.From.IsZero() {
-		parts = append(parts, "from "+a.stamp(t.From))
-	}
-	if !t.Until.IsZero() {
-		parts = append(parts, "until "+a.stamp(t.Until))
-	}
-	if hours := t.Hours.String(); hours != "" {
-		parts = append(parts, hours)
-	}
-	if hours := t.Holidays.String(); hours != "" {
-		parts = append(parts, "on holidays "+hours)
-	}
-	if len(parts) == 0 {
-		return "at any time"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(t.Grant().Text(a.local), "at any time")
 }
 
 // grantsOf lists the grants of whom and for what is named; "" selects all.
@@ -124,64 +107,34 @@ func grantsOf(ctx context.Context, gw *client.Client, in arguments) ([]adminapi.
 	all, err := gw.Grants(ctx)
 	grants := []adminapi.Grant{}
 	for _, g := range all {
-		if (in.who == "" || whoOf(g) == in.who) && (in.what == "" || whatOf(g) == in.what) {
+		if (in.who == (site.Ref{}) || g.Who() == in.who) && (in.what == (site.Ref{}) || g.What() == in.what) {
 			grants = append(grants, g)
 		}
 	}
 	return grants, err
 }
 
-// whoOf and whatOf return for whom and for what a grant is, as an argument names it.
-func whoOf(g adminapi.Grant) string { return cmp.Or(string(g.Email), string(g.AccountGroup)) }
-
-func whatOf(g adminapi.Grant) string {
-	if g.StationGroup != "" {
-		return string(g.StationGroup)
+// whoText and whatText word for whom and for what a grant is.
+func whoText(who site.Ref) string {
+	if who.Group != "" {
+		return "Group " + string(who.Group)
 	}
-	return g.StationID.String()
+	return string(who.Email)
 }
 
-// whoText and whatText word the same for a sentence.
-func whoText(g adminapi.Grant) string {
-	if g.AccountGroup != "" {
-		return "Group " + string(g.AccountGroup)
+func whatText(what site.Ref) string {
+	if what.Group != "" {
+		return "the stations of " + string(what.Group)
 	}
-	return string(g.Email)
-}
-
-func whatText(g adminapi.Grant) string {
-	if g.StationGroup != "" {
-		return "the stations of " + string(g.StationGroup)
-	}
-	return "station " + g.StationID.String()
+	return "station " + what.Station.String()
 }
 
 func (a *app) ungrantCommand() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "ungrant WHO WHAT", Short: "Withdraw the access of an account or a group to a station"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			was := grantNamed(in)
-			if err := gw.Ungrant(ctx, in.who, in.what); err != nil {
-				return err
-			}
-			ended := removed{Email: was.Email, AccountGroup: was.AccountGroup, StationID: was.StationID, StationGroup: was.StationGroup}
-			return a.result(ended, func(w *lines) {
-				w.printf("%s may no longer use %s.", whoText(was), whatText(was))
-			})
+			ended := removed{Email: in.who.Email, AccountGroup: in.who.Group, StationID: in.what.Station, StationGroup: in.what.Group}
+			return a.gone(ended, gw.Ungrant(ctx, in.who.String(), in.what.String()), "%s may no longer use %s.", whoText(in.who), whatText(in.what))
 		})
-}
-
-// grantNamed returns for whom and for what a grant is that arguments name.
-func grantNamed(in arguments) (g adminapi.Grant) {
-	if strings.Contains(in.who, "@") {
-		g.Email = site.Email(in.who)
-	} else {
-		g.AccountGroup = site.GroupName(in.who)
-	}
-	var err error
-	if g.StationID, err = site.ParseStationID(in.what); err != nil {
-		g.StationGroup = site.GroupName(in.what)
-	}
-	return g
 }
 
 func (a *app) grantsCommand() *cobra.Command {
@@ -191,29 +144,19 @@ func (a *app) grantsCommand() *cobra.Command {
 			var in arguments
 			var err error
 			if who != "" {
-				in.who, err = parseWho(who)
+				in.who, err = site.ParseWho(who)
 			}
 			if err == nil && what != "" {
-				in.what, err = parseWhat(what)
+				in.what, err = site.ParseWhat(what)
 			}
 			if err != nil {
 				return wrongUsage(err)
 			}
-			return show(a, a.grantTable)(grantsOf(ctx, gw, in))
+			return show(a, listing("There are no such grants; \"gatehouse grant WHO WHAT\" adds one.", []string{"WHO", "WHAT", "VALID"}, func(g adminapi.Grant) []string {
+				return []string{g.Who().String(), g.What().String(), a.termsText(g.GrantTerms)}
+			}))(grantsOf(ctx, gw, in))
 		})
 	cmd.Flags().StringVar(&who, "account", "", "only those of `WHO`, an e-mail address or a group")
 	cmd.Flags().StringVar(&what, "station", "", "only those for `WHAT`, the number of a station or a group")
 	return cmd
-}
-
-func (a *app) grantTable(w *lines, grants []adminapi.Grant) {
-	if len(grants) == 0 {
-		w.printf("There are no such grants; \"gatehouse grant WHO WHAT\" adds one.")
-		return
-	}
-	rows := make([][]string, len(grants))
-	for i, g := range grants {
-		rows[i] = []string{whoOf(g), whatOf(g), a.termsText(g.GrantTerms)}
-	}
-	w.table([]string{"WHO", "WHAT", "VALID"}, rows)
 }

@@ -84,20 +84,10 @@ func membersText(m adminapi.Members) string {
 func (a *app) groupList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the groups"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, groupTable)(gw.Groups(ctx))
+			return show(a, listing("There are no groups; \"gatehouse group add GROUP MEMBER...\" adds one.", []string{"GROUP", "MEMBERS"}, func(g adminapi.Group) []string {
+				return []string{string(g.Name), membersText(g.Members)}
+			}))(gw.Groups(ctx))
 		})
-}
-
-func groupTable(w *lines, groups []adminapi.Group) {
-	if len(groups) == 0 {
-		w.printf("There are no groups; \"gatehouse group add GROUP MEMBER...\" adds one.")
-		return
-	}
-	rows := make([][]string, len(groups))
-	for i, g := range groups {
-		rows[i] = []string{string(g.Name), membersText(g.Members)}
-	}
-	w.table([]string{"GROUP", "MEMBERS"}, rows)
 }
 
 func (a *app) groupRemove() *cobra.Command {
@@ -107,10 +97,7 @@ func (a *app) groupRemove() *cobra.Command {
 		Long:  "Remove accounts or stations from a group, or, where none is named, the group with its\ngrants, without asking. It takes effect with the next request.",
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
 		if len(in.texts) == 0 {
-			if err := gw.RemoveGroup(ctx, in.group); err != nil {
-				return err
-			}
-			return a.result(removed{Name: string(in.group)}, func(w *lines) { w.printf("Group %s and its grants are removed.", in.group) })
+			return a.gone(removed{Name: string(in.group)}, gw.RemoveGroup(ctx, in.group), "Group %s and its grants are removed.", in.group)
 		}
 		members, err := parseMembers(in.texts)
 		if err != nil {

@@ -38,29 +38,18 @@ days of every year (12-25, 12-24..01-06).`,
 			}
 			h.Dates = append(h.Dates, dates)
 		}
-		return show(a, changedHolidays)(gw.AddHoliday(ctx, h))
+		return show(a, holidayTable(unchanged))(gw.AddHoliday(ctx, h))
 	})
 }
 
-func changedHolidays(w *lines, changed []site.Holiday) {
-	if len(changed) == 0 {
-		w.printf("These holidays are there already.")
-		return
-	}
-	holidayTable(w, changed)
+// holidayTable returns what writes a table of holidays; none is the sentence where there
+// are none.
+func holidayTable(none string) func(*lines, []site.Holiday) {
+	return listing(none, []string{"HOLIDAY", "DATES"}, func(h site.Holiday) []string { return []string{h.Name, h.Text()} })
 }
 
-func holidayTable(w *lines, all []site.Holiday) {
-	if len(all) == 0 {
-		w.printf("There are no holidays; \"gatehouse holiday add HOLIDAY DATE...\" adds one.")
-		return
-	}
-	rows := make([][]string, len(all))
-	for i, h := range all {
-		rows[i] = []string{h.Name, h.Text()}
-	}
-	w.table([]string{"HOLIDAY", "DATES"}, rows)
-}
+// unchanged is what adding holidays says that are there.
+const unchanged = "These holidays are there already."
 
 func (a *app) holidayImport() *cobra.Command {
 	return a.remote(&cobra.Command{
@@ -74,23 +63,20 @@ with an event that cannot be read is refused as a whole.`,
 		if err != nil {
 			return fmt.Errorf("reading the calendar: %w", err)
 		}
-		return show(a, changedHolidays)(gw.ImportHolidays(ctx, string(text)))
+		return show(a, holidayTable(unchanged))(gw.ImportHolidays(ctx, string(text)))
 	})
 }
 
 func (a *app) holidayList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the holidays"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, holidayTable)(gw.Holidays(ctx))
+			return show(a, holidayTable("There are no holidays; \"gatehouse holiday add HOLIDAY DATE...\" adds one."))(gw.Holidays(ctx))
 		})
 }
 
 func (a *app) holidayRemove() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "remove HOLIDAY", Short: "Remove a holiday with all its dates"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			if err := gw.RemoveHoliday(ctx, in.texts[0]); err != nil {
-				return err
-			}
-			return a.result(removed{Name: in.texts[0]}, func(w *lines) { w.printf("Holiday %s is removed.", in.texts[0]) })
+			return a.gone(removed{Name: in.texts[0]}, gw.RemoveHoliday(ctx, in.texts[0]), "Holiday %s is removed.", in.texts[0])
 		})
 }

@@ -82,6 +82,22 @@ func (l *lines) table(heading []string, rows [][]string) {
 	l.err = errors.Join(l.err, columns.Flush())
 }
 
+// listing returns a function that writes a table of a row each, or where there is nothing
+// to list the sentence none.
+func listing[T any](none string, heading []string, row func(T) []string) func(*lines, []T) {
+	return func(w *lines, all []T) {
+		if len(all) == 0 {
+			w.printf("%s", none)
+			return
+		}
+		rows := make([][]string, len(all))
+		for i, one := range all {
+			rows[i] = row(one)
+		}
+		w.table(heading, rows)
+	}
+}
+
 // pairs writes names and values in two aligned columns; an empty name continues the
 // one above.
 func (l *lines) pairs(rows [][2]string) {

@@ -22,7 +22,7 @@ type arguments struct {
 	name    string // of a token
 	group   site.GroupName
 
-	who, what string   // in their canonical form
+	who, what site.Ref
 	texts     []string // the arguments of all other names
 }
 
@@ -59,9 +59,9 @@ func parseArguments(names, args []string) (in arguments, err error) {
 		case "GROUP":
 			in.group, err = site.ParseGroupName(text)
 		case "WHO":
-			in.who, err = parseWho(text)
+			in.who, err = site.ParseWho(text)
 		case "WHAT":
-			in.what, err = parseWhat(text)
+			in.what, err = site.ParseWhat(text)
 		default:
 			in.texts = append(in.texts, text)
 		}
@@ -72,25 +72,6 @@ func parseArguments(names, args []string) (in arguments, err error) {
 	return in, nil
 }
 
-// parseWho reads an e-mail address or the name of a group of accounts.
-func parseWho(text string) (string, error) {
-	if strings.Contains(text, "@") {
-		email, err := site.ParseEmail(text)
-		return string(email), err
-	}
-	group, err := site.ParseGroupName(text)
-	return string(group), err
-}
-
-// parseWhat reads a station id or the name of a group of stations.
-func parseWhat(text string) (string, error) {
-	if id, err := site.ParseStationID(text); err == nil {
-		return id.String(), nil
-	}
-	group, err := site.ParseGroupName(text)
-	return string(group), err
-}
-
 // removed names what was removed.
 type removed struct {
 	Email        site.Email     `json:"email,omitempty"`
@@ -98,6 +79,14 @@ type removed struct {
 	StationID    site.StationID `json:"stationId,omitempty"`
 	StationGroup site.GroupName `json:"stationGroup,omitempty"`
 	Name         string         `json:"name,omitempty"` // of a token, a group or a holiday
+}
+
+// gone writes that something was removed, unless removing it has failed.
+func (a *app) gone(what removed, err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return a.result(what, func(w *lines) { w.printf(format, args...) })
 }
 
 // zonePatience bounds how long a command waits for the time zone of the site.
@@ -127,7 +116,7 @@ func absent(in arguments, err error) error {
 	switch {
 	case in.name != "":
 		hint = `"gatehouse token list" and "gatehouse station list" list what there is`
-	case in.who != "":
+	case in.who != (site.Ref{}):
 		hint = `"gatehouse account list", "gatehouse station list", "gatehouse group list" and "gatehouse grants" list what there is`
 	case in.group != "":
 		hint = `"gatehouse group list" lists the groups`

@@ -97,20 +97,15 @@ func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, iss
 func (a *app) stationList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the stations and their state"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, a.stationTable)(gw.Stations(ctx))
+			return show(a, a.stationTable())(gw.Stations(ctx))
 		})
 }
 
-func (a *app) stationTable(w *lines, stations []adminapi.Station) {
-	if len(stations) == 0 {
-		w.printf("There are no stations; \"gatehouse station add --id N --locks N\" enrols one.")
-		return
-	}
-	rows := make([][]string, len(stations))
-	for i, s := range stations {
-		rows[i] = []string{s.ID.String(), s.Name, string(s.Status), volts(s.BatteryVoltage), a.stamp(s.LastConnection), lockList(s.Locks)}
-	}
-	w.table([]string{"ID", "NAME", "STATUS", "BATTERY", "LAST HEARD", "LOCKS"}, rows)
+func (a *app) stationTable() func(*lines, []adminapi.Station) {
+	heading := []string{"ID", "NAME", "STATUS", "BATTERY", "LAST HEARD", "LOCKS"}
+	return listing("There are no stations; \"gatehouse station add --id N --locks N\" enrols one.", heading, func(s adminapi.Station) []string {
+		return []string{s.ID.String(), s.Name, string(s.Status), volts(s.BatteryVoltage), a.stamp(s.LastConnection), lockList(s.Locks)}
+	})
 }
 
 func volts(v *float64) string {
@@ -139,7 +134,7 @@ func (a *app) stationShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(s, func(w *lines) { a.stationTable(w, []adminapi.Station{s}) })
+			return a.result(s, func(w *lines) { a.stationTable()(w, []adminapi.Station{s}) })
 		})
 }
 
@@ -247,11 +242,6 @@ func (a *app) stationRemove() *cobra.Command {
 		Short: "Remove a station and the grants for it",
 		Long:  "Remove a station and the grants for it, without asking. Its connection ends at once.",
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		if err := gw.RemoveStation(ctx, in.station); err != nil {
-			return err
-		}
-		return a.result(removed{StationID: in.station}, func(w *lines) {
-			w.printf("Station %s and the grants for it are removed.", in.station)
-		})
+		return a.gone(removed{StationID: in.station}, gw.RemoveStation(ctx, in.station), "Station %s and the grants for it are removed.", in.station)
 	})
 }

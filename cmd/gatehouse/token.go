@@ -96,20 +96,10 @@ func (a *app) scopeText(t adminapi.Token) string {
 func (a *app) tokenList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the tokens"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, a.tokenTable)(gw.Tokens(ctx))
+			return show(a, listing("There are no tokens; \"gatehouse token add NAME --read\" adds one.", []string{"NAME", "MAY", "ADDED", "LAST USED"}, func(t adminapi.Token) []string {
+				return []string{t.Name, a.scopeText(t), a.stamp(t.Created), a.stamp(t.LastUsed)}
+			}))(gw.Tokens(ctx))
 		})
-}
-
-func (a *app) tokenTable(w *lines, tokens []adminapi.Token) {
-	if len(tokens) == 0 {
-		w.printf("There are no tokens; \"gatehouse token add NAME --read\" adds one.")
-		return
-	}
-	rows := make([][]string, len(tokens))
-	for i, t := range tokens {
-		rows[i] = []string{printable(t.Name), a.scopeText(t), a.stamp(t.Created), a.stamp(t.LastUsed)}
-	}
-	w.table([]string{"NAME", "MAY", "ADDED", "LAST USED"}, rows)
 }
 
 func (a *app) tokenRemove() *cobra.Command {
@@ -118,9 +108,6 @@ func (a *app) tokenRemove() *cobra.Command {
 		Short: "Remove a token",
 		Long:  "Remove a token, without asking. Its next request is refused, and its streams end.",
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		if err := gw.RemoveToken(ctx, in.name); err != nil {
-			return err
-		}
-		return a.result(removed{Name: in.name}, func(w *lines) { w.printf("Token %q is removed.", in.name) })
+		return a.gone(removed{Name: in.name}, gw.RemoveToken(ctx, in.name), "Token %q is removed.", in.name)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -351,21 +350,5 @@ func checkGrant(g site.Grant) error {
 
 // limits words the limits of a grant for the journal.
 func limits(g site.Grant) string {
-	var parts []string
-	if !g.From.IsZero() {
-		parts = append(parts, "from "+site.At(g.From).String())
-	}
-	if !g.Until.IsZero() {
-		parts = append(parts, "until "+site.At(g.Until).String())
-	}
-	if hours := g.Hours.String(); hours != "" {
-		parts = append(parts, "hours "+hours)
-	}
-	if hours := g.Holidays.String(); hours != "" {
-		parts = append(parts, "on holidays "+hours)
-	}
-	if len(parts) == 0 {
-		return "without limits"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(g.Text(func(t time.Time) string { return site.At(t).String() }), "without limits")
 }

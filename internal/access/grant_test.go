@@ -114,9 +114,9 @@ func TestService_PutGrant(t *testing.T) {
 	h.put(grant)
 	want := []string{
 		"without limits",
-		"from 2026-11-21T07:00:00.250Z, hours Mon-Fri 08:00-18:00; before: without limits",
-		"from 2026-11-21T07:00:00.250Z, until 2026-11-21T08:00:00.250Z, hours Mon-Fri 08:00-18:00; " +
-			"before: from 2026-11-21T07:00:00.250Z, hours Mon-Fri 08:00-18:00",
+		"from 2026-11-21T07:00:00.250Z, Mon-Fri 08:00-18:00; before: without limits",
+		"from 2026-11-21T07:00:00.250Z, until 2026-11-21T08:00:00.250Z, Mon-Fri 08:00-18:00; " +
+			"before: from 2026-11-21T07:00:00.250Z, Mon-Fri 08:00-18:00",
 	}
 	records := h.store.of(site.KindGranted)
 	if len(records) != len(want) {

@@ -1,6 +1,9 @@
 package site
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Grant lets an account, or a group of accounts, use a station, or a group of stations.
 // Grants add up: an account may use a station while one of them holds.
@@ -34,6 +37,22 @@ func (g Grant) Key() GrantKey {
 func (g Grant) SameTerms(other Grant) bool {
 	return g.From.Equal(other.From) && g.Until.Equal(other.Until) &&
 		g.Hours.String() == other.Hours.String() && g.Holidays.String() == other.Holidays.String()
+}
+
+// Text words when the grant holds, with its times as stamp words them: "until …,
+// Mon-Fri 08:00-18:00, on holidays none"; "" is at any time.
+func (g Grant) Text(stamp func(time.Time) string) string {
+	var parts []string
+	add := func(stated bool, words string) {
+		if stated {
+			parts = append(parts, words)
+		}
+	}
+	add(!g.From.IsZero(), "from "+stamp(g.From))
+	add(!g.Until.IsZero(), "until "+stamp(g.Until))
+	add(!g.Hours.IsZero(), g.Hours.String())
+	add(!g.Holidays.IsZero(), "on holidays "+g.Holidays.String())
+	return strings.Join(parts, ", ")
 }
 
 // Covers reports whether the grant holds at t; zone is the gateway's own time zone, in

@@ -47,8 +47,8 @@ func TestService_Apply(t *testing.T) {
 		"account-added: account ada@example.test, an administrator",
 		"station-added: station 1042 (North entrance), 2 locks",
 		"station-added: station 7, 1 lock",
-		"granted: porter@example.test may use station 1042 (North entrance), Mon-Fri 08:00-18:00, from 2026-01-01T00:00:00Z",
-		"granted: porter@example.test may use station 7, Mon-Fri 08:00-18:00, from 2026-01-01T00:00:00Z",
+		"granted: porter@example.test may use station 1042 (North entrance), from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
+		"granted: porter@example.test may use station 7, from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
 	}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
@@ -163,7 +163,7 @@ until = 2036-01-01T00:00:00Z
 		"station-changed: station 1042 (North entrance): new station token",
 		`station-changed: station 1042 (North entrance): name "South entrance", 3 locks`,
 		"station-rotated: station 1042 (North entrance): new secret",
-		"granted: porter@example.test may use station 1042 (South entrance), until 2036-01-01T00:00:00Z; before: Mon-Fri 08:00-18:00, from 2026-01-01T00:00:00Z",
+		"granted: porter@example.test may use station 1042 (South entrance), until 2036-01-01T00:00:00Z; before: from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
 	}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
@@ -221,7 +221,7 @@ stations = [7]
 		"station-removed: station 8",
 		"station-removed: station 1042 (North entrance)",
 		"station-added: station 9, 1 lock",
-		"granted: porter@example.test may use station 7; before: Mon-Fri 08:00-18:00, from 2026-01-01T00:00:00Z",
+		"granted: porter@example.test may use station 7; before: from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
 	}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))

@@ -50,6 +50,15 @@ func (c *checker) must(holds bool, at place, key, format string, args ...any) {
 	}
 }
 
+// once adds a problem where a table before has the same name, unless that is "".
+func (c *checker) once(seen map[string]int, at place, key, name string) {
+	first, twice := seen[name]
+	c.must(!twice || name == "", at, key, "%s %s is in this file twice: it is also [[%s]] number %d", at.table, name, at.table, first+1)
+	if !twice {
+		seen[name] = at.index
+	}
+}
+
 func (c *checker) check(s *Site) {
 	_, err := time.LoadLocation(s.TimeZone)
 	c.must(err == nil && s.TimeZone != "Local", place{lines: s.Lines}, keyTimeZone, "%s is not a time zone: write it like Europe/Berlin", tomlfile.Quote(s.TimeZone))
@@ -61,15 +70,11 @@ func (c *checker) check(s *Site) {
 }
 
 func (c *checker) accounts(list []Account) {
-	first := make(map[site.Email]int, len(list))
+	seen := make(map[string]int, len(list))
 	for i := range list {
 		a, at := &list[i], place{tableAccount, i, list[i].Lines}
 		c.email(at, "email", &a.Email, "the account has no email")
-		j, twice := first[a.Email]
-		c.must(!twice || a.Email == "", at, "email", "account %s is in this file twice: it is also [[account]] number %d", a.Email, j+1)
-		if !twice {
-			first[a.Email] = i
-		}
+		c.once(seen, at, "email", string(a.Email))
 		flaw := site.PasswordFlaw(a.Email, a.Password)
 		c.must(flaw == "" || a.Password == "", at, "password", "the password of %s %s", cmp.Or(string(a.Email), "this account"), flaw)
 	}
@@ -87,15 +92,13 @@ func (c *checker) email(at place, key string, email *site.Email, missing string)
 }
 
 func (c *checker) stations(list []Station) {
-	ids := make(map[site.StationID]int, len(list))
+	seen := make(map[string]int, len(list))
 	tokens := make(map[site.Secret]site.StationID, len(list))
 	for i, s := range list {
 		at := place{tableStation, i, s.Lines}
 		c.must(s.ID.Valid(), at, "id", "the station needs an id from 1 to %d", site.MaxStationID)
-		j, twice := ids[s.ID]
-		c.must(!twice || !s.ID.Valid(), at, "id", "station %d is in this file twice: it is also [[station]] number %d", s.ID, j+1)
-		if !twice {
-			ids[s.ID] = i
+		if s.ID.Valid() {
+			c.once(seen, at, "id", s.ID.String())
 		}
 		if s.Name != nil {
 			_, ok := site.CleanStationName(*s.Name)
@@ -114,13 +117,11 @@ func (c *checker) stations(list []Station) {
 }
 
 func (c *checker) groups(list []Group) {
-	first := make(map[site.GroupName]int, len(list))
+	seen := make(map[string]int, len(list))
 	for i := range list {
 		g, at := &list[i], place{tableGroup, i, list[i].Lines}
 		c.groupName(at, "name", &g.Name)
-		j, twice := first[g.Name]
-		c.must(!twice, at, "name", "group %s is in this file twice: it is also [[group]] number %d", g.Name, j+1)
-		first[g.Name] = i
+		c.once(seen, at, "name", string(g.Name))
 		c.must((g.Accounts == nil) != (g.Stations == nil), at, "stations", "the group needs either accounts or stations")
 		for k := range g.Accounts {
 			c.email(at, "accounts", &g.Accounts[k], "the group has an account without an e-mail address")
@@ -139,15 +140,13 @@ func (c *checker) groupName(at place, key string, name *site.GroupName) {
 }
 
 func (c *checker) holidays(list []Holiday) {
-	first := make(map[string]int, len(list))
+	seen := make(map[string]int, len(list))
 	for i := range list {
 		h, at := &list[i], place{tableHoliday, i, list[i].Lines}
 		name, err := site.ParseHolidayName(h.Name)
 		c.must(err == nil, at, "name", "%v", err)
 		h.Name = name
-		j, twice := first[name]
-		c.must(!twice || name == "", at, "name", "holiday %s is in this file twice: it is also [[holiday]] number %d", name, j+1)
-		first[name] = i
+		c.once(seen, at, "name", name)
 		h.Dates = site.JoinDates(h.Dates, nil)
 		c.must(len(h.Dates) > 0 && len(h.Dates) <= site.MaxHolidayDates, at, "dates", "a holiday has 1 to %d dates, not %d", site.MaxHolidayDates, len(h.Dates))
 		c.must(i != site.MaxHolidays, at, "name", "there are more than %d holidays", site.MaxHolidays)

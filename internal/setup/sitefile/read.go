@@ -80,26 +80,10 @@ func Read(d *tomlfile.Document, foreign []string) (Site, []tomlfile.Problem) {
 		}
 		s.Accounts = append(s.Accounts, a)
 	}
-	for at, values := range r.tables(tableStation) {
-		st := Station{}
-		st.Lines = r.read(at, values, &st)
-		s.Stations = append(s.Stations, st)
-	}
-	for at, values := range r.tables(tableGroup) {
-		g := Group{}
-		g.Lines = r.read(at, values, &g)
-		s.Groups = append(s.Groups, g)
-	}
-	for at, values := range r.tables(tableHoliday) {
-		h := Holiday{}
-		h.Lines = r.read(at, values, &h)
-		s.Holidays = append(s.Holidays, h)
-	}
-	for at, values := range r.tables(tableGrant) {
-		g := Grant{}
-		g.Lines = r.read(at, values, &g)
-		s.Grants = append(s.Grants, g)
-	}
+	s.Stations = readAll(r, tableStation, func(st *Station) *Lines { return &st.Lines })
+	s.Groups = readAll(r, tableGroup, func(g *Group) *Lines { return &g.Lines })
+	s.Holidays = readAll(r, tableHoliday, func(h *Holiday) *Lines { return &h.Lines })
+	s.Grants = readAll(r, tableGrant, func(g *Grant) *Lines { return &g.Lines })
 	s.PasswordFiles = r.passwordFiles
 	r.check(&s)
 	return s, r.problems
@@ -135,6 +119,16 @@ func (r *reader) tables(name string) func(yield func(place, map[string]any) bool
 			}
 		}
 	}
+}
+
+// readAll reads an array of tables.
+func readAll[T any](r *reader, table string, lines func(*T) *Lines) (all []T) {
+	for at, values := range r.tables(table) {
+		var one T
+		*lines(&one) = r.read(at, values, &one)
+		all = append(all, one)
+	}
+	return all
 }
 
 // read decodes the values of a table into its type, by their JSON form, and returns their

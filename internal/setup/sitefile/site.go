@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"time"
 
 	"gatehouse/internal/site"
@@ -131,22 +130,13 @@ func (g Grant) Terms() site.Grant {
 	return site.Grant{From: site.At(g.From).Time, Until: site.At(g.Until).Time, Hours: g.Hours, Holidays: g.Holidays}
 }
 
-// TermsText words the bounds of a grant: ", Mon-Fri 08:00-18:00, until …"; "" is no bound.
+// TermsText words the bounds of a grant after a comma, with times in UTC; "" is no bound.
 func TermsText(g site.Grant) string {
-	var b strings.Builder
-	if hours := g.Hours.String(); hours != "" {
-		b.WriteString(", " + hours)
+	text := g.Text(func(t time.Time) string { return t.UTC().Format(time.RFC3339) })
+	if text == "" {
+		return ""
 	}
-	if hours := g.Holidays.String(); hours != "" {
-		b.WriteString(", on holidays " + hours)
-	}
-	if !g.From.IsZero() {
-		b.WriteString(", from " + g.From.UTC().Format(time.RFC3339))
-	}
-	if !g.Until.IsZero() {
-		b.WriteString(", until " + g.Until.UTC().Format(time.RFC3339))
-	}
-	return b.String()
+	return ", " + text
 }
 
 // Lines are the lines of the keys that a table of a file states, and under "" that of the

@@ -24,25 +24,24 @@ func grantOf(email site.Email, g site.Grant) Grant {
 }
 
 func (a *API) grant(r *request, terms GrantTerms) (any, error) {
-	g, err := a.named(r)
+	g, err := a.named(r, terms.Grant())
 	if err != nil {
 		return nil, err
 	}
-	g.From, g.Until, g.Hours, g.Holidays = terms.From.Time, terms.Until.Time, terms.Hours, terms.Holidays
 	changed, err := a.Access.PutGrant(r.Context(), r.Actor, g)
 	return Granted{Grant: grantOf(r.account.Email, g), Changed: changed}, err
 }
 
 func (a *API) ungrant(r *request) (any, error) {
-	g, err := a.named(r)
+	g, err := a.named(r, site.Grant{})
 	if err != nil {
 		return nil, err
 	}
 	return nil, a.Access.RemoveGrant(r.Context(), r.Actor, g.Key())
 }
 
-// named returns for whom and for what a grant is by the path of the request.
-func (a *API) named(r *request) (g site.Grant, err error) {
+// named returns a grant for whom and for what the path of the request names.
+func (a *API) named(r *request, g site.Grant) (site.Grant, error) {
 	who, notWho := site.ParseWho(r.PathValue("who"))
 	what, err := site.ParseWhat(r.PathValue("what"))
 	if err = errors.Join(notWho, err); err != nil {
