@@ -69,11 +69,12 @@ func groupLine(w *lines, g adminapi.Group) { w.printf("Group %s: %s.", g.Name, m
 
 func membersText(m adminapi.Members) string {
 	var texts []string
-	for _, email := range m.Accounts {
-		texts = append(texts, string(email))
-	}
-	for _, id := range m.Stations {
-		texts = append(texts, "station "+id.String())
+	for _, ref := range m.Refs() {
+		if ref.Station != 0 {
+			texts = append(texts, "station "+ref.String())
+		} else {
+			texts = append(texts, ref.String())
+		}
 	}
 	if len(texts) == 0 {
 		return "no members"

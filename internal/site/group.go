@@ -50,6 +50,31 @@ type Member struct {
 	Station StationID // or this
 }
 
+// Members are accounts or stations as a request or a site file lists them, not both.
+type Members struct {
+	Accounts []Email     `json:"accounts,omitzero"` // nil for stations
+	Stations []StationID `json:"stations,omitzero"` // nil for accounts
+}
+
+// Kind returns what a group of them is of.
+func (m Members) Kind() GroupKind {
+	if m.Stations != nil {
+		return OfStations
+	}
+	return OfAccounts
+}
+
+// Refs returns the accounts or stations, in their order.
+func (m Members) Refs() (all []Ref) {
+	for _, email := range m.Accounts {
+		all = append(all, Ref{Email: email})
+	}
+	for _, id := range m.Stations {
+		all = append(all, Ref{Station: id})
+	}
+	return all
+}
+
 // Ref names an account, a station or a group, as people do. The zero Ref names nothing.
 // Comparable.
 type Ref struct {

@@ -150,7 +150,7 @@ func (b *boot) contents() (all []field) {
 		all = append(all, field{"Station", stationText(st)})
 	}
 	for _, g := range s.Groups {
-		all = append(all, field{"Group", string(g.Name) + ": " + site.JoinRefs(g.Members())})
+		all = append(all, field{"Group", string(g.Name) + ": " + site.JoinRefs(g.Refs())})
 	}
 	for _, h := range s.Holidays {
 		all = append(all, field{"Holiday", h.Name + ": " + h.Text()})

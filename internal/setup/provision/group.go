@@ -14,7 +14,7 @@ func (w *plan) checkGroups() {
 		if old, there := w.groups[g.Name]; there && old.Kind != g.Kind() {
 			w.problem(g.Lines, "name", "group %s is one of %s on the gateway: remove it first", g.Name, old.Kind)
 		}
-		for _, member := range g.Members() {
+		for _, member := range g.Refs() {
 			w.mustHave(g.Lines, string(g.Kind()), member, "")
 		}
 		w.kinds[g.Name] = g.Kind()
@@ -60,7 +60,7 @@ func (w *plan) putGroups() error {
 			drafted := w.accounts.DraftGroup(w.by, site.Group{Name: g.Name, Kind: g.Kind()})
 			_ = w.add(site.KindGroupAdded, "group "+string(g.Name)+", of "+string(g.Kind()), nil, drafted)
 		}
-		for _, member := range g.Members() {
+		for _, member := range g.Refs() {
 			m := site.Member{Group: g.Name, Account: w.accountOf(member.Email).ID, Station: member.Station}
 			if !w.members[m] {
 				w.members[m] = true

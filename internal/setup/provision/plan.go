@@ -84,7 +84,7 @@ func namesOf(s sitefile.Site) named {
 	for _, g := range s.Groups {
 		group := site.Ref{Group: g.Name}
 		n.refs[group] = true
-		for _, member := range g.Members() {
+		for _, member := range g.Refs() {
 			n.refs[member], n.members[pair{group, member}] = true, true
 		}
 	}

@@ -82,29 +82,9 @@ func marshal(v any) ([]byte, error) {
 // Group is one [[group]] of a site file. What it leaves out stays in the group, unless
 // the site is pruned.
 type Group struct {
-	Name     site.GroupName   `json:"name"`
-	Accounts []site.Email     `json:"accounts,omitzero"` // either these
-	Stations []site.StationID `json:"stations,omitzero"` // or these
-	Lines    Lines            `json:"lines,omitempty"`
-}
-
-// Members returns the accounts or stations.
-func (g Group) Members() (all []site.Ref) {
-	for _, email := range g.Accounts {
-		all = append(all, site.Ref{Email: email})
-	}
-	for _, id := range g.Stations {
-		all = append(all, site.Ref{Station: id})
-	}
-	return all
-}
-
-// Kind returns what the group is of.
-func (g Group) Kind() site.GroupKind {
-	if g.Stations != nil {
-		return site.OfStations
-	}
-	return site.OfAccounts
+	Name site.GroupName `json:"name"`
+	site.Members
+	Lines Lines `json:"lines,omitempty"`
 }
 
 // Holiday is one [[holiday]] of a site file; likewise with its dates.

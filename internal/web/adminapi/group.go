@@ -43,13 +43,9 @@ func (a *API) addGroup(r *request, in Group) (any, error) {
 	if (in.Accounts == nil) == (in.Stations == nil) {
 		return nil, fault.New(fault.Invalid, `Say of what the group is: "accounts" or "stations"`)
 	}
-	kind := site.OfAccounts
-	if in.Stations != nil {
-		kind = site.OfStations
-	}
 	members, err := a.members(in.Members)
 	if err == nil {
-		err = a.Access.AddGroup(r.Context(), r.Actor, site.Group{Name: name, Kind: kind}, members)
+		err = a.Access.AddGroup(r.Context(), r.Actor, site.Group{Name: name, Kind: in.Kind()}, members)
 	}
 	return a.shownGroup(name, err)
 }
@@ -75,18 +71,17 @@ func (a *API) shownGroup(name site.GroupName, err error) (any, error) {
 
 // members finds the accounts and stations of a request. NotFound where one is not there.
 func (a *API) members(in Members) (members []site.Member, err error) {
-	for _, email := range in.Accounts {
-		account, err := a.account(string(email))
+	for _, ref := range in.Refs() {
+		account := site.Account{}
+		if ref.Station != 0 {
+			_, err = a.enrolled(ref.String())
+		} else {
+			account, err = a.account(ref.String())
+		}
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, site.Member{Account: account.ID})
-	}
-	for _, id := range in.Stations {
-		if _, err := a.enrolled(id.String()); err != nil {
-			return nil, err
-		}
-		members = append(members, site.Member{Station: id})
+		members = append(members, site.Member{Account: account.ID, Station: ref.Station})
 	}
 	return members, nil
 }

@@ -242,10 +242,7 @@ type IssuedToken struct {
 }
 
 // Members are accounts or stations, in a request not both.
-type Members struct {
-	Accounts []site.Email     `json:"accounts,omitzero"` // absent for stations
-	Stations []site.StationID `json:"stations,omitzero"` // absent for accounts
-}
+type Members = site.Members
 
 // Group is a group as GET /admin/v1/groups lists it under "groups", sorted by name; the
 // body and the answer of POST /admin/v1/groups; and the answer of PATCH
