@@ -38,10 +38,12 @@ type Kit struct {
 	streams  *admission.Quota[site.AccountID] // the open streams of accounts
 	admins   *admission.Quota[site.AccountID] // those of administrators, on the admin API
 	local    *admission.Quota[site.AccountID] // those of users of this machine, by name, on the admin socket
-	lines    *rate.Limiter                    // what streams send of what happens
-	errorLog *rate.Limiter                    // bounds the log lines that failing requests can cause
-	drain    sync.Once
-	draining chan struct{} // closed by Drain
+	lines    *rate.Limiter                    // what the streams of accounts send of what happens
+
+	adminLines *rate.Limiter // what those of administrators send of it
+	errorLog   *rate.Limiter // bounds the log lines that failing requests can cause
+	drain      sync.Once
+	draining   chan struct{} // closed by Drain
 }
 
 // New returns a kit; it starts nothing. It registers gauges in cfg.Metrics, so one
@@ -51,6 +53,7 @@ func New(cfg Config) *Kit {
 		metrics: cfg.Metrics, logger: cfg.Logger, handshakes: cfg.Handshakes, names: cfg.Names,
 		crossOrigin: http.NewCrossOriginProtection(),
 		lines:       rate.NewLimiter(linesPerSecond, lineBurst),
+		adminLines:  rate.NewLimiter(linesPerSecond, lineBurst),
 		requests:    admission.New(admission.Limits{Total: MaxRequests}),
 		streams:     admission.NewQuota[site.AccountID](MaxStreams, MaxStreamsPerAccount),
 		admins:      admission.NewQuota[site.AccountID](maxAdminStreams, MaxStreamsPerAccount),

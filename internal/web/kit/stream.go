@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -27,9 +29,10 @@ const (
 	stayEvery = time.Second
 	// WriteTimeout is how long a client may take to receive one write.
 	WriteTimeout = 10 * time.Second
-	// linesPerSecond bounds what all streams together send of what happens, so that a
-	// thousand followers of a station that changes all the time keep no door waiting. A
-	// stream that is due later sends more at once. lineBurst is sent without any delay.
+	// linesPerSecond bounds what all streams of accounts together send of what happens, and
+	// again those of administrators, so that a thousand followers of a station that changes
+	// all the time keep no door and no administrator waiting. A stream that is due later
+	// sends more at once. lineBurst is sent without any delay.
 	linesPerSecond, lineBurst = 1000, 2000
 	// mostCharged bounds the share of one stream for what it sends at once.
 	mostCharged = 64
@@ -62,6 +65,7 @@ type Stream struct {
 	format      Format
 	stays       func() bool
 	stay, pulse *time.Ticker
+	lines       *rate.Limiter
 	started     bool
 	follows     bool // it has waited
 	sent        int  // lines or events since it last waited
@@ -76,12 +80,12 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	if _, err := x.receive(MaxBody); err != nil {
 		return err
 	}
-	quota, account := x.kit.streams, x.Req.Actor.Account
+	quota, lines, account := x.kit.streams, x.kit.lines, x.Req.Actor.Account
 	switch {
 	case account == "":
-		quota, account = x.kit.local, site.AccountID(x.Req.Actor.Name)
+		quota, lines, account = x.kit.local, x.kit.adminLines, site.AccountID(x.Req.Actor.Name)
 	case x.Req.Actor.Origin == site.Admin:
-		quota = x.kit.admins
+		quota, lines = x.kit.admins, x.kit.adminLines
 	}
 	if !quota.Enter(account) {
 		x.Refused("event-streams")
@@ -92,7 +96,7 @@ func (x *Exchange) Follow(format Format, stays func() bool, run func(*Stream) er
 	x.place.Leave() // it is no longer counted among the requests in flight
 	s := &Stream{
 		x: x, out: http.NewResponseController(x.w), format: format, stays: stays,
-		stay: time.NewTicker(stayEvery), pulse: time.NewTicker(pulseEvery),
+		stay: time.NewTicker(stayEvery), pulse: time.NewTicker(pulseEvery), lines: lines,
 	}
 	defer s.stay.Stop()
 	defer s.pulse.Stop()
@@ -233,5 +237,5 @@ func (s *Stream) rest() time.Duration {
 		count = 0
 	}
 	s.follows, s.sent = true, 0
-	return s.x.kit.lines.ReserveN(time.Now(), count).Delay()
+	return s.lines.ReserveN(time.Now(), count).Delay()
 }

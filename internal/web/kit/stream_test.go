@@ -93,6 +93,53 @@ func TestStream_Wait_rate(t *testing.T) {
 	})
 }
 
+// Streams of accounts that are sent much keep no administrator waiting.
+func TestStream_Wait_administrators(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := kit.New(kit.Config{Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		var open sync.WaitGroup
+		var sent int // to the administrator
+		follow := func(account int, origin site.Origin, lines int) {
+			guard := func(*kit.Exchange) (site.Actor, error) {
+				return site.Actor{Account: site.AccountID(fmt.Sprint(account)), Origin: origin}, nil
+			}
+			serve := func(x *kit.Exchange) error {
+				return x.Follow(kit.Lines(), nil, func(s *kit.Stream) error {
+					always := make(chan struct{})
+					close(always)
+					for s.Wait(always) {
+						for range lines {
+							if err := s.SendLine(struct{}{}); err != nil {
+								return err
+							}
+						}
+						if origin == site.Admin {
+							sent++
+							<-time.After(time.Second)
+						}
+					}
+					return nil
+				})
+			}
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
+			open.Go(func() {
+				k.Handler(false, []kit.Route{{Method: http.MethodGet, Pattern: "/", Guard: guard, Serve: serve}}).ServeHTTP(nowhere{}, r)
+			})
+		}
+		for n := range 256 {
+			follow(n, site.Local, 64)
+		}
+		follow(-1, site.Admin, 1)
+		<-time.After(30*time.Second + time.Millisecond)
+		cancel()
+		open.Wait()
+		if sent < 30 {
+			t.Errorf("the administrator was sent %d lines in 30 s", sent)
+		}
+	})
+}
+
 // nowhere is a response that is not kept.
 type nowhere struct{}
 
