@@ -198,7 +198,7 @@ func TestDB_tokens(t *testing.T) {
 		change site.Amendment
 		kind   fault.Kind
 	}{
-		"name taken":  {site.Amendment{AddToken: &site.Token{ID: "t-3", Name: "one"}}, fault.Conflict},
+		"name taken":  {site.Amendment{AddToken: &site.Token{ID: "t-3", Name: "all"}}, fault.Conflict},
 		"no station":  {site.Amendment{AddToken: &site.Token{ID: "t-3", Name: "x", Scope: site.Scope{Unlock: []site.StationID{9}}}}, fault.NotFound},
 		"remove none": {site.Amendment{RemoveToken: "t-3"}, fault.NotFound},
 		"remove":      {site.Amendment{RemoveToken: "t-1"}, fault.KindOf(nil)},
