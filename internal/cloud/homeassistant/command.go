@@ -85,7 +85,7 @@ func (l *Link) handle(id site.StationID, lock site.LockID, m mqttclient.Message)
 }
 
 // judge returns why a command is refused; "" where it is not. While the clock is not
-// trusted nobody knows how late it is: the broker may have withheld it since a power cut.
+// trusted its age is unknown: the broker may have withheld it since a power cut.
 func (l *Link) judge(mode site.HomeAssistantMode, retained bool, age float64) string {
 	switch {
 	case retained:

@@ -144,6 +144,7 @@ func hostile(random *rand.Rand) mqttclient.Message {
 	m := press(opens, "lock-1", 0)
 	switch random.IntN(9) {
 	case 0:
+		m = press(opens, "lock-1", time.Microsecond+time.Duration(random.Int64N(int64(9*time.Second))))
 		m.Retained = true
 	case 1:
 		m = press(opens, "lock-1", late)
