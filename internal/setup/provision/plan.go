@@ -129,7 +129,8 @@ func (w *plan) checkGrants() {
 // mustHave adds a problem where an account, a station or a group of that kind is neither in
 // the site nor on the gateway.
 func (w *plan) mustHave(lines sitefile.Lines, key string, r site.Ref, kind site.GroupKind) {
-	noun, there := "account", false
+	noun := "account"
+	var there bool
 	switch {
 	case r.Group != "":
 		noun, there = "group of "+string(kind), w.kinds[r.Group] == kind
