@@ -4,9 +4,8 @@
 import { lines } from './api.js';
 import { Stream } from './live.js';
 
-/** How many records are fetched at once. */
+/** How many records are fetched at once, and how many are kept: the oldest can be fetched again. */
 const page = 100;
-/** How many are kept; the oldest are dropped, and can be fetched again. */
 const most = 5_000;
 
 /** address returns the address of the records of a filter, which is the text of a query. */
@@ -19,17 +18,17 @@ export function address(filter, more) {
 export class Book {
 	/** changed is called when there is something new to show. With live false nothing is followed. */
 	constructor(filter, live, changed) {
-		Object.assign(this, { filter, live, changed, records: [], last: 0, older: false, whole: false, error: null, ended: new AbortController() });
+		Object.assign(this, { filter, live, changed, records: [], last: 0, ended: new AbortController() });
 		this.stream = new Stream({
 			path: () => address(filter, { tail: page, follow: true, after: this.last }),
 			line: (value) => this.receive(value),
-			lost: (error) => this.lost(error),
+			lost: (error) => this.set({ arriving: null, error }),
 		});
 	}
 
 	start() {
 		if (this.live) this.stream.start();
-		else this.fetchOlder().catch((error) => this.lost(error));
+		else this.fetchOlder().catch((error) => this.set({ error }));
 	}
 
 	stop() {
@@ -37,33 +36,29 @@ export class Book {
 		this.stream.stop();
 	}
 
-	lost(error) {
-		this.arriving = null;
-		this.error = error;
+	set(change) {
+		Object.assign(this, change);
 		this.changed();
 	}
 
 	/** receive takes a line: the start of what is there, or a record. */
 	receive(value) {
 		if (!value.seq) this.arriving = { ...value, records: [] };
-		else if (this.arriving) this.arriving.records.push(value);
-		else {
+		else if (!this.arriving) {
 			this.add([value], value.seq);
-			this.changed();
-		}
-		if (this.arriving?.records.length === this.arriving?.count) this.arrived();
+			return this.changed();
+		} else this.arriving.records.push(value);
+		const { records, count, last } = this.arriving;
+		if (records.length === count) this.arrived(records, last);
 	}
 
-	/** arrived takes what was there. If it is a full page, others before it may be missing: those that were known go. */
-	arrived() {
-		const { records, last } = this.arriving ?? {};
-		if (!records) return;
+	/** arrived takes what was there. Before a full page others may be missing: those that were known go. */
+	arrived(records, last) {
 		const full = records.length === page;
 		if (full) this.records = [];
 		if (full || !this.whole) this.older = full;
 		this.add(records, last);
-		Object.assign(this, { arriving: null, whole: true, error: null });
-		this.changed();
+		this.set({ arriving: null, whole: true, error: null });
 	}
 
 	add(records, last) {
@@ -79,7 +74,6 @@ export class Book {
 	async fetchOlder() {
 		const found = [];
 		await lines(address(this.filter, { tail: page, before: this.records[0]?.seq }), (value) => value?.seq && found.push(value), { signal: this.ended.signal });
-		Object.assign(this, { records: [...found, ...this.records], older: found.length === page, whole: true, error: null });
-		this.changed();
+		this.set({ records: [...found, ...this.records], older: found.length === page, whole: true, error: null });
 	}
 }

@@ -1,15 +1,15 @@
 // What is known of the stations right now, and whether it is still true. A phone that
-// slept, a gateway that went away and a line that fell silent all look the same to a
-// connection that says "open"; so nothing here counts as current unless a line has come
-// within the last 20 seconds and the page was awake all that time.
+// slept, a gateway that went away and a line that fell silent all look like an open
+// connection; so nothing here is current unless a line has come within the last 20 seconds
+// and the page was awake all that time.
 
 import { ApiError, lines } from './api.js';
 
-/** A stream without a line for longer is not current any more: the gateway sends one every 15 s. It is looked at every second. */
+/** A stream without a line for longer is not current: the gateway sends one every 15 s. */
 const quietLimit = 19_000;
 /** A timer that is this late shows that the page slept, or that its clock was changed. */
 const sleepLimit = 5_000;
-/** A hidden page ends its stream after this time: it shows nothing, and browsers allow few. */
+/** A hidden page ends its stream after this time: browsers allow few. */
 const hiddenLimit = 20_000;
 /** What one attempt to connect may take; each third may take longer, for a slow board. */
 const attemptLimit = [2_000, 2_000, 10_000];
@@ -17,20 +17,16 @@ const attemptLimit = [2_000, 2_000, 10_000];
 const streams = new Set();
 
 /**
- * Stream follows a line-JSON stream from start to stop, and reconnects by itself: at once
- * when the page wakes, else within a second.
+ * Stream follows a line-JSON stream: at once when the page wakes, else again within a
+ * second. path returns the address of the next attempt; line is called with each value;
+ * lost, with an ApiError or null, when what came so far may not be true any more.
  */
 export class Stream {
-	/**
-	 * path returns the address of the next attempt. line is called with each value. lost
-	 * is called when what came so far may not be true any more, with the ApiError or null.
-	 */
-	constructor({ path, line, opened = () => {}, lost = () => {} }) {
-		Object.assign(this, { path, line, opened, lost, heard: 0, failures: 0, woken: false });
+	constructor({ path, line, lost }) {
+		Object.assign(this, { path, line, lost, heard: 0, failures: 0 });
 	}
 
 	start() {
-		if (streams.has(this)) return;
 		streams.add(this);
 		this.run();
 	}
@@ -54,15 +50,9 @@ export class Stream {
 				await this.pause(hiddenLimit);
 				continue;
 			}
-			this.woken = false;
 			const attempt = new AbortController();
-			Object.assign(this, { attempt, connected: false, began: Date.now() });
-			let failed = null;
-			try {
-				await this.read(attempt.signal);
-			} catch (error) {
-				failed = error instanceof ApiError ? error : null;
-			}
+			Object.assign(this, { attempt, woken: false, connected: false, began: Date.now() });
+			const failed = await this.read(attempt.signal).then(() => null, (error) => (error instanceof ApiError ? error : null));
 			if (!streams.has(this)) return;
 			if (this.woken) continue;
 			this.failures++;
@@ -71,25 +61,14 @@ export class Stream {
 		}
 	}
 
-	/** read reads one answer to its end. */
 	read(signal) {
-		return lines(
-			this.path(),
-			(value) => {
-				if (signal.aborted || overslept()) return; // from before the sleep
-				this.heard = Date.now();
-				this.failures = 0;
-				if (value) this.line(value);
-			},
-			{
-				signal,
-				opened: () => {
-					this.connected = true;
-					this.heard = Date.now();
-					this.opened();
-				},
-			},
-		);
+		const opened = () => Object.assign(this, { connected: true, heard: Date.now() });
+		const line = (value) => {
+			if (signal.aborted || overslept()) return; // from before the sleep
+			Object.assign(this, { heard: Date.now(), failures: 0 });
+			if (value) this.line(value);
+		};
+		return lines(this.path(), line, { signal, opened });
 	}
 
 	pause(milliseconds) {
@@ -99,10 +78,10 @@ export class Stream {
 		});
 	}
 
-	/** check gives up what has taken too long. */
+	/** check abandons what has taken too long. */
 	check(now) {
-		if (this.connected && now - this.heard > quietLimit) this.wake();
-		if (!this.connected && now - this.began > attemptLimit[this.failures % attemptLimit.length]) this.attempt?.abort();
+		if (this.connected && (sleeping() || now - this.heard > quietLimit)) this.wake();
+		else if (!this.connected && now - this.began > attemptLimit[this.failures % attemptLimit.length]) this.attempt?.abort();
 	}
 }
 
@@ -110,10 +89,7 @@ let ticked = Date.now();
 let hidden = document.hidden ? Date.now() : 0;
 const tickers = new Set();
 
-/** sleeping reports whether the page has been hidden for so long that it follows nothing. */
-function sleeping() {
-	return hidden > 0 && Date.now() - hidden > hiddenLimit;
-}
+const sleeping = () => hidden > 0 && Date.now() - hidden > hiddenLimit;
 
 /** overslept wakes everything if the page has not run for some time, and reports it. */
 function overslept() {
@@ -130,12 +106,15 @@ function wakeAll() {
 
 function tick() {
 	overslept();
-	const now = (ticked = Date.now());
-	for (const stream of streams) {
-		if (sleeping() && stream.connected) stream.wake();
-		else stream.check(now);
-	}
+	ticked = Date.now();
+	for (const stream of streams) stream.check(ticked);
 	for (const ticker of tickers) ticker();
+}
+
+/** look notes since when the page is hidden. */
+function look() {
+	hidden = document.hidden ? Date.now() : 0;
+	if (!hidden) wakeAll();
 }
 
 setInterval(tick, 1_000);
@@ -145,15 +124,7 @@ document.addEventListener('resume', () => {
 	look();
 	wakeAll();
 });
-document.addEventListener('visibilitychange', () => {
-	look();
-	if (!document.hidden) wakeAll();
-});
-
-/** look notes since when the page is hidden. */
-function look() {
-	hidden = document.hidden ? Date.now() : 0;
-}
+document.addEventListener('visibilitychange', look);
 
 /** everySecond calls a function every second, and at once when the page wakes. */
 export function everySecond(ticker) {
@@ -161,14 +132,14 @@ export function everySecond(ticker) {
 	return () => tickers.delete(ticker);
 }
 
-/**
- * The stations of this gateway that the account may see. link is "connecting" until they
- * are whole for the first time, then "live" or "lost".
- */
+/** link is "connecting" until the stations are whole for the first time, then "live" or "lost". */
 export const live = { link: 'connecting', error: null, stations: new Map(), ahead: 0, known: 0 };
 
 /** now returns the gateway's time, in milliseconds: ages are counted against its clock. */
 live.now = () => Date.now() + live.ahead;
+
+/** stationName returns what people call a station. */
+export const stationName = (id) => live.stations.get(Number(id))?.name || `Station ${id}`;
 
 const listeners = new Map();
 
@@ -193,7 +164,7 @@ function setLink(link, error = null) {
 
 let stream = null;
 let missing = 0;
-let arriving = null;
+let arriving = null; // the stations of a whole state, until all have come
 
 /** receive takes a line: the beginning of the whole state, a station, or its removal. */
 function receive(value) {
@@ -201,16 +172,15 @@ function receive(value) {
 		live.ahead = Date.parse(value.time) - Date.now();
 		missing = value.count;
 		arriving = new Map();
-	} else if (arriving) {
+	} else if (!arriving) {
+		return change(value);
+	} else {
 		arriving.set(value.stationId, value);
 		missing--;
-	} else {
-		change(value);
-		return;
 	}
 	if (missing > 0) return;
-	for (const id of live.stations.keys()) {
-		if (!arriving.has(id)) change({ stationId: id, removed: true });
+	for (const stationId of live.stations.keys()) {
+		if (!arriving.has(stationId)) change({ stationId, removed: true });
 	}
 	for (const station of arriving.values()) change(station);
 	arriving = null;
@@ -219,9 +189,8 @@ function receive(value) {
 
 function change(station) {
 	const id = station.stationId;
-	const before = live.stations.get(id);
 	if (station.removed) live.stations.delete(id);
-	else if (JSON.stringify(before) === JSON.stringify(station)) return;
+	else if (JSON.stringify(live.stations.get(id)) === JSON.stringify(station)) return;
 	else live.stations.set(id, station);
 	publish(id);
 	publish('list');
@@ -245,7 +214,6 @@ export function follow(admin) {
 export function unfollow() {
 	stream?.stop();
 	stream = null;
-	arriving = null;
 	Object.assign(live, { link: 'connecting', error: null, known: 0 });
 	live.stations.clear();
 	publish('list');

@@ -1,21 +1,20 @@
-// One lock: what is known of it, and the button that opens it.
+// A station and its locks: what is known of them, and the button that opens one.
 
 import { get, newKey, post } from './api.js';
-import { live } from './live.js';
+import { live, stationName } from './live.js';
 import { session } from './session.js';
 import { Age, Badge, announce, html, useEffect, useLink, useRedraw } from './ui.js';
 
-/** What one unlock may take before the page stops waiting, in milliseconds: longer than a command lives by default, and no longer than people stand before a door. */
+/** What one unlock may take, in milliseconds: longer than a command lives by default. */
 const patience = 7_000;
-/** How long after the acknowledgement the page asks for the result, each time in milliseconds. */
+/** The pauses before asking for the result. */
 const asks = [150, 350, 500, 1_000, 2_000];
-/** How long after a press another one does nothing, if the end comes sooner: fingers tremble. */
+/** How long after a press another one does nothing: fingers tremble. */
 const deafFor = 1_500;
 /** How long the end of an unlock stays on its button, and the reason of a bad one below it. */
 const shownFor = 6_000;
 const reasonFor = 60_000;
 
-/** The words for how an unlock ended (outcomes of the contract), with a tone. */
 const ends = {
 	done: ['ok', 'Unlocked', ''],
 	acknowledged: ['ok', 'Sent', 'The station has the command. It has not said that the lock opened.'],
@@ -29,29 +28,11 @@ const ends = {
 const unlocks = new Map();
 const listeners = new Set();
 
-function set(key, state) {
-	if (state) unlocks.set(key, state);
-	else unlocks.delete(key);
-	for (const listener of listeners) listener(key);
+function nameOf(station, lock, where = '') {
+	const name = station.locks.length > 1 ? `Lock ${lock.lockId.replace('lock-', '')}` : '';
+	return [where, name].filter(Boolean).join(', ');
 }
 
-/** nameOf returns what people call a station. */
-export function nameOf(station) {
-	return station.name || `Station ${station.stationId}`;
-}
-
-/** lockName returns what people call a lock; of one that is alone, ''. */
-export function lockName(station, lock) {
-	return station.locks.length > 1 ? `Lock ${lock.lockId.replace('lock-', '')}` : '';
-}
-
-function pathOf(station, lock) {
-	return session.account.admin
-		? `/admin/v1/stations/${station.stationId}/locks/${lock.lockId}/unlock`
-		: `/local/v1/stations/${encodeURIComponent(station.token)}/locks/${lock.lockId}/unlock`;
-}
-
-/** result asks for the station's own result of a command that it has acknowledged. */
 async function result(id) {
 	for (const wait of asks) {
 		await new Promise((resolve) => setTimeout(resolve, wait));
@@ -61,24 +42,25 @@ async function result(id) {
 	return 'acknowledged';
 }
 
-/** open sends the command once, and returns how it ended; acknowledged is called in between. */
 async function open(station, lock, acknowledged) {
-	const path = pathOf(station, lock) + '?wait=acknowledged';
+	const of = session.account.admin ? `/admin/v1/stations/${station.stationId}` : `/local/v1/stations/${encodeURIComponent(station.token)}`;
+	const path = `${of}/locks/${lock.lockId}/unlock?wait=acknowledged`;
 	const { outcome, commandId } = await post(path, undefined, { headers: { 'Idempotency-Key': newKey() }, patience });
 	if (outcome !== 'acknowledged') return outcome;
 	acknowledged();
 	return result(commandId).catch(() => outcome);
 }
 
-/**
- * unlock opens a lock once: while it is under way, another press does nothing, and it is
- * never sent again by itself.
- */
+/** unlock does nothing while one is under way, and never sends a command again by itself. */
 async function unlock(key, station, lock) {
 	if (unlocks.get(key)?.busy || live.link !== 'live') return;
-	const where = [nameOf(station), lockName(station, lock)].filter(Boolean).join(', ');
+	const where = nameOf(station, lock, stationName(station.stationId));
 	const turn = {};
-	const show = (state) => set(key, state && { turn, ...state });
+	const show = (state) => {
+		if (state) unlocks.set(key, { turn, ...state });
+		else unlocks.delete(key);
+		for (const listener of listeners) listener(key);
+	};
 	const later = (wait, state) => setTimeout(() => unlocks.get(key)?.turn === turn && show(state), wait);
 	show({ busy: true, text: 'Sending…' });
 	announce(`${where}: sending.`);
@@ -89,17 +71,15 @@ async function unlock(key, station, lock) {
 			show({ busy: true, text: 'Sent…' });
 			announce(`${where}: the station has the command.`);
 		});
-		const [tone, text, why] = ends[outcome] ?? ['bad', 'Unknown', `The outcome is ${outcome}.`];
-		end = { tone, text, why };
+		end = ends[outcome] ?? ['bad', 'Unknown', `The outcome is ${outcome}.`];
 	} catch (error) {
-		end = error.status
-			? { tone: 'bad', text: 'Not sent', why: error.message }
-			: { tone: 'bad', text: 'Not known', why: `${error.message} Whether it opened is not known: look at the door.` };
+		end = error.status ? ['bad', 'Not sent', error.message] : ['bad', 'Not known', `${error.message} Whether it opened is not known: look at the door.`];
 	}
-	announce(`${where}: ${end.text}. ${end.why}`);
-	show({ ...end, busy: true });
-	later(Math.max(0, began + deafFor - Date.now()), end);
-	later(shownFor, end.tone === 'bad' && { tone: 'bad', why: end.why });
+	const [tone, text, why] = end;
+	announce(`${where}: ${text}. ${why}`);
+	show({ tone, text, why, busy: true });
+	later(Math.max(0, began + deafFor - Date.now()), { tone, text, why });
+	later(shownFor, tone === 'bad' && { tone, why });
 	later(reasonFor, null);
 }
 
@@ -113,37 +93,40 @@ function useUnlock(key) {
 	return unlocks.get(key);
 }
 
-const lockStates = {
-	locked: ['plain', 'Locked'],
-	unlocked: ['warn', 'Unlocked'],
-	jammed: ['bad', 'Jammed'],
-	unknown: ['plain', 'State unknown'],
-};
+const lockStates = { locked: ['', 'Locked'], unlocked: ['warn', 'Unlocked'], jammed: ['bad', 'Jammed'], unknown: ['', 'State unknown'] };
+const doorStates = { open: ['warn', 'Door open'], closed: ['', 'Door closed'], unknown: ['', 'Door unknown'] };
 
-const doorStates = { open: ['warn', 'Door open'], closed: ['plain', 'Door closed'], unknown: ['plain', 'Door unknown'] };
+/** State is a word about a thing; its colour stands only while that is current. */
+function State({ of: [tone, text], at, never }) {
+	return html`<span><${Badge} tone=${useLink() === 'live' ? tone : ''}>${text}<//> <${Age} at=${at} never=${never} /></span>`;
+}
 
-/** LockRow shows a lock of a station, its door, and its button. */
-export function LockRow({ station, lock }) {
+/** Facts says whether a station is there, and what children add. */
+export function Facts({ station, children }) {
+	const state = station.status === 'online' ? ['ok', 'Online'] : ['bad', 'Offline'];
+	return html`<p class="facts"><${State} of=${state} at=${station.lastConnection} never="never connected" /> ${children}</p>`;
+}
+
+function Lock({ station, lock }) {
 	const key = `${station.stationId}/${lock.lockId}`;
 	const state = useUnlock(key);
-	const link = useLink();
-	const current = link === 'live';
+	const current = useLink() === 'live';
 	const reachable = current && station.status === 'online';
-	const name = lockName(station, lock);
-	const [tone, text] = lockStates[lock.status];
-	const [doorTone, door] = doorStates[lock.door] ?? [];
+	const name = nameOf(station, lock);
 	const label = state?.text ?? (reachable ? 'Unlock' : current ? 'Offline' : 'Not connected');
 	return html`<li class="lock">
 		<div class="facts">
-			${name && html`<span class="name">${name}</span>`}
-			<span class="state"><${Badge} tone=${current ? tone : 'plain'}>${text}<//>${' '}
-				${lock.lastUpdated ? html`<${Age} at=${lock.lastUpdated} />` : html`<span class="age">not reported yet</span>`}</span>
-			${door && html`<span class="state"><${Badge} tone=${current ? doorTone : 'plain'}>${door}<//>${' '}
-				${lock.doorSince && html`<${Age} at=${lock.doorSince} />`}</span>`}
+			${name && html`<b>${name}</b>`}
+			<${State} of=${lockStates[lock.status]} at=${lock.lastUpdated} never="not reported yet" />
+			${lock.door && html`<${State} of=${doorStates[lock.door]} at=${lock.doorSince} never="" />`}
 		</div>
-		<button type="button" class=${'unlock ' + (state?.text ? (state.tone ?? '') : '')} aria-disabled=${!reachable || !!state?.busy}
-			aria-label=${`${label}: ${[nameOf(station), name].filter(Boolean).join(', ')}`}
+		<button type="button" class=${'primary unlock ' + (state?.text ? (state.tone ?? '') : '')} aria-disabled=${!reachable || !!state?.busy}
+			aria-label=${`${label}: ${nameOf(station, lock, stationName(station.stationId))}`}
 			onClick=${() => reachable && unlock(key, station, lock)}>${label}</button>
 		${state?.why && html`<p class=${'why ' + state.tone}>${state.why}</p>`}
 	</li>`;
+}
+
+export function Locks({ station }) {
+	return html`<ul class="list">${station.locks.map((lock) => html`<${Lock} key=${lock.lockId} station=${station} lock=${lock} />`)}</ul>`;
 }

@@ -1,7 +1,8 @@
 // What a station logs in with: shown once, to be copied or scanned.
 
-import { get, post } from './api.js';
-import { Problem, Secret, html, useLoad } from './ui.js';
+import { post } from './api.js';
+import { Load, Secrets } from './parts.js';
+import { Problem, html, useLoad } from './ui.js';
 
 /** broker returns where stations connect: the listener with TLS, by the host that reached this page. */
 function broker({ listeners, addresses }) {
@@ -28,21 +29,18 @@ function QR({ text }) {
 	</svg>`;
 }
 
+function Server({ server: { host, port, tls }, username, password }) {
+	const scheme = tls ? 'mqtts' : 'mqtt';
+	return html`<p>Server: <code>${host}:${port}</code>, MQTT ${tls ? 'with' : 'without'} TLS</p>
+		<${QR} text=${`${scheme}://${username}:${encodeURIComponent(password)}@${host}:${port}`} />
+		${tls && html`<p><small>The station has to trust <a href="/ca.crt" download>this gateway’s certificate</a>.</small></p>`}`;
+}
+
 /** Login shows what was issued for a station (an IssuedStation of the API). */
-export function Login({ issued }) {
-	const { value: status, error, again } = useLoad((signal) => get('/admin/v1/status', { signal }));
-	const { username, password } = issued.mqtt;
-	const server = status && broker(status);
-	return html`<div class="login">
-		<p class="notice"><strong>Shown this once.</strong> The gateway keeps no copy that it could show again.</p>
-		<dl>
-			${server && html`<${Secret} name="Server" text=${`${server.host}:${server.port}`} note=${server.tls ? 'MQTT with TLS' : 'MQTT without TLS'} />`}
-			<${Secret} name="User name and client id" text=${username} />
-			<${Secret} name="Password" text=${password} />
-			${issued.stationToken && html`<${Secret} name="Station token, for apps" text=${issued.stationToken} />`}
-		</dl>
-		<${Problem} text=${error} again=${again} />
-		${server && html`<${QR} text=${`${server.tls ? 'mqtts' : 'mqtt'}://${username}:${encodeURIComponent(password)}@${server.host}:${server.port}`} />`}
-		${server?.tls && html`<p><small>The station has to trust <a href="/ca.crt" download>this gateway’s certificate</a>.</small></p>`}
-	</div>`;
+export function Login({ issued: { mqtt, stationToken } }) {
+	return html`<${Secrets} of=${{ 'User name and client id': mqtt.username, Password: mqtt.password, 'Station token, for apps': stationToken }} />
+		<${Load} paths=${['status']}>${(status) => {
+			const server = broker(status);
+			return server && html`<${Server} server=${server} ...${mqtt} />`;
+		}}<//>`;
 }

@@ -4,7 +4,7 @@ import { check, onSession, session, signOut } from './session.js';
 import { live } from './live.js';
 import { pages } from './pages.js';
 import SignIn from './signin.js';
-import { Problem, clockTime, html, render, useEffect, useLink, useLoad, useRedraw, useRef, useState, useTask } from './ui.js';
+import { Action, Brand, Problem, Wait, clockTime, html, render, useEffect, useLink, useLoad, useRedraw, useRef, useState } from './ui.js';
 
 /** address reads the fragment: #/station/1042?x=1 is the page station with the argument 1042. */
 function address() {
@@ -42,7 +42,7 @@ function Link() {
 	return html`<output role="status" class=${'link ' + link}>${texts[link]}</output>`;
 }
 
-/** Gone says that the gateway is out of reach, once that is no moment any more. It moves nothing: a button that moves is pressed by mistake. */
+/** Gone says that the gateway is out of reach, after a moment. It moves nothing: a button that moves is pressed by mistake. */
 function Gone() {
 	const link = useLink();
 	const [shown, setShown] = useState(false);
@@ -58,20 +58,15 @@ function Gone() {
 	</aside>`;
 }
 
-function Navigation({ current }) {
-	const shown = pages.filter((page) => page.title && (!page.admin || session.account.admin));
-	if (shown.length < 2) return null;
-	return html`<nav aria-label="Pages">
-		${shown.map(
-			(page) => html`<a key=${page.name} href=${'#/' + page.name}
-				aria-current=${page === current ? 'page' : page.name === current.under ? 'true' : undefined}>${page.title}</a>`,
-		)}
+function Navigation({ shown, current }) {
+	return shown.length > 1 && html`<nav aria-label="Pages">
+		${shown.map(({ name, title }) => html`<a key=${name} href=${'#/' + name}
+			aria-current=${name === current.name ? 'page' : name === current.under ? 'true' : undefined}>${title}</a>`)}
 	</nav>`;
 }
 
 function Account() {
 	const menu = useRef(null);
-	const [run, busy, error] = useTask(signOut);
 	useEffect(() => {
 		const close = (event) => {
 			if (event.key === 'Escape' || (event.type === 'click' && !menu.current?.contains(event.target))) menu.current.open = false;
@@ -82,47 +77,43 @@ function Account() {
 	}, []);
 	return html`<details class="account" ref=${menu}>
 		<summary>Account</summary>
-		<div class="menu">
+		<div class="card">
 			<p>${session.account.email}<br /><small>${session.account.admin ? 'Administrator' : 'May use the doors below'}</small></p>
-			<${Problem} text=${error} />
-			<button type="button" onClick=${run} aria-disabled=${busy}>Sign out</button>
+			<${Action} act=${signOut}>Sign out<//>
 		</div>
 	</details>`;
 }
 
 /** Page loads the module of a page and shows it. */
 function Page({ page, at }) {
-	const { value, error } = useLoad(() => page.load(), [page]);
+	const { value, error } = useLoad(() => page.load(), []);
 	if (error) return html`<${Problem} text="This page could not be loaded." again=${() => location.reload()} />`;
-	if (!value) return null;
-	return html`<${value.default} key=${at.args.join('/')} args=${at.args} query=${at.query} />`;
+	return value && html`<${value.default} key=${at.args.join('/')} args=${at.args} query=${at.query} />`;
 }
 
 function Console() {
 	const at = useAddress();
 	const mine = pages.filter((page) => !page.admin || session.account.admin);
 	const page = mine.find((one) => one.name === at.name) ?? mine[0];
+	const main = useRef(null);
+	const skip = (event) => {
+		event.preventDefault();
+		main.current.focus();
+	};
 	return html`<a class="skip" href="#main" onClick=${skip}>Skip to the page</a>
 		<header>
-			<a class="brand" href="#/doors" aria-label="Gatehouse"><img src="/console/icon.svg" alt="" width="28" height="28" /><span>Gatehouse</span></a>
-			<${Navigation} current=${page} />
-			<div class="status"><${Link} /><${Account} /></div>
+			<a href="#/doors" aria-label="Gatehouse"><${Brand}>Gatehouse<//></a>
+			<${Navigation} shown=${mine.filter(({ title }) => title)} current=${page} />
+			<div><${Link} /><${Account} /></div>
 		</header>
-		<main id="main" tabindex="-1"><${Page} key=${page.name} page=${page} at=${at} /></main>
+		<main id="main" ref=${main} tabindex="-1"><${Page} key=${page.name} page=${page} at=${at} /></main>
 		<${Gone} />`;
-}
-
-function skip(event) {
-	event.preventDefault();
-	document.getElementById('main').focus();
 }
 
 /** Start asks who is signed in, until the gateway answers. */
 function Start() {
 	const { error, again } = useLoad(check);
-	return html`<main class="narrow">
-		${error ? html`<${Problem} text=${error} again=${again} />` : html`<p class="wait">Loading…</p>`}
-	</main>`;
+	return html`<main class="narrow">${error ? html`<${Problem} text=${error} again=${again} />` : html`<${Wait} />`}</main>`;
 }
 
 function App() {

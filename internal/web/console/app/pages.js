@@ -1,10 +1,7 @@
 // The pages of the console. Each is a module whose default export is a component; it gets
 // args, the parts of its address after its own name, and query, a URLSearchParams.
 
-/**
- * name is the address (#/name); title stands in the navigation, if there is one; admin
- * pages are for administrators alone.
- */
+/** Pages with a title stand in the navigation; admin pages are for administrators alone. */
 export const pages = [
 	{ name: 'doors', title: 'Doors', load: () => import('./doors.js') },
 	{ name: 'people', title: 'People', admin: true, load: () => import('./people.js') },

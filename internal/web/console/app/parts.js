@@ -1,17 +1,27 @@
 // Parts that the pages of administrators share, and times in the time zone of the site.
 
-import { Dialog, Form, Problem, announce, html, useEffect, useLink, useLoad, useRef, useTask } from './ui.js';
+import { useId } from '../vendor/hooks.js';
+import { get } from './api.js';
+import { live, stationName } from './live.js';
+import { Action, Form, Problem, Wait, announce, html, useEffect, useLayoutEffect, useLink, useLoad, useRef, useState } from './ui.js';
 
-/** useFresh is useLoad, and loads again when the connection is back. */
-export function useFresh(load) {
+/**
+ * Load gets paths of /admin/v1 as one object, in which later ones win, and shows
+ * children(object, again). It loads again when the connection is back.
+ */
+export function Load({ paths, children }) {
 	const link = useLink();
-	const loaded = useLoad(load);
 	const before = useRef(link);
+	const { value, error, again } = useLoad(async (signal) => {
+		const all = await Promise.all(paths.map((path) => get('/admin/v1/' + path, { signal })));
+		return Object.assign({}, ...all);
+	});
 	useEffect(() => {
-		if (link === 'live' && before.current !== link) loaded.again();
+		if (link === 'live' && before.current !== link) again();
 		before.current = link;
 	}, [link]);
-	return loaded;
+	return html`<${Problem} text=${error} again=${again} />
+		${value ? children(value, again) : !error && html`<${Wait} />`}`;
 }
 
 /** Pairs is a list of names and values; what has no value is left out. */
@@ -26,38 +36,75 @@ export function Block({ title, side, children }) {
 	return html`<section class="card" aria-label=${title}><div class="top"><h2>${title}</h2>${side}</div>${children}</section>`;
 }
 
-/** Confirm asks before act is called, and has a screen reader say done after it. */
-export function Confirm({ title, submit, danger, act, done, close, children }) {
-	const confirmed = async (fields) => {
-		await act(fields);
-		announce(done);
-		close();
+/** List shows things by name, each with a note, a link, or an end: a button that label names. */
+export function List({ of, name = (one) => one.name, note, href, end, label = 'Remove', more }) {
+	return html`<ul class="list">${of.map((one) => html`<li key=${name(one)}>
+		<span>${href ? html`<a href=${href(one)}>${name(one)}</a>` : html`<b>${name(one)}</b>`} ${note && html`<small>${note(one)}</small>`}</span>
+		${end && html`<span>${more?.(one)}<${Action} class="plain" act=${() => end(one)} aria-label=${`${label} ${name(one)}`}>${label}<//></span>`}
+	</li>`)}</ul>`;
+}
+
+/** Dialog is modal; the focus goes into it, stays there, and comes back at the end. */
+function Dialog({ title, onClose, children }) {
+	const element = useRef(null);
+	const id = useId();
+	useLayoutEffect(() => {
+		const before = document.activeElement;
+		element.current.showModal();
+		return () => before?.isConnected && before.focus();
+	}, []);
+	return html`<dialog ref=${element} aria-labelledby=${id} onClose=${onClose}>
+		<h2 id=${id} tabindex="-1" autofocus>${title}</h2>
+		${children}
+	</dialog>`;
+}
+
+/**
+ * Ask is a button that opens a dialog with a form. act gets its fields; what it returns is
+ * shown until the user has read it. A screen reader says done.
+ */
+export function Ask({ button, title = button, submit = button, kind, act, done, children, ...rest }) {
+	const [open, setOpen] = useState(false);
+	const [result, setResult] = useState(null);
+	const close = () => {
+		setOpen(false);
+		setResult(null);
 	};
-	return html`<${Dialog} title=${title} onClose=${close}>
-		<${Form} submit=${submit} danger=${danger} cancel=${close} onSubmit=${confirmed}>${children}<//>
-	<//>`;
+	const send = async (...fields) => {
+		const result = await act(...fields);
+		if (done) announce(done);
+		if (result) setResult(result);
+		else close();
+	};
+	return html`<button type="button" class=${kind} onClick=${() => setOpen(true)} ...${rest}>${button}</button>
+		${open && html`<${Dialog} title=${title} onClose=${close}>
+			${result
+				? html`${result}<button type="button" class="primary" onClick=${close}>Done</button>`
+				: html`<${Form} submit=${submit} danger=${kind === 'danger'} cancel=${close} onSubmit=${send}>${children}<//>`}
+		<//>`}`;
 }
 
-/** Rows are things with a button each that ends them. */
-export function Rows({ of, words, end, label, name, children }) {
-	const [run, , error] = useTask(end);
-	return html`<ul class="list">
-			${of.map((one) => html`<li key=${name(one)} class="row">
-				<span>${words(one)}</span>
-				<span class="buttons">${children?.(one)}<button type="button" class="plain" onClick=${() => run(one)} aria-label=${`${label} ${name(one)}`}>${label}</button></span>
-			</li>`)}
-		</ul>
-		<${Problem} text=${error} />`;
+/** Secrets are texts to be copied, by name, which are shown this once. */
+export function Secrets({ of }) {
+	return html`<p class="notice">Copy it now: it is shown this once.</p>
+		<dl>${Object.entries(of).map(([name, text]) => text && html`<${Secret} key=${name} name=${name} text=${text} />`)}</dl>`;
 }
 
-/** stationName returns the name of a station of a Map by id. */
-export function stationName(id, stations) {
-	return stations.get(id)?.name || `Station ${id}`;
+function Secret({ name, text }) {
+	const [copied, setCopied] = useState('');
+	const copy = () => navigator.clipboard.writeText(text).then(() => {
+		setCopied('Copied');
+		announce(name + ' is copied.');
+	});
+	return html`<div class="secret">
+		<dt>${name}</dt>
+		<dd><code>${text}</code><span><${Action} class="plain" act=${copy} aria-label=${`Copy ${name}`}>${copied || 'Copy'}<//></span></dd>
+	</div>`;
 }
 
-/** choices returns the options for stations, in order of their ids. */
-export function choices(stations) {
-	return [...stations].sort((a, b) => a.stationId - b.stationId).map(({ stationId, name }) => html`<option key=${stationId} value=${stationId}>${name || 'Station ' + stationId}</option>`);
+/** stationOptions are the options for stations, in order of their ids. */
+export function stationOptions() {
+	return [...live.stations.keys()].sort((a, b) => a - b).map((id) => [id, stationName(id)]);
 }
 
 const clock = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
@@ -67,23 +114,20 @@ const styles = {
 	moment: { day: 'numeric', month: 'short', year: 'numeric', ...clock },
 	input: { year: 'numeric', month: '2-digit', day: '2-digit', ...clock },
 };
-const formats = new Map();
+const formats = new Map(); // to create one takes long
 
-/** formatOf falls back to this device's zone where the browser does not know the zone. */
 function formatOf(zone, style) {
 	const key = zone + style;
-	if (!formats.has(key)) {
-		const language = style === 'input' ? 'en' : undefined;
-		try {
-			formats.set(key, new Intl.DateTimeFormat(language, { ...styles[style], timeZone: zone || undefined }));
-		} catch {
-			formats.set(key, new Intl.DateTimeFormat(language, styles[style]));
-		}
+	const create = (timeZone) => formats.set(key, new Intl.DateTimeFormat(style === 'input' ? 'en' : undefined, { ...styles[style], timeZone }));
+	try {
+		if (!formats.has(key)) create(zone || undefined);
+	} catch {
+		create(); // an older browser does not know every zone
 	}
 	return formats.get(key);
 }
 
-/** inZone words a moment in a time zone, "" being this device's: as a day, a time, or a moment with both. */
+/** inZone words a moment in a time zone, "" being this device's, in one of the styles. */
 export function inZone(zone, at, style = 'moment') {
 	return formatOf(zone ?? '', style).format(new Date(at));
 }

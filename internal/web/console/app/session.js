@@ -10,26 +10,22 @@ import { follow, live, subscribe, unfollow } from './live.js';
  */
 export const session = { state: 'asking', account: null, gateway: '', notice: '' };
 
-const listeners = new Set();
+let changed = () => {};
 
-/** onSession calls a function at every change of the session. */
 export function onSession(listener) {
-	listeners.add(listener);
-	return () => listeners.delete(listener);
+	changed = listener;
 }
 
 function set(change) {
 	Object.assign(session, change);
-	for (const listener of listeners) listener();
+	changed();
 }
 
-/** enter shows the pages of an account. */
 function enter(account) {
 	follow(account.admin);
 	set({ state: 'in', account, notice: '' });
 }
 
-/** leave forgets the account and asks for a sign-in, or for the setup. */
 async function leave(notice) {
 	unfollow();
 	const setup = await get('/local/v1/setup').catch(() => ({ open: false, name: '' }));

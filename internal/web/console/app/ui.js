@@ -7,9 +7,8 @@ import { sentence } from './api.js';
 import { everySecond, live, subscribe } from './live.js';
 
 export const html = htm.bind(h);
-export { render, useEffect, useId, useLayoutEffect, useReducer, useRef, useState };
+export { render, useEffect, useLayoutEffect, useRef, useState };
 
-/** useRedraw returns a function that draws the component again. */
 export function useRedraw() {
 	return useReducer((n) => n + 1, 0)[1];
 }
@@ -32,43 +31,31 @@ export function announce(text) {
 	said.textContent = said.textContent === text ? text + '\u00a0' : text;
 }
 
-/**
- * useTask runs something that takes time, once at a time. It returns [run, busy, error]:
- * run does nothing while busy; error is a sentence, or ''.
- */
-export function useTask(work) {
+/** useTask returns [run, busy, error]: run does nothing while busy; error is a sentence, or ''. */
+function useTask(work) {
 	const [state, setState] = useState({ busy: false, error: '' });
-	const mine = useRef({ busy: false, gone: false }).current;
+	const mine = useRef({}).current;
 	useEffect(() => () => void (mine.gone = true), []);
 	const run = async (...args) => {
 		if (mine.busy) return;
 		mine.busy = true;
 		setState({ busy: true, error: '' });
-		let error = '';
-		try {
-			await work(...args);
-		} catch (failed) {
-			error = sentence(failed.message);
-		}
+		const error = await Promise.resolve(work(...args)).then(() => '', (failed) => sentence(failed.message));
 		mine.busy = false;
 		if (!mine.gone) setState({ busy: false, error });
 	};
 	return [run, state.busy, state.error];
 }
 
-/**
- * useLoad loads a value when the component appears or a dependency changes. It returns
- * { value, error, busy, again }; a former value stays while it loads again.
- */
+/** useLoad returns { value, error, again }; a former value stays while it loads again. */
 export function useLoad(load, dependencies = []) {
-	const [state, setState] = useState({ value: undefined, error: '', busy: true });
+	const [state, setState] = useState({ error: '' });
 	const current = useRef(null);
 	const again = () => {
 		current.current?.abort();
-		const attempt = (current.current = new AbortController());
-		const set = (change) => attempt.signal.aborted || setState((before) => ({ ...before, busy: false, ...change }));
-		set({ busy: true });
-		return load(attempt.signal).then(
+		const { signal } = (current.current = new AbortController());
+		const set = (change) => signal.aborted || setState((before) => ({ ...before, ...change }));
+		return load(signal).then(
 			(value) => set({ value, error: '' }),
 			(error) => set({ error: sentence(error.message) }),
 		);
@@ -80,7 +67,7 @@ export function useLoad(load, dependencies = []) {
 	return { ...state, again };
 }
 
-/** clockTime returns a moment as people say it: 14:02, or with the day if that is another. */
+/** clockTime returns a moment on this device's clock: 14:02, or with the day if that is another. */
 export function clockTime(moment, seconds = false) {
 	const date = new Date(moment);
 	const time = date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: seconds ? '2-digit' : undefined });
@@ -88,11 +75,8 @@ export function clockTime(moment, seconds = false) {
 	return today ? time : `${date.toLocaleDateString([], { day: 'numeric', month: 'short', year: 'numeric' })}, ${time}`;
 }
 
-/**
- * ageText returns how long ago a moment of the gateway was. It rounds up: nothing is shown
- * younger than it is. While nothing is current, it is when that was last known.
- */
-export function ageText(moment) {
+/** ageText rounds up: nothing is shown younger than it is. While nothing is current, it is when that was last known. */
+function ageText(moment) {
 	if (live.link !== 'live' && live.known) return `last known ${clockTime(live.known)}`;
 	const age = (live.now() - moment) / 1000;
 	if (age <= 10) return 'just now';
@@ -105,24 +89,19 @@ const ages = new Set();
 everySecond(() => ages.forEach((update) => update()));
 
 /** Age shows how long ago a timestamp was, and keeps it right without drawing anything else. */
-export function Age({ at }) {
+export function Age({ at, never }) {
 	const element = useRef(null);
 	useLayoutEffect(() => {
 		const moment = Date.parse(at);
 		const update = () => {
-			const text = ageText(moment);
+			const text = at ? ageText(moment) : never;
 			if (element.current.textContent !== text) element.current.textContent = text;
 		};
 		update();
 		ages.add(update);
 		return () => ages.delete(update);
 	}, [at]);
-	return html`<time class="age" datetime=${at} ref=${element}></time>`;
-}
-
-/** Moment shows a timestamp as a point in time. */
-export function Moment({ at, seconds }) {
-	return html`<time datetime=${at}>${clockTime(at, seconds)}</time>`;
+	return html`<small ref=${element}></small>`;
 }
 
 /** Field is a labelled input; the other properties are those of the input, or of as. */
@@ -130,9 +109,22 @@ export function Field({ label, hint, as = 'input', children, ...input }) {
 	const id = useId();
 	return html`<div class="field">
 		<label for=${id}>${label}</label>
-		${h(as, { id, 'aria-describedby': hint ? id + 'hint' : undefined, ...input }, children)}
+		${h(as, { id, 'aria-describedby': hint && id + 'hint', ...input }, children)}
 		${hint && html`<small id=${id + 'hint'}>${hint}</small>`}
 	</div>`;
+}
+
+/** Options are pairs of a value and its text. */
+export function Options({ of }) {
+	return of.map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`);
+}
+
+export function Select({ options, ...field }) {
+	return html`<${Field} as="select" ...${field}><${Options} of=${options} /><//>`;
+}
+
+export function Check({ children, ...input }) {
+	return html`<label class="check"><input type="checkbox" ...${input} /> <span>${children}</span></label>`;
 }
 
 /** Problem shows an error, which a screen reader says at once. */
@@ -142,21 +134,31 @@ export function Problem({ text, again }) {
 	</div>`;
 }
 
-/** Empty says that there is nothing, and what to do about it. */
-export function Empty({ title, children }) {
-	return html`<div class="empty">
-		<p><strong>${title}</strong></p>
-		${children}
-	</div>`;
+export function Brand({ children }) {
+	return html`<span class="brand"><img src="/console/icon.svg" alt="" width="28" height="28" /><span>${children}</span></span>`;
 }
 
-/** Badge is a word of state: tone is ok, warn, bad or plain. */
-export function Badge({ tone = 'plain', children }) {
+export function Wait() {
+	return html`<p class="wait">Loading…</p>`;
+}
+
+export function Empty({ title, children }) {
+	return html`<div class="empty"><p><strong>${title}</strong></p>${children}</div>`;
+}
+
+/** Badge is a word of state: tone is ok, warn, bad or ''. */
+export function Badge({ tone, children }) {
 	return html`<span class=${'badge ' + tone}>${children}</span>`;
 }
 
+/** Action is a button for what takes time, with its error. */
+export function Action({ act, children, ...button }) {
+	const [run, busy, error] = useTask(act);
+	return html`<button type="button" ...${button} onClick=${() => run()} aria-disabled=${busy}>${busy ? 'One moment…' : children}</button><${Problem} text=${error} />`;
+}
+
 /** Form calls onSubmit with the fields by name, and as FormData, and shows its error. */
-export function Form({ onSubmit, submit, busyText, danger, cancel, children }) {
+export function Form({ onSubmit, submit, danger, cancel, children }) {
 	const [run, busy, error] = useTask(onSubmit);
 	const send = (event) => {
 		event.preventDefault();
@@ -167,60 +169,20 @@ export function Form({ onSubmit, submit, busyText, danger, cancel, children }) {
 		${children}
 		<${Problem} text=${error} />
 		<div class="actions">
-			<button class=${danger ? 'danger' : 'primary'} aria-disabled=${busy}>${busy ? (busyText ?? 'One moment…') : submit}</button>
+			<button class=${danger ? 'danger' : 'primary'} aria-disabled=${busy}>${busy ? 'One moment…' : submit}</button>
 			${cancel && html`<button type="button" onClick=${cancel}>Cancel</button>`}
 		</div>
 	</form>`;
 }
 
-/** Dialog is modal; the focus goes into it, stays there, and comes back at the end. */
-export function Dialog({ title, onClose, children }) {
+/** Title is the heading of a page, or of a step. It gets the focus when it appears. */
+export function Title({ back, level = 'h1', children }) {
 	const element = useRef(null);
-	const id = useId();
-	useLayoutEffect(() => {
-		const before = document.activeElement;
-		element.current.showModal();
-		return () => before?.isConnected && before.focus();
-	}, []);
-	return html`<dialog ref=${element} aria-labelledby=${id} onClose=${onClose}>
-		<h2 id=${id} tabindex="-1" autofocus>${title}</h2>
-		${children}
-	</dialog>`;
-}
-
-/** Copy copies a text; where the browser does not allow that, the text stays to be selected. */
-export function Copy({ text, label = 'Copy', what = 'It' }) {
-	const [copied, setCopied] = useState('');
-	const copy = async () => {
-		try {
-			await navigator.clipboard.writeText(text);
-			setCopied('Copied');
-			announce(what + ' is copied.');
-		} catch {
-			setCopied('Select and copy it by hand');
-		}
-		setTimeout(() => setCopied(''), 3_000);
-	};
-	return html`<button type="button" class="plain" onClick=${copy} aria-label=${copied || label === what ? undefined : `${label} ${what}`}>
-		${copied || label}
-	</button>`;
-}
-
-/** Secret is a text to be copied, such as a password that is shown this once. */
-export function Secret({ name, text, note }) {
-	return html`<div class="secret">
-		<dt>${name} ${note && html`<small>${note}</small>`}</dt>
-		<dd><code>${text}</code> <${Copy} text=${text} what=${name} /></dd>
-	</div>`;
-}
-
-/** Title is the heading of a page. It gets the focus when the page is opened. */
-export function Title({ children, text, back }) {
-	const element = useRef(null);
+	const text = [children].flat().join('');
 	useEffect(() => {
-		document.title = `${text ?? children} · Gatehouse`;
-	}, [text, children]);
-	useEffect(() => element.current.focus({ preventScroll: true }), []);
-	return html`${back && html`<a class="back" href=${back.href}>${back.text}</a>`}
-		<h1 ref=${element} tabindex="-1">${children}</h1>`;
+		if (level === 'h1') document.title = `${text} · Gatehouse`;
+	}, [text]);
+	useEffect(() => element.current.focus({ preventScroll: level === 'h1' }), []);
+	return html`${back && html`<a class="back" href=${'#/' + back.toLowerCase()}>‹ ${back}</a>`}
+		${h(level, { ref: element, tabindex: -1 }, text)}`;
 }

@@ -1,11 +1,11 @@
 // The journal in words: one line for each thing that has happened.
 
-import { stationName } from './parts.js';
+import { live, stationName } from './live.js';
 import { html } from './ui.js';
 
 /** How an unlock ended: its tone, what was done, why not. */
 const outcomes = {
-	requested: ['plain', 'is opening'],
+	requested: ['', 'is opening'],
 	acknowledged: ['ok', 'opened'],
 	done: ['ok', 'opened'],
 	refused: ['warn', 'did not open', 'refused'],
@@ -16,48 +16,45 @@ const outcomes = {
 	unknown: ['warn', 'tried to open', 'how it ended is not known'],
 };
 
-/**
- * The other kinds: a tone and a sentence, in which WHO did it, WHOSE account it is about,
- * STATION, LOCK and STATUS stand for what the record states. What it says besides follows.
- */
+/** The other kinds: a tone and a sentence; the capitals stand for what the record states. */
 const kinds = {
 	'unlock-throttled': ['warn', 'WHO asked too often to open LOCK'],
-	'lock-changed': ['plain', 'LOCK is STATUS'],
-	'door-opened': ['plain', 'LOCK: the door was opened'],
-	'door-closed': ['plain', 'LOCK: the door was closed'],
+	'lock-changed': ['', 'LOCK is STATUS'],
+	'door-opened': ['', 'LOCK: the door was opened'],
+	'door-closed': ['', 'LOCK: the door was closed'],
 	'not-opened': ['warn', 'LOCK was unlocked, but not opened'],
 	'door-forced': ['bad', 'LOCK: the door was forced open'],
 	'door-held': ['bad', 'LOCK: the door is open for too long'],
 	'left-unlocked': ['bad', 'LOCK was left unlocked'],
-	'station-online': ['plain', 'STATION connected'],
-	'station-offline': ['plain', 'STATION lost its connection'],
+	'station-online': ['', 'STATION connected'],
+	'station-offline': ['', 'STATION lost its connection'],
 	'station-silent': ['bad', 'STATION has been silent for too long'],
 	'refused-often': ['bad', 'STATION was refused often'],
 	'battery-low': ['bad', 'STATION has a low battery'],
-	login: ['plain', 'WHOSE signed in'],
+	login: ['', 'WHOSE signed in'],
 	'login-failed': ['warn', 'A sign-in of WHOSE failed'],
-	'session-revoked': ['plain', 'WHO ended sessions of WHOSE'],
-	granted: ['plain', 'WHO let WHOSE use STATION'],
-	ungranted: ['plain', 'WHO no longer lets WHOSE use STATION'],
-	'station-rotated': ['plain', 'WHO made a new secret for STATION'],
+	'session-revoked': ['', 'WHO ended sessions of WHOSE'],
+	granted: ['', 'WHO let WHOSE use STATION'],
+	ungranted: ['', 'WHO no longer lets WHOSE use STATION'],
+	'station-rotated': ['', 'WHO made a new secret for STATION'],
 	'backup-taken': ['warn', 'WHO took a backup'],
 	restored: ['warn', 'The gateway was restored from a backup'],
 	'cloud-offline': ['warn', 'The cloud is not connected'],
 	'records-lost': ['bad', 'Records of the journal were lost'],
 	gap: ['bad', 'Records were removed before the cloud had taken them'],
-	'gateway-started': ['plain', 'The gateway started'],
+	'gateway-started': ['', 'The gateway started'],
 };
 for (const kind of ['gateway-stopped', 'clock-changed', 'clock-accepted', 'clock-reset', 'time-zone-changed', 'cloud-online']) {
-	kinds[kind] = ['plain', 'WHO: ' + kind.replaceAll('-', ' ')];
+	kinds[kind] = ['', 'WHO: ' + kind.replaceAll('-', ' ')];
 }
 for (const noun of ['account', 'station', 'group', 'holiday', 'token']) {
 	const name = { account: 'WHOSE', station: 'STATION' }[noun] ?? '';
-	for (const verb of ['added', 'changed', 'removed']) kinds[`${noun}-${verb}`] = ['plain', `WHO ${verb} the ${noun} ${name}`];
+	for (const verb of ['added', 'changed', 'removed']) kinds[`${noun}-${verb}`] = ['', `WHO ${verb} the ${noun} ${name}`];
 }
 
 const of = (pattern) => Object.keys(kinds).filter((kind) => pattern.test(kind));
 
-/** What the journal can be narrowed to: a label, and the kinds. */
+/** What the journal can be narrowed to. */
 export const topics = {
 	'': ['Everything', []],
 	unlocks: ['Who opened what', ['unlock', 'unlock-throttled', 'not-opened']],
@@ -75,37 +72,30 @@ function who({ by, email, kid, origin }) {
 	return by || email || (origin === 'integration' ? 'Home Assistant' : 'The gateway');
 }
 
-function lockName({ station, lock }, stations) {
-	const name = stationName(station, stations);
-	return lock && stations.get(station)?.locks.length !== 1 ? `${name}, ${lock.replace('-', ' ')}` : name;
+function lockName({ station, lock }) {
+	const name = stationName(station);
+	return lock && live.stations.get(station)?.locks.length !== 1 ? `${name}, ${lock.replace('-', ' ')}` : name;
 }
 
-/** sentence returns the tone and the words of a record; outcome is that of an unlock. */
-function sentence(record, outcome, stations) {
+function sentence(record, outcome) {
 	const { kind, email, station, count, remote, status, batteryVoltage: volts } = record;
-	const names = {
-		WHO: who(record), WHOSE: email || 'somebody unknown', STATUS: status,
-		STATION: station ? stationName(station, stations) : 'stations', LOCK: lockName(record, stations),
-	};
+	const names = { WHO: who(record), WHOSE: email || 'somebody unknown', STATUS: status, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
 	const ended = kind === 'unlock' && (outcomes[outcome] ?? outcomes.unknown);
-	const [tone, text, why] = ended ? [ended[0], `WHO ${ended[1]} LOCK`, ended[2]] : (kinds[kind] ?? ['plain', 'WHO: ' + kind.replaceAll('-', ' ')]);
+	const [tone, text, why] = ended ? [ended[0], `WHO ${ended[1]} LOCK`, ended[2]] : (kinds[kind] ?? ['', 'WHO: ' + kind.replaceAll('-', ' ')]);
 	const more = [why, !ended && record.detail, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', /^login/.test(kind) && remote && 'from ' + remote];
 	const said = more.filter(Boolean).join(', ');
 	return {
 		tone: status === 'jammed' ? 'bad' : tone,
-		text: html`${text.split(/([A-Z]{3,})/).map((part) => (part === 'STATUS' ? status : names[part] ? html`<b>${names[part]}</b>` : part))}
-			${said && html`<span class="soft"> · ${said}</span>`}`,
+		text: html`${text.split(/([A-Z]{3,})/).map((part) => (names[part] ? html`<b>${names[part]}</b>` : part))}
+			${said && html`<small> · ${said}</small>`}`,
 	};
 }
 
-/** Within this time an unlock explains that its lock is open, in milliseconds. */
+/** Within these milliseconds an unlock explains that its lock is open. */
 const openingTime = 10_000;
 
-/**
- * entries turns records, oldest first, into lines, newest first: { record, tone, text, all }.
- * The records of one unlock are one line, with the report of its lock that it is open.
- */
-export function entries(records, stations) {
+/** entries turns records, oldest first, into lines, newest first. One unlock is one line, with the report of its lock that it is open. */
+export function entries(records) {
 	const found = [];
 	const unlocks = new Map();
 	const latest = new Map();
@@ -124,5 +114,5 @@ export function entries(records, stations) {
 		found.push(entry);
 		if (unlock) unlocks.set(record.commandId, entry) && latest.set(lock, entry);
 	}
-	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry.record, entry.outcome, stations) }));
+	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry.record, entry.outcome) }));
 }
