@@ -24,7 +24,6 @@ function within(milliseconds, other) {
 	return (other && AbortSignal.any?.([limit, other])) ?? limit; // an older browser waits in vain, no longer
 }
 
-/** failure returns the error behind an answer that is not 2xx. */
 async function failure(response) {
 	const { message } = await response.json().catch(() => ({})); // not from the gateway, or cut off
 	const wait = Number(response.headers.get('Retry-After'));

@@ -1,9 +1,8 @@
 // Gateway: what is wrong and what to do about it; clock, certificate, backup, restart.
 
 import { get, open, post, sentence } from './api.js';
-import { everySecond, live } from './live.js';
 import { Ask, Block, Load, Pairs, inZone } from './parts.js';
-import { Action, Age, Badge, Field, Form, Title, announce, html, useEffect, useState } from './ui.js';
+import { Action, Age, Badge, Field, Form, Title, announce, html, useState } from './ui.js';
 
 const severities = { fatal: ['bad', 'No door opens'], warning: ['warn', 'Warning'], notice: ['', 'Notice'] };
 
@@ -33,17 +32,17 @@ function Conditions({ ready, conditions }) {
 
 /** What an administrator can do about the clock. */
 const remedies = {
-	accept: ['Accept the system’s time', 'The gateway then trusts it until it is restarted.', 'The system’s time is accepted.'],
-	reset: ['Set the clock back', 'A wrong time has raised the gateway’s clock; this lowers it to the system’s time.', 'The clock is set back.'],
+	accept: ['Accept the system’s time', 'The gateway then trusts it until it is restarted.'],
+	reset: ['Set the clock back', 'A wrong time has raised the gateway’s clock; this lowers it to the system’s time.'],
 };
 
-function Clock({ clock, timeZone, conditions, again }) {
+function Clock({ clock, timeZone, conditions, change }) {
 	const which = conditions.some(({ code }) => code === 'clock-ahead') ? 'reset' : 'accept';
-	const [title, text, done] = remedies[which];
+	const [title, text] = remedies[which];
 	const time = (at) => inZone(timeZone, at);
 	return html`<${Block} title="Clock" side=${html`<${State} good=${clock.trusted} text="Trusted" />`}>
 		<${Pairs} of=${{ Time: time(clock.now), 'Time zone': timeZone || 'that of its system' }} />
-		${!clock.trusted && html`<${Ask} button=${title} act=${() => post('/admin/v1/clock/' + which).then(again)} done=${done}>
+		${!clock.trusted && html`<${Ask} button=${title} submit=${title} act=${() => change(post('/admin/v1/clock/' + which))}>
 			<p>Compare the system’s time with a watch first. ${text} The journal records it.</p>
 			<${Load} paths=${['clock']}>${({ system, now }) => html`<${Pairs} of=${{ System: time(system), Gateway: time(now), 'This device': time(Date.now()) }} />`}<//>
 		<//>`}
@@ -123,14 +122,10 @@ function Backup() {
 	<//>`;
 }
 
-async function restart() {
-	await post('/admin/v1/restart');
-}
-
 function Restart() {
 	return html`<${Block} title="Restart">
 		<p>For some seconds no door can be opened over the gateway.</p>
-		<${Ask} button="Restart the gateway" kind="danger" title="Restart the gateway?" submit="Restart" act=${restart} done="The gateway restarts.">
+		<${Ask} button="Restart the gateway" kind="danger" title="Restart the gateway?" submit="Restart" act=${() => post('/admin/v1/restart')}>
 			<p>Its service starts it again. This page says when it is back.</p>
 		<//>
 	<//>`;
@@ -146,20 +141,13 @@ function About({ name, version, gatewayId, started, stations, accounts, sessions
 	<//>`;
 }
 
-function Sections({ status, again }) {
-	useEffect(() => {
-		let seconds = 0;
-		return everySecond(() => ++seconds % 10 === 0 && live.link === 'live' && again());
-	}, []);
-	return html`<${Conditions} ...${status} />
-		<div class="sections">
-			<${Clock} ...${status} again=${again} />
-			<${Certificate} ...${status} /><${Cloud} ...${status} /><${Storage} ...${status} />
-			<${Backup} /><${Restart} /><${About} ...${status} />
-		</div>`;
-}
-
 export default function Gateway() {
 	return html`<${Title}>Gateway<//>
-		<${Load} paths=${['status']}>${(status, again) => html`<${Sections} status=${status} again=${again} />`}<//>`;
+		<${Load} paths=${['status']} every="10">${(status, change) => html`<${Conditions} ...${status} />
+			<div class="sections">
+				<${Clock} ...${status} change=${change} />
+				<${Certificate} ...${status} /><${Cloud} ...${status} /><${Storage} ...${status} />
+				<${Backup} /><${Restart} /><${About} ...${status} />
+			</div>`}
+		<//>`;
 }

@@ -138,12 +138,10 @@ export const live = { link: 'connecting', error: null, stations: new Map(), ahea
 /** now returns the gateway's time, in milliseconds: ages are counted against its clock. */
 live.now = () => Date.now() + live.ahead;
 
-/** stationName returns what people call a station. */
 export const stationName = (id) => live.stations.get(Number(id))?.name || `Station ${id}`;
 
-const listeners = new Map();
+const listeners = new Map(); // by topic: "link", "list" or the id of a station
 
-/** subscribe calls a function when a topic changes: "link", "list" or the id of a station. */
 export function subscribe(topic, listener) {
 	if (!listeners.has(topic)) listeners.set(topic, new Set());
 	listeners.get(topic).add(listener);
@@ -196,7 +194,6 @@ function change(station) {
 	publish('list');
 }
 
-/** follow begins to follow the stations of an account. */
 export function follow(admin) {
 	unfollow();
 	stream = new Stream({

@@ -2,9 +2,21 @@
 
 import { check, onSession, session, signOut } from './session.js';
 import { live } from './live.js';
-import { pages } from './pages.js';
 import SignIn from './signin.js';
 import { Action, Brand, Problem, Wait, clockTime, html, render, useEffect, useLink, useLoad, useRedraw, useRef, useState } from './ui.js';
+
+/**
+ * The pages: modules whose default export is a component. It gets args, the parts of its
+ * address after its own name, and query. Those with a title stand in the navigation.
+ */
+const pages = [
+	{ name: 'doors', title: 'Doors', load: () => import('./doors.js') },
+	{ name: 'people', title: 'People', admin: true, load: () => import('./people.js') },
+	{ name: 'journal', title: 'Journal', admin: true, load: () => import('./journal.js') },
+	{ name: 'gateway', title: 'Gateway', admin: true, load: () => import('./gateway.js') },
+	{ name: 'station', admin: true, under: 'doors', load: () => import('./station.js') },
+	{ name: 'add', admin: true, under: 'doors', load: () => import('./add.js') },
+];
 
 /** address reads the fragment: #/station/1042?x=1 is the page station with the argument 1042. */
 function address() {
@@ -31,7 +43,6 @@ function useAddress() {
 	return at;
 }
 
-/** Link says whether what the page shows is current. */
 function Link() {
 	const link = useLink();
 	const texts = {
@@ -84,7 +95,6 @@ function Account() {
 	</details>`;
 }
 
-/** Page loads the module of a page and shows it. */
 function Page({ page, at }) {
 	const { value, error } = useLoad(() => page.load(), []);
 	if (error) return html`<${Problem} text="This page could not be loaded." again=${() => location.reload()} />`;
@@ -110,7 +120,6 @@ function Console() {
 		<${Gone} />`;
 }
 
-/** Start asks who is signed in, until the gateway answers. */
 function Start() {
 	const { error, again } = useLoad(check);
 	return html`<main class="narrow">${error ? html`<${Problem} text=${error} again=${again} />` : html`<${Wait} />`}</main>`;

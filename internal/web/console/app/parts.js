@@ -2,14 +2,15 @@
 
 import { useId } from '../vendor/hooks.js';
 import { get } from './api.js';
-import { live, stationName } from './live.js';
+import { everySecond, live, stationName } from './live.js';
 import { Action, Form, Problem, Wait, announce, html, useEffect, useLayoutEffect, useLink, useLoad, useRef, useState } from './ui.js';
 
 /**
  * Load gets paths of /admin/v1 as one object, in which later ones win, and shows
- * children(object, again). It loads again when the connection is back.
+ * children(object, change). It loads again every so many seconds, when the connection is
+ * back, and with change, which waits for a request and returns its answer.
  */
-export function Load({ paths, children }) {
+export function Load({ paths, every, children }) {
 	const link = useLink();
 	const before = useRef(link);
 	const { value, error, again } = useLoad(async (signal) => {
@@ -20,8 +21,18 @@ export function Load({ paths, children }) {
 		if (link === 'live' && before.current !== link) again();
 		before.current = link;
 	}, [link]);
+	useEffect(() => {
+		let seconds = 0;
+		return everySecond(() => ++seconds % every === 0 && live.link === 'live' && again());
+	}, []);
+	const change = async (request) => {
+		const answer = await request;
+		announce('Done.');
+		await again();
+		return answer;
+	};
 	return html`<${Problem} text=${error} again=${again} />
-		${value ? children(value, again) : !error && html`<${Wait} />`}`;
+		${value ? children(value, change) : !error && html`<${Wait} />`}`;
 }
 
 /** Pairs is a list of names and values; what has no value is left out. */
@@ -59,27 +70,24 @@ function Dialog({ title, onClose, children }) {
 	</dialog>`;
 }
 
-/**
- * Ask is a button that opens a dialog with a form. act gets its fields; what it returns is
- * shown until the user has read it. A screen reader says done.
- */
-export function Ask({ button, title = button, submit = button, kind, act, done, children, ...rest }) {
+/** Ask is a button that opens a dialog with a form. act gets its fields; show may return what to show of its answer. */
+export function Ask({ button, title = button, submit = 'Add', kind, act, show, children, ...rest }) {
 	const [open, setOpen] = useState(false);
-	const [result, setResult] = useState(null);
+	const [shown, setShown] = useState(null);
 	const close = () => {
 		setOpen(false);
-		setResult(null);
+		setShown(null);
 	};
 	const send = async (...fields) => {
-		const result = await act(...fields);
-		if (done) announce(done);
-		if (result) setResult(result);
+		const answer = await act(...fields);
+		const found = show?.(answer);
+		if (found) setShown(found);
 		else close();
 	};
 	return html`<button type="button" class=${kind} onClick=${() => setOpen(true)} ...${rest}>${button}</button>
 		${open && html`<${Dialog} title=${title} onClose=${close}>
-			${result
-				? html`${result}<button type="button" class="primary" onClick=${close}>Done</button>`
+			${shown
+				? html`${shown}<button type="button" class="primary" onClick=${close}>Done</button>`
 				: html`<${Form} submit=${submit} danger=${kind === 'danger'} cancel=${close} onSubmit=${send}>${children}<//>`}
 		<//>`}`;
 }

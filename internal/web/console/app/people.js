@@ -2,19 +2,15 @@
 
 import { post } from './api.js';
 import { Group, Groups } from './groups.js';
-import { Ask, Block, List, Load, Secrets } from './parts.js';
-import { PasswordChoice, Person } from './person.js';
+import { Ask, Block, List, Load } from './parts.js';
+import { PasswordChoice, Person, issued } from './person.js';
 import { session } from './session.js';
 import { Tokens } from './tokens.js';
 import { Check, Field, Title, html } from './ui.js';
 
-function AddPerson({ added }) {
-	const add = async ({ email, password, admin }) => {
-		const account = await post('/admin/v1/accounts', { email, password, admin: Boolean(admin) });
-		added();
-		return account.password && html`<${Secrets} of=${{ 'E-mail': email, Password: account.password }} />`;
-	};
-	return html`<${Ask} button="Add a person" submit="Add" act=${add} done="The person is added.">
+function AddPerson({ change }) {
+	const add = ({ admin, ...fields }) => change(post('/admin/v1/accounts', { ...fields, admin: Boolean(admin) }));
+	return html`<${Ask} button="Add a person" act=${add} show=${issued}>
 		<${Field} label="E-mail" name="email" type="email" required autocomplete="off" autocapitalize="none" spellcheck="false" />
 		<${Check} name="admin">Administrator: may open and change everything<//>
 		<${PasswordChoice} />
@@ -31,8 +27,8 @@ export default function People({ args: [name] }) {
 	if (name) return name.includes('@') ? html`<${Person} email=${name} />` : html`<${Group} name=${name} />`;
 	return html`<${Title}>People<//>
 		<div class="sections">
-			<${Load} paths=${['accounts', 'grants']}>${({ accounts, grants }, again) => html`
-				<${Block} title="Accounts" side=${html`<${AddPerson} added=${again} />`}>
+			<${Load} paths=${['accounts', 'grants']}>${({ accounts, grants }, change) => html`
+				<${Block} title="Accounts" side=${html`<${AddPerson} change=${change} />`}>
 					<${List} of=${accounts} name=${({ email }) => email} href=${({ email }) => '#/people/' + encodeURIComponent(email)} note=${(one) => about(one, grants)} />
 				<//>`}
 			<//>

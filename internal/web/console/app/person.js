@@ -5,7 +5,7 @@ import { Hours } from './hours.js';
 import { live, stationName } from './live.js';
 import { Ask, Block, List, Load, Secrets, inZone, localOf, momentOf, stationOptions } from './parts.js';
 import { session } from './session.js';
-import { Action, Check, Field, Select, Title, announce, html, useState, useTopic } from './ui.js';
+import { Action, Check, Field, Select, Title, html, useState, useTopic } from './ui.js';
 
 const account = (email, rest = '') => `accounts/${encodeURIComponent(email)}${rest}`;
 const path = (email, rest) => '/admin/v1/' + account(email, rest);
@@ -22,6 +22,9 @@ export function PasswordChoice() {
 			: html`<p><small>The gateway makes one and shows it once.</small></p>`}`;
 }
 
+/** issued shows a password that the gateway has made. */
+export const issued = ({ email, password }) => password && html`<${Secrets} of=${{ 'E-mail': email, Password: password }} />`;
+
 /** terms says in words when a grant holds. */
 function terms({ from, until, hours, holidays }, zone) {
 	const parts = [
@@ -32,7 +35,6 @@ function terms({ from, until, hours, holidays }, zone) {
 	return parts.filter(Boolean).join(' · ') || 'at any time';
 }
 
-/** Terms are the fields of a grant. */
 function Terms({ grant, zone }) {
 	const [holidays, setHolidays] = useState(grant?.holidays && (grant.holidays === 'none' ? 'none' : 'other'));
 	const local = (at) => at && localOf(zone, at);
@@ -48,62 +50,47 @@ function Terms({ grant, zone }) {
 }
 
 /** Grants are what an account, or a group of accounts, may open. */
-export function Grants({ who, admin, grants, groups, timeZone: zone, again }) {
+export function Grants({ who, admin, grants, groups, timeZone: zone, change }) {
 	useTopic('list');
 	const mine = groups.filter(({ accounts }) => accounts?.includes(who));
 	const moment = (text) => (text ? momentOf(zone, text) : null);
-	const store = async (what, { from, until, hours, holidays, holidayHours }) => {
+	const store = (what, { from, until, hours, holidays, holidayHours }) => {
 		const terms = { from: moment(from), until: moment(until), hours };
 		if (holidays) terms.holidays = holidays === 'none' ? holidays : holidayHours;
-		await put(grantPath(who, what), terms);
-		await again();
+		return change(put(grantPath(who, what), terms));
 	};
-	const end = async (grant) => {
-		await remove(grantPath(who, whatOf(grant)));
-		announce('The grant has ended.');
-		await again();
-	};
+	const end = (grant) => change(remove(grantPath(who, whatOf(grant))));
 	const free = [
 		...groups.filter(({ stations }) => stations).map(({ name }) => [name, `All of ${name}`]),
 		...stationOptions(),
 	].filter(([what]) => !grants.some((grant) => whatOf(grant) === what));
-	const add = html`<${Ask} button="Add a door" submit="Add" act=${({ what, ...fields }) => store(what, fields)} done="The door is added.">
+	const add = html`<${Ask} button="Add a door" act=${({ what, ...fields }) => store(what, fields)}>
 		<${Select} label="Station" name="what" options=${free} /><${Terms} zone=${zone} />
 	<//>`;
-	const change = (grant) => html`<${Ask} button="Change" kind="plain" aria-label=${`Change ${nameOf(grant)}`} title=${nameOf(grant)}
-		act=${(fields) => store(whatOf(grant), fields)} done="The grant is changed."><${Terms} grant=${grant} zone=${zone} /><//>`;
+	const edit = (grant) => html`<${Ask} button="Change" submit="Change" kind="plain" aria-label=${`Change ${nameOf(grant)}`} title=${nameOf(grant)}
+		act=${(fields) => store(whatOf(grant), fields)}><${Terms} grant=${grant} zone=${zone} /><//>`;
 	return html`<${Block} title="Doors" side=${add}>
 		${admin ? html`<p><small>An administrator opens every door here; in apps, those below.</small></p>` : grants.length === 0 && html`<p>No door yet.</p>`}
-		<${List} of=${grants} name=${nameOf} note=${(grant) => terms(grant, zone)} more=${change} end=${end} />
+		<${List} of=${grants} name=${nameOf} note=${(grant) => terms(grant, zone)} more=${edit} end=${end} />
 		${mine.length > 0 && html`<p>And what these groups may open:</p><${List} of=${mine} href=${({ name }) => '#/people/' + encodeURIComponent(name)} />`}
 	<//>`;
 }
 
-function Sessions({ email, sessions, timeZone, again }) {
-	const ended = async (request) => {
-		await request;
-		announce('Ended.');
-		await again();
-	};
-	return html`<${Block} title="Signed in" side=${sessions.length > 1 && html`<${Action} act=${() => ended(post(path(email, '/revoke')))}>End all<//>`}>
+function Sessions({ email, sessions, timeZone, change }) {
+	return html`<${Block} title="Signed in" side=${sessions.length > 1 && html`<${Action} act=${() => change(post(path(email, '/revoke')))}>End all<//>`}>
 		${sessions.length === 0 && html`<p>Nowhere.</p>`}
 		<${List} of=${sessions} label="End" name=${({ remote, created }) => `${remote} since ${inZone(timeZone, created)}`}
-			end=${({ sessionId }) => ended(remove(path(email, '/sessions/' + sessionId)))} />
+			end=${({ sessionId }) => change(remove(path(email, '/sessions/' + sessionId)))} />
 	<//>`;
 }
 
-function Rights({ email, admin, again }) {
+function Rights({ email, admin, change }) {
 	const self = email === session.account.email;
 	const setPassword = async ({ password, end }) => {
 		const answer = await put(path(email, '/password'), { password });
 		if (end) await post(path(email, '/revoke'));
-		again();
-		return answer.password && html`<${Secrets} of=${{ Password: answer.password }} />`;
-	};
-	const toggle = async () => {
-		await patch(path(email), { admin: !admin });
-		announce(admin ? 'No administrator any more.' : 'Now an administrator.');
-		await again();
+		await change();
+		return { email, ...answer };
 	};
 	const dismiss = async () => {
 		await remove(path(email));
@@ -112,22 +99,21 @@ function Rights({ email, admin, again }) {
 	return html`<${Block} title="Account">
 		<div class="actions">
 			<a class="button" href=${'#/journal?account=' + encodeURIComponent(email)}>In the journal</a>
-			<${Ask} button="New password" submit="Set the password" act=${setPassword} done="The password is set.">
+			<${Ask} button="New password" submit="Set the password" act=${setPassword} show=${issued}>
 				<${PasswordChoice} /><${Check} name="end">End all sessions too<//>
 			<//>
-			${!self && html`<${Action} act=${toggle}>${admin ? 'No administrator any more' : 'Make an administrator'}<//>
-				<${Ask} button="Remove" kind="danger" title="Remove this person?" act=${dismiss} done="The person is removed.">
+			${!self && html`<${Action} act=${() => change(patch(path(email), { admin: !admin }))}>${admin ? 'No administrator any more' : 'Make an administrator'}<//>
+				<${Ask} button="Remove" kind="danger" title="Remove this person?" submit="Remove" act=${dismiss}>
 					<p><strong>${email}</strong> is signed out everywhere and may open no door from now on. The journal stays.</p>
 				<//>`}
 		</div>
 	<//>`;
 }
 
-/** Person is the page of one account. */
 export function Person({ email }) {
 	return html`<${Title} back="People">${email}<//>
-		<${Load} paths=${['status', 'groups', 'accounts', 'grants', account(email, '/sessions')]}>${({ accounts, grants, ...rest }, again) => {
-			const own = { ...rest, again, email, who: email, admin: accounts.find((one) => one.email === email)?.admin, grants: grants.filter((one) => one.email === email) };
+		<${Load} paths=${['status', 'groups', 'accounts', 'grants', account(email, '/sessions')]}>${({ accounts, grants, ...rest }, change) => {
+			const own = { ...rest, change, email, who: email, admin: accounts.find((one) => one.email === email)?.admin, grants: grants.filter((one) => one.email === email) };
 			return html`<div class="sections"><${Grants} ...${own} /><${Sessions} ...${own} /><${Rights} ...${own} /></div>`;
 		}}<//>`;
 }

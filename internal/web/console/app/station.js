@@ -94,7 +94,6 @@ function Settings({ station }) {
 }
 
 function Replace({ id, name }) {
-	const rotate = async () => html`<${Login} issued=${await post(path(id, '/rotate'))} />`;
 	const end = async () => {
 		await remove(path(id));
 		location.hash = '#/doors';
@@ -102,10 +101,10 @@ function Replace({ id, name }) {
 	return html`<${Block} title="Replace or remove">
 		<p>A new login is for hardware that was replaced, or whose password others know.</p>
 		<div class="actions">
-			<${Ask} button="New login" title="New login?" submit="Make a new login" act=${rotate}>
+			<${Ask} button="New login" title="New login?" submit="Make a new login" act=${() => post(path(id, '/rotate'))} show=${(issued) => html`<${Login} issued=${issued} />`}>
 				<p>Its password ends now. Nobody can open <strong>${name}</strong> until the station has the new one.</p>
 			<//>
-			<${Ask} button="Remove" kind="danger" title=${`Remove ${name}?`} act=${end} done="The station is removed.">
+			<${Ask} button="Remove" kind="danger" title=${`Remove ${name}?`} submit="Remove" act=${end}>
 				<p>It is disconnected, and who might open it is forgotten. The journal stays.</p>
 			<//>
 		</div>

@@ -3,7 +3,7 @@
 import { post, remove } from './api.js';
 import { stationName } from './live.js';
 import { Ask, Block, List, Load, Secrets, inZone, momentOf, stationOptions } from './parts.js';
-import { Check, Field, Select, announce, html, useState } from './ui.js';
+import { Check, Field, Select, html, useState } from './ui.js';
 
 function scopesText(scopes) {
 	const unlock = scopes.find((scope) => scope.startsWith('unlock:'))?.slice('unlock:'.length);
@@ -21,25 +21,19 @@ function Rights() {
 		</fieldset>`}`;
 }
 
-/** Tokens lists the tokens. */
 export function Tokens() {
-	return html`<${Load} paths=${['status', 'tokens']}>${({ tokens, timeZone }, again) => {
-		const add = async ({ name, unlock, until }, form) => {
+	return html`<${Load} paths=${['status', 'tokens']}>${({ tokens, timeZone }, change) => {
+		const add = ({ name, unlock, until }, form) => {
 			const doors = unlock === 'some' ? form.getAll('station').join(',') : unlock;
 			const scopes = ['read', ...(doors ? ['unlock:' + doors] : [])];
-			const { token } = await post('/admin/v1/tokens', { name, scopes, until: until ? momentOf(timeZone, until + 'T00:00') : undefined });
-			again();
-			return html`<${Secrets} of=${{ [name]: token }} /><p>Enter it in the app now. <a href="/docs#local" target="_blank">How an app uses it</a></p>`;
+			return change(post('/admin/v1/tokens', { name, scopes, until: until ? momentOf(timeZone, until + 'T00:00') : undefined }));
 		};
-		const end = async ({ name }) => {
-			await remove('/admin/v1/tokens/' + encodeURIComponent(name));
-			announce('The token is removed.');
-			await again();
-		};
+		const show = ({ name, token }) => html`<${Secrets} of=${{ [name]: token }} /><p>Enter it in the app now. <a href="/docs#local" target="_blank">How an app uses it</a></p>`;
+		const end = ({ name }) => change(remove('/admin/v1/tokens/' + encodeURIComponent(name)));
 		const when = (at) => inZone(timeZone, at);
 		const note = ({ scopes, lastUsed, until }) =>
 			`${scopesText(scopes)} · ${lastUsed ? 'last used ' + when(lastUsed) : 'never used'}${until ? ` · ends ${when(until)}` : ''}`;
-		return html`<${Block} title="Apps" side=${html`<${Ask} button="Add a token" submit="Add" act=${add}>
+		return html`<${Block} title="Apps" side=${html`<${Ask} button="Add a token" act=${add} show=${show}>
 				<${Field} label="Name" name="name" required maxlength="64" autocomplete="off" hint="Of the app that will use it; the journal says so." />
 				<${Rights} />
 				<${Field} label="Until" name="until" type="date" hint="Empty: without an end." />

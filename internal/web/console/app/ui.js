@@ -13,7 +13,6 @@ export function useRedraw() {
 	return useReducer((n) => n + 1, 0)[1];
 }
 
-/** useTopic draws the component again when a topic of live changes. */
 export function useTopic(topic) {
 	const redraw = useRedraw();
 	useLayoutEffect(() => subscribe(topic, redraw), [topic]);
@@ -25,7 +24,6 @@ export function useLink() {
 	return live.link;
 }
 
-/** announce has a screen reader say a sentence. */
 export function announce(text) {
 	const said = document.getElementById('said');
 	said.textContent = said.textContent === text ? text + '\u00a0' : text;
