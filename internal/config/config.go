@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/site"
 )
 
@@ -19,17 +20,17 @@ type Config struct {
 	Name     string // name: what this gateway is called on the network; "" is the system's host name, see [Config.HostName]
 	TimeZone string // time_zone: IANA name in which the hours of grants are meant; "" is the system's
 
-	Log     Log     // [log]
-	TLS     TLS     // [tls]
-	HTTP    HTTP    // [http]
-	MQTT    MQTT    // [mqtt]
-	Admin   Admin   // [admin]
-	Unlock  Unlock  // [unlock]
-	Journal Journal // [journal]
-	Station Station // [station]
-	Alarm   Alarm   // [alarm]
-	Login   Login   // [login]
-	Cloud   Cloud   // [cloud]
+	Log     Log          // [log]
+	TLS     TLS          // [tls]
+	HTTP    HTTP         // [http]
+	MQTT    MQTT         // [mqtt]
+	Admin   Admin        // [admin]
+	Unlock  Unlock       // [unlock]
+	Journal Journal      // [journal]
+	Station Station      // [station]
+	Alarm   alarm.Limits // [alarm]
+	Login   Login        // [login]
+	Cloud   Cloud        // [cloud]
 
 	Homeassistant Homeassistant // [homeassistant]
 }
@@ -99,15 +100,6 @@ type Station struct {
 	SaveInterval time.Duration // save_interval: how often reported states go to disk, so that a card lasts
 }
 
-// Alarm is from when on doors, locks and stations raise an alarm; 0 switches each off.
-type Alarm struct {
-	DoorForced    time.Duration // door_forced: how long after an unlock or an exit a door may still be opened
-	DoorHeld      time.Duration // door_held: how long a door may be open
-	LeftUnlocked  time.Duration // left_unlocked: how long a lock may be unlocked
-	StationSilent time.Duration // station_silent: how long a station may have no connection
-	RefusedOften  int           // refused_often: how many unlocks and logins of a station may fail within ten minutes
-}
-
 // Login is about the cost of guessing passwords.
 type Login struct {
 	HashMemory      Bytes // hash_memory: of one argon2id hash; 0 is by the memory of the board
@@ -143,7 +135,7 @@ func Defaults(environ []string) Config {
 		Unlock:  Unlock{TTL: site.DefaultTTL, AccountRate: 1, AccountBurst: 30, AccountPending: 4},
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
 		Station: Station{BatteryLow: 3.3, SaveInterval: 9 * time.Minute},
-		Alarm: Alarm{
+		Alarm: alarm.Limits{
 			DoorForced: 10 * time.Second, DoorHeld: 3 * time.Minute, LeftUnlocked: 15 * time.Minute, StationSilent: 5 * time.Minute, RefusedOften: 5,
 		},
 		Login: Login{AccountFailures: 10, AddressFailures: 30},

@@ -27,7 +27,6 @@ import (
 	"gatehouse/internal/cloud/homeassistant"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/config"
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/stationlink"
@@ -235,7 +234,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	g.clock.OnStep(g.clockStepped)
 	g.stations, err = station.New(ctx, station.Config{
 		Store: g.db, Changes: g.changes, Journal: g.journal, Clock: g.clock, Logger: g.log, Metrics: g.metrics,
-		Health: g.conditions, Alarms: alarm.Limits(g.cfg.Alarm), BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
+		Health: g.conditions, Alarms: g.cfg.Alarm, BatteryLow: g.cfg.Station.BatteryLow, FlushEvery: g.cfg.Station.SaveInterval,
 	})
 	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/config"
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/health"
 )
 
@@ -71,7 +70,7 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 		g.clouded = next.Cloud
 	}
 	g.unlock.SetTTL(next.Unlock.TTL)
-	g.stations.SetAlarms(alarm.Limits(next.Alarm))
+	g.stations.SetAlarms(next.Alarm)
 	g.unlock.SetBounds(unlockBounds(next))
 	g.journal.SetRetention(next.Journal.MaxAge, int64(next.Journal.MaxSize), int64(next.Journal.HardLimit()))
 	return nil

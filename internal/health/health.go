@@ -26,7 +26,7 @@ const (
 // Code names a condition; it never changes once shipped.
 type Code string
 
-// The conditions.
+// The conditions, beside those of alarms: their codes are the kinds of their records.
 const (
 	Starting       Code = "starting"
 	StorageFailing Code = "storage-failing"
@@ -58,12 +58,6 @@ const (
 	StationPacketSize Code = "station-packet-size"
 
 	HomeAssistantDown Code = "homeassistant-down"
-
-	DoorForced    Code = "door-forced"
-	DoorHeld      Code = "door-held"
-	LeftUnlocked  Code = "left-unlocked"
-	StationSilent Code = "station-silent"
-	RefusedOften  Code = "refused-often"
 
 	CertificateInvalid  Code = "certificate-invalid"
 	CertificateExpiring Code = "certificate-expiring"

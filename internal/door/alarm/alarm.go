@@ -32,13 +32,6 @@ type Limits struct {
 	RefusedOften  int           // how many unlocks and logins of a station may fail within ten minutes
 }
 
-// Cause is something that calls for an alarm, now.
-type Cause struct {
-	Kind site.Kind
-	Lock site.LockID // 0: of the station
-	Sure bool        // it is known of this moment: one that is not raises no alarm
-}
-
 // Standing is one alarm that stands, as it is kept over a restart.
 type Standing struct {
 	Kind  site.Kind      `json:"kind"`
@@ -52,15 +45,15 @@ type alarm struct {
 	began    time.Time // when its cause was first seen, short ends ignored; zero: it is over
 	seen     time.Time // when its cause was last seen
 	owed     int       // how often it was raised since its last record
-	recorded time.Time // when that was
+	recorded time.Time // when the last record was
 	why      string    // what a record says, where that differs
 }
 
 // Set has the alarms of one station. The zero Set has none. Not safe for concurrent use.
 type Set struct {
 	alarms   []alarm
-	recorded map[site.LockID]time.Time // the last record of each lock
-	refusals throttle.Bucket           // empty: there are often some
+	refusals throttle.Bucket // empty: there are often some
+	all      bool            // every record is due
 }
 
 // see notes that the cause of an alarm holds.
@@ -92,34 +85,33 @@ func (s *Set) Raise(kind site.Kind, lock site.LockID, moment, now time.Time) {
 }
 
 // Refused counts an unlock or a login that failed, and raises the alarm when there are
-// many; each prolongs one that stands. It reports whether it raised the alarm.
-func (s *Set) Refused(l Limits, why string, moment, now time.Time) bool {
+// many; each prolongs one that stands.
+func (s *Set) Refused(l Limits, why string, moment, now time.Time) {
 	if l.RefusedOften == 0 {
-		return false
+		return
 	}
 	rate := throttle.Rate{Burst: l.RefusedOften, Every: refusedWithin / time.Duration(l.RefusedOften)}
 	if s.refusals.Wait(moment, rate) == 0 {
 		s.refusals.Take(moment, rate)
 	}
 	a := s.see(site.KindRefusedOften, 0, moment)
-	if !a.Since.IsZero() || s.refusals.Wait(moment, rate) == 0 {
-		return false
+	if a.Since.IsZero() && s.refusals.Wait(moment, rate) > 0 {
+		a.why = why
+		a.raise(now)
 	}
-	a.why = why
-	a.raise(now)
-	return true
 }
 
-// Step raises the alarms whose causes have held for long enough, and clears those whose
-// causes have ended. It reports whether either happened.
-func (s *Set) Step(causes []Cause, l Limits, moment, now time.Time) (changed bool) {
-	for _, c := range causes {
-		a, limit := s.see(c.Kind, c.Lock, moment), l.rule(c.Kind).limit
-		if c.Sure && a.Since.IsZero() && limit > 0 && moment.Sub(a.began) >= limit {
-			a.raise(now)
-			changed = true
-		}
+// Hold notes that the cause of an alarm holds, and raises the alarm once it has held for
+// long enough. One that is not sure, not being known of this moment, raises none.
+func (s *Set) Hold(l Limits, kind site.Kind, lock site.LockID, sure bool, moment, now time.Time) {
+	a, limit := s.see(kind, lock, moment), l.rule(kind).limit
+	if sure && a.Since.IsZero() && limit > 0 && moment.Sub(a.began) >= limit {
+		a.raise(now)
 	}
+}
+
+// Settle clears the alarms whose causes have ended, and reports whether there were any.
+func (s *Set) Settle(l Limits, moment time.Time) (cleared bool) {
 	for i := range s.alarms {
 		a := &s.alarms[i]
 		r := l.rule(a.Kind)
@@ -127,11 +119,13 @@ func (s *Set) Step(causes []Cause, l Limits, moment, now time.Time) (changed boo
 			a.began = time.Time{}
 		}
 		if !a.Since.IsZero() && (a.began.IsZero() || r.limit == 0) {
-			a.Since, changed = site.Timestamp{}, true
+			a.Since, cleared = site.Timestamp{}, true
 		}
 	}
-	s.alarms = slices.DeleteFunc(s.alarms, func(a alarm) bool { return a.began.IsZero() && a.owed == 0 })
-	return changed
+	s.alarms = slices.DeleteFunc(s.alarms, func(a alarm) bool {
+		return a.began.IsZero() && a.owed == 0 && moment.Sub(a.recorded) >= recordEvery
+	})
+	return cleared
 }
 
 // Due returns the records that are due, without the station. A lock that owes several gets
@@ -140,24 +134,22 @@ func (s *Set) Due(moment time.Time) (due []site.Record) {
 	slices.SortStableFunc(s.alarms, func(a, b alarm) int { return a.recorded.Compare(b.recorded) })
 	for i := range s.alarms {
 		a := &s.alarms[i]
-		if a.owed == 0 || moment.Sub(s.recorded[a.Lock]) < recordEvery {
+		lately := func(b alarm) bool { return b.Lock == a.Lock && moment.Sub(b.recorded) < recordEvery }
+		if a.owed == 0 || !s.all && slices.ContainsFunc(s.alarms, lately) {
 			continue
-		}
-		if s.recorded == nil {
-			s.recorded = make(map[site.LockID]time.Time)
 		}
 		r := site.Record{Kind: a.Kind, Facts: site.Facts{Detail: cmp.Or(a.why, Limits{}.rule(a.Kind).means), Count: throttle.CountOf(a.owed)}}
 		if a.Lock != 0 {
 			r.Lock = a.Lock.String()
 		}
-		a.owed, a.recorded, s.recorded[a.Lock] = 0, moment, moment
+		a.owed, a.recorded = 0, moment
 		due = append(due, r)
 	}
 	return due
 }
 
-// AllowAll makes every record that is owed due.
-func (s *Set) AllowAll() { s.recorded = nil }
+// AllowAll makes every record due that is owed, as the gateway ends.
+func (s *Set) AllowAll() { s.all = true }
 
 // Standing lists the alarms that stand.
 func (s *Set) Standing() (all []Standing) {

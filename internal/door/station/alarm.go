@@ -16,31 +16,29 @@ const (
 // SetAlarms changes from when on alarms are raised; it takes effect within seconds.
 func (s *Service) SetAlarms(l alarm.Limits) { s.limits.Store(&l) }
 
-// causes lists what calls for an alarm now. What was reported on an earlier connection is
-// not sure; neither is a status of a lock that only results state, because such a station
-// never says that it has locked again.
-func (l *live) causes() (all []alarm.Cause) {
+// updateAlarms raises and clears alarms as time passes, and records those that are owed.
+// What was reported on an earlier connection is not sure; neither is a status of a lock that
+// only results state, because such a station never says that it has locked again.
+func (s *Service) updateAlarms(l *live, e *effect, now time.Time) {
+	limits := *s.limits.Load()
+	hold := func(kind site.Kind, lock int, sure bool) {
+		l.alarms.Hold(limits, kind, site.LockID(lock), sure, e.moment, now)
+	}
 	if !l.online() && !l.heard.IsZero() {
-		all = append(all, alarm.Cause{Kind: site.KindStationSilent, Sure: true})
+		hold(site.KindStationSilent, 0, true)
 	}
 	for i, k := range l.locks {
-		id := site.LockID(i + 1)
 		if k.door == site.DoorOpen {
-			all = append(all, alarm.Cause{Kind: site.KindDoorHeld, Lock: id, Sure: l.present(k.doorOn)})
+			hold(site.KindDoorHeld, i+1, l.present(k.doorOn))
 			if k.forced {
-				all = append(all, alarm.Cause{Kind: site.KindDoorForced, Lock: id}) // prolongs it
+				hold(site.KindDoorForced, i+1, false) // prolongs it
 			}
 		}
 		if k.status == site.Unlocked {
-			all = append(all, alarm.Cause{Kind: site.KindLeftUnlocked, Lock: id, Sure: l.present(k.statusOn)})
+			hold(site.KindLeftUnlocked, i+1, l.present(k.statusOn))
 		}
 	}
-	return all
-}
-
-// updateAlarms raises and clears alarms as time passes, and records those that are owed.
-func (s *Service) updateAlarms(l *live, e *effect, now time.Time) {
-	if l.alarms.Step(l.causes(), *s.limits.Load(), e.moment, now) {
+	if l.alarms.Settle(limits, e.moment) {
 		l.dirty = true
 	}
 	l.recordAlarms(e)
@@ -48,7 +46,7 @@ func (s *Service) updateAlarms(l *live, e *effect, now time.Time) {
 
 func (l *live) recordAlarms(e *effect) {
 	for _, r := range l.alarms.Due(e.moment) {
-		r.Station = l.id
+		r.Station, l.dirty = l.id, true
 		e.records = append(e.records, r)
 	}
 }
@@ -58,9 +56,7 @@ func (s *Service) refused(l *live, why string) {
 	moment, now := time.Now(), s.cfg.Clock.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.alarms.Refused(*s.limits.Load(), why, moment, now) {
-		l.dirty = true
-	}
+	l.alarms.Refused(*s.limits.Load(), why, moment, now)
 }
 
 // reportAlarms brings the health conditions up to date.

@@ -534,6 +534,23 @@ func TestService_doorRecords_exitLongAfterAnUnlock(t *testing.T) {
 	})
 }
 
+// A gateway that ends records every alarm that has no record yet.
+func TestService_alarms_recordedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guard(t, 1)
+		l := limits()
+		l.DoorHeld = l.LeftUnlocked
+		g.SetAlarms(l)
+		g.report("unlocked", "open")
+		g.pass(l.LeftUnlocked + 10*time.Second)
+		g.stop()
+		got := g.alarms()
+		if slices.Sort(got); !slices.Equal(got, []string{"door-held lock-1", "left-unlocked lock-1"}) {
+			t.Errorf("recorded %q", got)
+		}
+	})
+}
+
 // However many alarms stand, each kind is one condition of bounded length, with the
 // stations' names.
 func TestService_alarms_manyAtOnce(t *testing.T) {

@@ -43,17 +43,14 @@ type passage struct {
 // present reports whether a connection is the station's present one.
 func (l *live) present(c site.ConnectionID) bool { return l.online() && c == l.connection }
 
-// applyDoor takes over the status of the door behind a lock; false when there is no such
-// lock. A door that is closed when it is first heard of needs no record.
-func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorStatus, now time.Time) bool {
-	if id < 1 || int(id) > len(l.locks) {
-		return false
-	}
+// applyDoor takes over the status of the door behind a lock that the station has. A door
+// that is closed when it is first heard of needs no record.
+func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorStatus, now time.Time) {
 	k := &l.locks[id-1]
 	before, fresh := k.door, l.present(k.doorOn)
 	k.doorOn = l.connection
 	if before == door {
-		return true
+		return
 	}
 	k.door, k.doorSince, e.event = door, now, true
 	detail := ""
@@ -76,7 +73,6 @@ func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorSt
 	case before == site.DoorOpen:
 		k.shut = e.moment
 	}
-	return true
 }
 
 // explained reports whether the door may be opened now: its lock is unlocked, or was until

@@ -49,18 +49,21 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 		l.heard = now
 		s.applyBattery(l, e, r, now)
 		l.applyFirmware(e, r)
-		for lock, status := range &r.Locks {
-			switch {
-			case status == "":
-			case l.applyLock(e, site.LockID(lock), status, now):
-				l.locks[lock-1].statusOn = l.connection
-			default:
-				r.Refuse("a lock that the station does not have")
+		for i, status := range &r.Locks {
+			id, door := site.LockID(i), r.Doors[i]
+			if status == "" && door == "" {
+				continue
 			}
-		}
-		for lock, door := range &r.Doors { // after the locks: an unlocked lock explains an open door
-			if door != "" && !s.applyDoor(l, e, site.LockID(lock), door, now) {
-				r.Refuse("the door of a lock that the station does not have")
+			if id < 1 || i > len(l.locks) {
+				r.Refuse("a lock that the station does not have")
+				continue
+			}
+			if status != "" {
+				l.applyLock(e, id, status, now)
+				l.locks[i-1].statusOn = l.connection
+			}
+			if door != "" { // after the lock: an unlocked one explains an open door
+				s.applyDoor(l, e, id, door, now)
 			}
 		}
 	})
@@ -79,7 +82,9 @@ func (s *Service) LockReported(id site.StationID, lock site.LockID, status site.
 	}
 	_ = s.transition(id, func(l *live, e *effect, now time.Time) {
 		l.heard = now
-		l.applyLock(e, lock, status, now)
+		if lock >= 1 && int(lock) <= len(l.locks) {
+			l.applyLock(e, lock, status, now)
+		}
 	})
 }
 
@@ -120,22 +125,19 @@ func (l *live) applyFirmware(e *effect, r *Report) {
 	}
 }
 
-// applyLock takes over the status of a lock; false when there is no such lock.
+// applyLock takes over the status of a lock that the station has.
 // lastUpdated moves whether or not the status changed.
-func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now time.Time) bool {
-	if id < 1 || int(id) > len(l.locks) {
-		return false
-	}
+func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now time.Time) {
 	k := &l.locks[id-1]
 	k.updated = now
-	if k.status != status {
-		if k.status == site.Unlocked || status == site.Unlocked {
-			k.released = e.moment
-		}
-		k.status, e.event = status, true
-		l.recordLock(e, id, "", now)
+	if k.status == status {
+		return
 	}
-	return true
+	if k.status == site.Unlocked || status == site.Unlocked {
+		k.released = e.moment
+	}
+	k.status, e.event = status, true
+	l.recordLock(e, id, "", now)
 }
 
 func validVoltage(v float64) bool { return v > 0 && v <= maxVoltage }
