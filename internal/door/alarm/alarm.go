@@ -104,7 +104,7 @@ func (s *Set) Refused(l Limits, why string, moment, now time.Time) {
 // Hold notes that the cause of an alarm holds, and raises the alarm once it has held for
 // long enough. One that is not sure, not being known of this moment, raises none.
 func (s *Set) Hold(l Limits, kind site.Kind, lock site.LockID, sure bool, moment, now time.Time) {
-	a, limit := s.see(kind, lock, moment), l.rule(kind).limit
+	a, limit := s.see(kind, lock, moment), l.rules()[kind].limit
 	if sure && a.Since.IsZero() && limit > 0 && moment.Sub(a.began) >= limit {
 		a.raise(now)
 	}
@@ -112,9 +112,10 @@ func (s *Set) Hold(l Limits, kind site.Kind, lock site.LockID, sure bool, moment
 
 // Settle clears the alarms whose causes have ended, and reports whether there were any.
 func (s *Set) Settle(l Limits, moment time.Time) (cleared bool) {
+	rules := l.rules()
 	for i := range s.alarms {
 		a := &s.alarms[i]
-		r := l.rule(a.Kind)
+		r := rules[a.Kind]
 		if moment.Sub(a.seen) >= r.settle {
 			a.began = time.Time{}
 		}
@@ -138,7 +139,7 @@ func (s *Set) Due(moment time.Time) (due []site.Record) {
 		if a.owed == 0 || !s.all && slices.ContainsFunc(s.alarms, lately) {
 			continue
 		}
-		r := site.Record{Kind: a.Kind, Facts: site.Facts{Detail: cmp.Or(a.why, Limits{}.rule(a.Kind).means), Count: throttle.CountOf(a.owed)}}
+		r := site.Record{Kind: a.Kind, Facts: site.Facts{Detail: cmp.Or(a.why, Limits{}.rules()[a.Kind].means), Count: throttle.CountOf(a.owed)}}
 		if a.Lock != 0 {
 			r.Lock = a.Lock.String()
 		}
