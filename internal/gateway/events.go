@@ -14,18 +14,16 @@ import (
 // start. Its name belongs to the database, so that a restore sets it aside with it.
 func eventsPath(data string) string { return filepath.Join(data, "gatehouse.db.events") }
 
-// keepEvents writes the events of stations when ctx ends, which must be after the
-// stations have stopped: apps then resume after the restart without a gap.
-func (g *Gateway) keepEvents(ctx context.Context) error {
-	<-ctx.Done()
+// keepEvents writes the events of stations after these have stopped: apps then resume
+// after the restart without a gap. It takes as long as the disk takes.
+func (g *Gateway) keepEvents() {
 	packed, ok := g.stations.PackEvents(g.boot)
 	if !ok {
-		return nil
+		return
 	}
 	if err := durable.Write(eventsPath(g.cfg.Data), packed, 0o600); err != nil {
 		g.log.Warn("the events of stations are not kept over the restart", "error", err)
 	}
-	return nil
 }
 
 // adoptEvents continues with the events that the last stop has left. The file is removed

@@ -45,7 +45,6 @@ func (g *Gateway) stages() []stage {
 		{"setup", g.setup.Run, time.Second},
 		{"network name", g.followName, time.Second},
 		{"certificate", g.keepCertificate, time.Second},
-		{"events", g.keepEvents, time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"unlocking", g.unlock.Run, time.Second},
 		{"cloud link", g.cloud.Run, 9 * time.Second},
@@ -87,6 +86,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var err error
 	for i := len(started) - 1; i >= 0; i-- {
 		err = errors.Join(err, started[i].stop())
+	}
+	if err == nil {
+		g.keepEvents()
 	}
 	g.journal.AppendLater(stopped)
 	err = errors.Join(err, g.Close())

@@ -2,6 +2,7 @@ package station
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"gatehouse/internal/site"
@@ -16,24 +17,9 @@ type Event struct {
 	Number uint64 // 1, 2, 3 … without gaps, on over an orderly restart
 	State  site.StationState
 
-	shared *encoded
-}
-
-// encoded is the JSON of an event, made when it is first asked for.
-type encoded struct {
-	once sync.Once
-	data []byte
-	err  error
-}
-
-// JSON returns State as JSON. It is encoded once for everyone who reads the same event:
-// it must not be changed.
-func (e Event) JSON() ([]byte, error) {
-	if e.shared == nil {
-		return json.Marshal(e.State)
-	}
-	e.shared.once.Do(func() { e.shared.data, e.shared.err = json.Marshal(e.State) })
-	return e.shared.data, e.shared.err
+	// JSON returns State as JSON. It is encoded once for everyone who reads the same
+	// event: it must not be changed.
+	JSON func() ([]byte, error)
 }
 
 // eventLog numbers and remembers events and wakes those that wait for them. Safe for
@@ -41,7 +27,7 @@ func (e Event) JSON() ([]byte, error) {
 type eventLog struct {
 	mu        sync.Mutex // mu guards what follows
 	latest    uint64
-	ring      []Event                          // event n stands at (n-1) % keptEvents
+	kept      []Event                          // the last of them is the latest
 	forgotten map[site.StationID]uint64        // the newest forgotten event of each station
 	waiting   map[chan struct{}]site.StationID // 0: it waits for every station
 	adopted   []run                            // the runs of the process before this one, oldest first
@@ -54,16 +40,19 @@ func newEventLog() *eventLog {
 func (g *eventLog) add(state site.StationState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	event := Event{Number: g.latest + 1, State: state, shared: new(encoded)}
-	if len(g.ring) < keptEvents {
-		g.ring = append(g.ring, event)
-	} else {
-		old := &g.ring[g.latest%keptEvents]
-		g.forgotten[old.State.ID] = old.Number
-		*old = event
-	}
-	g.latest++
+	g.keep(state)
 	g.wakeFor(state.ID)
+}
+
+// keep remembers the next event; mu is held.
+func (g *eventLog) keep(state site.StationState) {
+	g.latest++
+	encode := sync.OnceValues(func() ([]byte, error) { return json.Marshal(state) })
+	g.kept = append(g.kept, Event{g.latest, state, encode})
+	if len(g.kept) > keptEvents {
+		g.forgotten[g.kept[0].State.ID] = g.kept[0].Number
+		g.kept = slices.Delete(g.kept, 0, 1)
+	}
 }
 
 // wake wakes those that wait, for a change of a station that is no event.
@@ -98,13 +87,13 @@ func (g *eventLog) EventsSince(after uint64, station site.StationID) (events []E
 	if after > g.latest {
 		return nil, true
 	}
-	oldest := g.latest - uint64(len(g.ring)) + 1
-	gap = after+1 < oldest
+	forgotten := g.latest - uint64(len(g.kept))
+	gap = after < forgotten
 	if station != 0 {
 		gap = g.forgotten[station] > after
 	}
-	for n := max(after+1, oldest); n <= g.latest; n++ {
-		if event := g.ring[(n-1)%keptEvents]; station == 0 || event.State.ID == station {
+	for _, event := range g.kept[max(after, forgotten)-forgotten:] {
+		if station == 0 || event.State.ID == station {
 			events = append(events, event)
 		}
 	}

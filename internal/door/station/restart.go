@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 
 	"gatehouse/internal/site"
 )
@@ -46,15 +47,10 @@ func (s *Service) PackEvents(boot site.BootID) (packed []byte, ok bool) {
 			return nil, false
 		}
 	}
-	data, err := json.Marshal(s.leave(boot))
-	if err != nil {
-		return nil, false
-	}
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	_, _ = w.Write(data) // to memory
-	_ = w.Close()
-	return out.Bytes(), true
+	err := errors.Join(json.NewEncoder(w).Encode(s.leave(boot)), w.Close())
+	return out.Bytes(), err == nil
 }
 
 // AdoptEvents continues with the events that an earlier run has packed. To be called
@@ -66,11 +62,11 @@ func (s *Service) AdoptEvents(packed []byte) error {
 		return fmt.Errorf("unpacking the events: %w", err)
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxPacked)) // to the end, where the checksum is
-	if err != nil {
-		return fmt.Errorf("unpacking the events: %w", err)
-	}
 	var p packedEvents
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil {
 		return fmt.Errorf("reading the events: %w", err)
 	}
 	return s.adoptEvents(p)
@@ -78,12 +74,11 @@ func (s *Service) AdoptEvents(packed []byte) error {
 
 // leave returns the events for the next run.
 func (g *eventLog) leave(boot site.BootID) packedEvents {
-	events, _ := g.EventsSince(0, 0)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := packedEvents{Forgotten: maps.Clone(g.forgotten), Runs: append(g.adopted, run{boot, g.latest})}
+	p := packedEvents{Forgotten: maps.Clone(g.forgotten), Runs: append(slices.Clone(g.adopted), run{boot, g.latest})}
 	p.Runs = p.Runs[max(0, len(p.Runs)-maxRuns):]
-	for _, e := range events {
+	for _, e := range g.kept {
 		p.Events = append(p.Events, e.State)
 	}
 	return p
@@ -99,11 +94,10 @@ func (g *eventLog) adoptEvents(p packedEvents) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.adopted, g.latest, g.ring = p.Runs, latest, make([]Event, count, keptEvents)
+	g.adopted, g.latest = p.Runs, latest-count
 	maps.Copy(g.forgotten, p.Forgotten)
-	for i, state := range p.Events {
-		number := latest - count + uint64(i) + 1 //nolint:gosec // an index
-		g.ring[(number-1)%keptEvents] = Event{Number: number, State: state, shared: new(encoded)}
+	for _, state := range p.Events {
+		g.keep(state)
 	}
 	return nil
 }
@@ -113,10 +107,9 @@ func (g *eventLog) adoptEvents(p packedEvents) error {
 func (g *eventLog) Adopted(boot site.BootID) (latest uint64, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, r := range g.adopted {
-		if r.Boot == boot {
-			return r.Latest, true
-		}
+	i := slices.IndexFunc(g.adopted, func(r run) bool { return r.Boot == boot })
+	if i < 0 {
+		return 0, false
 	}
-	return 0, false
+	return g.adopted[i].Latest, true
 }

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/netip"
 	"slices"
@@ -283,7 +284,7 @@ func (f *fakeStations) happen(id site.StationID, volts float64) {
 	state := f.states[id]
 	state.BatteryVoltage = &volts
 	f.states[id] = state
-	f.events = append(f.events, station.Event{Number: uint64(len(f.events) + 1), State: state}) //nolint:gosec // small
+	f.events = append(f.events, station.Event{Number: uint64(len(f.events) + 1), State: state, JSON: func() ([]byte, error) { return json.Marshal(state) }})
 	for wake := range f.wakes {
 		select {
 		case wake <- struct{}{}:

@@ -196,22 +196,17 @@ func (s *Stream) wait(wake <-chan struct{}, tick bool) bool {
 	if s.start() != nil || s.flush() != nil {
 		return false
 	}
-	due := s.rest()
-	rest := time.NewTimer(due)
+	rest := time.NewTimer(s.rest())
 	defer rest.Stop()
-	rested := due == 0
+	rested, awake := false, (<-chan struct{})(nil) // until it has rested
 	for {
-		awake := wake
-		if !rested {
-			awake = nil
-		}
 		select {
 		case <-s.x.Req.Context().Done():
 			return false
 		case <-s.x.kit.draining:
 			return false
 		case <-rest.C:
-			rested = true
+			rested, awake = true, wake
 		case <-awake:
 			return true
 		case <-s.stay.C:

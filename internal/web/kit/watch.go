@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"hash/maphash"
@@ -67,39 +68,28 @@ var seed = maphash.MakeSeed()
 type watcher struct {
 	Watch
 	seen  uint64                    // every event up to this number has been looked at
-	shown map[site.StationID]uint64 // the mark of what its last line showed; 0: it is out of date
-	lines []byte                    // not sent yet
+	shown map[site.StationID]uint64 // the mark of what its last line showed, 0: it is out of date; nil at the start
 }
 
 func (w *watcher) run(s *Stream) error {
 	wake, cancel := w.Stations.Subscribe()
 	defer cancel()
-	err := w.begin(s)
+	err := w.look(s)
 	for err == nil && s.wait(wake, !w.All) {
-		err = w.catchUp(s)
+		err = w.look(s)
 	}
 	return err
 }
 
-// begin sends every station. The number is read first: an event in between is sent
-// again, none is omitted.
-func (w *watcher) begin(s *Stream) error {
-	w.seen = w.Stations.Latest()
-	w.shown = make(map[site.StationID]uint64)
-	if err := w.addNew(w.Visible()); err != nil {
-		return err
+// look sends what has changed since the last look, or everything. The number is read
+// first: an event in between is sent again, none is omitted.
+func (w *watcher) look(s *Stream) error {
+	events, whole := []station.Event(nil), w.shown == nil
+	if !whole {
+		events, whole = w.Stations.EventsSince(w.seen, 0)
 	}
-	if err := s.SendLine(WatchStart{site.At(w.Clock.Now()), len(w.shown)}); err != nil {
-		return err
-	}
-	return w.send(s)
-}
-
-// catchUp sends what has changed since.
-func (w *watcher) catchUp(s *Stream) error {
-	events, gap := w.Stations.EventsSince(w.seen, 0)
-	if gap {
-		return w.begin(s)
+	if whole {
+		w.seen, w.shown, events = w.Stations.Latest(), make(map[site.StationID]uint64), nil
 	}
 	for _, e := range events {
 		w.seen = e.Number
@@ -107,41 +97,40 @@ func (w *watcher) catchUp(s *Stream) error {
 			w.shown[e.State.ID] = 0
 		}
 	}
-	visible := w.Visible()
-	if err := w.addNew(visible); err != nil {
+	var lines bytes.Buffer
+	err := w.write(json.NewEncoder(&lines), w.Visible())
+	if err == nil && whole {
+		err = s.SendLine(WatchStart{site.At(w.Clock.Now()), len(w.shown)})
+	}
+	if err != nil || lines.Len() == 0 {
 		return err
 	}
-	if err := w.addGone(visible); err != nil {
-		return err
-	}
-	return w.send(s)
+	return s.Send(lines.Bytes())
 }
 
-// addNew adds the stations that came into view, and those that changed: by events, or
-// their enrolment, which is no event.
-func (w *watcher) addNew(visible []site.Station) error {
+// write writes the lines of the stations that came into view, of those that changed, by
+// events or in their enrolment, which is no event, and of those that went out of view.
+func (w *watcher) write(out *json.Encoder, visible []site.Station) error {
 	for _, st := range visible {
 		if before, shown := w.shown[st.ID]; shown && before == mark(st) {
 			continue
 		}
 		if state, ok := w.Stations.State(st.ID); ok { // it may have been removed meanwhile
-			if err := w.show(st, state); err != nil {
+			w.shown[st.ID] = mark(st)
+			if err := out.Encode(w.Line(st, state)); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
-}
-
-// addGone adds the stations that went out of view.
-func (w *watcher) addGone(visible []site.Station) error {
+	if len(w.shown) == len(visible) {
+		return nil // they are the same
+	}
 	for _, id := range slices.Sorted(maps.Keys(w.shown)) {
-		if _, there := slices.BinarySearchFunc(visible, id, byID); there {
-			continue
-		}
-		delete(w.shown, id)
-		if err := w.add(WatchRemoved{id, true}); err != nil {
-			return err
+		if _, there := slices.BinarySearchFunc(visible, id, byID); !there {
+			delete(w.shown, id)
+			if err := out.Encode(WatchRemoved{id, true}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -151,25 +140,3 @@ func (w *watcher) addGone(visible []site.Station) error {
 func mark(st site.Station) uint64 { return maphash.Comparable(seed, st) }
 
 func byID(st site.Station, id site.StationID) int { return cmp.Compare(st.ID, id) }
-
-// show adds the line of a station.
-func (w *watcher) show(st site.Station, state site.StationState) error {
-	w.shown[st.ID] = mark(st)
-	return w.add(w.Line(st, state))
-}
-
-func (w *watcher) add(value any) error {
-	line, err := json.Marshal(value)
-	w.lines = append(append(w.lines, line...), '\n')
-	return err
-}
-
-// send sends the lines that were added.
-func (w *watcher) send(s *Stream) error {
-	lines := w.lines
-	w.lines = nil // all of them together would be large
-	if len(lines) == 0 {
-		return nil
-	}
-	return s.Send(lines)
-}

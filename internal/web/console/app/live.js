@@ -86,7 +86,7 @@ export class Stream {
 }
 
 let ticked = Date.now();
-let hidden = document.hidden ? Date.now() : 0;
+let hidden = document.hidden ? 1 : 0; // a page that was never seen follows nothing, however many are opened at once
 const tickers = new Set();
 
 const sleeping = () => hidden > 0 && Date.now() - hidden > hiddenLimit;
