@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 
@@ -24,18 +23,13 @@ func loginURL(ctx context.Context, gw *client.Client, login adminapi.MQTTLogin) 
 	if err != nil {
 		return "", err
 	}
+	host := status.Name + ".local"
+	if len(status.Addresses) > 0 {
+		host = status.Addresses[0].String()
+	}
 	for _, name := range []string{"mqtts", "mqtt"} {
-		for _, l := range status.Listeners {
-			host, port, err := net.SplitHostPort(l.Address)
-			if l.Name != name || err != nil {
-				continue
-			}
-			if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-				if host = status.Name + ".local"; len(status.Addresses) > 0 {
-					host = status.Addresses[0].String()
-				}
-			}
-			u := url.URL{Scheme: name, User: url.UserPassword(login.Username, login.Password), Host: net.JoinHostPort(host, port)}
+		if address := addressOf(status.Listeners, name, host); address != "" {
+			u := url.URL{Scheme: name, User: url.UserPassword(login.Username, login.Password), Host: address}
 			return u.String(), nil
 		}
 	}
@@ -57,17 +51,14 @@ func (l *lines) qr(text string, colours bool) {
 	for y := -quietZone; y < code.Size+quietZone; y += 2 {
 		var row strings.Builder
 		for x := -quietZone; x < code.Size+quietZone; x++ {
-			above, below := !code.Black(x, y), !code.Black(x, y+1) // outside is light
-			switch {
-			case above && below:
-				row.WriteRune('█')
-			case above:
-				row.WriteRune('▀')
-			case below:
-				row.WriteRune('▄')
-			default:
-				row.WriteByte(' ')
+			block := 0
+			if !code.Black(x, y) { // outside is light
+				block = 1
 			}
+			if !code.Black(x, y+1) {
+				block += 2
+			}
+			row.WriteRune([]rune(" ▀▄█")[block])
 		}
 		l.printf("%s%s%s", begin, row.String(), end)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -32,8 +30,9 @@ type screen struct {
 
 	mu    sync.Mutex // mu guards what follows
 	rows  map[site.StationID][]string
-	fresh bool // rows have changed since the last drawing
-	drawn int  // lines of the last drawing
+	soon  *time.Timer // of the next drawing; nil: nothing has changed since the last
+	drawn int         // lines of the last drawing
+	err   error       // of the last drawing
 }
 
 // screen returns a screen on standard output; nil where that is no terminal, or with
@@ -46,74 +45,62 @@ func (a *app) screen(heading ...string) *screen {
 	return &screen{file: file, heading: heading, rows: make(map[site.StationID][]string)}
 }
 
-// set sets the row of a station; without cells it has none.
-func (s *screen) set(id site.StationID, cells ...string) {
+// drawAfter is how soon a change is drawn, with those that follow it.
+const drawAfter = 100 * time.Millisecond
+
+// set sets the row of a station; without cells it has none. It is drawn soon. The error
+// is that of the last drawing.
+func (s *screen) set(id site.StationID, cells ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fresh = true
 	if s.rows[id] = cells; len(cells) == 0 {
 		delete(s.rows, id)
 	}
+	if s.soon == nil {
+		s.soon = time.AfterFunc(drawAfter, s.end)
+	}
+	return s.err
 }
 
-// clear removes every row.
+// clear removes every row, before others are set.
 func (s *screen) clear() {
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		clear(s.rows)
+	}
+}
+
+// end draws what was not drawn yet.
+func (s *screen) end() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fresh = true
-	clear(s.rows)
-}
-
-// drawEvery is how often a screen is drawn by run.
-const drawEvery = 100 * time.Millisecond
-
-// run draws what has changed until ctx ends, and once more then. Its error is that of the
-// first write that fails.
-func (s *screen) run(ctx context.Context) error {
-	tick := time.NewTicker(drawEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return s.draw()
-		}
-		if err := s.draw(); err != nil {
-			return err
-		}
+	if s.soon != nil {
+		s.soon.Stop()
+		s.soon, s.err = nil, s.draw()
 	}
 }
 
 // draw draws the rows, by id, as far as they fit, with one write, so that nothing flickers.
-// Lines are cut at the width of the terminal.
+// Lines are cut at the width of the terminal. mu is held.
 func (s *screen) draw() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.fresh {
-		return nil
-	}
-	s.fresh = false
 	width, height, err := term.GetSize(int(s.file.Fd()))
 	if err != nil || width < 1 || height < 1 {
 		width, height = 80, 24
 	}
-	ids := slices.Sorted(maps.Keys(s.rows))
-	widths := make([]int, len(s.heading))
-	for _, row := range append(slices.Collect(maps.Values(s.rows)), s.heading) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+	var rows [][]string
+	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+		rows = append(rows, s.rows[id])
 	}
+	room := min(max(height-3, 1), len(rows)) // less the heading, the count of the rest, and the cursor
 	var text bytes.Buffer
 	w := &lines{w: &text}
-	w.row(widths, s.heading...)
-	room := max(height-3, 1) // for the heading, the count of the rest, and the cursor
-	for i, id := range ids {
-		if i == room {
-			w.printf("and %s more", plural(len(ids)-room, "station"))
-			break
-		}
-		w.row(widths, s.rows[id]...)
+	w.table(s.heading, rows[:room])
+	if rest := len(rows) - room; rest > 0 {
+		w.printf("and %s more", plural(rest, "station"))
 	}
 	return s.replace(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), width)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,11 +21,13 @@ func TestScreen(t *testing.T) {
 	if s == nil {
 		t.Fatal("a terminal is not taken for one")
 	}
-	s.set(8, "8", "South")
-	s.set(7, "7", "North\x1b[2J"+strings.Repeat("n", 80))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.run(ctx) }()
+	set := func(id site.StationID, cells ...string) {
+		if err := s.set(id, cells...); err != nil {
+			t.Error(err)
+		}
+	}
+	s.rows[7] = []string{"7", "North\x1b[2J" + strings.Repeat("n", 80)}
+	set(8, "8", "South") // drawn soon, with station 7
 	var seen strings.Builder
 	readUntil(t, far, &seen, "\x1b[?7h")
 	cut := "7        North\uFFFD[2J" + strings.Repeat("n", 61) + "…"
@@ -34,24 +35,21 @@ func TestScreen(t *testing.T) {
 	if seen.String() != want {
 		t.Errorf("got %q, want %q", seen.String(), want)
 	}
-	s.set(9, "9", "East")
-	s.set(7)
-	s.set(8, "8", "South 2")
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	s.mu.Lock()
+	s.rows[8], s.rows[9] = []string{"8", "South 2"}, []string{"9", "East"}
+	s.mu.Unlock()
+	set(7)
+	s.end()
 	readUntil(t, far, &seen, "South 2\x1b[K\r\n9        East\x1b[K\r\n\x1b[J\x1b[?7h")
 	if rest := strings.TrimPrefix(seen.String(), want); !strings.HasPrefix(rest, "\x1b[?7l\r\x1b[3ASTATION  NAME\x1b[K\r\n8") {
 		t.Errorf("the next drawing is %q", rest)
 	}
 	s.clear()
 	for id := range site.StationID(4) {
-		s.set(20+id, fmt.Sprint(20+id), "x")
+		s.rows[20+id] = []string{fmt.Sprint(20 + id), "x"}
 	}
-	if err := s.draw(); err != nil { // on 6 lines
-		t.Error(err)
-	}
+	set(20, "20", "x")
+	s.end() // on 6 lines
 	readUntil(t, far, &seen, "22       x\x1b[K\r\nand 1 station more\x1b[K\r\n\x1b[J")
 }
 

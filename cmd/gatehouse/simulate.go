@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os/signal"
 	"sync"
@@ -112,7 +111,7 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 		case a.json:
 			w.err = a.document(e)
 		case board != nil && e.Kind != stationsim.Reported:
-			board.set(e.Station, a.hour(e.Time.Time), e.Station.String(), eventText(e))
+			w.err = board.set(e.Station, a.hour(e.Time.Time), e.Station.String(), eventText(e))
 		case e.Kind != stationsim.Reported:
 			w.row([]int{0, width}, a.local(e.Time.Time), "station "+e.Station.String(), eventText(e))
 		}
@@ -127,19 +126,9 @@ func (a *app) play(ctx context.Context, cfg stationsim.FleetConfig) error {
 	if !a.json {
 		w.printf("%s on %s; interrupt to end.", plural(len(cfg.Members), "simulated station"), cfg.Each.Broker.Address)
 	}
-	var drawing sync.WaitGroup
-	var undrawn error
-	if board != nil {
-		drawing.Go(func() {
-			if undrawn = board.run(ctx); undrawn != nil {
-				cancel()
-			}
-		})
-	}
 	err = fleet.Run(ctx)
-	cancel()
-	drawing.Wait()
-	return errors.Join(err, w.err, undrawn)
+	board.end()
+	return errors.Join(err, w.err)
 }
 
 // eventText returns "opened lock-1" and the like.
@@ -170,18 +159,22 @@ func (a *app) broker(ctx context.Context) (address string, err error) {
 // brokerOf picks the gateway's own MQTT listener, reached over loopback when it
 // listens on every address.
 func brokerOf(listeners []adminapi.Listener) (string, error) {
-	for _, l := range listeners {
-		if l.Name != "mqtt" {
-			continue
-		}
-		host, port, err := net.SplitHostPort(l.Address)
-		if err != nil {
-			return "", fmt.Errorf("reading the address of the broker: %w", err)
-		}
-		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-			host = "localhost"
-		}
-		return net.JoinHostPort(host, port), nil
+	if address := addressOf(listeners, "mqtt", "localhost"); address != "" {
+		return address, nil
 	}
 	return "", errors.New("the gateway has no MQTT listener without TLS: name another broker with --broker")
+}
+
+// addressOf returns HOST:PORT of the listener of that name, reached at unspecified when it
+// listens on every address; "" if there is none.
+func addressOf(listeners []adminapi.Listener, name, unspecified string) string {
+	for _, l := range listeners {
+		if host, port, err := net.SplitHostPort(l.Address); l.Name == name && err == nil {
+			if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+				host = unspecified
+			}
+			return net.JoinHostPort(host, port)
+		}
+	}
+	return ""
 }

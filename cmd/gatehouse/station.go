@@ -72,25 +72,25 @@ func qrFlag(cmd *cobra.Command, code *bool) {
 // printStation shows what was issued for a station, with code as a QR code too.
 func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, issued adminapi.IssuedStation, code bool) {
 	rows := [][2]string{
+		{"  station token", issued.StationToken},
 		{"  MQTT client id", issued.MQTT.ClientID},
 		{"  MQTT username", issued.MQTT.Username},
 		{"  MQTT password", issued.MQTT.Password},
 	}
-	if issued.StationToken != "" {
-		rows = append([][2]string{{"  station token", issued.StationToken}}, rows...)
+	if issued.StationToken == "" {
+		rows = rows[1:]
 	}
 	w.printf("")
 	w.pairs(rows)
 	w.printf("")
-	var err error
 	if code {
-		var login string
-		if login, err = loginURL(ctx, gw, issued.MQTT); err == nil {
+		login, err := loginURL(ctx, gw, issued.MQTT)
+		if err == nil {
 			_, colours := a.terminal(a.stdout)
 			w.qr(login, colours)
 		}
+		defer func() { w.err = errors.Join(w.err, err) }() // after what is not shown again
 	}
-	defer func() { w.err = errors.Join(w.err, err) }()
 	w.printf("They are not shown again; \"gatehouse station rotate %s\" generates a new password.", issued.StationID)
 }
 
@@ -150,22 +150,20 @@ one line for each station, elsewhere, and with --json, one for each change.`,
 func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments) error {
 	heading := []string{"TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME"}
 	widths := []int{len(time.DateTime + " CEST"), len("STATION"), len(site.Offline), len("BATTERY"), 0}
-	board, missing := a.screen(heading...), 0
+	board := a.screen(heading...)
+	defer board.end()
 	for line, err := range gw.Watch(ctx) {
 		switch {
 		case err != nil:
 			return err
 		case line.ID == 0: // the start: everything comes again
-			if missing = line.Count; board != nil {
-				board.clear()
-			}
+			board.clear()
 		case board != nil && line.Removed:
-			board.set(line.ID)
+			err = board.set(line.ID)
 		case board != nil:
 			row := a.watchRow(line)
 			row[0] = a.hour(a.now())
-			board.set(line.ID, row...)
-			missing--
+			err = board.set(line.ID, row...)
 		case line.Removed:
 			err = a.result(kit.WatchRemoved{ID: line.ID, Removed: true}, func(w *lines) { w.row(widths, a.watchRow(line)...) })
 		default:
@@ -176,9 +174,6 @@ func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments)
 				widths[4] = max(widths[4], len(lockList(line.Locks)))
 				w.row(widths, a.watchRow(line)...)
 			})
-		}
-		if board != nil && missing <= 0 { // nothing else comes with it
-			err = board.draw()
 		}
 		if err != nil {
 			return err
