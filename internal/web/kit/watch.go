@@ -57,16 +57,14 @@ type WatchRemoved struct {
 
 // Watch answers with a watch, until the stream ends: see [Exchange.Follow].
 func (x *Exchange) Watch(what Watch) error {
-	return x.Follow(Lines(), nil, (&watcher{Watch: what}).run)
+	return x.Follow(Lines(), nil, (&watcher{Watch: what, seed: maphash.MakeSeed()}).run)
 }
 
-// marks are from this seed. A thousand watchers that kept the stations themselves would
-// take the memory of a board.
-var seed = maphash.MakeSeed()
-
-// watcher is one client of a watch.
+// watcher is one client of a watch. It keeps marks of the stations: a thousand watchers
+// that kept the stations themselves would take the memory of a board.
 type watcher struct {
 	Watch
+	seed  maphash.Seed              // of the marks
 	seen  uint64                    // every event up to this number has been looked at
 	shown map[site.StationID]uint64 // the mark of what its last line showed, 0: it is out of date; nil at the start
 }
@@ -112,11 +110,11 @@ func (w *watcher) look(s *Stream) error {
 // events or in their enrolment, which is no event, and of those that went out of view.
 func (w *watcher) write(out *json.Encoder, visible []site.Station) error {
 	for _, st := range visible {
-		if before, shown := w.shown[st.ID]; shown && before == mark(st) {
+		if before, shown := w.shown[st.ID]; shown && before == w.mark(st) {
 			continue
 		}
 		if state, ok := w.Stations.State(st.ID); ok { // it may have been removed meanwhile
-			w.shown[st.ID] = mark(st)
+			w.shown[st.ID] = w.mark(st)
 			if err := out.Encode(w.Line(st, state)); err != nil {
 				return err
 			}
@@ -137,6 +135,6 @@ func (w *watcher) write(out *json.Encoder, visible []site.Station) error {
 }
 
 // mark returns a number that another enrolment does not have, but for one in 2^64.
-func mark(st site.Station) uint64 { return maphash.Comparable(seed, st) }
+func (w *watcher) mark(st site.Station) uint64 { return maphash.Comparable(w.seed, st) }
 
 func byID(st site.Station, id site.StationID) int { return cmp.Compare(st.ID, id) }
