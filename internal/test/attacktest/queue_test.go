@@ -153,6 +153,7 @@ func TestAttack_queue_noStall(t *testing.T) {
 			s := newObedient(t, issued.MQTT, func() (net.Conn, error) { return net.Dial("tcp", p.MQTT) })
 			s.delay, s.rate = c.delay, c.rate
 			go s.run()
+			p.Await("the station takes commands", func() bool { return s.connections() > 0 })
 			for n := range commands {
 				if c.lives > 0 && n > 0 && n%(commands/c.lives) == 0 {
 					before := s.connections()
