@@ -87,8 +87,9 @@ type Verdict struct {
 type Store interface {
 	// Keep makes a record durable before it returns nil. On any error the record is
 	// kept in memory all the same and written as soon as the disk takes it, in its
-	// place among the others: it must not be passed again. When ctx ends first, the
-	// error is fault.Timeout.
+	// place among the others: it must not be passed again. While the disk fails or
+	// stalls, Keep returns at once. When ctx ends first, the error is fault.Timeout; before
+	// it returns any other, the record is in the system log by [Log].
 	Keep(ctx context.Context, r site.Record) error
 	// AppendLater keeps a record in memory and writes it soon, again and again while
 	// the disk fails. It never blocks. While the disk fails or stalls, the record goes to

@@ -69,22 +69,13 @@ func New(cfg Config) (*Service, error) {
 // memory and in the system log. It ends within 2 s whatever the disk does; durable
 // reports whether the record is on disk then.
 func (s *Service) Intend(r site.Record) (durable bool) {
-	if s.stalled.Load() {
-		s.Store.AppendLater(r)
-		return false
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := s.Store.Keep(ctx, r)
-	switch {
-	case err == nil:
-		return true
-	case fault.Is(err, fault.Timeout): // the disk is slow, but answers
+	if fault.Is(err, fault.Timeout) { // the disk is slow, but answers
 		Log(s.Logger, r)
-	default:
-		s.fail(err) // the store has logged the record
 	}
-	return false
+	return err == nil // on any other error the store has logged the record
 }
 
 // AppendLater writes a record soon, and does not wait for that. While the storage fails

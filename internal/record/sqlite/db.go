@@ -198,7 +198,8 @@ func (db *DB) Broken() <-chan struct{} { return db.broken }
 // giveUp logs the records that are still in memory, including those of the transaction
 // in flight.
 func (db *DB) giveUp() error {
-	db.logKept(db.queue.fail(errStopping))
+	unlogged, waiting := db.queue.fail()
+	db.refuse(unlogged, waiting, errStopping)
 	if waiting, lost := db.queue.kept(); waiting+lost > 0 {
 		return fmt.Errorf("closing the database: %d records were not written; the system log has them", waiting+lost)
 	}

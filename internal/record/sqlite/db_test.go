@@ -305,7 +305,7 @@ func TestDB_contextEndsWhileTheDiskWrites(t *testing.T) {
 // however the disk fails: an outcome never comes before its intent.
 func TestDB_Keep_orderOverAFailingDisk(t *testing.T) {
 	db, _ := fresh(t)
-	var log bytes.Buffer
+	var log lockedLog
 	db.LogTo(&log)
 	refill := fillUp(t, db)
 	for i := range 6 {
@@ -317,6 +317,9 @@ func TestDB_Keep_orderOverAFailingDisk(t *testing.T) {
 		}
 	}
 	until(t, "all wait", func() bool { return db.Kept() == 6 })
+	if n := strings.Count(log.String(), "record kept in memory"); n != 6 {
+		t.Errorf("%d of 6 records are in the system log", n)
+	}
 	if err := db.LimitPages(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}

@@ -90,9 +90,7 @@ func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
 	if q.failing {
 		unlogged = append(unlogged, k.Record)
 		k.logged = true
-		if !q.began.IsZero() { // it hangs
-			k.answer(errStalled)
-		}
+		k.answer(errStalled)
 	}
 	q.records = append(q.records, k)
 	if k.result != nil {
@@ -113,21 +111,24 @@ func (q *queue) putBack(lost int) (unlogged []site.Record) {
 	return q.bound()
 }
 
-// fail notes that the disk failed or stalled, and answers every caller that waits for a
-// record. unlogged are the records that the system log must have.
-func (q *queue) fail(err error) (unlogged []site.Record) {
+// fail notes that the disk failed or stalled. unlogged are the records that the system log
+// must have, and waiting the callers that are to be answered once it has them.
+func (q *queue) fail() (unlogged []site.Record, waiting []chan error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.failed(err)
+	return q.failed()
 }
 
 // failed is fail; mu is held.
-func (q *queue) failed(err error) (unlogged []site.Record) {
+func (q *queue) failed() (unlogged []site.Record, waiting []chan error) {
 	q.failing = true
 	for _, records := range [][]kept{q.writing, q.records} {
 		for i := range records {
 			k := &records[i]
-			k.answer(err)
+			if k.result != nil {
+				waiting = append(waiting, k.result)
+				k.result = nil
+			}
 			if !k.logged {
 				k.logged = true
 				unlogged = append(unlogged, k.Record)
@@ -135,17 +136,18 @@ func (q *queue) failed(err error) (unlogged []site.Record) {
 		}
 	}
 	q.urgent = 0
-	return unlogged
+	return unlogged, waiting
 }
 
 // stalled is fail, if a transaction has been in flight for that long.
-func (q *queue) stalled(long time.Duration) (unlogged []site.Record, stalled bool) {
+func (q *queue) stalled(long time.Duration) (unlogged []site.Record, waiting []chan error, stalled bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.began.IsZero() || time.Since(q.began) < long {
-		return nil, false
+		return nil, nil, false
 	}
-	return q.failed(errStalled), true
+	unlogged, waiting = q.failed()
+	return unlogged, waiting, true
 }
 
 // bound drops the oldest records past the bound and returns those that were not

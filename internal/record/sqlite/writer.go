@@ -117,12 +117,21 @@ func (db *DB) logKept(records []site.Record) {
 	}
 }
 
+// refuse answers those that wait for records which the disk did not take: the system log
+// has the records before a door opens.
+func (db *DB) refuse(unlogged []site.Record, waiting []chan error, err error) {
+	db.logKept(unlogged)
+	for _, result := range waiting {
+		result <- err
+	}
+}
+
 // watchStall is called when a transaction may have been in flight for stallAfter.
 func (db *DB) watchStall() {
 	db.hearing.Lock()
 	defer db.hearing.Unlock()
-	if unlogged, stalled := db.queue.stalled(stallAfter); stalled {
-		db.logKept(unlogged)
+	if unlogged, waiting, stalled := db.queue.stalled(stallAfter); stalled {
+		db.refuse(unlogged, waiting, errStalled)
 		db.heard(errStalled)
 	}
 }
@@ -206,7 +215,8 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 	results, err := db.tryBatch(conn, stmts, ops, records, lost)
 	written := err == nil
 	if !written {
-		db.logKept(db.queue.fail(err))
+		unlogged, waiting := db.queue.fail()
+		db.refuse(unlogged, waiting, err)
 		db.logKept(db.queue.putBack(lost))
 		if len(ops) > 0 && len(records)+lost > 0 && isFull(err) {
 			results, err = db.tryBatch(conn, stmts, ops, nil, 0)

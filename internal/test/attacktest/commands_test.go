@@ -282,6 +282,14 @@ func (s *storm) judge(n int) {
 			begun[id] = r.Time.Time
 		}
 	}
+	logged := map[string]bool{} // while the disk does not answer, the system log has the records
+	for line := range strings.Lines(s.p.Log()) {
+		if _, facts, kept := strings.Cut(line, "record kept in memory"); kept {
+			_, command, _ := strings.Cut(facts, " command=")
+			id, _, _ := strings.Cut(command, " ")
+			logged[id] = true
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	const rounding = 2 * time.Millisecond // times are in whole milliseconds
@@ -289,7 +297,9 @@ func (s *storm) judge(n int) {
 	for id, at := range s.opened {
 		from, ok := begun[id]
 		if !ok {
-			s.t.Errorf("command %s opened a door and has no record", id)
+			if !logged[id] {
+				s.t.Errorf("command %s opened a door and has no record", id)
+			}
 			continue
 		}
 		latest = max(latest, at.Sub(from))
