@@ -14,7 +14,7 @@ import (
 
 func (a *app) applyCommand() *cobra.Command {
 	var options sitefile.Options
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "apply SITE.toml",
 		Short: "Make accounts, stations and grants match a site file",
 		Long: `Make the accounts, stations, groups, holidays and grants of the gateway match a site
@@ -24,11 +24,7 @@ that names nothing, or no administrator, needs --force with it. Secrets that the
 file leaves open are generated for what is added, and printed this once.`,
 		Example: `  gatehouse apply site.toml --dry-run
   gatehouse apply site.toml --json > issued.json`,
-		Args: takes("SITE.toml"),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			return a.apply(ctx, args[0], options)
-		}),
-	}
+	}, func(ctx context.Context, args []string) error { return a.apply(ctx, args[0], options) })
 	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "only say what would change")
 	cmd.Flags().BoolVar(&options.Prune, "prune", false, "remove what the file does not name: accounts, stations, groups and members of them, holidays, grants")
 	cmd.Flags().BoolVar(&options.Force, "force", false, "prune also where that removes everything, or the last administrator")

@@ -32,7 +32,7 @@ type backupFlags struct {
 
 func (a *app) backupCommand() *cobra.Command {
 	var flags backupFlags
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything that makes this gateway itself to an encrypted file",
 		Long: `Write everything that makes this gateway itself to FILE, encrypted with a
@@ -47,9 +47,7 @@ Your own needs at least 16 characters. Keep it apart from the file: without it t
 backup cannot be opened.`,
 		Example: `  gatehouse backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup`,
-		Args: takes("FILE"),
-		RunE: a.does(func(ctx context.Context, args []string) error { return a.backup(ctx, args[0], flags) }),
-	}
+	}, func(ctx context.Context, args []string) error { return a.backup(ctx, args[0], flags) })
 	passphraseFlag(cmd, &flags.passphrase)
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace FILE if it exists")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration out")

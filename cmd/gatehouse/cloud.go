@@ -34,7 +34,7 @@ func (a *app) cloudCommand() *cobra.Command {
 
 func (a *app) cloudKeygenCommand() *cobra.Command {
 	var id string
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "keygen [FILE]",
 		Short: "Make a key that signs commands from the cloud",
 		Long: `Make a key that signs commands from the cloud. Its private half, PKCS #8 in PEM, goes
@@ -44,11 +44,7 @@ is the public half, as a line for the configuration of each gateway that is to t
 		Example: `  gatehouse cloud keygen
   gatehouse cloud keygen --id front-desk
   gatehouse cloud keygen /root/front-desk.key --id front-desk --json`,
-		Args: takes("[FILE]"),
-		RunE: a.does(func(_ context.Context, args []string) error {
-			return a.cloudKeygen(strings.Join(args, ""), id)
-		}),
-	}
+	}, func(_ context.Context, args []string) error { return a.cloudKeygen(strings.Join(args, ""), id) })
 	cmd.Flags().StringVar(&id, "id", "", "name the key `KID` (default 16 characters of its fingerprint)")
 	return cmd
 }
@@ -105,15 +101,14 @@ const cloudSignExample = `  gatehouse cloud sign 1042 lock-1 --key cloud-front-d
 
 func (a *app) cloudSignCommand() *cobra.Command {
 	var flags cloudSigning
-	cmd := &cobra.Command{
-		Use:               "sign N LOCK --key FILE",
+	cmd := a.command(&cobra.Command{
+		Use:               "sign N LOCK",
 		Short:             "Sign a command that opens a lock from the cloud",
 		Long:              cloudSignLong,
 		Example:           cloudSignExample,
-		Args:              takes("N", "LOCK"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              a.does(func(ctx context.Context, args []string) error { return a.cloudSign(ctx, args, flags) }),
-	}
+	}, func(ctx context.Context, args []string) error { return a.cloudSign(ctx, args, flags) })
+	cmd.Use += " --key FILE"
 	f := cmd.Flags()
 	f.StringVar(&flags.key, "key", "", "sign with the private key in `FILE`")
 	f.StringVar(&flags.gateway, "gateway", "", "for the gateway with the `ID` (default the one that runs here)")

@@ -15,33 +15,31 @@ import (
 )
 
 func (a *app) cloudStatusCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the cloud link, and how many records are pending",
 		Long: `Show the state of the cloud link of the running gateway, what to do about what is
 wrong, and how many records are pending. Exit status 1 means that the link is down or
 not configured.`,
 		Example: "  gatehouse cloud status\n  gatehouse cloud status --json",
-		Args:    takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			return a.call(func(gw *client.Client) error {
-				status, err := gw.Status(ctx)
-				if err != nil {
-					return a.outage(ctx, err)
-				}
-				if status.Cloud == nil {
-					return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
-				}
-				if err := a.result(status.Cloud, func(w *lines) { w.pairs(a.cloudRows(status)) }); err != nil {
-					return err
-				}
-				if c := status.Cloud; !c.Connected {
-					return errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
-				}
-				return nil
-			})
-		}),
-	}
+	}, func(ctx context.Context, _ []string) error {
+		return a.call(func(gw *client.Client) error {
+			status, err := gw.Status(ctx)
+			if err != nil {
+				return a.outage(ctx, err)
+			}
+			if status.Cloud == nil {
+				return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
+			}
+			if err := a.result(status.Cloud, func(w *lines) { w.pairs(a.cloudRows(status)) }); err != nil {
+				return err
+			}
+			if c := status.Cloud; !c.Connected {
+				return errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
+			}
+			return nil
+		})
+	})
 }
 
 // cloudRow is the line of the cloud link in the status of the gateway.

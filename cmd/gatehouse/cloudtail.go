@@ -39,14 +39,12 @@ const cloudTailExample = `  gatehouse cloud tail --no-ack
 
 func (a *app) cloudTailCommand() *cobra.Command {
 	var flags cloudFollowing
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:     "tail",
 		Short:   "Print what gateways publish, as an application sees it",
 		Long:    cloudTailLong,
 		Example: cloudTailExample,
-		Args:    takes(),
-		RunE:    a.does(func(ctx context.Context, _ []string) error { return a.cloudTail(ctx, flags) }),
-	}
+	}, func(ctx context.Context, _ []string) error { return a.cloudTail(ctx, flags) })
 	f := cmd.Flags()
 	f.StringVar(&flags.gateway, "gateway", "", "only the gateway with the `ID` (default all that the login may see)")
 	f.BoolVar(&flags.noAck, "no-ack", false, "acknowledge nothing")

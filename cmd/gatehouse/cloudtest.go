@@ -42,16 +42,14 @@ type cloudTrial struct {
 
 func (a *app) cloudTestCommand() *cobra.Command {
 	var flags cloudTrial
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "test",
 		Short: "Try the link to the cloud step by step",
 		Long:  cloudTestLong,
 		Example: `  gatehouse cloud test
   gatehouse cloud test --key cloud-front-desk.key
   gatehouse cloud test --key front-desk.key --username front-desk --password-file front-desk.password`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error { return a.cloudTest(ctx, flags) }),
-	}
+	}, func(ctx context.Context, _ []string) error { return a.cloudTest(ctx, flags) })
 	f := cmd.Flags()
 	f.StringVar(&flags.key, "key", "", "send a command that is signed with the private key in `FILE`")
 	f.StringVar(&flags.gateway, "gateway", "", "the gateway has this `ID` (default that of the one that runs here)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:   "doctor",
 		Short: "Examine the gateway and its machine, and show how to fix what is wrong",
 		Long: `Examine the gateway and the machine that it runs on: data, configuration, ports, disk,
@@ -29,20 +30,15 @@ Exit status 0: nothing is worse than a notice. 1: there is a warning, or somethi
 fatal, which keeps doors shut or records from being kept. 2: wrong usage.`,
 		Example: `  sudo gatehouse doctor
   sudo gatehouse doctor --json > report.json`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			done := a.working("Examining")
-			report := doctor.Examine(ctx, a.examination())
-			done()
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := a.result(report, func(w *lines) { a.printReport(w, report) }); err != nil {
-				return err
-			}
-			return unhealthy(report)
-		}),
-	}
+	}, func(ctx context.Context, _ []string) error {
+		done := a.working("Examining")
+		report := doctor.Examine(ctx, a.examination())
+		done()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return errors.Join(a.result(report, func(w *lines) { a.printReport(w, report) }), unhealthy(report))
+	})
 }
 
 // examination returns what the doctor examines.

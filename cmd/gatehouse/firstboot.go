@@ -27,7 +27,7 @@ const (
 
 func (a *app) firstBootCommand() *cobra.Command {
 	var dryRun, takesName bool
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "first-boot [FILE]",
 		Short: "Set this board up from a site file on its boot partition",
 		Long: `Set this board up from the file gatehouse-site.toml that lies on its boot partition
@@ -42,15 +42,9 @@ by a power cut, it continues when the power is back. To check a file at a desk, 
 any gateway, pass its name and --dry-run.`,
 		Example: `  gatehouse first-boot
   gatehouse first-boot gatehouse-site.toml --dry-run`,
-		Args: takes("[FILE]"),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			file := ""
-			if len(args) > 0 {
-				file = args[0]
-			}
-			return a.firstBoot(ctx, file, dryRun, takesName)
-		}),
-	}
+	}, func(ctx context.Context, args []string) error {
+		return a.firstBoot(ctx, strings.Join(args, ""), dryRun, takesName)
+	})
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only check")
 	cmd.Flags().BoolVar(&takesName, "takes-name", false, "this machine takes over the gateway's name, as the image does")
 	return cmd

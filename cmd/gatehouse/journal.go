@@ -48,9 +48,9 @@ trusted then.`,
   gatehouse journal --follow --json
   gatehouse journal verify`,
 	}, func(ctx context.Context, gw *client.Client, _ arguments) error { return a.readJournal(ctx, gw, flags) })
-	for _, pair := range [][]string{{"follow", "until"}, {"csv", "json"}, {"csv", "all"}} {
-		cmd.Args = exclusive(cmd.Args, pair...)
-	}
+	exclusive(cmd, "follow", "until")
+	exclusive(cmd, "csv", "json")
+	exclusive(cmd, "csv", "all")
 	f := cmd.Flags()
 	f.BoolVarP(&flags.follow, "follow", "f", false, "continue with new records")
 	f.BoolVar(&flags.all, "all", false, "print every record of an unlock, not only its outcome")

@@ -30,9 +30,8 @@ type arguments struct {
 // arguments, which are parsed before run.
 func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Client, arguments) error) *cobra.Command {
 	names := strings.Fields(cmd.Use)[1:]
-	cmd.Args = takes(names...)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	cmd.RunE = a.does(func(ctx context.Context, args []string) error {
+	return a.command(cmd, func(ctx context.Context, args []string) error {
 		in, err := parseArguments(names, args)
 		if err != nil {
 			return wrongUsage(err)
@@ -42,7 +41,6 @@ func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Clien
 			return absent(in, run(ctx, gw, in))
 		})
 	})
-	return cmd
 }
 
 func parseArguments(names, args []string) (in arguments, err error) {

@@ -28,7 +28,7 @@ type restoreFlags struct {
 
 func (a *app) restoreCommand() *cobra.Command {
 	var flags restoreFlags
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make this gateway the one that a backup holds",
 		Long: `Make this gateway the one that the backup FILE holds: stations and apps reconnect
@@ -45,9 +45,7 @@ then only the database is replaced, and no passphrase is asked for.`,
 		Example: `  systemctl stop gatehouse.socket gatehouse.service
   gatehouse restore /media/usb/gatehouse-2026-11-21.backup
   systemctl start gatehouse.socket gatehouse.service`,
-		Args: takes("FILE"),
-		RunE: a.does(func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) }),
-	}
+	}, func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) })
 	passphraseFlag(cmd, &flags.passphrase)
 	cmd.Flags().BoolVar(&flags.keepSessions, "keep-sessions", false, "keep the logins of the time of the backup")
 	cmd.Flags().BoolVar(&flags.noConfig, "no-config", false, "leave the configuration as it is")

@@ -62,11 +62,8 @@ func (a *app) root() *cobra.Command {
 		a.versionCommand(),
 	)
 	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			needsCommand(cmd)
-		}
-	}
+	completion, _, _ := root.Find([]string{"completion"}) // it was just added
+	needsCommand(completion)
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }
@@ -126,9 +123,10 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// exclusive adds to a check that at most one of the flags is given.
-func exclusive(next cobra.PositionalArgs, flags ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
+// exclusive makes it wrong usage of a command to give more than one of the flags.
+func exclusive(cmd *cobra.Command, flags ...string) {
+	next := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		given := slices.DeleteFunc(slices.Clone(flags), func(name string) bool { return !cmd.Flags().Changed(name) })
 		if len(given) > 1 {
 			return fmt.Errorf("--%s and --%s exclude each other", given[0], given[1])

@@ -21,7 +21,7 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	var check bool
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
 		Long: `Run the gateway in the foreground, until SIGINT or SIGTERM stops it in order; a
@@ -39,14 +39,12 @@ ready, and feeds the watchdog.`,
 		Example: `  gatehouse serve
   gatehouse serve --check
   GATEHOUSE_HTTP_LISTEN=127.0.0.1:0 GATEHOUSE_DATA=/tmp/demo gatehouse serve`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			if check {
-				return a.checkSettings()
-			}
-			return a.serve(ctx)
-		}),
-	}
+	}, func(ctx context.Context, _ []string) error {
+		if check {
+			return a.checkSettings()
+		}
+		return a.serve(ctx)
+	})
 	cmd.Flags().BoolVar(&check, "check", false, "only check the configuration and the certificate files that it names")
 	return cmd
 }

@@ -58,7 +58,7 @@ shows more. Exit status 1 means that it does not run.`, nil),
 }
 
 func (a *app) serviceInstallCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:   "install",
 		Short: "Make this program a service, and start it",
 		Long: `Make this program a service of systemd, start it, and wait until it is ready.
@@ -73,9 +73,7 @@ After copying a newer program over the old one, run it again: it updates the uni
 restarts the gateway. If a first installation fails, the files that it wrote are removed.`,
 		Example: `  sudo install -m 755 gatehouse /usr/local/bin/
   sudo /usr/local/bin/gatehouse service install`,
-		Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error { return a.installService(ctx) }),
-	}
+	}, func(ctx context.Context, _ []string) error { return a.installService(ctx) })
 }
 
 func (a *app) installService(ctx context.Context) error {
@@ -94,13 +92,11 @@ func (a *app) installService(ctx context.Context) error {
 
 // serviceReadyCommand prints what "install" ends with; the Debian package runs it.
 func (a *app) serviceReadyCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:    "ready",
 		Short:  "Print where the gateway listens, and what to do next",
 		Hidden: true,
-		Args:   takes(),
-		RunE:   a.does(func(ctx context.Context, _ []string) error { return a.ready(ctx) }),
-	}
+	}, func(ctx context.Context, _ []string) error { return a.ready(ctx) })
 }
 
 func (a *app) ready(ctx context.Context) error {
@@ -175,16 +171,14 @@ func setupText(path string) string {
 // noticeCommand copies the setup code to where the login prompt shows it, for as long as
 // it holds.
 func (a *app) noticeCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:    "notice",
 		Short:  "Show the setup code of a new gateway on the text console",
 		Long:   "The service gatehouse-notice runs this, as root, while there is a setup code.\nIt ends when the code changes.",
 		Hidden: true,
-		Args:   takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			return gateway.ShowNotice(ctx, setupFile, noticeFile, new(machine.Supervisor).Ready)
-		}),
-	}
+	}, func(ctx context.Context, _ []string) error {
+		return gateway.ShowNotice(ctx, setupFile, noticeFile, new(machine.Supervisor).Ready)
+	})
 }
 
 // printReady prints what runs now, where, and what to do next: setup is the notice of a
@@ -211,26 +205,23 @@ func printReady(w *lines, listeners []adminapi.Listener, setup string, folders [
 // serviceOrder returns a command that does one thing to the service, or nothing where
 // order is nil, and prints its state.
 func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) error) *cobra.Command {
-	return &cobra.Command{
-		Use: verb, Short: short, Long: long, Args: takes(),
-		RunE: a.does(func(ctx context.Context, _ []string) error {
-			s, err := a.service()
-			if err == nil && order != nil {
-				err = order(s, ctx)
-			}
-			if err != nil {
-				return err
-			}
-			state, err := s.Status(ctx)
-			if err == nil {
-				err = a.result(state, func(w *lines) { printService(w, state) })
-			}
-			if err == nil && order == nil {
-				err = notRunning(state)
-			}
+	return a.command(&cobra.Command{Use: verb, Short: short, Long: long}, func(ctx context.Context, _ []string) error {
+		s, err := a.service()
+		if err == nil && order != nil {
+			err = order(s, ctx)
+		}
+		if err != nil {
 			return err
-		}),
-	}
+		}
+		state, err := s.Status(ctx)
+		if err == nil {
+			err = a.result(state, func(w *lines) { printService(w, state) })
+		}
+		if err == nil && order == nil {
+			err = notRunning(state)
+		}
+		return err
+	})
 }
 
 // notRunning is nil for a service that runs; else the error of the command.

@@ -42,7 +42,7 @@ with --json a JSON document.`
 
 func (a *app) simulateCommand() *cobra.Command {
 	var flags simulation
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "simulate",
 		Short: "Simulate stations, for demonstrations, training and load",
 		Long:  simulateLong,
@@ -51,9 +51,9 @@ func (a *app) simulateCommand() *cobra.Command {
   gatehouse simulate --stations 1000 --json > events.json
   gatehouse simulate --site site.toml --drop 0.1 --jam 0.05 --slow 2s
   gatehouse station add --id 7 --locks 1 --json | gatehouse simulate --credentials -`,
-		Args: exclusive(exclusive(takes(), "site", "credentials", "stations"), "site", "locks"),
-		RunE: a.does(func(ctx context.Context, _ []string) error { return a.simulate(ctx, flags) }),
-	}
+	}, func(ctx context.Context, _ []string) error { return a.simulate(ctx, flags) })
+	exclusive(cmd, "site", "credentials", "stations")
+	exclusive(cmd, "site", "locks")
 	f := cmd.Flags()
 	f.IntVar(&flags.stations, "stations", 3, "enrol `N` stations")
 	f.IntVar(&flags.locks, "locks", 0, "give each `N` locks (default 2 when enrolling, 1 with --credentials)")

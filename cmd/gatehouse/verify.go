@@ -35,7 +35,7 @@ type witnessFlags struct {
 
 func (a *app) verifyCommand() *cobra.Command {
 	var flags witnessFlags
-	cmd := &cobra.Command{
+	cmd := a.command(&cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check that no record of the journal was changed or removed",
 		Long: `Check the chain of hashes over the whole journal, and name the first record that
@@ -50,21 +50,19 @@ cloud's application receives. Verify compares the journal with those of the syst
 where it may be read (not for FILE), and with those that --backup and --witness name.`,
 		Example: `  gatehouse journal verify --backup /media/usb/gatehouse-2026-11-21.backup
   gatehouse journal verify /mnt/copy/gatehouse.db`,
-		Args: takes("[FILE]"),
-		RunE: a.does(func(ctx context.Context, args []string) error {
-			witnesses, err := a.witnesses(ctx, flags, len(args) == 0)
-			if err != nil {
-				return err
-			}
-			done := a.working("Checking the journal")
-			verdict, err := a.verify(ctx, args, witnesses)
-			done()
-			if err != nil {
-				return err
-			}
-			return a.printVerdict(verdict)
-		}),
-	}
+	}, func(ctx context.Context, args []string) error {
+		witnesses, err := a.witnesses(ctx, flags, len(args) == 0)
+		if err != nil {
+			return err
+		}
+		done := a.working("Checking the journal")
+		verdict, err := a.verify(ctx, args, witnesses)
+		done()
+		if err != nil {
+			return err
+		}
+		return a.printVerdict(verdict)
+	})
 	cmd.Flags().StringArrayVar(&flags.heads, "witness", nil, "compare with this head, `SEQ:HASH`; may be given several times")
 	cmd.Flags().StringVar(&flags.backup, "backup", "", "compare with the manifest of the backup `FILE`")
 	passphraseFlag(cmd, &flags.passphrase)

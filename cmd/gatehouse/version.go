@@ -15,16 +15,12 @@ type build struct {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
 		Long:  "Print the version of this program. \"gatehouse status\" prints that of the running\ngateway.",
-		Args:  takes(),
-		RunE: a.does(func(context.Context, []string) error {
-			info := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			return a.result(info, func(w *lines) {
-				w.printf("gatehouse %s (%s, %s)", info.Version, info.Go, info.Platform)
-			})
-		}),
-	}
+	}, func(context.Context, []string) error {
+		info := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		return a.result(info, func(w *lines) { w.printf("gatehouse %s (%s, %s)", info.Version, info.Go, info.Platform) })
+	})
 }

@@ -192,14 +192,12 @@ func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileStat
 
 // workerCommand is the worker's side.
 func (a *app) workerCommand() *cobra.Command {
-	return &cobra.Command{
+	return a.command(&cobra.Command{
 		Use:    workerName,
 		Short:  "Work in a data directory as its owner, for other commands",
 		Long:   "backup, restore, doctor and journal verify run this by themselves, as the data's owner.",
 		Hidden: true,
-		Args:   takes(),
-		RunE:   a.does(func(ctx context.Context, _ []string) error { return a.work(ctx) }),
-	}
+	}, func(ctx context.Context, _ []string) error { return a.work(ctx) })
 }
 
 // work does the job that is ordered on standard input.
