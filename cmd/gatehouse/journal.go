@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -150,38 +151,26 @@ func (a *app) recordWriter(out io.Writer, flags selection, names map[site.Statio
 	case a.json && flags.follow:
 		return &jsonRecords{out: out, after: "\n"}
 	case a.json:
-		return &jsonRecords{out: out, open: "[", between: ",\n", close: "]\n"}
+		return &jsonRecords{out: out, before: "[", between: ",\n", end: "]\n"}
 	default:
 		return newTextRecords(a, out, flags.all, names)
 	}
 }
 
-// jsonRecords writes records as JSON, with these texts around them.
+// jsonRecords writes records as JSON: before each the text before, which is between from
+// the second one on, and end after the last.
 type jsonRecords struct {
 	out                         io.Writer
-	open, between, after, close string
-	any                         bool
+	before, between, after, end string
 }
 
 func (j *jsonRecords) Record(r site.Record) error {
-	before := j.between
-	if !j.any {
-		before = j.open
-	}
-	j.any = true
-	return j.write(before + string(r.AppendJSON(nil)) + j.after)
+	_, err := fmt.Fprintf(j.out, "%s%s%s", j.before, r.AppendJSON(nil), j.after)
+	j.before = j.between
+	return err
 }
 
 func (j *jsonRecords) End() error {
-	if !j.any {
-		return j.write(j.open + j.close)
-	}
-	return j.write(j.close)
-}
-
-func (j *jsonRecords) write(text string) error {
-	if _, err := io.WriteString(j.out, text); err != nil {
-		return fmt.Errorf("writing the records: %w", err)
-	}
-	return nil
+	_, err := io.WriteString(j.out, strings.TrimPrefix(j.before, j.between)+j.end) // without records too
+	return err
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -84,8 +83,8 @@ func (s *screen) end() {
 	}
 }
 
-// draw draws the rows, by id, as far as they fit, with one write, so that nothing flickers.
-// Lines are cut at the width of the terminal. mu is held.
+// draw draws the rows, by id, over those of the last drawing, as far as they fit, with one
+// write, so that nothing flickers. Lines are cut at the width of the terminal. mu is held.
 func (s *screen) draw() error {
 	width, height, err := term.GetSize(int(s.file.Fd()))
 	if err != nil || width < 1 || height < 1 {
@@ -96,31 +95,25 @@ func (s *screen) draw() error {
 		rows = append(rows, s.rows[id])
 	}
 	room := min(max(height-3, 1), len(rows)) // less the heading, the count of the rest, and the cursor
-	var text bytes.Buffer
+	var text strings.Builder
 	w := &lines{w: &text}
 	w.table(s.heading, rows[:room])
 	if rest := len(rows) - room; rest > 0 {
 		w.printf("and %s more", plural(rest, "station"))
 	}
-	return s.replace(strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n"), width)
-}
-
-// replace writes lines over those of the last drawing; mu is held.
-func (s *screen) replace(lines []string, width int) error {
-	var out strings.Builder
-	out.WriteString("\x1b[?7l") // wide characters wrap no line
+	out := "\x1b[?7l" // wide characters wrap no line
 	if s.drawn > 0 {
-		out.WriteString("\r\x1b[" + strconv.Itoa(s.drawn) + "A")
+		out += fmt.Sprintf("\r\x1b[%dA", s.drawn)
 	}
-	for _, line := range lines {
+	for line := range strings.Lines(text.String()) {
+		line = strings.TrimSuffix(line, "\n")
 		if runes := []rune(line); len(runes) > width {
 			line = string(runes[:width-1]) + "…"
 		}
-		out.WriteString(line + "\x1b[K\n")
+		out += line + "\x1b[K\n"
 	}
-	out.WriteString("\x1b[J\x1b[?7h")
-	s.drawn = len(lines)
-	_, err := s.file.WriteString(out.String())
+	s.drawn = strings.Count(text.String(), "\n")
+	_, err = s.file.WriteString(out + "\x1b[J\x1b[?7h")
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,14 +19,11 @@ import (
 	"gatehouse/internal/web/adminapi/client"
 )
 
+// The gateway's user writes the text of the login prompt to setupFile while there is no
+// administrator; root copies it to noticeFile as plain text.
 const (
-	// The gateway's user writes the text of the login prompt to setupFile while there
-	// is no administrator; root copies it to noticeFile as plain text.
 	setupFile  = "/run/gatehouse/setup.issue"
 	noticeFile = "/run/gatehouse-notice/gatehouse.issue"
-
-	// answerTimeout bounds the request to a gateway that has just become ready.
-	answerTimeout = 10 * time.Second
 )
 
 const serviceLong = `Make the gateway a service of this system: it starts with the system, is restarted
@@ -80,7 +76,7 @@ func (a *app) installService(ctx context.Context) error {
 	if a.config != "" || a.socket != "" {
 		return wrongUsagef("the service reads /etc/gatehouse/gatehouse.toml: --config and --socket have no meaning here")
 	}
-	s, err := a.service()
+	s, err := newService()
 	if err == nil {
 		err = s.Install(ctx)
 	}
@@ -100,14 +96,22 @@ func (a *app) serviceReadyCommand() *cobra.Command {
 }
 
 func (a *app) ready(ctx context.Context) error {
-	found := list(listeners(ctx))
+	var status adminapi.Status
+	_ = a.call(func(gw *client.Client) (err error) { // what does not answer has no listeners to show
+		status, err = gw.Status(ctx)
+		return err
+	})
+	found := list(status.Listeners)
 	return a.result(found, func(w *lines) {
-		printReady(w, found, setupText(setupFile), append(sitefile.BootFolders(), "/etc/gatehouse"))
+		setup, _ := gateway.ReadNotice(setupFile) // there is none once there is an administrator
+		printReady(w, found, strings.TrimSpace(setup), append(sitefile.BootFolders(), "/etc/gatehouse"))
 	})
 }
 
-// service returns the service that this program is, or could be.
-func (a *app) service() (*service.Service, error) {
+// newService returns the service that this program is, or could be. It checks the
+// configuration as the service reads it: without the environment of the person who installs
+// it.
+func newService() (*service.Service, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
@@ -116,32 +120,9 @@ func (a *app) service() (*service.Service, error) {
 		path = resolved // else it has been removed, which Install reports
 	}
 	return service.New(service.Config{Executable: path, Check: func() error {
-		_, err := serviceSettings()
+		_, err := config.Load("", []string{"HOME=/var/lib/gatehouse"})
 		return err
 	}})
-}
-
-// serviceSettings reads the configuration as the service will: without the environment of
-// the person who installs it.
-func serviceSettings() (config.Config, error) {
-	return config.Load("", []string{"HOME=/var/lib/gatehouse"})
-}
-
-// listeners asks a gateway that has just started; empty if it does not answer.
-func listeners(ctx context.Context) []adminapi.Listener {
-	cfg, err := serviceSettings()
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	gw := client.New(cfg.Admin.Socket)
-	defer gw.Close()
-	status, err := gw.Status(ctx)
-	if err != nil {
-		return nil
-	}
-	return status.Listeners
 }
 
 // findIn returns the first path at which one of the folders has one of the files; "" if
@@ -156,16 +137,6 @@ func findIn(folders []string, names ...string) string {
 		}
 	}
 	return ""
-}
-
-// setupText returns the setup code of a new gateway, and how to use it; "" when it has an
-// administrator.
-func setupText(path string) string {
-	text, err := gateway.ReadNotice(path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(text)
 }
 
 // noticeCommand copies the setup code to where the login prompt shows it, for as long as
@@ -206,7 +177,7 @@ func printReady(w *lines, listeners []adminapi.Listener, setup string, folders [
 // order is nil, and prints its state.
 func (a *app) serviceOrder(verb, short, long string, order func(*service.Service, context.Context) error) *cobra.Command {
 	return a.command(&cobra.Command{Use: verb, Short: short, Long: long}, func(ctx context.Context, _ []string) error {
-		s, err := a.service()
+		s, err := newService()
 		if err == nil && order != nil {
 			err = order(s, ctx)
 		}

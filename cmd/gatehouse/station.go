@@ -44,14 +44,10 @@ and its MQTT credentials (with which the hardware connects).`,
 		if err := within("locks", locks, 1, site.MaxLocks); err != nil {
 			return err
 		}
-		issued, err := gw.AddStation(ctx, adminapi.NewStation{StationID: number, Name: name, Locks: locks})
-		if err != nil {
-			return err
-		}
-		return a.result(issued, func(w *lines) {
+		return show(a, func(w *lines, issued adminapi.IssuedStation) {
 			w.printf("Station %s is enrolled with %s.", number, plural(locks, "lock"))
 			a.printStation(ctx, w, gw, issued, code)
-		})
+		})(gw.AddStation(ctx, adminapi.NewStation{StationID: number, Name: name, Locks: locks}))
 	})
 	qrFlag(cmd, &code)
 	cmd.Use += " --id N --locks N"
@@ -130,11 +126,7 @@ func lockList(locks []site.Lock) string {
 func (a *app) stationShow() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "show N", Short: "Show one station"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			s, err := gw.Station(ctx, in.station)
-			if err != nil {
-				return err
-			}
-			return a.result(s, func(w *lines) { a.stationTable()(w, []adminapi.Station{s}) })
+			return show(a, func(w *lines, s adminapi.Station) { a.stationTable()(w, []adminapi.Station{s}) })(gw.Station(ctx, in.station))
 		})
 }
 
@@ -150,44 +142,39 @@ one line for each station, elsewhere, and with --json, one for each change.`,
 func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments) error {
 	heading := []string{"TIME", "STATION", "STATUS", "BATTERY", "LOCKS", "NAME"}
 	widths := []int{len(time.DateTime + " CEST"), len("STATION"), len(site.Offline), len("BATTERY"), 0}
-	board := a.screen(heading...)
+	board, w := a.screen(heading...), a.text()
 	defer board.end()
 	for line, err := range gw.Watch(ctx) {
+		locks := lockList(line.Locks)
+		row := []string{a.local(a.now()), line.ID.String(), string(line.Status), volts(line.BatteryVoltage), locks, line.Name}
 		switch {
 		case err != nil:
 			return err
 		case line.ID == 0: // the start: everything comes again
 			board.clear()
+		case a.json && line.Removed:
+			err = a.document(kit.WatchRemoved{ID: line.ID, Removed: true})
+		case a.json:
+			err = a.document(line.Station)
 		case board != nil && line.Removed:
 			err = board.set(line.ID)
 		case board != nil:
-			row := a.watchRow(line)
 			row[0] = a.hour(a.now())
 			err = board.set(line.ID, row...)
 		case line.Removed:
-			err = a.result(kit.WatchRemoved{ID: line.ID, Removed: true}, func(w *lines) { w.row(widths, a.watchRow(line)...) })
+			w.row(widths, row[0], row[1], "removed")
 		default:
-			err = a.result(line.Station, func(w *lines) {
-				if widths[4] == 0 {
-					w.row(widths, heading...)
-				}
-				widths[4] = max(widths[4], len(lockList(line.Locks)))
-				w.row(widths, a.watchRow(line)...)
-			})
+			if widths[4] == 0 {
+				w.row(widths, heading...)
+			}
+			widths[4] = max(widths[4], len(locks))
+			w.row(widths, row...)
 		}
-		if err != nil {
+		if err = errors.Join(err, w.err); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// watchRow returns the cells of a line.
-func (a *app) watchRow(line client.WatchLine) []string {
-	if line.Removed {
-		return []string{a.local(a.now()), line.ID.String(), "removed", "", "", ""}
-	}
-	return []string{a.local(a.now()), line.ID.String(), string(line.Status), volts(line.BatteryVoltage), lockList(line.Locks), line.Name}
 }
 
 func (a *app) stationSet() *cobra.Command {
