@@ -48,26 +48,17 @@ func (a *app) command(cmd *cobra.Command, run func(ctx context.Context, args []s
 // errUsage is wrong usage that only the body of a command can see.
 type errUsage struct{ error }
 
-// wrongUsage marks err as wrong usage; nil stays nil.
-func wrongUsage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errUsage{err}
-}
+func wrongUsage(err error) error { return errUsage{err} }
 
 func wrongUsagef(format string, args ...any) error { return errUsage{fmt.Errorf(format, args...)} }
 
 // exit writes what went wrong with cmd, and returns the exit status.
 func (a *app) exit(cmd *cobra.Command, err error) int {
-	usage, isUsage := errors.AsType[errUsage](err)
+	_, isUsage := errors.AsType[errUsage](err)
 	switch {
 	case err == nil:
 		return exitDone
 	case isUsage || !a.started:
-		if isUsage {
-			err = usage
-		}
 		a.complain(err.Error())
 		_, _ = fmt.Fprintf(a.stderr, "Run '%s --help' for how to use it.\n", cmd.CommandPath())
 		return exitUsage

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,27 +133,20 @@ func (a *app) configuration(cfg config.Config) backup.Configuration {
 }
 
 // namedFiles lists the files that a configuration names.
-func namedFiles(cfg config.Config) (paths []string) {
-	for _, path := range []string{cfg.TLS.Certificate, cfg.TLS.Key, cfg.Cloud.PasswordFile, cfg.Cloud.CA, cfg.Cloud.Certificate, cfg.Cloud.Key} {
-		if filepath.IsAbs(path) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
+func namedFiles(cfg config.Config) []string {
+	return slices.DeleteFunc([]string{
+		cfg.TLS.Certificate, cfg.TLS.Key, cfg.Cloud.PasswordFile, cfg.Cloud.CA, cfg.Cloud.Certificate, cfg.Cloud.Key,
+		cfg.Homeassistant.PasswordFile, cfg.Homeassistant.CA,
+	}, func(path string) bool { return !filepath.IsAbs(path) })
 }
 
 // data returns the archive of the gateway's data: from the gateway where one runs, else
 // from its files.
 func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (body io.ReadCloser, err error) {
-	running := client.New(cmp.Or(a.namedSocket(), cfg.Admin.Socket))
-	body, err = running.Backup(ctx)
-	if err == nil {
-		result.Online = true
-		return body, nil
-	}
-	running.Close()
+	body, err = client.New(cmp.Or(a.namedSocket(), cfg.Admin.Socket)).Backup(ctx)
+	result.Online = err == nil
 	if !fault.Is(err, fault.Unavailable) || a.namedSocket() != "" {
-		return nil, err
+		return body, err
 	}
 	w, err := a.startWorker(ctx, order{Job: jobBackup, Path: cfg.Data})
 	if err != nil {
@@ -164,11 +157,6 @@ func (a *app) data(ctx context.Context, cfg config.Config, result *backedUp) (bo
 		return nil, err
 	}
 	return w, nil
-}
-
-// warnings is a log for what a command does besides its result.
-func (a *app) warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // whoami returns the name of the system user who runs this.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/journal"
@@ -186,12 +186,12 @@ var headLine = regexp.MustCompile(`^(\d+)\.(\d{6}) .*[ "]msg"?[=:]"` + journal.H
 func systemLogWitnesses(ctx context.Context) (all []journal.Witness) {
 	ctx, cancel := context.WithTimeout(ctx, logLimit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "journalctl", "_SYSTEMD_UNIT=gatehouse.service", "--grep="+journal.HeadMessage, //nolint:gosec // constants
-		"--lines=1000", "--output=short-unix", "--no-pager", "--quiet").Output()
+	out, err := machine.This().Run(ctx, "journalctl", "_SYSTEMD_UNIT=gatehouse.service", "--grep="+journal.HeadMessage,
+		"--lines=1000", "--output=short-unix", "--no-pager", "--quiet")
 	if err != nil {
 		return nil
 	}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(out) {
 		found := headLine.FindStringSubmatch(line)
 		if found == nil {
 			continue

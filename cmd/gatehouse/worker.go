@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -228,28 +229,26 @@ func (a *app) restoreData(ctx context.Context, job order, archive io.Reader) (ba
 	}
 	defer release()
 	job.Restore.Data = job.Path
-	return backup.Restore(ctx, *job.Restore, sqlite.Files{Logger: a.warnings()}, archive)
+	warnings := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return backup.Restore(ctx, *job.Restore, sqlite.Files{Logger: warnings}, archive)
 }
 
 // sendStopped sends the answer and the archive of a gateway that does not run.
 func (a *app) sendStopped(ctx context.Context, job order) error {
-	answers := json.NewEncoder(a.stdout)
-	if _, missing := os.Stat(job.Path); missing == nil {
-		release, err := gateway.TakeData(job.Path)
-		if err != nil {
-			return answers.Encode(answer{}.with(err))
-		}
-		defer release()
+	release, err := func() {}, error(nil)
+	if _, missing := os.Stat(job.Path); missing == nil { // else there is nothing to lock
+		release, err = gateway.TakeData(job.Path)
 	}
-	parcel, err := backup.Source{Data: job.Path, Version: version, Database: sqlite.Files{Logger: a.warnings()}, Now: a.now}.Stopped(ctx)
-	if err != nil {
-		return answers.Encode(answer{}.with(err))
-	}
-	err = answers.Encode(answer{})
+	var parcel *backup.Parcel
 	if err == nil {
-		err = parcel.Write(a.stdout)
+		defer release()
+		parcel, err = backup.Source{Data: job.Path, Version: version, Database: sqlite.Files{}, Now: a.now}.Stopped(ctx)
 	}
-	return errors.Join(err, parcel.Close())
+	sent := json.NewEncoder(a.stdout).Encode(answer{}.with(err))
+	if err != nil || sent != nil {
+		return sent
+	}
+	return errors.Join(parcel.Write(a.stdout), parcel.Close())
 }
 
 // examine does a job that only looks at a file, which no gateway has open.

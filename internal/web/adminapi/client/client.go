@@ -9,7 +9,9 @@ package client
 
 import (
 	"context"
+	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,7 +33,11 @@ type Client struct {
 // New returns a client of the gateway that listens on socket, the path of its
 // admin.sock. It does not connect yet.
 func New(socket string) *Client {
-	return &Client{socket: socket, http: &http.Client{Transport: transport(socket)}}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", socket)
+	}
+	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}}
 }
 
 // Close closes idle connections.
@@ -251,6 +257,20 @@ func (c *Client) VerifyJournal(ctx context.Context) (adminapi.Verdict, error) {
 // or the gateway is of a version that does not have this route.
 func (c *Client) Database(ctx context.Context) (adminapi.Database, error) {
 	return callWithin[adminapi.Database](ctx, c, verifyTimeout, http.MethodGet, "/database", nil)
+}
+
+// Backup returns the data of the gateway as an archive in clear text (package backup):
+// encrypt it before it touches a disk. Its reader finds out whether it is whole. The
+// caller closes it. Errors: [fault.Throttled] while another is taken,
+// [fault.Unavailable]; those of reading have the same kinds.
+func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
+	limited, cancel := context.WithTimeout(ctx, backupTimeout)
+	resp, err := c.send(limited, http.MethodGet, "/backup", nil) //nolint:bodyclose // download closes it
+	if err != nil {
+		cancel()
+		return nil, c.explain(ctx, err)
+	}
+	return &download{body: resp.Body, cancel: cancel, explain: func(err error) error { return c.explain(ctx, err) }}, nil
 }
 
 // Clock returns the state of the gateway's clock.

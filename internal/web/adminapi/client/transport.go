@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -26,6 +25,7 @@ const (
 	callTimeout   = 30 * time.Second
 	applyTimeout  = 10 * time.Minute
 	verifyTimeout = 30 * time.Minute
+	backupTimeout = time.Hour
 	dialTimeout   = 5 * time.Second
 )
 
@@ -34,16 +34,6 @@ const maxLine = 1 << 20
 
 // host is the host of every URL; the connection goes to the socket.
 const host = "http://gatehouse"
-
-func transport(socket string) *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", socket)
-		},
-		DisableCompression: true,
-	}
-}
 
 func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
 	return callWithin[T](ctx, c, callTimeout, method, path, body)
@@ -80,6 +70,26 @@ func callWithin[T any](ctx context.Context, c *Client, limit time.Duration, meth
 		return answer, c.explain(ctx, fmt.Errorf("reading the gateway's answer: %w", err))
 	}
 	return answer, nil
+}
+
+// download is an answer that is read piece by piece.
+type download struct {
+	body    io.ReadCloser
+	cancel  context.CancelFunc
+	explain func(error) error
+}
+
+func (d *download) Read(p []byte) (int, error) {
+	n, err := d.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = d.explain(fmt.Errorf("reading the gateway's answer: %w", err))
+	}
+	return n, err
+}
+
+func (d *download) Close() error {
+	d.cancel()
+	return d.body.Close()
 }
 
 // stream makes a call whose answer is one JSON document per line. An endless one
@@ -142,22 +152,6 @@ func readLine[T any](line []byte) (item T, err error) {
 // send returns the response of a success; a refusal is an error. The caller closes
 // the body.
 func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	req, err := newRequest(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("calling the gateway: %w", err)
-	}
-	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
-		return resp, nil
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return nil, refused(resp)
-}
-
-func newRequest(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var content bytes.Buffer
 	if body != nil {
 		encoder := json.NewEncoder(&content)
@@ -173,7 +167,15 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	return req, nil
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("calling the gateway: %w", err)
+	}
+	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, refused(resp)
 }
 
 // refused returns the error of a refused call: the kind of its status and the gateway's
