@@ -1,8 +1,6 @@
 package access
 
 import (
-	"slices"
-
 	"github.com/google/uuid"
 
 	"gatehouse/internal/site"
@@ -48,29 +46,28 @@ func (s *Service) DraftRemoval(by site.Actor, email site.Email) (site.Amendment,
 	}, nil
 }
 
-// DraftGrant drafts a grant that replaces the one of the same key, after the withdrawal of
-// that one if the store has not accepted it yet. account is whom it is for, none for a
-// group. Account and groups may be drafts. Invalid as [Service.PutGrant].
-func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) ([]site.Amendment, error) {
+// DraftGrant drafts a grant that replaces the one of the same key. account is whom it is
+// for, none for a group. Account and groups may be drafts. Invalid as [Service.PutGrant].
+func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) (site.Amendment, error) {
 	grant.Account, grant.From, grant.Until = account.ID, site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
-		return nil, err
+		return site.Amendment{}, err
 	}
 	detail := groupsText(grant.Key(), ": ") + limits(grant)
-	if old, had := s.dir.grant(grant.Key()); had {
+	if old, had := s.dir.rules().grants[grant.Key()]; had {
 		detail += "; before: " + limits(old)
 	}
 	rec := change(by, site.KindGranted, account, detail)
 	rec.Station = grant.Station
-	return append(s.dir.withdrawal(grant.Key()), site.Amendment{PutGrant: &grant, Record: rec}), nil
+	return site.Amendment{PutGrant: &grant, Record: rec}, nil
 }
 
 // DraftWithdrawal drafts the end of a grant.
-func (s *Service) DraftWithdrawal(by site.Actor, grant site.Grant) site.Amendment {
-	account, _ := s.dir.byID(grant.Account)
-	rec := change(by, site.KindUngranted, account, groupsText(grant.Key(), ""))
-	rec.Station = grant.Station
-	return site.Amendment{RemoveGrant: &grant, Record: rec}
+func (s *Service) DraftWithdrawal(by site.Actor, key site.GrantKey) site.Amendment {
+	account, _ := s.dir.byID(key.Account)
+	rec := change(by, site.KindUngranted, account, groupsText(key, ""))
+	rec.Station = key.Station
+	return site.Amendment{RemoveGrant: &key, Record: rec}
 }
 
 // groupsText words the groups of a grant for the journal, followed by end; "" where there
@@ -87,7 +84,7 @@ func groupsText(k site.GrantKey, end string) string {
 	return ""
 }
 
-// adopt applies stored amendments; a removed station's grants end.
+// adopt applies stored amendments.
 func (s *Service) adopt(amendments []site.Amendment) {
 	for _, a := range amendments {
 		switch {
@@ -99,17 +96,18 @@ func (s *Service) adopt(amendments []site.Amendment) {
 			}
 		case a.RemoveAccount != "":
 			s.dir.removeAccount(a.RemoveAccount)
-		case a.PutGrant != nil:
-			s.dir.putGrant(*a.PutGrant)
-		case a.RemoveGrant != nil:
-			s.dir.dropGrant(a.RemoveGrant)
-		case a.RemoveStation != 0:
-			s.dir.dropStation(a.RemoveStation)
-		default:
-			s.dir.adoptSchedule(a)
 		}
 	}
-	if slices.ContainsFunc(amendments, func(a site.Amendment) bool { return a.PutHoliday != nil || a.RemoveHoliday != "" }) {
-		s.renewCalendar()
-	}
+	stored := s.dir.stored.with(amendments) // which nobody else replaces meanwhile
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	s.dir.stored = stored
+}
+
+// foresee makes the rules that are wanted those that are stored with pending amendments.
+func (s *Service) foresee(pending []site.Amendment) {
+	wanted := s.dir.stored.with(pending)
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	s.dir.wanted = wanted
 }

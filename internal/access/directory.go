@@ -13,18 +13,15 @@ import (
 // directory is all that the service knows, in memory. Its methods hold the mutex
 // for look-ups only; what they return is a copy.
 type directory struct {
-	mu        sync.RWMutex // guards everything below and what it points to
-	accounts  map[site.AccountID]*account
-	emails    map[site.Email]*account
-	sessions  map[site.SessionID]*session
-	refresh   map[[32]byte]*session
-	groups    map[site.GroupName]group
-	grants    map[who]map[what]site.Grant
-	holidays  map[string]site.Holiday           // by name
-	calendar  *site.Calendar                    // of these
-	withdrawn map[site.GrantKey]*site.Amendment // withdrawals of grants that are not stored yet
-	rebased   map[site.SessionID]time.Time      // expiries that the store does not hold yet
-	zone      *time.Location
+	mu       sync.RWMutex // guards everything below and what it points to
+	accounts map[site.AccountID]*account
+	emails   map[site.Email]*account
+	sessions map[site.SessionID]*session
+	refresh  map[[32]byte]*session
+	stored   *rules                       // as they are stored
+	wanted   *rules                       // as they will be when what is pending is stored
+	rebased  map[site.SessionID]time.Time // expiries that the store does not hold yet
+	zone     *time.Location
 }
 
 // account is an account with all that belongs to it.
@@ -39,15 +36,11 @@ type account struct {
 
 func newDirectory() *directory {
 	return &directory{
-		accounts:  make(map[site.AccountID]*account),
-		emails:    make(map[site.Email]*account),
-		sessions:  make(map[site.SessionID]*session),
-		refresh:   make(map[[32]byte]*session),
-		groups:    make(map[site.GroupName]group),
-		grants:    make(map[who]map[what]site.Grant),
-		holidays:  make(map[string]site.Holiday),
-		withdrawn: make(map[site.GrantKey]*site.Amendment),
-		rebased:   make(map[site.SessionID]time.Time),
+		accounts: make(map[site.AccountID]*account),
+		emails:   make(map[site.Email]*account),
+		sessions: make(map[site.SessionID]*session),
+		refresh:  make(map[[32]byte]*session),
+		rebased:  make(map[site.SessionID]time.Time),
 	}
 }
 
@@ -100,7 +93,7 @@ func (d *directory) upgradePassword(who proof) {
 	}
 }
 
-// removeAccount forgets an account with its sessions, grants and memberships.
+// removeAccount forgets an account with its sessions.
 func (d *directory) removeAccount(id site.AccountID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,10 +106,13 @@ func (d *directory) removeAccount(id site.AccountID) {
 	}
 	delete(d.accounts, id)
 	delete(d.emails, a.Email)
-	for name, g := range d.groups {
-		delete(g.members, site.Member{Group: name, Account: id})
-	}
-	d.dropHolder(who{account: id})
+}
+
+// rules returns the rules that are wanted.
+func (d *directory) rules() *rules {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.wanted
 }
 
 // byEmail returns the account with its password hash.

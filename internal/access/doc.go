@@ -2,9 +2,9 @@
 // tokens, grants, groups and holidays. It is what stands between the network and a door, so its
 // promises are few and strict:
 //
-//   - The end of a session, the removal of an account and the withdrawal of a grant
-//     take effect with the next request, also when the storage takes no writes. Changes
-//     of groups and holidays take effect once they are stored; else they are refused.
+//   - The end of a session and the removal of an account take effect with the next request,
+//     also when the storage takes no writes. So does what a change of grants, groups and
+//     holidays revokes; what it permits takes effect once it is stored.
 //   - A password is kept as an argon2id hash only, a refresh token as a SHA-256
 //     only; neither is ever in a log line, an error or the journal.
 //   - Whether an e-mail address has an account cannot be told from the answer, the

@@ -174,7 +174,7 @@ func (m *memoryStore) amend(a site.Amendment) error {
 	case a.PutGrant != nil:
 		return m.putGrant(*a.PutGrant)
 	case a.RemoveGrant != nil:
-		return m.removeGrant(a.RemoveGrant.Key())
+		return m.removeGrant(*a.RemoveGrant)
 	case a.AddToken != nil:
 		m.tokens[a.AddToken.ID] = *a.AddToken
 		return nil
@@ -263,9 +263,6 @@ func (m *memoryStore) putGrant(grant site.Grant) error {
 }
 
 func (m *memoryStore) removeGrant(key site.GrantKey) error {
-	if _, ok := m.grants[key]; !ok {
-		return gone()
-	}
 	delete(m.grants, key)
 	return nil
 }

@@ -3,7 +3,6 @@ package access
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -24,36 +23,12 @@ func (s *Service) Permits(account site.AccountID, station site.StationID) bool {
 	return s.dir.permits(account, station, now)
 }
 
-// permits is Permits of an account that is there, at a time. The caller holds mu.
+// permits is Permits of an account that is there, at a time. What is stored and what is to
+// be must both permit it: a change revokes before it is stored, and permits after. The
+// caller holds mu.
 func (d *directory) permits(account site.AccountID, station site.StationID, now time.Time) bool {
-	if d.allows(who{account: account}, station, now) {
-		return true
-	}
-	for name, g := range d.groups {
-		if g.members[site.Member{Group: name, Account: account}] && d.allows(who{group: name}, station, now) {
-			return true
-		}
-	}
-	return false
-}
-
-// allows reports whether a grant for by, an account or a group, is for the station and
-// holds. The caller holds mu.
-func (d *directory) allows(by who, station site.StationID, now time.Time) bool {
-	all := d.grants[by]
-	if grant, ok := all[what{station: station}]; ok && grant.Covers(now, d.zone, d.calendar) {
-		return true
-	}
-	if len(all) == 0 {
-		return false
-	}
-	for name, g := range d.groups {
-		grant, ok := all[what{group: name}]
-		if ok && g.members[site.Member{Group: name, Station: station}] && grant.Covers(now, d.zone, d.calendar) {
-			return true
-		}
-	}
-	return false
+	return d.wanted.permit(account, station, now, d.zone) &&
+		(d.wanted == d.stored || d.stored.permit(account, station, now, d.zone))
 }
 
 // MayRead reports whether account may see the state of station now: what it may unlock,
@@ -78,23 +53,8 @@ func (s *Service) Granted(account site.AccountID) []site.StationID {
 	if s.dir.accounts[account] == nil {
 		return slices.Clone(s.apps.Scope(account, now).Unlock)
 	}
-	some := make(map[site.StationID]bool)
-	collect := func(by who) {
-		for target := range s.dir.grants[by] {
-			some[target.station] = true
-			for m := range s.dir.groups[target.group].members {
-				some[m.Station] = true
-			}
-		}
-	}
-	collect(who{account: account})
-	for name, g := range s.dir.groups {
-		if g.members[site.Member{Group: name, Account: account}] {
-			collect(who{group: name})
-		}
-	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(some)), func(station site.StationID) bool {
-		return station == 0 || !s.dir.permits(account, station, now)
+	return slices.DeleteFunc(s.dir.wanted.stations(account), func(station site.StationID) bool {
+		return !s.dir.permits(account, station, now)
 	})
 }
 
@@ -104,8 +64,10 @@ func (s *Service) Grants() (out []site.Grant) {
 	d := s.dir
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	for _, all := range d.grants {
-		out = slices.AppendSeq(out, maps.Values(all))
+	for _, g := range d.wanted.grants {
+		if g.Account == "" || d.accounts[g.Account] != nil {
+			out = append(out, g)
+		}
 	}
 	email := func(g site.Grant) site.Email {
 		if a := d.accounts[g.Account]; a != nil {
@@ -119,21 +81,6 @@ func (s *Service) Grants() (out []site.Grant) {
 			cmp.Compare(a.StationGroup, b.StationGroup), cmp.Compare(a.Station, b.Station))
 	})
 	return out
-}
-
-// who and what are the two halves of a [site.GrantKey]: for whom a grant is, and for what.
-type who struct {
-	account site.AccountID
-	group   site.GroupName
-}
-
-type what struct {
-	station site.StationID
-	group   site.GroupName
-}
-
-func halves(k site.GrantKey) (who, what) {
-	return who{k.Account, k.AccountGroup}, what{k.Station, k.StationGroup}
 }
 
 // SetZone changes the time zone in which the hours of grants are meant; nil is
@@ -156,29 +103,30 @@ func (s *Service) Zone() *time.Location {
 
 // PutGrant permits an account or a group to use a station or a group, and replaces the
 // grant of the same key; changed reports whether anything changed, and only then is there
-// a record. Times count in milliseconds. A withdrawal that comes while the grant is being
-// stored wins. Invalid when the grant does not say for what it is or would end before it
-// begins, NotFound when account, station or group is not there, Unavailable.
+// a record. Times count in milliseconds. What the grant that it replaces permits beyond it
+// ends at once, whatever it returns. Invalid when the grant does not say for what it is or
+// would end before it begins, NotFound when account, station or group is not there,
+// Unavailable.
 func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error) {
 	grant.From, grant.Until = site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
-	before := s.dir.withdrawal(grant.Key())
-	err = s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	change := s.changes.Make
+	if _, had := s.dir.rules().grants[grant.Key()]; had {
+		change = s.changes.Revoke
+	}
+	err = change(ctx, func() ([]site.Amendment, error) {
 		account, err := s.holder(grant)
 		if err != nil {
 			return nil, err
 		}
-		if old, had := s.dir.grant(grant.Key()); had && old.SameTerms(grant) {
+		if old, had := s.dir.rules().grants[grant.Key()]; had && old.SameTerms(grant) {
 			return nil, nil
 		}
 		changed = true
 		drafted, err := s.DraftGrant(by, account, grant)
-		if len(drafted) == 2 && (len(before) == 0 || before[0].RemoveGrant != drafted[0].RemoveGrant) {
-			drafted = drafted[1:] // withdrawn since the call: that withdrawal is of this grant too
-		}
-		return drafted, err
+		return []site.Amendment{drafted}, err
 	})
 	return changed && err == nil, err
 }
@@ -199,137 +147,25 @@ func (s *Service) holder(g site.Grant) (account site.Account, err error) {
 
 // RemoveGrant withdraws a grant. It takes effect at once, whatever it returns: NotFound
 // when there is none, Unavailable when that could not be stored yet. A retry then
-// tries the store again, and so does [Service.Run].
+// tries the store again, and so do every later change and [Service.Run].
 func (s *Service) RemoveGrant(ctx context.Context, by site.Actor, key site.GrantKey) error {
-	withdrawal := s.DraftWithdrawal(by, site.Grant{
-		Account: key.Account, AccountGroup: key.AccountGroup, Station: key.Station, StationGroup: key.StationGroup,
+	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+		return removal(s.dir, func(r *rules) map[site.GrantKey]site.Grant { return r.grants }, key, errNoGrant, s.DraftWithdrawal(by, key))
 	})
-	if !s.dir.withdraw(&withdrawal) {
-		return errNoGrant
-	}
-	return s.storeWithdrawal(ctx, key)
 }
 
-// storeWithdrawal stores that a grant is withdrawn; nil also when that has been stored
-// meanwhile.
-func (s *Service) storeWithdrawal(ctx context.Context, p site.GrantKey) error {
-	var drafted []site.Amendment
-	err := s.changes.Make(ctx, func() ([]site.Amendment, error) {
-		drafted = s.dir.withdrawal(p)
-		return drafted, nil
-	})
-	if fault.Is(err, fault.NotFound) { // the store had no such grant
-		s.adopt(drafted)
-	}
-	return err
-}
-
-// retryWithdrawn stores the withdrawals that the store has not accepted yet, up to the
-// first that it does not accept again.
-func (s *Service) retryWithdrawn(ctx context.Context) error {
-	s.dir.mu.RLock()
-	pairs := slices.Collect(maps.Keys(s.dir.withdrawn))
-	s.dir.mu.RUnlock()
-	for _, p := range pairs {
-		err := s.storeWithdrawal(ctx, p)
-		if err != nil && !fault.Is(err, fault.NotFound) {
-			return err
-		}
-	}
-	return nil
-}
-
-// grant returns the standing grant of a key.
-func (d *directory) grant(k site.GrantKey) (grant site.Grant, ok bool) {
+// removal returns the amendment that removes a key from a part of the rules: none where
+// that is pending already, notFound where there is no such key.
+func removal[K comparable, V any](d *directory, part func(*rules) map[K]V, key K, notFound error, remove site.Amendment) ([]site.Amendment, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	by, target := halves(k)
-	grant, ok = d.grants[by][target]
-	return grant, ok
-}
-
-// putGrant enters a grant in place of the one of the same key. A withdrawal that is not
-// stored yet came meanwhile, and is of this grant too.
-func (d *directory) putGrant(g site.Grant) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	by, target := halves(g.Key())
-	if _, there := d.groups[by.group]; !there && d.accounts[by.account] == nil || d.withdrawn[g.Key()] != nil {
-		return
+	if _, wanted := part(d.wanted)[key]; wanted {
+		return []site.Amendment{remove}, nil
 	}
-	if d.grants[by] == nil {
-		d.grants[by] = make(map[what]site.Grant)
+	if _, stored := part(d.stored)[key]; stored {
+		return nil, nil
 	}
-	d.grants[by][target] = g
-}
-
-// withdraw withdraws a grant and reports whether it was there, standing or withdrawn.
-func (d *directory) withdraw(by *site.Amendment) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := by.RemoveGrant.Key()
-	holder, target := halves(key)
-	if _, standing := d.grants[holder][target]; !standing && d.withdrawn[key] == nil {
-		return false
-	}
-	delete(d.grants[holder], target)
-	d.withdrawn[key] = by
-	return true
-}
-
-// withdrawal returns the withdrawal of a grant that is not stored yet; none if there is
-// none.
-func (d *directory) withdrawal(p site.GrantKey) []site.Amendment {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if by := d.withdrawn[p]; by != nil {
-		return []site.Amendment{*by}
-	}
-	return nil
-}
-
-// forgetWithdrawn forgets withdrawals of which the store holds no grant any more. The
-// caller holds mu.
-func (d *directory) forgetWithdrawn(which func(who, what) bool) {
-	maps.DeleteFunc(d.withdrawn, func(k site.GrantKey, _ *site.Amendment) bool { return which(halves(k)) })
-}
-
-// dropGrant drops a grant whose end is stored, unless it was withdrawn once more
-// meanwhile.
-func (d *directory) dropGrant(end *site.Grant) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := end.Key()
-	newer := d.withdrawn[key]
-	if newer != nil && newer.RemoveGrant != end {
-		return
-	}
-	delete(d.withdrawn, key)
-	by, target := halves(key)
-	delete(d.grants[by], target)
-}
-
-// dropTarget drops all grants for a station or a group of stations. The caller holds mu.
-func (d *directory) dropTarget(target what) {
-	for _, all := range d.grants {
-		delete(all, target)
-	}
-	d.forgetWithdrawn(func(_ who, t what) bool { return t == target })
-}
-
-// dropHolder drops all grants of an account or a group of accounts. The caller holds mu.
-func (d *directory) dropHolder(holder who) {
-	delete(d.grants, holder)
-	d.forgetWithdrawn(func(w who, _ what) bool { return w == holder })
-}
-
-func (d *directory) dropStation(station site.StationID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dropTarget(what{station: station})
-	for name, g := range d.groups {
-		delete(g.members, site.Member{Group: name, Station: station})
-	}
+	return nil, notFound
 }
 
 // errNoGrant means that an administrator named a grant that is not there.

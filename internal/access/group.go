@@ -11,40 +11,38 @@ import (
 	"gatehouse/internal/site"
 )
 
-// group is of what a group is, with its members.
-type group struct {
-	kind    site.GroupKind
-	members map[site.Member]bool
-}
-
 // Groups lists the groups by name, with their members in order.
 func (s *Service) Groups() []site.Group {
-	s.dir.mu.RLock()
-	defer s.dir.mu.RUnlock()
-	out := make([]site.Group, 0, len(s.dir.groups))
-	for name, g := range s.dir.groups {
-		out = append(out, g.named(name))
+	r := s.dir.rules()
+	all := make(map[site.GroupName]*site.Group, len(r.groups))
+	for name, kind := range r.groups {
+		all[name] = &site.Group{Name: name, Kind: kind}
 	}
-	slices.SortFunc(out, func(a, b site.Group) int { return cmp.Compare(a.Name, b.Name) })
+	for m := range r.members {
+		all[m.Group].Members = append(all[m.Group].Members, m)
+	}
+	out := make([]site.Group, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		slices.SortFunc(all[name].Members, func(a, b site.Member) int {
+			return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Station, b.Station))
+		})
+		out = append(out, *all[name])
+	}
 	return out
 }
 
 // Group returns the group of that name; NotFound.
 func (s *Service) Group(name site.GroupName) (site.Group, error) {
-	s.dir.mu.RLock()
-	defer s.dir.mu.RUnlock()
-	g, there := s.dir.groups[name]
-	if !there {
-		return site.Group{}, fault.New(fault.NotFound, fmt.Sprintf("There is no group %s", name))
+	all := s.Groups()
+	i := slices.IndexFunc(all, func(g site.Group) bool { return g.Name == name })
+	if i < 0 {
+		return site.Group{}, errNoGroup(name)
 	}
-	return g.named(name), nil
+	return all[i], nil
 }
 
-func (g group) named(name site.GroupName) site.Group {
-	members := slices.SortedFunc(maps.Keys(g.members), func(a, b site.Member) int {
-		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Station, b.Station))
-	})
-	return site.Group{Name: name, Kind: g.kind, Members: members}
+func errNoGroup(name site.GroupName) error {
+	return fault.New(fault.NotFound, fmt.Sprintf("There is no group %s", name))
 }
 
 // AddGroup adds a group with its members. Conflict when there is one of that name, or when
@@ -64,9 +62,14 @@ func (s *Service) AddGroup(ctx context.Context, by site.Actor, g site.Group, mem
 }
 
 // ChangeGroup removes members of a group and adds others; those that are in it already, or
-// not in it, do not matter. Errors as of AddGroup; NotFound when the group is not there.
+// not in it, do not matter. Who is removed may no longer open anything by the group at once,
+// whatever it returns. Errors as of AddGroup; NotFound when the group is not there.
 func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.GroupName, add, remove []site.Member) error {
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	change := s.changes.Make
+	if len(remove) > 0 {
+		change = s.changes.Revoke
+	}
+	return change(ctx, func() ([]site.Amendment, error) {
 		g, err := s.Group(name)
 		if err != nil {
 			return nil, err
@@ -102,11 +105,11 @@ func (s *Service) draftMembers(by site.Actor, g site.Group, members []site.Membe
 	return to, nil
 }
 
-// RemoveGroup removes a group with its grants. NotFound; Unavailable.
+// RemoveGroup removes a group with its grants, which end at once, whatever it returns.
+// NotFound; Unavailable.
 func (s *Service) RemoveGroup(ctx context.Context, by site.Actor, name site.GroupName) error {
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
-		_, err := s.Group(name)
-		return []site.Amendment{s.DraftGroupRemoval(by, name)}, err
+	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+		return removal(s.dir, func(r *rules) map[site.GroupName]site.GroupKind { return r.groups }, name, errNoGroup(name), s.DraftGroupRemoval(by, name))
 	})
 }
 
@@ -136,41 +139,8 @@ func (s *Service) DraftMember(by site.Actor, account site.Account, m site.Member
 
 // hasGroup returns NotFound where there is no group of that name and kind.
 func (s *Service) hasGroup(name site.GroupName, kind site.GroupKind) error {
-	if g, err := s.Group(name); err != nil || g.Kind != kind {
+	if s.dir.rules().groups[name] != kind {
 		return fault.New(fault.NotFound, fmt.Sprintf("There is no group of %s %s", kind, name))
 	}
 	return nil
-}
-
-// adoptSchedule applies a stored amendment of groups or holidays.
-func (d *directory) adoptSchedule(a site.Amendment) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case a.AddGroup != nil:
-		d.addGroup(*a.AddGroup)
-	case a.RemoveGroup != "":
-		delete(d.groups, a.RemoveGroup)
-		d.dropHolder(who{group: a.RemoveGroup})
-		d.dropTarget(what{group: a.RemoveGroup})
-	case a.AddMember != nil:
-		if g, there := d.groups[a.AddMember.Group]; there {
-			g.members[*a.AddMember] = true
-		}
-	case a.RemoveMember != nil:
-		delete(d.groups[a.RemoveMember.Group].members, *a.RemoveMember)
-	case a.PutHoliday != nil:
-		d.holidays[a.PutHoliday.Name] = *a.PutHoliday
-	case a.RemoveHoliday != "":
-		delete(d.holidays, a.RemoveHoliday)
-	}
-}
-
-// addGroup enters a group with its members. The caller holds mu.
-func (d *directory) addGroup(g site.Group) {
-	entry := group{g.Kind, make(map[site.Member]bool, len(g.Members))}
-	for _, m := range g.Members {
-		entry.members[m] = true
-	}
-	d.groups[g.Name] = entry
 }

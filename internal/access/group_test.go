@@ -124,10 +124,7 @@ func TestService_groups_refused(t *testing.T) {
 	h.is(h.AddGroup(ctx, admin(), site.Group{Name: "one more", Kind: site.OfStations}, nil), fault.Conflict)
 	h.store.fail("Groups", errDisk)
 	h.is(h.ChangeGroup(ctx, admin(), "people", []site.Member{{Account: account.ID}}, nil), fault.Unavailable)
-	h.is(h.RemoveGroup(ctx, admin(), "people"), fault.Unavailable)
-	_, err := h.AddHolidays(ctx, admin(), []site.Holiday{{Name: "x", Dates: []site.Dates{{}}}})
-	h.is(err, fault.Unavailable)
-	if len(h.Groups()) != site.MaxGroups || len(h.Holidays()) != 0 {
+	if group, _ := h.Group("people"); len(group.Members) != 0 {
 		t.Error("what could not be stored holds")
 	}
 	h.store.fail("Groups", nil)

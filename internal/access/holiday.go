@@ -13,16 +13,15 @@ import (
 
 // Holidays lists the holidays by name.
 func (s *Service) Holidays() []site.Holiday {
-	s.dir.mu.RLock()
-	defer s.dir.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(s.dir.holidays), func(a, b site.Holiday) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(s.dir.rules().holidays), func(a, b site.Holiday) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // AddHolidays adds dates to the holidays of those names, and the holidays that are not
 // there; it returns those that changed, as they are then. Conflict when there would be more
-// than [site.MaxHolidays] or [site.MaxHolidayDates]; Unavailable; then none has changed.
+// than [site.MaxHolidays] or [site.MaxHolidayDates]; then none has changed. Unavailable; what
+// the new dates revoke is gone all the same.
 func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []site.Holiday) (changed []site.Holiday, err error) {
-	err = s.changes.Make(ctx, func() (drafted []site.Amendment, err error) {
+	err = s.changes.Revoke(ctx, func() (drafted []site.Amendment, err error) {
 		if changed, err = s.JoinHolidays(holidays); err != nil {
 			return nil, err
 		}
@@ -60,13 +59,12 @@ func (s *Service) JoinHolidays(add []site.Holiday) (changed []site.Holiday, err 
 	return changed, nil
 }
 
-// RemoveHoliday removes a holiday with all its dates. NotFound; Unavailable.
+// RemoveHoliday removes a holiday with all its dates; hours that hold on holidays only end
+// at once, whatever it returns. NotFound; Unavailable.
 func (s *Service) RemoveHoliday(ctx context.Context, by site.Actor, name string) error {
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
-		if !slices.ContainsFunc(s.Holidays(), func(h site.Holiday) bool { return h.Name == name }) {
-			return nil, fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
-		}
-		return []site.Amendment{s.DraftHolidayRemoval(by, name)}, nil
+	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
+		notFound := fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
+		return removal(s.dir, func(r *rules) map[string]site.Holiday { return r.holidays }, name, notFound, s.DraftHolidayRemoval(by, name))
 	})
 }
 
@@ -78,12 +76,4 @@ func (s *Service) DraftHoliday(by site.Actor, h site.Holiday) site.Amendment {
 // DraftHolidayRemoval drafts the removal of a holiday.
 func (s *Service) DraftHolidayRemoval(by site.Actor, name string) site.Amendment {
 	return site.Amendment{RemoveHoliday: name, Record: change(by, site.KindHolidayRemoved, site.Account{}, name)}
-}
-
-// renewCalendar makes the calendar that of the holidays.
-func (s *Service) renewCalendar() {
-	calendar := site.NewCalendar(s.Holidays()) // only one change is made at a time
-	s.dir.mu.Lock()
-	defer s.dir.mu.Unlock()
-	s.dir.calendar = calendar
 }

@@ -112,6 +112,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	s.SetZone(cfg.Zone)
 	s.changes.OnStored(s.adopt)
+	s.changes.OnPending(s.foresee)
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
 }
@@ -145,16 +146,8 @@ func load(ctx context.Context, cfg Config) (*directory, error) {
 	for _, s := range sessions {
 		dir.addSession(s, nil)
 	}
-	for _, g := range groups {
-		dir.addGroup(g)
-	}
-	for _, h := range holidays {
-		dir.holidays[h.Name] = h
-	}
-	dir.calendar = site.NewCalendar(holidays)
-	for _, g := range grants {
-		dir.putGrant(g)
-	}
+	dir.stored = newRules(grants, groups, holidays)
+	dir.wanted = dir.stored
 	return dir, nil
 }
 
@@ -192,7 +185,7 @@ func (s *Service) settle(ctx context.Context) {
 	last := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	writeFailures := func(ctx context.Context) error { return s.writeFailures(ctx, last) }
-	for _, write := range []func(context.Context) error{s.retryEnded, s.retryWithdrawn, s.apps.Settle, s.retryRebased, writeFailures} {
+	for _, write := range []func(context.Context) error{s.retryEnded, s.changes.Settle, s.retryRebased, writeFailures} {
 		if err := write(ctx); err != nil {
 			s.log.Warn("storage does not take what is to be stored of access", "error", err)
 			if last {

@@ -12,7 +12,7 @@ type Amendment struct {
 	RemoveStation StationID
 
 	PutGrant    *Grant // in place of the one of the same key
-	RemoveGrant *Grant // the one of that key
+	RemoveGrant *GrantKey
 
 	AddGroup     *Group // its name and kind; members are added by themselves
 	RemoveGroup  GroupName

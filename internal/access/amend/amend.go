@@ -1,8 +1,11 @@
 // Package amend makes the changes of administrators: accounts, grants, stations and
-// the time zone. Changes are made one at a time. Each is drafted against what is in
-// memory, stored in one transaction with its records, and put into effect in memory
-// once it is stored. So memory and store cannot diverge, and a change that cannot be
-// stored changes nothing.
+// the time zone. Changes are made one at a time. Each is stored in one transaction with its
+// records, and put into effect in memory once it is stored. So memory and store cannot
+// diverge, and a change that cannot be stored changes nothing.
+//
+// A change that revokes access, see [Service.Revoke], is the exception: what it revokes is
+// gone from memory at once, also while storage hangs or fails. It stays pending, and is
+// stored before any later change.
 //
 // It knows nothing of what is changed: packages access and station draft amendments
 // and put them into effect, package sqlite stores them, and package provision changes
@@ -12,6 +15,8 @@ package amend
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -38,18 +43,33 @@ type Store interface {
 
 // Service makes changes. Safe for concurrent use.
 type Service struct {
-	store Store
-	turn  chan struct{}            // capacity 1: holds a token while a change is made
-	adopt []func([]site.Amendment) // set before the first change
+	store   Store
+	turn    chan struct{}            // capacity 1: holds a token while a change is made
+	adopt   []func([]site.Amendment) // set before the first change, as is foresee
+	foresee []func([]site.Amendment)
+
+	mu      sync.Mutex // guards pending, and is held while functions adopt and foresee
+	pending []*change  // the oldest first
+}
+
+// change is a change that revokes access and has not been stored yet.
+type change struct {
+	amendments []site.Amendment
+	refused    error // why the store has no place for it; written while the turn is held
 }
 
 // New returns a Service over that store.
 func New(store Store) *Service { return &Service{store: store, turn: make(chan struct{}, 1)} }
 
 // OnStored adds a function that puts stored amendments into effect in memory, and
-// passes over those that are not its own. It must be called before the first Make. The
+// passes over those that are not its own. It must be called before the first change. The
 // function must return soon: no other change is made meanwhile.
 func (s *Service) OnStored(adopt func([]site.Amendment)) { s.adopt = append(s.adopt, adopt) }
+
+// OnPending adds a function that revokes at once what amendments revoke that have not been
+// stored. It is called, after those of OnStored, with all of them whenever they or
+// what is stored change, the oldest first. As OnStored otherwise.
+func (s *Service) OnPending(foresee func([]site.Amendment)) { s.foresee = append(s.foresee, foresee) }
 
 // Make waits for the changes before, calls draft, stores the amendments that it returns
 // and puts them into effect; none are no change. Not reentrant. Errors: that of draft;
@@ -57,24 +77,113 @@ func (s *Service) OnStored(adopt func([]site.Amendment)) { s.adopt = append(s.ad
 // and when the storage fails. After an error nothing has changed. The storing does not
 // end with ctx: only the answer of the store shows whether the change stands.
 func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, error)) error {
+	s.mu.Lock()
+	older := slices.Clone(s.pending) // those that come later win over this change
+	s.mu.Unlock()
 	release, err := Acquire(ctx, s.turn)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if err := s.flush(ctx, older); err != nil {
+		return err
+	}
 	amendments, err := draft()
 	if err != nil || len(amendments) == 0 {
 		return err
 	}
+	if err := s.write(ctx, amendments); err != nil {
+		return err
+	}
+	s.settled(amendments, nil)
+	return nil
+}
+
+// Revoke is Make of a change that revokes access: draft is called at once, and what it
+// revokes is gone when Revoke returns, whatever it returns. Draft must only look things up. After Unavailable the change is pending: every later change, and [Service.Settle],
+// tries to store it before.
+func (s *Service) Revoke(ctx context.Context, draft func() ([]site.Amendment, error)) error {
+	c, err := s.foreseen(draft)
+	if err != nil {
+		return err
+	}
+	if err := s.Settle(ctx); err != nil {
+		return err
+	}
+	return c.refused
+}
+
+// foreseen makes a change pending, unless it is none.
+func (s *Service) foreseen(draft func() ([]site.Amendment, error)) (*change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	amendments, err := draft()
+	c := &change{amendments: amendments}
+	if err == nil && len(amendments) > 0 {
+		s.pending = append(s.pending, c)
+		s.update(nil)
+	}
+	return c, err
+}
+
+// Settle stores what is pending. Unavailable.
+func (s *Service) Settle(ctx context.Context) error {
+	return s.Make(ctx, func() ([]site.Amendment, error) { return nil, nil })
+}
+
+// flush stores those of older that are still pending. What the store refuses is dropped:
+// what it would change is gone. The caller holds the turn.
+func (s *Service) flush(ctx context.Context, older []*change) error {
+	for _, c := range older {
+		s.mu.Lock()
+		pending := slices.Contains(s.pending, c)
+		s.mu.Unlock()
+		if !pending {
+			continue
+		}
+		stored := c.amendments
+		if c.refused = s.write(ctx, stored); fault.Is(c.refused, fault.Unavailable) {
+			return c.refused
+		}
+		if c.refused != nil {
+			stored = nil
+		}
+		s.settled(stored, c)
+	}
+	return nil
+}
+
+// write stores amendments.
+func (s *Service) write(ctx context.Context, amendments []site.Amendment) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreDeadline+time.Duration(len(amendments)-1)*storeEach)
 	defer cancel()
 	if err := s.store.Amend(ctx, amendments); err != nil {
 		return refusal(fmt.Errorf("storing %s: %w", amendments[0].Record.Kind, err))
 	}
-	for _, adopt := range s.adopt {
-		adopt(amendments)
-	}
 	return nil
+}
+
+// settled puts stored amendments into effect, those of done if that was pending.
+func (s *Service) settled(stored []site.Amendment, done *change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = slices.DeleteFunc(s.pending, func(c *change) bool { return c == done })
+	s.update(stored)
+}
+
+// update puts stored amendments and those that are pending into effect. The caller holds
+// mu.
+func (s *Service) update(stored []site.Amendment) {
+	for _, adopt := range s.adopt {
+		adopt(stored)
+	}
+	var pending []site.Amendment
+	for _, c := range s.pending {
+		pending = append(pending, c.amendments...)
+	}
+	for _, foresee := range s.foresee {
+		foresee(pending)
+	}
 }
 
 // Acquire takes the turn, a channel of capacity 1, after those who came before, and returns

@@ -55,9 +55,9 @@ type Service struct {
 // entry is a token. It stays after its removal until that is stored.
 type entry struct {
 	site.Token
-	removal *site.Amendment // not stored yet; nil: the token lives
-	used    atomic.Int64    // when it was used last, in milliseconds since 1970 UTC; 0: never
-	stored  int64           // the same as the store has it
+	removed bool
+	used    atomic.Int64 // when it was used last, in milliseconds since 1970 UTC; 0: never
+	stored  int64        // the same as the store has it
 }
 
 // New returns a Service with these tokens, which changes makes changes of.
@@ -67,6 +67,7 @@ func New(tokens []site.Token, changes *amend.Service, clock site.Clock) *Service
 		s.enter(t)
 	}
 	changes.OnStored(s.adopt)
+	changes.OnPending(s.foresee)
 	return s
 }
 
@@ -95,7 +96,7 @@ func (s *Service) Authenticate(text site.Secret) (site.Actor, error) {
 }
 
 // lives reports whether there is a token that is good for anything at now.
-func (e *entry) lives(now time.Time) bool { return e != nil && e.removal == nil && !e.Expired(now) }
+func (e *entry) lives(now time.Time) bool { return e != nil && !e.removed && !e.Expired(now) }
 
 // Scope returns what the token of that id may do now: nothing where there is none. Quick.
 func (s *Service) Scope(id site.AccountID, now time.Time) site.Scope {
@@ -115,7 +116,7 @@ func (s *Service) Tokens() []site.Token {
 	defer s.mu.RUnlock()
 	out := make([]site.Token, 0, len(s.byID))
 	for _, e := range s.byID {
-		if e.removal == nil {
+		if !e.removed {
 			out = append(out, e.shown())
 		}
 	}
@@ -192,64 +193,31 @@ func (s *Service) named(name string) *entry {
 
 // Remove removes the token of that name. It takes effect at once, whatever it returns:
 // NotFound when there is none, Unavailable when that could not be stored yet. A retry then
-// tries the store again, and so does [Service.Settle].
+// tries the store again, and so does every later change.
 func (s *Service) Remove(ctx context.Context, by site.Actor, name string) error {
-	removal := s.end(by, name)
-	if removal == nil {
-		return fault.New(fault.NotFound, "There is no token of that name")
-	}
-	return s.store(ctx, *removal)
-}
-
-// end makes the token of that name useless and returns what is to be stored; nil where
-// there is none.
-func (s *Service) end(by site.Actor, name string) *site.Amendment {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.named(name)
-	if e == nil {
-		return nil
-	}
-	if e.removal == nil {
-		e.removal = &site.Amendment{RemoveToken: e.ID, Record: change(by, site.KindTokenRemoved, e.Token)}
-	}
-	return e.removal
-}
-
-// store stores a removal, unless that has been stored meanwhile.
-func (s *Service) store(ctx context.Context, removal site.Amendment) error {
-	err := s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
-		if s.byID[removal.RemoveToken] == nil {
+		e := s.named(name)
+		switch {
+		case e == nil:
+			return nil, fault.New(fault.NotFound, "There is no token of that name")
+		case e.removed: // but not stored
 			return nil, nil
 		}
-		return []site.Amendment{removal}, nil
+		return []site.Amendment{{RemoveToken: e.ID, Record: change(by, site.KindTokenRemoved, e.Token)}}, nil
 	})
-	if fault.Is(err, fault.NotFound) { // the store had no such token
-		s.adopt([]site.Amendment{removal})
-		return nil
-	}
-	return err
 }
 
-// Settle stores the removals that the store has not accepted yet, up to the first that it
-// does not accept again.
-func (s *Service) Settle(ctx context.Context) error {
-	s.mu.RLock()
-	var removals []site.Amendment
-	for _, e := range s.byID {
-		if e.removal != nil {
-			removals = append(removals, *e.removal)
+// foresee ends the tokens whose removal is pending.
+func (s *Service) foresee(pending []site.Amendment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range pending {
+		if e := s.byID[a.RemoveToken]; e != nil {
+			e.removed = true
 		}
 	}
-	s.mu.RUnlock()
-	for _, r := range removals {
-		if err := s.store(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Uses returns when tokens were used since [Service.UsesStored]; the caller stores that

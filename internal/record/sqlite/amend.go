@@ -9,9 +9,10 @@ import (
 )
 
 // Amend stores amendments with their records in one transaction, in their order: after
-// a power cut all of them are there, or none. NotFound when what is changed, removed or
-// granted does not exist, Conflict when an id, an e-mail address or a station token is
-// taken; then nothing is stored.
+// a power cut all of them are there, or none. NotFound when what is changed or granted, or an
+// account or a station that is removed, does not exist, Conflict when an id, an e-mail
+// address or a station token is taken; then nothing is stored. What else is removed may be
+// gone already: its removal may have waited, see package amend.
 func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
 	records, revokes := make([]site.Record, len(all)), false
 	for i, a := range all {
@@ -56,7 +57,7 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 	case a.AddToken != nil:
 		err = t.addToken(*a.AddToken)
 	case a.RemoveToken != "":
-		err = t.mustChange("Token", "DELETE FROM token WHERE id = ?", string(a.RemoveToken))
+		_, err = t.exec("DELETE FROM token WHERE id = ?", string(a.RemoveToken))
 	case a.TimeZone != "":
 		err = t.setMeta(metaTimeZone, a.TimeZone)
 	default:
@@ -69,8 +70,8 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 const isGrant = "account IS ? AND account_group IS ? AND station IS ? AND station_group IS ?"
 
 // keyOf returns the key of a grant as its columns have it.
-func keyOf(g *site.Grant) []any {
-	return []any{textOrNull(g.Account), textOrNull(g.AccountGroup), sql.NullInt64{Int64: int64(g.Station), Valid: g.Station != 0}, textOrNull(g.StationGroup)}
+func keyOf(k site.GrantKey) []any {
+	return []any{textOrNull(k.Account), textOrNull(k.AccountGroup), sql.NullInt64{Int64: int64(k.Station), Valid: k.Station != 0}, textOrNull(k.StationGroup)}
 }
 
 func textOrNull[T ~string](text T) sql.NullString {
@@ -91,28 +92,28 @@ func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 	switch {
 	case a.PutGrant != nil:
 		g := a.PutGrant
-		if _, err = t.exec("DELETE FROM access_grant WHERE "+isGrant, keyOf(g)...); err != nil {
+		if _, err = t.exec("DELETE FROM access_grant WHERE "+isGrant, keyOf(g.Key())...); err != nil {
 			return err
 		}
 		_, err = t.exec(`INSERT INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, append(keyOf(g), toMillis(g.From), toMillis(g.Until), g.Hours.String(), g.Holidays.String())...)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From), toMillis(g.Until), g.Hours.String(), g.Holidays.String())...)
 	case a.RemoveGrant != nil:
-		err = t.mustChange("Grant", "DELETE FROM access_grant WHERE "+isGrant, keyOf(a.RemoveGrant)...)
+		_, err = t.exec("DELETE FROM access_grant WHERE "+isGrant, keyOf(*a.RemoveGrant)...)
 	case a.AddGroup != nil:
 		_, err = t.exec("INSERT INTO site_group (name, kind) VALUES (?, ?)", string(a.AddGroup.Name), string(a.AddGroup.Kind))
 	case a.RemoveGroup != "":
-		err = t.mustChange("Group", "DELETE FROM site_group WHERE name = ?", string(a.RemoveGroup))
+		_, err = t.exec("DELETE FROM site_group WHERE name = ?", string(a.RemoveGroup))
 	case a.AddMember != nil:
 		column, key := memberKey(a.AddMember)
 		_, err = t.exec("INSERT INTO group_"+column+" (name, "+column+") VALUES (?, ?)", key...)
 	case a.RemoveMember != nil:
 		column, key := memberKey(a.RemoveMember)
-		err = t.mustChange("Member", "DELETE FROM group_"+column+" WHERE name = ? AND "+column+" = ?", key...)
+		_, err = t.exec("DELETE FROM group_"+column+" WHERE name = ? AND "+column+" = ?", key...)
 	case a.PutHoliday != nil:
 		_, err = t.exec("INSERT INTO holiday (name, dates) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET dates = excluded.dates",
 			a.PutHoliday.Name, a.PutHoliday.Text())
 	case a.RemoveHoliday != "":
-		err = t.mustChange("Holiday", "DELETE FROM holiday WHERE name = ?", a.RemoveHoliday)
+		_, err = t.exec("DELETE FROM holiday WHERE name = ?", a.RemoveHoliday)
 	default:
 		err = errors.New("an amendment that amends nothing")
 	}

@@ -29,8 +29,8 @@ func (w *plan) putGrants() error {
 			if there {
 				what += "; before: " + strings.TrimPrefix(cmp.Or(sitefile.TermsText(old), ", at any time"), ", ")
 			}
-			amendments, err := w.accounts.DraftGrant(w.by, w.accountOf(g.Account.Email), wanted)
-			if err := w.add(site.KindGranted, what, err, amendments...); err != nil {
+			amendment, err := w.accounts.DraftGrant(w.by, w.accountOf(g.Account.Email), wanted)
+			if err := w.add(site.KindGranted, what, err, amendment); err != nil {
 				return err
 			}
 		}

@@ -237,7 +237,7 @@ func (w *plan) prune() error {
 	w.pruneGroups()
 	for _, g := range w.grants {
 		if p := w.pairOf(g); w.named.refs[p.who] && w.named.refs[p.what] && !w.named.grants[p] {
-			_ = w.add(site.KindUngranted, w.words(p.who)+" may no longer use "+w.words(p.what), nil, w.accounts.DraftWithdrawal(w.by, g))
+			_ = w.add(site.KindUngranted, w.words(p.who)+" may no longer use "+w.words(p.what), nil, w.accounts.DraftWithdrawal(w.by, g.Key()))
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package attacktest_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
+	"gatehouse/internal/web/adminapi"
 )
 
 // With a full disk the id of a signed command was kept in memory alone and the door
@@ -51,6 +54,64 @@ func TestAttack_tokenOnFullDisk(t *testing.T) {
 	if opened := s.station.Status().Opened - others; opened > 1 {
 		t.Errorf("one token opened the door %d times", opened)
 	}
+}
+
+// With a full disk, a member who was taken out of a group and a grant that a new holiday
+// suspends went on opening doors until the disk took writes again: who can fill the disk
+// keeps the access that the administrator revokes. It is gone at once, and is stored as
+// soon as there is room.
+func TestAttack_withdrawalOnFullDisk(t *testing.T) {
+	gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	disk := smallDisk(t)
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
+	p.AddAccount()
+	one, two := p.Enrol(1), p.Enrol(2)
+	ctx, members := t.Context(), adminapi.Members{Accounts: []site.Email{gatewaytest.Email}}
+	never, err := site.ParseSchedule("none")
+	_, added := p.Admin.AddGroup(ctx, adminapi.Group{Name: "people", Members: members})
+	_, byGroup := p.Admin.Grant(ctx, "people", "1", adminapi.GrantTerms{})
+	_, byDay := p.Admin.Grant(ctx, gatewaytest.Email, "2", adminapi.GrantTerms{Holidays: never})
+	if err := errors.Join(err, added, byGroup, byDay, p.Admin.Ungrant(ctx, gatewaytest.Email, "1")); err != nil {
+		t.Fatal(err)
+	}
+	access, _ := p.Login()
+	may := func(want int) {
+		t.Helper()
+		for _, issued := range []adminapi.IssuedStation{one, two} {
+			if got := p.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil).Status; got != want {
+				t.Errorf("station %s: status %d, want %d", issued.StationID, got, want)
+			}
+		}
+	}
+	may(http.StatusOK)
+	filler := filepath.Join(disk, "fill")
+	fill(t, filler)
+	p.Await("the storage fails", func() bool {
+		p.Unlock(access, one.StationToken)
+		return raised(p, health.StorageFailing)
+	})
+	_, left := p.Admin.ChangeGroup(ctx, "people", adminapi.GroupPatch{Remove: members})
+	day, err := site.ParseDates("01-01..12-31")
+	_, closed := p.Admin.AddHoliday(ctx, site.Holiday{Name: "closed", Dates: []site.Dates{day}})
+	if err != nil || !fault.Is(left, fault.Unavailable) || !fault.Is(closed, fault.Unavailable) {
+		t.Errorf("on a full disk: %v; %v; %v", err, left, closed)
+	}
+	may(http.StatusNotFound)
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	p.Await("it is stored", func() bool {
+		_, err := p.Admin.ChangeGroup(ctx, "people", adminapi.GroupPatch{Remove: members})
+		return err == nil
+	})
+	may(http.StatusNotFound)
+	p.Kill()
+	p.Start()
+	p.AwaitReady()
+	may(http.StatusNotFound)
 }
 
 // With a nearly full disk the condition storage-failing came and went with each small

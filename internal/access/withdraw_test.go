@@ -1,0 +1,190 @@
+package access_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// withdrawal is a change after which the account porter may not use station 7, who may use it by a
+// grant. It is Saturday, 2026-11-21, which is a holiday where the list has today.
+type withdrawal struct {
+	grant site.Grant // for porter or people, for 7 or doors
+	today bool
+	make  func(ctx context.Context, h *house, g site.Grant) error
+}
+
+const holiday = "today"
+
+// today is the holiday of that name, on the day of the tests.
+func today(t failer) []site.Holiday {
+	dates, err := site.ParseDates("2026-11-21")
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return []site.Holiday{{Name: holiday, Dates: []site.Dates{dates}}}
+}
+
+func withdrawals(t *testing.T) map[string]withdrawal {
+	never, always := hours(t, "none"), hours(t, "00:00-24:00")
+	remove := func(ctx context.Context, h *house, g site.Grant) error { return h.RemoveGrant(ctx, admin(), g.Key()) }
+	narrow := func(narrow func(*site.Grant)) func(context.Context, *house, site.Grant) error {
+		return func(ctx context.Context, h *house, g site.Grant) error {
+			narrow(&g)
+			_, err := h.PutGrant(ctx, admin(), g)
+			return err
+		}
+	}
+	leave := func(name site.GroupName) func(context.Context, *house, site.Grant) error {
+		return func(ctx context.Context, h *house, g site.Grant) error {
+			group, _ := h.Group(name)
+			return h.ChangeGroup(ctx, admin(), name, nil, group.Members)
+		}
+	}
+	end := func(name site.GroupName) func(context.Context, *house, site.Grant) error {
+		return func(ctx context.Context, h *house, g site.Grant) error { return h.RemoveGroup(ctx, admin(), name) }
+	}
+	until := narrow(func(g *site.Grant) { g.Until = newClock().Now() })
+	return map[string]withdrawal{
+		"grant removed":            {site.Grant{Station: 7}, false, remove},
+		"grant of groups removed":  {site.Grant{AccountGroup: "people", StationGroup: "doors"}, false, remove},
+		"hours":                    {site.Grant{Station: 7}, false, narrow(func(g *site.Grant) { g.Hours = never })},
+		"hours of a group":         {site.Grant{AccountGroup: "people", StationGroup: "doors"}, false, narrow(func(g *site.Grant) { g.Hours = never })},
+		"validity":                 {site.Grant{Station: 7}, false, until},
+		"hours on holidays":        {site.Grant{Station: 7}, true, narrow(func(g *site.Grant) { g.Holidays = never })},
+		"account left the group":   {site.Grant{AccountGroup: "people", Station: 7}, false, leave("people")},
+		"station left the group":   {site.Grant{StationGroup: "doors"}, false, leave("doors")},
+		"group of people removed":  {site.Grant{AccountGroup: "people", Station: 7}, false, end("people")},
+		"group of doors removed":   {site.Grant{AccountGroup: "people", StationGroup: "doors"}, false, end("doors")},
+		"holiday added":            {site.Grant{Station: 7, Holidays: never}, false, func(ctx context.Context, h *house, _ site.Grant) error { return add(ctx, h) }},
+		"holiday with hours ended": {site.Grant{Station: 7, Hours: never, Holidays: always}, true, func(ctx context.Context, h *house, _ site.Grant) error { return h.RemoveHoliday(ctx, admin(), holiday) }},
+	}
+}
+
+func add(ctx context.Context, h *house) error {
+	_, err := h.AddHolidays(ctx, admin(), today(h.t))
+	return err
+}
+
+// open returns a house in which porter may use station 7, and the grant by which.
+func (c withdrawal) open(t failer) (*house, site.Grant) {
+	h := open(t)
+	account := h.add(porter)
+	h.ok(h.AddGroup(context.Background(), admin(), site.Group{Name: "people", Kind: site.OfAccounts}, []site.Member{{Account: account.ID}}))
+	h.ok(h.AddGroup(context.Background(), admin(), site.Group{Name: "doors", Kind: site.OfStations}, []site.Member{{Station: 7}}))
+	if c.today {
+		h.ok(add(context.Background(), h))
+	}
+	g := c.grant
+	if g.AccountGroup == "" {
+		g.Account = account.ID
+	}
+	h.put(g)
+	h.may(true)
+	return h, g
+}
+
+// may requires that porter may use station 7, or not.
+func (h *house) may(want bool) {
+	h.t.Helper()
+	account, err := h.AccountByEmail(porter)
+	if err != nil {
+		h.t.Fatalf("%v", err)
+	}
+	if got := h.Permits(account.ID, 7); got != want || slices.Contains(h.Granted(account.ID), 7) != want {
+		h.t.Errorf("permitted: %v, granted: %v, want %v", got, h.Granted(account.ID), want)
+	}
+}
+
+// What is revoked is gone at once, also while the storage fails or hangs, and is stored,
+// with its one record, as soon as it can be.
+func TestService_revokesAtOnce(t *testing.T) {
+	for name, c := range withdrawals(t) {
+		t.Run(name+" while the storage fails", func(t *testing.T) {
+			h, g := c.open(t)
+			records := len(h.store.records)
+			h.store.fail("", errDisk)
+			for range 2 {
+				h.is(c.make(t.Context(), h, g), fault.Unavailable)
+				h.may(false)
+			}
+			_, err := h.AddAccount(t.Context(), admin(), guest, right, false)
+			h.is(err, fault.Unavailable)
+			h.may(false)
+			h.store.fail("", nil)
+			h.settle()
+			h.may(false)
+			if n := len(h.store.records); n != records+1 {
+				t.Errorf("%d records", n-records)
+			}
+			h.agree()
+			h.may(false)
+		})
+		t.Run(name+" while the storage hangs", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, g := c.open(t)
+				inside, release := h.hold()
+				done := make(chan error, 2)
+				go func() { done <- h.SetAdmin(context.Background(), admin(), porter, true) }()
+				synctest.Wait()
+				go func() { done <- c.make(context.Background(), h, g) }()
+				synctest.Wait()
+				if n := inside.Load(); n != 1 {
+					t.Errorf("%d changes are stored at once", n)
+				}
+				h.may(false)
+				release()
+				h.ok(<-done)
+				h.ok(<-done)
+				h.may(false)
+				h.agree()
+			})
+		})
+	}
+}
+
+// A change that is not stored permits nothing.
+func TestService_PutGrant_unstored(t *testing.T) {
+	c := withdrawal{grant: site.Grant{Station: 7}}
+	h, g := c.open(t)
+	g.Hours = hours(t, "none")
+	h.put(g)
+	h.may(false)
+	g.Hours = site.Schedule{}
+	h.store.fail("", errDisk)
+	_, err := h.PutGrant(t.Context(), admin(), g)
+	h.is(err, fault.Unavailable)
+	h.may(false)
+	h.store.fail("", nil)
+	_, err = h.PutGrant(t.Context(), admin(), g)
+	h.ok(err)
+	h.may(true)
+	h.agree()
+}
+
+// A change that waits for storage does not outlive what it changes, and keeps no later
+// change from being stored.
+func TestService_revoke_refused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, g := withdrawal{grant: site.Grant{Station: 7}}.open(t)
+		_, release := h.hold()
+		done := make(chan error, 2)
+		go func() { done <- h.RemoveAccount(context.Background(), admin(), porter) }()
+		synctest.Wait()
+		g.Hours = hours(t, "none")
+		go func() {
+			_, err := h.PutGrant(context.Background(), admin(), g)
+			done <- err
+		}()
+		synctest.Wait()
+		release()
+		h.ok(<-done)
+		h.is(<-done, fault.NotFound)
+		h.add(guest)
+		h.agree()
+	})
+}
