@@ -46,35 +46,35 @@ type row struct {
 	hash               [sha256.Size]byte
 }
 
-// chainOn appends the record to the chain.
-func (db *DB) chainOn(r *site.Record) row {
+// chainOn appends the record to the chain, and to the rows of the present transaction.
+func (db *DB) chainOn(r site.Record) {
 	r.Seq = db.tail.seq + 1
 	db.encoded = r.AppendJSON(db.encoded[:0])
 	db.tail = db.tail.next(db.encoded)
 	db.bytes += int64(len(db.encoded))
-	db.floor.follow(r)
-	return row{
+	db.floor.follow(&r)
+	db.rows = append(db.rows, row{
 		seq: int64(r.Seq), time: r.Time.UnixMilli(), station: int64(r.Station), //nolint:gosec // seq fits for ever
 		body: string(db.encoded), hash: db.tail.hash,
-	}
+	})
 }
 
 // insertMany is how many rows one statement inserts when at least that many wait.
 const insertMany = 16
 
 // insert writes rows, many at a time, because a statement costs more than its rows.
-func (db *DB) insert(stmts statements, rows []row) error {
+func (db *DB) insert(rows []row) error {
 	for len(rows) > 0 {
-		stmt, n := stmts.insert, 1
+		n := 1
 		if len(rows) >= insertMany {
-			stmt, n = stmts.insertMany, insertMany
+			n = insertMany
 		}
 		db.args = db.args[:0]
 		for i := range rows[:n] {
 			r := &rows[i]
 			db.args = append(db.args, r.seq, r.time, r.station, r.body, r.hash[:])
 		}
-		if _, err := stmt.Exec(db.args...); err != nil {
+		if err := db.conn.exec(insertText(n), db.args...); err != nil {
 			return fmt.Errorf("writing record %d: %w", rows[0].seq, err)
 		}
 		rows = rows[n:]
@@ -99,10 +99,8 @@ func (db *DB) readTail(ctx context.Context, conn *sql.Conn) error {
 
 // publish shows other goroutines what is durable.
 func (db *DB) publish() {
-	db.latest.Store(db.tail.seq)
-	db.size.Store(db.bytes)
-	db.oldest.Store(db.first)
-	db.sure.Store(db.floor.sure)
+	now := db.span
+	db.durable.Store(&now)
 }
 
 // endsLag is how far the row of journal_ends may be behind the journal: fewer records than

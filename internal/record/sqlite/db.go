@@ -65,11 +65,8 @@ type DB struct {
 	writing *sql.DB
 	reading *sql.DB
 	queue   *queue
-	latest  atomic.Uint64 // the last durable seq
-	oldest  atomic.Uint64 // first, for other goroutines
-	size    atomic.Int64  // bytes, for other goroutines
-	sure    atomic.Int64  // the time floor, for other goroutines
-	stopped chan struct{} // closed when the writer goroutine has ended
+	durable atomic.Pointer[span] // the writer's span after the last transaction, for other goroutines
+	stopped chan struct{}        // closed when the writer goroutine has ended
 	// abandoned is closed when Close abandons a disk that hangs.
 	abandoned chan struct{}
 	watcher   atomic.Pointer[func(error)]
@@ -84,6 +81,7 @@ type DB struct {
 	hearing   sync.Mutex    // held during calls of the watcher, so that they come in order
 
 	// The writer goroutine's own.
+	conn writerConn
 	span
 	tight    bool   // a transaction did not fit on the disk, and there has been no room since
 	statesAt uint64 // the tail when states were saved last; see [states]
@@ -198,10 +196,10 @@ func (db *DB) Broken() <-chan struct{} { return db.broken }
 // giveUp logs the records that are still in memory, including those of the transaction
 // in flight.
 func (db *DB) giveUp() error {
-	unlogged, waiting := db.queue.fail()
-	db.refuse(unlogged, waiting, errStopping)
-	if waiting, lost := db.queue.kept(); waiting+lost > 0 {
-		return fmt.Errorf("closing the database: %d records were not written; the system log has them", waiting+lost)
+	refused, unwritten := db.queue.giveUp()
+	db.refuse(refused, errStopping)
+	if unwritten > 0 {
+		return fmt.Errorf("closing the database: %d records were not written; the system log has them", unwritten)
 	}
 	return nil
 }

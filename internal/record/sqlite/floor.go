@@ -26,7 +26,9 @@ type floor struct {
 // Floor returns the time floor as it is on the disk; zero before the first. It
 // never returns less than it did, also after a power cut, [DB.ResetFloor] apart. It
 // reads no disk.
-func (db *DB) Floor(context.Context) (time.Time, error) { return fromMillis(db.sure.Load()), nil }
+func (db *DB) Floor(context.Context) (time.Time, error) {
+	return fromMillis(db.durable.Load().floor.sure), nil
+}
 
 // SaveFloor raises the time floor to t. A floor that is higher stays.
 func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {

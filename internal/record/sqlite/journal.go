@@ -32,23 +32,20 @@ func (db *DB) Flush(ctx context.Context) error {
 }
 
 // Kept implements [journal.Store].
-func (db *DB) Kept() int {
-	waiting, _ := db.queue.kept()
-	return waiting
-}
+func (db *DB) Kept() int { return db.queue.kept() }
 
 // Bytes implements [journal.Store].
-func (db *DB) Bytes() int64 { return db.size.Load() }
+func (db *DB) Bytes() int64 { return db.durable.Load().bytes }
 
 // Latest implements [journal.Store].
-func (db *DB) Latest() uint64 { return db.latest.Load() }
+func (db *DB) Latest() uint64 { return db.durable.Load().tail.seq }
 
 // Size implements [journal.Store].
 func (db *DB) Size() journal.Size {
-	first, last := db.oldest.Load(), db.latest.Load()
-	size := journal.Size{Bytes: db.size.Load(), Last: last}
-	if first <= last {
-		size.First, size.Records = first, int64(last-first+1) //nolint:gosec // fits
+	now := db.durable.Load()
+	size := journal.Size{Bytes: now.bytes, Last: now.tail.seq}
+	if now.first <= size.Last {
+		size.First, size.Records = now.first, int64(size.Last-now.first+1) //nolint:gosec // fits
 	}
 	return size
 }

@@ -22,7 +22,7 @@ const (
 const gapDetail = "the journal reached its hard size before the cloud had taken these records"
 
 // Oldest implements [journal.Store].
-func (db *DB) Oldest() uint64 { return db.oldest.Load() }
+func (db *DB) Oldest() uint64 { return db.durable.Load().first }
 
 // Prune implements [journal.Store]. What has to go is decided once, and so is the record
 // of the gap. When the process ends between the steps, records remain that the gap has

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -14,12 +13,9 @@ import (
 // past it the oldest are dropped and counted.
 const maxKept = 20_000
 
-// A caller that waits for a record receives errOverflow if it was dropped, errStalled
-// if the disk does not answer.
-var (
-	errOverflow = errors.New("too many records wait for the disk")
-	errStalled  = fault.New(fault.Unavailable, "The storage does not answer")
-)
+// errStalled is the error of a caller that waits for a record while the disk does not
+// answer, or is so slow that its record was dropped.
+var errStalled = fault.New(fault.Unavailable, "The storage does not answer")
 
 // op is one use case that waits for its transaction: it is written now or not at
 // all.
@@ -27,10 +23,11 @@ type op struct {
 	change  func(*transaction) error // nil: records alone
 	records []site.Record
 	done    chan error // capacity 1
+	err     error      // of the change alone, after a transaction
 }
 
 // kept is one record that stays in the queue until it is written, however often the disk
-// fails.
+// fails. When the disk has failed once, the system log has the record, and no caller waits.
 type kept struct {
 	site.Record
 	result chan error // capacity 1: receives the result of the first try; nil: no caller waits
@@ -45,7 +42,7 @@ type queue struct {
 	mu      sync.Mutex // mu guards what follows
 	ops     []*op
 	records []kept
-	urgent  int       // records that a caller waits for
+	urgent  bool      // a caller waits for a record; at times also if it has been answered
 	writing []kept    // records of the transaction in flight
 	began   time.Time // when the transaction in flight began; zero: none is
 	failing bool      // the disk failed or stalled at the last try
@@ -79,103 +76,70 @@ func (q *queue) cancel(o *op) bool {
 	return true
 }
 
-// keep queues a record; false after close. unlogged are the records that the system log
-// must have: while the disk fails, this one, and those that were dropped for it.
-func (q *queue) keep(k kept) (unlogged []site.Record, ok bool) {
+// keep queues a record; false after close. refused are the records that the disk does not
+// take: while it fails, this one, and those that were dropped for it.
+func (q *queue) keep(k kept) (refused []kept, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return nil, false
-	}
-	if q.failing {
-		unlogged = append(unlogged, k.Record)
-		k.logged = true
-		k.answer(errStalled)
+		return []kept{k}, false
 	}
 	q.records = append(q.records, k)
-	if k.result != nil {
-		q.urgent++
+	if q.failing {
+		refused = refuse(q.records[len(q.records)-1:])
+	} else if k.result != nil {
+		q.urgent = true
 	}
 	q.signal()
-	return append(unlogged, q.bound()...), true
+	return append(refused, q.bound()...), true
 }
 
-// putBack puts the records of the transaction back at the front of the queue, after it
-// failed.
-func (q *queue) putBack(lost int) (unlogged []site.Record) {
+// refuse marks records as logged and answered, and returns those that were neither.
+func refuse(records []kept) (refused []kept) {
+	for i := range records {
+		if !records[i].logged {
+			refused = append(refused, records[i])
+			records[i].logged, records[i].result = true, nil
+		}
+	}
+	return refused
+}
+
+// putBack notes that a transaction failed, and puts its records back at the front.
+func (q *queue) putBack(lost int) (refused []kept) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	refused = q.fail()
 	q.lost += lost
 	q.records = append(q.writing[:len(q.writing):len(q.writing)], q.records...)
 	q.writing = nil
-	return q.bound()
+	return append(refused, q.bound()...)
 }
 
-// fail notes that the disk failed or stalled. unlogged are the records that the system log
-// must have, and waiting the callers that are to be answered once it has them.
-func (q *queue) fail() (unlogged []site.Record, waiting []chan error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.failed()
-}
-
-// failed is fail; mu is held.
-func (q *queue) failed() (unlogged []site.Record, waiting []chan error) {
-	q.failing = true
-	for _, records := range [][]kept{q.writing, q.records} {
-		for i := range records {
-			k := &records[i]
-			if k.result != nil {
-				waiting = append(waiting, k.result)
-				k.result = nil
-			}
-			if !k.logged {
-				k.logged = true
-				unlogged = append(unlogged, k.Record)
-			}
-		}
-	}
-	q.urgent = 0
-	return unlogged, waiting
-}
-
-// stalled is fail, if a transaction has been in flight for that long.
-func (q *queue) stalled(long time.Duration) (unlogged []site.Record, waiting []chan error, stalled bool) {
+// stalled notes that the disk does not answer, if a transaction has been in flight for
+// that long.
+func (q *queue) stalled(long time.Duration) (refused []kept, stalled bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.began.IsZero() || time.Since(q.began) < long {
-		return nil, nil, false
+		return nil, false
 	}
-	unlogged, waiting = q.failed()
-	return unlogged, waiting, true
+	return q.fail(), true
 }
 
-// bound drops the oldest records past the bound and returns those that were not
-// logged; mu is held.
-func (q *queue) bound() (unlogged []site.Record) {
+// fail refuses every record; mu is held.
+func (q *queue) fail() (refused []kept) {
+	q.failing, q.urgent = true, false
+	return append(refuse(q.writing), refuse(q.records)...)
+}
+
+// bound drops the oldest records past the bound and refuses them; mu is held.
+func (q *queue) bound() (refused []kept) {
 	over := max(len(q.records)-maxKept, 0)
 	dropped := q.records[:over:over]
 	q.records = q.records[over:]
-	for i := range dropped {
-		k := &dropped[i]
-		if k.result != nil {
-			q.urgent--
-			k.answer(errOverflow)
-		}
-		if !k.logged {
-			unlogged = append(unlogged, k.Record)
-		}
-	}
 	q.lost += over
-	return unlogged
-}
-
-// answer sends the result to the caller that waits for the record, once.
-func (k *kept) answer(err error) {
-	if k.result != nil {
-		k.result <- err
-		k.result = nil
-	}
+	return refuse(dropped)
 }
 
 // take returns the next batch: at most maxBatch ops and records each.
@@ -184,12 +148,8 @@ func (q *queue) take(maxBatch int) (ops []*op, records []kept, lost int) {
 	defer q.mu.Unlock()
 	ops, q.ops = split(q.ops, maxBatch)
 	records, q.records = split(q.records, maxBatch)
-	for i := range records {
-		if records[i].result != nil {
-			q.urgent--
-		}
-	}
 	lost, q.lost = q.lost, 0
+	q.urgent = q.urgent && len(q.records) > 0
 	q.writing, q.began = records, time.Now()
 	return ops, records, lost
 }
@@ -207,7 +167,7 @@ func split[T any](all []T, most int) (batch, rest []T) {
 func (q *queue) waiting() demand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	urgent := len(q.ops) > 0 || q.urgent > 0
+	urgent := len(q.ops) > 0 || q.urgent
 	return demand{
 		urgent: urgent, work: urgent || len(q.records) > 0 || q.lost > 0,
 		full: len(q.records) >= maxBatch, closed: q.closed,
@@ -230,18 +190,27 @@ func (q *queue) ended(written bool) {
 	if !written {
 		return
 	}
-	for i := range q.writing {
-		q.writing[i].answer(nil)
+	for _, k := range q.writing {
+		if k.result != nil {
+			k.result <- nil
+		}
 	}
 	q.writing, q.failing = nil, false
 }
 
-// kept returns how many records are in memory alone, and how many were dropped since the
-// last that was written.
-func (q *queue) kept() (waiting, lost int) {
+// kept returns how many records are in memory alone.
+func (q *queue) kept() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.records) + len(q.writing), q.lost
+	return len(q.records) + len(q.writing)
+}
+
+// giveUp refuses what waits, as the database is closed. unwritten counts these records, and
+// those that were dropped since the last that was written.
+func (q *queue) giveUp() (refused []kept, unwritten int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fail(), len(q.records) + len(q.writing) + q.lost
 }
 
 func (q *queue) close() {

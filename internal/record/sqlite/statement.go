@@ -7,35 +7,33 @@ import (
 	"strings"
 )
 
-// statements are the prepared statements of the hot path.
-type statements struct {
-	begin, commit, rollback, insert, insertMany, ends *sql.Stmt
+// writerConn is the connection of the writer, with the statements of the hot path, which
+// are prepared once.
+type writerConn struct {
+	*sql.Conn
+	prepared map[string]*sql.Stmt // by their text
 }
 
-// texts returns the text of each statement.
-func (s *statements) texts() map[**sql.Stmt]string {
-	return map[**sql.Stmt]string{
-		&s.begin: "BEGIN IMMEDIATE", &s.commit: "COMMIT", &s.rollback: "ROLLBACK",
-		&s.insert: insertText(1), &s.insertMany: insertText(insertMany),
-		&s.ends: "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?",
-	}
-}
-
-func prepare(ctx context.Context, conn *sql.Conn) (s statements, err error) {
-	for stmt, text := range s.texts() {
-		if *stmt, err = conn.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // see close
-			return s, fmt.Errorf("preparing %q: %w", text, err)
+// exec runs a statement of the hot path.
+func (c writerConn) exec(text string, args ...any) (err error) {
+	stmt := c.prepared[text]
+	if stmt == nil {
+		if stmt, err = c.PrepareContext(context.Background(), text); err != nil {
+			return fmt.Errorf("preparing %q: %w", text, err)
 		}
+		c.prepared[text] = stmt
 	}
-	return s, nil
+	_, err = stmt.Exec(args...)
+	return err
 }
 
-// close ends the statements. Without it the connection could not be closed whole,
-// and the file would be left with its log beside it.
-func (s statements) close() {
-	for stmt := range s.texts() {
-		_ = (*stmt).Close()
+// close ends the statements, without which the file would be left with its log beside it,
+// and the connection.
+func (c writerConn) close() {
+	for _, stmt := range c.prepared {
+		_ = stmt.Close()
 	}
+	_ = c.Conn.Close()
 }
 
 // insertText is the statement that inserts so many rows.

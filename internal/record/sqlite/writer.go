@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -38,13 +40,10 @@ func (db *DB) start(ctx context.Context) error {
 		return errors.Join(err, conn.Close())
 	}
 	db.statesAt = db.tail.seq
-	stmts, err := prepare(ctx, conn)
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
+	db.conn = writerConn{conn, make(map[string]*sql.Stmt)}
 	db.stall = time.AfterFunc(stallAfter, db.watchStall)
 	db.stall.Stop()
-	go db.write(conn, stmts)
+	go db.write()
 	return nil
 }
 
@@ -102,27 +101,19 @@ func (db *DB) AppendLater(r site.Record) {
 // keep queues a record. While the disk fails, the record is also written to the system
 // log, and so are records that do not fit in the queue.
 func (db *DB) keep(k kept) bool {
-	unlogged, ok := db.queue.keep(k)
-	if !ok {
-		unlogged = append(unlogged, k.Record)
-	}
-	db.logKept(unlogged)
+	refused, ok := db.queue.keep(k)
+	db.refuse(refused, errStalled)
 	return ok
 }
 
-// logKept writes records that the disk did not take to the system log.
-func (db *DB) logKept(records []site.Record) {
-	for _, r := range records {
-		journal.Log(db.log, r)
-	}
-}
-
-// refuse answers those that wait for records which the disk did not take: the system log
-// has the records before a door opens.
-func (db *DB) refuse(unlogged []site.Record, waiting []chan error, err error) {
-	db.logKept(unlogged)
-	for _, result := range waiting {
-		result <- err
+// refuse writes records that the disk did not take to the system log, and then answers the
+// callers that wait for them: the log has a record before a door opens.
+func (db *DB) refuse(records []kept, err error) {
+	for _, k := range records {
+		journal.Log(db.log, k.Record)
+		if k.result != nil {
+			k.result <- err
+		}
 	}
 }
 
@@ -130,8 +121,8 @@ func (db *DB) refuse(unlogged []site.Record, waiting []chan error, err error) {
 func (db *DB) watchStall() {
 	db.hearing.Lock()
 	defer db.hearing.Unlock()
-	if unlogged, waiting, stalled := db.queue.stalled(stallAfter); stalled {
-		db.refuse(unlogged, waiting, errStalled)
+	if refused, stalled := db.queue.stalled(stallAfter); stalled {
+		db.refuse(refused, errStalled)
 		db.heard(errStalled)
 	}
 }
@@ -145,10 +136,9 @@ func (db *DB) heard(err error) {
 
 // write is the writer goroutine: it gathers and commits until the queue is closed
 // and empty, or closed and the disk takes nothing.
-func (db *DB) write(conn *sql.Conn, stmts statements) {
+func (db *DB) write() {
 	defer close(db.stopped)
-	defer func() { _ = conn.Close() }()
-	defer stmts.close()
+	defer db.conn.close()
 	var took time.Duration // by the last transaction
 	for {
 		want := db.queue.waiting()
@@ -158,7 +148,7 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 			db.idle(batchDelay(took), true)
 		case want.closed:
 			if db.saved != db.tail.seq {
-				_ = db.saveEnds(stmts) // readEnds finds the end without it
+				_ = db.saveEnds() // readEnds finds the end without it
 			}
 			return
 		case db.tight:
@@ -170,7 +160,7 @@ func (db *DB) write(conn *sql.Conn, stmts statements) {
 			continue
 		}
 		began := time.Now()
-		err := db.commit(conn, stmts)
+		err := db.commit()
 		took = time.Since(began)
 		if err != nil && !want.urgent {
 			if want.closed {
@@ -208,18 +198,16 @@ func (db *DB) idle(most time.Duration, batch bool) {
 // commit takes what waits, writes it as one transaction and answers. Where the disk
 // is full, use cases get a second try without the records that wait in memory: one
 // of them may be what frees the disk.
-func (db *DB) commit(conn *sql.Conn, stmts statements) error {
+func (db *DB) commit() error {
 	ops, records, lost := db.queue.take(maxBatch)
 	db.stall.Reset(stallAfter)
 	defer db.stall.Stop()
-	results, err := db.tryBatch(conn, stmts, ops, records, lost)
+	err := db.tryBatch(ops, records, lost)
 	written := err == nil
 	if !written {
-		unlogged, waiting := db.queue.fail()
-		db.refuse(unlogged, waiting, err)
-		db.logKept(db.queue.putBack(lost))
+		db.refuse(db.queue.putBack(lost), err)
 		if len(ops) > 0 && len(records)+lost > 0 && isFull(err) {
-			results, err = db.tryBatch(conn, stmts, ops, nil, 0)
+			err = db.tryBatch(ops, nil, 0)
 		}
 	}
 	db.queue.ended(written)
@@ -231,34 +219,29 @@ func (db *DB) commit(conn *sql.Conn, stmts statements) error {
 	db.hearing.Lock()
 	db.heard(heard)
 	db.hearing.Unlock()
-	for i, o := range ops {
-		if err != nil {
-			o.done <- err
-		} else {
-			o.done <- results[i]
-		}
+	for _, o := range ops {
+		o.done <- cmp.Or(err, o.err)
 	}
 	return err
 }
 
 // tryBatch is writeBatch with the writer's own state undone when it fails.
-func (db *DB) tryBatch(conn *sql.Conn, stmts statements, ops []*op, records []kept, lost int) ([]error, error) {
+func (db *DB) tryBatch(ops []*op, records []kept, lost int) error {
 	before := db.span
-	results, err := db.writeBatch(conn, stmts, ops, records, lost)
-	if err != nil {
+	if err := db.writeBatch(ops, records, lost); err != nil {
 		db.span = before
-		_, _ = stmts.rollback.Exec() // fails where SQLite has rolled back itself
-		return nil, fault.Wrap(fault.Unavailable, errStorage, err)
+		_ = db.conn.exec("ROLLBACK") // fails where SQLite has rolled back itself
+		return fault.Wrap(fault.Unavailable, errStorage, err)
 	}
 	db.publish()
-	return results, nil
+	return nil
 }
 
 // writeBatch makes one transaction of the ops and the records. An op that fails by
 // its own fault is undone alone; a failing disk fails the batch.
-func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []kept, lost int) ([]error, error) {
-	if _, err := stmts.begin.Exec(); err != nil {
-		return nil, fmt.Errorf("beginning: %w", err)
+func (db *DB) writeBatch(ops []*op, records []kept, lost int) error {
+	if err := db.conn.exec("BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("beginning: %w", err)
 	}
 	db.rows = db.rows[:0]
 	if lost > 0 {
@@ -266,48 +249,42 @@ func (db *DB) writeBatch(conn *sql.Conn, stmts statements, ops []*op, records []
 			Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
 		}}
 		db.stamp(&loss)
-		db.rows = append(db.rows, db.chainOn(&loss))
+		db.chainOn(loss)
 	}
 	for i := range records {
-		r := records[i].Record // a copy: watchStall reads the original meanwhile
-		db.rows = append(db.rows, db.chainOn(&r))
+		db.chainOn(records[i].Record)
 	}
-	results := make([]error, len(ops))
-	for i, o := range ops {
+	for _, o := range ops {
 		var found []site.Record
-		found, results[i] = db.applyChange(conn, o)
-		if results[i] != nil {
-			if isDisk(results[i]) {
-				return nil, results[i]
-			}
-			continue
+		if found, o.err = db.applyChange(o); isDisk(o.err) {
+			return o.err
 		}
-		for _, records := range [][]site.Record{o.records, found} {
-			for j := range records {
-				db.rows = append(db.rows, db.chainOn(&records[j]))
+		if o.err == nil {
+			for _, r := range slices.Concat(o.records, found) {
+				db.chainOn(r)
 			}
 		}
 	}
-	if err := db.insert(stmts, db.rows); err != nil {
-		return nil, err
+	if err := db.insert(db.rows); err != nil {
+		return err
 	}
 	if db.moved || db.tail.seq-db.saved >= endsLag {
-		if err := db.saveEnds(stmts); err != nil {
-			return nil, err
+		if err := db.saveEnds(); err != nil {
+			return err
 		}
 	}
-	if err := db.floor.hold(&transaction{conn: conn}); err != nil {
-		return nil, fmt.Errorf("writing the time floor: %w", err)
+	if err := db.floor.hold(&transaction{conn: db.conn.Conn}); err != nil {
+		return fmt.Errorf("writing the time floor: %w", err)
 	}
-	if _, err := stmts.commit.Exec(); err != nil {
-		return nil, fmt.Errorf("committing: %w", err)
+	if err := db.conn.exec("COMMIT"); err != nil {
+		return fmt.Errorf("committing: %w", err)
 	}
-	return results, nil
+	return nil
 }
 
 // saveEnds has journal_ends name the end of the journal.
-func (db *DB) saveEnds(stmts statements) error {
-	if _, err := stmts.ends.Exec(int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
+func (db *DB) saveEnds() error {
+	if err := db.conn.exec("UPDATE journal_ends SET last = ?, hash = ?, bytes = ?", int64(db.tail.seq), db.tail.hash[:], db.bytes); err != nil { //nolint:gosec // seq fits for ever
 		return fmt.Errorf("writing the journal's end: %w", err)
 	}
 	db.saved, db.moved = db.tail.seq, false
@@ -316,11 +293,11 @@ func (db *DB) saveEnds(stmts statements) error {
 
 // applyChange runs an op's change so that it can be undone alone. It returns the records
 // that the change found to write.
-func (db *DB) applyChange(conn *sql.Conn, o *op) ([]site.Record, error) {
+func (db *DB) applyChange(o *op) ([]site.Record, error) {
 	if o.change == nil {
 		return nil, nil
 	}
-	t := &transaction{conn: conn}
+	t := &transaction{conn: db.conn.Conn}
 	if _, err := t.exec("SAVEPOINT op"); err != nil {
 		return nil, err
 	}
