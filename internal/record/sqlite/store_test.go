@@ -187,7 +187,7 @@ func TestDB_tokens(t *testing.T) {
 	}
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
-	one.Scope.Unlock, all.Used = []site.StationID{2}, at(5).UTC()
+	one.Scope.Unlock, all.Scope.Unlock, all.Used = []site.StationID{2}, []site.StationID{}, at(5).UTC()
 	tokens, err := db.LoadTokens(ctx)
 	slices.SortFunc(tokens, func(a, b site.Token) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	if want := []site.Token{one, all}; err != nil || !reflect.DeepEqual(tokens, want) {

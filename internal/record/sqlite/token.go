@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 
 	"gatehouse/internal/site"
 )
@@ -12,42 +13,19 @@ const schemaTokens = 6
 
 // LoadTokens reads every integration token.
 func (db *DB) LoadTokens(ctx context.Context) ([]site.Token, error) {
-	tokens, err := query(ctx, db, "SELECT id, name, sum, reads, unlocks_all, created, until_time, used FROM token", scanToken)
-	if err != nil {
-		return nil, err
-	}
-	stations, err := query(ctx, db, "SELECT token, station FROM token_station ORDER BY token, station", scanTokenStation)
-	if err != nil {
-		return nil, err
-	}
-	for i := range tokens {
-		for _, s := range stations {
-			if s.token == tokens[i].ID {
-				tokens[i].Scope.Unlock = append(tokens[i].Scope.Unlock, s.station)
-			}
-		}
-	}
-	return tokens, nil
-}
-
-// tokenStation is a station that the scope of a token names.
-type tokenStation struct {
-	token   site.AccountID
-	station site.StationID
-}
-
-func scanTokenStation(rows *sql.Rows) (s tokenStation, err error) {
-	err = rows.Scan(&s.token, &s.station)
-	return s, err
+	return query(ctx, db, `SELECT id, name, sum, reads, unlocks_all, created, until_time, used,
+		(SELECT json_group_array(station ORDER BY station) FROM token_station WHERE token = id) FROM token`, scanToken)
 }
 
 func scanToken(rows *sql.Rows) (t site.Token, err error) {
 	var created, until, used int64
-	var sum []byte
-	err = rows.Scan(&t.ID, &t.Name, &sum, &t.Scope.Read, &t.Scope.UnlockAll, &created, &until, &used)
+	var sum, stations []byte
+	if err := rows.Scan(&t.ID, &t.Name, &sum, &t.Scope.Read, &t.Scope.UnlockAll, &created, &until, &used, &stations); err != nil {
+		return t, err
+	}
 	copy(t.Sum[:], sum)
 	t.Created, t.Until, t.Used = fromMillis(created), fromMillis(until), fromMillis(used)
-	return t, err
+	return t, json.Unmarshal(stations, &t.Scope.Unlock)
 }
 
 func (t *transaction) addToken(n site.Token) error {
