@@ -20,8 +20,7 @@ func (g *Gateway) clockStepped(step time.Duration) {
 // Clock implements [adminapi.Timekeeper].
 func (g *Gateway) Clock() adminapi.Clock {
 	s := g.clock.Status()
-	floor, _ := g.db.Floor(context.Background()) // reads no disk
-	s.Floor = site.At(floor)
+	s.Floor = site.At(g.db.Floor())
 	return s
 }
 

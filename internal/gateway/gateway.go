@@ -182,12 +182,8 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	floor, err := g.db.Floor(ctx)
-	if err != nil {
-		return err
-	}
 	g.clock, err = machine.NewClock(machine.ClockConfig{
-		Floor: floor, Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions, System: g.system,
+		Floor: g.db.Floor(), Save: g.db.SaveFloor, Logger: g.log, Health: g.conditions, System: g.system,
 	})
 	if err != nil {
 		return err

@@ -22,20 +22,21 @@ func csvColumns() []string {
 
 // CSV writes records as CSV with a header (RFC 4180), a row at once. A text that others
 // chose is no formula of a spreadsheet. Not safe for concurrent use.
-type CSV struct {
-	w      *csv.Writer
-	headed bool
-}
+type CSV struct{ w *csv.Writer }
 
-// NewCSV returns a CSV on out.
+// NewCSV returns a CSV on out, which begins with the header.
 func NewCSV(out io.Writer) *CSV {
 	w := csv.NewWriter(out)
 	w.UseCRLF = true
-	return &CSV{w: w}
+	_ = w.Write(csvColumns()) // Error has its error
+	return &CSV{w}
 }
 
-// End ends the text: without a record there still is a header.
-func (c *CSV) End() error { return c.row(nil) }
+// End writes what is left: without a record there still is a header.
+func (c *CSV) End() error {
+	c.w.Flush()
+	return c.w.Error()
+}
 
 // Record writes a record.
 func (c *CSV) Record(r site.Record) error {
@@ -47,7 +48,8 @@ func (c *CSV) Record(r site.Record) error {
 	for i, name := range cells {
 		cells[i] = harmless(cellOf(fields[name]))
 	}
-	return c.row(cells)
+	_ = c.w.Write(cells) // Error has its error
+	return c.End()
 }
 
 // cellOf returns a field as it reads in a spreadsheet: a text without its quotes, and
@@ -58,19 +60,6 @@ func cellOf(field json.RawMessage) string {
 		return text
 	}
 	return string(field)
-}
-
-// row writes a row, before the first one the header.
-func (c *CSV) row(cells []string) error {
-	if !c.headed {
-		c.headed = true
-		_ = c.w.Write(csvColumns()) // Error has its error
-	}
-	if cells != nil {
-		_ = c.w.Write(cells)
-	}
-	c.w.Flush()
-	return c.w.Error()
 }
 
 // formula is what a spreadsheet may take for the beginning of a formula: at the beginning

@@ -39,45 +39,19 @@ func (db *DB) stamp(r *site.Record) {
 	}
 }
 
-// row is one record on its way into the journal.
-type row struct {
-	seq, time, station int64
-	body               string
-	hash               [sha256.Size]byte
-}
+// insertText adds a row to the journal.
+const insertText = "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)"
 
-// chainOn appends the record to the chain, and to the rows of the present transaction.
-func (db *DB) chainOn(r site.Record) {
+// chainOn appends the record to the chain, within the present transaction.
+func (db *DB) chainOn(r site.Record) error {
 	r.Seq = db.tail.seq + 1
 	db.encoded = r.AppendJSON(db.encoded[:0])
 	db.tail = db.tail.next(db.encoded)
 	db.bytes += int64(len(db.encoded))
 	db.floor.follow(&r)
-	db.rows = append(db.rows, row{
-		seq: int64(r.Seq), time: r.Time.UnixMilli(), station: int64(r.Station), //nolint:gosec // seq fits for ever
-		body: string(db.encoded), hash: db.tail.hash,
-	})
-}
-
-// insertMany is how many rows one statement inserts when at least that many wait.
-const insertMany = 16
-
-// insert writes rows, many at a time, because a statement costs more than its rows.
-func (db *DB) insert(rows []row) error {
-	for len(rows) > 0 {
-		n := 1
-		if len(rows) >= insertMany {
-			n = insertMany
-		}
-		db.args = db.args[:0]
-		for i := range rows[:n] {
-			r := &rows[i]
-			db.args = append(db.args, r.seq, r.time, r.station, r.body, r.hash[:])
-		}
-		if err := db.conn.exec(insertText(n), db.args...); err != nil {
-			return fmt.Errorf("writing record %d: %w", rows[0].seq, err)
-		}
-		rows = rows[n:]
+	err := db.conn.exec(insertText, int64(r.Seq), r.Time.UnixMilli(), int64(r.Station), string(db.encoded), db.tail.hash[:]) //nolint:gosec // seq fits for ever
+	if err != nil {
+		return fmt.Errorf("writing record %d: %w", r.Seq, err)
 	}
 	return nil
 }

@@ -85,9 +85,7 @@ type DB struct {
 	span
 	tight    bool   // a transaction did not fit on the disk, and there has been no room since
 	statesAt uint64 // the tail when states were saved last; see [states]
-	rows     []row  // of the present transaction
 	encoded  []byte // the present record
-	args     []any  // of the present statement
 }
 
 // span is what the writer knows of the journal, as the present transaction leaves it.
@@ -161,28 +159,20 @@ func (db *DB) UseClock(clock site.Clock) { db.clock = clock }
 // and must be quick.
 func (db *DB) Watch(heard func(error)) { db.watcher.Store(&heard) }
 
-// closeBudget is how long Close waits for a disk that hangs.
+// closeBudget is how long Close waits for a disk that hangs, that of the copy too.
 const closeBudget = 5 * time.Second
-
-// copyPatience is how long Close waits for the disk of the copy.
-const copyPatience = 2 * time.Second
 
 // Close writes what is still queued and closes the file. What the disk does not take
 // goes to the system log, and the error counts it. Close abandons a disk that hangs.
 func (db *DB) Close() error {
 	db.queue.close()
 	select {
-	case <-db.stopped:
+	case <-db.copied: // the last to end
+		return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
 	case <-time.After(closeBudget):
 		close(db.abandoned)
 		return errors.Join(db.giveUp(), errors.New("closing the database: the disk does not answer"))
 	}
-	select {
-	case <-db.copied:
-	case <-time.After(copyPatience):
-		return errors.Join(db.giveUp(), errors.New("closing the database: the disk of its copy does not answer"))
-	}
-	return errors.Join(db.giveUp(), db.reading.Close(), db.writing.Close())
 }
 
 // Rescued returns a sentence on what was done because the database was damaged when it

@@ -100,12 +100,8 @@ func (f Files) write(ctx context.Context, path string, use func(*DB) error) erro
 	if err != nil {
 		return err
 	}
-	floor, err := db.Floor(ctx)
-	if err == nil {
-		db.UseClock(floorClock(floor))
-		err = use(db)
-	}
-	return errors.Join(err, db.Close())
+	db.UseClock(floorClock(db.Floor()))
+	return errors.Join(use(db), db.Close())
 }
 
 // floorClock is the clock of a process that does not wait to see whether the system's

@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,9 +24,7 @@ type floor struct {
 // Floor returns the time floor as it is on the disk; zero before the first. It
 // never returns less than it did, also after a power cut, [DB.ResetFloor] apart. It
 // reads no disk.
-func (db *DB) Floor(context.Context) (time.Time, error) {
-	return fromMillis(db.durable.Load().floor.sure), nil
-}
+func (db *DB) Floor() time.Time { return fromMillis(db.durable.Load().floor.sure) }
 
 // SaveFloor raises the time floor to t. A floor that is higher stays.
 func (db *DB) SaveFloor(ctx context.Context, t time.Time) error {
@@ -89,20 +85,16 @@ func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
 }
 
 // newestSure returns the time of the newest record, if a trusted clock stamped it.
-func newestSure(ctx context.Context, q queryer) (int64, error) {
-	var body []byte
-	err := q.QueryRowContext(ctx, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1").Scan(&body)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+func newestSure(ctx context.Context, q queryer) (at int64, err error) {
+	for r, err := range each(ctx, q, scanRecord, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1") {
+		if err != nil {
+			return 0, err
+		}
+		if r.ClockTrusted {
+			at = r.Time.UnixMilli()
+		}
 	}
-	var r site.Record
-	if err == nil {
-		err = json.Unmarshal(body, &r)
-	}
-	if err != nil || !r.ClockTrusted {
-		return 0, err
-	}
-	return r.Time.UnixMilli(), nil
+	return at, nil
 }
 
 // savedFloor returns the floor in table meta; errDamaged when that is no number.

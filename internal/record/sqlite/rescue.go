@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,15 +96,9 @@ func completeRescue(path string) error {
 
 // boundAside removes the oldest of the databases that were set aside.
 func boundAside(path string) error {
-	entries, err := os.ReadDir(filepath.Dir(path)) // in order of name
-	var found []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(path)+asideMark) && strings.HasSuffix(e.Name(), "Z") {
-			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
-		}
-	}
+	found, err := fs.Glob(os.DirFS(filepath.Dir(path)), filepath.Base(path)+asideMark+"*Z") // in order of name
 	for _, old := range found[:max(len(found)-keptAside, 0)] {
-		err = errors.Join(err, removeDatabase(old))
+		err = errors.Join(err, removeDatabase(filepath.Join(filepath.Dir(path), old)))
 	}
 	return err
 }

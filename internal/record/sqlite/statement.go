@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 )
 
 // writerConn is the connection of the writer, with the statements of the hot path, which
@@ -34,10 +33,4 @@ func (c writerConn) close() {
 		_ = stmt.Close()
 	}
 	_ = c.Conn.Close()
-}
-
-// insertText is the statement that inserts so many rows.
-func insertText(rows int) string {
-	return "INSERT INTO journal (seq, time, station, body, hash) VALUES (?, ?, ?, ?, ?)" +
-		strings.Repeat(", (?, ?, ?, ?, ?)", rows-1)
 }

@@ -92,11 +92,8 @@ func hashAt(ctx context.Context, q queryer, e ends, seq uint64) (hash []byte, er
 // lastRestore returns when the gateway was last restored from a backup, by its own
 // journal; zero where it never was.
 func lastRestore(ctx context.Context, q queryer) (time.Time, error) {
-	var at sql.NullInt64
-	err := q.QueryRowContext(ctx, "SELECT max(time) FROM journal WHERE body LIKE ?",
+	var at int64
+	err := q.QueryRowContext(ctx, "SELECT coalesce(max(time), 0) FROM journal WHERE body LIKE ?",
 		`%"kind":"`+string(site.KindRestored)+`"%`).Scan(&at)
-	if err != nil || !at.Valid {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(at.Int64), nil
+	return fromMillis(at), err
 }

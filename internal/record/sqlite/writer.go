@@ -243,30 +243,32 @@ func (db *DB) writeBatch(ops []*op, records []kept, lost int) error {
 	if err := db.conn.exec("BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}
-	db.rows = db.rows[:0]
 	if lost > 0 {
 		loss := site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
 			Count: lost, Detail: "storage took nothing for so long that memory overflowed; the system log has these records",
 		}}
 		db.stamp(&loss)
-		db.chainOn(loss)
+		if err := db.chainOn(loss); err != nil {
+			return err
+		}
 	}
 	for i := range records {
-		db.chainOn(records[i].Record)
+		if err := db.chainOn(records[i].Record); err != nil {
+			return err
+		}
 	}
 	for _, o := range ops {
 		var found []site.Record
 		if found, o.err = db.applyChange(o); isDisk(o.err) {
 			return o.err
+		} else if o.err != nil {
+			continue
 		}
-		if o.err == nil {
-			for _, r := range slices.Concat(o.records, found) {
-				db.chainOn(r)
+		for _, r := range slices.Concat(o.records, found) {
+			if err := db.chainOn(r); err != nil {
+				return err
 			}
 		}
-	}
-	if err := db.insert(db.rows); err != nil {
-		return err
 	}
 	if db.moved || db.tail.seq-db.saved >= endsLag {
 		if err := db.saveEnds(); err != nil {
