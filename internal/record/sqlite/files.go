@@ -65,9 +65,6 @@ func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, 
 // it to this version's schema, ends its sessions unless keepSessions, and appends r, with
 // the number of sessions that ended as its count.
 func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error) {
-	if err := forward(ctx, path); err != nil {
-		return 0, err
-	}
 	err = f.write(ctx, path, func(db *DB) error {
 		if !keepSessions {
 			if err := db.reading.QueryRowContext(ctx, "SELECT count(*) FROM session").Scan(&ended); err != nil {
@@ -85,17 +82,16 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 	return ended, err
 }
 
-// forward migrates a file without copying it first: the caller has another copy.
-func forward(ctx context.Context, path string) error {
-	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
+// write migrates a file without copying it first, because the caller has another copy, and
+// opens it as the gateway does, which serves as a test of it too.
+func (f Files) write(ctx context.Context, path string, use func(*DB) error) error {
+	former, err := sql.Open("sqlite", dsn(path, writerPragmas))
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	return errors.Join(migrate(ctx, db, "", schemas()), db.Close())
-}
-
-// write opens the file as the gateway does, which serves as a test of it too.
-func (f Files) write(ctx context.Context, path string, use func(*DB) error) error {
+	if err := errors.Join(migrate(ctx, former, "", schemas()), former.Close()); err != nil {
+		return err
+	}
 	db, err := Open(ctx, Config{Path: path, Boot: site.BootID(uuid.NewString()), Logger: f.Logger})
 	if err != nil {
 		return err

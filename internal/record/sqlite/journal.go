@@ -2,11 +2,11 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -52,28 +52,15 @@ func (db *DB) Size() journal.Size {
 
 // Read implements [journal.Store].
 func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) {
-	limit := q.Limit
-	if limit <= 0 {
-		limit = defaultLimit
-	}
-	since, until := int64(math.MinInt64), int64(math.MaxInt64)
-	if !q.Since.IsZero() {
-		since = q.Since.UnixMilli()
-	}
-	if !q.Until.IsZero() {
-		until = q.Until.UnixMilli()
-	}
-	before := int64(math.MaxInt64)
-	if q.BeforeSeq > 0 {
-		before = int64(q.BeforeSeq) //nolint:gosec // fits
-	}
-	text := "SELECT body FROM journal WHERE seq > ? AND seq < ? AND time >= ? AND time < ? AND (? = 0 OR station = ?) ORDER BY seq"
+	limit := cmp.Or(q.Limit, defaultLimit)
+	text := `SELECT body FROM journal WHERE seq > ?1 AND seq < ifnull(nullif(?2, 0), 1 << 62)
+		AND (?3 = 0 OR time >= ?3) AND (?4 = 0 OR time < ?4) AND (?5 = 0 OR station = ?5) ORDER BY seq`
 	if q.Newest {
 		text += " DESC"
 	}
 	var records []site.Record
 	for r, err := range each(ctx, db.reading, scanRecord, text,
-		int64(q.AfterSeq), before, since, until, int64(q.Station), int64(q.Station)) { //nolint:gosec // seq fits
+		int64(q.AfterSeq), int64(q.BeforeSeq), toMillis(q.Since), toMillis(q.Until), int64(q.Station)) { //nolint:gosec // seq fits
 		if err != nil {
 			return records, storageError(err)
 		}

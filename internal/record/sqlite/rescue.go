@@ -130,9 +130,6 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	if r.next != nil {
 		err = errors.Join(err, r.next.Close())
 	}
-	if err == nil {
-		err = forward(ctx, partial)
-	}
 	if err != nil {
 		return err
 	}
