@@ -2,6 +2,7 @@ package backup
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -91,20 +92,14 @@ type archiver struct{ *tar.Writer }
 func newArchiver(w io.Writer, m Manifest) (archiver, error) {
 	a := archiver{tar.NewWriter(w)}
 	text, err := json.Marshal(m)
-	if err == nil {
-		err = a.WriteHeader(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.Created.Time, Format: tar.FormatPAX})
-	}
-	if err == nil {
-		_, err = a.Write(text)
-	}
 	if err != nil {
 		return a, fmt.Errorf("writing the manifest: %w", err)
 	}
-	return a, nil
+	return a, a.add(Entry{Name: manifestName, Size: int64(len(text)), Mode: 0o600}, bytes.NewReader(text))
 }
 
-// add writes the next file that the manifest names. The reader of the archive
-// checks that it is what the manifest states.
+// add writes the next file. The reader of the archive checks that it is what the manifest
+// states.
 func (a archiver) add(e Entry, content io.Reader) error {
 	err := a.WriteHeader(&tar.Header{Name: e.Name, Mode: int64(e.Mode), Size: e.Size, Format: tar.FormatPAX})
 	if err == nil {

@@ -16,15 +16,11 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// Snapshot writes a whole, consistent copy of the database to path, where nothing may
-// be, for its owner alone; when it returns nil, the copy is on the disk. It reads
+// Snapshot writes a whole, consistent copy of the database to path, for its owner alone; when it returns nil, the copy is on the disk. It reads
 // like any reader: no write waits for it. Unavailable when there is no room for it, or
 // the disk fails; then nothing is left at path.
 func (db *DB) Snapshot(ctx context.Context, path string) error {
-	if err := snapshot(ctx, db.reading, path); err != nil {
-		return errors.Join(err, removeQuietly(path))
-	}
-	return nil
+	return replaceFile(path, func(partial string) error { return snapshot(ctx, db.reading, partial) })
 }
 
 // snapshot copies with SQLite's online backup, within one read transaction, so that
@@ -44,9 +40,6 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 	}
 	defer func() { _ = f.Close() }()
 	err = copyPages(ctx, db, f)
-	if err == nil {
-		err = durable.Sync(path)
-	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -80,7 +80,7 @@ func TestDB_Snapshot_ofOneMoment(t *testing.T) {
 	large(t, db)
 	target := filepath.Join(t.TempDir(), "copy.db")
 	begun := func() bool {
-		info, err := os.Stat(target)
+		info, err := os.Stat(target + ".partial")
 		return err == nil && info.Size() > 0
 	}
 	var written atomic.Int64
