@@ -70,6 +70,7 @@ func adapters() map[string][]string {
 	return map[string][]string{
 		"internal/board/admission":     {"internal/door/broker", "internal/web/kit"},
 		"internal/board/certificate":   nil,
+		"internal/board/discovery":     nil,
 		"internal/board/machine":       nil,
 		"internal/door/broker":         nil,
 		"internal/door/stationlink":    {"internal/door/broker"},

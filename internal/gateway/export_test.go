@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 
+	"gatehouse/internal/board/discovery"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/kit"
 )
@@ -14,3 +15,6 @@ func (g *Gateway) Routes() (all []kit.Route) {
 	}
 	return append(all, g.admin.Routes(adminapi.Socket)...)
 }
+
+// Services is what the gateway answers for on the network.
+func (g *Gateway) Services() []discovery.Service { return g.services() }

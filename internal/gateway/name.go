@@ -3,8 +3,10 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"net"
 	"time"
 
+	"gatehouse/internal/board/discovery"
 	"gatehouse/internal/board/machine"
 )
 
@@ -33,6 +35,30 @@ func (g *Gateway) followName(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// services lists what the network may find here: what other machines reach, by TLS.
+func (g *Gateway) services() []discovery.Service {
+	var all []discovery.Service
+	if port := outerPort(g.listeners.http); port != 0 {
+		all = append(all,
+			discovery.Service{Type: "_gatehouse._tcp", Port: port, Text: "api=1"},
+			discovery.Service{Type: "_https._tcp", Port: port, Text: "path=/"})
+	}
+	if port := outerPort(g.listeners.mqtt); port != 0 {
+		all = append(all, discovery.Service{Type: "_secure-mqtt._tcp", Port: port})
+	}
+	return all
+}
+
+// outerPort returns the first port with TLS that other machines reach, or 0.
+func outerPort(all []listener) uint16 {
+	for _, l := range all {
+		if addr, ok := l.net.Addr().(*net.TCPAddr); ok && l.tls != nil && !isLoopback(l.net) {
+			return addr.AddrPort().Port()
+		}
+	}
+	return 0
 }
 
 // networkName returns NAME where NAME.local finds this machine: as a responder of the

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"gatehouse/internal/board/discovery"
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/door/broker"
 	"gatehouse/internal/health"
@@ -51,6 +52,7 @@ func (g *Gateway) stages() []stage {
 		{"home assistant", g.runHouse, 9 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
 		{"administration", g.serveAdmin, 6 * time.Second},
+		{"discovery", discovery.New(g.services(), g.networkName).Run, time.Second},
 		{"http", g.serveHTTP, 7 * time.Second},
 		{"supervision", g.supervise, time.Second},
 	}
