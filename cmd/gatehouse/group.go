@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,14 +33,7 @@ group that is not there is created. Its grants hold for new members at once.`,
 		if err != nil {
 			return err
 		}
-		groups, err := gw.Groups(ctx)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(groups, func(g adminapi.Group) bool { return g.Name == in.group }) {
-			return show(a, groupLine)(gw.ChangeGroup(ctx, in.group, adminapi.GroupPatch{Add: members}))
-		}
-		return show(a, groupLine)(gw.AddGroup(ctx, adminapi.Group{Name: in.group, Members: members}))
+		return show(a, groupLine)(gw.ChangeGroup(ctx, in.group, adminapi.GroupPatch{Add: members}))
 	})
 }
 

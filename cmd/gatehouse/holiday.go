@@ -9,6 +9,7 @@ import (
 	"gatehouse/internal/setup/calendar"
 	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
+	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
@@ -30,7 +31,7 @@ days of every year (12-25, 12-24..01-06).`,
 		Example: `  gatehouse holiday add Christmas 12-25 12-26
   gatehouse holiday add "Works holiday" 2026-08-03..2026-08-21`,
 	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		h := site.Holiday{Name: in.texts[0]}
+		h := adminapi.NewHolidays{Name: in.texts[0]}
 		for _, text := range in.texts[1:] {
 			dates, err := site.ParseDates(text)
 			if err != nil {
@@ -38,7 +39,7 @@ days of every year (12-25, 12-24..01-06).`,
 			}
 			h.Dates = append(h.Dates, dates)
 		}
-		return show(a, holidayTable(unchanged))(gw.AddHoliday(ctx, h))
+		return show(a, holidayTable(unchanged))(gw.AddHolidays(ctx, h))
 	})
 }
 
@@ -63,7 +64,7 @@ with an event that cannot be read is refused as a whole.`,
 		if err != nil {
 			return fmt.Errorf("reading the calendar: %w", err)
 		}
-		return show(a, holidayTable(unchanged))(gw.ImportHolidays(ctx, string(text)))
+		return show(a, holidayTable(unchanged))(gw.AddHolidays(ctx, adminapi.NewHolidays{ICS: string(text)}))
 	})
 }
 

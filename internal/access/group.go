@@ -45,37 +45,29 @@ func errNoGroup(name site.GroupName) error {
 	return fault.New(fault.NotFound, fmt.Sprintf("There is no group %s", name))
 }
 
-// AddGroup adds a group with its members. Conflict when there is one of that name, or when
-// there are [site.MaxGroups]; Invalid for a member of the other kind; NotFound when a
-// member is not there; Unavailable.
-func (s *Service) AddGroup(ctx context.Context, by site.Actor, g site.Group, members []site.Member) error {
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
-		_, err := s.Group(g.Name)
-		switch {
-		case err == nil:
-			return nil, fault.New(fault.Conflict, fmt.Sprintf("There is a group %s already", g.Name))
-		case len(s.Groups()) >= site.MaxGroups:
-			return nil, fault.New(fault.Conflict, fmt.Sprintf("There are %d groups already, as many as there may be", site.MaxGroups))
-		}
-		return s.draftMembers(by, g, members, true, []site.Amendment{s.DraftGroup(by, g)})
-	})
-}
-
-// ChangeGroup removes members of a group and adds others; those that are in it already, or
-// not in it, do not matter. Who is removed may no longer open anything by the group at once,
-// whatever it returns. Errors as of AddGroup; NotFound when the group is not there.
-func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.GroupName, add, remove []site.Member) error {
+// ChangeGroup adds members to a group and removes others; those that are in it already, or
+// not in it, do not matter. A group that is not there is added, as one of that kind; ""
+// requires that it is there. Who is removed may no longer open anything by the group at
+// once, whatever it returns. NotFound when the group or a member is not there; Conflict when
+// there are [site.MaxGroups]; Invalid for a member of the other kind; Unavailable.
+func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.GroupName, kind site.GroupKind, add, remove []site.Member) error {
 	change := s.changes.Make
 	if len(remove) > 0 {
 		change = s.changes.Revoke
 	}
-	return change(ctx, func() ([]site.Amendment, error) {
+	return change(ctx, func() (drafted []site.Amendment, err error) {
 		g, err := s.Group(name)
-		if err != nil {
+		switch {
+		case err == nil:
+		case kind == "":
 			return nil, err
+		case len(s.Groups()) >= site.MaxGroups:
+			return nil, fault.New(fault.Conflict, fmt.Sprintf("There are %d groups already, as many as there may be", site.MaxGroups))
+		default:
+			g = site.Group{Name: name, Kind: kind}
+			drafted = append(drafted, s.DraftGroup(by, g))
 		}
-		drafted, err := s.draftMembers(by, g, remove, false, nil)
-		if err != nil {
+		if drafted, err = s.draftMembers(by, g, remove, false, drafted); err != nil {
 			return nil, err
 		}
 		return s.draftMembers(by, g, add, true, drafted)

@@ -52,13 +52,13 @@ func TestService_Permits_groups(t *testing.T) {
 		var err error
 		switch random.IntN(8) {
 		case 0:
-			err = h.AddGroup(ctx, admin(), site.Group{Name: people(), Kind: site.OfAccounts}, []site.Member{{Account: account()}})
+			err = h.ChangeGroup(ctx, admin(), people(), site.OfAccounts, []site.Member{{Account: account()}}, nil)
 		case 1:
-			err = h.AddGroup(ctx, admin(), site.Group{Name: places(), Kind: site.OfStations}, []site.Member{{Station: station()}})
+			err = h.ChangeGroup(ctx, admin(), places(), site.OfStations, []site.Member{{Station: station()}}, nil)
 		case 2:
-			err = h.ChangeGroup(ctx, admin(), people(), []site.Member{{Account: account()}}, []site.Member{{Account: account()}})
+			err = h.ChangeGroup(ctx, admin(), people(), "", []site.Member{{Account: account()}}, []site.Member{{Account: account()}})
 		case 3:
-			err = h.ChangeGroup(ctx, admin(), places(), []site.Member{{Station: station()}}, []site.Member{{Station: station()}})
+			err = h.ChangeGroup(ctx, admin(), places(), "", []site.Member{{Station: station()}}, []site.Member{{Station: station()}})
 		case 4, 5:
 			k := key()
 			_, err = h.PutGrant(ctx, admin(), site.Grant{Account: k.Account, AccountGroup: k.AccountGroup, Station: k.Station, StationGroup: k.StationGroup})
@@ -103,12 +103,12 @@ func TestService_groups_refused(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)
 	ctx := t.Context()
-	h.ok(h.AddGroup(ctx, admin(), site.Group{Name: "people", Kind: site.OfAccounts}, nil))
-	h.is(h.AddGroup(ctx, admin(), site.Group{Name: "people", Kind: site.OfStations}, nil), fault.Conflict)
-	h.is(h.AddGroup(ctx, admin(), site.Group{Name: "doors", Kind: site.OfStations}, []site.Member{{Account: account.ID}}), fault.Invalid)
-	h.is(h.ChangeGroup(ctx, admin(), "people", []site.Member{{Station: 7}}, nil), fault.Invalid)
-	h.is(h.ChangeGroup(ctx, admin(), "people", []site.Member{{Account: "x"}}, nil), fault.NotFound)
-	h.is(h.ChangeGroup(ctx, admin(), "doors", nil, nil), fault.NotFound)
+	h.ok(h.ChangeGroup(ctx, admin(), "people", site.OfAccounts, nil, nil))
+	h.ok(h.ChangeGroup(ctx, admin(), "people", site.OfStations, nil, nil)) // adds nothing
+	h.is(h.ChangeGroup(ctx, admin(), "doors", site.OfStations, []site.Member{{Account: account.ID}}, nil), fault.Invalid)
+	h.is(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Station: 7}}, nil), fault.Invalid)
+	h.is(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Account: "x"}}, nil), fault.NotFound)
+	h.is(h.ChangeGroup(ctx, admin(), "doors", "", nil, nil), fault.NotFound)
 	h.is(h.RemoveGroup(ctx, admin(), "doors"), fault.NotFound)
 	for _, g := range []site.Grant{{AccountGroup: "doors", Station: 7}, {AccountGroup: "people", StationGroup: "people"}, {Account: "x", StationGroup: "people"}} {
 		_, err := h.PutGrant(ctx, admin(), g)
@@ -119,11 +119,11 @@ func TestService_groups_refused(t *testing.T) {
 		h.is(err, fault.Invalid)
 	}
 	for i := range site.MaxGroups - 1 {
-		h.ok(h.AddGroup(ctx, admin(), site.Group{Name: site.GroupName("g" + strconv.Itoa(i)), Kind: site.OfStations}, nil))
+		h.ok(h.ChangeGroup(ctx, admin(), site.GroupName("g"+strconv.Itoa(i)), site.OfStations, nil, nil))
 	}
-	h.is(h.AddGroup(ctx, admin(), site.Group{Name: "one more", Kind: site.OfStations}, nil), fault.Conflict)
+	h.is(h.ChangeGroup(ctx, admin(), "one more", site.OfStations, nil, nil), fault.Conflict)
 	h.store.fail("Groups", errDisk)
-	h.is(h.ChangeGroup(ctx, admin(), "people", []site.Member{{Account: account.ID}}, nil), fault.Unavailable)
+	h.is(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Account: account.ID}}, nil), fault.Unavailable)
 	if group, _ := h.Group("people"); len(group.Members) != 0 {
 		t.Error("what could not be stored holds")
 	}
@@ -136,14 +136,14 @@ func TestService_groups_records(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)
 	ctx := t.Context()
-	h.ok(h.AddGroup(ctx, admin(), site.Group{Name: "people", Kind: site.OfAccounts}, []site.Member{{Account: account.ID}}))
-	h.ok(h.ChangeGroup(ctx, admin(), "people", []site.Member{{Account: account.ID}}, nil)) // no change
-	h.ok(h.AddGroup(ctx, admin(), site.Group{Name: "doors", Kind: site.OfStations}, []site.Member{{Station: 7}}))
+	h.ok(h.ChangeGroup(ctx, admin(), "people", site.OfAccounts, []site.Member{{Account: account.ID}}, nil))
+	h.ok(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Account: account.ID}}, nil)) // no change
+	h.ok(h.ChangeGroup(ctx, admin(), "doors", site.OfStations, []site.Member{{Station: 7}}, nil))
 	h.put(site.Grant{AccountGroup: "people", StationGroup: "doors", Holidays: hours(t, "none")})
 	h.put(site.Grant{AccountGroup: "people", Station: 7})
 	h.put(site.Grant{Account: account.ID, StationGroup: "doors"})
 	h.ok(h.RemoveGrant(ctx, admin(), site.GrantKey{AccountGroup: "people", Station: 7}))
-	h.ok(h.ChangeGroup(ctx, admin(), "people", nil, []site.Member{{Account: account.ID}}))
+	h.ok(h.ChangeGroup(ctx, admin(), "people", "", nil, []site.Member{{Account: account.ID}}))
 	h.ok(h.RemoveGroup(ctx, admin(), "doors"))
 	var got []string
 	for _, r := range h.store.of(site.KindGroupAdded, site.KindGroupChanged, site.KindGroupRemoved, site.KindGranted, site.KindUngranted) {
@@ -230,8 +230,8 @@ func TestService_Permits_allocations(t *testing.T) {
 	ctx := t.Context()
 	for i := range 10 {
 		people, places := site.GroupName("people "+strconv.Itoa(i)), site.GroupName("places "+strconv.Itoa(i))
-		h.ok(h.AddGroup(ctx, admin(), site.Group{Name: people, Kind: site.OfAccounts}, []site.Member{{Account: account.ID}}))
-		h.ok(h.AddGroup(ctx, admin(), site.Group{Name: places, Kind: site.OfStations}, []site.Member{{Station: 7}}))
+		h.ok(h.ChangeGroup(ctx, admin(), people, site.OfAccounts, []site.Member{{Account: account.ID}}, nil))
+		h.ok(h.ChangeGroup(ctx, admin(), places, site.OfStations, []site.Member{{Station: 7}}, nil))
 		h.put(site.Grant{AccountGroup: people, StationGroup: places, Hours: hours(t, "Mon 08:00-09:00"), Holidays: hours(t, "none")})
 	}
 	if n := testing.AllocsPerRun(100, func() { h.Permits(account.ID, 7) }); n != 0 {

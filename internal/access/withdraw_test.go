@@ -42,7 +42,7 @@ func withdrawals(t *testing.T) map[string]withdrawal {
 	leave := func(name site.GroupName) func(context.Context, *house, site.Grant) error {
 		return func(ctx context.Context, h *house, g site.Grant) error {
 			group, _ := h.Group(name)
-			return h.ChangeGroup(ctx, admin(), name, nil, group.Members)
+			return h.ChangeGroup(ctx, admin(), name, "", nil, group.Members)
 		}
 	}
 	end := func(name site.GroupName) func(context.Context, *house, site.Grant) error {
@@ -74,8 +74,8 @@ func add(ctx context.Context, h *house) error {
 func (c withdrawal) open(t failer) (*house, site.Grant) {
 	h := open(t)
 	account := h.add(porter)
-	h.ok(h.AddGroup(context.Background(), admin(), site.Group{Name: "people", Kind: site.OfAccounts}, []site.Member{{Account: account.ID}}))
-	h.ok(h.AddGroup(context.Background(), admin(), site.Group{Name: "doors", Kind: site.OfStations}, []site.Member{{Station: 7}}))
+	h.ok(h.ChangeGroup(context.Background(), admin(), "people", site.OfAccounts, []site.Member{{Account: account.ID}}, nil))
+	h.ok(h.ChangeGroup(context.Background(), admin(), "doors", site.OfStations, []site.Member{{Station: 7}}, nil))
 	if c.today {
 		h.ok(add(context.Background(), h))
 	}

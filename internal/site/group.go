@@ -56,12 +56,15 @@ type Members struct {
 	Stations []StationID `json:"stations,omitzero"` // nil for accounts
 }
 
-// Kind returns what a group of them is of.
+// Kind returns what a group of them is of; "" where neither is stated.
 func (m Members) Kind() GroupKind {
-	if m.Stations != nil {
+	switch {
+	case m.Stations != nil:
 		return OfStations
+	case m.Accounts != nil:
+		return OfAccounts
 	}
-	return OfAccounts
+	return ""
 }
 
 // Refs returns the accounts or stations, in their order.

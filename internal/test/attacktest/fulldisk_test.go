@@ -71,7 +71,7 @@ func TestAttack_withdrawalOnFullDisk(t *testing.T) {
 	one, two := p.Enrol(1), p.Enrol(2)
 	ctx, members := t.Context(), adminapi.Members{Accounts: []site.Email{gatewaytest.Email}}
 	never, err := site.ParseSchedule("none")
-	_, added := p.Admin.AddGroup(ctx, adminapi.Group{Name: "people", Members: members})
+	_, added := p.Admin.ChangeGroup(ctx, "people", adminapi.GroupPatch{Add: members})
 	_, byGroup := p.Admin.Grant(ctx, "people", "1", adminapi.GrantTerms{})
 	_, byDay := p.Admin.Grant(ctx, gatewaytest.Email, "2", adminapi.GrantTerms{Holidays: never})
 	if err := errors.Join(err, added, byGroup, byDay, p.Admin.Ungrant(ctx, gatewaytest.Email, "1")); err != nil {
@@ -95,7 +95,7 @@ func TestAttack_withdrawalOnFullDisk(t *testing.T) {
 	})
 	_, left := p.Admin.ChangeGroup(ctx, "people", adminapi.GroupPatch{Remove: members})
 	day, err := site.ParseDates("01-01..12-31")
-	_, closed := p.Admin.AddHoliday(ctx, site.Holiday{Name: "closed", Dates: []site.Dates{day}})
+	_, closed := p.Admin.AddHolidays(ctx, adminapi.NewHolidays{Name: "closed", Dates: []site.Dates{day}})
 	if err != nil || !fault.Is(left, fault.Unavailable) || !fault.Is(closed, fault.Unavailable) {
 		t.Errorf("on a full disk: %v; %v; %v", err, left, closed)
 	}

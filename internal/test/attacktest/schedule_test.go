@@ -33,9 +33,9 @@ func TestAttack_groupAndHoliday(t *testing.T) {
 	member := adminapi.Members{Accounts: []site.Email{insider}}
 	_, err = admin.AddAccount(ctx, adminapi.NewAccount{Email: insider, Password: gatewaytest.Password})
 	must(err)
-	_, err = admin.AddGroup(ctx, adminapi.Group{Name: "people", Members: member})
+	_, err = admin.ChangeGroup(ctx, "people", adminapi.GroupPatch{Add: member})
 	must(err)
-	_, err = admin.AddGroup(ctx, adminapi.Group{Name: "doors", Members: adminapi.Members{Stations: []site.StationID{1042}}})
+	_, err = admin.ChangeGroup(ctx, "doors", adminapi.GroupPatch{Add: adminapi.Members{Stations: []site.StationID{1042}}})
 	must(err)
 	_, err = admin.Grant(ctx, "people", "doors", adminapi.GrantTerms{Holidays: none})
 	must(err)
@@ -50,7 +50,7 @@ func TestAttack_groupAndHoliday(t *testing.T) {
 		},
 		"holiday": {
 			func() error {
-				_, err := admin.AddHoliday(ctx, site.Holiday{Name: "now", Dates: []site.Dates{days}})
+				_, err := admin.AddHolidays(ctx, adminapi.NewHolidays{Name: "now", Dates: []site.Dates{days}})
 				return err
 			},
 			func() error { return admin.RemoveHoliday(ctx, "now") },
@@ -68,7 +68,7 @@ func TestAttack_groupAndHoliday(t *testing.T) {
 	}
 	// A calendar that is refused changes nothing, and delays nobody.
 	for _, ics := range []string{strings.Repeat("X:\n", 300_000), "BEGIN:VCALENDAR\n" + strings.Repeat("BEGIN:VEVENT\n", 70_000), strings.Repeat(" ", 1<<20)} {
-		if _, err := admin.ImportHolidays(ctx, ics); err == nil {
+		if _, err := admin.AddHolidays(ctx, adminapi.NewHolidays{ICS: ics}); err == nil {
 			t.Error("a calendar of nonsense was read")
 		}
 	}

@@ -17,7 +17,7 @@ func TestEdges(t *testing.T) {
 			h.addAccount(chief, true)
 			h.addAccount(porter, false)
 			h.addStation(1042)
-			h.must(h.access.AddGroup(t.Context(), site.Actor{Origin: site.Admin}, site.Group{Name: "cleaners", Kind: site.OfAccounts}, nil))
+			h.must(h.access.ChangeGroup(t.Context(), site.Actor{Origin: site.Admin}, "cleaners", site.OfAccounts, nil, nil))
 			table := webtest.Table{
 				Handler: h.handler(door), Routes: h.api.Routes(door), Metrics: h.metrics,
 				Path: strings.NewReplacer("{email}", porter, "{station}", "1042", "{lock}", "1", "{name}", "Lobby",
@@ -29,10 +29,8 @@ func TestEdges(t *testing.T) {
 					"POST /admin/v1/stations":                 `{"stationId":7,"name":"South","locks":1}`,
 					"PATCH /admin/v1/stations/{station}":      `{"name":"West"}`,
 					"PUT /admin/v1/grants/{who}/{what}":       `{"hours":"Mon 08:00-09:00","holidays":"none"}`,
-					"POST /admin/v1/groups":                   `{"name":"doors","stations":[1042]}`,
 					"PATCH /admin/v1/groups/{group}":          `{"add":{"accounts":["porter@example.test"]},"remove":{"accounts":["chief@example.test"]}}`,
-					"POST /admin/v1/holidays":                 `{"name":"Christmas","dates":["12-25"]}`,
-					"POST /admin/v1/holidays/import":          `{"ics":"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261225\nEND:VEVENT\nEND:VCALENDAR"}`,
+					"POST /admin/v1/holidays":                 `{"name":"Christmas","dates":["12-25"],"ics":"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261225\nEND:VEVENT\nEND:VCALENDAR"}`,
 					"POST /admin/v1/tokens":                   `{"name":"Lobby","scopes":["read"],"until":"2100-01-01T00:00:00Z"}`,
 					"POST /admin/v1/qr":                       `{"text":"mqtts://gatehouse.local"}`,
 					"POST /admin/v1/apply":                    `{"site":{"timezone":"UTC","stations":[{"id":7}]},"dryRun":true}`,

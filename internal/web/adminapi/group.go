@@ -2,9 +2,10 @@ package adminapi
 
 import (
 	"cmp"
+	"errors"
 	"slices"
+	"time"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/calendar"
 	"gatehouse/internal/site"
 )
@@ -35,33 +36,16 @@ func (a *API) groupOf(g site.Group) Group {
 	return out
 }
 
-func (a *API) addGroup(r *request, in Group) (any, error) {
-	name, err := site.ParseGroupName(string(in.Name))
+func (a *API) changeGroup(r *request, in GroupPatch) (any, error) {
+	name, err := site.ParseGroupName(r.PathValue("group"))
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if (in.Accounts == nil) == (in.Stations == nil) {
-		return nil, fault.New(fault.Invalid, `Say of what the group is: "accounts" or "stations"`)
-	}
-	members, err := a.members(in.Members)
-	if err == nil {
-		err = a.Access.AddGroup(r.Context(), r.Actor, site.Group{Name: name, Kind: in.Kind()}, members)
-	}
-	return a.shownGroup(name, err)
-}
-
-func (a *API) changeGroup(r *request, in GroupPatch) (any, error) {
-	name := site.GroupName(r.PathValue("group"))
 	add, notAdded := a.members(in.Add)
 	remove, err := a.members(in.Remove)
 	if err = cmp.Or(notAdded, err); err == nil {
-		err = a.Access.ChangeGroup(r.Context(), r.Actor, name, add, remove)
+		err = a.Access.ChangeGroup(r.Context(), r.Actor, name, in.Add.Kind(), add, remove)
 	}
-	return a.shownGroup(name, err)
-}
-
-// shownGroup answers with a group, unless changing it has failed.
-func (a *API) shownGroup(name site.GroupName, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -94,25 +78,25 @@ func (a *API) holidays(*request) (any, error) { return holidaysOf(a.Access.Holid
 
 func holidaysOf(list []site.Holiday) Holidays { return Holidays{append([]site.Holiday{}, list...)} }
 
-func (a *API) addHoliday(r *request, in site.Holiday) (any, error) {
-	name, err := site.ParseHolidayName(in.Name)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	if len(in.Dates) == 0 {
-		return nil, fault.New(fault.Invalid, `The holiday needs "dates", such as ["2026-12-24", "12-25"]`)
-	}
-	changed, err := a.Access.AddHolidays(r.Context(), r.Actor, []site.Holiday{{Name: name, Dates: in.Dates}})
-	return holidaysOf(changed), err
-}
-
-func (a *API) importHolidays(r *request, in Import) (any, error) {
-	found, err := calendar.Read(in.ICS, a.Access.Zone())
+func (a *API) addHolidays(r *request, in NewHolidays) (any, error) {
+	found, err := in.read(a.Access.Zone())
 	if err != nil {
 		return nil, invalid(err)
 	}
 	changed, err := a.Access.AddHolidays(r.Context(), r.Actor, found)
 	return holidaysOf(changed), err
+}
+
+// read returns the holidays that a request is for.
+func (n NewHolidays) read(zone *time.Location) ([]site.Holiday, error) {
+	if n.ICS != "" {
+		return calendar.Read(n.ICS, zone)
+	}
+	name, err := site.ParseHolidayName(n.Name)
+	if err == nil && len(n.Dates) == 0 {
+		err = errors.New(`The holiday needs "dates", such as ["2026-12-24", "12-25"]`) //nolint:staticcheck // a sentence for people
+	}
+	return []site.Holiday{{Name: name, Dates: n.Dates}}, err
 }
 
 func (a *API) removeHoliday(r *request) (any, error) {

@@ -15,25 +15,21 @@ func TestHandler_groups(t *testing.T) {
 	h.addAccount(porter, false)
 	const path = "/admin/v1/groups"
 	h.want(h.do("GET", path, ""), 200, `{"groups":[]}`)
-	h.want(h.do("POST", path, `{"name":" cleaners ","accounts":[]}`), 201, `{"name":"cleaners","accounts":[]}`)
-	h.want(h.do("POST", path, `{"name":"ground floor","stations":[1042,7]}`), 201, `{"name":"ground floor","stations":[7,1042]}`)
+	h.want(h.do("PATCH", path+"/%20cleaners%20", `{"add":{"accounts":[]}}`), 200, `{"name":"cleaners","accounts":[]}`)
+	h.want(h.do("PATCH", path+"/ground%20floor", `{"add":{"stations":[1042,7]}}`), 200, `{"name":"ground floor","stations":[7,1042]}`)
 	h.want(h.do("PATCH", path+"/cleaners", `{"add":{"accounts":["Porter@example.test"]}}`), 200, `{"name":"cleaners","accounts":["porter@example.test"]}`)
 	h.want(h.do("PATCH", path+"/ground%20floor", `{"remove":{"stations":[7]}}`), 200, `{"name":"ground floor","stations":[1042]}`)
 	h.want(h.do("GET", path, ""), 200, `{"groups":[{"name":"cleaners","accounts":["porter@example.test"]},{"name":"ground floor","stations":[1042]}]}`)
-	for body, want := range map[string]string{
-		`{"name":"7","accounts":[]}`:               `\"7\" is not the name of a group: begin it with a letter, without @, at most 100 characters`,
-		`{"name":"x"}`:                             `Say of what the group is: \"accounts\" or \"stations\"`,
-		`{"name":"x","accounts":[],"stations":[]}`: `Say of what the group is: \"accounts\" or \"stations\"`,
-		`{"name":"x","accounts":[],"kind":"y"}`:    `Unknown field \"kind\"`,
-	} {
-		h.want(h.do("POST", path, body), 400, `{"message":"`+want+`"}`)
-	}
-	h.want(h.do("POST", path, `{"name":"cleaners","stations":[]}`), 409, `{"message":"There is a group cleaners already"}`)
-	h.want(h.do("POST", path, `{"name":"x","accounts":["who@example.test"]}`), 404, `{"message":"There is no account who@example.test"}`)
+	h.want(h.do("PATCH", path+"/7", `{"add":{"accounts":[]}}`), 400,
+		`{"message":"\"7\" is not the name of a group: begin it with a letter, without @, at most 100 characters"}`)
+	h.want(h.do("PATCH", path+"/x", `{"add":{"accounts":["`+porter+`"],"stations":[7]}}`), 400, `{"message":"The group x is one of stations"}`)
+	h.want(h.do("PATCH", path+"/x", `{"add":{"accounts":[],"kind":"y"}}`), 400, `{"message":"Unknown field \"kind\""}`)
+	h.want(h.do("PATCH", path+"/x", `{"add":{"accounts":["who@example.test"]}}`), 404, `{"message":"There is no account who@example.test"}`)
+	h.want(h.do("PATCH", path+"/x", `{"remove":{"accounts":["`+porter+`"]}}`), 404, `{"message":"There is no group x"}`)
 	h.want(h.do("PATCH", path+"/cleaners", `{"add":{"stations":[7]}}`), 400, `{"message":"The group cleaners is one of accounts"}`)
 	h.want(h.do("PATCH", path+"/cleaners", `{"add":{"stations":[8]}}`), 404, `{"message":"Station 8 is not enrolled"}`)
 	h.want(h.do("PATCH", path+"/others", `{}`), 404, `{"message":"There is no group others"}`)
-	h.want(h.do("POST", path, `{"name":"twice","stations":[7,7]}`), 201, `{"name":"twice","stations":[7]}`)
+	h.want(h.do("PATCH", path+"/twice", `{"add":{"stations":[7,7]}}`), 200, `{"name":"twice","stations":[7]}`)
 	h.want(h.do("DELETE", path+"/cleaners", ""), 204, "")
 	h.want(h.do("DELETE", path+"/cleaners", ""), 404, `{"message":"There is no group cleaners"}`)
 }
@@ -42,8 +38,8 @@ func TestHandler_groupGrants(t *testing.T) {
 	h := open(t)
 	h.addStation(1042)
 	account := h.addAccount(porter, false)
-	h.want(h.do("POST", "/admin/v1/groups", `{"name":"cleaners","accounts":["`+porter+`"]}`), 201, `{"name":"cleaners","accounts":["`+porter+`"]}`)
-	h.want(h.do("POST", "/admin/v1/groups", `{"name":"ground floor","stations":[1042]}`), 201, `{"name":"ground floor","stations":[1042]}`)
+	h.want(h.do("PATCH", "/admin/v1/groups/cleaners", `{"add":{"accounts":["`+porter+`"]}}`), 200, `{"name":"cleaners","accounts":["`+porter+`"]}`)
+	h.want(h.do("PATCH", "/admin/v1/groups/ground%20floor", `{"add":{"stations":[1042]}}`), 200, `{"name":"ground floor","stations":[1042]}`)
 	const path = "/admin/v1/grants/cleaners/ground%20floor"
 	full := `{"accountGroup":"cleaners","stationGroup":"ground floor","from":null,"until":null,"hours":"","holidays":"none"`
 	h.want(h.do("PUT", path, `{"holidays":"none"}`), 200, full+`,"changed":true}`)
@@ -74,7 +70,7 @@ func TestHandler_holidays(t *testing.T) {
 	h.want(h.do("POST", path, `{"name":"Christmas","dates":["2026-12-24","12-25..12-26"]}`), 200,
 		`{"holidays":[{"name":"Christmas","dates":["12-25..12-26","2026-12-24"]}]}`)
 	h.want(h.do("POST", path, `{"name":"Christmas","dates":["2026-12-24"]}`), 200, `{"holidays":[]}`)
-	h.want(h.do("POST", path+"/import", `{"ics":"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:A/B\r\nDTSTART:20270101\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"}`), 200,
+	h.want(h.do("POST", path, `{"ics":"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:A/B\r\nDTSTART:20270101\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"}`), 200,
 		`{"holidays":[{"name":"A/B","dates":["2027-01-01"]}]}`)
 	h.want(h.do("GET", path, ""), 200,
 		`{"holidays":[{"name":"A/B","dates":["2027-01-01"]},{"name":"Christmas","dates":["12-25..12-26","2026-12-24"]}]}`)
@@ -88,10 +84,10 @@ func TestHandler_holidays(t *testing.T) {
 	} {
 		h.want(h.do("POST", path, body), 400, `{"message":"`+want+`"}`)
 	}
-	h.want(h.do("POST", path+"/import", `{"ics":"hello"}`), 400, `{"message":"this is not an iCalendar file of UTF-8 text"}`)
-	h.want(h.do("POST", path+"/import", `{"ics":"`+strings.Repeat("x", calendar.MaxSize+1)+`"}`), 400,
+	h.want(h.do("POST", path, `{"ics":"hello"}`), 400, `{"message":"this is not an iCalendar file of UTF-8 text"}`)
+	h.want(h.do("POST", path, `{"ics":"`+strings.Repeat("x", calendar.MaxSize+1)+`"}`), 400,
 		`{"message":"the calendar is too large: at most 1024 KiB; export only the holidays"}`)
-	h.want(h.do("POST", path+"/import", `{"ics":"`+strings.Repeat("x", 2*calendar.MaxSize)+`"}`), 413, `{"message":"The body is too large: 2048 KiB at most"}`)
+	h.want(h.do("POST", path, `{"ics":"`+strings.Repeat("x", 2*calendar.MaxSize)+`"}`), 413, `{"message":"The body is too large: 2048 KiB at most"}`)
 	h.want(h.do("DELETE", path+"/A%2FB", ""), 204, "")
 	h.want(h.do("DELETE", path+"/A%2FB", ""), 404, `{"message":"There is no holiday A/B"}`)
 	if got := h.access.Holidays(); len(got) != 1 || got[0].Name != "Christmas" {

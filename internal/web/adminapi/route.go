@@ -161,13 +161,11 @@ func (a *API) accessRoutes() []kit.Route {
 		{Method: remove, Pattern: "/grants/{who}/{what}", Serve: a.brief(none, a.ungrant)},
 
 		{Method: get, Pattern: "/groups", Serve: a.brief(ok, a.groups)},
-		{Method: post, Pattern: "/groups", Serve: a.brief(created, reads(a.addGroup)), JSON: true, MaxBody: maxMembers},
 		{Method: patch, Pattern: "/groups/{group}", Serve: a.brief(ok, reads(a.changeGroup)), JSON: true, MaxBody: maxMembers},
 		{Method: remove, Pattern: "/groups/{group}", Serve: a.brief(none, a.removeGroup)},
 
 		{Method: get, Pattern: "/holidays", Serve: a.brief(ok, a.holidays)},
-		{Method: post, Pattern: "/holidays", Serve: a.brief(ok, reads(a.addHoliday)), JSON: true},
-		{Method: post, Pattern: "/holidays/import", Serve: a.brief(ok, reads(a.importHolidays)), JSON: true, MaxBody: 2 * calendar.MaxSize},
+		{Method: post, Pattern: "/holidays", Serve: a.brief(ok, reads(a.addHolidays)), JSON: true, MaxBody: 2 * calendar.MaxSize},
 		{Method: remove, Pattern: "/holidays/{holiday}", Serve: a.brief(none, a.removeHoliday)},
 
 		{Method: get, Pattern: "/tokens", Serve: a.brief(ok, a.tokens)},

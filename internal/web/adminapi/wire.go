@@ -244,29 +244,31 @@ type IssuedToken struct {
 // Members are accounts or stations, in a request not both.
 type Members = site.Members
 
-// Group is a group as GET /admin/v1/groups lists it under "groups", sorted by name; the
-// body and the answer of POST /admin/v1/groups; and the answer of PATCH
-// /admin/v1/groups/{group}.
+// Group is a group as GET /admin/v1/groups lists it under "groups", sorted by name, and the
+// answer of PATCH /admin/v1/groups/{group}.
 type Group struct {
 	Name site.GroupName `json:"name"`
 	Members
 }
 
-// GroupPatch is the body of PATCH /admin/v1/groups/{group}.
+// GroupPatch is the body of PATCH /admin/v1/groups/{group}. A group that is not there is
+// added where Add states accounts or stations, which may be none.
 type GroupPatch struct {
 	Add    Members `json:"add,omitzero"`
 	Remove Members `json:"remove,omitzero"`
 }
 
 // Holidays are the holidays that GET /admin/v1/holidays lists, sorted by name. POST
-// /admin/v1/holidays and …/holidays/import answer with those that they have changed.
+// /admin/v1/holidays answers with those that it has changed.
 type Holidays struct {
 	Holidays []site.Holiday `json:"holidays"`
 }
 
-// Import is the body of POST /admin/v1/holidays/import.
-type Import struct {
-	ICS string `json:"ics"` // the text of an iCalendar file (RFC 5545)
+// NewHolidays is the body of POST /admin/v1/holidays: a holiday, or a calendar of them.
+type NewHolidays struct {
+	Name  string       `json:"name,omitempty"`
+	Dates []site.Dates `json:"dates,omitempty"`
+	ICS   string       `json:"ics,omitempty"` // the text of an iCalendar file (RFC 5545)
 }
 
 // Unlocked is the answer of POST /admin/v1/stations/{id}/locks/{lock}/unlock.

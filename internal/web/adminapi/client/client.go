@@ -158,14 +158,9 @@ func (c *Client) Groups(ctx context.Context) ([]adminapi.Group, error) {
 	return list[adminapi.Group](ctx, c, "/groups", "groups")
 }
 
-// AddGroup adds a group of accounts or of stations. Errors: [fault.Invalid],
-// [fault.Conflict], [fault.NotFound] for a member.
-func (c *Client) AddGroup(ctx context.Context, g adminapi.Group) (adminapi.Group, error) {
-	return call[adminapi.Group](ctx, c, http.MethodPost, "/groups", g)
-}
-
-// ChangeGroup adds and removes members of a group and returns it as it is then. Errors:
-// [fault.NotFound] for the group or a member, [fault.Invalid].
+// ChangeGroup adds and removes members of a group, which is added if it is not there, and
+// returns it as it is then. Errors: [fault.NotFound] for a member, or a group to remove
+// from, [fault.Invalid], [fault.Conflict].
 func (c *Client) ChangeGroup(ctx context.Context, name site.GroupName, p adminapi.GroupPatch) (adminapi.Group, error) {
 	return call[adminapi.Group](ctx, c, http.MethodPatch, "/groups/"+url.PathEscape(string(name)), p)
 }
@@ -180,17 +175,11 @@ func (c *Client) Holidays(ctx context.Context) ([]site.Holiday, error) {
 	return list[site.Holiday](ctx, c, "/holidays", "holidays")
 }
 
-// AddHoliday adds dates to the holiday of that name, which need not be there, and returns
-// it if that changed it. Errors: [fault.Invalid], [fault.Conflict].
-func (c *Client) AddHoliday(ctx context.Context, h site.Holiday) ([]site.Holiday, error) {
+// AddHolidays adds dates to a holiday, which need not be there, or the holidays of a
+// calendar, and returns those that changed. Errors: [fault.Invalid], [fault.Conflict]; then
+// none has changed.
+func (c *Client) AddHolidays(ctx context.Context, h adminapi.NewHolidays) ([]site.Holiday, error) {
 	answer, err := call[adminapi.Holidays](ctx, c, http.MethodPost, "/holidays", h)
-	return answer.Holidays, err
-}
-
-// ImportHolidays adds the holidays of an iCalendar text, and returns those that changed.
-// Errors: [fault.Invalid], [fault.Conflict]; then none has changed.
-func (c *Client) ImportHolidays(ctx context.Context, ics string) ([]site.Holiday, error) {
-	answer, err := call[adminapi.Holidays](ctx, c, http.MethodPost, "/holidays/import", adminapi.Import{ICS: ics})
 	return answer.Holidays, err
 }
 

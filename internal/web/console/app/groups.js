@@ -41,12 +41,11 @@ export function Group({ name }) {
 }
 
 async function addGroup({ name, kind }) {
-	location.hash = groupPage(await post('/admin/v1/groups', { name, [kind]: [] }));
+	location.hash = groupPage(await patch('/admin/v1/groups/' + encodeURIComponent(name), { add: { [kind]: [] } }));
 }
 
 async function addHolidays({ name, dates, file }) {
-	if (file.size) return post('/admin/v1/holidays/import', { ics: await file.text() });
-	return post('/admin/v1/holidays', { name, dates: dates.split(',').map((date) => date.trim()) });
+	return post('/admin/v1/holidays', file.size ? { ics: await file.text() } : { name, dates: dates.split(',').map((date) => date.trim()) });
 }
 
 function Holidays({ holidays, change }) {
