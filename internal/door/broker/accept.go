@@ -67,7 +67,7 @@ func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
 		c.Reset(reasonLost)
 		return
 	}
-	if err := s.crowd.Enter(&c.place, admission.Address(raw.RemoteAddr()), (*guest)(c)); err != nil {
+	if err := s.crowd.Enter(&c.place, admission.Address(raw.RemoteAddr()), c); err != nil {
 		r := errFull
 		if errors.Is(err, admission.ErrAddress) {
 			r = errAddress
@@ -123,13 +123,9 @@ func (s *Server) shake(c *Conn) {
 	}
 }
 
-// guest is a connection as the crowd sees it.
-type guest Conn
-
 // Evict implements [admission.Guest]. A connection is evicted before its CONNECT
 // alone: after it, it is working.
-func (g *guest) Evict() {
-	c := (*Conn)(g)
+func (c *Conn) Evict() {
 	c.server.note(c, errCrowded)
 	c.Reset(errCrowded.reason)
 }

@@ -40,13 +40,10 @@ type Conn struct {
 
 	// The reading goroutine's own.
 	frames    framer
-	refused   *refusal // for the next packet, which mochi has not asked for yet
 	pace      *rate.Limiter
-	held      []byte       // was read and not handed on: what has passed, then a packet that is not whole or comes too early
-	passed    int          // of the first bytes of held, how many may be handed on
-	due       time.Time    // when that one may pass; zero: none waits
-	slowed    bool         // one had to wait; the log knows
-	readBy    time.Time    // the deadline for reading; zero: none
+	held      []byte       // was read and not handed on
+	passed    int          // of the first bytes of held, how many may be handed on: a packet, or its rest
+	slowed    bool         // a packet had to wait; the log knows
 	client    *mqtt.Client // mochi's side of it
 	seat      *seat        // held from the authenticated CONNECT on
 	announced bool         // the handler took it in Connected
@@ -75,8 +72,8 @@ func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 		writing:  make(chan struct{}, 1),
 		patience: patience{conn: raw},
 		done:     make(chan struct{}),
+		frames:   framer{limit: int(s.cfg.Limits.PacketSize)},
 	}
-	c.frames = framer{limit: int(s.cfg.Limits.PacketSize), allow: c.mayPass}
 	if secure != nil {
 		c.gated = s.cfg.Handshakes.Conn(raw)
 		c.stream = tls.Server(c.gated, secure)
@@ -191,72 +188,30 @@ func (c *Conn) refuse(r *refusal, answer []byte) *refusal {
 	return r
 }
 
-// mayPass reports whether one more packet may come now; if not, it sets due to when it
-// may. An answer to a command passes in any case.
-func (c *Conn) mayPass() bool {
-	if !c.due.IsZero() { // it has waited (see fetch)
-		c.due = time.Time{}
-		return true
-	}
-	for {
-		credit := c.credit.Load()
-		if credit <= 0 {
-			return c.pass()
-		}
+// keepPace waits until the station may send one more packet, or the connection ends. An
+// answer to a command may come at once.
+func (c *Conn) keepPace() error {
+	for credit := c.credit.Load(); credit > 0; credit = c.credit.Load() {
 		if c.credit.CompareAndSwap(credit, credit-1) {
-			return true
+			return nil
 		}
 	}
-}
-
-// pass is mayPass for a packet that answers no command.
-func (c *Conn) pass() bool {
 	now := time.Now()
 	wait := c.pace.ReserveN(now, 1).DelayFrom(now)
 	if wait == 0 {
-		return true
+		return nil
 	}
-	c.due = now.Add(wait)
 	c.server.cfg.Metrics.Counter("gatehouse_mqtt_slowed_total").Inc()
 	if !c.slowed {
 		c.slowed = true
 		c.server.ledger.Warn("station sends too fast and is slowed", "remote", c.remote, "station", int64(c.Station()))
 	}
-	return false
-}
-
-// fetch reads what comes, by way of the buffer p. While a packet comes too early, it waits
-// until that one may pass, and reads nothing: TCP makes the station wait too.
-func (c *Conn) fetch(p []byte) error {
-	if !c.due.IsZero() {
-		return c.awaitDue()
-	}
-	n, err := c.stream.Read(p)
-	c.held = append(c.held, p[:n]...)
-	if n > 0 {
-		return nil // the error comes again
-	}
-	return err
-}
-
-// awaitDue waits until the packet that comes too early may pass, or the connection
-// ends. The wait does not count against the station: its deadline moves by as much.
-func (c *Conn) awaitDue() error {
-	began := time.Now()
-	timer := time.NewTimer(c.due.Sub(began))
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
 	case <-c.done:
 		return net.ErrClosed
 	}
-	if c.readBy.IsZero() {
-		return nil
-	}
-	return c.setReadBy(c.readBy.Add(time.Since(began)))
-}
-
-func (c *Conn) setReadBy(t time.Time) error {
-	c.readBy = t
-	return c.stream.SetReadDeadline(t)
 }

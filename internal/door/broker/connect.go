@@ -1,32 +1,27 @@
 package broker
 
 import (
+	"cmp"
+
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"gatehouse/internal/door/stationlink"
 	"gatehouse/internal/site"
 )
 
-// Bounds of the keepalive in seconds (contract, section 2).
+// Bounds of the keepalive in seconds (contract, section 2); 0, "none", counts as the
+// longest.
 const (
 	leastKeepalive = 10
 	mostKeepalive  = 120
 )
-
-// clampKeepalive returns the keepalive that counts; 0, "none", counts as the longest.
-func clampKeepalive(seconds uint16) uint16 {
-	if seconds == 0 {
-		return mostKeepalive
-	}
-	return min(max(seconds, leastKeepalive), mostKeepalive)
-}
 
 // readConnect takes out of a CONNECT whatever the gateway does not offer, before
 // mochi acts on it: from here on there is no old session and none kept. A will has been
 // refused before (see checkConnect).
 func (c *Conn) readConnect(pk *packets.Packet) {
 	c.version.Store(uint32(pk.ProtocolVersion))
-	keepalive := clampKeepalive(pk.Connect.Keepalive)
+	keepalive := min(max(cmp.Or(pk.Connect.Keepalive, mostKeepalive), leastKeepalive), mostKeepalive)
 	c.wantsExpiry = pk.Properties.SessionExpiryInterval > 0
 	c.keepaliveChanged = keepalive != pk.Connect.Keepalive
 	c.mostPacket = pk.Properties.MaximumPacketSize

@@ -56,12 +56,17 @@ func (s *Server) Stats() (of Stats) {
 // Check judges what a station sends, and returns how many of the bytes pass and why
 // the next does not.
 func Check(b []byte) (passed int, err error) {
-	f := framer{limit: int(DefaultLimits().PacketSize), allow: func() bool { return true }}
-	passed, r := f.scan(b)
-	if r != nil {
-		return passed, r
+	f := framer{limit: int(DefaultLimits().PacketSize)}
+	for {
+		size, r := f.next(b[passed:])
+		if r != nil {
+			return passed, r
+		}
+		if size == 0 {
+			return passed, nil
+		}
+		passed += size
 	}
-	return passed, nil
 }
 
 // Decode has the library decode packets.

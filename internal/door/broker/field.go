@@ -67,17 +67,11 @@ func (f *fields) four() uint32 {
 // integer reads a variable byte integer: at most four bytes, and as few as it needs
 // (MQTT-1.5.5-1).
 func (f *fields) integer() int {
-	value := 0
-	for i := range 4 {
-		digit := f.one()
-		value |= int(digit&0x7F) << (7 * i)
-		if digit < 0x80 {
-			f.padded = f.padded || i > 0 && digit == 0
-			return value
-		}
-	}
-	f.refuse(errMalformed)
-	return 0
+	value, n := binary.Uvarint(f.rest[:min(len(f.rest), 4)])
+	f.demand(n > 0, errMalformed)
+	digits := f.take(n)
+	f.padded = f.padded || len(digits) > 1 && digits[n-1] == 0
+	return int(value) //nolint:gosec // four bytes of 7 bits
 }
 
 // binary reads binary data.

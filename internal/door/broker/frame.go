@@ -1,5 +1,7 @@
 package broker
 
+import "encoding/binary"
+
 // Packet types (MQTT 5, section 2.1.2).
 const (
 	typeConnect     = 1
@@ -24,51 +26,40 @@ const controlSize = 1 << 10
 // packets that conform to the standard (see check), so nothing else is ever decoded or
 // logged. A packet that is too large or out of place is refused by its first bytes.
 type framer struct {
-	limit   int         // of a whole packet
-	allow   func() bool // whether one more packet may come now
-	begun   bool        // CONNECT has come and is well-formed
-	version byte        // that CONNECT names; 0: not known
+	limit   int  // of a whole packet
+	begun   bool // CONNECT has come and is well-formed
+	version byte // that CONNECT names; 0: not known
 }
 
-// scan returns how many of the first bytes of b are packets that may be handed on
-// and, when the next never may, why. Without a reason, the rest begins with a packet
-// that is not whole or may not come yet, and is to be scanned again.
-func (f *framer) scan(b []byte) (passed int, r *refusal) {
-	for rest := b; len(rest) > 0; rest = b[passed:] {
-		size, r := f.measure(rest)
-		if r != nil {
-			return passed, r
-		}
-		if size == 0 || size > len(rest) || !f.allow() {
-			return passed, nil
-		}
-		if r := f.check(rest[:size]); r != nil {
-			return passed, r
-		}
-		passed += size
+// next returns the size of the packet that b begins with, once it is whole and may be
+// handed on, else 0; and a reason when it never may.
+func (f *framer) next(b []byte) (size int, r *refusal) {
+	size, r = f.measure(b)
+	if r != nil || size > len(b) {
+		return 0, r
 	}
-	return passed, nil
+	return size, f.check(b[:size])
 }
 
-// measure returns the size of the packet that b begins with, or 0 while its length
-// has not come. A length has at most four bytes (MQTT 5, section 1.5.5).
+// measure returns the size of the packet that b begins with, or more than there is while
+// its length has not come. A length has at most four bytes (MQTT 5, section 1.5.5).
 func (f *framer) measure(b []byte) (size int, r *refusal) {
+	if len(b) == 0 {
+		return 1, nil
+	}
 	kind := b[0] >> 4
 	if r := f.open(kind); r != nil {
 		return 0, r
 	}
-	left := 0
-	for i, digit := range b[1:min(len(b), 5)] {
-		left |= int(digit&0x7F) << (7 * i)
-		if digit < 0x80 {
-			size = 2 + i + left
-			return size, f.checkSize(kind, size)
-		}
-	}
-	if len(b) >= 5 {
+	left, n := binary.Uvarint(b[1:min(len(b), 5)]) // the same encoding as MQTT's
+	switch {
+	case n > 0:
+		size = 1 + n + int(left) //nolint:gosec // four bytes of 7 bits
+		return size, f.checkSize(kind, size)
+	case len(b) >= 5:
 		return 0, errMalformed
 	}
-	return 0, nil
+	return len(b) + 1, nil
 }
 
 // open judges the type of a packet.

@@ -7,7 +7,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-// seats holds the one connection of each station. The zero seats are empty.
+// seats holds the one connection of each station.
 type seats struct {
 	mu    sync.Mutex // mu guards taken
 	taken map[site.StationID]*seat
@@ -43,9 +43,6 @@ func (t *seats) take(c *Conn, end func(before *Conn)) {
 func (t *seats) of(id site.StationID) *seat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.taken == nil {
-		t.taken = make(map[site.StationID]*seat)
-	}
 	if t.taken[id] == nil {
 		t.taken[id] = &seat{takeOver: make(chan struct{}, 1)}
 	}

@@ -142,10 +142,6 @@ func (c *Conn) lock(patience time.Duration) error {
 	defer timer.Stop()
 	select {
 	case c.writing <- struct{}{}:
-		if c.isOver() {
-			c.unlock()
-			return ErrClosed
-		}
 		return nil
 	case <-c.done:
 		return ErrClosed

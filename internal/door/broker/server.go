@@ -15,6 +15,7 @@ import (
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/metric"
+	"gatehouse/internal/site"
 )
 
 // Server is the broker. [Server.Serve] runs it; the other methods are safe for
@@ -30,18 +31,9 @@ type Server struct {
 	shaking chan *Conn    // to goroutines that wait for a handshake
 	closing chan struct{} // closed when the connections are ended
 
-	state   atomic.Int32   // of the life of the server
-	serving atomic.Int32   // accept loops that run
-	wanted  atomic.Int32   // accept loops that should
-	conns   sync.WaitGroup // of the goroutines that serve connections
+	accepting atomic.Bool    // all accept loops run
+	conns     sync.WaitGroup // of the goroutines that serve connections
 }
-
-// The life of a server: it serves once.
-const (
-	stateNew = iota
-	stateServing
-	stateOver
-)
 
 // New returns a broker that does not serve yet. It starts nothing, and fails on a
 // configuration that cannot be meant.
@@ -52,6 +44,7 @@ func New(cfg Config) (*Server, error) {
 		crowd: admission.New(admission.Limits{
 			Total: cfg.Limits.Connections, PerAddress: cfg.Limits.ConnectionsPerAddress, Unfinished: cmp.Or(cfg.Limits.Connecting, 1024),
 		}),
+		seats:   seats{taken: make(map[site.StationID]*seat)},
 		shaking: make(chan *Conn),
 		closing: make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
@@ -99,9 +92,6 @@ func (s *Server) register(r *metric.Registry) {
 // stopBudget is how long the end of the connections may take.
 const stopBudget = 5 * time.Second
 
-// errServed means that a server was started twice.
-var errServed = errors.New("the broker has been started before")
-
 // Serve accepts stations on the listeners until ctx ends; then it closes the
 // listeners and every connection, waits for their handlers, and returns nil. It returns
 // an error when a listener fails for good or a handler does not come back in time.
@@ -110,11 +100,6 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	if len(listeners) == 0 {
 		return errors.New("the broker has no listener")
 	}
-	if !s.state.CompareAndSwap(stateNew, stateServing) {
-		return errServed
-	}
-	defer s.state.Store(stateOver)
-	s.wanted.Store(int32(len(listeners)))
 	return errors.Join(s.acceptAll(ctx, listeners), s.closeAll())
 }
 
@@ -124,8 +109,7 @@ func (s *Server) Accepts() bool {
 	_, _ = s.crowd.Count()
 	s.seats.mu.Lock()
 	defer s.seats.mu.Unlock()
-	n := s.serving.Load()
-	return n > 0 && n == s.wanted.Load()
+	return s.accepting.Load()
 }
 
 // acceptAll runs the accept loops until ctx ends or one of them fails. All
@@ -134,10 +118,10 @@ func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, len(listeners))
+	s.accepting.Store(true)
 	for _, l := range listeners {
-		s.serving.Add(1)
 		go func() {
-			defer s.serving.Add(-1)
+			defer s.accepting.Store(false)
 			defer cancel()
 			failed <- s.accept(ctx, l)
 		}()
@@ -158,7 +142,7 @@ func (s *Server) closeAll() error {
 	close(s.closing)
 	var ending sync.WaitGroup
 	for _, g := range s.crowd.Guests() {
-		c := (*Conn)(g.(*guest))
+		c := g.(*Conn)
 		ending.Go(func() { c.end(reasonStopping, disconnect(c.Version(), codeStopping)) })
 	}
 	done := make(chan struct{})

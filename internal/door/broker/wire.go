@@ -10,18 +10,27 @@ import (
 // its deadlines hold for reading alone; its Close leaves no command behind.
 type wire struct{ c *Conn }
 
-// Read implements [net.Conn]. What came before a packet that is refused still counts:
-// the refusal waits until mochi asks for more, and so does a packet that comes too early.
+// Read implements [net.Conn]. It returns one packet at a time, whole or in pieces: when the
+// next one is judged, mochi has acted on those before. While a packet has to wait, nothing
+// is read, so that TCP makes the station wait too.
 func (w wire) Read(p []byte) (int, error) {
 	c := w.c
 	for c.passed == 0 {
-		if c.refused != nil {
-			return 0, c.refuse(c.refused, c.frames.answer(c.refused))
+		size, r := c.frames.next(c.held)
+		if r != nil {
+			return 0, c.refuse(r, c.frames.answer(r))
 		}
-		if err := c.fetch(p); err != nil {
+		if size == 0 {
+			n, err := c.stream.Read(p)
+			if c.held = append(c.held, p[:n]...); n == 0 {
+				return 0, err // else it comes again
+			}
+			continue
+		}
+		if err := c.keepPace(); err != nil {
 			return 0, err
 		}
-		c.passed, c.refused = c.frames.scan(c.held)
+		c.passed = size
 	}
 	n := copy(p, c.held[:c.passed])
 	c.held, c.passed = c.held[n:], c.passed-n
@@ -50,10 +59,10 @@ func (w wire) Close() error {
 
 // SetDeadline implements [net.Conn] for reading: mochi means its keepalive by it,
 // and writes have deadlines of their own.
-func (w wire) SetDeadline(t time.Time) error { return w.c.setReadBy(t) }
+func (w wire) SetDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
 
 // SetReadDeadline implements [net.Conn].
-func (w wire) SetReadDeadline(t time.Time) error { return w.c.setReadBy(t) }
+func (w wire) SetReadDeadline(t time.Time) error { return w.c.stream.SetReadDeadline(t) }
 
 // SetWriteDeadline implements [net.Conn]; it has no effect.
 func (wire) SetWriteDeadline(time.Time) error { return nil }
