@@ -13,11 +13,6 @@ func (w *wire) acquire(semaphores []chan struct{}, timer *time.Timer) (outcome s
 		select {
 		case semaphore <- struct{}{}:
 			continue
-		default:
-		}
-		select {
-		case semaphore <- struct{}{}:
-			continue
 		case <-w.gone:
 			outcome = site.StationGone
 		case <-timer.C:

@@ -85,11 +85,11 @@ func (s *Service) SetBounds(b Bounds) { s.bounds.set(b) }
 // openWithin opens within the bounds of the account. An Idempotency-Key that has its
 // answer needs no room: nothing is sent for it, and it does not wait.
 func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
+	if answer, ok := s.replayed(req); ok {
+		return answer, nil
+	}
 	at, err := s.bounds.enter(use{req.Actor.Account, req.Station}, req.Accepted)
 	if err != nil {
-		if answer, ok := s.replayed(req); ok {
-			return answer, nil
-		}
 		s.refuse(req)
 		return Answer{}, err
 	}
@@ -98,11 +98,7 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 	if req.IdempotencyKey == "" {
 		return s.open(ctx, req), nil
 	}
-	answer, err := s.openOnce(ctx, req)
-	if answer.Replayed || err != nil {
-		s.bounds.refund(at)
-	}
-	return answer, err
+	return s.openOnce(ctx, req)
 }
 
 // enter adds a request, or returns Throttled. now is when it came.
@@ -140,12 +136,6 @@ func (at *place) await(ctx context.Context, deadline time.Time) {
 	if at.using == nil {
 		return
 	}
-	select {
-	case at.using.atStation <- struct{}{}:
-		at.atStation = true
-		return
-	default:
-	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
@@ -168,15 +158,6 @@ func (b *bounds) leave(at place) {
 	}
 	if at.using.pending--; at.using.pending == 0 {
 		delete(b.uses, at.use)
-	}
-}
-
-// refund returns the token of a request for which nothing was sent.
-func (b *bounds) refund(at place) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.rate != nil && at.use.account != "" {
-		b.rate.Refund(at.use.account)
 	}
 }
 
