@@ -16,25 +16,34 @@ const (
 // SetAlarms changes from when on alarms are raised; it takes effect within seconds.
 func (s *Service) SetAlarms(l alarm.Limits) { s.limits.Store(&l) }
 
+// statesWithin is how long after it has connected a station may take to state what holds.
+const statesWithin = 5 * time.Minute
+
 // updateAlarms raises and clears alarms as time passes, and records those that are owed.
-// What was reported on an earlier connection is not sure; neither is a status of a lock that
-// only results state, because such a station never says that it has locked again.
-func (s *Service) updateAlarms(l *live, e *effect, now time.Time) {
+// What was reported on an earlier connection is not sure, and no longer known if the station
+// is back and does not state it again; neither is a status of a lock that only results
+// state, because such a station never says that it has locked again.
+func (s *Service) updateAlarms(l *live, e *effect) {
 	limits := *s.limits.Load()
 	hold := func(kind site.Kind, lock int, sure bool) {
-		l.alarms.Hold(limits, kind, site.LockID(lock), sure, e.moment, now)
+		l.alarms.Hold(limits, kind, site.LockID(lock), sure, e.moment, e.now)
 	}
 	if !l.online() && !l.heard.IsZero() {
 		hold(site.KindStationSilent, 0, true)
 	}
-	for i, k := range l.locks {
+	back := l.online() && e.moment.Sub(l.connected) >= statesWithin
+	for i := range l.locks {
+		k := &l.locks[i]
+		if back && k.door != "" && k.doorOn != l.connection {
+			k.door, k.doorSince, k.doorOn, e.event = site.DoorUnknown, e.now, l.connection, true
+		}
 		if k.door == site.DoorOpen {
 			hold(site.KindDoorHeld, i+1, l.present(k.doorOn))
 			if k.forced {
 				hold(site.KindDoorForced, i+1, false) // prolongs it
 			}
 		}
-		if k.status == site.Unlocked {
+		if k.status == site.Unlocked && (!back || l.present(k.statusOn)) {
 			hold(site.KindLeftUnlocked, i+1, l.present(k.statusOn))
 		}
 	}

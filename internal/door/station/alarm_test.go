@@ -211,6 +211,34 @@ func TestService_doorHeld_offline(t *testing.T) {
 	})
 }
 
+// Of a station that comes back and does not state a door or a lock again, nothing is known
+// after a while: its alarms end, and the door is unknown.
+func TestService_doorHeld_notStatedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guard(t, 1)
+		g.unlock("c", site.Done)
+		g.report("unlocked", "open")
+		g.pass(16 * time.Minute)
+		recorded := []string{"door-held lock-1", "left-unlocked lock-1"}
+		standing := []string{"door-held", "left-unlocked"}
+		g.want(standing, recorded)
+		g.Disconnected(1, g.last(), "gone")
+		g.pass(time.Minute)
+		g.connect(t)
+		g.pass(4 * time.Minute)
+		g.want(standing, recorded)
+		g.pass(time.Minute + 10*time.Second)
+		g.want(nil, recorded)
+		if state, _ := g.State(1); state.Locks[0].Door != site.DoorUnknown {
+			t.Errorf("the door is %q", state.Locks[0].Door)
+		}
+		g.report("locked", "closed")
+		g.pass(11 * time.Second)
+		g.report("", "open")
+		g.want([]string{"door-forced"}, append(recorded, "door-forced lock-1"))
+	})
+}
+
 func TestService_leftUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard(t, 1)

@@ -3,7 +3,6 @@ package station
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"gatehouse/internal/site"
 )
@@ -95,5 +94,5 @@ func (s *Service) adopt(amendments []site.Amendment) {
 // admit adds a stored station to those in memory.
 func (s *Service) admit(st site.Station) {
 	s.put(newLive(st, s.generations.Add(1)), "")
-	_ = s.transition(st.ID, func(_ *live, e *effect, _ time.Time) { e.event = true })
+	_ = s.transition(st.ID, func(_ *live, e *effect) { e.event = true })
 }

@@ -3,13 +3,8 @@ package station
 import (
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
 )
-
-// doorRate bounds the records of one door: a busy one has more than a thousand a day, and
-// one that flaps one a minute.
-func doorRate() throttle.Rate { return throttle.Rate{Burst: 60, Every: time.Minute} }
 
 const (
 	// openedWithin is how long after a command a door is opened because of it.
@@ -28,7 +23,7 @@ const (
 type passage struct {
 	door      site.DoorStatus // empty until reported
 	doorSince time.Time
-	doorSpan  allowance
+	passages  trail
 	doorOn    site.ConnectionID // the connection on which it was last reported
 	statusOn  site.ConnectionID // the same of the lock, in a report
 	shut      time.Time         // when the door was last closed
@@ -45,14 +40,14 @@ func (l *live) present(c site.ConnectionID) bool { return l.online() && c == l.c
 
 // applyDoor takes over the status of the door behind a lock that the station has. A door
 // that is closed when it is first heard of needs no record.
-func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorStatus, now time.Time) {
+func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorStatus) {
 	k := &l.locks[id-1]
 	before, fresh := k.door, l.present(k.doorOn)
 	k.doorOn = l.connection
 	if before == door {
 		return
 	}
-	k.door, k.doorSince, e.event = door, now, true
+	k.door, k.doorSince, e.event = door, e.now, true
 	detail := ""
 	if !fresh && before != "" {
 		detail = detailOffline
@@ -66,7 +61,7 @@ func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorSt
 		if e.moment.Sub(k.shut) >= bounce {
 			k.forced = fresh && before == site.DoorClosed && !k.explained(e.moment, s.limits.Load().DoorForced)
 			if k.forced {
-				l.alarms.Raise(site.KindDoorForced, id, e.moment, now)
+				l.alarms.Raise(site.KindDoorForced, id, e.moment, e.now)
 				l.recordAlarms(e)
 			}
 		}
@@ -96,30 +91,19 @@ func (l *live) recordDoor(e *effect, id site.LockID, detail string) {
 			facts.Command = k.command
 		}
 	}
-	if skipped, ok := k.doorSpan.take(e.moment, doorRate()); ok {
-		facts.Count = skipped
-		e.note(kind, facts)
-	}
+	e.record(&k.passages, kind, facts)
 }
 
-// updateDoors brings the journal up to date where records of doors were left out, and
-// records unlocks whose doors were not opened.
+// updateDoors records unlocks whose doors were not opened.
 func (l *live) updateDoors(e *effect) {
 	for i := range l.locks {
 		k, id := &l.locks[i], site.LockID(i+1)
-		if k.doorSpan.skipped > 0 && k.door != site.DoorUnknown && k.doorSpan.open(e.moment, doorRate()) {
-			k.doorSpan.forgive()
-			l.recordDoor(e, id, detailCaughtUp)
-		}
 		if !k.awaited || k.status == site.Unlocked || e.moment.Sub(k.released) < openedWithin {
 			continue
 		}
 		k.awaited = false
-		if k.door != site.DoorClosed || !l.present(k.doorOn) {
-			continue
-		}
-		if skipped, ok := k.doorSpan.take(e.moment, doorRate()); ok {
-			e.note(site.KindNotOpened, site.Facts{Station: l.id, Lock: id.String(), Command: k.command, Detail: detailNotOpened, Count: skipped})
+		if k.door == site.DoorClosed && l.present(k.doorOn) {
+			e.record(&k.passages, site.KindNotOpened, site.Facts{Station: l.id, Lock: id.String(), Command: k.command, Detail: detailNotOpened})
 		}
 	}
 }

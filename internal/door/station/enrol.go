@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -139,7 +138,7 @@ func (s *Service) Remove(ctx context.Context, by site.Actor, id site.StationID) 
 // forget ends the enrolment of a station that the store has removed.
 func (s *Service) forget(id site.StationID) {
 	st, _ := s.Station(id)
-	_ = s.transition(id, func(l *live, e *effect, _ time.Time) {
+	_ = s.transition(id, func(l *live, e *effect) {
 		l.setConnection(e, 0)
 		l.removed = true
 	})
@@ -153,7 +152,7 @@ func (s *Service) forget(id site.StationID) {
 // update applies a stored enrolment of a station, and reports whether its secret is a
 // new one. A new secret begins a new generation.
 func (s *Service) update(st site.Station) (rotated bool) {
-	_ = s.transition(st.ID, func(l *live, e *effect, _ time.Time) {
+	_ = s.transition(st.ID, func(l *live, e *effect) {
 		old := l.enrolled.Load()
 		next := &enrolment{station: st, generation: old.generation}
 		if rotated = old.station.Secret != st.Secret; rotated {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
 )
 
@@ -34,21 +33,11 @@ func (s *Service) Run(ctx context.Context) error {
 			s.settle(ctx)
 		case <-ctx.Done():
 			for _, l := range s.all() {
-				_ = s.transition(l.id, (*live).grantLast)
+				_ = s.transition(l.id, (*live).allowLast)
 			}
 			s.settle(context.WithoutCancel(ctx))
 			return nil
 		}
-	}
-}
-
-// grantLast allows the last records of a run, whatever was recorded before: the next run
-// begins with the saved states, and would not know that the journal lacks one.
-func (l *live) grantLast(*effect, time.Time) {
-	l.presenceSpan.bucket, l.lockSpan.bucket = throttle.Bucket{}, throttle.Bucket{}
-	l.alarms.AllowAll()
-	for i := range l.locks {
-		l.locks[i].doorSpan.bucket = throttle.Bucket{}
 	}
 }
 
@@ -65,10 +54,10 @@ func (s *Service) settle(ctx context.Context) {
 // catchUp brings the alarms and the journal up to date.
 func (s *Service) catchUp() {
 	for _, l := range s.all() {
-		_ = s.transition(l.id, func(l *live, e *effect, now time.Time) {
-			l.catchUp(e, now)
+		_ = s.transition(l.id, func(l *live, e *effect) {
+			l.catchUp(e)
 			l.updateDoors(e)
-			s.updateAlarms(l, e, now)
+			s.updateAlarms(l, e)
 		})
 	}
 	s.reportAlarms()

@@ -2,28 +2,13 @@ package station
 
 import (
 	"cmp"
-	"time"
 
-	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
-// The rates of records that one station may cause: of presence at most 60 in any minute. A
-// station that flaps, broken or hostile, fills no journal; whatever was left out is counted
-// in the next record, and the journal is brought up to date once there is room.
-func presenceRate() throttle.Rate { return throttle.Rate{Burst: 30, Every: 2 * time.Second} }
-
-func lockRate() throttle.Rate {
-	return throttle.Rate{Burst: 2 * site.MaxLocks, Every: 2 * time.Second}
-}
-func batteryRate() throttle.Rate { return throttle.Rate{Burst: 2, Every: time.Hour} }
-
-// Sentences of presence records.
-const (
-	detailTakeover = "a second connection took over"
-	detailCaughtUp = "changed too often for a record each"
-)
+// detailTakeover is the detail of a record of presence.
+const detailTakeover = "a second connection took over"
 
 // Connected sets the connection of a station, which authenticated under that
 // generation, and replaces the one before in the same step. It fails with
@@ -33,7 +18,7 @@ const (
 // ended.
 func (s *Service) Connected(id site.StationID, connection site.ConnectionID, generation uint64, remote string) error {
 	var refused error
-	err := s.transition(id, func(l *live, e *effect, now time.Time) {
+	err := s.transition(id, func(l *live, e *effect) {
 		switch {
 		case l.enrolled.Load().generation != generation:
 			refused = fault.New(fault.Unauthenticated, "The secret of the station has been replaced")
@@ -46,9 +31,9 @@ func (s *Service) Connected(id site.StationID, connection site.ConnectionID, gen
 		if l.online() {
 			facts.Detail = detailTakeover
 		}
-		l.heard = now
+		l.heard = e.now
 		l.setConnection(e, connection)
-		l.recordPresence(e, facts, now)
+		l.recordPresence(e, facts)
 	})
 	return cmp.Or(err, refused)
 }
@@ -58,12 +43,12 @@ func (s *Service) Connected(id site.StationID, connection site.ConnectionID, gen
 // present connection does. For one that was replaced or refused, or whose end is known,
 // Disconnected does nothing.
 func (s *Service) Disconnected(id site.StationID, connection site.ConnectionID, reason string) (offline bool) {
-	_ = s.transition(id, func(l *live, e *effect, now time.Time) {
+	_ = s.transition(id, func(l *live, e *effect) {
 		if offline = l.online() && l.connection == connection; !offline {
 			return
 		}
 		l.setConnection(e, 0)
-		l.recordPresence(e, site.Facts{Detail: reason}, now)
+		l.recordPresence(e, site.Facts{Detail: reason})
 	})
 	return offline
 }
@@ -95,79 +80,22 @@ func (s *Service) Online() (n int) {
 // setConnection changes the connection of a station, 0 for none.
 func (l *live) setConnection(e *effect, connection site.ConnectionID) {
 	before := l.online()
-	l.connection = connection
+	l.connection, l.connected = connection, e.moment
 	e.event = l.online() != before
 }
 
-// recordPresence notes a record of the present presence, as far as allowed.
-func (l *live) recordPresence(e *effect, facts site.Facts, now time.Time) {
-	skipped, ok := l.presenceSpan.take(now, presenceRate())
-	if !ok {
-		return
-	}
-	l.presenceRecorded = l.online()
+// recordPresence records the present presence, as far as allowed.
+func (l *live) recordPresence(e *effect, facts site.Facts) {
 	kind := site.KindStationOffline
 	if l.online() {
 		kind = site.KindStationOnline
 	}
-	facts.Station, facts.Count = l.id, skipped
-	e.note(kind, facts)
+	facts.Station = l.id
+	e.record(&l.presence, kind, facts)
 }
 
-// recordLock notes a record of the present status of a lock, as far as allowed.
-func (l *live) recordLock(e *effect, id site.LockID, detail string, now time.Time) {
-	skipped, ok := l.lockSpan.take(now, lockRate())
-	if !ok {
-		return
-	}
+// recordLock records the present status of a lock, as far as allowed.
+func (l *live) recordLock(e *effect, id site.LockID, detail string) {
 	k := &l.locks[id-1]
-	k.recorded = k.status
-	e.note(site.KindLockChanged, site.Facts{
-		Station: l.id, Lock: id.String(), Status: k.status, Detail: detail, Count: skipped,
-	})
+	e.record(&k.changes, site.KindLockChanged, site.Facts{Station: l.id, Lock: id.String(), Status: k.status, Detail: detail})
 }
-
-// presenceBehind reports whether changes of presence were left out that no record
-// counts yet; mu is held.
-func (l *live) presenceBehind() bool {
-	return l.presenceRecorded != l.online() || l.presenceSpan.skipped > 0
-}
-
-// catchUp brings the journal up to date where records were left out: of presence whenever
-// some were, of a lock when its last record no longer holds.
-func (l *live) catchUp(e *effect, now time.Time) {
-	if l.presenceBehind() && l.presenceSpan.open(now, presenceRate()) {
-		l.presenceSpan.forgive()
-		l.recordPresence(e, site.Facts{Detail: detailCaughtUp}, now)
-	}
-	for i, k := range l.locks {
-		if k.recorded != k.status && l.lockSpan.open(now, lockRate()) {
-			l.lockSpan.forgive()
-			l.recordLock(e, site.LockID(i+1), detailCaughtUp, now)
-		}
-	}
-}
-
-// allowance bounds records. The zero allowance has left none out.
-type allowance struct {
-	bucket  throttle.Bucket
-	skipped int // left out since the last one that was allowed
-}
-
-// open reports whether take would allow one now.
-func (a *allowance) open(now time.Time, r throttle.Rate) bool { return a.bucket.Wait(now, r) == 0 }
-
-// take allows a record or skips it, and returns how many were skipped before the one that
-// it allows.
-func (a *allowance) take(now time.Time, r throttle.Rate) (skipped int, ok bool) {
-	if !a.open(now, r) {
-		a.skipped++
-		return 0, false
-	}
-	a.bucket.Take(now, r)
-	skipped, a.skipped = a.skipped, 0
-	return skipped, true
-}
-
-// forgive uncounts one that was skipped, because it is recorded after all.
-func (a *allowance) forgive() { a.skipped = max(a.skipped-1, 0) }

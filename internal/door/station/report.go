@@ -3,7 +3,6 @@ package station
 import (
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -45,9 +44,9 @@ func (r *Report) Refuse(why string) {
 // whatever else it states. [fault.Invalid] when something in it could not be right;
 // [fault.NotFound] when the station is not enrolled.
 func (s *Service) Report(id site.StationID, r *Report) error {
-	err := s.transition(id, func(l *live, e *effect, now time.Time) {
-		l.heard = now
-		s.applyBattery(l, e, r, now)
+	err := s.transition(id, func(l *live, e *effect) {
+		l.heard = e.now
+		s.applyBattery(l, e, r)
 		l.applyFirmware(e, r)
 		for i, status := range &r.Locks {
 			id, door := site.LockID(i), r.Doors[i]
@@ -59,11 +58,11 @@ func (s *Service) Report(id site.StationID, r *Report) error {
 				continue
 			}
 			if status != "" {
-				l.applyLock(e, id, status, now)
+				l.applyLock(e, id, status)
 				l.locks[i-1].statusOn = l.connection
 			}
 			if door != "" { // after the lock: an unlocked one explains an open door
-				s.applyDoor(l, e, id, door, now)
+				s.applyDoor(l, e, id, door)
 			}
 		}
 	})
@@ -80,15 +79,15 @@ func (s *Service) LockReported(id site.StationID, lock site.LockID, status site.
 	if _, err := site.ParseLockStatus(string(status)); err != nil {
 		return
 	}
-	_ = s.transition(id, func(l *live, e *effect, now time.Time) {
-		l.heard = now
+	_ = s.transition(id, func(l *live, e *effect) {
+		l.heard = e.now
 		if lock >= 1 && int(lock) <= len(l.locks) {
-			l.applyLock(e, lock, status, now)
+			l.applyLock(e, lock, status)
 		}
 	})
 }
 
-func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
+func (s *Service) applyBattery(l *live, e *effect, r *Report) {
 	if r.BatteryVoltage == nil {
 		return
 	}
@@ -97,7 +96,7 @@ func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
 		r.Refuse("batteryVoltage is not a voltage")
 		return
 	}
-	s.noteBattery(l, volts, now)
+	s.noteBattery(l, volts, e.now)
 	if l.battery != nil && *l.battery == volts {
 		return
 	}
@@ -109,9 +108,7 @@ func (s *Service) applyBattery(l *live, e *effect, r *Report, now time.Time) {
 		l.low = false
 	case volts < s.cfg.BatteryLow && !l.low:
 		l.low = true
-		if skipped, ok := l.batterySpan.take(now, batteryRate()); ok {
-			e.note(site.KindBatteryLow, site.Facts{Station: l.id, BatteryVoltage: l.battery, Count: skipped})
-		}
+		e.record(&l.lowBattery, site.KindBatteryLow, site.Facts{Station: l.id, BatteryVoltage: l.battery})
 	}
 }
 
@@ -127,9 +124,9 @@ func (l *live) applyFirmware(e *effect, r *Report) {
 
 // applyLock takes over the status of a lock that the station has.
 // lastUpdated moves whether or not the status changed.
-func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now time.Time) {
+func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus) {
 	k := &l.locks[id-1]
-	k.updated = now
+	k.updated = e.now
 	if k.status == status {
 		return
 	}
@@ -137,7 +134,7 @@ func (l *live) applyLock(e *effect, id site.LockID, status site.LockStatus, now 
 		k.released = e.moment
 	}
 	k.status, e.event = status, true
-	l.recordLock(e, id, "", now)
+	l.recordLock(e, id, "")
 }
 
 func validVoltage(v float64) bool { return v > 0 && v <= maxVoltage }

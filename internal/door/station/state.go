@@ -22,6 +22,7 @@ type live struct {
 	removed bool       // no longer enrolled; nothing may change it any more
 	// connection alone decides presence: the station is online while it has one.
 	connection site.ConnectionID
+	connected  time.Time    // when it was made, a reading of [time.Now]
 	heard      time.Time    // zero before the first contact
 	battery    *float64     // volts; what it points to never changes
 	low        bool         // the battery is known to be low
@@ -31,8 +32,7 @@ type live struct {
 
 	alarms alarm.Set
 
-	presenceSpan, lockSpan, batterySpan allowance
-	presenceRecorded                    bool // whether the last record of presence was online
+	presence, lowBattery trail
 
 	dirty bool      // something beside heard changed since the last save
 	saved time.Time // what was last saved of heard
@@ -46,15 +46,15 @@ type enrolment struct {
 
 // lock is what is known of one lock.
 type lock struct {
-	status   site.LockStatus
-	updated  time.Time
-	recorded site.LockStatus // the status in its last record
+	status  site.LockStatus
+	updated time.Time
+	changes trail
 
 	passage
 }
 
 func newLive(st site.Station, generation uint64) *live {
-	l := &live{id: st.ID}
+	l := &live{id: st.ID, presence: presenceTrail(), lowBattery: batteryTrail()}
 	l.enrolled.Store(&enrolment{station: st, generation: generation})
 	l.resize(st.Locks)
 	return l
@@ -65,7 +65,7 @@ func newLive(st site.Station, generation uint64) *live {
 func (l *live) resize(n int) {
 	l.locks = l.locks[:min(n, len(l.locks)):min(n, len(l.locks))]
 	for len(l.locks) < n {
-		l.locks = append(l.locks, lock{status: site.Unknown, recorded: site.Unknown})
+		l.locks = append(l.locks, lock{status: site.Unknown, changes: lockTrail(), passage: passage{passages: lockTrail()}})
 	}
 	l.alarms.Resize(n)
 }
@@ -86,7 +86,7 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 			continue
 		}
 		to := &l.locks[k.ID-1]
-		to.status, to.recorded, to.updated = status, status, k.LastUpdated.Time
+		to.status, to.updated = status, k.LastUpdated.Time
 		if door, err := site.ParseDoorStatus(string(k.Door)); err == nil {
 			to.door, to.doorSince = door, k.DoorSince.Time
 		}
@@ -145,22 +145,10 @@ func (l *live) lockStates() []site.Lock {
 	return out
 }
 
-// effect is what follows from a transition of one station.
-type effect struct {
-	event   bool // the Station object changed beyond lastConnection
-	records []site.Record
-	moment  time.Time // a reading of [time.Now], for what must not go by the gateway's clock
-}
-
-// note adds a record.
-func (e *effect) note(kind site.Kind, facts site.Facts) {
-	e.records = append(e.records, site.Record{Kind: kind, Facts: facts})
-}
-
 // transition lets change work on a station, then wakes subscribers and writes to the
 // journal; all in the order in which transitions of that station happen. change
 // runs with mu held. It fails with [fault.NotFound] when there is no such station.
-func (s *Service) transition(id site.StationID, change func(*live, *effect, time.Time)) error {
+func (s *Service) transition(id site.StationID, change func(*live, *effect)) error {
 	l, ok := s.find(id)
 	if !ok {
 		return errNotFound()
@@ -182,14 +170,14 @@ func (s *Service) transition(id site.StationID, change func(*live, *effect, time
 
 // turnInto runs change with mu held; turn is held. The state is given where an
 // event needs it.
-func (l *live) turnInto(change func(*live, *effect, time.Time), now time.Time) (e effect, state site.StationState, ok bool) {
+func (l *live) turnInto(change func(*live, *effect), now time.Time) (e effect, state site.StationState, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.removed {
 		return e, state, false
 	}
-	e.moment = time.Now()
-	change(l, &e, now)
+	e.now, e.moment = now, time.Now()
+	change(l, &e)
 	if e.event {
 		l.dirty = true
 		state = l.state()
