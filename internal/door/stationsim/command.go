@@ -82,7 +82,7 @@ func (s *Station) receive(ctx context.Context, l *link, m mqtt.Message) {
 // carryOut waits as long as the station is slow, acknowledges a command that can begin in
 // time, and runs the motor.
 func (s *Station) carryOut(ctx context.Context, o *order) {
-	if !wait(ctx, s.cfg.Faults.Slow) || o.link.ended() {
+	if !wait(ctx, s.cfg.Faults.Slow) || !o.link.client.IsConnectionOpen() {
 		s.emit(o.event(Dropped, "the connection ended before it was acknowledged"))
 		return
 	}

@@ -3,7 +3,6 @@ package stationsim
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,11 +15,10 @@ import (
 
 // Broker is where stations connect to.
 type Broker struct {
-	Address string      // host:port
-	TLS     *tls.Config // nil: plain TCP
+	Address string // host:port
 
-	// Dial opens the TCP connection; nil takes a plain [net.Dialer]. It lets a test
-	// hold the connection in its hands, to stall or cut it.
+	// Dial opens the connection; nil takes a plain [net.Dialer]. A [tls.Dialer] connects
+	// over TLS, and a test holds the connection in its hands, to stall or cut it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

@@ -2,7 +2,6 @@ package stationsim
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,15 +22,14 @@ const (
 // connection only: its own reconnecting can report a delivery that never was.
 type link struct {
 	client  mqtt.Client
-	lost    chan error    // one error when the connection ends by itself
-	over    chan struct{} // closed before lost has its error
-	unguard func() bool   // ends the hold of dial's context on the connection
+	lost    chan error  // one error when the connection ends by itself
+	unguard func() bool // ends the hold of dial's context on the connection
 }
 
 // connect connects, once there is room at the gate, and subscribes to the station's
 // commands. It ends, and leaves nothing behind, when ctx ends.
 func (s *Station) connect(ctx context.Context) (*link, error) {
-	l := &link{lost: make(chan error, 1), over: make(chan struct{}), unguard: func() bool { return true }}
+	l := &link{lost: make(chan error, 1), unguard: func() bool { return true }}
 	receive := func(_ mqtt.Client, m mqtt.Message) { s.receive(ctx, l, m) }
 	if gate := s.cfg.gate; gate != nil {
 		select {
@@ -72,16 +70,6 @@ func await(ctx context.Context, doing string, token mqtt.Token) error {
 	return nil
 }
 
-// ended reports whether the connection has ended by itself.
-func (l *link) ended() bool {
-	select {
-	case <-l.over:
-		return true
-	default:
-		return false
-	}
-}
-
 func (l *link) options(ctx context.Context, cfg Config) *mqtt.ClientOptions {
 	return mqtt.NewClientOptions().
 		AddBroker("tcp://" + cfg.Broker.Address).
@@ -99,7 +87,7 @@ func (l *link) options(ctx context.Context, cfg Config) *mqtt.ClientOptions {
 		SetOrderMatters(false).
 		SetAutoAckDisabled(true).
 		SetStore(mqtt.NewMemoryStore()).
-		SetConnectionLostHandler(func(_ mqtt.Client, err error) { close(l.over); l.lost <- err })
+		SetConnectionLostHandler(func(_ mqtt.Client, err error) { l.lost <- err })
 }
 
 // open opens the connection below MQTT. Until the link is unguarded, the end of
@@ -110,24 +98,7 @@ func (l *link) open(ctx context.Context, broker Broker) (net.Conn, error) {
 		return nil, err
 	}
 	l.unguard = context.AfterFunc(ctx, func() { _ = conn.Close() })
-	if broker.TLS == nil {
-		return conn, nil
-	}
-	secured := tls.Client(conn, withServerName(broker))
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("TLS handshake: %w", err)
-	}
-	return secured, nil
-}
-
-func withServerName(broker Broker) *tls.Config {
-	if broker.TLS.ServerName != "" {
-		return broker.TLS
-	}
-	cfg := broker.TLS.Clone()
-	cfg.ServerName, _, _ = net.SplitHostPort(broker.Address)
-	return cfg
+	return conn, nil
 }
 
 // errNotSubscribed is a SUBACK that refuses.

@@ -39,8 +39,7 @@ type Station struct {
 
 	mu      sync.Mutex // mu guards the fields below
 	status  Status
-	changed chan struct{} // closed and replaced when status changes
-	link    *link         // nil while not connected
+	link    *link // nil while not connected
 	locks   []lock
 	ids     []site.CommandID           // the latest, oldest first
 	results map[site.CommandID]*result // of ids; nil while the command is in flight
@@ -56,7 +55,7 @@ func New(cfg Config) (*Station, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Station{
-		cfg: cfg, commands: make(chan struct{}, maxCommands), changed: make(chan struct{}),
+		cfg: cfg, commands: make(chan struct{}, maxCommands),
 		locks: slices.Repeat([]lock{{status: site.Locked}}, cfg.Locks), results: make(map[site.CommandID]*result),
 		full: 3.60 + 0.55*rand.Float64(), drained: time.Now(), //nolint:gosec // plays hardware, guards nothing
 	}
@@ -69,24 +68,6 @@ func (s *Station) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
-}
-
-// Wait returns as soon as the station's status satisfies condition, or with the
-// error of ctx.
-func (s *Station) Wait(ctx context.Context, condition func(Status) bool) error {
-	for {
-		s.mu.Lock()
-		status, changed := s.status, s.changed
-		s.mu.Unlock()
-		if condition(status) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for station %d: %w", s.cfg.ID, ctx.Err())
-		}
-	}
 }
 
 // Run plays the station until ctx ends; then it disconnects and returns nil.
@@ -229,6 +210,4 @@ func (s *Station) note(e Event) {
 		s.volts -= perOpening
 	}
 	s.status.Connected = s.link != nil
-	close(s.changed)
-	s.changed = make(chan struct{})
 }

@@ -118,7 +118,7 @@ func (d *door) trust(authority []byte) {
 func (d *door) start(secured *tls.Config) {
 	d.b.Helper()
 	station, err := stationsim.New(stationsim.Config{
-		Broker: stationsim.Broker{Address: net.JoinHostPort(d.b.address, "8883"), TLS: secured},
+		Broker: stationsim.Broker{Address: net.JoinHostPort(d.b.address, "8883"), Dial: (&tls.Dialer{Config: secured}).DialContext},
 		ID:     d.issued.StationID, Secret: site.Secret(d.issued.MQTT.Password), Locks: 2,
 		Actuation: 5 * time.Millisecond, Relock: 100 * time.Millisecond,
 		Backoff: stationsim.Backoff{Min: 50 * time.Millisecond, Max: 500 * time.Millisecond},

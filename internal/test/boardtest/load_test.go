@@ -140,10 +140,8 @@ func (b *board) newDoors(n int) []*door {
 // awaitStations waits until every station is connected.
 func (l *load) awaitStations() {
 	l.b.Helper()
-	ctx, cancel := context.WithTimeout(l.b.Context(), patience)
-	defer cancel()
 	for _, d := range l.doors {
-		l.b.must(d.station.Wait(ctx, func(s stationsim.Status) bool { return s.Connected }))
+		l.b.await("the station is connected", func() bool { return d.station.Status().Connected })
 	}
 }
 

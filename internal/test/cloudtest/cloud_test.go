@@ -103,18 +103,7 @@ func (d *door) play(t *testing.T, stations int) {
 	})
 	for n := range stations {
 		d.AwaitOnline(site.StationID(n+1), true)
-		subscribed(t, d.stations[n])
-	}
-}
-
-// subscribed waits until a station has subscribed to its commands, which comes a moment
-// after it is online.
-func subscribed(t testing.TB, station *stationsim.Station) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := station.Wait(ctx, func(s stationsim.Status) bool { return s.Connected }); err != nil {
-		t.Fatal(err)
+		d.Await("it has subscribed to its commands, a moment later", func() bool { return d.stations[n].Status().Connected })
 	}
 }
 
@@ -122,17 +111,9 @@ func subscribed(t testing.TB, station *stationsim.Station) {
 // that.
 func (d *door) opened(station, least int) int {
 	d.T.Helper()
-	return openings(d.T, d.stations[station-1], least)
-}
-
-// openings waits until a station's locks have opened that often, at least: it sends its
-// result just before it says so.
-func openings(t testing.TB, station *stationsim.Station, least int) int {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	_ = station.Wait(ctx, func(s stationsim.Status) bool { return s.Opened >= least }) // who calls compares
-	return station.Status().Opened
+	s := d.stations[station-1]
+	d.Await("the locks have opened so often", func() bool { return s.Status().Opened >= least }) // the result comes just before
+	return s.Status().Opened
 }
 
 // cloud returns the status of the link; a gateway in these tests has one.
