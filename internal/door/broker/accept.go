@@ -63,7 +63,7 @@ func rest(ctx context.Context, pause time.Duration) {
 // for it. A TLS connection gets its goroutine with its turn.
 func (s *Server) welcome(raw net.Conn, secure *tls.Config) {
 	c := s.newConn(raw, secure)
-	if err := prepare(raw); err != nil { // it is dead already
+	if err := c.socket.prepare(); err != nil { // it is dead already
 		c.Reset(reasonLost)
 		return
 	}

@@ -19,6 +19,7 @@ import (
 type Conn struct {
 	server *Server
 	raw    net.Conn        // as accepted; closing it with linger 0 is the reset
+	socket socket          // of raw
 	stream net.Conn        // raw, or the TLS session on it
 	gated  *admission.Conn // between the two; nil without TLS
 	remote string
@@ -68,12 +69,13 @@ type Conn struct {
 func (s *Server) newConn(raw net.Conn, secure *tls.Config) *Conn {
 	c := &Conn{
 		server: s, raw: raw, stream: raw, remote: raw.RemoteAddr().String(),
-		pace:     rate.NewLimiter(rate.Limit(s.cfg.Limits.PacketsPerSecond), max(1, int(4*s.cfg.Limits.PacketsPerSecond))),
-		writing:  make(chan struct{}, 1),
-		patience: patience{conn: raw},
-		done:     make(chan struct{}),
-		frames:   framer{limit: int(s.cfg.Limits.PacketSize)},
+		pace:    rate.NewLimiter(rate.Limit(s.cfg.Limits.PacketsPerSecond), max(1, int(4*s.cfg.Limits.PacketsPerSecond))),
+		writing: make(chan struct{}, 1),
+		socket:  socketOf(raw),
+		done:    make(chan struct{}),
+		frames:  framer{limit: int(s.cfg.Limits.PacketSize)},
 	}
+	c.patience.socket = c.socket
 	if secure != nil {
 		c.gated = s.cfg.Handshakes.Conn(raw)
 		c.stream = tls.Server(c.gated, secure)
@@ -142,7 +144,7 @@ func (c *Conn) end(reason string, farewell []byte) {
 	if !c.finish(reason) {
 		return
 	}
-	pending := unsent(c.raw)
+	pending := c.socket.unsent()
 	if c.loaded && pending {
 		c.cut()
 		return
@@ -150,7 +152,7 @@ func (c *Conn) end(reason string, farewell []byte) {
 	if farewell != nil {
 		c.say(farewell)
 	}
-	linger(c.raw, lingerSystem)
+	c.socket.linger(lingerSystem)
 	if pending { // TLS might wait to say its own farewell
 		_ = c.raw.Close()
 		return
@@ -174,7 +176,7 @@ func (c *Conn) say(farewell []byte) {
 // cut closes the raw connection; it lingers for 0 s since it was accepted, so that
 // the kernel answers with a reset.
 func (c *Conn) cut() {
-	linger(c.raw, lingerReset)
+	c.socket.linger(lingerReset)
 	_ = c.raw.Close()
 }
 

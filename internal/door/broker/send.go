@@ -90,7 +90,7 @@ func (c *Conn) write(packet []byte) error {
 		return err
 	}
 	defer c.unlock()
-	if packet[0]>>4 == typeDisconnect && !unsent(c.raw) {
+	if packet[0]>>4 == typeDisconnect && !c.socket.unsent() {
 		c.loaded = false // every command has arrived: the end need not be a reset
 	}
 	c.patience.lift()

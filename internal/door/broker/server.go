@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2"
+	"golang.org/x/sync/errgroup"
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/systemlog"
@@ -115,26 +116,19 @@ func (s *Server) Accepts() bool {
 // acceptAll runs the accept loops until ctx ends or one of them fails. All
 // listeners are closed when it returns.
 func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	failed := make(chan error, len(listeners))
+	loops, ctx := errgroup.WithContext(ctx)
 	s.accepting.Store(true)
 	for _, l := range listeners {
-		go func() {
+		loops.Go(func() error {
 			defer s.accepting.Store(false)
-			defer cancel()
-			failed <- s.accept(ctx, l)
-		}()
+			return s.accept(ctx, l)
+		})
 	}
 	<-ctx.Done()
-	var errs []error
 	for _, l := range listeners {
 		_ = l.Net.Close() // wakes its loop
 	}
-	for range listeners {
-		errs = append(errs, <-failed)
-	}
-	return errors.Join(errs...)
+	return loops.Wait()
 }
 
 // closeAll ends every connection. No new ones come any more.

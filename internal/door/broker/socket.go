@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -24,38 +25,69 @@ const (
 	lingerSystem = -1 // in the background
 )
 
-// prepare sets the options of an accepted TCP socket. It lingers for 0 s from the
-// start: if the process is killed, the kernel resets the connection too, and drops
-// commands that it has not delivered.
-func prepare(raw net.Conn) error {
-	tcp, ok := raw.(*net.TCPConn)
-	if !ok {
+// socket is the TCP socket of an accepted connection. That of another kind of connection,
+// such as a pipe in a test, does nothing.
+type socket struct {
+	tcp *net.TCPConn
+	raw syscall.RawConn
+}
+
+func socketOf(conn net.Conn) (s socket) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		s.tcp = tcp
+		s.raw, _ = tcp.SyscallConn() // never fails for an accepted connection
+	}
+	return s
+}
+
+// prepare sets the options of an accepted socket. It lingers for 0 s from the start: if
+// the process is killed, the kernel resets the connection too, and drops commands that it
+// has not delivered.
+func (s socket) prepare() error {
+	if s.tcp == nil {
 		return nil
 	}
-	linger(raw, lingerReset)
-	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{
-		Enable: true, Idle: probeIdle, Interval: probeInterval, Count: probeCount,
+	s.linger(lingerReset)
+	probes := net.KeepAliveConfig{Enable: true, Idle: probeIdle, Interval: probeInterval, Count: probeCount}
+	return errors.Join(s.tcp.SetKeepAliveConfig(probes), s.setUserTimeout(userTimeout))
+}
+
+// setUserTimeout sets for how long the kernel keeps sending bytes that the station's kernel
+// does not acknowledge (tcp(7), TCP_USER_TIMEOUT).
+func (s socket) setUserTimeout(d time.Duration) error {
+	var failed error
+	err := s.raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 	})
-	if err != nil {
-		return err
+	return errors.Join(err, failed)
+}
+
+// linger sets for how long the socket goes on sending when it is closed.
+func (s socket) linger(seconds int) {
+	if s.tcp != nil {
+		_ = s.tcp.SetLinger(seconds) // fails only on a closed socket
 	}
-	return control(tcp, func(fd int) error { return setUserTimeout(fd, userTimeout) })
 }
 
-func setUserTimeout(fd int, d time.Duration) error {
-	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+// unsent reports whether there are bytes that the peer's kernel has not
+// acknowledged (tcp(7), SIOCOUTQ).
+func (s socket) unsent() bool {
+	if s.tcp == nil {
+		return false
+	}
+	var queued int
+	var failed error
+	err := s.raw.Control(func(fd uintptr) { queued, failed = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+	return err != nil || failed != nil || queued > 0
 }
 
-// patience is how long the kernel keeps sending bytes that the station's kernel does
-// not acknowledge (tcp(7), TCP_USER_TIMEOUT). While a command is in flight, that is no
+// patience is the user timeout of a socket. While a command is in flight, that is no
 // longer than to its deadline, even if this process is frozen meanwhile. It is not safe
 // for concurrent use.
 type patience struct {
-	conn  net.Conn
-	raw   syscall.RawConn  // of conn; nil until the first command
-	apply func(fd uintptr) // made once, so that a command allocates nothing
-	now   time.Duration    // what is set; zero: userTimeout
-	until time.Time        // when the last command in flight is over
+	socket socket
+	now    time.Duration // what is set; zero: userTimeout
+	until  time.Time     // when the last command in flight is over
 }
 
 // patienceStep is what patience is rounded down to, so that most commands find it set.
@@ -79,56 +111,8 @@ func (p *patience) lift() {
 }
 
 func (p *patience) set(d time.Duration) {
-	if p.now == d {
-		return
+	if p.now != d && p.socket.tcp != nil {
+		p.now = d
+		_ = p.socket.setUserTimeout(d) // a closed socket fails in the write
 	}
-	if p.raw == nil {
-		tcp, ok := p.conn.(*net.TCPConn)
-		if !ok {
-			return
-		}
-		raw, err := tcp.SyscallConn()
-		if err != nil {
-			return
-		}
-		p.raw = raw
-		p.apply = func(fd uintptr) { _ = setUserTimeout(int(fd), p.now) } // a closed socket fails in the write
-	}
-	p.now = d
-	_ = p.raw.Control(p.apply)
-}
-
-// linger sets for how long the socket goes on sending when it is closed.
-func linger(raw net.Conn, seconds int) {
-	if tcp, ok := raw.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(seconds) // fails only on a closed socket
-	}
-}
-
-// unsent reports whether there are bytes that the peer's kernel has not
-// acknowledged (tcp(7), SIOCOUTQ).
-func unsent(raw net.Conn) bool {
-	tcp, ok := raw.(*net.TCPConn)
-	if !ok {
-		return false
-	}
-	var queued int
-	err := control(tcp, func(fd int) (err error) {
-		queued, err = unix.IoctlGetInt(fd, unix.SIOCOUTQ)
-		return err
-	})
-	return err != nil || queued > 0
-}
-
-// control calls f with the socket's descriptor.
-func control(conn syscall.Conn, f func(fd int) error) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = f(int(fd)) }); err != nil {
-		return err
-	}
-	return failed
 }

@@ -46,16 +46,13 @@ func (s *Service) noteBattery(l *live, volts float64, now time.Time) {
 // how many days it will be low if it continues to fall like that; nil where that cannot be
 // told. NotFound; Unavailable when the storage fails.
 func (s *Service) Battery(ctx context.Context, id site.StationID) (points []BatteryPoint, daysLeft *int, err error) {
-	l, ok := s.find(id)
-	if !ok {
-		return nil, nil, errNotFound()
-	}
 	if points, err = s.cfg.Store.Battery(ctx, id); err != nil {
 		return nil, nil, err
 	}
-	l.mu.Lock()
-	latest := l.point
-	l.mu.Unlock()
+	var latest BatteryPoint
+	if !s.with(id, func(l *live) { latest = l.point }) {
+		return nil, nil, errNotFound()
+	}
 	if n := len(points); latest.Volts != 0 && (n == 0 || points[n-1].Day < latest.Day) {
 		points = append(points, latest)
 	}

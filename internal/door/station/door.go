@@ -129,13 +129,9 @@ func (s *Service) Unlocked(id site.StationID, number site.LockID, command site.C
 
 // withLock calls f for a lock with mu held, if there is such a lock.
 func (s *Service) withLock(id site.StationID, number site.LockID, f func(*lock)) {
-	l, ok := s.find(id)
-	if !ok {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if number >= 1 && int(number) <= len(l.locks) {
-		f(&l.locks[number-1])
-	}
+	s.with(id, func(l *live) {
+		if number >= 1 && int(number) <= len(l.locks) {
+			f(&l.locks[number-1])
+		}
+	})
 }

@@ -3,6 +3,7 @@ package station
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"gatehouse/internal/fault"
@@ -66,12 +67,7 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 		return r, err
 	}
 	r.HomeAssistant = cmp.Or(r.HomeAssistant, site.HomeAssistantState)
-	for _, err := range []error{checkLocks(r.Locks), checkSecret(r.Secret), checkToken(r.Token), checkMode(r.HomeAssistant)} {
-		if err != nil {
-			return r, err
-		}
-	}
-	return r, nil
+	return r, errors.Join(checkLocks(r.Locks), checkSecret(r.Secret), checkToken(r.Token), checkMode(r.HomeAssistant))
 }
 
 // checkFree refuses an id or a token that is in use.

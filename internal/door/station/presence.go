@@ -55,14 +55,8 @@ func (s *Service) Disconnected(id site.StationID, connection site.ConnectionID, 
 
 // Heard notes that a packet of the station has come in.
 func (s *Service) Heard(id site.StationID) {
-	l, ok := s.find(id)
-	if !ok {
-		return
-	}
 	now := s.cfg.Clock.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.heard = now
+	s.with(id, func(l *live) { l.heard = now })
 }
 
 // Online is how many stations have a live connection.

@@ -167,6 +167,18 @@ func (s *Service) find(id site.StationID) (*live, bool) {
 	return l, ok
 }
 
+// with calls f for a station with mu held, and reports whether there is such a station.
+func (s *Service) with(id site.StationID, f func(*live)) bool {
+	l, ok := s.find(id)
+	if !ok {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(l)
+	return true
+}
+
 // all returns the live stations by id.
 func (s *Service) all() []*live {
 	s.mu.RLock()

@@ -98,26 +98,16 @@ func (l *live) restore(saved SavedState, batteryLow float64) {
 func (l *live) online() bool { return l.connection != 0 }
 
 // State returns what is known of a station now, as a copy.
-func (s *Service) State(id site.StationID) (site.StationState, bool) {
-	l, ok := s.find(id)
-	if !ok {
-		return site.StationState{}, false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state(), true
+func (s *Service) State(id site.StationID) (state site.StationState, ok bool) {
+	ok = s.with(id, func(l *live) { state = l.state() })
+	return state, ok
 }
 
 // Firmware returns the firmware that a station last reported; empty when it
 // reported none or is not enrolled.
-func (s *Service) Firmware(id site.StationID) string {
-	l, ok := s.find(id)
-	if !ok {
-		return ""
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.firmware
+func (s *Service) Firmware(id site.StationID) (name string) {
+	s.with(id, func(l *live) { name = l.firmware })
+	return name
 }
 
 // state copies the state; mu is held.
