@@ -280,7 +280,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		return err
 	}
 	g.unlock, err = unlock.New(ctx, unlock.Config{
-		Permissions: g.access, Directory: g.stations, Doors: g.stations, Caller: g.link, Journal: g.journal,
+		Permissions: g.access, Doors: g.stations, Caller: g.link, Journal: g.journal,
 		Clock: g.clock, Metrics: g.metrics, TTL: g.cfg.Unlock.TTL, Bounds: unlockBounds(g.cfg),
 	})
 	if err != nil {

@@ -47,9 +47,11 @@ type door struct{ called func(site.Command) }
 // lockOne is a directory whose every station has one lock.
 type lockOne struct{ allStations }
 
-func (door) HasLock(site.StationID, site.LockID) bool    { return true }
-func (door) Permits(site.AccountID, site.StationID) bool { return true }
-func (door) Lives(site.Actor) bool                       { return true }
+func (door) HasLock(site.StationID, site.LockID) bool                           { return true }
+func (door) Releasing(site.StationID, site.LockID, site.CommandID)              {}
+func (door) Unlocked(site.StationID, site.LockID, site.CommandID, site.Outcome) {}
+func (door) Permits(site.AccountID, site.StationID) bool                        { return true }
+func (door) Lives(site.Actor) bool                                              { return true }
 func (lockOne) State(site.StationID) (site.StationState, bool) {
 	return site.StationState{Locks: []site.Lock{{ID: 1}}}, true
 }
@@ -87,7 +89,7 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := door{called: func(site.Command) { atDoor = store.writes() }}
-		opener, err := unlock.New(ctx, unlock.Config{TTL: site.DefaultTTL, Permissions: d, Directory: d, Caller: d, Journal: records, Clock: clock{}, Metrics: metric.New()})
+		opener, err := unlock.New(ctx, unlock.Config{TTL: site.DefaultTTL, Permissions: d, Doors: d, Caller: d, Journal: records, Clock: clock{}, Metrics: metric.New()})
 		if err != nil {
 			t.Fatal(err)
 		}

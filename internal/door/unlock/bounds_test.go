@@ -21,7 +21,7 @@ func shipped() unlock.Bounds { return unlock.Bounds{Rate: 1, Burst: 30, Pending:
 func (w *world) bounded(b unlock.Bounds) *unlock.Service {
 	w.t.Helper()
 	s, err := unlock.New(w.t.Context(), unlock.Config{
-		TTL: site.DefaultTTL, Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(), Bounds: b,
+		TTL: site.DefaultTTL, Permissions: w, Doors: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(), Bounds: b,
 	})
 	if err != nil {
 		w.t.Fatal(err)

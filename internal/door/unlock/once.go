@@ -2,7 +2,6 @@ package unlock
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -133,29 +132,20 @@ func (rs *replays) release(owner site.AccountID, key string) {
 	delete(rs.byAccount[owner], key)
 }
 
-// sweep drops what has expired, account by account, so that unlocks wait for one
-// account's keys at most.
+// sweep drops what has expired.
 func (rs *replays) sweep() {
 	rs.mu.Lock()
-	owners := slices.Collect(maps.Keys(rs.byAccount))
-	rs.mu.Unlock()
-	for _, owner := range owners {
-		rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for owner := range rs.byAccount {
 		rs.forget(owner, time.Now())
-		rs.mu.Unlock()
 	}
 }
 
-// forget drops what has expired of an owner; mu is held. A map keeps its memory, so the
-// rest of a large one moves to a new one.
+// forget drops what has expired of an owner; mu is held.
 func (rs *replays) forget(owner site.AccountID, now time.Time) {
 	keys, clock := rs.byAccount[owner], rs.clock.Now()
-	before := len(keys)
 	maps.DeleteFunc(keys, func(_ string, r *replay) bool { return !now.Before(r.expires) && clock.After(r.until) })
-	switch {
-	case len(keys) == 0:
+	if len(keys) == 0 {
 		delete(rs.byAccount, owner)
-	case len(keys) < before/2:
-		rs.byAccount[owner] = maps.Clone(keys)
 	}
 }

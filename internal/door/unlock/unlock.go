@@ -30,16 +30,12 @@ type Permissions interface {
 	Lives(actor site.Actor) bool
 }
 
-// Directory knows which locks there are; package station satisfies it.
-type Directory interface {
-	// HasLock reports whether the station is enrolled with that lock. Quick; safe for
-	// concurrent use.
-	HasLock(station site.StationID, lock site.LockID) bool
-}
-
-// Doors hears which commands are sent and how they end; package station satisfies it. Its
-// methods are quick, wait for no storage, and are safe for concurrent use.
+// Doors knows which locks there are, and hears which commands are sent and how they end;
+// package station satisfies it. Its methods are quick, wait for no storage, and are safe for
+// concurrent use.
 type Doors interface {
+	// HasLock reports whether the station is enrolled with that lock.
+	HasLock(station site.StationID, lock site.LockID) bool
 	// Releasing is called directly before a command is sent.
 	Releasing(station site.StationID, lock site.LockID, command site.CommandID)
 	// Unlocked is called with the outcome of a command that was sent.
@@ -112,11 +108,10 @@ type Answer struct {
 // errNotFound is the one answer to everything that the actor may not use.
 var errNotFound = fault.New(fault.NotFound, "Station not found")
 
-// Config is what a Service needs: all of it, but for Doors.
+// Config is what a Service needs: all of it.
 type Config struct {
 	Permissions Permissions
-	Directory   Directory
-	Doors       Doors // nil: none hears
+	Doors       Doors
 	Caller      Caller
 	Journal     Journal
 	Clock       site.Clock
@@ -177,7 +172,7 @@ func (s *Service) Unlock(ctx context.Context, req Request) (Answer, error) {
 
 // mayOpen does the same look-ups whatever their results are.
 func (s *Service) mayOpen(req Request) bool {
-	exists := s.Directory.HasLock(req.Station, req.Lock)
+	exists := s.Doors.HasLock(req.Station, req.Lock)
 	granted := s.Permissions.Permits(req.Actor.Account, req.Station)
 	switch req.Actor.Origin {
 	case site.Admin, site.Cloud, site.Integration: // what these may is judged by those who let them in, and by MayLeave
@@ -255,7 +250,7 @@ func (s *Service) call(ctx context.Context, req Request, cmd site.Command) (outc
 	}
 	d := &departure{service: s, ctx: ctx, request: req, command: cmd.ID}
 	outcome = s.Caller.Call(cmd, req.WaitResult, d)
-	if d.left && s.Doors != nil {
+	if d.left {
 		s.Doors.Unlocked(cmd.Station, cmd.Lock, cmd.ID, outcome)
 	}
 	return outcome, d.gone
@@ -280,7 +275,7 @@ func (d *departure) MayLeave() bool {
 	}
 	waits := d.ctx.Err() == nil && (d.request.Waiting == nil || d.request.Waiting())
 	d.gone = !waits && d.request.Actor.Origin != site.Cloud
-	if !d.gone && d.service.Doors != nil {
+	if !d.gone {
 		d.service.Doors.Releasing(d.request.Station, d.request.Lock, d.command)
 	}
 	return !d.gone

@@ -48,6 +48,7 @@ type world struct {
 	noLocks    bool
 	full       bool          // the disk: no record is durable
 	ahead      time.Duration // of the gateway's clock
+	heard      []string
 }
 
 func (w *world) Permits(account site.AccountID, station site.StationID) bool {
@@ -55,6 +56,20 @@ func (w *world) Permits(account site.AccountID, station site.StationID) bool {
 	defer w.mu.Unlock()
 	w.lookups++
 	return account == porter && (station == gate || slices.Contains(w.stations, station)) && !w.withdrawn
+}
+
+func (w *world) Releasing(station site.StationID, lock site.LockID, _ site.CommandID) {
+	w.hear(fmt.Sprintf("releasing %s %s", station, lock))
+}
+
+func (w *world) Unlocked(station site.StationID, lock site.LockID, _ site.CommandID, outcome site.Outcome) {
+	w.hear(fmt.Sprintf("unlocked %s %s %s", station, lock, outcome))
+}
+
+func (w *world) hear(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = append(w.heard, text)
 }
 
 func (w *world) HasLock(station site.StationID, lock site.LockID) bool {
@@ -131,7 +146,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) service() *unlock.Service {
 	w.t.Helper()
 	s, err := unlock.New(w.t.Context(), unlock.Config{
-		TTL: site.DefaultTTL, Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(),
+		TTL: site.DefaultTTL, Permissions: w, Doors: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New(),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -448,7 +463,7 @@ func TestNew_remembersOverARestart(t *testing.T) {
 func TestNew_journalFails(t *testing.T) {
 	w := newWorld(t)
 	w.historyErr = errors.New("disk")
-	if _, err := unlock.New(t.Context(), unlock.Config{Permissions: w, Directory: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New()}); err == nil {
+	if _, err := unlock.New(t.Context(), unlock.Config{Permissions: w, Doors: w, Caller: w, Journal: w, Clock: w, Metrics: metric.New()}); err == nil {
 		t.Error("started without its memory")
 	}
 }
@@ -602,28 +617,16 @@ func TestService_Command(t *testing.T) {
 	}
 }
 
-// doors notes what a [unlock.Doors] hears.
-type doors struct{ heard []string }
-
-func (d *doors) Releasing(station site.StationID, lock site.LockID, _ site.CommandID) {
-	d.heard = append(d.heard, fmt.Sprintf("releasing %s %s", station, lock))
-}
-
-func (d *doors) Unlocked(station site.StationID, lock site.LockID, _ site.CommandID, outcome site.Outcome) {
-	d.heard = append(d.heard, fmt.Sprintf("unlocked %s %s %s", station, lock, outcome))
-}
-
 // Doors hear of commands that are sent, before they are, and of no other.
 func TestService_Unlock_doorsHear(t *testing.T) {
 	w := newWorld(t)
-	s, d := w.service(), &doors{}
-	s.Doors = d
+	s := w.service()
 	mustUnlock(t, s, asPorter(""))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = s.Unlock(gone, asPorter(""))
 	want := []string{"releasing " + gate.String() + " lock-1", "unlocked " + gate.String() + " lock-1 acknowledged"}
-	if !slices.Equal(d.heard, want) {
-		t.Errorf("heard %q, want %q", d.heard, want)
+	if !slices.Equal(w.heard, want) {
+		t.Errorf("heard %q, want %q", w.heard, want)
 	}
 }
