@@ -34,17 +34,6 @@ type app struct {
 	started bool // a command has begun: errors are no longer wrong usage
 }
 
-// command completes a command that does its work on this machine: its usage line names its
-// arguments.
-func (a *app) command(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
-	cmd.Args = takes(strings.Fields(cmd.Use)[1:]...)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.started = true
-		return run(cmd.Context(), args)
-	}
-	return cmd
-}
-
 // errUsage is wrong usage that only the body of a command can see.
 type errUsage struct{ error }
 

@@ -80,8 +80,8 @@ func TestLines_neverControlTheTerminal(t *testing.T) {
 	evil := "North\x1b]0;owned\x07\n\u202egate\u009b31m"
 	var out strings.Builder
 	w := &lines{w: &out}
-	w.table([]string{"NAME"}, [][]string{{evil}})
-	w.pairs([][2]string{{"Name", evil}})
+	w.table([][]string{{"NAME"}, {evil}})
+	w.table([][]string{{"Name", evil}})
 	w.printf("%s", factsText(site.Record{Facts: site.Facts{Station: 1, Detail: evil, Remote: evil}}, map[site.StationID]string{1: evil}))
 	if text := out.String(); strings.ContainsAny(text, "\x1b\x07\u202e\u009b") || strings.Count(text, "\n") != 4 {
 		t.Errorf("%q", text)

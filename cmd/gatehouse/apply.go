@@ -77,11 +77,11 @@ func (a *app) showRemovals(ctx context.Context, gw *client.Client, s sitefile.Si
 }
 
 func changeTable(w *lines, changes []sitefile.Change) {
-	rows := make([][2]string, len(changes))
+	rows := make([][]string, len(changes))
 	for i, c := range changes {
-		rows[i] = [2]string{c.Kind, c.What}
+		rows[i] = []string{c.Kind, c.What}
 	}
-	w.pairs(rows)
+	w.table(rows)
 	w.printf("")
 }
 
@@ -112,7 +112,7 @@ func printIssued(w *lines, applied sitefile.Result) {
 	}
 	if len(rows) > 0 {
 		w.printf("")
-		w.table([]string{"ACCOUNT OR MQTT USERNAME", "PASSWORD", "STATION TOKEN"}, rows)
+		w.table(append([][]string{{"ACCOUNT OR MQTT USERNAME", "PASSWORD", "STATION TOKEN"}}, rows...))
 		w.printf("")
 		w.printf("These secrets are not shown again.")
 	}

@@ -70,7 +70,7 @@ func (a *app) printClock(w *lines, c adminapi.Clock) {
 	if c.Accepted {
 		state += ", accepted by an administrator until the gateway is restarted"
 	}
-	w.pairs([][2]string{
+	w.table([][]string{
 		{"Clock", a.stamp(c.Now)},
 		{"System", fmt.Sprintf("%s (%s)", a.stamp(c.System), apart)},
 		{"Trusted", fmt.Sprintf("%s (%s)", yesNo(c.Trusted), state)},

@@ -31,7 +31,7 @@ not configured.`,
 			if status.Cloud == nil {
 				return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
 			}
-			if err := a.result(status.Cloud, func(w *lines) { w.pairs(a.cloudRows(status)) }); err != nil {
+			if err := a.result(status.Cloud, func(w *lines) { w.table(a.cloudRows(status)) }); err != nil {
 				return err
 			}
 			if c := status.Cloud; !c.Connected {
@@ -43,11 +43,11 @@ not configured.`,
 }
 
 // cloudRow is the line of the cloud link in the status of the gateway.
-func (a *app) cloudRow(s adminapi.Status) [][2]string {
+func (a *app) cloudRow(s adminapi.Status) [][]string {
 	if s.Cloud == nil {
 		return nil
 	}
-	return [][2]string{{"Cloud", a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)}}
+	return [][]string{{"Cloud", a.cloudText(s.Cloud) + ", " + waitingText(s.Cloud)}}
 }
 
 func (a *app) cloudText(c *adminapi.CloudStatus) string {
@@ -68,14 +68,14 @@ func waitingText(c *adminapi.CloudStatus) string {
 	return plural(int(c.Waiting), "record") + " waiting" //nolint:gosec // as many as a disk holds
 }
 
-func (a *app) cloudRows(s adminapi.Status) [][2]string {
+func (a *app) cloudRows(s adminapi.Status) [][]string {
 	c := s.Cloud
-	rows := [][2]string{{"Cloud link", a.cloudText(c)}}
+	rows := [][]string{{"Cloud link", a.cloudText(c)}}
 	if c.Error != "" {
-		rows = append(rows, [2]string{"Because", printable(c.Error)}, [2]string{"What to do", printable(c.Advice)})
+		rows = append(rows, []string{"Because", printable(c.Error)}, []string{"What to do", printable(c.Advice)})
 	}
 	if !c.NextTry.IsZero() {
-		rows = append(rows, [2]string{"Next try", a.stamp(c.NextTry)})
+		rows = append(rows, []string{"Next try", a.stamp(c.NextTry)})
 	}
 	keys := "none: signed commands are refused (gatehouse cloud keygen makes one)"
 	if len(c.Keys) > 0 {
@@ -83,13 +83,13 @@ func (a *app) cloudRows(s adminapi.Status) [][2]string {
 	}
 	for _, finding := range s.Conditions {
 		if strings.HasPrefix(string(finding.Code), "cloud-") && finding.Code != health.CloudDown {
-			rows = append(rows, [2]string{"Finding", printable(finding.Summary)}, [2]string{"What to do", printable(finding.Advice)})
+			rows = append(rows, []string{"Finding", printable(finding.Summary)}, []string{"What to do", printable(finding.Advice)})
 		}
 	}
 	return append(rows,
-		[2]string{"Topics", "gateways/" + string(s.GatewayID) + "/…"},
-		[2]string{"Delivered", fmt.Sprintf("up to %d of %d, last at %s; %s", c.Delivered, s.Journal.Last, a.stamp(c.LastDelivery), waitingText(c))},
-		[2]string{"Counts when", "the " + c.Acknowledgement + " has acknowledged it"},
-		[2]string{"Keys", keys},
+		[]string{"Topics", "gateways/" + string(s.GatewayID) + "/…"},
+		[]string{"Delivered", fmt.Sprintf("up to %d of %d, last at %s; %s", c.Delivered, s.Journal.Last, a.stamp(c.LastDelivery), waitingText(c))},
+		[]string{"Counts when", "the " + c.Acknowledgement + " has acknowledged it"},
+		[]string{"Keys", keys},
 	)
 }

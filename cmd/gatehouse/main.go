@@ -20,9 +20,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 	_ "time/tzdata" // boards often carry no time zones of their own
+
+	"github.com/spf13/cobra"
 )
 
 // version is set by the linker (-X main.version=1.2.3).
@@ -55,4 +58,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.exit(cmd, err)
+}
+
+// build identifies this program.
+type build struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Long:  "Print the version of this program. \"gatehouse status\" prints that of the running\ngateway.",
+	}, func(context.Context, []string) error {
+		info := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+		return a.result(info, func(w *lines) { w.printf("gatehouse %s (%s, %s)", info.Version, info.Go, info.Platform) })
+	})
 }

@@ -39,7 +39,9 @@ func (a *app) serviceCommand() *cobra.Command {
 configuration, the data, the user gatehouse and this program stay, and a later
 installation uses them again. To remove them too, with every account, station and
 journal record: rm -rf /etc/gatehouse /var/lib/gatehouse; userdel gatehouse`, (*service.Service).Uninstall),
-		a.serviceReadyCommand(),
+		// What install ends with; the Debian package runs it.
+		a.command(&cobra.Command{Use: "ready", Short: "Print where the gateway listens, and what to do next", Hidden: true},
+			func(ctx context.Context, _ []string) error { return a.ready(ctx) }),
 		a.serviceOrder("start", "Start the service, with its ports", `Start the gateway and open its ports, and wait until it is ready. One that runs
 already stays as it is.`, (*service.Service).Start),
 		a.serviceOrder("stop", "Stop the service, and close its ports", `Close the ports and stop the gateway, so that no connection starts it again. It still
@@ -84,15 +86,6 @@ func (a *app) installService(ctx context.Context) error {
 		return err
 	}
 	return a.ready(ctx)
-}
-
-// serviceReadyCommand prints what "install" ends with; the Debian package runs it.
-func (a *app) serviceReadyCommand() *cobra.Command {
-	return a.command(&cobra.Command{
-		Use:    "ready",
-		Short:  "Print where the gateway listens, and what to do next",
-		Hidden: true,
-	}, func(ctx context.Context, _ []string) error { return a.ready(ctx) })
 }
 
 func (a *app) ready(ctx context.Context) error {
@@ -156,7 +149,7 @@ func (a *app) noticeCommand() *cobra.Command {
 // gateway without an administrator, folders are where site files and their results are.
 func printReady(w *lines, listeners []adminapi.Listener, setup string, folders []string) {
 	w.printf("The gateway is ready, and starts with the system.")
-	w.pairs(listenerRows(listeners))
+	w.table(listenerRows(listeners))
 	waiting, result := findIn(folders, sitefile.FileNames()...), findIn(folders, "gatehouse-result.txt")
 	if waiting != "" {
 		setup = waiting + " is applied now, which takes up to a few minutes. The result is written to gatehouse-result.txt beside it."
@@ -211,14 +204,14 @@ func notRunning(s service.State) error {
 
 func printService(w *lines, s service.State) {
 	if s.Installed == "no" {
-		w.pairs([][2]string{{"Service", "not installed"}})
+		w.table([][]string{{"Service", "not installed"}})
 		return
 	}
 	state := s.State
 	if s.Running {
 		state = "running"
 	}
-	w.pairs([][2]string{
+	w.table([][]string{
 		{"Service", state},
 		{"Ports", map[bool]string{true: "open", false: "closed"}[s.Sockets]},
 		{"Starts with the system", yesNo(s.Enabled)},

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"rsc.io/qr"
 
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
@@ -18,8 +21,30 @@ import (
 func (a *app) stationCommand() *cobra.Command {
 	cmd := group("station", "Enrol and watch stations", "Stations are the hardware with the locks. A station connects to the gateway's MQTT\nbroker with the credentials that \"station add\" prints.")
 	cmd.AddCommand(
-		a.stationAdd(), a.stationList(), a.stationShow(),
-		a.stationWatch(), a.stationSet(), a.stationRotate(), a.stationRemove(),
+		a.stationAdd(),
+		a.remote(&cobra.Command{Use: "list", Short: "List the stations and their state"},
+			func(ctx context.Context, gw *client.Client, _ arguments) error {
+				return show(a, a.stationTable())(gw.Stations(ctx))
+			}),
+		a.remote(&cobra.Command{Use: "show N", Short: "Show one station"},
+			func(ctx context.Context, gw *client.Client, in arguments) error {
+				return show(a, func(w *lines, s adminapi.Station) { a.stationTable()(w, []adminapi.Station{s}) })(gw.Station(ctx, in.station))
+			}),
+		a.remote(&cobra.Command{
+			Use:   "watch",
+			Short: "Follow the stations as they change",
+			Long: `Show the state of every station as it changes, until interrupted: on a terminal
+one line for each station, elsewhere, and with --json, one for each change.`,
+		}, a.watchStations),
+		a.stationSet(),
+		a.stationRotate(),
+		a.remote(&cobra.Command{
+			Use:   "remove N",
+			Short: "Remove a station and the grants for it",
+			Long:  "Remove a station and the grants for it, without asking. Its connection ends at once.",
+		}, func(ctx context.Context, gw *client.Client, in arguments) error {
+			return a.gone(removed{StationID: in.station}, gw.RemoveStation(ctx, in.station), "Station %s and the grants for it are removed.", in.station)
+		}),
 	)
 	return cmd
 }
@@ -67,7 +92,7 @@ func qrFlag(cmd *cobra.Command, code *bool) {
 
 // printStation shows what was issued for a station, with code as a QR code too.
 func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, issued adminapi.IssuedStation, code bool) {
-	rows := [][2]string{
+	rows := [][]string{
 		{"  station token", issued.StationToken},
 		{"  MQTT client id", issued.MQTT.ClientID},
 		{"  MQTT username", issued.MQTT.Username},
@@ -77,7 +102,7 @@ func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, iss
 		rows = rows[1:]
 	}
 	w.printf("")
-	w.pairs(rows)
+	w.table(rows)
 	w.printf("")
 	if code {
 		login, err := loginURL(ctx, gw, issued.MQTT)
@@ -88,13 +113,6 @@ func (a *app) printStation(ctx context.Context, w *lines, gw *client.Client, iss
 		defer func() { w.err = errors.Join(w.err, err) }() // after what is not shown again
 	}
 	w.printf("They are not shown again; \"gatehouse station rotate %s\" generates a new password.", issued.StationID)
-}
-
-func (a *app) stationList() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "list", Short: "List the stations and their state"},
-		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, a.stationTable())(gw.Stations(ctx))
-		})
 }
 
 func (a *app) stationTable() func(*lines, []adminapi.Station) {
@@ -121,22 +139,6 @@ func lockList(locks []site.Lock) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func (a *app) stationShow() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "show N", Short: "Show one station"},
-		func(ctx context.Context, gw *client.Client, in arguments) error {
-			return show(a, func(w *lines, s adminapi.Station) { a.stationTable()(w, []adminapi.Station{s}) })(gw.Station(ctx, in.station))
-		})
-}
-
-func (a *app) stationWatch() *cobra.Command {
-	return a.remote(&cobra.Command{
-		Use:   "watch",
-		Short: "Follow the stations as they change",
-		Long: `Show the state of every station as it changes, until interrupted: on a terminal
-one line for each station, elsewhere, and with --json, one for each change.`,
-	}, a.watchStations)
 }
 
 func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments) error {
@@ -218,12 +220,53 @@ token stays.`,
 	return cmd
 }
 
-func (a *app) stationRemove() *cobra.Command {
-	return a.remote(&cobra.Command{
-		Use:   "remove N",
-		Short: "Remove a station and the grants for it",
-		Long:  "Remove a station and the grants for it, without asking. Its connection ends at once.",
-	}, func(ctx context.Context, gw *client.Client, in arguments) error {
-		return a.gone(removed{StationID: in.station}, gw.RemoveStation(ctx, in.station), "Station %s and the grants for it are removed.", in.station)
-	})
+// quietZone is how many light modules surround a QR code (ISO/IEC 18004).
+const quietZone = 4
+
+// loginURL returns what a station's login is as a QR code, in the form that the web
+// console shows: mqtts://station-7:PASSWORD@ADDRESS:8883.
+func loginURL(ctx context.Context, gw *client.Client, login adminapi.MQTTLogin) (string, error) {
+	status, err := gw.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	host := status.Name + ".local"
+	if len(status.Addresses) > 0 {
+		host = status.Addresses[0].String()
+	}
+	for _, name := range []string{"mqtts", "mqtt"} {
+		if address := addressOf(status.Listeners, name, host); address != "" {
+			u := url.URL{Scheme: name, User: url.UserPassword(login.Username, login.Password), Host: address}
+			return u.String(), nil
+		}
+	}
+	return "", errors.New("the gateway has no MQTT listener, so there is no address for a QR code")
+}
+
+// qr draws a text as a QR code of half blocks, light modules as blocks; with colours it is
+// right whatever the terminal's own are.
+func (l *lines) qr(text string, colours bool) {
+	code, err := qr.Encode(text, qr.M)
+	if err != nil {
+		l.err = errors.Join(l.err, fmt.Errorf("drawing the QR code: %w", err))
+		return
+	}
+	begin, end := "", ""
+	if colours {
+		begin, end = "\x1b[38;5;231;48;5;16m", "\x1b[0m"
+	}
+	for y := -quietZone; y < code.Size+quietZone; y += 2 {
+		var row strings.Builder
+		for x := -quietZone; x < code.Size+quietZone; x++ {
+			block := 0
+			if !code.Black(x, y) { // outside is light
+				block = 1
+			}
+			if !code.Black(x, y+1) {
+				block += 2
+			}
+			row.WriteRune([]rune(" ▀▄█")[block])
+		}
+		l.printf("%s%s%s", begin, row.String(), end)
+	}
 }

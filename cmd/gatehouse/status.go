@@ -66,7 +66,7 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 	if !s.Clock.Trusted {
 		clock += " (not trusted: gatehouse clock says why)"
 	}
-	rows := [][2]string{
+	rows := [][]string{
 		{"Gateway", readiness(s)},
 		{"Version", s.Version},
 		{"Name", s.Name},
@@ -79,16 +79,16 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 	rows = append(rows, listenerRows(s.Listeners)...)
 	rows = append(rows, openRow(s)...)
 	rows = append(rows,
-		[2]string{"Stations", fmt.Sprintf("%d enrolled, %d online", s.Stations.Enrolled, s.Stations.Online)},
-		[2]string{"Accounts", fmt.Sprintf("%d, with %s", s.Accounts, plural(s.Sessions, "session"))},
-		[2]string{"Journal", fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, machine.Size(j.Bytes))},
+		[]string{"Stations", fmt.Sprintf("%d enrolled, %d online", s.Stations.Enrolled, s.Stations.Online)},
+		[]string{"Accounts", fmt.Sprintf("%d, with %s", s.Accounts, plural(s.Sessions, "session"))},
+		[]string{"Journal", fmt.Sprintf("%s (%d to %d), %s", plural(int(j.Records), "record"), j.First, j.Last, machine.Size(j.Bytes))},
 	)
 	if s.Memory.Used > 0 {
-		rows = append(rows, [2]string{"Memory", machine.Size(int64(s.Memory.Used)) + " of " + machine.Size(int64(s.Memory.Limit))}) //nolint:gosec // less than there is
+		rows = append(rows, []string{"Memory", machine.Size(int64(s.Memory.Used)) + " of " + machine.Size(int64(s.Memory.Limit))}) //nolint:gosec // less than there is
 	}
 	rows = append(rows, a.certificateRows(s)...)
 	rows = append(rows, a.cloudRow(s)...)
-	w.pairs(rows)
+	w.table(rows)
 	if s.Accounts == 0 {
 		w.printf("")
 		w.printf("Nobody can log in yet: add the first account with \"gatehouse account add EMAIL --admin\", or with an app and the setup code that the gateway shows in its log and on the screen of the board.")
@@ -113,27 +113,21 @@ func readiness(s adminapi.Status) string {
 }
 
 // listenerRows lists the addresses on which the gateway listens.
-func listenerRows(listeners []adminapi.Listener) [][2]string {
-	width := 0
+func listenerRows(listeners []adminapi.Listener) (rows [][]string) {
+	name := "Listens on"
 	for _, l := range listeners {
-		width = max(width, len(l.Name))
-	}
-	rows := make([][2]string, len(listeners))
-	for i, l := range listeners {
-		rows[i][1] = fmt.Sprintf("%-*s  %s", width, l.Name, l.Address)
+		address := l.Address
 		if l.TLS {
-			rows[i][1] += " (TLS)"
+			address += " (TLS)"
 		}
-	}
-	if len(rows) > 0 {
-		rows[0][0] = "Listens on"
+		rows, name = append(rows, []string{name, l.Name, address}), ""
 	}
 	return rows
 }
 
 // openRow is the address that browsers and apps open: one that others reach, else one
 // on this machine.
-func openRow(s adminapi.Status) [][2]string {
+func openRow(s adminapi.Status) [][]string {
 	urls := adminapi.URLs(s.Listeners, s.Addresses, "")
 	for _, l := range s.Listeners {
 		if l.Name == "http" || l.Name == "https" {
@@ -143,11 +137,11 @@ func openRow(s adminapi.Status) [][2]string {
 	if len(urls) == 0 {
 		return nil
 	}
-	return [][2]string{{"Open", urls[0]}}
+	return [][]string{{"Open", urls[0]}}
 }
 
 // certificateRows are what people compare before they trust the gateway.
-func (a *app) certificateRows(s adminapi.Status) [][2]string {
+func (a *app) certificateRows(s adminapi.Status) [][]string {
 	c := s.Certificate
 	if c == nil {
 		return nil
@@ -156,12 +150,12 @@ func (a *app) certificateRows(s adminapi.Status) [][2]string {
 	if c.Own {
 		whose = "the gateway's own"
 	}
-	rows := [][2]string{
+	rows := [][]string{
 		{"Certificate", fmt.Sprintf("%s, valid until %s, for %s", whose, a.stamp(c.NotAfter), strings.Join(c.Names, ", "))},
 		{"", "SHA-256 " + c.Fingerprint},
 	}
 	if c.AuthorityFingerprint != "" {
-		rows = append(rows, [2]string{"Authority", "SHA-256 " + c.AuthorityFingerprint})
+		rows = append(rows, []string{"Authority", "SHA-256 " + c.AuthorityFingerprint})
 	}
 	return rows
 }

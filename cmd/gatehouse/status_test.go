@@ -76,7 +76,7 @@ func TestApp_cloudRows(t *testing.T) {
 		status := exampleStatus()
 		change(status.Cloud)
 		var out strings.Builder
-		(&lines{w: &out}).pairs(testApp().cloudRows(status))
+		(&lines{w: &out}).table(testApp().cloudRows(status))
 		return out.String()
 	}
 	for want, change := range map[string]func(*adminapi.CloudStatus){
