@@ -149,7 +149,7 @@ func (a *app) printJournal(ctx context.Context, gw *client.Client, query client.
 func (a *app) recordWriter(out io.Writer, flags selection, names map[site.StationID]string) recordWriter {
 	switch {
 	case flags.csv:
-		return journal.NewCSV(out)
+		return journal.NewCSV(a.stdout) // keeps its header until the first record or the end
 	case a.json && flags.follow:
 		return &jsonRecords{out: out, after: "\n"}
 	case a.json:
