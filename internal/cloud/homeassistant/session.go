@@ -84,7 +84,7 @@ func newSession(l *Link) *session {
 	}
 }
 
-// receive takes a message of the broker, on the goroutine that reads the connection.
+// receive takes a message of the broker; it is called by many goroutines at once.
 func (s *session) receive(m mqttclient.Message) {
 	if m.Topic == s.Prefix+"/status" {
 		if !m.Retained && string(m.Payload) == string(site.Online) {

@@ -117,7 +117,7 @@ func (s *session) dialConfig() mqttclient.Config {
 	return cfg
 }
 
-// receive takes a message of the broker, on the goroutine that reads the connection.
+// receive takes a message of the broker; it is called by many goroutines at once.
 func (s *session) receive(m mqttclient.Message) {
 	received := time.Now()
 	address, _ := api.ParseTopic(m.Topic)

@@ -119,11 +119,14 @@ func TestConn_Close_receiving(t *testing.T) {
 			close(closed)
 		}()
 		synctest.Wait()
-		select {
-		case <-closed:
-			t.Fatal("Close did not wait for Receive")
-		case end := <-received:
-			end()
+		for range mqttclient.MaxReceiving {
+			select {
+			case <-closed:
+				t.Fatal("Close did not wait for Receive")
+			case end := <-received:
+				end()
+			}
+			synctest.Wait()
 		}
 		<-closed
 		if len(received) > 0 {

@@ -7,20 +7,33 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
+	"sync"
 	"time"
 
-	"github.com/eclipse/paho.mqtt.golang/packets"
+	mqtt "github.com/eclipse/paho.mqtt.golang"
 )
 
 const (
-	dialTimeout = 30 * time.Second // for all of [Dial]
-	leastShare  = 5 * time.Second  // of that for one of several addresses
+	dialTimeout = 30 * time.Second       // for all of [Dial]
+	leastShare  = 5 * time.Second        // of that for one of several addresses
+	pingTimeout = 365 * 24 * time.Hour   // paho's; the filter is the judge of silence
+	nowhere     = "tcp://broker.invalid" // a URL that paho wants and never uses
 )
 
 var errNoAddress = errors.New("the name has no address")
 
 // ErrClosed is why a connection that [Conn.Close] has ended is over.
 var ErrClosed = errors.New("the connection to the broker was closed")
+
+// Conn is one connection to a broker. Its methods are safe for concurrent use, also
+// after its end.
+type Conn struct {
+	filter  *filter
+	client  mqtt.Client
+	receive func(Message)
+	closing sync.Once
+}
 
 // Dial connects, logs in and subscribes. The addresses of a name are tried in turn
 // until one accepts the login; so a cluster behind one name is reached while one of its
@@ -81,12 +94,17 @@ func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, St
 		}
 		stream = secure
 	}
-	c := newConn(stream, raw, p.Config)
-	unguard := context.AfterFunc(ctx, func() { c.finish(ctx.Err()) }) // ends every wait below
-	step, err := StepLogin, c.login(p.Config)
-	if err == nil {
-		step, err = StepSubscribe, c.subscribe(p.Topics)
+	c := &Conn{filter: newFilter(stream, raw, p.Config), receive: p.Receive}
+	c.client = mqtt.NewClient(p.options(c))
+	unguard := context.AfterFunc(ctx, func() { c.filter.finish(ctx.Err()) })
+	login := c.client.Connect()
+	<-login.Done() // the end of ctx ends the connection
+	if err := login.Error(); err != nil {
+		unguard()
+		c.filter.finish(err) // paho has given up by itself
+		return nil, StepLogin, c.filter.cause()
 	}
+	err = c.subscribe(p.Topics)
 	if err == nil {
 		err = c.subscribe(p.Optional)
 		if _, refused := errors.AsType[unsubscribed](err); refused {
@@ -98,44 +116,38 @@ func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, St
 	}
 	if err != nil {
 		c.Close()
-		return nil, step, err
+		return nil, StepSubscribe, err
 	}
-	return c, step, nil
+	return c, StepSubscribe, nil
 }
 
-// login sends CONNECT, waits for the answer, and has the connection kept alive from then on.
-func (c *Conn) login(cfg Config) error {
-	answer := &Delivery{answer: packets.Connack, done: make(chan struct{})}
-	c.unanswered[0] = answer
-	c.running.Go(c.read)
-	packet := &packets.ConnectPacket{
-		FixedHeader:  packets.FixedHeader{MessageType: packets.Connect},
-		ProtocolName: "MQTT", ProtocolVersion: 4, CleanSession: true, Keepalive: uint16(cfg.KeepAlive / time.Second), //nolint:gosec // at most 18 h
-		ClientIdentifier: cfg.ClientID, UsernameFlag: cfg.Username != "", Username: cfg.Username,
-		PasswordFlag: cfg.Password != "", Password: []byte(cfg.Password.Reveal()),
+// options are those under which paho was found to behave; by itself it has a clean session, a
+// store in memory and no retry of CONNECT.
+func (p *plan) options(c *Conn) *mqtt.ClientOptions {
+	o := mqtt.NewClientOptions().
+		AddBroker(nowhere).
+		SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) { return c.filter, nil }).
+		SetClientID(p.ClientID).
+		SetUsername(p.Username).
+		SetPassword(p.Password.Reveal()).
+		SetProtocolVersion(4).
+		SetAutoReconnect(false).
+		SetKeepAlive(p.KeepAlive).
+		SetPingTimeout(pingTimeout).
+		SetOrderMatters(false).
+		SetAutoAckDisabled(true).
+		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) { c.take(m) })
+	if p.Will != nil {
+		o.SetBinaryWill(p.Will.Topic, p.Will.Payload, p.Will.QoS, p.Will.Retained)
 	}
-	if will := cfg.Will; will != nil {
-		packet.WillFlag, packet.WillTopic, packet.WillMessage = true, will.Topic, will.Payload
-		packet.WillQos, packet.WillRetain = will.QoS, will.Retained
-	}
-	c.write(encode(packet))
-	if err := answer.Err(); err != nil {
-		return err
-	}
-	c.running.Go(func() { c.ping(cfg.KeepAlive) })
-	return nil
+	return o
 }
 
 // subscribe subscribes to every topic, and then waits for the answers.
 func (c *Conn) subscribe(topics []string) error {
 	answers := make([]*Delivery, len(topics))
 	for i, topic := range topics {
-		packet := &packets.SubscribePacket{
-			FixedHeader: packets.FixedHeader{MessageType: packets.Subscribe, Qos: 1}, // as section 3.8.1 wants it
-			Topics:      []string{topic}, Qoss: []byte{1},
-		}
-		answers[i] = &Delivery{answer: packets.Suback, topic: topic, done: make(chan struct{})}
-		c.request(answers[i], packet, &packet.MessageID)
+		answers[i] = c.filter.subscribe(topic)
 	}
 	for _, answer := range answers {
 		if err := answer.Err(); err != nil {
@@ -145,20 +157,35 @@ func (c *Conn) subscribe(topics []string) error {
 	return nil
 }
 
-// Lost is closed when the connection is over, by itself or by [Conn.Close].
-func (c *Conn) Lost() <-chan struct{} { return c.over }
-
-// Err returns why the connection is over: [ErrClosed] after Close. It is nil before.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+// take hands a message to Receive and then acknowledges it.
+func (c *Conn) take(m mqtt.Message) {
+	defer func() { <-c.filter.places }()
+	if !c.filter.begin() {
+		return
+	}
+	defer c.filter.receiving.Done()
+	defer func() {
+		if r := recover(); r != nil {
+			c.filter.finish(fmt.Errorf("a mistake in the gateway, in taking a message from the broker: %v", r))
+		}
+	}()
+	c.receive(Message{Topic: m.Topic(), Payload: m.Payload(), QoS: m.Qos(), Retained: m.Retained()})
+	m.Ack()
 }
 
+// Lost is closed when the connection is over, by itself or by [Conn.Close].
+func (c *Conn) Lost() <-chan struct{} { return c.filter.over }
+
+// Err returns why the connection is over: [ErrClosed] after Close. It is nil before.
+func (c *Conn) Err() error { return c.filter.cause() }
+
 // Close ends the connection without a DISCONNECT: the broker publishes the will. It
-// returns when Receive has. It may be called more than once, and after the
+// returns when every Receive has. It may be called more than once, and after the
 // connection was lost.
 func (c *Conn) Close() {
-	c.finish(ErrClosed)
-	c.running.Wait()
+	c.closing.Do(func() {
+		c.filter.finish(ErrClosed)
+		c.client.Disconnect(0)
+	})
+	c.filter.receiving.Wait()
 }

@@ -1,12 +1,15 @@
 // Package mqttclient is one connection to an MQTT 3.1.1 broker elsewhere: it connects,
 // subscribes, publishes and receives until it is over, and does not come back. When to
 // dial again, what the messages mean and whether a record counts as delivered is the
-// business of its callers, packages link and homeassistant, and of applications.
+// business of its callers, package link and applications.
 //
-// Packets are packed by paho's package packets, and what comes in is read here. Paho's
-// client is not used: it completes some deliveries with success when the connection breaks,
-// never completes others, waits for seconds on a connection that is gone, and panics at an
-// answer with too many codes or at the wrong moment.
+// It is built on paho, a fresh client for each connection, behind a net.Conn that reads
+// every packet of the broker's before paho does (see filter). Paho logs in, keeps the
+// connection alive, hands out what comes in and acknowledges it. Messages
+// and subscriptions are packed by paho, written by the filter itself, and their answers
+// end there: paho's own bookkeeping completes some with success when the connection
+// breaks, never completes others, waits for seconds on a connection that is gone, and
+// panics at an answer with too many codes or at the wrong moment.
 //
 // The promises:
 //
@@ -17,6 +20,6 @@
 //     when the connection is over.
 //   - Nothing waits without a bound: neither for a broker that never reads nor for one
 //     that is silent.
-//   - Two goroutines a connection, which end with it; [Conn.Close] waits for them.
+//   - No goroutine stays when [Conn.Close] returns; those of Receive are waited for.
 //   - No error holds a password, a key or the text of the URL.
 package mqttclient

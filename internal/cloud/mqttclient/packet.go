@@ -1,7 +1,6 @@
 package mqttclient
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -26,17 +25,17 @@ type foreign byte
 
 func (foreign) Error() string { return "what answers is not an MQTT broker" }
 
-// next reads one packet and acts on it. Nothing is taken that MQTT does not allow.
-func (c *Conn) next() error {
-	first, err := c.in.ReadByte()
+// next reads one packet. What paho is to see of it lies in f.ready then.
+func (f *filter) next() error {
+	first, err := f.in.ReadByte()
 	if err != nil {
 		return err
 	}
 	kind, flags := first>>4, first&0x0f
-	if !c.begun && kind != packets.Connack {
+	if !f.begun && kind != packets.Connack {
 		return foreign(first)
 	}
-	rest, err := binary.ReadUvarint(c.in) // MQTT packs a length in the same way (MQTT 3.1.1, section 2.2.3)
+	rest, err := binary.ReadUvarint(f.in) // MQTT packs a length in the same way (MQTT 3.1.1, section 2.2.3)
 	if err != nil {
 		return err
 	}
@@ -45,70 +44,80 @@ func (c *Conn) next() error {
 	}
 	length := int(rest)
 	if kind == packets.Publish {
-		return c.message(first, length)
+		return f.message(first, length)
 	}
 	size, known := map[byte]int{packets.Connack: 2, packets.Puback: 2, packets.Suback: 3, packets.Pingresp: 0}[kind]
 	switch {
 	case flags != 0:
 		return breach("flags that are reserved")
-	case !known, kind == packets.Connack && c.begun, length != size:
+	case !known, kind == packets.Connack && f.begun, length != size:
 		return breach(fmt.Sprintf("a packet of type %d with %d bytes", kind, length))
 	}
-	body, err := c.take(length)
+	body, err := f.take(length)
 	if err != nil {
 		return err
 	}
 	switch kind {
 	case packets.Connack:
-		return c.connack(body)
+		return f.connack(body)
 	case packets.Puback:
-		return c.answered(kind, body, 0)
+		return f.puback(body)
 	case packets.Suback:
-		return c.answered(kind, body, body[2])
+		return f.suback(body)
 	}
-	return c.slow(1) // a PINGRESP, perhaps to nothing
+	f.ready = []byte{first, 0}
+	return f.slow(1) // paho accepts an unexpected PINGRESP, too
 }
 
 // take reads n bytes, which are valid until the next call.
-func (c *Conn) take(n int) ([]byte, error) {
-	c.body = slices.Grow(c.body[:0], n)[:n]
-	_, err := io.ReadFull(c.in, c.body)
-	return c.body, err
+func (f *filter) take(n int) ([]byte, error) {
+	f.body = slices.Grow(f.body[:0], n)[:n]
+	_, err := io.ReadFull(f.in, f.body)
+	return f.body, err
 }
 
-func (c *Conn) connack(body []byte) error {
+func (f *filter) connack(body []byte) error {
 	switch {
 	case body[0] > 1 || body[1] > packets.ErrRefusedNotAuthorised:
 		return breach(fmt.Sprintf("an answer to CONNECT with %d, %d", body[0], body[1]))
 	case body[1] != packets.Accepted:
 		return fmt.Errorf("the broker refuses the login: %w (code %d)", packets.ConnErrors[body[1]], body[1])
 	}
-	c.begun = true
-	c.answer(0, packets.Connack, 0)
+	f.begun, f.ready = true, []byte{packets.Connack << 4, 2, body[0], body[1]}
+	return nil
+}
+
+// puback and suback end here: paho knows nothing of what goes out. A SUBACK with more
+// codes than were asked for would make it panic.
+func (f *filter) puback(body []byte) error {
+	if !f.answer(binary.BigEndian.Uint16(body), false, 0) {
+		return breach("an acknowledgement of nothing that was sent")
+	}
 	return nil
 }
 
 // subscriptionRefused is the code of a SUBACK (MQTT 3.1.1, section 3.9.3).
 const subscriptionRefused = 0x80
 
-// answered takes a PUBACK, or a SUBACK with its code.
-func (c *Conn) answered(kind byte, body []byte, code byte) error {
-	switch {
-	case code > 1 && code != subscriptionRefused:
+func (f *filter) suback(body []byte) error {
+	code := body[2]
+	if code > 1 && code != subscriptionRefused {
 		return breach(fmt.Sprintf("the code %#x for a subscription", code))
-	case !c.answer(binary.BigEndian.Uint16(body), kind, code):
-		return breach("an answer to nothing that was sent")
+	}
+	if !f.answer(binary.BigEndian.Uint16(body), true, code) {
+		return breach("an answer to no subscription")
 	}
 	return nil
 }
 
-// message reads a PUBLISH, hands it to Receive and then acknowledges it.
-func (c *Conn) message(first byte, length int) error {
+// message reads a PUBLISH, and waits until Receive can take it. It is packed anew, so that
+// paho sees no more of a payload than it should.
+func (f *filter) message(first byte, length int) error {
 	qos := int(first >> 1 & 3)
 	if qos > 1 || length < 2 || length > maxInbound {
 		return breach(fmt.Sprintf("a message with QoS %d and %d bytes", qos, length))
 	}
-	body, err := c.take(length)
+	body, err := f.take(length)
 	if err != nil {
 		return err
 	}
@@ -122,29 +131,29 @@ func (c *Conn) message(first byte, length int) error {
 	case qos > 0 && body[topic]|body[topic+1] == 0:
 		return breach("a message with the id 0")
 	}
-	if err := c.slow(1 + (length-payload)/(8<<10)); err != nil {
+	if err := f.slow(1 + (length-payload)/(8<<10)); err != nil {
 		return err
 	}
-	c.receive(Message{
-		Topic: string(body[2:topic]), Payload: bytes.Clone(body[payload:min(length, payload+c.most+1)]),
-		QoS: byte(qos), Retained: first&1 != 0,
-	})
-	if qos > 0 {
-		c.write([]byte{packets.Puback << 4, 2, body[topic], body[topic+1]})
+	body = body[:min(length, payload+f.most+1)]
+	select {
+	case f.places <- struct{}{}:
+		f.ready = append(binary.AppendUvarint([]byte{first}, uint64(len(body))), body...) // as MQTT packs a length
+		return nil
+	case <-f.over:
+		return errOver
 	}
-	return nil
 }
 
 // slow waits until so many messages may come. Meanwhile nothing is read, so that TCP
 // makes the broker wait too.
-func (c *Conn) slow(messages int) error {
+func (f *filter) slow(messages int) error {
 	now := time.Now()
-	timer := time.NewTimer(c.pace.ReserveN(now, min(messages, c.pace.Burst())).DelayFrom(now))
+	timer := time.NewTimer(f.pace.ReserveN(now, min(messages, f.pace.Burst())).DelayFrom(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-c.over:
+	case <-f.over:
 		return errOver
 	}
 }

@@ -1,6 +1,7 @@
 package mqttclient
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
@@ -11,10 +12,9 @@ var errFull = errors.New("too many messages wait for the broker's acknowledgemen
 
 // Delivery is a message on its way to the broker.
 type Delivery struct {
-	answer byte   // the type of the packet that answers it; 0: there is none
-	topic  string // of a subscription, for which the package itself uses a Delivery
-	done   chan struct{}
-	err    error // set before done is closed
+	topic string // of a subscription, for which the package itself uses a Delivery
+	done  chan struct{}
+	err   error // set before done is closed
 }
 
 // Done is closed when the broker has acknowledged the message (QoS 0: when it is
@@ -38,71 +38,83 @@ func (d *Delivery) finish(err error) {
 // Messages leave in the order of the calls. It may wait until the broker reads, for at
 // most 20 s: then the connection is over. The payload is not kept.
 func (c *Conn) Publish(m Message) *Delivery {
-	packet := &packets.PublishPacket{
-		FixedHeader: packets.FixedHeader{MessageType: packets.Publish, Qos: m.QoS, Retain: m.Retained},
-		TopicName:   m.Topic, Payload: m.Payload,
-	}
 	d := &Delivery{done: make(chan struct{})}
-	if m.QoS > 0 {
-		d.answer = packets.Puback
-	}
-	c.request(d, packet, &packet.MessageID)
+	c.filter.request(d, m.QoS > 0, func(id uint16) packets.ControlPacket {
+		return &packets.PublishPacket{
+			FixedHeader: packets.FixedHeader{MessageType: packets.Publish, Qos: m.QoS, Retain: m.Retained},
+			TopicName:   m.Topic, Payload: m.Payload, MessageID: id,
+		}
+	})
 	return d
 }
 
-// request writes a packet. One that is answered gets an id, under which its Delivery waits
-// from before it is written.
-func (c *Conn) request(d *Delivery, packet packets.ControlPacket, id *uint16) {
-	if !c.lock() {
-		d.finish(c.Err())
+// subscribe asks for the messages of a topic; the Delivery is done with the answer.
+func (f *filter) subscribe(topic string) *Delivery {
+	d := &Delivery{topic: topic, done: make(chan struct{})}
+	f.request(d, true, func(id uint16) packets.ControlPacket {
+		return &packets.SubscribePacket{
+			FixedHeader: packets.FixedHeader{MessageType: packets.Subscribe, Qos: 1}, // as section 3.8.1 wants it
+			Topics:      []string{topic}, Qoss: []byte{1}, MessageID: id,
+		}
+	})
+	return d
+}
+
+// request writes a packet. One that is to be answered gets an id, under which its Delivery
+// waits from before it is written.
+func (f *filter) request(d *Delivery, answered bool, packet func(id uint16) packets.ControlPacket) {
+	if !f.lock() {
+		d.finish(f.cause())
 		return
 	}
-	defer c.unlock()
-	if err := c.await(d, id); err != nil {
-		d.finish(err)
-		return
+	defer f.unlock()
+	var id uint16
+	if answered {
+		var err error
+		if id, err = f.await(d); err != nil {
+			d.finish(err)
+			return
+		}
 	}
-	c.send(encode(packet))
-	if d.answer == 0 {
-		d.finish(c.Err())
+	var whole bytes.Buffer
+	_ = packet(id).Write(&whole) // to memory
+	f.send(whole.Bytes())
+	if !answered {
+		d.finish(f.cause())
 	}
 }
 
 // maxUnanswered bounds what waits for an answer. There are 65,535 ids.
 const maxUnanswered = 16 << 10
 
-// await has a Delivery wait for its answer, if there is one, and sets an id that is not in
-// use.
-func (c *Conn) await(d *Delivery, id *uint16) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// await has a Delivery wait for the answer to an id that is not in use.
+func (f *filter) await(d *Delivery) (id uint16, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
-	case c.err != nil:
-		return c.err
-	case d.answer == 0:
-		return nil
-	case len(c.unanswered) >= maxUnanswered:
-		return errFull
+	case f.err != nil:
+		return 0, f.err
+	case len(f.unanswered) >= maxUnanswered:
+		return 0, errFull
 	}
-	for used := true; used || c.lastID == 0; {
-		c.lastID++
-		_, used = c.unanswered[c.lastID]
+	for used := true; used || f.lastID == 0; {
+		f.lastID++
+		_, used = f.unanswered[f.lastID]
 	}
-	c.unanswered[c.lastID] = d
-	*id = c.lastID
-	return nil
+	f.unanswered[f.lastID] = d
+	return f.lastID, nil
 }
 
-// answer takes an answer of a type, with the code of one to a subscription; false when
-// nothing waits for it.
-func (c *Conn) answer(id uint16, kind, code byte) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d := c.unanswered[id]
-	if d == nil || d.answer != kind {
+// answer takes an answer to a message or, with its code, to a subscription; false when
+// none of that kind waits for it.
+func (f *filter) answer(id uint16, subscription bool, code byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, waits := f.unanswered[id]
+	if !waits || (d.topic != "") != subscription {
 		return false
 	}
-	delete(c.unanswered, id)
+	delete(f.unanswered, id)
 	if code == subscriptionRefused {
 		d.finish(unsubscribed{d.topic})
 	} else {
