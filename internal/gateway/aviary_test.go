@@ -147,11 +147,7 @@ func runCanary(t *testing.T, handler func(io.Writer, *slog.HandlerOptions) slog.
 	})
 	t.Cleanup(h.stop)
 	h.g = &gatewaytest.Gateway{T: t, Config: cfg, Running: running, Admin: client.New(cfg.AdminSocket())}
-	status, err := running.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range status.Listeners {
+	for _, l := range running.Status().Listeners {
 		switch l.Name {
 		case "http":
 			h.g.HTTP = "http://" + l.Address

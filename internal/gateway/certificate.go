@@ -68,13 +68,12 @@ func CheckCertificate(cfg config.Config) error {
 	return certificate.Check(cert, key)
 }
 
-// keepCertificate renews the certificate in time.
-func (g *Gateway) keepCertificate(ctx context.Context) error {
-	if g.keeper == nil {
-		<-ctx.Done()
-		return nil
+// certificateInfo returns what is known of the certificate; nothing without any TLS listener.
+func (g *Gateway) certificateInfo() (info certificate.Info) {
+	if g.keeper != nil {
+		info = g.keeper.Info()
 	}
-	return g.keeper.Run(ctx)
+	return info
 }
 
 // certificateStatus describes what the TLS listeners show; nil without any.
@@ -82,7 +81,7 @@ func (g *Gateway) certificateStatus() *adminapi.CertificateStatus {
 	if g.keeper == nil {
 		return nil
 	}
-	info := g.keeper.Info()
+	info := g.certificateInfo()
 	names := info.Names
 	for _, addr := range info.Addresses {
 		names = append(names, addr.String())
@@ -99,19 +98,7 @@ func (g *Gateway) names() []string {
 	if name := g.networkName(); name != "" {
 		all = append(all, name, name+".local")
 	}
-	if g.keeper != nil {
-		all = append(all, g.keeper.Info().Names...)
-	}
-	return all
-}
-
-// authorityFingerprint returns the SHA-256 of the certificate of the gateway's own
-// authority, "" where there is none to trust.
-func (g *Gateway) authorityFingerprint() string {
-	if g.keeper == nil {
-		return ""
-	}
-	return g.keeper.Info().CAFingerprint
+	return append(all, g.certificateInfo().Names...)
 }
 
 // authority returns the certificate of the gateway's own authority as PEM, or nil.

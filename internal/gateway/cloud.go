@@ -52,15 +52,6 @@ func (g *Gateway) buildHouse() {
 	})
 }
 
-// runHouse runs that link, where there is one.
-func (g *Gateway) runHouse(ctx context.Context) error {
-	if g.house == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return g.house.Run(ctx)
-}
-
 // cloudSettings returns the settings of the cloud link in the configuration; the zero
 // Settings where it names no cloud. Errors: Invalid.
 func cloudSettings(cfg config.Config) (link.Settings, error) {

@@ -293,21 +293,15 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		}
 		return 1
 	})
-	g.admin, err = adminapi.New(adminapi.Config{
+	g.admin = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
 		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
 		Status: g.Status, Database: g.checkDatabase, Logger: g.log,
 	})
-	if err != nil {
-		return err
-	}
-	g.http, err = httpapi.New(httpapi.Config{
+	g.http = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,
 		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
-	if err != nil {
-		return err
-	}
 	g.console, err = console.Routes()
 	return err
 }

@@ -45,16 +45,27 @@ func (g *Gateway) stages() []stage {
 		{"access", g.access.Run, time.Second},
 		{"setup", g.setup.Run, time.Second},
 		{"network name", g.followName, time.Second},
-		{"certificate", g.keepCertificate, time.Second},
+		{"certificate", unless(g.keeper == nil, g.keeper.Run), time.Second},
 		{"stations", g.stations.Run, 2 * time.Second},
 		{"unlocking", g.unlock.Run, time.Second},
 		{"cloud link", g.cloud.Run, 9 * time.Second},
-		{"home assistant", g.runHouse, 9 * time.Second},
+		{"home assistant", unless(g.house == nil, g.house.Run), 9 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
-		{"administration", g.serveAdmin, 6 * time.Second},
+		{"administration", unless(g.listeners.admin == nil, g.serveAdmin), 6 * time.Second},
 		{"discovery", discovery.New(g.services(), g.networkName).Run, time.Second},
 		{"http", g.serveHTTP, 7 * time.Second},
 		{"supervision", g.supervise, time.Second},
+	}
+}
+
+// unless returns run, or for what is absent a function that only waits for its context.
+func unless(absent bool, run func(context.Context) error) func(context.Context) error {
+	if !absent {
+		return run
+	}
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
 	}
 }
 
@@ -151,10 +162,6 @@ func (g *Gateway) serveMQTT(ctx context.Context) error {
 }
 
 func (g *Gateway) serveAdmin(ctx context.Context) error {
-	if g.listeners.admin == nil {
-		<-ctx.Done()
-		return nil
-	}
 	server := g.admin.NewServer(g.web)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(g.listeners.admin) }()

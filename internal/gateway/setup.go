@@ -32,7 +32,7 @@ func (g *Gateway) setupNotice(code string) string {
 	for _, url := range g.setupURLs() {
 		fmt.Fprintf(&b, "  Address      %s\n", url)
 	}
-	if f := g.authorityFingerprint(); f != "" {
+	if f := g.certificateInfo().CAFingerprint; f != "" {
 		fmt.Fprintf(&b, "  Fingerprint  %s\n               %s\n", f[:len(f)/2+1], f[len(f)/2+1:])
 	}
 	b.WriteString("\nMake the first one with this code in an app, or here as root:\n  gatehouse account add YOU@EXAMPLE.COM --admin\n\n")

@@ -11,7 +11,7 @@ import (
 
 // Status returns the state of this gateway. It reads no disk, which may hang. Safe for
 // concurrent use.
-func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
+func (g *Gateway) Status() adminapi.Status {
 	return adminapi.Status{
 		Version: g.version, GatewayID: g.id, Name: g.cfg.HostName(), Found: g.publishedName(), Boot: g.boot, Started: site.At(g.started),
 		Ready: len(g.conditions.NotReady()) == 0, Conditions: g.conditions.Conditions(),
@@ -25,7 +25,7 @@ func (g *Gateway) Status(context.Context) (adminapi.Status, error) {
 		TimeZone:    g.zone.TimeZone(),
 		Cloud:       g.cloudStatus(),
 		Memory:      adminapi.MemoryStatus{Used: machine.ResidentMemory(), Limit: machine.TotalMemory()},
-	}, nil
+	}
 }
 
 // checkDatabase checks the pages of the open database.

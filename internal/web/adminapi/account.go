@@ -6,7 +6,7 @@ import (
 	"gatehouse/internal/site"
 )
 
-func (a *API) status(r *request) (any, error) { return a.Status(r.Context()) }
+func (a *API) status(*request) (any, error) { return a.Status(), nil }
 
 func (a *API) accounts(*request) (any, error) {
 	accounts := []Account{}

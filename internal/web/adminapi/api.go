@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -67,7 +66,7 @@ type Config struct {
 	Provisioner Provisioner
 	Timekeeper  Timekeeper
 	Clock       site.Clock
-	Status      func(context.Context) (Status, error) // safe for concurrent use
+	Status      func() Status // safe for concurrent use
 	// Database checks the pages of the database, which takes a while; one call at a time.
 	Database func(context.Context) (Database, error)
 	// Backup records that by takes a backup, and creates it; one call at a time.
@@ -90,30 +89,16 @@ type API struct {
 }
 
 // New returns an API; it starts nothing.
-func New(cfg Config) (*API, error) {
-	if cfg.Access == nil || cfg.Stations == nil || cfg.Unlocker == nil || cfg.Journal == nil || cfg.Provisioner == nil ||
-		cfg.Timekeeper == nil || cfg.Clock == nil || cfg.Status == nil || cfg.Database == nil || cfg.Backup == nil || cfg.SealedBackup == nil ||
-		cfg.Restart == nil || cfg.Logger == nil {
-		return nil, errors.New("the admin API needs access, stations, an unlocker, a journal, a provisioner, a timekeeper, a clock, a status, a database, backups, a restart and a logger")
-	}
-	return &API{Config: cfg}, nil
-}
+func New(cfg Config) *API { return &API{Config: cfg} }
 
-// The bounds of a connection to the admin socket.
-const (
-	headerTimeout = 10 * time.Second
-	idleTimeout   = time.Minute
-	maxHeader     = 16 << 10 // bytes
-)
+// idleTimeout is how long a connection to the admin socket may wait for a request.
+const idleTimeout = time.Minute
 
 // NewServer returns a server for the admin socket, to be used with [Listen]. When it is
 // shut down, the streams of k end and other requests are finished.
 func (a *API) NewServer(k *kit.Kit) *http.Server {
-	server := &http.Server{
-		Handler: k.Handler(false, a.Routes(Socket)), ConnContext: ConnContext,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(a.Logger.Handler(), slog.LevelError),
-	}
+	server := k.NewServer(k.Handler(false, a.Routes(Socket)))
+	server.ConnContext, server.IdleTimeout = ConnContext, idleTimeout
 	server.RegisterOnShutdown(k.Drain)
 	return server
 }

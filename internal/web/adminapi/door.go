@@ -1,8 +1,6 @@
 package adminapi
 
 import (
-	"net/http"
-
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
@@ -16,8 +14,8 @@ const (
 	// Socket trusts the credentials of the peer. Its server must listen by [Listen]
 	// and have [ConnContext] as its ConnContext; without them it admits no one.
 	Socket Door = iota
-	// Web wants the access token or the cookie of an administrator account, and refuses
-	// requests that a browser makes on behalf of another site.
+	// Web wants the access token or the cookie of an administrator account, the latter as
+	// [kit.Session] does.
 	Web
 )
 
@@ -26,11 +24,8 @@ func (a *API) guard(door Door) kit.Guard {
 	if door == Socket {
 		return a.admitPeer
 	}
-	protection, session := http.NewCrossOriginProtection(), kit.Session(a.Access.Authenticate, a.Access.AuthenticateRefresh)
+	session := kit.Session(a.Access.Authenticate, a.Access.AuthenticateRefresh)
 	return func(x *kit.Exchange) (site.Actor, error) {
-		if protection.Check(x.Req.Request) != nil {
-			return refuse(x, "admin-cross-origin", fault.New(fault.Forbidden, "Forbidden: a page of another origin sent this"))
-		}
 		by, err := session(x)
 		if err != nil {
 			return refuse(x, "admin-token", err)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/user"
 	"strconv"
@@ -92,7 +93,11 @@ func TestHandler_webDoorCloses(t *testing.T) {
 func TestHandler_crossOrigin(t *testing.T) {
 	h := open(t)
 	h.addAccount(chief, true)
-	r := h.web(http.MethodPost, "/admin/v1/accounts/"+chief+"/revoke", "Bearer "+h.token(chief))
+	tokens, err := h.access.Login(t.Context(), chief, password, netip.MustParseAddr("192.0.2.1"))
+	h.must(err)
+	r := h.web(http.MethodPost, "/admin/v1/accounts/"+chief+"/revoke", "")
+	r.Host = "192.0.2.2"
+	r.Header.Set("Cookie", "__Host-gatehouse="+tokens.Refresh.Reveal())
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	h.want(h.send(adminapi.Web, r), 403, `{"message":"Forbidden: a page of another origin sent this"}`)
 	if h.access.SessionCount() != 1 {

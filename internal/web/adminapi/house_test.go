@@ -88,8 +88,7 @@ func open(t testing.TB) *house {
 	})
 	h.must(err)
 	h.kit = kit.New(kit.Config{Metrics: h.metrics, Logger: log})
-	h.api, err = adminapi.New(h.config(log))
-	h.must(err)
+	h.api = adminapi.New(h.config(log))
 	return h
 }
 
@@ -110,7 +109,7 @@ func databaseOf(context.Context) (adminapi.Database, error) {
 	return adminapi.Database{Size: 65536, Log: 4152, Schema: 5, First: 1, Last: 7}, nil
 }
 
-func statusOf(context.Context) (adminapi.Status, error) {
+func statusOf() adminapi.Status {
 	start := site.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return adminapi.Status{
 		Version: "1.0", GatewayID: "gateway", Name: "gate", Boot: "boot", Started: start, Ready: true,
@@ -126,7 +125,7 @@ func statusOf(context.Context) (adminapi.Status, error) {
 			URL: "tls://mqtt.example.test", Since: start, Error: "e", Advice: "a", NextTry: start, Acknowledgement: "application",
 			Delivered: 3, Waiting: 2, Keys: []string{"k"},
 		},
-	}, nil
+	}
 }
 
 func (h *house) report(id site.StationID, payload []byte) {

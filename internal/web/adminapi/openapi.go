@@ -1,16 +1,9 @@
 package adminapi
 
-import (
-	_ "embed"
-	"net/http"
+import _ "embed"
 
-	"gatehouse/internal/web/kit"
-)
-
-// openAPI is the OpenAPI 3.1 description of /admin/v1.
+// openAPI is the OpenAPI 3.1 description of /admin/v1. Everyone may read it: it tells
+// nothing of this gateway.
 //
 //go:embed openapi.json
 var openAPI []byte
-
-// serveOpenAPI answers with the description, to everyone: it tells nothing of this gateway.
-func serveOpenAPI(x *kit.Exchange) error { return x.JSON(http.StatusOK, openAPI) }

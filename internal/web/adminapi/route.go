@@ -139,7 +139,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		rt := &routes[i]
 		rt.Pattern, rt.Guard, rt.Level = Prefix+rt.Pattern, a.guard(door), slog.LevelDebug
 	}
-	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: serveOpenAPI, Level: slog.LevelDebug})
+	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: kit.Document(openAPI), Level: slog.LevelDebug})
 }
 
 // accessRoutes returns the part of the table that is about who may do what, and when.
@@ -199,11 +199,7 @@ func (a *API) within(limit time.Duration, status int, handle handler) kit.Handle
 }
 
 func (a *API) restart(r *request) (any, error) {
-	status, err := a.Status(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return Restarting{status.Boot}, a.Restart(r.Actor)
+	return Restarting{a.Status().Boot}, a.Restart(r.Actor)
 }
 
 func (a *API) apply(r *request, in ApplyRequest) (any, error) {

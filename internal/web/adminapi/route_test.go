@@ -3,7 +3,6 @@ package adminapi_test
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -13,23 +12,6 @@ import (
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
-
-func TestNew_incomplete(t *testing.T) {
-	h := open(t)
-	for name, spoil := range map[string]func(*adminapi.Config){
-		"access": func(c *adminapi.Config) { c.Access = nil }, "stations": func(c *adminapi.Config) { c.Stations = nil },
-		"unlocker": func(c *adminapi.Config) { c.Unlocker = nil }, "journal": func(c *adminapi.Config) { c.Journal = nil },
-		"provisioner": func(c *adminapi.Config) { c.Provisioner = nil }, "status": func(c *adminapi.Config) { c.Status = nil },
-		"backup": func(c *adminapi.Config) { c.Backup = nil }, "timekeeper": func(c *adminapi.Config) { c.Timekeeper = nil },
-		"logger": func(c *adminapi.Config) { c.Logger = nil },
-	} {
-		cfg := h.config(slog.New(slog.DiscardHandler))
-		spoil(&cfg)
-		if _, err := adminapi.New(cfg); err == nil {
-			t.Errorf("an API without %s was made", name)
-		}
-	}
-}
 
 func TestHandler_status(t *testing.T) {
 	h := open(t)

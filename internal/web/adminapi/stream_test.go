@@ -406,21 +406,6 @@ func TestHandler_watch(t *testing.T) {
 	}
 }
 
-func TestHandler_watchOne(t *testing.T) {
-	h := open(t)
-	h.addStation(7)
-	h.addStation(8)
-	h.want(h.do("GET", "/admin/v1/stations/watch?station=9", ""), 404, `{"message":"Station 9 is not enrolled"}`)
-	h.want(h.do("GET", "/admin/v1/stations/watch?station=x", ""), 400, `{"message":"\"x\" is not a station id: give a number from 1 to 2147483647"}`)
-	h.want(h.do("GET", "/admin/v1/stations/watch?lock=1", ""), 400, `{"message":"The query has no \"lock\": it knows station"}`)
-	lines := h.lines("/admin/v1/stations/watch?station=8")
-	h.contains(<-lines, `,"count":1}`)
-	h.contains(<-lines, `{"stationId":8,"batteryVoltage":null`)
-	h.report(7, []byte(`{"batteryVoltage":3.5}`))
-	h.report(8, []byte(`{"batteryVoltage":3.6}`))
-	h.contains(<-lines, `{"stationId":8,"batteryVoltage":3.6`)
-}
-
 // lines returns the lines of a stream until the test ends.
 func (h *house) lines(path string) <-chan string {
 	h.t.Helper()

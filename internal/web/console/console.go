@@ -18,7 +18,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -72,28 +71,18 @@ func newFile(name string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	media, known := map[string]string{
-		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
-	}[path.Ext(name)]
-	if !known {
-		return nil, fmt.Errorf("console: no content type for %s", name)
-	}
-	sum := sha256.Sum256(content)
-	f := &file{content: content, media: media, tag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
 	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(content); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	f.compressed = packed.Bytes()
-	return f, nil
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
+	_, _ = w.Write(content)                                    // in memory
+	_ = w.Close()
+	sum := sha256.Sum256(content)
+	return &file{
+		content: content, compressed: packed.Bytes(), tag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
+		media: map[string]string{
+			".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+			".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+		}[path.Ext(name)],
+	}, nil
 }
 
 // serve answers with the file, or that the browser has it already: a page of one version

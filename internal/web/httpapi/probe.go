@@ -19,13 +19,6 @@ var (
 	openLocal []byte
 )
 
-func serveOpenAPI(x *kit.Exchange) error { return x.JSON(http.StatusOK, openAPI) }
-
-func serveOpenLocal(x *kit.Exchange) error { return x.JSON(http.StatusOK, openLocal) }
-
-// alive reports that the process answers.
-func alive(x *kit.Exchange) error { return x.JSON(http.StatusOK, []byte(`{"status":"ok"}`)) }
-
 // probes returns the routes that every listener has: whether the process lives, and
 // whether doors can be opened.
 func probes(conditions *health.Registry) []kit.Route {
@@ -36,7 +29,7 @@ func probes(conditions *health.Registry) []kit.Route {
 		return x.JSON(http.StatusOK, []byte(`{"status":"ready"}`))
 	}
 	return []kit.Route{
-		{Method: http.MethodGet, Pattern: "/healthz", Serve: alive, Level: slog.LevelDebug},
+		{Method: http.MethodGet, Pattern: "/healthz", Serve: kit.Document([]byte(`{"status":"ok"}`)), Level: slog.LevelDebug},
 		{Method: http.MethodGet, Pattern: "/readyz", Serve: ready, Level: slog.LevelDebug},
 	}
 }

@@ -152,9 +152,3 @@ func TestPanic_afterTheHeader(t *testing.T) {
 	}
 	w.do(request{method: "GET", path: "/healthz"}).want(t, 200, `{"status":"ok"}`)
 }
-
-func TestNew_incomplete(t *testing.T) {
-	if _, err := httpapi.New(httpapi.Config{}); err == nil {
-		t.Error("an API without anything was made")
-	}
-}

@@ -19,14 +19,6 @@ type signedIn struct {
 	Admin     bool           `json:"admin"`
 }
 
-// maySignIn is the guard of the sign-in of browsers.
-func (a *API) maySignIn(x *kit.Exchange) (site.Actor, error) {
-	if err := x.CheckPrivate(); err != nil {
-		return site.Actor{}, err
-	}
-	return site.Actor{}, x.CheckOrigin()
-}
-
 // signIn is a login whose refresh token the browser keeps as a cookie.
 func (a *API) signIn(x *kit.Exchange) error {
 	tokens, err := a.logIn(x)

@@ -19,7 +19,7 @@ func (a *API) maySetUp(x *kit.Exchange) (site.Actor, error) {
 	if !a.setupOpen() {
 		return site.Actor{}, kit.NotFound()
 	}
-	return a.maySignIn(x)
+	return kit.FromPage(x)
 }
 
 // setupOpen reports whether the first account can be created.

@@ -74,16 +74,12 @@ func newAPI(t testing.TB, level slog.Level) *world {
 		health: &health.Registry{}, metrics: metric.New(), logs: &logBuffer{}, setup: &fakeSetup{},
 	}
 	w.unlocker = &fakeUnlocker{access: w.access, stations: w.stations, outcome: site.Acknowledged}
-	var err error
 	names := func() []string { return []string{"Gate.local", "*.doors.example.test"} }
 	w.web = kit.New(kit.Config{Metrics: w.metrics, Names: names, Logger: slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: level}))})
-	w.api, err = httpapi.New(httpapi.Config{
+	w.api = httpapi.New(httpapi.Config{
 		Access: w.access, Stations: w.stations, Unlocker: w.unlocker, Clock: clock{}, Health: w.health, Metrics: w.metrics, Boot: boot, Setup: w.setup,
 		Name: "gate",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return w
 }
 

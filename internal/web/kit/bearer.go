@@ -15,11 +15,7 @@ func Bearer(verify func(site.Secret) (site.Actor, error)) Guard {
 		if !ok {
 			return site.Actor{}, errToken()
 		}
-		actor, err := verify(token)
-		if fault.Is(err, fault.Unauthenticated) {
-			err = errToken()
-		}
-		return actor, err
+		return verify(token)
 	}
 }
 

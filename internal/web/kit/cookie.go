@@ -4,14 +4,13 @@ import (
 	"net/http"
 	"time"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
 // Session returns a guard that admits whom bearer finds behind the access token of the
 // request. A request without an Authorization header may have the cookie of a session
 // instead, and is admitted as whom session finds behind that; then
-// [Exchange.CheckOrigin] and [Exchange.CheckPrivate] apply.
+// [Exchange.CheckPage] applies.
 func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	byToken := Bearer(bearer)
 	return func(x *Exchange) (site.Actor, error) {
@@ -19,17 +18,10 @@ func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
 		if x.Req.HasAuthorization() || cookie == "" {
 			return byToken(x)
 		}
-		if err := x.CheckPrivate(); err != nil {
+		if err := x.CheckPage(); err != nil {
 			return site.Actor{}, err
 		}
-		if err := x.CheckOrigin(); err != nil {
-			return site.Actor{}, err
-		}
-		actor, err := session(cookie)
-		if fault.Is(err, fault.Unauthenticated) {
-			err = errToken()
-		}
-		return actor, err
+		return session(cookie)
 	}
 }
 

@@ -27,6 +27,9 @@ func (x *Exchange) CheckHost() error {
 // Addressed is a guard that admits every request that [Exchange.CheckHost] accepts.
 func Addressed(x *Exchange) (site.Actor, error) { return site.Actor{}, x.CheckHost() }
 
+// FromPage is a guard that admits every request that [Exchange.CheckPage] accepts.
+func FromPage(x *Exchange) (site.Actor, error) { return site.Actor{}, x.CheckPage() }
+
 // hostOf returns the host of a Host header without its port, in lower case.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
@@ -46,12 +49,16 @@ func matches(host string) func(name string) bool {
 	}
 }
 
-// CheckOrigin returns an error unless [Exchange.CheckHost] accepts the request and no
-// page of another origin sent it. Unlike [http.CrossOriginProtection] it does not except
+// CheckPage returns an error unless a page of this gateway may have sent the request: it
+// does not cross a network in clear text, [Exchange.CheckHost] accepts it, and no page of
+// another origin sent it. Unlike [http.CrossOriginProtection] it does not except
 // GET: such a page can count and time answers that it cannot read. Nor does it accept a
 // page that came without TLS from a browser that names no site (before 2023): someone on
 // the way may have written it.
-func (x *Exchange) CheckOrigin() error {
+func (x *Exchange) CheckPage() error {
+	if !x.Req.TLS && !x.Req.Remote().IsLoopback() {
+		return fault.New(fault.Forbidden, "The password would cross the network in clear text: use https, or the gateway's own machine")
+	}
 	if err := x.CheckHost(); err != nil {
 		return err
 	}
@@ -63,14 +70,6 @@ func (x *Exchange) CheckOrigin() error {
 		return fault.New(fault.Forbidden, "Forbidden: a page of another origin sent this")
 	}
 	return nil
-}
-
-// CheckPrivate returns an error if the request crosses a network in clear text.
-func (x *Exchange) CheckPrivate() error {
-	if x.Req.TLS || x.Req.Remote().IsLoopback() {
-		return nil
-	}
-	return fault.New(fault.Forbidden, "The password would cross the network in clear text: use https, or the gateway's own machine")
 }
 
 // HTTPS returns the address of the host that the client named, by HTTPS on that port,

@@ -116,6 +116,11 @@ func (x *Exchange) JSON(status int, body []byte) error {
 	return nil
 }
 
+// Document returns a handler that answers with a JSON document.
+func Document(body []byte) Handler {
+	return func(x *Exchange) error { return x.JSON(http.StatusOK, body) }
+}
+
 // Encode answers with a value as JSON; a 204 has no body.
 func (x *Exchange) Encode(status int, value any) error {
 	if status == http.StatusNoContent {

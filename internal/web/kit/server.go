@@ -27,8 +27,8 @@ const (
 	maxHTTP2Body   = MaxBody + 4<<10
 )
 
-// newServer returns a server for a [Service], bounded in time and size.
-func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+// NewServer returns a server for a handler of [Kit.Handler], bounded in time and size.
+func (k *Kit) NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
@@ -41,7 +41,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 			MaxReceiveBufferPerConnection: maxHTTP2Buffer, MaxReceiveBufferPerStream: maxHTTP2Body,
 		},
 		ConnContext: withConn,
-		ErrorLog:    slog.NewLogLogger(logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
+		ErrorLog:    slog.NewLogLogger(k.logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
 
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" gets our answer
 	}

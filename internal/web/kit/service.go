@@ -34,7 +34,7 @@ type Service struct {
 // session tickets. Nothing is served before Serve.
 func (k *Kit) NewService(handler http.Handler, inner net.Listener, crowd *admission.Crowd, secure *tls.Config) *Service {
 	s := &Service{
-		Listener: inner, Server: newServer(handler, k.logger), kit: k, crowd: crowd, secure: secure,
+		Listener: inner, Server: k.NewServer(handler), kit: k, crowd: crowd, secure: secure,
 		states: make(map[net.Conn]http.ConnState), ended: make(chan struct{}),
 	}
 	s.Server.ConnState = s.note
