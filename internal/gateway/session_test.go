@@ -154,3 +154,31 @@ func TestGateway_sessionLimits(t *testing.T) {
 	v.want(200, "POST", sessionPath, signIn)
 	v.want(403, "GET", "/admin/v1/accounts", "")
 }
+
+// A browser that signs in again, as another account too, leaves no session behind that
+// nobody can sign out of; a wrong password ends none.
+func TestGateway_signInAgain(t *testing.T) {
+	cfg := gatewaytest.Configure(t)
+	g := gatewaytest.Start(t, cfg)
+	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, cfg, g.HTTP)
+	v.want(200, "POST", sessionPath, chiefSignsIn)
+	v.want(401, "POST", sessionPath, strings.Replace(chiefSignsIn, chiefSecret, "wrong horse battery", 1))
+	v.want(200, "GET", sessionPath, "")
+	first, err := g.Admin.Sessions(t.Context(), chief)
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%d sessions, %v, want 1", len(first), err)
+	}
+	v.want(200, "POST", sessionPath, chiefSignsIn)
+	again, err := g.Admin.Sessions(t.Context(), chief)
+	if err != nil || len(again) != 1 || again[0].SessionID == first[0].SessionID {
+		t.Errorf("%+v, %v, want one session, not %s", again, err, first[0].SessionID)
+	}
+	v.want(200, "POST", sessionPath, `{"email":"`+gatewaytest.Email+`","password":"`+gatewaytest.Password+`"}`)
+	if left, err := g.Admin.Sessions(t.Context(), chief); err != nil || len(left) != 0 {
+		t.Errorf("%d sessions are left, %v", len(left), err)
+	}
+	v.want(200, "GET", sessionPath, "")
+}

@@ -110,16 +110,20 @@ func TestAttack_foreignPages(t *testing.T) {
 				t.Errorf("tls %t, %s: %d %s %v, want %d", b.secure, f.name, status, body, header, f.status)
 			}
 		}
-		// A planted cookie is not taken up by the sign-in of someone else.
-		if again := b.signIn("Cookie: " + cookie + "\r\n"); again == cookie {
-			t.Error("the session was taken up")
-		}
 		known := func(c string) int {
 			status, _, _ := b.send("GET /local/v1/session HTTP/1.1\r\nHost: " + b.addr + "\r\nCookie: " + c + "\r\nConnection: close\r\n\r\n")
 			return status
 		}
 		if status := known(cookie); status != 200 {
 			t.Errorf("tls %t: the session has ended: %d", b.secure, status)
+		}
+		// A planted cookie is not taken up by the sign-in of someone else; its session ends.
+		planted := cookie
+		if cookie = b.signIn("Cookie: " + planted + "\r\n"); cookie == planted || known(planted) != 401 {
+			t.Errorf("tls %t: the planted session was taken up, or is left: %d", b.secure, known(planted))
+		}
+		if status := known(cookie); status != 200 {
+			t.Errorf("tls %t: the new session: %d", b.secure, status)
 		}
 		other := strings.NewReplacer("__Host-gatehouse", "gatehouse", "gatehouse", "__Host-gatehouse").Replace(cookie)
 		if status := known(other); status != 401 {

@@ -19,11 +19,15 @@ type signedIn struct {
 	Admin     bool           `json:"admin"`
 }
 
-// signIn is a login whose refresh token the browser keeps as a cookie.
+// signIn is a login whose refresh token the browser keeps as a cookie. It ends the session
+// whose cookie that replaces, which nobody could sign out of any more.
 func (a *API) signIn(x *kit.Exchange) error {
 	tokens, err := a.logIn(x)
 	if err != nil {
 		return err
+	}
+	if x.Req.Actor, err = a.Access.AuthenticateRefresh(x.Cookie()); err == nil {
+		_ = a.endSession(x, false) // it has ended, even if that is not stored yet
 	}
 	if x.Req.Actor, err = a.Access.AuthenticateRefresh(tokens.Refresh); err != nil {
 		return err // it has ended meanwhile

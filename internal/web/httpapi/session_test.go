@@ -162,9 +162,9 @@ func TestSession_ownPages(t *testing.T) {
 		for _, h := range []http.Header{
 			header(), header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Site", "none"), header("Origin", "https://"+host),
 		} {
+			w.visit(visit{method: "POST", path: sessionPath, body: goodLogin, host: host, header: h}).want(t, 200, signedIn)
 			h.Set("Cookie", secure)
 			w.visit(visit{method: "GET", path: sessionPath, host: host, header: h}).want(t, 200, signedIn)
-			w.visit(visit{method: "POST", path: sessionPath, body: goodLogin, host: host, header: h}).want(t, 200, signedIn)
 		}
 	}
 	for _, host := range []string{"doors.example.test", "a.b.doors.example.test", "gate", "local", "xgate.local", "127.0.0.1.evil.example", "gate.local:80:80"} {

@@ -14,7 +14,7 @@ import (
 func Session(bearer, session func(site.Secret) (site.Actor, error)) Guard {
 	byToken := Bearer(bearer)
 	return func(x *Exchange) (site.Actor, error) {
-		cookie := x.cookie()
+		cookie := x.Cookie()
 		if x.Req.HasAuthorization() || cookie == "" {
 			return byToken(x)
 		}
@@ -34,9 +34,9 @@ func (x *Exchange) cookieName() string {
 	return "gatehouse"
 }
 
-// cookie returns the value of the cookie of a session, "" without one. A request with
+// Cookie returns the value of the cookie of a session, "" without one. A request with
 // several has none: which one counts would be a guess.
-func (x *Exchange) cookie() site.Secret {
+func (x *Exchange) Cookie() site.Secret {
 	if all := x.Req.CookiesNamed(x.cookieName()); len(all) == 1 {
 		return site.Secret(all[0].Value)
 	}
