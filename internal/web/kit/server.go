@@ -17,8 +17,9 @@ const (
 	answerTimeout = 60 * time.Second
 	// maxHeader bounds a request's header, in bytes (net/http adds 4 KiB).
 	maxHeader = 16 << 10
-	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection.
-	maxHTTP2Streams = 8
+	// maxHTTP2Streams bounds the requests at once on one HTTP/2 connection, which all tabs
+	// of a browser share: each follows the stations, some the journal too.
+	maxHTTP2Streams = 16
 	// maxHTTP2Frame and maxHTTP2Buffer bound the received bytes that one HTTP/2
 	// connection buffers: they are the least that HTTP/2 allows (RFC 9113, 6.5.2 and
 	// 6.9.2). A stream may send a whole body.
