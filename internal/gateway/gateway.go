@@ -85,7 +85,7 @@ type Gateway struct {
 	stations   *station.Service
 	link       *stationlink.Link
 	broker     *broker.Server
-	misfits    misfits
+	misfit     misfit
 	unlock     *unlock.Service
 	cloud      *link.Link
 	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
@@ -258,17 +258,17 @@ const (
 
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
-	g.misfits.conditions = g.conditions
+	g.misfit.conditions = g.conditions
 	g.link = stationlink.New(g.stations, g.metrics, g.log)
 	g.stations.OnRevoked(func(id site.StationID) {
 		g.link.Disconnect(id)
-		g.misfits.remove(id)
+		g.misfit.clear(id)
 		if _, enrolled := g.stations.Station(id); !enrolled {
 			g.cloud.StationsChanged()
 		}
 	})
 	g.broker, err = broker.New(broker.Config{
-		Authenticator: g.stations, Handler: stationHandler{g.link, &g.misfits}, Logger: g.log, Metrics: g.metrics,
+		Authenticator: g.stations, Handler: stationHandler{g.link, &g.misfit}, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
 		Limits: broker.Limits{
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
@@ -314,14 +314,16 @@ func unlockBounds(cfg config.Config) unlock.Bounds {
 // stationHandler is the station link, with what else hears of connections.
 type stationHandler struct {
 	*stationlink.Link
-	unfit *misfits
+	unfit *misfit
 }
 
 // Connected implements [broker.Handler].
 func (h stationHandler) Connected(c stationlink.Conn) error {
-	h.unfit.remove(c.Station())
+	h.unfit.clear(c.Station())
 	return h.Link.Connected(c)
 }
 
 // TooSmall implements [broker.Handler].
-func (h stationHandler) TooSmall(id site.StationID, takes, need uint32) { h.unfit.add(id, takes, need) }
+func (h stationHandler) TooSmall(id site.StationID, takes, need uint32) {
+	h.unfit.report(id, takes, need)
+}
