@@ -71,7 +71,7 @@ func (a *app) accountList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the accounts"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
 			return show(a, listing("There are no accounts; \"gatehouse account add EMAIL\" adds one.", []string{"EMAIL", "ADMIN", "ADDED", "ID"}, func(acc adminapi.Account) []string {
-				return []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.AccountID)}
+				return []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.ID)}
 			}))(gw.Accounts(ctx))
 		})
 }
@@ -114,7 +114,7 @@ func (a *app) accountSessions() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "sessions EMAIL", Short: "List the live sessions of an account"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
 			return show(a, listing(string(in.email)+" has no live sessions.", []string{"SESSION", "LOGGED IN", "ENDS", "FROM"}, func(s adminapi.Session) []string {
-				return []string{string(s.SessionID), a.stamp(s.Created), a.stamp(s.Expires), s.Remote}
+				return []string{string(s.ID), a.stamp(s.Created), a.stamp(s.Expires), s.Remote}
 			}))(gw.Sessions(ctx, string(in.email)))
 		})
 }

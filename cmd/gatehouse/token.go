@@ -83,7 +83,7 @@ func (a *app) printToken(w *lines, issued adminapi.IssuedToken) {
 
 // scopeText returns "read unlock:1042, until …".
 func (a *app) scopeText(t adminapi.Token) string {
-	text := strings.Join(t.Scopes.Words(), " ")
+	text := strings.Join(t.Scope.Words(), " ")
 	if text == "" { // its stations have been removed
 		text = "nothing"
 	}
@@ -97,7 +97,7 @@ func (a *app) tokenList() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "list", Short: "List the tokens"},
 		func(ctx context.Context, gw *client.Client, _ arguments) error {
 			return show(a, listing("There are no tokens; \"gatehouse token add NAME --read\" adds one.", []string{"NAME", "MAY", "ADDED", "LAST USED"}, func(t adminapi.Token) []string {
-				return []string{t.Name, a.scopeText(t), a.stamp(t.Created), a.stamp(t.LastUsed)}
+				return []string{t.Name, a.scopeText(t), a.stamp(t.Created), a.stamp(t.Used)}
 			}))(gw.Tokens(ctx))
 		})
 }

@@ -9,7 +9,7 @@ import (
 // DraftAccount drafts a new account with that password hash.
 func (s *Service) DraftAccount(by site.Actor, email site.Email, hash site.Secret, admin bool) site.Amendment {
 	account := site.Account{
-		ID: site.AccountID(uuid.NewString()), Email: email, Admin: admin, Password: hash, Created: site.At(s.clock.Now()).Time,
+		ID: site.AccountID(uuid.NewString()), Email: email, Admin: admin, Password: hash, Created: site.At(s.clock.Now()),
 	}
 	return site.Amendment{AddAccount: &account, Record: change(by, site.KindAccountAdded, account, roleOf(admin))}
 }

@@ -289,7 +289,7 @@ func (m *memoryStore) AddSession(ctx context.Context, session site.Session, evic
 		}
 		m.sessions[session.ID] = session
 		if session.Remote != "" {
-			m.known[loginKey{session.Account, session.Remote}] = site.LoginAddress{Account: session.Account, Remote: session.Remote, Until: session.Expires}
+			m.known[loginKey{session.Account, session.Remote}] = site.LoginAddress{Account: session.Account, Remote: session.Remote, Until: session.Expires.Time}
 		}
 		return nil
 	}, rec)
@@ -308,7 +308,7 @@ func (m *memoryStore) RebaseSessions(ctx context.Context, expires map[site.Sessi
 	return m.do(ctx, "RebaseSessions", func() error {
 		for id, at := range expires {
 			if s, ok := m.sessions[id]; ok {
-				s.Expires, s.ClockTrusted = at, true
+				s.Expires, s.ClockTrusted = site.At(at), true
 				m.sessions[id] = s
 			}
 		}
@@ -320,11 +320,11 @@ func (m *memoryStore) DropExpired(ctx context.Context, now time.Time, uses map[s
 	return m.do(ctx, "DropExpired", func() error {
 		for id, at := range uses {
 			if t, ok := m.tokens[id]; ok {
-				t.Used = at
+				t.Used = site.At(at)
 				m.tokens[id] = t
 			}
 		}
-		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires) })
+		maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return !now.Before(s.Expires.Time) })
 		maps.DeleteFunc(m.known, func(_ loginKey, k site.LoginAddress) bool { return !now.Before(k.Until) })
 		return nil
 	})

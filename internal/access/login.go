@@ -139,7 +139,7 @@ func (s *Service) begin(ctx context.Context, account site.Account, a attempt) (r
 	}
 	entered := s.dir.addSession(session, evicted)
 	now := s.clock.Now()
-	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created); stepped && entered != nil {
+	if stepped := !session.ClockTrusted && s.clock.Trusted() || now.Before(session.Created.Time); stepped && entered != nil {
 		s.dir.rebaseNew(entered, now)
 		s.rebaseSoon()
 	}
@@ -155,8 +155,8 @@ func (s *Service) newSession(account site.Account, a attempt) (site.Secret, site
 		ID:           site.SessionID(uuid.NewString()),
 		Account:      account.ID,
 		Refresh:      sum,
-		Created:      site.At(now).Time,
-		Expires:      latestExpiry(now),
+		Created:      site.At(now),
+		Expires:      site.At(latestExpiry(now)),
 		ClockTrusted: trusted,
 		Remote:       remoteText(a.remote),
 	}

@@ -58,14 +58,14 @@ func (d *directory) rebase(now time.Time, step time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {
-		expires := s.Expires
+		expires := s.Expires.Time
 		if !s.ClockTrusted {
 			expires = expires.Add(step)
 		}
 		if latest := latestExpiry(now); expires.After(latest) { // it began under a wrong time that was reset since
 			expires = latest
 		}
-		if !s.ClockTrusted || !expires.Equal(s.Expires) {
+		if !s.ClockTrusted || !expires.Equal(s.Expires.Time) {
 			d.rebaseTo(s, expires)
 		}
 	}
@@ -81,8 +81,8 @@ func (d *directory) rebaseNew(s *session, now time.Time) {
 
 // rebaseTo sets an expiry that rests on a trusted clock. The caller holds mu.
 func (d *directory) rebaseTo(s *session, expires time.Time) {
-	s.Expires, s.ClockTrusted = expires, true
-	s.account.remember(s.Remote, s.Expires)
+	s.Expires, s.ClockTrusted = site.At(expires), true
+	s.account.remember(s.Remote, expires)
 	d.rebased[s.ID] = expires
 }
 

@@ -32,7 +32,7 @@ func (h *house) expires() time.Time {
 	if len(kept) != 1 {
 		h.t.Fatalf("%d sessions are stored", len(kept))
 	}
-	return h.store.sessions[kept[0]].Expires
+	return h.store.sessions[kept[0]].Expires.Time
 }
 
 // A board that starts with the time of long ago logs nobody out when it learns

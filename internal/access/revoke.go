@@ -135,7 +135,7 @@ func (d *directory) end(id site.AccountID, only site.SessionID, now time.Time, r
 		return nil
 	}
 	for _, s := range a.sessions {
-		if now.Before(s.Expires) && (only == "" || s.ID == only) {
+		if now.Before(s.Expires.Time) && (only == "" || s.ID == only) {
 			s.ended = rec
 			ids = append(ids, s.ID)
 		}

@@ -72,10 +72,10 @@ func TestNew_strayRows(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)
 	tokens := h.login(porter)
-	h.store.sessions["stray"] = site.Session{ID: "stray", Account: "nobody", Expires: h.clock.Now().Add(day)}
+	h.store.sessions["stray"] = site.Session{ID: "stray", Account: "nobody", Expires: site.At(h.clock.Now().Add(day))}
 	h.store.grants[site.GrantKey{Account: "nobody", Station: 7}] = site.Grant{Account: "nobody", Station: 7}
 	h.store.known[loginKey{"nobody", "10.0.0.9"}] = site.LoginAddress{Account: "nobody", Remote: "10.0.0.9", Until: h.clock.Now().Add(day)}
-	h.store.sessions["old"] = site.Session{ID: "old", Account: account.ID, Expires: h.clock.Now()}
+	h.store.sessions["old"] = site.Session{ID: "old", Account: account.ID, Expires: site.At(h.clock.Now())}
 	h.restart()
 	h.alive(tokens)
 	if h.SessionCount() != 1 || len(h.Grants()) != 0 {

@@ -28,12 +28,12 @@ type session struct {
 }
 
 // lives reports whether the session is good for anything at now.
-func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Before(s.Expires) }
+func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Before(s.Expires.Time) }
 
 // found reports whether there is an unexpired session; one that has ended counts only where
 // ending is set.
 func (s *session) found(now time.Time, ending bool) bool {
-	return s != nil && now.Before(s.Expires) && (ending || s.ended == nil)
+	return s != nil && now.Before(s.Expires.Time) && (ending || s.ended == nil)
 }
 
 // actor returns the account behind the session.
@@ -90,7 +90,7 @@ func (d *directory) addSession(entered site.Session, evicted []site.SessionID) *
 		return nil
 	}
 	s := &session{Session: entered, account: a}
-	a.remember(s.Remote, s.Expires)
+	a.remember(s.Remote, s.Expires.Time)
 	a.sessions[s.ID] = s
 	d.sessions[s.ID] = s
 	d.refresh[s.Refresh] = s
@@ -130,7 +130,7 @@ func (a *account) sorted() []*session {
 		all = append(all, s)
 	}
 	slices.SortStableFunc(all, func(a, b *session) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.ID, b.ID))
 	})
 	return all
 }
@@ -183,7 +183,7 @@ func (d *directory) dropExpired(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, s := range d.sessions {
-		if !now.Before(s.Expires) {
+		if !now.Before(s.Expires.Time) {
 			d.forget(id)
 		}
 	}

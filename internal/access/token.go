@@ -180,7 +180,7 @@ const headerNonce = "nonce"
 func (m *mint) sign(of site.Session, issued time.Time) (site.Secret, error) {
 	expires := issued.Add(accessLife)
 	if of.Expires.Before(expires) {
-		expires = of.Expires
+		expires = of.Expires.Time
 	}
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{

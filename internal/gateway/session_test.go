@@ -173,8 +173,8 @@ func TestGateway_signInAgain(t *testing.T) {
 	}
 	v.want(200, "POST", sessionPath, chiefSignsIn)
 	again, err := g.Admin.Sessions(t.Context(), chief)
-	if err != nil || len(again) != 1 || again[0].SessionID == first[0].SessionID {
-		t.Errorf("%+v, %v, want one session, not %s", again, err, first[0].SessionID)
+	if err != nil || len(again) != 1 || again[0].ID == first[0].ID {
+		t.Errorf("%+v, %v, want one session, not %s", again, err, first[0].ID)
 	}
 	v.want(200, "POST", sessionPath, `{"email":"`+gatewaytest.Email+`","password":"`+gatewaytest.Password+`"}`)
 	if left, err := g.Admin.Sessions(t.Context(), chief); err != nil || len(left) != 0 {

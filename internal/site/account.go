@@ -2,25 +2,25 @@ package site
 
 import "time"
 
-// Account is a person or an app that logs in.
+// Account is a person or an app that logs in. As JSON it is what administrators see.
 type Account struct {
-	ID       AccountID
-	Email    Email
-	Admin    bool
-	Password Secret // the PHC string of the argon2id hash, never the password
-	Created  time.Time
+	ID       AccountID `json:"accountId"`
+	Email    Email     `json:"email"`
+	Admin    bool      `json:"admin"`
+	Password Secret    `json:"-"` // the PHC string of the argon2id hash, never the password
+	Created  Timestamp `json:"created"`
 }
 
 // Session is one login. Refresh is the SHA-256 of the refresh token; the token
-// itself is never kept.
+// itself is never kept. As JSON it is what administrators see.
 type Session struct {
-	ID           SessionID
-	Account      AccountID
-	Refresh      [32]byte
-	Created      time.Time
-	Expires      time.Time
-	ClockTrusted bool   // whether Created and Expires rest on a trusted clock
-	Remote       string // the address that logged in, for the list of sessions
+	ID           SessionID `json:"sessionId"`
+	Account      AccountID `json:"-"`
+	Refresh      [32]byte  `json:"-"`
+	Created      Timestamp `json:"created"`
+	Expires      Timestamp `json:"expires"`
+	ClockTrusted bool      `json:"-"`      // whether Created and Expires rest on a trusted clock
+	Remote       string    `json:"remote"` // the address that logged in
 }
 
 // LoginAddress is a client address from which an account was logged in to.

@@ -20,18 +20,19 @@ const (
 
 // Token is what an integration, such as a dashboard or a script, sends in the place of a
 // person's access token. Sum is the SHA-256 of the token; the token itself is never kept.
+// As JSON it is what administrators see.
 type Token struct {
-	ID      AccountID // in the place of an account's: what an integration does is counted apart
-	Name    string
-	Sum     [32]byte
-	Scope   Scope
-	Created time.Time
-	Until   time.Time // zero: for ever
-	Used    time.Time // when it was used last, coarse in the store; zero: never
+	ID      AccountID `json:"tokenId"` // in the place of an account's: what an integration does is counted apart
+	Name    string    `json:"name"`
+	Sum     [32]byte  `json:"-"`
+	Scope   Scope     `json:"scopes"`
+	Created Timestamp `json:"created"`
+	Until   Timestamp `json:"until"`    // zero: for ever
+	Used    Timestamp `json:"lastUsed"` // coarse in the store; zero: never
 }
 
 // Expired reports whether the token has ended at t.
-func (t Token) Expired(at time.Time) bool { return !t.Until.IsZero() && !at.Before(t.Until) }
+func (t Token) Expired(at time.Time) bool { return !t.Until.IsZero() && !at.Before(t.Until.Time) }
 
 // ValidTokenName reports whether a token may have that name: 1 to [MaxTokenName] characters,
 // the first a letter or a digit, none a control character.

@@ -129,7 +129,7 @@ func (e *entry) shown() site.Token {
 	t := e.Token
 	t.Sum = [32]byte{}
 	if used := e.used.Load(); used != 0 {
-		t.Used = time.UnixMilli(used)
+		t.Used = site.At(time.UnixMilli(used))
 	}
 	return t
 }
@@ -143,7 +143,7 @@ func (s *Service) Add(ctx context.Context, by site.Actor, name string, scope sit
 	text = site.Secret(prefix + strings.ToLower(rand.Text()))
 	added = site.Token{
 		ID: site.AccountID(uuid.NewString()), Name: name, Sum: sha256.Sum256([]byte(text)), Scope: scope,
-		Created: site.At(now).Time, Until: site.At(until).Time,
+		Created: site.At(now), Until: site.At(until),
 	}
 	switch {
 	case !site.ValidTokenName(name):
@@ -271,7 +271,7 @@ func (s *Service) adopt(amendments []site.Amendment) {
 func change(by site.Actor, kind site.Kind, t site.Token) site.Record {
 	detail := fmt.Sprintf("%q: %s", t.Name, strings.Join(t.Scope.Words(), " "))
 	if !t.Until.IsZero() {
-		detail += ", until " + site.At(t.Until).String()
+		detail += ", until " + t.Until.String()
 	}
 	return site.Record{Kind: kind, Facts: site.Facts{
 		Origin: by.Origin, By: cmp.Or(by.Name, string(by.Email)), Account: t.ID, Detail: detail,

@@ -219,7 +219,7 @@ func TestService_stationRemoved(t *testing.T) {
 // When a token was used last is known at once, and handed to the store only if it changed.
 func TestService_Uses(t *testing.T) {
 	former := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	h := open(site.Token{ID: "a", Name: "a", Sum: sha256.Sum256([]byte("x")), Used: former, Scope: site.Scope{Read: true}})
+	h := open(site.Token{ID: "a", Name: "a", Sum: sha256.Sum256([]byte("x")), Used: site.At(former), Scope: site.Scope{Read: true}})
 	added, text := h.add(t, "b", time.Time{}, "read")
 	if uses := h.Uses(); len(uses) != 0 || !h.Tokens()[0].Used.Equal(former) || !h.Tokens()[1].Used.IsZero() {
 		t.Errorf("%v, %v", uses, h.Tokens())

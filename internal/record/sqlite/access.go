@@ -40,7 +40,7 @@ func scanAccount(rows *sql.Rows) (a site.Account, err error) {
 	var created int64
 	var password string
 	err = rows.Scan(&a.ID, &a.Email, &a.Admin, &password, &created)
-	a.Password, a.Created = site.Secret(password), fromMillis(created)
+	a.Password, a.Created = site.Secret(password), site.At(fromMillis(created))
 	return a, err
 }
 
@@ -49,7 +49,7 @@ func scanSession(rows *sql.Rows) (s site.Session, err error) {
 	var refresh []byte
 	err = rows.Scan(&s.ID, &s.Account, &refresh, &created, &expires, &s.ClockTrusted, &s.Remote)
 	copy(s.Refresh[:], refresh)
-	s.Created, s.Expires = fromMillis(created), fromMillis(expires)
+	s.Created, s.Expires = site.At(fromMillis(created)), site.At(fromMillis(expires))
 	return s, err
 }
 
@@ -123,10 +123,10 @@ func (db *DB) AddSession(ctx context.Context, s site.Session, evicted []site.Ses
 			return err
 		}
 		_, err := t.exec("INSERT INTO session (id, account, refresh, created, expires, clock_trusted, remote) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created), toMillis(s.Expires), s.ClockTrusted, s.Remote)
+			string(s.ID), string(s.Account), s.Refresh[:], toMillis(s.Created.Time), toMillis(s.Expires.Time), s.ClockTrusted, s.Remote)
 		if err == nil && s.Remote != "" {
 			_, err = t.exec(`INSERT INTO login_address (account, remote, until) VALUES (?, ?, ?)
-				ON CONFLICT (account, remote) DO UPDATE SET until = excluded.until`, string(s.Account), s.Remote, toMillis(s.Expires))
+				ON CONFLICT (account, remote) DO UPDATE SET until = excluded.until`, string(s.Account), s.Remote, toMillis(s.Expires.Time))
 		}
 		if err == nil && s.Remote != "" { // of the account's addresses the newest are kept
 			_, err = t.exec(`DELETE FROM login_address WHERE account = ?1 AND remote NOT IN

@@ -34,7 +34,7 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 	case a.AddAccount != nil:
 		n := a.AddAccount
 		_, err = t.exec("INSERT INTO account (id, email, admin, password, created) VALUES (?, ?, ?, ?, ?)",
-			string(n.ID), string(n.Email), n.Admin, n.Password.Reveal(), toMillis(n.Created))
+			string(n.ID), string(n.Email), n.Admin, n.Password.Reveal(), toMillis(n.Created.Time))
 	case a.UpdateAccount != nil:
 		n := a.UpdateAccount
 		err = t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = ? WHERE id = ?",

@@ -17,7 +17,7 @@ func grouped(t *testing.T) (*sqlite.DB, string) {
 	holidays, _ := site.ParseSchedule("none")
 	dates, _ := site.ParseDates("12-24..12-26")
 	amend(t, db,
-		site.Amendment{AddAccount: &site.Account{ID: "a-1", Email: "a@b.test", Created: at(1000)}},
+		site.Amendment{AddAccount: &site.Account{ID: "a-1", Email: "a@b.test", Created: site.At(at(1000))}},
 		site.Amendment{AddGroup: &site.Group{Name: "people", Kind: site.OfAccounts}},
 		site.Amendment{AddGroup: &site.Group{Name: "doors", Kind: site.OfStations}},
 		site.Amendment{AddMember: &site.Member{Group: "people", Account: "a-1"}},

@@ -38,9 +38,9 @@ func TestDB_store_roundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	volts := 3.71
-	account := site.Account{ID: "a-1", Email: "porter@example.test", Admin: true, Password: "phc", Created: at(1000)}
+	account := site.Account{ID: "a-1", Email: "porter@example.test", Admin: true, Password: "phc", Created: site.At(at(1000))}
 	gate := site.Station{ID: 1042, Name: "North", Locks: 2, Token: "tok-1042", Secret: site.SecretHash{Salt: [16]byte{1}, Sum: [32]byte{2}}, Enrolled: at(2000)}
-	session := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{9}, Created: at(3000), Expires: at(4000), ClockTrusted: true, Remote: "192.0.2.1"}
+	session := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{9}, Created: site.At(at(3000)), Expires: site.At(at(4000)), ClockTrusted: true, Remote: "192.0.2.1"}
 	grant := site.Grant{Account: "a-1", Station: 1042, From: at(5000), Hours: hours}
 	state := station.SavedState{
 		Station: 1042, BatteryVoltage: &volts, Firmware: "1.4.2", LastConnection: at(6000),
@@ -139,9 +139,9 @@ func TestDB_store_removingCascades(t *testing.T) {
 		db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)}}),
 		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 1}, Record: record(site.KindGranted)}}),
 		db.Amend(ctx, []site.Amendment{{PutGrant: &site.Grant{Account: "a-1", Station: 2}, Record: record(site.KindGranted)}}),
-		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10)}, nil, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: at(20)}, []site.SessionID{"s-1"}, record(site.KindLogin)),
-		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: at(30)}, nil, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10))}, nil, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-2", Account: "a-1", Refresh: [32]byte{2}, Expires: site.At(at(20))}, []site.SessionID{"s-1"}, record(site.KindLogin)),
+		db.AddSession(ctx, site.Session{ID: "s-3", Account: "a-1", Refresh: [32]byte{3}, Expires: site.At(at(30))}, nil, record(site.KindLogin)),
 		db.DropExpired(ctx, at(20), nil),
 		db.RebaseSessions(ctx, map[site.SessionID]time.Time{"s-3": at(300), "gone": at(1)}),
 		db.Amend(ctx, []site.Amendment{{RemoveStation: 1, Record: record(site.KindStationRemoved)}}),
@@ -170,10 +170,10 @@ func TestDB_tokens(t *testing.T) {
 	db, path := fresh(t)
 	ctx := t.Context()
 	one := site.Token{
-		ID: "t-1", Name: "one", Sum: [32]byte{1}, Created: at(1).UTC(), Until: at(9).UTC(),
+		ID: "t-1", Name: "one", Sum: [32]byte{1}, Created: site.At(at(1)), Until: site.At(at(9)),
 		Scope: site.Scope{Read: true, Unlock: []site.StationID{1, 2}},
 	}
-	all := site.Token{ID: "t-2", Name: "all", Sum: [32]byte{2}, Created: at(2).UTC(), Scope: site.Scope{UnlockAll: true}}
+	all := site.Token{ID: "t-2", Name: "all", Sum: [32]byte{2}, Created: site.At(at(2)), Scope: site.Scope{UnlockAll: true}}
 	err := db.Amend(ctx, []site.Amendment{
 		{AddStation: &site.Station{ID: 1, Token: "one"}, Record: record(site.KindStationAdded)},
 		{AddStation: &site.Station{ID: 2, Token: "two"}, Record: record(site.KindStationAdded)},
@@ -187,7 +187,7 @@ func TestDB_tokens(t *testing.T) {
 	}
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
-	one.Scope.Unlock, all.Scope.Unlock, all.Used = []site.StationID{2}, []site.StationID{}, at(5).UTC()
+	one.Scope.Unlock, all.Scope.Unlock, all.Used = []site.StationID{2}, []site.StationID{}, site.At(at(5))
 	tokens, err := db.LoadTokens(ctx)
 	slices.SortFunc(tokens, func(a, b site.Token) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	if want := []site.Token{one, all}; err != nil || !reflect.DeepEqual(tokens, want) {
@@ -214,7 +214,7 @@ func TestDB_tokens(t *testing.T) {
 // The copy is out of date when something expired, and only then.
 func TestDB_DropExpired_version(t *testing.T) {
 	db, _ := fresh(t)
-	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: at(10), Remote: "192.0.2.1"}
+	s := site.Session{ID: "s-1", Account: "a-1", Refresh: [32]byte{1}, Expires: site.At(at(10)), Remote: "192.0.2.1"}
 	if err := errors.Join(db.Amend(t.Context(), []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "a@example.test"}, Record: record(site.KindAccountAdded)}}),
 		db.AddSession(t.Context(), s, nil, record(site.KindLogin))); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestDB_LoginAddresses(t *testing.T) {
 	}
 	add := func(id string, remote string, expires int64) {
 		t.Helper()
-		s := site.Session{ID: site.SessionID(id), Account: "a-1", Refresh: [32]byte([]byte(fmt.Sprintf("%032s", id))), Expires: at(expires), Remote: remote}
+		s := site.Session{ID: site.SessionID(id), Account: "a-1", Refresh: [32]byte([]byte(fmt.Sprintf("%032s", id))), Expires: site.At(at(expires)), Remote: remote}
 		if err := errors.Join(db.AddSession(ctx, s, nil, record(site.KindLogin)), db.EndSessions(ctx, []site.SessionID{s.ID}, record(site.KindSessionRevoked))); err != nil {
 			t.Fatal(err)
 		}

@@ -9,15 +9,7 @@ import (
 func (a *API) status(*request) (any, error) { return a.Status(), nil }
 
 func (a *API) accounts(*request) (any, error) {
-	accounts := []Account{}
-	for _, account := range a.Access.Accounts() {
-		accounts = append(accounts, accountOf(account))
-	}
-	return map[string][]Account{"accounts": accounts}, nil
-}
-
-func accountOf(a site.Account) Account {
-	return Account{AccountID: a.ID, Email: a.Email, Admin: a.Admin, Created: site.At(a.Created)}
+	return map[string][]Account{"accounts": a.Access.Accounts()}, nil
 }
 
 func (a *API) addAccount(r *request, in NewAccount) (any, error) {
@@ -41,7 +33,7 @@ func (a *API) changeAccount(r *request, in AccountPatch) (any, error) {
 	}
 	err := a.Access.SetAdmin(r.Context(), r.Actor, string(r.account.Email), *in.Admin)
 	r.account.Admin = *in.Admin
-	return accountOf(r.account), err
+	return r.account, err
 }
 
 func (a *API) removeAccount(r *request) (any, error) {
@@ -55,14 +47,8 @@ func (a *API) setPassword(r *request, in NewPassword) (any, error) {
 }
 
 func (a *API) sessions(r *request) (any, error) {
-	sessions := []Session{}
 	live, err := a.Access.Sessions(string(r.account.Email))
-	for _, s := range live {
-		sessions = append(sessions, Session{
-			SessionID: s.ID, Created: site.At(s.Created), Expires: site.At(s.Expires), Remote: s.Remote,
-		})
-	}
-	return map[string][]Session{"sessions": sessions}, err
+	return map[string][]Session{"sessions": live}, err
 }
 
 func (a *API) endSession(r *request) (any, error) {

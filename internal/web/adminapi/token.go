@@ -1,22 +1,7 @@
 package adminapi
 
-import (
-	"gatehouse/internal/site"
-)
-
 func (a *API) tokens(*request) (any, error) {
-	tokens := []Token{}
-	for _, t := range a.Access.Tokens().Tokens() {
-		tokens = append(tokens, tokenOf(t))
-	}
-	return map[string][]Token{"tokens": tokens}, nil
-}
-
-func tokenOf(t site.Token) Token {
-	return Token{
-		TokenID: t.ID, Name: t.Name, Scopes: t.Scope,
-		Created: site.At(t.Created), Until: site.At(t.Until), LastUsed: site.At(t.Used),
-	}
+	return map[string][]Token{"tokens": a.Access.Tokens().Tokens()}, nil
 }
 
 func (a *API) addToken(r *request, in NewToken) (any, error) {
@@ -26,7 +11,7 @@ func (a *API) addToken(r *request, in NewToken) (any, error) {
 		}
 	}
 	added, text, err := a.Access.Tokens().Add(r.Context(), r.Actor, in.Name, in.Scopes, in.Until.Time)
-	return IssuedToken{Token: tokenOf(added), Text: text.Reveal()}, err
+	return IssuedToken{Token: added, Text: text.Reveal()}, err
 }
 
 func (a *API) removeToken(r *request) (any, error) {

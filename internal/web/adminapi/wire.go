@@ -84,12 +84,7 @@ type JournalSize = journal.Size
 
 // Account is an account as GET /admin/v1/accounts lists it under "accounts", sorted by
 // e-mail; its password is never shown.
-type Account struct {
-	AccountID site.AccountID `json:"accountId"`
-	Email     site.Email     `json:"email"`
-	Admin     bool           `json:"admin"`
-	Created   site.Timestamp `json:"created"`
-}
+type Account = site.Account
 
 // NewAccount is the body of POST /admin/v1/accounts. Without a password one is
 // generated.
@@ -117,12 +112,7 @@ type IssuedAccount = sitefile.IssuedAccount
 
 // Session is one login of an account, as GET /admin/v1/accounts/{email}/sessions lists it
 // under "sessions".
-type Session struct {
-	SessionID site.SessionID `json:"sessionId"`
-	Created   site.Timestamp `json:"created"`
-	Expires   site.Timestamp `json:"expires"`
-	Remote    string         `json:"remote"` // the address that logged in
-}
+type Session = site.Session
 
 // Revoked is the answer of POST /admin/v1/accounts/{email}/revoke.
 type Revoked struct {
@@ -218,15 +208,9 @@ type Granted struct {
 }
 
 // Token is an integration token as GET /admin/v1/tokens lists it under "tokens", sorted by
-// name; its text is never shown again.
-type Token struct {
-	TokenID  site.AccountID `json:"tokenId"` // the account of its records in the journal
-	Name     string         `json:"name"`
-	Scopes   site.Scope     `json:"scopes"` // "read", "unlock:1042,1043", "unlock:*"
-	Created  site.Timestamp `json:"created"`
-	Until    site.Timestamp `json:"until"`    // null: for ever
-	LastUsed site.Timestamp `json:"lastUsed"` // null: never; over a restart accurate to an hour
-}
+// name; its text is never shown again. When it was used last is accurate to an hour over a
+// restart.
+type Token = site.Token
 
 // NewToken is the body of POST /admin/v1/tokens.
 type NewToken struct {
