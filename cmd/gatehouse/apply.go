@@ -65,7 +65,7 @@ func (a *app) showRemovals(ctx context.Context, gw *client.Client, s sitefile.Si
 	removals := slices.DeleteFunc(would.Changes, func(c sitefile.Change) bool {
 		return !slices.Contains([]site.Kind{
 			site.KindAccountRemoved, site.KindStationRemoved, site.KindGroupRemoved, site.KindHolidayRemoved, site.KindUngranted,
-		}, site.Kind(c.Kind)) && !strings.Contains(c.What, " is no longer in ")
+		}, site.Kind(c.Kind)) && !strings.Contains(c.What, ", removed from the group ")
 	})
 	if len(removals) == 0 {
 		return nil

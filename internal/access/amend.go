@@ -46,20 +46,25 @@ func (s *Service) DraftRemoval(by site.Actor, email site.Email) (site.Amendment,
 	}, nil
 }
 
-// DraftGrant drafts a grant that replaces the one of the same key. account is whom it is
-// for, none for a group. Account and groups may be drafts. Invalid as [Service.PutGrant].
-func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) (site.Amendment, error) {
+// DraftGrant drafts a grant that replaces the one of the same key; none where that has the
+// same terms. account is whom it is for, none for a group. Account and groups may be drafts.
+// Invalid as [Service.PutGrant].
+func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) ([]site.Amendment, error) {
 	grant.Account, grant.From, grant.Until = account.ID, site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
-		return site.Amendment{}, err
+		return nil, err
 	}
 	detail := groupsText(grant.Key(), ": ") + limits(grant)
-	if old, had := s.dir.rules().grants[grant.Key()]; had {
+	old, had := s.dir.rules().grants[grant.Key()]
+	if had && old.SameTerms(grant) {
+		return nil, nil
+	}
+	if had {
 		detail += "; before: " + limits(old)
 	}
 	rec := change(by, site.KindGranted, account, detail)
 	rec.Station = grant.Station
-	return site.Amendment{PutGrant: &grant, Record: rec}, nil
+	return []site.Amendment{{PutGrant: &grant, Record: rec}}, nil
 }
 
 // DraftWithdrawal drafts the end of a grant.

@@ -108,7 +108,6 @@ func (s *Service) Zone() *time.Location {
 // would end before it begins, NotFound when account, station or group is not there,
 // Unavailable.
 func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant) (changed bool, err error) {
-	grant.From, grant.Until = site.At(grant.From).Time, site.At(grant.Until).Time
 	if err := checkGrant(grant); err != nil {
 		return false, err
 	}
@@ -116,17 +115,13 @@ func (s *Service) PutGrant(ctx context.Context, by site.Actor, grant site.Grant)
 	if _, had := s.dir.rules().grants[grant.Key()]; had {
 		change = s.changes.Revoke
 	}
-	err = change(ctx, func() ([]site.Amendment, error) {
+	err = change(ctx, func() (drafted []site.Amendment, err error) {
 		account, err := s.holder(grant)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			drafted, err = s.DraftGrant(by, account, grant)
 		}
-		if old, had := s.dir.rules().grants[grant.Key()]; had && old.SameTerms(grant) {
-			return nil, nil
-		}
-		changed = true
-		drafted, err := s.DraftGrant(by, account, grant)
-		return []site.Amendment{drafted}, err
+		changed = len(drafted) > 0
+		return drafted, err
 	})
 	return changed && err == nil, err
 }

@@ -55,46 +55,51 @@ func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.Grou
 	if len(remove) > 0 {
 		change = s.changes.Revoke
 	}
-	return change(ctx, func() (drafted []site.Amendment, err error) {
-		g, err := s.Group(name)
-		switch {
-		case err == nil:
-		case kind == "":
-			return nil, err
-		case len(s.Groups()) >= site.MaxGroups:
-			return nil, fault.New(fault.Conflict, fmt.Sprintf("There are %d groups already, as many as there may be", site.MaxGroups))
-		default:
-			g = site.Group{Name: name, Kind: kind}
-			drafted = append(drafted, s.DraftGroup(by, g))
-		}
-		if drafted, err = s.draftMembers(by, g, remove, false, drafted); err != nil {
-			return nil, err
-		}
-		return s.draftMembers(by, g, add, true, drafted)
+	return change(ctx, func() ([]site.Amendment, error) {
+		return s.DraftGroup(by, site.Group{Name: name, Kind: kind}, add, remove, s.dir.byID)
 	})
 }
 
-// draftMembers appends to amendments the adding or removing of members of a group, each
-// once.
-func (s *Service) draftMembers(by site.Actor, g site.Group, members []site.Member, add bool, to []site.Amendment) ([]site.Amendment, error) {
-	is := make(map[site.Member]bool, len(g.Members))
-	for _, m := range g.Members {
-		is[m] = true
+// DraftGroup drafts a change of a group as [Service.ChangeGroup] makes it. Accounts may be
+// drafts, which account finds. Errors as there, but for Unavailable.
+func (s *Service) DraftGroup(by site.Actor, g site.Group, add, remove []site.Member, account func(site.AccountID) (site.Account, bool)) (drafted []site.Amendment, err error) {
+	present, err := s.Group(g.Name)
+	switch {
+	case err == nil:
+		g = present
+	case g.Kind == "":
+		return nil, err
+	case len(s.Groups()) >= site.MaxGroups:
+		return nil, fault.New(fault.Conflict, fmt.Sprintf("There are %d groups already, as many as there may be", site.MaxGroups))
+	default:
+		detail := fmt.Sprintf("%s, a group of %s", g.Name, g.Kind)
+		drafted = append(drafted, site.Amendment{AddGroup: &site.Group{Name: g.Name, Kind: g.Kind}, Record: change(by, site.KindGroupAdded, site.Account{}, detail)})
 	}
-	for _, m := range members {
+	for i, m := range slices.Concat(remove, add) {
 		m.Group = g.Name
-		account, known := s.dir.byID(m.Account)
+		a, known := account(m.Account)
 		switch {
 		case (m.Station == 0) != (g.Kind == site.OfAccounts):
 			return nil, fault.New(fault.Invalid, fmt.Sprintf("The group %s is one of %s", g.Name, g.Kind))
 		case m.Station == 0 && !known:
 			return nil, errNoAccount
-		case add != is[m]:
-			is[m] = add
-			to = append(to, s.DraftMember(by, account, m, add))
+		}
+		if is := slices.Index(g.Members, m); i < len(remove) && is >= 0 {
+			g.Members = slices.Delete(g.Members, is, is+1)
+			drafted = append(drafted, site.Amendment{RemoveMember: &m, Record: memberRecord(by, a, m, "removed from")})
+		} else if i >= len(remove) && is < 0 {
+			g.Members = append(g.Members, m)
+			drafted = append(drafted, site.Amendment{AddMember: &m, Record: memberRecord(by, a, m, "added to")})
 		}
 	}
-	return to, nil
+	return drafted, nil
+}
+
+// memberRecord is the record of a change of a member, an account or a station.
+func memberRecord(by site.Actor, account site.Account, m site.Member, done string) site.Record {
+	rec := change(by, site.KindGroupChanged, account, done+" the group "+string(m.Group))
+	rec.Station = m.Station
+	return rec
 }
 
 // RemoveGroup removes a group with its grants, which end at once, whatever it returns.
@@ -105,28 +110,9 @@ func (s *Service) RemoveGroup(ctx context.Context, by site.Actor, name site.Grou
 	})
 }
 
-// DraftGroup drafts a new group without members.
-func (s *Service) DraftGroup(by site.Actor, g site.Group) site.Amendment {
-	detail := fmt.Sprintf("%s, a group of %s", g.Name, g.Kind)
-	return site.Amendment{AddGroup: &g, Record: change(by, site.KindGroupAdded, site.Account{}, detail)}
-}
-
 // DraftGroupRemoval drafts the removal of a group with its grants.
 func (s *Service) DraftGroupRemoval(by site.Actor, name site.GroupName) site.Amendment {
 	return site.Amendment{RemoveGroup: name, Record: change(by, site.KindGroupRemoved, site.Account{}, string(name)+", with its grants")}
-}
-
-// DraftMember drafts that an account or a station is added to a group, or removed from it.
-// Group and account, none for a station, may be drafts.
-func (s *Service) DraftMember(by site.Actor, account site.Account, m site.Member, add bool) site.Amendment {
-	m.Account = account.ID
-	rec := change(by, site.KindGroupChanged, account, "added to the group "+string(m.Group))
-	rec.Station = m.Station
-	if add {
-		return site.Amendment{AddMember: &m, Record: rec}
-	}
-	rec.Detail = "removed from the group " + string(m.Group)
-	return site.Amendment{RemoveMember: &m, Record: rec}
 }
 
 // hasGroup returns NotFound where there is no group of that name and kind.

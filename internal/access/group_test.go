@@ -193,7 +193,7 @@ func TestService_holidays(t *testing.T) {
 	}
 	h.clock.trust(false)
 	may(true)
-	add(1, site.Holiday{Name: "other", Dates: day("2026-11-20")}, site.Holiday{Name: "other", Dates: day("2026-11-20")})
+	add(1, site.Holiday{Name: "other", Dates: day("2026-11-20")})
 	may(true)
 	add(2, site.Holiday{Name: "one", Dates: day("2026-11-21")}, site.Holiday{Name: "every", Dates: day("11-21")}, site.Holiday{Name: "other", Dates: day("2026-11-20")})
 	may(false)

@@ -22,41 +22,47 @@ func (s *Service) Holidays() []site.Holiday {
 // the new dates revoke is gone all the same.
 func (s *Service) AddHolidays(ctx context.Context, by site.Actor, holidays []site.Holiday) (changed []site.Holiday, err error) {
 	err = s.changes.Revoke(ctx, func() (drafted []site.Amendment, err error) {
-		if changed, err = s.JoinHolidays(holidays); err != nil {
-			return nil, err
+		drafted, err = s.DraftHolidays(by, holidays, false)
+		for _, a := range drafted {
+			changed = append(changed, *a.PutHoliday)
 		}
-		for _, h := range changed {
-			drafted = append(drafted, s.DraftHoliday(by, h))
-		}
-		return drafted, nil
+		return drafted, err
 	})
 	return changed, err
 }
 
-// JoinHolidays returns what AddHolidays would change. Conflict as there.
-func (s *Service) JoinHolidays(add []site.Holiday) (changed []site.Holiday, err error) {
-	all := make(map[string]site.Holiday)
-	for _, h := range s.Holidays() {
-		all[h.Name] = h
-	}
-	names := make(map[string]bool)
-	for _, h := range add {
-		before := all[h.Name].Dates
-		dates := site.JoinDates(before, h.Dates)
-		if len(dates) > site.MaxHolidayDates {
-			return nil, fault.New(fault.Conflict, fmt.Sprintf("%s would have %d dates: at most %d", h.Name, len(dates), site.MaxHolidayDates))
-		}
-		if len(dates) > len(before) {
-			all[h.Name], names[h.Name] = site.Holiday{Name: h.Name, Dates: dates}, true
+// DraftHolidays drafts the dates of holidays, each named once: with prune they are all there
+// are, else they are added to those that are there. Conflict when there would be more than
+// [site.MaxHolidays] or [site.MaxHolidayDates].
+func (s *Service) DraftHolidays(by site.Actor, wanted []site.Holiday, prune bool) (drafted []site.Amendment, err error) {
+	before := s.dir.rules().holidays
+	count := len(before)
+	for _, old := range s.Holidays() {
+		if prune && !slices.ContainsFunc(wanted, func(h site.Holiday) bool { return h.Name == old.Name }) {
+			drafted = append(drafted, s.DraftHolidayRemoval(by, old.Name))
+			count--
 		}
 	}
-	if len(all) > site.MaxHolidays {
-		return nil, fault.New(fault.Conflict, fmt.Sprintf("There would be %d holidays: at most %d", len(all), site.MaxHolidays))
+	for _, h := range wanted {
+		old, had := before[h.Name]
+		if !had {
+			count++
+		}
+		if !prune {
+			h.Dates = site.JoinDates(old.Dates, h.Dates)
+		}
+		if slices.Equal(h.Dates, old.Dates) {
+			continue
+		}
+		if len(h.Dates) > site.MaxHolidayDates {
+			return nil, fault.New(fault.Conflict, fmt.Sprintf("%s would have %d dates: at most %d", h.Name, len(h.Dates), site.MaxHolidayDates))
+		}
+		drafted = append(drafted, site.Amendment{PutHoliday: &h, Record: change(by, site.KindHolidayChanged, site.Account{}, h.Name+": "+h.Text())})
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		changed = append(changed, all[name])
+	if count > site.MaxHolidays {
+		return nil, fault.New(fault.Conflict, fmt.Sprintf("There would be %d holidays: at most %d", count, site.MaxHolidays))
 	}
-	return changed, nil
+	return drafted, nil
 }
 
 // RemoveHoliday removes a holiday with all its dates; hours that hold on holidays only end
@@ -66,11 +72,6 @@ func (s *Service) RemoveHoliday(ctx context.Context, by site.Actor, name string)
 		notFound := fault.New(fault.NotFound, fmt.Sprintf("There is no holiday %s", name))
 		return removal(s.dir, func(r *rules) map[string]site.Holiday { return r.holidays }, name, notFound, s.DraftHolidayRemoval(by, name))
 	})
-}
-
-// DraftHoliday drafts a holiday in place of the one of that name.
-func (s *Service) DraftHoliday(by site.Actor, h site.Holiday) site.Amendment {
-	return site.Amendment{PutHoliday: &h, Record: change(by, site.KindHolidayChanged, site.Account{}, h.Name+": "+h.Text())}
 }
 
 // DraftHolidayRemoval drafts the removal of a holiday.

@@ -2,6 +2,7 @@ package station
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"gatehouse/internal/site"
@@ -19,7 +20,14 @@ func (s *Service) Draft(by site.Actor, r EnrolRequest) (Enrolled, site.Amendment
 		Secret: hashSecret(r.Secret), Enrolled: site.At(s.cfg.Clock.Now()).Time, HomeAssistant: r.HomeAssistant,
 	}
 	return Enrolled{Station: st, Token: r.Token, Secret: r.Secret},
-		site.Amendment{AddStation: &st, Record: record(site.KindStationAdded, by, st.ID, "")}, nil
+		site.Amendment{AddStation: &st, Record: record(site.KindStationAdded, by, st.ID, locksText(st.Locks))}, nil
+}
+
+func locksText(n int) string {
+	if n == 1 {
+		return "1 lock"
+	}
+	return strconv.Itoa(n) + " locks"
 }
 
 // DraftUpdate drafts another name, number of locks and mode of Home Assistant for st, and
@@ -34,16 +42,16 @@ func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, lock
 	}
 	var changed []string
 	if st.Name != name {
-		changed = append(changed, "name")
+		changed = append(changed, "name "+strconv.Quote(name))
 	}
 	if st.Locks != locks {
-		changed = append(changed, "number of locks")
+		changed = append(changed, locksText(locks))
 	}
 	if st.HomeAssistant != mode {
 		changed = append(changed, "Home Assistant: "+string(mode))
 	}
 	st.Name, st.Locks, st.HomeAssistant = name, locks, mode
-	return amendment(site.KindStationChanged, by, *st, strings.Join(changed, " and ")+" changed"), nil
+	return amendment(site.KindStationChanged, by, *st, strings.Join(changed, ", ")), nil
 }
 
 // DraftToken drafts another station token for st, and sets it in st. [fault.Invalid].

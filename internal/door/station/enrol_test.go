@@ -36,7 +36,7 @@ func TestService_Enrol_generates(t *testing.T) {
 	if stored := f.store.stations[1042]; stored != got.Station {
 		t.Errorf("stored %+v, want %+v", stored, got.Station)
 	}
-	want := site.Record{Kind: site.KindStationAdded, Facts: site.Facts{Origin: site.Admin, By: admin().Name, Station: 1042}}
+	want := site.Record{Kind: site.KindStationAdded, Facts: site.Facts{Origin: site.Admin, By: admin().Name, Station: 1042, Detail: "2 locks"}}
 	if r := f.store.lastAdmin(t); r != want {
 		t.Errorf("recorded %+v, want %+v", r, want)
 	}
@@ -187,9 +187,9 @@ func TestService_Update(t *testing.T) {
 	}{
 		{"North entrance", 2, "", false},
 		{" North entrance ", 2, "", false},
-		{"South entrance", 2, "name changed", false},
-		{"South entrance", 1, "number of locks changed", true},
-		{"", 3, "name and number of locks changed", true},
+		{"South entrance", 2, `name "South entrance"`, false},
+		{"South entrance", 1, "1 lock", true},
+		{"", 3, `name "", 3 locks`, true},
 	} {
 		writes, events := f.store.writeCount(), f.Latest()
 		changed, err := f.Update(t.Context(), admin(), 1, step.name, step.locks, site.HomeAssistantState)

@@ -156,7 +156,7 @@ func (b *boot) contents() (all []field) {
 		all = append(all, field{"Holiday", h.Name + ": " + h.Text()})
 	}
 	for _, g := range s.Grants {
-		text := fmt.Sprintf("%s: %s%s", g.Account, site.JoinRefs(g.Stations), sitefile.TermsText(g.Terms()))
+		text := fmt.Sprintf("%s: %s%s", g.Account, site.JoinRefs(g.Stations), g.Terms())
 		if !g.Until.IsZero() && g.Until.Before(b.Now()) {
 			text += " (over)"
 		}

@@ -20,7 +20,7 @@ func (w *plan) hash(ctx context.Context) (map[site.Email]credential, error) {
 	for _, a := range w.site.Accounts {
 		c, err := w.credential(ctx, a)
 		if err != nil {
-			return nil, naming("account "+string(a.Email), err)
+			return nil, err
 		}
 		hashes[a.Email] = c
 	}
@@ -58,42 +58,20 @@ func (w *plan) putAccounts(hashes map[site.Email]credential) error {
 }
 
 func (w *plan) addAccount(a sitefile.Account, c credential) error {
-	admin := a.Admin != nil && *a.Admin
-	what := "account " + string(a.Email)
 	if c.hash == "" {
 		return errChanged
 	}
-	if admin {
-		what += ", an administrator"
-	}
-	added := w.accounts.DraftAccount(w.by, a.Email, c.hash, admin)
-	w.added[a.Email] = *added.AddAccount
-	w.result.Accounts = append(w.result.Accounts, sitefile.IssuedAccount{
-		AccountID: added.AddAccount.ID, Email: a.Email, Password: c.generated.Reveal(),
-	})
-	return w.add(site.KindAccountAdded, what, nil, added)
+	drafted := w.accounts.DraftAccount(w.by, a.Email, c.hash, a.Admin != nil && *a.Admin)
+	added := *drafted.AddAccount
+	w.accountByEmail[a.Email], w.accountByID[added.ID] = added, added
+	w.result.Accounts = append(w.result.Accounts, sitefile.IssuedAccount{AccountID: added.ID, Email: a.Email, Password: c.generated.Reveal()})
+	return w.add(nil, drafted)
 }
 
-// changeAccount drafts role and password together: each is a whole account.
 func (w *plan) changeAccount(a sitefile.Account, c credential) error {
-	what := "account " + string(a.Email)
 	if c.generated != "" { // it was added meanwhile, with another password
-		c = credential{}
+		c.hash = ""
 	}
-	amendments, err := w.accounts.DraftChange(w.by, a.Email, a.Admin, c.hash)
-	if err != nil {
-		return naming(what, err)
-	}
-	if a.Admin != nil && *a.Admin != w.accountByEmail[a.Email].Admin {
-		role := ": an administrator from now on"
-		if !*a.Admin {
-			role = ": no administrator any more"
-		}
-		_ = w.add(site.KindAccountChanged, what+role, nil)
-	}
-	if c.hash != "" {
-		_ = w.add(site.KindAccountChanged, what+": new password", nil)
-	}
-	w.amendments = append(w.amendments, amendments...)
-	return nil
+	drafted, err := w.accounts.DraftChange(w.by, a.Email, a.Admin, c.hash)
+	return w.add(err, drafted...)
 }

@@ -49,17 +49,17 @@ func TestService_Apply_groups(t *testing.T) {
 	}
 	result := h.apply(grouped, sitefile.Options{})
 	want := []string{
-		"group-added: group people, of accounts",
-		"group-changed: anna@example.test is in group people",
-		"group-changed: ben@example.test is in group people",
-		"group-added: group doors, of stations",
-		"group-changed: station 1 is in group doors",
-		"group-changed: station 2 is in group doors",
-		"holiday-changed: holiday Christmas: 12-25, 12-26",
-		"holiday-changed: holiday Works: 2026-08-03..2026-08-21",
-		"granted: group people may use the stations of group doors, Mon-Fri 08:00-18:00, on holidays none",
-		"granted: group people may use station 1, Mon-Fri 08:00-18:00, on holidays none",
-		"granted: anna@example.test may use the stations of group doors",
+		"group-added: people, a group of accounts",
+		"group-changed: anna@example.test, added to the group people",
+		"group-changed: ben@example.test, added to the group people",
+		"group-added: doors, a group of stations",
+		"group-changed: station 1, added to the group doors",
+		"group-changed: station 2, added to the group doors",
+		"holiday-changed: Christmas: 12-25, 12-26",
+		"holiday-changed: Works: 2026-08-03..2026-08-21",
+		"granted: group people, stations of doors: Mon-Fri 08:00-18:00, on holidays none",
+		"granted: station 1, group people: Mon-Fri 08:00-18:00, on holidays none",
+		"granted: anna@example.test, stations of doors: without limits",
 	}
 	if got := lines(result)[4:]; !slices.Equal(got, want) || !slices.Equal(lines(dry), lines(result)) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
@@ -99,16 +99,16 @@ stations = [1]
 hours = "Mon-Fri 08:00-18:00"
 holidays = "none"
 `
-	if got := lines(h.apply(less, sitefile.Options{})); !slices.Equal(got, []string{"holiday-changed: holiday New: 01-01"}) {
+	if got := lines(h.apply(less, sitefile.Options{})); !slices.Equal(got, []string{"holiday-changed: New: 01-01"}) {
 		t.Errorf("without pruning: %q", got)
 	}
 	want := []string{
-		"account-removed: account ben@example.test",
+		"account-removed: ben@example.test, with its sessions and grants",
 		"station-removed: station 2",
-		"group-removed: group doors",
-		"group-changed: anna@example.test is no longer in group people",
-		"holiday-removed: holiday Works",
-		"holiday-changed: holiday Christmas: 12-25",
+		"group-removed: doors, with its grants",
+		"group-changed: anna@example.test, removed from the group people",
+		"holiday-removed: Works",
+		"holiday-changed: Christmas: 12-25",
 	}
 	if got := lines(h.apply(less, sitefile.Options{Prune: true, Force: true})); !slices.Equal(got, want) {
 		t.Errorf("with pruning:\n%s", strings.Join(got, "\n"))

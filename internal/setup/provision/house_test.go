@@ -96,7 +96,7 @@ type zone struct{ name string }
 func (z *zone) TimeZone() string { return z.name }
 
 func (z *zone) Draft(_ site.Actor, name string) (site.Amendment, error) {
-	return site.Amendment{TimeZone: name, Record: site.Record{Kind: site.KindTimeZone}}, nil
+	return site.Amendment{TimeZone: name, Record: site.Record{Kind: site.KindTimeZone, Facts: site.Facts{Detail: name}}}, nil
 }
 
 func (z *zone) adopt(amendments []site.Amendment) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
@@ -11,7 +13,8 @@ import (
 	"gatehouse/internal/site"
 )
 
-// plan is what a site changes. Its maps show the gateway as it is now.
+// plan is what a site changes. Its maps show the gateway as it is now, and where that is
+// said the site too.
 type plan struct {
 	*Service
 	by      site.Actor
@@ -19,17 +22,13 @@ type plan struct {
 	options sitefile.Options
 
 	accountByEmail map[site.Email]site.Account
-	emailByID      map[site.AccountID]site.Email
+	accountByID    map[site.AccountID]site.Account // and those that the site adds
 	stationByID    map[site.StationID]site.Station
-	stationNames   map[site.StationID]string // of the gateway and of the site, as they are to be
-	groups         map[site.GroupName]site.Group
-	kinds          map[site.GroupName]site.GroupKind // of the gateway and of the site
-	members        map[site.Member]bool
-	grants         []site.Grant
+	stationNames   map[site.StationID]string   // as they are to be
+	kinds          map[site.Ref]site.GroupKind // what is there or in the site: accounts, stations and the groups of them
 	named          named
 	problems       []tomlfile.Problem
 
-	added      map[site.Email]site.Account // by draft
 	result     sitefile.Result
 	amendments []site.Amendment // in the order in which they are stored
 }
@@ -47,30 +46,28 @@ type pair struct{ who, what site.Ref }
 // look reads what is on the gateway.
 func (w *plan) look() {
 	w.accountByEmail = make(map[site.Email]site.Account)
-	w.emailByID = make(map[site.AccountID]site.Email)
+	w.accountByID = make(map[site.AccountID]site.Account)
 	w.stationByID = make(map[site.StationID]site.Station)
 	w.stationNames = make(map[site.StationID]string)
+	w.kinds = make(map[site.Ref]site.GroupKind)
 	for _, a := range w.accounts.Accounts() {
-		w.accountByEmail[a.Email] = a
-		w.emailByID[a.ID] = a.Email
+		w.accountByEmail[a.Email], w.accountByID[a.ID] = a, a
+		w.kinds[site.Ref{Email: a.Email}] = site.OfAccounts
+	}
+	for _, a := range w.site.Accounts {
+		w.kinds[site.Ref{Email: a.Email}] = site.OfAccounts
 	}
 	for _, s := range w.stations.Stations() {
-		w.stationByID[s.ID] = s
-		w.stationNames[s.ID] = s.Name
+		w.stationByID[s.ID], w.stationNames[s.ID] = s, s.Name
+		w.kinds[site.Ref{Station: s.ID}] = site.OfStations
 	}
 	for _, s := range w.site.Stations {
 		w.stationNames[s.ID] = nameOf(s, w.stationNames[s.ID])
+		w.kinds[site.Ref{Station: s.ID}] = site.OfStations
 	}
-	w.groups = make(map[site.GroupName]site.Group)
-	w.kinds = make(map[site.GroupName]site.GroupKind)
-	w.members = make(map[site.Member]bool)
 	for _, g := range w.accounts.Groups() {
-		w.groups[g.Name], w.kinds[g.Name] = g, g.Kind
-		for _, m := range g.Members {
-			w.members[m] = true
-		}
+		w.kinds[site.Ref{Group: g.Name}] = g.Kind
 	}
-	w.grants = w.accounts.Grants()
 }
 
 func namesOf(s sitefile.Site) named {
@@ -105,7 +102,12 @@ func (w *plan) problem(lines sitefile.Lines, key, format string, args ...any) {
 func (w *plan) check() error {
 	w.problems = nil
 	w.checkGroups()
-	w.checkGrants()
+	for _, g := range w.site.Grants {
+		w.mustHave(g.Lines, "account", g.Account, site.OfAccounts)
+		for _, what := range g.Stations {
+			w.mustHave(g.Lines, "stations", what, site.OfStations)
+		}
+	}
 	w.checkTokens()
 	if err := tomlfile.Report(w.problems); err != nil {
 		return fault.New(fault.Conflict, err.Error())
@@ -116,34 +118,41 @@ func (w *plan) check() error {
 	return nil
 }
 
-// checkGrants finds grants of what is neither in the site nor on the gateway.
-func (w *plan) checkGrants() {
-	for _, g := range w.site.Grants {
-		w.mustHave(g.Lines, "account", g.Account, site.OfAccounts)
-		for _, what := range g.Stations {
-			w.mustHave(g.Lines, "stations", what, site.OfStations)
+// checkGroups finds groups that are of another kind on the gateway, members that are
+// neither in the site nor on the gateway, and too many groups.
+func (w *plan) checkGroups() {
+	for _, g := range w.site.Groups {
+		group := site.Ref{Group: g.Name}
+		if kind := w.kinds[group]; kind != "" && kind != g.Kind() {
+			w.problem(g.Lines, "name", "group %s is one of %s on the gateway: remove it first", g.Name, kind)
 		}
+		w.kinds[group] = g.Kind()
+		for _, member := range g.Refs() {
+			w.mustHave(g.Lines, string(g.Kind()), member, g.Kind())
+		}
+	}
+	count := 0
+	for r := range w.kinds {
+		if r.Group != "" {
+			count++
+		}
+	}
+	if count > site.MaxGroups {
+		w.problem(nil, "", "there would be %d groups: at most %d", count, site.MaxGroups)
 	}
 }
 
 // mustHave adds a problem where an account, a station or a group of that kind is neither in
 // the site nor on the gateway.
 func (w *plan) mustHave(lines sitefile.Lines, key string, r site.Ref, kind site.GroupKind) {
-	noun := "account"
-	var there bool
-	switch {
-	case r.Group != "":
-		noun, there = "group of "+string(kind), w.kinds[r.Group] == kind
-	case r.Station != 0:
-		noun = "station"
-		_, there = w.stationNames[r.Station]
-	default:
-		_, there = w.accountByEmail[r.Email]
-		there = there || slices.ContainsFunc(w.site.Accounts, func(a sitefile.Account) bool { return a.Email == r.Email })
+	if w.kinds[r] == kind {
+		return
 	}
-	if !there {
-		w.problem(lines, key, "there is no %s %s, neither in the site nor on the gateway", noun, r)
+	noun := strings.TrimSuffix(string(kind), "s")
+	if r.Group != "" {
+		noun = "group of " + string(kind)
 	}
+	w.problem(lines, key, "there is no %s %s, neither in the site nor on the gateway", noun, r)
 }
 
 // checkTokens finds station tokens that another station keeps.
@@ -192,7 +201,7 @@ func (w *plan) draft(hashes map[site.Email]credential) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	w.added, w.result = map[site.Email]site.Account{}, sitefile.NewResult()
+	w.result = sitefile.NewResult()
 	for _, part := range []func() error{
 		w.prune, w.timeZone, func() error { return w.putAccounts(hashes) }, w.putStations, w.putGroups, w.putHolidays, w.putGrants,
 	} {
@@ -203,41 +212,68 @@ func (w *plan) draft(hashes map[site.Email]credential) error {
 	return nil
 }
 
-// add adds a change with its amendments, unless it could not be drafted. A change without
-// amendments is part of the one before.
-func (w *plan) add(kind site.Kind, what string, err error, amendments ...site.Amendment) error {
+// add adds amendments, each with the change that its record states, unless they could not
+// be drafted.
+func (w *plan) add(err error, amendments ...site.Amendment) error {
 	if err != nil {
-		return naming(what, err)
+		return err
 	}
-	w.result.Changes = append(w.result.Changes, sitefile.Change{Kind: string(kind), What: what})
-	w.amendments = append(w.amendments, amendments...)
+	for _, a := range amendments {
+		w.amendments = append(w.amendments, a)
+		w.result.Changes = append(w.result.Changes, sitefile.Change{Kind: string(a.Record.Kind), What: w.words(a)})
+	}
 	return nil
 }
 
-// prune drafts the removal of what the site does not name, if that is wanted. Grants go
-// with their account or station.
+// words words what is changed: the account, the station, and how.
+func (w *plan) words(a site.Amendment) string {
+	r, parts := a.Record, []string{}
+	if r.Email != "" {
+		parts = append(parts, string(r.Email))
+	}
+	if name := w.stationNames[r.Station]; name != "" {
+		parts = append(parts, fmt.Sprintf("station %s (%s)", r.Station, name))
+	} else if r.Station != 0 {
+		parts = append(parts, "station "+r.Station.String())
+	}
+	if r.Detail != "" {
+		parts = append(parts, r.Detail)
+	}
+	if g := a.PutGrant; g != nil && !g.Until.IsZero() && g.Until.Before(time.Now()) {
+		parts = append(parts, "which is over")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// prune drafts the removal of the accounts, stations, groups and grants that the site does
+// not name, if that is wanted. Grants and members go with their account, station or group.
 func (w *plan) prune() error {
 	if !w.options.Prune {
 		return nil
 	}
 	for _, a := range w.accounts.Accounts() {
-		if w.named.refs[site.Ref{Email: a.Email}] {
-			continue
-		}
-		amendment, err := w.accounts.DraftRemoval(w.by, a.Email)
-		if err := w.add(site.KindAccountRemoved, "account "+string(a.Email), err, amendment); err != nil {
-			return err
+		if !w.named.refs[site.Ref{Email: a.Email}] {
+			removal, err := w.accounts.DraftRemoval(w.by, a.Email)
+			if err := w.add(err, removal); err != nil {
+				return err
+			}
 		}
 	}
 	for _, s := range w.stations.Stations() {
 		if !w.named.refs[site.Ref{Station: s.ID}] {
-			_ = w.add(site.KindStationRemoved, wordsOf(s.ID, s.Name), nil, w.stations.DraftRemoval(w.by, s.ID))
+			_ = w.add(nil, w.stations.DraftRemoval(w.by, s.ID))
 		}
 	}
-	w.pruneGroups()
-	for _, g := range w.grants {
-		if p := w.pairOf(g); w.named.refs[p.who] && w.named.refs[p.what] && !w.named.grants[p] {
-			_ = w.add(site.KindUngranted, w.words(p.who)+" may no longer use "+w.words(p.what), nil, w.accounts.DraftWithdrawal(w.by, g.Key()))
+	for _, g := range w.accounts.Groups() {
+		if !w.named.refs[site.Ref{Group: g.Name}] {
+			_ = w.add(nil, w.accounts.DraftGroupRemoval(w.by, g.Name))
+		}
+	}
+	for _, g := range w.accounts.Grants() {
+		who := site.Ref{Email: w.accountByID[g.Account].Email, Group: g.AccountGroup}
+		what := site.Ref{Station: g.Station, Group: g.StationGroup}
+		if w.named.refs[who] && w.named.refs[what] && !w.named.grants[pair{who, what}] {
+			_ = w.add(nil, w.accounts.DraftWithdrawal(w.by, g.Key()))
 		}
 	}
 	return nil
@@ -249,13 +285,61 @@ func (w *plan) timeZone() error {
 		return nil
 	}
 	amendment, err := w.zone.Draft(w.by, name)
-	return w.add(site.KindTimeZone, "time zone "+name, err, amendment)
+	return w.add(err, amendment)
 }
 
-// naming prefixes the sentence of err with its subject, and keeps the kind.
-func naming(what string, err error) error {
-	return &fault.Error{
-		Kind: fault.KindOf(err), Sentence: what + ": " + fault.Sentence(err),
-		RetryAfter: fault.RetryAfter(err), Err: err,
+// putGroups adds what is missing of groups, and with pruning removes the other members.
+func (w *plan) putGroups() error {
+	present := make(map[site.GroupName]site.Group)
+	for _, g := range w.accounts.Groups() {
+		present[g.Name] = g
 	}
+	for _, g := range w.site.Groups {
+		var add, remove []site.Member
+		for _, r := range g.Refs() {
+			add = append(add, site.Member{Account: w.accountByEmail[r.Email].ID, Station: r.Station})
+		}
+		for _, m := range present[g.Name].Members {
+			member := site.Ref{Email: w.accountByID[m.Account].Email, Station: m.Station}
+			if w.options.Prune && w.named.refs[member] && !w.named.members[pair{site.Ref{Group: g.Name}, member}] {
+				remove = append(remove, m)
+			}
+		}
+		account := func(id site.AccountID) (site.Account, bool) { a, there := w.accountByID[id]; return a, there }
+		drafted, err := w.accounts.DraftGroup(w.by, site.Group{Name: g.Name, Kind: g.Kind()}, add, remove, account)
+		if err := w.add(err, drafted...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putHolidays adds dates to the list of holidays, or with pruning makes it that of the
+// site.
+func (w *plan) putHolidays() error {
+	if w.site.Holidays == nil && !w.options.Prune {
+		return nil
+	}
+	wanted := make([]site.Holiday, len(w.site.Holidays))
+	for i, h := range w.site.Holidays {
+		wanted[i] = h.Holiday
+	}
+	drafted, err := w.accounts.DraftHolidays(w.by, wanted, w.options.Prune)
+	return w.add(err, drafted...)
+}
+
+func (w *plan) putGrants() error {
+	for _, g := range w.site.Grants {
+		for _, what := range g.Stations {
+			wanted := site.Grant{
+				AccountGroup: g.Account.Group, Station: what.Station, StationGroup: what.Group,
+				From: g.From, Until: g.Until, Hours: g.Hours, Holidays: g.Holidays,
+			}
+			drafted, err := w.accounts.DraftGrant(w.by, w.accountByEmail[g.Account.Email], wanted)
+			if err := w.add(err, drafted...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -42,13 +42,13 @@ func TestService_Apply(t *testing.T) {
 	h := open(t)
 	result := h.apply(small, sitefile.Options{})
 	want := []string{
-		"time-zone-changed: time zone Europe/Berlin",
-		"account-added: account porter@example.test",
-		"account-added: account ada@example.test, an administrator",
+		"time-zone-changed: Europe/Berlin",
+		"account-added: porter@example.test, not an administrator",
+		"account-added: ada@example.test, an administrator",
 		"station-added: station 1042 (North entrance), 2 locks",
 		"station-added: station 7, 1 lock",
-		"granted: porter@example.test may use station 1042 (North entrance), from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
-		"granted: porter@example.test may use station 7, from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
+		"granted: porter@example.test, station 1042 (North entrance), from 2026-01-01T00:00:00.000Z, Mon-Fri 08:00-18:00",
+		"granted: porter@example.test, station 7, from 2026-01-01T00:00:00.000Z, Mon-Fri 08:00-18:00",
 	}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
@@ -157,13 +157,13 @@ stations = [1042]
 until = 2036-01-01T00:00:00Z
 `, sitefile.Options{})
 	want := []string{
-		"account-changed: account porter@example.test: an administrator from now on",
-		"account-changed: account porter@example.test: new password",
-		"account-changed: account ada@example.test: no administrator any more",
-		"station-changed: station 1042 (North entrance): new station token",
-		`station-changed: station 1042 (North entrance): name "South entrance", 3 locks`,
-		"station-rotated: station 1042 (North entrance): new secret",
-		"granted: porter@example.test may use station 1042 (South entrance), until 2036-01-01T00:00:00Z; before: from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
+		"account-changed: porter@example.test, an administrator",
+		"account-changed: porter@example.test, password set",
+		"account-changed: ada@example.test, not an administrator",
+		"station-changed: station 1042 (South entrance), station token changed",
+		`station-changed: station 1042 (South entrance), name "South entrance", 3 locks`,
+		"station-rotated: station 1042 (South entrance), a given secret was set",
+		"granted: porter@example.test, station 1042 (South entrance), until 2036-01-01T00:00:00.000Z; before: from 2026-01-01T00:00:00.000Z, Mon-Fri 08:00-18:00",
 	}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
@@ -216,12 +216,12 @@ account = "porter@example.test"
 stations = [7]
 `, sitefile.Options{Prune: true, Force: true})
 	want := []string{
-		"account-removed: account ada@example.test",
-		"account-removed: account guest@example.test",
+		"account-removed: ada@example.test, with its sessions and grants",
+		"account-removed: guest@example.test, with its sessions and grants",
 		"station-removed: station 8",
 		"station-removed: station 1042 (North entrance)",
 		"station-added: station 9, 1 lock",
-		"granted: porter@example.test may use station 7; before: from 2026-01-01T00:00:00Z, Mon-Fri 08:00-18:00",
+		"granted: porter@example.test, station 7, without limits; before: from 2026-01-01T00:00:00.000Z, Mon-Fri 08:00-18:00",
 	}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
@@ -230,7 +230,7 @@ stations = [7]
 		t.Errorf("left: %d grants, %d stations, %s", len(h.accounts.Grants()), len(h.stations.Stations()), h.zone.name)
 	}
 	result = h.apply("[[account]]\nemail = 'porter@example.test'\n[[station]]\nid = 7\n", sitefile.Options{Prune: true})
-	want = []string{"station-removed: station 9", "ungranted: porter@example.test may no longer use station 7"}
+	want = []string{"station-removed: station 9", "ungranted: porter@example.test, station 7"}
 	if got := lines(result); !slices.Equal(got, want) {
 		t.Errorf("changes:\n%s", strings.Join(got, "\n"))
 	}
@@ -277,7 +277,7 @@ func TestService_Apply_freeToken(t *testing.T) {
 func TestService_Apply_endedGrant(t *testing.T) {
 	h := open(t)
 	result := h.apply("[[account]]\nemail = 'a@b.test'\n[[station]]\nid = 1\n[[grant]]\naccount = 'a@b.test'\nstations = [1]\nuntil = 2020-01-01T00:00:00Z\n", sitefile.Options{})
-	if got := result.Changes[2].What; got != "a@b.test may use station 1, until 2020-01-01T00:00:00Z, which is over" {
+	if got := result.Changes[2].What; got != "a@b.test, station 1, until 2020-01-01T00:00:00.000Z, which is over" {
 		t.Error(got)
 	}
 }

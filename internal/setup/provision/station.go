@@ -2,9 +2,6 @@ package provision
 
 import (
 	"cmp"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/setup/sitefile"
@@ -33,7 +30,7 @@ func (w *plan) addStation(s sitefile.Station) error {
 	if err == nil {
 		w.result.Stations = append(w.result.Stations, sitefile.Issue(s.ID, enrolled.Token, enrolled.Secret))
 	}
-	return w.add(site.KindStationAdded, wordsOf(s.ID, request.Name)+", "+locksText(request.Locks), err, added)
+	return w.add(err, added)
 }
 
 // changeStation drafts each change of a station on top of the one before: each is a
@@ -41,39 +38,24 @@ func (w *plan) addStation(s sitefile.Station) error {
 func (w *plan) changeStation(s sitefile.Station) error {
 	old := w.stationByID[s.ID]
 	st := old
-	words := wordsOf(s.ID, old.Name)
 	if s.Token != "" && s.Token != old.Token {
-		amendment, err := w.stations.DraftToken(w.by, &st, s.Token)
-		if err := w.add(site.KindStationChanged, words+": new station token", err, amendment); err != nil {
+		drafted, err := w.stations.DraftToken(w.by, &st, s.Token)
+		if err := w.add(err, drafted); err != nil {
 			return err
 		}
 	}
 	name, locks, mode := nameOf(s, old.Name), locksOf(s, old.Locks), cmp.Or(s.HomeAssistant, old.HomeAssistant)
-	if news := differences(old, name, locks, mode); news != "" {
-		amendment, err := w.stations.DraftUpdate(w.by, &st, name, locks, mode)
-		if err := w.add(site.KindStationChanged, words+": "+news, err, amendment); err != nil {
+	if name != old.Name || locks != old.Locks || mode != old.HomeAssistant {
+		drafted, err := w.stations.DraftUpdate(w.by, &st, name, locks, mode)
+		if err := w.add(err, drafted); err != nil {
 			return err
 		}
 	}
 	if s.Secret != "" && !w.stations.SecretMatches(s.ID, s.Secret) {
-		amendment, err := w.stations.DraftSecret(w.by, &st, s.Secret)
-		return w.add(site.KindStationRotated, words+": new secret", err, amendment)
+		drafted, err := w.stations.DraftSecret(w.by, &st, s.Secret)
+		return w.add(err, drafted)
 	}
 	return nil
-}
-
-func differences(old site.Station, name string, locks int, mode site.HomeAssistantMode) string {
-	var news []string
-	if name != old.Name {
-		news = append(news, "name "+strconv.Quote(name))
-	}
-	if locks != old.Locks {
-		news = append(news, locksText(locks))
-	}
-	if mode != old.HomeAssistant {
-		news = append(news, "Home Assistant: "+string(mode))
-	}
-	return strings.Join(news, ", ")
 }
 
 func nameOf(s sitefile.Station, old string) string {
@@ -89,22 +71,4 @@ func locksOf(s sitefile.Station, old int) int {
 		return old
 	}
 	return s.Locks
-}
-
-// stationWords words a station by the name that it has after the apply.
-func (w *plan) stationWords(id site.StationID) string { return wordsOf(id, w.stationNames[id]) }
-
-// wordsOf words a station: "station 1042 (North entrance)".
-func wordsOf(id site.StationID, name string) string {
-	if name == "" {
-		return "station " + id.String()
-	}
-	return fmt.Sprintf("station %s (%s)", id, name)
-}
-
-func locksText(n int) string {
-	if n == 1 {
-		return "1 lock"
-	}
-	return strconv.Itoa(n) + " locks"
 }

@@ -105,18 +105,13 @@ type Grant struct {
 	Lines    Lines         `json:"lines,omitempty"`
 }
 
-// Terms returns the bounds of the grant, without whom and what they are for.
-func (g Grant) Terms() site.Grant {
-	return site.Grant{From: site.At(g.From).Time, Until: site.At(g.Until).Time, Hours: g.Hours, Holidays: g.Holidays}
-}
-
-// TermsText words the bounds of a grant after a comma, with times in UTC; "" is no bound.
-func TermsText(g site.Grant) string {
-	text := g.Text(func(t time.Time) string { return t.UTC().Format(time.RFC3339) })
-	if text == "" {
-		return ""
+// Terms words the bounds of the grant after a comma, with times in UTC; "" is no bound.
+func (g Grant) Terms() string {
+	terms := site.Grant{From: g.From, Until: g.Until, Hours: g.Hours, Holidays: g.Holidays}
+	if text := terms.Text(func(t time.Time) string { return t.UTC().Format(time.RFC3339) }); text != "" {
+		return ", " + text
 	}
-	return ", " + text
+	return ""
 }
 
 // Lines are the lines of the keys that a table of a file states, and under "" that of the
