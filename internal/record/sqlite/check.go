@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -43,10 +42,7 @@ func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (
 			options = copiedPragmas
 		}
 	}
-	db, err := sql.Open("sqlite", dsn(path, options))
-	if err != nil {
-		return got, fmt.Errorf("opening %s: %w", path, err)
-	}
+	db := connect(dsn(path, options), 1)
 	got, err = use(db)
 	return got, unusable(ctx, name, errors.Join(err, db.Close()))
 }

@@ -100,14 +100,7 @@ const buildPragmas = "_pragma=journal_mode(memory)&_pragma=synchronous(off)&_pra
 
 // openBuilt opens a database that is being built, with one connection.
 func openBuilt(path string) (*sql.DB, error) {
-	if err := createPrivate(path); err != nil {
-		return nil, err
-	}
-	db, err := sql.Open("sqlite", dsn(path, buildPragmas))
-	if err == nil {
-		db.SetMaxOpenConns(1)
-	}
-	return db, err
+	return connect(dsn(path, buildPragmas), 1), createPrivate(path)
 }
 
 // writeCopy writes the copy and reports how that ended.
@@ -134,10 +127,10 @@ func (db *DB) extract(ctx context.Context, path string) (err error) {
 		return err
 	}
 	copied, err := openBuilt(path)
+	defer func() { err = errors.Join(err, copied.Close()) }()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, copied.Close()) }()
 	unsound, err := fill(ctx, tx, copied, schemas(), tableBattery)
 	if err != nil {
 		return err
@@ -225,9 +218,7 @@ func readCopy(ctx context.Context, path string) (db *sql.DB, access accessState,
 	if _, err := os.Stat(path); err != nil {
 		return nil, access, err
 	}
-	if db, err = sql.Open("sqlite", dsn(path, lonePragmas)); err != nil {
-		return nil, access, err
-	}
+	db = connect(dsn(path, lonePragmas), 1)
 	if access, err = checkCopy(ctx, db); err != nil {
 		return nil, accessState{}, errors.Join(err, db.Close())
 	}

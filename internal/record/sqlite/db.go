@@ -123,11 +123,7 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	_ = createPrivate(cfg.Path + "-shm") // see logPragmas; a full disk has it, or does without
-	writing, err := sql.Open("sqlite", dsn(cfg.Path, writerPragmas))
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", cfg.Path, err)
-	}
-	writing.SetMaxOpenConns(1)
+	writing := connect(dsn(cfg.Path, writerPragmas), 1)
 	dropForeign(ctx, writing, cfg.Logger)
 	if err := migrate(ctx, writing, cfg.Path, schemas()); err != nil {
 		return nil, errors.Join(err, writing.Close())
@@ -135,18 +131,13 @@ func open(ctx context.Context, cfg Config) (*DB, error) {
 	// A copy of the file alone is readable from the start; a disk that cannot write
 	// has nothing to move.
 	_, _ = writing.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
-	reading, err := sql.Open("sqlite", dsn(cfg.Path, readerPragmas))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s for reading: %w", cfg.Path, err), writing.Close())
-	}
-	reading.SetMaxOpenConns(readers)
 	db := &DB{
-		cfg: cfg, log: cfg.Logger, writing: writing, reading: reading,
+		cfg: cfg, log: cfg.Logger, writing: writing, reading: connect(dsn(cfg.Path, readerPragmas), readers),
 		queue: newQueue(), stopped: make(chan struct{}), broken: make(chan struct{}), abandoned: make(chan struct{}),
 	}
 	db.copied = db.stopped
 	if err := db.start(ctx); err != nil {
-		return nil, errors.Join(err, reading.Close(), writing.Close())
+		return nil, errors.Join(err, db.reading.Close(), writing.Close())
 	}
 	return db, nil
 }
@@ -219,6 +210,14 @@ func persistLog(conn *sql.Conn) error {
 		_, err := control.FileControlPersistWAL("main", 1)
 		return err
 	})
+}
+
+// connect returns a pool of at most so many connections to a file; see [dsn]. It opens none
+// yet, so that their first use reports what is wrong.
+func connect(name string, most int) *sql.DB {
+	db, _ := sql.Open("sqlite", name) // fails without the driver
+	db.SetMaxOpenConns(most)
+	return db
 }
 
 // dsn returns the driver's name for a file; the driver reads options only after "file:".

@@ -85,10 +85,7 @@ func (f Files) Renew(ctx context.Context, path string, keepSessions bool, r site
 // write migrates a file without copying it first, because the caller has another copy, and
 // opens it as the gateway does, which serves as a test of it too.
 func (f Files) write(ctx context.Context, path string, use func(*DB) error) error {
-	former, err := sql.Open("sqlite", dsn(path, writerPragmas))
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
-	}
+	former := connect(dsn(path, writerPragmas), 1)
 	if err := errors.Join(migrate(ctx, former, "", schemas()), former.Close()); err != nil {
 		return err
 	}

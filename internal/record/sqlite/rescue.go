@@ -118,11 +118,8 @@ type rescuer struct {
 // build makes the new database at partial. The gateway itself then brings it to this
 // version's schema and records what is lost, so that the result is known to open.
 func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err error) {
-	if r.damaged, err = sql.Open("sqlite", dsn(r.from, salvagePragmas)); err != nil {
-		return err
-	}
+	r.damaged = connect(dsn(r.from, salvagePragmas), 1)
 	defer func() { err = errors.Join(err, r.damaged.Close()) }()
-	r.damaged.SetMaxOpenConns(1)
 	var lost []site.Record
 	if err = r.saveTables(ctx, partial); err == nil {
 		lost, err = r.saveJournal(ctx)

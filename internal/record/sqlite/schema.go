@@ -54,11 +54,7 @@ func compareSchema(ctx context.Context, db *sql.DB, texts []string) (foreign, mi
 
 // objectsOf returns the objects that migrations create.
 func objectsOf(ctx context.Context, texts []string) (objects []object, err error) {
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(1) // each connection has a database of its own
+	db := connect(":memory:", 1) // each connection has a database of its own
 	defer func() { err = errors.Join(err, db.Close()) }()
 	for _, text := range texts {
 		if _, err := db.ExecContext(ctx, text); err != nil {

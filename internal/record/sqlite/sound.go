@@ -83,10 +83,7 @@ func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
 // hasOurSchema reports whether a file that claims a newer version has exactly the schema
 // of this one.
 func hasOurSchema(ctx context.Context, path string) bool {
-	db, err := sql.Open("sqlite", dsn(path, readerPragmas))
-	if err != nil {
-		return false
-	}
+	db := connect(dsn(path, readerPragmas), 1)
 	defer func() { _ = db.Close() }()
 	foreign, missing, err := compareSchema(ctx, db, schemas())
 	return err == nil && len(foreign)+len(missing) == 0
