@@ -32,7 +32,7 @@ func (db *DB) Flush(ctx context.Context) error {
 }
 
 // Kept implements [journal.Store].
-func (db *DB) Kept() int { return db.queue.kept() }
+func (db *DB) Kept() int { return db.queue.inMemory() }
 
 // Bytes implements [journal.Store].
 func (db *DB) Bytes() int64 { return db.durable.Load().bytes }

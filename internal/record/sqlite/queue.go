@@ -17,36 +17,32 @@ const maxKept = 20_000
 // answer, or is so slow that its record was dropped.
 var errStalled = fault.New(fault.Unavailable, "The storage does not answer")
 
-// op is one use case that waits for its transaction: it is written now or not at
-// all.
+// op is one use case that waits for its transaction: it is written now or not at all.
+//
+// Or it is one record that is kept: it stays in the queue until it is written, however
+// often the disk fails. When the disk fails for the first time, the record is refused: it
+// goes to the system log, and then the caller is answered.
 type op struct {
 	change  func(*transaction) error // nil: records alone
 	records []site.Record
-	done    chan error // capacity 1
+	done    chan error // capacity 1; nil: no caller waits
 	err     error      // of the change alone, after a transaction
+	refused bool       // of a kept record
 }
 
-// kept is one record that stays in the queue until it is written, however often the disk
-// fails. When the disk has failed once, the system log has the record, and no caller waits.
-type kept struct {
-	site.Record
-	result chan error // capacity 1: receives the result of the first try; nil: no caller waits
-	logged bool       // whether the system log has it, because the disk failed
-}
-
-// queue hands ops and records to the writer goroutine. Records keep their order
-// among themselves.
+// queue hands ops to the writer goroutine. Those that are kept keep their order among
+// themselves.
 type queue struct {
 	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex // mu guards what follows
 	ops     []*op
-	records []kept
-	urgent  bool      // a caller waits for a record; at times also if it has been answered
-	writing []kept    // records of the transaction in flight
+	kept    []*op
+	urgent  bool      // a caller waits for a kept record; at times also if it has been answered
+	writing []*op     // kept records of the transaction in flight
 	began   time.Time // when the transaction in flight began; zero: none is
 	failing bool      // the disk failed or stalled at the last try
-	lost    int       // records dropped since the last that was written
+	lost    int       // kept records dropped since the last that was written
 	closed  bool
 }
 
@@ -78,47 +74,47 @@ func (q *queue) cancel(o *op) bool {
 
 // keep queues a record; false after close. refused are the records that the disk does not
 // take: while it fails, this one, and those that were dropped for it.
-func (q *queue) keep(k kept) (refused []kept, ok bool) {
+func (q *queue) keep(o *op) (refused []*op, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return []kept{k}, false
+		return []*op{o}, false
 	}
-	q.records = append(q.records, k)
+	q.kept = append(q.kept, o)
 	if q.failing {
-		refused = refuse(q.records[len(q.records)-1:])
-	} else if k.result != nil {
+		refused = refuse([]*op{o})
+	} else if o.done != nil {
 		q.urgent = true
 	}
 	q.signal()
 	return append(refused, q.bound()...), true
 }
 
-// refuse marks records as logged and answered, and returns those that were neither.
-func refuse(records []kept) (refused []kept) {
-	for i := range records {
-		if !records[i].logged {
-			refused = append(refused, records[i])
-			records[i].logged, records[i].result = true, nil
+// refuse marks records as refused, and returns those that were not.
+func refuse(kept []*op) (refused []*op) {
+	for _, o := range kept {
+		if !o.refused {
+			o.refused = true
+			refused = append(refused, o)
 		}
 	}
 	return refused
 }
 
 // putBack notes that a transaction failed, and puts its records back at the front.
-func (q *queue) putBack(lost int) (refused []kept) {
+func (q *queue) putBack(lost int) (refused []*op) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	refused = q.fail()
 	q.lost += lost
-	q.records = append(q.writing[:len(q.writing):len(q.writing)], q.records...)
+	q.kept = append(q.writing[:len(q.writing):len(q.writing)], q.kept...)
 	q.writing = nil
 	return append(refused, q.bound()...)
 }
 
 // stalled notes that the disk does not answer, if a transaction has been in flight for
 // that long.
-func (q *queue) stalled(long time.Duration) (refused []kept, stalled bool) {
+func (q *queue) stalled(long time.Duration) (refused []*op, stalled bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.began.IsZero() || time.Since(q.began) < long {
@@ -128,39 +124,39 @@ func (q *queue) stalled(long time.Duration) (refused []kept, stalled bool) {
 }
 
 // fail refuses every record; mu is held.
-func (q *queue) fail() (refused []kept) {
+func (q *queue) fail() (refused []*op) {
 	q.failing, q.urgent = true, false
-	return append(refuse(q.writing), refuse(q.records)...)
+	return append(refuse(q.writing), refuse(q.kept)...)
 }
 
 // bound drops the oldest records past the bound and refuses them; mu is held.
-func (q *queue) bound() (refused []kept) {
-	over := max(len(q.records)-maxKept, 0)
-	dropped := q.records[:over:over]
-	q.records = q.records[over:]
+func (q *queue) bound() (refused []*op) {
+	over := max(len(q.kept)-maxKept, 0)
+	dropped := q.kept[:over:over]
+	q.kept = q.kept[over:]
 	q.lost += over
 	return refuse(dropped)
 }
 
-// take returns the next batch: at most maxBatch ops and records each.
-func (q *queue) take(maxBatch int) (ops []*op, records []kept, lost int) {
+// take returns the next batch: at most maxBatch use cases and kept records each.
+func (q *queue) take(maxBatch int) (ops, kept []*op, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ops, q.ops = split(q.ops, maxBatch)
-	records, q.records = split(q.records, maxBatch)
+	kept, q.kept = split(q.kept, maxBatch)
 	lost, q.lost = q.lost, 0
-	q.urgent = q.urgent && len(q.records) > 0
-	q.writing, q.began = records, time.Now()
-	return ops, records, lost
+	q.urgent = q.urgent && len(q.kept) > 0
+	q.writing, q.began = kept, time.Now()
+	return ops, kept, lost
 }
 
 // split cuts a batch off the front; the rest gets its own array, so that what was
 // written does not stay reachable.
-func split[T any](all []T, most int) (batch, rest []T) {
+func split(all []*op, most int) (batch, rest []*op) {
 	if len(all) <= most {
 		return all, nil
 	}
-	return all[:most:most], append([]T(nil), all[most:]...)
+	return all[:most:most], slices.Clone(all[most:])
 }
 
 // waiting returns what the queue wants.
@@ -169,8 +165,8 @@ func (q *queue) waiting() demand {
 	defer q.mu.Unlock()
 	urgent := len(q.ops) > 0 || q.urgent
 	return demand{
-		urgent: urgent, work: urgent || len(q.records) > 0 || q.lost > 0,
-		full: len(q.records) >= maxBatch, closed: q.closed,
+		urgent: urgent, work: urgent || len(q.kept) > 0 || q.lost > 0,
+		full: len(q.kept) >= maxBatch, closed: q.closed,
 	}
 }
 
@@ -190,27 +186,27 @@ func (q *queue) ended(written bool) {
 	if !written {
 		return
 	}
-	for _, k := range q.writing {
-		if k.result != nil {
-			k.result <- nil
+	for _, o := range q.writing {
+		if o.done != nil && !o.refused {
+			o.done <- nil
 		}
 	}
 	q.writing, q.failing = nil, false
 }
 
-// kept returns how many records are in memory alone.
-func (q *queue) kept() int {
+// inMemory returns how many records are in memory alone.
+func (q *queue) inMemory() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.records) + len(q.writing)
+	return len(q.kept) + len(q.writing)
 }
 
 // giveUp refuses what waits, as the database is closed. unwritten counts these records, and
 // those that were dropped since the last that was written.
-func (q *queue) giveUp() (refused []kept, unwritten int) {
+func (q *queue) giveUp() (refused []*op, unwritten int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fail(), len(q.records) + len(q.writing) + q.lost
+	return q.fail(), len(q.kept) + len(q.writing) + q.lost
 }
 
 func (q *queue) close() {

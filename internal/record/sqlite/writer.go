@@ -79,9 +79,8 @@ var errStopping = fault.New(fault.Unavailable, "The gateway is stopping")
 
 // Keep implements [journal.Store].
 func (db *DB) Keep(ctx context.Context, r site.Record) error {
-	db.stamp(&r)
 	result := make(chan error, 1)
-	if !db.keep(kept{Record: r, result: result}) {
+	if !db.keep(r, result) {
 		return errStopping
 	}
 	select {
@@ -93,26 +92,24 @@ func (db *DB) Keep(ctx context.Context, r site.Record) error {
 }
 
 // AppendLater implements [journal.Store].
-func (db *DB) AppendLater(r site.Record) {
-	db.stamp(&r)
-	db.keep(kept{Record: r})
-}
+func (db *DB) AppendLater(r site.Record) { db.keep(r, nil) }
 
-// keep queues a record. While the disk fails, the record is also written to the system
-// log, and so are records that do not fit in the queue.
-func (db *DB) keep(k kept) bool {
-	refused, ok := db.queue.keep(k)
+// keep queues a record; false after Close. While the disk fails, the record is also written
+// to the system log, and so are records that do not fit in the queue.
+func (db *DB) keep(r site.Record, done chan error) bool {
+	db.stamp(&r)
+	refused, ok := db.queue.keep(&op{records: []site.Record{r}, done: done})
 	db.refuse(refused, errStalled)
 	return ok
 }
 
 // refuse writes records that the disk did not take to the system log, and then answers the
 // callers that wait for them: the log has a record before a door opens.
-func (db *DB) refuse(records []kept, err error) {
-	for _, k := range records {
-		journal.Log(db.log, k.Record)
-		if k.result != nil {
-			k.result <- err
+func (db *DB) refuse(kept []*op, err error) {
+	for _, o := range kept {
+		journal.Log(db.log, o.records[0])
+		if o.done != nil {
+			o.done <- err
 		}
 	}
 }
@@ -199,15 +196,15 @@ func (db *DB) idle(most time.Duration, batch bool) {
 // is full, use cases get a second try without the records that wait in memory: one
 // of them may be what frees the disk.
 func (db *DB) commit() error {
-	ops, records, lost := db.queue.take(maxBatch)
+	ops, kept, lost := db.queue.take(maxBatch)
 	db.stall.Reset(stallAfter)
 	defer db.stall.Stop()
-	err := db.tryBatch(ops, records, lost)
+	err := db.tryBatch(slices.Concat(kept, ops), lost)
 	written := err == nil
 	if !written {
 		db.refuse(db.queue.putBack(lost), err)
-		if len(ops) > 0 && len(records)+lost > 0 && isFull(err) {
-			err = db.tryBatch(ops, nil, 0)
+		if len(ops) > 0 && len(kept)+lost > 0 && isFull(err) {
+			err = db.tryBatch(ops, 0)
 		}
 	}
 	db.queue.ended(written)
@@ -226,9 +223,9 @@ func (db *DB) commit() error {
 }
 
 // tryBatch is writeBatch with the writer's own state undone when it fails.
-func (db *DB) tryBatch(ops []*op, records []kept, lost int) error {
+func (db *DB) tryBatch(ops []*op, lost int) error {
 	before := db.span
-	if err := db.writeBatch(ops, records, lost); err != nil {
+	if err := db.writeBatch(ops, lost); err != nil {
 		db.span = before
 		_ = db.conn.exec("ROLLBACK") // fails where SQLite has rolled back itself
 		return fault.Wrap(fault.Unavailable, errStorage, err)
@@ -237,9 +234,9 @@ func (db *DB) tryBatch(ops []*op, records []kept, lost int) error {
 	return nil
 }
 
-// writeBatch makes one transaction of the ops and the records. An op that fails by
-// its own fault is undone alone; a failing disk fails the batch.
-func (db *DB) writeBatch(ops []*op, records []kept, lost int) error {
+// writeBatch makes one transaction of the ops. One that fails by its own fault is undone
+// alone; a failing disk fails the batch.
+func (db *DB) writeBatch(ops []*op, lost int) error {
 	if err := db.conn.exec("BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("beginning: %w", err)
 	}
@@ -249,11 +246,6 @@ func (db *DB) writeBatch(ops []*op, records []kept, lost int) error {
 		}}
 		db.stamp(&loss)
 		if err := db.chainOn(loss); err != nil {
-			return err
-		}
-	}
-	for i := range records {
-		if err := db.chainOn(records[i].Record); err != nil {
 			return err
 		}
 	}
