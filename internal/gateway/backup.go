@@ -14,13 +14,17 @@ import (
 // backUp makes a parcel of everything that makes this gateway itself. It is on record
 // before anything leaves.
 func (g *Gateway) backUp(ctx context.Context, by site.Actor) (adminapi.Parcel, error) {
+	return g.parcel(ctx, by)
+}
+
+func (g *Gateway) parcel(ctx context.Context, by site.Actor) (*backup.Parcel, error) {
 	record := site.Record{Kind: site.KindBackupTaken, Facts: site.ByActor(by)}
 	if err := g.db.AppendRecord(ctx, record); err != nil {
 		return nil, fault.Wrap(fault.KindOf(err),
 			"The storage takes no writes, so that a backup of the running gateway cannot be taken: stop the gateway and take it then", err)
 	}
 	source := backup.Source{Data: g.cfg.Data, Version: g.version, Database: sqlite.Files{Logger: g.log}, Now: g.clock.Now}
-	p, err := source.Running(ctx, g.db)
+	p, err := source.Running(ctx, g.db.Snapshot)
 	if err != nil {
 		if !fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
 			err = fault.Wrap(fault.Unavailable, "The database cannot be backed up: "+fault.Sentence(err)+"; run gatehouse doctor", err)
@@ -37,35 +41,18 @@ func (g *Gateway) sealedBackUp(ctx context.Context, by site.Actor, passphrase si
 	if err := backup.JudgePassphrase(passphrase); err != nil {
 		return nil, err
 	}
-	parcel, err := g.backUp(ctx, by)
-	if err != nil {
-		return nil, err
-	}
-	return sealedParcel{parcel, func(w io.Writer, data io.Reader) error {
-		_, err := backup.Seal(ctx, w, passphrase, backup.Serving, data, nil)
-		return err
-	}}, nil
+	parcel, err := g.parcel(ctx, by)
+	return sealedParcel{parcel, passphrase}, err
 }
 
-// sealedParcel is a parcel that seal encrypts.
+// sealedParcel is a parcel that is encrypted as it is written.
 type sealedParcel struct {
-	adminapi.Parcel
-	seal func(w io.Writer, data io.Reader) error
+	*backup.Parcel
+	passphrase site.Secret
 }
 
-// Write implements [adminapi.Parcel]. It waits for both ends of the pipe.
-func (p sealedParcel) Write(w io.Writer) error {
-	data, in := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = in.CloseWithError(p.Parcel.Write(in)) // the reader has the error
-	}()
-	err := p.seal(w, data)
-	_ = data.Close()
-	<-ended
-	return err
-}
+// Write implements [adminapi.Parcel].
+func (p sealedParcel) Write(w io.Writer) error { return p.Seal(w, p.passphrase, backup.Serving) }
 
 // restart has Run end, so that the service manager starts the gateway again.
 func (g *Gateway) restart(by site.Actor) error {

@@ -214,7 +214,7 @@ func TestRunning(t *testing.T) {
 	g := newGateway(t, "North")
 	db := g.open(t)
 	defer func() { must(t, db.Close()) }()
-	parcel, err := g.source().Running(t.Context(), db)
+	parcel, err := g.source().Running(t.Context(), db.Snapshot)
 	must(t, err)
 	if found := hidden(t, g.data); len(found) > 0 {
 		t.Errorf("in the data directory: %v", found)
@@ -233,7 +233,7 @@ func TestRunning(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.source().Running(gone, db); !errors.Is(err, context.Canceled) {
+	if _, err := g.source().Running(gone, db.Snapshot); !errors.Is(err, context.Canceled) {
 		t.Errorf("called off: %v", err)
 	}
 	if found := hidden(t, g.data); len(found) > 0 {

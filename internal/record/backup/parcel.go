@@ -20,13 +20,6 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Store is the open database of a running gateway.
-type Store interface {
-	// Snapshot writes a consistent copy to path, without keeping a write waiting;
-	// Unavailable when there is no room.
-	Snapshot(ctx context.Context, path string) error
-}
-
 // Database knows database files that no gateway has open.
 type Database interface {
 	// Inspect checks a file and returns what it holds; name is its name in messages. NotFound,
@@ -60,12 +53,13 @@ type Parcel struct {
 // snapshotPrefix begins the names of snapshots in the data directory.
 const snapshotPrefix = ".backup-"
 
-// Running makes a parcel of a running gateway's data. The copy of the database that it
-// needs takes room on the disk of the data directory until Close; its name is removed
-// at once. Unavailable when there is no room.
-func (s Source) Running(ctx context.Context, store Store) (*Parcel, error) {
+// Running makes a parcel of a running gateway's data. snapshot writes a consistent copy of
+// the database to a path, without keeping a write waiting. The copy takes room on the disk
+// of the data directory until Close; its name is removed at once. Errors are those of
+// snapshot, and Unavailable.
+func (s Source) Running(ctx context.Context, snapshot func(ctx context.Context, path string) error) (*Parcel, error) {
 	path := filepath.Join(s.Data, snapshotPrefix+rand.Text()+".db")
-	if err := store.Snapshot(ctx, path); err != nil {
+	if err := snapshot(ctx, path); err != nil {
 		return nil, err
 	}
 	p, err := s.parcel(ctx, path, "The copy of the database")

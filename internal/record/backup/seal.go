@@ -103,6 +103,19 @@ func Seal(ctx context.Context, w io.Writer, passphrase site.Secret, cost Work, d
 	return m, finish()
 }
 
+// Seal writes the parcel as a backup without a configuration, encrypted at that cost. It may
+// be called once.
+func (p *Parcel) Seal(w io.Writer, passphrase site.Secret, cost Work) error {
+	sealed, finish, err := seal(w, passphrase, cost)
+	if err == nil {
+		err = p.Write(sealed)
+	}
+	if err == nil {
+		err = finish()
+	}
+	return err
+}
+
 // brokeOff wraps an error of the gateway's archive with a sentence, unless it has one.
 func brokeOff(err error) error {
 	return worded(fault.Unavailable, "The gateway broke off while it sent its data: look at its log and try again", err)
