@@ -39,7 +39,7 @@ func (g *Gateway) adoptEvents(context.Context) error {
 		err = errors.Join(os.Remove(path), durable.Sync(g.cfg.Data))
 	}
 	if err == nil && g.db.Rescued() == "" {
-		err = g.stations.AdoptEvents(packed)
+		err = g.stations.AdoptEvents(packed, g.db.LastRun())
 	}
 	if err != nil {
 		g.log.Warn("the events before the start are lost; apps read the stations anew", "error", err)

@@ -53,10 +53,11 @@ func (s *Service) PackEvents(boot site.BootID) (packed []byte, ok bool) {
 	return out.Bytes(), err == nil
 }
 
-// AdoptEvents continues with the events that an earlier run has packed. To be called
+// AdoptEvents continues with the events that the last run has packed. To be called
 // before the first event and the first reader. Damaged ones are an error and change
-// nothing.
-func (s *Service) AdoptEvents(packed []byte) error {
+// nothing, and so are those of another run: an older version may have run since, which
+// packs none.
+func (s *Service) AdoptEvents(packed []byte, last site.BootID) error {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return fmt.Errorf("unpacking the events: %w", err)
@@ -69,7 +70,7 @@ func (s *Service) AdoptEvents(packed []byte) error {
 	if err != nil {
 		return fmt.Errorf("reading the events: %w", err)
 	}
-	return s.adoptEvents(p)
+	return s.adoptEvents(p, last)
 }
 
 // leave returns the events for the next run.
@@ -84,9 +85,9 @@ func (g *eventLog) leave(boot site.BootID) packedEvents {
 	return p
 }
 
-func (g *eventLog) adoptEvents(p packedEvents) error {
-	if len(p.Runs) == 0 {
-		return errors.New("the events are of no run")
+func (g *eventLog) adoptEvents(p packedEvents, last site.BootID) error {
+	if len(p.Runs) == 0 || p.Runs[len(p.Runs)-1].Boot != last {
+		return errors.New("the events are not of the last run")
 	}
 	latest, count := p.Runs[len(p.Runs)-1].Latest, uint64(len(p.Events))
 	if count != min(latest, keptEvents) {

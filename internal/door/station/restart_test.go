@@ -35,7 +35,7 @@ func TestService_AdoptEvents(t *testing.T) {
 			f.flip(1, flips)
 			latest := f.Latest()
 			next := setup(t, 0)
-			if err := next.AdoptEvents(f.pack(t, "first")); err != nil {
+			if err := next.AdoptEvents(f.pack(t, "first"), "first"); err != nil {
 				t.Fatal(err)
 			}
 			for _, after := range []uint64{0, 1, 2, 3, latest / 2, latest - 1, latest, latest + 1} {
@@ -63,7 +63,7 @@ func TestService_AdoptEvents(t *testing.T) {
 				t.Errorf("the next event is %d, want %d", next.Latest(), latest+1)
 			}
 			third := setup(t, 0)
-			if err := third.AdoptEvents(next.pack(t, "second")); err != nil {
+			if err := third.AdoptEvents(next.pack(t, "second"), "second"); err != nil {
 				t.Fatal(err)
 			}
 			if n, _ := third.Adopted("first"); n != latest {
@@ -81,7 +81,7 @@ func TestService_AdoptEvents_runs(t *testing.T) {
 	f := setup(t, 1)
 	for i := range 20 {
 		next := setup(t, 0)
-		if err := next.AdoptEvents(f.pack(t, site.BootID(fmt.Sprint(i)))); err != nil {
+		if err := next.AdoptEvents(f.pack(t, site.BootID(fmt.Sprint(i))), site.BootID(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 		f = next
@@ -119,7 +119,7 @@ func TestService_AdoptEvents_damaged(t *testing.T) {
 			if i < 10 && len(damaged) == len(packed) {
 				continue // a header of gzip has parts that count for nothing
 			}
-			if err := next.AdoptEvents(damaged); err == nil {
+			if err := next.AdoptEvents(damaged, "first"); err == nil {
 				t.Errorf("%d bytes, damaged at %d, were adopted", len(damaged), i)
 			}
 		}
@@ -131,9 +131,12 @@ func TestService_AdoptEvents_damaged(t *testing.T) {
 		w := gzip.NewWriter(&packed)
 		_, _ = w.Write([]byte(text))
 		_ = w.Close()
-		if err := next.AdoptEvents(packed.Bytes()); err == nil {
+		if err := next.AdoptEvents(packed.Bytes(), "first"); err == nil {
 			t.Errorf("%s was adopted", text)
 		}
+	}
+	if err := next.AdoptEvents(packed, "between"); err == nil {
+		t.Error("the events of another run than the last were adopted")
 	}
 	if next.Latest() != 0 {
 		t.Errorf("the latest event is %d", next.Latest())

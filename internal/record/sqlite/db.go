@@ -75,6 +75,7 @@ type DB struct {
 	changed   atomic.Bool   // the same: something else was changed
 	copied    chan struct{} // closed when the copy is not written any more
 	rescued   string        // what was done with a damaged database; "": nothing
+	lastRun   site.BootID   // see [DB.LastRun]
 	unsound   sync.Once     // see [DB.noteDamage]
 	breaking  sync.Once
 	broken    chan struct{} // see [DB.Broken]

@@ -567,3 +567,25 @@ func (l *lockedLog) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// The last run is the one that wrote the newest record, also where this one has written
+// more since.
+func TestDB_LastRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gatehouse.db")
+	for _, run := range []struct{ boot, last site.BootID }{{"first", ""}, {"second", "first"}, {"third", "second"}} {
+		db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Boot: run.boot, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.UseClock(newClock())
+		if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
+			t.Error(err)
+		}
+		if db.LastRun() != run.last {
+			t.Errorf("before %s ran %q, want %q", run.boot, db.LastRun(), run.last)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -104,11 +104,13 @@ func MakeBy(ctx context.Context, path string, version int) error {
 
 // FloorIn is [DB.Floor] of a file that may be open elsewhere. The newest record comes
 // first: once it does not hold the floor any more, table meta does.
-func FloorIn(ctx context.Context, path string) (floor time.Time, err error) {
+func FloorIn(ctx context.Context, path string) (time.Time, error) {
 	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (time.Time, error) {
-		newest, unread := newestSure(ctx, db)
+		newest, unread := newestRecord(ctx, db)
 		saved, err := savedFloor(ctx, db)
-		return fromMillis(max(saved, newest)), errors.Join(unread, err)
+		f := floor{sure: saved}
+		f.follow(&newest)
+		return fromMillis(f.sure), errors.Join(unread, err)
 	})
 }
 

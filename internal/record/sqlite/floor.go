@@ -71,30 +71,35 @@ func (f *floor) save(t *transaction) error {
 
 // readFloor returns the floor of a file that is being opened. What is damaged is
 // skipped: it must not keep every door shut.
-func (db *DB) readFloor(ctx context.Context, q queryer) (floor, error) {
-	newest, err := newestSure(ctx, q)
+func (db *DB) readFloor(ctx context.Context, q queryer) (f floor, err error) {
+	newest, err := newestRecord(ctx, q)
 	if err != nil {
-		db.log.Error("the time of the newest record cannot be read", "error", err)
+		db.log.Error("the newest record cannot be read", "error", err)
 	}
-	saved, err := savedFloor(ctx, q)
+	f.saved, err = savedFloor(ctx, q)
 	if errors.Is(err, errDamaged) {
 		db.log.Error("the saved time floor is damaged", "error", err)
 		err = nil
 	}
-	return floor{sure: max(saved, newest), saved: saved, newest: newest}, err
+	f.sure = f.saved
+	f.follow(&newest)
+	db.lastRun = newest.Boot
+	return f, err
 }
 
-// newestSure returns the time of the newest record, if a trusted clock stamped it.
-func newestSure(ctx context.Context, q queryer) (at int64, err error) {
+// LastRun returns which run of the gateway wrote the newest record that was there when the
+// database was opened; "" where there was none.
+func (db *DB) LastRun() site.BootID { return db.lastRun }
+
+// newestRecord returns the newest record; a zero one where there is none.
+func newestRecord(ctx context.Context, q queryer) (newest site.Record, err error) {
 	for r, err := range each(ctx, q, scanRecord, "SELECT body FROM journal ORDER BY seq DESC LIMIT 1") {
 		if err != nil {
-			return 0, err
+			return site.Record{}, err
 		}
-		if r.ClockTrusted {
-			at = r.Time.UnixMilli()
-		}
+		newest = r
 	}
-	return at, nil
+	return newest, nil
 }
 
 // savedFloor returns the floor in table meta; errDamaged when that is no number.
