@@ -83,23 +83,15 @@ type Draft []Loaded
 const maxDraft = 8 << 20
 
 // Settings returns the files that are read as the configuration, in their order; none
-// where the backup has no main file.
-func (d Draft) Settings() []Loaded {
-	var main, parts []Loaded
+// where the backup has no main file, which is the first.
+func (d Draft) Settings() (files []Loaded) {
 	for _, f := range d {
 		name, isPart := strings.CutPrefix(f.Name, underConfig+"conf.d/")
-		switch {
-		case f.Name == mainConfig:
-			main = append(main, f)
-		case isPart && isConfig("conf.d", name):
-			parts = append(parts, f)
+		if f.Name == mainConfig || len(files) > 0 && isPart && isConfig("conf.d", name) {
+			files = append(files, f)
 		}
 	}
-	if main == nil {
-		return nil
-	}
-	slices.SortFunc(parts, func(a, b Loaded) int { return cmp.Compare(a.Name, b.Name) })
-	return append(main, parts...)
+	return files
 }
 
 // Pass writes the archive in a backup to w, in clear text, and returns its manifest and the

@@ -105,7 +105,12 @@ func openBuilt(path string) (*sql.DB, error) {
 
 // writeCopy writes the copy and reports how that ended.
 func (db *DB) writeCopy() error {
-	err := replaceFile(db.cfg.Copy, func(partial string) error { return db.extract(context.Background(), partial) })
+	err := replaceFile(db.cfg.Copy, func(partial string) error {
+		_, err := atOnce(context.Background(), db.reading, func(ctx context.Context, q queryer, e ends) (any, error) {
+			return nil, extract(ctx, q, e, partial)
+		})
+		return err
+	})
 	if err != nil {
 		db.log.Warn("the copy of who may open what cannot be written", "path", db.cfg.Copy, "error", err)
 	}
@@ -115,23 +120,14 @@ func (db *DB) writeCopy() error {
 	return err
 }
 
-// extract writes everything but the journal to a new database, as it is at one moment.
-func (db *DB) extract(ctx context.Context, path string) (err error) {
-	tx, err := db.reading.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	e, err := readEnds(ctx, tx)
-	if err != nil {
-		return err
-	}
+// extract writes everything but the journal, of which e are the ends, to a new database.
+func extract(ctx context.Context, q queryer, e ends, path string) (err error) {
 	copied, err := openBuilt(path)
 	defer func() { err = errors.Join(err, copied.Close()) }()
 	if err != nil {
 		return err
 	}
-	unsound, err := fill(ctx, tx, copied, schemas(), tableBattery)
+	unsound, err := fill(ctx, q, copied, schemas(), tableBattery)
 	if err != nil {
 		return err
 	}

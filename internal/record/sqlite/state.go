@@ -104,16 +104,11 @@ func (t *transaction) forgetState(id site.StationID) error {
 // enrolled returns when each station was enrolled, in milliseconds since 1970 UTC.
 func (t *transaction) enrolled(ctx context.Context) (map[site.StationID]int64, error) {
 	all := make(map[site.StationID]int64)
-	var at int64
-	scan := func(rows *sql.Rows) (id site.StationID, err error) {
-		err = rows.Scan(&id, &at)
-		return id, err
-	}
-	for id, err := range each(ctx, t.conn, scan, "SELECT id, enrolled FROM station") {
+	for s, err := range each(ctx, t.conn, scanStation, selectStations) {
 		if err != nil {
 			return nil, err
 		}
-		all[id] = at
+		all[s.ID] = toMillis(s.Enrolled)
 	}
 	return all, nil
 }

@@ -10,13 +10,15 @@ import (
 
 // LoadStations implements [station.Store].
 func (db *DB) LoadStations(ctx context.Context) ([]site.Station, []station.SavedState, error) {
-	stations, err := query(ctx, db, "SELECT id, name, locks, token, salt, sum, enrolled, homeassistant FROM station ORDER BY id", scanStation)
+	stations, err := query(ctx, db, selectStations, scanStation)
 	if err != nil {
 		return nil, nil, err
 	}
 	states, err := db.loadStates(ctx)
 	return stations, states, err
 }
+
+const selectStations = "SELECT id, name, locks, token, salt, sum, enrolled, homeassistant FROM station ORDER BY id"
 
 func scanStation(rows *sql.Rows) (s site.Station, err error) {
 	var token string

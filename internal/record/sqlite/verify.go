@@ -1,11 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"crypto/subtle"
 	"database/sql"
-	"encoding/json"
 	"slices"
 
 	"gatehouse/internal/record/journal"
@@ -73,15 +71,11 @@ type walk struct {
 
 type hole struct{ from, to uint64 }
 
-// lostField occurs in each record that reports lost records.
-const lostField = `"kind":"` + string(site.KindRecordsLost) + `"`
-
 // see checks the next record; after the first fault it only looks for losses.
 func (w *walk) see(v *journal.Verdict, row verifiedRow) {
-	if bytes.Contains(row.body, []byte(lostField)) {
-		if r, err := decode(row.body); err == nil && r.From > 0 {
-			w.known = append(w.known, hole{r.From, r.To})
-		}
+	r, damage := decode(row.body)
+	if damage == nil && r.Kind == site.KindRecordsLost && r.From > 0 {
+		w.known = append(w.known, hole{r.From, r.To})
 	}
 	if v.Broken != 0 {
 		return
@@ -96,7 +90,7 @@ func (w *walk) see(v *journal.Verdict, row verifiedRow) {
 		copy(expected.hash[:], row.hash)
 		w.trust = false
 	}
-	if why := row.fault(expected); why != "" {
+	if why := row.fault(expected, r, damage); why != "" {
 		w.blame(v, expected.seq, why)
 		return
 	}
@@ -139,17 +133,16 @@ func scanVerified(rows *sql.Rows) (r verifiedRow, err error) {
 	return r, err
 }
 
-// fault returns what is wrong with the row that should be expected, or "".
-func (r verifiedRow) fault(expected chain) string {
+// fault returns what is wrong with the row that should be expected, or "". Its body was
+// decoded as rec, unless that is damaged.
+func (r verifiedRow) fault(expected chain, rec site.Record, damage error) string {
 	if uint64(r.seq) != expected.seq { //nolint:gosec // compared only
 		return "the record is missing"
 	}
-	var rec site.Record
 	switch {
 	case subtle.ConstantTimeCompare(r.hash, expected.hash[:]) != 1:
 		return "the record or one before it was changed"
-	case json.Unmarshal(r.body, &rec) != nil,
-		rec.Seq != expected.seq, rec.Time.UnixMilli() != r.time, int64(rec.Station) != r.station:
+	case damage != nil, rec.Seq != expected.seq, rec.Time.UnixMilli() != r.time, int64(rec.Station) != r.station:
 		return "the record does not agree with its own row"
 	}
 	return ""

@@ -21,12 +21,10 @@ func (db *DB) Head(ctx context.Context) (journal.Head, error) {
 // HashAt returns the hash of a record in hexadecimal, or that of the position before
 // the first; "" if there is neither.
 func (db *DB) HashAt(ctx context.Context, seq uint64) (string, error) {
-	e, err := readEnds(ctx, db.reading)
-	if err != nil {
-		return "", storageError(err)
-	}
-	hash, err := hashAt(ctx, db.reading, e, seq)
-	return hex.EncodeToString(hash), storageError(err)
+	return atOnce(ctx, db.reading, func(ctx context.Context, q queryer, e ends) (string, error) {
+		hash, err := hashAt(ctx, q, e, seq)
+		return hex.EncodeToString(hash), err
+	})
 }
 
 func headOf(at chain) journal.Head {
