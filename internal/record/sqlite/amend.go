@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"gatehouse/internal/site"
@@ -66,16 +65,9 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 	return err
 }
 
-// isGrant selects the grant of a key, see keyOf.
-const isGrant = "account IS ? AND account_group IS ? AND station IS ? AND station_group IS ?"
-
-// keyOf returns the key of a grant as its columns have it.
+// keyOf returns the key of a grant as the index of its table has it: nothing for null.
 func keyOf(k site.GrantKey) []any {
-	return []any{textOrNull(k.Account), textOrNull(k.AccountGroup), sql.NullInt64{Int64: int64(k.Station), Valid: k.Station != 0}, textOrNull(k.StationGroup)}
-}
-
-func textOrNull[T ~string](text T) sql.NullString {
-	return sql.NullString{String: string(text), Valid: text != ""}
+	return []any{string(k.Account), string(k.AccountGroup), int64(k.Station), string(k.StationGroup)}
 }
 
 // memberKey returns the key of a member as its table has it, and the column of that table
@@ -92,13 +84,11 @@ func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 	switch {
 	case a.PutGrant != nil:
 		g := a.PutGrant
-		if _, err = t.exec("DELETE FROM access_grant WHERE "+isGrant, keyOf(g.Key())...); err != nil {
-			return err
-		}
-		_, err = t.exec(`INSERT INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From), toMillis(g.Until), g.Hours.String(), g.Holidays.String())...)
+		_, err = t.exec(`REPLACE INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
+			VALUES (nullif(?, ''), nullif(?, ''), nullif(?, 0), nullif(?, ''), ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From), toMillis(g.Until), g.Hours.String(), g.Holidays.String())...)
 	case a.RemoveGrant != nil:
-		_, err = t.exec("DELETE FROM access_grant WHERE "+isGrant, keyOf(*a.RemoveGrant)...)
+		_, err = t.exec(`DELETE FROM access_grant WHERE ifnull(account, '') = ? AND ifnull(account_group, '') = ?
+			AND ifnull(station, 0) = ? AND ifnull(station_group, '') = ?`, keyOf(*a.RemoveGrant)...)
 	case a.AddGroup != nil:
 		_, err = t.exec("INSERT INTO site_group (name, kind) VALUES (?, ?)", string(a.AddGroup.Name), string(a.AddGroup.Kind))
 	case a.RemoveGroup != "":
