@@ -122,18 +122,13 @@ type archive struct {
 func openArchive(name string, r io.Reader) (*archive, error) {
 	a := &archive{tar: tar.NewReader(r)}
 	head, err := a.tar.Next()
-	if err != nil {
-		return nil, fmt.Errorf("reading the manifest: %w", err)
+	if err == nil && (head.Name != manifestName || head.Size > maxManifest) {
+		err = fmt.Errorf("%q of %d bytes is in its place", head.Name, head.Size)
 	}
-	if head.Name != manifestName || head.Size > maxManifest {
-		return nil, fmt.Errorf("reading the manifest: %q of %d bytes is in its place", head.Name, head.Size)
+	if err == nil { // a value of another type is an error only after the format and the version are set
+		err = json.NewDecoder(a.tar).Decode(&a.Manifest)
 	}
-	text, err := io.ReadAll(a.tar)
-	if err != nil {
-		return nil, fmt.Errorf("reading the manifest: %w", err)
-	}
-	// A value of another type stops json only after it has set the format and version.
-	if err = json.Unmarshal(text, &a.Manifest); a.Format > Format {
+	if a.Format > Format {
 		return nil, fault.New(fault.Conflict, fmt.Sprintf(
 			"%s is of a newer version: it was made by gatehouse %s in format %d, and this one reads format %d; install gatehouse %[2]s or newer first",
 			name, a.Version, a.Format, Format))

@@ -25,11 +25,9 @@ type Database interface {
 	// Inspect checks a file and returns what it holds; name is its name in messages. NotFound,
 	// Conflict for a newer version, Invalid for damage, Unavailable.
 	Inspect(ctx context.Context, path, name string) (site.Inventory, error)
-	// Unaltered refuses a file whose schema is not the one that gatehouse creates; name
-	// is the file's name in messages. Invalid, Unavailable.
-	Unaltered(ctx context.Context, path, name string) error
-	// Verify checks every record of its journal.
-	Verify(ctx context.Context, path string) (journal.Verdict, error)
+	// Audit is Inspect that also checks every record of the journal, and refuses a file whose
+	// schema is not the one that gatehouse creates.
+	Audit(ctx context.Context, path, name string) (site.Inventory, journal.Verdict, error)
 	// Renew brings a file to this version's schema, ends its sessions unless
 	// keepSessions, and appends r to its journal.
 	Renew(ctx context.Context, path string, keepSessions bool, r site.Record) (ended int, err error)

@@ -60,7 +60,7 @@ func Restore(ctx context.Context, o Order, db Database, data io.Reader) (r Resto
 		return r, fault.Wrap(fault.Unavailable, "The data directory "+o.Data+" cannot be written to ("+reason(err)+"): run this as root or as the user of the gateway", err)
 	}
 	s := staged{Order: o, db: db, folder: folder}
-	err = s.unpack(data)
+	err = worded(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", s.unpack(data))
 	if err == nil {
 		r, err = s.verify(ctx)
 	}
@@ -102,12 +102,12 @@ func (s *staged) path(name string) string { return filepath.Join(s.folder, under
 func (s *staged) unpack(data io.Reader) error {
 	in, err := openArchive(s.Medium, data)
 	if err != nil {
-		return fullDisk(err)
+		return err
 	}
 	s.Manifest = in.Manifest
 	root, err := os.OpenRoot(s.folder)
 	if err != nil {
-		return fullDisk(err)
+		return err
 	}
 	if s.Version != "" {
 		// Also an empty one replaces what was there: nothing of another gateway stays.
@@ -116,7 +116,7 @@ func (s *staged) unpack(data io.Reader) error {
 	if err == nil {
 		err = in.each(func(e Entry, content io.Reader) error { return write(root, e, content) })
 	}
-	return fullDisk(errors.Join(err, root.Close()))
+	return errors.Join(err, root.Close())
 }
 
 // write writes one file of the data; the configuration is not for the data directory.
@@ -137,21 +137,13 @@ func write(root *os.Root, e Entry, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// fullDisk wraps an error of unpacking with a sentence, unless it has one; nil stays nil.
-func fullDisk(err error) error {
-	return worded(fault.Unavailable, "The backup cannot be unpacked into the data directory: check free space with df and the disk with dmesg", err)
-}
-
 // verify checks the database that was unpacked.
 func (s *staged) verify(ctx context.Context) (r Restored, err error) {
 	path, name := s.path(database), s.Medium
 	if s.Version != "" {
 		name = "The database in " + s.Medium
 	}
-	holds, err := s.db.Inspect(ctx, path, name)
-	if err == nil {
-		err = s.db.Unaltered(ctx, path, name)
-	}
+	holds, journal, err := s.db.Audit(ctx, path, name)
 	if err != nil {
 		return r, err
 	}
@@ -160,10 +152,6 @@ func (s *staged) verify(ctx context.Context) (r Restored, err error) {
 	}
 	if s.Version != "" && holds != s.Holds {
 		return r, fault.New(fault.Invalid, name+" is not the one that its manifest speaks of: use another backup")
-	}
-	journal, err := s.db.Verify(ctx, path)
-	if err != nil {
-		return r, fault.Wrap(fault.Invalid, "The journal in "+s.Medium+" cannot be read: use another backup", err)
 	}
 	if journal.Broken != 0 && !s.AcceptJournal {
 		return r, fault.New(fault.Invalid, fmt.Sprintf("The journal in %s is broken at record %d (%s): use another backup, or take it as it is with --accept-journal",

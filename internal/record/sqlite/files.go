@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
 	"gatehouse/internal/site"
 )
 
@@ -26,6 +28,25 @@ type Files struct {
 // Invalid when it is damaged or not a gateway's; Unavailable when it cannot be read.
 func (f Files) Inspect(ctx context.Context, path, name string) (site.Inventory, error) {
 	return readFile(ctx, path, name, func(db *sql.DB) (site.Inventory, error) { return inspect(ctx, db, name) })
+}
+
+// Audit is Inspect and Verify of a file whose schema must be exactly the one that the
+// migrations up to its version create. Errors are those of Inspect.
+func (f Files) Audit(ctx context.Context, path, name string) (inv site.Inventory, v journal.Verdict, err error) {
+	v, err = readFile(ctx, path, name, func(db *sql.DB) (v journal.Verdict, err error) {
+		if inv, err = inspect(ctx, db, name); err != nil {
+			return v, err
+		}
+		foreign, missing, err := foreignObjects(ctx, db)
+		if err != nil {
+			return v, err
+		}
+		if all := slices.Concat(foreign, missing); len(all) > 0 {
+			return v, fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
+		}
+		return atOnce(ctx, db, verify)
+	})
+	return inv, v, err
 }
 
 func inspect(ctx context.Context, db *sql.DB, name string) (inv site.Inventory, err error) {

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-
-	"gatehouse/internal/fault"
 )
 
 // object is a table, an index, a trigger or a view: one row of sqlite_schema.
@@ -105,18 +103,4 @@ func dropForeign(ctx context.Context, db *sql.DB, log *slog.Logger) {
 	for _, o := range missing {
 		log.Error("the database lacks what this version makes", "object", o.String())
 	}
-}
-
-// Unaltered refuses a database file whose schema is not exactly the one that the
-// migrations up to its version create; name is the file's name in messages. Errors:
-// Invalid, Unavailable when it cannot be read.
-func (f Files) Unaltered(ctx context.Context, path, name string) error {
-	_, err := readFile(ctx, path, name, func(db *sql.DB) (any, error) {
-		foreign, missing, err := foreignObjects(ctx, db)
-		if all := slices.Concat(foreign, missing); err == nil && len(all) > 0 {
-			return nil, fault.New(fault.Invalid, fmt.Sprintf("%s was altered: its %s is not as gatehouse makes it; use another backup", name, all[0]))
-		}
-		return nil, err
-	})
-	return err
 }

@@ -23,16 +23,16 @@ func planted() map[string]string {
 	}
 }
 
-func TestFiles_Unaltered(t *testing.T) {
+func TestFiles_Audit_altered(t *testing.T) {
 	path, _ := lived(t)
 	tamper(t, path, "ANALYZE")
-	if err := (sqlite.Files{}).Unaltered(t.Context(), path, "The file"); err != nil {
+	if _, _, err := (sqlite.Files{}).Audit(t.Context(), path, "The file"); err != nil {
 		t.Errorf("a gateway's own: %v", err)
 	}
 	for statement, name := range planted() {
 		path, _ := lived(t)
 		tamper(t, path, statement)
-		if err := (sqlite.Files{}).Unaltered(t.Context(), path, "The file"); !fault.Is(err, fault.Invalid) ||
+		if _, _, err := (sqlite.Files{}).Audit(t.Context(), path, "The file"); !fault.Is(err, fault.Invalid) ||
 			err.Error() != "The file was altered: its "+name+" is not as gatehouse makes it; use another backup" {
 			t.Errorf("%s: %v", statement, err)
 		}
