@@ -124,10 +124,7 @@ func (p *Parcel) holdTree(ctx context.Context, data, name string) error {
 		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), ".") {
 			return err
 		}
-		below, err := filepath.Rel(data, path)
-		if err != nil {
-			return err
-		}
+		below, _ := filepath.Rel(data, path) // it is below
 		return p.hold(ctx, filepath.ToSlash(below), path, unix.O_NOFOLLOW)
 	})
 }

@@ -84,19 +84,20 @@ func (s *Service) AppendLater(r site.Record) { s.Store.AppendLater(r) }
 
 // heard is called by the store with the result of each transaction.
 func (s *Service) heard(err error) {
+	tight := errors.Is(err, ErrTight)
+	s.stalled.Store(err != nil && !tight)
 	switch {
-	case errors.Is(err, ErrTight):
-		s.stalled.Store(false)
+	case tight:
 		s.raise("The disk is nearly full: it takes small writes, and no larger ones; doors still open")
 	case err != nil:
-		s.fail(err)
-		return
-	default:
-		s.stalled.Store(false)
-		if s.failing.Swap(false) {
-			s.Health.Clear(health.StorageFailing)
-			s.Logger.Info("storage works again")
+		if !s.failing.Swap(true) {
+			s.Logger.Error("storage fails; doors still open, records are kept in memory", "error", err)
 		}
+		s.raise("The storage takes no writes; doors still open, records are kept in memory and in the system log")
+		return
+	case s.failing.Swap(false):
+		s.Health.Clear(health.StorageFailing)
+		s.Logger.Info("storage works again")
 	}
 	s.watchBacklog()
 	s.mu.Lock()
@@ -107,14 +108,6 @@ func (s *Service) heard(err error) {
 		default:
 		}
 	}
-}
-
-func (s *Service) fail(err error) {
-	s.stalled.Store(true)
-	if !s.failing.Swap(true) {
-		s.Logger.Error("storage fails; doors still open, records are kept in memory", "error", err)
-	}
-	s.raise("The storage takes no writes; doors still open, records are kept in memory and in the system log")
 }
 
 func (s *Service) raise(summary string) {

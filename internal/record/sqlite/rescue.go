@@ -142,14 +142,7 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 
 // saveTables begins the new database with everything but the journal.
 func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
-	known := schemas()
-	if version, err := schemaOf(ctx, r.damaged); err == nil && version > 0 && version < len(known) {
-		known = known[:version]
-	}
-	if r.next, err = openBuilt(partial); err != nil {
-		return err
-	}
-	unsound, err := fill(ctx, r.damaged, r.next, known)
+	unsound, err := r.begin(ctx, partial, r.damaged)
 	if err != nil {
 		return err
 	}
@@ -166,17 +159,27 @@ func (r *rescuer) saveTables(ctx context.Context, partial string) (err error) {
 		return nil
 	}
 	r.story = "accounts, sessions, stations and grants are those of the copy"
-	if err := errors.Join(r.next.Close(), removeDatabase(partial), createPrivate(partial)); err != nil {
+	if err := errors.Join(r.next.Close(), removeDatabase(partial)); err != nil {
 		return err
 	}
-	if _, err := r.copied.ExecContext(ctx, "VACUUM INTO ?", partial); err != nil {
+	if _, err := r.begin(ctx, partial, r.copied); err != nil {
 		return fmt.Errorf("writing the copy back: %w", err)
-	}
-	if r.next, err = openBuilt(partial); err != nil {
-		return err
 	}
 	_, _ = copyRows(ctx, r.damaged, r.next, tableBattery, "") // as far as it can be read, and both have it
 	return nil
+}
+
+// begin makes the new database, in the version of another, with what can be read of the
+// small tables of that. unsound are the names of those that may not be whole.
+func (r *rescuer) begin(ctx context.Context, partial string, from *sql.DB) (unsound []string, err error) {
+	known := schemas()
+	if version, err := schemaOf(ctx, from); err == nil && version > 0 && version < len(known) {
+		known = known[:version]
+	}
+	if r.next, err = openBuilt(partial); err != nil {
+		return nil, err
+	}
+	return fill(ctx, from, r.next, known)
 }
 
 // saveJournal adds the journal to the new database, and returns the records of what is
