@@ -20,16 +20,11 @@ const (
 // GatewayID returns this gateway's id. The first call creates it.
 func (db *DB) GatewayID(ctx context.Context) (site.GatewayID, error) {
 	id, err := db.meta(ctx, metaGateway)
-	if err != nil {
-		return "", err
-	}
-	if id == "" {
+	if err == nil && id == "" {
 		id = uuid.NewString()
-		if err := db.change(ctx, false, func(t *transaction) error { return t.setMeta(metaGateway, id) }); err != nil {
-			return "", err
-		}
+		err = db.change(ctx, false, func(t *transaction) error { return t.setMeta(metaGateway, id) })
 	}
-	return site.GatewayID(id), nil
+	return site.GatewayID(id), err
 }
 
 // TimeZone returns the time zone that a site file set, or "".

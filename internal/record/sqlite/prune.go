@@ -54,9 +54,6 @@ func (db *DB) Prune(ctx context.Context, r journal.Retention) (removed journal.R
 		if last >= gap.From {
 			removed.Undelivered = int(last + 1 - gap.From) //nolint:gosec // fits for ever
 		}
-		if ctx.Err() != nil {
-			return removed, ctx.Err()
-		}
 	}
 	return removed, nil
 }

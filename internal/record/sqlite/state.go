@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"slices"
 
 	"gatehouse/internal/door/alarm"
@@ -46,11 +48,7 @@ const maxStates = 64 << 20
 // meanwhile are ignored.
 func (db *DB) SaveStates(ctx context.Context, saved []station.SavedState) error {
 	return db.do(ctx, func(t *transaction) error {
-		all, err := readStates(ctx, t.conn)
-		if errors.Is(err, errDamaged) {
-			db.log.Error("the saved states of the stations are damaged and replaced", "error", err)
-			all, err = states{}, nil
-		}
+		all, err := readStates(ctx, t.conn, db.log)
 		if err != nil {
 			return err
 		}
@@ -89,13 +87,10 @@ func (all *states) at(id site.StationID) *savedState {
 // forgetState drops the state of a station that is removed: another one may be
 // enrolled under its id.
 func (t *transaction) forgetState(id site.StationID) error {
-	all, err := readStates(context.Background(), t.conn)
+	all, err := readStates(context.Background(), t.conn, t.log)
 	before := len(all.Stations)
 	all.Stations = slices.DeleteFunc(all.Stations, func(s savedState) bool { return s.Station == id })
-	if errors.Is(err, errDamaged) || err == nil && len(all.Stations) == before {
-		return nil // the next start ignores what is damaged
-	}
-	if err != nil {
+	if err != nil || len(all.Stations) == before {
 		return err
 	}
 	return t.writeStates(all)
@@ -123,8 +118,8 @@ func (t *transaction) writeStates(all states) error {
 	return err
 }
 
-// readStates reads the row; errDamaged when it cannot be understood.
-func readStates(ctx context.Context, q queryer) (all states, err error) {
+// readStates reads the row. It ignores one that is damaged: it must not keep every door shut.
+func readStates(ctx context.Context, q queryer, log *slog.Logger) (all states, err error) {
 	var body []byte
 	err = q.QueryRowContext(ctx, "SELECT body FROM station_states").Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -143,20 +138,16 @@ func readStates(ctx context.Context, q queryer) (all states, err error) {
 		err = json.Unmarshal(body, &all)
 	}
 	if err != nil {
-		return states{}, fmt.Errorf("reading the stations' states: %w", errors.Join(errDamaged, err))
+		log.Error("the saved states of the stations are damaged and ignored", "error", err)
+		return states{Since: math.MaxInt64}, nil
 	}
 	return all, nil
 }
 
 // loadStates returns the saved states, with the changes of locks that the journal has
 // since then: a change of a lock is durable with its record, and is not saved at once.
-// Damaged states are ignored: they must not keep every door shut.
 func (db *DB) loadStates(ctx context.Context) ([]station.SavedState, error) {
-	all, err := readStates(ctx, db.reading)
-	if errors.Is(err, errDamaged) {
-		db.log.Error("the saved states of the stations are damaged and ignored", "error", err)
-		return nil, nil
-	}
+	all, err := readStates(ctx, db.reading, db.log)
 	if err != nil {
 		return nil, storageError(err)
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"log/slog"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
@@ -12,6 +13,7 @@ import (
 // transaction of its batch. It never leaves this package.
 type transaction struct {
 	conn    *sql.Conn
+	log     *slog.Logger
 	records []site.Record // that the op found to write while it ran, stamped
 }
 

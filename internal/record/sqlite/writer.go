@@ -291,7 +291,7 @@ func (db *DB) applyChange(o *op) ([]site.Record, error) {
 	if o.change == nil {
 		return nil, nil
 	}
-	t := &transaction{conn: db.conn.Conn}
+	t := &transaction{conn: db.conn.Conn, log: db.log}
 	if _, err := t.exec("SAVEPOINT op"); err != nil {
 		return nil, err
 	}
