@@ -2,15 +2,12 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/kardianos/service"
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
@@ -40,31 +37,12 @@ type Service struct {
 	root    string // before every path; "" outside of tests
 	uid     int    // of this process
 	trusted int    // the user who must own the program: root, outside of tests
-	control control
 	run     func(ctx context.Context, name string, args ...string) (string, error)
 }
 
-// control is the part of [service.Service] that is used. Its errors are exit statuses
-// with few words.
-type control interface {
-	Start() error
-	Stop() error
-	Restart() error
-}
-
 // New returns the service; it touches nothing.
-func New(cfg Config) (*Service, error) {
-	s := &Service{Config: cfg, uid: os.Geteuid(), run: machine.This().Run}
-	// By its name: left to itself the library falls back to scripts in /etc/init.d.
-	for _, system := range service.AvailableSystems() {
-		if system.String() != "linux-systemd" {
-			continue
-		}
-		c, err := system.New(nil, &service.Config{Name: "gatehouse"})
-		s.control = c
-		return s, err
-	}
-	return nil, errors.New("this program was built for a system that has no systemd")
+func New(cfg Config) *Service {
+	return &Service{Config: cfg, uid: os.Geteuid(), run: machine.This().Run}
 }
 
 // Who has installed the service.
@@ -134,24 +112,21 @@ func (s *Service) Start(ctx context.Context) error {
 		if now.Running && now.Sockets {
 			return nil
 		}
-		return s.bringUp(ctx, now.Sockets)
+		return s.bringUp(ctx, now)
 	})
 }
 
 // Restart restarts the gateway and returns when it is ready. Sockets that are open stay
 // open.
 func (s *Service) Restart(ctx context.Context) error {
-	return s.order(ctx, "restart", func(now State) error { return s.bringUp(ctx, now.Sockets) })
+	return s.order(ctx, "restart", func(now State) error { return s.bringUp(ctx, now) })
 }
 
 // Stop closes the sockets and stops the gateway. With open sockets the next connection
 // would start it again.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.order(ctx, "stop", func(State) error {
-		if _, err := s.run(ctx, "systemctl", "stop", socketUnit, siteUnit); err != nil {
-			return err
-		}
-		return s.control.Stop()
+		return s.runAll(ctx, []string{"systemctl", "stop", socketUnit, siteUnit, serviceUnit})
 	})
 }
 
@@ -178,23 +153,33 @@ func notInstalled() error {
 	return fault.New(fault.NotFound, `the service is not installed: run "gatehouse service install"`)
 }
 
-// bringUp starts or restarts the gateway. systemd opens a socket only while its service
-// is down, and an open socket starts the service: so unless the sockets stay open, both
-// are stopped first.
-func (s *Service) bringUp(ctx context.Context, keepSockets bool) error {
-	if keepSockets {
-		return s.control.Restart()
+// bringUp starts or restarts the gateway, and keeps sockets that are open.
+func (s *Service) bringUp(ctx context.Context, now State) error {
+	if now.Sockets {
+		return s.runAll(ctx, []string{"systemctl", "restart", serviceUnit})
 	}
-	if _, err := s.run(ctx, "systemctl", "stop", socketUnit); err != nil {
-		return err
+	return s.runAll(ctx, startAll()...)
+}
+
+// startAll returns the commands that start the gateway and its sockets. systemd opens a
+// socket only while its service is down, and an open socket starts the service: so both are
+// stopped first.
+func startAll() [][]string {
+	return [][]string{
+		{"systemctl", "stop", socketUnit, serviceUnit},
+		{"systemctl", "start", socketUnit},
+		{"systemctl", "start", serviceUnit},
 	}
-	if err := s.control.Stop(); err != nil {
-		return err
+}
+
+// runAll runs commands up to the first that fails.
+func (s *Service) runAll(ctx context.Context, commands ...[]string) error {
+	for _, command := range commands {
+		if _, err := s.run(ctx, command[0], command[1:]...); err != nil {
+			return err
+		}
 	}
-	if _, err := s.run(ctx, "systemctl", "start", socketUnit); err != nil {
-		return err
-	}
-	return s.control.Start()
+	return nil
 }
 
 // busyPort is the message of systemd about a port that another program holds.
