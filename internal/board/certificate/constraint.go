@@ -14,15 +14,11 @@ import (
 // (internal); RFC 1918, 6598, 3927, 1122 for IPv4; RFC 4193, 4291 for IPv6.
 func localDomains() []string { return []string{"local", "localhost", "home.arpa", "internal"} }
 
-func localNetworks() []netip.Prefix {
-	var all []netip.Prefix
-	for _, text := range []string{
+func localNetworks() []string {
+	return []string{
 		"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8",
 		"fc00::/7", "fe80::/10", "::1/128",
-	} {
-		all = append(all, netip.MustParsePrefix(text))
 	}
-	return all
 }
 
 // constrain restricts the certificate of a CA to local names and addresses, to the
@@ -42,10 +38,9 @@ func constrain(ca *x509.Certificate, names []string) {
 			ca.PermittedDNSDomains = append(ca.PermittedDNSDomains, name)
 		}
 	}
-	for _, p := range localNetworks() {
-		ca.PermittedIPRanges = append(ca.PermittedIPRanges, &net.IPNet{
-			IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()),
-		})
+	for _, text := range localNetworks() {
+		_, network, _ := net.ParseCIDR(text) // they are right
+		ca.PermittedIPRanges = append(ca.PermittedIPRanges, network)
 	}
 }
 
@@ -67,17 +62,8 @@ func permitsAddress(ca *x509.Certificate, a netip.Addr) bool {
 
 // permits reports whether the CA may vouch for all names and addresses of a certificate.
 func (a authority) permits(leaf *x509.Certificate) bool {
-	for _, name := range leaf.DNSNames {
-		if !permitsName(a.cert, name) {
-			return false
-		}
-	}
-	for _, ip := range fromIPs(leaf.IPAddresses) {
-		if !permitsAddress(a.cert, ip) {
-			return false
-		}
-	}
-	return true
+	kept := a.within(wanted{dns: leaf.DNSNames, ips: fromIPs(leaf.IPAddresses)})
+	return len(kept.dns) == len(leaf.DNSNames) && len(kept.ips) == len(leaf.IPAddresses)
 }
 
 // within removes from what is wanted the names and addresses that the CA may not vouch

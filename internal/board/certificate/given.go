@@ -1,8 +1,6 @@
 package certificate
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,24 +15,19 @@ import (
 // Check reports whether the two PEM files can be used, as [Keeper.Reload] would find
 // them: an error of kind Invalid names the file, what is wrong with it, and what to do.
 func Check(certificate, key string) error {
-	g := given{certificate: certificate, key: key}
-	_, err := g.load()
+	_, err := given{certificate, key}.load()
 	return err
 }
 
 // given are the files of a certificate that another authority issued.
-type given struct {
-	certificate, key string
-	tried            [sha256.Size]byte // of both files, when they were last used
-	pair             *tls.Certificate  // the last good one; nil before
-}
+type given struct{ certificate, key string }
 
 // Stored returns the certificate that these files hold, or, where none are named, that
 // the gateway keeps in the folder, whether it is still valid or not; nil if there is none
 // that can be used. It changes nothing, and waits for the disk as long as that takes.
 func Stored(path, certificate, key string) *tls.Certificate {
 	if certificate != "" || key != "" {
-		pair, _ := (&given{certificate: certificate, key: key}).load() // nil with an error
+		pair, _ := given{certificate, key}.load() // nil with an error
 		return pair
 	}
 	if s := loadServer(folder{path: path}); s.leaf != nil {
@@ -43,43 +36,23 @@ func Stored(path, certificate, key string) *tls.Certificate {
 	return nil
 }
 
-// look reads the files and reports whether there is a new certificate in them. Their
-// content is compared: a renewed certificate may have the size of the old one, and
-// copying may keep the time. When they cannot be used the last good one stays.
-func (g *given) look() (changed bool, err error) {
-	pair, err := g.load()
-	if err != nil || pair == nil {
-		return false, err
-	}
-	g.pair = pair
-	return true, nil
-}
-
-// load reads the files; nil when they are as they were when they were last used.
-func (g *given) load() (*tls.Certificate, error) {
+// load reads the files.
+func (g given) load() (*tls.Certificate, error) {
 	if g.certificate == "" || g.key == "" {
 		return nil, bad("A certificate and its key belong together", "Set both, certificate and key, in [tls], or neither", nil)
 	}
-	chainText, err := readFile(g.certificate)
+	chain, err := readFile(g.certificate)
 	if err != nil {
 		return nil, unreadable("certificate", g.certificate, err)
 	}
-	keyText, err := readFile(g.key)
+	key, err := readFile(g.key)
 	if err != nil {
 		return nil, unreadable("key", g.key, err)
 	}
-	both := sha256.Sum256(bytes.Join([][]byte{chainText, keyText}, []byte{0}))
-	if both == g.tried {
-		return nil, nil //nolint:nilnil // nothing new
-	}
-	pair, err := g.parse(chainText, keyText)
-	if err == nil {
-		g.tried = both
-	}
-	return pair, err
+	return g.parse(chain, key)
 }
 
-func (g *given) parse(chain, key []byte) (*tls.Certificate, error) {
+func (g given) parse(chain, key []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(chain, key)
 	for _, der := range pair.Certificate {
 		if _, damaged := x509.ParseCertificate(der); damaged != nil {

@@ -48,11 +48,6 @@ func infoOf(source Source, leaf *x509.Certificate) Info {
 	}
 }
 
-// serve returns what is served of the given files.
-func (g *given) serve() *served {
-	return &served{pair: g.pair, info: infoOf(Given, g.pair.Leaf)}
-}
-
 // serve returns what is served of the gateway's own certificate.
 func (o *own) serve() *served {
 	s := o.server.serve()

@@ -33,7 +33,7 @@ type Config struct {
 	GatewayID   site.GatewayID
 	Clock       site.Clock
 	System      func() (now time.Time, synchronised bool) // the system's own time, of which the clock may be ahead; nil: the clock's
-	Addresses   func() []netip.Addr                       // of the machine, without temporary ones; called every 20 s
+	Addresses   func() []netip.Addr                       // at which others reach the machine, sorted, without temporary and link-local ones; called every 20 s
 	Logger      *slog.Logger
 	Health      *health.Registry
 }
@@ -61,7 +61,7 @@ func newKeeper(cfg Config, step func(string) error) (*Keeper, error) {
 		folder: folder{cfg.Folder, step}, id: cfg.GatewayID, followed: rate.NewLimiter(rate.Every(followEvery), followMost),
 	}}
 	if cfg.Certificate != "" || cfg.Key != "" {
-		k.given = &given{certificate: cfg.Certificate, key: cfg.Key}
+		k.given = &given{cfg.Certificate, cfg.Key}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +124,7 @@ func (k *Keeper) Reload(certificate, key string) error {
 	if err := Check(certificate, key); err != nil {
 		return err
 	}
-	k.given = &given{certificate: certificate, key: key}
+	k.given = &given{certificate, key}
 	k.look()
 	return nil
 }
@@ -180,21 +180,21 @@ func (k *Keeper) wanted() wanted {
 	return w
 }
 
-// lookAtGiven returns what is new in the given files. If they cannot be used at the
-// start, it returns a certificate for this run.
+// lookAtGiven returns what is in the given files. If they cannot be used, the last good
+// ones stay in use; at the start there is a certificate for this run.
 func (k *Keeper) lookAtGiven(w wanted) (next *served, errs []error) {
-	changed, err := k.given.look()
+	pair, err := k.given.load()
 	switch {
-	case changed:
-		return k.given.serve(), nil
-	case err != nil && k.served.Load() == nil:
-		made, failed := server{}.renew(authority{}, w, w.ips)
-		if failed != nil {
-			return nil, []error{err, failed}
-		}
-		return made.serve(), []error{err}
+	case err == nil:
+		return &served{pair: pair, info: infoOf(Given, pair.Leaf)}, nil
+	case k.served.Load() != nil:
+		return nil, []error{err}
 	}
-	return nil, []error{err}
+	made, failed := server{}.renew(authority{}, w, w.ips)
+	if failed != nil {
+		return nil, []error{err, failed}
+	}
+	return made.serve(), []error{err}
 }
 
 // exchange puts the certificate into use, and logs it if it is a new one.

@@ -44,19 +44,10 @@ func isHostName(name string) bool {
 	return len(name) <= 240 && notAddress != nil && hostName.MatchString(name) // room for ".local" below the 253 of RFC 1035
 }
 
-// addresses returns those that a certificate should hold: loopback first, then IPv4,
-// in order, without what no client can name, and at most [maxAddresses].
+// addresses returns those that a certificate should hold: loopback, and those at which others
+// reach the machine, at most [maxAddresses].
 func addresses(found []netip.Addr) []netip.Addr {
-	var all []netip.Addr
-	for _, a := range found {
-		a = a.Unmap()
-		if a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && a.Zone() == "" && (a.Is4() || !a.IsLinkLocalUnicast()) {
-			all = append(all, a)
-		}
-	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	all = append([]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, slices.Compact(all)...)
-	return all[:min(len(all), maxAddresses)]
+	return join([]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, found)
 }
 
 // join adds old addresses to the present ones, as far as there is room.
