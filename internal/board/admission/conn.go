@@ -9,20 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connOf returns the Conn that a TLS session runs on, directly or below other layers.
-func connOf(raw net.Conn) *Conn {
-	for {
-		switch c := raw.(type) {
-		case *Conn:
-			return c
-		case interface{ NetConn() net.Conn }:
-			raw = c.NetConn()
-		default:
-			return nil
-		}
-	}
-}
-
 // Conn wraps raw for the server side of a TLS session. After the handshake call
 // [Conn.Done], unless the next call on the connection is Read or Close.
 func (h *Handshakes) Conn(raw net.Conn) *Conn {
@@ -161,21 +147,30 @@ func HungUp(conn net.Conn) bool {
 	return over || err != nil
 }
 
-// handleOf returns the descriptor of a connection, also below layers such as TLS; nil if
-// it has none.
+// handleOf returns the descriptor of a connection; nil if it has none.
 func handleOf(conn net.Conn) syscall.RawConn {
+	c, ok := layer[syscall.Conn](conn)
+	if !ok {
+		return nil
+	}
+	handle, err := c.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return handle
+}
+
+// layer returns what is a T of a connection, itself or a layer below, such as what TLS runs
+// on.
+func layer[T any](conn net.Conn) (found T, ok bool) {
 	for {
-		switch c := conn.(type) {
-		case syscall.Conn:
-			handle, err := c.SyscallConn()
-			if err != nil {
-				return nil
-			}
-			return handle
-		case interface{ NetConn() net.Conn }:
-			conn = c.NetConn()
-		default:
-			return nil
+		if found, ok = conn.(T); ok {
+			return found, true
 		}
+		upper, wraps := conn.(interface{ NetConn() net.Conn })
+		if !wraps {
+			return found, false
+		}
+		conn = upper.NetConn()
 	}
 }

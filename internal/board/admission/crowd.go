@@ -61,12 +61,10 @@ type Guest interface {
 type Crowd struct {
 	limits Limits
 
-	mu         sync.Mutex // mu guards what follows, and what is in each Place
-	places     map[netip.Addr][]*Place
-	open       int
-	unfinished int    // of open
-	working    int    // of open
-	now        uint64 // counts changes
+	mu     sync.Mutex // mu guards what follows, and what is in each Place
+	places map[netip.Addr][]*Place
+	held   [Working + 1]int // how many places are at each stage
+	now    uint64           // counts changes
 }
 
 // New returns an empty crowd.
@@ -103,10 +101,9 @@ func (c *Crowd) Enter(p *Place, address netip.Addr, g Guest) error {
 	c.mu.Lock()
 	out, err := c.makeRoom(address)
 	if err == nil {
-		*p = Place{crowd: c, guest: g, address: address, stage: Working}
+		*p = Place{crowd: c, guest: g, address: address}
 		c.places[address] = append(c.places[address], p)
-		c.open++
-		c.count(p.stage, +1)
+		c.held[p.stage]++
 		p.restage()
 	}
 	c.mu.Unlock()
@@ -136,10 +133,10 @@ func (c *Crowd) makeRoom(address netip.Addr) (out []Guest, err error) {
 	if bounded && len(own) >= c.limits.PerAddress && !evict(own) {
 		return nil, ErrAddress
 	}
-	if c.limits.Unfinished > 0 && c.unfinished >= c.limits.Unfinished {
+	if c.limits.Unfinished > 0 && c.held[Unfinished] >= c.limits.Unfinished {
 		evict(c.largest(Unfinished))
 	}
-	for c.limits.Resting > 0 && c.open-c.working >= c.limits.Resting && evict(c.largest(Idle)) {
+	for c.limits.Resting > 0 && c.held[Unfinished]+c.held[Idle] >= c.limits.Resting && evict(c.largest(Idle)) {
 		continue
 	}
 	most := c.limits.Total
@@ -147,7 +144,7 @@ func (c *Crowd) makeRoom(address netip.Addr) (out []Guest, err error) {
 		most += c.reserved()
 	}
 	// Loopback may hold more than the total; one for one is enough.
-	if c.limits.Total <= 0 || c.open < c.limits.Total || len(out) > 0 || evict(c.largest(Idle)) || c.open < most {
+	if c.limits.Total <= 0 || c.open() < c.limits.Total || len(out) > 0 || evict(c.largest(Idle)) || c.open() < most {
 		return out, nil
 	}
 	return nil, ErrFull
@@ -221,20 +218,12 @@ func (p *Place) restage() {
 	}
 	c.now++
 	p.since = c.now
-	c.count(was, -1)
-	c.count(p.stage, +1)
+	c.held[was]--
+	c.held[p.stage]++
 }
 
-// count counts one place of a stage in or out; mu is held.
-func (c *Crowd) count(stage Stage, by int) {
-	switch stage {
-	case Unfinished:
-		c.unfinished += by
-	case Working:
-		c.working += by
-	case Idle:
-	}
-}
+// open returns how many places are taken; mu is held.
+func (c *Crowd) open() int { return c.held[Unfinished] + c.held[Idle] + c.held[Working] }
 
 // remove removes p from the crowd; mu is held.
 func (c *Crowd) remove(p *Place) {
@@ -243,8 +232,7 @@ func (c *Crowd) remove(p *Place) {
 	if c.places[p.address] = slices.Delete(places, at, at+1); len(places) == 1 {
 		delete(c.places, p.address)
 	}
-	c.count(p.stage, -1)
-	c.open--
+	c.held[p.stage]--
 	p.guest = nil
 }
 
@@ -252,14 +240,14 @@ func (c *Crowd) remove(p *Place) {
 func (c *Crowd) Count() (open, unfinished int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.open, c.unfinished
+	return c.open(), c.held[Unfinished]
 }
 
 // Guests returns the guests at all places, in no order.
 func (c *Crowd) Guests() []Guest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]Guest, 0, c.open)
+	all := make([]Guest, 0, c.open())
 	for _, places := range c.places {
 		for _, p := range places {
 			all = append(all, p.guest)

@@ -66,7 +66,7 @@ func NewHandshakes(turns int, timeout time.Duration) *Handshakes {
 func (h *Handshakes) Config(base *tls.Config) *tls.Config {
 	gated, inner := base.Clone(), base.GetConfigForClient
 	gated.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if c := connOf(hello.Conn); c != nil && !c.turn.Load() && !c.await() {
+		if c, ok := layer[*Conn](hello.Conn); ok && !c.turn.Load() && !c.await() {
 			return nil, net.ErrClosed
 		}
 		if inner != nil {
