@@ -82,11 +82,16 @@ func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
 // Sentence returns the sentence that a person may see; for errors without one, a
 // generic sentence that says nothing of the cause.
-func Sentence(err error) string {
+func Sentence(err error) string { return sentenceOr(err, "Internal error") }
+
+// Text is [Sentence] for people who may see why: without one the error is shown as it is.
+func Text(err error) string { return sentenceOr(err, err.Error()) }
+
+func sentenceOr(err error, other string) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Sentence != "" {
 		return e.Sentence
 	}
-	return "Internal error"
+	return other
 }
 
 // RetryAfter returns how long the caller should wait, or zero.

@@ -89,7 +89,7 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 	case fault.Is(err, fault.NotFound) && !g.runs():
 		s.find(health.Notice, "There is no database yet: the gateway creates it at its first start", g.command("start"), "none at "+g.data(databaseFile))
 	case fault.Is(err, fault.Invalid), fault.Is(err, fault.NotFound):
-		s.find(health.Fatal, "The database cannot be used", repair, sentence(err))
+		s.find(health.Fatal, "The database cannot be used", repair, fault.Text(err))
 	case err != nil:
 		s.unread("the database", err)
 	case state.Damage != "":

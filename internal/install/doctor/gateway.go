@@ -24,12 +24,12 @@ func checkGateway(_ context.Context, g *subject, s *sheet) {
 	case mayNot(g.silent):
 		s.find(Skipped, "this user may not ask the gateway on "+g.socket, asRoot)
 	case fault.Is(g.silent, fault.Timeout):
-		s.find(health.Fatal, "The gateway runs but does not answer", g.command("restart"), sentence(g.silent), "socket "+g.socket)
+		s.find(health.Fatal, "The gateway runs but does not answer", g.command("restart"), fault.Text(g.silent), "socket "+g.socket)
 	case g.installed():
 		summary, fix := stateOf(g.unit)
 		s.find(health.Fatal, summary, fix, unitState(g.unit), "nothing answers on "+g.socket)
 	case g.unasked != nil:
-		s.find(health.Fatal, "The gateway does not answer, and systemd could not be asked why", "systemctl status gatehouse", sentence(g.unasked), "nothing answers on "+g.socket)
+		s.find(health.Fatal, "The gateway does not answer, and systemd could not be asked why", "systemctl status gatehouse", fault.Text(g.unasked), "nothing answers on "+g.socket)
 	default:
 		s.find(health.Fatal, "The gateway does not run", "gatehouse serve", "nothing answers on "+g.socket)
 	}
@@ -81,7 +81,7 @@ func checkConfiguration(_ context.Context, g *subject, s *sheet) {
 		s.unread("the configuration", g.broken)
 		return
 	}
-	evidence := []string{sentence(g.broken)}
+	evidence := []string{fault.Text(g.broken)}
 	if problems, ok := errors.AsType[*tomlfile.Error](g.broken); ok {
 		evidence = strings.Split(problems.Error(), "\n")
 	}

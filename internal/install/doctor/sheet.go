@@ -46,20 +46,12 @@ func (s *sheet) unread(what string, err error) {
 		s.find(Skipped, "this user may not read "+what, asRoot)
 		return
 	}
-	s.find(Skipped, what+" cannot be read: "+sentence(err), "")
+	s.find(Skipped, what+" cannot be read: "+fault.Text(err), "")
 }
 
 // mayNot reports whether an error only says that this user has no permission.
 func mayNot(err error) bool {
 	return errors.Is(err, os.ErrPermission) || fault.Is(err, fault.Forbidden)
-}
-
-// sentence returns the sentence of an error that has one for people, else its text.
-func sentence(err error) string {
-	if e, ok := errors.AsType[*fault.Error](err); ok && e.Sentence != "" {
-		return e.Sentence
-	}
-	return err.Error()
 }
 
 // moment returns a time in UTC, for people.

@@ -13,6 +13,7 @@ import (
 
 	"gatehouse/configs"
 	"gatehouse/internal/config"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/setup/tomlfile"
 )
@@ -182,7 +183,7 @@ func (b *boot) toApply() sitefile.Site {
 // problem, which may name its place.
 func (b *boot) refusedBy(err error) error {
 	e := &tomlfile.Error{}
-	for line := range strings.Lines(sentence(err)) {
+	for line := range strings.Lines(fault.Text(err)) {
 		p := tomlfile.Problem{File: b.path, Text: strings.TrimSpace(line)}
 		if strings.HasPrefix(p.Text, filepath.Base(b.path)+":") {
 			p.File = ""

@@ -193,7 +193,7 @@ func (b *boot) rehearse(ctx context.Context) error {
 	}
 	b.dial(b.plan.socket)
 	if _, err := b.gateway.Status(ctx); err != nil {
-		b.warn("Checked without the gateway: %s", sentence(err))
+		b.warn("Checked without the gateway: %s", fault.Text(err))
 		return nil // at a desk there is no gateway
 	}
 	err := b.checkSite(ctx)
@@ -233,15 +233,7 @@ func problemsOf(err error) []tomlfile.Problem {
 	if e, ok := errors.AsType[*tomlfile.Error](err); ok {
 		return e.Problems
 	}
-	return []tomlfile.Problem{{Text: sentence(err)}}
-}
-
-// sentence returns what people may see of an error.
-func sentence(err error) string {
-	if e, ok := errors.AsType[*fault.Error](err); ok && e.Sentence != "" {
-		return e.Sentence
-	}
-	return err.Error()
+	return []tomlfile.Problem{{Text: fault.Text(err)}}
 }
 
 // cause words an error of the file system without the name of the system call.

@@ -24,6 +24,7 @@ const (
 	stampLayout = "2006-01-02 15:04:05 MST"
 	// issuedTitle begins the generated passwords, the last part of a result.
 	issuedTitle = "PASSWORDS THAT WERE MADE"
+	issuedLine  = "    %-14s %s"
 )
 
 // whatToDo ends the result of a failed first boot.
@@ -31,14 +32,6 @@ const whatToDo = `WHAT TO DO
   Correct it: in %s on this card, with a text editor, saved as
   UTF-8. The number after the name of a file is that of the line. Then
 `
-
-// field is a line of a result with a name.
-type field struct{ name, text string }
-
-// filled returns the fields that have a text.
-func filled(all ...field) []field {
-	return slices.DeleteFunc(all, func(f field) bool { return f.text == "" })
-}
 
 // section returns a title with its lines, "" where there are none. Each part of a result
 // ends with a newline.
@@ -53,12 +46,16 @@ func section[T any](title, format string, lines []T) string {
 	return title + text.String()
 }
 
-// fields returns the lines of fields whose names are as wide as in format.
-func fields(format string, all []field) (lines []string) {
-	for _, f := range all {
-		lines = append(lines, fmt.Sprintf(format, f.name, f.text))
+// fields returns a title with a line for each pair of a name and a text, without the pairs
+// that have no text; "" where none has one.
+func fields(title, format string, pairs ...[2]string) string {
+	var lines []string
+	for _, p := range pairs {
+		if p[1] != "" {
+			lines = append(lines, fmt.Sprintf(format, p[0], p[1]))
+		}
 	}
-	return lines
+	return section(title, "%s\n", lines)
 }
 
 // head returns the first part of every result after its verdict.
@@ -71,8 +68,8 @@ func (b *boot) head() string {
 	if !trusted {
 		stamp += " (the board was not yet sure of its clock)"
 	}
-	return section("", "  %s\n", fields("%-12s %s", filled(field{"Time", stamp}, field{"Gateway", b.status.Name}, field{"Id", string(b.status.GatewayID)},
-		field{"Version", cmp.Or(b.status.Version, b.Version)}, field{"Site file", b.path})))
+	return fields("", "  %-12s %s", [2]string{"Time", stamp}, [2]string{"Gateway", b.status.Name}, [2]string{"Id", string(b.status.GatewayID)},
+		[2]string{"Version", cmp.Or(b.status.Version, b.Version)}, [2]string{"Site file", b.path})
 }
 
 // writeFailure writes what is wrong. A result that cannot be written is no second
@@ -130,40 +127,40 @@ func (b *boot) writeSuccess(ctx context.Context) error {
 	return b.writeResult(b.issued(), "Gatehouse: OK\n", b.head(),
 		"The gateway is set up and runs. The site file is called "+doneName+"\nonce its passwords have been wiped from it; you may delete it then. If\n"+filepath.Base(b.path)+" is still there after a minute, delete it: its passwords are in it.\n",
 		section("WHERE IT IS\n", "  %s\n", b.out.Addresses), fingerprint,
-		"WHAT WAS SET UP\n"+cmp.Or(section("", "  %s\n", fields("%-12s %s", b.contents())), "  Nothing: the site file is empty.\n"),
+		"WHAT WAS SET UP\n"+cmp.Or(fields("", "  %-12s %s", b.contents()...), "  Nothing: the site file is empty.\n"),
 		section("TO NOTE\n", "  - %s\n", b.out.Warnings))
 }
 
 // contents lists what the site file has set up. It goes by the file and not by what
 // was changed just now: after a power cut that would be half of it.
-func (b *boot) contents() (all []field) {
+func (b *boot) contents() (all [][2]string) {
 	s := b.plan.site
-	all = filled(field{"Time zone", s.TimeZone})
+	all = append(all, [2]string{"Time zone", s.TimeZone})
 	for _, a := range s.Accounts {
 		text := string(a.Email)
 		if a.Admin != nil && *a.Admin {
 			text += ", an administrator"
 		}
-		all = append(all, field{"Account", text})
+		all = append(all, [2]string{"Account", text})
 	}
 	for _, st := range s.Stations {
-		all = append(all, field{"Station", stationText(st)})
+		all = append(all, [2]string{"Station", stationText(st)})
 	}
 	for _, g := range s.Groups {
-		all = append(all, field{"Group", string(g.Name) + ": " + site.JoinRefs(g.Refs())})
+		all = append(all, [2]string{"Group", string(g.Name) + ": " + site.JoinRefs(g.Refs())})
 	}
 	for _, h := range s.Holidays {
-		all = append(all, field{"Holiday", h.Name + ": " + h.Text()})
+		all = append(all, [2]string{"Holiday", h.Name + ": " + h.Text()})
 	}
 	for _, g := range s.Grants {
 		text := fmt.Sprintf("%s: %s%s", g.Account, site.JoinRefs(g.Stations), g.Terms())
 		if !g.Until.IsZero() && g.Until.Before(b.Now()) {
 			text += " (over)"
 		}
-		all = append(all, field{"Grant", text})
+		all = append(all, [2]string{"Grant", text})
 	}
 	if len(b.plan.keys) > 0 {
-		all = append(all, field{"Settings", strings.Join(b.plan.keys, ", ")}, field{"", "in " + b.settingsPath()})
+		all = append(all, [2]string{"Settings", strings.Join(b.plan.keys, ", ")}, [2]string{"", "in " + b.settingsPath()})
 	}
 	return all
 }
@@ -186,22 +183,17 @@ func stationText(s sitefile.Station) string {
 
 // issued lists the secrets that were generated, and those only; "" is none.
 func (b *boot) issued() string {
-	var parts []string
-	add := func(title string, secrets ...field) {
-		if secrets = filled(secrets...); len(secrets) > 0 {
-			parts = append(parts, section(title, "    %s\n", fields("%-14s %s", secrets)))
-		}
-	}
-	made := b.state.Generated
+	made, texts := b.state.Generated, []string(nil)
 	for _, a := range b.plan.site.Accounts {
-		add("  Account "+string(a.Email)+"\n", field{"password", made[passwordOf(a.Email)]})
+		texts = append(texts, fields("\n  Account "+string(a.Email)+"\n", issuedLine, [2]string{"password", made[passwordOf(a.Email)]}))
 	}
 	for _, s := range b.plan.site.Stations {
 		secret, user := made[secretOf(s.ID)], ""
 		if secret != "" {
 			user = "station-" + s.ID.String()
 		}
-		add("  Station "+stationText(s)+"\n", field{"MQTT user name", user}, field{"MQTT password", secret}, field{"station token", made[tokenOf(s.ID)]})
+		texts = append(texts, fields("\n  Station "+stationText(s)+"\n", issuedLine,
+			[2]string{"MQTT user name", user}, [2]string{"MQTT password", secret}, [2]string{"station token", made[tokenOf(s.ID)]}))
 	}
-	return section(issuedTitle+", because the site file gave none. They are not\nstored anywhere else: write them down now, and delete this file.\n", "\n%s", parts)
+	return section(issuedTitle+", because the site file gave none. They are not\nstored anywhere else: write them down now, and delete this file.\n", "%s", texts)
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"time"
 
+	"gatehouse/internal/fault"
 	"gatehouse/internal/setup/tomlfile"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
@@ -35,7 +36,7 @@ func (b *boot) reach(ctx context.Context) error {
 	case b.state.OnTrial:
 		return b.takeBack(ctx, err)
 	}
-	return refuse("", "the gateway is not ready, so nothing can be set up: %s", cmp.Or(b.Complaint(ctx), sentence(err)))
+	return refuse("", "the gateway is not ready, so nothing can be set up: %s", cmp.Or(b.Complaint(ctx), fault.Text(err)))
 }
 
 func (b *boot) dial(socket string) {
@@ -163,9 +164,9 @@ func (b *boot) restart(ctx context.Context) error {
 // takeBack restores the settings of before, has the gateway start with them, and
 // refuses with the reason.
 func (b *boot) takeBack(ctx context.Context, why error) error {
-	text := cmp.Or(b.Complaint(ctx), sentence(why))
+	text := cmp.Or(b.Complaint(ctx), fault.Text(why))
 	if err := b.restore(); err != nil {
-		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, sentence(err))
+		return refuse(b.settingsPath(), "the gateway does not come up with these settings (%s), and they cannot be taken back: %s", text, fault.Text(err))
 	}
 	b.out.SettingsFile = ""
 	place := regexp.MustCompile(regexp.QuoteMeta(b.settingsPath()) + `:\d+: `) // that file is gone by now
@@ -177,7 +178,7 @@ func (b *boot) takeBack(ctx context.Context, why error) error {
 		err = b.await(ctx, "")
 	}
 	if err != nil {
-		return &tomlfile.Error{Problems: append(problemsOf(refusal), tomlfile.Problem{Text: "the gateway does not come up without them either: " + sentence(err)})}
+		return &tomlfile.Error{Problems: append(problemsOf(refusal), tomlfile.Problem{Text: "the gateway does not come up without them either: " + fault.Text(err)})}
 	}
 	return refusal
 }
