@@ -9,6 +9,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // What an installer sees after "dpkg --install", and nothing else done.
@@ -26,6 +29,7 @@ func TestInstall(t *testing.T) {
 		t.Run("files", b.with(checkFiles))
 		t.Run("certificate", b.with(checkCertificate))
 		t.Run("plain HTTP", b.with(checkPlainHTTP))
+		t.Run("discovery", b.with(checkDiscovery))
 		d := b.startDoor(1042)
 		d.mustOpen()
 		if version := b.sh("gatehouse version"); !strings.Contains(version, "1.0.0") {
@@ -148,6 +152,29 @@ func checkCertificate(b *board) {
 			}
 			_ = conn.Close()
 		}
+	}
+}
+
+// checkDiscovery: where no other responder runs, the gateway answers for its services, also
+// from within its sandbox.
+func checkDiscovery(b *board) {
+	conn, err := new(net.Dialer).DialContext(b.Context(), "udp4", net.JoinHostPort(b.address, "5353"))
+	b.must(err)
+	defer func() { _ = conn.Close() }()
+	packet, err := (&dnsmessage.Message{Questions: []dnsmessage.Question{
+		{Name: dnsmessage.MustNewName("_gatehouse._tcp.local."), Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET},
+	}}).Pack()
+	b.must(err)
+	var reply dnsmessage.Message
+	b.await("the gateway is found", func() bool {
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		buffer := make([]byte, 1500)
+		_, _ = conn.Write(packet)
+		n, err := conn.Read(buffer)
+		return err == nil && reply.Unpack(buffer[:n]) == nil && len(reply.Answers) == 1
+	})
+	if body := reply.Answers[0].Body.GoString(); !strings.Contains(body, strings.TrimSpace(b.sh("hostname"))+"._gatehouse._tcp.local.") {
+		b.Errorf("the answer is %s", body)
 	}
 }
 
