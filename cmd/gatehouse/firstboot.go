@@ -14,11 +14,10 @@ import (
 	"gatehouse/internal/install/firstboot"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/web/adminapi/client"
+	"gatehouse/systemd"
 )
 
 const (
-	// unitName is the unit that runs the gateway.
-	unitName = "gatehouse.service"
 	// restartTimeout is how long the unit may take to start, and a little more.
 	restartTimeout = 4 * time.Minute
 	// systemTimeout is for what the journal of systemd answers at once.
@@ -89,13 +88,13 @@ func restartUnit(ctx context.Context) (restarted bool, err error) {
 	if !m.HasSystemd() {
 		return false, nil
 	}
-	units, err := m.Units(ctx, []string{"ActiveState"}, unitName)
+	units, err := m.Units(ctx, []string{"ActiveState"}, systemd.Service)
 	if err != nil || units[0]["ActiveState"] == "inactive" {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
-	_, err = m.Run(ctx, "systemctl", "restart", unitName)
+	_, err = m.Run(ctx, "systemctl", "restart", systemd.Service)
 	return err == nil, err
 }
 
@@ -104,7 +103,7 @@ func restartUnit(ctx context.Context) (restarted bool, err error) {
 func unitComplaint(ctx context.Context) (said string) {
 	ctx, cancel := context.WithTimeout(ctx, systemTimeout)
 	defer cancel()
-	text, _ := machine.This().Run(ctx, "journalctl", "--unit="+unitName, "--lines=20", "--output=cat", "--no-pager", "--quiet") // "" says nothing
+	text, _ := machine.This().Run(ctx, "journalctl", "--unit="+systemd.Service, "--lines=20", "--output=cat", "--no-pager", "--quiet") // "" says nothing
 	for line := range strings.Lines(text) {
 		if complaint, is := strings.CutPrefix(strings.TrimSpace(line), "gatehouse: "); is {
 			said = printable(complaint)

@@ -11,6 +11,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/setup/tomlfile"
+	"gatehouse/systemd"
 )
 
 // logCommand shows the last lines of the service's log.
@@ -101,7 +102,7 @@ func checkService(_ context.Context, g *subject, s *sheet) {
 	case !g.installed():
 		s.find(health.Notice, "The gateway is no service: nothing starts it with the machine, or restarts it when it ends", "sudo gatehouse service install")
 	case g.runs() && g.unit.Number("MainPID") == 0:
-		s.find(health.Warning, "The gateway that runs was not started by "+serviceName, "stop it; systemctl restart gatehouse", unitState(g.unit))
+		s.find(health.Warning, "The gateway that runs was not started by "+systemd.Service, "stop it; systemctl restart gatehouse", unitState(g.unit))
 	case g.unit.Number("NRestarts") > 0:
 		s.find(health.Notice, "systemd had to restart the gateway", logCommand+"; systemctl reset-failed gatehouse resets the count", unitState(g.unit))
 	}
@@ -111,7 +112,7 @@ func checkService(_ context.Context, g *subject, s *sheet) {
 	case g.site.Loaded() && g.site["Result"] != "success":
 		s.find(health.Warning, "The site file of the first boot was not applied, or not all of it",
 			"read gatehouse-result.txt beside the site file and correct what it names; systemctl start gatehouse-site",
-			fmt.Sprintf("%s: its last end was %s, status %s", siteName, g.site["Result"], g.site["ExecMainStatus"]))
+			fmt.Sprintf("%s: its last end was %s, status %s", systemd.Site, g.site["Result"], g.site["ExecMainStatus"]))
 	}
 	s.fine("systemd runs it, from "+g.unit["FragmentPath"], unitState(g.unit))
 }
@@ -147,7 +148,7 @@ func stateOf(u machine.Unit) (summary, fix string) {
 
 // unitState returns the words of systemd.
 func unitState(u machine.Unit) string {
-	text := fmt.Sprintf("%s is %s (%s), %s", serviceName, u["ActiveState"], u["SubState"], u["UnitFileState"])
+	text := fmt.Sprintf("%s is %s (%s), %s", systemd.Service, u["ActiveState"], u["SubState"], u["UnitFileState"])
 	if u["Result"] != "success" && u["Result"] != "" {
 		text += fmt.Sprintf("; its last end was %s, status %s", u["Result"], u["ExecMainStatus"])
 	}

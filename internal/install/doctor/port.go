@@ -7,6 +7,7 @@ import (
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
+	"gatehouse/systemd"
 )
 
 // checkPorts looks for other programs that hold the ports of the gateway. A running one
@@ -14,7 +15,7 @@ import (
 func checkPorts(ctx context.Context, g *subject, s *sheet) {
 	if g.redirect["ActiveState"] == "failed" { // apps are sent there for ca.crt
 		s.find(health.Notice, "Another program has port 80: http://ADDRESS/ca.crt and the redirection to HTTPS do not work",
-			"stop that program (ss -ltnp names it), then systemctl stop gatehouse.socket gatehouse; systemctl start gatehouse.socket gatehouse", redirectName+" has failed")
+			"stop that program (ss -ltnp names it), then systemctl stop gatehouse.socket gatehouse; systemctl start gatehouse.socket gatehouse", systemd.Redirect+" has failed")
 	}
 	switch {
 	case g.runs():

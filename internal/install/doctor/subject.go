@@ -11,14 +11,10 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/web/adminapi"
+	"gatehouse/systemd"
 )
 
 const (
-	serviceName  = "gatehouse.service"
-	socketName   = "gatehouse.socket"
-	redirectName = "gatehouse-redirect.socket"
-	siteName     = "gatehouse-site.service"
-
 	// systemFile is the configuration of a gateway that systemd runs; systemData and
 	// systemSocket are its data and its socket, for one whose configuration cannot be read.
 	systemFile   = "/etc/gatehouse/gatehouse.toml"
@@ -85,7 +81,7 @@ func (g *subject) askSystemd(ctx context.Context) {
 	properties := []string{
 		"LoadState", "ActiveState", "SubState", "Result", "UnitFileState", "MainPID", "NRestarts", "ExecMainStatus", "FragmentPath", "Environment",
 	}
-	units, err := g.Machine.Units(ctx, properties, serviceName, socketName, redirectName, siteName)
+	units, err := g.Machine.Units(ctx, properties, systemd.Service, systemd.Socket, systemd.Redirect, systemd.Site)
 	if err != nil {
 		g.unasked = err
 		return

@@ -14,6 +14,7 @@ import (
 	"gatehouse/configs"
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
+	"gatehouse/systemd"
 )
 
 // Install makes the gateway a service that runs now and starts with the system. It
@@ -129,7 +130,7 @@ func (s *Service) activate(ctx context.Context) error {
 		{"systemd-tmpfiles", "--create", s.at(foldersFile)},
 		{"systemctl", "daemon-reload"},
 		append([]string{"systemctl", "enable"}, enabledUnits()...),
-	}, startAll(), [][]string{{"systemctl", "start", "--no-block", siteUnit}})...)
+	}, startAll(), [][]string{{"systemctl", "start", "--no-block", systemd.Site}})...)
 }
 
 // Uninstall stops the gateway and removes what Install has written, apart from the
@@ -151,13 +152,13 @@ func (s *Service) remove(ctx context.Context, paths []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	// These fail where a unit is missing.
-	_, _ = s.run(ctx, "systemctl", append([]string{"stop", noticePath, noticeUnit}, enabledUnits()...)...)
+	_, _ = s.run(ctx, "systemctl", append([]string{"stop", systemd.NoticePath, systemd.Notice}, enabledUnits()...)...)
 	_, _ = s.run(ctx, "systemctl", append([]string{"disable"}, enabledUnits()...)...)
 	var errs []error
 	for _, path := range append(paths, issueLink, noticeFolder) {
 		errs = append(errs, os.RemoveAll(s.at(path)))
 	}
 	_, err := s.run(ctx, "systemctl", "daemon-reload")
-	_, _ = s.run(ctx, "systemctl", append([]string{"reset-failed", redirectUnit}, enabledUnits()...)...) // fails where none has failed
+	_, _ = s.run(ctx, "systemctl", append([]string{"reset-failed", systemd.Redirect}, enabledUnits()...)...) // fails where none has failed
 	return errors.Join(append(errs, err)...)
 }

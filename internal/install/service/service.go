@@ -11,6 +11,7 @@ import (
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
+	"gatehouse/systemd"
 )
 
 // explainTimeout bounds the search for the reason of a failure, and removeTimeout the
@@ -66,7 +67,7 @@ func (s *Service) Status(ctx context.Context) (State, error) {
 	if err := s.mayUse(); err != nil {
 		return State{}, err
 	}
-	units, err := machine.Machine{Run: s.run}.Units(ctx, []string{"ActiveState", "UnitFileState", "FragmentPath"}, serviceUnit, socketUnit)
+	units, err := machine.Machine{Run: s.run}.Units(ctx, []string{"ActiveState", "UnitFileState", "FragmentPath"}, systemd.Service, systemd.Socket)
 	if err != nil {
 		return State{}, err
 	}
@@ -126,7 +127,7 @@ func (s *Service) Restart(ctx context.Context) error {
 // would start it again.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.order(ctx, "stop", func(State) error {
-		return s.runAll(ctx, []string{"systemctl", "stop", socketUnit, siteUnit, serviceUnit})
+		return s.runAll(ctx, []string{"systemctl", "stop", systemd.Socket, systemd.Site, systemd.Service})
 	})
 }
 
@@ -156,7 +157,7 @@ func notInstalled() error {
 // bringUp starts or restarts the gateway, and keeps sockets that are open.
 func (s *Service) bringUp(ctx context.Context, now State) error {
 	if now.Sockets {
-		return s.runAll(ctx, []string{"systemctl", "restart", serviceUnit})
+		return s.runAll(ctx, []string{"systemctl", "restart", systemd.Service})
 	}
 	return s.runAll(ctx, startAll()...)
 }
@@ -166,9 +167,9 @@ func (s *Service) bringUp(ctx context.Context, now State) error {
 // stopped first.
 func startAll() [][]string {
 	return [][]string{
-		{"systemctl", "stop", socketUnit, serviceUnit},
-		{"systemctl", "start", socketUnit},
-		{"systemctl", "start", serviceUnit},
+		{"systemctl", "stop", systemd.Socket, systemd.Service},
+		{"systemctl", "start", systemd.Socket},
+		{"systemctl", "start", systemd.Service},
 	}
 }
 
@@ -193,7 +194,7 @@ func (s *Service) explain(ctx context.Context, verb string, failure error, since
 	_, _ = s.run(ctx, "journalctl", "--sync") // the last lines may be on their way
 	// Not --unit, which misses lines of the short-lived process that opens the sockets.
 	out, _ := s.run(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=100",
-		fmt.Sprintf("--since=@%d", since.Unix()), "UNIT="+socketUnit, "+", "_SYSTEMD_UNIT="+serviceUnit)
+		fmt.Sprintf("--since=@%d", since.Unix()), "UNIT="+systemd.Socket, "+", "_SYSTEMD_UNIT="+systemd.Service)
 	reason := failure.Error()
 	for line := range strings.Lines(out) {
 		if own, is := strings.CutPrefix(strings.TrimSpace(line), "gatehouse: "); is {
@@ -202,7 +203,7 @@ func (s *Service) explain(ctx context.Context, verb string, failure error, since
 	}
 	if port := busyPort.FindStringSubmatch(out); port != nil {
 		reason = fmt.Sprintf("another program holds port %s: find it with \"ss -ltnp\" and stop it, or name other ports in %s%s.d/ports.conf and in %s",
-			port[1], unitFolder, socketUnit, configFile)
+			port[1], unitFolder, systemd.Socket, configFile)
 	}
 	return fault.New(fault.Unavailable, verb+" failed: "+reason+"\nThe log has more: journalctl --unit=gatehouse.service --unit=gatehouse.socket --lines=50")
 }

@@ -7,24 +7,13 @@ import (
 	"gatehouse/systemd"
 )
 
-// The units, by the names under which systemd knows them.
-const (
-	serviceUnit = "gatehouse.service"
-	socketUnit  = "gatehouse.socket"
-	siteUnit    = "gatehouse-site.service"
-	noticeUnit  = "gatehouse-notice.service"
-	noticePath  = "gatehouse-notice.path"
-	// redirectUnit starts and stops with socketUnit.
-	redirectUnit = "gatehouse-redirect.socket"
-)
-
 const (
 	unitFolder   = "/etc/systemd/system/"
 	usersFile    = "/etc/sysusers.d/gatehouse.conf"
 	foldersFile  = "/etc/tmpfiles.d/gatehouse.conf"
 	configFile   = "/etc/gatehouse/gatehouse.toml"
 	issueLink    = "/etc/issue.d/gatehouse.issue" // systemd-tmpfiles creates it
-	noticeFolder = "/run/gatehouse-notice"        // systemd creates it for noticeUnit
+	noticeFolder = "/run/gatehouse-notice"        // systemd creates it for systemd.Notice
 
 	// packagedProgram is the program that the units of the package run.
 	packagedProgram = "/usr/bin/gatehouse"
@@ -35,7 +24,7 @@ const (
 )
 
 // enabledUnits start with the system; the others follow them.
-func enabledUnits() []string { return []string{socketUnit, siteUnit, serviceUnit} }
+func enabledUnits() []string { return []string{systemd.Socket, systemd.Site, systemd.Service} }
 
 // file is one file of the service.
 type file struct{ path, text string }
@@ -47,12 +36,12 @@ func shipped(executable string) ([]file, error) {
 	for _, f := range []struct{ path, name string }{
 		{usersFile, "gatehouse.sysusers"},
 		{foldersFile, "gatehouse.tmpfiles"},
-		{unitFolder + socketUnit, socketUnit},
-		{unitFolder + redirectUnit, redirectUnit},
-		{unitFolder + serviceUnit, serviceUnit},
-		{unitFolder + siteUnit, siteUnit},
-		{unitFolder + noticeUnit, noticeUnit},
-		{unitFolder + noticePath, noticePath},
+		{unitFolder + systemd.Socket, systemd.Socket},
+		{unitFolder + systemd.Redirect, systemd.Redirect},
+		{unitFolder + systemd.Service, systemd.Service},
+		{unitFolder + systemd.Site, systemd.Site},
+		{unitFolder + systemd.Notice, systemd.Notice},
+		{unitFolder + systemd.NoticePath, systemd.NoticePath},
 	} {
 		text, err := systemd.Files.ReadFile(f.name)
 		if err != nil {
