@@ -173,8 +173,9 @@ func checkDiscovery(b *board) {
 		n, err := conn.Read(buffer)
 		return err == nil && reply.Unpack(buffer[:n]) == nil && len(reply.Answers) == 1
 	})
-	if body := reply.Answers[0].Body.GoString(); !strings.Contains(body, strings.TrimSpace(b.sh("hostname"))+"._gatehouse._tcp.local.") {
-		b.Errorf("the answer is %s", body)
+	want := strings.TrimSpace(b.sh("hostname")) + "._gatehouse._tcp.local."
+	if answer, ok := reply.Answers[0].Body.(*dnsmessage.PTRResource); !ok || answer.PTR.String() != want {
+		b.Errorf("the answer is %v, want %s", reply.Answers[0].Body, want)
 	}
 }
 
