@@ -45,7 +45,7 @@ func furnish(h *consoletest.House) {
 // pages returns the pages of an administrator; each is an address and the name of its pictures.
 func pages() map[string]string {
 	return map[string]string{
-		"#/doors": "doors", "#/station/1042": "station", "#/add": "add", "#/people": "people",
+		"#/doors": "doors", "#/station/1042": "station", "#/station/add": "add", "#/people": "people",
 		"#/people/" + consoletest.Porter: "person", "#/journal": "journal", "#/journal?show=alarms&station=1043": "filter", "#/gateway": "gateway",
 	}
 }

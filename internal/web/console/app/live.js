@@ -5,28 +5,34 @@
 
 import { ApiError, lines } from './api.js';
 
-/** A stream without a line for longer is not current: the gateway sends one every 15 s. */
+// A stream without a line for longer is not current: the gateway sends one every 15 s.
 const quietLimit = 19_000;
-/** A timer that is this late shows that the page slept, or that its clock was changed. */
+// A timer that is this late shows that the page slept, or that its clock was changed.
 const sleepLimit = 5_000;
-/** A hidden page ends its stream after this time: browsers allow few. */
-const hiddenLimit = 20_000;
-/** What one attempt to connect may take; each third may take longer, for a slow board. */
+// What one attempt to connect may take; each third may take longer, for a slow board.
 const attemptLimit = [2_000, 2_000, 10_000];
+
+const listeners = new Map(); // by topic: "link", "list", "second", "session", "address", a station, a lock
+
+export function subscribe(topic, listener) {
+	if (!listeners.has(topic)) listeners.set(topic, new Set());
+	listeners.get(topic).add(listener);
+	return () => listeners.get(topic).delete(listener);
+}
+
+export function publish(topic) {
+	for (const listener of listeners.get(topic) ?? []) listener();
+}
 
 const streams = new Set();
 
-/**
- * Stream follows a line-JSON stream: at once when the page wakes, else again within a
- * second. path returns the address of the next attempt; line is called with each value;
- * lost, with an ApiError or null, when what came so far may not be true any more.
- */
+// Stream follows a line-JSON stream: at once when the page wakes, else again within a
+// second. It calls whole with what is there and how far the gateway's clock is ahead, then
+// line with each change; lost, with an ApiError or null and the time of the last line, when
+// that may not be true any more. With once it ends with the answer.
 export class Stream {
-	constructor({ path, line, lost }) {
-		Object.assign(this, { path, line, lost, heard: 0, failures: 0 });
-	}
-
-	start() {
+	constructor(options) {
+		Object.assign(this, { failures: 0 }, options);
 		streams.add(this);
 		this.run();
 	}
@@ -36,39 +42,49 @@ export class Stream {
 		this.wake();
 	}
 
-	/** wake drops what it has and connects at once. */
+	// wake connects anew, at once.
 	wake() {
 		Object.assign(this, { failures: 0, woken: true });
-		this.lost(null);
+		this.lost(null, this.heard);
 		this.attempt?.abort();
 		this.rested?.();
 	}
 
 	async run() {
 		while (streams.has(this)) {
-			if (sleeping()) {
-				await this.pause(hiddenLimit);
+			this.attempt = new AbortController();
+			Object.assign(this, { woken: false, connected: false, began: Date.now() });
+			if (document.hidden) { // browsers allow few streams
+				await this.pause(60_000);
 				continue;
 			}
-			const attempt = new AbortController();
-			Object.assign(this, { attempt, woken: false, connected: false, began: Date.now() });
-			const failed = await this.read(attempt.signal).then(() => null, (error) => (error instanceof ApiError ? error : null));
-			if (!streams.has(this)) return;
+			const failed = await this.read(this.attempt.signal).then(() => null, (error) => (error instanceof ApiError ? error : null));
 			if (this.woken) continue;
+			if (this.once && !failed) return streams.delete(this);
 			this.failures++;
-			this.lost(failed);
+			this.lost(failed, this.heard);
 			await this.pause(failed?.status === 429 ? 5_000 : Math.min(250 * this.failures, 1_000));
 		}
 	}
 
 	read(signal) {
-		const opened = () => Object.assign(this, { connected: true, heard: Date.now() });
-		const line = (value) => {
+		let missing, there, ahead;
+		const take = (value) => {
 			if (signal.aborted || overslept()) return; // from before the sleep
 			Object.assign(this, { heard: Date.now(), failures: 0 });
-			if (value) this.line(value);
+			if (!value) return;
+			if (!('stationId' in value || 'seq' in value)) { // the start of what is there
+				[missing, there, ahead] = [value.count, [], Date.parse(value.time) - Date.now()];
+			} else if (there) {
+				there.push(value);
+			} else {
+				return this.line(value);
+			}
+			if (there.length < missing) return;
+			this.whole(there, ahead);
+			there = null;
 		};
-		return lines(this.path(), line, { signal, opened });
+		return lines(this.path, take, { signal, opened: () => Object.assign(this, { connected: true, heard: Date.now() }) });
 	}
 
 	pause(milliseconds) {
@@ -78,22 +94,17 @@ export class Stream {
 		});
 	}
 
-	/** check abandons what has taken too long. */
 	check(now) {
-		if (this.connected && (sleeping() || now - this.heard > quietLimit)) this.wake();
+		if (this.connected && now - this.heard > quietLimit) this.wake();
 		else if (!this.connected && now - this.began > attemptLimit[this.failures % attemptLimit.length]) this.attempt?.abort();
 	}
 }
 
 let ticked = Date.now();
-let hidden = document.hidden ? 1 : 0; // a page that was never seen follows nothing, however many are opened at once
-const tickers = new Set();
 
-const sleeping = () => hidden > 0 && Date.now() - hidden > hiddenLimit;
-
-/** overslept wakes everything if the page has not run for some time, and reports it. */
+// overslept wakes everything if the page has not run for some time, and reports it.
 function overslept() {
-	if (hidden > 0 || Math.abs(Date.now() - ticked) < sleepLimit) return false;
+	if (document.hidden || Math.abs(Date.now() - ticked) < sleepLimit) return false;
 	wakeAll();
 	return true;
 }
@@ -108,81 +119,26 @@ function tick() {
 	overslept();
 	ticked = Date.now();
 	for (const stream of streams) stream.check(ticked);
-	for (const ticker of tickers) ticker();
-}
-
-/** look notes since when the page is hidden. */
-function look() {
-	hidden = document.hidden ? Date.now() : 0;
-	if (!hidden) wakeAll();
+	publish('second');
 }
 
 setInterval(tick, 1_000);
-addEventListener('pageshow', (event) => event.persisted && wakeAll());
-addEventListener('online', wakeAll);
-document.addEventListener('resume', () => {
-	look();
-	wakeAll();
-});
-document.addEventListener('visibilitychange', look);
+for (const name of ['pageshow', 'online']) addEventListener(name, wakeAll);
+for (const name of ['resume', 'visibilitychange']) document.addEventListener(name, wakeAll);
 
-/** everySecond calls a function every second, and at once when the page wakes. */
-export function everySecond(ticker) {
-	tickers.add(ticker);
-	return () => tickers.delete(ticker);
-}
-
-/** link is "connecting" until the stations are whole for the first time, then "live" or "lost". */
+// link is "connecting" until the stations are whole for the first time, then "live" or "lost".
 export const live = { link: 'connecting', error: null, stations: new Map(), ahead: 0, known: 0 };
 
-/** now returns the gateway's time, in milliseconds: ages are counted against its clock. */
+// now returns the gateway's time, in milliseconds: ages are counted against its clock.
 live.now = () => Date.now() + live.ahead;
 
 export const stationName = (id) => live.stations.get(Number(id))?.name || `Station ${id}`;
 
-const listeners = new Map(); // by topic: "link", "list" or the id of a station
-
-export function subscribe(topic, listener) {
-	if (!listeners.has(topic)) listeners.set(topic, new Set());
-	listeners.get(topic).add(listener);
-	return () => listeners.get(topic).delete(listener);
-}
-
-function publish(topic) {
-	for (const listener of listeners.get(topic) ?? []) listener();
-}
-
 function setLink(link, error = null) {
-	if (link !== 'live' && live.link === 'live') live.known = stream.heard;
 	if (link === live.link && error?.message === live.error?.message) return;
 	Object.assign(live, { link, error });
 	publish('link');
-	for (const ticker of tickers) ticker();
-}
-
-let stream = null;
-let missing = 0;
-let arriving = null; // the stations of a whole state, until all have come
-
-/** receive takes a line: the beginning of the whole state, a station, or its removal. */
-function receive(value) {
-	if (value.stationId === undefined) {
-		live.ahead = Date.parse(value.time) - Date.now();
-		missing = value.count;
-		arriving = new Map();
-	} else if (!arriving) {
-		return change(value);
-	} else {
-		arriving.set(value.stationId, value);
-		missing--;
-	}
-	if (missing > 0) return;
-	for (const stationId of live.stations.keys()) {
-		if (!arriving.has(stationId)) change({ stationId, removed: true });
-	}
-	for (const station of arriving.values()) change(station);
-	arriving = null;
-	setLink('live');
+	publish('second');
 }
 
 function change(station) {
@@ -194,20 +150,28 @@ function change(station) {
 	publish('list');
 }
 
-export function follow(admin) {
+let stream = null;
+
+export function follow(path) {
 	unfollow();
 	stream = new Stream({
-		path: () => (admin ? '/admin/v1/stations/watch' : '/local/v1/watch'),
-		line: receive,
-		lost: (error) => {
-			arriving = null;
+		path,
+		whole: (stations, ahead) => {
+			live.ahead = ahead;
+			const ids = new Set(stations.map(({ stationId }) => stationId));
+			for (const stationId of live.stations.keys()) if (!ids.has(stationId)) change({ stationId, removed: true });
+			stations.forEach(change);
+			setLink('live');
+		},
+		line: change,
+		lost: (error, heard) => {
+			if (live.link === 'live') live.known = heard;
 			setLink(live.link === 'connecting' ? 'connecting' : 'lost', error);
 		},
 	});
-	stream.start();
 }
 
-/** unfollow forgets everything: another account may sign in. */
+// unfollow forgets everything: another account may sign in.
 export function unfollow() {
 	stream?.stop();
 	stream = null;
