@@ -50,7 +50,6 @@ func arrows() map[string][]string {
 		"internal/cloud/homeassistant": {"internal/cloud/mqttclient"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},
 		"internal/door/broker":         {"internal/door/stationlink"},
-		"internal/door/station":        {"internal/door/alarm"},
 		"internal/door/stationlink":    {"internal/door/station", "internal/door/unlock"},
 		"internal/record/backup":       {"internal/record/journal"},
 		"internal/record/sqlite":       {"internal/record/journal"},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gatehouse/internal/door/alarm"
+	"gatehouse/internal/door/station"
 	"gatehouse/internal/site"
 )
 
@@ -20,17 +20,17 @@ type Config struct {
 	Name     string // name: what this gateway is called on the network; "" is the system's host name, see [Config.HostName]
 	TimeZone string // time_zone: IANA name in which the hours of grants are meant; "" is the system's
 
-	Log     Log          // [log]
-	TLS     TLS          // [tls]
-	HTTP    HTTP         // [http]
-	MQTT    MQTT         // [mqtt]
-	Admin   Admin        // [admin]
-	Unlock  Unlock       // [unlock]
-	Journal Journal      // [journal]
-	Station Station      // [station]
-	Alarm   alarm.Limits // [alarm]
-	Login   Login        // [login]
-	Cloud   Cloud        // [cloud]
+	Log     Log                 // [log]
+	TLS     TLS                 // [tls]
+	HTTP    HTTP                // [http]
+	MQTT    MQTT                // [mqtt]
+	Admin   Admin               // [admin]
+	Unlock  Unlock              // [unlock]
+	Journal Journal             // [journal]
+	Station Station             // [station]
+	Alarm   station.AlarmLimits // [alarm]
+	Login   Login               // [login]
+	Cloud   Cloud               // [cloud]
 
 	Homeassistant Homeassistant // [homeassistant]
 }
@@ -135,7 +135,7 @@ func Defaults(environ []string) Config {
 		Unlock:  Unlock{TTL: site.DefaultTTL, AccountRate: 1, AccountBurst: 30, AccountPending: 4},
 		Journal: Journal{MaxAge: 365 * 24 * time.Hour, MaxSize: 256 * 1000 * 1000},
 		Station: Station{BatteryLow: 3.3, SaveInterval: 9 * time.Minute},
-		Alarm: alarm.Limits{
+		Alarm: station.AlarmLimits{
 			DoorForced: 10 * time.Second, DoorHeld: 3 * time.Minute, LeftUnlocked: 15 * time.Minute, StationSilent: 5 * time.Minute, RefusedOften: 5,
 		},
 		Login: Login{AccountFailures: 10, AddressFailures: 30},

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"gatehouse/internal/config"
-	"gatehouse/internal/door/alarm"
+	"gatehouse/internal/door/station"
 )
 
 // home is the environment of an ordinary user who set nothing.
@@ -210,7 +210,7 @@ func TestParse_environmentWins(t *testing.T) {
 		Unlock:  config.Unlock{TTL: 9 * time.Second, AccountRate: 2.5, AccountBurst: 7, AccountPending: 3},
 		Journal: config.Journal{MaxAge: 720 * time.Hour, MaxSize: 1_000_000_000, HardSize: 3_000_000_000},
 		Station: config.Station{BatteryLow: 11.5, SaveInterval: 2 * time.Minute},
-		Alarm:   alarm.Limits{DoorHeld: time.Hour, LeftUnlocked: 7 * 24 * time.Hour, StationSilent: time.Minute, RefusedOften: 9},
+		Alarm:   station.AlarmLimits{DoorHeld: time.Hour, LeftUnlocked: 7 * 24 * time.Hour, StationSilent: time.Minute, RefusedOften: 9},
 		Login:   config.Login{HashMemory: 19 << 20, HashTime: 3, ParallelHashes: 4, AccountFailures: 5, AddressFailures: 20},
 		Cloud: config.Cloud{
 			URL: "mqtts://gate.example.test", ClientID: "gate-1", Username: "north gate", Password: "s3cr3t",

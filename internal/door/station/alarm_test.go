@@ -8,14 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
 )
 
-func limits() alarm.Limits {
-	return alarm.Limits{
+func limits() station.AlarmLimits {
+	return station.AlarmLimits{
 		DoorForced: 10 * time.Second, DoorHeld: 3 * time.Minute, LeftUnlocked: 15 * time.Minute, StationSilent: 5 * time.Minute, RefusedOften: 5,
 	}
 }
@@ -125,7 +124,7 @@ func TestService_doorForced(t *testing.T) {
 		"without a known lock": {func(g *guarded) { g.report("unknown", "") }, false},
 		"from an unknown door": {func(g *guarded) { g.report("", "unknown") }, false},
 		"while it was offline": {func(g *guarded) { g.Disconnected(1, g.last(), "gone"); g.connect(g.t) }, false},
-		"switched off":         {func(g *guarded) { g.SetAlarms(alarm.Limits{}) }, false},
+		"switched off":         {func(g *guarded) { g.SetAlarms(station.AlarmLimits{}) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

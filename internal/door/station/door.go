@@ -61,7 +61,7 @@ func (s *Service) applyDoor(l *live, e *effect, id site.LockID, door site.DoorSt
 		if e.moment.Sub(k.shut) >= bounce {
 			k.forced = fresh && before == site.DoorClosed && !k.explained(e.moment, s.limits.Load().DoorForced)
 			if k.forced {
-				l.alarms.Raise(site.KindDoorForced, id, e.moment, e.now)
+				l.see(e, site.KindDoorForced, id).raise(e)
 				l.recordAlarms(e)
 			}
 		}

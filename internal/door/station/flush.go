@@ -109,6 +109,6 @@ func (l *live) forSaving(now time.Time) SavedState {
 	l.dirty = false
 	return SavedState{
 		At: now, Station: l.id, Enrolled: l.enrolled.Load().station.Enrolled, BatteryVoltage: l.battery, Firmware: l.firmware,
-		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.alarms.Standing(), Point: l.point,
+		LastConnection: site.At(l.heard).Time, Locks: l.lockStates(), Alarms: l.standing(), Point: l.point,
 	}
 }

@@ -30,7 +30,6 @@ import (
 	"time"
 
 	"gatehouse/internal/access/amend"
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
@@ -46,7 +45,7 @@ type Config struct {
 	Logger     *slog.Logger
 	Metrics    *metric.Registry
 	Health     *health.Registry
-	Alarms     alarm.Limits  // until SetAlarms
+	Alarms     AlarmLimits   // until SetAlarms
 	BatteryLow float64       // volts; below it a battery counts as low; zero: never
 	FlushEvery time.Duration // between two writes of changed states
 }
@@ -64,7 +63,7 @@ type Service struct {
 	revoked     func(site.StationID) // see OnRevoked
 	flushed     time.Time            // when states were saved last; of the goroutine of Run
 
-	limits atomic.Pointer[alarm.Limits]
+	limits atomic.Pointer[AlarmLimits]
 
 	mu      sync.RWMutex // mu guards the maps
 	byID    map[site.StationID]*live

@@ -1,11 +1,12 @@
 package station
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"gatehouse/internal/door/alarm"
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/site"
 )
 
@@ -30,7 +31,9 @@ type live struct {
 	firmware   string
 	locks      []lock // lock-1 first, as many as were enrolled
 
-	alarms alarm.Set
+	alarms   []alarm
+	refusals throttle.Bucket // empty: there are often some
+	ending   bool            // the run of the process ends, and every record is due
 
 	presence, lowBattery trail
 
@@ -67,7 +70,7 @@ func (l *live) resize(n int) {
 	for len(l.locks) < n {
 		l.locks = append(l.locks, lock{status: site.Unknown, changes: lockTrail(), passage: passage{passages: lockTrail()}})
 	}
-	l.alarms.Resize(n)
+	l.alarms = slices.DeleteFunc(l.alarms, func(a alarm) bool { return int(a.Lock) > n })
 }
 
 // restore takes over a saved state, as far as it makes sense for the station.

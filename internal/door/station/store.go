@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/site"
 )
 
@@ -39,6 +38,6 @@ type SavedState struct {
 	Firmware       string    // empty until reported
 	LastConnection time.Time
 	Locks          []site.Lock
-	Alarms         []alarm.Standing
+	Alarms         []Alarm
 	Point          BatteryPoint // to be added to the battery's, unless it has one of that day; 0 V: none. A loaded state has none
 }

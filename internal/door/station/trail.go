@@ -80,5 +80,5 @@ func (l *live) allowLast(*effect) {
 	for i := range l.locks {
 		l.locks[i].changes.bucket, l.locks[i].passages.bucket = throttle.Bucket{}, throttle.Bucket{}
 	}
-	l.alarms.AllowAll()
+	l.ending = true
 }

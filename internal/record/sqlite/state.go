@@ -14,7 +14,6 @@ import (
 	"math"
 	"slices"
 
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/site"
 )
@@ -37,8 +36,8 @@ type savedState struct {
 	Heard    int64          `json:"heard"` // milliseconds since 1970 UTC; 0: never
 	Locks    []site.Lock    `json:"locks"`
 
-	At     int64            `json:"at"` // a time at which all of this was so: a record up to it adds nothing
-	Alarms []alarm.Standing `json:"alarms,omitempty"`
+	At     int64           `json:"at"` // a time at which all of this was so: a record up to it adds nothing
+	Alarms []station.Alarm `json:"alarms,omitempty"`
 }
 
 // maxStates bounds what a damaged row can be expanded to.
@@ -206,8 +205,8 @@ func (all *states) change(r *site.Record, apply func(*site.Lock)) {
 func (all *states) raise(r *site.Record) {
 	lock, _ := site.ParseLockID(r.Lock) // none: of the station
 	s := all.at(r.Station)
-	same := func(a alarm.Standing) bool { return a.Kind == r.Kind && a.Lock == lock }
+	same := func(a station.Alarm) bool { return a.Kind == r.Kind && a.Lock == lock }
 	if r.Time.UnixMilli() >= s.At && !slices.ContainsFunc(s.Alarms, same) {
-		s.Alarms = append(s.Alarms, alarm.Standing{Kind: r.Kind, Lock: lock, Since: r.Time})
+		s.Alarms = append(s.Alarms, station.Alarm{Kind: r.Kind, Lock: lock, Since: r.Time})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"gatehouse/internal/door/alarm"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
@@ -95,9 +94,9 @@ func TestDB_LoadStations_replaysLocks(t *testing.T) {
 func TestDB_LoadStations_replaysDoors(t *testing.T) {
 	db, _ := enrolled(t, 2)
 	defer func() { _ = db.Close() }()
-	held := alarm.Standing{Kind: site.KindDoorHeld, Lock: 1, Since: site.At(at(500))}
+	held := station.Alarm{Kind: site.KindDoorHeld, Lock: 1, Since: site.At(at(500))}
 	saved := locked(1, site.Locked, at(1000))
-	saved.Alarms = []alarm.Standing{held}
+	saved.Alarms = []station.Alarm{held}
 	save(t, db, saved)
 	var times []site.Timestamp
 	for _, r := range []site.Record{
@@ -115,11 +114,11 @@ func TestDB_LoadStations_replaysDoors(t *testing.T) {
 		times = append(times, all[len(all)-1].Time)
 	}
 	found := reload(t, db)
-	want := []alarm.Standing{held, {Kind: site.KindDoorForced, Lock: 1, Since: times[2]}}
+	want := []station.Alarm{held, {Kind: site.KindDoorForced, Lock: 1, Since: times[2]}}
 	if s := found[1]; !slices.Equal(s.Alarms, want) || s.Locks[0].Status != site.Locked || s.Locks[0].Door != site.DoorOpen || s.Locks[0].DoorSince != times[0] {
 		t.Errorf("station 1 is %+v", s)
 	}
-	want = []alarm.Standing{{Kind: site.KindStationSilent, Since: times[5]}}
+	want = []station.Alarm{{Kind: site.KindStationSilent, Since: times[5]}}
 	lock := site.Lock{ID: 2, Status: site.Unknown, LastUpdated: times[3], Door: site.DoorClosed, DoorSince: times[4]}
 	if s := found[2]; !slices.Equal(s.Alarms, want) || !slices.Equal(s.Locks, []site.Lock{lock}) {
 		t.Errorf("station 2 is %+v", s)

@@ -1,4 +1,4 @@
-package alarm
+package station
 
 import (
 	"fmt"
@@ -9,8 +9,17 @@ import (
 	"gatehouse/internal/site"
 )
 
-// rule is what holds for one kind of alarm.
-type rule struct {
+// AlarmLimits are from when on each alarm is raised; zero switches one off.
+type AlarmLimits struct {
+	DoorForced    time.Duration // how long after an unlock or an exit a door may still be opened
+	DoorHeld      time.Duration // how long a door may be open
+	LeftUnlocked  time.Duration // how long a lock may be unlocked
+	StationSilent time.Duration // how long a station may have no connection
+	RefusedOften  int           // how many unlocks and logins of a station may fail within ten minutes
+}
+
+// alarmRule is what holds for one kind of alarm.
+type alarmRule struct {
 	limit  time.Duration // how long its cause has to hold; 0: it is switched off
 	settle time.Duration // how long its cause must have ended before it clears: what is over at once stays to be seen
 	means  string
@@ -19,8 +28,8 @@ type rule struct {
 
 // rules returns the rules of all kinds, which are the codes of their conditions too. A kind
 // that is unknown is switched off.
-func (l Limits) rules() map[site.Kind]rule {
-	return map[site.Kind]rule{
+func (l AlarmLimits) rules() map[site.Kind]alarmRule {
+	return map[site.Kind]alarmRule{
 		site.KindDoorForced: {
 			l.DoorForced, 10 * time.Minute, "opened without an unlock or an exit",
 			"Look at the door, and see \"gatehouse journal --kind door-forced\"; the condition clears ten minutes after the door is closed. Where people go out without the station's report of it, set door_forced = \"0s\" in [alarm]",
@@ -47,32 +56,32 @@ func (l Limits) rules() map[site.Kind]rule {
 // named is how many places a condition names.
 const named = 5
 
-// Report raises one condition for each kind of the alarms that stand, with the names of
-// the first few places, and clears those of all other kinds.
-func Report(conditions *health.Registry, stations []site.Station, standing map[site.StationID][]Standing) {
-	for kind, r := range (Limits{}).rules() {
-		c := health.Condition{Code: health.Code(kind), Severity: health.Warning, Advice: r.advice}
-		var places []string
-		for _, st := range stations {
-			for _, a := range standing[st.ID] {
-				if a.Kind != kind {
-					continue
-				}
-				places = append(places, place(st, a.Lock))
-				if c.Since.IsZero() || a.Since.Before(c.Since.Time) {
-					c.Since = a.Since
-				}
+// reportAlarms raises one health condition for each kind of the alarms that stand, with the
+// names of the first few places, and clears those of all other kinds.
+func (s *Service) reportAlarms() {
+	places, since := make(map[site.Kind][]string), make(map[site.Kind]site.Timestamp)
+	for _, l := range s.all() {
+		l.mu.Lock()
+		standing := l.standing()
+		l.mu.Unlock()
+		for _, a := range standing {
+			places[a.Kind] = append(places[a.Kind], place(l.enrolled.Load().station, a.Lock))
+			if earliest := since[a.Kind]; earliest.IsZero() || a.Since.Before(earliest.Time) {
+				since[a.Kind] = a.Since
 			}
 		}
-		if len(places) == 0 {
-			conditions.Clear(c.Code)
+	}
+	for kind, r := range (AlarmLimits{}).rules() {
+		at, code := places[kind], health.Code(kind)
+		if len(at) == 0 {
+			s.cfg.Health.Clear(code)
 			continue
 		}
-		c.Summary = strings.ToUpper(r.means[:1]) + r.means[1:] + ": " + strings.Join(places[:min(named, len(places))], ", ")
-		if more := len(places) - named; more > 0 {
-			c.Summary += fmt.Sprintf(" and %d more", more)
+		summary := strings.ToUpper(r.means[:1]) + r.means[1:] + ": " + strings.Join(at[:min(named, len(at))], ", ")
+		if more := len(at) - named; more > 0 {
+			summary += fmt.Sprintf(" and %d more", more)
 		}
-		conditions.Raise(c)
+		s.cfg.Health.Raise(health.Condition{Code: code, Severity: health.Warning, Summary: summary, Advice: r.advice, Since: since[kind]})
 	}
 }
 
