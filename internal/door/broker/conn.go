@@ -25,7 +25,7 @@ type Conn struct {
 	remote string
 	place  admission.Place
 
-	// Known from CONNECT on. The version is set first, for answers to it.
+	// Known from CONNECT on.
 	station    atomic.Int64
 	version    atomic.Uint32
 	generation uint64

@@ -20,12 +20,12 @@ const (
 // mochi acts on it: from here on there is no old session and none kept. A will has been
 // refused before (see checkConnect).
 func (c *Conn) readConnect(pk *packets.Packet) {
-	c.version.Store(uint32(pk.ProtocolVersion))
 	keepalive := min(max(cmp.Or(pk.Connect.Keepalive, mostKeepalive), leastKeepalive), mostKeepalive)
 	c.wantsExpiry = pk.Properties.SessionExpiryInterval > 0
 	c.keepaliveChanged = keepalive != pk.Connect.Keepalive
 	c.mostPacket = pk.Properties.MaximumPacketSize
 	c.receiveMaximum = pk.Properties.ReceiveMaximum
+	c.version.Store(uint32(pk.ProtocolVersion)) // a farewell that finds it finds mostPacket too
 	pk.Connect.Keepalive = keepalive
 	pk.Connect.Clean = true
 	pk.Properties.SessionExpiryIntervalFlag, pk.Properties.SessionExpiryInterval = false, 0

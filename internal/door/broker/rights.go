@@ -16,13 +16,16 @@ const mostFilters = 8
 // it: what is refused but does not end the connection names nowhere instead. This is the
 // one place where the rights of a station are checked.
 func (c *Conn) judge(pk *packets.Packet) *refusal {
+	if len(pk.Filters) > mostFilters {
+		return errSubscribe
+	}
 	switch pk.FixedHeader.Type {
 	case typePublish:
 		return c.judgePublish(pk)
 	case typeSubscribe:
-		return c.judgeSubscribe(pk)
+		c.judgeSubscribe(pk)
 	case typeUnsubscribe:
-		return c.judgeUnsubscribe(pk)
+		c.judgeUnsubscribe(pk)
 	case typePuback:
 		c.server.cfg.Handler.Acknowledged(c, pk.PacketID, pk.ReasonCode)
 	}
@@ -32,35 +35,24 @@ func (c *Conn) judge(pk *packets.Packet) *refusal {
 // judgePublish lets the station's own report and result pass. In MQTT 5 a foreign
 // topic at QoS 1 is answered by a PUBACK; every other breach ends the connection.
 func (c *Conn) judgePublish(pk *packets.Packet) *refusal {
-	r := c.breach(pk)
-	answerable := c.Version() == 5 && pk.FixedHeader.Qos == 1 && r == errTopic
-	if r == nil || !answerable {
-		return r
-	}
-	c.server.note(c, r)
-	pk.TopicName = nowhere
-	return nil
-}
-
-// breach returns which right of publishing a packet breaks.
-func (c *Conn) breach(pk *packets.Packet) *refusal {
 	switch {
 	case pk.FixedHeader.Qos > 1:
 		return errQoS
 	case pk.FixedHeader.Retain:
 		return errRetain
-	case !c.topics.MayPublish(pk.TopicName):
+	case c.topics.MayPublish(pk.TopicName):
+		return nil
+	case c.Version() != 5 || pk.FixedHeader.Qos == 0:
 		return errTopic
 	}
+	c.server.note(c, errTopic)
+	pk.TopicName = nowhere
 	return nil
 }
 
-// judgeSubscribe lets the station's own command topic pass, at QoS 1 at most. Other
-// filters are answered by SUBACK.
-func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
-	if len(pk.Filters) > mostFilters {
-		return errSubscribe
-	}
+// judgeSubscribe lets the station's own command topic pass. Other filters are answered
+// by SUBACK.
+func (c *Conn) judgeSubscribe(pk *packets.Packet) {
 	pk.Properties.User = nil // mochi answers with them
 	foreign := false
 	for i := range pk.Filters {
@@ -68,20 +60,15 @@ func (c *Conn) judgeSubscribe(pk *packets.Packet) *refusal {
 		if f.Filter != c.topics.Command || f.NoLocal || len(pk.Properties.SubscriptionIdentifier) > 0 {
 			*f, foreign = packets.Subscription{Filter: nowhere}, true
 		}
-		f.Qos = min(f.Qos, 1)
 		f.RetainHandling = 2 // no search for what is never retained; it takes 16 kB of stack
 	}
 	if foreign {
 		c.server.note(c, errSubscribe)
 	}
-	return nil
 }
 
 // judgeUnsubscribe ends the subscription to commands before UNSUBACK is written.
-func (c *Conn) judgeUnsubscribe(pk *packets.Packet) *refusal {
-	if len(pk.Filters) > mostFilters {
-		return errSubscribe
-	}
+func (c *Conn) judgeUnsubscribe(pk *packets.Packet) {
 	pk.Properties.User = nil // mochi answers with them
 	for i := range pk.Filters {
 		if pk.Filters[i].Filter == c.topics.Command {
@@ -90,5 +77,4 @@ func (c *Conn) judgeUnsubscribe(pk *packets.Packet) *refusal {
 			pk.Filters[i].Filter = nowhere
 		}
 	}
-	return nil
 }
