@@ -1,6 +1,7 @@
 package unlock
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -45,17 +46,11 @@ type use struct {
 	station site.StationID
 }
 
-// using is what an account has in flight at a station.
+// using is what an account has in flight at a station. The zero one counts nothing.
 type using struct {
-	pending   int           // guarded by mu of bounds
-	atStation chan struct{} // capacity maxAtStation: holds a token for each that may go to the station
-}
-
-// place is the share of the bounds that one request holds. The zero place holds none.
-type place struct {
 	use       use
-	using     *using // nil: not counted
-	atStation bool   // it holds a token of using.atStation
+	pending   int           // guarded by mu of bounds
+	atStation chan struct{} // capacity maxAtStation: holds a token for each that may go to the station; nil: unbounded
 }
 
 func newBounds(b Bounds) *bounds {
@@ -88,13 +83,13 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 	if answer, ok := s.replayed(req); ok {
 		return answer, nil
 	}
-	at, err := s.bounds.enter(use{req.Actor.Account, req.Station}, req.Accepted)
+	u, err := s.bounds.enter(use{req.Actor.Account, req.Station}, req.Accepted)
 	if err != nil {
 		s.refuse(req)
 		return Answer{}, err
 	}
-	defer func() { s.bounds.leave(at) }()
-	at.await(ctx, s.deadline(req))
+	defer s.bounds.leave(u)
+	defer u.await(ctx, s.deadline(req))()
 	if req.IdempotencyKey == "" {
 		return s.open(ctx, req), nil
 	}
@@ -102,62 +97,59 @@ func (s *Service) openWithin(ctx context.Context, req Request) (Answer, error) {
 }
 
 // enter adds a request, or returns Throttled. now is when it came.
-func (b *bounds) enter(u use, now time.Time) (place, error) {
-	if u.account == "" {
-		return place{}, nil
+func (b *bounds) enter(of use, now time.Time) (u *using, err error) {
+	if of.account == "" {
+		return &using{}, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	at := place{use: u}
+	u = &using{}
 	if b.are.Pending > 0 {
-		if at.using = b.uses[u]; at.using == nil {
-			at.using = &using{atStation: make(chan struct{}, maxAtStation)}
-		}
-		if at.using.pending >= b.are.Pending {
-			return place{}, fault.Throttle("Too many unlocks of this station are under way; try again", pendingRetry)
+		u = cmp.Or(b.uses[of], &using{use: of, atStation: make(chan struct{}, maxAtStation)})
+		if u.pending >= b.are.Pending {
+			return nil, fault.Throttle("Too many unlocks of this station are under way; try again", pendingRetry)
 		}
 	}
 	if b.rate != nil {
-		if wait := b.rate.Wait(u.account, now); wait > 0 {
-			return place{}, fault.Throttle("Too many unlocks; try again later", wait)
+		if wait := b.rate.Wait(of.account, now); wait > 0 {
+			return nil, fault.Throttle("Too many unlocks; try again later", wait)
 		}
-		b.rate.Take(u.account, now)
+		b.rate.Take(of.account, now)
 	}
-	if at.using != nil {
-		at.using.pending++
-		b.uses[u] = at.using
+	if u.atStation != nil {
+		u.pending++
+		b.uses[of] = u
 	}
-	return at, nil
+	return u, nil
 }
 
 // await waits until the request may go to the station, at most until its deadline, when
-// it has expired, or until ctx ends, when its client has gone.
-func (at *place) await(ctx context.Context, deadline time.Time) {
-	if at.using == nil {
-		return
+// it has expired, or until ctx ends, when its client has gone. It returns what ends its
+// stay there.
+func (u *using) await(ctx context.Context, deadline time.Time) (done func()) {
+	if u.atStation == nil {
+		return func() {}
 	}
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case at.using.atStation <- struct{}{}:
-		at.atStation = true
+	case u.atStation <- struct{}{}:
+		return func() { <-u.atStation }
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return func() {}
 }
 
 // leave removes a request; the one that has waited longest may go to the station.
-func (b *bounds) leave(at place) {
-	if at.using == nil {
+func (b *bounds) leave(u *using) {
+	if u.atStation == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if at.atStation {
-		<-at.using.atStation
-	}
-	if at.using.pending--; at.using.pending == 0 {
-		delete(b.uses, at.use)
+	if u.pending--; u.pending == 0 {
+		delete(b.uses, u.use)
 	}
 }
 
