@@ -2,7 +2,6 @@ package stationlink
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +24,7 @@ type wire struct {
 	mu      sync.Mutex // mu guards what follows
 	ended   bool
 	lastID  uint16
-	pending []*call          // without an answer
-	unacked map[uint16]*call // at QoS 1, not acknowledged, by packet id; also with an answer
+	calls   map[uint16]*call // by packet id: without an answer, or without an acknowledgement
 	uptimes uptimes
 }
 
@@ -39,7 +37,7 @@ func newWire(l *Link, c Conn) *wire {
 	return &wire{
 		link: l, conn: c, gone: make(chan struct{}),
 		local: []chan struct{}{whole}, cloud: []chan struct{}{half, whole},
-		unacked: make(map[uint16]*call),
+		calls: make(map[uint16]*call),
 	}
 }
 
@@ -55,7 +53,8 @@ type call struct {
 	tokens     []chan struct{} // to be released when it is acknowledged, or over at QoS 0
 	wantResult bool
 	acked      bool        // within the deadline
-	done       chan answer // capacity 1; sent to once, by the goroutine that removes the call from pending
+	answered   bool        // or given up
+	done       chan answer // capacity 1; sent to once, by the goroutine that sets answered
 }
 
 // answer is how a call ends before its deadline.
@@ -161,9 +160,9 @@ func (w *wire) depart(c *call, left time.Duration) (notAfter int64, known bool, 
 	defer w.mu.Unlock()
 	c.rest = left
 	patience = left
-	for _, p := range w.pending {
-		if p.rest > 0 {
-			patience = min(patience, p.rest)
+	for _, other := range w.calls {
+		if !other.answered && other.rest > 0 {
+			patience = min(patience, other.rest)
 		}
 	}
 	notAfter, known = w.uptimes.notAfter(c.deadline, w.link.clock())
@@ -195,7 +194,7 @@ func (w *wire) conclude(c *call, a answer) site.Outcome {
 // deadline is reset.
 func (w *wire) unsent(c *call, deadline time.Time, err error) site.Outcome {
 	_ = w.giveUp(c)
-	w.acknowledged(c.packetID)
+	w.answerPacket(c.packetID, site.Failed) // it owes no acknowledgement
 	_, listening := w.conn.Subscribed()
 	switch {
 	case errors.Is(err, errMayNotLeave):
@@ -225,7 +224,7 @@ func (w *wire) expire(c *call) site.Outcome {
 // did.
 func (w *wire) giveUp(c *call) answer {
 	w.mu.Lock()
-	w.take(func(p *call) bool { return p == c })
+	w.settle(c)
 	acked := c.acked
 	w.mu.Unlock()
 	select {
@@ -239,8 +238,8 @@ func (w *wire) giveUp(c *call) answer {
 	return answer{}
 }
 
-// add makes the call pending and assigns it a packet id that is not in use; false when
-// the connection has ended.
+// add adds the call and assigns it a packet id that is not in use; false when the
+// connection has ended.
 func (w *wire) add(c *call) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,42 +248,29 @@ func (w *wire) add(c *call) bool {
 	}
 	for used := true; used || w.lastID == 0; {
 		w.lastID++
-		_, used = w.unacked[w.lastID]
+		_, used = w.calls[w.lastID]
 	}
 	c.packetID = w.lastID
-	w.pending = append(w.pending, c)
-	if c.qos > 0 {
-		w.unacked[c.packetID] = c
-	}
+	w.calls[c.packetID] = c
 	return true
 }
 
-// acknowledged makes room for another command at QoS 1. An acknowledgement of nothing
-// that was sent changes nothing.
-func (w *wire) acknowledged(packetID uint16) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if c := w.unacked[packetID]; c != nil {
-		delete(w.unacked, packetID)
-		c.free()
-	}
-}
-
-// answerPacket ends the call with that packet id, unless it waits for the
-// station's result and the packet only acknowledges it, in time.
+// answerPacket makes room for another command at QoS 1, and ends the call with that packet
+// id, unless it waits for the station's result and the packet only acknowledges it, in
+// time. An acknowledgement of nothing that was sent changes nothing.
 func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
-	w.acknowledged(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.pending {
-		if p.packetID == id && p.wantResult && outcome == site.Acknowledged && w.left(p) > p.reserve() {
-			p.acked = true
-			return
-		}
+	c := w.calls[id]
+	if c == nil || c.qos == 0 {
+		return
 	}
-	if c := w.take(func(p *call) bool { return p.packetID == id }); c != nil {
-		c.done <- answer{outcome, true}
+	c.free()
+	if !c.answered && c.wantResult && outcome == site.Acknowledged && w.left(c) > c.reserve() {
+		c.acked = true
+		return
 	}
+	w.answer(c, outcome)
 }
 
 // answerCommand ends the call of that command. It reports whether one waits, and whether
@@ -292,26 +278,36 @@ func (w *wire) answerPacket(id uint16, outcome site.Outcome) {
 func (w *wire) answerCommand(id site.CommandID, lock site.LockID, outcome site.Outcome) (known, right bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.take(func(p *call) bool { return p.command.ID == id && (lock == 0 || lock == p.command.Lock) })
-	if c != nil {
-		c.done <- answer{outcome, true}
-		return true, true
-	}
-	return slices.ContainsFunc(w.pending, func(p *call) bool { return p.command.ID == id }), false
-}
-
-// take removes the first call that matches from pending; mu is held.
-func (w *wire) take(match func(*call) bool) *call {
-	for i, p := range w.pending {
-		if match(p) {
-			w.pending = append(w.pending[:i], w.pending[i+1:]...)
-			if p.qos == 0 {
-				p.free()
+	for _, c := range w.calls {
+		if c.command.ID == id && !c.answered {
+			right = lock == 0 || lock == c.command.Lock
+			if right {
+				w.answer(c, outcome)
 			}
-			return p
+			return true, right
 		}
 	}
-	return nil
+	return false, false
+}
+
+// answer ends a call, unless it has ended, and settles it; mu is held.
+func (w *wire) answer(c *call, outcome site.Outcome) {
+	if !c.answered {
+		c.done <- answer{outcome, true}
+	}
+	w.settle(c)
+}
+
+// settle notes that a call waits for no answer, and drops it unless it holds a slot until
+// it is acknowledged; mu is held.
+func (w *wire) settle(c *call) {
+	c.answered = true
+	if c.qos == 0 {
+		c.free()
+	}
+	if c.tokens == nil {
+		delete(w.calls, c.packetID)
+	}
 }
 
 // end answers every pending call: the connection is gone, and with it the
@@ -324,12 +320,14 @@ func (w *wire) end() {
 	}
 	w.ended = true
 	close(w.gone)
-	for _, p := range w.pending {
-		if p.acked {
-			p.done <- answer{outcome: site.Acknowledged}
-		} else {
-			p.done <- answer{outcome: site.Failed}
+	for _, c := range w.calls {
+		switch {
+		case c.answered:
+		case c.acked:
+			c.done <- answer{outcome: site.Acknowledged}
+		default:
+			c.done <- answer{outcome: site.Failed}
 		}
 	}
-	w.pending = nil
+	w.calls = nil
 }

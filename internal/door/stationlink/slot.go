@@ -42,8 +42,8 @@ func (c *call) free() {
 func (w *wire) resetOverdue() {
 	w.mu.Lock()
 	overdue := false
-	for _, c := range w.unacked {
-		overdue = overdue || w.left(c) <= 0
+	for _, c := range w.calls {
+		overdue = overdue || c.tokens != nil && w.left(c) <= 0
 	}
 	w.mu.Unlock()
 	if overdue {
