@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"gatehouse/internal/board/discovery"
 	"gatehouse/internal/web/adminapi"
@@ -18,3 +20,8 @@ func (g *Gateway) Routes() (all []kit.Route) {
 
 // Services is what the gateway answers for on the network.
 func (g *Gateway) Services() []discovery.Service { return g.services() }
+
+// StopStage starts a stage and stops it within a budget.
+func StopStage(run func(context.Context) error, budget time.Duration) error {
+	return start(context.Background(), stage{"test", run, budget}, make(chan error, 1)).stop()
+}

@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -90,32 +89,12 @@ func (s *Server) register(r *metric.Registry) {
 	r.Gauge(`gatehouse_mqtt_connections{state="connecting"}`, func() float64 { _, connecting := s.crowd.Count(); return float64(connecting) })
 }
 
-// stopBudget is how long the end of the connections may take.
-const stopBudget = 5 * time.Second
-
 // Serve accepts stations on the listeners until ctx ends; then it closes the
 // listeners and every connection, waits for their handlers, and returns nil. It returns
-// an error when a listener fails for good or a handler does not come back in time.
+// an error when a listener fails for good.
 // A server serves once.
 func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
-	if len(listeners) == 0 {
-		return errors.New("the broker has no listener")
-	}
-	return errors.Join(s.acceptAll(ctx, listeners), s.closeAll())
-}
-
-// Accepts reports whether connections are accepted: all accept loops run. It does not
-// return while a lock that each connection needs is held.
-func (s *Server) Accepts() bool {
-	_, _ = s.crowd.Count()
-	s.seats.mu.Lock()
-	defer s.seats.mu.Unlock()
-	return s.accepting.Load()
-}
-
-// acceptAll runs the accept loops until ctx ends or one of them fails. All
-// listeners are closed when it returns.
-func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
+	defer s.closeAll()
 	loops, ctx := errgroup.WithContext(ctx)
 	s.accepting.Store(true)
 	for _, l := range listeners {
@@ -131,25 +110,21 @@ func (s *Server) acceptAll(ctx context.Context, listeners []Listener) error {
 	return loops.Wait()
 }
 
-// closeAll ends every connection. No new ones come any more.
-func (s *Server) closeAll() error {
+// Accepts reports whether connections are accepted: all accept loops run. It does not
+// return while a lock that each connection needs is held.
+func (s *Server) Accepts() bool {
+	_, _ = s.crowd.Count()
+	s.seats.mu.Lock()
+	defer s.seats.mu.Unlock()
+	return s.accepting.Load()
+}
+
+// closeAll ends every connection, and waits for its handler. No new ones come any more.
+func (s *Server) closeAll() {
 	close(s.closing)
-	var ending sync.WaitGroup
 	for _, g := range s.crowd.Guests() {
 		c := g.(*Conn)
-		ending.Go(func() { c.end(reasonStopping, disconnect(c.Version(), codeStopping)) })
+		s.conns.Go(func() { c.end(reasonStopping, disconnect(c.Version(), codeStopping)) })
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ending.Wait()
-		s.conns.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-time.After(stopBudget):
-		open, _ := s.crowd.Count()
-		return fmt.Errorf("closing the connections: %d are still handled after %s", open, stopBudget)
-	}
+	s.conns.Wait()
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/door/broker"
@@ -49,36 +48,6 @@ func TestServer_Serve_stops(t *testing.T) {
 	if s := g.server.Stats(); s.Open != 0 || s.Connecting != 0 {
 		t.Errorf("%+v", s)
 	}
-}
-
-// A handler that does not come back delays the end, but not for ever.
-func TestServer_Serve_stopBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		handler := newRecorder()
-		entered, release := make(chan struct{}), make(chan struct{})
-		handler.onReport = func(*broker.Conn, string) {
-			close(entered)
-			<-release
-		}
-		server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: handler}.Filled())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		served, p := make(chan error, 1), newPipes()
-		go func() { served <- server.Serve(ctx, broker.Listener{Net: p}) }()
-		c := p.dial(t)
-		c.connect(1, 4)
-		c.send(publication(4, 0, "stations/1/report", 0, "{}"))
-		<-entered
-		start := time.Now()
-		stop()
-		if err := <-served; err == nil || time.Since(start) != 5*time.Second {
-			t.Errorf("ended with %v after %v", err, time.Since(start))
-		}
-		close(release)
-		handler.awaitEvent(t, "disconnected", 1)
-	})
 }
 
 // lame is a listener whose accepts fail as often as it is told to.
@@ -121,9 +90,6 @@ func TestServer_Serve_listenerClosed(t *testing.T) {
 	server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: newRecorder()}.Filled())
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := server.Serve(context.Background()); err == nil {
-		t.Error("served without listeners")
 	}
 	first, second := listen(t), listen(t)
 	served := make(chan error, 1)
