@@ -59,7 +59,7 @@ type result struct {
 func parseResult(payload []byte) (result, error) {
 	var raw struct {
 		ID     string          `json:"id"`
-		Result string          `json:"result"`
+		Result site.Outcome    `json:"result"`
 		LockID json.RawMessage `json:"lockId"`
 		Status json.RawMessage `json:"status"`
 	}
@@ -70,31 +70,22 @@ func parseResult(payload []byte) (result, error) {
 	if err != nil || len(raw.ID) != 36 {
 		return result{}, errors.New("reading a result: id is not a command id")
 	}
-	res := result{id: site.CommandID(id.String())}
+	res := result{id: site.CommandID(id.String()), outcome: raw.Result}
 	switch raw.Result {
-	case "done":
-		res.outcome = site.Done
-	case "refused":
-		res.outcome = site.Refused
-	case "failed":
-		res.outcome = site.Failed
+	case site.Done, site.Refused, site.Failed:
 	default:
 		return result{}, errors.New("reading a result: result is not done, refused or failed")
 	}
 	if raw.LockID == nil {
 		return res, nil
 	}
-	var lock, status string
-	if err := json.Unmarshal(raw.LockID, &lock); err != nil {
-		return result{}, errors.New("reading a result: lockId is not a text")
-	}
+	lock, _ := value[string](raw.LockID)
 	if res.lock, err = site.ParseLockID(lock); err != nil {
 		return result{}, fmt.Errorf("reading a result: %w", err)
 	}
-	if json.Unmarshal(raw.Status, &status) == nil {
-		if st, err := site.ParseLockStatus(status); err == nil {
-			res.status = st
-		}
+	status, _ := value[string](raw.Status)
+	if st, err := site.ParseLockStatus(status); err == nil {
+		res.status = st
 	}
 	return res, nil
 }

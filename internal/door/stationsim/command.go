@@ -130,6 +130,10 @@ func (s *Station) open(ctx context.Context, o *order) {
 	l.opened++
 	l.status = r.Status
 	opened := l.opened
+	if kind == Opened {
+		s.opened++
+		s.volts -= perOpening
+	}
 	s.results[o.ID] = &r
 	s.mu.Unlock()
 	o.link.publish(resultTopic(s.cfg.ID), r)

@@ -35,10 +35,10 @@ type Station struct {
 	commands chan struct{}  // holds a token for each command in flight
 	running  sync.WaitGroup // of locks that will lock again
 
-	telling sync.Mutex // held while an event is passed on, so that events keep their order; taken before mu
+	telling sync.Mutex // held while an event is passed on, so that events keep their order
 
 	mu      sync.Mutex // mu guards the fields below
-	status  Status
+	opened  int
 	link    *link // nil while not connected
 	locks   []lock
 	ids     []site.CommandID           // the latest, oldest first
@@ -67,7 +67,7 @@ func New(cfg Config) (*Station, error) {
 func (s *Station) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status
+	return Status{Connected: s.link != nil, Opened: s.opened}
 }
 
 // Run plays the station until ctx ends; then it disconnects and returns nil.
@@ -191,23 +191,12 @@ func (s *Station) state() report {
 	return r
 }
 
-// emit brings the status up to date and passes the event on.
+// emit passes an event on.
 func (s *Station) emit(e Event) {
 	s.telling.Lock()
 	defer s.telling.Unlock()
 	e.Station, e.Time = s.cfg.ID, site.At(time.Now())
-	s.note(e)
 	if s.cfg.OnEvent != nil {
 		s.cfg.OnEvent(e)
 	}
-}
-
-func (s *Station) note(e Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.Kind == Opened {
-		s.status.Opened++
-		s.volts -= perOpening
-	}
-	s.status.Connected = s.link != nil
 }
