@@ -1,7 +1,7 @@
 package station
 
 import (
-	"errors"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -33,11 +33,8 @@ func locksText(n int) string {
 // DraftUpdate drafts another name, number of locks and mode of Home Assistant for st, and
 // sets them in st. [fault.Invalid].
 func (s *Service) DraftUpdate(by site.Actor, st *site.Station, name string, locks int, mode site.HomeAssistantMode) (site.Amendment, error) {
-	name, err := cleanName(name)
-	if err != nil {
-		return site.Amendment{}, err
-	}
-	if err := errors.Join(checkLocks(locks), checkMode(mode)); err != nil {
+	name, checkName := cleanName(name)
+	if err := cmp.Or(checkName, checkLocks(locks), checkMode(mode)); err != nil {
 		return site.Amendment{}, err
 	}
 	var changed []string

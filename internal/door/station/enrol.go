@@ -3,7 +3,6 @@ package station
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"gatehouse/internal/fault"
@@ -59,15 +58,11 @@ func (r EnrolRequest) complete() (EnrolRequest, error) {
 	if r.Token == "" {
 		r.Token = newToken()
 	}
-	if !r.ID.Valid() {
-		return r, fault.New(fault.Invalid, fmt.Sprintf("A station id is a number from 1 to %d", site.MaxStationID))
-	}
-	var err error
-	if r.Name, err = cleanName(r.Name); err != nil {
-		return r, err
-	}
 	r.HomeAssistant = cmp.Or(r.HomeAssistant, site.HomeAssistantState)
-	return r, errors.Join(checkLocks(r.Locks), checkSecret(r.Secret), checkToken(r.Token), checkMode(r.HomeAssistant))
+	checkID := demand(r.ID.Valid(), "A station id is a number from 1 to %d", site.MaxStationID)
+	name, checkName := cleanName(r.Name)
+	r.Name = name
+	return r, cmp.Or(checkID, checkName, checkLocks(r.Locks), checkSecret(r.Secret), checkToken(r.Token), checkMode(r.HomeAssistant))
 }
 
 // checkFree refuses an id or a token that is in use.
@@ -179,25 +174,24 @@ func record(kind site.Kind, by site.Actor, id site.StationID, detail string) sit
 	return site.Record{Kind: kind, Facts: facts}
 }
 
-// cleanName returns what is wrong with a name, or returns it as it is kept.
+// demand returns an error of kind [fault.Invalid] with that sentence unless ok.
+func demand(ok bool, sentence string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fault.New(fault.Invalid, fmt.Sprintf(sentence, args...))
+}
+
+// cleanName returns a name as it is kept, and what is wrong with it.
 func cleanName(name string) (string, error) {
 	name, ok := site.CleanStationName(name)
-	if !ok {
-		return "", fault.New(fault.Invalid, fmt.Sprintf("A station's name has at most %d characters, none of them a control character", site.MaxStationName))
-	}
-	return name, nil
+	return name, demand(ok, "A station's name has at most %d characters, none of them a control character", site.MaxStationName)
 }
 
 func checkLocks(n int) error {
-	if !site.ValidLocks(int64(n)) {
-		return fault.New(fault.Invalid, fmt.Sprintf("A station has 1 to %d locks", site.MaxLocks))
-	}
-	return nil
+	return demand(site.ValidLocks(int64(n)), "A station has 1 to %d locks", site.MaxLocks)
 }
 
 func checkMode(mode site.HomeAssistantMode) error {
-	if !mode.Valid() {
-		return fault.New(fault.Invalid, `homeassistant is "off", "state" or "state+unlock"`)
-	}
-	return nil
+	return demand(mode.Valid(), `homeassistant is "off", "state" or "state+unlock"`)
 }

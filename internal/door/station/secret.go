@@ -4,10 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"fmt"
 	"strings"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -43,18 +41,12 @@ func newToken() site.Secret { return site.Secret(strings.ToLower(rand.Text())) }
 
 // checkSecret returns what is wrong with a given secret.
 func checkSecret(secret site.Secret) error {
-	if !site.ValidStationSecret(secret) {
-		return fault.New(fault.Invalid, fmt.Sprintf("A station secret has %d to %d printable ASCII characters", site.MinStationSecret, site.MaxStationSecret))
-	}
-	return nil
+	return demand(site.ValidStationSecret(secret), "A station secret has %d to %d printable ASCII characters", site.MinStationSecret, site.MaxStationSecret)
 }
 
 // checkToken returns what is wrong with a given token.
 func checkToken(token site.Secret) error {
-	if !site.ValidStationToken(token) {
-		return fault.New(fault.Invalid, fmt.Sprintf("A station token has %d to %d letters, digits and . _ ~ -", site.MinStationToken, site.MaxStationToken))
-	}
-	return nil
+	return demand(site.ValidStationToken(token), "A station token has %d to %d letters, digits and . _ ~ -", site.MinStationToken, site.MaxStationToken)
 }
 
 // hashSecret returns what is kept of a secret.
