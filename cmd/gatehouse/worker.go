@@ -24,6 +24,7 @@ import (
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/record/journal"
 	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
 
@@ -53,12 +54,12 @@ type order struct {
 
 // answer is what a worker has done or found. What was found counts with an error too.
 type answer struct {
-	Failed   fault.Kind       `json:"failed,omitempty"` // the kind of an error; 0: none
-	Sentence string           `json:"sentence,omitempty"`
-	Begun    bool             `json:"begun,omitempty"` // the error is a [backup.ErrBegun]
-	Restored backup.Restored  `json:"restored"`
-	State    sqlite.FileState `json:"state"`
-	Verdict  adminapi.Verdict `json:"verdict"`
+	Failed   fault.Kind         `json:"failed,omitempty"` // the kind of an error; 0: none
+	Sentence string             `json:"sentence,omitempty"`
+	Begun    bool               `json:"begun,omitempty"` // the error is a [backup.ErrBegun]
+	Restored backup.Restored    `json:"restored"`
+	State    site.DatabaseState `json:"state"`
+	Verdict  adminapi.Verdict   `json:"verdict"`
 }
 
 // with adds an error to an answer.
@@ -186,7 +187,7 @@ func (a *app) look(ctx context.Context, job order) (answer, error) {
 }
 
 // examineDatabase implements the Database of [doctor.Config].
-func (a *app) examineDatabase(ctx context.Context, path string) (sqlite.FileState, error) {
+func (a *app) examineDatabase(ctx context.Context, path string) (site.DatabaseState, error) {
 	got, err := a.look(ctx, order{Job: jobExamine, Path: path})
 	return got.State, err
 }

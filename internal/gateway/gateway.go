@@ -296,7 +296,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
 		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
-		Status: g.Status, Database: g.checkDatabase, Logger: g.log,
+		Status: g.Status, Database: g.db.Check, Logger: g.log,
 	})
 	g.http = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,

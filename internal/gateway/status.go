@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"net/netip"
 
 	"gatehouse/internal/board/machine"
@@ -26,10 +25,4 @@ func (g *Gateway) Status() adminapi.Status {
 		Cloud:       g.cloudStatus(),
 		Memory:      adminapi.MemoryStatus{Used: machine.ResidentMemory(), Limit: machine.TotalMemory()},
 	}
-}
-
-// checkDatabase checks the pages of the open database.
-func (g *Gateway) checkDatabase(ctx context.Context) (adminapi.Database, error) {
-	state, err := g.db.Check(ctx)
-	return adminapi.Database(state), err
 }

@@ -8,7 +8,7 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
-	"gatehouse/internal/record/sqlite"
+	"gatehouse/internal/site"
 )
 
 const (
@@ -99,10 +99,9 @@ func checkDatabase(ctx context.Context, g *subject, s *sheet) {
 }
 
 // examineDatabase asks a running gateway, because no other process can open its database.
-func (g *subject) examineDatabase(ctx context.Context) (sqlite.FileState, error) {
+func (g *subject) examineDatabase(ctx context.Context) (site.DatabaseState, error) {
 	if g.runs() {
-		state, err := g.gateway.Database(ctx)
-		return sqlite.FileState(state), err
+		return g.gateway.Database(ctx)
 	}
 	return g.Database(ctx, g.data(databaseFile))
 }

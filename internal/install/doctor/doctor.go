@@ -18,7 +18,6 @@ import (
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
-	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -78,7 +77,7 @@ type Config struct {
 	// Files reads the configuration, Database examines the database file of a gateway that
 	// does not run.
 	Files    func(path string, environ []string) ([]config.File, error)
-	Database func(ctx context.Context, path string) (sqlite.FileState, error)
+	Database func(ctx context.Context, path string) (site.DatabaseState, error)
 }
 
 // check is one thing to examine.

@@ -15,7 +15,6 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/install/doctor"
-	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 )
@@ -49,7 +48,7 @@ type board struct {
 	config   string
 	status   adminapi.Status
 	silent   error // why the gateway does not answer
-	state    sqlite.FileState
+	state    site.DatabaseState
 	stateErr error
 	cfg      doctor.Config
 }
@@ -59,7 +58,7 @@ func healthy(t *testing.T) *board {
 	b := &board{
 		files: make(fstest.MapFS), kernel: true, config: configText,
 		room:   machine.Space{Free: 4e9, Total: 8e9},
-		state:  sqlite.FileState{Size: 10_000_000, Log: 40_000, Schema: 2, First: 1, Last: 4711},
+		state:  site.DatabaseState{Size: 10_000_000, Log: 40_000, Schema: 2, First: 1, Last: 4711},
 		status: healthyStatus(),
 		units: map[string]machine.Unit{
 			"gatehouse.service": {
@@ -134,7 +133,7 @@ func (b *board) Status(context.Context) (adminapi.Status, error) {
 }
 
 func (b *board) Database(context.Context) (adminapi.Database, error) {
-	return adminapi.Database(b.state), b.stateErr
+	return b.state, b.stateErr
 }
 
 // run is every program of the machine.
@@ -200,7 +199,7 @@ func (b *board) examine(t *testing.T) doctor.Report {
 			return []config.File{{Name: "/etc/gatehouse/gatehouse.toml", Text: []byte(b.config)}}, nil
 		}
 	}
-	cfg.Database = func(context.Context, string) (sqlite.FileState, error) { return b.state, b.stateErr }
+	cfg.Database = func(context.Context, string) (site.DatabaseState, error) { return b.state, b.stateErr }
 	return doctor.Examine(t.Context(), cfg)
 }
 

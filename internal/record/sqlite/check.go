@@ -11,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 const (
@@ -80,16 +81,8 @@ func unusable(ctx context.Context, name string, err error) error {
 	}
 }
 
-// FileState is the state of a database file.
-type FileState struct {
-	Size, Log   int64  // bytes of the file, and of the log beside it
-	Schema      int    // its version; 0: the file is empty
-	Damage      string // what is wrong with its pages or tables; "" is nothing
-	First, Last uint64 // seq of the oldest and the newest record of the journal; 0 when there is none
-}
-
 // Check is [CheckFile] of the open database.
-func (db *DB) Check(ctx context.Context) (state FileState, err error) {
+func (db *DB) Check(ctx context.Context) (state site.DatabaseState, err error) {
 	state, err = look(ctx, db.cfg.Path, db.reading)
 	return state, unusable(ctx, "The database "+db.cfg.Path, err)
 }
@@ -98,12 +91,12 @@ func (db *DB) Check(ctx context.Context) (state FileState, err error) {
 // was found before an error is returned with it. Errors: NotFound; Forbidden; Invalid when
 // it is no database; Unavailable when it cannot be read, or a gateway has it open; that of
 // ctx.
-func CheckFile(ctx context.Context, path string) (FileState, error) {
-	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (FileState, error) { return look(ctx, path, db) })
+func CheckFile(ctx context.Context, path string) (site.DatabaseState, error) {
+	return readFile(ctx, path, "The database "+path, func(db *sql.DB) (site.DatabaseState, error) { return look(ctx, path, db) })
 }
 
 // look reads what the file holds, the slow part last.
-func look(ctx context.Context, path string, db *sql.DB) (s FileState, err error) {
+func look(ctx context.Context, path string, db *sql.DB) (s site.DatabaseState, err error) {
 	s.Size, _ = sizeOf(path)
 	s.Log, _ = sizeOf(path + "-wal")
 	if s.Schema, err = schemaOf(ctx, db); err != nil || s.Schema == 0 {

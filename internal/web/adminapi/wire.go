@@ -291,14 +291,7 @@ type JournalStart struct {
 
 // Database is the answer of GET /admin/v1/database: the state of the gateway's database. No
 // other process can read it while the gateway has it open.
-type Database struct {
-	Size   int64  `json:"size"`             // bytes of the file
-	Log    int64  `json:"log"`              // bytes of the log beside it
-	Schema int    `json:"schema"`           // its version
-	Damage string `json:"damage,omitempty"` // what is wrong with its pages or tables
-	First  uint64 `json:"first"`            // seq of the oldest record of the journal; 0 when there is none
-	Last   uint64 `json:"last"`             // seq of the newest; likewise
-}
+type Database = site.DatabaseState
 
 // Verdict is the answer of GET /admin/v1/journal/verify.
 type Verdict struct {
