@@ -45,12 +45,13 @@ func (a *API) admitPeer(x *kit.Exchange) (site.Actor, error) {
 	if p == nil {
 		return refuse(x, "no-credentials", fault.New(fault.Forbidden, "Forbidden: this connection carries no credentials"))
 	}
-	if !p.allowed() {
-		a.Logger.Warn("admin socket refused a peer", "peer", p.name())
+	name, allowed := p()
+	if !allowed {
+		a.Logger.Warn("admin socket refused a peer", "peer", name)
 		return refuse(x, "admin-peer", fault.New(fault.Forbidden,
 			"Forbidden: only root, the user of the gateway and members of the socket's group may use it"))
 	}
-	return site.Actor{Origin: site.Admin, Admin: true, Name: p.name()}, nil
+	return site.Actor{Origin: site.Admin, Admin: true, Name: name}, nil
 }
 
 // refuse counts why a caller was not admitted.

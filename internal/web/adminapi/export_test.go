@@ -4,8 +4,8 @@ import "context"
 
 // Peer reports whether a peer would be admitted, and its name.
 func Peer(uid, gid, owner, group int) (allowed bool, name string) {
-	p := newPeer(uid, gid, owner, group)
-	return p.allowed(), p.name()
+	name, allowed = newPeer(uid, gid, owner, group)()
+	return allowed, name
 }
 
 // PeerContext returns a context of a connection from that peer.

@@ -16,20 +16,15 @@ import (
 // noGroup is the group of a socket without one.
 const noGroup = -1
 
-// peer is the process at the other end of a connection of the admin socket, as
-// the kernel saw it when it connected.
-type peer struct {
-	uid, gid int
-	owner    int // the user of the gateway
-	group    int // the group of the socket, or noGroup
-	account  func() *user.User
-	allowed  func() bool // whether the peer may administer
-}
+// peer returns the name by which the journal calls the process at the other end of a
+// connection of the admin socket, "uid 1000 (porter)", and whether it may administer. Who
+// that is, the kernel saw when it connected.
+type peer func() (name string, allowed bool)
 
 // peerConn is a connection of the admin socket.
 type peerConn struct {
 	net.Conn
-	peer *peer // nil when the kernel would not say
+	peer peer // nil when the kernel would not say
 }
 
 // peerKey is the key of a connection's peer in its context.
@@ -38,19 +33,19 @@ type peerKey struct{}
 // ConnContext passes the credentials of a connection from [Listen] on to the guard of its
 // requests; it is the ConnContext of the server of the admin socket.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if pc, ok := c.(*peerConn); ok && pc.peer != nil {
+	if pc, ok := c.(*peerConn); ok {
 		return context.WithValue(ctx, peerKey{}, pc.peer)
 	}
 	return ctx
 }
 
-func peerOf(ctx context.Context) *peer {
-	p, _ := ctx.Value(peerKey{}).(*peer)
+func peerOf(ctx context.Context) peer {
+	p, _ := ctx.Value(peerKey{}).(peer)
 	return p
 }
 
-// identify asks the kernel who connected.
-func identify(c *net.UnixConn, owner, group int) (*peer, error) {
+// identify asks the kernel who connected to the socket of that owner and group.
+func identify(c *net.UnixConn, owner, group int) (peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("reading the peer's credentials: %w", err)
@@ -66,42 +61,20 @@ func identify(c *net.UnixConn, owner, group int) (*peer, error) {
 	return newPeer(int(cred.Uid), int(cred.Gid), owner, group), nil
 }
 
-func newPeer(uid, gid, owner, group int) *peer {
-	p := &peer{uid: uid, gid: gid, owner: owner, group: group, account: sync.OnceValue(func() *user.User {
+// newPeer returns a peer that is looked up once, when it is asked for: a stream asks again
+// and again. Root, the gateway's own user and the members of the socket's group may
+// administer.
+func newPeer(uid, gid, owner, group int) peer {
+	return sync.OnceValues(func() (name string, allowed bool) {
+		name, allowed = "uid "+strconv.Itoa(uid), uid == 0 || uid == owner || group != noGroup && gid == group
 		u, err := user.LookupId(strconv.Itoa(uid))
 		if err != nil {
-			return nil
+			return name, allowed
 		}
-		return u
-	})}
-	p.allowed = sync.OnceValue(p.mayAdminister) // a stream asks again and again
-	return p
-}
-
-// mayAdminister reports whether the peer is root, the gateway's own user or a member of
-// the socket's group.
-func (p *peer) mayAdminister() bool {
-	switch {
-	case p.uid == 0, p.uid == p.owner:
-		return true
-	case p.group == noGroup:
-		return false
-	case p.gid == p.group:
-		return true
-	}
-	u := p.account()
-	if u == nil {
-		return false
-	}
-	groups, err := u.GroupIds()
-	return err == nil && slices.Contains(groups, strconv.Itoa(p.group))
-}
-
-// name is how the journal calls the peer: "uid 1000 (porter)".
-func (p *peer) name() string {
-	name := "uid " + strconv.Itoa(p.uid)
-	if u := p.account(); u != nil {
-		name += " (" + u.Username + ")"
-	}
-	return name
+		if !allowed && group != noGroup {
+			groups, err := u.GroupIds()
+			allowed = err == nil && slices.Contains(groups, strconv.Itoa(group))
+		}
+		return name + " (" + u.Username + ")", allowed
+	})
 }
