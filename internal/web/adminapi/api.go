@@ -72,8 +72,7 @@ type Config struct {
 	// Backup records that by takes a backup, and creates it; one call at a time.
 	// Unavailable when there is no room or the storage fails.
 	Backup func(ctx context.Context, by site.Actor) (Parcel, error)
-	// SealedBackup is Backup, encrypted with a passphrase; Invalid for a weak one. Its
-	// Write ends with ctx.
+	// SealedBackup is Backup, encrypted with a passphrase; Invalid for a weak one.
 	SealedBackup func(ctx context.Context, by site.Actor, passphrase site.Secret) (Parcel, error)
 	// Restart has the process stop in order, on behalf of by, so that its service manager
 	// starts it again; it does not wait for that. Conflict where none would.

@@ -63,18 +63,23 @@ func (a *API) send(x *kit.Exchange, kind, name string, take func(context.Context
 	x.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	x.WriteHeader(http.StatusOK)
 	_ = control.Flush() // so that the client knows that it begins
-	return errors.Join(parcel.Write(pieces{x}), parcel.Close())
+	return errors.Join(parcel.Write(pieces{x, time.Now().Add(lengthily)}), parcel.Close())
 }
 
-// pieces writes the answer, each piece with a time limit of its own, until the gateway
-// is being stopped or the caller is no administrator any more.
-type pieces struct{ x *kit.Exchange }
+// pieces writes the answer, each piece with a time limit of its own, until the end of the
+// whole, or until the gateway is being stopped or the caller is no administrator any more.
+type pieces struct {
+	x   *kit.Exchange
+	end time.Time
+}
 
 // Write implements [io.Writer].
 func (p pieces) Write(b []byte) (int, error) {
 	switch {
 	case p.x.Draining():
 		return 0, errors.New("the gateway is being stopped")
+	case time.Now().After(p.end):
+		return 0, errors.New("sending the backup: it takes too long")
 	case !p.x.Admitted():
 		return 0, errors.New("sending the backup: the caller may not have it any more")
 	}
