@@ -101,18 +101,34 @@ func (a *API) sendJournal(ctx context.Context, s *kit.Stream, q journalQuery, se
 	return nil
 }
 
-// parseJournalQuery reads after, before, since, until, station, account, kind (any number
-// of them), limit, tail, follow and csv.
+// parseJournalQuery reads the parameters of the journal; kind any number of times.
 func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 	q.left = -1
+	known := map[string]func(text string) error{
+		"after": into(&q.AfterSeq, parseSeq), "before": into(&q.BeforeSeq, parseSeq),
+		"since": into(&q.Since, parseTime), "until": into(&q.Until, parseTime),
+		"station": into(&q.Station, site.ParseStationID), "account": into(&q.Account, site.ParseEmail),
+		"kind":  func(text string) error { q.Kinds = append(q.Kinds, site.Kind(text)); return nil },
+		"limit": into(&q.left, parseCount), "tail": into(&q.tail, parseCount),
+		"follow": into(&q.follow, strconv.ParseBool), "csv": into(&q.csv, strconv.ParseBool),
+	}
 	for key, values := range v {
-		if len(values) > 1 && key != "kind" {
-			return q, fault.New(fault.Invalid, fmt.Sprintf("%q is in the query twice", kit.Clip(key)))
+		read, ok := known[key]
+		switch {
+		case !ok:
+			return q, fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail, follow and csv", kit.Clip(key)))
+		case len(values) > 1 && key != "kind":
+			return q, fault.New(fault.Invalid, fmt.Sprintf("%q is in the query twice", key))
+		case len(values) > maxKinds:
+			return q, fault.New(fault.Invalid, "Too many kinds")
 		}
-		if err := q.set(key, values); err != nil {
-			return q, err
+		for _, text := range values {
+			if err := read(text); err != nil {
+				return q, fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", kit.Clip(text), key), err)
+			}
 		}
 	}
+	q.tail = min(q.tail, maxTail)
 	switch {
 	case q.follow && !q.Until.IsZero():
 		err = fault.New(fault.Invalid, `"follow" and "until" do not go together`)
@@ -126,47 +142,21 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 	return q, err
 }
 
-func (q *journalQuery) set(key string, values []string) (err error) {
-	text := values[0]
-	switch key {
-	case "after":
-		q.AfterSeq, err = strconv.ParseUint(text, 10, 63)
-	case "before":
-		q.BeforeSeq, err = strconv.ParseUint(text, 10, 63)
-	case "account":
-		q.Account, err = site.ParseEmail(text)
-	case "tail":
-		var n uint64
-		n, err = strconv.ParseUint(text, 10, 31)
-		q.tail = int(min(n, maxTail))
-	case "since":
-		q.Since, err = time.Parse(time.RFC3339, text)
-	case "until":
-		q.Until, err = time.Parse(time.RFC3339, text)
-	case "station":
-		q.Station, err = site.ParseStationID(text)
-	case "kind":
-		if len(values) > maxKinds {
-			return fault.New(fault.Invalid, "Too many kinds")
-		}
-		for _, kind := range values {
-			q.Kinds = append(q.Kinds, site.Kind(kind))
-		}
-	case "limit":
-		var n uint64
-		n, err = strconv.ParseUint(text, 10, 31)
-		q.left = int(n) //nolint:gosec // 31 bits fit
-	case "csv":
-		q.csv, err = strconv.ParseBool(text)
-	case "follow":
-		q.follow, err = strconv.ParseBool(text)
-	default:
-		return fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail, follow and csv", kit.Clip(key)))
+// into returns a function that parses a text into a field.
+func into[T any](field *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		*field, err = parse(text)
+		return err
 	}
-	if err != nil {
-		return fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", kit.Clip(text), key), err)
-	}
-	return nil
+}
+
+func parseSeq(text string) (uint64, error) { return strconv.ParseUint(text, 10, 63) }
+
+func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
+
+func parseCount(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err //nolint:gosec // 31 bits fit
 }
 
 // verify checks the whole journal.
