@@ -12,7 +12,7 @@ import (
 
 // Routes returns the routes of every listener, and of the admin socket.
 func (g *Gateway) Routes() (all []kit.Route) {
-	for _, f := range g.fronts.all {
+	for _, f := range g.fronts {
 		all = append(all, slices.Concat(g.tables(f.listener)...)...)
 	}
 	return append(all, g.admin.Routes(adminapi.Socket)...)

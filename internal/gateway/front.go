@@ -1,45 +1,37 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/web/httpapi"
 	"gatehouse/internal/web/kit"
 )
 
-// fronts are the services of the HTTP listeners. A start that waits for the storage
-// begins them early; until they are opened they answer health checks only.
-type fronts struct {
-	all   []*front
-	ended chan error // of each service; capacity len(all)
-	begun sync.Once
-}
-
-// front is the service of one HTTP listener.
+// front is the service of one HTTP listener. A start that waits for the storage begins it
+// early; until it is opened it answers health checks only.
 type front struct {
 	*kit.Service
 	listener listener
 	handler  atomic.Pointer[http.Handler]
+	begun    sync.Once
+	ended    chan error // of the service; capacity 1
 }
 
 // newFronts returns the services of the bound HTTP listeners.
-func (g *Gateway) newFronts() *fronts {
+func (g *Gateway) newFronts() (all []*front) {
 	crowd := admission.New(admission.Limits{
 		Total:      g.cfg.HTTP.MaxConnections + kit.MaxStreams, // streams of accounts evict nobody
 		Resting:    g.cfg.HTTP.MaxConnections,
 		PerAddress: g.cfg.HTTP.MaxConnectionsPerAddress,
 	})
-	all := &fronts{ended: make(chan error, len(g.listeners.http))}
 	for _, l := range g.listeners.http {
-		f := &front{listener: l}
+		f := &front{listener: l, ended: make(chan error, 1)}
 		f.open(g.web.Handler(l.tls != nil, httpapi.Waiting(g.conditions)))
 		f.Service = g.web.NewService(f, l.net, crowd, l.tls)
-		all.all = append(all.all, f)
+		all = append(all, f)
 	}
 	return all
 }
@@ -53,19 +45,6 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // start begins to serve; further calls do nothing.
-func (f *fronts) start() {
-	f.begun.Do(func() {
-		for _, one := range f.all {
-			go func() { f.ended <- one.Serve() }()
-		}
-	})
-}
-
-// leave ends all services, each as [kit.Service.Shutdown] does.
-func (f *fronts) leave(ctx context.Context, grace time.Duration) {
-	var leaving sync.WaitGroup
-	for _, one := range f.all {
-		leaving.Go(func() { one.Shutdown(ctx, grace) })
-	}
-	leaving.Wait()
+func (f *front) start() {
+	f.begun.Do(func() { go func() { f.ended <- f.Serve() }() })
 }

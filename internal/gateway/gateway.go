@@ -102,7 +102,7 @@ type Gateway struct {
 	bind       func() error               // once: a start that waits for the storage binds early
 	listeners  listeners
 	restarting chan site.Actor // capacity 1: who wants the gateway restarted
-	fronts     *fronts         // of the HTTP listeners; nil before they are bound
+	fronts     []*front        // of the HTTP listeners; none before they are bound
 }
 
 // New opens the data, builds every part and binds every listener. While the storage does

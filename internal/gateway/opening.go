@@ -69,10 +69,8 @@ func (g *Gateway) guard(ctx context.Context, steps []step) (err error) {
 		}
 		if late {
 			g.conditions.Clear(health.StorageUnresponsive)
-			if err != nil && g.fronts != nil {
-				now, cancel := context.WithCancel(context.Background())
-				cancel()
-				g.fronts.leave(now, 0)
+			if err != nil {
+				g.stopHealth()
 			}
 		}
 		return err
@@ -101,11 +99,22 @@ func (g *Gateway) serveHealth() error {
 		return errors.Join(err, errAbandoned)
 	}
 	g.log.Info("health is served while the storage does not answer")
-	g.fronts.start()
+	for _, f := range g.fronts {
+		f.start()
+	}
 	if g.usesTLS() {
 		go g.readCertificate() // may wait for the disk, too
 	}
 	return nil
+}
+
+// stopHealth ends what serveHealth has begun.
+func (g *Gateway) stopHealth() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, f := range g.fronts {
+		f.Shutdown(now, 0)
+	}
 }
 
 // readCertificate reads the stored certificate, for the time before there is a keeper.

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"gatehouse/internal/board/discovery"
 	"gatehouse/internal/board/machine"
@@ -165,7 +166,7 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 	server := g.admin.NewServer(g.web)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(g.listeners.admin) }()
-	return serve(ctx, ended, 1, func(ctx context.Context) {
+	return serve(ctx, ended, func(ctx context.Context) {
 		if err := server.Shutdown(ctx); err != nil {
 			_ = server.Close()
 		}
@@ -173,23 +174,27 @@ func (g *Gateway) serveAdmin(ctx context.Context) error {
 }
 
 func (g *Gateway) serveHTTP(ctx context.Context) error {
-	for _, f := range g.fronts.all {
-		f.open(g.handler(f.listener))
+	grace := time.Duration(0)
+	if g.inherited {
+		grace = handover
 	}
-	g.fronts.start()
-	return serve(ctx, g.fronts.ended, len(g.fronts.all), func(ctx context.Context) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
 		g.web.Drain()
-		grace := time.Duration(0)
-		if g.inherited {
-			grace = handover
-		}
-		g.fronts.leave(ctx, grace)
+		return nil
 	})
-}
-
-// handler returns the handler of a listener.
-func (g *Gateway) handler(l listener) http.Handler {
-	return g.web.Handler(l.tls != nil, g.tables(l)...)
+	for _, f := range g.fronts {
+		f.open(g.web.Handler(f.listener.tls != nil, g.tables(f.listener)...))
+		f.start()
+		group.Go(func() error {
+			return serve(ctx, f.ended, func(ctx context.Context) {
+				g.web.Drain()
+				f.Shutdown(ctx, grace)
+			})
+		})
+	}
+	return group.Wait()
 }
 
 // tables returns the routes of a listener.
@@ -216,20 +221,17 @@ const (
 	handover = 300 * time.Millisecond
 )
 
-// serve waits until ctx ends or one of n services has ended, calls leave, which drains the
-// others, and waits for their ends.
-func serve(ctx context.Context, ended <-chan error, n int, leave func(context.Context)) error {
-	var failed error
+// serve waits until ctx ends, calls leave, which drains a service, and waits for its end.
+// The error is that of a service that has ended before.
+func serve(ctx context.Context, ended <-chan error, leave func(context.Context)) error {
 	select {
 	case <-ctx.Done():
-	case failed = <-ended:
-		n--
+	case err := <-ended:
+		return err
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	leave(stopping)
-	for range n {
-		<-ended //nolint:errcheck // they were told to end
-	}
-	return failed
+	<-ended //nolint:errcheck // it was told to end
+	return nil
 }
