@@ -48,7 +48,8 @@ func newHouse(t testing.TB) *house {
 	}
 	h.cfg = certificate.Config{
 		Folder: filepath.Join(t.TempDir(), "tls"), Name: "North house", Hostname: "gate",
-		GatewayID: "1a2b3c4d-0000-4000-8000-000000000000", Clock: h, Addresses: h.found,
+		GatewayID: "1a2b3c4d-0000-4000-8000-000000000000", Clock: h, Addresses: h.found, Published: func() string { return "" },
+		System: func() (time.Time, bool) { return h.Now(), h.Trusted() },
 		Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Health: h.conditions,
 	}
 	return h

@@ -29,10 +29,10 @@ type Config struct {
 	Key         string        // path of the PEM file of its private key; "" with it
 	Name        string        // of the gateway; in the certificate where it can be a host name
 	Hostname    string        // of the machine
-	Published   func() string // NAME where NAME.local finds the machine, "" for none; nil: never. Called every 20 s
+	Published   func() string // NAME where NAME.local finds the machine, "" for none; called every 20 s
 	GatewayID   site.GatewayID
 	Clock       site.Clock
-	System      func() (now time.Time, synchronised bool) // the system's own time, of which the clock may be ahead; nil: the clock's
+	System      func() (now time.Time, synchronised bool) // the system's own time, of which the clock may be ahead
 	Addresses   func() []netip.Addr                       // at which others reach the machine, sorted, without temporary and link-local ones; called every 20 s
 	Logger      *slog.Logger
 	Health      *health.Registry
@@ -165,16 +165,11 @@ func (k *Keeper) wanted() wanted {
 		now: now, trusted: k.cfg.Clock.Trusted() && plausible(now), name: cmp.Or(k.cfg.Name, k.cfg.Hostname),
 		dns: dnsNames(k.cfg.Hostname, k.cfg.Name), ips: addresses(k.cfg.Addresses()),
 	}
-	if k.cfg.Published != nil {
-		w.found = slices.DeleteFunc([]string{k.cfg.Published() + ".local"}, func(name string) bool {
-			return !isHostName(name) || slices.Contains(w.dns, name)
-		})
-	}
+	w.found = slices.DeleteFunc([]string{k.cfg.Published() + ".local"}, func(name string) bool {
+		return !isHostName(name) || slices.Contains(w.dns, name)
+	})
 	w.earliest, w.sure = now, w.trusted
-	if k.cfg.System == nil || w.trusted {
-		return w
-	}
-	if system, synchronised := k.cfg.System(); plausible(system) && system.Before(now) {
+	if system, synchronised := k.cfg.System(); !w.trusted && plausible(system) && system.Before(now) {
 		w.earliest, w.sure = system.Round(0).UTC(), synchronised
 	}
 	return w

@@ -21,7 +21,8 @@ func (c *Clock) Status() site.ClockReport {
 	if c.state == Doubted {
 		s.Believed = site.At(s.System.Add(standing - now.Sub(c.stood)))
 	}
-	if wrong, is := c.state.condition(); is && !s.Trusted {
+	if !s.Trusted {
+		wrong := c.state.condition()
 		s.Why, s.Advice = wrong.Summary, wrong.Advice
 	}
 	return s

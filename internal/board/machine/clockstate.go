@@ -96,42 +96,41 @@ func (c *Clock) believes(wall, now time.Time) bool {
 
 // raise raises the condition of the present state and clears the others.
 func (c *Clock) raise() {
-	wrong, is := c.state.condition()
+	wrong := c.state.condition()
 	if c.trusted.Load() {
-		is = false
+		wrong = health.Condition{}
 	}
 	for _, code := range []health.Code{health.ClockUntrusted, health.ClockAhead, health.ClockStep} {
-		if !is || code != wrong.Code {
+		if code == wrong.Code {
+			c.cfg.Health.Raise(wrong)
+		} else {
 			c.cfg.Health.Clear(code)
 		}
 	}
-	if is {
-		c.cfg.Health.Raise(wrong)
-	}
 }
 
-// condition returns what is wrong with a clock in this state; false if nothing is.
-func (s State) condition() (wrong health.Condition, is bool) {
+// condition returns what is wrong with a clock in this state; without a code nothing is.
+func (s State) condition() health.Condition {
 	switch s {
 	case Doubted:
 		return health.Condition{
 			Code: health.ClockStep, Severity: health.Warning,
 			Summary: "The system's clock is more than 30 days beyond the last time that was sure, and is not believed until it has held for 24 hours",
 			Advice:  "Compare the date of this machine with a watch; if it is right, run: gatehouse clock accept; if not, check its time servers",
-		}, true
+		}
 	case Ahead:
 		return health.Condition{
 			Code: health.ClockAhead, Severity: health.Warning,
 			Summary: "The gateway's clock is ahead of the system's and does not go back",
 			Advice:  "Compare the date of this machine with a watch; if it is right, run: gatehouse clock reset; if not, check its time servers",
-		}, true
+		}
 	case Untrusted:
 		return health.Condition{
 			Code: health.ClockUntrusted, Severity: health.Notice,
 			Summary: "The system does not report that its clock is right",
 			Advice:  "Give this machine a time server that it can reach (timedatectl shows the state); where there is none, compare its date with a watch and run: gatehouse clock accept. Until then records are marked, cloud commands are refused, and hours may be judged by a wrong time",
-		}, true
+		}
 	default:
-		return health.Condition{}, false
+		return health.Condition{}
 	}
 }
