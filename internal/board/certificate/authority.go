@@ -120,7 +120,7 @@ var errNoAuthority = errors.New("there is no CA")
 // loadAuthority reads the CA from a folder. With an error other than
 // [errNoAuthority] it returns what is left of it, and no key.
 func loadAuthority(f folder, w wanted, id site.GatewayID) (authority, error) {
-	key, keyErr := readKey(f, fileCAKey)
+	key, keyErr := f.key(fileCAKey)
 	cert, lenient, certErr := readAuthority(f)
 	noCert := errors.Is(certErr, fs.ErrNotExist)
 	if keyErr == nil && certErr == nil && !fits(key, cert) {
@@ -162,34 +162,10 @@ func adviceOwner(f folder) string {
 	return fmt.Sprintf("Give the files back to the gateway's user: chown -R --reference=%s %s; they are read again within a minute", filepath.Dir(f.path), f.path)
 }
 
-func readKey(f folder, name string) (crypto.Signer, error) {
-	text, err := f.read(name)
-	if err != nil {
-		return nil, err
-	}
-	return parseKey(text)
-}
-
-func readCertificate(f folder, name string) (*x509.Certificate, error) {
-	text, err := f.read(name)
-	if err != nil {
-		return nil, err
-	}
-	all, err := parseCertificates(text)
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
-}
-
 // readAuthority reads the certificate of the CA. It must be signed by itself, which
 // shows damage: a CA under a wrong name would sign what nobody trusts.
 func readAuthority(f folder) (cert, lenient *x509.Certificate, err error) {
-	text, err := f.read(fileCA)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := parseCertificates(text)
+	all, err := f.certificates(fileCA)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,9 +185,9 @@ func readAuthority(f folder) (cert, lenient *x509.Certificate, err error) {
 // same CA to every client that trusts the lost one.
 func restoreAuthority(f folder, key crypto.Signer, w wanted, id site.GatewayID) (authority, error) {
 	template := &x509.Certificate{Subject: subjectOfCA(w.name, id)}
-	if leaf, err := readCertificate(f, fileServer); err == nil && signedBy(leaf, key) {
-		template.RawSubject, template.SubjectKeyId = leaf.RawIssuer, leaf.AuthorityKeyId
-		w.dns = leaf.DNSNames // other names the lost one may not have been made for
+	if leaf, err := f.certificates(fileServer); err == nil && signedBy(leaf[0], key) {
+		template.RawSubject, template.SubjectKeyId = leaf[0].RawIssuer, leaf[0].AuthorityKeyId
+		w.dns = leaf[0].DNSNames // other names the lost one may not have been made for
 	}
 	a, err := certify(key, template, w)
 	if err != nil {

@@ -1,6 +1,8 @@
 package certificate
 
 import (
+	"crypto"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +33,24 @@ type folder struct {
 func (f folder) file(name string) string { return filepath.Join(f.path, name) }
 
 func (f folder) read(name string) ([]byte, error) { return readFile(f.file(name)) }
+
+// key reads a private key.
+func (f folder) key(name string) (crypto.Signer, error) {
+	text, err := f.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return parseKey(text)
+}
+
+// certificates reads every certificate of a file, at least one.
+func (f folder) certificates(name string) ([]*x509.Certificate, error) {
+	text, err := f.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return parseCertificates(text)
+}
 
 // readFile reads a file of bounded size.
 func readFile(path string) ([]byte, error) {

@@ -69,15 +69,15 @@ type server struct {
 
 // loadServer reads the key and the certificate, as far as they can be used.
 func loadServer(f folder) server {
-	key, err := readKey(f, fileServerKey)
+	key, err := f.key(fileServerKey)
 	if err != nil {
 		return server{}
 	}
-	leaf, err := readCertificate(f, fileServer)
-	if err != nil || !fits(key, leaf) {
+	leaf, err := f.certificates(fileServer)
+	if err != nil || !fits(key, leaf[0]) {
 		return server{key: key}
 	}
-	return server{key: key, leaf: leaf}
+	return server{key: key, leaf: leaf[0]}
 }
 
 // stale reports whether a new certificate is needed.
