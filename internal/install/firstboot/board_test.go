@@ -170,8 +170,6 @@ func (b *board) networkName() string {
 	return b.config.HostName()
 }
 
-func (b *board) Close() {}
-
 func (b *board) Status(context.Context) (adminapi.Status, error) {
 	if !b.up {
 		return adminapi.Status{}, errDown

@@ -24,7 +24,6 @@ import (
 type Gateway interface {
 	Status(ctx context.Context) (adminapi.Status, error)
 	Apply(ctx context.Context, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
-	Close()
 }
 
 // Config is where to look and which gateway to ask. All functions are required.
@@ -104,7 +103,6 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	b := &boot{Config: cfg, folder: folder}
 	b.out = Outcome{DryRun: cfg.DryRun, Changes: []sitefile.Change{}, Addresses: []string{}, Warnings: []string{}, Problems: []tomlfile.Problem{}}
 	b.state = readState(b.statePath())
-	defer b.hangUp()
 	if err := b.run(ctx); err != nil {
 		b.out.Problems = problemsOf(err)
 		return b.out, &tomlfile.Error{Problems: b.out.Problems}

@@ -50,7 +50,11 @@ func TestRun_realGateway(t *testing.T) {
 	out, err := firstboot.Run(t.Context(), firstboot.Config{
 		Network: func() string { return "north-gate" }, Now: time.Now, Check: func(config.Config) error { return nil },
 		Complaint: func(context.Context) string { return "" },
-		Settings:  settings, Version: "test", Dial: func(socket string) firstboot.Gateway { return client.New(socket) },
+		Settings:  settings, Version: "test", Dial: func(socket string) firstboot.Gateway {
+			c := client.New(socket)
+			t.Cleanup(c.Close)
+			return c
+		},
 		Restart: func(context.Context) (bool, error) {
 			if err := g.Stop(); err != nil {
 				return false, err

@@ -39,19 +39,7 @@ func (b *boot) reach(ctx context.Context) error {
 	return refuse("", "the gateway is not ready, so nothing can be set up: %s", cmp.Or(b.Complaint(ctx), fault.Text(err)))
 }
 
-func (b *boot) dial(socket string) {
-	b.hangUp()
-	if b.Socket != "" {
-		socket = b.Socket
-	}
-	b.gateway = b.Dial(socket)
-}
-
-func (b *boot) hangUp() {
-	if b.gateway != nil {
-		b.gateway.Close()
-	}
-}
+func (b *boot) dial(socket string) { b.gateway = b.Dial(cmp.Or(b.Socket, socket)) }
 
 // await waits until the gateway is ready, in another run than the one with the id
 // before.
