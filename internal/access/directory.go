@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
@@ -34,14 +35,31 @@ type account struct {
 	writing   chan struct{} // capacity 1: holds a token while sessions of the account are stored or ended
 }
 
-func newDirectory() *directory {
-	return &directory{
+func newDirectory(loaded site.Access, log *slog.Logger) *directory {
+	d := &directory{
 		accounts: make(map[site.AccountID]*account),
 		emails:   make(map[site.Email]*account),
 		sessions: make(map[site.SessionID]*session),
 		refresh:  make(map[[32]byte]*session),
+		stored:   newRules(loaded),
 		rebased:  make(map[site.SessionID]time.Time),
 	}
+	d.wanted = d.stored
+	for _, a := range loaded.Accounts {
+		if _, err := parseHash(a.Password.Reveal()); err != nil {
+			log.Error("stored password is unreadable; set a new one", "account", a.ID, "error", err)
+		}
+		d.addAccount(a)
+	}
+	for _, l := range loaded.Logins {
+		if a := d.accounts[l.Account]; a != nil {
+			a.remember(l.Remote, l.Until)
+		}
+	}
+	for _, s := range loaded.Sessions {
+		d.addSession(s, nil)
+	}
+	return d
 }
 
 // addAccount enters a new account.

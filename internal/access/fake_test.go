@@ -87,39 +87,17 @@ func (m *memoryStore) do(ctx context.Context, method string, change func() error
 // gone is what the real store says of a row that is not there.
 func gone() error { return fault.New(fault.NotFound, "not there") }
 
-func (m *memoryStore) LoadAccess(ctx context.Context) (a []site.Account, s []site.Session, g []site.Grant, err error) {
+func (m *memoryStore) LoadAccess(ctx context.Context) (all site.Access, err error) {
 	err = m.do(ctx, "LoadAccess", func() error {
-		a = slices.Collect(maps.Values(m.accounts))
-		s = slices.Collect(maps.Values(m.sessions))
-		g = slices.Collect(maps.Values(m.grants))
-		return nil
-	})
-	return a, s, g, err
-}
-
-func (m *memoryStore) LoadTokens(ctx context.Context) (all []site.Token, err error) {
-	err = m.do(ctx, "LoadAccess", func() error {
-		all = slices.Collect(maps.Values(m.tokens))
+		all = site.Access{
+			Accounts: slices.Collect(maps.Values(m.accounts)), Sessions: slices.Collect(maps.Values(m.sessions)),
+			Logins: slices.Collect(maps.Values(m.known)), Tokens: slices.Collect(maps.Values(m.tokens)),
+			Grants: slices.Collect(maps.Values(m.grants)), Groups: slices.Collect(maps.Values(m.groups)),
+			Holidays: slices.Collect(maps.Values(m.holidays)),
+		}
 		return nil
 	})
 	return all, err
-}
-
-func (m *memoryStore) LoadGroups(ctx context.Context) (g []site.Group, h []site.Holiday, err error) {
-	err = m.do(ctx, "LoadAccess", func() error {
-		g = slices.Collect(maps.Values(m.groups))
-		h = slices.Collect(maps.Values(m.holidays))
-		return nil
-	})
-	return g, h, err
-}
-
-func (m *memoryStore) LoginAddresses(ctx context.Context) (k []site.LoginAddress, err error) {
-	err = m.do(ctx, "LoadAccess", func() error {
-		k = slices.Collect(maps.Values(m.known))
-		return nil
-	})
-	return k, err
 }
 
 // Amend is one transaction, named by its last amendment.

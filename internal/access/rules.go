@@ -18,24 +18,24 @@ type rules struct {
 	calendar *site.Calendar          // of these
 }
 
-func newRules(grants []site.Grant, groups []site.Group, holidays []site.Holiday) *rules {
+func newRules(loaded site.Access) *rules {
 	r := &rules{
 		groups:   make(map[site.GroupName]site.GroupKind),
 		members:  make(map[site.Member]bool),
 		grants:   make(map[site.GrantKey]site.Grant),
 		holidays: make(map[string]site.Holiday),
-		calendar: site.NewCalendar(holidays),
+		calendar: site.NewCalendar(loaded.Holidays),
 	}
-	for _, g := range grants {
+	for _, g := range loaded.Grants {
 		r.grants[g.Key()] = g
 	}
-	for _, g := range groups {
+	for _, g := range loaded.Groups {
 		r.groups[g.Name] = g.Kind
 		for _, m := range g.Members {
 			r.members[m] = true
 		}
 	}
-	for _, h := range holidays {
+	for _, h := range loaded.Holidays {
 		r.holidays[h.Name] = h
 	}
 	return r

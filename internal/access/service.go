@@ -86,13 +86,9 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	if cfg.HashSlots < 1 {
 		cfg.HashSlots = max(runtime.GOMAXPROCS(0)-1, 1) // doors need one, too
 	}
-	dir, err := load(ctx, cfg)
+	loaded, err := cfg.Store.LoadAccess(ctx)
 	if err != nil {
-		return nil, err
-	}
-	tokens, err := cfg.Store.LoadTokens(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading integration tokens: %w", err)
+		return nil, fmt.Errorf("loading who may: %w", err)
 	}
 	s := &Service{
 		store:    cfg.Store,
@@ -104,8 +100,8 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		hashing:  newHashing(cfg.Params, cfg.HashSlots, cfg.Key),
 		attempts: newAttempts(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),
-		dir:      dir,
-		apps:     token.New(tokens, cfg.Changes, cfg.Clock),
+		dir:      newDirectory(loaded, cfg.Logger),
+		apps:     token.New(loaded.Tokens, cfg.Changes, cfg.Clock),
 		stepped:  make(chan struct{}, 1),
 	}
 	s.SetZone(cfg.Zone)
@@ -113,40 +109,6 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	s.changes.OnPending(s.foresee)
 	s.metrics.Gauge("gatehouse_sessions", func() float64 { return float64(s.SessionCount()) })
 	return s, nil
-}
-
-// load fills a directory from the store.
-func load(ctx context.Context, cfg Config) (*directory, error) {
-	accounts, sessions, grants, err := cfg.Store.LoadAccess(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading accounts, sessions and grants: %w", err)
-	}
-	known, err := cfg.Store.LoginAddresses(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading the addresses of logins: %w", err)
-	}
-	groups, holidays, err := cfg.Store.LoadGroups(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading groups and holidays: %w", err)
-	}
-	dir := newDirectory()
-	for _, a := range accounts {
-		if _, err := parseHash(a.Password.Reveal()); err != nil {
-			cfg.Logger.Error("stored password is unreadable; set a new one", "account", a.ID, "error", err)
-		}
-		dir.addAccount(a)
-	}
-	for _, k := range known {
-		if a := dir.accounts[k.Account]; a != nil {
-			a.remember(k.Remote, k.Until)
-		}
-	}
-	for _, s := range sessions {
-		dir.addSession(s, nil)
-	}
-	dir.stored = newRules(grants, groups, holidays)
-	dir.wanted = dir.stored
-	return dir, nil
 }
 
 // Tokens returns the service of the integration tokens.

@@ -13,18 +13,9 @@ import (
 // written. Its methods may be called concurrently. Errors without a
 // [gatehouse/internal/fault.Kind] of their own count as Unavailable.
 type Store interface {
-	// LoadAccess reads everything, in any order.
-	LoadAccess(ctx context.Context) ([]site.Account, []site.Session, []site.Grant, error)
-
-	// LoadTokens reads the integration tokens, in any order.
-	LoadTokens(ctx context.Context) ([]site.Token, error)
-
-	// LoadGroups reads every group and holiday, in any order.
-	LoadGroups(ctx context.Context) ([]site.Group, []site.Holiday, error)
-
-	// LoginAddresses reads the client addresses of logins that are still kept, in any
-	// order; see AddSession.
-	LoginAddresses(ctx context.Context) ([]site.LoginAddress, error)
+	// LoadAccess reads everything. Of logins it returns the client addresses that are still
+	// kept, see AddSession.
+	LoadAccess(ctx context.Context) (site.Access, error)
 
 	// UpgradePassword replaces a hash of a password, if that is still the account's, by
 	// another one of the same password; no record.

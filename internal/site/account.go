@@ -32,3 +32,14 @@ type LoginAddress struct {
 
 // MaxLoginAddresses is how many of them are kept for one account, the newest.
 const MaxLoginAddresses = 64
+
+// Access is everything that decides who may, as it is stored, in any order.
+type Access struct {
+	Accounts []Account
+	Sessions []Session
+	Logins   []LoginAddress
+	Tokens   []Token
+	Grants   []Grant
+	Groups   []Group
+	Holidays []Holiday
+}

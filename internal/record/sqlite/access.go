@@ -12,21 +12,20 @@ import (
 	"gatehouse/internal/site"
 )
 
-// LoadAccess reads every account, session and grant.
-func (db *DB) LoadAccess(ctx context.Context) (accounts []site.Account, sessions []site.Session, grants []site.Grant, err error) {
-	accounts, err = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
-	if err == nil {
-		sessions, err = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
-	}
-	if err == nil {
-		grants, err = query(ctx, db, "SELECT account, account_group, station, station_group, from_time, until_time, hours, holidays FROM access_grant", scanGrant)
-	}
-	return accounts, sessions, grants, err
-}
-
-// LoginAddresses reads the client addresses of logins.
-func (db *DB) LoginAddresses(ctx context.Context) ([]site.LoginAddress, error) {
-	return query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
+// LoadAccess implements access.Store.
+func (db *DB) LoadAccess(ctx context.Context) (all site.Access, err error) {
+	errs := make([]error, 7)
+	all.Accounts, errs[0] = query(ctx, db, "SELECT id, email, admin, password, created FROM account", scanAccount)
+	all.Sessions, errs[1] = query(ctx, db, "SELECT id, account, refresh, created, expires, clock_trusted, remote FROM session", scanSession)
+	all.Logins, errs[2] = query(ctx, db, "SELECT account, remote, until FROM login_address", scanLoginAddress)
+	all.Tokens, errs[3] = query(ctx, db, `SELECT id, name, sum, reads, unlocks_all, created, until_time, used,
+		(SELECT json_group_array(station ORDER BY station) FROM token_station WHERE token = id) FROM token`, scanToken)
+	all.Grants, errs[4] = query(ctx, db, "SELECT account, account_group, station, station_group, from_time, until_time, hours, holidays FROM access_grant", scanGrant)
+	all.Groups, errs[5] = query(ctx, db, `SELECT name, kind, (SELECT json_group_array(json_object('Group', name, 'Account', account, 'Station', station)) FROM
+		(SELECT name, account, 0 AS station FROM group_account UNION ALL SELECT name, '', station FROM group_station) m WHERE m.name = g.name)
+		FROM site_group g`, scanGroup)
+	all.Holidays, errs[6] = query(ctx, db, "SELECT name, dates FROM holiday", scanHoliday)
+	return all, errors.Join(errs...)
 }
 
 func scanLoginAddress(rows *sql.Rows) (k site.LoginAddress, err error) {
@@ -71,17 +70,6 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 		return g, errors.Join(errDamaged, err)
 	}
 	return g, nil
-}
-
-// LoadGroups reads every group and holiday.
-func (db *DB) LoadGroups(ctx context.Context) (groups []site.Group, holidays []site.Holiday, err error) {
-	groups, err = query(ctx, db, `SELECT name, kind, (SELECT json_group_array(json_object('Group', name, 'Account', account, 'Station', station)) FROM
-		(SELECT name, account, 0 AS station FROM group_account UNION ALL SELECT name, '', station FROM group_station) m WHERE m.name = g.name)
-		FROM site_group g`, scanGroup)
-	if err == nil {
-		holidays, err = query(ctx, db, "SELECT name, dates FROM holiday", scanHoliday)
-	}
-	return groups, holidays, err
 }
 
 func scanGroup(rows *sql.Rows) (g site.Group, err error) {

@@ -89,9 +89,9 @@ func TestOpen_damagedJournal(t *testing.T) {
 	if err := db.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	accounts, _, _, err := db.LoadAccess(t.Context())
-	if err != nil || len(accounts) != 1 {
-		t.Errorf("accounts %v, %v", accounts, err)
+	all, err := db.LoadAccess(t.Context())
+	if err != nil || len(all.Accounts) != 1 {
+		t.Errorf("accounts %v, %v", all.Accounts, err)
 	}
 	checkLoss(t, db, records)
 	closeDB(t, db)
@@ -252,9 +252,9 @@ func TestOpen_disagreeing(t *testing.T) {
 			if got := db.Rescued(); (got != "") != want || want && !strings.Contains(got, "those of the copy") {
 				t.Errorf("gatehouse.db%s was changed: %q", suffix, got)
 			}
-			accounts, _, _, err := db.LoadAccess(t.Context())
-			if err != nil || len(accounts) != 1 || accounts[0].Email != "a@example.test" {
-				t.Errorf("gatehouse.db%s was changed: accounts %v, %v", suffix, accounts, err)
+			all, err := db.LoadAccess(t.Context())
+			if err != nil || len(all.Accounts) != 1 || all.Accounts[0].Email != "a@example.test" {
+				t.Errorf("gatehouse.db%s was changed: accounts %v, %v", suffix, all.Accounts, err)
 			}
 			closeDB(t, db)
 		}

@@ -276,8 +276,8 @@ func TestDB_contextEndsBeforeTheDisk(t *testing.T) {
 	if records := mustRead(t, db, journal.Query{}); records[0].Station != 7 {
 		t.Errorf("records %+v", records)
 	}
-	if accounts, _, _, err := db.LoadAccess(t.Context()); err != nil || len(accounts) != 0 {
-		t.Errorf("accounts %v, %v: written after the timeout", accounts, err)
+	if all, err := db.LoadAccess(t.Context()); err != nil || len(all.Accounts) != 0 {
+		t.Errorf("accounts %v, %v: written after the timeout", all.Accounts, err)
 	}
 }
 

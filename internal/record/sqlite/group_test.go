@@ -51,25 +51,22 @@ type schedules struct {
 
 func loadSchedules(t *testing.T, db *sqlite.DB) (s schedules) {
 	t.Helper()
-	var err error
-	if s.groups, s.holidays, err = db.LoadGroups(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, _, grants, err := db.LoadAccess(t.Context())
+	all, err := db.LoadAccess(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.groups, s.holidays = all.Groups, all.Holidays
 	s.grants = map[site.GrantKey]string{}
-	for _, g := range grants {
+	for _, g := range all.Grants {
 		s.grants[g.Key()] = g.Holidays.String()
 	}
-	if len(grants) != len(s.grants) {
-		t.Errorf("a grant is there twice: %+v", grants)
+	if len(all.Grants) != len(s.grants) {
+		t.Errorf("a grant is there twice: %+v", all.Grants)
 	}
 	return s
 }
 
-func TestDB_LoadGroups(t *testing.T) {
+func TestDB_LoadAccess_groups(t *testing.T) {
 	db, path := grouped(t)
 	dates, _ := site.ParseDates("12-24..12-26")
 	want := schedules{
@@ -161,10 +158,10 @@ func TestOpen_formerGrants(t *testing.T) {
 		"INSERT INTO access_grant VALUES ('a-1', 2, 5, 7, 'Mon 08:00-09:00'), ('a-1', 1, 0, 0, ''); PRAGMA user_version = 6")
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
-	_, _, grants, err := db.LoadAccess(t.Context())
+	all, err := db.LoadAccess(t.Context())
 	hours, _ := site.ParseSchedule("Mon 08:00-09:00")
 	want := []site.Grant{{Account: "a-1", Station: 1}, {Account: "a-1", Station: 2, From: at(5), Until: at(7), Hours: hours}}
-	if err != nil || !reflect.DeepEqual(grants, want) {
-		t.Errorf("got %+v, %v", grants, err)
+	if err != nil || !reflect.DeepEqual(all.Grants, want) {
+		t.Errorf("got %+v, %v", all.Grants, err)
 	}
 }

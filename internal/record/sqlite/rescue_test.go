@@ -48,9 +48,9 @@ func TestOpen_damagedHeader(t *testing.T) {
 		path := inUse(t, 20)
 		flip(t, path, flipped.at, flipped.bits)
 		db := sound(t, path)
-		accounts, _, _, err := db.LoadAccess(t.Context())
-		if err != nil || len(accounts) != 1 {
-			t.Errorf("byte %d ^ %x: accounts %v, %v", flipped.at, flipped.bits, accounts, err)
+		all, err := db.LoadAccess(t.Context())
+		if err != nil || len(all.Accounts) != 1 {
+			t.Errorf("byte %d ^ %x: accounts %v, %v", flipped.at, flipped.bits, all.Accounts, err)
 		}
 		if err := db.Keep(t.Context(), record(site.KindUnlock)); err != nil {
 			t.Errorf("byte %d ^ %x: %v; %q", flipped.at, flipped.bits, err, db.Rescued())
@@ -66,9 +66,9 @@ func TestOpen_damagedAndCopyOfAnotherVersion(t *testing.T) {
 		flip(t, path+".copy", 63, bits)
 		markUnsound(t, path)
 		db := sound(t, path)
-		accounts, _, _, err := db.LoadAccess(t.Context())
-		if db.Rescued() == "" || err != nil || len(accounts) != 1 {
-			t.Errorf("accounts %v, %v; %q", accounts, err, db.Rescued())
+		all, err := db.LoadAccess(t.Context())
+		if db.Rescued() == "" || err != nil || len(all.Accounts) != 1 {
+			t.Errorf("accounts %v, %v; %q", all.Accounts, err, db.Rescued())
 		}
 		closeDB(t, db)
 	}
@@ -91,9 +91,9 @@ func TestOpen_rescueFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := sound(t, path)
-	accounts, _, _, err := db.LoadAccess(t.Context())
-	if db.Rescued() != "" || err != nil || len(accounts) != 1 {
-		t.Errorf("accounts %v, %v; %q", accounts, err, db.Rescued())
+	all, err := db.LoadAccess(t.Context())
+	if db.Rescued() != "" || err != nil || len(all.Accounts) != 1 {
+		t.Errorf("accounts %v, %v; %q", all.Accounts, err, db.Rescued())
 	}
 	closeDB(t, db)
 	if err := os.RemoveAll(blocking); err != nil {
@@ -162,7 +162,8 @@ func TestOpen_damagedTableWithoutCopy(t *testing.T) {
 	middle := bytes.Index(content, []byte("b-100b100@example.testppp")) // a row, not one of an index
 	spoil(t, path, int64(middle/page+1))
 	db = sound(t, path)
-	left, _, _, err := db.LoadAccess(t.Context())
+	stored, err := db.LoadAccess(t.Context())
+	left := stored.Accounts
 	if err != nil || len(left) < accounts*3/4 || len(left) >= accounts {
 		t.Errorf("%d of %d accounts are left, %v; %q", len(left), accounts, err, db.Rescued())
 	}

@@ -70,7 +70,8 @@ func TestDB_store_roundTrip(t *testing.T) {
 	}
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
-	accounts, sessions, grants, err := db.LoadAccess(ctx)
+	stored, err := db.LoadAccess(ctx)
+	accounts, sessions, grants := stored.Accounts, stored.Sessions, stored.Grants
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,16 +152,17 @@ func TestDB_store_removingCascades(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	_, sessions, grants, err := db.LoadAccess(ctx)
+	stored, err := db.LoadAccess(ctx)
+	grants, sessions := stored.Grants, stored.Sessions
 	if err != nil || len(grants) != 1 || grants[0].Station != 2 || len(sessions) != 1 || sessions[0].ID != "s-3" || !sessions[0].Expires.Equal(at(300)) || !sessions[0].ClockTrusted {
 		t.Errorf("grants %+v, sessions %+v, %v", grants, sessions, err)
 	}
 	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)
 	}
-	_, sessions, grants, err = db.LoadAccess(ctx)
-	if err != nil || len(grants)+len(sessions) != 0 {
-		t.Errorf("after removing the account: grants %+v, sessions %+v, %v", grants, sessions, err)
+	stored, err = db.LoadAccess(ctx)
+	if err != nil || len(stored.Grants)+len(stored.Sessions) != 0 {
+		t.Errorf("after removing the account: grants %+v, sessions %+v, %v", stored.Grants, stored.Sessions, err)
 	}
 }
 
@@ -188,7 +190,8 @@ func TestDB_tokens(t *testing.T) {
 	db = open(t, path, newClock())
 	defer func() { _ = db.Close() }()
 	one.Scope.Unlock, all.Scope.Unlock, all.Used = []site.StationID{2}, []site.StationID{}, site.At(at(5))
-	tokens, err := db.LoadTokens(ctx)
+	stored, err := db.LoadAccess(ctx)
+	tokens := stored.Tokens
 	slices.SortFunc(tokens, func(a, b site.Token) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	if want := []site.Token{one, all}; err != nil || !reflect.DeepEqual(tokens, want) {
 		t.Errorf("%+v, want %+v, %v", tokens, want, err)
@@ -206,8 +209,8 @@ func TestDB_tokens(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if tokens, err := db.LoadTokens(ctx); err != nil || len(tokens) != 1 || tokens[0].ID != "t-2" {
-		t.Errorf("then %+v, %v", tokens, err)
+	if stored, err := db.LoadAccess(ctx); err != nil || len(stored.Tokens) != 1 || stored.Tokens[0].ID != "t-2" {
+		t.Errorf("then %+v, %v", stored.Tokens, err)
 	}
 }
 
@@ -236,7 +239,7 @@ func TestDB_DropExpired_version(t *testing.T) {
 
 // The client addresses of logins outlive their sessions, until those would have expired;
 // of an account the newest are kept.
-func TestDB_LoginAddresses(t *testing.T) {
+func TestDB_LoadAccess_logins(t *testing.T) {
 	db, _, _ := filled(t)
 	defer func() { _ = db.Close() }()
 	ctx := t.Context()
@@ -252,7 +255,8 @@ func TestDB_LoginAddresses(t *testing.T) {
 	}
 	want := func(all ...site.LoginAddress) {
 		t.Helper()
-		got, err := db.LoginAddresses(ctx)
+		stored, err := db.LoadAccess(ctx)
+		got := stored.Logins
 		if err != nil || !reflect.DeepEqual(got, all) {
 			t.Errorf("got %v, %v; want %v", got, err, all)
 		}
@@ -270,8 +274,8 @@ func TestDB_LoginAddresses(t *testing.T) {
 	for i := range int64(site.MaxLoginAddresses) {
 		add(fmt.Sprint("m-", i), fmt.Sprintf("10.0.0.%d", i), 3000+i)
 	}
-	if got, err := db.LoginAddresses(ctx); err != nil || len(got) != site.MaxLoginAddresses || got[0].Remote == "192.0.2.1" {
-		t.Errorf("%d addresses, %v", len(got), err)
+	if got, err := db.LoadAccess(ctx); err != nil || len(got.Logins) != site.MaxLoginAddresses || got.Logins[0].Remote == "192.0.2.1" {
+		t.Errorf("%d addresses, %v", len(got.Logins), err)
 	}
 	if err := db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-1", Record: record(site.KindAccountRemoved)}}); err != nil {
 		t.Fatal(err)

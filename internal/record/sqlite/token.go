@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
 
@@ -10,12 +9,6 @@ import (
 
 // schemaTokens is the first version of the schema that has integration tokens.
 const schemaTokens = 6
-
-// LoadTokens reads every integration token.
-func (db *DB) LoadTokens(ctx context.Context) ([]site.Token, error) {
-	return query(ctx, db, `SELECT id, name, sum, reads, unlocks_all, created, until_time, used,
-		(SELECT json_group_array(station ORDER BY station) FROM token_station WHERE token = id) FROM token`, scanToken)
-}
 
 func scanToken(rows *sql.Rows) (t site.Token, err error) {
 	var created, until, used int64

@@ -405,17 +405,7 @@ func (s *store) Amend(_ context.Context, all []site.Amendment) error {
 
 func (s *store) AppendLater(r site.Record) { _ = s.note(r) }
 
-func (s *store) LoadTokens(context.Context) ([]site.Token, error) { return nil, nil }
-
-func (s *store) LoginAddresses(context.Context) ([]site.LoginAddress, error) { return nil, nil }
-
-func (s *store) LoadGroups(context.Context) ([]site.Group, []site.Holiday, error) {
-	return nil, nil, nil
-}
-
-func (s *store) LoadAccess(context.Context) ([]site.Account, []site.Session, []site.Grant, error) {
-	return nil, nil, nil, nil
-}
+func (s *store) LoadAccess(context.Context) (site.Access, error) { return site.Access{}, nil }
 
 func (s *store) AddSession(_ context.Context, _ site.Session, _ []site.SessionID, r site.Record) error {
 	return s.note(r)
