@@ -99,7 +99,7 @@ func (a *app) parseTerms(flags terms) (adminapi.GrantTerms, error) {
 
 // termsText returns "from … until …, Mon-Fri 08:00-18:00" or "at any time".
 func (a *app) termsText(t adminapi.GrantTerms) string {
-	return cmp.Or(t.Grant().Text(a.local), "at any time")
+	return cmp.Or(t.Text(a.local), "at any time")
 }
 
 // grantsOf lists the grants of whom and for what is named; "" selects all.

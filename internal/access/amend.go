@@ -50,17 +50,17 @@ func (s *Service) DraftRemoval(by site.Actor, email site.Email) (site.Amendment,
 // same terms. account is whom it is for, none for a group. Account and groups may be drafts.
 // Invalid as [Service.PutGrant].
 func (s *Service) DraftGrant(by site.Actor, account site.Account, grant site.Grant) ([]site.Amendment, error) {
-	grant.Account, grant.From, grant.Until = account.ID, site.At(grant.From).Time, site.At(grant.Until).Time
+	grant.Account = account.ID
 	if err := checkGrant(grant); err != nil {
 		return nil, err
 	}
-	detail := groupsText(grant.Key(), ": ") + limits(grant)
+	detail := groupsText(grant.Key(), ": ") + limits(grant.Terms)
 	old, had := s.dir.rules().grants[grant.Key()]
-	if had && old.SameTerms(grant) {
+	if had && old.Equal(grant.Terms) {
 		return nil, nil
 	}
 	if had {
-		detail += "; before: " + limits(old)
+		detail += "; before: " + limits(old.Terms)
 	}
 	rec := change(by, site.KindGranted, account, detail)
 	rec.Station = grant.Station

@@ -103,7 +103,7 @@ func (s *Service) Zone() *time.Location {
 
 // PutGrant permits an account or a group to use a station or a group, and replaces the
 // grant of the same key; changed reports whether anything changed, and only then is there
-// a record. Times count in milliseconds. What the grant that it replaces permits beyond it
+// a record. What the grant that it replaces permits beyond it
 // ends at once, whatever it returns. Invalid when the grant does not say for what it is or
 // would end before it begins, NotFound when account, station or group is not there,
 // Unavailable.
@@ -173,13 +173,13 @@ func checkGrant(g site.Grant) error {
 		return fault.New(fault.Invalid, "The grant is for an account or for a group, not for both")
 	case g.StationGroup == "" && !g.Station.Valid(), g.StationGroup != "" && g.Station != 0:
 		return fault.New(fault.Invalid, "The grant names no station")
-	case !g.From.IsZero() && !g.Until.IsZero() && !g.From.Before(g.Until):
+	case !g.From.IsZero() && !g.Until.IsZero() && !g.From.Before(g.Until.Time):
 		return fault.New(fault.Invalid, "The grant would end before it begins")
 	}
 	return nil
 }
 
-// limits words the limits of a grant for the journal.
-func limits(g site.Grant) string {
-	return cmp.Or(g.Text(func(t time.Time) string { return site.At(t).String() }), "without limits")
+// limits words the terms of a grant for the journal.
+func limits(t site.Terms) string {
+	return cmp.Or(t.Text(func(t time.Time) string { return site.At(t).String() }), "without limits")
 }

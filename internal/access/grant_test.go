@@ -44,15 +44,15 @@ func TestService_Permits(t *testing.T) {
 		want  bool
 	}{
 		"without limits":     {site.Grant{}, time.UTC, true},
-		"begun":              {site.Grant{From: now}, time.UTC, true},
-		"not begun":          {site.Grant{From: now.Add(time.Millisecond)}, time.UTC, false},
-		"not ended":          {site.Grant{Until: now.Add(time.Millisecond)}, time.UTC, true},
-		"ended":              {site.Grant{Until: now}, time.UTC, false},
-		"within hours":       {site.Grant{Hours: hours(t, "Sat 07:00-08:00")}, time.UTC, true},
-		"outside hours":      {site.Grant{Hours: hours(t, "Mon-Fri 07:00-08:00")}, time.UTC, false},
-		"hours of this zone": {site.Grant{Hours: hours(t, "Sat 08:00-09:00")}, berlin, true},
-		"hours of another":   {site.Grant{Hours: hours(t, "Sat 08:00-09:00")}, time.UTC, false},
-		"within hours, over": {site.Grant{Until: now, Hours: hours(t, "Sat 07:00-08:00")}, time.UTC, false},
+		"begun":              {site.Grant{Terms: site.Terms{From: site.At(now)}}, time.UTC, true},
+		"not begun":          {site.Grant{Terms: site.Terms{From: site.At(now.Add(time.Millisecond))}}, time.UTC, false},
+		"not ended":          {site.Grant{Terms: site.Terms{Until: site.At(now.Add(time.Millisecond))}}, time.UTC, true},
+		"ended":              {site.Grant{Terms: site.Terms{Until: site.At(now)}}, time.UTC, false},
+		"within hours":       {site.Grant{Terms: site.Terms{Hours: hours(t, "Sat 07:00-08:00")}}, time.UTC, true},
+		"outside hours":      {site.Grant{Terms: site.Terms{Hours: hours(t, "Mon-Fri 07:00-08:00")}}, time.UTC, false},
+		"hours of this zone": {site.Grant{Terms: site.Terms{Hours: hours(t, "Sat 08:00-09:00")}}, berlin, true},
+		"hours of another":   {site.Grant{Terms: site.Terms{Hours: hours(t, "Sat 08:00-09:00")}}, time.UTC, false},
+		"within hours, over": {site.Grant{Terms: site.Terms{Until: site.At(now), Hours: hours(t, "Sat 07:00-08:00")}}, time.UTC, false},
 	}
 	station := site.StationID(0)
 	for name, c := range cases {
@@ -84,7 +84,7 @@ func TestService_Permits(t *testing.T) {
 func TestService_Permits_overTime(t *testing.T) {
 	h := open(t)
 	account := h.add(porter)
-	h.put(site.Grant{Account: account.ID, Station: 1, Until: h.clock.Now().Add(time.Hour)})
+	h.put(site.Grant{Account: account.ID, Station: 1, Terms: site.Terms{Until: site.At(h.clock.Now().Add(time.Hour))}})
 	h.clock.advance(time.Hour - time.Millisecond)
 	if !h.Permits(account.ID, 1) {
 		t.Error("it ended early")
@@ -104,13 +104,13 @@ func TestService_PutGrant(t *testing.T) {
 	if changed || err != nil {
 		t.Errorf("the same again: %v, %v", changed, err)
 	}
-	grant.From, grant.Hours = h.clock.Now().Add(300*time.Microsecond).In(time.FixedZone("x", 3600)), hours(t, "Mon-Fri 08:00-18:00")
+	grant.From, grant.Hours = site.At(h.clock.Now().Add(300*time.Microsecond).In(time.FixedZone("x", 3600))), hours(t, "Mon-Fri 08:00-18:00")
 	h.put(grant)
-	grant.From = h.clock.Now()
+	grant.From = site.At(h.clock.Now())
 	if changed, _ := h.PutGrant(t.Context(), admin(), grant); changed {
 		t.Error("the same in another zone and with a smaller fraction counts as a change")
 	}
-	grant.Until = h.clock.Now().Add(time.Hour)
+	grant.Until = site.At(h.clock.Now().Add(time.Hour))
 	h.put(grant)
 	want := []string{
 		"without limits",
@@ -144,8 +144,8 @@ func TestService_PutGrant_refused(t *testing.T) {
 		"no station":      {site.Grant{Account: account.ID}, fault.Invalid},
 		"bad station":     {site.Grant{Account: account.ID, Station: -1}, fault.Invalid},
 		"unknown station": {site.Grant{Account: account.ID, Station: 10000}, fault.NotFound},
-		"ends at once":    {site.Grant{Account: account.ID, Station: 7, From: now, Until: now}, fault.Invalid},
-		"ends before":     {site.Grant{Account: account.ID, Station: 7, From: now, Until: now.Add(-time.Hour)}, fault.Invalid},
+		"ends at once":    {site.Grant{Account: account.ID, Station: 7, Terms: site.Terms{From: site.At(now), Until: site.At(now)}}, fault.Invalid},
+		"ends before":     {site.Grant{Account: account.ID, Station: 7, Terms: site.Terms{From: site.At(now), Until: site.At(now.Add(-time.Hour))}}, fault.Invalid},
 	} {
 		changed, err := h.PutGrant(t.Context(), admin(), c.grant)
 		if changed || !fault.Is(err, c.kind) {
@@ -315,7 +315,7 @@ func TestService_RemoveGrant_whilePutting(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range puts {
 					until := h.clock.Now().Add(time.Duration(i+1) * time.Hour)
-					all.Go(func() { h.put(site.Grant{Account: account.ID, Station: 7, Until: until}) })
+					all.Go(func() { h.put(site.Grant{Account: account.ID, Station: 7, Terms: site.Terms{Until: site.At(until)}}) })
 					synctest.Wait()
 				}
 				all.Go(func() {

@@ -139,7 +139,7 @@ func TestService_groups_records(t *testing.T) {
 	h.ok(h.ChangeGroup(ctx, admin(), "people", site.OfAccounts, []site.Member{{Account: account.ID}}, nil))
 	h.ok(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Account: account.ID}}, nil)) // no change
 	h.ok(h.ChangeGroup(ctx, admin(), "doors", site.OfStations, []site.Member{{Station: 7}}, nil))
-	h.put(site.Grant{AccountGroup: "people", StationGroup: "doors", Holidays: hours(t, "none")})
+	h.put(site.Grant{AccountGroup: "people", StationGroup: "doors", Terms: site.Terms{Holidays: hours(t, "none")}})
 	h.put(site.Grant{AccountGroup: "people", Station: 7})
 	h.put(site.Grant{Account: account.ID, StationGroup: "doors"})
 	h.ok(h.RemoveGrant(ctx, admin(), site.GrantKey{AccountGroup: "people", Station: 7}))
@@ -171,7 +171,7 @@ func TestService_groups_records(t *testing.T) {
 func TestService_holidays(t *testing.T) {
 	h := open(t) // it is Saturday, 2026-11-21
 	account := h.add(porter)
-	h.put(site.Grant{Account: account.ID, Station: 7, Hours: hours(t, "Sat 00:00-24:00"), Holidays: hours(t, "none")})
+	h.put(site.Grant{Account: account.ID, Station: 7, Terms: site.Terms{Hours: hours(t, "Sat 00:00-24:00"), Holidays: hours(t, "none")}})
 	may := func(want bool) {
 		t.Helper()
 		if h.Permits(account.ID, 7) != want {
@@ -232,7 +232,7 @@ func TestService_Permits_allocations(t *testing.T) {
 		people, places := site.GroupName("people "+strconv.Itoa(i)), site.GroupName("places "+strconv.Itoa(i))
 		h.ok(h.ChangeGroup(ctx, admin(), people, site.OfAccounts, []site.Member{{Account: account.ID}}, nil))
 		h.ok(h.ChangeGroup(ctx, admin(), places, site.OfStations, []site.Member{{Station: 7}}, nil))
-		h.put(site.Grant{AccountGroup: people, StationGroup: places, Hours: hours(t, "Mon 08:00-09:00"), Holidays: hours(t, "none")})
+		h.put(site.Grant{AccountGroup: people, StationGroup: places, Terms: site.Terms{Hours: hours(t, "Mon 08:00-09:00"), Holidays: hours(t, "none")}})
 	}
 	if n := testing.AllocsPerRun(100, func() { h.Permits(account.ID, 7) }); n != 0 {
 		t.Errorf("%v allocations", n)

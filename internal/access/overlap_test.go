@@ -44,7 +44,7 @@ func station(i int) site.StationID { return site.StationID(101 + i) }
 
 // grant returns account i a grant for a station that differs from the one it has.
 func (c *crowd) grant(ctx context.Context, i int, station site.StationID) error {
-	_, err := c.PutGrant(ctx, admin(), site.Grant{Account: c.accounts[i].ID, Station: station, Until: c.clock.Now()})
+	_, err := c.PutGrant(ctx, admin(), site.Grant{Account: c.accounts[i].ID, Station: station, Terms: site.Terms{Until: site.At(c.clock.Now())}})
 	return err
 }
 

@@ -48,7 +48,7 @@ func withdrawals(t *testing.T) map[string]withdrawal {
 	end := func(name site.GroupName) func(context.Context, *house, site.Grant) error {
 		return func(ctx context.Context, h *house, g site.Grant) error { return h.RemoveGroup(ctx, admin(), name) }
 	}
-	until := narrow(func(g *site.Grant) { g.Until = newClock().Now() })
+	until := narrow(func(g *site.Grant) { g.Until = site.At(newClock().Now()) })
 	return map[string]withdrawal{
 		"grant removed":            {site.Grant{Station: 7}, false, remove},
 		"grant of groups removed":  {site.Grant{AccountGroup: "people", StationGroup: "doors"}, false, remove},
@@ -60,8 +60,8 @@ func withdrawals(t *testing.T) map[string]withdrawal {
 		"station left the group":   {site.Grant{StationGroup: "doors"}, false, leave("doors")},
 		"group of people removed":  {site.Grant{AccountGroup: "people", Station: 7}, false, end("people")},
 		"group of doors removed":   {site.Grant{AccountGroup: "people", StationGroup: "doors"}, false, end("doors")},
-		"holiday added":            {site.Grant{Station: 7, Holidays: never}, false, func(ctx context.Context, h *house, _ site.Grant) error { return add(ctx, h) }},
-		"holiday with hours ended": {site.Grant{Station: 7, Hours: never, Holidays: always}, true, func(ctx context.Context, h *house, _ site.Grant) error { return h.RemoveHoliday(ctx, admin(), holiday) }},
+		"holiday added":            {site.Grant{Station: 7, Terms: site.Terms{Holidays: never}}, false, func(ctx context.Context, h *house, _ site.Grant) error { return add(ctx, h) }},
+		"holiday with hours ended": {site.Grant{Station: 7, Terms: site.Terms{Hours: never, Holidays: always}}, true, func(ctx context.Context, h *house, _ site.Grant) error { return h.RemoveHoliday(ctx, admin(), holiday) }},
 	}
 }
 

@@ -12,11 +12,15 @@ type Grant struct {
 	AccountGroup GroupName // or this
 	Station      StationID // either this
 	StationGroup GroupName // or this
+	Terms
+}
 
-	From     time.Time // zero: from ever
-	Until    time.Time // zero: for ever
-	Hours    Schedule  // empty: at any hour
-	Holidays Schedule  // the hours on holidays; empty: as on other days
+// Terms are when a grant holds: from From, and before Until.
+type Terms struct {
+	From     Timestamp `json:"from"`              // zero: from ever
+	Until    Timestamp `json:"until"`             // zero: for ever
+	Hours    Schedule  `json:"hours"`             // empty: at any hour
+	Holidays Schedule  `json:"holidays,omitzero"` // the hours on holidays; empty: as on other days
 }
 
 // GrantKey names a grant: for whom and for what it is. There is at most one grant of a
@@ -33,47 +37,47 @@ func (g Grant) Key() GrantKey {
 	return GrantKey{g.Account, g.AccountGroup, g.Station, g.StationGroup}
 }
 
-// SameTerms reports whether two grants hold at the same times.
-func (g Grant) SameTerms(other Grant) bool {
-	return g.From.Equal(other.From) && g.Until.Equal(other.Until) &&
-		g.Hours.String() == other.Hours.String() && g.Holidays.String() == other.Holidays.String()
+// Equal reports whether the other terms are the same.
+func (t Terms) Equal(other Terms) bool {
+	return t.From.Equal(other.From.Time) && t.Until.Equal(other.Until.Time) &&
+		t.Hours.String() == other.Hours.String() && t.Holidays.String() == other.Holidays.String()
 }
 
-// Text words when the grant holds, with its times as stamp words them: "until …,
+// Text words the terms, with their times as stamp words them: "until …,
 // Mon-Fri 08:00-18:00, on holidays none"; "" is at any time.
-func (g Grant) Text(stamp func(time.Time) string) string {
+func (t Terms) Text(stamp func(time.Time) string) string {
 	var parts []string
 	add := func(stated bool, words string) {
 		if stated {
 			parts = append(parts, words)
 		}
 	}
-	add(!g.From.IsZero(), "from "+stamp(g.From))
-	add(!g.Until.IsZero(), "until "+stamp(g.Until))
-	add(!g.Hours.IsZero(), g.Hours.String())
-	add(!g.Holidays.IsZero(), "on holidays "+g.Holidays.String())
+	add(!t.From.IsZero(), "from "+stamp(t.From.Time))
+	add(!t.Until.IsZero(), "until "+stamp(t.Until.Time))
+	add(!t.Hours.IsZero(), t.Hours.String())
+	add(!t.Holidays.IsZero(), "on holidays "+t.Holidays.String())
 	return strings.Join(parts, ", ")
 }
 
-// Covers reports whether the grant holds at t; zone is the gateway's own time zone, in
+// Covers reports whether a grant of these terms holds at a time; zone is the gateway's own time zone, in
 // which the hours and the holidays are meant. Hours that run past midnight belong to the
 // day on which they start: on the morning of a holiday the hours of the evening before
 // still hold, and on the morning after it those of the holiday. It does not allocate.
-func (g Grant) Covers(t time.Time, zone *time.Location, holidays *Calendar) bool {
-	if !g.From.IsZero() && t.Before(g.From) || !g.Until.IsZero() && !t.Before(g.Until) {
+func (t Terms) Covers(at time.Time, zone *time.Location, holidays *Calendar) bool {
+	if !t.From.IsZero() && at.Before(t.From.Time) || !t.Until.IsZero() && !at.Before(t.Until.Time) {
 		return false
 	}
-	t = t.In(zone)
-	today, yesterday := g.Hours, g.Hours
-	if !g.Holidays.IsZero() {
-		year, month, day := t.Date()
+	at = at.In(zone)
+	today, yesterday := t.Hours, t.Hours
+	if !t.Holidays.IsZero() {
+		year, month, day := at.Date()
 		if holidays.Has(year, month, day) {
-			today = g.Holidays
+			today = t.Holidays
 		}
 		if holidays.Has(year, month, day-1) {
-			yesterday = g.Holidays
+			yesterday = t.Holidays
 		}
 	}
-	minute := t.Hour()*60 + t.Minute()
-	return today.coversOn(t.Weekday(), minute) || yesterday.coversAfter((t.Weekday()+6)%7, minute)
+	minute := at.Hour()*60 + at.Minute()
+	return today.coversOn(at.Weekday(), minute) || yesterday.coversAfter((at.Weekday()+6)%7, minute)
 }

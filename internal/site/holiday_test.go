@@ -79,7 +79,7 @@ func TestGrant_Covers_oracle(t *testing.T) {
 		}
 		for range 4 {
 			o := newOracle(random)
-			grant := site.Grant{Hours: schedule(t, o.hours), Holidays: schedule(t, o.onHolidays)}
+			grant := site.Grant{Terms: site.Terms{Hours: schedule(t, o.hours), Holidays: schedule(t, o.onHolidays)}}
 			calendar := site.NewCalendar(o.holidays(t))
 			end := time.Date(2020, 1, 1, 0, 0, 0, 0, zone)
 			for at := time.Date(2010, 1, 1, 0, 0, 0, 0, zone); at.Before(end); at = at.Add(time.Duration(1+random.IntN(180)) * time.Minute) {
@@ -224,7 +224,7 @@ func TestGrant_Covers_allocations(t *testing.T) {
 	calendar := site.NewCalendar([]site.Holiday{{Dates: []site.Dates{dates(t, "2026-12-24..2026-12-26"), dates(t, "01-01")}}})
 	hours, _ := site.ParseSchedule("Mon-Fri 08:00-18:00, 22:00-06:00")
 	none, _ := site.ParseSchedule("none")
-	grant := site.Grant{Hours: hours, Holidays: none}
+	grant := site.Grant{Terms: site.Terms{Hours: hours, Holidays: none}}
 	at := time.Date(2026, 12, 27, 3, 0, 0, 0, time.UTC)
 	if n := testing.AllocsPerRun(100, func() { grant.Covers(at, time.UTC, calendar) }); n != 0 {
 		t.Errorf("%v allocations", n)

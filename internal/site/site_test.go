@@ -157,7 +157,7 @@ func TestSchedule_Covers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g := (site.Grant{Hours: s}); g.Covers(c.at, time.UTC, nil) != c.want {
+		if g := (site.Grant{Terms: site.Terms{Hours: s}}); g.Covers(c.at, time.UTC, nil) != c.want {
 			t.Errorf("%q at %s: want %v", c.hours, c.at.Format("Mon 15:04"), c.want)
 		}
 	}
@@ -203,13 +203,13 @@ func TestGrant_Covers(t *testing.T) {
 		want  bool
 	}{
 		"without limits":     {site.Grant{}, time.UTC, true},
-		"from now":           {site.Grant{From: at}, time.UTC, true},
-		"from later":         {site.Grant{From: at.Add(1)}, time.UTC, false},
-		"until now":          {site.Grant{Until: at}, time.UTC, false},
-		"until later":        {site.Grant{Until: at.Add(1)}, time.UTC, true},
-		"hours in UTC":       {site.Grant{Hours: hours}, time.UTC, false},
-		"hours in the zone":  {site.Grant{Hours: hours}, berlin, true},
-		"hours but not from": {site.Grant{Hours: hours, From: at.Add(1)}, berlin, false},
+		"from now":           {site.Grant{Terms: site.Terms{From: site.At(at)}}, time.UTC, true},
+		"from later":         {site.Grant{Terms: site.Terms{From: site.At(at.Add(time.Millisecond))}}, time.UTC, false},
+		"until now":          {site.Grant{Terms: site.Terms{Until: site.At(at)}}, time.UTC, false},
+		"until later":        {site.Grant{Terms: site.Terms{Until: site.At(at.Add(time.Millisecond))}}, time.UTC, true},
+		"hours in UTC":       {site.Grant{Terms: site.Terms{Hours: hours}}, time.UTC, false},
+		"hours in the zone":  {site.Grant{Terms: site.Terms{Hours: hours}}, berlin, true},
+		"hours but not from": {site.Grant{Terms: site.Terms{Hours: hours, From: site.At(at.Add(time.Millisecond))}}, berlin, false},
 	} {
 		if c.grant.Covers(at, c.zone, nil) != c.want {
 			t.Errorf("%s: want %v", name, c.want)

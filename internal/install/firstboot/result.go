@@ -153,7 +153,7 @@ func (b *boot) contents() (all [][2]string) {
 		all = append(all, [2]string{"Holiday", h.Name + ": " + h.Text()})
 	}
 	for _, g := range s.Grants {
-		text := fmt.Sprintf("%s: %s%s", g.Account, site.JoinRefs(g.Stations), g.Terms())
+		text := fmt.Sprintf("%s: %s%s", g.Account, site.JoinRefs(g.Stations), g.TermsText())
 		if !g.Until.IsZero() && g.Until.Before(b.Now()) {
 			text += " (over)"
 		}

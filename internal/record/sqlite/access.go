@@ -62,7 +62,7 @@ func scanGrant(rows *sql.Rows) (g site.Grant, err error) {
 	}
 	g.Account, g.AccountGroup = site.AccountID(account.String), site.GroupName(accountGroup.String)
 	g.Station, g.StationGroup = site.StationID(station.Int64), site.GroupName(stationGroup.String)
-	g.From, g.Until = fromMillis(from), fromMillis(until)
+	g.From, g.Until = site.At(fromMillis(from)), site.At(fromMillis(until))
 	if g.Hours, err = site.ParseSchedule(hours); err == nil {
 		g.Holidays, err = site.ParseSchedule(holidays)
 	}

@@ -85,7 +85,7 @@ func (t *transaction) amendSchedule(a site.Amendment) (err error) {
 	case a.PutGrant != nil:
 		g := a.PutGrant
 		_, err = t.exec(`REPLACE INTO access_grant (account, account_group, station, station_group, from_time, until_time, hours, holidays)
-			VALUES (nullif(?, ''), nullif(?, ''), nullif(?, 0), nullif(?, ''), ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From), toMillis(g.Until), g.Hours.String(), g.Holidays.String())...)
+			VALUES (nullif(?, ''), nullif(?, ''), nullif(?, 0), nullif(?, ''), ?, ?, ?, ?)`, append(keyOf(g.Key()), toMillis(g.From.Time), toMillis(g.Until.Time), g.Hours.String(), g.Holidays.String())...)
 	case a.RemoveGrant != nil:
 		_, err = t.exec(`DELETE FROM access_grant WHERE ifnull(account, '') = ? AND ifnull(account_group, '') = ?
 			AND ifnull(station, 0) = ? AND ifnull(station_group, '') = ?`, keyOf(*a.RemoveGrant)...)

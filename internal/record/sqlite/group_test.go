@@ -25,9 +25,9 @@ func grouped(t *testing.T) (*sqlite.DB, string) {
 		site.Amendment{AddMember: &site.Member{Group: "doors", Station: 2}},
 		site.Amendment{PutHoliday: &site.Holiday{Name: "Christmas", Dates: []site.Dates{dates}}},
 		site.Amendment{PutGrant: &site.Grant{Account: "a-1", Station: 1}},
-		site.Amendment{PutGrant: &site.Grant{Account: "a-1", StationGroup: "doors", Holidays: holidays}},
+		site.Amendment{PutGrant: &site.Grant{Account: "a-1", StationGroup: "doors", Terms: site.Terms{Holidays: holidays}}},
 		site.Amendment{PutGrant: &site.Grant{AccountGroup: "people", Station: 1}},
-		site.Amendment{PutGrant: &site.Grant{AccountGroup: "people", StationGroup: "doors", From: at(5)}},
+		site.Amendment{PutGrant: &site.Grant{AccountGroup: "people", StationGroup: "doors", Terms: site.Terms{From: site.At(at(5))}}},
 		site.Amendment{PutGrant: &site.Grant{AccountGroup: "people", StationGroup: "doors"}})
 	return db, path
 }
@@ -160,7 +160,7 @@ func TestOpen_formerGrants(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	all, err := db.LoadAccess(t.Context())
 	hours, _ := site.ParseSchedule("Mon 08:00-09:00")
-	want := []site.Grant{{Account: "a-1", Station: 1}, {Account: "a-1", Station: 2, From: at(5), Until: at(7), Hours: hours}}
+	want := []site.Grant{{Account: "a-1", Station: 1}, {Account: "a-1", Station: 2, Terms: site.Terms{From: site.At(at(5)), Until: site.At(at(7)), Hours: hours}}}
 	if err != nil || !reflect.DeepEqual(all.Grants, want) {
 		t.Errorf("got %+v, %v", all.Grants, err)
 	}

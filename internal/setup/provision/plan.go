@@ -331,10 +331,7 @@ func (w *plan) putHolidays() error {
 func (w *plan) putGrants() error {
 	for _, g := range w.site.Grants {
 		for _, what := range g.Stations {
-			wanted := site.Grant{
-				AccountGroup: g.Account.Group, Station: what.Station, StationGroup: what.Group,
-				From: g.From, Until: g.Until, Hours: g.Hours, Holidays: g.Holidays,
-			}
+			wanted := site.Grant{AccountGroup: g.Account.Group, Station: what.Station, StationGroup: what.Group, Terms: g.Terms}
 			drafted, err := w.accounts.DraftGrant(w.by, w.accountByEmail[g.Account.Email], wanted)
 			if err := w.add(err, drafted...); err != nil {
 				return err

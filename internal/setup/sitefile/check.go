@@ -163,8 +163,7 @@ func (c *checker) grants(list []Grant) {
 			c.email(at, "account", &g.Account.Email, "the grant names no account")
 		}
 		c.must(len(g.Stations) > 0, at, "stations", "the grant names no stations")
-		from, until := site.At(g.From), site.At(g.Until)
-		c.must(from.IsZero() || until.IsZero() || from.Before(until.Time), at, "until", "the grant ends before it begins: until must be later than from")
+		c.must(g.From.IsZero() || g.Until.IsZero() || g.From.Before(g.Until.Time), at, "until", "the grant ends before it begins: until must be later than from")
 		for k := range g.Stations {
 			what, noun := &g.Stations[k], "station"
 			if what.Group += site.GroupName(what.Email); what.Group != "" {

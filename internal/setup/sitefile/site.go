@@ -96,19 +96,15 @@ type Holiday struct {
 // Grant is one [[grant]] of a site file: the same terms for several stations. It
 // states a grant as a whole: a bound that is left out is no bound.
 type Grant struct {
-	Account  site.Ref      `json:"account"`        // or a group of accounts
-	Stations []site.Ref    `json:"stations"`       // or groups of stations
-	From     time.Time     `json:"from,omitzero"`  // zero: since ever
-	Until    time.Time     `json:"until,omitzero"` // zero: for ever
-	Hours    site.Schedule `json:"hours,omitzero"`
-	Holidays site.Schedule `json:"holidays,omitzero"` // the hours on holidays; empty: as on other days
-	Lines    Lines         `json:"lines,omitempty"`
+	Account  site.Ref   `json:"account"`  // or a group of accounts
+	Stations []site.Ref `json:"stations"` // or groups of stations
+	site.Terms
+	Lines Lines `json:"lines,omitempty"`
 }
 
-// Terms words the bounds of the grant after a comma, with times in UTC; "" is no bound.
-func (g Grant) Terms() string {
-	terms := site.Grant{From: g.From, Until: g.Until, Hours: g.Hours, Holidays: g.Holidays}
-	if text := terms.Text(func(t time.Time) string { return t.UTC().Format(time.RFC3339) }); text != "" {
+// TermsText words the terms of the grant after a comma, with times in UTC; "" is no bound.
+func (g Grant) TermsText() string {
+	if text := g.Text(func(t time.Time) string { return t.UTC().Format(time.RFC3339) }); text != "" {
 		return ", " + text
 	}
 	return ""

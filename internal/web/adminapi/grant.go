@@ -19,12 +19,11 @@ func (a *API) grants(*request) (any, error) {
 }
 
 func grantOf(email site.Email, g site.Grant) Grant {
-	terms := GrantTerms{From: site.At(g.From), Until: site.At(g.Until), Hours: g.Hours, Holidays: g.Holidays}
-	return Grant{Email: email, AccountGroup: g.AccountGroup, StationID: g.Station, StationGroup: g.StationGroup, GrantTerms: terms}
+	return Grant{Email: email, AccountGroup: g.AccountGroup, StationID: g.Station, StationGroup: g.StationGroup, GrantTerms: g.Terms}
 }
 
 func (a *API) grant(r *request, terms GrantTerms) (any, error) {
-	g, err := a.named(r, terms.Grant())
+	g, err := a.named(r, site.Grant{Terms: terms})
 	if err != nil {
 		return nil, err
 	}

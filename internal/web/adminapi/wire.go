@@ -189,17 +189,7 @@ func (g Grant) What() site.Ref { return site.Ref{Station: g.StationID, Group: g.
 // GrantTerms is the body of PUT /admin/v1/grants/{who}/{what}: when the grant holds. A
 // bound that is null or absent, or empty hours, are no bound. who is an e-mail address or
 // the name of a group of accounts, what a station id or the name of a group of stations.
-type GrantTerms struct {
-	From     site.Timestamp `json:"from"`
-	Until    site.Timestamp `json:"until"`
-	Hours    site.Schedule  `json:"hours"`             // "Mon-Fri 08:00-18:00"; empty: at any hour
-	Holidays site.Schedule  `json:"holidays,omitzero"` // the hours on holidays, or "none"; absent or empty: as on other days
-}
-
-// Grant returns a grant of these terms, for whom and for what left open.
-func (t GrantTerms) Grant() site.Grant {
-	return site.Grant{From: t.From.Time, Until: t.Until.Time, Hours: t.Hours, Holidays: t.Holidays}
-}
+type GrantTerms = site.Terms
 
 // Granted is the answer of PUT /admin/v1/grants/{who}/{what}.
 type Granted struct {
