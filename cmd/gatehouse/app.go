@@ -15,6 +15,7 @@ import (
 
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
+	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
 
@@ -131,6 +132,15 @@ func (a *app) variable(name string) (value string) {
 		}
 	}
 	return value
+}
+
+// status returns the state of the gateway.
+func (a *app) status(ctx context.Context) (s adminapi.Status, err error) {
+	err = a.call(func(gw *client.Client) error {
+		s, err = gw.Status(ctx)
+		return err
+	})
+	return s, err
 }
 
 // call runs f with the client of the gateway.

@@ -14,7 +14,6 @@ import (
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudLong = `The cloud link is the gateway's own connection to an MQTT broker elsewhere, set up
@@ -181,13 +180,9 @@ func (a *app) gatewayID(ctx context.Context, stated string) (id site.GatewayID, 
 		}
 		return site.GatewayID(stated), nil
 	}
-	err = a.call(func(gw *client.Client) error {
-		status, err := gw.Status(ctx)
-		id = status.GatewayID
-		return err
-	})
+	status, err := a.status(ctx)
 	if err != nil {
 		err = fmt.Errorf("asking the gateway for its id: %s; elsewhere state it with --gateway", describe(err))
 	}
-	return id, err
+	return status.GatewayID, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"gatehouse/internal/health"
 	"gatehouse/internal/web/adminapi"
-	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) cloudStatusCommand() *cobra.Command {
@@ -23,22 +22,20 @@ wrong, and how many records are pending. Exit status 1 means that the link is do
 not configured.`,
 		Example: "  gatehouse cloud status\n  gatehouse cloud status --json",
 	}, func(ctx context.Context, _ []string) error {
-		return a.call(func(gw *client.Client) error {
-			status, err := gw.Status(ctx)
-			if err != nil {
-				return a.outage(ctx, err)
-			}
-			if status.Cloud == nil {
-				return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
-			}
-			if err := a.result(status.Cloud, func(w *lines) { w.table(a.cloudRows(status)) }); err != nil {
-				return err
-			}
-			if c := status.Cloud; !c.Connected {
-				return errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
-			}
-			return nil
-		})
+		status, err := a.status(ctx)
+		if err != nil {
+			return a.outage(ctx, err)
+		}
+		if status.Cloud == nil {
+			return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
+		}
+		if err := a.result(status.Cloud, func(w *lines) { w.table(a.cloudRows(status)) }); err != nil {
+			return err
+		}
+		if c := status.Cloud; !c.Connected {
+			return errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
+		}
+		return nil
 	})
 }
 

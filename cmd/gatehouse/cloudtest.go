@@ -18,7 +18,6 @@ import (
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/site"
-	"gatehouse/internal/web/adminapi/client"
 )
 
 const cloudTestLong = `Try everything that the cloud link needs, step by step: the configuration and its
@@ -176,15 +175,12 @@ func (t *trial) rights(ctx context.Context) error {
 // noteClock prints a note if the running gateway refuses every command for now, because its
 // clock is not trusted. That is no failure of the link.
 func (a *app) noteClock(ctx context.Context) {
-	_ = a.call(func(gw *client.Client) error {
-		status, err := gw.Status(ctx)
-		for _, finding := range status.Conditions {
-			if finding.Code == health.CloudClock {
-				a.complain("note: " + finding.Summary + "; " + lowerFirst(finding.Advice))
-			}
+	status, _ := a.status(ctx)
+	for _, finding := range status.Conditions {
+		if finding.Code == health.CloudClock {
+			a.complain("note: " + finding.Summary + "; " + lowerFirst(finding.Advice))
 		}
-		return err
-	})
+	}
 }
 
 // ended shows how a step ended, and returns the error of one that failed.

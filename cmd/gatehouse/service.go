@@ -16,7 +16,6 @@ import (
 	"gatehouse/internal/install/service"
 	"gatehouse/internal/setup/sitefile"
 	"gatehouse/internal/web/adminapi"
-	"gatehouse/internal/web/adminapi/client"
 )
 
 // The gateway's user writes the text of the login prompt to setupFile while there is no
@@ -89,11 +88,7 @@ func (a *app) installService(ctx context.Context) error {
 }
 
 func (a *app) ready(ctx context.Context) error {
-	var status adminapi.Status
-	_ = a.call(func(gw *client.Client) (err error) { // what does not answer has no listeners to show
-		status, err = gw.Status(ctx)
-		return err
-	})
+	status, _ := a.status(ctx) // what does not answer has no listeners to show
 	found := list(status.Listeners)
 	return a.result(found, func(w *lines) {
 		setup, _ := gateway.ReadNotice(setupFile) // there is none once there is an administrator

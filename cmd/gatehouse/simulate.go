@@ -14,7 +14,6 @@ import (
 	"gatehouse/internal/door/stationsim"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
-	"gatehouse/internal/web/adminapi/client"
 )
 
 // simulation holds the flags of simulate.
@@ -77,7 +76,11 @@ func (a *app) simulate(ctx context.Context, flags simulation) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
 	defer stop()
 	if flags.broker == "" {
-		if flags.broker, err = a.broker(ctx); err != nil {
+		status, err := a.status(ctx)
+		if err != nil {
+			return err
+		}
+		if flags.broker, err = brokerOf(status.Listeners); err != nil {
 			return err
 		}
 	}
@@ -141,19 +144,6 @@ func eventText(e stationsim.Event) string {
 		text += ": " + e.Detail
 	}
 	return text
-}
-
-// broker returns the address of the running gateway's own broker.
-func (a *app) broker(ctx context.Context) (address string, err error) {
-	err = a.call(func(gw *client.Client) error {
-		status, err := gw.Status(ctx)
-		if err != nil {
-			return err
-		}
-		address, err = brokerOf(status.Listeners)
-		return err
-	})
-	return address, err
 }
 
 // brokerOf picks the gateway's own MQTT listener, reached over loopback when it
