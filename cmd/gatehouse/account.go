@@ -68,12 +68,10 @@ func (a *app) newPassword(ctx context.Context, fromStdin bool) (string, error) {
 }
 
 func (a *app) accountList() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "list", Short: "List the accounts"},
-		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, listing("There are no accounts; \"gatehouse account add EMAIL\" adds one.", []string{"EMAIL", "ADMIN", "ADDED", "ID"}, func(acc adminapi.Account) []string {
-				return []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.ID)}
-			}))(gw.Accounts(ctx))
-		})
+	return a.remote(&cobra.Command{Use: "list", Short: "List the accounts"}, shown(a, (*client.Client).Accounts,
+		listing("There are no accounts; \"gatehouse account add EMAIL\" adds one.", []string{"EMAIL", "ADMIN", "ADDED", "ID"}, func(acc adminapi.Account) []string {
+			return []string{string(acc.Email), yesNo(acc.Admin), a.stamp(acc.Created), string(acc.ID)}
+		})))
 }
 
 func (a *app) accountRemove() *cobra.Command {
@@ -122,12 +120,6 @@ func (a *app) accountSessions() *cobra.Command {
 func (a *app) accountRevoke() *cobra.Command {
 	return a.remote(&cobra.Command{Use: "revoke EMAIL", Short: "End every session of an account at once"},
 		func(ctx context.Context, gw *client.Client, in arguments) error {
-			ended, err := gw.Revoke(ctx, string(in.email))
-			if err != nil {
-				return err
-			}
-			return a.result(adminapi.Revoked{Ended: ended}, func(w *lines) {
-				w.printf("%s of %s ended.", plural(ended, "session"), in.email)
-			})
+			return show(a, func(w *lines, r adminapi.Revoked) { w.printf("%s of %s ended.", plural(r.Ended, "session"), in.email) })(gw.Revoke(ctx, string(in.email)))
 		})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -26,7 +25,7 @@ func (a *app) clockCommand() *cobra.Command {
 		Use:   "clock",
 		Short: "Show the clock and its floor, and what is wrong with them",
 		Long:  clockLong,
-	}, a.clockBody((*client.Client).Clock, ""))
+	}, shown(a, (*client.Client).Clock, a.printClock))
 	cmd.AddCommand(
 		a.remote(&cobra.Command{
 			Use:   "accept",
@@ -34,29 +33,23 @@ func (a *app) clockCommand() *cobra.Command {
 			Long: `Accept the system's present time as right: compare it with a watch first. The
 gateway's clock steps forward to it however far that is, and is trusted until the
 gateway is restarted, also without a time service. The journal records it.`,
-		}, a.clockBody((*client.Client).AcceptClock, "The system's time is accepted until the gateway is restarted.")),
+		}, shown(a, (*client.Client).AcceptClock, a.clockSet("The system's time is accepted until the gateway is restarted."))),
 		a.remote(&cobra.Command{
 			Use:   "reset",
 			Short: "Lower a floor that a wrong time has raised",
 			Long: `Set the gateway's clock and its floor back to the system's present time, after a
 wrong time has raised them: compare the system's time with a watch first. The
 journal records it; records that were written under the wrong time keep it.`,
-		}, a.clockBody((*client.Client).ResetClock, "The clock and its floor are set back to the system's time.")),
+		}, shown(a, (*client.Client).ResetClock, a.clockSet("The clock and its floor are set back to the system's time."))),
 	)
 	return cmd
 }
 
-// clockBody returns the body of a command that does something to the clock and then
-// shows its state.
-func (a *app) clockBody(do func(*client.Client, context.Context) (adminapi.Clock, error), done string) func(context.Context, *client.Client, arguments) error {
-	return func(ctx context.Context, gw *client.Client, _ arguments) error {
-		return show(a, func(w *lines, c adminapi.Clock) {
-			if done != "" {
-				w.printf("%s", done)
-				w.printf("")
-			}
-			a.printClock(w, c)
-		})(do(gw, ctx))
+// clockSet returns a function that writes what was done to the clock, and its state.
+func (a *app) clockSet(done string) func(*lines, adminapi.Clock) {
+	return func(w *lines, c adminapi.Clock) {
+		w.printf("%s\n", done)
+		a.printClock(w, c)
 	}
 }
 

@@ -29,13 +29,11 @@ not configured.`,
 		if status.Cloud == nil {
 			return errors.New("this gateway has no cloud: set url in [cloud] of the configuration and run \"systemctl reload gatehouse\"")
 		}
-		if err := a.result(status.Cloud, func(w *lines) { w.table(a.cloudRows(status)) }); err != nil {
-			return err
+		err = a.result(status.Cloud, func(w *lines) { w.table(a.cloudRows(status)) })
+		if c := status.Cloud; err == nil && !c.Connected {
+			err = errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
 		}
-		if c := status.Cloud; !c.Connected {
-			return errors.New("the cloud link is down: " + printable(cmp.Or(c.Error, "it has not come up yet")+"; "+cmp.Or(c.Advice, "wait a moment")))
-		}
-		return nil
+		return err
 	})
 }
 

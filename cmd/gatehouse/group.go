@@ -75,12 +75,10 @@ func membersText(m adminapi.Members) string {
 }
 
 func (a *app) groupList() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "list", Short: "List the groups"},
-		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, listing("There are no groups; \"gatehouse group add GROUP MEMBER...\" adds one.", []string{"GROUP", "MEMBERS"}, func(g adminapi.Group) []string {
-				return []string{string(g.Name), membersText(g.Members)}
-			}))(gw.Groups(ctx))
-		})
+	return a.remote(&cobra.Command{Use: "list", Short: "List the groups"}, shown(a, (*client.Client).Groups,
+		listing("There are no groups; \"gatehouse group add GROUP MEMBER...\" adds one.", []string{"GROUP", "MEMBERS"}, func(g adminapi.Group) []string {
+			return []string{string(g.Name), membersText(g.Members)}
+		})))
 }
 
 func (a *app) groupRemove() *cobra.Command {

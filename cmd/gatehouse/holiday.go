@@ -17,7 +17,12 @@ func (a *app) holidayCommand() *cobra.Command {
 	cmd := group("holiday", "Manage the holidays of the site",
 		`Holidays are days, in the time zone of the site, on which other hours may hold: see
 "gatehouse grant --holidays". A grant that does not mention holidays is the same on them.`)
-	cmd.AddCommand(a.holidayAdd(), a.holidayImport(), a.holidayList(), a.holidayRemove())
+	none := "There are no holidays; \"gatehouse holiday add HOLIDAY DATE...\" adds one."
+	cmd.AddCommand(
+		a.holidayAdd(), a.holidayImport(),
+		a.remote(&cobra.Command{Use: "list", Short: "List the holidays"}, shown(a, (*client.Client).Holidays, holidayTable(none))),
+		a.holidayRemove(),
+	)
 	return cmd
 }
 
@@ -66,13 +71,6 @@ with an event that cannot be read is refused as a whole.`,
 		}
 		return show(a, holidayTable(unchanged))(gw.AddHolidays(ctx, adminapi.NewHolidays{ICS: string(text)}))
 	})
-}
-
-func (a *app) holidayList() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "list", Short: "List the holidays"},
-		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, holidayTable("There are no holidays; \"gatehouse holiday add HOLIDAY DATE...\" adds one."))(gw.Holidays(ctx))
-		})
 }
 
 func (a *app) holidayRemove() *cobra.Command {

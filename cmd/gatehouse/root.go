@@ -191,6 +191,11 @@ func (a *app) remote(cmd *cobra.Command, run func(context.Context, *client.Clien
 	})
 }
 
+// shown returns what a command runs that asks the gateway one thing and shows the answer.
+func shown[T any](a *app, ask func(*client.Client, context.Context) (T, error), human func(*lines, T)) func(context.Context, *client.Client, arguments) error {
+	return func(ctx context.Context, gw *client.Client, _ arguments) error { return show(a, human)(ask(gw, ctx)) }
+}
+
 func parseArguments(names, args []string) (in arguments, err error) {
 	for i, text := range args {
 		switch names[min(i, len(names)-1)] {

@@ -22,10 +22,7 @@ func (a *app) stationCommand() *cobra.Command {
 	cmd := group("station", "Enrol and watch stations", "Stations are the hardware with the locks. A station connects to the gateway's MQTT\nbroker with the credentials that \"station add\" prints.")
 	cmd.AddCommand(
 		a.stationAdd(),
-		a.remote(&cobra.Command{Use: "list", Short: "List the stations and their state"},
-			func(ctx context.Context, gw *client.Client, _ arguments) error {
-				return show(a, a.stationTable())(gw.Stations(ctx))
-			}),
+		a.remote(&cobra.Command{Use: "list", Short: "List the stations and their state"}, shown(a, (*client.Client).Stations, a.stationTable())),
 		a.remote(&cobra.Command{Use: "show N", Short: "Show one station"},
 			func(ctx context.Context, gw *client.Client, in arguments) error {
 				return show(a, func(w *lines, s adminapi.Station) { a.stationTable()(w, []adminapi.Station{s}) })(gw.Station(ctx, in.station))

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,11 +30,7 @@ ready to open doors, or does not run.`,
 		if err != nil {
 			return a.outage(ctx, err)
 		}
-		status.Conditions, status.Listeners = list(status.Conditions), list(status.Listeners)
-		if err := a.result(status, func(w *lines) { a.printStatus(w, status) }); err != nil {
-			return err
-		}
-		return notReady(status)
+		return errors.Join(a.result(status, func(w *lines) { a.printStatus(w, status) }), notReady(status))
 	})
 }
 

@@ -94,12 +94,10 @@ func (a *app) scopeText(t adminapi.Token) string {
 }
 
 func (a *app) tokenList() *cobra.Command {
-	return a.remote(&cobra.Command{Use: "list", Short: "List the tokens"},
-		func(ctx context.Context, gw *client.Client, _ arguments) error {
-			return show(a, listing("There are no tokens; \"gatehouse token add NAME --read\" adds one.", []string{"NAME", "MAY", "ADDED", "LAST USED"}, func(t adminapi.Token) []string {
-				return []string{t.Name, a.scopeText(t), a.stamp(t.Created), a.stamp(t.Used)}
-			}))(gw.Tokens(ctx))
-		})
+	return a.remote(&cobra.Command{Use: "list", Short: "List the tokens"}, shown(a, (*client.Client).Tokens,
+		listing("There are no tokens; \"gatehouse token add NAME --read\" adds one.", []string{"NAME", "MAY", "ADDED", "LAST USED"}, func(t adminapi.Token) []string {
+			return []string{t.Name, a.scopeText(t), a.stamp(t.Created), a.stamp(t.Used)}
+		})))
 }
 
 func (a *app) tokenRemove() *cobra.Command {

@@ -83,9 +83,8 @@ func (c *Client) Sessions(ctx context.Context, email string) ([]adminapi.Session
 
 // Revoke ends every session of an account and returns how many there were. Error:
 // [fault.NotFound].
-func (c *Client) Revoke(ctx context.Context, email string) (ended int, err error) {
-	answer, err := call[adminapi.Revoked](ctx, c, http.MethodPost, accountPath(email, "/revoke"), nil)
-	return answer.Ended, err
+func (c *Client) Revoke(ctx context.Context, email string) (adminapi.Revoked, error) {
+	return call[adminapi.Revoked](ctx, c, http.MethodPost, accountPath(email, "/revoke"), nil)
 }
 
 // Stations lists the stations, sorted by id.
