@@ -122,16 +122,8 @@ func (a *app) gateway() (*client.Client, error) {
 }
 
 // namedSocket returns the socket that the flags or the environment name, or "".
-func (a *app) namedSocket() string { return cmp.Or(a.socket, a.variable("GATEHOUSE_SOCKET")) }
-
-// variable returns the value of an environment variable, or "".
-func (a *app) variable(name string) (value string) {
-	for _, entry := range a.environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
-		}
-	}
-	return value
+func (a *app) namedSocket() string {
+	return cmp.Or(a.socket, config.Lookup(a.environ, "GATEHOUSE_SOCKET"))
 }
 
 // status returns the state of the gateway.

@@ -127,9 +127,7 @@ func (a *app) seal(ctx context.Context, to io.Writer, cfg config.Config, passphr
 // configuration returns where the configuration is that the flags and the environment
 // name.
 func (a *app) configuration(cfg config.Config) backup.Configuration {
-	folder := filepath.Dir(config.PartsFolder(a.config, a.environ))
-	main := cmp.Or(a.config, a.variable("GATEHOUSE_CONFIG"), filepath.Join(folder, "gatehouse.toml"))
-	return backup.Configuration{Main: main, More: namedFiles(cfg)}
+	return backup.Configuration{Main: config.MainFile(a.config, a.environ), More: namedFiles(cfg)}
 }
 
 // namedFiles lists the files that a configuration names.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/term"
 
+	"gatehouse/internal/config"
 	"gatehouse/internal/site"
 )
 
@@ -158,7 +159,7 @@ func yesNo(b bool) string {
 // terminal returns the file of a terminal that out is; false for anything else.
 func (a *app) terminal(out io.Writer) (*os.File, bool) {
 	f, ok := out.(*os.File)
-	return f, ok && term.IsTerminal(int(f.Fd())) && a.variable("TERM") != "dumb"
+	return f, ok && term.IsTerminal(int(f.Fd())) && config.Lookup(a.environ, "TERM") != "dumb"
 }
 
 // screen shows a row for each station on a terminal, and draws them in place. Safe for

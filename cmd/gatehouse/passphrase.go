@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"gatehouse/internal/config"
 	"gatehouse/internal/record/backup"
 	"gatehouse/internal/site"
 )
@@ -36,7 +37,7 @@ func (a *app) passphrase(ctx context.Context, file string, fresh bool) (site.Sec
 		text, err := firstLine(file, f)
 		return site.Secret(text), err
 	}
-	if value := a.variable(passphraseVariable); value != "" {
+	if value := config.Lookup(a.environ, passphraseVariable); value != "" {
 		return site.Secret(value), nil
 	}
 	terminal, ok := a.stdin.(*os.File)
@@ -87,18 +88,16 @@ func firstLine(name string, r io.Reader) (string, error) {
 // interruptible returns what read returns, or the error of ctx if that ends first. Then
 // reading continues until the process ends.
 func interruptible(ctx context.Context, read func() (string, error)) (string, error) {
-	type reading struct {
-		text string
-		err  error
-	}
-	done := make(chan reading, 1)
+	done := make(chan struct{})
+	var text string
+	var err error
 	go func() {
-		text, err := read()
-		done <- reading{text, err}
+		defer close(done)
+		text, err = read()
 	}()
 	select {
-	case r := <-done:
-		return r.text, r.err
+	case <-done:
+		return text, err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}

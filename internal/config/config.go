@@ -148,10 +148,10 @@ func Defaults(environ []string) Config {
 // stateDirectory is where an ordinary user's gateway keeps its data (XDG Base
 // Directory Specification: a relative XDG_STATE_HOME is ignored).
 func stateDirectory(environ []string) string {
-	if state := lookup(environ, "XDG_STATE_HOME"); filepath.IsAbs(state) {
+	if state := Lookup(environ, "XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, "gatehouse")
 	}
-	if home := lookup(environ, "HOME"); filepath.IsAbs(home) {
+	if home := Lookup(environ, "HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".local", "state", "gatehouse")
 	}
 	return ""

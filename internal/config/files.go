@@ -31,14 +31,11 @@ func Files(path string, environ []string) ([]File, error) {
 	return filesOr(systemFile, named(path, environ))
 }
 
-// PartsFolder is the folder whose files [Files] reads after the file, whether it
-// exists or not.
-func PartsFolder(path string, environ []string) string {
-	return partsOf(cmp.Or(named(path, environ), systemFile))
-}
+// MainFile is the path of the file that [Files] reads first, whether it exists or not.
+func MainFile(path string, environ []string) string { return cmp.Or(named(path, environ), systemFile) }
 
 // named returns the file that a flag or a variable names, or "".
-func named(path string, environ []string) string { return cmp.Or(path, lookup(environ, fileVariable)) }
+func named(path string, environ []string) string { return cmp.Or(path, Lookup(environ, fileVariable)) }
 
 func partsOf(file string) string { return filepath.Join(filepath.Dir(file), partsFolder) }
 

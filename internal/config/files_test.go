@@ -113,13 +113,13 @@ func TestFiles_withoutTheFile(t *testing.T) {
 	}
 }
 
-func TestPartsFolder(t *testing.T) {
+func TestMainFile(t *testing.T) {
 	for _, c := range []struct{ path, variable, want string }{
-		{"", "", "/etc/gatehouse/conf.d"},
-		{"", "/a/g.toml", "/a/conf.d"},
-		{"/b/g.toml", "/a/g.toml", "/b/conf.d"},
+		{"", "", "/etc/gatehouse/gatehouse.toml"},
+		{"", "/a/g.toml", "/a/g.toml"},
+		{"/b/g.toml", "/a/g.toml", "/b/g.toml"},
 	} {
-		if got := config.PartsFolder(c.path, []string{"GATEHOUSE_CONFIG=" + c.variable}); got != c.want {
+		if got := config.MainFile(c.path, []string{"GATEHOUSE_CONFIG=" + c.variable}); got != c.want {
 			t.Errorf("%v: %s", c, got)
 		}
 	}

@@ -172,8 +172,9 @@ func (l *loader) readEnvironment(environ []string) {
 	}
 }
 
-// lookup returns the value of a variable; the last one counts, as for a process.
-func lookup(environ []string, name string) string {
+// Lookup returns the value of a variable; the last one counts, as for a process. "" where
+// it is not set.
+func Lookup(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if variable, value, _ := strings.Cut(entry, "="); variable == name {
 			return value

@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 	if cfg.public == nil {
 		cfg.public = onPublicDisk
 	}
-	folder, err := filepath.Abs(filepath.Dir(config.PartsFolder(cfg.Settings, cfg.Environ)))
+	folder, err := filepath.Abs(filepath.Dir(config.MainFile(cfg.Settings, cfg.Environ)))
 	if err != nil {
 		return Outcome{}, fmt.Errorf("finding the folder of the configuration: %w", err)
 	}
