@@ -19,6 +19,9 @@ type Config struct {
 	// holds one line; the others are PEM. Without CA the system's roots count.
 	PasswordFile, CA, Certificate, Key string
 
+	// Find returns the file that one of these paths means; nil: the path itself.
+	Find func(path string) (string, error)
+
 	KeepAlive time.Duration    // 1 s to 18 h, in whole seconds
 	Now       func() time.Time // by which certificates are judged: the later of clock and time floor; nil: time.Now
 	Will      *Message         // what the broker publishes when the connection breaks; nil: nothing
@@ -31,10 +34,10 @@ type Config struct {
 	// brokers end the connection instead, which fails at [StepSubscribe].
 	Optional []string
 
-	// Receive takes each message that comes in; it may be nil without Topics. It is
-	// called concurrently, by at most [MaxReceiving] goroutines, in no order, also
-	// before Dial returns and never after the connection is over. The broker gets its
-	// acknowledgement when Receive returns. It must not call Close.
+	// Receive takes each message that comes in, one after the other as the broker sent them,
+	// also before Dial returns and never after the connection is over; it may be nil without
+	// Topics. The connection is not read on meanwhile, and the broker gets its
+	// acknowledgement when Receive returns. It must not call Close, nor wait for a Delivery.
 	Receive func(Message)
 
 	// PerSecond and Burst bound the messages that come in: beyond them the connection
@@ -51,10 +54,6 @@ type Config struct {
 	// Open opens the connection to one address, below TLS; nil: the system's dialer.
 	Open func(ctx context.Context, network, address string) (net.Conn, error)
 }
-
-// MaxReceiving is how many messages are with [Config.Receive] at once; the connection
-// is not read on while it is reached.
-const MaxReceiving = 64
 
 // Message is one MQTT message.
 type Message struct {

@@ -122,7 +122,7 @@ func (p *plan) connect(ctx context.Context, address string, left int) (*Conn, St
 }
 
 // options are those under which paho was found to behave; by itself it has a clean session, a
-// store in memory and no retry of CONNECT.
+// store in memory and no retry of CONNECT, and hands out messages one after the other.
 func (p *plan) options(c *Conn) *mqtt.ClientOptions {
 	o := mqtt.NewClientOptions().
 		AddBroker(nowhere).
@@ -134,7 +134,6 @@ func (p *plan) options(c *Conn) *mqtt.ClientOptions {
 		SetAutoReconnect(false).
 		SetKeepAlive(p.KeepAlive).
 		SetPingTimeout(pingTimeout).
-		SetOrderMatters(false).
 		SetAutoAckDisabled(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) { c.take(m) })
 	if p.Will != nil {
@@ -159,7 +158,6 @@ func (c *Conn) subscribe(topics []string) error {
 
 // take hands a message to Receive and then acknowledges it.
 func (c *Conn) take(m mqtt.Message) {
-	defer func() { <-c.filter.places }()
 	if !c.filter.begin() {
 		return
 	}
@@ -180,7 +178,7 @@ func (c *Conn) Lost() <-chan struct{} { return c.filter.over }
 func (c *Conn) Err() error { return c.filter.cause() }
 
 // Close ends the connection without a DISCONNECT: the broker publishes the will. It
-// returns when every Receive has. It may be called more than once, and after the
+// returns when Receive has. It may be called more than once, and after the
 // connection was lost.
 func (c *Conn) Close() {
 	c.closing.Do(func() {

@@ -20,6 +20,6 @@
 //     when the connection is over.
 //   - Nothing waits without a bound: neither for a broker that never reads nor for one
 //     that is silent.
-//   - No goroutine stays when [Conn.Close] returns; those of Receive are waited for.
+//   - No goroutine stays when [Conn.Close] returns; Receive is waited for.
 //   - No error holds a password, a key or the text of the URL.
 package mqttclient

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// writeTimeout bounds the turn of a packet to be written, and its writing.
+// writeTimeout bounds the writing of a packet.
 const writeTimeout = 10 * time.Second
 
 // ErrHungUp is why a connection ended that the broker closed: among others because
@@ -42,7 +42,6 @@ type filter struct {
 	silence  time.Duration // how long the broker may say nothing: it answers at least the pings
 	most     int           // bytes of a payload
 	pace     *rate.Limiter
-	places   chan struct{} // holds a token for each message that paho or Receive has
 
 	// The reading goroutine's own.
 	in    *bufio.Reader
@@ -61,24 +60,14 @@ type filter struct {
 }
 
 func newFilter(stream, raw net.Conn, cfg Config) *filter {
-	f := &filter{
+	return &filter{
 		Conn: stream, raw: raw, silence: cfg.KeepAlive*3/2 + 10*time.Second, most: cfg.MaxPayload,
 		pace:       rate.NewLimiter(rate.Limit(cfg.PerSecond), cfg.Burst),
-		places:     make(chan struct{}, MaxReceiving),
 		turn:       make(chan struct{}, 1),
 		over:       make(chan struct{}),
 		unanswered: make(map[uint16]*Delivery),
+		in:         bufio.NewReaderSize(stream, 4<<10),
 	}
-	f.in = bufio.NewReaderSize(source{f}, 4<<10)
-	return f
-}
-
-// source reads from the socket: each read has to bring something in time.
-type source struct{ f *filter }
-
-func (s source) Read(p []byte) (int, error) {
-	_ = s.f.Conn.SetReadDeadline(time.Now().Add(s.f.silence)) // fails only on a closed socket
-	return s.f.Conn.Read(p)
 }
 
 // Read returns paho what the broker sent, as far as paho may see it. A panic is the end of
@@ -91,6 +80,7 @@ func (f *filter) Read(p []byte) (n int, err error) {
 		}
 	}()
 	for len(f.ready) == 0 && f.cause() == nil {
+		_ = f.SetReadDeadline(time.Now().Add(f.silence)) // fails only on a closed socket
 		err := f.next()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -114,31 +104,15 @@ func (f *filter) Read(p []byte) (n int, err error) {
 
 // Write sends a packet of paho's.
 func (f *filter) Write(p []byte) (n int, err error) {
-	if !f.lock() {
-		return 0, errOver
-	}
-	defer f.unlock()
+	f.turn <- struct{}{} // who has it is done within writeTimeout
+	defer func() { <-f.turn }()
 	if !f.send(p) {
 		return 0, errOver
 	}
 	return len(p), nil
 }
 
-// lock waits for the turn to write; false when the connection is over.
-func (f *filter) lock() bool {
-	select {
-	case f.turn <- struct{}{}:
-		return true
-	case <-f.over:
-	case <-time.After(writeTimeout):
-		f.finish(errNotReading)
-	}
-	return false
-}
-
-func (f *filter) unlock() { <-f.turn }
-
-// send writes a packet; the lock is held. False when the connection is over.
+// send writes a packet; the turn is held. False when the connection is over.
 func (f *filter) send(p []byte) bool {
 	if f.cause() != nil {
 		return false
@@ -168,7 +142,7 @@ func (f *filter) finish(why error) {
 	f.mu.Unlock()
 	close(f.over)
 	for _, d := range open {
-		d.finish(why)
+		d.Finish(why)
 	}
 	_ = f.raw.Close() // what fails is over as well
 }

@@ -2,6 +2,7 @@ package mqttclient
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,10 +21,7 @@ type breach string
 
 func (b breach) Error() string { return "the broker breaks the rules of MQTT: " + string(b) }
 
-// foreign is a first byte that is no MQTT broker's.
-type foreign byte
-
-func (foreign) Error() string { return "what answers is not an MQTT broker" }
+var errForeign = errors.New("what answers is not an MQTT broker")
 
 // next reads one packet. What paho is to see of it lies in f.ready then.
 func (f *filter) next() error {
@@ -33,7 +31,7 @@ func (f *filter) next() error {
 	}
 	kind, flags := first>>4, first&0x0f
 	if !f.begun && kind != packets.Connack {
-		return foreign(first)
+		return errForeign
 	}
 	rest, err := binary.ReadUvarint(f.in) // MQTT packs a length in the same way (MQTT 3.1.1, section 2.2.3)
 	if err != nil {
@@ -61,9 +59,9 @@ func (f *filter) next() error {
 	case packets.Connack:
 		return f.connack(body)
 	case packets.Puback:
-		return f.puback(body)
+		return f.answered(kind, body, 0)
 	case packets.Suback:
-		return f.suback(body)
+		return f.answered(kind, body, body[2])
 	}
 	f.ready = []byte{first, 0}
 	return f.slow(1) // paho accepts an unexpected PINGRESP, too
@@ -87,31 +85,23 @@ func (f *filter) connack(body []byte) error {
 	return nil
 }
 
-// puback and suback end here: paho knows nothing of what goes out. A SUBACK with more
-// codes than were asked for would make it panic.
-func (f *filter) puback(body []byte) error {
-	if !f.answer(binary.BigEndian.Uint16(body), false, 0) {
-		return breach("an acknowledgement of nothing that was sent")
-	}
-	return nil
-}
-
 // subscriptionRefused is the code of a SUBACK (MQTT 3.1.1, section 3.9.3).
 const subscriptionRefused = 0x80
 
-func (f *filter) suback(body []byte) error {
-	code := body[2]
-	if code > 1 && code != subscriptionRefused {
+// answered takes a PUBACK, or a SUBACK with its code. They end here: paho knows nothing of
+// what goes out. A SUBACK with more codes than were asked for would make it panic.
+func (f *filter) answered(kind byte, body []byte, code byte) error {
+	switch {
+	case code > 1 && code != subscriptionRefused:
 		return breach(fmt.Sprintf("the code %#x for a subscription", code))
-	}
-	if !f.answer(binary.BigEndian.Uint16(body), true, code) {
-		return breach("an answer to no subscription")
+	case !f.answer(binary.BigEndian.Uint16(body), kind, code):
+		return breach("an answer to nothing that was sent")
 	}
 	return nil
 }
 
-// message reads a PUBLISH, and waits until Receive can take it. It is packed anew, so that
-// paho sees no more of a payload than it should.
+// message reads a PUBLISH. It is packed anew, so that paho sees no more of a payload than it
+// should.
 func (f *filter) message(first byte, length int) error {
 	qos := int(first >> 1 & 3)
 	if qos > 1 || length < 2 || length > maxInbound {
@@ -135,13 +125,8 @@ func (f *filter) message(first byte, length int) error {
 		return err
 	}
 	body = body[:min(length, payload+f.most+1)]
-	select {
-	case f.places <- struct{}{}:
-		f.ready = append(binary.AppendUvarint([]byte{first}, uint64(len(body))), body...) // as MQTT packs a length
-		return nil
-	case <-f.over:
-		return errOver
-	}
+	f.ready = append(binary.AppendUvarint([]byte{first}, uint64(len(body))), body...) // as MQTT packs a length
+	return nil
 }
 
 // slow waits until so many messages may come. Meanwhile nothing is read, so that TCP

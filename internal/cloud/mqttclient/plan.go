@@ -37,11 +37,26 @@ func (cfg Config) prepare() (*plan, error) {
 	if p.endpoint, err = ParseURL(cfg.URL); err != nil {
 		return nil, err
 	}
+	if err := p.findFiles(); err != nil {
+		return nil, err
+	}
 	if err := p.readPassword(); err != nil {
 		return nil, err
 	}
 	err = p.readTLS()
 	return p, err
+}
+
+func (p *plan) findFiles() (err error) {
+	if p.Find == nil {
+		return nil
+	}
+	for name, path := range map[string]*string{"password_file": &p.PasswordFile, "ca": &p.CA, "certificate": &p.Certificate, "key": &p.Key} {
+		if *path, err = p.Find(*path); err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (p *plan) readPassword() error {
