@@ -1,15 +1,18 @@
 package throttle
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"gatehouse/internal/site"
 )
 
 // Digest decides when refusals, which an outsider can cause without end, get a record: those
-// of one key share one a minute, which counts them. Not safe for concurrent use.
+// of one key share one a minute, which counts them. Safe for concurrent use.
 type Digest[K comparable] struct {
 	most  int
+	mu    sync.Mutex // mu guards since
 	since map[K]*summary
 }
 
@@ -31,6 +34,8 @@ func NewDigest[K comparable](most int) *Digest[K] {
 
 // Note counts a refusal, and returns the facts of the record that is due, if one is.
 func (d *Digest[K]) Note(key K, facts site.Facts, now time.Time) (due site.Facts, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	u := d.since[key]
 	if u == nil {
 		if len(d.since) >= d.most {
@@ -45,11 +50,8 @@ func (d *Digest[K]) Note(key K, facts site.Facts, now time.Time) (due site.Facts
 			d.since[key] = u
 		}
 	}
-	if u.count > 0 && u.facts.Account != facts.Account {
-		facts.Account, facts.Email = "", ""
-	}
-	if u.count > 0 && u.facts.Station != facts.Station {
-		facts.Station = 0
+	if u.count > 0 {
+		facts = common(u.facts, facts)
 	}
 	u.facts = facts
 	u.count++
@@ -62,6 +64,8 @@ func (d *Digest[K]) Note(key K, facts site.Facts, now time.Time) (due site.Facts
 // Due returns the facts of the records of refusals that were held back for a minute, or of
 // all that are held back.
 func (d *Digest[K]) Due(now time.Time, all bool) (due []site.Facts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.forgetIdle(now)
 	for _, u := range d.since {
 		if u.count > 0 && (all || !now.Before(u.next)) {
@@ -71,10 +75,42 @@ func (d *Digest[K]) Due(now time.Time, all bool) (due []site.Facts) {
 	return due
 }
 
+// common returns b without the facts in which a differs.
+func common(a, b site.Facts) site.Facts {
+	if a.Account != b.Account {
+		b.Account, b.Email = "", ""
+	}
+	if a.Station != b.Station {
+		b.Station, b.Lock = 0, ""
+	}
+	if a.JTI != b.JTI {
+		b.JTI, b.KeyID, b.By = "", "", ""
+	}
+	if a.Detail != b.Detail {
+		b.Detail = ""
+	}
+	return b
+}
+
+// Run writes the records that are due, once a minute until ctx ends, and then all of them.
+func (d *Digest[K]) Run(ctx context.Context, write func(site.Facts)) {
+	ticker := time.NewTicker(digestEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+		for _, facts := range d.Due(time.Now(), ctx.Err() != nil) {
+			write(facts)
+		}
+	}
+}
+
 // Len returns the number of keys that are counted apart.
 func (d *Digest[K]) Len() int { return len(d.since) }
 
-// forgetIdle drops the entries that hold nothing back.
+// forgetIdle drops the entries that hold nothing back. The lock is held.
 func (d *Digest[K]) forgetIdle(now time.Time) {
 	for key, u := range d.since {
 		if u.count == 0 && !now.Before(u.next) {

@@ -15,7 +15,8 @@ func TestDigest(t *testing.T) {
 		t.Errorf("the first: %+v, %t", facts, ok)
 	}
 	for _, station := range []site.StationID{7, 8} {
-		if _, ok := d.Note("a", site.Facts{Account: "x", Station: station}, now.Add(time.Second)); ok {
+		facts := site.Facts{Account: "x", Station: station, Lock: "lock-1", JTI: station.String(), By: "y", Detail: "same"}
+		if _, ok := d.Note("a", facts, now.Add(time.Second)); ok {
 			t.Error("a second record within a minute")
 		}
 	}
@@ -23,7 +24,7 @@ func TestDigest(t *testing.T) {
 		t.Errorf("before the minute is over: %+v", due)
 	}
 	due := d.Due(now.Add(time.Minute), false)
-	if len(due) != 1 || due[0].Count != 2 || due[0].Station != 0 || due[0].Account != "x" {
+	if len(due) != 1 || due[0].Count != 2 || due[0] != (site.Facts{Account: "x", Detail: "same", Count: 2}) {
 		t.Errorf("after a minute: %+v", due)
 	}
 	if d.Due(now.Add(2*time.Minute), false); d.Len() != 0 {

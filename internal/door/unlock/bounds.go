@@ -33,11 +33,12 @@ type Bounds struct {
 // bounds keeps what accounts ask for within Bounds, and counts what it refuses. Safe for
 // concurrent use.
 type bounds struct {
-	mu       sync.Mutex // mu guards what follows
-	are      Bounds
-	rate     *throttle.Buckets[site.AccountID] // nil: unbounded
-	uses     map[use]*using
 	refusals *throttle.Digest[site.AccountID]
+
+	mu   sync.Mutex // mu guards what follows
+	are  Bounds
+	rate *throttle.Buckets[site.AccountID] // nil: unbounded
+	uses map[use]*using
 }
 
 // use identifies an account at a station.
@@ -158,10 +159,7 @@ func (s *Service) refuse(req Request) {
 	s.Metrics.Refused("unlock-throttled")
 	facts := site.ByActor(req.Actor)
 	facts.Session, facts.Station = "", req.Station
-	s.bounds.mu.Lock()
-	facts, due := s.bounds.refusals.Note(facts.Account, facts, req.Accepted)
-	s.bounds.mu.Unlock()
-	if due {
+	if facts, due := s.bounds.refusals.Note(facts.Account, facts, req.Accepted); due {
 		s.recordRefusals(facts)
 	}
 }
@@ -171,30 +169,21 @@ func (s *Service) recordRefusals(facts site.Facts) {
 	s.Journal.AppendLater(site.Record{Kind: site.KindThrottled, Facts: facts})
 }
 
-// writeRefusals writes the records of refusals that were held back for a minute, or of all.
-func (s *Service) writeRefusals(all bool) {
-	s.bounds.mu.Lock()
-	due := s.bounds.refusals.Due(time.Now(), all)
-	s.bounds.mu.Unlock()
-	for _, facts := range due {
-		s.recordRefusals(facts)
-	}
-}
-
 // Run writes the records of refused requests, at most one a minute for each account, and
 // forgets expired keys once a minute. It blocks until ctx ends, writes what is left, and
 // returns nil.
 func (s *Service) Run(ctx context.Context) error {
+	var refusals sync.WaitGroup
+	refusals.Go(func() { s.bounds.refusals.Run(ctx, s.recordRefusals) })
+	defer refusals.Wait()
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			s.writeRefusals(true)
 			return nil
 		case <-ticker.C:
 			s.replays.sweep()
-			s.writeRefusals(false)
 		}
 	}
 }
