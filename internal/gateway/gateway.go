@@ -263,9 +263,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.stations.OnRevoked(func(id site.StationID) {
 		g.link.Disconnect(id)
 		g.misfit.clear(id)
-		if _, enrolled := g.stations.Station(id); !enrolled {
-			g.cloud.StationsChanged()
-		}
 	})
 	g.broker, err = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, &g.misfit}, Logger: g.log, Metrics: g.metrics,

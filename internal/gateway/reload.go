@@ -44,7 +44,7 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 			return err
 		}
 	}
-	cloud, err := cloudSettings(next)
+	cloud, err := cloudSettings(next.Cloud)
 	if err != nil {
 		return err
 	}

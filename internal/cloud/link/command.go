@@ -9,14 +9,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
-// maxUnderWay bounds the commands that are carried out at once.
-const maxUnderWay = 256
+const (
+	// maxUnderWay bounds the commands that are carried out at once.
+	maxUnderWay = 256
+	// maxApart bounds the refusals that are recorded each for itself in a minute: no client of
+	// the broker fills the journal, not even one with the tokens of years.
+	maxApart = 64
+)
 
 // Unlocker opens doors; package unlock satisfies it. Safe for concurrent use.
 type Unlocker interface {
@@ -41,7 +47,9 @@ type commands struct {
 	ring    atomic.Pointer[api.Keyring] // the keys that are trusted now
 	slots   chan struct{}               // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup              // these
-	noting  *noting
+	// refusals are those that get a record, by jti and reason; with "" for the jti where no
+	// trusted key has signed them, which displace none of the others.
+	refusals *throttle.Digest[[2]string]
 
 	claiming sync.Mutex // the holder alone acquires slots
 }
@@ -49,7 +57,7 @@ type commands struct {
 // newCommands answers the commands that the end of the process before has interrupted.
 // No key is trusted before trust is called.
 func newCommands(cfg Config, answer func(api.Result)) *commands {
-	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), noting: newNoting()}
+	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), refusals: throttle.NewDigest[[2]string](maxApart)}
 	c.trust(api.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
 		c.end(id, site.Unresolved, api.Result{})
@@ -60,13 +68,6 @@ func newCommands(cfg Config, answer func(api.Result)) *commands {
 // trust replaces the keys. A key that is removed opens nothing from now on, not even by a
 // command that was verified already and has not left.
 func (c *commands) trust(ring api.Keyring) { c.ring.Store(&ring) }
-
-// summarise records how many refusals were left out, when that is due.
-func (c *commands) summarise() {
-	if n, ok := c.noting.summary(); ok {
-		c.Journal.AppendLater(refusalRecord(site.Facts{Detail: "more refusals, not recorded one by one", Count: n}))
-	}
-}
 
 // refused is a command that is not carried out.
 type refused struct {
@@ -148,23 +149,25 @@ func newRefused(cmd api.Command, reason api.Reason, message string) *refused {
 // then answers it: the record can be found by the answer.
 func (c *commands) refuse(r refused) {
 	c.Metrics.Refused("cloud-" + string(r.Reason))
-	if leftOut, ok := c.noting.allow(r.Refusal); ok {
-		facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason), Count: leftOut}
-		if r.Verified {
-			facts.KeyID = r.KeyID
-		}
-		if r.cmd.Lock != 0 {
-			facts.Lock = r.cmd.Lock.String()
-		}
-		c.Journal.AppendLater(refusalRecord(facts))
+	facts := site.Facts{By: r.cmd.Actor, Station: r.cmd.Station, JTI: r.ID, Detail: string(r.Reason)}
+	if r.cmd.Lock != 0 {
+		facts.Lock = r.cmd.Lock.String()
+	}
+	kind := [2]string{"", string(r.Reason)}
+	if r.Verified {
+		kind[0], facts.KeyID = r.ID, r.KeyID
+	}
+	if facts, due := c.refusals.Note(kind, facts, time.Now()); due {
+		c.record(facts)
 		c.Logger.Warn("cloud command refused", "reason", r.Reason, "why", r.Message, "jti", r.ID, "key", r.KeyID, "signed", r.Verified)
 	}
 	c.end(r.ID, site.Refused, api.Result{Reason: string(r.Reason), Message: r.Message, First: r.first})
 }
 
-func refusalRecord(facts site.Facts) site.Record {
+// record records a refusal, or as many as it counts.
+func (c *commands) record(facts site.Facts) {
 	facts.Origin, facts.Outcome = site.Cloud, site.Refused
-	return site.Record{Kind: site.KindUnlock, Facts: facts}
+	c.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: facts})
 }
 
 // carryOut carries out a command whose id is claimed, and releases its slot. A failure of

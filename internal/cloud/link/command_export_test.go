@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"time"
 
 	"gatehouse/internal/cloud/api"
@@ -28,8 +29,8 @@ func (c *commands) Handle(payload []byte, retained bool, received time.Time) {
 // Drain waits for the commands that are carried out.
 func (c *commands) Drain() { c.running.Wait() }
 
-// Summarise is summarise.
-func (c *commands) Summarise() { c.summarise() }
+// Run records the refusals that are held back.
+func (c *commands) Run(ctx context.Context) { c.refusals.Run(ctx, c.record) }
 
 // Put and Take are put and take.
 func (r *results) Put(result api.Result) { r.put(result) }

@@ -6,11 +6,8 @@ import (
 	"gatehouse/internal/cloud/mqttclient"
 )
 
-// Connection and Delivery are what tests replace.
-type (
-	Connection = connection
-	Delivery   = delivery
-)
+// Connection is what tests replace.
+type Connection = connection
 
 // DialBy has the link make its connections by dial.
 func (l *Link) DialBy(dial func(ctx context.Context, cfg mqttclient.Config) (Connection, error)) {

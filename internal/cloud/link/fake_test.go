@@ -52,17 +52,8 @@ type conn struct {
 	lost   chan struct{}
 	mu     sync.Mutex // mu guards what follows
 	err    error
-	open   []*sent // not acknowledged
+	open   []*mqttclient.Delivery // not acknowledged
 }
-
-// sent is a message on its way.
-type sent struct {
-	done chan struct{}
-	err  error
-}
-
-func (s *sent) Done() <-chan struct{} { return s.done }
-func (s *sent) Err() error            { return s.err }
 
 func (b *broker) dial(_ context.Context, cfg mqttclient.Config) (link.Connection, error) {
 	b.mu.Lock()
@@ -80,14 +71,13 @@ func (b *broker) dial(_ context.Context, cfg mqttclient.Config) (link.Connection
 	return b.now, nil
 }
 
-func (c *conn) Publish(m mqttclient.Message) link.Delivery {
-	s := &sent{done: make(chan struct{})}
+func (c *conn) Publish(m mqttclient.Message) *mqttclient.Delivery {
+	s := mqttclient.NewDelivery()
 	m.Payload = bytes.Clone(m.Payload)
 	b, heard := c.broker, message{m, time.Now()}
 	c.mu.Lock() // nothing is received after the end
 	if c.err != nil {
-		s.err = c.err
-		close(s.done)
+		s.Finish(c.err)
 		c.mu.Unlock()
 		return s
 	}
@@ -102,7 +92,7 @@ func (c *conn) Publish(m mqttclient.Message) link.Delivery {
 	if mute {
 		return s
 	}
-	close(s.done)
+	s.Finish(nil)
 	if hear != nil {
 		hear(heard)
 	}
@@ -133,8 +123,7 @@ func (c *conn) end(err error) {
 	}
 	c.err = err
 	for _, s := range c.open {
-		s.err = err
-		close(s.done)
+		s.Finish(err)
 	}
 	close(c.lost)
 }
@@ -158,7 +147,7 @@ func (b *broker) confirmOldest() {
 	now.mu.Lock()
 	defer now.mu.Unlock()
 	if now.err == nil && len(now.open) > 0 {
-		close(now.open[0].done)
+		now.open[0].Finish(nil)
 		now.open = now.open[1:]
 	}
 }

@@ -71,7 +71,7 @@ type Stations interface {
 	EventsSince(after uint64, id site.StationID) (events []station.Event, gap bool)
 	// Latest is the number of the newest event.
 	Latest() uint64
-	// Subscribe returns a channel that is sent to whenever there are new events.
+	// Subscribe returns a channel that is sent to when a station changes in any way.
 	Subscribe() (wake <-chan struct{}, cancel func())
 }
 
@@ -81,9 +81,8 @@ type Settings struct {
 	Broker     mqttclient.Config // the address and the credentials; the link fills in the rest
 	BrokerAcks bool              // a record counts as delivered when the broker has it (cloud.ack = "broker")
 	Keys       api.Keyring
-	PerSecond  int   // records of a backlog; more are sent later
-	Window     int   // records that may be on their way, not acknowledged
-	Broken     error // why a cloud that is configured cannot be tried; nil: it can
+	PerSecond  int // records of a backlog; more are sent later
+	Window     int // records that may be on their way, not acknowledged
 }
 
 // Enabled reports whether there is a cloud.
@@ -102,6 +101,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Health   *health.Registry
 	Metrics  *metric.Registry
+	Find     func(path string) (string, error) // see [mqttclient.Config]
 }
 
 // Link is the link. Its methods are safe for concurrent use.
@@ -115,8 +115,7 @@ type Link struct {
 	kept   atomic.Uint64 // of these, the last that the disk knows of
 	sent   atomic.Uint64 // the highest seq that this process has sent, at least cursor
 
-	wake     chan struct{} // capacity 1: the session has something to do
-	enrolled atomic.Bool   // a station was enrolled or removed
+	wake chan struct{} // capacity 1: the session has something to do
 
 	// silent is for how long, while connected, no application has acknowledged what
 	// waits. The outboxes of successive sessions share it.
@@ -132,7 +131,8 @@ type Link struct {
 
 // New returns the link, and reads how far the cloud has come. It starts nothing.
 func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
-	l := &Link{Config: cfg, dial: dial, wake: make(chan struct{}, 1)}
+	l := &Link{Config: cfg, wake: make(chan struct{}, 1)}
+	l.dial = func(ctx context.Context, cfg mqttclient.Config) (connection, error) { return mqttclient.Dial(ctx, cfg) }
 	cursor, err := cfg.Store.CloudCursor(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the cloud has come: %w", err)
@@ -167,7 +167,7 @@ func (l *Link) Configure(settings Settings) {
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
 		l.results.take(maxResults)
 	}
-	if before.Broken == nil && settings.Broken == nil && reflect.DeepEqual(before.Broker, settings.Broker) &&
+	if reflect.DeepEqual(before.Broker, settings.Broker) &&
 		before.BrokerAcks == settings.BrokerAcks && before.PerSecond == settings.PerSecond && before.Window == settings.Window {
 		return
 	}
@@ -190,12 +190,6 @@ func (l *Link) Held() uint64 {
 	return l.kept.Load()
 }
 
-// StationsChanged notes that a station was enrolled or removed. It never blocks.
-func (l *Link) StationsChanged() {
-	l.enrolled.Store(true)
-	l.wakeUp()
-}
-
 // wakeUp has the session look for what there is to do. It never blocks.
 func (l *Link) wakeUp() {
 	select {
@@ -208,6 +202,7 @@ func (l *Link) wakeUp() {
 func (l *Link) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { l.watch(ctx) })
+	others.Go(func() { l.commands.refusals.Run(ctx, l.commands.record) })
 	defer others.Wait()
 	defer l.commands.running.Wait() // each has a deadline, and the gateway waits for a stage no longer than it may
 	for ctx.Err() == nil {
@@ -216,14 +211,10 @@ func (l *Link) Run(ctx context.Context) error {
 		settings := l.settings
 		l.replace = cancel
 		l.mu.Unlock()
-		switch {
-		case !settings.Enabled():
+		if !settings.Enabled() {
 			l.none()
 			<-within.Done()
-		case settings.Broken != nil:
-			l.down(settings.Broken, 0)
-			<-within.Done()
-		default:
+		} else {
 			mqttclient.Backoff{}.Retry(within, func(ctx context.Context) error { return l.connect(ctx, settings) }, l.down)
 			if ctx.Err() == nil && l.Status().Connected {
 				l.down(errReplaced, 0)
@@ -262,7 +253,6 @@ func (l *Link) watch(ctx context.Context) {
 		case <-ticker.C:
 			l.judge(health.CloudIdentity, l.identity.judge(time.Now()), adviceIdentity)
 			l.judgeClock()
-			l.commands.summarise()
 		}
 		if at := l.cursor.Load(); at != l.kept.Load() && (ctx.Err() != nil || at-l.kept.Load() >= saveBeyond || time.Since(savedAt) >= saveEvery) {
 			savedAt = time.Now()

@@ -229,26 +229,6 @@ func TestLink_savesCursor(t *testing.T) {
 	})
 }
 
-// A cloud whose settings are broken is not tried, holds the journal all the same, and
-// says what is wrong until it is fixed.
-func TestLink_broken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse()
-		h.add(3)
-		p := start(t, h, link.Settings{Broker: mqttclient.Config{URL: url}, Broken: errors.New("no credential x"), PerSecond: 1, Window: 1})
-		time.Sleep(time.Hour)
-		c := p.health.Conditions()
-		if len(p.attempts()) != 0 || p.Held() != 0 || len(c) != 1 || !strings.Contains(c[0].Summary, "no credential x") {
-			t.Errorf("%d attempts, held %d, conditions %+v", len(p.attempts()), p.Held(), c)
-		}
-		p.Configure(link.Settings{Broker: mqttclient.Config{URL: url}, PerSecond: 1, Window: 1})
-		synctest.Wait()
-		if !p.Status().Connected || len(p.health.Conditions()) != 0 {
-			t.Errorf("%+v, conditions %+v", p.Status(), p.health.Conditions())
-		}
-	})
-}
-
 // A connection that ends leaves the will, whatever ends it.
 func TestLink_will(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 const (
 	// stateInterval is how often the state of one station may be published.
 	stateInterval = time.Second
-	// lookInterval is how often the stations are listed, which finds those that were
-	// enrolled and have not changed since.
+	// lookInterval is how often the stations are listed at least: the disk may have failed.
 	lookInterval = 10 * time.Second
-	// dueInterval is how often states that wait for their second are looked at.
+	// dueInterval is how often states that wait for their second are looked at, and how often
+	// the stations are listed at most.
 	dueInterval = 100 * time.Millisecond
 )
 
@@ -30,6 +30,7 @@ type mirror struct {
 	last     map[site.StationID]time.Time // when each was last sent in this session; enrolled stations only
 	due      map[site.StationID]bool      // to be sent
 	seen     uint64                       // the newest event that was looked at
+	changed  bool                         // stations may have been enrolled or removed
 	looked   time.Time                    // when the stations were last listed
 }
 
@@ -42,7 +43,8 @@ func newMirror(s *session) *mirror {
 
 // step sends the states that are due, and returns when to come back.
 func (m *mirror) step(ctx context.Context) time.Duration {
-	if unknown := m.follow(); m.enrolled.Swap(false) || time.Since(m.looked) >= lookInterval || unknown {
+	m.follow()
+	if since := time.Since(m.looked); since >= lookInterval || m.changed && since >= dueInterval {
 		m.look(ctx)
 	}
 	now := time.Now()
@@ -52,33 +54,34 @@ func (m *mirror) step(ctx context.Context) time.Duration {
 			m.publish(id, now)
 		}
 	}
-	if len(m.due) > 0 {
+	if len(m.due) > 0 || m.changed {
 		return dueInterval
 	}
 	return beat
 }
 
-// follow finds the stations that have changed. It reports whether one is among them that
-// was enrolled a moment ago: it is looked at before it is sent.
-func (m *mirror) follow() (unknown bool) {
+// follow finds the stations that have changed. One that was enrolled a moment ago is looked
+// at before it is sent.
+func (m *mirror) follow() {
 	events, gap := m.Stations.EventsSince(m.seen, 0)
 	for _, event := range events {
-		m.seen, m.due[event.State.ID] = event.Number, true
-		unknown = unknown || !m.there[event.State.ID]
+		m.seen = event.Number
+		if m.there[event.State.ID] {
+			m.due[event.State.ID] = true
+		}
 	}
 	if gap {
 		for id := range m.last {
 			m.due[id] = true
 		}
 	}
-	return unknown
 }
 
 // look finds stations that were enrolled and those that were removed since the last
 // look. It keeps which may have a state at the broker before any is sent there; nothing is
 // written over what an earlier session has kept before that was read.
 func (m *mirror) look(ctx context.Context) {
-	m.looked = time.Now()
+	m.looked, m.changed = time.Now(), false
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	var err error

@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,38 +33,15 @@ const (
 	hashPatience = 2 * time.Second
 )
 
-// errNoPuback ends a connection whose broker takes messages and acknowledges none.
-var errNoPuback = errors.New("the broker does not acknowledge what it is sent")
-
 // connection is what a session uses of a [mqttclient.Conn].
 type connection interface {
 	// Publish hands a message over; order is kept.
-	Publish(m mqttclient.Message) delivery
+	Publish(m mqttclient.Message) *mqttclient.Delivery
 	// Lost is closed when the connection has ended by itself, and Err returns why.
 	Lost() <-chan struct{}
 	Err() error
 	// Close ends the connection; the broker publishes the will.
 	Close()
-}
-
-// delivery is a message in flight: a [mqttclient.Delivery].
-type delivery interface {
-	// Done is closed when the broker has acknowledged the message, or never will; then
-	// Err is nil in the first case alone.
-	Done() <-chan struct{}
-	Err() error
-}
-
-type mqttConnection struct{ *mqttclient.Conn }
-
-func (c mqttConnection) Publish(m mqttclient.Message) delivery { return c.Conn.Publish(m) }
-
-func dial(ctx context.Context, cfg mqttclient.Config) (connection, error) {
-	conn, err := mqttclient.Dial(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return mqttConnection{conn}, nil
 }
 
 // session is one connection with all that belongs to it. The goroutine of serve does
@@ -91,7 +67,7 @@ type session struct {
 
 // flying is a message in flight, and what to do when the broker has acknowledged it.
 type flying struct {
-	delivery
+	*mqttclient.Delivery
 	sent    time.Time
 	arrived func()
 	result  *api.Result // that it is; nil for any other message
@@ -103,7 +79,7 @@ func (s *session) dialConfig() mqttclient.Config {
 	if cfg.ClientID == "" {
 		cfg.ClientID = string(s.Gateway)
 	}
-	cfg.Now = s.Clock.Now
+	cfg.Now, cfg.Find = s.Clock.Now, s.Find
 	cfg.PerSecond = float64(max(leastInbound, 2*s.settings.PerSecond)) // an application may acknowledge each record
 	cfg.Burst = 2 * int(cfg.PerSecond)
 	cfg.Will = &mqttclient.Message{
@@ -117,7 +93,7 @@ func (s *session) dialConfig() mqttclient.Config {
 	return cfg
 }
 
-// receive takes a message of the broker; it is called by many goroutines at once.
+// receive takes a message of the broker, one after the other.
 func (s *session) receive(m mqttclient.Message) {
 	received := time.Now()
 	address, _ := api.ParseTopic(m.Topic)
@@ -182,7 +158,7 @@ func (s *session) serve(ctx context.Context) error {
 		case <-newRecords:
 			newRecords = nil
 		case <-newEvents:
-			newEvents = nil
+			newEvents, s.mirror.changed = nil, true
 		case <-s.wake:
 		case <-oldest:
 			if err := s.flight[0].Err(); err != nil {
@@ -193,7 +169,7 @@ func (s *session) serve(ctx context.Context) error {
 		case <-timer.C:
 			newRecords, newEvents = records, events
 			if len(s.flight) > 0 && min(time.Since(s.flight[0].sent), time.Since(s.heard)) >= deliveryPatience {
-				return errNoPuback
+				return mqttclient.ErrUnacknowledged
 			}
 		}
 	}
@@ -223,7 +199,7 @@ func (s *session) step(ctx context.Context) time.Duration {
 // send publishes at QoS 1; arrived is called when the broker has acknowledged it.
 func (s *session) send(m mqttclient.Message, arrived func()) {
 	m.QoS = 1
-	s.flight = append(s.flight, flying{delivery: s.conn.Publish(m), sent: time.Now(), arrived: arrived})
+	s.flight = append(s.flight, flying{Delivery: s.conn.Publish(m), sent: time.Now(), arrived: arrived})
 }
 
 // sayOnline publishes that the gateway is online, which record is next, and the hash of
