@@ -128,36 +128,12 @@ func (l *Link) carryOut(req unlock.Request) {
 // record a minute.
 func (l *Link) refuse(id site.StationID, lock site.LockID, reason string) {
 	l.Metrics.Refused("homeassistant")
-	l.mu.Lock()
-	facts, due := l.refusals.Note(reason, site.Facts{Station: id, Lock: lock.String(), Detail: reason}, time.Now())
-	l.mu.Unlock()
-	if due {
+	if facts, due := l.refusals.Note(reason, site.Facts{Station: id, Lock: lock.String(), Detail: reason}, time.Now()); due {
 		l.record(facts)
-	}
-}
-
-// recordRefusals records those that were held back for a minute, and all of them at the end.
-func (l *Link) recordRefusals(ctx context.Context) {
-	ticker := time.NewTicker(time.Minute)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-		l.mu.Lock()
-		due := l.refusals.Due(time.Now(), ctx.Err() != nil)
-		l.mu.Unlock()
-		for _, facts := range due {
-			l.record(facts)
-		}
 	}
 }
 
 func (l *Link) record(facts site.Facts) {
 	facts.Origin, facts.Outcome, facts.By = site.Integration, site.Refused, "Home Assistant"
-	if facts.Station == 0 { // of several
-		facts.Lock = ""
-	}
 	l.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: facts})
 }

@@ -9,7 +9,6 @@ import (
 
 	"gatehouse/internal/access/throttle"
 	"gatehouse/internal/cloud/mqttclient"
-	"gatehouse/internal/door/station"
 	"gatehouse/internal/door/unlock"
 	"gatehouse/internal/health"
 	"gatehouse/internal/metric"
@@ -49,10 +48,6 @@ type Stations interface {
 	Station(id site.StationID) (site.Station, bool)
 	// State returns what is known of a station now; false when it is not enrolled.
 	State(id site.StationID) (site.StationState, bool)
-	// EventsSince returns what changed after that number; gap reports that some were
-	// forgotten. Latest is the number of the newest event.
-	EventsSince(after uint64, id site.StationID) (events []station.Event, gap bool)
-	Latest() uint64
 	// Subscribe returns a channel that is sent to when a station changes in any way.
 	Subscribe() (wake <-chan struct{}, cancel func())
 }
@@ -86,7 +81,6 @@ type Link struct {
 	slots   chan struct{} // capacity maxUnderWay; each command that is carried out holds one
 	running sync.WaitGroup
 
-	mu       sync.Mutex // mu guards refusals
 	refusals *throttle.Digest[string]
 
 	reason string // why the link is down; "" while it is up. Of the goroutine of Run
@@ -103,7 +97,7 @@ func New(cfg Config) *Link {
 // Run keeps the connection until ctx ends, and returns nil.
 func (l *Link) Run(ctx context.Context) error {
 	var others sync.WaitGroup
-	others.Go(func() { l.recordRefusals(ctx) })
+	others.Go(func() { l.refusals.Run(ctx, l.record) })
 	defer others.Wait()
 	defer l.running.Wait() // each has a deadline
 	mqttclient.Backoff{Least: leastWait, Most: mostWait}.Retry(ctx, l.connect, l.down)

@@ -3,7 +3,6 @@ package homeassistant
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -15,12 +14,10 @@ import (
 
 const (
 	// breath is how far apart two rounds are at least: what changes meanwhile is sent once.
-	breath = 100 * time.Millisecond
+	breath = 200 * time.Millisecond
 	// beat is how far apart they are at most.
-	beat = 2 * time.Second
-	// batch is how many messages the broker may have without having acknowledged one, and
-	// patience for how long.
-	batch    = 64
+	beat = 5 * time.Second
+	// patience is how long the broker may take to acknowledge a message.
 	patience = 20 * time.Second
 	// pageSize is how many records are read in a round, and storePatience for how long.
 	pageSize      = 100
@@ -35,18 +32,12 @@ const (
 	maxLeft = 4096
 )
 
-// errNoPuback ends a connection whose broker takes messages and acknowledges none.
-var errNoPuback = errors.New("the broker does not acknowledge what it is sent")
-
 // session is one connection. The goroutine of serve does everything but to receive.
 type session struct {
 	*Link
 	conn    *mqttclient.Conn
-	flight  []*mqttclient.Delivery
 	shown   map[site.StationID]*shown
-	due     map[site.StationID]bool // to be sent, as far as it is another
-	seen    uint64                  // the newest event of stations that was looked at
-	read    uint64                  // the newest record
+	read    uint64 // the newest record that was looked at
 	opening map[doorway]opening
 	all     time.Time // when everything was last sent
 
@@ -57,12 +48,11 @@ type session struct {
 	left map[site.StationID]int // the locks of the states that the broker has kept
 }
 
-// shown is what was sent of a station in this session.
+// shown is what Home Assistant has of a station.
 type shown struct {
-	station site.Station
-	form    string // of what the configuration depends on beside
-	state   string
-	locks   int // the most that Home Assistant may have
+	form  string // of the discovery; "" is to be sent
+	state string // "" is to be sent
+	locks int
 }
 
 // doorway identifies a lock, by its id as records have it.
@@ -79,12 +69,12 @@ type opening struct {
 
 func newSession(l *Link) *session {
 	return &session{
-		Link: l, shown: make(map[site.StationID]*shown), due: make(map[site.StationID]bool), opening: make(map[doorway]opening),
+		Link: l, shown: make(map[site.StationID]*shown), opening: make(map[doorway]opening),
 		wake: make(chan struct{}, 1), ask: make(map[site.StationID]bool), left: make(map[site.StationID]int),
 	}
 }
 
-// receive takes a message of the broker; it is called by many goroutines at once.
+// receive takes a message of the broker, one after the other.
 func (s *session) receive(m mqttclient.Message) {
 	if m.Topic == s.Prefix+"/status" {
 		if !m.Retained && string(m.Payload) == string(site.Online) {
@@ -130,15 +120,12 @@ func (s *session) serve(ctx context.Context) error {
 	defer leaveJournal()
 	events, leaveStations := s.Stations.Subscribe()
 	defer leaveStations()
-	s.seen, s.read = s.Stations.Latest(), s.Journal.Latest()
-	s.sendAll()
+	s.read = s.Journal.Latest()
+	s.sendAll(ctx)
 	var birth <-chan time.Time // nil: none is to be answered
 	for {
-		if born := s.step(ctx); born && birth == nil {
+		if born := s.round(ctx); born && birth == nil {
 			birth = time.After(max(birthWait+rand.N(birthSpread), rebirth-time.Since(s.all))) //nolint:gosec // spreads load, guards nothing
-		}
-		if err := s.settle(); err != nil {
-			return err
 		}
 		select {
 		case <-s.conn.Lost():
@@ -153,24 +140,25 @@ func (s *session) serve(ctx context.Context) error {
 		case <-s.wake:
 		case <-birth:
 			birth = nil
-			s.sendAll()
+			s.sendAll(ctx)
 		case <-time.After(beat):
 		}
 	}
 }
 
 // sendAll has everything sent again.
-func (s *session) sendAll() {
+func (s *session) sendAll(ctx context.Context) {
 	s.all = time.Now()
-	s.send(mqttclient.Message{Topic: s.configTopic(0), Payload: s.gatewayConfig(), Retained: true})
-	s.send(mqttclient.Message{Topic: s.statusTopic(), Payload: []byte(site.Online), Retained: true})
+	s.retain(ctx, s.configTopic(0), s.fill(gatewayDocument, 0, 0))
+	s.retain(ctx, s.statusTopic(), []byte(site.Online))
 	for _, was := range s.shown {
-		*was = shown{locks: was.locks}
+		was.form, was.state = "", ""
 	}
 }
 
-// step sends what has changed. It reports whether a Home Assistant has come.
-func (s *session) step(ctx context.Context) (born bool) {
+// round sends what has changed, and removes the stations that are gone or switched off. It
+// reports whether a Home Assistant has come.
+func (s *session) round(ctx context.Context) (born bool) {
 	s.mu.Lock()
 	born, s.born = s.born, false
 	asked, left := s.ask, s.left
@@ -183,68 +171,47 @@ func (s *session) step(ctx context.Context) (born bool) {
 	}
 	for id := range asked {
 		if was := s.shown[id]; was != nil {
-			was.state, s.due[id] = "", true
+			was.state = ""
 		}
 	}
-	events, gap := s.Stations.EventsSince(s.seen, 0)
-	for _, event := range events {
-		s.seen, s.due[event.State.ID] = event.Number, true
-	}
 	s.follow(ctx)
-	s.look(gap)
+	exposed := make(map[site.StationID]bool)
+	for _, st := range s.Stations.Stations() {
+		if now, enrolled := s.Stations.State(st.ID); enrolled && st.HomeAssistant != site.HomeAssistantOff {
+			exposed[st.ID] = true
+			s.show(ctx, st, now)
+		}
+	}
+	for id := range s.shown {
+		if !exposed[id] { // the state last: while it is there, so may the discovery be
+			delete(s.shown, id)
+			s.retain(ctx, s.configTopic(id), nil)
+			s.retain(ctx, s.topic(id, stateLeaf), nil)
+		}
+	}
 	return born
 }
 
-// look sends the stations that are due or have another enrolment, or all of them, and
-// removes those that are gone or switched off.
-func (s *session) look(all bool) {
-	if all {
-		s.seen = s.Stations.Latest()
-	}
-	for at, o := range s.opening {
-		if time.Since(o.since) > openingLife { // its record is lost
-			delete(s.opening, at)
-			s.due[at.station] = true
-		}
-	}
-	exposed := make(map[site.StationID]bool)
-	for _, st := range s.Stations.Stations() {
-		if st.HomeAssistant == site.HomeAssistantOff {
-			continue
-		}
-		exposed[st.ID] = true
-		if was := s.shown[st.ID]; all || was == nil || was.station != st || s.due[st.ID] {
-			s.show(st)
-		}
-	}
-	clear(s.due)
-	for id := range s.shown {
-		if !exposed[id] { // the state last: while it is there, so may the configuration be
-			delete(s.shown, id)
-			s.send(mqttclient.Message{Topic: s.configTopic(id), Retained: true})
-			s.send(mqttclient.Message{Topic: s.topic(id, stateLeaf), Retained: true})
-		}
-	}
-}
-
-// show sends what is another of a station.
-func (s *session) show(st site.Station) {
-	now, enrolled := s.Stations.State(st.ID)
-	if !enrolled {
-		return
-	}
+// show sends what is another of a station. One that has lost locks is removed first, so that
+// these disappear.
+func (s *session) show(ctx context.Context, st site.Station, now site.StationState) {
 	was := s.shown[st.ID]
 	if was == nil {
 		was = new(shown)
 		s.shown[st.ID] = was
 	}
+	if len(now.Locks) < was.locks {
+		s.retain(ctx, s.configTopic(st.ID), nil)
+		was.form = ""
+	}
+	was.locks = len(now.Locks)
 	if state := s.stateOf(now); state != was.state {
 		was.state = state
-		s.send(mqttclient.Message{Topic: s.topic(st.ID, stateLeaf), Payload: []byte(state), Retained: true})
+		s.retain(ctx, s.topic(st.ID, stateLeaf), []byte(state))
 	}
-	if form := formOf(now); st != was.station || form != was.form {
-		was.station, was.form, was.locks = st, form, max(was.locks, st.Locks)
-		s.send(mqttclient.Message{Topic: s.configTopic(st.ID), Payload: s.stationConfig(st, now, was.locks), Retained: true})
+	if form := formOf(st, now); form != was.form {
+		was.form = form
+		s.retain(ctx, s.configTopic(st.ID), s.stationConfig(st, now))
 	}
 }
 
@@ -254,9 +221,9 @@ func (s *session) follow(ctx context.Context) {
 	if s.read >= s.Journal.Latest() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	reading, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	page, err := s.Store.Outbox(ctx, s.read, pageSize)
+	page, err := s.Store.Outbox(reading, s.read, pageSize)
 	if err != nil {
 		return // the next round tries again
 	}
@@ -266,16 +233,13 @@ func (s *session) follow(ctx context.Context) {
 		if json.Unmarshal(entry.Body, &r) != nil || r.Station == 0 {
 			continue
 		}
-		if at := (doorway{r.Station, r.Lock}); r.Kind == site.KindUnlock && r.Command != "" {
-			if r.Outcome == site.Requested {
-				s.opening[at] = opening{r.Command, time.Now()}
-			} else if s.opening[at].command == r.Command {
-				delete(s.opening, at)
-			}
-			s.due[r.Station] = true
+		if at := (doorway{r.Station, r.Lock}); r.Kind == site.KindUnlock && r.Outcome == site.Requested {
+			s.opening[at] = opening{r.Command, time.Now()}
+		} else if r.Kind == site.KindUnlock && s.opening[at].command == r.Command {
+			delete(s.opening, at)
 		}
 		if st, enrolled := s.Stations.Station(r.Station); enrolled && st.HomeAssistant != site.HomeAssistantOff && isEvent(r) {
-			s.send(mqttclient.Message{Topic: s.topic(r.Station, eventLeaf), Payload: eventOf(r)})
+			s.send(ctx, mqttclient.Message{Topic: s.topic(r.Station, eventLeaf), Payload: eventOf(r)})
 		}
 	}
 	if len(page) == pageSize {
@@ -283,33 +247,15 @@ func (s *session) follow(ctx context.Context) {
 	}
 }
 
-// send publishes at QoS 1. Where the broker is slow, it waits for it, and nothing else does.
-func (s *session) send(m mqttclient.Message) {
-	m.QoS = 1
-	s.flight = append(s.flight, s.conn.Publish(m))
-	if len(s.flight) >= batch {
-		select {
-		case <-s.flight[len(s.flight)-batch].Done():
-		case <-time.After(patience):
-			s.conn.Close()
-		}
-	}
+// retain publishes what the broker is to keep; nothing removes it.
+func (s *session) retain(ctx context.Context, topic string, payload []byte) {
+	s.send(ctx, mqttclient.Message{Topic: topic, Payload: payload, Retained: true})
 }
 
-// settle waits until the broker has acknowledged everything.
-func (s *session) settle() error {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for _, d := range s.flight {
-		select {
-		case <-d.Done():
-			if err := d.Err(); err != nil {
-				return err
-			}
-		case <-timer.C:
-			return errNoPuback
-		}
-	}
-	s.flight = s.flight[:0]
-	return nil
+// send publishes, and waits for the broker where that is slow; nothing else does. Without an
+// acknowledgement the connection is over, and the next session sends everything.
+func (s *session) send(ctx context.Context, m mqttclient.Message) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = s.conn.Deliver(ctx, m)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,14 +56,15 @@ type assistant struct {
 	conn   *mqttclient.Conn
 	schema *jsonschema.Schema
 
-	mu     sync.Mutex // mu guards what follows
-	last   map[string]string
-	events []map[string]any
+	mu      sync.Mutex // mu guards what follows
+	last    map[string]string
+	removed map[string]bool // topics that were emptied
+	events  []map[string]any
 }
 
 func newAssistant(t testing.TB, b *brokertest.Broker) *assistant {
 	t.Helper()
-	a := &assistant{t: t, last: map[string]string{}}
+	a := &assistant{t: t, last: map[string]string{}, removed: map[string]bool{}}
 	compiler := jsonschema.NewCompiler()
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(deviceSchema))
 	if err == nil {
@@ -106,6 +108,7 @@ func (a *assistant) receive(m mqttclient.Message) {
 	}
 	if a.last[m.Topic] = string(m.Payload); len(m.Payload) == 0 {
 		delete(a.last, m.Topic)
+		a.removed[m.Topic] = true
 	}
 }
 
@@ -291,11 +294,17 @@ func TestHomeAssistant(t *testing.T) {
 			`{"device":{"identifiers":["x"],"name":"x"},"origin":{"name":"x"},"components":{"x":{"platform":"lock"}}}`)},
 			mqttclient.Message{Topic: h.topic(station + "/state"), QoS: 1, Retained: true, Payload: []byte(`{"locks":[]}`)})
 	}
+	a.send(mqttclient.Message{Topic: h.topic("1/state"), QoS: 1, Retained: true, Payload: []byte(`{"locks":[{},{},{}]}`)}) // it had a lock more
 	retained := a.press(h.config(1), "lock_1", "UNLOCK")
 	retained.Retained = true // as it comes to a gateway that is not there yet
 	a.send(retained)
 	again := gatewaytest.Run(t, h.cfg)
 	a.await("what an earlier run has left has gone", gone(h.config(2), h.topic("2/state"), h.config(77), h.topic("77/state")))
+	a.await("a station that has lost a lock was removed and is back", func(last map[string]string) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.removed[h.config(1)] && holds(h.config(1), `"lock_2"`)(last) && !holds(h.config(1), `"lock_3"`)(last)
+	})
 	again.AwaitRecord("the retained command is refused", func(r site.Record) bool {
 		return r.Outcome == site.Refused && r.Origin == site.Integration && strings.Contains(r.Detail, "retained")
 	})
@@ -303,6 +312,50 @@ func TestHomeAssistant(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.await("what is removed has gone", gone(h.config(1), h.topic("1/state")))
+}
+
+// A client of the house's broker that sends late and malformed commands without end holds up
+// no door, opens none and fills no journal.
+func TestAttack_houseFlood(t *testing.T) {
+	t.Parallel()
+	const unlocks, between = 20, 2000
+	h := newHome(t, 1)
+	h.mode(1, site.HomeAssistantUnlock)
+	newAssistant(t, h.broker).await("the station can be opened", holds(h.config(1), `"lock_1":{"command`))
+	attacker := newSender(t, mqttclient.Config{URL: h.broker.URL()}).conn
+	progress, end, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ; n++ {
+			command := []string{`{"command":"UNLOCK","at":1764000000.5}`, `{"command":"UNLOCK"`}[n%2]
+			attacker.Publish(mqttclient.Message{Topic: h.topic("1/lock-1/set"), Payload: []byte(command)})
+			if n%between != 0 {
+				continue
+			}
+			select {
+			case <-end:
+				return
+			case progress <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	for range unlocks {
+		<-progress
+		if answer, err := h.Admin.Unlock(t.Context(), 1, 1); err != nil || !answer.Success {
+			t.Errorf("under the flood: %+v, %v", answer, err)
+		}
+	}
+	close(end)
+	<-ended
+	if n := h.opened(1, unlocks); n != unlocks {
+		t.Errorf("the door opened %d times, want %d", n, unlocks)
+	}
+	h.AwaitRecord("late commands are refused", func(r site.Record) bool { return r.Origin == site.Integration && r.Outcome == site.Refused })
+	refused := slices.DeleteFunc(h.Records(), func(r site.Record) bool { return r.Origin != site.Integration })
+	if len(refused) > 10 {
+		t.Errorf("%d records", len(refused))
+	}
 }
 
 // A broker that stalls or is out of reach holds up no door; the second is a condition.
