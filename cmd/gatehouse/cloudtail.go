@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -99,9 +98,6 @@ const (
 	tailMaxPayload = 64 << 10
 	// ackEvery is how often records are acknowledged.
 	ackEvery = 200 * time.Millisecond
-	// maxAhead bounds the records that come before one that is missing: twice the widest
-	// window of a gateway (cloud.window).
-	maxAhead = 2000
 )
 
 // tail is one run of cloud tail.
@@ -115,10 +111,9 @@ type tail struct {
 
 // position is how far the journal of one gateway has come.
 type position struct {
-	next  uint64            // the first record that is missing; 0 before the gateway's status
-	since *site.Timestamp   // of the gateway's connection
-	ahead map[uint64]uint64 // what came before its turn: the last seq by the first
-	due   bool              // the records before next are to be acknowledged
+	next  uint64          // the first record that is missing; 0 before the gateway's status
+	since *site.Timestamp // of the gateway's connection
+	due   bool            // the records before next are to be acknowledged
 }
 
 // status moves to the record that the gateway's status names as the next one: on a new
@@ -132,26 +127,16 @@ func (p *position) status(s api.Status) {
 	}
 }
 
-// record takes a record, or a gap that replaces several.
+// record takes a record, or a gap that replaces several. Those behind a missing one come
+// again after it.
 func (p *position) record(r site.Record) {
 	first := r.Seq
 	if r.Kind == site.KindGap && r.Boot == "" { // else the gateway's own record of it
-		first = min(r.From, r.Seq)
+		first = r.From
 	}
-	switch {
-	case r.Seq < p.next:
-		p.due = true // the gateway does not know that it was acknowledged
-	case len(p.ahead) < maxAhead:
-		p.ahead[max(first, p.next)] = r.Seq
+	if first <= p.next { // an earlier one: the gateway does not know that it was acknowledged
+		p.next, p.due = max(p.next, r.Seq+1), true
 	}
-}
-
-// advance moves past the records that are no longer ahead.
-func (p *position) advance() {
-	for last, ok := p.ahead[p.next]; ok && p.next > 0; last, ok = p.ahead[p.next] {
-		p.next, p.due = last+1, true
-	}
-	maps.DeleteFunc(p.ahead, func(_, last uint64) bool { return last < p.next })
 }
 
 // receive prints a message.
@@ -162,7 +147,7 @@ func (t *tail) receive(m mqttclient.Message) {
 	address, _ := api.ParseTopic(m.Topic)
 	p := t.journals[address.Gateway]
 	if p == nil {
-		p = &position{ahead: make(map[uint64]uint64), due: true} // what was sent before comes again
+		p = &position{due: true} // what was sent before comes again
 		t.journals[address.Gateway] = p
 	}
 	var status api.Status
@@ -173,7 +158,6 @@ func (t *tail) receive(m mqttclient.Message) {
 	case address.Leaf == api.StatusLeaf && json.Unmarshal(m.Payload, &status) == nil:
 		p.status(status)
 	}
-	p.advance()
 }
 
 // acks returns the acknowledgements that are due. The error is that of the output.

@@ -22,13 +22,14 @@ func TestTail_receive(t *testing.T) {
 	}{
 		{api.JournalLeaf, `{"seq":4}`, `{"seq":0}`},
 		{api.StatusLeaf, `{"since":"2026-01-01T00:00:00Z","journal":{"next":3}}`, ""},
-		{api.JournalLeaf, `{"seq":3}`, `{"seq":4}`},
+		{api.JournalLeaf, `{"seq":3}`, `{"seq":3}`},
 		{api.JournalLeaf, `{"seq":9}`, ""},
-		{api.JournalLeaf, `{"seq":8,"kind":"gap","from":2,"to":8}`, `{"seq":9}`},
+		{api.JournalLeaf, `{"seq":8,"kind":"gap","from":2,"to":8}`, `{"seq":8}`},
 		{api.JournalLeaf, `{"seq":9}`, `{"seq":9}`},
 		{api.JournalLeaf, `{"seq":12}`, ""},
 		{api.JournalLeaf, `not JSON`, ""},
-		{api.StatusLeaf, `{"since":"2026-01-01T00:00:00Z","journal":{"next":12}}`, `{"seq":12}`},
+		{api.StatusLeaf, `{"since":"2026-01-01T00:00:00Z","journal":{"next":12}}`, ""},
+		{api.JournalLeaf, `{"seq":12}`, `{"seq":12}`},
 		{api.StatusLeaf, `{"since":"2026-01-02T00:00:00Z","journal":{"next":7}}`, ""},
 		{api.JournalLeaf, `{"seq":7}`, `{"seq":7}`},
 	} {

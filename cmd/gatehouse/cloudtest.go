@@ -168,7 +168,7 @@ func (t *trial) rights(ctx context.Context) error {
 	}
 	defer conn.Close()
 	// A message that no application has a use for: the removal of an unknown station.
-	removal := mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), QoS: 1, Retained: true}
+	removal := mqttclient.Message{Topic: api.StateTopic(t.gateway, testStation), Retained: true}
 	return t.ended(stepPublish, deliver(ctx, conn, removal))
 }
 
@@ -210,15 +210,11 @@ const (
 	answerPatience = 10 * time.Second
 )
 
-// deliver publishes and waits for the acknowledgement; without one it closes the connection.
+// deliver publishes and waits for the acknowledgement.
 func deliver(ctx context.Context, conn *mqttclient.Conn, m mqttclient.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
-	defer context.AfterFunc(ctx, conn.Close)()
-	if err := conn.Publish(m).Err(); err != nil {
-		if ctx.Err() != nil {
-			err = errors.New("the broker does not acknowledge it")
-		}
+	if err := conn.Deliver(ctx, m); err != nil {
 		return &mqttclient.DialError{Step: stepPublish, Err: fmt.Errorf("publishing to %s: %w", m.Topic, err), Advice: "Give this user the right to publish there: some brokers close the connection of one that has none. See the broker's log"}
 	}
 	return nil
@@ -258,7 +254,7 @@ func (t *trial) command(ctx context.Context, flags cloudTrial) error {
 		return errors.New("as the application: " + advised(err).Error() + ", or set another login with --username")
 	}
 	defer conn.Close()
-	if err := deliver(ctx, conn, mqttclient.Message{Topic: api.Topic(t.gateway, api.CommandLeaf), QoS: 1, Payload: []byte(token)}); err != nil {
+	if err := deliver(ctx, conn, mqttclient.Message{Topic: api.Topic(t.gateway, api.CommandLeaf), Payload: []byte(token)}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
