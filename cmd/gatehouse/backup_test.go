@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 )
 
@@ -12,10 +13,10 @@ import (
 func TestApp_configuration(t *testing.T) {
 	cfg := config.Config{
 		TLS: config.TLS{Certificate: "/etc/gatehouse/gate.pem", Key: "credential:gate.key"},
-		Cloud: config.Cloud{
+		Cloud: config.Cloud{Broker: mqttclient.Broker{
 			PasswordFile: "/etc/gatehouse/cloud.password", CA: "/srv/ca.pem",
 			Certificate: "/etc/gatehouse/cloud.pem", Key: "/etc/gatehouse/cloud.key",
-		},
+		}},
 		Homeassistant: config.Homeassistant{PasswordFile: "/etc/gatehouse/house.password", CA: "/srv/house.pem"},
 	}
 	where := (&app{config: "/etc/gatehouse/gatehouse.toml"}).configuration(cfg)

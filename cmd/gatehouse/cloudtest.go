@@ -140,14 +140,10 @@ func (a *app) cloudSettings() (config.Cloud, error) {
 
 // cloudBroker returns the broker of the configuration, with the login of the gateway.
 func cloudBroker(c config.Cloud) mqttclient.Config {
-	source := func(path string) string {
+	return mqttclient.Config{Broker: c.Broker, Find: func(path string) (string, error) {
 		file, _ := machine.CredentialSource(path)
-		return file
-	}
-	return mqttclient.Config{
-		URL: c.URL, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive,
-		PasswordFile: source(c.PasswordFile), CA: source(c.CA), Certificate: source(c.Certificate), Key: source(c.Key),
-	}
+		return file, nil
+	}}
 }
 
 // rights connects as the gateway does and publishes, until a step fails.

@@ -22,7 +22,7 @@ func TestDeliver_mute(t *testing.T) {
 			}
 		}()
 		conn, err := mqttclient.Dial(t.Context(), mqttclient.Config{
-			URL: "tcp://192.0.2.1", ClientID: "c", KeepAlive: time.Minute,
+			Broker: mqttclient.Broker{URL: "tcp://192.0.2.1", ClientID: "c", Keepalive: time.Minute},
 			Lookup: func(context.Context, string) ([]string, error) { return []string{"192.0.2.1"}, nil },
 			Open:   func(context.Context, string, string) (net.Conn, error) { return ours, nil },
 		})

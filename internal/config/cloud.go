@@ -3,14 +3,12 @@ package config
 import (
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/setup/tomlfile"
-	"gatehouse/internal/site"
 )
 
 // What counts as the delivery of a journal record: the values of [Cloud.Ack].
@@ -19,23 +17,15 @@ const (
 	AckBroker      = "broker"      // the broker has acknowledged it
 )
 
-// Cloud is the gateway's own connection to an MQTT broker elsewhere. Files are paths,
-// or credential:NAME as in [TLS]; they are PEM but for PasswordFile, whose first line
-// counts.
+// Cloud is the gateway's own connection to an MQTT broker elsewhere; without a URL there is
+// none. Files are paths, or credential:NAME as in [TLS]. ClientID is that of the gateway
+// where it is "".
 type Cloud struct {
-	URL              string        // url: "tls://host:8883" and the like; "" is no cloud link
-	ClientID         string        // client_id: of MQTT; "" is the gateway's id
-	Username         string        // username: "" is none
-	Password         site.Secret   // password: "" is none, or that in PasswordFile
-	PasswordFile     string        // password_file: the file that holds the password
-	CA               string        // ca: the file of the authorities that sign the broker's certificate; "" is the system's
-	Certificate      string        // certificate: the file of the client certificate; "" is none
-	Key              string        // key: the file of its private key
-	Ack              string        // ack: AckApplication or AckBroker
-	Keys             []string      // keys: who may sign commands, each "KID BASE64" of an Ed25519 public key
-	Keepalive        time.Duration // keepalive: of MQTT, whole seconds
-	RecordsPerSecond int           // records_per_second: how fast a backlog is sent
-	Window           int           // window: records that are sent before the first is acknowledged
+	mqttclient.Broker
+	Ack              string   // ack: AckApplication or AckBroker
+	Keys             []string // keys: who may sign commands, each "KID BASE64" of an Ed25519 public key
+	RecordsPerSecond int      // records_per_second: how fast a backlog is sent
+	Window           int      // window: records that are sent before the first is acknowledged
 }
 
 // Homeassistant is the connection to the MQTT broker of a house, where Home Assistant sees

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/door/station"
 	"gatehouse/internal/site"
 )
@@ -139,7 +140,7 @@ func Defaults(environ []string) Config {
 			DoorForced: 10 * time.Second, DoorHeld: 3 * time.Minute, LeftUnlocked: 15 * time.Minute, StationSilent: 5 * time.Minute, RefusedOften: 5,
 		},
 		Login: Login{AccountFailures: 10, AddressFailures: 30},
-		Cloud: Cloud{Ack: AckApplication, Keys: []string{}, Keepalive: 30 * time.Second, RecordsPerSecond: 100, Window: 100},
+		Cloud: Cloud{Broker: mqttclient.Broker{Keepalive: 30 * time.Second}, Ack: AckApplication, Keys: []string{}, RecordsPerSecond: 100, Window: 100},
 
 		Homeassistant: Homeassistant{Prefix: "homeassistant"},
 	}

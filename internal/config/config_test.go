@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/config"
 	"gatehouse/internal/door/station"
 )
@@ -127,6 +128,9 @@ func TestKeys_coverConfig(t *testing.T) {
 func eachField(v reflect.Value, prefix string, visit func(path string, field any)) {
 	for i := range v.NumField() {
 		path := prefix + snake(v.Type().Field(i).Name)
+		if v.Type().Field(i).Anonymous {
+			path = strings.TrimSuffix(prefix, ".")
+		}
 		if v.Field(i).Kind() == reflect.Struct {
 			eachField(v.Field(i), path+".", visit)
 			continue
@@ -213,9 +217,11 @@ func TestParse_environmentWins(t *testing.T) {
 		Alarm:   station.AlarmLimits{DoorHeld: time.Hour, LeftUnlocked: 7 * 24 * time.Hour, StationSilent: time.Minute, RefusedOften: 9},
 		Login:   config.Login{HashMemory: 19 << 20, HashTime: 3, ParallelHashes: 4, AccountFailures: 5, AddressFailures: 20},
 		Cloud: config.Cloud{
-			URL: "mqtts://gate.example.test", ClientID: "gate-1", Username: "north gate", Password: "s3cr3t",
-			CA: "/ca.pem", Certificate: "/gate.pem", Key: "credential:gate.key", Ack: config.AckBroker, Keys: []string{keyA, keyB},
-			Keepalive: 2 * time.Minute, RecordsPerSecond: 1000, Window: 7,
+			Broker: mqttclient.Broker{
+				URL: "mqtts://gate.example.test", ClientID: "gate-1", Username: "north gate", Password: "s3cr3t",
+				CA: "/ca.pem", Certificate: "/gate.pem", Key: "credential:gate.key", Keepalive: 2 * time.Minute,
+			},
+			Ack: config.AckBroker, Keys: []string{keyA, keyB}, RecordsPerSecond: 1000, Window: 7,
 		},
 		Homeassistant: config.Homeassistant{URL: "tcp://house.example.test", Username: "gatehouse", PasswordFile: "/p", Prefix: "ha"},
 	}

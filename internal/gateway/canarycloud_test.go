@@ -46,7 +46,9 @@ func newCanaryCloud(t *testing.T, password string, cfg *config.Cloud) *canaryClo
 func (c *canaryCloud) listen() *mqttclient.Conn {
 	c.t.Helper()
 	conn, err := mqttclient.Dial(c.t.Context(), mqttclient.Config{
-		URL: c.broker.URL(), ClientID: "canary-application", Username: "cloud", Password: "password-of-the-application", KeepAlive: time.Minute,
+		Broker: mqttclient.Broker{
+			URL: c.broker.URL(), ClientID: "canary-application", Username: "cloud", Password: "password-of-the-application", Keepalive: time.Minute,
+		},
 		Topics: api.Filters("+"), MaxPayload: 1 << 16, PerSecond: 10_000, Burst: 10_000,
 		Receive: func(m mqttclient.Message) {
 			c.mu.Lock()

@@ -29,7 +29,7 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	g.linked.Store(g.cloud)
 	if c := g.cfg.Homeassistant; c.URL != "" {
 		g.house = homeassistant.New(homeassistant.Config{
-			Broker: mqttclient.Config{URL: c.URL, Username: c.Username, PasswordFile: c.PasswordFile, CA: c.CA, Find: machine.CredentialPath},
+			Broker: mqttclient.Broker{URL: c.URL, Username: c.Username, PasswordFile: c.PasswordFile, CA: c.CA}, Find: machine.CredentialPath,
 			Prefix: c.Prefix, Gateway: g.id, Version: g.version, BatteryLow: g.cfg.Station.BatteryLow, Store: g.db, Journal: g.journal,
 			Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics,
 		})
@@ -44,11 +44,7 @@ func cloudSettings(c config.Cloud) (link.Settings, error) {
 		return link.Settings{}, fault.Wrap(fault.Invalid, "cloud.keys: "+err.Error(), err)
 	}
 	return link.Settings{
-		Broker: mqttclient.Config{
-			URL: c.URL, ClientID: c.ClientID, Username: c.Username, Password: c.Password, KeepAlive: c.Keepalive,
-			PasswordFile: c.PasswordFile, CA: c.CA, Certificate: c.Certificate, Key: c.Key,
-		},
-		BrokerAcks: c.Ack == config.AckBroker, Keys: keys, PerSecond: c.RecordsPerSecond, Window: c.Window,
+		Broker: c.Broker, BrokerAcks: c.Ack == config.AckBroker, Keys: keys, PerSecond: c.RecordsPerSecond, Window: c.Window,
 	}, nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse/internal/config"
+	"gatehouse/internal/cloud/mqttclient"
 	"gatehouse/internal/health"
 	"gatehouse/internal/test/gatewaytest"
 )
@@ -54,20 +54,20 @@ func (b *silentBroker) hear(conn net.Conn) {
 func TestGateway_cloud_neverInTheWay(t *testing.T) {
 	silent := newSilentBroker(t)
 	for name, test := range map[string]struct {
-		cloud config.Cloud
-		want  string // in the condition; "": none yet
+		broker mqttclient.Broker
+		want   string // in the condition; "": none yet
 	}{
-		"unknown name":  {config.Cloud{URL: "tls://mqtt.gatehouse.invalid"}, "mqtt.gatehouse.invalid"},
-		"refused":       {config.Cloud{URL: "tcp://127.0.0.1:1"}, "refused"},
-		"silent":        {config.Cloud{URL: "tcp://" + silent.address}, ""},
-		"file missing":  {config.Cloud{URL: "tls://127.0.0.1:1", CA: "/nonexistent/ca.pem"}, "/nonexistent/ca.pem"},
-		"no credential": {config.Cloud{URL: "tls://127.0.0.1:1", Username: "x", PasswordFile: "credential:cloud"}, "password_file"},
+		"unknown name":  {mqttclient.Broker{URL: "tls://mqtt.gatehouse.invalid"}, "mqtt.gatehouse.invalid"},
+		"refused":       {mqttclient.Broker{URL: "tcp://127.0.0.1:1"}, "refused"},
+		"silent":        {mqttclient.Broker{URL: "tcp://" + silent.address}, ""},
+		"file missing":  {mqttclient.Broker{URL: "tls://127.0.0.1:1", CA: "/nonexistent/ca.pem"}, "/nonexistent/ca.pem"},
+		"no credential": {mqttclient.Broker{URL: "tls://127.0.0.1:1", Username: "x", PasswordFile: "credential:cloud"}, "password_file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := gatewaytest.Configure(t)
-			defaults := cfg.Cloud
-			cfg.Cloud = test.cloud
-			cfg.Cloud.Ack, cfg.Cloud.Keepalive, cfg.Cloud.RecordsPerSecond, cfg.Cloud.Window = defaults.Ack, defaults.Keepalive, defaults.RecordsPerSecond, defaults.Window
+			keepAlive := cfg.Cloud.Keepalive
+			cfg.Cloud.Broker = test.broker
+			cfg.Cloud.Keepalive = keepAlive
 			g := gatewaytest.Start(t, cfg) // ready, or the test fails
 			issued := g.Enrol(1042)
 			access, _ := g.Login()

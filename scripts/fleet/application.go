@@ -63,7 +63,7 @@ type command struct {
 
 func (f *fleet) startApplication(context.Context) error {
 	a := &application{
-		broker: mqttclient.Config{URL: "tcp://" + f.front.Address(), KeepAlive: keepalive}, key: f.key,
+		broker: mqttclient.Config{Broker: mqttclient.Broker{URL: "tcp://" + f.front.Address(), Keepalive: keepalive}}, key: f.key,
 		records: make(map[recordKey][]byte), commands: make(map[string]*command), dialled: make(chan *mqttclient.Conn, 1),
 	}
 	f.application = a

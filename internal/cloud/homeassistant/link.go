@@ -59,8 +59,9 @@ type Unlocker interface {
 
 // Config is what a Link needs: all of it, but for BatteryLow.
 type Config struct {
-	Broker     mqttclient.Config // the address and the credentials; the link fills in the rest
-	Prefix     string            // of Home Assistant's topics
+	Broker     mqttclient.Broker
+	Find       func(path string) (string, error) // see [mqttclient.Config]
+	Prefix     string                            // of Home Assistant's topics
 	Gateway    site.GatewayID
 	Version    string
 	BatteryLow float64 // volts; below it a battery is low; 0: never
@@ -108,11 +109,10 @@ func (l *Link) Run(ctx context.Context) error {
 // ctx ends.
 func (l *Link) connect(ctx context.Context) error {
 	s := newSession(l)
-	cfg := l.Broker
-	cfg.ClientID, cfg.KeepAlive, cfg.Now = "gatehouse-ha-"+string(l.Gateway), keepAlive, l.Clock.Now
+	cfg := mqttclient.Config{Broker: l.Broker, Find: l.Find, Now: l.Clock.Now, Receive: s.receive}
+	cfg.ClientID, cfg.Keepalive = "gatehouse-ha-"+string(l.Gateway), keepAlive
 	cfg.Will = &mqttclient.Message{Topic: l.statusTopic(), Payload: []byte(site.Offline), QoS: 1, Retained: true}
 	cfg.Topics = []string{l.base + "/+/+/" + commandLeaf, l.base + "/+/" + stateLeaf, l.Prefix + "/status"}
-	cfg.Receive = s.receive
 	conn, err := mqttclient.Dial(ctx, cfg)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,8 +77,8 @@ type Stations interface {
 // Settings are where the cloud is and how to connect to it. The zero Settings are those
 // of a gateway without a cloud.
 type Settings struct {
-	Broker     mqttclient.Config // the address and the credentials; the link fills in the rest
-	BrokerAcks bool              // a record counts as delivered when the broker has it (cloud.ack = "broker")
+	Broker     mqttclient.Broker
+	BrokerAcks bool // a record counts as delivered when the broker has it (cloud.ack = "broker")
 	Keys       api.Keyring
 	PerSecond  int // records of a backlog; more are sent later
 	Window     int // records that may be on their way, not acknowledged
@@ -167,7 +166,7 @@ func (l *Link) Configure(settings Settings) {
 	if before.Enabled() && before.Broker.URL != settings.Broker.URL {
 		l.results.take(maxResults)
 	}
-	if reflect.DeepEqual(before.Broker, settings.Broker) &&
+	if before.Broker == settings.Broker &&
 		before.BrokerAcks == settings.BrokerAcks && before.PerSecond == settings.PerSecond && before.Window == settings.Window {
 		return
 	}

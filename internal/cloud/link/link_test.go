@@ -80,7 +80,7 @@ func TestLink_backoff(t *testing.T) {
 			p.set(func() {
 				p.refuse = &mqttclient.DialError{Step: mqttclient.StepConnect, Err: errors.New("refused"), Advice: "look at it"}
 			})
-			p.Configure(link.Settings{Broker: mqttclient.Config{URL: url}})
+			p.Configure(link.Settings{Broker: mqttclient.Broker{URL: url}})
 			time.Sleep(2 * time.Hour)
 			p.stop()
 			dials := p.attempts()
@@ -157,7 +157,7 @@ func TestLink_Configure(t *testing.T) {
 		if len(p.attempts()) != 0 || p.Held() < math.MaxInt64 || len(p.health.Conditions()) != 0 {
 			t.Errorf("%d dials without a cloud, held %d", len(p.attempts()), p.Held())
 		}
-		p.Configure(link.Settings{Broker: mqttclient.Config{URL: "tcp://192.0.2.1"}, PerSecond: 1, Window: 1})
+		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: "tcp://192.0.2.1"}, PerSecond: 1, Window: 1})
 		synctest.Wait()
 		if !p.Status().Connected || p.Held() != 0 {
 			t.Errorf("%+v, held %d", p.Status(), p.Held())
@@ -165,13 +165,13 @@ func TestLink_Configure(t *testing.T) {
 		if c := p.health.Conditions(); len(c) != 1 || c[0].Code != health.CloudPlain {
 			t.Errorf("conditions %+v", c)
 		}
-		p.Configure(link.Settings{Broker: mqttclient.Config{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1})
+		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1})
 		synctest.Wait()
 		if !p.Status().Connected || p.present().ClientID != "other" || len(p.attempts()) != 2 || len(p.health.Conditions()) != 0 {
 			t.Errorf("%+v after %d dials, conditions %+v", p.Status(), len(p.attempts()), p.health.Conditions())
 		}
 		p.Configure(link.Settings{
-			Broker: mqttclient.Config{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1, Keys: keyring(t, newWorld(t).key.Public()),
+			Broker: mqttclient.Broker{URL: url, ClientID: "other"}, PerSecond: 1, Window: 1, Keys: keyring(t, newWorld(t).key.Public()),
 		})
 		synctest.Wait()
 		if len(p.attempts()) != 2 || len(p.Status().Keys) != 1 {
@@ -182,7 +182,7 @@ func TestLink_Configure(t *testing.T) {
 		time.Sleep(time.Hour)
 		n := len(p.attempts())
 		p.set(func() { p.refuse = nil })
-		p.Configure(link.Settings{Broker: mqttclient.Config{URL: url}, PerSecond: 1, Window: 1})
+		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: url}, PerSecond: 1, Window: 1})
 		synctest.Wait()
 		if len(p.attempts()) != n+1 || !p.Status().Connected {
 			t.Error("new settings wait")
@@ -257,7 +257,7 @@ func TestLink_replaced(t *testing.T) {
 		p := run(t, h, link.Settings{})
 		synctest.Wait()
 		p.set(func() { p.refuse = errors.New("away") })
-		p.Configure(link.Settings{Broker: mqttclient.Config{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
+		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
 		synctest.Wait()
 		if s := p.Status(); s.Connected || s.URL != "tls://other.example.test" {
 			t.Errorf("%+v", s)

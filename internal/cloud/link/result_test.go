@@ -136,7 +136,7 @@ func TestLink_results_anotherBroker(t *testing.T) {
 		p.set(func() { p.mute = true })
 		p.tell(api.CommandLeaf, unsignedCommand(1), false)
 		synctest.Wait()
-		p.Configure(link.Settings{Broker: mqttclient.Config{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
+		p.Configure(link.Settings{Broker: mqttclient.Broker{URL: "tls://other.example.test"}, PerSecond: 1, Window: 1})
 		<-time.After(time.Minute)
 		if got := p.answered(); got != "c-1" || len(p.attempts()) != 2 {
 			t.Errorf("answered %q on %d connections", got, len(p.attempts()))

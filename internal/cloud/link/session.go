@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -75,11 +76,8 @@ type flying struct {
 
 // dialConfig adds to the configured broker what makes the connection the gateway's.
 func (s *session) dialConfig() mqttclient.Config {
-	cfg := s.settings.Broker
-	if cfg.ClientID == "" {
-		cfg.ClientID = string(s.Gateway)
-	}
-	cfg.Now, cfg.Find = s.Clock.Now, s.Find
+	cfg := mqttclient.Config{Broker: s.settings.Broker, Now: s.Clock.Now, Find: s.Find, Receive: s.receive}
+	cfg.ClientID = cmp.Or(cfg.ClientID, string(s.Gateway))
 	cfg.PerSecond = float64(max(leastInbound, 2*s.settings.PerSecond)) // an application may acknowledge each record
 	cfg.Burst = 2 * int(cfg.PerSecond)
 	cfg.Will = &mqttclient.Message{
@@ -89,7 +87,6 @@ func (s *session) dialConfig() mqttclient.Config {
 	if !s.alone.Load() {
 		cfg.Optional = []string{api.Topic(s.Gateway, api.StatusLeaf)}
 	}
-	cfg.Receive = s.receive
 	return cfg
 }
 

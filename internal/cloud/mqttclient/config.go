@@ -8,9 +8,9 @@ import (
 	"gatehouse/internal/site"
 )
 
-// Config is how to reach a broker and what to take from it.
-type Config struct {
-	URL      string // of the broker, see [ParseURL]
+// Broker is where a broker is and how to log in, as a configuration states it.
+type Broker struct {
+	URL      string // see [ParseURL]; "": there is none
 	ClientID string
 	Username string
 	Password site.Secret // wins over PasswordFile; needs a Username, as PasswordFile does
@@ -19,12 +19,18 @@ type Config struct {
 	// holds one line; the others are PEM. Without CA the system's roots count.
 	PasswordFile, CA, Certificate, Key string
 
-	// Find returns the file that one of these paths means; nil: the path itself.
+	Keepalive time.Duration // 1 s to 18 h, in whole seconds
+}
+
+// Config is a broker and what to take from it.
+type Config struct {
+	Broker
+
+	// Find returns the file that a path of Broker means; nil: the path itself.
 	Find func(path string) (string, error)
 
-	KeepAlive time.Duration    // 1 s to 18 h, in whole seconds
-	Now       func() time.Time // by which certificates are judged: the later of clock and time floor; nil: time.Now
-	Will      *Message         // what the broker publishes when the connection breaks; nil: nothing
+	Now  func() time.Time // by which certificates are judged: the later of clock and time floor; nil: time.Now
+	Will *Message         // what the broker publishes when the connection breaks; nil: nothing
 
 	// Topics are subscribed to at QoS 1 before Dial returns; exact or with wildcards. A
 	// broker may send messages on other topics too.

@@ -132,7 +132,7 @@ func (p *plan) options(c *Conn) *mqtt.ClientOptions {
 		SetPassword(p.Password.Reveal()).
 		SetProtocolVersion(4).
 		SetAutoReconnect(false).
-		SetKeepAlive(p.KeepAlive).
+		SetKeepAlive(p.Keepalive).
 		SetPingTimeout(pingTimeout).
 		SetAutoAckDisabled(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) { c.take(m) })

@@ -61,7 +61,7 @@ type filter struct {
 
 func newFilter(stream, raw net.Conn, cfg Config) *filter {
 	return &filter{
-		Conn: stream, raw: raw, silence: cfg.KeepAlive*3/2 + 10*time.Second, most: cfg.MaxPayload,
+		Conn: stream, raw: raw, silence: cfg.Keepalive*3/2 + 10*time.Second, most: cfg.MaxPayload,
 		pace:       rate.NewLimiter(rate.Limit(cfg.PerSecond), cfg.Burst),
 		turn:       make(chan struct{}, 1),
 		over:       make(chan struct{}),

@@ -199,7 +199,7 @@ func (b *broker) url() string { return "tcp://" + b.listener.Addr().String() }
 // config is one that works.
 func config(url string) mqttclient.Config {
 	return mqttclient.Config{
-		URL: url, ClientID: "gateway-1", KeepAlive: 30 * time.Second,
+		Broker:    mqttclient.Broker{URL: url, ClientID: "gateway-1", Keepalive: 30 * time.Second},
 		PerSecond: 1e6, Burst: 1e6, Receive: func(mqttclient.Message) {},
 		Lookup: func(_ context.Context, host string) ([]string, error) { return []string{host}, nil },
 	}

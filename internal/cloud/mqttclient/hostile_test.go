@@ -263,7 +263,7 @@ func TestConn_idle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, keepalive := range []time.Duration{time.Second, 10 * time.Second, 30 * time.Second, 10 * time.Minute} {
 			cfg := piped(t, (*peer).serve)
-			cfg.KeepAlive = keepalive
+			cfg.Keepalive = keepalive
 			c := dial(t, cfg)
 			time.Sleep(100 * keepalive)
 			if err := c.Err(); err != nil {

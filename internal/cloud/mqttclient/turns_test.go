@@ -15,7 +15,7 @@ import (
 // cluster is a configuration whose name has those addresses. Each answers by its open.
 func cluster(open func(ctx context.Context, address string) (net.Conn, error), addresses ...string) mqttclient.Config {
 	return mqttclient.Config{
-		URL: "tcp://cluster.example.test", ClientID: "gateway", KeepAlive: time.Minute,
+		Broker: mqttclient.Broker{URL: "tcp://cluster.example.test", ClientID: "gateway", Keepalive: time.Minute},
 		Lookup: func(context.Context, string) ([]string, error) { return addresses, nil },
 		Open:   func(ctx context.Context, _, address string) (net.Conn, error) { return open(ctx, address) },
 	}

@@ -158,7 +158,7 @@ func newApplication(t *testing.T, url string, gateway site.GatewayID) *applicati
 	a := &application{gateway: gateway}
 	var err error
 	a.conn, err = mqttclient.Dial(t.Context(), mqttclient.Config{
-		URL: url, ClientID: "application-" + rand.Text()[:8], KeepAlive: time.Minute, Topics: api.Filters(gateway), MaxPayload: 1 << 16,
+		Broker: mqttclient.Broker{URL: url, ClientID: "application-" + rand.Text()[:8], Keepalive: time.Minute}, Topics: api.Filters(gateway), MaxPayload: 1 << 16,
 		Receive: func(m mqttclient.Message) {
 			a.mu.Lock()
 			defer a.mu.Unlock()

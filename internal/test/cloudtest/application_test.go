@@ -38,7 +38,7 @@ func newApplication(t *testing.T, cfg cloudapp.Config) *application {
 	if cfg.Broker.ClientID == "" {
 		cfg.Broker.ClientID = "application-" + randomID()
 	}
-	cfg.Broker.KeepAlive = 30 * time.Second
+	cfg.Broker.Keepalive = 30 * time.Second
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { cloudapp.Run(ctx, cfg) })
@@ -131,7 +131,7 @@ type sender struct {
 
 func newSender(t *testing.T, broker mqttclient.Config) sender {
 	t.Helper()
-	broker.ClientID, broker.KeepAlive = "sender-"+randomID(), 30*time.Second
+	broker.ClientID, broker.Keepalive = "sender-"+randomID(), 30*time.Second
 	conn, err := mqttclient.Dial(t.Context(), broker)
 	if err != nil {
 		t.Fatal(err)

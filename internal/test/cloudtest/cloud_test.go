@@ -145,9 +145,9 @@ func isStatus(word string, retained bool) func(cloudapp.Event) bool {
 func TestCloud_status(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 0, nil)
-		early := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		early := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}})
 		early.next(0, "the gateway is online", func(e cloudapp.Event) bool { return isStatus("online", false)(e) || isStatus("online", true)(e) })
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}})
 		e := a.next(0, "the retained status has come", isStatus("online", true))
 		if e.Status.Version != "test" || e.Status.Since == nil || time.Since(e.Status.Since.Time) > patience || e.Gateway != d.id {
 			t.Errorf("%+v of %s", e.Status, e.Gateway)
@@ -161,7 +161,7 @@ func TestCloud_status(t *testing.T) {
 			t.Error(err)
 		}
 		a.next(before, "the gateway has said goodbye", isStatus("offline", false))
-		late := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		late := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}})
 		late.next(0, "who comes later sees that it is offline", isStatus("offline", true))
 	})
 }
@@ -179,7 +179,7 @@ func (d *door) awaitUp() {
 func TestCloud_states(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 3, nil)
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}})
 		isState := func(station site.StationID, lock site.LockStatus) func(cloudapp.Event) bool {
 			return func(e cloudapp.Event) bool {
 				return e.Kind == cloudapp.State && e.Station == station && e.State.Status == site.Online && e.State.Locks[0].Status == lock
@@ -207,7 +207,7 @@ func TestCloud_states(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.next(before, "the removed station is gone", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Removed && e.Station == 3 })
-		late := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		late := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}})
 		late.next(0, "a state that is retained has come", func(e cloudapp.Event) bool { return e.Kind == cloudapp.State && e.Station == 2 })
 		late.next(0, "the status has come, and with it everything that is retained", isStatus("online", true))
 		late.await("both states have come", func(events []cloudapp.Event) bool { return len(of(events, cloudapp.State)) >= 2 })
@@ -247,13 +247,13 @@ func (d *door) flicker(t *testing.T, a *application) {
 func TestCloud_journal(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, nil)
-		looking := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}})
+		looking := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}})
 		looking.next(0, "somebody who only looks on sees records", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Record })
 		if _, delivered, _ := d.cloud(); delivered != 0 {
 			t.Errorf("up to %d is delivered, and nobody has acknowledged anything", delivered)
 		}
 		looking.stopped()
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}, Acknowledge: true})
 		for n := range 300 {
 			name := fmt.Sprintf("door %d", n)
 			if _, err := d.Admin.UpdateStation(t.Context(), 1, rename(name)); err != nil {
@@ -306,7 +306,7 @@ func TestCloud_ackBroker(t *testing.T) {
 			t.Error("nothing is delivered")
 		}
 		// And an application's does not: it may be about another journal.
-		newSender(t, mqttclient.Config{URL: b.URL()}).publish(api.Topic(d.id, api.AckLeaf), []byte(`{"seq":1000000}`), false)
+		newSender(t, mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}).publish(api.Topic(d.id, api.AckLeaf), []byte(`{"seq":1000000}`), false)
 		if _, err := d.Admin.UpdateStation(t.Context(), 1, rename("another")); err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestCloud_ackBroker(t *testing.T) {
 func TestCloud_blackHole(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, func(c *config.Cloud) { c.Keepalive = 10 * time.Second })
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}, Acknowledge: true})
 		d.awaitDelivered()
 		before := a.count()
 		d.proxy.Hold()
@@ -346,7 +346,7 @@ func TestCloud_blackHole(t *testing.T) {
 // same, in the time that each has, and say what is wrong.
 func TestCloud_oneNameTwice(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}, Acknowledge: true})
 		same := func(c *config.Cloud) { c.ClientID = "the-same" }
 		d, other := newDoor(t, b, 0, same), newDoor(t, b, 0, same)
 		for _, g := range []*door{d, other} {

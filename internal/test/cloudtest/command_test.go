@@ -18,9 +18,9 @@ func TestCloud_command(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 2, nil)
 		d.awaitUp()
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}, Acknowledge: true})
 		a.next(0, "the gateway is there", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Status && e.Status.Status == "online" })
-		s := newSender(t, mqttclient.Config{URL: b.URL()})
+		s := newSender(t, mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}})
 		token := d.signer.right("c-1")
 		before := a.count()
 		s.command(d.id, token)
@@ -70,9 +70,9 @@ func isResult(id string, outcome site.Outcome) func(cloudapp.Event) bool {
 func TestCloud_refusals(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *brokertest.Broker) {
 		d := newDoor(t, b, 1, nil)
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: b.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}}, Acknowledge: true})
 		a.next(0, "the gateway is there", func(e cloudapp.Event) bool { return e.Kind == cloudapp.Status && e.Status.Status == "online" })
-		s := newSender(t, mqttclient.Config{URL: b.URL()})
+		s := newSender(t, mqttclient.Config{Broker: mqttclient.Broker{URL: b.URL()}})
 		wanted := make(map[string]bool)
 		for i := range d.signer.refused() {
 			test := d.signer.refused()[i] // made anew, so that none has expired

@@ -35,9 +35,9 @@ func TestCommand_copiesAndKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gateway = status.GatewayID
-	a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: broker.URL()}, Acknowledge: true})
+	a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: broker.URL()}}, Acknowledge: true})
 	b.awaitCloud()
-	send := newSender(t, mqttclient.Config{URL: broker.URL()})
+	send := newSender(t, mqttclient.Config{Broker: mqttclient.Broker{URL: broker.URL()}})
 	token := s.right("one-of-many")
 	for n := range copies {
 		send.command(s.gateway, token)

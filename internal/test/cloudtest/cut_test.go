@@ -177,7 +177,7 @@ func TestOutbox_everyCut(t *testing.T) {
 		b.fill(cutBacklog)
 		proxy := brokertest.NewProxy(t, broker.Address())
 		b.env = append(b.env, "GATEHOUSE_CLOUD_URL="+proxy.URL(), "GATEHOUSE_CLOUD_RECORDS_PER_SECOND=2000", "GATEHOUSE_CLOUD_KEEPALIVE=10s")
-		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{URL: broker.URL()}, Acknowledge: true})
+		a := newApplication(t, cloudapp.Config{Broker: mqttclient.Config{Broker: mqttclient.Broker{URL: broker.URL()}}, Acknowledge: true})
 		b.start()
 		stop, cancel := context.WithCancel(t.Context())
 		var working sync.WaitGroup

@@ -75,7 +75,7 @@ func newAssistant(t testing.TB, b *brokertest.Broker) *assistant {
 	}
 	if err == nil {
 		a.conn, err = mqttclient.Dial(t.Context(), mqttclient.Config{
-			URL: b.URL(), ClientID: fmt.Sprintf("assistant-%d", time.Now().UnixNano()), KeepAlive: 10 * time.Second,
+			Broker: mqttclient.Broker{URL: b.URL(), ClientID: fmt.Sprintf("assistant-%d", time.Now().UnixNano()), Keepalive: 10 * time.Second},
 			Topics: []string{"homeassistant/#", "gatehouse/#"}, MaxPayload: 1 << 20, PerSecond: 10_000, Burst: 10_000, Receive: a.receive,
 			Will: &mqttclient.Message{Topic: "homeassistant/status", Payload: []byte("offline")},
 		})
@@ -322,7 +322,7 @@ func TestAttack_houseFlood(t *testing.T) {
 	h := newHome(t, 1)
 	h.mode(1, site.HomeAssistantUnlock)
 	newAssistant(t, h.broker).await("the station can be opened", holds(h.config(1), `"lock_1":{"command`))
-	attacker := newSender(t, mqttclient.Config{URL: h.broker.URL()}).conn
+	attacker := newSender(t, mqttclient.Config{Broker: mqttclient.Broker{URL: h.broker.URL()}}).conn
 	progress, end, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

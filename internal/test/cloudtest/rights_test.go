@@ -139,10 +139,10 @@ func TestMosquitto_documented(t *testing.T) {
 		"/etc/mosquitto/", authority.dir+"/",
 	).Replace(read(t, documentedConfiguration))))
 	as := func(user string) mqttclient.Config {
-		return mqttclient.Config{
+		return mqttclient.Config{Broker: mqttclient.Broker{
 			URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user,
 			PasswordFile: authority.write(user+".password", passwords[user]+"\n"),
-		}
+		}}
 	}
 	login := as(string(id))
 	cfg.Cloud.URL, cfg.Cloud.CA, cfg.Cloud.Username, cfg.Cloud.PasswordFile = login.URL, login.CA, login.Username, login.PasswordFile
@@ -159,7 +159,7 @@ func TestMosquitto_certificates(t *testing.T) {
 	rights := authority.write("gatehouse.acl", read(t, documentedRights))
 	broker := brokertest.Mosquitto(t, brokertest.TLS(certificate, key, filepath.Join(authority.dir, "ca.pem")), brokertest.ACL(rights))
 	as := func(user string) mqttclient.Config {
-		login := mqttclient.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem")}
+		login := mqttclient.Config{Broker: mqttclient.Broker{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem")}}
 		login.Certificate, login.Key = authority.client(user)
 		return login
 	}
@@ -169,7 +169,7 @@ func TestMosquitto_certificates(t *testing.T) {
 
 	unknown := as(string(id))
 	unknown.Certificate, unknown.Key = newAuthority(t).client(string(id))
-	unknown.ClientID, unknown.KeepAlive = "unknown", 30*time.Second
+	unknown.ClientID, unknown.Keepalive = "unknown", 30*time.Second
 	if conn, err := mqttclient.Dial(t.Context(), unknown); err == nil {
 		conn.Close()
 		t.Error("a certificate of another authority was accepted")
@@ -196,7 +196,7 @@ func TestNATS_documented(t *testing.T) {
 		"viewer":          `{publish: {deny: [">"]}, subscribe: ` + up + `}`,
 	}))
 	as := func(user string) mqttclient.Config {
-		return mqttclient.Config{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user, Password: site.Secret(passwords[user])}
+		return mqttclient.Config{Broker: mqttclient.Broker{URL: broker.URL(), CA: filepath.Join(authority.dir, "ca.pem"), Username: user, Password: site.Secret(passwords[user])}}
 	}
 	login := as(string(id))
 	cfg.Cloud.URL, cfg.Cloud.CA, cfg.Cloud.Username, cfg.Cloud.Password = login.URL, login.CA, login.Username, login.Password
@@ -278,7 +278,7 @@ func (d *door) deaf(t *testing.T, as login) {
 		for _, topic := range topics {
 			heard := make(chan string, 100)
 			login := as(user)
-			login.ClientID, login.KeepAlive, login.Topics = "deaf-"+randomID(), 30*time.Second, []string{topic}
+			login.ClientID, login.Keepalive, login.Topics = "deaf-"+randomID(), 30*time.Second, []string{topic}
 			login.Receive = func(m mqttclient.Message) { heard <- m.Topic }
 			conn, err := mqttclient.Dial(t.Context(), login)
 			if failed, ok := errors.AsType[*mqttclient.DialError](err); ok && failed.Step == mqttclient.StepSubscribe {
