@@ -20,7 +20,7 @@ import (
 type claims struct {
 	jwt.RegisteredClaims // of which nothing is used
 	fields               map[string]json.RawMessage
-	flaw                 *flaw // the first that was found
+	flaw                 *Refusal // the first that was found
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -56,23 +56,15 @@ func object(data []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// flaw is why a token is refused.
-type flaw struct {
-	reason  Reason
-	message string
-}
-
-// Error returns the message.
-func (f *flaw) Error() string { return f.message }
-
-func flawf(reason Reason, format string, args ...any) *flaw {
-	return &flaw{reason, fmt.Sprintf(format, args...)}
+// refusef returns why a token is refused, without what it states of its id and key.
+func refusef(reason Reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
 // command judges the claims, in the order of the contract: whose it is, when it holds,
 // which it is, and what it asks for. How far exp may lie ahead follows from the bounds on
 // iat and on the lifetime.
-func (c *claims) command(gateway site.GatewayID, now time.Time) (Command, *flaw) {
+func (c *claims) command(gateway site.GatewayID, now time.Time) (Command, *Refusal) {
 	audience := claim[jwt.ClaimStrings](c, "aud")
 	c.demand(gateway != "" && slices.Contains(audience, string(gateway)), WrongAudience, "its aud does not name this gateway, %s", gateway)
 	cmd := Command{Gateway: gateway, Expires: c.time("exp"), IssuedAt: c.time("iat")}
@@ -104,7 +96,7 @@ func (c *claims) command(gateway site.GatewayID, now time.Time) (Command, *flaw)
 // demand notes a flaw where something does not hold, unless there is one before it.
 func (c *claims) demand(holds bool, reason Reason, format string, args ...any) {
 	if !holds && c.flaw == nil {
-		c.flaw = flawf(reason, format, args...)
+		c.flaw = refusef(reason, format, args...)
 	}
 }
 

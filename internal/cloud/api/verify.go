@@ -26,7 +26,7 @@ func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Co
 	}
 	text := string(bytes.Trim(token, " \t\r\n\v\f"))
 	var said claims // not to be believed unless signed
-	refusal := &Refusal{}
+	var kid string
 	// Left to itself the library would take other algorithms and lax base64.
 	parser := jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodEdDSA.Alg()}),
@@ -35,48 +35,48 @@ func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Co
 	)
 	_, err := parser.ParseWithClaims(text, &said, func(t *jwt.Token) (any, error) {
 		key, err := r.named(t, said)
-		refusal.KeyID = key.ID
+		kid = key.ID
 		return key.Public, err
 	})
-	found, flawed := errors.AsType[*flaw](err)
+	found, flawed := errors.AsType[*Refusal](err)
+	signed := err == nil && !strings.ContainsAny(text, "\r\n") // which even a strict decoder passes over
 	switch {
-	case err == nil && !strings.ContainsAny(text, "\r\n"): // passed over even by a strict decoder
-		refusal.Verified = true
+	case signed:
 		var cmd Command
 		if cmd, found = said.command(gateway, now); found == nil {
-			cmd.KeyID = refusal.KeyID
+			cmd.KeyID = kid
 			return cmd, nil
 		}
 	case flawed:
 	case err == nil, errors.Is(err, jwt.ErrTokenMalformed):
-		found = flawf(Malformed, "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once")
+		found = refusef(Malformed, "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once")
 	case errors.Is(err, jwt.ErrEd25519Verification):
-		found = flawf(BadSignature, "the signature is not that of the trusted key %s", refusal.KeyID)
+		found = refusef(BadSignature, "the signature is not that of the trusted key %s", kid)
 	default:
-		found = flawf(Algorithm, "the token is not signed with EdDSA, the one algorithm that is taken")
+		found = refusef(Algorithm, "the token is not signed with EdDSA, the one algorithm that is taken")
 	}
-	refusal.Reason, refusal.Message, refusal.ID = found.reason, found.message, said.id()
-	return Command{}, refusal
+	found.ID, found.KeyID, found.Verified = said.id(), kid, signed
+	return Command{}, found
 }
 
 // named returns the key that the header names, or its id alone and the flaw of the header.
 func (r Keyring) named(t *jwt.Token, said claims) (Key, error) {
 	if said.fields == nil { // the library takes null for an object
-		return Key{}, flawf(Malformed, "the claims are not a JSON object")
+		return Key{}, refusef(Malformed, "the claims are not a JSON object")
 	}
 	header, _, _ := strings.Cut(t.Raw, ".")
 	text, _ := base64.RawURLEncoding.DecodeString(header) // as the library did
 	if _, err := object(text); err != nil {               // a name twice
-		return Key{}, flawf(Malformed, "the header is %s", err)
+		return Key{}, refusef(Malformed, "the header is %s", err)
 	}
 	if kind, stated := t.Header["typ"]; stated {
 		if kind, ok := kind.(string); !ok || !strings.EqualFold(kind, "JWT") && !strings.EqualFold(kind, "JOSE") {
-			return Key{}, flawf(Malformed, "the header states a typ, and it is neither JWT nor JOSE")
+			return Key{}, refusef(Malformed, "the header states a typ, and it is neither JWT nor JOSE")
 		}
 	}
 	for _, name := range []string{"crit", "b64"} { // nothing critical is understood (RFC 7515, section 4.1.11; RFC 7797)
 		if _, stated := t.Header[name]; stated {
-			return Key{}, flawf(Malformed, "the header states %s, which is not understood", name)
+			return Key{}, refusef(Malformed, "the header states %s, which is not understood", name)
 		}
 	}
 	id, _ := t.Header["kid"].(string)
@@ -84,11 +84,11 @@ func (r Keyring) named(t *jwt.Token, said claims) (Key, error) {
 		id = r.IDs()[0]
 	}
 	if !ValidKeyID(id) {
-		return Key{}, flawf(UnknownKey, "the header does not name the key (kid), which it need not where one key alone is trusted")
+		return Key{}, refusef(UnknownKey, "the header does not name the key (kid), which it need not where one key alone is trusted")
 	}
 	key, ok := r.Key(id)
 	if !ok {
-		return key, flawf(UnknownKey, "no key with the id %s is trusted: keys in [cloud] lists those that are", id)
+		return key, refusef(UnknownKey, "no key with the id %s is trusted: keys in [cloud] lists those that are", id)
 	}
 	return key, nil
 }
