@@ -37,9 +37,9 @@ func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (
 		return got, unusable(ctx, name, err)
 	}
 	options := lonePragmas
-	if log, err := sizeOf(path + "-wal"); err == nil && log > 0 {
+	if sizeOf(path+"-wal") > 0 {
 		options = logPragmas
-		if _, err := sizeOf(path + "-shm"); err != nil {
+		if !exists(path + "-shm") {
 			options = copiedPragmas
 		}
 	}
@@ -48,12 +48,12 @@ func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (
 	return got, unusable(ctx, name, errors.Join(err, db.Close()))
 }
 
-func sizeOf(path string) (int64, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, err
+// sizeOf returns the size of a file; 0 where there is none.
+func sizeOf(path string) int64 {
+	if info, err := os.Stat(path); err == nil {
+		return info.Size()
 	}
-	return info.Size(), nil
+	return 0
 }
 
 // unusable decides whether the file or the disk is to blame for an error of reading a
@@ -97,8 +97,7 @@ func CheckFile(ctx context.Context, path string) (site.DatabaseState, error) {
 
 // look reads what the file holds, the slow part last.
 func look(ctx context.Context, path string, db *sql.DB) (s site.DatabaseState, err error) {
-	s.Size, _ = sizeOf(path)
-	s.Log, _ = sizeOf(path + "-wal")
+	s.Size, s.Log = sizeOf(path), sizeOf(path+"-wal")
 	if s.Schema, err = schemaOf(ctx, db); err != nil || s.Schema == 0 {
 		return s, err
 	}

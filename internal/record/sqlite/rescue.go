@@ -124,17 +124,14 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	if err = r.saveTables(ctx, partial); err == nil {
 		lost, err = r.saveJournal(ctx)
 	}
-	if r.next != nil {
-		err = errors.Join(err, r.next.Close())
-	}
-	if err != nil {
+	if err = errors.Join(err, r.next.Close()); err != nil {
 		return err
 	}
 	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
 	err = Files{Logger: cfg.Logger}.write(ctx, partial, func(db *DB) error {
 		return db.do(ctx, nil, append(lost, site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{Detail: r.story}})...)
 	})
-	if log, _ := sizeOf(partial + "-wal"); err == nil && log > 0 {
+	if err == nil && sizeOf(partial+"-wal") > 0 {
 		err = errors.New("writing the rescued database: its log could not be emptied")
 	}
 	return errors.Join(err, removeQuietly(partial+"-wal"), removeQuietly(partial+"-shm"))

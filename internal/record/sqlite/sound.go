@@ -64,7 +64,7 @@ var errNoted = fmt.Errorf("%w: a page could not be read in the last run", errDam
 // tryOpen opens the database and checks whether it can be used. An error for which
 // isDamage holds means that it is damaged.
 func tryOpen(ctx context.Context, cfg Config, copied accessState) (*DB, error) {
-	if info, err := os.Stat(cfg.Path); err == nil && info.Size() == 0 && copied.schema > 0 {
+	if exists(cfg.Path) && sizeOf(cfg.Path) == 0 && copied.schema > 0 {
 		return nil, fmt.Errorf("%w: it is empty", errDamagedFile)
 	}
 	db, err := open(ctx, cfg)

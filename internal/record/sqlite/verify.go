@@ -136,10 +136,9 @@ func scanVerified(rows *sql.Rows) (r verifiedRow, err error) {
 // fault returns what is wrong with the row that should be expected, or "". Its body was
 // decoded as rec, unless that is damaged.
 func (r verifiedRow) fault(expected chain, rec site.Record, damage error) string {
-	if uint64(r.seq) != expected.seq { //nolint:gosec // compared only
-		return "the record is missing"
-	}
 	switch {
+	case uint64(r.seq) != expected.seq: //nolint:gosec // compared only
+		return "the record is missing"
 	case subtle.ConstantTimeCompare(r.hash, expected.hash[:]) != 1:
 		return "the record or one before it was changed"
 	case damage != nil, rec.Seq != expected.seq, rec.Time.UnixMilli() != r.time, int64(rec.Station) != r.station:
