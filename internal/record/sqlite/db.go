@@ -104,13 +104,11 @@ type span struct {
 // has been opened before opens on a full and on a read-only disk too. With cfg.Copy, one
 // that is damaged is set aside and replaced, see [DB.Rescued].
 func Open(ctx context.Context, cfg Config) (*DB, error) {
-	var db *DB
-	var err error
+	how := openSound
 	if cfg.Copy == "" {
-		db, err = open(ctx, cfg)
-	} else {
-		db, err = openSound(ctx, cfg)
+		how = open
 	}
+	db, err := how(ctx, cfg)
 	if isBusy(err) {
 		err = errInUse("The database "+cfg.Path, err)
 	} else if err != nil && isDisk(err) {

@@ -72,13 +72,13 @@ func (q *queue) cancel(o *op) bool {
 	return true
 }
 
-// keep queues a record; false after close. refused are the records that the disk does not
-// take: while it fails, this one, and those that were dropped for it.
-func (q *queue) keep(o *op) (refused []*op, ok bool) {
+// keep queues a record. refused are the records that the disk does not take, and why: while
+// it fails and after close this one, and those that were dropped for it.
+func (q *queue) keep(o *op) (refused []*op, why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return []*op{o}, false
+		return []*op{o}, errStopping
 	}
 	q.kept = append(q.kept, o)
 	if q.failing {
@@ -87,7 +87,7 @@ func (q *queue) keep(o *op) (refused []*op, ok bool) {
 		q.urgent = true
 	}
 	q.signal()
-	return append(refused, q.bound()...), true
+	return append(refused, q.bound()...), errStalled
 }
 
 // refuse marks records as refused, and returns those that were not.

@@ -80,9 +80,7 @@ var errStopping = fault.New(fault.Unavailable, "The gateway is stopping")
 // Keep implements [journal.Store].
 func (db *DB) Keep(ctx context.Context, r site.Record) error {
 	result := make(chan error, 1)
-	if !db.keep(r, result) {
-		return errStopping
-	}
+	db.keep(r, result)
 	select {
 	case err := <-result:
 		return err
@@ -94,13 +92,11 @@ func (db *DB) Keep(ctx context.Context, r site.Record) error {
 // AppendLater implements [journal.Store].
 func (db *DB) AppendLater(r site.Record) { db.keep(r, nil) }
 
-// keep queues a record; false after Close. While the disk fails, the record is also written
-// to the system log, and so are records that do not fit in the queue.
-func (db *DB) keep(r site.Record, done chan error) bool {
+// keep queues a record. While the disk fails, and after Close, the record is also written to
+// the system log, and so are records that do not fit in the queue.
+func (db *DB) keep(r site.Record, done chan error) {
 	db.stamp(&r)
-	refused, ok := db.queue.keep(&op{records: []site.Record{r}, done: done})
-	db.refuse(refused, errStalled)
-	return ok
+	db.refuse(db.queue.keep(&op{records: []site.Record{r}, done: done}))
 }
 
 // refuse writes records that the disk did not take to the system log, and then answers the
