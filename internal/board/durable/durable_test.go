@@ -118,9 +118,9 @@ func TestSync(t *testing.T) {
 
 func TestCheckRoom(t *testing.T) {
 	folder := t.TempDir()
-	free, err := durable.Free(folder)
-	if err != nil || free <= 0 {
-		t.Fatalf("%d bytes are free, %v", free, err)
+	room, err := durable.RoomAt(folder)
+	if err != nil || room.Free <= 0 || room.Total < room.Free || room.ReadOnly {
+		t.Fatalf("%+v, %v", room, err)
 	}
 	if err := durable.CheckRoom(folder, 1); err != nil {
 		t.Error(err)

@@ -12,26 +12,32 @@ import (
 // grows meanwhile.
 const spare = 8 << 20
 
-// Free returns how many bytes a user who is not root may still write to the disk of a
-// folder.
-func Free(folder string) (int64, error) {
+// Room is the room on a disk.
+type Room struct {
+	Free, Total int64 // bytes; free for an ordinary user
+	ReadOnly    bool
+}
+
+// RoomAt returns the room on the disk that path is on.
+func RoomAt(path string) (Room, error) {
 	var disk unix.Statfs_t
-	if err := unix.Statfs(folder, &disk); err != nil {
-		return 0, fmt.Errorf("asking the disk of %s for its room: %w", folder, err)
+	if err := unix.Statfs(path, &disk); err != nil {
+		return Room{}, fmt.Errorf("asking for the room at %s: %w", path, err)
 	}
-	return int64(disk.Bavail) * int64(disk.Bsize), nil //nolint:gosec,unconvert // fits; the type is another one on 32 bits
+	unit := int64(disk.Bsize)                                                                                                     //nolint:unconvert // of another type on other architectures
+	return Room{Free: int64(disk.Bavail) * unit, Total: int64(disk.Blocks) * unit, ReadOnly: disk.Flags&unix.ST_RDONLY != 0}, nil //nolint:gosec // fits
 }
 
 // CheckRoom refuses to write so many bytes to a folder whose disk would be full then.
 // Its error is Unavailable.
 func CheckRoom(folder string, needed int64) error {
-	free, err := Free(folder)
+	room, err := RoomAt(folder)
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, "The disk of "+folder+" does not say how much room it has", err)
 	}
-	if needed += spare; free < needed {
+	if needed += spare; room.Free < needed {
 		return fault.New(fault.Unavailable, fmt.Sprintf(
-			"There is no room in %s: it needs %d MB and %d MB are free; make room there and try again", folder, needed>>20+1, free>>20))
+			"There is no room in %s: it needs %d MB and %d MB are free; make room there and try again", folder, needed>>20+1, room.Free>>20))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"gatehouse/internal/board/durable"
 )
 
 // killDelay is how long a program may take to end once its context has ended.
@@ -29,24 +29,18 @@ type Machine struct {
 	// [exec.ErrNotFound] for a program that does not exist.
 	Run func(ctx context.Context, program string, args ...string) (string, error)
 	// Space returns the room on the disk that path is on.
-	Space func(path string) (Space, error)
+	Space func(path string) (durable.Room, error)
 	// Synchronised reports whether the system considers its time right.
 	Synchronised func() bool
 	// Now returns the system's time.
 	Now func() time.Time
 }
 
-// Space is the room on a disk.
-type Space struct {
-	Free, Total int64 // bytes; free for an ordinary user
-	ReadOnly    bool
-}
-
 // This returns the machine that the process runs on.
 func This() Machine {
 	return Machine{
 		Files: os.DirFS("/"),
-		Run:   run, Space: space, Synchronised: kernel{}.Synchronised, Now: time.Now,
+		Run:   run, Space: durable.RoomAt, Synchronised: kernel{}.Synchronised, Now: time.Now,
 	}
 }
 
@@ -67,15 +61,6 @@ func run(ctx context.Context, program string, args ...string) (string, error) {
 		return string(out), fmt.Errorf("running %s: %w", program, err)
 	}
 	return string(out), nil
-}
-
-func space(path string) (Space, error) {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(path, &disk); err != nil {
-		return Space{}, fmt.Errorf("asking for the room at %s: %w", path, err)
-	}
-	unit := int64(disk.Bsize) //nolint:unconvert // of another type on other architectures
-	return Space{Free: int64(disk.Bavail) * unit, Total: int64(disk.Blocks) * unit, ReadOnly: disk.Flags&unix.ST_RDONLY != 0}, nil
 }
 
 // Stat describes the file at an absolute path.

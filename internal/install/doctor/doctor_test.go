@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse/internal/board/machine"
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
@@ -93,9 +93,9 @@ func onHangingDisk(t *testing.T, test func(t *testing.T, b *board, hang func()))
 func TestExamine_hanging(t *testing.T) {
 	onHangingDisk(t, func(t *testing.T, b *board, hang func()) {
 		m := b.machine()
-		m.Space = func(string) (machine.Space, error) { // a disk that heeds no context
+		m.Space = func(string) (durable.Room, error) { // a disk that heeds no context
 			hang()
-			return machine.Space{}, nil
+			return durable.Room{}, nil
 		}
 		b.cfg.Machine = m
 		begin := time.Now()

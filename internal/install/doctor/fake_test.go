@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
 	"gatehouse/internal/fault"
@@ -43,7 +44,7 @@ type board struct {
 	units    map[string]machine.Unit
 	outputs  map[string]string // of programs, by the beginning of their command line
 	failing  map[string]error  // likewise, of programs that fail
-	room     machine.Space
+	room     durable.Room
 	kernel   bool // whether its clock is disciplined
 	config   string
 	status   adminapi.Status
@@ -57,7 +58,7 @@ func healthy(t *testing.T) *board {
 	t.Helper()
 	b := &board{
 		files: make(fstest.MapFS), kernel: true, config: configText,
-		room:   machine.Space{Free: 4e9, Total: 8e9},
+		room:   durable.Room{Free: 4e9, Total: 8e9},
 		state:  site.DatabaseState{Size: 10_000_000, Log: 40_000, Schema: 2, First: 1, Last: 4711},
 		status: healthyStatus(),
 		units: map[string]machine.Unit{
@@ -181,7 +182,7 @@ func (b *board) show(args []string) string {
 func (b *board) machine() machine.Machine {
 	return machine.Machine{
 		Files: b.files, Run: b.run, Now: now,
-		Space:        func(string) (machine.Space, error) { return b.room, nil },
+		Space:        func(string) (durable.Room, error) { return b.room, nil },
 		Synchronised: func() bool { return b.kernel },
 	}
 }

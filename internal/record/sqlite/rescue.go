@@ -124,7 +124,7 @@ func (r *rescuer) build(ctx context.Context, cfg Config, partial string) (err er
 	if err = r.saveTables(ctx, partial); err == nil {
 		lost, err = r.saveJournal(ctx)
 	}
-	if err = errors.Join(err, r.next.Close()); err != nil {
+	if err := errors.Join(err, r.next.Close()); err != nil {
 		return err
 	}
 	r.story = "the database was damaged and set aside as " + r.aside + "; " + r.story
@@ -285,7 +285,7 @@ func (r *rescuer) carryAtOnce(ctx context.Context, low, high uint64) (done bool,
 	if high-low >= carryStep {
 		err = r.next.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM damaged.journal WHERE seq BETWEEN ? AND ?)",
 			int64(low), int64(high)).Scan(&some) //nolint:gosec // seq fits
-	} else if free, unknown := durable.Free(filepath.Dir(r.from)); unknown != nil || free < carryRoom {
+	} else if disk, unknown := durable.RoomAt(r.from); unknown != nil || disk.Free < carryRoom {
 		err = errors.Join(errNoRoom, unknown)
 	} else {
 		_, err = r.next.ExecContext(ctx, `INSERT OR IGNORE INTO main.journal (seq, time, station, body, hash)

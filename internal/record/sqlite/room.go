@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"path/filepath"
-
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/record/journal"
 )
@@ -34,7 +32,7 @@ func (db *DB) lookForRoom() {
 
 // probe looks for room and reports whether there is.
 func (db *DB) probe() bool {
-	free, err := durable.Free(filepath.Dir(db.cfg.Path))
-	db.tight = err == nil && free < room
+	disk, err := durable.RoomAt(db.cfg.Path)
+	db.tight = err == nil && disk.Free < room
 	return !db.tight
 }

@@ -172,9 +172,8 @@ func (db *DB) checkWritable(ctx context.Context) error {
 	if isDamage(err) {
 		return err
 	}
-	var disk unix.Statfs_t
-	if codeOf(err) == sqlite3.SQLITE_READONLY && unix.Access(db.cfg.Path, unix.W_OK) == nil &&
-		unix.Statfs(db.cfg.Path, &disk) == nil && disk.Flags&unix.ST_RDONLY == 0 {
+	disk, unknown := durable.RoomAt(db.cfg.Path)
+	if codeOf(err) == sqlite3.SQLITE_READONLY && unix.Access(db.cfg.Path, unix.W_OK) == nil && unknown == nil && !disk.ReadOnly {
 		return fmt.Errorf("%w: %w", errDamagedFile, err)
 	}
 	return nil
