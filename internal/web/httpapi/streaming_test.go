@@ -86,6 +86,9 @@ func TestEvents_heartbeat(t *testing.T) {
 		if p.string() != before {
 			t.Errorf("too early: %q", p.string())
 		}
+		if !p.deadline.IsZero() { // HTTP/2 would have reset the stream then
+			t.Errorf("a quiet stream has the deadline %v", p.deadline)
+		}
 		<-time.After(2 * heartbeatEvery)
 		synctest.Wait()
 		if got := strings.TrimPrefix(p.string(), before); got != ": heartbeat\n\n: heartbeat\n\n" {

@@ -181,7 +181,9 @@ func (s *Stream) write(p []byte) error {
 
 func (s *Stream) flush() error {
 	s.x.Extend(WriteTimeout)
-	return s.out.Flush()
+	err := s.out.Flush()
+	_ = s.out.SetWriteDeadline(time.Time{}) // HTTP/2 resets a stream at its deadline, even a quiet one
+	return err
 }
 
 // Over reports whether streams are to end.
