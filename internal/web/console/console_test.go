@@ -23,10 +23,10 @@ import (
 
 // The bounds of the console.
 const (
-	maxRaw   = 100_000  // bytes of all files
-	maxDocs  = 14 << 10 // bytes of the page of the API
-	maxFirst = 30 << 10 // bytes of the first page and all that it loads, with gzip
-	maxLines = 3000     // of ours
+	maxRaw   = 100 << 10 // bytes of all files
+	maxDocs  = 14 << 10  // bytes of the page of the API
+	maxFirst = 30 << 10  // bytes of the first page and all that it loads, with gzip
+	maxLines = 3000      // of ours
 )
 
 // newServer returns a server of the console alone.
