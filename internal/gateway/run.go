@@ -53,7 +53,7 @@ func (g *Gateway) stages() []stage {
 		{"home assistant", unless(g.house == nil, g.house.Run), 9 * time.Second},
 		{"broker", g.serveMQTT, 6 * time.Second},
 		{"administration", unless(g.listeners.admin == nil, g.serveAdmin), 6 * time.Second},
-		{"discovery", discovery.New(g.services(), g.networkName).Run, time.Second},
+		{"discovery", func(ctx context.Context) error { return discovery.Run(ctx, g.services(), g.networkName) }, time.Second},
 		{"http", g.serveHTTP, 7 * time.Second},
 		{"supervision", g.supervise, time.Second},
 	}

@@ -25,7 +25,7 @@ func (l *Link) Respond(packet []byte, sender *net.UDPAddr) ([]byte, net.Addr) {
 	return l.respond(packet, sender)
 }
 
-// ServeOn is Serve on a connection and the link with that index.
-func (r *Responder) ServeOn(ctx context.Context, conn *ipv4.PacketConn, index int, l *Link) {
-	r.serve(ctx, conn, map[int]*link{index: l})
+// ServeOn answers with conn on the link with that index, until ctx ends.
+func ServeOn(ctx context.Context, conn *ipv4.PacketConn, index int, l *Link) {
+	serve(ctx, conn, map[int]*link{index: l})
 }

@@ -52,26 +52,14 @@ type Service struct {
 	Text string // of its TXT record, such as "path=/"; may be empty
 }
 
-// Responder answers for one machine.
-type Responder struct {
-	services []Service
-	name     func() string
-	limit    *rate.Limiter
-}
-
-// New returns a responder for services of the machine name() + ".local". While the name is
-// "", it answers nothing.
-func New(services []Service, name func() string) *Responder {
-	return &Responder{services, name, rate.NewLimiter(perSecond, perSecond)}
-}
-
-// Run answers until ctx ends, in each turn in which no other program uses the port.
-func (r *Responder) Run(ctx context.Context) error {
+// Run answers for services of the machine name() + ".local" until ctx ends, in each turn in
+// which it has a name and no other program uses the port.
+func Run(ctx context.Context, services []Service, name func() string) error {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, turn)
-		if name := r.name(); name != "" && len(r.services) > 0 {
+		if name := name(); name != "" && len(services) > 0 {
 			if conn, err := listen(limited, port); err == nil {
-				r.serve(limited, conn, r.join(conn, name))
+				serve(limited, conn, join(conn, name, services))
 			}
 		}
 		<-limited.Done()
@@ -103,7 +91,7 @@ func listen(ctx context.Context, port int) (*ipv4.PacketConn, error) {
 
 // join has conn receive the queries of every network that the machine is in, and returns
 // these by the index of their interface.
-func (r *Responder) join(conn *ipv4.PacketConn, name string) map[int]*link {
+func join(conn *ipv4.PacketConn, name string, services []Service) map[int]*link {
 	const able, unfit = net.FlagUp | net.FlagMulticast, net.FlagLoopback | net.FlagPointToPoint
 	links := make(map[int]*link)
 	all, _ := net.Interfaces() // none: the next turn looks again
@@ -118,17 +106,17 @@ func (r *Responder) join(conn *ipv4.PacketConn, name string) map[int]*link {
 				prefixes = append(prefixes, prefix)
 			}
 		}
-		links[one.Index] = &link{prefixes: prefixes, records: records(name, r.services, prefixes)}
+		links[one.Index] = &link{prefixes: prefixes, records: records(name, services, prefixes)}
 	}
 	return links
 }
 
 // serve answers with conn, which it closes, until ctx ends.
-func (r *Responder) serve(ctx context.Context, conn *ipv4.PacketConn, links map[int]*link) {
+func serve(ctx context.Context, conn *ipv4.PacketConn, links map[int]*link) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	packet := make([]byte, longest)
-	for r.limit.Wait(ctx) == nil {
+	packet, limit := make([]byte, longest), rate.NewLimiter(perSecond, perSecond)
+	for limit.Wait(ctx) == nil {
 		n, at, from, err := conn.ReadFrom(packet)
 		if err != nil {
 			return

@@ -186,13 +186,12 @@ func loopback(ctx context.Context, t *testing.T) (address net.Addr, ended chan s
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		r := discovery.New(services, func() string { return "gate" })
-		r.ServeOn(ctx, conn, lo.Index, discovery.NewLink("gate", services, netip.MustParsePrefix("127.0.0.1/8")))
+		discovery.ServeOn(ctx, conn, lo.Index, discovery.NewLink("gate", services, netip.MustParsePrefix("127.0.0.1/8")))
 	}()
 	return free.LocalAddr(), ended
 }
 
-func TestResponder(t *testing.T) {
+func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := loopback(ctx, t)
 	client, err := new(net.Dialer).DialContext(ctx, "udp4", address.String())
@@ -218,7 +217,7 @@ func TestResponder(t *testing.T) {
 }
 
 // However many queries arrive, the work of a second is bounded.
-func TestResponder_flood(t *testing.T) {
+func TestServe_flood(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	address, ended := loopback(ctx, t)
