@@ -64,13 +64,10 @@ func NewHandshakes(turns int, timeout time.Duration) *Handshakes {
 // Config returns base for listeners whose connections come from [Handshakes.Conn].
 // Listeners that share the result share its session tickets.
 func (h *Handshakes) Config(base *tls.Config) *tls.Config {
-	gated, inner := base.Clone(), base.GetConfigForClient
+	gated := base.Clone()
 	gated.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if c, ok := layer[*Conn](hello.Conn); ok && !c.turn.Load() && !c.await() {
 			return nil, net.ErrClosed
-		}
-		if inner != nil {
-			return inner(hello)
 		}
 		return nil, nil //nolint:nilnil // as crypto/tls has it: the same configuration
 	}
