@@ -111,10 +111,7 @@ func (b *boot) takeSettings(ctx context.Context) error {
 }
 
 func (b *boot) writeSettings(text []byte) error {
-	switch err := os.Mkdir(b.partsPath(), 0o755); { //nolint:gosec // a folder of the configuration, for everyone to read
-	case err == nil:
-		_ = os.Chmod(b.partsPath(), 0o755) //nolint:gosec // whatever the umask is
-	case !errors.Is(err, fs.ErrExist):
+	if err := os.MkdirAll(b.partsPath(), 0o755); err != nil { //nolint:gosec // a folder of the configuration, for everyone to read
 		return refuse(b.partsPath(), "the folder cannot be created: %s", cause(err))
 	}
 	mode, group := b.access()

@@ -46,8 +46,8 @@ func (b *boot) writeResultTo(path, text string) error {
 	if _, unread, has := strings.Cut(string(old), issuedTitle); has && !strings.Contains(text, unread) {
 		text += "\n" + issuedTitle + unread
 	}
-	if err := b.replace(path, []byte(text), 0o600, ownGroup); err != nil {
-		return refuse(path, "the result cannot be written: %s", cause(err))
+	if err := b.write(path, []byte(text), 0o600, ownGroup); err != nil {
+		return err
 	}
 	b.out.Result = path
 	return nil
