@@ -169,7 +169,7 @@ func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments)
 			widths[4] = max(widths[4], len(locks))
 			w.row(widths, row...)
 		}
-		if err = errors.Join(err, w.err); err != nil {
+		if err := errors.Join(err, w.err); err != nil {
 			return err
 		}
 	}
