@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,12 +59,23 @@ type reader struct {
 	dates map[string][]site.Dates // by the name of the holiday
 }
 
+var errForeign = errors.New("this is not an iCalendar file of UTF-8 text")
+
+// propertyLine is the name of a property with its parameters, which may be in quotes, and
+// its value.
+var propertyLine = regexp.MustCompile(`^((?:[^":]|"[^"]*")*):(.*)$`)
+
 // property reads one line.
 func (r *reader) property(line string) error {
-	name, value, ok := split(line)
+	parts := propertyLine.FindStringSubmatch(line)
+	if parts == nil || !utf8.ValidString(line) {
+		return errForeign
+	}
+	name, _, _ := strings.Cut(strings.ToUpper(parts[1]), ";")
+	value := strings.TrimSpace(parts[2])
 	switch {
-	case !ok || r.depth == 0 && (name != "BEGIN" || value != "VCALENDAR"):
-		return errors.New("this is not an iCalendar file of UTF-8 text")
+	case r.depth == 0 && (name != "BEGIN" || value != "VCALENDAR"):
+		return errForeign
 	case name == "BEGIN":
 		if r.depth++; r.depth == 2 && value == "VEVENT" {
 			r.event = map[string]string{}
@@ -78,21 +90,6 @@ func (r *reader) property(line string) error {
 		r.event[name] = value
 	}
 	return nil
-}
-
-// split returns the name of a property in upper case, and its value. A parameter between
-// them may be in quotes.
-func split(line string) (name, value string, ok bool) {
-	quoted := false
-	end := strings.IndexFunc(line, func(c rune) bool {
-		quoted = quoted != (c == '"')
-		return c == ':' && !quoted
-	})
-	if end < 0 || !utf8.ValidString(line) {
-		return "", "", false
-	}
-	name, _, _ = strings.Cut(line[:end], ";")
-	return strings.ToUpper(name), strings.TrimSpace(line[end+1:]), true
 }
 
 // add adds the days of an event.
@@ -160,11 +157,11 @@ func (r *reader) datesOf(event map[string]string) (none site.Dates, err error) {
 
 // moment reads a date, or a date and time, as wall clock.
 func (r *reader) moment(value string) (t time.Time, err error) {
-	if t, err = time.ParseInLocation("20060102T150405Z", value, time.UTC); err == nil {
-		t = t.In(r.zone)
-		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC), nil
+	const wallClock = "20060102T150405"
+	if t, err = time.Parse(wallClock+"Z", value); err == nil {
+		value = t.In(r.zone).Format(wallClock)
 	}
-	if t, err = time.Parse("20060102T150405", value); err != nil {
+	if t, err = time.Parse(wallClock, value); err != nil {
 		t, err = time.Parse("20060102", value)
 	}
 	if err != nil {
