@@ -63,9 +63,7 @@ func (a *app) showRemovals(ctx context.Context, gw *client.Client, s sitefile.Si
 		return err
 	}
 	removals := slices.DeleteFunc(would.Changes, func(c sitefile.Change) bool {
-		return !slices.Contains([]site.Kind{
-			site.KindAccountRemoved, site.KindStationRemoved, site.KindGroupRemoved, site.KindHolidayRemoved, site.KindUngranted,
-		}, site.Kind(c.Kind)) && !strings.Contains(c.What, ", removed from the group ")
+		return !strings.HasSuffix(c.Kind, "-removed") && c.Kind != string(site.KindUngranted) && !strings.Contains(c.What, ", removed from the group ")
 	})
 	if len(removals) == 0 {
 		return nil
