@@ -90,6 +90,49 @@ func TestService_Make_refused(t *testing.T) {
 	}
 }
 
+// What is revoked is pending at once, until it is stored: before the next change, in the
+// order in which it was revoked. What the store refuses is dropped.
+func TestService_Revoke(t *testing.T) {
+	var stored, adopted, pending []site.StationID
+	broken := errors.New("disk full")
+	s := amend.New(store(func(_ context.Context, all []site.Amendment) error {
+		if broken == nil {
+			stored = append(stored, removed(all)...)
+		}
+		return broken
+	}))
+	s.OnStored(func(all []site.Amendment) { adopted = append(adopted, removed(all)...) })
+	s.OnPending(func(all []site.Amendment) { pending = removed(all) })
+	want := func(inStore, waiting []site.StationID) {
+		t.Helper()
+		if !slices.Equal(stored, inStore) || !slices.Equal(adopted, inStore) || !slices.Equal(pending, waiting) {
+			t.Errorf("stored %v, adopted %v, pending %v; want %v and %v", stored, adopted, pending, inStore, waiting)
+		}
+	}
+	for id := range site.StationID(2) {
+		if err := s.Revoke(t.Context(), removing(id+1)); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("the storage fails: %v", err)
+		}
+	}
+	if err := s.Make(t.Context(), removing(3)); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("the storage fails: %v", err)
+	}
+	want(nil, []site.StationID{1, 2})
+	broken = nil
+	if err := s.Make(t.Context(), removing(4)); err != nil {
+		t.Error(err)
+	}
+	want([]site.StationID{1, 2, 4}, nil)
+	broken = fault.New(fault.NotFound, "gone")
+	if err := s.Revoke(t.Context(), removing(5)); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the store refuses it: %v", err)
+	}
+	want([]site.StationID{1, 2, 4}, nil)
+	if err := s.Settle(t.Context()); err != nil {
+		t.Errorf("nothing is pending: %v", err)
+	}
+}
+
 // Changes are made one at a time; a caller that stops waiting changes nothing.
 func TestService_Make_oneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
