@@ -264,7 +264,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		g.link.Disconnect(id)
 		g.misfit.clear(id)
 	})
-	g.broker, err = broker.New(broker.Config{
+	g.broker = broker.New(broker.Config{
 		Authenticator: g.stations, Handler: stationHandler{g.link, &g.misfit}, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
 		Limits: broker.Limits{
@@ -273,9 +273,6 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 			WriteTimeout: g.cfg.MQTT.WriteTimeout, PacketSize: uint32(g.cfg.MQTT.MaxPacketSize), //nolint:gosec // validated by package config
 		},
 	})
-	if err != nil {
-		return err
-	}
 	g.unlock, err = unlock.New(ctx, unlock.Config{
 		Permissions: g.access, Doors: g.stations, Caller: g.link, Journal: g.journal,
 		Clock: g.clock, Metrics: g.metrics, TTL: g.cfg.Unlock.TTL, Bounds: unlockBounds(g.cfg),

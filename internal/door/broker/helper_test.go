@@ -231,15 +231,11 @@ func open(t testing.TB, want setup) *gate {
 		g.address = l.Addr().String()
 		want.listeners = []broker.Listener{{Net: l}}
 	}
-	var err error
-	g.server, err = broker.New(broker.Config{
+	g.server = broker.New(broker.Config{
 		Authenticator: want.auth, Handler: g.handler, Limits: want.limits,
 		Logger:  slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Metrics: g.metrics,
 	}.Filled())
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- g.server.Serve(ctx, want.listeners...) }()

@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -35,9 +34,8 @@ type Server struct {
 	conns     sync.WaitGroup // of the goroutines that serve connections
 }
 
-// New returns a broker that does not serve yet. It starts nothing, and fails on a
-// configuration that cannot be meant.
-func New(cfg Config) (*Server, error) {
+// New returns a broker that does not serve yet. It starts nothing.
+func New(cfg Config) *Server {
 	s := &Server{
 		cfg:    cfg,
 		ledger: systemlog.NewLimiter(cfg.Logger, time.Second, 20),
@@ -50,11 +48,9 @@ func New(cfg Config) (*Server, error) {
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	s.mochi = mqtt.New(options(cfg.Limits))
-	if err := s.mochi.AddHook(&hook{server: s}, nil); err != nil {
-		return nil, fmt.Errorf("adding the hook: %w", err)
-	}
+	_ = s.mochi.AddHook(&hook{server: s}, nil) // it fails where the Init of a hook does
 	s.register(cfg.Metrics)
-	return s, nil
+	return s
 }
 
 // options are what mochi is allowed. They start from its own defaults, because it

@@ -87,10 +87,7 @@ func TestServer_Serve_acceptFails(t *testing.T) {
 
 // A listener that somebody closes is an error, and ends the others.
 func TestServer_Serve_listenerClosed(t *testing.T) {
-	server, err := broker.New(broker.Config{Authenticator: everyone{}, Handler: newRecorder()}.Filled())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := broker.New(broker.Config{Authenticator: everyone{}, Handler: newRecorder()}.Filled())
 	first, second := listen(t), listen(t)
 	served := make(chan error, 1)
 	go func() {

@@ -44,16 +44,13 @@ func startBroker(tb testing.TB) *realBroker {
 		live: make(map[site.StationID]stationlink.Conn), results: make(map[site.CommandID]string),
 		acks: make(map[site.StationID]uint16), reports: make(map[site.StationID]int), changed: make(chan struct{}),
 	}
-	server, err := broker.New(broker.Config{
+	server := broker.New(broker.Config{
 		Authenticator: b, Handler: b, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
 		Limits: broker.Limits{
 			Connections: 4096, ConnectionsPerAddress: 4096, ConnectTimeout: 5 * time.Second,
 			PacketsPerSecond: 50, WriteTimeout: 2 * time.Second, PacketSize: 8 << 10,
 		},
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
