@@ -35,9 +35,6 @@ type Conn struct {
 	// What MQTT 5 stations state; 0: not stated.
 	mostPacket     uint32 // in bytes
 	receiveMaximum uint16
-	wantsExpiry    bool // a session that outlives the connection
-
-	keepaliveChanged bool // what the station asked for is not what counts
 
 	// The reading goroutine's own.
 	frames    framer

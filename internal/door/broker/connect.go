@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 
+	"github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"gatehouse/internal/door/stationlink"
@@ -16,19 +17,17 @@ const (
 	mostKeepalive  = 120
 )
 
-// readConnect takes out of a CONNECT whatever the gateway does not offer, before
-// mochi acts on it: from here on there is no old session and none kept. A will has been
-// refused before (see checkConnect).
-func (c *Conn) readConnect(pk *packets.Packet) {
+// readConnect takes out of a CONNECT what the gateway does not offer, before mochi acts
+// on it: from here on there is no old session. None is kept either, because mochi may keep
+// it for 0 s, and a will has been refused before (see checkConnect).
+func (c *Conn) readConnect(cl *mqtt.Client, pk *packets.Packet) {
 	keepalive := min(max(cmp.Or(pk.Connect.Keepalive, mostKeepalive), leastKeepalive), mostKeepalive)
-	c.wantsExpiry = pk.Properties.SessionExpiryInterval > 0
-	c.keepaliveChanged = keepalive != pk.Connect.Keepalive
+	cl.State.ServerKeepalive = keepalive != pk.Connect.Keepalive
+	pk.Connect.Keepalive = keepalive
+	pk.Connect.Clean = true
 	c.mostPacket = pk.Properties.MaximumPacketSize
 	c.receiveMaximum = pk.Properties.ReceiveMaximum
 	c.version.Store(uint32(pk.ProtocolVersion)) // a farewell that finds it finds mostPacket too
-	pk.Connect.Keepalive = keepalive
-	pk.Connect.Clean = true
-	pk.Properties.SessionExpiryIntervalFlag, pk.Properties.SessionExpiryInterval = false, 0
 }
 
 // admit returns why a CONNECT is not that of a station: one id, as client id and as

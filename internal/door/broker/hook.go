@@ -39,7 +39,7 @@ func connOf(cl *mqtt.Client) *Conn { return cl.Net.Conn.(wire).c }
 func (*hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
 	c := connOf(cl)
 	if pk.FixedHeader.Type == typeConnect {
-		c.readConnect(&pk)
+		c.readConnect(cl, &pk)
 		return pk, nil
 	}
 	if !c.announced || c.isOver() {
@@ -60,7 +60,6 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 		return c.refuse(r, r.connack(c.Version()))
 	}
 	c.client = cl
-	cl.State.ServerKeepalive = c.keepaliveChanged
 	// mochi knows each connection under an id of its own, so that its own take-over,
 	// which races with itself, never has anything to take over.
 	cl.ID += "/" + strconv.FormatUint(h.last.Add(1), 10)
@@ -111,7 +110,6 @@ func (*hook) OnPacketEncode(cl *mqtt.Client, pk packets.Packet) packets.Packet {
 	p.SubIDAvailableFlag, p.SubIDAvailable = true, 0
 	p.SharedSubAvailableFlag, p.SharedSubAvailable = true, 0
 	p.MaximumPacketSize = c.server.cfg.Limits.PacketSize
-	p.SessionExpiryIntervalFlag, p.SessionExpiryInterval = c.wantsExpiry, 0
 	return pk
 }
 

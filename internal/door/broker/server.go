@@ -53,18 +53,14 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// options are what mochi is allowed. They start from its own defaults, because it
-// takes a zero for "none".
+// options are what mochi is allowed, where it heeds them (see OnPacketEncode for the
+// rest). They start from its own defaults, because it takes a zero for "none".
 func options(limits Limits) *mqtt.Options {
 	c := mqtt.NewDefaultServerCapabilities()
-	c.MinimumProtocolVersion = 4
 	c.MaximumQos = 1
 	c.MaximumPacketSize = limits.PacketSize
 	c.MaximumSessionExpiryInterval = 0
 	c.RetainAvailable = 0
-	c.SharedSubAvailable = 0
-	c.WildcardSubAvailable = 0
-	c.SubIDAvailable = 0
 	c.TopicAliasMaximum = 0
 	c.ReceiveMaximum = 32
 	c.MaximumInflight = 32
