@@ -35,7 +35,7 @@ type Station struct {
 	commands chan struct{}  // holds a token for each command in flight
 	running  sync.WaitGroup // of locks that will lock again
 
-	telling sync.Mutex // held while an event is passed on, so that events keep their order
+	telling sync.Mutex // held while an event is passed on or a report is sent, so that both keep their order
 
 	mu      sync.Mutex // mu guards the fields below
 	opened  int
@@ -157,16 +157,20 @@ func (s *Station) setLink(l *link) {
 	s.link = l
 }
 
-// report reports the state, if there is a connection; else the next one begins with it.
+// report reports the state, if there is a connection; else the next one begins with it. No
+// report overtakes one with an older state.
 func (s *Station) report() {
+	s.telling.Lock()
 	s.mu.Lock()
 	r, l := s.state(), s.link
 	s.mu.Unlock()
-	if l == nil {
-		return
+	if l != nil {
+		l.publish(reportTopic(s.cfg.ID), r)
 	}
-	l.publish(reportTopic(s.cfg.ID), r)
-	s.emit(Event{Kind: Reported, BatteryVoltage: r.BatteryVoltage})
+	s.telling.Unlock()
+	if l != nil {
+		s.emit(Event{Kind: Reported, BatteryVoltage: r.BatteryVoltage})
+	}
 }
 
 // state returns what the station reports now, and drains the battery up to now; mu is

@@ -119,7 +119,7 @@ func TestStation_Run_doors(t *testing.T) {
 		if door() != "open" {
 			t.Errorf("a second person has opened the door, which is %v", door())
 		}
-		after(1300 * time.Millisecond)
+		after(1500 * time.Millisecond)
 		if door() != "closed" {
 			t.Errorf("behind the second person the door is %v", door())
 		}
