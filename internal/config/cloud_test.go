@@ -46,7 +46,7 @@ func TestParse_cloud(t *testing.T) {
 		{"number as password", "username = \"u\"\npassword = 1234567", `f.toml:3: cloud.password: the value cannot be read: write it as a text in quotes`},
 		{"ack", `ack = "nobody"`, `f.toml:2: cloud.ack: "nobody" is none of application, broker`},
 		{"client id", `client_id = "a\u0000b"`, `f.toml:2: cloud.client_id: "a\x00b" cannot be used: write a text of one line, up to 512 bytes`},
-		{"user name", `username = "` + strings.Repeat("x", 513) + `"`, `f.toml:2: cloud.username: "` + strings.Repeat("x", 60) + `…" cannot be used: write a text of one line, up to 512 bytes`},
+		{"user name", `username = "` + strings.Repeat("x", 513) + `"`, `f.toml:2: cloud.username: "` + strings.Repeat("x", 120) + `…" cannot be used: write a text of one line, up to 512 bytes`},
 		{"short keepalive", `keepalive = "9s"`, `f.toml:2: cloud.keepalive: 9s is out of range: 10s to 10m0s`},
 		{"part of a second", `keepalive = "10500ms"`, `f.toml:2: cloud.keepalive: 10.5s is not a whole number of seconds`},
 		{"no key", `keys = ["office"]`, `f.toml:2: cloud.keys: key 1 of 1: a key is written as its id, a space and the base64 of its public half, as "gatehouse cloud keygen" prints it`},

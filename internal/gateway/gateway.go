@@ -85,7 +85,6 @@ type Gateway struct {
 	stations   *station.Service
 	link       *stationlink.Link
 	broker     *broker.Server
-	misfit     misfit
 	unlock     *unlock.Service
 	cloud      *link.Link
 	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
@@ -258,14 +257,14 @@ const (
 
 // buildAdapters builds what speaks to the outside, and plugs it to the rules.
 func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
-	g.misfit.conditions = g.conditions
 	g.link = stationlink.New(g.stations, g.metrics, g.log)
+	handler := &stationHandler{Link: g.link, conditions: g.conditions}
 	g.stations.OnRevoked(func(id site.StationID) {
 		g.link.Disconnect(id)
-		g.misfit.clear(id)
+		handler.forget(id)
 	})
 	g.broker = broker.New(broker.Config{
-		Authenticator: g.stations, Handler: stationHandler{g.link, &g.misfit}, Logger: g.log, Metrics: g.metrics,
+		Authenticator: g.stations, Handler: handler, Logger: g.log, Metrics: g.metrics,
 		Handshakes: g.handshakes,
 		Limits: broker.Limits{
 			Connections: g.cfg.MQTT.MaxConnections, ConnectionsPerAddress: g.cfg.MQTT.MaxConnectionsPerAddress,
@@ -296,28 +295,11 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,
 		Metrics: g.metrics, Boot: g.boot, Setup: g.setup, Name: g.cfg.HostName(),
 	})
-	g.console, err = console.Routes()
-	return err
+	g.console = console.Routes()
+	return nil
 }
 
 // unlockBounds returns what an account may ask for.
 func unlockBounds(cfg config.Config) unlock.Bounds {
 	return unlock.Bounds{Rate: cfg.Unlock.AccountRate, Burst: cfg.Unlock.AccountBurst, Pending: cfg.Unlock.AccountPending}
-}
-
-// stationHandler is the station link, with what else hears of connections.
-type stationHandler struct {
-	*stationlink.Link
-	unfit *misfit
-}
-
-// Connected implements [broker.Handler].
-func (h stationHandler) Connected(c stationlink.Conn) error {
-	h.unfit.clear(c.Station())
-	return h.Link.Connected(c)
-}
-
-// TooSmall implements [broker.Handler].
-func (h stationHandler) TooSmall(id site.StationID, takes, need uint32) {
-	h.unfit.report(id, takes, need)
 }

@@ -22,7 +22,7 @@ type GroupName string
 func ParseGroupName(text string) (GroupName, error) {
 	name, ok := CleanStationName(text)
 	if first, _ := utf8.DecodeRuneInString(name); !ok || !unicode.IsLetter(first) || strings.Contains(name, "@") {
-		return "", fmt.Errorf("%q is not the name of a group: begin it with a letter, without @, at most %d characters", clip(text), MaxStationName)
+		return "", fmt.Errorf("%q is not the name of a group: begin it with a letter, without @, at most %d characters", Clip(text), MaxStationName)
 	}
 	return GroupName(name), nil
 }

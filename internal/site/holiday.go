@@ -27,7 +27,7 @@ type Holiday struct {
 func ParseHolidayName(text string) (string, error) {
 	name, ok := CleanStationName(text)
 	if !ok || strings.Trim(name, ".") == "" { // "." and ".." cannot be in a path
-		return "", fmt.Errorf("%q is not the name of a holiday: write 1 to %d characters", clip(text), MaxStationName)
+		return "", fmt.Errorf("%q is not the name of a holiday: write 1 to %d characters", Clip(text), MaxStationName)
 	}
 	return name, nil
 }
@@ -49,10 +49,10 @@ func ParseDates(text string) (Dates, error) {
 	from, yearly, ok1 := parseDay(first)
 	to, alsoYearly, ok2 := parseDay(last)
 	if !ok1 || !ok2 || yearly != alsoYearly {
-		return Dates{}, fmt.Errorf("%q is not a date: write 2026-12-24, 2026-12-24..2027-01-03, or for every year 12-25", clip(text))
+		return Dates{}, fmt.Errorf("%q is not a date: write 2026-12-24, 2026-12-24..2027-01-03, or for every year 12-25", Clip(text))
 	}
 	if days := dayNumber(to) - dayNumber(from); !yearly && (days < 0 || days >= maxHolidayDays) {
-		return Dates{}, fmt.Errorf("%q must end on the day on which it begins or later, and have at most %d days", clip(text), maxHolidayDays)
+		return Dates{}, fmt.Errorf("%q must end on the day on which it begins or later, and have at most %d days", Clip(text), maxHolidayDays)
 	}
 	return Dates{from, to}, nil
 }

@@ -22,7 +22,7 @@ type StationID int64
 func ParseStationID(text string) (StationID, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > MaxStationID || text[0] == '0' || text[0] == '+' {
-		return 0, fmt.Errorf("%q is not a station id: give a number from 1 to %d", clip(text), MaxStationID)
+		return 0, fmt.Errorf("%q is not a station id: give a number from 1 to %d", Clip(text), MaxStationID)
 	}
 	return StationID(n), nil
 }
@@ -43,7 +43,7 @@ const stationPrefix = "station-"
 func ParseClientID(text string) (StationID, error) {
 	digits, ok := strings.CutPrefix(text, stationPrefix)
 	if !ok {
-		return 0, fmt.Errorf("%q is not a station's client id (station-<id>)", clip(text))
+		return 0, fmt.Errorf("%q is not a station's client id (station-<id>)", Clip(text))
 	}
 	return ParseStationID(digits)
 }
@@ -63,7 +63,7 @@ func ParseLockID(text string) (LockID, error) {
 	digits := strings.TrimPrefix(text, lockPrefix)
 	n, err := strconv.Atoi(digits)
 	if err != nil || n < 1 || n > MaxLocks || digits[0] == '0' || digits[0] == '+' {
-		return 0, fmt.Errorf("%q is not a lock id: give lock-1 to lock-%d", clip(text), MaxLocks)
+		return 0, fmt.Errorf("%q is not a lock id: give lock-1 to lock-%d", Clip(text), MaxLocks)
 	}
 	return LockID(n), nil
 }
@@ -109,14 +109,14 @@ func ParseEmail(text string) (Email, error) {
 	}
 	address, err := mail.ParseAddress(text)
 	if err != nil || address.Address != text {
-		return "", fmt.Errorf("%q is not an e-mail address: write it like porter@example.test", clip(text))
+		return "", fmt.Errorf("%q is not an e-mail address: write it like porter@example.test", Clip(text))
 	}
 	return Email(text), nil
 }
 
-// clip shortens a text from outside for use in an error.
-func clip(text string) string {
-	const most = 40
+// Clip shortens a text from outside for a message.
+func Clip(text string) string {
+	const most = 120
 	if len(text) <= most {
 		return text
 	}

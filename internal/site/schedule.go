@@ -56,7 +56,7 @@ func ParseSchedule(text string) (Schedule, error) {
 
 func parseSpan(text string) (span, error) {
 	fields := strings.Fields(text)
-	bad := fmt.Errorf("%q are not hours: write them like \"Mon-Fri 08:00-18:00\"", clip(strings.TrimSpace(text)))
+	bad := fmt.Errorf("%q are not hours: write them like \"Mon-Fri 08:00-18:00\"", Clip(strings.TrimSpace(text)))
 	if len(fields) == 1 {
 		fields = []string{"Mon-Sun", fields[0]}
 	}

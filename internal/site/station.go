@@ -145,7 +145,7 @@ func ParseLockStatus(text string) (LockStatus, error) {
 	case Locked, Unlocked, Jammed, Unknown:
 		return s, nil
 	}
-	return "", fmt.Errorf("%q is not a lock status: locked, unlocked, jammed or unknown", clip(text))
+	return "", fmt.Errorf("%q is not a lock status: locked, unlocked, jammed or unknown", Clip(text))
 }
 
 // DoorStatus is what a station last said of the door behind a lock; empty where it has
@@ -165,7 +165,7 @@ func ParseDoorStatus(text string) (DoorStatus, error) {
 	case DoorOpen, DoorClosed, DoorUnknown:
 		return s, nil
 	}
-	return "", fmt.Errorf("%q is not a door status: open, closed or unknown", clip(text))
+	return "", fmt.Errorf("%q is not a door status: open, closed or unknown", Clip(text))
 }
 
 // Lock is the Lock object of /v1 (specification, "Lock"), which has the first three

@@ -74,7 +74,7 @@ func ParseScope(words []string) (s Scope, err error) {
 				s.Unlock = append(s.Unlock, id)
 			}
 		default:
-			return Scope{}, fmt.Errorf("%q is no scope: write read, unlock:1042,1043 or unlock:*", clip(word))
+			return Scope{}, fmt.Errorf("%q is no scope: write read, unlock:1042,1043 or unlock:*", Clip(word))
 		}
 	}
 	slices.Sort(s.Unlock)

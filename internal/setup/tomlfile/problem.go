@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"gatehouse/internal/site"
 )
 
 // maxProblems is how many problems an [Error] has at most. More would help no reader.
@@ -68,7 +70,7 @@ func Report(problems []Problem) error {
 }
 
 // Quote and Clip keep a text from outside short and on one line.
-func Quote(text string) string { return strconv.Quote(clip(text)) }
+func Quote(text string) string { return strconv.Quote(site.Clip(text)) }
 
 // Clip is [Quote] without the quotes: what cannot be printed becomes a question mark.
 func Clip(text string) string {
@@ -77,22 +79,14 @@ func Clip(text string) string {
 			return r
 		}
 		return '?'
-	}, clip(text))
-}
-
-func clip(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	}, site.Clip(text))
 }
 
 // Nearest returns the word that text was most likely meant to be, or "".
 func Nearest(text string, words []string) string {
 	best, least := "", max(2, min(len(text)/3, 4))+1
 	for _, word := range words {
-		if d := distance(clip(text), word); d < least && d < len(word)-1 {
+		if d := distance(site.Clip(text), word); d < least && d < len(word)-1 {
 			best, least = word, d
 		}
 	}

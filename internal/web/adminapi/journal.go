@@ -116,7 +116,7 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 		read, ok := known[key]
 		switch {
 		case !ok:
-			return q, fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail, follow and csv", kit.Clip(key)))
+			return q, fault.New(fault.Invalid, fmt.Sprintf("The query has no %q: it knows after, before, since, until, station, account, kind, limit, tail, follow and csv", site.Clip(key)))
 		case len(values) > 1 && key != "kind":
 			return q, fault.New(fault.Invalid, fmt.Sprintf("%q is in the query twice", key))
 		case len(values) > maxKinds:
@@ -124,7 +124,7 @@ func parseJournalQuery(v url.Values) (q journalQuery, err error) {
 		}
 		for _, text := range values {
 			if err := read(text); err != nil {
-				return q, fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", kit.Clip(text), key), err)
+				return q, fault.Wrap(fault.Invalid, fmt.Sprintf("%q is no good value of %q", site.Clip(text), key), err)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func (a *API) find(x *kit.Exchange) (r *request, err error) {
 func (a *API) account(email string) (site.Account, error) {
 	account, err := a.Access.AccountByEmail(email)
 	if err != nil {
-		return account, fault.New(fault.NotFound, "There is no account "+kit.Clip(email))
+		return account, fault.New(fault.NotFound, "There is no account "+site.Clip(email))
 	}
 	return account, nil
 }

@@ -46,13 +46,11 @@ type file struct {
 
 // Routes returns the route table of the console: the pages at / and /docs, and their files
 // under /console.
-func Routes() ([]kit.Route, error) {
-	var routes []kit.Route
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+func Routes() (routes []kit.Route) {
+	_ = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, _ error) error { // what is embedded can be read
+		if entry.IsDir() {
+			return nil
 		}
-		f, err := newFile(name)
 		pattern := "/console/" + name
 		switch name {
 		case "index.html":
@@ -60,17 +58,14 @@ func Routes() ([]kit.Route, error) {
 		case "docs.html":
 			pattern = "/docs"
 		}
-		routes = append(routes, kit.Route{Method: http.MethodGet, Pattern: pattern, Guard: kit.Addressed, Serve: f.serve, Level: slog.LevelDebug})
-		return err
+		routes = append(routes, kit.Route{Method: http.MethodGet, Pattern: pattern, Guard: kit.Addressed, Serve: newFile(name).serve, Level: slog.LevelDebug})
+		return nil
 	})
-	return routes, err
+	return routes
 }
 
-func newFile(name string) (*file, error) {
-	content, err := files.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
+func newFile(name string) *file {
+	content, _ := files.ReadFile(name)
 	var packed bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
 	_, _ = w.Write(content)                                    // in memory
@@ -82,7 +77,7 @@ func newFile(name string) (*file, error) {
 			".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 			".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 		}[path.Ext(name)],
-	}, nil
+	}
 }
 
 // serve answers with the file, or that the browser has it already: a page of one version

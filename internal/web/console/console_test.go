@@ -32,10 +32,7 @@ const (
 // newServer returns a server of the console alone.
 func newServer(t *testing.T) http.Handler {
 	t.Helper()
-	routes, err := console.Routes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := console.Routes()
 	k := kit.New(kit.Config{
 		Metrics: metric.New(), Logger: slog.New(slog.DiscardHandler), Names: func() []string { return []string{"gatehouse.local"} },
 	})

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
 )
 
 // MaxBody is the largest body of a request, in bytes, unless its route allows more
@@ -153,9 +154,9 @@ func checkNames(d *json.Decoder, t reflect.Type) error {
 			field, ok := known[name]
 			switch {
 			case seen[name]:
-				return fault.New(fault.Invalid, fmt.Sprintf("The field %q is repeated", Clip(name)))
+				return fault.New(fault.Invalid, fmt.Sprintf("The field %q is repeated", site.Clip(name)))
 			case known != nil && !ok:
-				return fault.New(fault.Invalid, fmt.Sprintf("Unknown field %q", Clip(name)))
+				return fault.New(fault.Invalid, fmt.Sprintf("Unknown field %q", site.Clip(name)))
 			}
 			seen[name], t = true, field
 		}
@@ -194,18 +195,9 @@ func unfit(err error) error {
 		return fault.New(fault.Invalid, fmt.Sprintf("%q cannot be a %s", e.Field, kind))
 	}
 	if e, ok := errors.AsType[*time.ParseError](err); ok {
-		return fault.New(fault.Invalid, fmt.Sprintf("%q is not a time: write it like 2026-01-01T00:00:00Z", Clip(strings.Trim(e.Value, `"`))))
+		return fault.New(fault.Invalid, fmt.Sprintf("%q is not a time: write it like 2026-01-01T00:00:00Z", site.Clip(strings.Trim(e.Value, `"`))))
 	}
-	return fault.New(fault.Invalid, Clip(err.Error())) // of hours
-}
-
-// Clip shortens a text from outside for a message.
-func Clip(text string) string {
-	const most = 120
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return fault.New(fault.Invalid, site.Clip(err.Error())) // of hours
 }
 
 // IdempotencyKey returns the key of the request, "" if there is none. A key is 1 to 255
