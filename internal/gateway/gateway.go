@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -112,16 +113,13 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
-		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cfg.Supervisor,
+		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cmp.Or(cfg.Supervisor, new(machine.Supervisor)),
 		system: cfg.System, restarting: make(chan site.Actor, 1),
 		// One core is left to the doors, where there are several.
 		handshakes: admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, cfg.Config.MQTT.ConnectTimeout),
 	}
 	if g.where == nil {
 		g.where = func(key string) string { return key }
-	}
-	if g.supervisor == nil {
-		g.supervisor = new(machine.Supervisor)
 	}
 	g.web = kit.New(kit.Config{Metrics: g.metrics, Logger: g.log, Handshakes: g.handshakes, Names: g.names})
 	g.conditions.Report(health.Fatal, health.Starting,
@@ -287,8 +285,8 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 		return 1
 	})
 	g.admin = adminapi.New(adminapi.Config{
-		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Journal: g.journal,
-		Provisioner: provision.New(g.access, g.stations, g.zone, g.changes), Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
+		Access: g.access, Stations: g.stations, Unlock: g.unlock.Unlock, Journal: g.journal,
+		Apply: provision.New(g.access, g.stations, g.zone, g.changes).Apply, Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
 		Status: g.Status, Database: g.db.Check, Logger: g.log,
 	})
 	g.http = httpapi.New(httpapi.Config{

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -56,7 +57,12 @@ func (g *Gateway) guard(ctx context.Context, steps []step) (err error) {
 		select {
 		case err = <-ended:
 		case <-ctx.Done():
-			err = awaitCancelled(ended)
+			select {
+			case err = <-ended:
+				err = cmp.Or(err, context.Canceled)
+			case <-time.After(stepGrace):
+				err = errAbandoned
+			}
 		case <-patience.C:
 			if !late {
 				err = g.serveHealth()
@@ -74,21 +80,6 @@ func (g *Gateway) guard(ctx context.Context, steps []step) (err error) {
 			}
 		}
 		return err
-	}
-}
-
-// awaitCancelled waits a moment for a cancelled step.
-func awaitCancelled(ended <-chan error) error {
-	timer := time.NewTimer(stepGrace)
-	defer timer.Stop()
-	select {
-	case err := <-ended:
-		if err == nil {
-			err = context.Canceled
-		}
-		return err
-	case <-timer.C:
-		return errAbandoned
 	}
 }
 

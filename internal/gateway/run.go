@@ -133,12 +133,10 @@ func start(ctx context.Context, s stage, ended chan<- error) *running {
 // stop ends a stage and waits for it within its budget.
 func (r *running) stop() error {
 	r.cancel()
-	timer := time.NewTimer(r.budget)
-	defer timer.Stop()
 	select {
 	case <-r.done:
 		return r.err
-	case <-timer.C:
+	case <-time.After(r.budget):
 		return fmt.Errorf("%s did not stop within %s", r.name, r.budget)
 	}
 }

@@ -17,11 +17,6 @@ import (
 	"gatehouse/internal/web/kit"
 )
 
-// Unlocker opens locks; package unlock satisfies it. Safe for concurrent use.
-type Unlocker interface {
-	Unlock(ctx context.Context, r unlock.Request) (unlock.Answer, error)
-}
-
 // Journal reads the journal; package journal satisfies it. Safe for concurrent
 // use.
 type Journal interface {
@@ -30,12 +25,6 @@ type Journal interface {
 	Subscribe() (wake <-chan struct{}, cancel func())
 	Verify(ctx context.Context) (journal.Verdict, error)
 	Testify(ctx context.Context, witnesses []journal.Witness) ([]journal.Testimony, error)
-}
-
-// Provisioner applies sites; package provision satisfies it. Safe for concurrent
-// use. After an error of Apply nothing has changed.
-type Provisioner interface {
-	Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
 }
 
 // Parcel is the data of the gateway, ready to be written as an archive; package backup
@@ -59,14 +48,17 @@ type Timekeeper interface {
 
 // Config is what an [API] needs; everything is required.
 type Config struct {
-	Access      *access.Service
-	Stations    *station.Service
-	Unlocker    Unlocker
-	Journal     Journal
-	Provisioner Provisioner
-	Timekeeper  Timekeeper
-	Clock       site.Clock
-	Status      func() Status // safe for concurrent use
+	Access     *access.Service
+	Stations   *station.Service
+	Journal    Journal
+	Timekeeper Timekeeper
+	Clock      site.Clock
+	Status     func() Status // safe for concurrent use
+	// Unlock opens a lock; see package unlock. Safe for concurrent use.
+	Unlock func(ctx context.Context, r unlock.Request) (unlock.Answer, error)
+	// Apply applies a site; see package provision. Safe for concurrent use. After an error
+	// nothing has changed.
+	Apply func(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error)
 	// Database checks the pages of the database, which takes a while; one call at a time.
 	Database func(context.Context) (Database, error)
 	// Backup records that by takes a backup, and creates it; one call at a time.

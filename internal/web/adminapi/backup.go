@@ -20,12 +20,6 @@ const pieceTimeout = 2 * time.Minute
 // text: the client encrypts it before it reaches a disk. An archive that breaks off lacks
 // what its manifest names, so that it is not mistaken for a whole one.
 func (a *API) backup(x *kit.Exchange) error {
-	h := x.Header()
-	if x.Req.Method == http.MethodHead {
-		h.Set("Content-Type", "application/x-tar")
-		x.WriteHeader(http.StatusOK)
-		return nil
-	}
 	if x.Req.ContentLength != 0 { // without a deadline, net/http would wait for it
 		return fault.New(fault.Invalid, "A request for a backup has no body")
 	}

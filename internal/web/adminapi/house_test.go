@@ -99,8 +99,8 @@ func (h *house) handler(door adminapi.Door) http.Handler {
 
 func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
-		Access: h.access, Stations: h.stations, Unlocker: h.unlocker, Journal: h.journal,
-		Provisioner: h.provisioner, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup,
+		Access: h.access, Stations: h.stations, Unlock: h.unlocker.Unlock, Journal: h.journal,
+		Apply: h.provisioner.Apply, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup,
 		SealedBackup: h.takeSealedBackup, Restart: h.restart, Logger: log,
 	}
 }

@@ -203,5 +203,5 @@ func (a *API) restart(r *request) (any, error) {
 }
 
 func (a *API) apply(r *request, in ApplyRequest) (any, error) {
-	return a.Provisioner.Apply(r.Context(), r.Actor, in.Site, in.Options)
+	return a.Apply(r.Context(), r.Actor, in.Site, in.Options)
 }

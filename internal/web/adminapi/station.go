@@ -96,7 +96,7 @@ func (a *API) unlock(x *kit.Exchange) error {
 		return err
 	}
 	x.Opening()
-	answer, err := a.Unlocker.Unlock(x.Req.Context(), unlock.Request{
+	answer, err := a.Unlock(x.Req.Context(), unlock.Request{
 		Actor: x.Req.Actor, Station: r.station.ID, Lock: r.lock, IdempotencyKey: key, WaitResult: waitResult,
 		Accepted: x.Req.Start, Waiting: x.Waiting,
 	})
