@@ -19,7 +19,6 @@ type fakeUnlocker struct {
 	outcome  site.Outcome
 	fail     error
 	requests []unlock.Request
-	commands []site.CommandID // that were asked for
 }
 
 func (f *fakeUnlocker) Unlock(_ context.Context, req unlock.Request) (unlock.Answer, error) {
@@ -39,12 +38,11 @@ func (f *fakeUnlocker) Unlock(_ context.Context, req unlock.Request) (unlock.Ans
 func (f *fakeUnlocker) Command(_ context.Context, actor site.Actor, id site.CommandID) (unlock.Answer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.commands = append(f.commands, id)
 	switch {
 	case f.fail != nil:
 		return unlock.Answer{}, f.fail
 	case actor.Account != account || id != command:
-		return unlock.Answer{}, fault.New(fault.NotFound, "No such thing")
+		return unlock.Answer{}, fault.New(fault.NotFound, "Command not found")
 	}
 	return unlock.Answer{Command: id, Station: stationID, Lock: 1, Outcome: f.outcome}, nil
 }

@@ -2,10 +2,8 @@ package httpapi
 
 import (
 	"net/http"
-	"regexp"
 
 	"gatehouse/internal/door/unlock"
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 	"gatehouse/internal/web/kit"
 )
@@ -71,22 +69,12 @@ func (a *API) unlockAndWait(x *kit.Exchange) error {
 
 // readCommand answers with the state of a command that the account has sent.
 func (a *API) readCommand(x *kit.Exchange) error {
-	id := x.Req.PathValue("command_id")
-	if !commandForm.MatchString(id) {
-		id = "" // which names no command
-	}
-	answer, err := a.Unlocker.Command(x.Req.Context(), x.Req.Actor, site.CommandID(id))
-	if fault.Is(err, fault.NotFound) {
-		err = fault.New(fault.NotFound, "Command not found")
-	}
+	answer, err := a.Unlocker.Command(x.Req.Context(), x.Req.Actor, site.CommandID(x.Req.PathValue("command_id")))
 	if err != nil {
 		return err
 	}
 	return a.answerCommand(x, answer)
 }
-
-// commandForm matches the id of a command.
-var commandForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // commandState is a command and its lock.
 type commandState struct {
