@@ -2,12 +2,9 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"reflect"
 	"strings"
 
-	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 )
@@ -39,31 +36,22 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 	if err != nil {
 		return err
 	}
-	if cert != "" {
-		if err := certificate.Check(cert, key); err != nil {
-			return err
-		}
-	}
 	cloud, err := cloudSettings(next.Cloud)
 	if err != nil {
 		return err
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(next.Log.Level)); err != nil {
-		return fmt.Errorf("reading the level of the log: %w", err)
 	}
 	setZone, err := g.zone.prepare(ctx, next.TimeZone)
 	if err != nil {
 		return err
 	}
-	if g.keeper != nil { // the last that can fail: it reads the files once more, and then changes nothing
+	if g.keeper != nil { // the last that can fail: then it changes nothing
 		if err := g.keeper.Reload(cert, key); err != nil {
 			return err
 		}
 	}
 	setZone()
 	if g.level != nil {
-		g.level.Set(level)
+		_ = g.level.UnmarshalText([]byte(next.Log.Level)) // which package config has checked
 	}
 	if !reflect.DeepEqual(g.clouded, next.Cloud) { // a connection is not ended without need
 		g.cloud.Configure(cloud)

@@ -139,7 +139,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		rt := &routes[i]
 		rt.Pattern, rt.Guard, rt.Level = Prefix+rt.Pattern, a.guard(door), slog.LevelDebug
 	}
-	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: kit.Document(openAPI), Level: slog.LevelDebug})
+	return append(routes, kit.Route{Method: get, Pattern: Prefix + "/openapi.json", Serve: kit.Document("application/json", openAPI), Level: slog.LevelDebug})
 }
 
 // accessRoutes returns the part of the table that is about who may do what, and when.

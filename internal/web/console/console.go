@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 
 	"gatehouse/internal/web/kit"
@@ -100,8 +99,5 @@ func (f *file) serve(x *kit.Exchange) error {
 		body = f.compressed
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("Content-Type", f.media)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = x.Write(body) // the client may have disconnected
-	return nil
+	return kit.Document(f.media, body)(x)
 }

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	_ "embed"
 	"log/slog"
 	"net/http"
@@ -29,7 +28,7 @@ func probes(conditions *health.Registry) []kit.Route {
 		return x.JSON(http.StatusOK, []byte(`{"status":"ready"}`))
 	}
 	return []kit.Route{
-		{Method: http.MethodGet, Pattern: "/healthz", Serve: kit.Document([]byte(`{"status":"ok"}`)), Level: slog.LevelDebug},
+		{Method: http.MethodGet, Pattern: "/healthz", Serve: kit.Document("application/json", []byte(`{"status":"ok"}`+"\n")), Level: slog.LevelDebug},
 		{Method: http.MethodGet, Pattern: "/readyz", Serve: ready, Level: slog.LevelDebug},
 	}
 }
@@ -69,9 +68,7 @@ func unready(x *kit.Exchange, sentence string) error {
 
 // writeMetrics answers with the metrics as Prometheus text.
 func (a *API) writeMetrics(x *kit.Exchange) error {
-	var text bytes.Buffer
-	a.Metrics.Write(&text)
 	x.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = x.Write(text.Bytes()) // the client may have disconnected
+	a.Metrics.Write(x)
 	return nil
 }

@@ -27,7 +27,7 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: post, Pattern: "/v1/stations/{station_token}/locks/{lock_id}/unlock", Guard: bearer, Serve: a.unlock, Level: info},
 		{Pattern: "/v1/webhooks", Serve: notImplemented, Level: debug},
 		{Pattern: "/v1/webhooks/{id}", Serve: notImplemented, Level: debug},
-		{Method: get, Pattern: "/v1/openapi.json", Serve: kit.Document(openAPI), Level: debug},
+		{Method: get, Pattern: "/v1/openapi.json", Serve: kit.Document("application/json", openAPI), Level: debug},
 
 		{Method: get, Pattern: "/local/v1/stations", Guard: session, Serve: a.listStations, Level: debug},
 		{Method: get, Pattern: "/local/v1/watch", Guard: session, Serve: a.watch, Level: debug},
@@ -37,7 +37,7 @@ func (a *API) Routes(o Options) []kit.Route {
 		{Method: get, Pattern: "/local/v1/setup", Guard: kit.Addressed, Serve: a.showSetup, Level: debug},
 		{Method: post, Pattern: "/local/v1/setup", Guard: a.maySetUp, Serve: a.setUp, JSON: true, Level: info},
 		{Method: post, Pattern: "/local/v1/session", Guard: kit.FromPage, Serve: a.signIn, JSON: true, Level: info},
-		{Method: get, Pattern: "/local/v1/openapi.json", Serve: kit.Document(openLocal), Level: debug},
+		{Method: get, Pattern: "/local/v1/openapi.json", Serve: kit.Document("application/json", openLocal), Level: debug},
 		{Method: get, Pattern: "/local/v1/session", Guard: session, Serve: a.showSession, Level: debug},
 		{Method: remove, Pattern: "/local/v1/session", Guard: ending, Serve: a.signOut, Level: debug},
 	}...)

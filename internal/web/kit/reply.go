@@ -116,9 +116,14 @@ func (x *Exchange) JSON(status int, body []byte) error {
 	return nil
 }
 
-// Document returns a handler that answers with a JSON document.
-func Document(body []byte) Handler {
-	return func(x *Exchange) error { return x.JSON(http.StatusOK, body) }
+// Document returns a handler that answers with a document of that content type.
+func Document(kind string, body []byte) Handler {
+	return func(x *Exchange) error {
+		x.Header().Set("Content-Type", kind)
+		x.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		_, _ = x.Write(body) // the client may have disconnected
+		return nil
+	}
 }
 
 // Encode answers with a value as JSON; a 204 has no body.

@@ -62,9 +62,9 @@ func Routes(name, port string, authority func() []byte) []kit.Route {
 	g := guide{name, port, authority}
 	routes := []kit.Route{
 		{Pattern: "/trust", Guard: kit.Addressed, Serve: g.page},
-		{Pattern: "/trust/style.css", Serve: file("text/css; charset=utf-8", style)},
-		{Pattern: "/trust/test.js", Serve: file("text/javascript; charset=utf-8", script)},
-		{Pattern: "/trust/check.svg", Serve: file("image/svg+xml", check)},
+		{Pattern: "/trust/style.css", Serve: kit.Document("text/css; charset=utf-8", style)},
+		{Pattern: "/trust/test.js", Serve: kit.Document("text/javascript; charset=utf-8", script)},
+		{Pattern: "/trust/check.svg", Serve: kit.Document("image/svg+xml", check)},
 		{Pattern: "/ca.crt", Serve: g.download("application/x-x509-ca-cert", "gatehouse-ca.crt", authority)},
 		{Pattern: "/ca.der", Serve: g.download("application/x-x509-ca-cert", "gatehouse-ca.cer", g.der)},
 		{Pattern: "/gatehouse.mobileconfig", Serve: g.download("application/x-apple-aspen-config", "gatehouse.mobileconfig", g.profile)},
@@ -75,15 +75,6 @@ func Routes(name, port string, authority func() []byte) []kit.Route {
 	return routes
 }
 
-// file returns the handler of a part of the page.
-func file(kind string, content []byte) kit.Handler {
-	return func(x *kit.Exchange) error {
-		x.Header().Set("Content-Type", kind)
-		_, _ = x.Write(content) // the client may have disconnected
-		return nil
-	}
-}
-
 // download returns the handler of what content returns, which a browser saves or installs.
 func (g guide) download(kind, name string, content func() []byte) kit.Handler {
 	return func(x *kit.Exchange) error {
@@ -92,7 +83,7 @@ func (g guide) download(kind, name string, content func() []byte) kit.Handler {
 			return kit.NotFound()
 		}
 		x.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
-		return file(kind, data)(x)
+		return kit.Document(kind, data)(x)
 	}
 }
 
@@ -120,7 +111,7 @@ func (g guide) page(x *kit.Exchange) error {
 	text := strings.NewReplacer(words...).Replace(strings.Replace(page, "{steps}", steps, 1))
 	x.Header().Set("Content-Security-Policy", policy)
 	x.Header().Set("Referrer-Policy", "no-referrer")
-	return file("text/html; charset=utf-8", []byte(text))(x)
+	return kit.Document("text/html; charset=utf-8", []byte(text))(x)
 }
 
 // system returns the id of the part of the page about the system that a browser names. An
