@@ -110,7 +110,7 @@ func newService() (*service.Service, error) {
 	return service.New(service.Config{Executable: path, Check: func() error {
 		_, err := config.Load("", []string{"HOME=/var/lib/gatehouse"})
 		return err
-	}}), nil
+	}})
 }
 
 // findIn returns the first path at which one of the folders has one of the files; "" if

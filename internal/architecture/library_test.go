@@ -31,6 +31,7 @@ func libraries() []library {
 		{path: "github.com/VictoriaMetrics/metrics", product: []string{"internal/metric"}, ownTests: true},
 		{path: "filippo.io/age", product: []string{"internal/record/backup"}, anyTest: true},
 		{path: "github.com/pelletier/go-toml", product: []string{"internal/setup/tomlfile"}},
+		{path: "github.com/kardianos/service", product: []string{"internal/install/service"}, ownTests: true},
 		{path: "github.com/coreos/go-systemd", product: []string{"internal/board/machine"}, ownTests: true},
 		{path: "github.com/spf13/cobra", product: []string{"cmd/gatehouse"}, ownTests: true},
 		{path: "rsc.io/qr", product: []string{"internal/web/adminapi", "cmd/gatehouse"}, anyTest: true},

@@ -2,6 +2,7 @@
 // units of the Debian package, and removes that service again. It starts, stops and
 // describes the service also where the package has installed it.
 //
-// A first installation that fails removes the files that it wrote. It works by
-// systemctl, and knows nothing of what runs inside the service. Only the command line uses it, as root.
+// A first installation that fails removes the files that it wrote. Starting, stopping and
+// asking go through github.com/kardianos/service. The package knows nothing of what runs
+// inside the service. Only the command line uses it, as root.
 package service

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +21,19 @@ import (
 // units again and restarts the gateway. A first installation that fails removes the files
 // that it wrote; the user and the folders stay.
 func (s *Service) Install(ctx context.Context) error {
-	before, _, err := s.prepare(ctx, "install", "update it with apt, or remove it first with \"apt remove gatehouse\"")
+	err := s.mayChange("install")
 	if err == nil {
 		err = s.checkExecutable()
+	}
+	var before State
+	if err == nil {
+		before, err = s.Status(ctx)
+	}
+	if err == nil && before.Installed == byPackage {
+		err = fault.New(fault.Conflict, "the Debian package gatehouse has installed the service: update it with apt, or remove it first with \"apt remove gatehouse\"")
+	}
+	if err == nil {
+		_, err = s.present()
 	}
 	if err == nil {
 		err = s.Check()
@@ -48,22 +57,6 @@ func (s *Service) Install(ctx context.Context) error {
 		return fault.New(fault.Unavailable, failure.Error()+"\nNot every file that was written could be removed: "+err.Error())
 	}
 	return fault.New(fault.Unavailable, failure.Error()+"\nEvery file that was written has been removed. The user gatehouse and its folders stay.")
-}
-
-// prepare returns the state of a service that this program may install or uninstall, and the
-// paths of the files that an installation has written. Conflict where the Debian package has
-// installed it; the advice is for that.
-func (s *Service) prepare(ctx context.Context, verb, advice string) (now State, written []string, err error) {
-	if err = s.mayChange(verb); err == nil {
-		now, err = s.Status(ctx)
-	}
-	if err == nil && now.Installed == byPackage {
-		err = fault.New(fault.Conflict, "the Debian package gatehouse has installed the service: "+advice)
-	}
-	if err == nil {
-		written, err = s.present()
-	}
-	return now, written, err
 }
 
 // present returns the paths of the files that an installation has written. Conflict where
@@ -125,25 +118,44 @@ func (s *Service) writeAll() (created []string, err error) {
 // A site file that is present is applied then: that may take minutes, and its result is
 // written beside the file.
 func (s *Service) activate(ctx context.Context) error {
-	return s.runAll(ctx, slices.Concat([][]string{
+	for _, command := range [][]string{
 		{"systemd-sysusers", s.at(usersFile)},
 		{"systemd-tmpfiles", "--create", s.at(foldersFile)},
 		{"systemctl", "daemon-reload"},
 		append([]string{"systemctl", "enable"}, enabledUnits()...),
-	}, startAll(), [][]string{{"systemctl", "start", "--no-block", systemd.Site}})...)
+	} {
+		if _, err := s.run(ctx, command[0], command[1:]...); err != nil {
+			return err
+		}
+	}
+	if err := s.bringUp(ctx, false); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, "systemctl", "start", "--no-block", systemd.Site)
+	return err
 }
 
 // Uninstall stops the gateway and removes what Install has written, apart from the
 // configuration, the data and the user. After a failure it can be called again.
 func (s *Service) Uninstall(ctx context.Context) error {
-	_, written, err := s.prepare(ctx, "uninstall", "remove it with \"apt remove gatehouse\"")
+	if err := s.mayChange("uninstall"); err != nil {
+		return err
+	}
+	now, err := s.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if len(written) == 0 {
+	if now.Installed == byPackage {
+		return fault.New(fault.Conflict, "the Debian package gatehouse has installed the service: remove it with \"apt remove gatehouse\"")
+	}
+	paths, err := s.present()
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
 		return notInstalled()
 	}
-	return s.remove(ctx, written)
+	return s.remove(ctx, paths)
 }
 
 // remove stops and disables the units and removes files, with the link and the folder

@@ -2,12 +2,15 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/kardianos/service"
 
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/fault"
@@ -38,12 +41,31 @@ type Service struct {
 	root    string // before every path; "" outside of tests
 	uid     int    // of this process
 	trusted int    // the user who must own the program: root, outside of tests
+	control control
 	run     func(ctx context.Context, name string, args ...string) (string, error)
 }
 
+// control is the part of [service.Service] that is used. Its errors are exit statuses
+// with few words.
+type control interface {
+	Start() error
+	Stop() error
+	Restart() error
+}
+
 // New returns the service; it touches nothing.
-func New(cfg Config) *Service {
-	return &Service{Config: cfg, uid: os.Geteuid(), run: machine.This().Run}
+func New(cfg Config) (*Service, error) {
+	s := &Service{Config: cfg, uid: os.Geteuid(), run: machine.This().Run}
+	// By its name: left to itself the library falls back to scripts in /etc/init.d.
+	for _, system := range service.AvailableSystems() {
+		if system.String() != "linux-systemd" {
+			continue
+		}
+		c, err := system.New(nil, &service.Config{Name: "gatehouse"})
+		s.control = c
+		return s, err
+	}
+	return nil, errors.New("this program was built for a system that has no systemd")
 }
 
 // Who has installed the service.
@@ -113,21 +135,24 @@ func (s *Service) Start(ctx context.Context) error {
 		if now.Running && now.Sockets {
 			return nil
 		}
-		return s.bringUp(ctx, now)
+		return s.bringUp(ctx, now.Sockets)
 	})
 }
 
 // Restart restarts the gateway and returns when it is ready. Sockets that are open stay
 // open.
 func (s *Service) Restart(ctx context.Context) error {
-	return s.order(ctx, "restart", func(now State) error { return s.bringUp(ctx, now) })
+	return s.order(ctx, "restart", func(now State) error { return s.bringUp(ctx, now.Sockets) })
 }
 
 // Stop closes the sockets and stops the gateway. With open sockets the next connection
 // would start it again.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.order(ctx, "stop", func(State) error {
-		return s.runAll(ctx, []string{"systemctl", "stop", systemd.Socket, systemd.Site, systemd.Service})
+		if _, err := s.run(ctx, "systemctl", "stop", systemd.Socket, systemd.Site); err != nil {
+			return err
+		}
+		return s.control.Stop()
 	})
 }
 
@@ -154,33 +179,23 @@ func notInstalled() error {
 	return fault.New(fault.NotFound, `the service is not installed: run "gatehouse service install"`)
 }
 
-// bringUp starts or restarts the gateway, and keeps sockets that are open.
-func (s *Service) bringUp(ctx context.Context, now State) error {
-	if now.Sockets {
-		return s.runAll(ctx, []string{"systemctl", "restart", systemd.Service})
+// bringUp starts or restarts the gateway. systemd opens a socket only while its service
+// is down, and an open socket starts the service: so unless the sockets stay open, both
+// are stopped first.
+func (s *Service) bringUp(ctx context.Context, keepSockets bool) error {
+	if keepSockets {
+		return s.control.Restart()
 	}
-	return s.runAll(ctx, startAll()...)
-}
-
-// startAll returns the commands that start the gateway and its sockets. systemd opens a
-// socket only while its service is down, and an open socket starts the service: so both are
-// stopped first.
-func startAll() [][]string {
-	return [][]string{
-		{"systemctl", "stop", systemd.Socket, systemd.Service},
-		{"systemctl", "start", systemd.Socket},
-		{"systemctl", "start", systemd.Service},
+	if _, err := s.run(ctx, "systemctl", "stop", systemd.Socket); err != nil {
+		return err
 	}
-}
-
-// runAll runs commands up to the first that fails.
-func (s *Service) runAll(ctx context.Context, commands ...[]string) error {
-	for _, command := range commands {
-		if _, err := s.run(ctx, command[0], command[1:]...); err != nil {
-			return err
-		}
+	if err := s.control.Stop(); err != nil {
+		return err
 	}
-	return nil
+	if _, err := s.run(ctx, "systemctl", "start", systemd.Socket); err != nil {
+		return err
+	}
+	return s.control.Start()
 }
 
 // busyPort is the message of systemd about a port that another program holds.

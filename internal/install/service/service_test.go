@@ -20,7 +20,7 @@ const (
 	unit    = "/etc/systemd/system/gatehouse.service"
 )
 
-// machine is a machine with a fake systemd.
+// machine is a machine with a fake systemd: it is the library, too.
 type machine struct {
 	*testing.T
 
@@ -59,7 +59,7 @@ func (m *machine) write(path, text string) {
 
 // service returns the service, and its error.
 func (m *machine) service() *own.Service {
-	return own.NewFake(own.Config{Executable: program, Check: func() error { return nil }}, m.root, os.Getuid(), m.run)
+	return own.NewFake(own.Config{Executable: program, Check: func() error { return nil }}, m.root, os.Getuid(), m, m.run)
 }
 
 // files lists every file but those that newMachine wrote.
@@ -84,11 +84,10 @@ func (m *machine) run(_ context.Context, name string, args ...string) (string, e
 		return m.log, nil
 	case strings.HasPrefix(command, "systemctl show"):
 		return m.show(), nil
-	case strings.HasPrefix(command, "systemctl start"), strings.HasPrefix(command, "systemctl restart"):
-		m.sockets = m.sockets || strings.Contains(command, "gatehouse.socket")
-		m.active = m.active || strings.Contains(command, "gatehouse.service")
-	case strings.HasPrefix(command, "systemctl stop"):
-		m.sockets = m.sockets && !strings.Contains(command, "gatehouse.socket")
+	case strings.HasPrefix(command, "systemctl start gatehouse.socket"):
+		m.sockets = true
+	case strings.HasPrefix(command, "systemctl stop") && strings.Contains(command, "gatehouse.socket"):
+		m.sockets = false
 		m.active = m.active && !strings.Contains(command, "gatehouse.service")
 	}
 	return "", nil
@@ -106,6 +105,19 @@ func (m *machine) show() string {
 	return "ActiveState=" + word[m.active] + "\nUnitFileState=enabled\nFragmentPath=" + path + "\n\nActiveState=" + word[m.sockets] + "\n"
 }
 
+func (m *machine) call(verb string, active bool) error {
+	m.commands = append(m.commands, "library "+verb)
+	if m.broken == "library "+verb {
+		return errors.New("exit status 1")
+	}
+	m.active = active
+	return nil
+}
+
+func (m *machine) Start() error   { return m.call("start", true) }
+func (m *machine) Stop() error    { return m.call("stop", false) }
+func (m *machine) Restart() error { return m.call("restart", true) }
+
 func TestService_Install(t *testing.T) {
 	m := newMachine(t)
 	m.must(m.service().Install(t.Context()))
@@ -121,7 +133,7 @@ func TestService_Install(t *testing.T) {
 	want := []string{
 		"systemd-sysusers /etc/sysusers.d/gatehouse.conf", "systemd-tmpfiles --create /etc/tmpfiles.d/gatehouse.conf",
 		"systemctl daemon-reload", "systemctl enable gatehouse.socket gatehouse-site.service gatehouse.service",
-		"systemctl stop gatehouse.socket gatehouse.service", "systemctl start gatehouse.socket", "systemctl start gatehouse.service", "systemctl start --no-block gatehouse-site.service",
+		"systemctl stop gatehouse.socket", "library stop", "systemctl start gatehouse.socket", "library start", "systemctl start --no-block gatehouse-site.service",
 	}
 	if got := m.commands[1:]; !slices.Equal(got, want) { // the first asks for the state
 		t.Errorf("commands %q", got)
@@ -143,7 +155,7 @@ func TestService_Install(t *testing.T) {
 // A first installation that fails leaves no file, and reports why it failed.
 func TestService_Install_fails(t *testing.T) {
 	for broken, log := range map[string]string{
-		"systemd-sysusers": "", "systemctl enable": "", "systemctl start gatehouse.service": "gatehouse: the database is of a newer version\n",
+		"systemd-sysusers": "", "systemctl enable": "", "library start": "gatehouse: the database is of a newer version\n",
 		"systemctl start gatehouse.socket": "gatehouse.socket: Failed to create listening socket ([::]:1883): Address already in use\n",
 	} {
 		m := newMachine(t)
@@ -157,7 +169,7 @@ func TestService_Install_fails(t *testing.T) {
 			t.Errorf("%s: left %v, running %v, sockets %v", broken, left, m.active, m.sockets)
 		}
 		switch {
-		case broken == "systemctl start gatehouse.service" && !strings.Contains(err.Error(), "the database is of a newer version"),
+		case broken == "library start" && !strings.Contains(err.Error(), "the database is of a newer version"),
 			broken == "systemctl start gatehouse.socket" && !strings.Contains(err.Error(), `another program holds port 1883: find it with "ss -ltnp"`):
 			t.Errorf("%s: error %v", broken, err)
 		}
@@ -171,7 +183,7 @@ func TestService_Install_updateFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := m.files()
-	m.broken = "systemctl start gatehouse.service"
+	m.broken = "library start"
 	err := m.service().Install(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "The service stays installed") || !slices.Equal(m.files(), before) {
 		t.Errorf("error %v; files %v", err, m.files())
@@ -203,13 +215,13 @@ func TestService_Install_refused(t *testing.T) {
 	}
 	m := newMachine(t)
 	for _, path := range []string{"/home/a/gatehouse", "/tmp/gatehouse", "/opt/my programs/gatehouse", "/opt/%n"} {
-		s := own.NewFake(own.Config{Executable: path, Check: func() error { return nil }}, m.root, os.Getuid(), m.run)
+		s := own.NewFake(own.Config{Executable: path, Check: func() error { return nil }}, m.root, os.Getuid(), m, m.run)
 		if err := s.Install(t.Context()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: error %v", path, err)
 		}
 	}
 	check := errors.New("gatehouse.toml:1 is wrong")
-	s := own.NewFake(own.Config{Executable: program, Check: func() error { return check }}, m.root, os.Getuid(), m.run)
+	s := own.NewFake(own.Config{Executable: program, Check: func() error { return check }}, m.root, os.Getuid(), m, m.run)
 	if err := s.Install(t.Context()); !errors.Is(err, check) || len(m.files()) > 0 {
 		t.Errorf("with a wrong configuration: %v, %v", err, m.files())
 	}
@@ -262,10 +274,10 @@ func TestService_orders(t *testing.T) {
 		active bool
 		calls  string
 	}{
-		{s.Start, true, "systemctl stop gatehouse.socket gatehouse.service, systemctl start gatehouse.socket, systemctl start gatehouse.service"},
+		{s.Start, true, "systemctl stop gatehouse.socket, library stop, systemctl start gatehouse.socket, library start"},
 		{s.Start, true, ""},
-		{s.Restart, true, "systemctl restart gatehouse.service"},
-		{s.Stop, false, "systemctl stop gatehouse.socket gatehouse-site.service gatehouse.service"},
+		{s.Restart, true, "library restart"},
+		{s.Stop, false, "systemctl stop gatehouse.socket gatehouse-site.service, library stop"},
 	} {
 		m.commands = nil
 		if err := step.order(t.Context()); err != nil || m.active != step.active || m.sockets != step.active {
@@ -293,5 +305,12 @@ func TestService_Status(t *testing.T) {
 	state, err = s.Status(t.Context())
 	if err != nil || state.Installed != "package" || !state.Running || !state.Enabled || !state.Sockets {
 		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// The library still has what is used of it.
+func TestNew(t *testing.T) {
+	if _, err := own.New(own.Config{Executable: program, Check: func() error { return nil }}); err != nil {
+		t.Error(err)
 	}
 }
