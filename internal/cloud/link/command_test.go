@@ -326,19 +326,19 @@ func TestCommands_refuse_boundedRate(t *testing.T) {
 		for range 100 {
 			c.Handle([]byte("rubbish"), false, time.Now())
 		}
-		if len(w.records) != 1 || len(w.results) != 100 || w.counted("malformed") != "100" || strings.Count(w.log.String(), "refused") != 1 {
-			t.Errorf("of 100: %d records, %d answers, counted %s, %s", len(w.records), len(w.results), w.counted("malformed"), w.log)
+		if len(w.recorded()) != 1 || len(w.results) != 100 || w.counted("malformed") != "100" || strings.Count(w.log.String(), "refused") != 1 {
+			t.Errorf("of 100: %d records, %d answers, counted %s, %s", len(w.recorded()), len(w.results), w.counted("malformed"), w.log)
 		}
 		<-time.After(time.Minute + 1)
 		synctest.Wait()
-		if last := w.records[len(w.records)-1]; len(w.records) != 2 || last.Count != 99 || last.Detail != "malformed" || last.Origin != site.Cloud {
-			t.Errorf("after a minute: %d records, the last %+v", len(w.records), last)
+		if all := w.recorded(); len(all) != 2 || all[1].Count != 99 || all[1].Detail != "malformed" || all[1].Origin != site.Cloud {
+			t.Errorf("after a minute: %+v", all)
 		}
 		c.Handle([]byte("rubbish"), false, time.Now())
 		cancel()
 		<-ended
-		if len(w.records) != 3 {
-			t.Errorf("in the end: %d records", len(w.records))
+		if n := len(w.recorded()); n != 3 {
+			t.Errorf("in the end: %d records", n)
 		}
 	})
 }

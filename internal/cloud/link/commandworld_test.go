@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,13 @@ func (w *world) record(r site.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.records = append(w.records, r)
+}
+
+// recorded returns the records so far.
+func (w *world) recorded() []site.Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.records)
 }
 
 func (w *world) answer(r api.Result) {
