@@ -59,6 +59,12 @@ func (p *pipe) string() string {
 	return p.text.String()
 }
 
+func (p *pipe) writeDeadline() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deadline
+}
+
 // streamIn runs a stream in a bubble until the test has seen enough.
 func streamIn(t *testing.T, see func(w *world, p *pipe, ended <-chan struct{})) {
 	synctest.Test(t, func(t *testing.T) {
@@ -86,8 +92,8 @@ func TestEvents_heartbeat(t *testing.T) {
 		if p.string() != before {
 			t.Errorf("too early: %q", p.string())
 		}
-		if !p.deadline.IsZero() { // HTTP/2 would have reset the stream then
-			t.Errorf("a quiet stream has the deadline %v", p.deadline)
+		if deadline := p.writeDeadline(); !deadline.IsZero() { // HTTP/2 would have reset the stream then
+			t.Errorf("a quiet stream has the deadline %v", deadline)
 		}
 		<-time.After(2 * heartbeatEvery)
 		synctest.Wait()
@@ -122,7 +128,7 @@ func TestEvents_endsSoon(t *testing.T) {
 		if waited := time.Since(begun); waited > time.Second {
 			t.Errorf("ended after %v", waited)
 		}
-		if !p.deadline.After(time.Now()) {
+		if !p.writeDeadline().After(time.Now()) {
 			t.Error("no time is left for the end of the response")
 		}
 	})
