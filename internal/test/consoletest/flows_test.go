@@ -179,6 +179,28 @@ func TestPeople(t *testing.T) {
 		t.Errorf("the grants are %+v, %v", grants, err)
 	}
 
+	// A grant for no hour of the week, such as one for holidays alone, keeps that when it is changed.
+	never, err := site.ParseSchedule("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = h.Admin.Grant(t.Context(), email, "1042", adminapi.GrantTerms{Hours: never}); err != nil {
+		t.Fatal(err)
+	}
+	tab.Visit("#/people")
+	tab.Click("a", email)
+	tab.Click("button", "Change North entrance")
+	tab.AwaitText("At no hour.")
+	tab.Choose("On holidays", "other")
+	tab.Click("button", "Remove hours 1")
+	tab.AwaitText("At any hour.")
+	tab.Click("dialog button.primary", "Change")
+	tab.AwaitText("at no hour · on holidays Mon-Sun 00:00-24:00")
+	grants, err = h.Admin.Grants(t.Context())
+	if err != nil || len(grants) != 1 || grants[0].Hours.String() != "none" || grants[0].Holidays.String() != "Mon-Sun 00:00-24:00" {
+		t.Errorf("the grants are %+v, %v", grants, err)
+	}
+
 	theirs := h.Tab(phone())
 	theirs.Open("/")
 	theirs.Fill("E-mail", email)

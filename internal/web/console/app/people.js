@@ -18,10 +18,10 @@ const issued = ({ email, password }) => password && html`<${Secrets} of=${{ 'E-m
 
 const weekdays = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'].map((day) => [day, day]);
 
-// Hours is a field for weekly hours, such as "Mon-Fri 08:00-18:00, Sat 22:00-04:00".
-function Hours({ label, name, value = '' }) {
+// Hours is a field for weekly hours, such as "Mon-Fri 08:00-18:00, Sat 22:00-04:00". Without any, its value is empty.
+function Hours({ label, name, value = '', empty = '' }) {
 	const [spans, set] = useState(() => Array.from(value.matchAll(/(\w{3})(?:-(\w{3}))? ([\d:]+)-([\d:]+)/g), ([, first, last = first, start, end]) => [first, last, start, end]));
-	const text = spans.map(([first, last, start, end]) => `${first === last ? first : first + '-' + last} ${start}-${end}`).join(', ');
+	const text = spans.map(([first, last, start, end]) => `${first === last ? first : first + '-' + last} ${start}-${end}`).join(', ') || empty;
 	const part = (i, at, what) => {
 		const change = ({ target }) => set(spans.with(i, spans[i].with(at, target.value)));
 		const props = { 'aria-label': `${what}, hours ${i + 1}`, value: spans[i][at].replace('24:00', '00:00'), onInput: change };
@@ -30,7 +30,7 @@ function Hours({ label, name, value = '' }) {
 	return html`<fieldset class="field">
 		<legend>${label}</legend>
 		<input type="hidden" name=${name} value=${text} />
-		${spans.length === 0 && html`<p>At any hour.</p>`}
+		${spans.length === 0 && html`<p>At ${empty === 'none' ? 'no' : 'any'} hour.</p>`}
 		${spans.map((_, i) => html`<div class="span" key=${i}>
 			${part(i, 0, 'From day')} – ${part(i, 1, 'To day')} ${part(i, 2, 'From')} – ${part(i, 3, 'To')}
 			<button type="button" class="plain" aria-label=${`Remove hours ${i + 1}`} onClick=${() => set(spans.toSpliced(i, 1))}>Remove</button>
@@ -43,7 +43,7 @@ function terms({ from, until, hours, holidays }, zone) {
 	const parts = [
 		until && Date.parse(until) <= live.now() && 'ended',
 		from && 'from ' + inZone(zone, from), until && 'until ' + inZone(zone, until),
-		hours, holidays && (holidays === 'none' ? 'not on holidays' : `on holidays ${holidays}`),
+		hours === 'none' ? 'at no hour' : hours, holidays && (holidays === 'none' ? 'not on holidays' : `on holidays ${holidays}`),
 	];
 	return parts.filter(Boolean).join(' · ') || 'at any time';
 }
@@ -52,10 +52,10 @@ function Terms({ grant = {}, zone }) {
 	const { hours, from, until } = grant;
 	const [holidays, setHolidays] = useState(grant.holidays && (grant.holidays === 'none' ? 'none' : 'other'));
 	const local = (at) => at && localOf(zone, at);
-	return html`<${Hours} label="Weekly hours" name="hours" value=${hours} />
+	return html`<${Hours} label="Weekly hours" name="hours" value=${hours} empty=${hours === 'none' ? hours : ''} />
 		<${Select} label="On holidays" name="holidays" value=${holidays} onChange=${({ target }) => setHolidays(target.value)}
 			options=${[['', 'as on other days'], ['none', 'not at all'], ['other', 'at other hours']]} />
-		${holidays === 'other' && html`<${Hours} label="Hours on holidays" name="holidayHours" value=${grant.holidays ?? 'Mon-Sun 10:00-14:00'} />`}
+		${holidays === 'other' && html`<${Hours} label="Hours on holidays" name="holidayHours" value=${/\d/.test(grant.holidays) ? grant.holidays : 'Mon-Sun 10:00-14:00'} empty="00:00-24:00" />`}
 		<details open=${Boolean(from || until)}>
 			<summary>First and last day</summary>
 			<${Field} label="From" name="from" type="datetime-local" value=${local(from)} />
@@ -174,7 +174,7 @@ function Holidays({ holidays, change }) {
 		<${Field} label="Or a calendar file (.ics)" name="file" type="file" accept=".ics,text/calendar" />
 	<//>`;
 	return html`<${Block} title="Holidays" side=${add}>
-		<p><small>A grant may say that other hours hold on them, or none.</small></p>
+		<p><small>On holidays a person may have other hours for a door, or none.</small></p>
 		<${List} of=${holidays} note=${({ dates }) => dates.join(', ')} end=${({ name }) => change(remove(url`holidays/${name}`))} />
 	<//>`;
 }
