@@ -5,7 +5,7 @@ import { Age, Ask, Badge, Block, Field, Form, Load, Pairs, Title, html, inZone }
 
 const severities = { fatal: ['bad', 'No door opens'], warning: ['warn', 'Warning'], notice: ['', 'Notice'] };
 
-const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
+const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
 
 const State = ({ good, text }) => html`<${Badge} tone=${good ? 'ok' : 'warn'}>${good ? text : 'Not ' + text.toLowerCase()}<//>`;
 
@@ -28,7 +28,7 @@ function Clock({ clock, system, conditions, timeZone, when, change }) {
 	return html`<${Block} title="Clock" side=${html`<${State} good=${clock.trusted} text="Trusted" />`}>
 		<${Pairs} of=${{ Time: when(clock.now), 'System’s time': !clock.trusted && when(system), 'Time zone': timeZone || 'that of its system' }} />
 		${!clock.trusted && html`<${Ask} button=${title} submit=${title} act=${() => change(post(ahead ? 'clock/reset' : 'clock/accept'))}>
-			<p>Compare the system’s time, ${when(system)}, with a watch first. The journal records it.</p>
+			<p>Compare the system’s time, ${when(system)}, with a watch first. ${ahead ? 'A wrong time has raised the gateway’s clock.' : 'The gateway trusts it until it is restarted.'} The journal records it.</p>
 		<//>`}
 	<//>`;
 }
@@ -82,8 +82,8 @@ function About({ name, version, gatewayId, started, stations, listeners, journal
 		<${Pairs} of=${{
 			Name: name, Version: version, Id: html`<code>${gatewayId}</code>`, 'Running since': when(started),
 			Stations: `${stations.online} of ${stations.enrolled} online`,
-			Journal: `${journal.records} records, ${megabytes(journal.bytes)}`, Folder: html`<code>${data}</code>`,
-			Memory: memory.used && `${megabytes(memory.used)} of ${megabytes(memory.limit)}`,
+			Journal: `${journal.records} records, ${size(journal.bytes)}`, Folder: html`<code>${data}</code>`,
+			Memory: memory.used && `${size(memory.used)} of ${size(memory.limit)}`,
 			Addresses: listeners.map(({ name, address }) => html`<div key=${name + address}>${name} ${address}</div>`),
 		}} />
 		<${Ask} button="Restart the gateway" kind="danger" title="Restart the gateway?" submit="Restart" act=${() => post('restart')}>

@@ -58,11 +58,12 @@ function words({ kind, status, station }, outcome) {
 	return tone === 'ok' ? [tone, 'WHO opened LOCK'] : ['warn', 'WHO tried to open LOCK', word.toLowerCase()];
 }
 
-function sentence(record, outcome) {
+function sentence(record, outcome, zone) {
 	const { kind, email, station, count, remote, status, detail, batteryVoltage: volts } = record;
 	const names = { WHO: who(record), WHOSE: email || 'somebody unknown', STATUS: status, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
 	const [tone, text, why] = words(record, outcome);
-	const more = [why, kind !== 'unlock' && detail, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];
+	const facts = detail?.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => (Date.parse(at) ? inZone(zone, at) : at));
+	const more = [why, kind !== 'unlock' && facts, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];
 	const said = more.filter(Boolean).join(', ');
 	return {
 		tone,
@@ -74,7 +75,7 @@ function sentence(record, outcome) {
 const openingTime = 10_000; // in which an unlock explains that its lock is open
 
 // entries turns records, oldest first, into lines, newest first. One unlock is one line, with the report of its lock that it is open.
-function entries(records) {
+function entries(records, zone) {
 	const found = [];
 	const unlocks = new Map(); // by command, and the latest by lock
 	for (const record of records) {
@@ -92,7 +93,7 @@ function entries(records) {
 		found.push(entry);
 		if (unlock) unlocks.set(record.commandId, entry).set(lock, entry);
 	}
-	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry.record, entry.outcome) }));
+	return found.reverse().map((entry) => ({ ...entry, ...sentence(entry.record, entry.outcome, zone) }));
 }
 
 const most = 1_000; // records that are shown
@@ -136,7 +137,7 @@ export function Records({ filter, first, zone }) {
 		});
 		return () => stream.stop();
 	}, [filter, tail]);
-	const list = useMemo(() => entries(records ?? []), [records, live.stations.size]);
+	const list = useMemo(() => entries(records ?? [], zone), [records, live.stations.size]);
 	const days = Map.groupBy(list, ({ record }) => inZone(zone, record.time, 'day'));
 	return html`<${Problem} text=${error?.message} />
 		${!records && !error && html`<${Wait} />`}
