@@ -23,7 +23,7 @@ first, then accept or reset.`
 func (a *app) clockCommand() *cobra.Command {
 	cmd := a.remote(&cobra.Command{
 		Use:   "clock",
-		Short: "Show the clock and its floor, and what is wrong with them",
+		Short: "Show the clock, and what is wrong with it",
 		Long:  clockLong,
 	}, shown(a, (*client.Client).Clock, a.printClock))
 	cmd.AddCommand(

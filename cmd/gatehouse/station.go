@@ -194,7 +194,7 @@ state with the right to unlock ("state+unlock"). It takes effect at once.`,
 		})(gw.UpdateStation(ctx, in.station, adminapi.StationPatch{HomeAssistant: &to}))
 	})
 	cmd.Use += " --homeassistant MODE"
-	cmd.Flags().StringVar(&mode, "homeassistant", "", "off, state or state+unlock")
+	cmd.Flags().StringVar(&mode, "homeassistant", "", "set `MODE`: off, state or state+unlock")
 	_ = cmd.MarkFlagRequired("homeassistant") // the error is for flags that do not exist
 	return cmd
 }

@@ -59,10 +59,10 @@ func (t Terms) Text(stamp func(time.Time) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Covers reports whether a grant of these terms holds at a time; zone is the gateway's own time zone, in
-// which the hours and the holidays are meant. Hours that run past midnight belong to the
-// day on which they start: on the morning of a holiday the hours of the evening before
-// still hold, and on the morning after it those of the holiday. It does not allocate.
+// Covers reports whether a grant of these terms holds at a time. The hours and the holidays
+// are meant in zone, the gateway's own. Hours that run past midnight belong to the day on
+// which they start: on the morning of a holiday the hours of the evening before still hold,
+// and on the morning after it those of the holiday. It does not allocate.
 func (t Terms) Covers(at time.Time, zone *time.Location, holidays *Calendar) bool {
 	if !t.From.IsZero() && at.Before(t.From.Time) || !t.Until.IsZero() && !at.Before(t.Until.Time) {
 		return false

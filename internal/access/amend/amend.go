@@ -100,8 +100,9 @@ func (s *Service) Make(ctx context.Context, draft func() ([]site.Amendment, erro
 }
 
 // Revoke is Make of a change that revokes access: draft is called at once, and what it
-// revokes is gone when Revoke returns, whatever it returns. Draft must only look things up. After Unavailable the change is pending: every later change, and [Service.Settle],
-// tries to store it before.
+// revokes is gone when Revoke returns, whatever it returns. Draft must only look things up.
+// After Unavailable the change is pending: every later change, and [Service.Settle], tries
+// to store it first.
 func (s *Service) Revoke(ctx context.Context, draft func() ([]site.Amendment, error)) error {
 	c, err := s.foreseen(draft)
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Service) Revoke(ctx context.Context, draft func() ([]site.Amendment, er
 	return c.refused
 }
 
-// foreseen makes a change pending, unless it is none.
+// foreseen makes a change pending, unless it is empty.
 func (s *Service) foreseen(draft func() ([]site.Amendment, error)) (*change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,7 +74,7 @@ func only(there bool, c component) component {
 }
 
 // stationConfig returns the discovery of a station's device. What can be unlocked is a lock,
-// or a button where it reports no status; what can not is a sensor.
+// or a button where it reports no status; what cannot be is a sensor.
 func (l *Link) stationConfig(st site.Station, now site.StationState) []byte {
 	var device struct {
 		Device           map[string]any       `json:"device"`

@@ -43,7 +43,7 @@ type session struct {
 
 	wake chan struct{} // capacity 1
 	mu   sync.Mutex    // mu guards what follows
-	born bool          // a Home Assistant has come
+	born bool          // Home Assistant has started since
 	ask  map[site.StationID]bool
 	left map[site.StationID]int // the locks of the states that the broker has kept
 }
@@ -157,7 +157,7 @@ func (s *session) sendAll(ctx context.Context) {
 }
 
 // round sends what has changed, and removes the stations that are gone or switched off. It
-// reports whether a Home Assistant has come.
+// reports whether Home Assistant has started.
 func (s *session) round(ctx context.Context) (born bool) {
 	s.mu.Lock()
 	born, s.born = s.born, false
@@ -192,7 +192,7 @@ func (s *session) round(ctx context.Context) (born bool) {
 	return born
 }
 
-// show sends what is another of a station. One that has lost locks is removed first, so that
+// show sends what has changed of a station. One that has lost locks is removed first, so that
 // these disappear.
 func (s *session) show(ctx context.Context, st site.Station, now site.StationState) {
 	was := s.shown[st.ID]

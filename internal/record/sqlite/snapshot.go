@@ -16,9 +16,10 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// Snapshot writes a whole, consistent copy of the database to path, for its owner alone; when it returns nil, the copy is on the disk. It reads
-// like any reader: no write waits for it. Unavailable when there is no room for it, or
-// the disk fails; then nothing is left at path.
+// Snapshot writes a whole, consistent copy of the database to path, for its owner alone;
+// when it returns nil, the copy is on the disk. It reads like any reader: no write waits for
+// it. Unavailable when there is no room for it, or the disk fails; then nothing is left at
+// path.
 func (db *DB) Snapshot(ctx context.Context, path string) error {
 	return replaceFile(path, func(partial string) error { return snapshot(ctx, db.reading, partial) })
 }

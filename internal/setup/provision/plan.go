@@ -225,7 +225,7 @@ func (w *plan) add(err error, amendments ...site.Amendment) error {
 	return nil
 }
 
-// words words what is changed: the account, the station, and how.
+// words returns what is changed in words: the account, the station, and how.
 func (w *plan) words(a site.Amendment) string {
 	r, parts := a.Record, []string{}
 	if r.Email != "" {

@@ -2,8 +2,8 @@ package adminapi
 
 import _ "embed"
 
-// openAPI is the OpenAPI 3.1 description of /admin/v1. Everyone may read it: it tells
-// nothing of this gateway.
+// openAPI is the OpenAPI 3.1 description of /admin/v1. Everyone may read it: it
+// is the same for every gateway.
 //
 //go:embed openapi.json
 var openAPI []byte
