@@ -256,6 +256,13 @@ func TestGroups(t *testing.T) {
 	tab.AwaitText("Cleaners")
 	tab.Visit("#/people")
 	look(tab, "people-groups")
+	tab.Visit("#/journal")
+	tab.AwaitText("changed a group: " + consoletest.Porter)
+	tab.AwaitText("let a group use North entrance")
+	tab.Visit("#/people")
+	tab.Click("button", "Add a token")
+	tab.AwaitText("It sees every station")
+	look(tab, "token")
 }
 
 // The journal is live, has one line for each unlock, and can be narrowed.

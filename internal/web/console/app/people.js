@@ -99,7 +99,7 @@ function Account({ path, who, admin, change }) {
 		<div class="actions">
 			<a class="button" href=${url`#/journal?account=${who}`}>In the journal</a>
 			<${Ask} button="New password" submit="Set the password" act=${setPassword} show=${issued}><${NewPassword} /><//>
-			${who !== session.account.email && html`<${Action} act=${() => change(patch(path, { admin: !admin }))}>${admin ? 'No administrator any more' : 'Make an administrator'}<//>
+			${who !== session.account.email && html`<${Action} act=${() => change(patch(path, { admin: !admin }))}>${admin ? 'Make an ordinary account' : 'Make an administrator'}<//>
 				<${Removal} path=${path} title="Remove this person?" next="#/people">
 					<p><strong>${who}</strong> is signed out everywhere and may open no door from now on. The journal stays.</p>
 				<//>`}
