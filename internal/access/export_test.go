@@ -60,3 +60,10 @@ func (s *Service) StoreRebased(ctx context.Context) error { return s.retryRebase
 
 // Prune drops expired sessions, as Run does every hour.
 func (s *Service) Prune(ctx context.Context) { s.prune(ctx) }
+
+// Verified is how many tokens s remembers as verified, and how many at most.
+func (s *Service) Verified() (now, most int) {
+	s.verified.mu.RLock()
+	defer s.verified.mu.RUnlock()
+	return len(s.verified.known), maxVerified
+}

@@ -61,6 +61,7 @@ type Service struct {
 	log      *slog.Logger
 	metrics  *metric.Registry
 	tokens   mint
+	verified *verified
 	hashing  hashing
 	attempts *attempts
 	failures *failures
@@ -97,6 +98,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		log:      cfg.Logger,
 		metrics:  cfg.Metrics,
 		tokens:   newMint(slices.Clone(cfg.Key), cfg.Issuer, cfg.Clock),
+		verified: newVerified(),
 		hashing:  newHashing(cfg.Params, cfg.HashSlots, cfg.Key),
 		attempts: newAttempts(cfg.AccountFailures, cfg.AddressFailures),
 		failures: newFailures(),

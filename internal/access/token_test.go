@@ -309,10 +309,3 @@ func FuzzService_Authenticate(f *testing.F) {
 		}
 	})
 }
-
-func mustRefresh(t *testing.T, h *house, refresh site.Secret) site.Secret {
-	t.Helper()
-	fresh, err := h.Refresh(t.Context(), refresh)
-	h.ok(err)
-	return fresh
-}
