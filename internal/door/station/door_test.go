@@ -58,3 +58,26 @@ func TestService_Report_door(t *testing.T) {
 		}
 	})
 }
+
+// A clock that is set back, as an administrator may, keeps no change out of the journal.
+func TestService_records_clockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		change := func(status, door string) {
+			t.Helper()
+			f.connect(t)
+			if err := f.Report(1, []byte(`{"locks":[{"lockId":"lock-1","status":"`+status+`","door":"`+door+`"}]}`)); err != nil {
+				t.Fatal(err)
+			}
+			f.Disconnected(1, f.last(), "closed")
+		}
+		change("unlocked", "open")
+		before := len(f.store.journalled())
+		f.clock.advance(-365 * 24 * time.Hour)
+		time.Sleep(time.Second)
+		change("locked", "closed")
+		if n := len(f.store.journalled()); n != 2*before {
+			t.Errorf("%d records before the clock was set back, %d after it", before, n-before)
+		}
+	})
+}

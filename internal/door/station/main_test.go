@@ -325,6 +325,12 @@ func setup(tb testing.TB, n int) *fixture {
 	return f
 }
 
+// pass lets that much time pass, by the gateway's clock too; in a bubble of synctest.
+func (f *fixture) pass(d time.Duration) {
+	f.clock.advance(d)
+	time.Sleep(d)
+}
+
 func config(m *memory, c site.Clock) station.Config {
 	return station.Config{
 		Store: m, Changes: amend.New(m), Journal: m, Clock: c, BatteryLow: 3.5, FlushEvery: 9 * time.Minute,

@@ -95,65 +95,69 @@ func TestService_Connected_refusedLeavesPresence(t *testing.T) {
 // TestService_presence_flapping proves that a station which comes and goes cannot
 // fill the journal, and that nothing goes uncounted.
 func TestService_presence_flapping(t *testing.T) {
-	f := setup(t, 1)
-	generation, _ := f.Authenticate(1, secret)
-	var times []time.Time
-	told := 0
-	for range 600 { // 10 minutes
-		before := len(f.store.journalled())
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		generation, _ := f.Authenticate(1, secret)
+		var times []time.Time
+		told := 0
+		for range 600 { // 10 minutes
+			before := len(f.store.journalled())
+			if err := f.Connected(1, f.next(), generation, ""); err != nil {
+				t.Fatal(err)
+			}
+			f.Disconnected(1, f.last(), "closed")
+			for range len(f.store.journalled()) - before {
+				times = append(times, f.clock.Now())
+			}
+			f.pass(time.Second)
+		}
+		for i := range times {
+			if i >= 60 && times[i].Sub(times[i-60]) < time.Minute {
+				t.Fatalf("61 records within %s", times[i].Sub(times[i-60]))
+			}
+		}
+		f.pass(time.Hour)
 		if err := f.Connected(1, f.next(), generation, ""); err != nil {
 			t.Fatal(err)
 		}
-		f.Disconnected(1, f.last(), "closed")
-		for range len(f.store.journalled()) - before {
-			times = append(times, f.clock.Now())
+		for _, r := range f.store.journalled() {
+			told += 1 + r.Count
 		}
-		f.clock.advance(time.Second)
-	}
-	for i := range times {
-		if i >= 60 && times[i].Sub(times[i-60]) < time.Minute {
-			t.Fatalf("61 records within %s", times[i].Sub(times[i-60]))
+		if told != 1201 || len(times) < 300 {
+			t.Errorf("%d records account for %d changes of 1201", len(times), told)
 		}
-	}
-	f.clock.advance(time.Hour)
-	if err := f.Connected(1, f.next(), generation, ""); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range f.store.journalled() {
-		told += 1 + r.Count
-	}
-	if told != 1201 || len(times) < 300 {
-		t.Errorf("%d records account for %d changes of 1201", len(times), told)
-	}
+	})
 }
 
 // TestService_presence_ordinary proves that someone who reconnects a station again
 // and again finds every change in the journal.
 func TestService_presence_ordinary(t *testing.T) {
-	f := setup(t, 1)
-	generation, _ := f.Authenticate(1, secret)
-	for range 15 {
-		if err := f.Connected(1, f.next(), generation, ""); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		generation, _ := f.Authenticate(1, secret)
+		for range 15 {
+			if err := f.Connected(1, f.next(), generation, ""); err != nil {
+				t.Fatal(err)
+			}
+			f.Disconnected(1, f.last(), "closed")
 		}
-		f.Disconnected(1, f.last(), "closed")
-	}
-	for range 15 { // the same at the pace of the refill
-		f.clock.advance(4 * time.Second)
-		if err := f.Connected(1, f.next(), generation, ""); err != nil {
-			t.Fatal(err)
+		for range 15 { // the same at the pace of the refill
+			f.pass(4 * time.Second)
+			if err := f.Connected(1, f.next(), generation, ""); err != nil {
+				t.Fatal(err)
+			}
+			f.Disconnected(1, f.last(), "closed")
 		}
-		f.Disconnected(1, f.last(), "closed")
-	}
-	got := f.store.journalled()
-	if len(got) != 60 {
-		t.Errorf("%d records of 60 changes", len(got))
-	}
-	for _, r := range got {
-		if r.Count != 0 {
-			t.Errorf("the record stands for several: %+v", r)
+		got := f.store.journalled()
+		if len(got) != 60 {
+			t.Errorf("%d records of 60 changes", len(got))
 		}
-	}
+		for _, r := range got {
+			if r.Count != 0 {
+				t.Errorf("the record stands for several: %+v", r)
+			}
+		}
+	})
 }
 
 // TestService_Run_catchesUp proves that the journal's last word becomes true within

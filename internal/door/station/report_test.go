@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -200,24 +201,26 @@ func TestService_Report_batteryLow(t *testing.T) {
 // TestService_Report_batteryFlapping proves that a battery cannot fill the
 // journal.
 func TestService_Report_batteryFlapping(t *testing.T) {
-	f := setup(t, 1)
-	for range 3600 { // an hour
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, 1)
+		for range 3600 { // an hour
+			_ = f.Report(1, []byte(`{"batteryVoltage":1}`))
+			_ = f.Report(1, []byte(`{"batteryVoltage":5}`))
+			f.pass(time.Second)
+		}
+		if got := len(f.store.journalled(site.KindBatteryLow)); got < 1 || got > 3 {
+			t.Errorf("%d records in an hour", got)
+		}
+		f.pass(time.Hour)
 		_ = f.Report(1, []byte(`{"batteryVoltage":1}`))
-		_ = f.Report(1, []byte(`{"batteryVoltage":5}`))
-		f.clock.advance(time.Second)
-	}
-	if got := len(f.store.journalled(site.KindBatteryLow)); got < 1 || got > 3 {
-		t.Errorf("%d records in an hour", got)
-	}
-	f.clock.advance(time.Hour)
-	_ = f.Report(1, []byte(`{"batteryVoltage":1}`))
-	told := 0
-	for _, r := range f.store.journalled(site.KindBatteryLow) {
-		told += 1 + r.Count
-	}
-	if told != 3601 {
-		t.Errorf("the records account for %d of 3601", told)
-	}
+		told := 0
+		for _, r := range f.store.journalled(site.KindBatteryLow) {
+			told += 1 + r.Count
+		}
+		if told != 3601 {
+			t.Errorf("the records account for %d of 3601", told)
+		}
+	})
 }
 
 func TestService_Report_batteryLowOff(t *testing.T) {

@@ -38,11 +38,11 @@ type effect struct {
 
 // record adds a record, or counts it as left out.
 func (e *effect) record(t *trail, kind site.Kind, facts site.Facts) {
-	if t.bucket.Wait(e.now, t.rate) > 0 {
+	if t.bucket.Wait(e.moment, t.rate) > 0 {
 		t.skipped++
 		return
 	}
-	t.bucket.Take(e.now, t.rate)
+	t.bucket.Take(e.moment, t.rate)
 	facts.Count, t.skipped = t.skipped, 0
 	e.records = append(e.records, site.Record{Kind: kind, Facts: facts})
 }
@@ -50,7 +50,7 @@ func (e *effect) record(t *trail, kind site.Kind, facts site.Facts) {
 // owes reports whether records were left out and there is room for one. The caller adds
 // it: it stands for one of them, and counts the others.
 func (e *effect) owes(t *trail) bool {
-	if t.skipped == 0 || t.bucket.Wait(e.now, t.rate) > 0 {
+	if t.skipped == 0 || t.bucket.Wait(e.moment, t.rate) > 0 {
 		return false
 	}
 	t.skipped--
