@@ -19,8 +19,8 @@ const rootLong = `Gatehouse is an access gateway for doors: it opens the locks o
 local network for those who may, and keeps a journal of it.
 
 "gatehouse serve" runs the gateway. The other commands administer a running one
-over its socket, which --socket or GATEHOUSE_SOCKET name, or else the
-configuration, the file that --config or GATEHOUSE_CONFIG names.
+over its socket: that of --socket or GATEHOUSE_SOCKET, else that of the
+configuration, whose file --config or GATEHOUSE_CONFIG names.
 
 Exit status: 0 done, 1 failed (one line says why), 2 wrong usage.`
 
