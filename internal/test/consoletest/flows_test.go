@@ -339,6 +339,11 @@ func TestGateway(t *testing.T) {
 	h.AwaitRecord("the record of the backup", func(r site.Record) bool { return r.Kind == site.KindBackupTaken })
 	tab.Click("button", "Restart the gateway")
 	tab.AwaitText("This page says when it is back.")
+	var middle int // of the dialog, off that of the window
+	tab.Eval(`(({ top, bottom }) => Math.round(top + bottom - innerHeight))(document.querySelector('dialog').getBoundingClientRect())`, &middle)
+	if middle < -2 || middle > 2 {
+		t.Errorf("the dialog stands %d px beside the middle of the window", middle/2)
+	}
 	look(tab, "gateway-restart")
 	tab.Click("dialog button", "Restart")
 	tab.Await(`document.querySelector('dialog [role=alert]:not([hidden])')`)
