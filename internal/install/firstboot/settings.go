@@ -111,7 +111,10 @@ func (b *boot) takeSettings(ctx context.Context) error {
 }
 
 func (b *boot) writeSettings(text []byte) error {
-	if err := os.MkdirAll(b.partsPath(), 0o755); err != nil { //nolint:gosec // a folder of the configuration, for everyone to read
+	switch err := os.Mkdir(b.partsPath(), 0o755); { //nolint:gosec // a folder of the configuration, for everyone to read
+	case err == nil:
+		_ = os.Chmod(b.partsPath(), 0o755) //nolint:gosec // whatever the umask is: the gateway has a user of its own
+	case !errors.Is(err, fs.ErrExist):
 		return refuse(b.partsPath(), "the folder cannot be created: %s", cause(err))
 	}
 	mode, group := b.access()

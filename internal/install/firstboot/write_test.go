@@ -1,7 +1,9 @@
 package firstboot_test
 
 import (
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gatehouse/internal/install/firstboot"
@@ -32,6 +34,21 @@ func TestRun_unreadResult(t *testing.T) {
 	}
 	if result := b.read("boot/gatehouse-result.txt"); strings.Count(result, b.stations[7].Secret.Reveal()) != 1 {
 		t.Errorf("the result reads\n%s", result)
+	}
+}
+
+// The gateway reads the folder of the settings as a user of its own; gatehouse-site.service
+// has this umask.
+func TestRun_umask(t *testing.T) {
+	b := withSite(t)
+	old := syscall.Umask(0o077)
+	_, err := b.run()
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folder, err := os.Stat(b.path("etc/conf.d")); err != nil || folder.Mode().Perm() != 0o755 {
+		t.Errorf("the folder of the settings: %v, %v", folder.Mode(), err)
 	}
 }
 
