@@ -56,6 +56,17 @@ func TestDial_connect(t *testing.T) {
 	}
 }
 
+// Where several files are not found, each attempt fails as the one before did, which is
+// logged once.
+func TestDial_severalNotFound(t *testing.T) {
+	cfg := config("tls://127.0.0.1:1")
+	cfg.PasswordFile, cfg.CA, cfg.Certificate, cfg.Key = "credential:a", "credential:b", "credential:c", "credential:d"
+	cfg.Find = func(path string) (string, error) { return "", errors.New("no " + path) }
+	for range 50 {
+		contains(t, "the error", refusedAt(t, cfg, mqttclient.StepConfiguration).Error(), "reading password_file: no credential:a")
+	}
+}
+
 // A password that was changed is taken up.
 func TestDial_passwordFile(t *testing.T) {
 	got := make(chan []byte, 1)

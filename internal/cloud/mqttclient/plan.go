@@ -51,9 +51,10 @@ func (p *plan) findFiles() (err error) {
 	if p.Find == nil {
 		return nil
 	}
-	for name, path := range map[string]*string{"password_file": &p.PasswordFile, "ca": &p.CA, "certificate": &p.Certificate, "key": &p.Key} {
+	names := []string{"password_file", "ca", "certificate", "key"} // in order: an attempt fails as the one before did
+	for i, path := range []*string{&p.PasswordFile, &p.CA, &p.Certificate, &p.Key} {
 		if *path, err = p.Find(*path); err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
+			return fmt.Errorf("reading %s: %w", names[i], err)
 		}
 	}
 	return nil
