@@ -361,6 +361,8 @@ func TestService_Login_throttleClockBack(t *testing.T) {
 	h.exhaust(porter, address(1))
 	h.clock.advance(-24 * time.Hour)
 	h.throttled(h.try(porter, right, address(1)), access.AccountEvery)
+	h.clock.advance(access.AccountEvery)
+	h.ok(h.try(porter, right, address(1)))
 }
 
 func TestService_Login_throttledIsNotJournalled(t *testing.T) {

@@ -54,10 +54,20 @@ func New[K comparable](burst int, every time.Duration) *Buckets[K] {
 	return &Buckets[K]{rate: Rate{burst, every}, buckets: make(map[K]Bucket)}
 }
 
+// setBack is by how much a clock has to have gone back until a bucket counts from its new
+// time: by more than any caller may be late with its own.
+const setBack = time.Hour
+
 // Wait returns how long it takes until the bucket of key holds a token; zero when it
-// holds one now.
+// holds one now. An empty bucket never takes longer than that to fill, even if the clock
+// was set back.
 func (b *Buckets[K]) Wait(key K, now time.Time) time.Duration {
-	return b.buckets[key].Wait(now, b.rate)
+	bucket := b.buckets[key]
+	if most := bucket.lag(now, b.rate); bucket.full.Sub(now) > most+b.rate.Every+setBack {
+		bucket.full = now.Add(most)
+		b.buckets[key] = bucket
+	}
+	return bucket.Wait(now, b.rate)
 }
 
 // Take takes a token out of the bucket of key. A table that is full forgets another
