@@ -45,8 +45,8 @@ func (s *Service) AddAccount(ctx context.Context, by site.Actor, email string, p
 }
 
 // RemoveAccount removes an account, ends its sessions and withdraws its grants.
-// NotFound when there is none; Unavailable when that cannot be stored: the
-// sessions are dead all the same.
+// That takes effect at once, whatever it returns: NotFound when there is none, Unavailable
+// when it could not be stored yet; until then the account is listed.
 func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string) error {
 	account, err := s.find(email)
 	if err != nil {
@@ -54,10 +54,13 @@ func (s *Service) RemoveAccount(ctx context.Context, by site.Actor, email string
 	}
 	ended := change(by, site.KindSessionRevoked, account, "the account is being removed")
 	sessions := s.dir.end(account.ID, "", s.clock.Now(), &ended) // even if it cannot be stored
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) {
+	return s.changes.Revoke(ctx, func() ([]site.Amendment, error) {
 		a, err := s.DraftRemoval(by, account.Email)
+		if err != nil || s.dir.removing(a.RemoveAccount) {
+			return nil, err
+		}
 		a.Record.Count = len(sessions)
-		return []site.Amendment{a}, err
+		return []site.Amendment{a}, nil
 	})
 }
 
@@ -78,14 +81,18 @@ func (s *Service) SetPassword(ctx context.Context, by site.Actor, email string, 
 }
 
 // SetAdmin makes an account an administrator, or no longer one, with the next request
-// of its sessions. NotFound or Unavailable; where it is so already, there is neither an
-// error nor a record.
+// of its sessions. The role ends at once, whatever it returns: NotFound or Unavailable;
+// where it is so already, there is neither an error nor a record.
 func (s *Service) SetAdmin(ctx context.Context, by site.Actor, email string, admin bool) error {
 	account, err := s.find(email)
 	if err != nil {
 		return err
 	}
-	return s.changes.Make(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, &admin, "") })
+	change := s.changes.Make
+	if account.Admin && !admin {
+		change = s.changes.Revoke
+	}
+	return change(ctx, func() ([]site.Amendment, error) { return s.DraftChange(by, account.Email, &admin, "") })
 }
 
 // PasswordMatches reports whether password is the account's. It hashes, so it

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"gatehouse/internal/site"
@@ -24,6 +26,7 @@ func (s *Service) DraftChange(by site.Actor, email site.Email, admin *bool, hash
 	if admin != nil && *admin != account.Admin {
 		account.Admin = *admin
 		changed := account
+		changed.Password = "" // another one may be stored before this
 		out = append(out, site.Amendment{UpdateAccount: &changed, Record: change(by, site.KindAccountChanged, account, roleOf(*admin))})
 	}
 	if hash != "" {
@@ -109,10 +112,17 @@ func (s *Service) adopt(amendments []site.Amendment) {
 	s.dir.stored = stored
 }
 
-// foresee makes the rules that are wanted those that are stored with pending amendments.
+// foresee makes the rules that are wanted those that are stored with pending amendments, and
+// withdraws the accounts and roles that these withdraw.
 func (s *Service) foresee(pending []site.Amendment) {
 	wanted := s.dir.stored.with(pending)
 	s.dir.mu.Lock()
 	defer s.dir.mu.Unlock()
 	s.dir.wanted = wanted
+	for id, a := range s.dir.accounts {
+		a.removed = slices.ContainsFunc(pending, func(p site.Amendment) bool { return p.RemoveAccount == id })
+		a.demoted = slices.ContainsFunc(pending, func(p site.Amendment) bool {
+			return p.UpdateAccount != nil && p.UpdateAccount.ID == id && !p.UpdateAccount.Admin
+		})
+	}
 }

@@ -28,6 +28,8 @@ type directory struct {
 // account is an account with all that belongs to it.
 type account struct {
 	site.Account
+	removed   bool                     // its removal is pending: it is there for administrators alone
+	demoted   bool                     // the end of its role is pending
 	passwords int                      // how often the password was set since the start
 	cost      Params                   // of its hash; zero when that is unreadable
 	known     map[netip.Addr]time.Time // client addresses of its logins, and until when they count
@@ -94,7 +96,7 @@ func (d *directory) updateAccount(to site.Account) (password bool) {
 		return false
 	}
 	a.Admin = to.Admin
-	if a.Password == to.Password {
+	if to.Password == "" || a.Password == to.Password {
 		return false
 	}
 	a.setPassword(to.Password)
@@ -126,6 +128,14 @@ func (d *directory) removeAccount(id site.AccountID) {
 	delete(d.emails, a.Email)
 }
 
+// removing reports whether the removal of an account is pending.
+func (d *directory) removing(id site.AccountID) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a := d.accounts[id]
+	return a != nil && a.removed
+}
+
 // rules returns the rules that are wanted.
 func (d *directory) rules() *rules {
 	d.mu.RLock()
@@ -147,13 +157,20 @@ func (d *directory) byID(id site.AccountID) (site.Account, bool) {
 	return d.accounts[id].copied()
 }
 
-// copied returns a copy of the account; false where there is none.
+// copied returns a copy of the account, with the role that it is to have; false where there
+// is none.
 func (a *account) copied() (site.Account, bool) {
 	if a == nil {
 		return site.Account{}, false
 	}
-	return a.Account, true
+	out := a.Account
+	out.Admin = a.admin()
+	return out, true
 }
+
+// admin reports whether the account is an administrator and is to stay one. The caller holds
+// mu.
+func (a *account) admin() bool { return a.Admin && !a.demoted }
 
 // Accounts lists the accounts by e-mail address, without their hashes.
 func (s *Service) Accounts() []site.Account {
@@ -161,7 +178,8 @@ func (s *Service) Accounts() []site.Account {
 	defer s.dir.mu.RUnlock()
 	out := make([]site.Account, 0, len(s.dir.accounts))
 	for _, a := range s.dir.accounts {
-		out = append(out, shown(a.Account))
+		account, _ := a.copied()
+		out = append(out, shown(account))
 	}
 	slices.SortStableFunc(out, func(a, b site.Account) int { return cmp.Compare(a.Email, b.Email) })
 	return out

@@ -213,17 +213,16 @@ func (m *memoryStore) addAccount(account site.Account) error {
 }
 
 func (m *memoryStore) updateAccount(account site.Account) error {
-	if _, ok := m.accounts[account.ID]; !ok {
+	old, ok := m.accounts[account.ID]
+	if !ok {
 		return gone()
 	}
+	account.Password = cmp.Or(account.Password, old.Password)
 	m.accounts[account.ID] = account
 	return nil
 }
 
 func (m *memoryStore) removeAccount(account site.AccountID) error {
-	if _, ok := m.accounts[account]; !ok {
-		return gone()
-	}
 	delete(m.accounts, account)
 	maps.DeleteFunc(m.sessions, func(_ site.SessionID, s site.Session) bool { return s.Account == account })
 	maps.DeleteFunc(m.grants, func(k site.GrantKey, _ site.Grant) bool { return k.Account == account })

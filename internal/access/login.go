@@ -208,8 +208,8 @@ func (d *directory) proven(who proof) (site.Account, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a := d.accounts[who.account]
-	if a == nil || a.passwords != who.passwords {
+	if a == nil || a.removed || a.passwords != who.passwords {
 		return site.Account{}, false
 	}
-	return a.Account, true
+	return a.copied()
 }

@@ -42,6 +42,7 @@ type model struct {
 	*house
 	failing  bool // whether storage fails
 	accounts map[string]bool
+	removing map[string]bool // accounts whose removal is not stored yet
 	sessions []*modelSession
 }
 
@@ -50,7 +51,7 @@ type model struct {
 // token with a model after each step.
 func TestService_model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{house: open(t), accounts: make(map[string]bool)}
+		m := &model{house: open(t), accounts: make(map[string]bool), removing: make(map[string]bool)}
 		m.fakeHashing()
 		for _, email := range []string{porter, guest} {
 			m.add(email)
@@ -170,10 +171,14 @@ func (m *model) addAccount(t *rapid.T) {
 	_, err := m.AddAccount(context.Background(), admin(), email, right, false)
 	m.outcome(t, err)
 	m.accounts[email] = err == nil
+	m.changed()
 }
 
 func (m *model) logIn(t *rapid.T) {
 	email := m.pickAccount(t, true)
+	if m.removing[email] {
+		t.Skip("about to be removed")
+	}
 	tokens, err := m.Login(context.Background(), email, right, address(1))
 	m.outcome(t, err)
 	if err != nil {
@@ -273,8 +278,21 @@ func (m *model) revokeByAdmin(t *rapid.T) {
 func (m *model) removeAccount(t *rapid.T) {
 	email := m.pickAccount(t, true)
 	m.outcome(t, m.RemoveAccount(context.Background(), admin(), email))
-	m.accounts[email] = m.failing
+	m.removing[email] = true
 	m.end(func(s *modelSession) bool { return s.account == email })
+	m.changed()
+}
+
+// changed is what the model expects after a change: it stores the removals before it.
+func (m *model) changed() {
+	if m.failing {
+		return
+	}
+	for email := range m.removing {
+		m.accounts[email] = false
+		m.end(func(s *modelSession) bool { return s.account == email })
+	}
+	clear(m.removing)
 }
 
 // span draws a time that may lie on an edge.
@@ -304,6 +322,7 @@ func (m *model) stepClock(t *rapid.T) {
 // settle lets Run try again what storage would not take.
 func (m *model) settle() {
 	m.house.settle()
+	m.changed()
 	for _, s := range m.sessions {
 		if s.state == ending && !m.failing {
 			s.state = over

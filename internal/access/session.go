@@ -33,13 +33,13 @@ func (s *session) lives(now time.Time) bool { return s.ended == nil && now.Befor
 // found reports whether there is an unexpired session; one that has ended counts only where
 // ending is set.
 func (s *session) found(now time.Time, ending bool) bool {
-	return s != nil && now.Before(s.Expires.Time) && (ending || s.ended == nil)
+	return s != nil && now.Before(s.Expires.Time) && (ending || s.ended == nil && !s.account.removed)
 }
 
 // actor returns the account behind the session.
 func (s *session) actor() site.Actor {
 	return site.Actor{
-		Origin: site.Local, Account: s.Account, Session: s.ID, Email: s.account.Email, Admin: s.account.Admin,
+		Origin: site.Local, Account: s.Account, Session: s.ID, Email: s.account.Email, Admin: s.account.admin(),
 	}
 }
 

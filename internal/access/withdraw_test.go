@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"gatehouse/internal/access"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
@@ -145,6 +146,114 @@ func TestService_revokesAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An account and a role that are revoked are gone at once, also while the storage fails
+// or hangs. A password that is set meanwhile stays.
+func TestService_revokesAccountsAtOnce(t *testing.T) {
+	remove := func(ctx context.Context, h *house) error { return h.RemoveAccount(ctx, admin(), porter) }
+	demote := func(ctx context.Context, h *house) error { return h.SetAdmin(ctx, admin(), porter, false) }
+	check := func(h *house, before access.Tokens, removed bool) {
+		h.t.Helper()
+		if removed {
+			h.dead(before)
+			h.refused(h.try(porter, right, address(1)), "Invalid credentials")
+			h.may(false)
+			return
+		}
+		actor := h.actor(before.Access)
+		web := actor
+		web.Origin = site.Admin
+		if account, err := h.AccountByEmail(porter); err != nil || account.Admin || actor.Admin || h.Lives(web) {
+			h.t.Errorf("still an administrator: %+v %+v, %v", account, actor, err)
+		}
+	}
+	ready := func(t failer) (*house, access.Tokens) {
+		h, _ := withdrawal{grant: site.Grant{Station: 7}}.open(t)
+		h.ok(h.SetAdmin(context.Background(), admin(), porter, true))
+		return h, h.login(porter)
+	}
+	for name, end := range map[string]func(context.Context, *house) error{"removed": remove, "demoted": demote} {
+		t.Run(name+" while the storage fails", func(t *testing.T) {
+			h, tokens := ready(t)
+			of := []site.Kind{site.KindAccountRemoved, site.KindAccountChanged}
+			records := len(h.store.of(of...))
+			h.store.fail("", errDisk)
+			for range 2 {
+				h.is(end(t.Context(), h), fault.Unavailable)
+				check(h, tokens, name == "removed")
+			}
+			h.is(h.SetAdmin(t.Context(), admin(), porter, true), fault.Unavailable)
+			check(h, tokens, name == "removed")
+			h.store.fail("", nil)
+			h.settle()
+			if n := len(h.store.of(of...)); n != records+1 {
+				t.Errorf("%d records", n-records)
+			}
+			h.agree()
+			if _, err := h.AccountByEmail(porter); (err != nil) != (name == "removed") {
+				t.Errorf("the account: %v", err)
+			}
+		})
+		t.Run(name+" while the storage hangs", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, tokens := ready(t)
+				_, release := h.hold()
+				done := make(chan error, 2)
+				go func() { done <- h.SetPassword(context.Background(), admin(), porter, wrong) }()
+				synctest.Wait()
+				go func() { done <- end(context.Background(), h) }()
+				synctest.Wait()
+				if account, _ := h.AccountByEmail(porter); name == "demoted" && account.Admin {
+					t.Error("still an administrator")
+				}
+				if _, err := h.Authenticate(tokens.Access); name == "removed" && err == nil {
+					t.Error("the session lives")
+				}
+				release()
+				h.ok(<-done)
+				h.ok(<-done)
+				h.agree()
+				if name == "demoted" {
+					h.ok(h.try(porter, wrong, address(1)))
+				}
+			})
+		})
+	}
+}
+
+// An account stays removed whose removal was stored after all, when that had failed already.
+func TestService_RemoveAccount_stored(t *testing.T) {
+	h := open(t)
+	account := h.add(porter)
+	h.store.fail("", errDisk)
+	h.is(h.RemoveAccount(t.Context(), admin(), porter), fault.Unavailable)
+	h.ok(h.store.removeAccount(account.ID))
+	h.store.fail("", nil)
+	h.settle()
+	h.refused(h.try(porter, right, address(1)), "Invalid credentials")
+	h.agree()
+}
+
+// A role that ends while it is being stored ends after that.
+func TestService_SetAdmin_overtaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t)
+		h.add(porter)
+		_, release := h.hold()
+		done := make(chan error, 2)
+		for _, admins := range []bool{true, false} {
+			go func() { done <- h.SetAdmin(context.Background(), admin(), porter, admins) }()
+			synctest.Wait()
+		}
+		release()
+		h.ok(<-done)
+		h.ok(<-done)
+		if account, err := h.AccountByEmail(porter); err != nil || account.Admin {
+			t.Errorf("still an administrator: %v", err)
+		}
+		h.agree()
+	})
 }
 
 // A change that is not stored permits nothing.

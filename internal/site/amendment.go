@@ -4,7 +4,7 @@ package site
 // the other fields is set. Several are stored in one transaction: all or none.
 type Amendment struct {
 	AddAccount    *Account
-	UpdateAccount *Account // replaces what is stored of the account with that id
+	UpdateAccount *Account // replaces what is stored of the account with that id; without a password all but that
 	RemoveAccount AccountID
 
 	AddStation    *Station

@@ -8,8 +8,8 @@ import (
 )
 
 // Amend stores amendments with their records in one transaction, in their order: after
-// a power cut all of them are there, or none. NotFound when what is changed or granted, or an
-// account or a station that is removed, does not exist, Conflict when an id, an e-mail
+// a power cut all of them are there, or none. NotFound when what is changed or granted, or a
+// station that is removed, does not exist, Conflict when an id, an e-mail
 // address or a station token is taken; then nothing is stored. What else is removed may be
 // gone already: its removal may have waited, see package amend.
 func (db *DB) Amend(ctx context.Context, all []site.Amendment) error {
@@ -36,10 +36,10 @@ func (t *transaction) amend(a site.Amendment) (err error) {
 			string(n.ID), string(n.Email), n.Admin, n.Password.Reveal(), toMillis(n.Created.Time))
 	case a.UpdateAccount != nil:
 		n := a.UpdateAccount
-		err = t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = ? WHERE id = ?",
+		err = t.mustChange("Account", "UPDATE account SET email = ?, admin = ?, password = coalesce(nullif(?, ''), password) WHERE id = ?",
 			string(n.Email), n.Admin, n.Password.Reveal(), string(n.ID))
 	case a.RemoveAccount != "":
-		err = t.mustChange("Account", "DELETE FROM account WHERE id = ?", string(a.RemoveAccount))
+		_, err = t.exec("DELETE FROM account WHERE id = ?", string(a.RemoveAccount))
 	case a.AddStation != nil:
 		s := a.AddStation
 		_, err = t.exec("INSERT INTO station (id, name, locks, token, salt, sum, enrolled, homeassistant) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -113,7 +113,6 @@ func TestDB_store_refusals(t *testing.T) {
 		"account id taken":   {db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-1", Email: "b@example.test"}, Record: record("x")}}), fault.Conflict},
 		"e-mail taken":       {db.Amend(ctx, []site.Amendment{{AddAccount: &site.Account{ID: "a-2", Email: "a@example.test"}, Record: record("x")}}), fault.Conflict},
 		"no such account":    {db.Amend(ctx, []site.Amendment{{UpdateAccount: &site.Account{ID: "a-9"}, Record: record("x")}}), fault.NotFound},
-		"remove no account":  {db.Amend(ctx, []site.Amendment{{RemoveAccount: "a-9", Record: record("x")}}), fault.NotFound},
 		"upgrade no account": {db.UpgradePassword(ctx, "a-9", "h", "i"), fault.NotFound},
 		"station id taken":   {db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 1, Token: "three"}, Record: record("x")}}), fault.Conflict},
 		"token taken":        {db.Amend(ctx, []site.Amendment{{AddStation: &site.Station{ID: 3, Token: "one"}, Record: record("x")}}), fault.Conflict},
@@ -129,6 +128,19 @@ func TestDB_store_refusals(t *testing.T) {
 		}
 	}
 	mustVerify(t, db, 3)
+}
+
+// A role is changed without the password, and an account is removed that is gone already.
+func TestDB_Amend_account(t *testing.T) {
+	db, _ := fresh(t)
+	account := site.Account{ID: "a-1", Email: "a@example.test", Admin: true, Password: "phc"}
+	amend(t, db, site.Amendment{AddAccount: &account})
+	amend(t, db, site.Amendment{UpdateAccount: &site.Account{ID: "a-1", Email: "a@example.test"}})
+	stored, err := db.LoadAccess(t.Context())
+	if err != nil || len(stored.Accounts) != 1 || stored.Accounts[0].Admin || stored.Accounts[0].Password != "phc" {
+		t.Errorf("%+v, %v", stored.Accounts, err)
+	}
+	amend(t, db, site.Amendment{RemoveAccount: "a-1"}, site.Amendment{RemoveAccount: "a-1"})
 }
 
 func TestDB_store_removingCascades(t *testing.T) {
