@@ -171,7 +171,8 @@ func TestService_revokesAccountsAtOnce(t *testing.T) {
 	ready := func(t failer) (*house, access.Tokens) {
 		h, _ := withdrawal{grant: site.Grant{Station: 7}}.open(t)
 		h.ok(h.SetAdmin(context.Background(), admin(), porter, true))
-		return h, h.login(porter)
+		tokens := h.login(porter)
+		return h, tokens
 	}
 	for name, end := range map[string]func(context.Context, *house) error{"removed": remove, "demoted": demote} {
 		t.Run(name+" while the storage fails", func(t *testing.T) {
