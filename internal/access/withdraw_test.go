@@ -282,18 +282,18 @@ func TestService_revoke_refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, g := withdrawal{grant: site.Grant{Station: 7}}.open(t)
 		_, release := h.hold()
-		done := make(chan error, 2)
-		go func() { done <- h.RemoveAccount(context.Background(), admin(), porter) }()
+		removed, narrowed := make(chan error), make(chan error)
+		go func() { removed <- h.RemoveAccount(context.Background(), admin(), porter) }()
 		synctest.Wait()
 		g.Hours = hours(t, "none")
 		go func() {
 			_, err := h.PutGrant(context.Background(), admin(), g)
-			done <- err
+			narrowed <- err
 		}()
 		synctest.Wait()
 		release()
-		h.ok(<-done)
-		h.is(<-done, fault.NotFound)
+		h.ok(<-removed)
+		h.is(<-narrowed, fault.NotFound)
 		h.add(guest)
 		h.agree()
 	})
