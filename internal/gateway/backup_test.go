@@ -16,7 +16,6 @@ import (
 	"gatehouse/internal/record/sqlite"
 	"gatehouse/internal/site"
 	"gatehouse/internal/test/gatewaytest"
-	"gatehouse/internal/web/adminapi"
 )
 
 // Doors open while a backup is taken; it is on record before anything leaves, and
@@ -69,13 +68,8 @@ func TestGateway_backup(t *testing.T) {
 func TestGateway_sealedBackup(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
-	g := gatewaytest.Start(t, cfg)
+	g, v := asChief(t, cfg)
 	g.Enrol(1042)
-	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
-		t.Fatal(err)
-	}
-	v := visit(t, cfg, g.HTTPS)
-	v.want(200, "POST", sessionPath, chiefSignsIn)
 	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"too short"}`)
 	v.want(400, "POST", "/admin/v1/backup", `{"passphrase":"aaaaaaaaaaaaaaaaaaaa"}`)
 	v.want(403, "POST", "/admin/v1/backup", `{"passphrase":"four words nobody knows"}`, "Sec-Fetch-Site", "cross-site")
@@ -117,13 +111,7 @@ func TestGateway_sealedBackup(t *testing.T) {
 
 // A backup whose client disconnects ends, so that the next one can be taken.
 func TestGateway_sealedBackup_disconnected(t *testing.T) {
-	cfg := gatewaytest.Configure(t)
-	g := gatewaytest.Start(t, cfg)
-	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
-		t.Fatal(err)
-	}
-	v := visit(t, cfg, g.HTTP)
-	v.want(200, "POST", sessionPath, chiefSignsIn)
+	g, v := asChief(t, gatewaytest.Configure(t))
 	const body = `{"passphrase":"four words nobody knows"}`
 	first := v.open("POST", "/admin/v1/backup", body)
 	_ = first.Body.Close()
@@ -137,12 +125,7 @@ func TestGateway_sealedBackup_disconnected(t *testing.T) {
 // on record who.
 func TestGateway_restart(t *testing.T) {
 	cfg := gatewaytest.Configure(t)
-	g := gatewaytest.Start(t, cfg)
-	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
-		t.Fatal(err)
-	}
-	v := visit(t, cfg, g.HTTP)
-	v.want(200, "POST", sessionPath, chiefSignsIn)
+	g, v := asChief(t, cfg)
 	v.want(409, "POST", "/admin/v1/restart", "")
 	heard(t) // from now on there is a service manager
 	v.want(403, "POST", "/admin/v1/restart", "", "Sec-Fetch-Site", "cross-site")

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -46,6 +47,19 @@ func visit(t *testing.T, cfg config.Config, base string) *visitor {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &visitor{&http.Client{Jar: jar, Transport: transport}, t, base}
+}
+
+// asChief starts a gateway, and returns it with a browser in which an administrator has
+// signed in.
+func asChief(t *testing.T, cfg config.Config) (*gatewaytest.Gateway, *visitor) {
+	t.Helper()
+	g := gatewaytest.Start(t, cfg)
+	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, cfg, cmp.Or(g.HTTPS, g.HTTP))
+	v.want(200, "POST", sessionPath, chiefSignsIn)
+	return g, v
 }
 
 // open sends a request; the caller closes the body of its answer.
@@ -158,13 +172,7 @@ func TestGateway_sessionLimits(t *testing.T) {
 // A browser that signs in again, as another account too, leaves no session behind that
 // nobody can sign out of; a wrong password ends none.
 func TestGateway_signInAgain(t *testing.T) {
-	cfg := gatewaytest.Configure(t)
-	g := gatewaytest.Start(t, cfg)
-	if _, err := g.Admin.AddAccount(t.Context(), adminapi.NewAccount{Email: chief, Password: chiefSecret, Admin: true}); err != nil {
-		t.Fatal(err)
-	}
-	v := visit(t, cfg, g.HTTP)
-	v.want(200, "POST", sessionPath, chiefSignsIn)
+	g, v := asChief(t, gatewaytest.Configure(t))
 	v.want(401, "POST", sessionPath, strings.Replace(chiefSignsIn, chiefSecret, "wrong horse battery", 1))
 	v.want(200, "GET", sessionPath, "")
 	first, err := g.Admin.Sessions(t.Context(), chief)

@@ -22,11 +22,10 @@ import (
 // opened; after a restart the same token opened it again. A hostile broker keeps every
 // token. What cannot be made durable is refused as busy, and doors open locally.
 func TestAttack_tokenOnFullDisk(t *testing.T) {
-	gatewaytest.Binary(t)
-	if !gatewaytest.InNamespaces(t) {
+	disk := smallDisk(t)
+	if disk == "" {
 		return
 	}
-	disk := smallDisk(t)
 	s := newCloudSite(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	access, _ := s.Login()
 	if got := s.command("before", s.token("before")); got.Outcome != site.Acknowledged && got.Outcome != site.Done {
@@ -61,11 +60,10 @@ func TestAttack_tokenOnFullDisk(t *testing.T) {
 // keeps the access that the administrator revokes. It is gone at once, and is stored as
 // soon as there is room.
 func TestAttack_withdrawalOnFullDisk(t *testing.T) {
-	gatewaytest.Binary(t)
-	if !gatewaytest.InNamespaces(t) {
+	disk := smallDisk(t)
+	if disk == "" {
 		return
 	}
-	disk := smallDisk(t)
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	p.AddAccount()
 	one, two := p.Enrol(1), p.Enrol(2)
@@ -118,11 +116,10 @@ func TestAttack_withdrawalOnFullDisk(t *testing.T) {
 // change that still fitted between larger ones that did not, and so did its lines in the
 // log. It stays until there is room.
 func TestAttack_fullDisk_flapping(t *testing.T) {
-	gatewaytest.Binary(t)
-	if !gatewaytest.InNamespaces(t) {
+	disk := smallDisk(t)
+	if disk == "" {
 		return
 	}
-	disk := smallDisk(t)
 	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: filepath.Join(disk, "data")})
 	p.AddAccount()
 	var site strings.Builder // too large for what is left
@@ -190,9 +187,13 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// smallDisk mounts a disk of 6 MB, in the namespaces of the test.
+// smallDisk mounts a disk of 6 MB in the namespaces of the test, and returns "" outside.
 func smallDisk(t *testing.T) string {
 	t.Helper()
+	gatewaytest.Binary(t)
+	if !gatewaytest.InNamespaces(t) {
+		return ""
+	}
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
 		t.Fatal(err)
