@@ -72,6 +72,7 @@ func adapters() map[string][]string {
 		"internal/board/certificate":   nil,
 		"internal/board/discovery":     nil,
 		"internal/board/machine":       nil,
+		"internal/board/slot":          nil,
 		"internal/door/broker":         nil,
 		"internal/door/stationlink":    {"internal/door/broker"},
 		"internal/door/stationsim":     nil,
