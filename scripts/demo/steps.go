@@ -194,7 +194,8 @@ func (d *demo) journal(ctx context.Context) error {
 // follow shows the events of the stations until the demonstration is interrupted or a
 // child ends.
 func (d *demo) follow(ctx context.Context) error {
-	title("The gateway and its stations keep running. Paste this into another terminal to try the commands above:")
+	title("The gateway and its stations keep running. Its web console is at " + d.base + ": sign in with admin@example.test and example-admin-password.")
+	title("Paste this into another terminal to try the commands above:")
 	for _, variable := range append(d.env, "PATH="+d.dir+":$PATH", "BASE="+d.base, "STATION="+d.station, "ACCESS_TOKEN="+d.access) {
 		fmt.Println("export " + variable)
 	}
