@@ -274,7 +274,7 @@ func factsText(r site.Record, names map[site.StationID]string) string {
 	}
 	add(string(r.Email), r.Email != "")
 	add("by "+r.Doer(), r.Doer() != "")
-	add("account "+string(r.Account), r.Account != "" && r.Email == "")
+	add("account "+string(r.Account), r.Account != "" && r.Email == "" && r.Doer() == "")
 	station := "station " + r.Station.String()
 	if name := names[r.Station]; name != "" {
 		station += " (" + name + ")"

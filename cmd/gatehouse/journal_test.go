@@ -65,3 +65,15 @@ func TestFactsText_doors(t *testing.T) {
 		}
 	}
 }
+
+// The name of an integration is enough: its account is an id. Without a name the id stays.
+func TestFactsText_integration(t *testing.T) {
+	r := site.Record{Kind: site.KindUnlock, Facts: site.Facts{Account: "id-1", By: "Reception", Station: 7, Outcome: site.Done}}
+	if got, want := factsText(r, nil), "by Reception  station 7  done"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r.By = ""
+	if got, want := factsText(r, nil), "account id-1  station 7  done"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
