@@ -163,10 +163,11 @@ func (a *app) watchStations(ctx context.Context, gw *client.Client, _ arguments)
 		case line.Removed:
 			w.row(widths, row[0], row[1], "removed")
 		default:
-			if widths[4] == 0 {
+			first := widths[4] == 0
+			widths[4] = max(widths[4], len(locks))
+			if first {
 				w.row(widths, heading...)
 			}
-			widths[4] = max(widths[4], len(locks))
 			w.row(widths, row...)
 		}
 		if err := errors.Join(err, w.err); err != nil {
