@@ -11,18 +11,19 @@ import (
 
 	"gatehouse/internal/health"
 	"gatehouse/internal/web/adminapi"
+	"gatehouse/internal/web/adminapi/client"
 )
 
 func (a *app) cloudStatusCommand() *cobra.Command {
-	return a.command(&cobra.Command{
+	return a.remote(&cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the cloud link, and how many records are pending",
 		Long: `Show the state of the cloud link of the running gateway, what to do about what is
 wrong, and how many records are pending. Exit status 1 means that the link is down or
 not configured.`,
 		Example: "  gatehouse cloud status\n  gatehouse cloud status --json",
-	}, func(ctx context.Context, _ []string) error {
-		status, err := a.status(ctx)
+	}, func(ctx context.Context, gw *client.Client, _ arguments) error {
+		status, err := gw.Status(ctx)
 		if err != nil {
 			return a.outage(ctx, err)
 		}
@@ -83,7 +84,7 @@ func (a *app) cloudRows(s adminapi.Status) [][]string {
 	}
 	return append(rows,
 		[]string{"Topics", "gateways/" + string(s.GatewayID) + "/…"},
-		[]string{"Delivered", fmt.Sprintf("up to %d of %d, last at %s; %s", c.Delivered, s.Journal.Last, a.stamp(c.LastDelivery), waitingText(c))},
+		[]string{"Delivered", fmt.Sprintf("up to %d of %d, last %s; %s", c.Delivered, s.Journal.Last, a.stamp(c.LastDelivery), waitingText(c))},
 		[]string{"Counts when", "the " + c.Acknowledgement + " has acknowledged it"},
 		[]string{"Keys", keys},
 	)

@@ -85,13 +85,13 @@ Because      resolve: no such host
 What to do   Correct url
 Next try     2026-11-21 09:01:00 CET
 Topics       gateways/gateway-id/…
-Delivered    up to 1200 of 1245, last at 2026-11-21 07:00:00 CET; 45 records waiting
+Delivered    up to 1200 of 1245, last 2026-11-21 07:00:00 CET; 45 records waiting
 Counts when  the application has acknowledged it
 Keys         front-desk, night
 `: func(*adminapi.CloudStatus) {},
 		`Cloud link   connected to tls://mqtt.example.test since 2026-11-21 08:00:00 CET
 Topics       gateways/gateway-id/…
-Delivered    up to 0 of 1245, last at never; every record is delivered
+Delivered    up to 0 of 1245, last never; every record is delivered
 Counts when  the broker has acknowledged it
 Keys         none: signed commands are refused (gatehouse cloud keygen makes one)
 `: func(c *adminapi.CloudStatus) {
