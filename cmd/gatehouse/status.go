@@ -88,7 +88,7 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 	w.table(rows)
 	if s.Accounts == 0 {
 		w.printf("")
-		w.printf("Nobody can log in yet: add the first account with \"gatehouse account add EMAIL --admin\", or with an app and the setup code that the gateway shows in its log and on the screen of the board.")
+		w.printf("Nobody can log in yet: add the first account with \"gatehouse account add EMAIL --admin\", or in a browser or an app, with the setup code that the gateway shows in its log and on the screen of the board.")
 	}
 	for _, c := range s.Conditions {
 		w.printf("")

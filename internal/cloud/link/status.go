@@ -31,7 +31,7 @@ func (l *Link) Status() site.CloudStatus {
 
 // The texts while signed commands are refused because the clock is not trusted.
 const (
-	refusedByClock = refusesByClock + "; " + adviceClock
+	refusedByClock = refusesByClock + ". " + adviceClock
 	refusesByClock = "Commands from the cloud are refused: the gateway's clock is not trusted"
 	adviceClock    = "Give this machine a time server that it can reach; where there is none, compare its date with a watch and run: gatehouse clock accept"
 )

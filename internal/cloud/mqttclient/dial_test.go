@@ -199,7 +199,7 @@ func TestDial_loginFails(t *testing.T) {
 			cfg.Username, cfg.Password = "joe", "hunter2"
 			failed := refusedAt(t, cfg, mqttclient.StepLogin)
 			contains(t, "the error", failed.Error(), test.error)
-			contains(t, "the advice", failed.Advice, "client_id (gateway-1)")
+			contains(t, "the advice", failed.Advice, "client id gateway-1;")
 			if s := fmt.Sprintf("%v %+v %#v", failed, failed, failed); strings.Contains(s, "hunter2") {
 				t.Errorf("the password stands in %s", s)
 			}

@@ -89,8 +89,8 @@ func (p *plan) advice(step Step) string {
 			"which must be valid for " + p.endpoint.Host + " and at " + p.Now().UTC().Format(time.RFC3339) + ", the time of this machine; " +
 			"and certificate and key, if the broker wants a client certificate"
 	case StepLogin:
-		return "Check username, password, client_id (" + p.ClientID + ") and the client certificate, that the port in url is an MQTT listener, " +
-			"with tls:// if it wants TLS, and the broker's log"
+		return "Check username, password and, where the broker wants one, the client certificate; that it accepts the client id " + p.ClientID + "; " +
+			"that the port in url is an MQTT listener, with tls:// if it wants TLS; and the broker's log"
 	}
 	return "Allow this user to subscribe on the broker: some brokers close the connection of a client that has no right to"
 }

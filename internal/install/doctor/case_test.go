@@ -92,7 +92,7 @@ func ofGateway() []defect {
 			"fatal gateway: The gateway is not ready to open doors > journalctl -u gatehouse -n 50",
 		}, ""},
 		{"no account", func(_ *testing.T, b *board) { b.status.Accounts = 0 }, []string{
-			"notice gateway: Nobody can log in yet: there is no account > gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in an app, with the setup code that the log and the text console show",
+			"notice gateway: Nobody can log in yet: there is no account > gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in a browser or an app, with the setup code that the log and the text console show",
 		}, ""},
 		{"older version runs", func(_ *testing.T, b *board) { b.status.Version = "1.2.2" }, []string{
 			"notice gateway: The gateway that runs is version 1.2.2, and this program is 1.2.3 > systemctl restart gatehouse",

@@ -56,7 +56,7 @@ func reportStatus(g *subject, s *sheet) {
 	}
 	if st.Accounts == 0 {
 		s.find(health.Notice, "Nobody can log in yet: there is no account",
-			"gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in an app, with the setup code that the log and the text console show", evidence...)
+			"gatehouse account add YOU@EXAMPLE.COM --admin; or create the first one in a browser or an app, with the setup code that the log and the text console show", evidence...)
 	}
 	if c := st.Certificate; c != nil && (&x509.Certificate{DNSNames: c.Names}).VerifyHostname(st.Name+".local") != nil {
 		s.find(health.Notice, "The certificate does not have the name "+st.Name+".local: apps that call the gateway by it refuse it",
