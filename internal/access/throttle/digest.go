@@ -80,8 +80,11 @@ func common(a, b site.Facts) site.Facts {
 	if a.Account != b.Account {
 		b.Account, b.Email = "", ""
 	}
+	if a.Station != b.Station || a.Lock != b.Lock {
+		b.Lock = ""
+	}
 	if a.Station != b.Station {
-		b.Station, b.Lock = 0, ""
+		b.Station = 0
 	}
 	if a.JTI != b.JTI {
 		b.JTI, b.KeyID, b.By = "", "", ""

@@ -32,6 +32,17 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// Refusals of several locks of a station name none.
+func TestDigest_locks(t *testing.T) {
+	d, now := throttle.NewDigest[string](1), start()
+	for _, lock := range []string{"lock-1", "lock-1", "lock-2"} {
+		d.Note("a", site.Facts{Station: 7, Lock: lock}, now)
+	}
+	if due := d.Due(now, true); len(due) != 1 || due[0] != (site.Facts{Station: 7, Count: 2}) {
+		t.Errorf("%+v", due)
+	}
+}
+
 // A new key takes the place of one that is idle.
 func TestDigest_replacesIdle(t *testing.T) {
 	d, now := throttle.NewDigest[string](2), start()
