@@ -142,7 +142,7 @@ func (u *using) await(ctx context.Context, deadline time.Time) (done func()) {
 	return func() {}
 }
 
-// leave removes a request; the one that has waited longest may go to the station.
+// leave removes a request.
 func (b *bounds) leave(u *using) {
 	if u.atStation == nil {
 		return
