@@ -48,8 +48,9 @@ func errNoGroup(name site.GroupName) error {
 // ChangeGroup adds members to a group and removes others; those that are in it already, or
 // not in it, do not matter. A group that is not there is added, as one of that kind; ""
 // requires that it is there. Who is removed may no longer open anything by the group at
-// once, whatever it returns. NotFound when the group or a member is not there; Conflict when
-// there are [site.MaxGroups]; Invalid for a member of the other kind; Unavailable.
+// once, also after Unavailable. NotFound when the group or a member is not there; Conflict
+// when there are [site.MaxGroups]; Invalid for a member of the other kind. After these
+// nothing has changed: who was to be removed stays.
 func (s *Service) ChangeGroup(ctx context.Context, by site.Actor, name site.GroupName, kind site.GroupKind, add, remove []site.Member) error {
 	change := s.changes.Make
 	if len(remove) > 0 {

@@ -276,6 +276,20 @@ func TestService_PutGrant_unstored(t *testing.T) {
 	h.agree()
 }
 
+// A change of a group in which one member is refused removes nobody either.
+func TestService_ChangeGroup_refused(t *testing.T) {
+	h, _ := withdrawal{grant: site.Grant{AccountGroup: "people", Station: 7}}.open(t)
+	group, _ := h.Group("people")
+	ctx, added := t.Context(), []site.Member{{Account: h.add(guest).ID}}
+	h.is(h.ChangeGroup(ctx, admin(), "people", "", []site.Member{{Account: "x"}}, group.Members), fault.NotFound)
+	h.may(true)
+	h.store.fail("", fault.New(fault.NotFound, "gone")) // the account that is added, meanwhile
+	h.is(h.ChangeGroup(ctx, admin(), "people", "", added, group.Members), fault.NotFound)
+	h.may(true)
+	h.store.fail("", nil)
+	h.agree()
+}
+
 // A change that waits for storage does not outlive what it changes, and keeps no later
 // change from being stored.
 func TestService_revoke_refused(t *testing.T) {

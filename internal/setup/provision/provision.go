@@ -44,7 +44,7 @@ var errChanged = fault.New(fault.Conflict, "The gateway was changed at the same 
 
 // Apply makes the gateway match s and returns what it changed, or with o.DryRun what it
 // would change. All of it is one change in one transaction: after an error, or a power
-// cut, nothing has changed. Errors: Invalid when the site itself is wrong, Conflict when
+// cut, nothing has changed, and nothing is revoked. Errors: Invalid when the site itself is wrong, Conflict when
 // it does not fit what is on the gateway, Unavailable when it cannot be stored.
 func (p *Service) Apply(ctx context.Context, by site.Actor, s sitefile.Site, o sitefile.Options) (sitefile.Result, error) {
 	if err := s.Check(); err != nil {
