@@ -91,6 +91,7 @@ func adapters() map[string][]string {
 		"internal/install/doctor":      nil,
 		"internal/install/firstboot":   nil,
 		"internal/install/service":     nil,
+		"internal/install/updatefile":  nil,
 	}
 }
 

@@ -34,6 +34,7 @@ func libraries() []library {
 		{path: "github.com/kardianos/service", product: []string{"internal/install/service"}, ownTests: true},
 		{path: "github.com/coreos/go-systemd", product: []string{"internal/board/machine"}, ownTests: true},
 		{path: "github.com/spf13/cobra", product: []string{"cmd/gatehouse"}, ownTests: true},
+		{path: "github.com/klauspost/compress", product: []string{"internal/install/updatefile"}, ownTests: true},
 		{path: "rsc.io/qr", product: []string{"internal/web/adminapi", "cmd/gatehouse"}, anyTest: true},
 		{path: "github.com/google/uuid", product: everywhere, anyTest: true},
 		{path: "golang.org/x", product: everywhere, anyTest: true},

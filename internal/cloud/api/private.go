@@ -89,6 +89,10 @@ func (k PrivateKey) PEM() (site.Secret, error) {
 // Public returns the public half.
 func (k PrivateKey) Public() Key { return Key{ID: k.id, Public: k.public()} }
 
+// SignText returns the Ed25519 signature of a text. The text must begin with words that
+// say what it is, so that it can be taken for nothing else that this key signs.
+func (k PrivateKey) SignText(text []byte) []byte { return ed25519.Sign(k.key, text) }
+
 func (k PrivateKey) public() ed25519.PublicKey {
 	public, _ := k.key.Public().(ed25519.PublicKey) // always is
 	return public
