@@ -220,6 +220,7 @@ func (t *textRecords) Record(r site.Record) error {
 		if !r.ClockTrusted {
 			when += "?"
 		}
+		r.Detail = t.app.localText(r.Detail)
 		t.row(strconv.FormatUint(r.Seq, 10), when, string(r.Kind), factsText(r, t.names))
 	}
 	return t.out.err

@@ -31,9 +31,10 @@ func TestTextRecords_oneLineAnUnlock(t *testing.T) {
 	put("a", 5, site.KindUnlock, site.Facts{Command: "2", Outcome: site.Acknowledged})
 	put("a", 6, site.KindLockChanged, site.Facts{Status: site.Unlocked})
 	put("a", 6, site.KindUnlock, site.Facts{Command: "2", Outcome: site.Done})
+	put("a", 7, site.KindGranted, site.Facts{Detail: "until 2035-12-31T23:00:00.000Z, not 2035-99-31T23:00:00Z"})
 	put("a", 7, site.KindUnlock, site.Facts{Command: "3", Outcome: site.Requested}) // and the power fails
 	put("b", 8, site.KindUnlock, site.Facts{Command: "3", Outcome: site.Unresolved})
-	put("b", 19, site.KindLockChanged, site.Facts{Status: site.Unlocked}) // 12: long after
+	put("b", 19, site.KindLockChanged, site.Facts{Status: site.Unlocked}) // 13: long after
 	if err := w.End(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +43,9 @@ func TestTextRecords_oneLineAnUnlock(t *testing.T) {
      4  2026-11-21 09:00:02   lock-changed       station 7 (Roof)  lock-1  locked
      5  2026-11-21 09:00:03   lock-changed       station 7 (Roof)  lock-1  unlocked
      7  2026-11-21 09:00:05   unlock             station 7 (Roof)  lock-1  acknowledged
-    11  2026-11-21 09:00:08?  unlock             station 7 (Roof)  lock-1  unknown
-    12  2026-11-21 09:00:19?  lock-changed       station 7 (Roof)  lock-1  unlocked
+    10  2026-11-21 09:00:07   granted            station 7 (Roof)  lock-1  until 2036-01-01 00:00:00 CET, not 2035-99-31T23:00:00Z
+    12  2026-11-21 09:00:08?  unlock             station 7 (Roof)  lock-1  unknown
+    13  2026-11-21 09:00:19?  lock-changed       station 7 (Roof)  lock-1  unlocked
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

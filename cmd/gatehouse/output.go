@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -129,6 +130,20 @@ func printable(text string) string {
 
 // local returns a time as people read it.
 func (a *app) local(t time.Time) string { return t.In(a.zone).Format(time.DateTime + " MST") }
+
+// instant matches a time as records and messages have it.
+var instant = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`)
+
+// localText returns a text with its times as people read them.
+func (a *app) localText(text string) string {
+	return instant.ReplaceAllStringFunc(text, func(stated string) string {
+		t, err := time.Parse(time.RFC3339, stated)
+		if err != nil {
+			return stated
+		}
+		return a.local(t)
+	})
+}
 
 // hour returns the time of the day.
 func (a *app) hour(t time.Time) string { return t.In(a.zone).Format(time.TimeOnly) }
