@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 
 	"gatehouse/internal/board/admission"
 )
@@ -56,6 +57,22 @@ type Conn struct {
 	kit     *Kit
 	address netip.Addr
 	place   admission.Place
+	writing sync.Mutex // held while something is written
+}
+
+// Read implements [net.Conn]. It waits while something is written: a client that does not
+// receive the answers to what it sent, such as HTTP/2 pings, cannot have more of them queue.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.writing.Lock()
+	c.writing.Unlock() //nolint:gocritic,staticcheck // it only waits
+	return c.Conn.Read(p)
+}
+
+// Write implements [net.Conn].
+func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.Conn.Write(p)
 }
 
 // connKey is the key of the [Conn] in the context of a request.
