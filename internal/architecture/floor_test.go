@@ -48,6 +48,7 @@ func arrows() map[string][]string {
 		"internal/access/setup":        {"internal/access/amend", "internal/access/throttle"},
 		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/board/machine":       {"internal/board/durable"},
+		"internal/board/slot":          {"internal/board/durable"},
 		"internal/cloud/homeassistant": {"internal/cloud/mqttclient"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},
 		"internal/door/broker":         {"internal/door/stationlink"},

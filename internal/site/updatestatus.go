@@ -1,6 +1,9 @@
 package site
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // UpdatePhase is what an update of the system does at the moment.
 type UpdatePhase string
@@ -60,5 +63,83 @@ type UpdateStatus struct {
 }
 
 // Sentences returns the status as plain sentences, each complete: which version runs in
-// which slot, which one waits, what goes on, and how the last update ended.
-func (s UpdateStatus) Sentences(zone *time.Location) []string { return nil }
+// which slot, which one waits, what goes on, and how the last update ended. Times are of
+// that zone.
+func (s UpdateStatus) Sentences(zone *time.Location) []string {
+	if !s.Image {
+		return []string{s.Advice}
+	}
+	all := []string{
+		fmt.Sprintf("Version %s runs, from slot %s.", s.Running.Version, s.Running.Slot),
+		fmt.Sprintf("Slot %s has version %s.", s.Other.Slot, s.Other.Version),
+	}
+	if s.Other.Version == "" {
+		all[1] = fmt.Sprintf("Slot %s is empty.", s.Other.Slot)
+	}
+	if s.Default != s.Running.Slot && s.Phase != UpdateTrial {
+		all = append(all, fmt.Sprintf("Slot %s is the default: the next start takes it.", s.Default))
+	}
+	if now := s.progress(zone); now != "" {
+		all = append(all, now)
+	}
+	if s.Last != nil {
+		all = append(all, s.Last.sentence(zone))
+	}
+	return all
+}
+
+// progress returns what an update does at the moment, "" where there is none.
+func (s UpdateStatus) progress(zone *time.Location) string {
+	target := "An update"
+	if s.Target != "" {
+		target = "Version " + s.Target
+	}
+	share := ""
+	if s.Percent > 0 {
+		share = fmt.Sprintf(": %d %%", s.Percent)
+	}
+	switch s.Phase {
+	case UpdateFetching:
+		return target + " is being fetched" + share + "."
+	case UpdateChecking:
+		return target + " is being checked" + share + "."
+	case UpdateWriting:
+		return fmt.Sprintf("%s is being written to slot %s%s.", target, s.Other.Slot, share)
+	case UpdateVerifying:
+		return fmt.Sprintf("%s is being read back from slot %s%s.", target, s.Other.Slot, share)
+	case UpdateWaiting:
+		return fmt.Sprintf("%s waits in slot %s: the board restarts into it at %s.", target, s.Other.Slot, moment(s.At, zone))
+	case UpdateRestarting:
+		return fmt.Sprintf("The board restarts to try slot %s.", s.Other.Slot)
+	case UpdateTrial:
+		missing := ""
+		if s.WaitingFor != "" {
+			missing = ", and waits for " + s.WaitingFor
+		}
+		return fmt.Sprintf("Version %s is on trial%s: unless all is well in time, the board goes back to slot %s.", s.Running.Version, missing, s.Default)
+	}
+	return ""
+}
+
+// sentence says how an update ended.
+func (l LastUpdate) sentence(zone *time.Location) string {
+	to := ""
+	if l.Version != "" {
+		to = " to version " + l.Version
+	}
+	switch l.Outcome {
+	case UpdateCommitted:
+		return fmt.Sprintf("The last update%s was completed at %s.", to, moment(l.Time, zone))
+	case UpdateFellBack:
+		return fmt.Sprintf("The last update%s was undone at %s: %s.", to, moment(l.Time, zone), l.Reason)
+	case UpdateRefused:
+		return fmt.Sprintf("The last update%s was refused at %s: %s.", to, moment(l.Time, zone), l.Reason)
+	default:
+		return fmt.Sprintf("The last update%s failed at %s: %s.", to, moment(l.Time, zone), l.Reason)
+	}
+}
+
+// moment returns a time for people.
+func moment(t Timestamp, zone *time.Location) string {
+	return t.In(zone).Format("2006-01-02 15:04 MST")
+}
