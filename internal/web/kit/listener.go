@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 
 	"gatehouse/internal/board/admission"
@@ -62,9 +63,12 @@ type Conn struct {
 
 // Read implements [net.Conn]. It waits while something is written: a client that does not
 // receive the answers to what it sent, such as HTTP/2 pings, cannot have more of them queue.
+// Before more is read, it is everyone else's turn: a client that never stops sending keeps
+// two goroutines of HTTP/2 busy for 10 ms at a time, and a door waits for many such turns.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.writing.Lock()
 	c.writing.Unlock() //nolint:gocritic,staticcheck // it only waits
+	runtime.Gosched()
 	return c.Conn.Read(p)
 }
 

@@ -222,3 +222,29 @@ func TestConn_Read_duringWrite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// 16 HTTP/2 connections without an account that sent pings, or requests that they reset
+// at once, had each unlock of others take most of a second.
+func TestConn_Read_yields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const reads = 1000
+	_, conn := newGate(t, admission.Limits{}).knock("192.0.2.1:40000")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range reads {
+			_, _ = conn.Read(make([]byte, 1))
+		}
+	}()
+	for turns := 0; ; turns++ {
+		select {
+		case <-done:
+			if turns < reads/10 {
+				t.Errorf("another goroutine had %d turns during %d reads", turns, reads)
+			}
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+}
