@@ -1,7 +1,7 @@
 # Type "make" for what there is.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test screenshots console-frames fmt lint cross packages image image-test clean
+.PHONY: help build demo test check bench fuzz mutants kill-campaign cloud-campaign fleet torture board-test screenshots console-frames fmt lint cross packages image image-test update release clean
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
@@ -73,6 +73,12 @@ image: ## make the image to flash, for arm64 with UEFI: build/image
 
 image-test: image ## prove the image in an emulated machine, with power cuts (CUTS=10)
 	go run ./scripts/imagetest -cuts $(CUTS)
+
+update: ## make the update of boards from the image that "make image" made: build/gatehouse.update
+	scripts/update-file build/gatehouse.update
+
+release: ## make all that a release consists of, signed: build/release
+	scripts/make-release
 
 clean: ## remove what was built
 	rm -rf build

@@ -25,3 +25,22 @@ build_gateway() (
 	GOOS=linux CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags "${GATEHOUSE_BUILD_TAGS-}" \
 		-ldflags "-s -w -X main.version=$3" -o "$1" ./cmd/gatehouse
 )
+
+# release_tool ARGUMENT…: runs scripts/release.
+release_tool() {
+	go run ./scripts/release "$@"
+}
+
+# Prints the files of the release keys, with colons between: those of
+# GATEHOUSE_RELEASE_KEY, or .keys/release.pem, which it makes if it is not there.
+release_keys() {
+	[ -n "${GATEHOUSE_RELEASE_KEY-}" ] || release_tool key .keys/release.pem
+	echo "${GATEHOUSE_RELEASE_KEY:-.keys/release.pem}"
+}
+
+# public_keys KEYS: prints their public halves, as an image has them.
+public_keys() (
+	IFS=:
+	# shellcheck disable=SC2086 # one word a file
+	release_tool public $1
+)
