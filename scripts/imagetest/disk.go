@@ -40,7 +40,7 @@ func (t *trial) partitions(ctx context.Context) (map[string]partition, error) {
 	for _, p := range table.PartitionTable.Partitions {
 		all[p.Name] = partition{start: p.Start * 512, size: p.Size * 512}
 	}
-	for _, name := range []string{"boot", "root", "data"} {
+	for _, name := range []string{"boot", "root-a", "root-b", "data"} {
 		if _, ok := all[name]; !ok {
 			return nil, fmt.Errorf("the disk has no partition %q", name)
 		}

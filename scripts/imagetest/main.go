@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&o.image, "image", "", "the image to test (default: the one in build/image)")
 	flag.IntVar(&o.cuts, "cuts", 10, "how often the power is cut under load")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
-	flag.Int64Var(&o.size, "size", 2048, "the size of the disk in MiB")
+	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
 	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
