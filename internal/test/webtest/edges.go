@@ -187,6 +187,9 @@ func (e *edges) size(rt kit.Route) {
 	if most == 0 {
 		most = kit.MaxBody
 	}
+	if rt.Upload {
+		return // it may be larger than the memory of a test
+	}
 	r := e.good(rt)
 	r.contentType, r.body = []string{"application/json"}, strings.Repeat(" ", int(most)+1)
 	e.want(e.do(r), http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: %d KiB at most", most>>10))

@@ -33,14 +33,14 @@ type fields map[string]json.RawMessage
 // (see [http.Request.Context]). The body of a GET is left alone: that request would count
 // as one that is being worked on, while its client need not take the answer.
 func (x *Exchange) readBody(rt *Route) error {
-	most := cmp.Or(rt.MaxBody, MaxBody)
+	x.most = cmp.Or(rt.MaxBody, MaxBody)
 	switch {
-	case x.Req.ContentLength > most:
-		return errTooLarge(most)
-	case rt.Method == http.MethodGet, rt.Method == "":
+	case x.Req.ContentLength > x.most:
+		return errTooLarge(x.most)
+	case rt.Method == http.MethodGet, rt.Method == "", rt.Upload:
 		return nil
 	}
-	data, err := x.receive(most)
+	data, err := x.receive(x.most)
 	switch {
 	case err != nil:
 		return err

@@ -50,6 +50,7 @@ type Exchange struct {
 	w       http.ResponseWriter
 	guard   Guard
 	pattern string // of the route, for logs and metrics
+	most    int64  // bytes of the body
 	level   slog.Level
 	status  int         // 0 until the header is written
 	cause   error       // why the request failed, for the log

@@ -28,6 +28,7 @@ type Route struct {
 	Serve   Handler
 
 	JSON    bool       // it reads a JSON object; other bodies are discarded
+	Upload  bool       // its handler reads the body itself, with [Exchange.Receive]
 	MaxBody int64      // the largest body in bytes; 0: 16 KiB
 	Level   slog.Level // of the log line of a 200; the zero Level is info
 }

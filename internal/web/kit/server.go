@@ -22,10 +22,10 @@ const (
 	maxHTTP2Streams = 16
 	// maxHTTP2Frame and maxHTTP2Buffer bound the received bytes that one HTTP/2
 	// connection buffers: they are the least that HTTP/2 allows (RFC 9113, 6.5.2 and
-	// 6.9.2). A stream may send a whole body.
+	// 6.9.2). One stream may use all of it: clients send so much of a large body before
+	// they have read our settings, and would be refused for it.
 	maxHTTP2Frame  = 16 << 10
 	maxHTTP2Buffer = 64 << 10
-	maxHTTP2Body   = MaxBody + 4<<10
 )
 
 // NewServer returns a server for a handler of [Kit.Handler], bounded in time and size.
@@ -39,7 +39,7 @@ func (k *Kit) NewServer(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxHTTP2Streams, MaxReadFrameSize: maxHTTP2Frame,
-			MaxReceiveBufferPerConnection: maxHTTP2Buffer, MaxReceiveBufferPerStream: maxHTTP2Body,
+			MaxReceiveBufferPerConnection: maxHTTP2Buffer, MaxReceiveBufferPerStream: maxHTTP2Buffer,
 		},
 		ConnContext: withConn,
 		ErrorLog:    slog.NewLogLogger(k.logger.Handler(), slog.LevelDebug), // outsiders cause its lines at will
