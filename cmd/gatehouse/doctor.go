@@ -20,8 +20,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Examine the gateway and its machine, and show how to fix what is wrong",
 		Long: `Examine the gateway and the machine that it runs on: data, configuration, ports, disk,
-database and service; of a running gateway also what it reports itself. It works while
-the gateway is down, changes nothing, and takes a minute at most.
+what is written to it, database and service; of a running gateway also what it reports
+itself. It works while the gateway is down, changes nothing, and takes a minute at most.
 Each finding comes with the facts and the command that fixes it, the worst first.
 Run it as root: others may not see everything, and the report names what they could
 not see. "gatehouse journal verify" checks the whole journal.

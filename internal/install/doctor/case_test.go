@@ -213,6 +213,19 @@ func ofData() []defect {
 		{"little room", func(_ *testing.T, b *board) { b.room.Free = 100e6 }, []string{
 			"warning disk: The disk has little room left, and the journal may grow by 256.0 MB > " + room,
 		}, ""},
+		{"worn", func(_ *testing.T, b *board) { b.hasWritten(1200e6, 4*24*time.Hour+time.Minute) }, []string{
+			"notice writes: 299.9 MB a day, to mmcblk0p4; a card is meant for 25.0 MB a day > find what writes so much, first the log of the system: " +
+				"Storage=volatile in /etc/systemd/journald.conf; or have the data on a disk that is no card",
+		}, "writes: 1.2 GB since the machine was started, 4 days ago"},
+		{"written since an hour", func(_ *testing.T, b *board) { b.hasWritten(60e6, time.Hour+10*time.Second) }, nil, "writes: what is written a day shows after a day"},
+		{"no card", func(_ *testing.T, b *board) {
+			b.hasWritten(1200e6, 4*24*time.Hour)
+			b.put("/sys/dev/block/179:4/uevent", "DEVNAME=sda1\n", 0o644, 0)
+		}, nil, ""},
+		{"no count of writes", func(_ *testing.T, b *board) { b.remove("/sys/dev/block/179:4/stat") }, nil, "writes: open sys/dev/block/179:4/stat"},
+		{"no time", func(_ *testing.T, b *board) { b.remove("/proc/uptime") }, []string{
+			"skipped writes: how long the machine has run cannot be read: open proc/uptime: file does not exist > ",
+		}, ""},
 		{"read-only", func(_ *testing.T, b *board) { b.room.ReadOnly = true }, []string{
 			"fatal disk: The disk is read-only: nothing is recorded > find the reason with dmesg | grep -i ext4; replace the card if it is worn",
 		}, ""},

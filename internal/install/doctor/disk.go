@@ -50,13 +50,18 @@ func checkData(_ context.Context, g *subject, s *sheet) {
 	s.fine("It is the gateway's alone", g.settings.Data)
 }
 
-// checkDisk checks that the file system of the data takes what is written.
-func checkDisk(_ context.Context, g *subject, s *sheet) {
+// folder returns the folder of the data; before the first start the one where it will be.
+func (g *subject) folder() string {
 	folder := g.settings.Data
-	for folder != "/" && !g.Machine.Exists(folder) { // before the first start
+	for folder != "/" && !g.Machine.Exists(folder) {
 		folder = filepath.Dir(folder)
 	}
-	room, err := g.Machine.Space(folder)
+	return folder
+}
+
+// checkDisk checks that the file system of the data takes what is written.
+func checkDisk(_ context.Context, g *subject, s *sheet) {
+	room, err := g.Machine.Space(g.folder())
 	if err != nil {
 		s.unread("how much room the disk has", err)
 		return

@@ -109,6 +109,7 @@ func Examine(ctx context.Context, cfg Config) Report {
 		{"service", checkService},
 		{"data", checkData},
 		{"disk", checkDisk},
+		{"writes", checkWrites},
 		{"database", checkDatabase},
 	}
 	r := Report{Time: site.At(cfg.Machine.Now()), Version: cfg.Version, Findings: []Finding{}}

@@ -11,6 +11,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/machine"
 	"gatehouse/internal/config"
@@ -81,7 +83,9 @@ func healthy(t *testing.T) *board {
 	for _, name := range []string{"gatehouse.db", "token.key", "lock"} {
 		b.put("/var/lib/gatehouse/"+name, "x", 0o600, gatewayUser)
 	}
-	b.files["var/lib/gatehouse"] = &fstest.MapFile{Mode: fs.ModeDir | 0o700, Sys: &syscall.Stat_t{Uid: gatewayUser}}
+	b.files["var/lib/gatehouse"] = &fstest.MapFile{Mode: fs.ModeDir | 0o700, Sys: &syscall.Stat_t{Uid: gatewayUser, Dev: unix.Mkdev(179, 4)}}
+	b.put("/sys/dev/block/179:4/uevent", "MAJOR=179\nMINOR=4\nDEVNAME=mmcblk0p4\n", 0o644, 0)
+	b.hasWritten(34e6, 10*24*time.Hour)
 	return b
 }
 
@@ -105,6 +109,12 @@ func (b *board) put(path, text string, mode fs.FileMode, owner uint32) {
 	b.files[strings.TrimPrefix(path, "/")] = &fstest.MapFile{
 		Data: []byte(text), Mode: mode, Sys: &syscall.Stat_t{Uid: owner}, ModTime: now().Add(-10 * 24 * time.Hour),
 	}
+}
+
+// hasWritten sets how many bytes were written to the card in which time.
+func (b *board) hasWritten(bytes int64, up time.Duration) {
+	b.put("/sys/dev/block/179:4/stat", fmt.Sprintf("4521 112 153042 9120 2001 733 %d 18231 0 15604 27351\n", bytes/512), 0o444, 0)
+	b.put("/proc/uptime", fmt.Sprintf("%.2f 59401.97\n", up.Seconds()), 0o444, 0)
 }
 
 func (b *board) remove(path string) { delete(b.files, strings.TrimPrefix(path, "/")) }
