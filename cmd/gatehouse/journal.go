@@ -282,6 +282,7 @@ func factsText(r site.Record, names map[site.StationID]string) string {
 	}
 	add(station, r.Station != 0)
 	add(r.Lock, r.Lock != "")
+	add("version "+r.Version, r.Version != "")
 	add(string(r.Outcome), r.Outcome != "")
 	add("answer "+r.Answer, r.Answer != "")
 	add(string(r.Status), r.Status != "")

@@ -49,6 +49,7 @@ func arrows() map[string][]string {
 		"internal/board/certificate":   {"internal/board/durable"},
 		"internal/board/machine":       {"internal/board/durable"},
 		"internal/board/slot":          {"internal/board/durable"},
+		"internal/board/updates":       {"internal/board/slot"},
 		"internal/cloud/homeassistant": {"internal/cloud/mqttclient"},
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},
 		"internal/door/broker":         {"internal/door/stationlink"},

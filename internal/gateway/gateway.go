@@ -25,6 +25,8 @@ import (
 	"gatehouse/internal/board/admission"
 	"gatehouse/internal/board/certificate"
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/board/updates"
 	"gatehouse/internal/cloud/homeassistant"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/config"
@@ -87,6 +89,7 @@ type Gateway struct {
 	link       *stationlink.Link
 	broker     *broker.Server
 	unlock     *unlock.Service
+	updates    *updates.Service
 	cloud      *link.Link
 	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
 	house      *homeassistant.Link       // nil: there is no Home Assistant
@@ -222,6 +225,9 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	}
 	files := &setupFiles{code: filepath.Join(g.cfg.Data, "setup.code"), notice: noticePath(g.cfg.Data), text: g.setupNotice}
 	g.setup = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
+	g.updates = updates.New(updates.Config{
+		Exchange: slot.Exchange{}, Journal: g.journal, Store: g.db, Clock: g.clock, Logger: g.log, Zone: g.zone.location,
+	})
 	g.zone.changed = g.access.SetZone
 	g.changes.OnStored(g.zone.adopt)
 	g.clock.OnStep(g.clockStepped)

@@ -43,6 +43,7 @@ func (g *Gateway) stages() []stage {
 		{"storage", g.watchStorage, time.Second},
 		{"journal", g.journal.Run, 2 * time.Second},
 		{"journal head", g.journal.LogHead, time.Second},
+		{"updates", g.updates.Run, time.Second},
 		{"access", g.access.Run, time.Second},
 		{"setup", g.setup.Run, time.Second},
 		{"network name", g.followName, time.Second},

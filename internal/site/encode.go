@@ -58,7 +58,8 @@ func (f *Facts) appendFields(b []byte) []byte {
 	b = appendField(b, "jti", f.JTI)
 	b = appendField(b, "kid", f.KeyID)
 	b = appendNumber(b, "from", f.From)
-	return appendNumber(b, "to", f.To)
+	b = appendNumber(b, "to", f.To)
+	return appendField(b, "version", f.Version)
 }
 
 func appendNumber(b []byte, name string, value uint64) []byte {

@@ -47,6 +47,7 @@ const (
 	KindTimeZone       Kind = "time-zone-changed"
 	KindBackupTaken    Kind = "backup-taken" // everything that makes this gateway left it, encrypted
 	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
+	KindUpdate         Kind = "update"       // of the system: asked for, or how it ended
 	KindCloudOnline    Kind = "cloud-online"
 	KindCloudOffline   Kind = "cloud-offline"
 	KindThrottled      Kind = "unlock-throttled" // an account asked for more unlocks than it may; none of these was sent
@@ -65,7 +66,7 @@ func Kinds() []Kind {
 		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved,
 		KindGroupAdded, KindGroupChanged, KindGroupRemoved, KindHolidayChanged, KindHolidayRemoved, KindStarted, KindStopped,
 		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
-		KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
+		KindUpdate, KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
 	}
 }
 
@@ -100,10 +101,11 @@ type Facts struct {
 	Remote         string     `json:"remote,omitempty"`         // client address
 	Detail         string     `json:"detail,omitempty"`         // a constant sentence, or what changed
 	Count          int        `json:"count,omitempty"`
-	JTI            string     `json:"jti,omitempty"`  // the id that the cloud gave its command
-	KeyID          string     `json:"kid,omitempty"`  // the key that signed that command; By is what its signer claims
-	From           uint64     `json:"from,omitempty"` // of a gap or a loss: the first seq that is gone
-	To             uint64     `json:"to,omitempty"`   // and the last
+	JTI            string     `json:"jti,omitempty"`     // the id that the cloud gave its command
+	KeyID          string     `json:"kid,omitempty"`     // the key that signed that command; By is what its signer claims
+	From           uint64     `json:"from,omitempty"`    // of a gap or a loss: the first seq that is gone
+	To             uint64     `json:"to,omitempty"`      // and the last
+	Version        string     `json:"version,omitempty"` // of an update
 }
 
 // ByActor returns the facts that name who did something.

@@ -56,6 +56,14 @@ const (
 	Unresolved   Outcome = "unknown"      // the gateway ended before an outcome was recorded
 )
 
+// The outcomes that only updates of the system have, beside Requested, Refused, Failed and
+// Unresolved.
+const (
+	Accepted  Outcome = "accepted"  // root was asked for it
+	Committed Outcome = "committed" // the new version is the default
+	FellBack  Outcome = "fell-back" // it was tried, and the old version runs again
+)
+
 // Opened reports whether the outcome counts as success for /v1: the station's
 // acknowledgement, or its "done", arrived within the deadline.
 func (o Outcome) Opened() bool { return o == Acknowledged || o == Done }

@@ -15,7 +15,7 @@ func csvColumns() []string {
 	return []string{
 		"seq", "time", "clockTrusted", "boot", "kind", "origin", "account", "email", "session", "by", "station", "lock",
 		"commandId", "outcome", "answer", "idempotencyKey", "status", "batteryVoltage", "remote", "detail", "count",
-		"jti", "from", "to", "kid",
+		"jti", "from", "to", "kid", "version",
 	}
 }
 

@@ -37,7 +37,7 @@ func fullRecord() site.Record {
 			Origin: site.Local, Account: "acc", Email: "porter@example.test", Session: "ses", By: "uid 0 (root)",
 			Station: 1042, Lock: "lock-1", Command: "cmd", Outcome: site.Late, Answer: "puback", IdempotencyKey: "key",
 			Status: site.Unlocked, BatteryVoltage: &voltage, Remote: "192.0.2.7", Detail: `said "no", twice`, Count: 2,
-			JTI: "jti", KeyID: "kid", From: 101, To: 500,
+			JTI: "jti", KeyID: "kid", From: 101, To: 500, Version: "1.3.0",
 		},
 	}
 }

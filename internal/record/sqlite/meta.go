@@ -15,6 +15,7 @@ const (
 	metaTimeZone = "time_zone"      // IANA name, as a site file set it
 	metaCursor   = "cloud_cursor"   // the last seq that the cloud has acknowledged
 	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has
+	metaUpdate   = "update_end"     // the last outcome of an update that has its record
 )
 
 // GatewayID returns this gateway's id. The first call creates it.

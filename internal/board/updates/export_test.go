@@ -1,0 +1,4 @@
+package updates
+
+// AdviceFor is adviceFor, for tests.
+var AdviceFor = adviceFor
