@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/board/slot"
 	"gatehouse/internal/board/systemlog"
 	"gatehouse/internal/config"
 	"gatehouse/internal/gateway"
@@ -119,9 +120,10 @@ func (a *app) prepare(ctx context.Context, cfg config.Config, log *slog.Logger, 
 	for _, name := range config.Foreign(a.environ) {
 		log.Warn("a variable of the environment that is no setting is passed over", "variable", name)
 	}
+	update, err := slot.Exchange{}.ReadStatus() // root's; there is none but on a board of an image of ours
 	return gateway.New(ctx, gateway.Config{
 		Config: cfg, Version: version, Logger: log, Level: level,
-		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor,
+		Where: a.whereSet, Sockets: sockets, Supervisor: supervisor, TakeBack: err == nil && update.TakeBack,
 	})
 }
 

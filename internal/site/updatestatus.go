@@ -60,6 +60,9 @@ type UpdateStatus struct {
 	At         Timestamp   `json:"at,omitzero"`       // when it restarts, in the phase UpdateWaiting
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Last       *LastUpdate `json:"last,omitempty"`
+	// TakeBack means that this start may take back the database of before a newer version:
+	// it follows a trial that failed, or a rollback to the old data.
+	TakeBack bool `json:"takeBack,omitempty"`
 }
 
 // Sentences returns the status as plain sentences, each complete: which version runs in

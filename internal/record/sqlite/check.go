@@ -36,16 +36,21 @@ func readFile[T any](ctx context.Context, path, name string, use func(*sql.DB) (
 	if err := unix.Access(path, unix.R_OK); err != nil {
 		return got, unusable(ctx, name, err)
 	}
-	options := lonePragmas
-	if sizeOf(path+"-wal") > 0 {
-		options = logPragmas
-		if !exists(path + "-shm") {
-			options = copiedPragmas
-		}
-	}
-	db := connect(dsn(path, options), 1)
+	db := connect(readOnly(path), 1)
 	got, err = use(db)
 	return got, unusable(ctx, name, errors.Join(err, db.Close()))
+}
+
+// readOnly returns the driver's name for a database file that no gateway has open.
+func readOnly(path string) string {
+	switch {
+	case sizeOf(path+"-wal") == 0:
+		return dsn(path, lonePragmas)
+	case exists(path + "-shm"):
+		return dsn(path, logPragmas)
+	default:
+		return dsn(path, copiedPragmas)
+	}
 }
 
 // sizeOf returns the size of a file; 0 where there is none.

@@ -117,3 +117,25 @@ func FloorIn(ctx context.Context, path string) (time.Time, error) {
 // CopyDue reports whether the copy is out of date, because access was revoked or because
 // of another change.
 func (db *DB) CopyDue() (revoked, changed bool) { return db.revoked.Load(), db.changed.Load() }
+
+// SetVersion sets the version of the schema of a closed file and nothing else, so that a
+// test can let this version write to the database of "a newer one".
+func SetVersion(ctx context.Context, path string, version int) error {
+	db := connect(dsn(path, writerPragmas), 1)
+	_, err := db.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
+	return errors.Join(err, db.Close())
+}
+
+// Exec changes a closed file, as a migration of another version would.
+func Exec(ctx context.Context, path, text string) error {
+	db := connect(dsn(path, writerPragmas), 1)
+	_, err := db.ExecContext(ctx, text)
+	return errors.Join(err, db.Close())
+}
+
+// BytesIn returns how many bytes the records of a file have, which may be open.
+func BytesIn(ctx context.Context, path string) (sum int64, err error) {
+	db := connect(dsn(path, readerPragmas), 1)
+	err = db.QueryRowContext(ctx, "SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM journal").Scan(&sum)
+	return sum, errors.Join(err, db.Close())
+}

@@ -16,6 +16,7 @@ const (
 	metaCursor   = "cloud_cursor"   // the last seq that the cloud has acknowledged
 	metaStations = "cloud_stations" // JSON list of the stations whose state the cloud has
 	metaUpdate   = "update_end"     // the last outcome of an update that has its record
+	metaTaken    = "taken_back"     // JSON of the last [site.TakenBack]
 )
 
 // GatewayID returns this gateway's id. The first call creates it.

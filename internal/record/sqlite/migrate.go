@@ -94,6 +94,9 @@ func copyName(path string, version int) string { return fmt.Sprintf("%s.schema%d
 // pages. Only a copy that is good replaces a former one.
 func copyBeside(ctx context.Context, db *sql.DB, path string, version int) error {
 	target := copyName(path, version)
+	if err := removeDatabase(path + newerMark); err != nil { // this upgrade may need its room
+		return err
+	}
 	err := replaceFile(target, func(partial string) error {
 		if err := snapshot(ctx, db, partial); err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 
 // openSound opens a usable database: a damaged one is set aside and replaced first.
 func openSound(ctx context.Context, cfg Config) (db *DB, err error) {
-	if err := completeRescue(cfg.Path); err != nil {
+	if err := errors.Join(completeRescue(cfg.Path), completeTakeBack(cfg.Path)); err != nil {
 		return nil, fmt.Errorf("putting the database in place: %w", err)
 	}
 	copied, access, unread := readCopy(ctx, cfg.Copy)

@@ -1,0 +1,333 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"gatehouse/internal/board/durable"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/record/journal"
+	"gatehouse/internal/site"
+)
+
+const (
+	workMark  = ".work"  // after the name of a copy that becomes the database again
+	olderMark = ".older" // the name of one that is to take the place of the newer database
+	newerMark = ".newer" // the name of the newer database after that
+	// namedChanges bounds how many changes are named.
+	namedChanges = 20
+)
+
+// workPragmas open the copy for one transaction, after which all of it is in the one file.
+const workPragmas = "vfs=unix-excl&_busy_timeout=2000&_dqs=0&_foreign_keys=on&_pragma=journal_mode(delete)&_pragma=synchronous(full)&_pragma=cache_size(-1024)"
+
+// TakeBack puts the copy that a newer version has kept before it changed the schema in the
+// place of the newer database at cfg.Path, which is kept beside it. It carries over the
+// records that the newer version has written, as they are, and what these revoked; see
+// [DB.TakenBack]. Nothing else of the newer database is used: its tables may have another
+// meaning. Where there is no newer database, it does nothing.
+//
+// After an error the newer database is in its place, unchanged. So it is after a power
+// cut, or the older one is, whole; then [Open] or another call completes it. It needs
+// room on the disk for the records that it carries over alone.
+//
+// Errors: Conflict where there is no copy, or where the journal of the newer database does
+// not continue that of the copy without a fault; Invalid where it cannot be read by this
+// version; Unavailable.
+func TakeBack(ctx context.Context, cfg Config) error {
+	if err := errors.Join(completeRescue(cfg.Path), completeTakeBack(cfg.Path)); err != nil {
+		return fmt.Errorf("putting the database in place: %w", err)
+	}
+	known := len(schemas())
+	name := "The newer database " + cfg.Path
+	schema, err := readFile(ctx, cfg.Path, name, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
+	if err != nil || schema <= known {
+		return nil //nolint:nilerr // Open decides what is wrong with it
+	}
+	cfg.Logger.Warn("the database is of a newer version whose trial has ended; its copy is taken back", "schema", schema, "known", known)
+	if err := removeDatabase(cfg.Path + newerMark); err != nil { // its room may be needed
+		return err
+	}
+	former := copyName(cfg.Path, known)
+	work, err := claimCopy(former, cfg.Path)
+	if err != nil {
+		return err
+	}
+	t := taking{cfg: cfg, taken: site.TakenBack{Schema: schema}}
+	_, err = readFile(ctx, cfg.Path, name, func(newer *sql.DB) (any, error) { return nil, t.rebuild(ctx, work, known, newer) })
+	if fault.Is(err, fault.Unavailable) && !isBusy(err) {
+		err = fault.Wrap(fault.Unavailable, "The database of before the newer version cannot be taken back: check free space with df and the disk with dmesg", err)
+	}
+	if err == nil {
+		err = durable.Sync(work)
+	}
+	if err != nil {
+		if !exists(work + "-journal") { // which a failing disk has left; it belongs to this name
+			err = errors.Join(err, durable.Rename(work, former))
+		}
+		return fmt.Errorf("taking back the database of before the newer version: %w", err)
+	}
+	if err := durable.Rename(work, cfg.Path+olderMark); err != nil {
+		return err
+	}
+	return completeTakeBack(cfg.Path)
+}
+
+// claimCopy renames the copy that is to be changed, so that an interrupted change is not
+// taken for a copy. It returns the new name, under which a former call may have left it.
+func claimCopy(former, path string) (work string, err error) {
+	work = former + workMark
+	if exists(former) {
+		// What an abandoned call left belongs to a former trial.
+		if err := errors.Join(removeDatabase(work), removeQuietly(work+"-journal")); err != nil {
+			return "", err
+		}
+		return work, durable.Rename(former, work)
+	}
+	if !exists(work) {
+		return "", fault.New(fault.Conflict, fmt.Sprintf(
+			"The database %s is of a newer version of gatehouse, and there is no copy %s of before it: install the newer version again, or restore a backup; nothing was changed", path, former))
+	}
+	return work, nil
+}
+
+// completeTakeBack puts the older database, if there is one, in the place of the newer,
+// also after a power cut.
+func completeTakeBack(path string) error {
+	if !exists(path + olderMark) {
+		return nil
+	}
+	for _, suffix := range sideFiles() {
+		if err := durable.Rename(path+suffix, path+newerMark+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return errors.Join(removeQuietly(path+unsoundMark), durable.Rename(path+olderMark, path))
+}
+
+// TakenBack returns what the last [TakeBack] has undone; false where there was none, or the
+// newer database is not beside this one any more: it is not missed, or the newer version
+// is in use again.
+func (db *DB) TakenBack(ctx context.Context) (taken site.TakenBack, ok bool, err error) {
+	if !exists(db.cfg.Path + newerMark) {
+		return taken, false, nil
+	}
+	return readTaken(ctx, db.reading)
+}
+
+func readTaken(ctx context.Context, q queryer) (taken site.TakenBack, ok bool, err error) {
+	text, err := readMeta(ctx, q, metaTaken)
+	if err != nil || text == "" {
+		return taken, false, storageError(err)
+	}
+	err = json.Unmarshal([]byte(text), &taken)
+	return taken, err == nil, err
+}
+
+// taking is a copy that becomes the database again.
+type taking struct {
+	cfg   Config
+	taken site.TakenBack
+
+	conn    *sql.Conn // of the copy, with the newer database attached under that name
+	at      chain     // where its journal ends
+	bytes   int64     // of its bodies
+	newest  site.Record
+	changes []site.Record // of the trial, that this version may have to carry over or to name
+}
+
+// rebuild carries over the trial in one transaction, which it checks first.
+func (t *taking) rebuild(ctx context.Context, work string, known int, newer *sql.DB) (err error) {
+	db := connect(dsn(work, workPragmas), 1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if t.conn, err = db.Conn(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.conn.Close()) }()
+	if schema, err := schemaOf(ctx, t.conn); err != nil || schema != known {
+		return errors.Join(err, fmt.Errorf("%w: the copy has the schema %d", errDamagedFile, schema))
+	}
+	if err := t.exec(ctx, "ATTACH ? AS newer", readOnly(t.cfg.Path)+"&vfs=unix"); err != nil {
+		return err
+	}
+	if err := t.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err = t.carryJournal(ctx, newer)
+	for _, step := range []func(context.Context) error{t.carryState, t.carryChanges, t.record} {
+		if err == nil {
+			err = step(ctx)
+		}
+	}
+	if err == nil {
+		err = pragmaCheck(ctx, t.conn, "main.quick_check(1)")
+	}
+	if err != nil {
+		return errors.Join(err, t.exec(context.WithoutCancel(ctx), "ROLLBACK"))
+	}
+	return t.exec(ctx, "COMMIT")
+}
+
+func (t *taking) exec(ctx context.Context, text string, args ...any) error {
+	_, err := t.conn.ExecContext(ctx, text, args...)
+	return err
+}
+
+// carryJournal appends the records of the trial as they are, and verifies them.
+func (t *taking) carryJournal(ctx context.Context, q queryer) error {
+	e, err := readEnds(ctx, q)
+	if err == nil {
+		err = t.findFork(ctx, q, e)
+	}
+	if err != nil {
+		return err
+	}
+	insert, err := t.conn.PrepareContext(ctx, insertText)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = insert.Close() }()
+	var v journal.Verdict
+	w := walk{at: t.at, saved: e.saved, trust: t.at.seq > 0 && t.at.hash == chain{}.hash}
+	for row, unread := range each(ctx, q, scanVerified, "SELECT seq, time, station, body, hash FROM journal WHERE seq > ? ORDER BY seq", int64(t.at.seq)) { //nolint:gosec // seq fits
+		if unread != nil {
+			return unread
+		}
+		if w.see(&v, row); v.Broken != 0 {
+			break
+		}
+		if _, err := insert.ExecContext(ctx, row.seq, row.time, row.station, string(row.body), []byte(row.hash)); err != nil {
+			return err
+		}
+		t.bytes += int64(len(row.body))
+		if r, err := decode(row.body); err == nil {
+			t.note(r)
+		}
+	}
+	if w.at != e.last {
+		w.blame(&v, min(w.at.seq, e.last.seq)+1, "the newest records were removed or added")
+	}
+	if w.judge(&v); v.Broken != 0 {
+		return fault.New(fault.Conflict, fmt.Sprintf(
+			"the journal of the newer version is not whole at record %d: %s: start the newer version again; nothing was changed", v.Broken, v.Why))
+	}
+	t.at = w.at
+	t.taken.To, t.taken.Head, t.taken.Until = t.at.seq, headOf(t.at).Hash, t.newest.Time
+	return nil
+}
+
+// note takes note of a record of the trial.
+func (t *taking) note(r site.Record) {
+	if t.taken.Since.IsZero() {
+		t.taken.Since = r.Time
+	}
+	t.newest = r
+	if isChange(r.Kind) {
+		t.changes = append(t.changes, r)
+	}
+}
+
+// findFork finds where the journals of the copy and of the newer database, of which e are
+// the ends, are the same for the last time, and leaves the copy's until there.
+func (t *taking) findFork(ctx context.Context, q queryer, e ends) error {
+	mine, err := readEnds(ctx, t.conn)
+	if err != nil {
+		return err
+	}
+	t.at, t.bytes, t.taken.From = mine.last, mine.bytes, mine.last.seq+1
+	theirs, err := hashAt(ctx, q, e, t.at.seq)
+	if err != nil || bytes.Equal(theirs, t.at.hash[:]) {
+		return err
+	}
+	if e.anchor.seq >= t.at.seq { // retention has removed all that the copy has
+		t.at, t.bytes = e.anchor, 0
+		return errors.Join(t.exec(ctx, "DELETE FROM journal"),
+			t.exec(ctx, "UPDATE journal_ends SET first = ?, anchor = ?", int64(e.anchor.seq+1), e.anchor.hash[:])) //nolint:gosec // seq fits
+	}
+	return t.findInterrupted(ctx, q, e)
+}
+
+// findInterrupted is findFork of a copy that a call which was killed had finished: the
+// newer version may have been started since.
+func (t *taking) findInterrupted(ctx context.Context, q queryer, e ends) error {
+	before, ok, err := readTaken(ctx, t.conn)
+	if err != nil {
+		return err
+	}
+	theirs, err := hashAt(ctx, q, e, before.To)
+	if err != nil {
+		return err
+	}
+	if !ok || hex.EncodeToString(theirs) != before.Head {
+		return fault.New(fault.Conflict, "the journal of the newer version does not continue that of its copy, as after a restore: start the newer version again; nothing was changed")
+	}
+	t.taken.From, t.taken.Since, t.taken.Undone, t.taken.More = before.From, before.Since, before.Undone, before.More
+	t.at = chain{seq: before.To}
+	copy(t.at.hash[:], theirs)
+	err = t.exec(ctx, "DELETE FROM journal WHERE seq > ?", int64(before.To)) //nolint:gosec // seq fits
+	if err == nil {
+		err = t.conn.QueryRowContext(ctx, "SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM journal").Scan(&t.bytes)
+	}
+	return err
+}
+
+// record appends the record of what was done, and has the copy's other rows agree.
+func (t *taking) record(ctx context.Context) error {
+	floor, err := savedFloor(ctx, t.conn)
+	if err != nil && !errors.Is(err, errDamaged) {
+		return err
+	}
+	latest := fromMillis(floor)
+	if t.newest.Time.After(latest) {
+		latest = t.newest.Time.Time
+	}
+	t.taken.Time = site.At(floorClock(latest).Now())
+	r := site.Record{Seq: t.at.seq + 1, Time: t.taken.Time, Boot: t.cfg.Boot, Kind: site.KindTakenBack, Facts: site.Facts{
+		From: t.taken.From, To: t.taken.To, Count: int(t.taken.To + 1 - t.taken.From), Detail: t.taken.String(), //nolint:gosec // fits for ever
+	}}
+	if r.Count == 0 {
+		r.From, r.To = 0, 0
+	}
+	text := r.AppendJSON(nil)
+	t.at = t.at.next(text)
+	meta, _ := json.Marshal(t.taken) // texts and numbers can be written
+	const setMeta = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
+	return errors.Join(
+		t.exec(ctx, insertText, int64(r.Seq), r.Time.UnixMilli(), 0, string(text), t.at.hash[:]),                                      //nolint:gosec // seq fits
+		t.exec(ctx, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?", int64(t.at.seq), t.at.hash[:], t.bytes+int64(len(text))), //nolint:gosec // seq fits
+		t.exec(ctx, setMeta, metaTaken, string(meta)),
+		t.exec(ctx, setMeta, metaVersion, uuid.NewString()), // no copy of before agrees
+	)
+}
+
+// name adds a change to those that are undone, in plain words.
+func (t *taking) name(r site.Record) {
+	if len(t.taken.Undone) == namedChanges {
+		t.taken.More++
+		return
+	}
+	var what []string
+	if r.Email != "" {
+		what = append(what, string(r.Email))
+	}
+	if r.Station != 0 {
+		what = append(what, "station "+r.Station.String())
+	}
+	if r.Detail != "" {
+		what = append(what, r.Detail)
+	}
+	text := strings.ReplaceAll(string(r.Kind), "-", " ") + ": " + strings.Join(what, ", ")
+	if by := r.Doer(); by != "" {
+		text += ", by " + by
+	}
+	t.taken.Undone = append(t.taken.Undone, text+", "+r.Time.String())
+}
