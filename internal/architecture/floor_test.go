@@ -54,6 +54,7 @@ func arrows() map[string][]string {
 		"internal/cloud/link":          {"internal/cloud/api", "internal/cloud/mqttclient"},
 		"internal/door/broker":         {"internal/door/stationlink"},
 		"internal/door/stationlink":    {"internal/door/station", "internal/door/unlock"},
+		"internal/install/update":      {"internal/install/updatefile"},
 		"internal/record/backup":       {"internal/record/journal"},
 		"internal/record/sqlite":       {"internal/record/journal"},
 		"internal/setup/provision":     {"internal/setup/sitefile", "internal/setup/tomlfile"},
@@ -93,6 +94,7 @@ func adapters() map[string][]string {
 		"internal/install/doctor":      nil,
 		"internal/install/firstboot":   nil,
 		"internal/install/service":     nil,
+		"internal/install/update":      nil,
 		"internal/install/updatefile":  nil,
 	}
 }

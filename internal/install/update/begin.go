@@ -1,0 +1,99 @@
+package update
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// askTimeout bounds a question to the gateway.
+const askTimeout = 15 * time.Second
+
+// begin has the next start try a slot once, and restarts the board. After the one shot is
+// set, nothing interrupts it.
+func (u *Updater) begin(ctx context.Context, w waiting) error {
+	online := u.online(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	u.state.Waiting, u.state.Trial = nil, &trial{attempt: w.attempt, Online: online}
+	err := u.save()
+	if err == nil {
+		err = unwritten(u.Board.Change(func() error { return u.Board.SetOneShot(w.Slot) }))
+	}
+	if err != nil {
+		u.state.Trial = nil
+		return fault.Wrap(fault.KindOf(err), "The next start cannot be made to try version "+w.Version+": "+fault.Text(err), err)
+	}
+	u.state.Trial.Armed = true
+	if err := u.save(); err != nil { // it is tried all the same
+		u.Log.Warn("the state of updates was not written", "err", err)
+	}
+	u.Log.Info("the board restarts to try a version", "version", w.Version, "slot", string(w.Slot), "stations", len(online))
+	u.show(nil)
+	return fault.Wrap(fault.Unavailable, fmt.Sprintf("Version %s is ready, but the board does not restart by itself: restart it to try the version", w.Version), u.Restart(ctx))
+}
+
+// online lists the stations that are connected, which the trial must see again. A gateway
+// that does not answer has none.
+func (u *Updater) online(ctx context.Context) []site.StationID {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	all, err := u.Gateway.Stations(ctx)
+	if err != nil {
+		u.Log.Warn("the gateway does not list its stations: the trial will wait for none", "err", err)
+	}
+	ids := []site.StationID{}
+	for _, s := range all {
+		if s.Status == site.Online {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}
+
+// Rollback has the next start try the other slot, as an update does, at once or at a
+// moment. With oldData the database of before the present version is taken back, without
+// what happened since but for the journal. Errors are as those of Update; Conflict where
+// the other version cannot read the present database and oldData is false.
+func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
+	release, _, err := u.lock(ctx, false)
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	out = Outcome{Slot: u.other(), Current: u.Board.Version(), At: site.At(at)}
+	if err := u.free(); err != nil {
+		return out, err
+	}
+	if out.Version, err = u.Board.Installed(u.other()); err != nil {
+		return out, unwritten(err)
+	}
+	if out.Version == "" {
+		return out, fault.New(fault.Conflict, fmt.Sprintf("Slot %s is empty: there is no version to return to", u.other()))
+	}
+	if there := u.state.Slots[u.other()]; !oldData && (there.Version != out.Version || there.Schema < u.Schema) {
+		return out, fault.New(fault.Conflict, fmt.Sprintf(
+			"Version %s cannot read the database that version %s has changed: with --old-data it takes back the one of before, without what was set since then; the journal is kept",
+			out.Version, u.Board.Version()))
+	}
+	u.touched = false
+	w := waiting{attempt: attempt{Slot: u.other(), Version: out.Version, OldData: oldData}, At: site.At(at)}
+	if !at.IsZero() {
+		u.state.Waiting = &w
+		if err := u.save(); err != nil {
+			return out, err
+		}
+		u.show(nil)
+		release()
+		return out, u.wake(ctx)
+	}
+	if err := u.begin(ctx, w); err != nil {
+		return out, u.failed(out.Version, err)
+	}
+	return out, nil
+}

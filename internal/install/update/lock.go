@@ -1,0 +1,65 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gatehouse/internal/fault"
+)
+
+// lockRetry is how often a waiting process tries to get the lock.
+const lockRetry = time.Second
+
+// lock acquires the lock of updates, which one process holds, and reads the state. Without
+// patience another holder is Conflict, else it waits. The lock ends with the process.
+func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missing bool, err error) {
+	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
+		return nil, false, fmt.Errorf("making the folder of updates: %w", err)
+	}
+	f, err := os.OpenFile(u.path(lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("locking updates: %w", err)
+	}
+	release = func() { _ = f.Close() }
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		if !patient {
+			release()
+			return nil, false, fault.New(fault.Conflict, "Another update is in progress: \"gatehouse update status\" shows how far it is")
+		}
+		if err = pause(ctx, lockRetry); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		missing, err = u.load()
+	}
+	if err == nil {
+		u.standard, err = u.Board.Default()
+	}
+	if err != nil {
+		release()
+		return nil, false, err
+	}
+	return release, missing, nil
+}
+
+// pause waits, or returns the error of ctx if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

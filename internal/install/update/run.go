@@ -1,0 +1,162 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/install/updatefile"
+	"gatehouse/internal/site"
+)
+
+const (
+	// turnEvery is how often Run looks at what waits.
+	turnEvery = 5 * time.Second
+	// latest is how long after its moment a restart still happens. After a longer time
+	// without power, or without a clock, it happens at the same hour of another day.
+	latest = time.Hour
+)
+
+// Run is the service: it judges a trial, carries out what the gateway asks for, and
+// restarts the board at the moment of an update that waits. It returns when there is
+// nothing more to do, or with ctx. After an error in a trial the board is to be restarted.
+func (u *Updater) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		more, err := u.turn(ctx)
+		if ctx.Err() == nil && (err != nil || !more) {
+			return err
+		}
+		_ = pause(ctx, turnEvery) // its error is that of ctx
+	}
+	return nil // the service is stopped: nothing was decided
+}
+
+// turn does what is to be done now, and reports whether something is left to wait for.
+func (u *Updater) turn(ctx context.Context) (more bool, err error) {
+	release, missing, err := u.lock(ctx, true)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	switch {
+	case missing && u.standard != u.Board.Running():
+		return false, errMissing()
+	case u.onTrial():
+		if err := u.try(ctx); err != nil || u.state.Trial != nil {
+			return false, err
+		}
+	case u.state.Trial != nil: // the board is about to restart
+		return false, nil
+	}
+	if u.request(ctx); u.state.Trial != nil {
+		return false, nil
+	}
+	u.takenBack(ctx)
+	if w := u.state.Waiting; w != nil && u.due(ctx) {
+		if err := u.begin(ctx, *w); err != nil {
+			return false, u.failed(w.Version, err)
+		}
+		return false, nil
+	}
+	return u.state.Waiting != nil || u.state.TakeBack, nil
+}
+
+// takenBack ends the leave to take back an older database, once the gateway is ready.
+func (u *Updater) takenBack(ctx context.Context) {
+	if !u.state.TakeBack {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if s, err := u.Gateway.Status(ctx); err != nil || !s.Ready {
+		return
+	}
+	u.state.TakeBack = false
+	if err := u.save(); err != nil {
+		u.Log.Warn("the state of updates was not written", "err", err)
+	}
+	u.show(nil)
+}
+
+// due reports whether the moment of what waits has come. It comes by a clock that is
+// trusted only.
+func (u *Updater) due(ctx context.Context) bool {
+	now, trusted, zone := u.clock(ctx)
+	if !trusted {
+		u.show(func(s *site.UpdateStatus) { s.WaitingFor = "a clock that is trusted" })
+		return false
+	}
+	w := u.state.Waiting
+	if late := now.Sub(w.At.Time); late > latest && !w.At.IsZero() {
+		at := w.At.In(zone)
+		at = time.Date(now.In(zone).Year(), now.In(zone).Month(), now.In(zone).Day(), at.Hour(), at.Minute(), at.Second(), 0, zone)
+		if at.Before(now) {
+			at = at.AddDate(0, 0, 1)
+		}
+		w.At = site.At(at)
+		if err := u.save(); err != nil {
+			u.Log.Warn("the state of updates was not written", "err", err)
+		}
+	}
+	u.show(nil)
+	return !now.Before(w.At.Time)
+}
+
+// clock returns the time, whether it is to be trusted, and the zone of the site: as the
+// gateway has them, else as the system does.
+func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone *time.Location) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	s, err := u.Gateway.Status(ctx)
+	if err != nil {
+		return u.Now(), u.Synchronised(), time.Local
+	}
+	if zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" {
+		zone = time.Local
+	}
+	return s.Clock.Now.Time, s.Clock.Trusted, zone
+}
+
+// request carries out what the gateway has asked for. Whatever that is, the state says how
+// it ended; the service goes on.
+func (u *Updater) request(ctx context.Context) {
+	r, found, err := u.Exchange.TakeRequest()
+	if err != nil {
+		u.Log.Warn("a request for an update was refused", "err", err)
+		u.refuse(err)
+		return
+	}
+	if !found {
+		return
+	}
+	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
+	if r.Action != slot.Update { // an older version may have holes: only root decides that
+		u.refuse(fault.New(fault.Forbidden, "the gateway may not return to an older version: run \"gatehouse update rollback\" on the board, as root"))
+		return
+	}
+	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
+	if r.SHA256 != "" {
+		o.SHA256 = new(updatefile.Sum)
+		if err := o.SHA256.UnmarshalText([]byte(r.SHA256)); err != nil {
+			u.refuse(fault.Wrap(fault.Invalid, "the request names no SHA-256", err))
+			return
+		}
+	}
+	if _, err := u.perform(ctx, o); err != nil {
+		return // it is recorded
+	}
+	if r.File {
+		u.removeUpload()
+	}
+}
+
+// refuse records that a request was refused.
+func (u *Updater) refuse(err error) {
+	u.conclude("", site.UpdateRefused, fault.Text(err))
+	if err := u.save(); err != nil && !errors.Is(err, context.Canceled) {
+		u.Log.Warn("the outcome of an update was not recorded", "err", err)
+	}
+	u.show(nil)
+}

@@ -1,0 +1,293 @@
+package update_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/install/update"
+	"gatehouse/internal/site"
+)
+
+// waits returns a board on which version 1.3.0 waits for a moment.
+func waits(t *testing.T, at time.Time) *board {
+	t.Helper()
+	b := newBoard(t)
+	b.settle()
+	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, At: at}); err != nil {
+		t.Fatal(err)
+	}
+	if b.oneShot() != "" || b.restarts != 0 || b.wakes != 1 {
+		t.Fatalf("one shot %q, %d restarts, %d wakes", b.oneShot(), b.restarts, b.wakes)
+	}
+	return b
+}
+
+func TestRun_at(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(3 * time.Hour)
+		b := waits(t, at)
+		for range 3 { // the process, and the board, start again meanwhile
+			if err := b.service(30 * time.Minute); err != nil || b.restarts != 0 {
+				t.Fatalf("%v, %d restarts", err, b.restarts)
+			}
+			b.settle()
+			if s := b.status(); s.Phase != site.UpdateWaiting || s.Target != "1.3.0" || !s.At.Equal(at) {
+				t.Fatalf("the status is %+v", s)
+			}
+		}
+		if err := b.service(3 * time.Hour); err != nil || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Errorf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
+		}
+		if now := time.Now(); now.Before(at) || now.After(at.Add(time.Minute)) {
+			t.Errorf("it restarted at %v, not %v", now, at)
+		}
+	})
+}
+
+// A moment that passed without power comes again the next day, at the same hour of the
+// site, also where the clocks were changed meanwhile.
+func TestRun_missed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		zone, err := time.LoadLocation("Europe/Berlin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(time.Date(2026, 10, 24, 1, 0, 0, 0, zone))) // summer time ends the next night
+		b := waits(t, time.Date(2026, 10, 24, 3, 0, 0, 0, zone))
+		time.Sleep(9 * time.Hour)
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 {
+			t.Fatalf("%v, %d restarts at ten in the morning", err, b.restarts)
+		}
+		if err := b.service(48 * time.Hour); err != nil || b.restarts != 1 {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		want := time.Date(2026, 10, 25, 3, 0, 0, 0, zone)
+		if now := time.Now(); now.Before(want) || now.After(want.Add(time.Minute)) {
+			t.Errorf("it restarted at %v, not %v", now.In(zone), want)
+		}
+	})
+}
+
+// A clock that nobody trusts restarts nothing, with the gateway or without it.
+func TestRun_untrustedClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := waits(t, time.Now().Add(time.Hour))
+		b.gateway.trusted = false
+		if err := b.service(90 * time.Minute); err != nil || b.restarts != 0 || b.status().WaitingFor != "a clock that is trusted" {
+			t.Fatalf("%v, %d restarts, %+v", err, b.restarts, b.status())
+		}
+		b.gateway.err, b.synced = errDown, false
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 {
+			t.Fatalf("without the gateway: %v, %d restarts", err, b.restarts)
+		}
+		b.synced = true
+		if err := b.service(24 * time.Hour); err != nil || b.restarts != 1 {
+			t.Fatalf("with a clock: %v, %d restarts", err, b.restarts)
+		}
+	})
+}
+
+// ask leaves a request of the gateway.
+func (b *board) ask(r slot.Request) {
+	b.t.Helper()
+	b.Write("run/gatehouse/.keep", "")
+	r.ID = "request-1"
+	if err := (slot.Exchange{Root: b.Root}).Ask(r); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// upload puts an update where the gateway puts that of a browser.
+func (b *board) upload(version string) {
+	b.Write("var/lib/gatehouse/update/upload", string(b.genuine(version)))
+}
+
+func TestRun_upload(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	b.upload("1.3.0")
+	b.ask(slot.Request{Action: slot.Update, File: true})
+	if err := b.service(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	b.holds("1.3.0")
+	if b.oneShot() != slot.B || b.restarts != 1 {
+		t.Errorf("one shot %q, %d restarts", b.oneShot(), b.restarts)
+	}
+	if _, err := os.Stat(b.Path("var/lib/gatehouse/update/upload")); err == nil {
+		t.Error("the upload is left")
+	}
+}
+
+// A request replaces what waits, if it is an update.
+func TestRun_requestWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := waits(t, time.Now().Add(time.Hour))
+		began := time.Now()
+		b.gateway.asked = func() {
+			if time.Since(began) >= 10*time.Minute {
+				b.gateway.asked = nil
+				b.upload("1.4.0")
+				b.ask(slot.Request{Action: slot.Update, File: true})
+			}
+		}
+		if err := b.service(20 * time.Minute); err != nil || b.restarts != 1 {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		b.holds("1.4.0")
+	})
+}
+
+// Whatever the gateway's user writes, root installs nothing but a newer version that is
+// signed, reads no other file and removes none.
+func TestRun_hostileRequests(t *testing.T) {
+	secret := "root:$6$secret"
+	for name, c := range map[string]struct {
+		hostile func(b *board)
+		reason  string
+	}{
+		"no request":       {func(b *board) { b.Write("run/gatehouse/update-request.json", "{") }, "The request for an update was refused"},
+		"a rollback":       {func(b *board) { b.Fill("b", "1.2.2"); b.ask(slot.Request{Action: slot.Rollback}) }, "gatehouse update rollback"},
+		"an older version": {func(b *board) { b.upload("1.2.2"); b.ask(slot.Request{Action: slot.Update, File: true}) }, "older than 1.2.3"},
+		"no upload":        {func(b *board) { b.ask(slot.Request{Action: slot.Update, File: true}) }, "upload it again"},
+		"a link": {func(b *board) {
+			b.Write("etc/shadow", secret)
+			b.link("../../../../etc/shadow", "var/lib/gatehouse/update/upload")
+			b.ask(slot.Request{Action: slot.Update, File: true})
+		}, "upload it again"},
+		"a link of the folder": {func(b *board) {
+			b.Write("etc/upload", secret)
+			if err := os.RemoveAll(b.Path("var/lib/gatehouse/update")); err != nil {
+				b.t.Error(err)
+			}
+			b.link(b.Path("etc"), "var/lib/gatehouse/update")
+			b.ask(slot.Request{Action: slot.Update, File: true})
+		}, "upload it again"},
+		"a folder": {func(b *board) {
+			b.Write("var/lib/gatehouse/update/upload/x", "")
+			b.ask(slot.Request{Action: slot.Update, File: true})
+		}, "is no file"},
+		"an old SHA-256": {func(b *board) {
+			b.upload("1.3.0")
+			b.ask(slot.Request{Action: slot.Update, File: true, SHA256: strings.Repeat("0", 64)})
+		}, "another SHA-256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBoard(t)
+			b.settle()
+			before := b.running()
+			c.hostile(b)
+			if err := b.service(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			b.untouched(before)
+			s := b.status()
+			if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, c.reason) || strings.Contains(fmt.Sprint(*s.Last), "secret") {
+				t.Errorf("the status is %+v, %+v", s, s.Last)
+			}
+			for _, path := range []string{"etc/shadow", "etc/upload"} {
+				if text, err := os.ReadFile(b.Path(path)); err == nil && string(text) != secret {
+					t.Errorf("%s has %q", path, text)
+				}
+			}
+		})
+	}
+}
+
+func (b *board) link(to, path string) {
+	b.t.Helper()
+	if err := os.Symlink(to, b.Path(path)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestRollback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t, 1)
+		if err := b.service(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		b.checkCommitted()
+		b.settle()
+		b.schema = 9 // as if 1.3.0 had the schema of 1.2.3
+		b.settle()
+		out, err := b.updater().Rollback(t.Context(), time.Time{}, false)
+		if err != nil || out.Version != "1.2.3" || out.Slot != slot.A || b.restarts != 1 {
+			t.Fatalf("%+v, %v, %d restarts", out, err, b.restarts)
+		}
+		if b.restart() != "a" {
+			t.Fatal("slot a does not start")
+		}
+		b.restarts = 0
+		b.settle()
+		if s := b.status(); s.Phase != site.UpdateTrial || s.Running.Version != "1.2.3" || s.TakeBack {
+			t.Errorf("the status is %+v", s)
+		}
+		if err := b.service(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.status(); s.Default != "a" || s.Last.Outcome != site.UpdateCommitted || s.Last.Version != "1.2.3" {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
+}
+
+// A version that cannot read the present database is started with the older one only.
+func TestRollback_oldData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t, 1)
+		if err := b.service(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		b.restart()
+		b.settle()
+		if _, err := b.updater().Rollback(t.Context(), time.Time{}, false); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "--old-data") || b.restarts != 0 {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		if out, err := b.updater().Rollback(t.Context(), time.Time{}, true); err != nil || out.Version != "1.2.3" || b.restarts != 1 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		b.restart()
+		b.schema = 9
+		b.settle()
+		if s := b.status(); s.Phase != site.UpdateTrial || !s.TakeBack {
+			t.Errorf("the status is %+v", s)
+		}
+		if err := b.service(time.Hour); err != nil || b.status().TakeBack {
+			t.Errorf("%+v, %v", b.status(), err)
+		}
+	})
+}
+
+func TestRollback_refuses(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	if _, err := b.updater().Rollback(t.Context(), time.Time{}, false); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "Slot b is empty") {
+		t.Errorf("to an empty slot: %v", err)
+	}
+	b.Fill("b", "1.2.2")
+	if _, err := b.updater().Rollback(t.Context(), time.Time{}, false); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "--old-data") {
+		t.Errorf("to a version of an unknown schema: %v", err)
+	}
+}
+
+func TestRollback_at(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		b.Fill("b", "1.2.2")
+		out, err := b.updater().Rollback(t.Context(), time.Now().Add(time.Hour), true)
+		if err != nil || out.Version != "1.2.2" || b.wakes != 1 || b.oneShot() != "" {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if err := b.service(2 * time.Hour); err != nil || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Errorf("%v, %d restarts", err, b.restarts)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+// settlePatience is how long Settle waits for the lock: nobody holds it so early.
+const settlePatience = 10 * time.Second
+
+// Settle judges a start, before the gateway starts: whether it is a trial, or follows one
+// that failed. It publishes the status. To be called once in each start.
+func (u *Updater) Settle(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	release, missing, err := u.lock(waiting, true)
+	if err != nil {
+		return err
+	}
+	defer release()
+	running := u.Board.Running()
+	if missing && running != u.standard {
+		u.show(nil)
+		return errMissing()
+	}
+	u.state.Slots[running] = content{u.Board.Version(), u.Schema}
+	switch t := u.state.Trial; {
+	case t == nil:
+	case t.Slot == running && u.standard == running: // the power failed within the commit
+		u.committed()
+	case t.Slot == running:
+		t.Started, u.state.TakeBack = true, t.OldData
+	default:
+		err = u.fellBack()
+	}
+	err = errors.Join(err, u.save())
+	u.show(nil)
+	return err
+}
+
+// errMissing is the error of a board that runs what is not its default without knowing why.
+// In a trial it is the new version that cannot read the disk of the data.
+func errMissing() error {
+	return fault.New(fault.Unavailable, "The state of updates is missing, so the version that runs is not judged: restart the board to return to the default")
+}
+
+// committed notes that the version on trial is the default.
+func (u *Updater) committed() {
+	u.conclude(u.state.Trial.Version, site.UpdateCommitted, "")
+	u.state.Trial, u.state.TakeBack = nil, false
+}
+
+// fellBack notes that a trial has failed: the old version runs again.
+func (u *Updater) fellBack() error {
+	t := u.state.Trial
+	outcome, reason := site.UpdateFellBack, t.Reason
+	switch {
+	case reason != "":
+	case t.Started:
+		reason = fmt.Sprintf("version %s stopped before it was found to be well: the power failed, or it hung", t.Version)
+	case t.Armed:
+		reason = fmt.Sprintf("version %s did not start", t.Version)
+	default:
+		outcome, reason = site.UpdateFailed, fmt.Sprintf("the board restarted before version %s was tried; update again", t.Version)
+	}
+	u.conclude(t.Version, outcome, reason)
+	u.state.Trial, u.state.TakeBack = nil, true
+	u.Log.Warn("an update was undone", "version", t.Version, "reason", reason)
+	shot, err := u.Board.OneShot()
+	if err != nil || shot != t.Slot {
+		return err
+	}
+	return u.Board.Change(u.Board.ClearOneShot)
+}

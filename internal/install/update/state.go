@@ -1,0 +1,177 @@
+package update
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gatehouse/internal/board/durable"
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/fault"
+	"gatehouse/internal/site"
+)
+
+const (
+	stateName = "state.json"
+	lockName  = "lock"
+)
+
+// state is what must survive a restart. It is in a folder of root's alone. Fields that
+// another version adds are ignored.
+type state struct {
+	Slots    map[slot.Name]content `json:"slots"`
+	Waiting  *waiting              `json:"waiting,omitempty"`
+	Trial    *trial                `json:"trial,omitempty"`
+	Last     *site.LastUpdate      `json:"last,omitempty"`
+	TakeBack bool                  `json:"takeBack,omitempty"` // until the gateway has been ready
+}
+
+// content is what is in a slot.
+type content struct {
+	Version string `json:"version"`
+	Schema  int    `json:"schema"` // of the database that it writes
+}
+
+// waiting is a version that was written and is to be tried at a moment.
+type waiting struct {
+	attempt
+	At site.Timestamp `json:"at"` // zero is at once
+}
+
+// attempt is what is to be tried.
+type attempt struct {
+	Slot    slot.Name `json:"slot"`
+	Version string    `json:"version"`
+	OldData bool      `json:"oldData,omitempty"` // with the database of before the present version
+}
+
+// trial is a version that is being tried.
+type trial struct {
+	attempt
+	Online  []site.StationID `json:"online"`            // stations that were, before
+	Armed   bool             `json:"armed,omitempty"`   // the one shot was set
+	Started bool             `json:"started,omitempty"` // the slot has started
+	Reason  string           `json:"reason,omitempty"`  // it fails
+}
+
+// load reads the state; missing is true where there is none yet.
+func (u *Updater) load() (missing bool, err error) {
+	u.state, u.saved = state{Slots: map[slot.Name]content{}}, nil
+	text, err := os.ReadFile(u.path(stateName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the state of updates: %w", err)
+	}
+	u.saved = text
+	if err := json.Unmarshal(text, &u.state); err != nil { // it is replaced atomically, so the card is failing
+		u.state, u.saved = state{}, nil
+	}
+	if u.state.Slots == nil {
+		u.state.Slots = map[slot.Name]content{}
+	}
+	return false, nil
+}
+
+// save makes the state durable.
+func (u *Updater) save() error {
+	text, err := json.Marshal(u.state)
+	if err == nil && !bytes.Equal(text, u.saved) {
+		err = durable.Write(u.path(stateName), text, 0o600)
+	}
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "The state of updates cannot be written to "+u.path(stateName)+": make room there and try again", err)
+	}
+	u.saved = text
+	return nil
+}
+
+func (u *Updater) path(name string) string { return filepath.Join(u.Folder, name) }
+
+// conclude records how an update ended.
+func (u *Updater) conclude(version string, outcome site.UpdateOutcome, reason string) {
+	u.state.Last = &site.LastUpdate{Version: version, Outcome: outcome, Time: site.At(u.Now()), Reason: reason}
+}
+
+// onTrial reports whether the slot that runs is being tried.
+func (u *Updater) onTrial() bool {
+	return u.state.Trial != nil && u.state.Trial.Slot == u.Board.Running() && u.standard != u.Board.Running()
+}
+
+// Status returns the status as the board and the state have it.
+func (u *Updater) Status() (site.UpdateStatus, error) {
+	s := site.UpdateStatus{
+		Image: true, Family: u.Board.Family(), Phase: site.UpdateIdle, Last: u.state.Last, TakeBack: u.state.TakeBack,
+		Running: site.SlotStatus{Slot: string(u.Board.Running()), Version: u.Board.Version()},
+		Other:   site.SlotStatus{Slot: string(u.other())},
+	}
+	var err, failed error
+	u.standard, err = u.Board.Default()
+	s.Default = string(u.standard)
+	s.Other.Version, failed = u.Board.Installed(u.other())
+	switch {
+	case u.onTrial():
+		s.Phase, s.Target = site.UpdateTrial, u.state.Trial.Version
+	case u.state.Trial != nil:
+		s.Phase, s.Target = site.UpdateRestarting, u.state.Trial.Version
+	case u.state.Waiting != nil:
+		s.Phase, s.Target, s.At = site.UpdateWaiting, u.state.Waiting.Version, u.state.Waiting.At
+	}
+	return s, errors.Join(err, failed)
+}
+
+// other returns the slot that does not run.
+func (u *Updater) other() slot.Name { return u.Board.Running().Other() }
+
+// show publishes the status of now, with what change does to it.
+func (u *Updater) show(change func(*site.UpdateStatus)) {
+	s, err := u.Status()
+	if change != nil {
+		change(&s)
+	}
+	if err == nil && !slices.Equal(u.shown, fingerprint(s)) {
+		err = u.Exchange.WriteStatus(s)
+		u.shown = fingerprint(s)
+	}
+	if err != nil {
+		u.Log.Warn("the status of updates was not written", "err", err)
+	}
+	u.Progress(s)
+}
+
+// fingerprint tells two statuses apart.
+func fingerprint(s site.UpdateStatus) []byte {
+	text, _ := json.Marshal(s) // of strings and numbers
+	return text
+}
+
+// progress is how far a phase of an update is.
+type progress struct {
+	u       *Updater
+	phase   site.UpdatePhase
+	version string
+	shown   int
+}
+
+// phase begins a phase.
+func (u *Updater) phase(p site.UpdatePhase, version string) *progress {
+	return &progress{u: u, phase: p, version: version, shown: -1}
+}
+
+// at publishes how many bytes of the whole are done; a whole of 0 or less is unknown.
+func (p *progress) at(done, whole int64) {
+	percent := 0
+	if whole > 0 {
+		percent = int(min(done*100/whole, 100))
+	}
+	if percent != p.shown {
+		p.shown = percent
+		p.u.show(func(s *site.UpdateStatus) { s.Phase, s.Percent, s.Target = p.phase, percent, p.version })
+	}
+}
