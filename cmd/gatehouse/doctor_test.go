@@ -12,7 +12,7 @@ import (
 	"gatehouse/internal/install/doctor"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var rewrite = flag.Bool("update", false, "write the golden files anew")
 
 // reportOf reads a report that the tests of package doctor keep.
 func reportOf(t *testing.T, name string) doctor.Report {
@@ -33,7 +33,7 @@ func TestApp_printReport(t *testing.T) {
 		var out strings.Builder
 		testApp().printReport(&lines{w: &out}, reportOf(t, name))
 		path := filepath.Join("testdata", "doctor", name+".txt")
-		if *update {
+		if *rewrite {
 			if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
 				t.Fatal(err)
 			}

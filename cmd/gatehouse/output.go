@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -279,11 +280,19 @@ const workingAfter = time.Second
 // working shows, on a terminal, what takes more than a second and for how long it has,
 // until done is called. It shows nothing where standard error is a file or a pipe.
 func (a *app) working(what string) (done func()) {
+	_, done = a.workingOn(what)
+	return done
+}
+
+// workingOn is working for what changes: show sets what is shown next.
+func (a *app) workingOn(first string) (show func(string), done func()) {
 	file, ok := a.terminal(a.stderr)
 	if !ok {
-		return func() {}
+		return func(string) {}, func() {}
 	}
 	began, stop := time.Now(), make(chan struct{})
+	var what atomic.Pointer[string]
+	what.Store(&first)
 	var shown sync.WaitGroup
 	shown.Go(func() {
 		tick := time.NewTicker(workingAfter)
@@ -291,7 +300,7 @@ func (a *app) working(what string) (done func()) {
 		for {
 			select {
 			case <-tick.C:
-				_, _ = file.WriteString("\r" + what + " … " + time.Since(began).Round(time.Second).String() + "\x1b[K")
+				_, _ = file.WriteString("\r" + *what.Load() + " … " + time.Since(began).Round(time.Second).String() + "\x1b[K")
 			case <-stop:
 				if time.Since(began) >= workingAfter {
 					_, _ = file.WriteString("\r\x1b[K")
@@ -300,5 +309,5 @@ func (a *app) working(what string) (done func()) {
 			}
 		}
 	})
-	return sync.OnceFunc(func() { close(stop); shown.Wait() })
+	return func(now string) { what.Store(&now) }, sync.OnceFunc(func() { close(stop); shown.Wait() })
 }

@@ -61,6 +61,7 @@ func (a *app) root() *cobra.Command {
 		a.cloudCommand(),
 		a.backupCommand(),
 		a.restoreCommand(),
+		a.updateCommand(),
 		a.workerCommand(),
 		a.noticeCommand(),
 		a.serviceCommand(),

@@ -17,6 +17,25 @@ func (g *Gateway) reportRescue() {
 	}
 }
 
+// reportTakenBack raises a condition for as long as the database of a newer version is kept
+// beside the one of before.
+func (g *Gateway) reportTakenBack(ctx context.Context) {
+	taken, ok, err := g.db.TakenBack(ctx)
+	if err != nil {
+		g.log.Warn("what was taken back from a newer version cannot be read", "error", err)
+	}
+	if !ok {
+		return
+	}
+	severity, advice := health.Notice, "Nothing is to be done: "
+	if len(taken.Undone) > 0 {
+		severity, advice = health.Warning, "Make the changes again that were undone; "
+	}
+	g.conditions.Report(severity, health.DataTakenBack,
+		"At "+taken.Time.String()+" "+taken.String(),
+		advice+"what was revoked stays revoked, and who logged in meanwhile logs in again; this finding stays until the next upgrade, or until gatehouse.db.newer in the data directory is removed and the gateway restarted")
+}
+
 // damageFound raises the condition of a damaged page in the open database.
 func (g *Gateway) damageFound(error) {
 	g.conditions.Report(health.Warning, health.StorageDamaged,

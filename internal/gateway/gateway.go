@@ -57,6 +57,10 @@ type Config struct {
 	Sockets    []net.Listener          // held by the service manager; the gateway closes its copies
 	Supervisor *machine.Supervisor     // the service manager; nil: there is none
 	System     machine.System          // where the time comes from; nil: this machine
+
+	// TakeBack has the database of before a newer version, if that left it, taken back; see
+	// [sqlite.TakeBack].
+	TakeBack bool
 }
 
 // Gateway is one whole gateway, bound and ready to run.
@@ -74,6 +78,7 @@ type Gateway struct {
 	inherited  bool           // whether there were any
 	supervisor *machine.Supervisor
 	system     machine.System
+	takeBack   bool
 
 	conditions *health.Registry
 	metrics    *metric.Registry
@@ -117,7 +122,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
 		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cmp.Or(cfg.Supervisor, new(machine.Supervisor)),
-		system: cfg.System, restarting: make(chan site.Actor, 1),
+		system: cfg.System, takeBack: cfg.TakeBack, restarting: make(chan site.Actor, 1),
 		// One core is left to the doors, where there are several.
 		handshakes: admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, cfg.Config.MQTT.ConnectTimeout),
 	}
@@ -176,10 +181,15 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if g.release, err = TakeData(g.cfg.Data); err != nil {
 		return err
 	}
-	g.db, err = sqlite.Open(ctx, sqlite.Config{
+	stored := sqlite.Config{
 		Path: filepath.Join(g.cfg.Data, "gatehouse.db"), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
-	})
-	if err != nil {
+	}
+	if g.takeBack {
+		if err := sqlite.TakeBack(ctx, stored); err != nil {
+			return err
+		}
+	}
+	if g.db, err = sqlite.Open(ctx, stored); err != nil {
 		return err
 	}
 	g.clock, err = machine.NewClock(machine.ClockConfig{
@@ -190,6 +200,7 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	}
 	g.db.UseClock(g.clock)
 	g.reportRescue()
+	g.reportTakenBack(ctx)
 	g.started = g.clock.Now()
 	g.id, err = g.db.GatewayID(ctx)
 	return err

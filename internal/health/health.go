@@ -35,6 +35,7 @@ const (
 	StorageUnresponsive Code = "storage-unresponsive"
 
 	CopyFailing    Code = "copy-failing"
+	DataTakenBack  Code = "data-taken-back"
 	ClockUntrusted Code = "clock-untrusted"
 	ClockAhead     Code = "clock-ahead"
 	ClockStep      Code = "clock-step"

@@ -48,6 +48,7 @@ const (
 	KindBackupTaken    Kind = "backup-taken" // everything that makes this gateway left it, encrypted
 	KindRestored       Kind = "restored"     // what follows was written by a gateway restored from a backup
 	KindUpdate         Kind = "update"       // of the system: asked for, or how it ended
+	KindTakenBack      Kind = "taken-back"   // an older version took back its database after the trial of a newer one
 	KindCloudOnline    Kind = "cloud-online"
 	KindCloudOffline   Kind = "cloud-offline"
 	KindThrottled      Kind = "unlock-throttled" // an account asked for more unlocks than it may; none of these was sent
@@ -65,7 +66,7 @@ func Kinds() []Kind {
 		KindStationAdded, KindStationChanged, KindStationRotated, KindStationRemoved,
 		KindGranted, KindUngranted, KindTokenAdded, KindTokenRemoved,
 		KindGroupAdded, KindGroupChanged, KindGroupRemoved, KindHolidayChanged, KindHolidayRemoved, KindStarted, KindStopped,
-		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored,
+		KindClockChanged, KindClockAccepted, KindClockReset, KindRecordsLost, KindTimeZone, KindBackupTaken, KindRestored, KindTakenBack,
 		KindUpdate, KindCloudOnline, KindCloudOffline, KindThrottled, KindGap,
 	}
 }

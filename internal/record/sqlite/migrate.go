@@ -16,6 +16,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// SchemaVersion returns the version of the schema that this program writes.
+func SchemaVersion() int { return len(schemas()) }
+
 // schemas returns the texts of the migrations: the first creates schema 1 in an empty
 // file, and each that follows brings its predecessor's schema to the next.
 func schemas() (texts []string) {

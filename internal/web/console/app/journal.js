@@ -7,7 +7,7 @@ import { Empty, Field, Load, Pairs, Problem, Select, Title, Wait, html, inZone, 
 const topic = (label, kinds) => [label, kinds.split(' ')];
 
 const bad = 'door-forced door-held left-unlocked station-silent refused-often battery-low records-lost gap'.split(' ');
-const warn = 'not-opened unlock-throttled login-failed cloud-offline backup-taken restored'.split(' ');
+const warn = 'not-opened unlock-throttled login-failed cloud-offline backup-taken restored taken-back'.split(' ');
 
 // What can be shown: labels and kinds of records.
 const topics = {
