@@ -51,8 +51,9 @@ func writeEntry(path string, content []byte) error {
 	return durable.Overwrite(path, 0, content)
 }
 
-// defaultLine is the line of loader.conf that names the default.
-var defaultLine = regexp.MustCompile(`(?m)^default gatehouse-([ab])\.conf$`)
+// defaultLine is the line of loader.conf that names the default. An installer who wants
+// a shell at every start has put that entry there.
+var defaultLine = regexp.MustCompile(`(?m)^default gatehouse-([ab])(?:-shell)?\.conf$`)
 
 // anyDefault is a line that the boot loader would take for one.
 var anyDefault = regexp.MustCompile(`(?mi)^\s*default\b`)
@@ -73,7 +74,7 @@ func (b *Board) Default() (Name, error) {
 // loaderDefault returns the default of loader.conf, and where its letter is. What is not
 // of the image's form is refused.
 func (b *Board) loaderDefault() (n Name, at int64, err error) {
-	text, err := readBounded(b.loaderPath(), EntrySize)
+	text, err := readBounded(b.loaderPath(), maxFile)
 	if err != nil {
 		return "", 0, err
 	}

@@ -26,6 +26,17 @@ func Variables(file []byte) (int, bool) {
 	return len(all), whole
 }
 
+// Others returns the bytes of all variables but those of that name of the boot loader.
+func Others(file []byte, name string) (others []byte) {
+	all, _ := parseUboot(file)
+	for _, one := range all {
+		if one.name != name {
+			others = append(others, one.raw...)
+		}
+	}
+	return others
+}
+
 // SetVariable returns a file of U-Boot with another value of a variable.
 func SetVariable(file []byte, name string, value []byte) []byte {
 	all, _ := parseUboot(file)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -196,6 +197,16 @@ func TestBoard_update(t *testing.T) {
 		if n, err := b.OneShot(); err != nil || n != "" {
 			t.Errorf("%s: the next start tries %q, %v", name, n, err)
 		}
+		cleared := tree(t, folder)
+		for path, want := range map[string]string{
+			"gatehouse/b/vmlinuz": "", "gatehouse/b/initrd": "",
+			"loader/entries/gatehouse-b.conf":       strings.Repeat("\n", slot.EntrySize),
+			"loader/entries/gatehouse-b-shell.conf": strings.Repeat("\n", slot.EntrySize),
+		} {
+			if cleared[path] != want {
+				t.Errorf("%s: %s has %q", name, path, cleared[path])
+			}
+		}
 		kernel, initrd := bytes.Repeat([]byte("kernel"), 1<<18), []byte("initrd")
 		entry, shell := []byte("version 1.3.0\nlinux /gatehouse/b/vmlinuz\n"), []byte("shell")
 		if err := errors.Join(
@@ -230,34 +241,38 @@ func TestBoard_update(t *testing.T) {
 	}
 }
 
-// What starts is never written to, and what is empty is never tried or made the default.
+// What starts is never written to: neither the slot that runs nor the default, which are
+// two while one is on trial or was chosen in the menu.
 func TestBoard_refusals(t *testing.T) {
-	writes := map[string]func(*slot.Board) error{
-		"Clear": func(b *slot.Board) error { return b.Clear(slot.A) },
-		"WriteFile": func(b *slot.Board) error {
-			return b.WriteFile(slot.A, slot.Kernel, strings.NewReader("x"), 1, sha256.Sum256([]byte("x")))
+	for name, write := range map[string]func(*slot.Board, slot.Name) error{
+		"Clear": (*slot.Board).Clear,
+		"WriteFile": func(b *slot.Board, n slot.Name) error {
+			return b.WriteFile(n, slot.Kernel, strings.NewReader("x"), 1, sha256.Sum256([]byte("x")))
 		},
-		"WriteEntries": func(b *slot.Board) error { return b.WriteEntries(slot.A, nil, nil) },
-		"SetDefault":   func(b *slot.Board) error { return b.SetDefault(slot.B) },
-		"SetOneShot":   func(b *slot.Board) error { return b.SetOneShot(slot.B) },
-	}
-	for name, write := range writes {
+		"WriteEntries": func(b *slot.Board, n slot.Name) error { return b.WriteEntries(n, nil, nil) },
+	} {
 		folder := slottest.New(t, "1.2.3")
-		before := tree(t, folder)
-		refused(t, write(open(t, folder)), fault.Conflict, "lot ")
-		if !equal(before, tree(t, folder)) {
-			t.Errorf("%s changed something before it was refused", name)
-		}
-		if name == "SetDefault" || name == "SetOneShot" {
-			continue
-		}
 		folder.Fill("b", "1.3.0")
-		folder.Start("b") // chosen in the menu: slot a is still the default
-		before = tree(t, folder)
-		refused(t, write(open(t, folder)), fault.Conflict, "Slot a is not written to")
-		if !equal(before, tree(t, folder)) {
-			t.Errorf("%s changed the default", name)
+		folder.Start("b")
+		before := tree(t, folder)
+		for _, n := range []slot.Name{slot.A, slot.B} {
+			refused(t, write(open(t, folder), n), fault.Conflict, "Slot "+string(n)+" is not written to")
+			if !equal(before, tree(t, folder)) {
+				t.Errorf("%s changed slot %s", name, n)
+			}
 		}
+	}
+}
+
+// What is empty is never tried or made the default.
+func TestBoard_refusals_empty(t *testing.T) {
+	folder := slottest.New(t, "1.2.3")
+	before := tree(t, folder)
+	b := open(t, folder)
+	refused(t, b.SetDefault(slot.B), fault.Conflict, "Slot b is empty")
+	refused(t, b.SetOneShot(slot.B), fault.Conflict, "Slot b is empty")
+	if n, err := b.OneShot(); err != nil || n != "" || !equal(before, tree(t, folder)) {
+		t.Errorf("something has changed: %q, %v", n, err)
 	}
 }
 
@@ -314,15 +329,18 @@ func TestBoard_SetDefault(t *testing.T) {
 	folder := slottest.New(t, "1.2.3")
 	folder.Fill("b", "1.3.0")
 	b := open(t, folder)
-	for _, n := range []slot.Name{slot.B, slot.B, slot.A} {
-		if err := b.SetDefault(n); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := b.Default(); err != nil || got != n {
-			t.Errorf("the default is %q, %v", got, err)
-		}
-		if got := folder.Read("boot/efi/loader/loader.conf"); got != "timeout 3\neditor no\ndefault gatehouse-"+string(n)+".conf\n" {
-			t.Errorf("loader.conf has %q", got)
+	for _, form := range []string{"timeout 3\neditor no\ndefault gatehouse-%s.conf\n", "default gatehouse-%s-shell.conf"} {
+		folder.Write("boot/efi/loader/loader.conf", fmt.Sprintf(form, slot.A))
+		for _, n := range []slot.Name{slot.B, slot.B, slot.A} {
+			if err := b.SetDefault(n); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := b.Default(); err != nil || got != n {
+				t.Errorf("the default is %q, %v", got, err)
+			}
+			if got, want := folder.Read("boot/efi/loader/loader.conf"), fmt.Sprintf(form, n); got != want {
+				t.Errorf("loader.conf has %q, want %q", got, want)
+			}
 		}
 	}
 }
@@ -331,8 +349,8 @@ func TestBoard_SetDefault_otherForms(t *testing.T) {
 	for _, text := range []string{
 		"", "default gatehouse.conf\n", "default gatehouse-c.conf\n", "default  gatehouse-a.conf\n", "default gatehouse-a.conf\r\n",
 		"default gatehouse-a.conf\ndefault gatehouse-a.conf\n", "default gatehouse-a.conf\n\tdefault gatehouse-b.conf\n",
-		"default gatehouse-a*\n", "default gatehouse-a-shell.conf\n", "#default gatehouse-a.conf\n",
-		"default gatehouse-a.conf\n" + strings.Repeat("#", 512),
+		"default gatehouse-a*\n", "default gatehouse-a-other.conf\n", "#default gatehouse-a.conf\n",
+		"default gatehouse-a.conf\n" + strings.Repeat("#", 64<<10),
 	} {
 		folder := slottest.New(t, "1.2.3")
 		folder.Fill("b", "1.3.0")

@@ -108,7 +108,7 @@ func parseUboot(file []byte) (all []ubootVariable, whole bool) {
 		for ; end+2 <= len(name) && le.Uint16(name[end:]) != 0; end += 2 {
 		}
 		start := ubootEntry + end + 2 // of the data
-		if start > len(rest) || length > int64(len(rest)-start) {
+		if length > int64(len(rest)-start) {
 			return nil, false
 		}
 		one := ubootVariable{data: rest[start : start+int(length)]}
