@@ -34,6 +34,8 @@ type Config struct {
 	Cloud   Cloud               // [cloud]
 
 	Homeassistant Homeassistant // [homeassistant]
+
+	Update Update // [update]
 }
 
 // Log is about what the process writes to the system log.

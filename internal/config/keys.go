@@ -68,7 +68,7 @@ func keys() []key {
 	}, brokerKeys()...)
 }
 
-// brokerKeys are those of brokers elsewhere.
+// brokerKeys are those of brokers and servers elsewhere.
 func brokerKeys() []key {
 	return []key{
 		{"cloud.url", func(c *Config) any { return &c.Cloud.URL }, brokerURL, atReload},
@@ -89,6 +89,8 @@ func brokerKeys() []key {
 		{"homeassistant.password_file", func(c *Config) any { return &c.Homeassistant.PasswordFile }, anything, atRestart},
 		{"homeassistant.ca", func(c *Config) any { return &c.Homeassistant.CA }, anything, atRestart},
 		{"homeassistant.prefix", func(c *Config) any { return &c.Homeassistant.Prefix }, topicPart, atRestart},
+		{"update.from_cloud", func(c *Config) any { return &c.Update.FromCloud }, anything, atReload},
+		{"update.url", func(c *Config) any { return &c.Update.URL }, updateURL, atReload},
 	}
 }
 
