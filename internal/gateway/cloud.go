@@ -17,13 +17,13 @@ import (
 // Assistant where there is one. A file or a credential that is missing does not keep the
 // gateway from starting: each attempt to connect looks for it.
 func (g *Gateway) buildCloud(ctx context.Context) error {
-	g.clouded = g.cfg.Cloud
-	settings, err := cloudSettings(g.cfg.Cloud)
+	g.clouded = clouded(g.cfg)
+	settings, err := cloudSettings(g.cfg)
 	if err != nil {
 		return err
 	}
 	g.cloud, err = link.New(ctx, link.Config{
-		Gateway: g.id, Version: g.version, Boot: g.boot, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock,
+		Gateway: g.id, Version: g.version, Boot: g.boot, Store: g.db, Journal: g.journal, Stations: g.stations, Unlocker: g.unlock, Updates: g.updates,
 		Clock: g.clock, Logger: g.log, Health: g.conditions, Metrics: g.metrics, Find: machine.CredentialPath,
 	}, settings)
 	g.linked.Store(g.cloud)
@@ -37,14 +37,21 @@ func (g *Gateway) buildCloud(ctx context.Context) error {
 	return err
 }
 
+// clouded returns what the cloud link goes by.
+func clouded(cfg config.Config) config.Config {
+	return config.Config{Cloud: cfg.Cloud, Update: config.Update{FromCloud: cfg.Update.FromCloud}}
+}
+
 // cloudSettings returns the settings of the cloud link in the configuration. Errors: Invalid.
-func cloudSettings(c config.Cloud) (link.Settings, error) {
+func cloudSettings(cfg config.Config) (link.Settings, error) {
+	c := cfg.Cloud
 	keys, err := api.NewKeyring(c.Keys)
 	if err != nil {
 		return link.Settings{}, fault.Wrap(fault.Invalid, "cloud.keys: "+err.Error(), err)
 	}
 	return link.Settings{
 		Broker: c.Broker, BrokerAcks: c.Ack == config.AckBroker, Keys: keys, PerSecond: c.RecordsPerSecond, Window: c.Window,
+		Updates: cfg.Update.FromCloud,
 	}, nil
 }
 

@@ -98,7 +98,7 @@ type Gateway struct {
 	cloud      *link.Link
 	linked     atomic.Pointer[link.Link] // cloud, for the journal, which is there before it
 	house      *homeassistant.Link       // nil: there is no Home Assistant
-	clouded    config.Cloud              // what cloud goes by; the reloader's own
+	clouded    config.Config             // what cloud goes by, and nothing else; the reloader's own
 	web        *kit.Kit
 	admin      *adminapi.API
 	http       *httpapi.API

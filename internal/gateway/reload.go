@@ -36,7 +36,7 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 	if err != nil {
 		return err
 	}
-	cloud, err := cloudSettings(next.Cloud)
+	cloud, err := cloudSettings(next)
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,9 @@ func (g *Gateway) takeOver(ctx context.Context, next config.Config) error {
 	if g.level != nil {
 		_ = g.level.UnmarshalText([]byte(next.Log.Level)) // which package config has checked
 	}
-	if !reflect.DeepEqual(g.clouded, next.Cloud) { // a connection is not ended without need
+	if to := clouded(next); !reflect.DeepEqual(g.clouded, to) { // a connection is not ended without need
 		g.cloud.Configure(cloud)
-		g.clouded = next.Cloud
+		g.clouded = to
 	}
 	g.unlock.SetTTL(next.Unlock.TTL)
 	g.stations.SetAlarms(next.Alarm)

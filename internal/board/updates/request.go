@@ -108,7 +108,7 @@ func (s *Service) check(o Order) error {
 	if o.SHA256 != "" && !sumForm.MatchString(o.SHA256) {
 		return fault.New(fault.Invalid, "The SHA-256 of an update is 64 digits 0-9 and a-f")
 	}
-	if now := s.Clock.Now(); !o.At.IsZero() && (o.At.Before(now.Add(-time.Minute)) || o.At.After(now.Add(MaxAhead))) {
+	if now := s.Clock.Now(); !o.At.IsZero() && (o.At.Before(now.Add(-time.Minute)) || o.At.After(now.Add(MaxAhead+time.Minute))) {
 		return fault.New(fault.Invalid, "The moment of an update lies ahead, by seven days at most")
 	}
 	return nil

@@ -108,6 +108,7 @@ func (s *Service) read() site.UpdateStatus {
 	if err != nil || !status.Image {
 		return site.UpdateStatus{Advice: Advice()}
 	}
+	status.TakeBack = false // between root and the database alone
 	return status
 }
 

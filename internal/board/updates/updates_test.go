@@ -182,7 +182,7 @@ func TestService_Request_invalid(t *testing.T) {
 			"capital sum":    {URL: where, SHA256: strings.ToUpper(sum)},
 			"two lines":      {URL: where, SHA256: sum + "\n"},
 			"past":           {URL: where, At: time.Now().Add(-2 * time.Minute)},
-			"far":            {URL: where, At: time.Now().Add(updates.MaxAhead + time.Second)},
+			"far":            {URL: where, At: time.Now().Add(updates.MaxAhead + 61*time.Second)},
 		} {
 			w := newWorld(t)
 			_, err := w.service().Request(chief(), o)

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"gatehouse/internal/board/updates"
+	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -82,15 +86,51 @@ func (c *claims) command(gateway site.GatewayID, now time.Time) (Command, *Refus
 	cmd.ID = claim[string](c, "jti")
 	c.demand(validID(cmd.ID), Malformed, "its jti is not 1 to %d printable ASCII characters without quotes and backslashes", MaxID)
 	cmd.Name = claim[string](c, "cmd")
-	c.demand(cmd.Name == Unlock, UnknownCommand, "its cmd is not %q, the one command that there is", Unlock)
+	switch cmd.Name {
+	case Unlock:
+		c.unlock(&cmd)
+	case Update:
+		c.update(&cmd)
+	default:
+		c.demand(false, UnknownCommand, "its cmd is neither %q nor %q", Unlock, Update)
+	}
+	cmd.Actor = claim[string](c, "actor")
+	c.demand(validActor(cmd.Actor), Malformed, "its actor is not 1 to %d printable characters", MaxActor)
+	return cmd, c.flaw
+}
+
+// unlock judges what an unlock states.
+func (c *claims) unlock(cmd *Command) {
 	var err error
 	cmd.Station, err = site.ParseStationID(c.name("station"))
 	c.demand(err == nil, UnknownStation, "its station is none: %v", err)
 	cmd.Lock, err = site.ParseLockID(c.name("lock"))
 	c.demand(err == nil, UnknownLock, "its lock is none: %v", err)
-	cmd.Actor = claim[string](c, "actor")
-	c.demand(validActor(cmd.Actor), Malformed, "its actor is not 1 to %d printable characters", MaxActor)
-	return cmd, c.flaw
+}
+
+// sumForm is the form of a SHA-256.
+var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// update judges what an update states. No sentence has its URL, which may hold a secret.
+func (c *claims) update(cmd *Command) {
+	for _, name := range []string{"station", "lock"} {
+		_, stated := c.fields[name]
+		c.demand(!stated, Malformed, "it states a %s, and an update has none", name)
+	}
+	cmd.URL = claim[string](c, "url")
+	if err := updates.CheckURL(cmd.URL); err != nil {
+		c.demand(false, Malformed, "its url cannot be used. %s", fault.Sentence(err))
+	}
+	cmd.SHA256 = strings.ToLower(claim[string](c, "sha256"))
+	c.demand(sumForm.MatchString(cmd.SHA256), Malformed, "its sha256 is not 64 hex digits")
+	if _, stated := c.fields["window"]; !stated {
+		return
+	}
+	seconds := claim[float64](c, "window")
+	fits := seconds >= 0 && seconds <= MaxWindow.Seconds() && seconds == math.Trunc(seconds)
+	if c.demand(fits, Malformed, "its window is not a whole number of seconds, 0 to %.0f", MaxWindow.Seconds()); fits {
+		cmd.Window = time.Duration(seconds) * time.Second
+	}
 }
 
 // demand notes a flaw where something does not hold, unless there is one before it.

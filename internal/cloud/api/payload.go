@@ -20,6 +20,13 @@ type Status struct {
 	Since   *site.Timestamp `json:"since,omitempty"`   // when the connection was made
 	Boot    site.BootID     `json:"boot,omitempty"`    // of the gateway's process
 	Journal *StatusJournal  `json:"journal,omitempty"` // how far the journal was acknowledged
+	Update  *StatusUpdate   `json:"update,omitempty"`  // how updates of the gateway's system stand
+}
+
+// StatusUpdate is which versions the gateway's system has, and how updates of it stand.
+type StatusUpdate struct {
+	site.UpdateStatus
+	Text string `json:"text,omitempty"` // the same in sentences, with times in the site's zone; "" where there is only Advice
 }
 
 // StatusJournal names the record at which a new application begins.

@@ -16,7 +16,7 @@ const (
 	Expired        Reason = "expired"         // exp has come
 	NotYetValid    Reason = "not-yet-valid"   // iat or nbf lies ahead
 	Lifetime       Reason = "lifetime"        // longer-lived than MaxLifetime
-	UnknownCommand Reason = "unknown-command" // cmd is not Unlock
+	UnknownCommand Reason = "unknown-command" // cmd is neither Unlock nor Update
 )
 
 // The reasons that are found with what the gateway knows besides the token. Verify
@@ -29,6 +29,8 @@ const (
 	Busy           Reason = "busy"          // no more commands can be taken now
 	Clock          Reason = "clock"         // the gateway cannot know whether it is still valid
 	NotPermitted   Reason = "not-permitted" // the key, station or lock was removed meanwhile
+	UpdatesOff     Reason = "updates-off"   // this gateway takes no updates from the cloud
+	NotImage       Reason = "not-image"     // this gateway's system does not update itself
 )
 
 // Refusal is the error of a token that is no command to be carried out.
@@ -37,6 +39,7 @@ type Refusal struct {
 	ID       string // its jti where one could be read; only if Verified by a trusted signer
 	KeyID    string // its kid where one could be read; likewise
 	Verified bool   // whether a trusted key has signed the token
+	Name     string // its cmd; "" unless Verified
 	Message  string // the reason for people, in one line
 }
 

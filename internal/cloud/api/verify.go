@@ -47,6 +47,7 @@ func (r Keyring) Verify(token []byte, gateway site.GatewayID, now time.Time) (Co
 			cmd.KeyID = kid
 			return cmd, nil
 		}
+		found.Name = cmd.Name
 	case flawed:
 	case err == nil, errors.Is(err, jwt.ErrTokenMalformed):
 		found = refusef(Malformed, "the token is not a JWS in its compact form, of JSON objects of UTF-8 with each name once")

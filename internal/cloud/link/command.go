@@ -37,6 +37,10 @@ type Unlocker interface {
 	// has begun it is completed. NotFound for a lock that does not exist; Unavailable when
 	// its record cannot be made durable: nothing was sent, and its id is free again.
 	Unlock(ctx context.Context, req unlock.Request) (unlock.Answer, error)
+	// Once carries out a command that opens no door, whose id is claimed, by calling carry;
+	// its id is free again if carry has not done anything. Conflict for an id that is not
+	// claimed.
+	Once(id string, carry func() (answer unlock.Answer, done bool, err error)) (unlock.Answer, error)
 }
 
 // commands takes what comes in on the topic of commands, carries each command out at
@@ -50,14 +54,16 @@ type commands struct {
 	// refusals are those that get a record, by jti and reason; with "" for the jti where no
 	// trusted key has signed them, which displace none of the others.
 	refusals *throttle.Digest[[2]string]
+	updates  updating
 
-	claiming sync.Mutex // the holder alone acquires slots
+	claiming sync.Mutex // the holder alone acquires slots and takes from updates.pace
 }
 
 // newCommands answers the commands that the end of the process before has interrupted.
 // No key is trusted before trust is called.
 func newCommands(cfg Config, answer func(api.Result)) *commands {
 	c := &commands{Config: cfg, answer: answer, slots: make(chan struct{}, maxUnderWay), refusals: throttle.NewDigest[[2]string](maxApart)}
+	c.updates.refusals = throttle.NewDigest[[2]string](maxApartUpdates)
 	c.trust(api.Keyring{})
 	for _, id := range cfg.Unlocker.Interrupted() {
 		c.end(id, site.Unresolved, api.Result{})
@@ -91,6 +97,10 @@ func (c *commands) handle(payload []byte, retained bool, received time.Time) {
 		return
 	}
 	key, _ := ring.Key(cmd.KeyID)
+	if cmd.Name == api.Update {
+		c.running.Go(func() { c.update(cmd, key) })
+		return
+	}
 	c.running.Go(func() { c.carryOut(cmd, key, received) })
 }
 
@@ -107,11 +117,13 @@ func (c *commands) judge(cmd api.Command, err error, retained bool) *refused {
 	state, enrolled := c.Stations.State(cmd.Station)
 	switch {
 	case failed:
-		return &refused{Refusal: api.Refusal{Reason: api.Clock, ID: refusal.ID, KeyID: refusal.KeyID, Verified: true, Message: refusedByClock}}
+		return &refused{Refusal: api.Refusal{Reason: api.Clock, ID: refusal.ID, KeyID: refusal.KeyID, Verified: true, Name: refusal.Name, Message: refusedByClock}}
 	case !c.Clock.Trusted():
 		return newRefused(cmd, api.Clock, refusedByClock)
 	case retained:
 		return newRefused(cmd, api.Retained, "the broker had retained the command; publish commands without the retain flag")
+	case cmd.Name == api.Update:
+		return c.judgeUpdate(cmd)
 	case !enrolled:
 		return newRefused(cmd, api.UnknownStation, "there is no station "+cmd.Station.String())
 	case !slices.ContainsFunc(state.Locks, func(l site.Lock) bool { return l.ID == cmd.Lock }):
@@ -125,18 +137,23 @@ func (c *commands) judge(cmd api.Command, err error, retained bool) *refused {
 func (c *commands) claim(cmd api.Command) *refused {
 	c.claiming.Lock()
 	defer c.claiming.Unlock()
-	if len(c.slots) == cap(c.slots) {
+	updates := cmd.Name == api.Update
+	if !updates && len(c.slots) == cap(c.slots) || updates && c.updates.wait() > 0 {
 		return newRefused(cmd, api.Busy, "too many commands came in a short time; try again a little later")
 	}
 	first, err := c.Unlocker.Claim(cmd.ID, cmd.Expires)
-	if err == nil {
+	switch {
+	case err == nil && updates:
+		c.updates.take()
+		return nil
+	case err == nil:
 		c.slots <- struct{}{}
 		return nil
 	}
 	if !fault.Is(err, fault.Conflict) {
 		return newRefused(cmd, api.Busy, fault.Sentence(err)+"; try again a little later")
 	}
-	r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one for each opening")
+	r := newRefused(cmd, api.Repeated, "a command with this jti came before; sign a new one each time")
 	r.first = &api.First{Outcome: first.Outcome, Time: site.At(first.Ended)}
 	return r
 }
@@ -157,8 +174,12 @@ func (c *commands) refuse(r refused) {
 	if r.Verified {
 		kind[0], facts.KeyID = r.ID, r.KeyID
 	}
-	if facts, due := c.refusals.Note(kind, facts, time.Now()); due {
-		c.record(facts)
+	refusals, record := c.refusals, c.record
+	if r.cmd.Name == api.Update || r.Name == api.Update {
+		refusals, record = c.updates.refusals, c.recordUpdate
+	}
+	if facts, due := refusals.Note(kind, facts, time.Now()); due {
+		record(facts)
 		c.Logger.Warn("cloud command refused", "reason", r.Reason, "why", r.Message, "jti", r.ID, "key", r.KeyID, "signed", r.Verified)
 	}
 	c.end(r.ID, site.Refused, api.Result{Reason: string(r.Reason), Message: r.Message, First: r.first})

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"gatehouse/internal/cloud/api"
@@ -30,8 +31,22 @@ func (c *commands) Handle(payload []byte, retained bool, received time.Time) {
 func (c *commands) Drain() { c.running.Wait() }
 
 // Run records the refusals that are held back.
-func (c *commands) Run(ctx context.Context) { c.refusals.Run(ctx, c.record) }
+func (c *commands) Run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { c.updates.refusals.Run(ctx, c.recordUpdate) })
+	c.refusals.Run(ctx, c.record)
+	both.Wait()
+}
 
 // Put and Take are put and take.
 func (r *results) Put(result api.Result) { r.put(result) }
 func (r *results) Take() []api.Result    { return r.take(maxResults) }
+
+// AllowUpdates is allowUpdates.
+func (c *commands) AllowUpdates(allowed bool) { c.allowUpdates(allowed) }
+
+// The bounds of updates.
+const (
+	MaxUpdatesAtOnce = maxUpdatesAtOnce
+	UpdateEvery      = updateEvery
+)

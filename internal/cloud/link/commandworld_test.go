@@ -37,9 +37,11 @@ type world struct {
 	outcome     site.Outcome
 	unlocker    error
 	onUnlock    func(unlock.Request)
+	onOnce      func()
 	unsure      bool // the clock
 	results     []api.Result
 	records     []site.Record
+	update      updateWorld
 }
 
 func newWorld(t testing.TB) *world {
@@ -75,7 +77,7 @@ func (w *world) commands() *link.Commands {
 
 func (w *world) config() link.Config {
 	return link.Config{
-		Gateway: gatewayID, Unlocker: w, Stations: stations{w: w}, Journal: appending{w: w},
+		Gateway: gatewayID, Unlocker: w, Updates: &w.update, Stations: stations{w: w}, Journal: appending{w: w},
 		Clock: w, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Metrics: w.metrics,
 	}
 }

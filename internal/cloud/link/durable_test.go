@@ -2,13 +2,17 @@ package link_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/board/updates"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/door/unlock"
@@ -126,4 +130,86 @@ func TestCommands_handle_oneDurableWrite(t *testing.T) {
 			t.Errorf("after a restart: %+v", got)
 		}
 	})
+}
+
+// asking is the files between the gateway and root, and notes what was written when root
+// was asked.
+type asking struct {
+	slot.Exchange
+	asked func()
+}
+
+func (a asking) Ask(r slot.Request) error {
+	a.asked()
+	return a.Exchange.Ask(r)
+}
+
+// An update waits for one durable write before root is asked, and its id is remembered by
+// that record, over a restart too.
+func TestCommands_handle_updateDurable(t *testing.T) {
+	ctx, path, root := t.Context(), filepath.Join(t.TempDir(), "gatehouse.db"), t.TempDir()
+	files := slot.Exchange{Root: root}
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "run", "gatehouse"), 0o700), files.WriteStatus(site.UpdateStatus{Image: true, Phase: site.UpdateIdle})); err != nil {
+		t.Fatal(err)
+	}
+	key, err := api.Generate("front-desk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan api.Result, 10)
+	var before string
+	run := func(token string, want api.Result) {
+		t.Helper()
+		db, err := sqlite.Open(ctx, sqlite.Config{Path: path, Boot: "boot", Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		store := &counted{DB: db}
+		db.UseClock(clock{})
+		records, err := journal.New(journal.Config{Store: store, Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Health: &health.Registry{}, Metrics: metric.New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opener, err := unlock.New(ctx, unlock.Config{TTL: site.DefaultTTL, Permissions: door{}, Doors: door{}, Caller: door{}, Journal: records, Clock: clock{}, Metrics: metric.New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.writes()
+		c := link.NewCommands(link.Config{
+			Gateway: gatewayID, Unlocker: opener, Stations: lockOne{}, Journal: records, Clock: clock{}, Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(),
+			Updates: updates.New(updates.Config{
+				Exchange: asking{files, func() { before = store.writes() }}, Journal: records, Store: db, Clock: clock{}, Logger: slog.New(slog.DiscardHandler),
+				Zone: func() *time.Location { return time.UTC },
+			}),
+		}, func(r api.Result) { answers <- r })
+		c.Trust(keyring(t, key.Public()))
+		c.AllowUpdates(true)
+		c.Handle([]byte(token), false, time.Now())
+		c.Drain()
+		got := <-answers
+		if got.Outcome != want.Outcome || got.Reason != want.Reason || (got.First == nil) != (want.First == nil) || got.First != nil && got.First.Outcome != want.First.Outcome {
+			t.Errorf("answered %+v, want %+v", got, want)
+		}
+	}
+	now := time.Now()
+	token, err := key.Sign(api.Command{
+		ID: "once", Gateway: gatewayID, Name: api.Update, Actor: "porter", IssuedAt: now, Expires: now.Add(time.Minute), URL: updateURL, SHA256: updateSum,
+		Window: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(token, api.Result{Outcome: site.Accepted})
+	if before != "1 waited for, 0 not" {
+		t.Errorf("root was asked after %s", before)
+	}
+	r, found, err := files.TakeRequest()
+	if err != nil || !found || r.Action != slot.Update || r.URL != updateURL || r.SHA256 != updateSum || r.At.Before(now.Add(-time.Second)) || r.At.After(now.Add(time.Hour)) {
+		t.Errorf("root is asked %+v, %v, %v", r, found, err)
+	}
+	run(token, api.Result{Outcome: site.Refused, Reason: string(api.Repeated), First: &api.First{Outcome: site.Accepted}})
+	if r, found, err := files.TakeRequest(); err != nil || found {
+		t.Errorf("root is asked again: %+v, %v", r, err)
+	}
 }

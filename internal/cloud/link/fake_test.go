@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/board/updates"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/cloud/link"
 	"gatehouse/internal/cloud/mqttclient"
@@ -236,6 +237,7 @@ type house struct {
 	records  []site.Record
 	broken   bool // the disk
 	waking   []chan struct{}
+	updates  site.UpdateStatus
 }
 
 func (h *house) set(change func()) {
@@ -430,7 +432,7 @@ func start(t *testing.T, h *house, settings link.Settings, before ...func(*parts
 	t.Helper()
 	p := &parts{broker: &broker{}, house: h, health: &health.Registry{}, log: &bytes.Buffer{}}
 	made, err := link.New(t.Context(), link.Config{
-		Gateway: gatewayID, Version: "1.2.3", Boot: "boot-1", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: noUnlocker{},
+		Gateway: gatewayID, Version: "1.2.3", Boot: "boot-1", Store: h, Journal: records{h}, Stations: doors{h}, Unlocker: noUnlocker{}, Updates: h,
 		Clock: clock{}, Logger: slog.New(slog.NewTextHandler(p.log, nil)), Health: p.health, Metrics: metric.New(),
 	}, settings)
 	if err != nil {
@@ -463,6 +465,21 @@ func (noUnlocker) Unlock(context.Context, unlock.Request) (unlock.Answer, error)
 
 func (noUnlocker) Claim(string, time.Time) (unlock.Answer, error) { return unlock.Answer{}, nil }
 func (noUnlocker) Interrupted() []string                          { return nil }
+func (noUnlocker) Once(string, func() (unlock.Answer, bool, error)) (unlock.Answer, error) {
+	return unlock.Answer{}, fault.New(fault.Conflict, "no")
+}
+
+// Status, Sentence and Request are those of updates.
+func (h *house) Status() site.UpdateStatus {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.updates
+}
+
+func (h *house) Sentence() string { return "Version " + h.Status().Running.Version + " runs." }
+func (h *house) Request(site.Actor, updates.Order) (site.CommandID, error) {
+	return "", fault.New(fault.Unavailable, "no")
+}
 
 func newHouse() *house {
 	return &house{bodies: make(map[uint64]string), stations: make(map[site.StationID]site.StationState)}

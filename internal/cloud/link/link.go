@@ -80,8 +80,9 @@ type Settings struct {
 	Broker     mqttclient.Broker
 	BrokerAcks bool // a record counts as delivered when the broker has it (cloud.ack = "broker")
 	Keys       api.Keyring
-	PerSecond  int // records of a backlog; more are sent later
-	Window     int // records that may be on their way, not acknowledged
+	PerSecond  int  // records of a backlog; more are sent later
+	Window     int  // records that may be on their way, not acknowledged
+	Updates    bool // whether signed commands may have the system updated
 }
 
 // Enabled reports whether there is a cloud.
@@ -96,6 +97,7 @@ type Config struct {
 	Journal  Journal
 	Stations Stations
 	Unlocker Unlocker
+	Updates  Updates
 	Clock    site.Clock
 	Logger   *slog.Logger
 	Health   *health.Registry
@@ -159,6 +161,7 @@ func New(ctx context.Context, cfg Config, settings Settings) (*Link, error) {
 // from now on. Answers that wait are for the broker that sent the commands.
 func (l *Link) Configure(settings Settings) {
 	l.commands.trust(settings.Keys)
+	l.commands.allowUpdates(settings.Updates)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.settings
@@ -202,6 +205,7 @@ func (l *Link) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { l.watch(ctx) })
 	others.Go(func() { l.commands.refusals.Run(ctx, l.commands.record) })
+	others.Go(func() { l.commands.updates.refusals.Run(ctx, l.commands.recordUpdate) })
 	defer others.Wait()
 	defer l.commands.running.Wait() // each has a deadline, and the gateway waits for a stage no longer than it may
 	for ctx.Err() == nil {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,7 +27,7 @@ const (
 	// deliveryPatience is how long the broker may acknowledge nothing of what is in flight.
 	deliveryPatience = time.Minute
 	// When the status is published again: every statusEvery; within statusMoved if the
-	// journal's next record has changed; at once if an application asks for it, but no more
+	// journal's next record, or how updates of the system stand, has changed; at once if an application asks for it, but no more
 	// often than once a beat.
 	statusEvery = 5 * time.Minute
 	statusMoved = 5 * time.Second
@@ -59,6 +60,7 @@ type session struct {
 
 	said     time.Time   // when the status was last published
 	saidNext uint64      // the journal's next record in it
+	saidText []byte      // how updates stood in it
 	asked    atomic.Bool // the status is to be published again
 
 	mu      sync.Mutex // mu guards what follows
@@ -186,7 +188,7 @@ func (s *session) step(ctx context.Context) time.Duration {
 	}
 	s.sendResults() // first: states, of which there may be many, leave them no place
 	pause := min(beat, s.outbox.step(ctx), s.mirror.step(ctx))
-	moved := since >= statusMoved && s.cursor.Load()+1 != s.saidNext
+	moved := since >= statusMoved && (s.cursor.Load()+1 != s.saidNext || !bytes.Equal(api.Encode(s.updateStatus()), s.saidText))
 	if since >= beat && (moved || since >= statusEvery || s.asked.Load()) {
 		s.sayOnline()
 	}
@@ -203,7 +205,8 @@ func (s *session) send(m mqttclient.Message, arrived func()) {
 // the one before it, where it can be read.
 func (s *session) sayOnline() {
 	next := s.cursor.Load() + 1
-	s.said, s.saidNext = time.Now(), next
+	update := s.updateStatus()
+	s.said, s.saidNext, s.saidText = time.Now(), next, api.Encode(update)
 	s.asked.Store(false)
 	hash := ""
 	if next > 1 {
@@ -212,6 +215,6 @@ func (s *session) sayOnline() {
 		hash, _ = s.Store.HashAt(ctx, next-1)
 	}
 	s.send(mqttclient.Message{Topic: api.Topic(s.Gateway, api.StatusLeaf), Retained: true, Payload: api.Encode(api.Status{
-		Status: api.Online, Version: s.Version, Since: &s.since, Boot: s.Boot, Journal: &api.StatusJournal{Next: next, Hash: hash},
+		Status: api.Online, Version: s.Version, Since: &s.since, Boot: s.Boot, Journal: &api.StatusJournal{Next: next, Hash: hash}, Update: update,
 	})}, func() {})
 }

@@ -23,6 +23,7 @@ func (s *Service) remember(ctx context.Context) error {
 		case r.Kind == site.KindRestored, r.Kind == site.KindRecordsLost:
 			s.replays.doubt(ages[i])
 		case r.Command == "": // a refusal: nothing was carried out, and its id is free
+		case r.Outcome == site.Requested && r.Kind == site.KindUpdate:
 		case r.Outcome == site.Requested:
 			s.rememberCommand(r)
 		case r.Detail == detailTooLate: // this record, not the first outcome, was the client's answer
@@ -37,12 +38,15 @@ func (s *Service) remember(ctx context.Context) error {
 	for i, r := range records {
 		if r.Outcome == site.Requested && !answered[r.Command] {
 			r.Outcome, r.Detail = site.Unresolved, detailUnresolved
+			if r.Kind == site.KindUpdate {
+				r.Detail = detailUnasked
+			}
 			s.commands.end(r.Command, r.Outcome)
 			s.rememberAnswer(r, ages[i])
 			if r.JTI != "" {
 				s.interrupted = append(s.interrupted, r.JTI)
 			}
-			s.Journal.AppendLater(site.Record{Kind: site.KindUnlock, Facts: r.Facts})
+			s.Journal.AppendLater(site.Record{Kind: r.Kind, Facts: r.Facts})
 		}
 	}
 	return nil
@@ -87,7 +91,7 @@ func (s *Service) ages(records []site.Record) []time.Duration {
 // Of a signed command the first one counts.
 func (s *Service) rememberAnswer(r site.Record, age time.Duration) {
 	lock, err := site.ParseLockID(r.Lock)
-	if err != nil {
+	if err != nil && r.Kind == site.KindUnlock {
 		return
 	}
 	answer := Answer{Command: r.Command, Station: r.Station, Lock: lock, Outcome: r.Outcome}
@@ -110,3 +114,6 @@ func (s *Service) rememberAnswer(r site.Record, age time.Duration) {
 // no more than is known: an outcome is written after the answer, so the client may have
 // received a success.
 const detailUnresolved = "the gateway ended before an outcome was recorded: the door may have opened, and the client may have been told so"
+
+// detailUnasked is the same of an update of the system.
+const detailUnasked = "the gateway ended before it recorded whether root was asked for the update"

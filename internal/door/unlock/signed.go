@@ -29,11 +29,25 @@ func (s *Service) Claim(id string, until time.Time) (Answer, error) {
 	return answer, errRepeated
 }
 
-// openSigned carries out a command whose id is claimed. Errors: Conflict when it is not,
+// openSigned carries out an unlock whose id is claimed. Errors: Conflict when it is not,
 // or was carried out; Unavailable when its record is not durable: nothing was sent, and the
 // id may be claimed again.
 func (s *Service) openSigned(ctx context.Context, req Request) (Answer, error) {
-	r := s.replays.begin(req.JTI)
+	return s.Once(req.JTI, func() (answer Answer, done bool, err error) {
+		answer = s.open(ctx, req)
+		if answer.unrecorded {
+			err = fault.New(fault.Unavailable, "The storage takes no writes: signed commands are not carried out without a durable record")
+		}
+		return answer, !answer.unrecorded, err
+	})
+}
+
+// Once carries out a signed command whose id is claimed by calling carry, and returns what
+// that does. If carry has not done anything, the id may be claimed again. Of a command that
+// opens no door, carry writes the records: of [site.KindUpdate], with the id as JTI. Conflict
+// when the id is not claimed, or the command was carried out.
+func (s *Service) Once(id string, carry func() (answer Answer, done bool, err error)) (Answer, error) {
+	r := s.replays.begin(id)
 	if r == nil {
 		return Answer{}, errRepeated
 	}
@@ -42,12 +56,11 @@ func (s *Service) openSigned(ctx context.Context, req Request) (Answer, error) {
 		answer.Ended = s.Clock.Now()
 		r.end(answer)
 	}()
-	answer = s.open(ctx, req)
-	if answer.unrecorded {
-		s.replays.release(signedCommands, req.JTI)
-		return answer, fault.New(fault.Unavailable, "The storage takes no writes: signed commands are not carried out without a durable record")
+	answer, done, err := carry()
+	if !done {
+		s.replays.release(signedCommands, id)
 	}
-	return answer, nil
+	return answer, err
 }
 
 // doubt refuses signed commands after the journal was restored from a backup or lost

@@ -69,7 +69,7 @@ type Journal interface {
 	AppendLater(r site.Record)
 	// RecentUnlocks returns the newest unlock records, oldest first, within a bound all
 	// with an Idempotency-Key or a JTI that were written within span before the last of
-	// their run, and the records of a restore and of lost records between them.
+	// their run, and the records of updates, of a restore and of lost records between them.
 	RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error)
 }
 

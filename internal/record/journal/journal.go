@@ -105,7 +105,7 @@ type Store interface {
 	// Recent returns unlock records, oldest first: the newest ones up to most, and further
 	// ones with an Idempotency-Key or a JTI that were written within span before the last
 	// unlock of the same run of the gateway. It looks at the newest records of all kinds
-	// up to within. The records of a restore and of lost records are included, damaged
+	// up to within. The records of updates, of a restore and of lost records are included, damaged
 	// ones are skipped.
 	Recent(ctx context.Context, most, within int, span time.Duration) ([]site.Record, error)
 	// Verify checks the whole chain.

@@ -169,8 +169,8 @@ const (
 
 // RecentUnlocks returns the newest 2,000 unlock records, oldest first, and further ones with
 // an Idempotency-Key or a JTI that were written within span before the last unlock of the
-// same run; but none beyond the newest 20,000 records of all kinds. The records of a
-// restore and of lost records are included.
+// same run; but none beyond the newest 20,000 records of all kinds. The records of updates,
+// of a restore and of lost records are included.
 func (s *Service) RecentUnlocks(ctx context.Context, span time.Duration) ([]site.Record, error) {
 	return s.Store.Recent(ctx, recentUnlocks, recentWithin, span)
 }

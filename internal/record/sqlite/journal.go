@@ -83,7 +83,7 @@ func (db *DB) Read(ctx context.Context, q journal.Query) ([]site.Record, error) 
 func once() [][]byte {
 	return [][]byte{
 		[]byte(`"idempotencyKey":`), []byte(`"jti":`),
-		[]byte(`"kind":"` + string(site.KindRestored) + `"`), []byte(`"kind":"` + string(site.KindRecordsLost) + `"`),
+		[]byte(`"kind":"` + string(site.KindRestored) + `"`), []byte(`"kind":"` + string(site.KindRecordsLost) + `"`), []byte(`"kind":"` + string(site.KindUpdate) + `"`),
 	}
 }
 
@@ -101,7 +101,7 @@ func (db *DB) Recent(ctx context.Context, most, within int, span time.Duration) 
 			continue
 		}
 		r, damaged := decode(body)
-		if damaged != nil || r.Kind != site.KindUnlock && r.Kind != site.KindRestored && r.Kind != site.KindRecordsLost {
+		if damaged != nil || r.Kind != site.KindUnlock && r.Kind != site.KindRestored && r.Kind != site.KindRecordsLost && r.Kind != site.KindUpdate {
 			continue
 		}
 		if r.Kind == site.KindUnlock && r.Boot != last.Boot {

@@ -120,6 +120,21 @@ func TestDB_Recent(t *testing.T) {
 	}
 }
 
+// Records of updates are returned whatever their age: their ids are carried out once.
+func TestDB_Recent_updates(t *testing.T) {
+	db, _, _ := filledWithKeys(t)
+	defer func() { _ = db.Close() }()
+	for _, r := range []site.Record{{Kind: site.KindUpdate, Facts: site.Facts{JTI: "jti", Outcome: site.Requested}}, {Kind: site.KindUpdate}, unlockRecord(1)} {
+		if err := db.AppendRecord(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, err := db.Recent(t.Context(), 1, 100, 0)
+	if got := seqs(records); err != nil || !slices.Equal(got, []uint64{11, 12, 13}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // What a clock said in one run says nothing of another run's.
 func TestDB_Recent_ofEachRun(t *testing.T) {
 	db, path, clock := filledWithKeys(t)
