@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -86,34 +87,55 @@ func (a *app) cloudKeygen(path, id string) error {
 type cloudSigning struct {
 	key, gateway, actor, id string
 	ttl                     time.Duration
+
+	update, sha256 string
+	window         time.Duration
 }
 
 const cloudSignLong = `Sign a command that opens one lock of station N ("lock-1", or "1" for short) once, and
 print it: a JSON Web Token in one line, to be published to the topic
 gateways/ID/command of the cloud's broker at QoS 1, not retained. How it ended comes
 on gateways/ID/result. This machine's clock has to be right to within some seconds, and
-the gateway must trust the key: see "gatehouse cloud keygen".`
+the gateway must trust the key: see "gatehouse cloud keygen".
+
+With --update and --sha256, and without N and LOCK, the command has the gateway update
+itself, where from_cloud = true stands under [update] of its configuration. With
+--window it restarts into the new version at a moment of its own in that time, so that
+the gateways of a site do not all restart at once. How the update goes on stands in
+gateways/ID/status.`
 
 const cloudSignExample = `  gatehouse cloud sign 1042 lock-1 --key cloud-front-desk.key
   gatehouse cloud sign 1042 1 --key front-desk.key --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --actor porter@example.test |
-    mosquitto_pub -h mqtt.example.test -t gateways/6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c/command -q 1 -s`
+    mosquitto_pub -h mqtt.example.test -t gateways/6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c/command -q 1 -s
+  gatehouse cloud sign --key front-desk.key --gateway 6f1c7a3e-3f5b-4d0c-9a55-0d8c5a1f2b3c --window 4h \
+    --update https://updates.example.test/gatehouse_1.3.0_arm64.update --sha256 HEX`
 
 func (a *app) cloudSignCommand() *cobra.Command {
 	var flags cloudSigning
 	cmd := a.command(&cobra.Command{
 		Use:               "sign N LOCK",
-		Short:             "Sign a command that opens a lock from the cloud",
+		Short:             "Sign a command that opens a lock from the cloud, or updates a gateway",
 		Long:              cloudSignLong,
 		Example:           cloudSignExample,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}, func(ctx context.Context, args []string) error { return a.cloudSign(ctx, args, flags) })
-	cmd.Use += " --key FILE"
+	cmd.Use = "sign {N LOCK | --update URL --sha256 HEX} --key FILE"
+	unlocks := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if flags.update != "" {
+			return takes()(cmd, args)
+		}
+		return unlocks(cmd, args)
+	}
 	f := cmd.Flags()
 	f.StringVar(&flags.key, "key", "", "sign with the private key in `FILE`")
 	f.StringVar(&flags.gateway, "gateway", "", "for the gateway with the `ID` (default the one that runs here)")
 	f.StringVar(&flags.actor, "actor", "", "the journal names `NAME` as who opened (default you)")
 	f.DurationVar(&flags.ttl, "ttl", 30*time.Second, "it holds for `TIME`, cut to seconds, 1s to 1m")
 	f.StringVar(&flags.id, "jti", "", "its `ID`, which no other command ever has (default a random one)")
+	f.StringVar(&flags.update, "update", "", "have the gateway update itself from `URL`, https")
+	f.StringVar(&flags.sha256, "sha256", "", "of the update, 64 `HEX` digits")
+	f.DurationVar(&flags.window, "window", 0, "restart into the update within `TIME`, 1s to 168h (default at once)")
 	_ = cmd.MarkFlagRequired("key") // there is that flag
 	return cmd
 }
@@ -128,14 +150,11 @@ type signedCommand struct {
 }
 
 func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) error {
-	cmd := api.Command{Name: api.Unlock, ID: cmp.Or(flags.id, uuid.NewString()), Actor: cmp.Or(flags.actor, whoami())}
-	var err error
-	if cmd.Station, err = site.ParseStationID(args[0]); err != nil {
+	cmd, err := commandToSign(args, flags)
+	if err != nil {
 		return wrongUsage(err)
 	}
-	if cmd.Lock, err = site.ParseLockID(args[1]); err != nil {
-		return wrongUsage(err)
-	}
+	cmd.ID, cmd.Actor = cmp.Or(flags.id, uuid.NewString()), cmp.Or(flags.actor, whoami())
 	key, err := a.signingKey(flags.key)
 	if err != nil {
 		return err
@@ -154,6 +173,21 @@ func (a *app) cloudSign(ctx context.Context, args []string, flags cloudSigning) 
 		Expires: site.At(cmd.Expires.Truncate(time.Second)), Token: token,
 	}
 	return a.result(result, func(w *lines) { w.printf("%s", token) })
+}
+
+// commandToSign returns what the arguments and flags ask for.
+func commandToSign(args []string, flags cloudSigning) (cmd api.Command, err error) {
+	if flags.update != "" {
+		return api.Command{Name: api.Update, URL: flags.update, SHA256: flags.sha256, Window: flags.window}, nil
+	}
+	if flags.sha256 != "" || flags.window != 0 {
+		return cmd, errors.New("--sha256 and --window are for --update URL")
+	}
+	cmd.Name = api.Unlock
+	if cmd.Station, err = site.ParseStationID(args[0]); err == nil {
+		cmd.Lock, err = site.ParseLockID(args[1])
+	}
+	return cmd, err
 }
 
 // signingKey reads a private key, and warns of one that others can read.
