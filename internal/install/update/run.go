@@ -50,7 +50,8 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 	case u.state.Trial != nil: // the board is about to restart
 		return false, nil
 	}
-	if u.request(ctx); u.state.Trial != nil {
+	stuck := u.request(ctx)
+	if u.state.Trial != nil {
 		return false, nil
 	}
 	u.takenBack(ctx)
@@ -60,7 +61,7 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 		}
 		return false, nil
 	}
-	return u.state.Waiting != nil || u.state.TakeBack, nil
+	return u.state.Waiting != nil || u.state.TakeBack || stuck, nil
 }
 
 // takenBack ends the leave to take back an older database, once the gateway is ready.
@@ -120,40 +121,42 @@ func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone 
 }
 
 // request carries out what the gateway has asked for. Whatever that is, the state says how
-// it ended; the service goes on.
-func (u *Updater) request(ctx context.Context) {
+// it ended; the service goes on. After a request that could not be read it reports true: it
+// may be there still, and would start a service that ends again and again.
+func (u *Updater) request(ctx context.Context) (stuck bool) {
 	r, found, err := u.Exchange.TakeRequest()
 	if err != nil {
-		u.Log.Warn("a request for an update was refused", "err", err)
 		u.refuse(err)
-		return
+		return true
 	}
 	if !found {
-		return
+		return false
 	}
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
 	if r.Action != slot.Update { // an older version may have holes: only root decides that
 		u.refuse(fault.New(fault.Forbidden, "the gateway may not return to an older version: run \"gatehouse update rollback\" on the board, as root"))
-		return
+		return false
 	}
 	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
 	if r.SHA256 != "" {
 		o.SHA256 = new(updatefile.Sum)
 		if err := o.SHA256.UnmarshalText([]byte(r.SHA256)); err != nil {
 			u.refuse(fault.Wrap(fault.Invalid, "the request names no SHA-256", err))
-			return
+			return false
 		}
 	}
-	if _, err := u.perform(ctx, o); err != nil {
-		return // it is recorded
-	}
-	if r.File {
+	if _, err := u.perform(ctx, o); err == nil && r.File { // an error is recorded
 		u.removeUpload()
 	}
+	return false
 }
 
-// refuse records that a request was refused.
+// refuse records that a request was refused, once for the same reason.
 func (u *Updater) refuse(err error) {
+	if l := u.state.Last; l != nil && l.Outcome == site.UpdateRefused && l.Reason == fault.Text(err) {
+		return
+	}
+	u.Log.Warn("a request for an update was refused", "err", err)
 	u.conclude("", site.UpdateRefused, fault.Text(err))
 	if err := u.save(); err != nil && !errors.Is(err, context.Canceled) {
 		u.Log.Warn("the outcome of an update was not recorded", "err", err)

@@ -200,6 +200,23 @@ func TestRun_hostileRequests(t *testing.T) {
 	}
 }
 
+// A request that cannot be removed neither ends the service, which its path unit would
+// start again and again, nor wears the card out.
+func TestRun_stuckRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		b.Write("run/gatehouse/update-request.json/file", "")
+		began := time.Now()
+		if err := b.service(time.Minute); err != nil || time.Since(began) < time.Minute {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		if s := b.status(); s.Last == nil || s.Last.Outcome != site.UpdateRefused || time.Since(s.Last.Time.Time) < time.Minute {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
+}
+
 func (b *board) link(to, path string) {
 	b.t.Helper()
 	if err := os.Symlink(to, b.Path(path)); err != nil {
