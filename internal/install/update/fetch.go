@@ -41,9 +41,7 @@ const (
 
 	// roomForDoors is what a download leaves free for the database and its journal, in bytes.
 	roomForDoors = 64 << 20
-	// early is after how many bytes the manifest is there, and judged.
-	early     = 96 << 10
-	roomEvery = 4 << 20
+	roomEvery    = 4 << 20
 )
 
 // origin is what a partial download is of.
@@ -63,6 +61,7 @@ type fetch struct {
 	from origin
 
 	judged bool
+	limit  int64 // of bytes that may arrive
 	shown  *progress
 }
 
@@ -72,7 +71,7 @@ func (u *Updater) fetch(ctx context.Context, address string, keys api.Keyring) (
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "The address of the update cannot be read: write https://HOST/PATH") // the error has the address
 	}
-	d := &fetch{u: u, url: parsed, keys: keys}
+	d := &fetch{u: u, url: parsed, keys: keys, limit: updatefile.MaxSize}
 	d.shown = u.phase(site.UpdateFetching, "")
 	if err := d.open(sha256.Sum256([]byte(address))); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The download cannot be kept in "+u.Folder, err)
@@ -256,8 +255,8 @@ func (d *fetch) begin(response *http.Response) error {
 		return err
 	}
 	d.from.Size, d.from.Validator = response.ContentLength, validator(response.Header)
-	if d.from.Size > updatefile.MaxSize {
-		return errHuge(d.url.Host)
+	if d.from.Size > d.limit {
+		return errHuge(d.url.Host, d.limit)
 	}
 	if err := d.room(max(d.from.Size, 0)); err != nil {
 		return err
@@ -269,8 +268,8 @@ func (d *fetch) begin(response *http.Response) error {
 	return unkept(err)
 }
 
-func errHuge(host string) error {
-	return fault.New(fault.Invalid, fmt.Sprintf("What %s delivers has more than %s, so it is no update: is the address right?", host, machine.Size(updatefile.MaxSize)))
+func errHuge(host string, limit int64) error {
+	return fault.New(fault.Invalid, fmt.Sprintf("What %s delivers has more than %s, so it is not the update: is the address right?", host, machine.Size(limit)))
 }
 
 func unkept(err error) error {
@@ -303,7 +302,7 @@ func contentRange(text string) (start, whole int64, err error) {
 
 // restart forgets what was downloaded.
 func (d *fetch) restart() error {
-	d.have, d.judged, d.from.Size, d.from.Validator = 0, false, -1, ""
+	d.have, d.judged, d.limit, d.from.Size, d.from.Validator = 0, false, updatefile.MaxSize, -1, ""
 	return unkept(d.file.Truncate(0))
 }
 
@@ -353,15 +352,15 @@ func (d *fetch) receive(ctx context.Context, body io.Reader, stall *time.Timer) 
 
 // keep writes what has arrived, and judges the manifest once it is there.
 func (d *fetch) keep(b []byte) error {
-	if d.have+int64(len(b)) > updatefile.MaxSize {
-		return errHuge(d.url.Host)
+	if d.have+int64(len(b)) > d.limit {
+		return errHuge(d.url.Host, d.limit)
 	}
 	if _, err := d.file.WriteAt(b, d.have); err != nil {
 		return unkept(err)
 	}
 	d.have += int64(len(b))
 	d.shown.at(d.have, d.from.Size)
-	if !d.judged && d.have >= early && d.from.Size >= 0 {
+	if !d.judged && d.have >= int64(updatefile.HeadSize) {
 		return d.judge()
 	}
 	return nil
@@ -370,10 +369,14 @@ func (d *fetch) keep(b []byte) error {
 // judge refuses an update by its manifest, before the rest of it is fetched.
 func (d *fetch) judge() error {
 	d.judged = true
-	f, err := updatefile.Open(d.file, d.from.Size, d.keys)
+	f, err := updatefile.Peek(d.file, d.keys)
+	if err == nil && d.from.Size >= 0 {
+		f, err = updatefile.Open(d.file, d.from.Size, d.keys)
+	}
 	if err != nil {
 		return err
 	}
+	d.limit = f.Size()
 	d.shown.version = f.Manifest.Version
 	return d.u.judge(f.Manifest)
 }

@@ -197,6 +197,15 @@ func TestUpdate_urlRefuses(t *testing.T) {
 			http.Redirect(w, r, "file:///etc/shadow", http.StatusFound)
 		}, fault.Unavailable, "unsupported protocol scheme"},
 		"a server's fault": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, fault.Unavailable, "does not deliver the update (it answers with status 502): try again"},
+		"an endless one": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "-1")
+			_, _ = w.Write(good)
+			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20))
+		}, fault.Invalid, "so it is not the update"},
+		"an endless page": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "-1")
+			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20))
+		}, fault.Invalid, "no update of Gatehouse"},
 		"an endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "400000000")
 			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20))
@@ -245,6 +254,9 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 		h(w, r)
 	}
 	response := w.Result()
+	if response.Header.Get("Content-Length") == "-1" {
+		response.ContentLength = -1
+	}
 	response.Request = r
 	return response, nil
 }

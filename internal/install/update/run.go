@@ -82,15 +82,18 @@ func (u *Updater) takenBack(ctx context.Context) {
 }
 
 // due reports whether the moment of what waits has come. It comes by a clock that is
-// trusted only.
+// trusted only. What was to be tried at once, when the power failed, needs no clock.
 func (u *Updater) due(ctx context.Context) bool {
+	if u.state.Waiting.At.IsZero() {
+		return true
+	}
 	now, trusted, zone := u.clock(ctx)
 	if !trusted {
 		u.show(func(s *site.UpdateStatus) { s.WaitingFor = "a clock that is trusted" })
 		return false
 	}
 	w := u.state.Waiting
-	if late := now.Sub(w.At.Time); late > latest && !w.At.IsZero() {
+	if late := now.Sub(w.At.Time); late > latest {
 		at := w.At.In(zone)
 		at = time.Date(now.In(zone).Year(), now.In(zone).Month(), now.In(zone).Day(), at.Hour(), at.Minute(), at.Second(), 0, zone)
 		if at.Before(now) {

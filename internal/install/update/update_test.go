@@ -231,6 +231,22 @@ func TestUpdate_failingCard(t *testing.T) {
 	}
 }
 
+// What the card has made of it is read past every cache.
+func TestUpdate_wornCard(t *testing.T) {
+	b := newBoard(t)
+	before, file := b.running(), b.file("1.3.0")
+	b.onShow = func(s site.UpdateStatus) {
+		if s.Phase == site.UpdateVerifying {
+			b.Write("dev/mmcblk0p3", "x"+b.Read("dev/mmcblk0p3")[1:])
+		}
+	}
+	if err := b.install(file); !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.Sentence(err), "worn out") {
+		t.Errorf("%v", err)
+	}
+	b.untouched(before)
+	b.cannotStart()
+}
+
 func TestParseSource(t *testing.T) {
 	for text, want := range map[string]update.Source{
 		"gatehouse.update":            {Path: "gatehouse.update"},

@@ -14,6 +14,9 @@ import (
 	"gatehouse/internal/fault"
 )
 
+// HeadSize is the most that stands before the parts, in bytes.
+const HeadSize = maxHead + maxManifest
+
 // maxHead is the most that stands before the manifest, in bytes.
 const maxHead = len(firstLine) + maxSignatures*(api.MaxKeyID+1+88+1) + len("manifest 65536\n")
 
@@ -27,6 +30,25 @@ type File struct {
 
 // Open reads and verifies the manifest of an update file of that size. Errors are Invalid.
 func Open(from io.ReaderAt, size int64, keys api.Keyring) (*File, error) {
+	f, err := Peek(from, keys)
+	if err != nil {
+		return nil, err
+	}
+	switch whole := f.Size(); {
+	case size < whole:
+		return nil, refuse("The update is cut off, with %d of %d bytes: copy or download it again", size, whole)
+	case size > whole:
+		return nil, refuse("The update has %d bytes too many at its end: copy or download it again", size-whole)
+	}
+	return f, nil
+}
+
+// Size returns how many bytes the whole file has, by its manifest.
+func (f *File) Size() int64 { return f.begin + f.Manifest.size() }
+
+// Peek is Open for a file of which only the beginning may be there yet, its first
+// [HeadSize] bytes at least.
+func Peek(from io.ReaderAt, keys api.Keyring) (*File, error) {
 	raw := make([]byte, maxHead)
 	n, err := from.ReadAt(raw, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -46,12 +68,6 @@ func Open(from io.ReaderAt, size int64, keys api.Keyring) (*File, error) {
 	f := &File{from: from, begin: int64(h.size + h.manifest)}
 	if f.Manifest, err = parseManifest(text); err != nil {
 		return nil, err
-	}
-	switch whole := f.begin + f.Manifest.size(); {
-	case size < whole:
-		return nil, refuse("The update is cut off, with %d of %d bytes: copy or download it again", size, whole)
-	case size > whole:
-		return nil, refuse("The update has %d bytes too many at its end: copy or download it again", size-whole)
 	}
 	return f, nil
 }

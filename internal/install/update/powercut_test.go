@@ -1,0 +1,82 @@
+package update_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"gatehouse/internal/site"
+)
+
+var errCut = errors.New("the power is cut")
+
+// cutAt installs a version and cuts the power at the n-th status; false where it ended
+// before.
+func (b *board) cutAt(n int, file string) (cut bool) {
+	b.t.Helper()
+	b.onShow = func(site.UpdateStatus) {
+		if n--; n == 0 {
+			panic(errCut)
+		}
+	}
+	defer func() {
+		b.onShow = nil
+		if reason := recover(); reason != nil && reason != any(errCut) {
+			panic(reason)
+		}
+		cut = n <= 0
+	}()
+	if err := b.install(file); err != nil {
+		b.t.Error(err)
+	}
+	return false
+}
+
+// Wherever the power is cut within an update, the board starts the old version or, whole,
+// the new one; and the same update installs it after that.
+func TestUpdate_powerCuts(t *testing.T) {
+	tried, old := 0, 0
+	for n := 1; ; n++ {
+		b := newBoard(t)
+		b.settle()
+		before, file := b.running(), b.file("1.3.0")
+		if !b.cutAt(n, file) {
+			break
+		}
+		if now := b.running(); !maps.Equal(now, before) {
+			t.Fatalf("cut %d: what runs was changed", n)
+		}
+		if err := os.RemoveAll(b.Path("run")); err != nil {
+			t.Fatal(err)
+		}
+		switch b.restart() {
+		case "b":
+			tried++
+			b.holds("1.3.0")
+			b.settle()
+			if s := b.status(); s.Phase != site.UpdateTrial {
+				t.Errorf("cut %d: the status is %+v", n, s)
+			}
+			continue
+		case "a":
+			old++
+		}
+		b.settle()
+		if s := b.status(); s.Phase != site.UpdateIdle && s.Phase != site.UpdateWaiting || s.Last != nil && strings.Contains(s.Last.Reason, "did not start") {
+			t.Errorf("cut %d: the status is %+v, %+v", n, s, s.Last)
+		}
+		b.restarts = 0
+		if err := b.install(file); err != nil {
+			t.Errorf("cut %d, and again: %v", n, err)
+		}
+		b.holds("1.3.0")
+		if b.restart() != "b" {
+			t.Errorf("cut %d, and again: slot b does not start", n)
+		}
+	}
+	if tried < 1 || old < 10 {
+		t.Errorf("%d cuts led to a trial and %d to the old version: were they at every step?", tried, old)
+	}
+}
