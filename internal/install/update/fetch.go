@@ -225,7 +225,7 @@ func cause(err error) string {
 	for {
 		e, is := errors.AsType[*url.Error](err)
 		if !is {
-			return err.Error()
+			return bounded(err.Error(), maxReason/2) // a server may have worded it
 		}
 		err = e.Err
 	}

@@ -196,6 +196,10 @@ func TestUpdate_urlRefuses(t *testing.T) {
 		"another scheme": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "file:///etc/shadow", http.StatusFound)
 		}, fault.Unavailable, "unsupported protocol scheme"},
+		"a redirect of much text": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "https://%"+strings.Repeat("x", 200_000))
+			w.WriteHeader(http.StatusFound)
+		}, fault.Unavailable, "…): try again"},
 		"a server's fault": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, fault.Unavailable, "does not deliver the update (it answers with status 502): try again"},
 		"an endless one": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "-1")
@@ -228,6 +232,9 @@ func TestUpdate_urlRefuses(t *testing.T) {
 			})
 			b.untouched(before)
 			b.cannotStart()
+			if s := b.status(); s.Last == nil || len(s.Last.Reason) > 1000 {
+				t.Errorf("the status is %+v, %.2000v", s, s.Last)
+			}
 			if _, err := os.Stat(b.Path("var/lib/gatehouse-update/download")); err == nil && c.kind == fault.Invalid {
 				t.Error("the download is left")
 			}

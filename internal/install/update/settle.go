@@ -20,12 +20,13 @@ func (u *Updater) Settle(ctx context.Context) error {
 	defer cancel()
 	release, missing, err := u.lock(waiting, true)
 	if err != nil {
+		u.unjudged()
 		return err
 	}
 	defer release()
 	running := u.Board.Running()
 	if missing && running != u.standard {
-		u.show(nil)
+		u.unjudged()
 		return errMissing()
 	}
 	u.state.Slots[running] = content{u.Board.Version(), u.Schema}
@@ -41,6 +42,17 @@ func (u *Updater) Settle(ctx context.Context) error {
 	err = errors.Join(err, u.save())
 	u.show(nil)
 	return err
+}
+
+// unjudged publishes the status of a board without its state. One that does not run its
+// default is on trial for all that is known: gatehouse-fallback.service ends that when the
+// service fails for the same reason.
+func (u *Updater) unjudged() {
+	u.show(func(s *site.UpdateStatus) {
+		if s.Default != s.Running.Slot {
+			s.Phase, s.Target = site.UpdateTrial, s.Running.Version
+		}
+	})
 }
 
 // errMissing is the error of a board that runs what is not its default without knowing why.

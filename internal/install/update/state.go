@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/slot"
@@ -59,7 +60,7 @@ type trial struct {
 	Reason  string           `json:"reason,omitempty"`  // it fails
 }
 
-// load reads the state; missing is true where there is none yet.
+// load reads the state; missing is true where there is none yet, or none any more.
 func (u *Updater) load() (missing bool, err error) {
 	u.state, u.saved = state{Slots: map[slot.Name]content{}}, nil
 	text, err := os.ReadFile(u.path(stateName))
@@ -76,7 +77,7 @@ func (u *Updater) load() (missing bool, err error) {
 	if u.state.Slots == nil {
 		u.state.Slots = map[slot.Name]content{}
 	}
-	return false, nil
+	return u.saved == nil, nil
 }
 
 // save makes the state durable.
@@ -96,7 +97,19 @@ func (u *Updater) path(name string) string { return filepath.Join(u.Folder, name
 
 // conclude records how an update ended.
 func (u *Updater) conclude(version string, outcome site.UpdateOutcome, reason string) {
-	u.state.Last = &site.LastUpdate{Version: version, Outcome: outcome, Time: site.At(u.Now()), Reason: reason}
+	u.state.Last = &site.LastUpdate{Version: version, Outcome: outcome, Time: site.At(u.Now()), Reason: bounded(reason, maxReason)}
+}
+
+// maxReason is how much of a reason is kept, in bytes: a server or the gateway may have
+// worded it, and what reads the status takes a small file.
+const maxReason = 600
+
+// bounded returns a text, or what it begins with.
+func bounded(text string, most int) string {
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 // onTrial reports whether the slot that runs is being tried.

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gatehouse/internal/fault"
 	"gatehouse/internal/site"
 )
 
@@ -124,6 +123,7 @@ func TestRun_fallsBack(t *testing.T) {
 	}{
 		"no gateway":          {func(b *board) { b.gateway.err = errDown }, "the gateway was not ready 5 minutes after the start: The gateway does not answer", 5 * time.Minute},
 		"a gateway not ready": {func(b *board) { b.gateway.ready = false }, "not ready 5 minutes after the start: The database cannot be written", 5 * time.Minute},
+		"a verbose gateway":   {func(b *board) { b.gateway.err = errors.New(strings.Repeat("é\n", 100_000)) }, "not ready 5 minutes after the start: é", 5 * time.Minute},
 		"another certificate": {func(b *board) { b.gateway.serves = errors.New("it shows another certificate") }, "it shows another certificate", 5 * time.Minute},
 		"a slow start":        {func(b *board) { b.gateway.err, b.uptime = errDown, 4*time.Minute }, "not ready 5 minutes after the start", time.Minute},
 		"stations":            {func(b *board) { b.gateway.online, b.gateway.offline = []site.StationID{1}, []site.StationID{2, 3} }, "only 1 of the 3 stations that were online before came back within 10 minutes", 10 * time.Minute},
@@ -274,14 +274,29 @@ func TestRun_chosenByHand(t *testing.T) {
 
 // A trial that cannot read its state ends with an error: the unit restarts the board.
 func TestRun_missingState(t *testing.T) {
+	for name, lose := range map[string]func(b *board){
+		"none":       func(*board) {},
+		"damaged":    func(b *board) { b.Write("var/lib/gatehouse-update/state.json", "\x00\x00\x00") },
+		"unreadable": func(b *board) { b.Write("var/lib/gatehouse-update/state.json/x", "") },
+		"no folder":  func(b *board) { b.Write("var/lib/gatehouse-update", "") },
+	} {
+		t.Run(name, func(t *testing.T) { testMissingState(t, lose) })
+	}
+}
+
+func testMissingState(t *testing.T, lose func(*board)) {
 	b := newBoard(t)
+	lose(b)
 	b.Fill("b", "1.3.0")
 	b.run("b")
-	if err := b.updater().Settle(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if err := b.updater().Settle(t.Context()); err == nil {
 		t.Errorf("at the start: %v", err)
 	}
-	if err := b.service(time.Minute); !fault.Is(err, fault.Unavailable) {
+	if err := b.service(time.Minute); err == nil {
 		t.Errorf("the service: %v", err)
+	}
+	if s := b.status(); s.Phase != site.UpdateTrial || s.Target != "1.3.0" { // for gatehouse-fallback.service
+		t.Errorf("the status is %+v", s)
 	}
 }
 
