@@ -41,6 +41,9 @@ hangs or loses power, the board returns to the old version by itself: "gatehouse
 status" says why. Expect doors to be out of reach for about a minute at each restart;
 with --at that is at a better time.
 
+With --check and without FILE or URL, the update at url under [update] of the
+configuration is checked.
+
 An update that was interrupted continues when the same command is run again. Run it as
 root. Other systems are updated by their package: this command says which one.`
 
@@ -61,11 +64,17 @@ type updateFlags struct {
 func (a *app) updateCommand() *cobra.Command {
 	var flags updateFlags
 	cmd := a.command(&cobra.Command{
-		Use:     "update FILE|URL",
+		Use:     "update [FILE|URL]",
 		Short:   "Update a board that runs the Gatehouse image",
 		Long:    updateLong,
 		Example: updateExample,
-	}, func(ctx context.Context, args []string) error { return a.update(ctx, args[0], flags) })
+	}, func(ctx context.Context, args []string) error {
+		from, err := a.updateFrom(args, flags)
+		if err != nil {
+			return err
+		}
+		return a.update(ctx, from, flags)
+	})
 	cmd.PersistentFlags().StringVar(&flags.board, "board", "", "the folder `DIR` stands for the board, for tests")
 	_ = cmd.PersistentFlags().MarkHidden("board") // it was just added
 	cmd.Flags().BoolVar(&flags.check, "check", false, "fetch and check it, and change nothing that the board starts from")
@@ -111,6 +120,22 @@ and grants, is lost; revocations and the journal are kept.`,
 
 func atFlag(cmd *cobra.Command, at *string) {
 	cmd.Flags().StringVar(at, "at", "", "restart at `TIME`: 03:00 in the time zone of the site, or 2026-11-21T03:00:00Z")
+}
+
+// updateFrom returns where the update is: as the argument says, or for a check without one
+// the configuration.
+func (a *app) updateFrom(args []string, flags updateFlags) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	if !flags.check {
+		return "", wrongUsagef("the argument FILE|URL is missing")
+	}
+	cfg, err := a.settings()
+	if err == nil && cfg.Update.URL == "" {
+		err = wrongUsagef("name a FILE or URL to check, or set url under [update] of the configuration")
+	}
+	return cfg.Update.URL, err
 }
 
 // update installs or checks an update.
