@@ -82,17 +82,18 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 	if s.Default != s.Running.Slot && s.Phase != UpdateTrial {
 		all = append(all, fmt.Sprintf("Slot %s is the default: the next start takes it.", s.Default))
 	}
-	if now := s.progress(zone); now != "" {
+	if now := s.Progress(zone); now != "" {
 		all = append(all, now)
 	}
 	if s.Last != nil {
-		all = append(all, s.Last.sentence(zone))
+		all = append(all, s.Last.Sentence(zone))
 	}
 	return all
 }
 
-// progress returns what an update does at the moment, "" where there is none.
-func (s UpdateStatus) progress(zone *time.Location) string {
+// Progress returns the sentence about what an update does at the moment, "" where there is
+// none.
+func (s UpdateStatus) Progress(zone *time.Location) string {
 	target := "An update"
 	if s.Target != "" {
 		target = "Version " + s.Target
@@ -124,8 +125,8 @@ func (s UpdateStatus) progress(zone *time.Location) string {
 	return ""
 }
 
-// sentence says how an update ended.
-func (l LastUpdate) sentence(zone *time.Location) string {
+// Sentence returns the sentence about how an update ended.
+func (l LastUpdate) Sentence(zone *time.Location) string {
 	to := ""
 	if l.Version != "" {
 		to = " to version " + l.Version

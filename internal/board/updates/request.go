@@ -23,13 +23,13 @@ const (
 	shownURL = 200
 )
 
-// Order is an update that someone asks for: either of a URL or of the file that was
-// uploaded.
+// Order is an update that someone asks for: one of URL, File and Rollback.
 type Order struct {
-	URL    string    // https://HOST/PATH
-	File   bool      // the file that was uploaded
-	SHA256 string    // of the update, 64 lower-case hex digits; "" where none is stated
-	At     time.Time // when the board restarts into it; zero: as soon as it is written
+	URL      string    // https://HOST/PATH
+	File     bool      // the file that was uploaded
+	Rollback bool      // the version in the other slot
+	SHA256   string    // of the update, 64 lower-case hex digits; "" where none is stated
+	At       time.Time // when the board restarts into it; zero: as soon as it is written
 
 	// For signed commands of the cloud.
 	JTI       string      // the cloud's id of it
@@ -45,10 +45,7 @@ var errWithdrawn = fault.New(fault.Forbidden, "The update is no longer permitted
 // it is no longer permitted; Unavailable where root cannot be asked, and for a signed
 // command whose record cannot be made durable: nothing was asked then, and there is no id.
 func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
-	if err := s.check(o); err != nil {
-		return "", err
-	}
-	if err := s.free(); err != nil {
+	if err := s.Check(o); err != nil {
 		return "", err
 	}
 	id := site.CommandID(uuid.Must(uuid.NewV7()).String())
@@ -62,8 +59,12 @@ func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 		s.end(record, site.Refused, fault.Sentence(errWithdrawn))
 		return id, errWithdrawn
 	}
+	action := slot.Update
+	if o.Rollback {
+		action = slot.Rollback
+	}
 	if err := s.Exchange.Ask(slot.Request{
-		ID: string(id), Action: slot.Update, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At),
+		ID: string(id), Action: action, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At),
 	}); err != nil {
 		s.Logger.Error("the request for an update cannot be left for root", "error", err)
 		s.end(record, site.Failed, "the request could not be left for root")
@@ -92,12 +93,27 @@ func (s *Service) free() error {
 	}
 }
 
+// Check returns the error that Request would return for an order at once, and nil where it
+// would ask root.
+func (s *Service) Check(o Order) error {
+	if err := s.check(o); err != nil {
+		return err
+	}
+	return s.free()
+}
+
 // sumForm is the form of a SHA-256.
 var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // check refuses an order that cannot be right.
 func (s *Service) check(o Order) error {
-	if o.File == (o.URL != "") {
+	from := 0
+	for _, stated := range []bool{o.URL != "", o.File, o.Rollback} {
+		if stated {
+			from++
+		}
+	}
+	if from != 1 {
 		return fault.New(fault.Invalid, "An update comes either from a URL or from an uploaded file")
 	}
 	if o.URL != "" {
@@ -130,7 +146,10 @@ func CheckURL(text string) error {
 // source is where the update comes from, without what may be secret.
 func (o Order) source() string {
 	u, err := url.Parse(o.URL)
-	if err != nil || o.File {
+	switch {
+	case o.Rollback:
+		return "the version in the other slot"
+	case err != nil || o.File:
 		return "an uploaded file"
 	}
 	text := "https://" + u.Host + u.EscapedPath()
