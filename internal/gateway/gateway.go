@@ -57,6 +57,7 @@ type Config struct {
 	Sockets    []net.Listener          // held by the service manager; the gateway closes its copies
 	Supervisor *machine.Supervisor     // the service manager; nil: there is none
 	System     machine.System          // where the time comes from; nil: this machine
+	Exchange   slot.Exchange           // where root is asked for updates; the zero value is this machine
 
 	// TakeBack has the database of before a newer version, if that left it, taken back; see
 	// [sqlite.TakeBack].
@@ -79,6 +80,7 @@ type Gateway struct {
 	supervisor *machine.Supervisor
 	system     machine.System
 	takeBack   bool
+	exchange   slot.Exchange
 
 	conditions *health.Registry
 	metrics    *metric.Registry
@@ -122,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 		cfg: cfg.Config, version: cfg.Version, log: cfg.Logger,
 		boot: site.BootID(uuid.NewString()), conditions: &health.Registry{}, metrics: metric.New(),
 		level: cfg.Level, where: cfg.Where, sockets: cfg.Sockets, inherited: len(cfg.Sockets) > 0, supervisor: cmp.Or(cfg.Supervisor, new(machine.Supervisor)),
-		system: cfg.System, takeBack: cfg.TakeBack, restarting: make(chan site.Actor, 1),
+		system: cfg.System, takeBack: cfg.TakeBack, exchange: cfg.Exchange, restarting: make(chan site.Actor, 1),
 		// One core is left to the doors, where there are several.
 		handshakes: admission.NewHandshakes(runtime.GOMAXPROCS(0)-1, cfg.Config.MQTT.ConnectTimeout),
 	}
@@ -181,6 +183,9 @@ func (g *Gateway) openData(ctx context.Context) (err error) {
 	if g.release, err = TakeData(g.cfg.Data); err != nil {
 		return err
 	}
+	if err := newUploads(g.cfg.Data).clean(); err != nil {
+		g.log.Warn("what is left of an upload cannot be removed", "error", err)
+	}
 	stored := sqlite.Config{
 		Path: filepath.Join(g.cfg.Data, "gatehouse.db"), Copy: copyPath(g.cfg), Boot: g.boot, Logger: g.log, Damaged: g.damageFound, Copied: g.copyTried,
 	}
@@ -237,7 +242,7 @@ func (g *Gateway) buildRules(ctx context.Context) (err error) {
 	files := &setupFiles{code: filepath.Join(g.cfg.Data, "setup.code"), notice: noticePath(g.cfg.Data), text: g.setupNotice}
 	g.setup = setup.New(setup.Config{Accounts: g.access, Store: files, Notice: files, Logger: g.log})
 	g.updates = updates.New(updates.Config{
-		Exchange: slot.Exchange{}, Journal: g.journal, Store: g.db, Clock: g.clock, Logger: g.log, Zone: g.zone.location,
+		Exchange: g.exchange, Journal: g.journal, Store: g.db, Clock: g.clock, Logger: g.log, Zone: g.zone.location,
 	})
 	g.zone.changed = g.access.SetZone
 	g.changes.OnStored(g.zone.adopt)
@@ -304,7 +309,7 @@ func (g *Gateway) buildAdapters(ctx context.Context) (err error) {
 	g.admin = adminapi.New(adminapi.Config{
 		Access: g.access, Stations: g.stations, Unlock: g.unlock.Unlock, Journal: g.journal,
 		Apply: provision.New(g.access, g.stations, g.zone, g.changes).Apply, Timekeeper: g, Clock: g.clock, Backup: g.backUp, SealedBackup: g.sealedBackUp, Restart: g.restart,
-		Status: g.Status, Database: g.db.Check, Logger: g.log,
+		Status: g.Status, Database: g.db.Check, Updates: g.updates, Uploads: newUploads(g.cfg.Data), Zone: g.zone.location, Logger: g.log,
 	})
 	g.http = httpapi.New(httpapi.Config{
 		Access: g.access, Stations: g.stations, Unlocker: g.unlock, Clock: g.clock, Health: g.conditions,

@@ -98,6 +98,10 @@ func rows() map[string]row {
 		"GET /admin/v1/journal/verify":                          {right: administer},
 		"POST /admin/v1/journal/witnesses":                      {administer, bad, `{"x":1}`},
 		"GET /admin/v1/database":                                {right: administer},
+		"GET /admin/v1/update":                                  {right: administer},
+		"POST /admin/v1/update":                                 {administer, bad, empty},
+		"PUT /admin/v1/update/file":                             {right: administer, status: http.StatusConflict}, // this is no image
+		"POST /admin/v1/update/rollback":                        {right: administer, status: http.StatusConflict}, // likewise
 		"GET /admin/v1/clock":                                   {right: administer},
 		"POST /admin/v1/clock/accept":                           {right: administer},
 		"POST /admin/v1/clock/reset":                            {right: administer, status: http.StatusConflict},

@@ -23,6 +23,7 @@ func (g *Gateway) Status() adminapi.Status {
 		Certificate: g.certificateStatus(),
 		TimeZone:    g.zone.TimeZone(),
 		Cloud:       g.cloudStatus(),
+		Update:      g.updates.Status(),
 		Memory:      adminapi.MemoryStatus{Used: machine.ResidentMemory(), Limit: machine.TotalMemory()},
 	}
 }

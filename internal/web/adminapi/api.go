@@ -69,6 +69,9 @@ type Config struct {
 	// Restart has the process stop in order, on behalf of by, so that its service manager
 	// starts it again; it does not wait for that. Conflict where none would.
 	Restart func(by site.Actor) error
+	Updates Updates
+	Uploads Uploads
+	Zone    func() *time.Location // of the site, for sentences
 	Logger  *slog.Logger
 }
 
@@ -77,6 +80,7 @@ type API struct {
 	Config
 	checking  sync.Mutex // held by a check of the whole journal or database
 	backingUp sync.Mutex // held by a backup
+	upload    upload
 }
 
 // New returns an API; it starts nothing.

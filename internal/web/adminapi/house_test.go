@@ -64,6 +64,8 @@ type house struct {
 	restarters  []site.Actor
 	restarts    error // why not
 	timekeeper  timekeeper
+	updates     *updater
+	uploads     *shelf
 	metrics     *metric.Registry
 	log         *syncBuffer
 }
@@ -73,6 +75,7 @@ func open(t testing.TB) *house {
 	h := &house{
 		t: t, store: &store{}, unlocker: &unlocker{}, journal: newBook(), provisioner: &provisioner{result: sitefile.NewResult()},
 		parcel:  &parcel{text: "all that makes a gateway"},
+		updates: newUpdater(), uploads: &shelf{},
 		metrics: metric.New(), log: &syncBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -101,7 +104,8 @@ func (h *house) config(log *slog.Logger) adminapi.Config {
 	return adminapi.Config{
 		Access: h.access, Stations: h.stations, Unlock: h.unlocker.Unlock, Journal: h.journal,
 		Apply: h.provisioner.Apply, Timekeeper: &h.timekeeper, Clock: clock{}, Status: statusOf, Database: databaseOf, Backup: h.takeBackup,
-		SealedBackup: h.takeSealedBackup, Restart: h.restart, Logger: log,
+		SealedBackup: h.takeSealedBackup, Restart: h.restart, Updates: h.updates, Uploads: h.uploads,
+		Zone: func() *time.Location { return time.UTC }, Logger: log,
 	}
 }
 
@@ -125,6 +129,7 @@ func statusOf() adminapi.Status {
 			URL: "tls://mqtt.example.test", Since: start, Error: "e", Advice: "a", NextTry: start, Acknowledgement: "application",
 			Delivered: 3, Waiting: 2, Keys: []string{"k"},
 		},
+		Update: site.UpdateStatus{Advice: "Run apt."},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -102,7 +103,7 @@ func reads[T any](handle func(*request, T) (any, error)) handler {
 func (a *API) Routes(door Door) []kit.Route {
 	const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 	const ok, created, none = http.StatusOK, http.StatusCreated, http.StatusNoContent
-	routes := append(a.accessRoutes(), []kit.Route{
+	routes := slices.Concat(a.accessRoutes(), a.updateRoutes(), []kit.Route{
 		{Method: get, Pattern: "/status", Serve: a.brief(ok, a.status)},
 
 		{Method: get, Pattern: "/stations", Serve: a.brief(ok, a.stations)},
@@ -131,7 +132,7 @@ func (a *API) Routes(door Door) []kit.Route {
 		{Method: get, Pattern: "/clock", Serve: a.brief(ok, a.clock)},
 		{Method: post, Pattern: "/clock/accept", Serve: a.brief(ok, a.acceptClock)},
 		{Method: post, Pattern: "/clock/reset", Serve: a.brief(ok, a.resetClock)},
-	}...)
+	})
 	if door == Socket { // it is in clear text and must not leave this machine
 		routes = append(routes, kit.Route{Method: get, Pattern: "/backup", Serve: a.backup})
 	}

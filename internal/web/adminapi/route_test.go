@@ -21,7 +21,7 @@ func TestHandler_status(t *testing.T) {
 		`"stations":{"enrolled":2,"online":1},"accounts":3,"sessions":4,"journal":{"records":5,"bytes":600,"first":1,"last":5},"data":"/data",`+
 		`"certificate":{"names":["gate"],"notAfter":"2026-01-02T03:04:05.000Z","fingerprint":"EF:01","authorityFingerprint":"AB:CD","own":true},`+
 		`"memory":{"used":7,"limit":8},"timeZone":"Europe/Berlin","cloud":{"url":"tls://mqtt.example.test","connected":false,"since":"2026-01-02T03:04:05.000Z",`+
-		`"error":"e","advice":"a","nextTry":"2026-01-02T03:04:05.000Z","acknowledgement":"application","delivered":3,"waiting":2,"lastDelivery":null,"keys":["k"]}}`)
+		`"error":"e","advice":"a","nextTry":"2026-01-02T03:04:05.000Z","acknowledgement":"application","delivered":3,"waiting":2,"lastDelivery":null,"keys":["k"]},"update":{"image":false,"advice":"Run apt."}}`)
 }
 
 // blank hides what differs from run to run.

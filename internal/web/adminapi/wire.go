@@ -36,6 +36,7 @@ type Status struct {
 	Memory      MemoryStatus       `json:"memory"`
 	TimeZone    string             `json:"timeZone"`        // in which the hours of grants are meant
 	Cloud       *CloudStatus       `json:"cloud,omitempty"` // absent without a cloud
+	Update      site.UpdateStatus  `json:"update"`          // which versions of the system there are, and how the last update ended
 }
 
 // CloudStatus is the state of the cloud link.
@@ -271,6 +272,19 @@ type Restarting struct {
 
 // Applied is the answer of POST /admin/v1/apply.
 type Applied = sitefile.Result
+
+// Update is the answer of GET /admin/v1/update, and of the requests that ask for one.
+type Update struct {
+	site.UpdateStatus
+	Sentences []string `json:"sentences"` // all of it, for people
+}
+
+// NewUpdate is the body of POST /admin/v1/update.
+type NewUpdate struct {
+	URL    string         `json:"url"`              // https://HOST/PATH
+	SHA256 string         `json:"sha256,omitempty"` // 64 digits, of the file
+	At     site.Timestamp `json:"at,omitzero"`      // when the board restarts into it; absent: when it is written
+}
 
 // JournalStart is the line of GET /admin/v1/journal?tail=N before the records that are
 // there.

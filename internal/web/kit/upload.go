@@ -96,8 +96,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 		return 0, errTooLarge(a.most)
 	case errors.Is(err, io.EOF):
 		a.done.Store(true)
-	case err != nil:
-		err = fault.Wrap(fault.Invalid, "The upload did not arrive whole", err)
+	case err != nil: // net/http has io.ErrUnexpectedEOF, which io.ReadFull has at a good end
+		err = fault.New(fault.Invalid, "The upload did not arrive whole")
 	}
 	return n, err
 }

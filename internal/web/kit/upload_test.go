@@ -151,7 +151,7 @@ func TestExchange_Receive_interrupted(t *testing.T) {
 			if got != c.want {
 				t.Errorf("%s: %s", name, got)
 			}
-			if err := <-ended; err == nil || errors.Is(err, io.EOF) {
+			if err := <-ended; !fault.Is(err, fault.Invalid) || errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s: its store sees the end: %v", name, err)
 			}
 		}

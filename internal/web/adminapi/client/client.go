@@ -261,6 +261,23 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return &download{body: resp.Body, cancel: cancel, explain: func(err error) error { return c.explain(ctx, err) }}, nil
 }
 
+// Update returns how updates of the system stand.
+func (c *Client) Update(ctx context.Context) (adminapi.Update, error) {
+	return get[adminapi.Update](ctx, c, "/update")
+}
+
+// StartUpdate asks for an update of the system. Errors: [fault.Invalid], [fault.Conflict]
+// where there can be none now.
+func (c *Client) StartUpdate(ctx context.Context, u adminapi.NewUpdate) (adminapi.Update, error) {
+	return call[adminapi.Update](ctx, c, http.MethodPost, "/update", u)
+}
+
+// RollBack asks for the version in the other slot. Error: [fault.Conflict] where that
+// cannot be now.
+func (c *Client) RollBack(ctx context.Context) (adminapi.Update, error) {
+	return call[adminapi.Update](ctx, c, http.MethodPost, "/update/rollback", nil)
+}
+
 // Clock returns the state of the gateway's clock.
 func (c *Client) Clock(ctx context.Context) (adminapi.Clock, error) {
 	return get[adminapi.Clock](ctx, c, "/clock")
