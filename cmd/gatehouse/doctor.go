@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gatehouse/internal/board/machine"
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/board/updates"
 	"gatehouse/internal/config"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
@@ -48,6 +51,7 @@ func (a *app) examination() doctor.Config {
 		Version: version,
 		Connect: func(socket string) doctor.Gateway { return client.New(socket) },
 		Files:   config.Files, Database: a.examineDatabase,
+		Update: updates.New(updates.Config{Logger: slog.New(slog.DiscardHandler), Exchange: slot.Exchange{}}).Status,
 	}
 }
 

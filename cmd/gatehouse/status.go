@@ -14,6 +14,7 @@ import (
 	"gatehouse/internal/fault"
 	"gatehouse/internal/health"
 	"gatehouse/internal/install/doctor"
+	"gatehouse/internal/site"
 	"gatehouse/internal/web/adminapi"
 	"gatehouse/internal/web/adminapi/client"
 )
@@ -73,6 +74,7 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 		{"Time zone", cmp.Or(s.TimeZone, "the system's")},
 		{"Data", s.Data},
 	}
+	rows = append(rows, a.updateRows(s.Update)...)
 	rows = append(rows, listenerRows(s.Listeners)...)
 	rows = append(rows, openRow(s)...)
 	rows = append(rows,
@@ -96,6 +98,18 @@ func (a *app) printStatus(w *lines, s adminapi.Status) {
 		w.printf("  What to do: %s", printable(c.Advice))
 		w.printf("  Since %s (%s)", a.stamp(c.Since), c.Code)
 	}
+}
+
+// updateRows are the sentences about updates of the system. A gateway of an earlier
+// version has none.
+func (a *app) updateRows(s site.UpdateStatus) (rows [][]string) {
+	name := "Update"
+	for _, sentence := range s.Sentences(a.zone) {
+		if sentence != "" {
+			rows, name = append(rows, []string{name, sentence}), ""
+		}
+	}
+	return rows
 }
 
 func readiness(s adminapi.Status) string {

@@ -36,6 +36,10 @@ func exampleStatus() adminapi.Status {
 			NextTry: site.At(now.Add(time.Minute)), Acknowledgement: "application", Delivered: 1200, Waiting: 45, LastDelivery: site.At(now.Add(-2 * time.Hour)),
 			Keys: []string{"front-desk", "night"},
 		},
+		Update: site.UpdateStatus{
+			Image: true, Running: site.SlotStatus{Slot: "a", Version: "1.2.3"}, Default: "a", Other: site.SlotStatus{Slot: "b", Version: "1.3.0"},
+			Last: &site.LastUpdate{Version: "1.3.0", Outcome: site.UpdateFellBack, Time: site.At(now.Add(-time.Hour)), Reason: "version 1.3.0 did not start"},
+		},
 	}
 }
 
@@ -50,6 +54,9 @@ Running      since 2026-11-21 07:30:00 CET (1h30m0s)
 Clock        2026-11-21 09:00:00 CET
 Time zone    Europe/Berlin
 Data         /var/lib/gatehouse
+Update       Version 1.2.3 runs, from slot a.
+             Slot b has version 1.3.0.
+             The last update to version 1.3.0 was undone at 2026-11-21 08:00 CET: version 1.3.0 did not start.
 Listens on   http   127.0.0.1:8080
              mqtts  0.0.0.0:8883 (TLS)
 Open         http://127.0.0.1:8080

@@ -34,7 +34,7 @@ const (
 )
 
 func TestExamine_defects(t *testing.T) {
-	for _, list := range [][]defect{ofGateway(), ofService(), ofConfiguration(), ofPorts(), ofData(), ofDatabase()} {
+	for _, list := range [][]defect{ofGateway(), ofService(), ofUpdate(), ofConfiguration(), ofPorts(), ofData(), ofDatabase()} {
 		for _, d := range list {
 			t.Run(d.name, func(t *testing.T) {
 				b := healthy(t)
@@ -146,6 +146,57 @@ func ofService() []defect {
 	}
 }
 
+func ofUpdate() []defect {
+	phase := func(phase site.UpdatePhase) func(*testing.T, *board) {
+		return func(_ *testing.T, b *board) {
+			u := &b.status.Update
+			u.Phase, u.Target, u.At, u.Other.Version = phase, "1.3.0", site.At(now().Add(18*time.Hour)), "1.3.0"
+		}
+	}
+	ended := func(outcome site.UpdateOutcome, reason string) func(*testing.T, *board) {
+		return func(_ *testing.T, b *board) {
+			b.status.Update.Last = &site.LastUpdate{Version: "1.3.0", Outcome: outcome, Time: site.At(now().Add(-time.Hour)), Reason: reason}
+		}
+	}
+	const again = " > sudo gatehouse update FILE tries it again"
+	return []defect{
+		{"fell back", ended(site.UpdateFellBack, "version 1.3.0 did not start"), []string{
+			"warning update: The last update to version 1.3.0 was undone at 2026-11-21 07:00 UTC: version 1.3.0 did not start > " +
+				"remove the reason, or wait for the next version; then sudo gatehouse update FILE",
+		}, "update: Version 1.2.3 runs, from slot a.\nupdate: Slot b is empty.\n"},
+		{"update failed", ended(site.UpdateFailed, "it was interrupted"), []string{
+			"notice update: The last update to version 1.3.0 failed at 2026-11-21 07:00 UTC: it was interrupted" + again,
+		}, ""},
+		{"update refused", ended(site.UpdateRefused, "it is older"), nil, "update: The last update to version 1.3.0 was refused at 2026-11-21 07:00 UTC: it is older."},
+		{"updated", ended(site.UpdateCommitted, ""), nil, "update: The last update to version 1.3.0 was completed at 2026-11-21 07:00 UTC."},
+		{"update being written", phase(site.UpdateWriting), nil, "update: Version 1.3.0 is being written to slot b."},
+		{"update waits", phase(site.UpdateWaiting), []string{
+			"notice update: Version 1.3.0 waits in slot b: the board restarts into it at 2026-11-22 02:00 UTC > " +
+				"leave the machine switched on; sudo gatehouse update FILE, without --at, does it at once",
+		}, ""},
+		{"trial", func(t *testing.T, b *board) {
+			phase(site.UpdateTrial)(t, b)
+			b.status.Update.Default, b.status.Update.WaitingFor = "b", "2 of 5 stations"
+		}, []string{
+			"notice update: Version 1.2.3 is on trial, and waits for 2 of 5 stations: unless all is well in time, the board goes back to slot b > " +
+				"leave the machine switched on; gatehouse update status shows how it goes on",
+		}, ""},
+		{"slot chosen by hand", func(_ *testing.T, b *board) { b.status.Update.Default = "b" }, []string{
+			"notice update: Slot a was chosen by hand: no update is taken until the default runs > sudo systemctl reboot",
+		}, "update: Slot b is the default: the next start takes it."},
+		{"no key for updates", func(_ *testing.T, b *board) {
+			b.put("/usr/lib/gatehouse-image/update-keys", "# none\n\n", 0o644, 0)
+		}, []string{
+			"notice update: This image has no key of those whose updates it may take: it refuses every update > " +
+				"take a backup, write the card anew with the image of a release, and restore the backup there",
+		}, "no key in /usr/lib/gatehouse-image/update-keys"},
+		{"no image", func(_ *testing.T, b *board) {
+			b.status.Update = site.UpdateStatus{Advice: "This system is updated by its package: sudo apt-get install ./gatehouse_VERSION_arm64.deb"}
+			b.remove("/usr/lib/gatehouse-image/update-keys")
+		}, nil, ""},
+	}
+}
+
 func ofConfiguration() []defect {
 	const correct = " > correct what is named, check it with gatehouse serve --check, then systemctl restart gatehouse"
 	return []defect{
@@ -221,7 +272,7 @@ func ofData() []defect {
 		{"no card", func(_ *testing.T, b *board) {
 			b.hasWritten(1200e6, 4*24*time.Hour)
 			b.put("/sys/dev/block/179:4/uevent", "DEVNAME=sda1\n", 0o644, 0)
-		}, nil, ""},
+		}, nil, "writes: 1.2 GB since the machine was started, 4 days ago"},
 		{"no count of writes", func(_ *testing.T, b *board) { b.remove("/sys/dev/block/179:4/stat") }, nil, "writes: open sys/dev/block/179:4/stat"},
 		{"no time", func(_ *testing.T, b *board) { b.remove("/proc/uptime") }, []string{
 			"skipped writes: how long the machine has run cannot be read: open proc/uptime: file does not exist > ",

@@ -78,6 +78,9 @@ type Config struct {
 	// does not run.
 	Files    func(path string, environ []string) ([]config.File, error)
 	Database func(ctx context.Context, path string) (site.DatabaseState, error)
+
+	// Update returns how updates of the system stand, where no gateway runs that says so.
+	Update func() site.UpdateStatus
 }
 
 // check is one thing to examine.
@@ -107,6 +110,7 @@ func Examine(ctx context.Context, cfg Config) Report {
 		{"configuration", checkConfiguration},
 		{"ports", checkPorts},
 		{"service", checkService},
+		{"update", checkUpdate},
 		{"data", checkData},
 		{"disk", checkDisk},
 		{"writes", checkWrites},

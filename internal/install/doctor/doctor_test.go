@@ -55,7 +55,7 @@ func TestExamine_all(t *testing.T) {
 	for _, f := range healthy(t).examine(t).Findings {
 		names = append(names, f.Check)
 	}
-	want := []string{"gateway", "configuration", "ports", "service", "data", "disk", "writes", "database"}
+	want := []string{"gateway", "configuration", "ports", "service", "update", "data", "disk", "writes", "database"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the checks are %v", names)
 	}
@@ -122,7 +122,7 @@ func TestExamine_hangingConfiguration(t *testing.T) {
 			return nil, nil
 		}
 		got := complaints(b.examine(t))
-		if len(got) != 9 || got[0] != "skipped preparation: it took longer than 30s: the disk or the system may hang > dmesg | tail -n 50" {
+		if len(got) != 10 || got[0] != "skipped preparation: it took longer than 30s: the disk or the system may hang > dmesg | tail -n 50" {
 			t.Errorf("complaints: %s", strings.Join(got, "\n"))
 		}
 	})

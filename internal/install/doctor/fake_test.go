@@ -85,6 +85,7 @@ func healthy(t *testing.T) *board {
 	}
 	b.files["var/lib/gatehouse"] = &fstest.MapFile{Mode: fs.ModeDir | 0o700, Sys: &syscall.Stat_t{Uid: gatewayUser, Dev: unix.Mkdev(179, 4)}}
 	b.put("/sys/dev/block/179:4/uevent", "MAJOR=179\nMINOR=4\nDEVNAME=mmcblk0p4\n", 0o644, 0)
+	b.put("/usr/lib/gatehouse-image/update-keys", "# of releases\nrelease-2026 AAAA\n", 0o644, 0)
 	b.hasWritten(34e6, 10*24*time.Hour)
 	return b
 }
@@ -101,6 +102,10 @@ func healthyStatus() adminapi.Status {
 		},
 		Certificate: &adminapi.CertificateStatus{
 			Names: []string{"north-gate", "north-gate.local"}, NotAfter: site.At(now().AddDate(0, 11, 0)), Fingerprint: "AB:CD", Own: true, AuthorityFingerprint: "EF:01",
+		},
+		Update: site.UpdateStatus{
+			Image: true, Family: "gatehouse-arm64", Running: site.SlotStatus{Slot: "a", Version: "1.2.3"}, Default: "a",
+			Other: site.SlotStatus{Slot: "b"}, Phase: site.UpdateIdle,
 		},
 	}
 }
@@ -210,6 +215,7 @@ func (b *board) examine(t *testing.T) doctor.Report {
 			return []config.File{{Name: "/etc/gatehouse/gatehouse.toml", Text: []byte(b.config)}}, nil
 		}
 	}
+	cfg.Update = func() site.UpdateStatus { return b.status.Update }
 	cfg.Database = func(context.Context, string) (site.DatabaseState, error) { return b.state, b.stateErr }
 	return doctor.Examine(t.Context(), cfg)
 }
