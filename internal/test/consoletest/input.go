@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -100,4 +102,13 @@ func (tab *Tab) TabTo(name string) {
 		tab.Press(kb.Tab)
 	}
 	tab.T.Fatalf("the Tab key does not reach %q on\n%s", name, tab.Text())
+}
+
+// Attach chooses a file in the field with that label.
+func (tab *Tab) Attach(label, path string) {
+	tab.T.Helper()
+	field := named("input[type=file]", label)
+	tab.Await(field)
+	found := call(tab, runtime.Evaluate, runtime.EvaluateParams{Expression: field})
+	call(tab, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: []string{path}, ObjectID: found.Result.ObjectID})
 }

@@ -32,10 +32,11 @@ function lost(error) {
 	throw new ApiError(error.name === 'TimeoutError' ? 'The gateway did not answer in time' : 'The gateway does not answer. Is this device in its network?');
 }
 
-// open returns the Response when its header is there. A 401 is the event "signedout", unless the request signs in.
+// open returns the Response when its header is there. A file is sent as it is. A 401 is the event "signedout", unless the request signs in.
 export async function open(method, path, { body, headers, signal, signsIn } = {}) {
-	const type = body && { 'Content-Type': 'application/json' };
-	const options = { method, headers: { ...type, ...headers }, body: body && JSON.stringify(body), signal, cache: 'no-store' };
+	const json = body && !(body instanceof Blob);
+	const type = json && { 'Content-Type': 'application/json' };
+	const options = { method, headers: { ...type, ...headers }, body: json ? JSON.stringify(body) : body, signal, cache: 'no-store' };
 	const response = await fetch(path.startsWith('/') ? path : '/admin/v1/' + path, options).catch(lost);
 	if (response.ok) return response;
 	if (response.status === 401 && !signsIn) dispatchEvent(new Event('signedout'));
@@ -51,14 +52,14 @@ async function request(method, path, options = {}) {
 
 export const get = (path, options) => request('GET', path, options);
 export const post = (path, body, options) => request('POST', path, { ...options, body });
-export const put = (path, body) => request('PUT', path, { body });
+export const put = (path, body, options) => request('PUT', path, { ...options, body });
 export const patch = (path, body) => request('PATCH', path, { body });
 export const remove = (path, options) => request('DELETE', path, options);
 
 // lines reads a line-JSON answer to its end and calls line with the value of each line, and
 // with null for an empty one, which is a sign of life. An error within it is thrown.
 export async function lines(path, line, { signal, opened }) {
-	const response = await open('GET', path, { headers: { Accept: 'application/x-ndjson' }, signal });
+	const response = await open('GET', path, { signal });
 	opened();
 	const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
 	for (let rest = ''; ; ) {

@@ -1,11 +1,11 @@
-// Gateway: what is wrong and what to do about it; clock, certificate, backup, restart.
+// Gateway: what is wrong and what to do about it; clock, certificate, update, backup.
 
-import { open, post, sentence } from './api.js';
-import { Age, Ask, Badge, Block, Field, Form, Load, Pairs, Title, html, inZone } from './ui.js';
+import { open, post, put, sentence } from './api.js';
+import { Age, Ask, Badge, Block, Field, Form, Load, Pairs, Title, html, inZone, momentOf } from './ui.js';
 
 const severities = { fatal: ['bad', 'No door opens'], warning: ['warn', 'Warning'], notice: ['', 'Notice'] };
 
-const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
+const size = (bytes) => Math.ceil(bytes / 1e5) / 10 + ' MB';
 
 const State = ({ good, text }) => html`<${Badge} tone=${good ? 'ok' : 'warn'}>${good ? text : 'Not ' + text.toLowerCase()}<//>`;
 
@@ -77,6 +77,32 @@ function Backup() {
 	<//>`;
 }
 
+const after = 'stations connect again within about a minute. Unless all is well, the present version comes back.';
+
+function Update({ image, sentences, percent, other, timeZone, change }) {
+	const start = ({ file, url, at: local }) => {
+		const at = local ? momentOf(timeZone, local) : undefined;
+		return change(file.size ? put(`update/file?at=${at ?? ''}`, file, { patience: 36e5 }) : post('update', { url, at }));
+	};
+	const progress = percent > 0 && html`<progress max="100" value=${percent} aria-label="Progress"></progress>`;
+	return html`<${Block} title="Update">
+		${sentences.map((text) => html`<p>${text}</p>`)}
+		${progress}
+		${image && html`<div class="actions">
+			<${Ask} button="Update" title="Update this gateway?" submit="Update" act=${start}>
+				<p>Doors keep working while it is written. Then the gateway restarts: ${after}</p>
+				<${Field} label="File" name="file" type="file" accept=".update" />
+				<${Field} label="Or its address" name="url" type="url" />
+				<${Field} label="Restart at" name="at" type="datetime-local" hint="Empty: at once." />
+				${progress}
+			<//>
+			${other.version && html`<${Ask} button="Go back" kind="danger" title=${`Go back to version ${other.version}?`} submit="Go back" act=${() => change(post('update/rollback'))}>
+				<p>The gateway restarts at once: ${after}</p>
+			<//>`}
+		</div>`}
+	<//>`;
+}
+
 function About({ name, version, gatewayId, started, stations, listeners, journal, memory, data, when }) {
 	return html`<${Block} title="This gateway">
 		<${Pairs} of=${{
@@ -94,14 +120,14 @@ function About({ name, version, gatewayId, started, stations, listeners, journal
 
 export default function Gateway() {
 	return html`<${Title}>Gateway<//>
-		<${Load} paths=${['clock', 'status']} every="10">${(status, change) => {
+		<${Load} paths=${['clock', 'status', 'update']} every="5">${(status, change) => {
 			const all = { ...status, change, when: (at) => at && inZone(status.timeZone, at) };
 			return html`<${Conditions} ...${all} />
 				<div class="sections">
 					<${Clock} ...${all} />
 					${all.certificate && html`<${Certificate} ...${all} />`}
 					${all.cloud && html`<${Cloud} ...${all} />`}
-					<${Backup} /><${About} ...${all} />
+					<${Update} ...${all} /><${Backup} /><${About} ...${all} />
 				</div>`;
 		}}
 		<//>`;

@@ -32,6 +32,7 @@ const sentences = {
 	ungranted: 'WHO no longer lets WHOSE use STATION',
 	'group-changed': 'WHO changed a group: MEMBER',
 	'station-rotated': 'WHO made a new login for STATION',
+	update: 'WHO: update OUTCOME',
 	gap: 'Records were removed before the cloud had taken them',
 	'gateway-started': 'The gateway started',
 };
@@ -62,7 +63,7 @@ function words({ kind, status, station }, outcome) {
 
 function sentence(record, outcome, zone) {
 	const { kind, email, station, count, remote, status, detail, batteryVoltage: volts } = record;
-	const names = { WHO: who(record), WHOSE: email || (kind.endsWith('granted') ? 'a group' : 'somebody unknown'), MEMBER: email || stationName(station), STATUS: status, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
+	const names = { WHO: who(record), WHOSE: email || (kind.endsWith('granted') ? 'a group' : 'somebody unknown'), MEMBER: email || stationName(station), STATUS: status, OUTCOME: `${record.version ?? ''} ${outcome}`, STATION: station ? stationName(station) : 'stations', LOCK: lockName(record) };
 	const [tone, text, why] = words(record, outcome);
 	const facts = detail?.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (at) => (Date.parse(at) ? inZone(zone, at) : at));
 	const more = [why, kind !== 'unlock' && facts, volts && volts.toFixed(2) + ' V', count > 1 && count + ' times', kind.startsWith('login') && remote && 'from ' + remote];

@@ -164,7 +164,7 @@ function Groups({ groups }) {
 }
 
 async function addHolidays({ name, dates, file }) {
-	return post('holidays', file.size ? { ics: await file.text() } : { name, dates: dates.split(',').map((date) => date.trim()) });
+	return post('holidays', file.size ? { ics: await file.text() } : { name, dates: dates.trim().split(/\s*,\s*/) });
 }
 
 function Holidays({ holidays, change }) {
