@@ -50,7 +50,7 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 	case u.state.Trial != nil: // the board is about to restart
 		return false, nil
 	}
-	stuck := u.request(ctx)
+	asked := u.request(ctx)
 	if u.state.Trial != nil {
 		return false, nil
 	}
@@ -61,7 +61,7 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 		}
 		return false, nil
 	}
-	return u.state.Waiting != nil || u.state.TakeBack || stuck, nil
+	return u.state.Waiting != nil || u.state.TakeBack || asked, nil
 }
 
 // takenBack ends the leave to take back an older database, once the gateway is ready.
@@ -124,9 +124,10 @@ func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone 
 }
 
 // request carries out what the gateway has asked for. Whatever that is, the state says how
-// it ended; the service goes on. After a request that could not be read it reports true: it
-// may be there still, and would start a service that ends again and again.
-func (u *Updater) request(ctx context.Context) (stuck bool) {
+// it ended; the service goes on. It reports whether there was one: where many come, or one
+// that cannot be removed, a service that ended after each would be started too often, and
+// then not at all any more (StartLimitBurst of systemd).
+func (u *Updater) request(ctx context.Context) (asked bool) {
 	r, found, err := u.Exchange.TakeRequest()
 	if err != nil {
 		u.refuse(err)
@@ -138,20 +139,20 @@ func (u *Updater) request(ctx context.Context) (stuck bool) {
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
 	if r.Action != slot.Update { // an older version may have holes: only root decides that
 		u.refuse(fault.New(fault.Forbidden, "the gateway may not return to an older version: run \"gatehouse update rollback\" on the board, as root"))
-		return false
+		return true
 	}
 	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
 	if r.SHA256 != "" {
 		o.SHA256 = new(updatefile.Sum)
 		if err := o.SHA256.UnmarshalText([]byte(r.SHA256)); err != nil {
 			u.refuse(fault.Wrap(fault.Invalid, "the request names no SHA-256", err))
-			return false
+			return true
 		}
 	}
 	if _, err := u.perform(ctx, o); err == nil && r.File { // an error is recorded
 		u.removeUpload()
 	}
-	return false
+	return true
 }
 
 // refuse records that a request was refused, once for the same reason.

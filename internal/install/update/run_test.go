@@ -200,6 +200,30 @@ func TestRun_hostileRequests(t *testing.T) {
 	}
 }
 
+// Requests that are refused at once do not end the service each time: started more than
+// five times in ten seconds, systemd would start it no more.
+func TestRun_manyRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		began, starts := time.Now(), 0
+		for time.Since(began) < 10*time.Second {
+			b.ask(slot.Request{Action: slot.Rollback})
+			if err := b.service(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if starts++; starts > 4 {
+				t.Fatalf("the service has ended %d times within %v", starts, time.Since(began))
+			}
+		}
+		b.upload("1.3.0")
+		b.ask(slot.Request{Action: slot.Update, File: true})
+		if err := b.service(time.Minute); err != nil || b.restarts != 1 {
+			t.Errorf("%v, %d restarts", err, b.restarts)
+		}
+	})
+}
+
 // A request that cannot be removed neither ends the service, which its path unit would
 // start again and again, nor wears the card out.
 func TestRun_stuckRequest(t *testing.T) {
