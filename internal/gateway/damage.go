@@ -31,9 +31,13 @@ func (g *Gateway) reportTakenBack(ctx context.Context) {
 	if len(taken.Undone) > 0 {
 		severity, advice = health.Warning, "Make the changes again that were undone; "
 	}
+	if taken.Lost > 0 {
+		severity = health.Warning
+		advice = "Revoke again what was revoked since then; check the disk with dmesg, and replace the card; make the changes again that were undone; "
+	}
 	g.conditions.Report(severity, health.DataTakenBack,
 		"At "+taken.Time.String()+" "+taken.String(),
-		advice+"what was revoked stays revoked, and who logged in meanwhile logs in again; this finding stays until the next upgrade, or until gatehouse.db.newer in the data directory is removed and the gateway restarted")
+		advice+"what the records revoked stays revoked, and who logged in meanwhile logs in again; this finding stays until the next upgrade, or until gatehouse.db.newer in the data directory is removed and the gateway restarted")
 }
 
 // damageFound raises the condition of a damaged page in the open database.

@@ -139,3 +139,22 @@ func BytesIn(ctx context.Context, path string) (sum int64, err error) {
 	err = db.QueryRowContext(ctx, "SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM journal").Scan(&sum)
 	return sum, errors.Join(err, db.Close())
 }
+
+// RootsOf returns the numbers of the first page of a table of a closed file and of each of
+// its indexes.
+func RootsOf(ctx context.Context, path, table string) (pages []int64, err error) {
+	return pagesOf(ctx, path, "SELECT rootpage FROM sqlite_schema WHERE tbl_name = ? AND rootpage > 0", table)
+}
+
+// LeavesOf returns the numbers of the pages of a table that have its rows, in their order.
+func LeavesOf(ctx context.Context, path, table string) (pages []int64, err error) {
+	return pagesOf(ctx, path, "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path", table)
+}
+
+func pagesOf(ctx context.Context, path, query, table string) (pages []int64, err error) {
+	db := connect(dsn(path, writerPragmas), 1)
+	for n, unread := range each(ctx, db, column[int64], query, table) {
+		pages, err = append(pages, n), errors.Join(err, unread)
+	}
+	return pages, errors.Join(err, db.Close())
+}

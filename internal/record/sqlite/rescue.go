@@ -182,7 +182,11 @@ func (r *rescuer) begin(ctx context.Context, partial string, from *sql.DB) (unso
 // saveJournal adds the journal to the new database, and returns the records of what is
 // lost of it.
 func (r *rescuer) saveJournal(ctx context.Context) (lost []site.Record, err error) {
-	low, high := r.span(ctx)
+	var e ends
+	if r.copied != nil {
+		e, _ = readEnds(ctx, r.copied)
+	}
+	low, high := usedNumbers(ctx, r.damaged, e.last.seq)
 	if err := r.carryAll(ctx, low, high); err != nil {
 		return nil, err
 	}
@@ -198,42 +202,38 @@ func (r *rescuer) saveJournal(ctx context.Context) (lost []site.Record, err erro
 			return nil, err
 		}
 		if seq > low {
-			lost = append(lost, r.loss(low, seq-1))
+			lost = append(lost, loss(low, seq-1, r.aside))
 		}
 		low = seq + 1
 	}
 	if low <= high {
-		lost = append(lost, r.loss(low, high))
+		lost = append(lost, loss(low, high, r.aside))
 	}
 	return lost, nil
 }
 
-// loss returns the record of lost records.
-func (r *rescuer) loss(from, to uint64) site.Record {
+// loss returns the record of lost records of a database that was set aside.
+func loss(from, to uint64, aside string) site.Record {
 	return site.Record{Kind: site.KindRecordsLost, Facts: site.Facts{
 		From: from, To: to, Count: int(to - from + 1), //nolint:gosec // fits for ever
-		Detail: "these records were on damaged pages, or too many to be carried over; what can be read of them is in " + r.aside,
+		Detail: "these records were on damaged pages, or too many to be carried over; what can be read of them is in " + aside,
 	}}
 }
 
-// span returns the seq of the oldest record that the damaged journal kept, and the last
-// that it may have used.
-func (r *rescuer) span(ctx context.Context) (low, high uint64) {
-	if e, err := readEnds(ctx, r.damaged); err == nil {
+// usedNumbers returns the seq of the oldest record that a damaged journal kept, and the last
+// that it may have used. copied is the last of its copy, which may be old.
+func usedNumbers(ctx context.Context, q queryer, copied uint64) (low, high uint64) {
+	if e, err := readEnds(ctx, q); err == nil {
 		return e.anchor.seq + 1, e.last.seq
 	}
-	if e, err := savedEnds(ctx, r.damaged); err == nil { // the newest records cannot be read
+	if e, err := savedEnds(ctx, q); err == nil { // the newest records cannot be read
 		return e.anchor.seq + 1, e.last.seq + endsLag
 	}
-	var e ends
-	if r.copied != nil {
-		e, _ = readEnds(ctx, r.copied) // which may be old
+	err := q.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
+	if err != nil || high < copied {
+		high = max(high, copied) + lostTail
 	}
-	err := r.damaged.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq DESC LIMIT 1").Scan(&high)
-	if err != nil || high < e.last.seq {
-		high = max(high, e.last.seq) + lostTail
-	}
-	_ = r.damaged.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq LIMIT 1").Scan(&low)
+	_ = q.QueryRowContext(ctx, "SELECT seq FROM journal WHERE "+isRecord+" ORDER BY seq LIMIT 1").Scan(&low)
 	return max(low, 1), high
 }
 

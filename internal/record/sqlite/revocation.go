@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"slices"
+	"strings"
 
 	"gatehouse/internal/site"
 )
@@ -101,6 +103,11 @@ func isChange(k site.Kind) bool {
 // effect after that.
 func (t *taking) carryChanges(ctx context.Context) error {
 	kinds := carriedKinds()
+	if t.taken.Lost > 0 && t.newer == damaged {
+		if err := t.carryUnrecorded(ctx, kinds); err != nil {
+			return err
+		}
+	}
 	lacking := make([]bool, len(t.changes))
 	for i, r := range t.changes {
 		c, known := kinds[r.Kind]
@@ -123,6 +130,53 @@ func (t *taking) carryChanges(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// carryUnrecorded carries over what lost records may have revoked or changed, from the
+// tables of the newer database whose pages are whole.
+func (t *taking) carryUnrecorded(ctx context.Context, kinds map[site.Kind]carrying) error {
+	for _, c := range []struct {
+		kind   site.Kind
+		tables string
+		rows   string // the account and station of each record that there may have been
+	}{
+		{site.KindAccountRemoved, "account", "SELECT id, 0 FROM main.account WHERE id NOT IN (SELECT id FROM newer.account)"},
+		{site.KindAccountChanged, "account", "SELECT id, 0 FROM main.account"},
+		{site.KindSessionRevoked, "session", "SELECT id, 0 FROM main.account"},
+		{site.KindStationRemoved, "station", "SELECT '', id FROM main.station WHERE id NOT IN (SELECT id FROM newer.station)"},
+		{site.KindStationChanged, "station", "SELECT '', id FROM main.station"},
+		{site.KindTokenRemoved, "token", "SELECT id, 0 FROM main.token WHERE id NOT IN (SELECT id FROM newer.token)"},
+		{site.KindGroupChanged, "site_group group_account group_station access_grant", "SELECT '', 0"},
+		{site.KindGranted, "access_grant", "SELECT DISTINCT ifnull(account, ''), ifnull(station, 0) FROM main.access_grant"},
+		{site.KindHolidayChanged, "holiday", "SELECT '', 0"},
+		{site.KindTimeZone, "meta", "SELECT '', 0"},
+	} {
+		sound := true
+		for table := range strings.FieldsSeq(c.tables) {
+			sound = sound && pragmaCheck(ctx, t.conn, "newer.integrity_check("+table+")") == nil
+		}
+		if !sound {
+			continue
+		}
+		var all []site.Record
+		for r, err := range each(ctx, t.conn, scanChanged, c.rows) {
+			if err != nil {
+				return err
+			}
+			all = append(all, r)
+		}
+		for _, r := range all {
+			if _, err := t.try(ctx, r, kinds[c.kind].carry...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func scanChanged(rows *sql.Rows) (r site.Record, err error) {
+	err = rows.Scan(&r.Account, &r.Station)
+	return r, err
 }
 
 // try executes statements for a record, all or none. It reports whether it did; an error

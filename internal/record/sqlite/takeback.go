@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/uuid"
@@ -36,13 +38,16 @@ const workPragmas = "vfs=unix-excl&_busy_timeout=2000&_dqs=0&_foreign_keys=on&_p
 // [DB.TakenBack]. Nothing else of the newer database is used: its tables may have another
 // meaning. Where there is no newer database, it does nothing.
 //
+// Of a newer database that is damaged it carries over the records up to the fault, and
+// revokes what the rest that can be read revokes; what is lost has its record. One that
+// cannot be opened at all counts as newer where there is such a copy, and cfg.Copy is not
+// of this version either.
+//
 // After an error the newer database is in its place, unchanged. So it is after a power
 // cut, or the older one is, whole; then [Open] or another call completes it. It needs
 // room on the disk for the records that it carries over alone.
 //
-// Errors: Conflict where there is no copy, or where the journal of the newer database does
-// not continue that of the copy without a fault; Invalid where it cannot be read by this
-// version; Unavailable.
+// Errors: Conflict where there is no copy; Invalid where the copy is damaged; Unavailable.
 func TakeBack(ctx context.Context, cfg Config) error {
 	if err := errors.Join(completeRescue(cfg.Path), completeTakeBack(cfg.Path)); err != nil {
 		return fmt.Errorf("putting the database in place: %w", err)
@@ -50,20 +55,28 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	known := len(schemas())
 	name := "The newer database " + cfg.Path
 	schema, err := readFile(ctx, cfg.Path, name, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
-	if err != nil || schema <= known {
-		return nil //nolint:nilerr // Open decides what is wrong with it
+	former := copyName(cfg.Path, known)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if schema <= known && !(unopenable(schema, err) && (exists(former) || exists(former+workMark)) && !hasCopy(ctx, cfg)) {
+		return nil // Open decides what is wrong with it
 	}
 	cfg.Logger.Warn("the database is of a newer version whose trial has ended; its copy is taken back", "schema", schema, "known", known)
 	if err := removeDatabase(cfg.Path + newerMark); err != nil { // its room may be needed
 		return err
 	}
-	former := copyName(cfg.Path, known)
 	work, err := claimCopy(former, cfg.Path)
 	if err != nil {
 		return err
 	}
-	t := taking{cfg: cfg, taken: site.TakenBack{Schema: schema}}
-	_, err = readFile(ctx, cfg.Path, name, func(newer *sql.DB) (any, error) { return nil, t.rebuild(ctx, work, known, newer) })
+	for _, state := range []condition{whole, damaged, unattachable} { // a failed try has changed nothing
+		t := taking{cfg: cfg, newer: state, taken: site.TakenBack{Schema: schema}}
+		if err = t.from(ctx, work, known, name); err == nil || ctx.Err() != nil || isBusy(err) || isFull(err) {
+			break
+		}
+		cfg.Logger.Error("the database of before the newer version cannot be taken back in this way", "newer", state.String(), "error", err)
+	}
 	if fault.Is(err, fault.Unavailable) && !isBusy(err) {
 		err = fault.Wrap(fault.Unavailable, "The database of before the newer version cannot be taken back: check free space with df and the disk with dmesg", err)
 	}
@@ -80,6 +93,22 @@ func TakeBack(ctx context.Context, cfg Config) error {
 		return err
 	}
 	return completeTakeBack(cfg.Path)
+}
+
+// unopenable reports whether a schema and the error of reading it are those of a file that
+// is not there, or that this process may use and cannot.
+func unopenable(schema int, err error) bool {
+	return schema == 0 && !isBusy(err) && !fault.Is(err, fault.Forbidden)
+}
+
+// hasCopy reports whether there is a copy of who may open what that this version wrote: the
+// newer version replaces it when it starts.
+func hasCopy(ctx context.Context, cfg Config) bool {
+	copied, _, err := readCopy(ctx, cfg.Copy)
+	if err == nil {
+		_ = copied.Close()
+	}
+	return err == nil
 }
 
 // claimCopy renames the copy that is to be changed, so that an interrupted change is not
@@ -133,9 +162,22 @@ func readTaken(ctx context.Context, q queryer) (taken site.TakenBack, ok bool, e
 	return taken, err == nil, err
 }
 
+// condition is how much is expected of the newer database.
+type condition int
+
+const (
+	whole        condition = iota
+	damaged                // some of it can be read
+	unattachable           // the same, but a statement that fails on it would end the transaction
+)
+
+// String is the name of the condition in the log.
+func (c condition) String() string { return [...]string{"whole", "damaged", "unattachable"}[c] }
+
 // taking is a copy that becomes the database again.
 type taking struct {
 	cfg   Config
+	newer condition
 	taken site.TakenBack
 
 	conn    *sql.Conn // of the copy, with the newer database attached under that name
@@ -145,9 +187,25 @@ type taking struct {
 	changes []site.Record // of the trial, that this version may have to carry over or to name
 }
 
+// from rebuilds the copy from the newer database, opened as its condition requires. name
+// is the newer database's in messages.
+func (t *taking) from(ctx context.Context, work string, known int, name string) error {
+	if t.newer == whole {
+		_, err := readFile(ctx, t.cfg.Path, name, func(newer *sql.DB) (any, error) { return nil, t.rebuild(ctx, work, known, newer) })
+		return err
+	}
+	newer := connect(dsn(t.cfg.Path, salvagePragmas), 1)
+	err := errors.Join(t.rebuild(ctx, work, known, newer), newer.Close())
+	return unusable(ctx, "The copy "+copyName(t.cfg.Path, known), err)
+}
+
 // rebuild carries over the trial in one transaction, which it checks first.
 func (t *taking) rebuild(ctx context.Context, work string, known int, newer *sql.DB) (err error) {
-	db := connect(dsn(work, workPragmas), 1)
+	pragmas, attached := workPragmas, readOnly(t.cfg.Path)+"&vfs=unix"
+	if t.newer == damaged {
+		pragmas, attached = workPragmas+"&_pragma=writable_schema(1)&_pragma=cell_size_check(1)", dsn(t.cfg.Path, "vfs=unix-excl&mode=ro")
+	}
+	db := connect(dsn(work, pragmas), 1)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if t.conn, err = db.Conn(ctx); err != nil {
 		return err
@@ -156,8 +214,10 @@ func (t *taking) rebuild(ctx context.Context, work string, known int, newer *sql
 	if schema, err := schemaOf(ctx, t.conn); err != nil || schema != known {
 		return errors.Join(err, fmt.Errorf("%w: the copy has the schema %d", errDamagedFile, schema))
 	}
-	if err := t.exec(ctx, "ATTACH ? AS newer", readOnly(t.cfg.Path)+"&vfs=unix"); err != nil {
-		return err
+	if t.newer != unattachable {
+		if err := t.exec(ctx, "ATTACH ? AS newer", attached); err != nil {
+			return err
+		}
 	}
 	if err := t.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -182,56 +242,106 @@ func (t *taking) exec(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// carryJournal appends the records of the trial as they are, and verifies them.
+// carryJournal appends the records of the trial as they are, and verifies them. Those of a
+// damaged journal it appends up to the first fault.
 func (t *taking) carryJournal(ctx context.Context, q queryer) error {
+	mine, err := readEnds(ctx, t.conn)
+	if err != nil {
+		return err
+	}
+	t.at, t.bytes, t.taken.From = mine.last, mine.bytes, mine.last.seq+1
+	if mine, err := newestRecord(ctx, t.conn); err == nil {
+		t.newest = mine
+	}
 	e, err := readEnds(ctx, q)
 	if err == nil {
 		err = t.findFork(ctx, q, e)
+	} else if t.newer != whole {
+		e.saved.seq = math.MaxInt64 // unknown
 	}
+	if err != nil && t.newer == whole {
+		return err
+	}
+	v, err := t.carryRecords(ctx, q, e)
 	if err != nil {
 		return err
 	}
-	insert, err := t.conn.PrepareContext(ctx, insertText)
-	if err != nil {
-		return err
+	if t.newer == whole && t.at != e.last {
+		v.Broken, v.Why = min(t.at.seq, e.last.seq)+1, "the newest records were removed or added"
 	}
-	defer func() { _ = insert.Close() }()
-	var v journal.Verdict
-	w := walk{at: t.at, saved: e.saved, trust: t.at.seq > 0 && t.at.hash == chain{}.hash}
-	for row, unread := range each(ctx, q, scanVerified, "SELECT seq, time, station, body, hash FROM journal WHERE seq > ? ORDER BY seq", int64(t.at.seq)) { //nolint:gosec // seq fits
-		if unread != nil {
-			return unread
-		}
-		if w.see(&v, row); v.Broken != 0 {
-			break
-		}
-		if _, err := insert.ExecContext(ctx, row.seq, row.time, row.station, string(row.body), []byte(row.hash)); err != nil {
-			return err
-		}
-		t.bytes += int64(len(row.body))
-		if r, err := decode(row.body); err == nil {
-			t.note(r)
-		}
+	if t.newer == whole && v.Broken != 0 {
+		return fault.New(fault.Conflict, fmt.Sprintf("the journal of the newer version is not whole at record %d: %s", v.Broken, v.Why))
 	}
-	if w.at != e.last {
-		w.blame(&v, min(w.at.seq, e.last.seq)+1, "the newest records were removed or added")
-	}
-	if w.judge(&v); v.Broken != 0 {
-		return fault.New(fault.Conflict, fmt.Sprintf(
-			"the journal of the newer version is not whole at record %d: %s: start the newer version again; nothing was changed", v.Broken, v.Why))
-	}
-	t.at = w.at
 	t.taken.To, t.taken.Head, t.taken.Until = t.at.seq, headOf(t.at).Hash, t.newest.Time
+	if t.newer != whole {
+		return t.lose(ctx, q)
+	}
 	return nil
 }
 
-// note takes note of a record of the trial.
-func (t *taking) note(r site.Record) {
-	if t.taken.Since.IsZero() {
-		t.taken.Since = r.Time
+// carryRecords appends the records that follow those of the copy, until one is not as it
+// was written. It takes note of the changes in those behind that, too.
+func (t *taking) carryRecords(ctx context.Context, q queryer, e ends) (v journal.Verdict, err error) {
+	insert, err := t.conn.PrepareContext(ctx, insertText)
+	if err != nil {
+		return v, err
 	}
-	t.newest = r
-	if isChange(r.Kind) {
+	defer func() { _ = insert.Close() }()
+	const rest = "SELECT seq, time, station, body, hash FROM journal WHERE seq > ? ORDER BY seq"
+	w := walk{at: t.at, saved: e.saved, trust: t.at.seq > 0 && t.at.hash == chain{}.hash}
+	for row, unread := range each(ctx, q, scanVerified, rest, int64(t.at.seq)) { //nolint:gosec // seq fits
+		if unread != nil && t.newer == whole {
+			return v, unread
+		}
+		if unread != nil {
+			w.blame(&v, w.at.seq+1, "it is on a damaged page")
+			for row, unread := range each(ctx, q, scanVerified, rest+" DESC", int64(w.at.seq)) { //nolint:gosec // seq fits
+				if unread != nil {
+					break
+				}
+				t.note(row.body)
+			}
+			break
+		}
+		if t.newer != whole && uint64(row.seq) != w.at.seq+1 { //nolint:gosec // compared only
+			w.blame(&v, w.at.seq+1, "the record is missing")
+		}
+		if w.see(&v, row); v.Broken == 0 {
+			if _, err := insert.ExecContext(ctx, row.seq, row.time, row.station, string(row.body), []byte(row.hash)); err != nil {
+				return v, err
+			}
+			t.bytes += int64(len(row.body))
+			t.newest, _ = decode(row.body) // which see has done
+			if t.taken.Since.IsZero() {
+				t.taken.Since = t.newest.Time
+			}
+		} else if t.newer == whole {
+			break
+		}
+		t.note(row.body)
+	}
+	w.judge(&v)
+	t.at = w.at
+	return v, ctx.Err()
+}
+
+// lose finds out which records may be lost behind those that were carried over, and leaves
+// their numbers unused.
+func (t *taking) lose(ctx context.Context, q queryer) error {
+	_, high := usedNumbers(ctx, q, t.at.seq)
+	if high <= t.at.seq {
+		return nil
+	}
+	aside := filepath.Base(t.cfg.Path) + newerMark
+	lost := loss(t.at.seq+1, high, aside)
+	t.taken.Lost, t.taken.LostSince, t.taken.Aside = t.at.seq+1, t.newest.Time, aside
+	t.at = chain{seq: high} // the next record is taken on trust
+	return t.append(ctx, lost)
+}
+
+// note takes note of a record of the trial.
+func (t *taking) note(body []byte) {
+	if r, err := decode(body); err == nil && isChange(r.Kind) {
 		t.changes = append(t.changes, r)
 	}
 }
@@ -239,11 +349,6 @@ func (t *taking) note(r site.Record) {
 // findFork finds where the journals of the copy and of the newer database, of which e are
 // the ends, are the same for the last time, and leaves the copy's until there.
 func (t *taking) findFork(ctx context.Context, q queryer, e ends) error {
-	mine, err := readEnds(ctx, t.conn)
-	if err != nil {
-		return err
-	}
-	t.at, t.bytes, t.taken.From = mine.last, mine.bytes, mine.last.seq+1
 	theirs, err := hashAt(ctx, q, e, t.at.seq)
 	if err != nil || bytes.Equal(theirs, t.at.hash[:]) {
 		return err
@@ -282,6 +387,27 @@ func (t *taking) findInterrupted(ctx context.Context, q queryer, e ends) error {
 
 // record appends the record of what was done, and has the copy's other rows agree.
 func (t *taking) record(ctx context.Context) error {
+	r := site.Record{Kind: site.KindTakenBack, Facts: site.Facts{
+		From: t.taken.From, To: t.taken.To, Count: int(t.taken.To + 1 - t.taken.From), Detail: t.taken.String(), //nolint:gosec // fits for ever
+	}}
+	if r.Count == 0 {
+		r.From, r.To = 0, 0
+	}
+	if err := t.append(ctx, r); err != nil {
+		return err
+	}
+	t.taken.Time = t.newest.Time
+	meta, _ := json.Marshal(t.taken) // texts and numbers can be written
+	const setMeta = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
+	return errors.Join(
+		t.exec(ctx, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?", int64(t.at.seq), t.at.hash[:], t.bytes), //nolint:gosec // seq fits
+		t.exec(ctx, setMeta, metaTaken, string(meta)),
+		t.exec(ctx, setMeta, metaVersion, uuid.NewString()), // no copy of before agrees
+	)
+}
+
+// append adds a record of now to the journal.
+func (t *taking) append(ctx context.Context, r site.Record) error {
 	floor, err := savedFloor(ctx, t.conn)
 	if err != nil && !errors.Is(err, errDamaged) {
 		return err
@@ -290,23 +416,11 @@ func (t *taking) record(ctx context.Context) error {
 	if t.newest.Time.After(latest) {
 		latest = t.newest.Time.Time
 	}
-	t.taken.Time = site.At(floorClock(latest).Now())
-	r := site.Record{Seq: t.at.seq + 1, Time: t.taken.Time, Boot: t.cfg.Boot, Kind: site.KindTakenBack, Facts: site.Facts{
-		From: t.taken.From, To: t.taken.To, Count: int(t.taken.To + 1 - t.taken.From), Detail: t.taken.String(), //nolint:gosec // fits for ever
-	}}
-	if r.Count == 0 {
-		r.From, r.To = 0, 0
-	}
+	r.Seq, r.Time, r.Boot = t.at.seq+1, site.At(floorClock(latest).Now()), t.cfg.Boot
 	text := r.AppendJSON(nil)
 	t.at = t.at.next(text)
-	meta, _ := json.Marshal(t.taken) // texts and numbers can be written
-	const setMeta = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)"
-	return errors.Join(
-		t.exec(ctx, insertText, int64(r.Seq), r.Time.UnixMilli(), 0, string(text), t.at.hash[:]),                                      //nolint:gosec // seq fits
-		t.exec(ctx, "UPDATE journal_ends SET last = ?, hash = ?, bytes = ?", int64(t.at.seq), t.at.hash[:], t.bytes+int64(len(text))), //nolint:gosec // seq fits
-		t.exec(ctx, setMeta, metaTaken, string(meta)),
-		t.exec(ctx, setMeta, metaVersion, uuid.NewString()), // no copy of before agrees
-	)
+	t.bytes, t.newest = t.bytes+int64(len(text)), r
+	return t.exec(ctx, insertText, int64(r.Seq), r.Time.UnixMilli(), 0, string(text), t.at.hash[:]) //nolint:gosec // seq fits
 }
 
 // name adds a change to those that are undone, in plain words.

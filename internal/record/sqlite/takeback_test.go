@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -373,55 +374,248 @@ func TestTakeBack_notNewer(t *testing.T) {
 	}
 }
 
-// What cannot be taken back stays as it is, and its copy too.
-func TestTakeBack_refused(t *testing.T) {
-	unlock := func(db *sqlite.DB) {
-		for i := range 3 {
-			if err := db.AppendRecord(t.Context(), unlockRecord(i+1)); err != nil {
+// damagedTrial is a trial in which the account a1 was removed first, a login revoked, and
+// one more record written; the records are 14 to 16.
+func damagedTrial(t *testing.T) (path string) {
+	t.Helper()
+	path = trialSite(t)
+	trial(t, path, func(db *sqlite.DB) {
+		c := changes{t, db}
+		c.removeAccount("a1")
+		c.logout("s2")
+		if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
+			t.Fatal(err)
+		}
+	}, later)
+	return path
+}
+
+// However the newer database is damaged, the one of before is taken back: with the records
+// up to the fault, and without what the rest that can be read has revoked.
+func TestTakeBack_damaged(t *testing.T) {
+	execute := func(text string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := sqlite.Exec(t.Context(), path, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	overwrite := func(from, to int64) func(*testing.T, string) { // in bytes; to 0 is the end
+		return func(t *testing.T, path string) {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				end := int64(len(text))
+				if to > 0 {
+					end = to
+				}
+				for i := from; i < end; i++ {
+					text[i] = 0xff
+				}
+				err = os.WriteFile(path, text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// rootOf spoils the first page of a table, and of its indexes.
+	rootOf := func(tables ...string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			for _, table := range tables {
+				pages, err := sqlite.RootsOf(t.Context(), path, table)
+				if err != nil {
+					t.Fatal(err)
+				}
+				spoil(t, path, pages...)
+			}
+		}
+	}
+	size := func(n int64) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			if err := os.Truncate(path, n); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	known, _ := sqlite.Schema()
+	const all = "journal journal_ends account session station access_grant token site_group group_account group_station holiday meta"
 	for name, c := range map[string]struct {
-		spoil string // of the newer database, in SQL
+		spoil   func(*testing.T, string)
+		carried int  // records of the trial
+		lost    bool // some records may be lost
+		blind   bool // nothing shows what was revoked
+		schema0 bool // the version of the newer database cannot be read
+	}{
+		"changed record":     {spoil: execute("UPDATE journal SET body = replace(body, 'boot-1', 'boot-x') WHERE seq = 15"), carried: 1, lost: true},
+		"changed hash":       {spoil: execute("UPDATE journal SET hash = zeroblob(32) WHERE seq = 15"), carried: 1, lost: true},
+		"removed record":     {spoil: execute("DELETE FROM journal WHERE seq = 15"), carried: 1, lost: true},
+		"removed end":        {spoil: execute("DELETE FROM journal WHERE seq = 16"), carried: 2, lost: true},
+		"removed all":        {spoil: execute("DELETE FROM journal"), lost: true},
+		"changed before":     {spoil: execute("UPDATE journal SET hash = zeroblob(32) WHERE seq = 13"), carried: 3},
+		"another history":    {spoil: execute("UPDATE journal SET hash = zeroblob(32) WHERE seq >= 13"), lost: true},
+		"column of journal":  {spoil: execute("ALTER TABLE journal RENAME COLUMN body TO text"), lost: true},
+		"no journal":         {spoil: execute("ALTER TABLE journal RENAME TO chronicle"), lost: true},
+		"column of ends":     {spoil: execute("ALTER TABLE journal_ends RENAME COLUMN anchor TO base"), carried: 3},
+		"journal":            {spoil: rootOf("journal"), lost: true},
+		"ends":               {spoil: rootOf("journal_ends"), carried: 3},
+		"journal and ends":   {spoil: rootOf("journal", "journal_ends"), lost: true},
+		"accounts":           {spoil: rootOf("account", "session"), carried: 3},
+		"journal, accounts":  {spoil: rootOf("journal", "account", "session"), lost: true, blind: true},
+		"every table":        {spoil: rootOf(strings.Fields(all)...), lost: true, blind: true},
+		"schema":             {spoil: overwrite(100, 4096), lost: true, blind: true},
+		"header":             {spoil: overwrite(0, 100), lost: true, blind: true, schema0: true},
+		"everything":         {spoil: overwrite(0, 0), lost: true, blind: true, schema0: true},
+		"all but the header": {spoil: overwrite(100, 0), lost: true, blind: true},
+		"everything, with a log": {spoil: func(t *testing.T, path string) {
+			noise := make([]byte, 20_000)
+			noise[0] = 0xa5
+			if err := errors.Join(os.WriteFile(path, noise, 0o600), os.WriteFile(path+"-wal", noise, 0o600), os.WriteFile(path+"-shm", nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}, lost: true, blind: true, schema0: true},
+		"truncated":        {spoil: size(4096), lost: true, blind: true, schema0: true},
+		"truncated header": {spoil: size(50), lost: true, blind: true, schema0: true},
+		"empty":            {spoil: size(0), lost: true, blind: true, schema0: true},
+		"missing": {spoil: func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, lost: true, blind: true, schema0: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := damagedTrial(t)
+			c.spoil(t, path)
+			spoilt, _ := os.ReadFile(path)
+			if err := takeBack(t, path); err != nil {
+				t.Fatal(err)
+			}
+			if kept, _ := os.ReadFile(path + ".newer"); !bytes.Equal(kept, spoilt) {
+				t.Error("the newer database was changed")
+			}
+			if name == "missing" { // the finding lasts as long as the newer database
+				if err := os.WriteFile(path+".newer", nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			db := open(t, path, newClock())
+			t.Cleanup(func() { _ = db.Close() })
+			taken, ok, err := db.TakenBack(t.Context())
+			if err != nil || !ok {
+				t.Fatalf("nothing was taken back: %v", err)
+			}
+			if v, err := db.Verify(t.Context()); err != nil || v.Broken != 0 || (v.Lost > 0) != c.lost {
+				t.Errorf("the journal is %+v, %v", v, err)
+			}
+			last := uint64(13 + c.carried) //nolint:gosec // small
+			wantSchema := known + 1
+			if c.schema0 {
+				wantSchema = 0
+			}
+			if taken.From != 14 || taken.To != last || (taken.Lost == last+1) != c.lost || taken.Schema != wantSchema {
+				t.Errorf("%+v", taken)
+			}
+			newest := mustRead(t, db, journal.Query{Newest: true, Limit: 2})
+			if r := newest[1]; r.Kind != site.KindTakenBack || strings.Contains(r.Detail, "may be lost") != c.lost || r.Time != taken.Time || taken.LostSince.IsZero() == c.lost {
+				t.Errorf("the newest record is %+v", r)
+			}
+			if r := newest[0]; c.lost && (r.Kind != site.KindRecordsLost || r.From != last+1 || r.To < 16 || !strings.HasSuffix(r.Detail, ".newer")) {
+				t.Errorf("the record before is %+v", r)
+			}
+			got := rightsOf(t, db)
+			if got["account a2"] == nil || got["grant {a2  2 }"] == nil || got["station 1"] == nil || got["token token1"] == nil || got["member {g1 a2 0}"] == nil {
+				t.Errorf("the rights are %v", got)
+			}
+			if (got["account a1"] != nil) != c.blind || (got["session s2"] != nil) != c.blind {
+				t.Errorf("what was revoked is back: %v", got)
+			}
+			if err := db.AppendRecord(t.Context(), unlockRecord(1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Behind a damaged page the records that can be read still revoke.
+func TestTakeBack_damagedPage(t *testing.T) {
+	path := trialSite(t)
+	unlocks := func(db *sqlite.DB) {
+		for i := range 60 {
+			if err := db.AppendRecord(t.Context(), unlockRecord(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	trial(t, path, func(db *sqlite.DB) {
+		unlocks(db)
+		changes{t, db}.ungrant("a2", 2)
+		unlocks(db)
+		changes{t, db}.removeAccount("a1")
+	}, later)
+	pages, err := sqlite.LeavesOf(t.Context(), path, "journal")
+	if err != nil || len(pages) < 4 {
+		t.Fatal(pages, err)
+	}
+	spoil(t, path, pages[1])
+	accounts, err := sqlite.RootsOf(t.Context(), path, "account")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, path, accounts...)
+	db, taken := mustTakeBack(t, path)
+	if got := rightsOf(t, db); got["account a1"] != nil || got["grant {a2  2 }"] != nil || got["account a2"] == nil {
+		t.Errorf("the rights are %v", got)
+	}
+	if v, err := db.Verify(t.Context()); err != nil || v.Broken != 0 || v.Lost == 0 || taken.Lost < 15 || taken.Lost > 60 {
+		t.Errorf("%+v, %v, %+v", v, err, taken)
+	}
+}
+
+// A file that cannot be opened is that of this version where the copy of who may open what
+// is: it is rescued as ever.
+func TestTakeBack_unopenableOfOurs(t *testing.T) {
+	path := damagedTrial(t)
+	copied := filepath.Join(t.TempDir(), "gatehouse.db.copy")
+	other := trialSite(t)
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: other, Copy: copied, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = db.Close()
+	}
+	if err = errors.Join(err, os.Truncate(path, 50)); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, path)
+	err = sqlite.TakeBack(t.Context(), sqlite.Config{Path: path, Copy: copied, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil || !maps.Equal(files(t, path), before) {
+		t.Errorf("it was changed: %v", err)
+	}
+}
+
+// Without a good copy nothing is changed.
+func TestTakeBack_refused(t *testing.T) {
+	known, _ := sqlite.Schema()
+	for name, c := range map[string]struct {
+		spoil func(former string) error
 		want  string
 		kind  fault.Kind
 	}{
-		"changed record":        {"UPDATE journal SET body = replace(body, 'lock-1', 'lock-2') WHERE seq = 15", "not whole at record 15", fault.Conflict},
-		"changed hash":          {"UPDATE journal SET hash = zeroblob(32) WHERE seq = 15", "not whole at record 15", fault.Conflict},
-		"removed record":        {"DELETE FROM journal WHERE seq = 15", "not whole at record 15", fault.Conflict},
-		"removed end":           {"DELETE FROM journal WHERE seq = 16", "not whole at record 16", fault.Conflict},
-		"changed before":        {"UPDATE journal SET hash = zeroblob(32) WHERE seq = 13", "does not continue", fault.Conflict},
-		"no column of ours":     {"ALTER TABLE journal RENAME COLUMN body TO text", "no such column", fault.Invalid},
-		"no journal":            {"ALTER TABLE journal RENAME TO chronicle", "no such table", fault.Invalid},
-		"another order of ends": {"ALTER TABLE journal_ends RENAME COLUMN anchor TO base", "no such column", fault.Invalid},
+		"no copy":            {os.Remove, "there is no copy", fault.Conflict},
+		"a copy of no bytes": {func(former string) error { return os.Truncate(former, 0) }, "schema 0", fault.Invalid},
+		"half a copy":        {func(former string) error { return os.Truncate(former, 8192) }, "The copy ", fault.Invalid},
+		"no database":        {func(former string) error { return os.WriteFile(former, make([]byte, 9000), 0o600) }, "The copy ", fault.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := trialSite(t)
-			trial(t, path, unlock, later)
-			if err := sqlite.Exec(t.Context(), path, c.spoil); err != nil {
+			path := damagedTrial(t)
+			if err := c.spoil(fmt.Sprint(path, ".schema", known)); err != nil {
 				t.Fatal(err)
 			}
 			before := files(t, path)
-			err := takeBack(t, path)
-			if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
+			if err := takeBack(t, path); !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v", err)
 			}
-			after := files(t, path)
-			if len(after) != len(before) || after[""] != before[""] {
+			if after := files(t, path); !maps.Equal(after, before) {
 				t.Errorf("there are %v, before %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 			}
-			inspect(t, fmt.Sprint(path, ".schema", known))
 		})
-	}
-	path := trialSite(t)
-	trial(t, path, unlock, later)
-	if err := os.Remove(fmt.Sprint(path, ".schema", known)); err != nil {
-		t.Fatal(err)
-	}
-	if err := takeBack(t, path); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "there is no copy") {
-		t.Errorf("without a copy: %v", err)
 	}
 }
 

@@ -181,6 +181,44 @@ func TestAttack_trialTakenBack(t *testing.T) {
 	r.check(t, p)
 }
 
+// A trial that has left nothing of its database keeps no door shut: the version of before
+// goes on with its copy, and says what may be missing.
+func TestAttack_damagedTrialTakenBack(t *testing.T) {
+	gatewaytest.Binary(t)
+	gatewaytest.BinaryWith(t, nextSchema)
+	if !gatewaytest.InNamespaces(t) {
+		return
+	}
+	r := beginTrial(t, filepath.Join(t.TempDir(), "data"))
+	noise := bytes.Repeat([]byte{0xa5}, 20_000)
+	for _, name := range []string{"gatehouse.db", "gatehouse.db-wal"} {
+		if err := os.WriteFile(filepath.Join(r.data, name), noise, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allowTakeBack(t)
+	p := gatewaytest.Exec(t, gatewaytest.Launch{Data: r.data})
+	station := p.Dial(r.issued.MQTT)
+	go func() { _ = station.TryAck(station.Command()) }()
+	if access, _ := p.Login(); !p.Unlock(access, r.issued.StationToken) {
+		t.Error("the door does not open")
+	}
+	if out, status := p.Run("journal", "verify"); status != 0 {
+		t.Errorf("the journal is not whole: %s", out)
+	}
+	status, err := p.Admin.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := slices.IndexFunc(status.Conditions, func(c health.Condition) bool { return c.Code == health.DataTakenBack })
+	if found < 0 || status.Conditions[found].Severity != health.Warning || !strings.Contains(status.Conditions[found].Summary, "may be lost") {
+		t.Errorf("the conditions are %+v", status.Conditions)
+	}
+	if kept, err := os.ReadFile(filepath.Join(r.data, "gatehouse.db.newer")); err != nil || !bytes.Equal(kept, noise) {
+		t.Errorf("the newer database was not kept: %v", err)
+	}
+}
+
 // A power cut at each write and each flush while the database is taken back leaves the
 // newer one or the older one, whole: the version of before starts with every record of the
 // trial and without what it revoked, also when the newer version was started in between.
