@@ -37,11 +37,15 @@ func (u *Updater) Run(ctx context.Context) error {
 func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 	release, missing, err := u.lock(ctx, true)
 	if err != nil {
+		if ctx.Err() == nil {
+			u.unjudged()
+		}
 		return false, err
 	}
 	defer release()
 	switch {
 	case missing && u.standard != u.Board.Running():
+		u.unjudged()
 		return false, errMissing()
 	case u.onTrial():
 		if err := u.try(ctx); err != nil || u.state.Trial != nil {

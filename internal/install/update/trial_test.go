@@ -3,6 +3,7 @@ package update_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -291,6 +292,9 @@ func testMissingState(t *testing.T, lose func(*board)) {
 	b.run("b")
 	if err := b.updater().Settle(t.Context()); err == nil {
 		t.Errorf("at the start: %v", err)
+	}
+	if err := os.RemoveAll(b.Path("run/gatehouse-update")); err != nil { // as systemd does after the failure
+		t.Fatal(err)
 	}
 	if err := b.service(time.Minute); err == nil {
 		t.Errorf("the service: %v", err)
