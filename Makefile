@@ -68,7 +68,7 @@ cross: ## build for every board: build/cross
 packages: ## make the .deb and .tar.gz for every board: build/packages
 	scripts/packages
 
-image: ## make the image to flash, for arm64 with UEFI: build/image
+image: ## make the image to flash, for Raspberry Pi and arm64 with UEFI: build/image
 	scripts/image
 
 image-test: image ## prove the image in an emulated machine, with power cuts (CUTS=10)
