@@ -66,6 +66,16 @@ func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out
 		return out, err
 	}
 	defer release()
+	out, err = u.goBack(ctx, at, oldData)
+	if err == nil && !at.IsZero() {
+		release()
+		err = u.wake(ctx)
+	}
+	return out, err
+}
+
+// goBack is Rollback under the lock. What waits for its moment waits for Run.
+func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
 	out = Outcome{Slot: u.other(), Current: u.Board.Version(), At: site.At(at)}
 	if err := u.free(); err != nil {
 		return out, err
@@ -85,12 +95,9 @@ func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out
 	w := waiting{attempt: attempt{Slot: u.other(), Version: out.Version, OldData: oldData}, At: site.At(at)}
 	if !at.IsZero() {
 		u.state.Waiting = &w
-		if err := u.save(); err != nil {
-			return out, err
-		}
+		err = u.save()
 		u.show(nil)
-		release()
-		return out, u.wake(ctx)
+		return out, err
 	}
 	if err := u.begin(ctx, w); err != nil {
 		return out, u.failed(out.Version, err)

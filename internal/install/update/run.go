@@ -141,8 +141,10 @@ func (u *Updater) request(ctx context.Context) (asked bool) {
 		return false
 	}
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
-	if r.Action != slot.Update { // an older version may have holes: only root decides that
-		u.refuse(fault.New(fault.Forbidden, "the gateway may not return to an older version: run \"gatehouse update rollback\" on the board, as root"))
+	if r.Action == slot.Rollback { // to what has run here; data are given up at root's word alone
+		if _, err := u.goBack(ctx, r.At.Time, false); err != nil {
+			u.refuse(err)
+		}
 		return true
 	}
 	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
@@ -153,7 +155,8 @@ func (u *Updater) request(ctx context.Context) (asked bool) {
 			return true
 		}
 	}
-	if _, err := u.perform(ctx, o); err == nil && r.File { // an error is recorded
+	_, _ = u.perform(ctx, o) // an error is recorded
+	if r.File {
 		u.removeUpload()
 	}
 	return true

@@ -145,17 +145,19 @@ func TestRun_requestWhileWaiting(t *testing.T) {
 }
 
 // Whatever the gateway's user writes, root installs nothing but a newer version that is
-// signed, reads no other file and removes none.
+// signed, returns to none but the one before that reads the present database, reads no other
+// file and removes none.
 func TestRun_hostileRequests(t *testing.T) {
 	secret := "root:$6$secret"
 	for name, c := range map[string]struct {
 		hostile func(b *board)
 		reason  string
 	}{
-		"no request":       {func(b *board) { b.Write("run/gatehouse/update-request.json", "{") }, "The request for an update was refused"},
-		"a rollback":       {func(b *board) { b.Fill("b", "1.2.2"); b.ask(slot.Request{Action: slot.Rollback}) }, "gatehouse update rollback"},
-		"an older version": {func(b *board) { b.upload("1.2.2"); b.ask(slot.Request{Action: slot.Update, File: true}) }, "older than 1.2.3"},
-		"no upload":        {func(b *board) { b.ask(slot.Request{Action: slot.Update, File: true}) }, "upload it again"},
+		"no request":                  {func(b *board) { b.Write("run/gatehouse/update-request.json", "{") }, "The request for an update was refused"},
+		"a rollback that loses data":  {func(b *board) { b.Fill("b", "1.2.2"); b.ask(slot.Request{Action: slot.Rollback}) }, "--old-data"},
+		"a rollback to an empty slot": {func(b *board) { b.ask(slot.Request{Action: slot.Rollback}) }, "Slot b is empty"},
+		"an older version":            {func(b *board) { b.upload("1.2.2"); b.ask(slot.Request{Action: slot.Update, File: true}) }, "older than 1.2.3"},
+		"no upload":                   {func(b *board) { b.ask(slot.Request{Action: slot.Update, File: true}) }, "upload it again"},
 		"a link": {func(b *board) {
 			b.Write("etc/shadow", secret)
 			b.link("../../../../etc/shadow", "var/lib/gatehouse/update/upload")
@@ -190,6 +192,9 @@ func TestRun_hostileRequests(t *testing.T) {
 			s := b.status()
 			if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, c.reason) || strings.Contains(fmt.Sprint(*s.Last), "secret") {
 				t.Errorf("the status is %+v, %+v", s, s.Last)
+			}
+			if info, err := os.Lstat(b.Path("var/lib/gatehouse/update/upload")); err == nil && info.Mode().IsRegular() && name != "a link of the folder" {
+				t.Error("the upload stays on the card")
 			}
 			for _, path := range []string{"etc/shadow", "etc/upload"} {
 				if text, err := os.ReadFile(b.Path(path)); err == nil && string(text) != secret {
@@ -275,6 +280,30 @@ func TestRollback(t *testing.T) {
 		}
 		if s := b.status(); s.Default != "a" || s.Last.Outcome != site.UpdateCommitted || s.Last.Version != "1.2.3" {
 			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
+}
+
+// The gateway may ask for the version before, which is tried as root's own wish is.
+func TestRun_rollback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t, 1)
+		if err := b.service(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		b.checkCommitted()
+		b.schema, b.restarts = 9, 0 // as if 1.3.0 had the schema of 1.2.3
+		b.settle()
+		b.ask(slot.Request{Action: slot.Rollback})
+		if err := b.service(time.Minute); err != nil || b.restarts != 1 {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		if b.restart() != "a" {
+			t.Error("slot a does not start")
+		}
+		b.settle()
+		if s := b.status(); s.Phase != site.UpdateTrial || s.Running.Version != "1.2.3" || s.TakeBack {
+			t.Errorf("the status is %+v", s)
 		}
 	})
 }

@@ -121,7 +121,7 @@ func errUpload(err error) error {
 	return fault.Wrap(fault.Invalid, "The update that was uploaded is not there: upload it again", err)
 }
 
-// removeUpload removes an upload that was installed.
+// removeUpload removes an upload, whatever became of it: a new request has a new one.
 func (u *Updater) removeUpload() {
 	folder, err := u.openUploads()
 	if err == nil {
