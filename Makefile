@@ -5,7 +5,6 @@
 
 FUZZTIME ?= 10m
 KILLS ?= 1000
-CUTS ?= 10
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,7 +70,8 @@ packages: ## make the .deb and .tar.gz for every board: build/packages
 image: ## make the image to flash, for Raspberry Pi and arm64 with UEFI: build/image
 	scripts/image
 
-image-test: image ## prove the image in an emulated machine, with power cuts (CUTS=10)
+image-test: CUTS = 300
+image-test: image ## prove the image and its updates in an emulated machine, with power cuts (CUTS=300, hours)
 	go run ./scripts/imagetest -cuts $(CUTS)
 
 update: ## make the update of boards from the image that "make image" made: build/gatehouse.update

@@ -84,38 +84,36 @@ func (t *trial) leftOnBoot(ctx context.Context) error {
 	return nil
 }
 
-// pullData copies the data partition off the disk, repairs the copy as the start
-// would, and returns a folder with the data of the gateway.
-func (t *trial) pullData(ctx context.Context) (string, error) {
+// pullData returns what is on the data partition of the machine, which is off.
+func (t *trial) pullData(ctx context.Context) data {
 	all, err := t.partitions(ctx)
 	if err != nil {
-		return "", err
+		return data{err: err}
 	}
-	part, folder := filepath.Join(t.dir, "data.part"), filepath.Join(t.dir, "data")
-	if err := os.RemoveAll(folder); err != nil {
-		return "", err
+	part := filepath.Join(t.dir, "data.part")
+	if err := cutOut(ctx, t.disk, all["data"], part); err != nil {
+		return data{err: err}
 	}
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return "", err
+	d := t.readData(ctx, part, filepath.Join(t.dir, "data"))
+	d.err = errors.Join(d.err, os.Remove(part))
+	return d
+}
+
+// cutOut copies a partition of a disk to a file.
+func cutOut(ctx context.Context, disk string, p partition, part string) error {
+	if err := command(ctx, "dd", "if="+disk, "of="+part, "bs=1M", "iflag=skip_bytes,count_bytes", "conv=sparse", "status=none",
+		fmt.Sprintf("skip=%d", p.start), fmt.Sprintf("count=%d", p.size)); err != nil {
+		return err
 	}
-	if err := command(ctx, "dd", "if="+t.disk, "of="+part, "bs=1M", "iflag=skip_bytes,count_bytes", "conv=sparse", "status=none",
-		fmt.Sprintf("skip=%d", all["data"].start), fmt.Sprintf("count=%d", all["data"].size)); err != nil {
-		return "", err
-	}
-	if err := os.Truncate(part, all["data"].size); err != nil {
-		return "", err
-	}
+	return os.Truncate(part, p.size)
+}
+
+// repair repairs a data partition as the start of the board does.
+func repair(ctx context.Context, part string) error {
 	var exit *exec.ExitError
 	// 1 says that it has fixed something.
 	if err := command(ctx, "e2fsck", "-p", part); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
-		return "", fmt.Errorf("the data partition is not sound: %w", err)
+		return fmt.Errorf("the data partition is not sound: %w", err)
 	}
-	if err := command(ctx, "debugfs", "-R", "rdump /lib/gatehouse "+folder, part); err != nil {
-		return "", err
-	}
-	// For root, debugfs keeps the owner, who is the board's.
-	if err := command(ctx, "chown", "-R", fmt.Sprintf("%d:%d", os.Geteuid(), os.Getegid()), folder); err != nil {
-		return "", err
-	}
-	return filepath.Join(folder, "gatehouse"), os.Remove(part)
+	return nil
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,4 +122,19 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
+}
+
+// stationsOnline waits until the gateway has all stations.
+func (t *trial) stationsOnline(ctx context.Context, m *machine) error {
+	s, err := m.openShell(ctx)
+	if err != nil {
+		return err
+	}
+	return await(ctx, startPatience, "all stations are online", func() error {
+		out, err := s.run(ctx, "gatehouse station list")
+		if err == nil && strings.Count(out, "online") < siteStations {
+			err = fmt.Errorf("gatehouse station list says:\n%s", out)
+		}
+		return err
+	})
 }

@@ -5,76 +5,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"gatehouse/scripts/imagetest/tape"
 )
 
-// cache is what the cache in front of the disk does with writes.
-type cache string
-
+// The firmware of the emulated machine, and its empty memory for variables.
 const (
-	losesUnflushed cache = "writeback" // as a memory card: what was not flushed is lost at a power cut
-	losesAll       cache = "unsafe"    // the control: what was flushed is lost too
+	firmwareCode      = "/usr/share/AAVMF/AAVMF_CODE.fd"
+	firmwareVariables = "/usr/share/AAVMF/AAVMF_VARS.fd"
+	firmwareBanner    = "UEFI firmware (version" // on the console, at each start
 )
 
-// machine is the emulated board, running.
+// The disks of the machine, as they are numbered in a recording.
+const (
+	card  = 0
+	flash = 1
+)
+
+// power is how a machine is switched on.
+type power struct {
+	lies   bool   // the control: flushed writes are lost at a power cut too
+	record string // the file in which all writes are recorded; "": none
+}
+
+// machine is the emulated board, running. Restarts are starts of the same machine.
 type machine struct {
-	disk, board *exec.Cmd
+	board       *exec.Cmd
+	disks       *tape.Tape
 	ended       chan struct{} // closed when the board is off
 	complaint   bytes.Buffer  // of the board; to be read when it is off
 	start       time.Time
 	http, https string // addresses on this machine
 	mqtt        string
 	log         string // of the console
-	console     string // socket
+	console     net.Conn
 	monitor     string // socket
 }
 
 // powerOn starts the machine.
-func (t *trial) powerOn(ctx context.Context, writes cache) (*machine, error) {
+func (t *trial) powerOn(ctx context.Context, p power) (*machine, error) {
 	t.starts++
 	name := filepath.Join(t.dir, fmt.Sprintf("start%02d", t.starts))
-	m := &machine{
-		start: time.Now(), ended: make(chan struct{}),
-		log: name + ".log", console: name + ".console", monitor: name + ".monitor",
-	}
+	m := &machine{start: time.Now(), ended: make(chan struct{}), log: name + ".log", monitor: name + ".monitor"}
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
 	m.http, m.https, m.mqtt = ports[0], ports[1], ports[2]
-	socket := name + ".disk"
-	m.disk = child(ctx, "nbdkit", "-f", "-U", socket, "--filter=cache", "file", t.disk, "cache="+string(writes))
-	if err := m.disk.Start(); err != nil {
-		return nil, err
-	}
-	exists := func() error { _, err := os.Stat(socket); return err }
-	if err := await(ctx, 10*time.Second, "the disk is there", exists); err != nil {
+	if m.disks, err = tape.Start(p.record,
+		tape.Config{File: t.disk, Socket: name + ".disk", Lies: p.lies},
+		tape.Config{File: t.disk + ".vars", Socket: name + ".vars", Durable: true}); err != nil {
 		return nil, err
 	}
 	m.board = child(ctx, "qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a53", "-accel", "tcg,thread=multi",
-		"-m", "512", "-smp", "2", "-display", "none", "-no-reboot",
-		"-bios", "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd",
-		"-chardev", "socket,id=console,path="+m.console+",server=on,wait=off,logfile="+m.log, "-serial", "chardev:console",
+		"-m", "512", "-smp", "2", "-display", "none",
+		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwareCode,
+		"-drive", "if=pflash,format=raw,unit=1,file=nbd:unix:"+name+".vars",
+		"-chardev", "socket,id=console,path="+name+".console,server=on,wait=off,logfile="+m.log, "-serial", "chardev:console",
 		"-monitor", "unix:"+m.monitor+",server,nowait",
-		"-drive", "file=nbd:unix:"+socket+",format=raw,if=none,id=disk,cache=writeback",
+		"-drive", "file=nbd:unix:"+name+".disk,format=raw,if=none,id=disk,cache=writeback",
 		"-device", "virtio-blk-pci,drive=disk",
 		"-device", "virtio-rng-pci", "-device", "i6300esb",
 		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:%s-:80,hostfwd=tcp:%s-:443,hostfwd=tcp:%s-:1883", m.http, m.https, m.mqtt),
 		"-device", "virtio-net-pci,netdev=net,romfile=")
+	return m, m.begin(ctx, name+".console")
+}
+
+// begin starts the emulator and reads its console, which would hold it up otherwise; what
+// it says is in the log.
+func (m *machine) begin(ctx context.Context, console string) (err error) {
 	m.board.Stderr = &m.complaint
 	if err := m.board.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	go func() {
 		defer close(m.ended)
 		_ = m.board.Wait()
 	}()
-	return m, nil
+	dial := func() error {
+		if err := m.alive(); err != nil {
+			return err
+		}
+		m.console, err = net.Dial("unix", console)
+		return err
+	}
+	if err := await(ctx, 20*time.Second, "the emulator runs", dial); err != nil {
+		return errors.Join(err, m.cutPower())
+	}
+	go func() { _, _ = io.Copy(io.Discard, m.console) }()
+	return nil
 }
 
 // child makes a process that ends with this one.
@@ -98,13 +124,19 @@ func freePorts(n int) ([]string, error) {
 	return addresses, nil
 }
 
-// cutPower ends the machine at once, if it is on, and with it what the disk's cache
-// holds.
-func (m *machine) cutPower() {
-	_ = m.disk.Process.Kill()
-	_ = m.board.Process.Kill()
-	_ = m.disk.Wait()
+// cutPower ends the machine at once, if it is on, and with it some of what its disk has
+// not flushed.
+func (m *machine) cutPower() error { return m.cut(false) }
+
+// cut is cutPower; with everything, all that was not flushed is lost.
+func (m *machine) cut(everything bool) error {
+	select {
+	case <-m.ended:
+	default:
+		_ = m.board.Process.Kill()
+	}
 	<-m.ended
+	return m.disks.Cut(everything)
 }
 
 // pressButton asks the machine to switch itself off, as its power button does.
@@ -120,8 +152,7 @@ func (m *machine) pressButton(ctx context.Context) error {
 	return m.awaitOff(ctx)
 }
 
-// awaitOff waits until the machine has switched itself off, and ends its disk in
-// order, which then holds everything.
+// awaitOff waits until the machine has switched itself off. Its disk holds everything.
 func (m *machine) awaitOff(ctx context.Context) error {
 	select {
 	case <-m.ended:
@@ -130,10 +161,7 @@ func (m *machine) awaitOff(ctx context.Context) error {
 	case <-time.After(3 * time.Minute):
 		return errors.New("the machine did not switch itself off within 3 minutes")
 	}
-	if err := m.disk.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	_ = m.disk.Wait()
+	m.disks.Stop()
 	return nil
 }
 
@@ -148,4 +176,19 @@ func (m *machine) alive() error {
 	default:
 		return nil
 	}
+}
+
+// consoleLog returns what the console has said so far.
+func (m *machine) consoleLog() []byte {
+	text, _ := os.ReadFile(m.log) // there is none yet
+	return text
+}
+
+// starts returns how often the machine has started.
+func (m *machine) starts() int { return bytes.Count(m.consoleLog(), []byte(firmwareBanner)) }
+
+// thisStart returns what the console has said since the last start.
+func (m *machine) thisStart() []byte {
+	text := m.consoleLog()
+	return text[max(bytes.LastIndex(text, []byte(firmwareBanner)), 0):]
 }

@@ -5,8 +5,17 @@
 // a control with a cache that loses flushed writes too must find records missing,
 // which proves that a loss would be seen.
 //
+// Then it installs updates. Versions that do not start, hang, get not ready, lose their
+// stations or cannot migrate the database must leave the old one running, updates that
+// are to be refused must change nothing; and the power is cut at each write of an update,
+// up to the commit: in a model of what starts, for all of them, and in the machine for
+// some. The same image is started as a Raspberry Pi 3, from U-Boot on.
+//
+// The updates of this test are made from the parts of the image. The disk has the image
+// as users get it, but for a key that signs these updates, and a shell on the console.
+//
 // It uses the public interfaces of the product alone: the boot partition, HTTPS, the
-// command line on a copy of the data. It needs the Debian packages that
+// command line and the database on a copy of the data. It needs the Debian packages that
 // "scripts/setup image" installs, no root, and about a minute for each start.
 // Linux only; every child ends with it.
 package main
@@ -27,18 +36,24 @@ import (
 // options are the flags.
 type options struct {
 	image   string
+	loads   int
 	cuts    int
 	control bool
 	size    int64 // of the disk, in MiB
 	keep    bool
+	only    string
+	replay  string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.image, "image", "", "the image to test (default: the one in build/image)")
-	flag.IntVar(&o.cuts, "cuts", 10, "how often the power is cut under load")
+	flag.IntVar(&o.loads, "loads", 10, "how often the power is cut under load")
+	flag.IntVar(&o.cuts, "cuts", 300, "how often the power is cut in an update and the machine started again; each write of it is tried in a model")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
+	flag.StringVar(&o.only, "only", "", "run one part: load, slots, cuts, raspberry, or short, which is the short form of all")
+	flag.StringVar(&o.replay, "replay", "", "only judge the power cuts again that were recorded in this folder, which -keep has left")
 	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -56,6 +71,7 @@ type trial struct {
 	options
 	dir    string // everything that is left behind
 	binary string // of the gateway, for this machine
+	next   string // the same with the next schema
 	disk   string
 	name   string // of the gateway, which its certificate must have
 	began  time.Time
@@ -63,9 +79,16 @@ type trial struct {
 	record *record
 	first  float64 // seconds that the first start took until the site file was applied
 	starts int     // of the machine, which number the logs of its console
+
+	workshop *workshop
+	updates  string // the address of the update files, for the machine
 }
 
 func run(ctx context.Context, o options) error {
+	if o.replay != "" {
+		t := &trial{options: o, dir: o.replay, began: time.Now()}
+		return t.replay(ctx)
+	}
 	dir, err := os.MkdirTemp(os.Getenv("TMPDIR"), "gatehouse-imagetest-")
 	if err != nil {
 		return err
@@ -79,14 +102,39 @@ func run(ctx context.Context, o options) error {
 	if err := t.prepare(ctx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{
-		t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun,
-	} {
-		if err := step(ctx); err != nil {
+	for _, section := range t.sections() {
+		if t.only != "" && t.only != section.name || t.only == "" && section.name == "short" {
+			continue
+		}
+		t.name, t.record = "localhost", newRecord()
+		if err := t.makeDisk(ctx, "disk.img"); err != nil {
 			return err
+		}
+		for _, step := range section.steps {
+			if err := step(ctx); err != nil {
+				return fmt.Errorf("%s: %w", section.name, err)
+			}
 		}
 	}
 	return nil
+}
+
+// section is a part of the test, which begins with a new disk.
+type section struct {
+	name  string
+	steps []func(context.Context) error
+}
+
+// sections returns all of the test, and its short form.
+func (t *trial) sections() []section {
+	type steps = []func(context.Context) error
+	return []section{
+		{"short", steps{t.short}},
+		{"load", steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
+		{"slots", steps{t.firstStart, t.badSlots}},
+		{"cuts", steps{t.firstStart, t.powerCuts}},
+		{"raspberry", steps{t.raspberryPi}},
+	}
 }
 
 // say prints a line of progress.
@@ -103,25 +151,28 @@ func (t *trial) prepare(ctx context.Context) error {
 		}
 		t.image = found[0]
 	}
-	t.binary = filepath.Join(t.dir, "gatehouse")
-	build := exec.CommandContext(ctx, "go", "build", "-o", t.binary, "./cmd/gatehouse")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("building the gateway: %w", err)
+	t.binary, t.next = filepath.Join(t.dir, "gatehouse"), filepath.Join(t.dir, "gatehouse-next")
+	if err := errors.Join(compile(ctx, t.binary, "dev", "", nil), compile(ctx, t.next, "dev", nextSchema, nil)); err != nil {
+		return err
 	}
 	t.say("testing %s on a disk of %d MiB", t.image, t.size)
-	return t.makeDisk(ctx, "disk.img")
+	if err := errors.Join(t.openWorkshop(), t.serveUpdates(ctx)); err != nil {
+		return err
+	}
+	return nil
 }
 
 // makeDisk makes the disk of the machine: the image as it would be on a larger card,
 // with a site file on its boot partition.
 func (t *trial) makeDisk(ctx context.Context, name string) error {
 	t.disk = filepath.Join(t.dir, name)
-	if err := command(ctx, "cp", "--sparse=always", t.image, t.disk); err != nil {
+	if err := errors.Join(copyFile(ctx, t.image, t.disk), copyFile(ctx, firmwareVariables, t.disk+".vars")); err != nil {
 		return err
 	}
 	if err := os.Truncate(t.disk, t.size<<20); err != nil {
+		return err
+	}
+	if err := t.adapt(ctx); err != nil {
 		return err
 	}
 	file := filepath.Join(t.dir, "site.toml")
@@ -129,6 +180,11 @@ func (t *trial) makeDisk(ctx context.Context, name string) error {
 		return err
 	}
 	return t.putOnBoot(ctx, file, "gatehouse-site.toml")
+}
+
+// copyFile copies a file that is mostly empty.
+func copyFile(ctx context.Context, from, to string) error {
+	return command(ctx, "cp", "--sparse=always", from, to)
 }
 
 // command runs a program to its end and returns what it complains of as an error.
@@ -155,8 +211,8 @@ func await(ctx context.Context, patience time.Duration, what string, ok func() e
 	defer tick.Stop()
 	for {
 		err := ok()
-		if err == nil {
-			return nil
+		if err == nil || errors.As(err, new(final)) {
+			return err
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("waited %s until %s: %w", patience, what, err)

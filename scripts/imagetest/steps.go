@@ -14,7 +14,7 @@ import (
 
 const (
 	// startPatience is how long a start may take on a machine that has much else to do.
-	startPatience = 6 * time.Minute
+	startPatience = 12 * time.Minute
 	// loadPatience is how long the load may take until the power is cut.
 	loadPatience = 2 * time.Minute
 	// mostAnswers is up to how many unlocks are answered before the power is cut.
@@ -24,11 +24,23 @@ const (
 // firstStart lets the machine start for the first time and apply its site file. It
 // measures from power to the first door.
 func (t *trial) firstStart(ctx context.Context) error {
-	m, err := t.powerOn(ctx, losesUnflushed)
+	m, err := t.powerOn(ctx, power{})
 	if err != nil {
 		return err
 	}
-	defer m.cutPower()
+	defer func() { _ = m.cutPower() }()
+	if err := t.applySite(ctx, m); err != nil {
+		return err
+	}
+	if err := m.pressButton(ctx); err != nil {
+		return err
+	}
+	return t.checkBoot(ctx)
+}
+
+// applySite waits until the machine, which starts for the first time, has applied its site
+// file, and opens a door.
+func (t *trial) applySite(ctx context.Context, m *machine) error {
 	c, err := m.connect(ctx, t.name)
 	if err != nil {
 		return fmt.Errorf("the first start: %w", err)
@@ -52,10 +64,7 @@ func (t *trial) firstStart(ctx context.Context) error {
 		return fmt.Errorf("%w\ngatehouse-result.txt says:\n%s", err, result)
 	}
 	t.say("first start: first door opened after %.1f s", m.onSince())
-	if err := m.pressButton(ctx); err != nil {
-		return err
-	}
-	return t.checkBoot(ctx)
+	return nil
 }
 
 // openDoor logs in and opens the first door.
@@ -92,7 +101,7 @@ func (t *trial) checkBoot(ctx context.Context) error {
 // cutFirstStart cuts the power twice while another disk starts for the first time,
 // then lets it: the site file must have been applied all the same.
 func (t *trial) cutFirstStart(ctx context.Context) error {
-	if t.cuts == 0 {
+	if t.loads == 0 {
 		return nil
 	}
 	other := *t
@@ -118,13 +127,13 @@ func (t *trial) cutFirstStart(ctx context.Context) error {
 // and have every unlock that was answered, and every opening.
 func (t *trial) cutPower(ctx context.Context) error {
 	var ready, opened []float64
-	for round := range t.cuts {
+	for round := range t.loads {
 		if round%3 == 1 {
 			if err := t.cutStart(ctx, slices.Max(ready)); err != nil {
 				return err
 			}
 		}
-		r, o, err := t.cutUnderLoad(ctx, losesUnflushed)
+		r, o, err := t.cutUnderLoad(ctx, power{})
 		if err != nil {
 			return fmt.Errorf("cut %d: %w", round+1, err)
 		}
@@ -139,35 +148,34 @@ func (t *trial) cutPower(ctx context.Context) error {
 			return fmt.Errorf("after cut %d: the journal lacks %d answered unlocks and %d openings", round+1, v.lost, v.unasked)
 		}
 	}
-	if t.cuts > 0 {
+	if t.loads > 0 {
 		slices.Sort(ready)
 		slices.Sort(opened)
 		t.say("%d cuts under load: nothing lost; from power to ready %.1f s and to the first door %.1f s (medians)",
-			t.cuts, ready[len(ready)/2], opened[len(opened)/2])
+			t.loads, ready[len(ready)/2], opened[len(opened)/2])
 	}
 	return nil
 }
 
 // cutStart cuts the power at some moment in so many seconds of a start.
 func (t *trial) cutStart(ctx context.Context, within float64) error {
-	m, err := t.powerOn(ctx, losesUnflushed)
+	m, err := t.powerOn(ctx, power{})
 	if err != nil {
 		return err
 	}
 	pause(ctx, time.Duration(rand.Float64()*within*float64(time.Second)))
 	t.say("cutting the power %.1f s into a start", m.onSince())
-	m.cutPower()
-	return ctx.Err()
+	return errors.Join(m.cutPower(), ctx.Err())
 }
 
 // cutUnderLoad starts the machine, lets all clients unlock, and cuts the power at
 // some moment. It returns the seconds from power on to ready and to the first door.
-func (t *trial) cutUnderLoad(ctx context.Context, writes cache) (ready, opened float64, err error) {
-	m, err := t.powerOn(ctx, writes)
+func (t *trial) cutUnderLoad(ctx context.Context, p power) (ready, opened float64, err error) {
+	m, err := t.powerOn(ctx, p)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer m.cutPower()
+	defer func() { err = errors.Join(err, m.cut(p.lies)) }()
 	c, err := m.connect(ctx, t.name)
 	if err != nil {
 		return 0, 0, err
@@ -197,11 +205,11 @@ func (t *trial) cutUnderLoad(ctx context.Context, writes cache) (ready, opened f
 
 // lastStart shows that the machine is well after all that.
 func (t *trial) lastStart(ctx context.Context) error {
-	m, err := t.powerOn(ctx, losesUnflushed)
+	m, err := t.powerOn(ctx, power{})
 	if err != nil {
 		return err
 	}
-	defer m.cutPower()
+	defer func() { _ = m.cutPower() }()
 	c, err := m.connect(ctx, t.name)
 	if err != nil {
 		return err
@@ -235,10 +243,10 @@ func (t *trial) controlRun(ctx context.Context) error {
 	}
 	control := *t
 	control.disk, control.record = filepath.Join(t.dir, "control.img"), newRecord()
-	if err := command(ctx, "cp", "--sparse=always", t.disk, control.disk); err != nil {
+	if err := errors.Join(copyFile(ctx, t.disk, control.disk), copyFile(ctx, t.disk+".vars", control.disk+".vars")); err != nil {
 		return err
 	}
-	if _, _, err := control.cutUnderLoad(ctx, losesAll); err != nil {
+	if _, _, err := control.cutUnderLoad(ctx, power{lies: true}); err != nil {
 		return fmt.Errorf("the control: %w", err)
 	}
 	v, err := control.judge(ctx)

@@ -4,21 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
-
-// shell is the root shell on the console that the second entry of the start menu
-// opens.
-type shell struct {
-	conn net.Conn
-	seen []byte // not yet looked at
-}
 
 // finding is something that must be so within the machine.
 type finding struct {
@@ -30,14 +18,11 @@ type finding struct {
 // lookWithin starts the machine with the shell, the way that the installer's guide
 // says, and looks at the system.
 func (t *trial) lookWithin(ctx context.Context) error {
-	if err := t.chooseEntry(ctx, "gatehouse-a-shell.conf"); err != nil {
-		return err
-	}
-	m, err := t.powerOn(ctx, losesUnflushed)
+	m, err := t.powerOn(ctx, power{})
 	if err != nil {
 		return err
 	}
-	defer m.cutPower()
+	defer func() { _ = m.cutPower() }()
 	if _, err := m.connect(ctx, t.name); err != nil {
 		return err
 	}
@@ -57,8 +42,7 @@ func (t *trial) lookWithin(ctx context.Context) error {
 		}
 		t.say("within: %s", f.what)
 	}
-	_ = s.conn.Close() // a console that nobody reads holds the machine up
-	return errors.Join(errors.Join(wrong...), m.pressButton(ctx), t.chooseEntry(ctx, "gatehouse-a.conf"))
+	return errors.Join(errors.Join(wrong...), m.pressButton(ctx))
 }
 
 // findings are what the installer's guide promises.
@@ -92,64 +76,4 @@ func (t *trial) findings() []finding {
 		{"the board's watchdog is armed", "cat /sys/class/watchdog/watchdog0/state", is("active")},
 		{"the doctor finds nothing worse than a notice", "gatehouse doctor && echo well", has("well")},
 	}
-}
-
-// chooseEntry writes into the boot partition which entry of the start menu is taken.
-func (t *trial) chooseEntry(ctx context.Context, entry string) error {
-	text, err := t.readBoot(ctx, "loader/loader.conf")
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(t.dir, "loader.conf")
-	text = regexp.MustCompile(`(?m)^default .*$`).ReplaceAllString(text, "default "+entry)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return t.putOnBoot(ctx, file, "loader/loader.conf")
-}
-
-// openShell waits for the shell on the console.
-func (m *machine) openShell(ctx context.Context) (*shell, error) {
-	prompt := func() error {
-		log, err := os.ReadFile(m.log)
-		if err == nil && !strings.Contains(string(log), "root@") {
-			err = errors.New("there is no prompt")
-		}
-		return err
-	}
-	if err := await(ctx, startPatience, "there is a shell on the console", prompt); err != nil {
-		return nil, err
-	}
-	conn, err := net.Dial("unix", m.console)
-	if err != nil {
-		return nil, err
-	}
-	s := &shell{conn: conn}
-	_, err = s.run(ctx, "dmesg -n 1; stty -echo cols 1000; PS1=; bind 'set enable-bracketed-paste off'")
-	return s, err
-}
-
-// run runs a command and returns what it prints.
-func (s *shell) run(ctx context.Context, command string) (string, error) {
-	// The quotes keep the echo of the command from looking like its output.
-	if _, err := fmt.Fprintf(s.conn, "\n echo 'BEG''IN'; %s; echo 'E''ND'\n", command); err != nil {
-		return "", err
-	}
-	pattern := regexp.MustCompile(`(?s)BEGIN\r?\n(.*?)\r?\n?END\r?\n`)
-	deadline := time.Now().Add(startPatience)
-	buffer := make([]byte, 4096)
-	for ctx.Err() == nil && time.Now().Before(deadline) {
-		if found := pattern.FindSubmatchIndex(s.seen); found != nil {
-			out := string(s.seen[found[2]:found[3]])
-			s.seen = s.seen[found[1]:]
-			return strings.TrimSpace(strings.ReplaceAll(out, "\r", "")), nil
-		}
-		_ = s.conn.SetReadDeadline(time.Now().Add(time.Second))
-		n, err := s.conn.Read(buffer)
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return "", fmt.Errorf("the console: %w", err)
-		}
-		s.seen = append(s.seen, buffer[:n]...)
-	}
-	return "", fmt.Errorf("the console gave no answer to %s: %.2000s", command, s.seen)
 }

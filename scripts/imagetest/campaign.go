@@ -1,0 +1,417 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gatehouse/internal/install/updatefile"
+	"gatehouse/internal/site"
+	"gatehouse/scripts/imagetest/fat"
+	"gatehouse/scripts/imagetest/tape"
+)
+
+// recordEvery is how often an app unlocks while an update is recorded.
+const recordEvery = 500 * time.Millisecond
+
+// answers are the unlocks that were answered while an update was recorded.
+type answers struct {
+	mu  sync.Mutex // guards all
+	ids []string
+	at  []int // how many writes were recorded when each was answered
+}
+
+// before returns those that were answered before a write.
+func (a *answers) before(write int) []string {
+	return a.ids[:sortSearch(a.at, write)]
+}
+
+func sortSearch(at []int, write int) int {
+	n, _ := slices.BinarySearch(at, write+1)
+	return n
+}
+
+// powerCuts records an update with all that it writes, from the command to the commit,
+// with a database that is migrated in the trial; then it cuts the power at each write of
+// it, in a model, and for some of them in the machine.
+func (t *trial) powerCuts(ctx context.Context) error {
+	j, a, err := t.recordUpdate(ctx)
+	if err != nil {
+		return err
+	}
+	distinct, err := t.checkCuts(ctx, j, a, false)
+	if err != nil {
+		return err
+	}
+	if t.control {
+		if err := t.checkControl(ctx, j, a); err != nil {
+			return err
+		}
+	}
+	return t.startCuts(ctx, j, a, distinct)
+}
+
+// recordUpdate records the update, and returns who judges its cuts.
+func (t *trial) recordUpdate(ctx context.Context) (*judge, *answers, error) {
+	name, version, err := t.makeGood(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	beforeDisk := filepath.Join(t.dir, "before.img")
+	if err := errors.Join(copyFile(ctx, t.disk, beforeDisk), copyFile(ctx, t.disk+".vars", beforeDisk+".vars")); err != nil {
+		return nil, nil, err
+	}
+	m, err := t.powerOn(ctx, power{record: filepath.Join(t.dir, "recording")})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = m.cutPower() }()
+	c, err := m.connect(ctx, t.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop, err := t.playStations(ctx, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer stop()
+	if err := errors.Join(c.login(ctx, t.site.email, t.site.password), t.stationsOnline(ctx, m)); err != nil {
+		return nil, nil, err
+	}
+	a := &answers{}
+	stopLoad := t.slowLoad(ctx, m, c, a)
+	defer stopLoad()
+	if err := t.install(ctx, m, "gatehouse update "+t.updates+name); err != nil {
+		return nil, nil, err
+	}
+	t.say("recorded: the update is written after %d writes and flushes", m.disks.Now())
+	st, err := m.outcome(ctx, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	if st.Last.Outcome != site.UpdateCommitted {
+		return nil, nil, fmt.Errorf("the update was not committed: %s", st.Last.Reason)
+	}
+	stopLoad()
+	t.say("recorded: committed after %d writes and flushes, with %d unlocks answered", m.disks.Now(), len(a.ids))
+	recording, err := m.disks.Recording(beforeDisk, beforeDisk+".vars")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := save(filepath.Join(t.dir, "recording.json"), saved{recording.Writes, a.ids, a.at}); err != nil {
+		return nil, nil, err
+	}
+	j, err := t.newJudge(ctx, recording, beforeDisk, version)
+	return j, a, err
+}
+
+// saved is a recording and what was answered in it, to judge it again (-replay).
+type saved struct {
+	Writes []tape.Write
+	IDs    []string
+	At     []int
+}
+
+func save(file string, s saved) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// replay judges the cuts of a recording that an earlier run has left with -keep.
+func (t *trial) replay(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join(t.dir, "recording.json"))
+	if err != nil {
+		return err
+	}
+	var s saved
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	before := filepath.Join(t.dir, "before.img")
+	r, err := tape.Load(filepath.Join(t.dir, "recording"), s.Writes, []bool{false, true}, before, before+".vars")
+	if err != nil {
+		return err
+	}
+	t.binary, t.next, t.disk = filepath.Join(t.dir, "gatehouse"), filepath.Join(t.dir, "gatehouse-next"), before
+	t.workshop = &workshop{folder: filepath.Join(t.dir, "updates"), keys: filepath.Join(t.dir, "update-keys")}
+	if err := t.workshop.open(filepath.Join(t.workshop.folder, "good.update")); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(t.dir, "judge")); err != nil {
+		return err
+	}
+	j, err := t.newJudge(ctx, r, before, t.workshop.good.Manifest.Version)
+	if err != nil {
+		return err
+	}
+	a := &answers{ids: s.IDs, at: s.At}
+	if _, err := t.checkCuts(ctx, j, a, false); err != nil {
+		return err
+	}
+	return t.checkControl(ctx, j, a)
+}
+
+// slowLoad unlocks now and then until the function that it returns is called.
+func (t *trial) slowLoad(ctx context.Context, m *machine, c *client, a *answers) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			id, success, err := c.unlock(ctx, t.site.stations[0].token, 1)
+			if err == nil && success {
+				a.mu.Lock()
+				a.ids, a.at = append(a.ids, id), append(a.at, m.disks.Now())
+				a.mu.Unlock()
+				t.record.answer(id)
+			}
+			pause(ctx, recordEvery)
+		}
+	})
+	return func() { cancel(); running.Wait() }
+}
+
+// newJudge returns a judge that knows what is whole: what there was before the recording
+// in slot a, and the update in slot b.
+func (t *trial) newJudge(ctx context.Context, r *tape.Recording, before, version string) (*judge, error) {
+	parts, err := t.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j := &judge{
+		t: t, recording: r, parts: parts, folder: filepath.Join(t.dir, "judge"),
+		boots: map[uint64]boot{}, sums: map[[2]uint64][sha256.Size]byte{}, roots: map[[2]uint64][sha256.Size]byte{},
+		shots: map[uint64]string{}, datas: map[uint64]data{}, versions: map[string]release{}, untouched: map[string][sha256.Size]byte{},
+	}
+	if err := os.Mkdir(j.folder, 0o700); err != nil {
+		return nil, err
+	}
+	if err := cutOut(ctx, before, parts["data"], filepath.Join(j.folder, "data.before")); err != nil {
+		return nil, err
+	}
+	j.rewind(false)
+	schema, err := newestSchema()
+	if err != nil {
+		return nil, err
+	}
+	view := r.Cut(card, tape.KeepNone)
+	f, err := fat.Open(j.section(view, "boot"))
+	if err != nil {
+		return nil, err
+	}
+	now, err := j.readSlot(view, f, "a")
+	if err != nil {
+		return nil, err
+	}
+	root, err := j.root(view, "a")
+	if err != nil {
+		return nil, err
+	}
+	j.versions[now.version] = release{schema, now.kernel, now.initrd, root}
+	m := t.workshop.good.Manifest
+	j.versions[version] = release{schema + 1, m.Part(updatefile.Kernel).SHA256, m.Part(updatefile.Initrd).SHA256, m.Unpacked().SHA256}
+	return j, j.noteUntouched(view, f)
+}
+
+// noteUntouched notes the files of the boot partition that no update may change.
+func (j *judge) noteUntouched(view *tape.View, f *fat.FS) error {
+	files, err := f.Files("")
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		folder, _, _ := strings.Cut(strings.ToLower(name), "/")
+		if folder == "gatehouse" || folder == "loader" {
+			continue
+		}
+		if j.untouched[name], err = j.sum(view, f, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewind goes back to the start of the recording.
+func (j *judge) rewind(lies bool) {
+	j.recording.Rewind(lies)
+	j.regions = map[string]*tape.Region{}
+	for name, p := range j.parts {
+		j.regions[name] = j.recording.Watch(card, p.start, p.size)
+	}
+	j.flash = j.recording.Watch(flash, 0, 64<<20)
+}
+
+// cut is a power cut that is to be tried in the machine.
+type cut struct {
+	write   int
+	keep    tape.Keep
+	outcome outcome
+}
+
+// keeps are what of the writes that were not flushed power cuts leave.
+func keeps(write int) []tape.Keep {
+	return []tape.Keep{tape.KeepNone, tape.KeepAll, tape.Keep(write)*4 + 4, tape.Keep(write)*4 + 6}
+}
+
+// checkCuts judges a cut at each write, and returns those after which the disks differ in
+// more than what the update writes to the slot that does not start.
+func (t *trial) checkCuts(ctx context.Context, j *judge, a *answers, lies bool) (distinct []cut, err error) {
+	began := time.Now()
+	j.rewind(lies)
+	known := map[[3]uint64]bool{}
+	checked, starts := 0, map[string]int{}
+	for write := 0; write <= len(j.recording.Writes); write++ {
+		j.recording.Play(write)
+		choices := keeps(write)
+		if j.recording.Pending(card) == 0 {
+			choices = choices[:1]
+		}
+		for _, keep := range choices {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			o, err := j.start(ctx, keep, a.before(write))
+			if err != nil {
+				return nil, fmt.Errorf("the power cut at write %d of %d (%d): %w", write, len(j.recording.Writes), keep, err)
+			}
+			checked++
+			starts[o.slot]++
+			if !known[o.keys] {
+				known[o.keys] = true
+				distinct = append(distinct, cut{write, keep, o})
+			}
+		}
+	}
+	t.say("model: %d power cuts at %d writes and flushes, %d distinct but for the slot that is written: %d times slot a starts, %d times slot b, always whole; nothing of the journal lost (%.0f s)",
+		checked, len(j.recording.Writes), len(distinct), starts["a"], starts["b"], time.Since(began).Seconds())
+	return distinct, nil
+}
+
+// checkControl judges the cuts with a disk that loses what was flushed, which must show.
+func (t *trial) checkControl(ctx context.Context, j *judge, a *answers) error {
+	_, err := t.checkCuts(ctx, j, a, true)
+	if err == nil {
+		return errors.New("the control: a disk that loses flushed writes goes unseen, so this test cannot tell a loss")
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.say("control, whose disk loses flushed writes: found damage, as it must: %v", err)
+	return nil
+}
+
+// startCuts starts the machine after some of the cuts, evenly over the distinct ones.
+func (t *trial) startCuts(ctx context.Context, j *judge, a *answers, distinct []cut) error {
+	var doors []float64
+	slots := map[string]int{}
+	j.rewind(false)
+	count := min(t.cuts, len(distinct))
+	for i := range count {
+		c := distinct[(i*len(distinct)+rand.IntN(len(distinct)))/count]
+		j.recording.Play(c.write)
+		door, slot, err := t.startCut(ctx, j, c, a.before(c.write))
+		if err != nil {
+			return fmt.Errorf("the power cut at write %d of %d (%d), after which slot %s is to start: %w", c.write, len(j.recording.Writes), c.keep, c.outcome.slot, err)
+		}
+		t.say("power cut %d of %d, at write %d: slot %s started, first door after %.1f s", i+1, count, c.write, slot, door)
+		doors = append(doors, door)
+		slots[slot]++
+	}
+	if len(doors) > 0 {
+		slices.Sort(doors)
+		t.say("%d power cuts in the update, each started: %d times slot a, %d times slot b; first door after %.1f s (median), %.1f s (worst)",
+			count, slots["a"], slots["b"], doors[len(doors)/2], doors[len(doors)-1])
+	}
+	return nil
+}
+
+// startCut starts the machine after one cut, opens a door and looks at the journal.
+func (t *trial) startCut(ctx context.Context, j *judge, c cut, answered []string) (door float64, letter string, err error) {
+	other := *t
+	other.disk, other.record = filepath.Join(t.dir, "cut.img"), newRecord()
+	if err := other.makeCut(ctx, j, c); err != nil {
+		return 0, "", err
+	}
+	m, err := other.powerOn(ctx, power{})
+	t.starts = other.starts
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = m.cutPower() }()
+	if door, letter, err = other.doorAfterCut(ctx, m); err != nil {
+		return 0, "", fmt.Errorf("%w (the console is in %s)", err, m.log)
+	}
+	if err := m.cutPower(); err != nil {
+		return 0, "", err
+	}
+	d := other.pullData(ctx)
+	if d.err != nil {
+		return 0, "", d.err
+	}
+	own, _ := other.record.copies()
+	for _, id := range slices.Concat(answered, slices.Collect(maps.Keys(own))) {
+		if !d.unlocks[id] {
+			return 0, "", fmt.Errorf("the journal lacks the unlock %s, which was answered", id)
+		}
+	}
+	return door, letter, os.Remove(m.log)
+}
+
+// makeCut makes the disks as a power cut leaves them.
+func (t *trial) makeCut(ctx context.Context, j *judge, c cut) error {
+	before := filepath.Join(t.dir, "before.img")
+	for number, suffix := range []string{"", ".vars"} {
+		if err := copyFile(ctx, before+suffix, t.disk+suffix); err != nil {
+			return err
+		}
+		file, err := os.OpenFile(t.disk+suffix, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		size, err := file.Seek(0, io.SeekEnd)
+		if err = errors.Join(err, j.recording.Cut(number, c.keep).WriteTo(file, 0, size), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doorAfterCut waits until a door opens, and returns after how many seconds, and which
+// slot runs.
+func (t *trial) doorAfterCut(ctx context.Context, m *machine) (door float64, letter string, err error) {
+	stop, err := t.playStations(ctx, m)
+	if err != nil {
+		return 0, "", err
+	}
+	defer stop()
+	client, err := m.connect(ctx, t.name)
+	if err == nil {
+		err = t.openDoor(ctx, client)
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	door = m.onSince()
+	if n := m.starts(); n > 2 {
+		return 0, "", fmt.Errorf("it took %d starts until a door opened", n)
+	}
+	s, err := m.openShell(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	letter, err = s.run(ctx, `sed 's/.*gatehouse.slot=\(.\).*/\1/' /proc/cmdline`)
+	return door, letter, err
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gatehouse/internal/site"
+)
+
+// The bounds of a version that does not start or is not well: the old one runs again.
+const (
+	mostStarts = 3
+	longest    = 15 * time.Minute
+)
+
+// badSlot is a version that must not stay.
+type badSlot struct {
+	what    string // what it stands for
+	file    string
+	version string
+	absent  bool   // its stations do not come back
+	command string // that installs it; "": gatehouse update with the file
+}
+
+// panics is an entry whose kernel finds neither a program to start in the initrd nor a
+// root without it.
+func panics(entry string) string {
+	return strings.Replace(entry, " gatehouse.slot", " rdinit=/nonexistent gatehouse.slot", 1)
+}
+
+// neverReady is an entry whose gateway does not run.
+func neverReady(entry string) string {
+	return strings.Replace(entry, " gatehouse.slot", " systemd.mask=gatehouse.service gatehouse.slot", 1)
+}
+
+// short is the short form: an update that is committed, and a version that does not start
+// and is left again: the one from before the update, whose kernel panics now. All in one
+// go, as each start takes long.
+func (t *trial) short(ctx context.Context) error {
+	type made struct {
+		name, version string
+		err           error
+	}
+	making := make(chan made, 1)
+	go func() { // a core is free while the machine starts
+		name, version, err := t.makeGood(ctx)
+		making <- made{name, version, err}
+	}()
+	m, err := t.powerOn(ctx, power{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.cutPower() }()
+	if err := t.applySite(ctx, m); err != nil {
+		return err
+	}
+	good := <-making
+	if good.err != nil {
+		return good.err
+	}
+	e, err := t.expect(ctx, m, badSlot{file: good.name, version: good.version}, site.UpdateCommitted)
+	if err != nil {
+		return err
+	}
+	t.say("update: committed after 1 start and %.0f s: slot %s runs %s", e.after.Seconds(), e.status.Running.Slot, e.status.Running.Version)
+	s, err := m.openShell(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := s.runWell(ctx, "mount -o remount,rw /boot/efi && sed -i 's/ gatehouse.slot/ rdinit=\\/nonexistent&/' /boot/efi/loader/entries/gatehouse-a.conf && mount -o remount,ro /boot/efi"); err != nil {
+		return err
+	}
+	bad := badSlot{what: "a kernel that panics", version: t.workshop.version, command: "gatehouse update rollback --old-data"}
+	if err := t.fallBack(ctx, m, bad); err != nil {
+		return err
+	}
+	return m.pressButton(ctx)
+}
+
+// badSlots installs versions that must not stay, one after the other, and after them a
+// good one.
+func (t *trial) badSlots(ctx context.Context) error {
+	name, version, err := t.makeGood(ctx)
+	if err != nil {
+		return err
+	}
+	t.say("made the update to %s: %d MB", version, t.workshop.good.Manifest.Parts[4].Size/1e6)
+	m, err := t.powerOn(ctx, power{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.cutPower() }()
+	if err := t.refusals(ctx, m); err != nil {
+		return err
+	}
+	bad := badSlot{what: "stations that do not come back", file: name, version: version, absent: true}
+	if err := t.fallBack(ctx, m, bad); err != nil {
+		return err
+	}
+	for _, b := range []struct {
+		what, file string
+		v          variant
+	}{
+		{"a kernel that panics (no program in the initrd)", "panic.update", variant{entry: panics}},
+		{"an initrd that hangs (after it has armed the watchdog)", "hang.update", variant{initrd: t.hangs(ctx)}},
+		{"a daemon that never gets ready (its unit does not run)", "unready.update", variant{entry: neverReady}},
+	} {
+		bad := badSlot{what: b.what, file: b.file}
+		if bad.version, err = t.workshop.makeVariant(b.file, b.v); err != nil {
+			return err
+		}
+		if err := t.fallBack(ctx, m, bad); err != nil {
+			return err
+		}
+	}
+	if bad, err = t.unmigratable(ctx); err != nil {
+		return err
+	}
+	if err := t.fallBack(ctx, m, bad); err != nil {
+		return err
+	}
+	if name, version, err = t.makeGood(ctx); err != nil {
+		return err
+	}
+	if _, err := t.expect(ctx, m, badSlot{file: name, version: version}, site.UpdateCommitted); err != nil {
+		return err
+	}
+	return m.pressButton(ctx)
+}
+
+// unmigratable makes an update whose migration fails: it makes a table that is there.
+func (t *trial) unmigratable(ctx context.Context) (bad badSlot, err error) {
+	here, err := filepath.Abs("internal/record/sqlite/migrations_next/next.sql")
+	if err != nil {
+		return bad, err
+	}
+	sql, overlay := filepath.Join(t.dir, "broken.sql"), filepath.Join(t.dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {here: sql}})
+	if err != nil {
+		return bad, err
+	}
+	if err := errors.Join(os.WriteFile(sql, []byte("CREATE TABLE journal (id INTEGER PRIMARY KEY) STRICT;\n"), 0o600),
+		os.WriteFile(overlay, text, 0o600)); err != nil {
+		return bad, err
+	}
+	bad = badSlot{what: "a database that cannot be migrated", file: "unmigratable.update", version: t.workshop.nextVersion()}
+	root := filepath.Join(t.dir, "root.next")
+	if err := t.makeRoot(ctx, root, bad.version, "-overlay", overlay); err != nil {
+		return bad, err
+	}
+	return bad, t.workshop.pack(root, bad.version, filepath.Join(t.workshop.folder, bad.file))
+}
+
+// hangs returns what adds to an initrd a program that hangs when it has found the disk
+// and armed the watchdog.
+func (t *trial) hangs(ctx context.Context) func([]byte) []byte {
+	return func(initrd []byte) []byte {
+		folder := filepath.Join(t.dir, "hang")
+		text, err := os.ReadFile("packaging/image/init")
+		if err == nil {
+			err = os.MkdirAll(folder, 0o700)
+		}
+		hanging := bytes.Replace(text, []byte("\nmark_partitions\n"), []byte("\nwhile :; do sleep 1000; done\nmark_partitions\n"), 1)
+		if err == nil && bytes.Equal(hanging, text) {
+			err = errors.New("packaging/image/init has no line mark_partitions")
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, "init"), hanging, 0o700) //nolint:gosec // a program
+		}
+		cmd := exec.CommandContext(ctx, "cpio", "--quiet", "--create", "--format=newc", "--owner=0:0")
+		cmd.Dir, cmd.Stdin = folder, strings.NewReader("init\n")
+		var archive []byte
+		if err == nil {
+			archive, err = cmd.Output()
+		}
+		if err != nil {
+			t.say("the initrd that hangs: %v", err)
+			return nil // an initrd that is empty is found out
+		}
+		for len(initrd)%4 != 0 { // the kernel looks for the next archive there
+			initrd = append(initrd, 0)
+		}
+		return append(initrd, archive...)
+	}
+}
+
+// fallBack installs a version that must not stay.
+func (t *trial) fallBack(ctx context.Context, m *machine, bad badSlot) error {
+	e, err := t.expect(ctx, m, bad, site.UpdateFellBack)
+	if err != nil {
+		return fmt.Errorf("%s: %w", bad.what, err)
+	}
+	t.say("%s: back on slot %s after %d starts and %.0f s; status says: %s",
+		bad.what, e.status.Running.Slot, e.starts, e.after.Seconds(), e.status.Last.Reason)
+	switch {
+	case e.starts > mostStarts || e.after > longest:
+		return fmt.Errorf("%s: more than %d starts or %s", bad.what, mostStarts, longest)
+	case e.status.Last.Reason == "" || e.status.Default != e.status.Running.Slot:
+		return fmt.Errorf("%s: the status is %+v", bad.what, e.status)
+	}
+	return nil
+}
+
+// ended is how an update ended.
+type ended struct {
+	status site.UpdateStatus
+	starts int
+	after  time.Duration // since it restarted
+}
+
+// expect installs an update and expects an outcome.
+func (t *trial) expect(ctx context.Context, m *machine, b badSlot, want site.UpdateOutcome) (e ended, err error) {
+	if _, err := m.connect(ctx, t.name); err != nil {
+		return e, err
+	}
+	stop, err := t.playStations(ctx, m)
+	if err != nil {
+		return e, err
+	}
+	defer func() { stop() }()
+	if err := t.stationsOnline(ctx, m); err != nil {
+		return e, err
+	}
+	began := time.Now()
+	if b.command == "" {
+		b.command = "gatehouse update " + t.updates + b.file
+	}
+	if err := t.install(ctx, m, b.command); err != nil {
+		return e, err
+	}
+	before, restarted := m.starts(), time.Now()
+	if b.absent {
+		stop()
+		stop = func() {}
+	}
+	t.say("%s: restarts after %.0f s", b.command, restarted.Sub(began).Seconds())
+	if e.status, err = m.outcome(ctx, b.version); err != nil {
+		return e, err
+	}
+	e.starts, e.after = m.starts()-before+1, time.Since(restarted)
+	t.say("status: %s", strings.Join(e.status.Sentences(time.UTC), " "))
+	if e.status.Last.Outcome != want {
+		return e, fmt.Errorf("the update to %s is %s: %s; want %s", b.version, e.status.Last.Outcome, e.status.Last.Reason, want)
+	}
+	return e, nil
+}
