@@ -108,12 +108,26 @@ func cutOut(ctx context.Context, disk string, p partition, part string) error {
 	return os.Truncate(part, p.size)
 }
 
-// repair repairs a data partition as the start of the board does.
+// repair repairs a data partition as packaging/image/init does. With half a superblock
+// written, e2fsck takes a copy of it, stops, and is well the next time.
 func repair(ctx context.Context, part string) error {
-	var exit *exec.ExitError
-	// 1 says that it has fixed something.
-	if err := command(ctx, "e2fsck", "-p", part); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
-		return fmt.Errorf("the data partition is not sound: %w", err)
+	err := check(ctx, "-p", part)
+	for range 2 {
+		if err != nil {
+			err = check(ctx, "-fy", part)
+		}
 	}
-	return nil
+	return err
+}
+
+func check(ctx context.Context, how, part string) error {
+	err := command(ctx, "e2fsck", how, part)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() < 4 { // it has repaired something
+		return nil
+	}
+	if err != nil {
+		err = fmt.Errorf("the data partition is not sound: %w", err)
+	}
+	return err
 }
