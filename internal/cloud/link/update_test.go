@@ -194,7 +194,9 @@ func TestCommands_handle_updateRefused(t *testing.T) {
 		c.Handle(w.sign(cmd), false, time.Now())
 		synctest.Wait()
 		w.wantLast(site.Refused, api.WrongAudience, "")
-		if last := w.records[len(w.records)-1]; last.Kind != site.KindUpdate || last.JTI != "u-2" {
+		synctest.Wait() // until its record is written
+		records := w.recorded()
+		if last := records[len(records)-1]; last.Kind != site.KindUpdate || last.JTI != "u-2" {
 			t.Errorf("the record is %+v", last)
 		}
 	})
@@ -261,7 +263,9 @@ func TestCommands_handle_updateFlood(t *testing.T) {
 		w.send(c, "c-1")
 		w.wantLast(site.Done, "", "")
 		w.sendTo(c, 7, "c-2") // a refused unlock has a record of its own all the same
-		if last := w.records[len(w.records)-1]; last.Kind != site.KindUnlock || last.JTI != "c-2" {
+		synctest.Wait() // until its record is written
+		records := w.recorded()
+		if last := records[len(records)-1]; last.Kind != site.KindUnlock || last.JTI != "c-2" {
 			t.Errorf("the record is %+v", last)
 		}
 		<-time.After(link.UpdateEvery)
