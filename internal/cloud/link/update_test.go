@@ -263,7 +263,7 @@ func TestCommands_handle_updateFlood(t *testing.T) {
 		w.send(c, "c-1")
 		w.wantLast(site.Done, "", "")
 		w.sendTo(c, 7, "c-2") // a refused unlock has a record of its own all the same
-		synctest.Wait() // until its record is written
+		synctest.Wait()       // until its record is written
 		records := w.recorded()
 		if last := records[len(records)-1]; last.Kind != site.KindUnlock || last.JTI != "c-2" {
 			t.Errorf("the record is %+v", last)

@@ -77,7 +77,7 @@ func expectBounds(t *testing.T, address string) {
 	if _, err := io.ReadFull(conn, settings); err != nil {
 		t.Fatal(err)
 	}
-	most := map[uint16]uint32{3: 16, 4: 64 << 10, 5: 16 << 10, 6: 20 << 10} // streams, window (of a connection too), frame, header
+	most := map[uint16]uint32{3: 16, 4: 64 << 10, 5: 16 << 10, 6: 20 << 10} // streams, window, frame, header
 	for ; len(settings) >= 6; settings = settings[6:] {
 		key, value := binary.BigEndian.Uint16(settings), binary.BigEndian.Uint32(settings[2:])
 		if bound, ok := most[key]; ok && value > bound {
