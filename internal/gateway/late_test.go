@@ -86,17 +86,19 @@ func TestGateway_blackHole_noCommandComesLate(t *testing.T) {
 				g.AwaitRecord("the first ended expired and the second acknowledged", func(r site.Record) bool {
 					return string(r.Command) == c.ID && r.Outcome == site.Acknowledged
 				})
-				var expired int
+				// Where the process gets no turn at the deadline, the kernel may end the
+				// connection first.
+				var ended int
 				for _, r := range g.Records() {
-					if r.Station == id && r.Outcome == site.Expired {
-						expired++
+					if r.Station == id && (r.Outcome == site.Expired || r.Outcome == site.Failed) {
+						ended++
 						if string(r.Command) == c.ID {
-							t.Error("the expired command's id came again")
+							t.Error("the ended command's id came again")
 						}
 					}
 				}
-				if expired != 1 {
-					t.Errorf("%d expired unlocks in the journal, want 1", expired)
+				if ended != 1 {
+					t.Errorf("%d unlocks in the journal expired or failed, want 1", ended)
 				}
 			})
 		}
