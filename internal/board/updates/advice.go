@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// packagedProgram is where the Debian package has the program, and packageList what
-	// dpkg knows of an installed one.
+	// packagedProgram is where the Debian package has the program, and packagedUnit where it
+	// alone has the unit.
 	packagedProgram = "/usr/bin/gatehouse"
-	packageList     = "/var/lib/dpkg/info/gatehouse.list"
+	packagedUnit    = "/usr/lib/systemd/system/gatehouse.service"
 )
 
 // Advice says, as one complete sentence, how a system is updated that was not started from
@@ -22,7 +22,7 @@ func Advice() string {
 		return fault.Sentence(err) + "."
 	}
 	program, _ := os.Executable() // then it is not the package's
-	_, err := os.Stat(packageList)
+	_, err := os.Stat(packagedUnit)
 	return adviceFor(program, err == nil)
 }
 
