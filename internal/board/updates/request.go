@@ -40,7 +40,7 @@ type Order struct {
 var errWithdrawn = fault.New(fault.Forbidden, "The update is no longer permitted")
 
 // Request asks root for an update, and returns the id of the request. How the update goes
-// on stands in Status. Errors: Invalid for an order that cannot be right; Conflict where
+// on is in Status. Errors: Invalid for an order that cannot be right; Conflict where
 // this system is not an image with two slots, or an update is in progress; Forbidden where
 // it is no longer permitted; Unavailable where root cannot be asked, and for a signed
 // command whose record cannot be made durable: nothing was asked then, and there is no id.

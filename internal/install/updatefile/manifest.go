@@ -25,7 +25,7 @@ const (
 // names lists the parts.
 func names() []PartName { return []PartName{Kernel, Initrd, Entry, ShellEntry, Root} }
 
-// SlotMark stands in the entries for the letter of the slot.
+// SlotMark is in the entries, for the letter of the slot.
 const SlotMark = "@SLOT@"
 
 // The bounds of an update.
