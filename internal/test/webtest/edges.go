@@ -56,7 +56,7 @@ type request struct {
 type answer struct {
 	status int
 	header http.Header
-	body   string // of a stream only what nothing waits for: ""
+	body   string // of a stream: ""
 }
 
 // patience is how long a case waits for what must come.
@@ -311,7 +311,8 @@ func (e *edges) do(r request) answer {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	got := answer{status: resp.StatusCode, header: resp.Header}
-	if kind := resp.Header.Get("Content-Type"); kind == "application/json" {
+	file := resp.Header.Get("Content-Disposition") != "" // to its end: of a backup one is sent at a time
+	if file || resp.Header.Get("Content-Type") == "application/json" {
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {
 			e.t.Fatalf("%s %s: %v", r.method, r.path, err)
