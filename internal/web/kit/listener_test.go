@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -227,12 +226,7 @@ func TestConn_Read_duringWrite(t *testing.T) {
 // 16 HTTP/2 connections without an account that sent pings, or requests that they reset
 // at once, had each unlock of others take most of a second.
 func TestConn_Read_yields(t *testing.T) {
-	if runtime.GOMAXPROCS(0) > 1 { // it needs one, and the tests beside it theirs
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestConn_Read_yields$") //nolint:gosec // this very program
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
+	if onOneProcessor(t) {
 		return
 	}
 	const reads = 1000
