@@ -23,7 +23,7 @@ import (
 )
 
 // recordEvery is how often an app unlocks while an update is recorded.
-const recordEvery = 500 * time.Millisecond
+const recordEvery = 3 * time.Second
 
 // answers are the unlocks that were answered while an update was recorded.
 type answers struct {

@@ -132,7 +132,7 @@ func (t *trial) stationsOnline(ctx context.Context, m *machine) error {
 	}
 	return await(ctx, startPatience, "all stations are online", func() error {
 		out, err := s.run(ctx, "gatehouse station list")
-		if err == nil && strings.Count(out, "online") < siteStations {
+		if err == nil && strings.Count(out, "online") < len(t.site.stations) {
 			err = fmt.Errorf("gatehouse station list says:\n%s", out)
 		}
 		return err

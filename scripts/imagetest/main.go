@@ -52,7 +52,7 @@ func main() {
 	flag.IntVar(&o.cuts, "cuts", 300, "how often the power is cut in an update and the machine started again; each write of it is tried in a model")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
-	flag.StringVar(&o.only, "only", "", "run one part: load, slots, cuts, raspberry, or short, which is the short form of all")
+	flag.StringVar(&o.only, "only", "", "run one part: load, slots, cuts, raspberry, card, which takes over an hour, or short, which is the short form of all")
 	flag.StringVar(&o.replay, "replay", "", "only judge the power cuts again that were recorded in this folder, which -keep has left")
 	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
 	flag.Parse()
@@ -93,7 +93,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	t := &trial{options: o, dir: dir, name: "localhost", began: time.Now(), site: newSite(), record: newRecord()}
+	t := &trial{options: o, dir: dir, name: "localhost", began: time.Now()}
 	if o.keep {
 		fmt.Println("image-test: everything stays in", dir)
 	} else {
@@ -103,10 +103,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	for _, section := range t.sections() {
-		if t.only != "" && t.only != section.name || t.only == "" && section.name == "short" {
+		if t.only != "" && t.only != section.name || t.only == "" && section.alone {
 			continue
 		}
-		t.name, t.record = "localhost", newRecord()
+		t.name, t.record, t.site = "localhost", newRecord(), newSite(section.stations)
 		if err := t.makeDisk(ctx, "disk.img"); err != nil {
 			return err
 		}
@@ -121,19 +121,22 @@ func run(ctx context.Context, o options) error {
 
 // section is a part of the test, which begins with a new disk.
 type section struct {
-	name  string
-	steps []func(context.Context) error
+	name     string
+	stations int  // of its site, each with two locks
+	alone    bool // it runs only when it is asked for
+	steps    []func(context.Context) error
 }
 
 // sections returns all of the test, and its short form.
 func (t *trial) sections() []section {
 	type steps = []func(context.Context) error
 	return []section{
-		{"short", steps{t.short}},
-		{"load", steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
-		{"slots", steps{t.firstStart, t.badSlots}},
-		{"cuts", steps{t.firstStart, t.powerCuts}},
-		{"raspberry", steps{t.raspberryPi}},
+		{"short", siteStations, true, steps{t.short}},
+		{"load", siteStations, false, steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
+		{"slots", siteStations, false, steps{t.firstStart, t.badSlots}},
+		{"cuts", siteStations, false, steps{t.firstStart, t.powerCuts}},
+		{"raspberry", siteStations, false, steps{t.raspberryPi}},
+		{"card", cardStations, true, steps{t.cardDay}},
 	}
 }
 

@@ -81,9 +81,7 @@ func (t *trial) refuse(ctx context.Context, s *shell, r refused) error {
 			return err
 		}
 	}
-	lines := strings.Split(out, "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	t.say("%s: gatehouse update says: %s", r.what, last)
+	t.say("%s: gatehouse update says: %s", r.what, strings.TrimPrefix(out[strings.LastIndexAny(out, "\n\x1b")+1:], "[K"))
 	if strings.Contains(out, "TAKEN") || !strings.Contains(out, r.word) {
 		return errors.New("it was not refused, or not for that reason:\n" + out)
 	}

@@ -13,7 +13,7 @@ import (
 
 const (
 	siteName     = "north-gate" // what the site file calls the gateway
-	siteStations = 4            // how many stations the site has, each with two locks
+	siteStations = 4            // how many stations most sites of the test have
 )
 
 // siteFile is what an installer would have put on the boot partition.
@@ -28,12 +28,13 @@ type siteStation struct {
 	secret, token string
 }
 
-func newSite() siteFile {
+// newSite makes a site with so many stations.
+func newSite(stations int) siteFile {
 	s := siteFile{
 		email: "porter@example.test", password: secret(),
 		admin: "admin@example.test", word: secret(),
 	}
-	for i := range siteStations {
+	for i := range stations {
 		s.stations = append(s.stations, siteStation{id: site.StationID(1042 + i), secret: secret(), token: secret()})
 	}
 	return s

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What a day may write to the card, and the site of which that is promised.
+const (
+	cardStations   = 200
+	cardDayUnlocks = 500
+	cardLimit      = 25_000_000 // bytes
+	cardSettle     = 5 * time.Minute
+	cardMeasure    = time.Hour // measured: the log is saved once in it
+)
+
+// cardDay measures what the machine writes to its disk in an hour of a usual day, with
+// all that the system writes: stations report each minute, doors open now and then.
+func (t *trial) cardDay(ctx context.Context) error {
+	m, err := t.powerOn(ctx, power{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.cutPower() }()
+	if err := t.applySite(ctx, m); err != nil {
+		return err
+	}
+	c, err := m.connect(ctx, t.name)
+	if err != nil {
+		return err
+	}
+	stop, err := t.playStations(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := errors.Join(c.login(ctx, t.site.email, t.site.password), t.stationsOnline(ctx, m)); err != nil {
+		return err
+	}
+	pause(ctx, cardSettle)
+	s, err := m.openShell(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := s.written(ctx)
+	if err != nil {
+		return err
+	}
+	unlocks, err := t.usualDoors(ctx, c)
+	if err != nil {
+		return err
+	}
+	after, err := s.written(ctx)
+	if err != nil {
+		return err
+	}
+	doctor, err := s.run(ctx, "gatehouse doctor | grep -i writ")
+	if err != nil {
+		return err
+	}
+	hour := after.card - before.card
+	t.say("the card: %.2f MB written in an hour with %d stations and %d unlocks, of which %.2f MB by the gateway; that is %.1f MB a day of at most %.0f MB",
+		float64(hour)/1e6, len(t.site.stations), unlocks, float64(after.gateway-before.gateway)/1e6, float64(24*hour)/1e6, cardLimit/1e6)
+	t.say("the card: the doctor says: %s", doctor)
+	if hour == 0 || 24*hour > cardLimit {
+		return fmt.Errorf("%d bytes in an hour", hour)
+	}
+	return m.pressButton(ctx)
+}
+
+// usualDoors opens doors for an hour, as many as that hour's part of a day, and returns how many.
+func (t *trial) usualDoors(ctx context.Context, c *client) (unlocks int, err error) {
+	for began := time.Now(); time.Since(began) < cardMeasure && ctx.Err() == nil; pause(ctx, 24*time.Hour/cardDayUnlocks) {
+		station := t.site.stations[rand.IntN(len(t.site.stations))]
+		switch _, success, err := c.unlock(ctx, station.token, 1); {
+		case err != nil:
+			return unlocks, err
+		case !success:
+			return unlocks, errNotOpened
+		}
+		unlocks++
+	}
+	return unlocks, ctx.Err()
+}
+
+// written is what was written since the start, in bytes.
+type written struct{ card, gateway int64 }
+
+// written reads the kernel's counts.
+func (s *shell) written(ctx context.Context) (w written, err error) {
+	out, err := s.run(ctx, `sync; awk '{print $7*512}' /sys/class/block/vda/stat; awk '/^write_bytes/{print $2}' /proc/$(systemctl show --property MainPID --value gatehouse)/io`)
+	if err != nil {
+		return w, err
+	}
+	fields := strings.Fields(out)
+	if len(fields) != 2 {
+		return w, fmt.Errorf("the counts are %q", out)
+	}
+	card, errCard := strconv.ParseInt(fields[0], 10, 64)
+	gateway, errGateway := strconv.ParseInt(fields[1], 10, 64)
+	return written{card, gateway}, errors.Join(errCard, errGateway)
+}
