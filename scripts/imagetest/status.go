@@ -58,6 +58,9 @@ func (m *machine) outcome(ctx context.Context, version string) (st site.UpdateSt
 		if e := m.alive(); e != nil {
 			return final{e}
 		}
+		if errors.Is(err, errRestarted) { // which this waits for
+			return errRestarted
+		}
 		if err == nil && (st.Last == nil || st.Last.Version != version || st.Phase != site.UpdateIdle) {
 			pause(ctx, 3*time.Second)
 			err = fmt.Errorf("the status is %+v", st)
