@@ -52,7 +52,7 @@ func main() {
 	flag.IntVar(&o.cuts, "cuts", 300, "how often the power is cut in an update and the machine started again; each write of it is tried in a model")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
-	flag.StringVar(&o.only, "only", "", "run one part: load, slots, cuts, raspberry, card, which takes over an hour, or short, which is the short form of all")
+	flag.StringVar(&o.only, "only", "", "run one part: load, refusals, slots, cuts, raspberry, card, which takes over an hour, or short, which is the short form of all")
 	flag.StringVar(&o.replay, "replay", "", "only judge the power cuts again that were recorded in this folder, which -keep has left")
 	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
 	flag.Parse()
@@ -133,6 +133,7 @@ func (t *trial) sections() []section {
 	return []section{
 		{"short", siteStations, true, steps{t.short}},
 		{"load", siteStations, false, steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
+		{"refusals", siteStations, false, steps{t.firstStart, t.badUpdates}},
 		{"slots", siteStations, false, steps{t.firstStart, t.badSlots}},
 		{"cuts", siteStations, false, steps{t.firstStart, t.powerCuts}},
 		{"raspberry", siteStations, false, steps{t.raspberryPi}},

@@ -20,8 +20,19 @@ type refused struct {
 // untouched says what a start would take.
 const untouched = "cat /boot/efi/loader/loader.conf /boot/efi/loader/entries/* | sha256sum; ls /boot/efi/gatehouse/* /sys/firmware/efi/efivars | grep -e vmlinuz -e OneShot"
 
-// refusals has the machine refuse updates, before anything is written.
-func (t *trial) refusals(ctx context.Context, m *machine) error {
+// badUpdates has the machine refuse updates, before anything is written.
+func (t *trial) badUpdates(ctx context.Context) error {
+	if _, _, err := t.makeGood(ctx); err != nil {
+		return err
+	}
+	m, err := t.powerOn(ctx, power{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.cutPower() }()
+	if _, err := m.connect(ctx, t.name); err != nil {
+		return err
+	}
 	other, err := api.Generate("other")
 	if err != nil {
 		return err
@@ -58,7 +69,7 @@ func (t *trial) refusals(ctx context.Context, m *machine) error {
 			return err
 		}
 	}
-	return nil
+	return m.pressButton(ctx)
 }
 
 func (t *trial) refuse(ctx context.Context, s *shell, r refused) error {

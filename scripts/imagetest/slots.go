@@ -98,13 +98,6 @@ func (t *trial) badSlots(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = m.cutPower() }()
-	if err := t.refusals(ctx, m); err != nil {
-		return err
-	}
-	bad := badSlot{what: "stations that do not come back", file: name, version: version, absent: true}
-	if err := t.fallBack(ctx, m, bad); err != nil {
-		return err
-	}
 	for _, b := range []struct {
 		what, file string
 		v          variant
@@ -120,6 +113,10 @@ func (t *trial) badSlots(ctx context.Context) error {
 		if err := t.fallBack(ctx, m, bad); err != nil {
 			return err
 		}
+	}
+	bad := badSlot{what: "stations that do not come back", file: name, version: version, absent: true}
+	if err := t.fallBack(ctx, m, bad); err != nil {
+		return err
 	}
 	if bad, err = t.unmigratable(ctx); err != nil {
 		return err
@@ -168,9 +165,9 @@ func (t *trial) hangs(ctx context.Context) func([]byte) []byte {
 		if err == nil {
 			err = os.MkdirAll(folder, 0o700)
 		}
-		hanging := bytes.Replace(text, []byte("\nmark_partitions\n"), []byte("\nwhile :; do sleep 1000; done\nmark_partitions\n"), 1)
+		hanging := bytes.Replace(text, []byte("\nrepair\n"), []byte("\nwhile :; do sleep 1000; done\nrepair\n"), 1)
 		if err == nil && bytes.Equal(hanging, text) {
-			err = errors.New("packaging/image/init has no line mark_partitions")
+			err = errors.New("packaging/image/init has no line repair")
 		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, "init"), hanging, 0o700) //nolint:gosec // a program
