@@ -154,9 +154,10 @@ func (t *trial) raspberryReady(ctx context.Context, m *machine, letter string) (
 }
 
 // rollBack has the board try the other slot. The emulated board cannot restart by itself,
-// which its watchdog would do: its power is switched off and on when it wants to.
+// which its watchdog would do: its power is switched off and on when it wants to. The
+// version of the slot that was copied has never run here, so that root has to allow it.
 func (t *trial) rollBack(ctx context.Context, m *machine) (*machine, error) {
-	if _, err := fmt.Fprint(m.console, "\n gatehouse update rollback; echo EXIT $?\n"); err != nil {
+	if _, err := fmt.Fprint(m.console, "\n gatehouse update rollback --old-data; echo EXIT $?\n"); err != nil {
 		return nil, err
 	}
 	at := len(m.consoleLog())
