@@ -2,6 +2,7 @@ package update_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -208,6 +209,7 @@ type gateway struct {
 	online  []site.StationID
 	offline []site.StationID
 	asked   func()
+	unlists error // of Stations
 }
 
 func (g *gateway) Status(context.Context) (adminapi.Status, error) {
@@ -232,7 +234,7 @@ func (g *gateway) Stations(context.Context) ([]adminapi.Station, error) {
 	for _, id := range g.offline {
 		all = append(all, adminapi.Station{StationState: site.StationState{ID: id}})
 	}
-	return all, g.err
+	return all, cmp.Or(g.err, g.unlists)
 }
 
 var errDown = fault.New(fault.Unavailable, "The gateway does not answer")

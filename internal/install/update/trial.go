@@ -50,7 +50,13 @@ func (u *Updater) try(ctx context.Context) error {
 // look returns what the trial waits for, "" for nothing, or why it has failed.
 func (u *Updater) look(ctx context.Context, j *judgement) (waitingFor, failure string) {
 	age := time.Since(j.began)
-	unwell := u.unwell(ctx)
+	missing, all, unwell := 0, 0, u.unwell(ctx)
+	if unwell == "" {
+		var err error
+		if missing, all, err = u.missing(ctx); err != nil {
+			unwell = "it does not list its stations: " + fault.Text(err)
+		}
+	}
 	if unwell != "" {
 		j.well = time.Time{}
 		switch {
@@ -62,11 +68,7 @@ func (u *Updater) look(ctx context.Context, j *judgement) (waitingFor, failure s
 		return "the gateway", ""
 	}
 	j.ready = true
-	missing, all, err := u.missing(ctx)
 	switch {
-	case err != nil:
-		j.well = time.Time{}
-		return "the gateway", ""
 	case missing > 0 && age < stationsWithin:
 		j.well = time.Time{}
 		return fmt.Sprintf("%d of %d stations", missing, all), ""

@@ -128,6 +128,7 @@ func TestRun_fallsBack(t *testing.T) {
 		"another certificate": {func(b *board) { b.gateway.serves = errors.New("it shows another certificate") }, "it shows another certificate", 5 * time.Minute},
 		"a slow start":        {func(b *board) { b.gateway.err, b.uptime = errDown, 4*time.Minute }, "not ready 5 minutes after the start", time.Minute},
 		"stations":            {func(b *board) { b.gateway.online, b.gateway.offline = []site.StationID{1}, []site.StationID{2, 3} }, "only 1 of the 3 stations that were online before came back within 10 minutes", 10 * time.Minute},
+		"no list of stations": {func(b *board) { b.gateway.unlists = errDown }, "not ready 5 minutes after the start: it does not list its stations: The gateway does not answer", 5 * time.Minute},
 		"a gateway that ends": {func(b *board) {
 			began := time.Now()
 			b.gateway.asked = func() {
