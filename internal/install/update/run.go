@@ -17,6 +17,9 @@ const (
 	// latest is how long after its moment a restart still happens. After a longer time
 	// without power, or without a clock, it happens at the same hour of another day.
 	latest = time.Hour
+	// farthest is more than any command takes. What lies farther ahead was reckoned by a
+	// clock that was wrong, and happens as what is too late does.
+	farthest = 5 * 7 * 24 * time.Hour
 )
 
 // Run is the service: it judges a trial, carries out what the gateway asks for, and
@@ -97,7 +100,7 @@ func (u *Updater) due(ctx context.Context) bool {
 		return false
 	}
 	w := u.state.Waiting
-	if late := now.Sub(w.At.Time); late > latest {
+	if late := now.Sub(w.At.Time); late > latest || late < -farthest {
 		at := w.At.In(zone)
 		at = time.Date(now.In(zone).Year(), now.In(zone).Month(), now.In(zone).Day(), at.Hour(), at.Minute(), at.Second(), 0, zone)
 		if at.Before(now) {

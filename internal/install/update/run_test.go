@@ -74,6 +74,26 @@ func TestRun_missed(t *testing.T) {
 	})
 }
 
+// A moment that a wrong clock has put years away, before or ahead, comes at its hour of the
+// next day.
+func TestRun_otherYear(t *testing.T) {
+	for _, year := range []int{1970, 2038} {
+		synctest.Test(t, func(t *testing.T) {
+			zone, err := time.LoadLocation("Europe/Berlin")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := waits(t, time.Date(year, 7, 1, 3, 0, 0, 0, zone))
+			if err := b.service(25 * time.Hour); err != nil || b.restarts != 1 {
+				t.Fatalf("%d: %v, %d restarts", year, err, b.restarts)
+			}
+			if now := time.Now().In(zone); now.Hour() != 3 || now.Minute() != 0 {
+				t.Errorf("%d: it restarted at %v", year, now)
+			}
+		})
+	}
+}
+
 // A clock that nobody trusts restarts nothing, with the gateway or without it.
 func TestRun_untrustedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
