@@ -34,7 +34,8 @@ const (
 	// stall.
 	stallTimeout = time.Minute
 	dialTimeout  = 30 * time.Second
-	// fruitless is how often in a row an attempt may bring no byte before it is given up.
+	// fruitless is how often in a row an attempt may bring no byte, and how often at all a
+	// download may begin anew, before it is given up: the card wears.
 	fruitless  = 8
 	firstRetry = time.Second
 	lastRetry  = time.Minute
@@ -60,6 +61,7 @@ type fetch struct {
 	have int64
 	from origin
 
+	anew   int // how often what was there was dropped
 	judged bool
 	limit  int64 // of bytes that may arrive
 	shown  *progress
@@ -130,7 +132,7 @@ func (d *fetch) run(ctx context.Context) error {
 			failures, wait = 0, firstRetry
 		}
 		d.u.Log.Info("a download was interrupted", "bytes", d.have, "err", cause(err))
-		if failures++; failures == fruitless {
+		if failures++; failures == fruitless || d.anew >= fruitless {
 			return fault.Wrap(fault.Unavailable, fmt.Sprintf("%s does not deliver the update (%s): try again, which continues at %s", d.url.Host, cause(err), machine.Size(d.have)), errors.New(cause(err)))
 		}
 		if err := pause(ctx, wait); err != nil {
@@ -179,8 +181,9 @@ var (
 )
 
 // redirect refuses redirects that would send on the open network what was asked for in
-// private, and too many.
+// private, and too many. No other host hears the query of the address: it may be a password.
 func redirect(next *http.Request, before []*http.Request) error {
+	next.Header.Del("Referer")
 	switch {
 	case len(before) >= 10:
 		return errors.New("it redirects more than ten times")
@@ -302,6 +305,9 @@ func contentRange(text string) (start, whole int64, err error) {
 
 // restart forgets what was downloaded.
 func (d *fetch) restart() error {
+	if d.have > 0 {
+		d.anew++
+	}
 	d.have, d.judged, d.limit, d.from.Size, d.from.Validator = 0, false, updatefile.MaxSize, -1, ""
 	return unkept(d.file.Truncate(0))
 }

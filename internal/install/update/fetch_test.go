@@ -360,6 +360,71 @@ func TestUpdate_stalls(t *testing.T) {
 	})
 }
 
+// A server that never gets to the end, and begins anew each time, does not wear the card out.
+func TestUpdate_beginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, requests := newBoard(t), 0
+		raw := b.big()
+		b.http = func(cfg *update.Config) {
+			cfg.HTTP = roundTrip(func(r *http.Request) (*http.Response, error) {
+				if requests++; requests > 100 {
+					return nil, errors.New("no end")
+				}
+				some := io.LimitReader(bytes.NewReader(raw), int64(300_000+requests%2*100_000))
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(some), ContentLength: int64(len(raw)), Request: r}, nil
+			})
+		}
+		if err := b.fetch("https://example.test/x"); !fault.Is(err, fault.Unavailable) || requests > 20 {
+			t.Errorf("%v, after %d requests", err, requests)
+		}
+	})
+}
+
+// Where a redirect leads, nothing of the address is heard.
+func TestUpdate_redirectSecret(t *testing.T) {
+	b := newBoard(t)
+	raw := b.big()
+	b.http = func(cfg *update.Config) {
+		cfg.HTTP = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "example.test" {
+				return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://other.test/y"}}, Body: http.NoBody, Request: r}, nil
+			}
+			if strings.Contains(fmt.Sprint(r.Header), "hunter2") {
+				t.Errorf("the other host gets %v", r.Header)
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(raw)), ContentLength: int64(len(raw)), Request: r}, nil
+		})
+	}
+	if err := b.fetch("https://user:hunter2@example.test/x?token=hunter2"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A download that is given up leaves the card once the update came in another way.
+func TestUpdate_abandonedDownload(t *testing.T) {
+	b := newBoard(t)
+	s := &server{raw: b.big(), cuts: 1, after: 500_000}
+	ctx, cancel := context.WithCancel(t.Context())
+	b.onShow = func(v site.UpdateStatus) {
+		if v.Percent >= 30 {
+			cancel()
+		}
+	}
+	if _, err := b.updater().Update(ctx, update.Order{From: update.Source{URL: serve(t, s)}}); err == nil {
+		t.Fatal("it was not interrupted")
+	}
+	b.onShow = nil
+	b.Read("var/lib/gatehouse-update/download")
+	if err := b.install(b.file("1.3.0")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"download", "download.json"} {
+		if _, err := os.Stat(b.Path("var/lib/gatehouse-update/" + name)); err == nil {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
 // A redirect from https to http is refused before anything is sent there.
 func TestUpdate_redirectDowngrade(t *testing.T) {
 	b := newBoard(t)

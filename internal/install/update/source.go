@@ -159,15 +159,7 @@ func (m *medium) compare(ctx context.Context, want updatefile.Sum, step func(int
 // spoilt removes a download that was refused as damaged or foreign, so that the next one
 // begins anew.
 func (m *medium) spoilt(err error) error {
-	if !fault.Is(err, fault.Invalid) {
-		return nil
-	}
-	return m.remove()
-}
-
-// remove removes a download.
-func (m *medium) remove() error {
-	if m.fetched == nil {
+	if m.fetched == nil || !fault.Is(err, fault.Invalid) {
 		return nil
 	}
 	return m.fetched()

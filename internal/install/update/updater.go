@@ -166,7 +166,7 @@ func (u *Updater) install(ctx context.Context, o Order) (version string, written
 	}
 	u.state.Slots[u.other()] = content{version, f.Manifest.Schema}
 	u.state.Waiting = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At)}
-	return version, written, errors.Join(u.save(), medium.remove())
+	return version, written, errors.Join(u.save(), u.dropDownload()) // also one that was given up for this file
 }
 
 // free refuses an update on a board that takes none now.
