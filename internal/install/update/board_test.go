@@ -45,6 +45,7 @@ type board struct {
 	key      api.PrivateKey
 	gateway  gateway
 	restarts int
+	stuck    error // of a restart
 	wakes    int
 	uptime   time.Duration
 	synced   bool
@@ -83,7 +84,7 @@ func (b *board) updater() *update.Updater {
 	cfg := update.Config{
 		Board: opened, Exchange: slot.Exchange{Root: b.Root}, Folder: b.Path("var/lib/gatehouse-update"), Data: b.Path("var/lib/gatehouse"),
 		Keys: b.Path("usr/lib/gatehouse-image/update-keys"), Schema: b.schema, Gateway: &b.gateway, Log: slog.New(slog.DiscardHandler),
-		Restart: func(context.Context) error { b.restarts++; return nil },
+		Restart: func(context.Context) error { b.restarts++; return b.stuck },
 		Wake:    func(context.Context) error { b.wakes++; return nil },
 		Serves:  func(context.Context, adminapi.Status) error { return b.gateway.serves },
 		Now:     time.Now, Uptime: func() time.Duration { return b.uptime }, Synchronised: func() bool { return b.synced },

@@ -57,9 +57,9 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 	case u.state.Trial != nil: // the board is about to restart
 		return false, nil
 	}
-	asked := u.request(ctx)
-	if u.state.Trial != nil {
-		return false, nil
+	asked, err := u.request(ctx)
+	if u.state.Trial != nil { // the board is about to restart, or cannot
+		return false, err
 	}
 	u.takenBack(ctx)
 	if w := u.state.Waiting; w != nil && u.due(ctx) {
@@ -131,38 +131,38 @@ func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone 
 }
 
 // request carries out what the gateway has asked for. Whatever that is, the state says how
-// it ended; the service goes on. It reports whether there was one: where many come, or one
-// that cannot be removed, a service that ended after each would be started too often, and
-// then not at all any more (StartLimitBurst of systemd).
-func (u *Updater) request(ctx context.Context) (asked bool) {
+// it ended; an error matters only where the board was to restart. It reports whether there
+// was one: where many come, or one that cannot be removed, a service that ended after each
+// would be started too often, and then not at all any more (StartLimitBurst of systemd).
+func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	r, found, err := u.Exchange.TakeRequest()
 	if err != nil {
 		u.refuse(err)
-		return true
+		return true, nil
 	}
 	if !found {
-		return false
+		return false, nil
 	}
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
 	if r.Action == slot.Rollback { // to what has run here; data are given up at root's word alone
-		if _, err := u.goBack(ctx, r.At.Time, false); err != nil {
+		if _, err = u.goBack(ctx, r.At.Time, false); err != nil {
 			u.refuse(err)
 		}
-		return true
+		return true, err
 	}
 	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
 	if r.SHA256 != "" {
 		o.SHA256 = new(updatefile.Sum)
 		if err := o.SHA256.UnmarshalText([]byte(r.SHA256)); err != nil {
 			u.refuse(fault.Wrap(fault.Invalid, "the request names no SHA-256", err))
-			return true
+			return true, nil
 		}
 	}
-	_, _ = u.perform(ctx, o) // an error is recorded
+	_, err = u.perform(ctx, o) // an error is recorded
 	if r.File {
 		u.removeUpload()
 	}
-	return true
+	return true, err
 }
 
 // refuse records that a request was refused, once for the same reason.
