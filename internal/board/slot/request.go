@@ -97,7 +97,8 @@ func parseRequest(text []byte) (r Request, err error) {
 	return r, nil
 }
 
-// Ask leaves a request for root, in place of one that was not taken yet. For the gateway.
+// Ask leaves a request for root, in place of one that was not taken yet. For the gateway,
+// not to be called concurrently.
 // The error is Invalid for a request that root would refuse to read.
 func (e Exchange) Ask(r Request) error {
 	if err := r.check(); err != nil {

@@ -63,9 +63,12 @@ func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 	if o.Rollback {
 		action = slot.Rollback
 	}
-	if err := s.Exchange.Ask(slot.Request{
+	s.asking.Lock()
+	err := s.Exchange.Ask(slot.Request{
 		ID: string(id), Action: action, URL: o.URL, File: o.File, SHA256: o.SHA256, At: site.At(o.At),
-	}); err != nil {
+	})
+	s.asking.Unlock()
+	if err != nil {
 		s.Logger.Error("the request for an update cannot be left for root", "error", err)
 		s.end(record, site.Failed, "the request could not be left for root")
 		return id, fault.Wrap(fault.Unavailable, "The request for the update cannot be written: run gatehouse doctor", err)

@@ -26,7 +26,7 @@ const (
 
 // Exchange is the files between the gateway and root; [slot.Exchange] satisfies it.
 type Exchange interface {
-	// Ask leaves a request for root.
+	// Ask leaves a request for root. It is called once at a time.
 	Ask(r slot.Request) error
 	// ReadStatus returns what root wrote; NotFound where there is none.
 	ReadStatus() (site.UpdateStatus, error)
@@ -68,6 +68,8 @@ type Service struct {
 	readAt   time.Time
 	status   site.UpdateStatus
 	readable bool // whether the last read failed is not logged again
+
+	asking sync.Mutex // held while root is asked: the exchange takes one request at a time
 
 	pending  []site.LastUpdate // outcomes without a record, in order; Run's own
 	recorded string            // the newest outcome, recorded or pending; Run's own

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +135,30 @@ const (
 )
 
 func chief() site.Actor { return site.Actor{Origin: site.Admin, Name: "uid 0 (root)"} }
+
+// Requests that come together are left one after the other, each whole.
+func TestService_Request_together(t *testing.T) {
+	w := newWorld(t)
+	root := slot.Exchange{Root: t.TempDir()}
+	if err := errors.Join(os.MkdirAll(filepath.Join(root.Root, "run", "gatehouse"), 0o700), root.WriteStatus(w.status)); err != nil {
+		t.Fatal(err)
+	}
+	s := updates.New(updates.Config{Exchange: root, Journal: w, Store: w, Clock: w, Logger: slog.New(slog.DiscardHandler)})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 10 {
+				if _, err := s.Request(chief(), updates.Order{URL: where}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if r, found, err := root.TakeRequest(); !found || r.URL != where {
+		t.Errorf("root finds %+v, %t, %v", r, found, err)
+	}
+}
 
 func TestService_Request(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
