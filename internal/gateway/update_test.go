@@ -117,7 +117,14 @@ func TestGateway_update(t *testing.T) {
 	}
 }
 
-// upload begins to send an update of that size in a browser; end says how it goes on.
+// uploading reports whether the gateway takes an upload.
+func (b *board) uploading() bool {
+	s, err := b.Admin.Update(b.T.Context())
+	return err == nil && s.Phase == site.UpdateFetching
+}
+
+// upload begins to send an update of that size in a browser; end says how it goes on, once the
+// gateway takes it.
 func (b *board) upload(t *testing.T, v *visitor, size int, end func(feed *io.PipeWriter)) (status int, text string) {
 	t.Helper()
 	body, feed := io.Pipe()
@@ -128,6 +135,7 @@ func (b *board) upload(t *testing.T, v *visitor, size int, end func(feed *io.Pip
 	req.ContentLength = int64(size)
 	go func() {
 		_, _ = io.WriteString(feed, strings.Repeat("u", size/2))
+		b.Await("the upload is under way", b.uploading)
 		end(feed)
 	}()
 	defer func() { _ = body.Close() }()
@@ -180,10 +188,7 @@ func TestGateway_upload(t *testing.T) {
 	}
 
 	_, _ = b.upload(t, v, size, func(feed *io.PipeWriter) { _ = feed.CloseWithError(errors.New("unplugged")) })
-	b.Await("nothing is left of an upload that is cut off", func() bool {
-		left, _ := os.ReadDir(b.folder)
-		return len(left) == 0
-	})
+	b.Await("the gateway ends an upload that is cut off", func() bool { return !b.uploading() })
 	b.untouched(t, "cut off")
 
 	status, text = b.upload(t, v, size, func(*io.PipeWriter) {
