@@ -8,20 +8,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
-const (
-	// uploadPiece is how much of an upload is on its way to the disk at once, in bytes: a
-	// door that opens meanwhile waits for no more than that.
-	uploadPiece = 256 << 10
-	// uploadSpare is what stays free on the disk, in bytes: the journal, and root's copy
-	// of what is being installed, need it more.
-	uploadSpare = 64 << 20
-)
+// uploadSpare is what stays free on the disk, in bytes: the journal, and root's copy of what
+// is being installed, need it more.
+const uploadSpare = 64 << 20
 
 // uploads is the folder of the one update that a browser has uploaded, for root to
 // install. Safe for concurrent use, but for Store.
@@ -62,7 +55,7 @@ func (u uploads) Store(content io.Reader, size int64) (err error) {
 
 // fill writes a file piece by piece, each to the disk itself.
 func (u uploads) fill(f *os.File, content io.Reader) error {
-	buffer := make([]byte, uploadPiece)
+	buffer := make([]byte, durable.FlushSize)
 	for written := int64(0); ; {
 		n, err := io.ReadFull(content, buffer)
 		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -72,8 +65,7 @@ func (u uploads) fill(f *os.File, content io.Reader) error {
 		if _, err := f.Write(buffer[:n]); err != nil {
 			return errUpload(err)
 		}
-		const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-		if err := unix.SyncFileRange(int(f.Fd()), written, int64(n), wait); err != nil && !errors.Is(err, unix.ENOSYS) {
+		if err := durable.Flush(f, written, int64(n)); err != nil {
 			return errUpload(err)
 		}
 		written += int64(n)

@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -91,12 +92,20 @@ func writeFile(path string, content io.Reader, size int64, sum [sha256.Size]byte
 	if err != nil {
 		return err
 	}
-	digest := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, digest), io.LimitReader(content, size+1))
+	digest, written := sha256.New(), int64(0)
+	for err == nil && written <= size {
+		var n int64
+		n, err = io.CopyN(io.MultiWriter(f, digest), content, min(durable.FlushSize, size+1-written))
+		err = cmp.Or(durable.Flush(f, written, n), err)
+		written += n
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if n != size || [sha256.Size]byte(digest.Sum(nil)) != sum {
+	if written != size || [sha256.Size]byte(digest.Sum(nil)) != sum {
 		return fault.New(fault.Invalid, "The "+filepath.Base(path)+" of the update is not the one that was signed")
 	}
 	return durable.Sync(path)

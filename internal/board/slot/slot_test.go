@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/slot"
 	"gatehouse/internal/fault"
 	"gatehouse/internal/test/slottest"
@@ -362,5 +364,30 @@ func TestBoard_SetDefault_otherForms(t *testing.T) {
 		if err := b.SetDefault(slot.B); err == nil || folder.Read("boot/efi/loader/loader.conf") != text {
 			t.Errorf("%q was changed, %v", text, err)
 		}
+	}
+}
+
+// watched calls look at each of its reads.
+type watched struct {
+	io.Reader
+	look func()
+}
+
+func (w watched) Read(p []byte) (int, error) {
+	w.look()
+	return w.Reader.Read(p)
+}
+
+// A kernel reaches the card piece by piece: a commit of the gateway waits for what the card
+// has queued.
+func TestBoard_WriteFile_flushes(t *testing.T) {
+	folder := slottest.New(t, "1.2.3")
+	kernel, most := bytes.Repeat([]byte("kernel"), 1<<18), int64(0)
+	content := watched{bytes.NewReader(kernel), func() { most = max(most, folder.Waiting("boot/efi/gatehouse/b/vmlinuz")) }}
+	if err := open(t, folder).WriteFile(slot.B, slot.Kernel, content, int64(len(kernel)), sha256.Sum256(kernel)); err != nil {
+		t.Fatal(err)
+	}
+	if most > 2*durable.FlushSize {
+		t.Errorf("%d of %d bytes waited", most, len(kernel))
 	}
 }

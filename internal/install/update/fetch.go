@@ -42,7 +42,6 @@ const (
 
 	// roomForDoors is what a download leaves free for the database and its journal, in bytes.
 	roomForDoors = 64 << 20
-	roomEvery    = 4 << 20
 )
 
 // origin is what a partial download is of.
@@ -328,7 +327,7 @@ func (d *fetch) room(more int64) error {
 
 // receive keeps the body of an answer.
 func (d *fetch) receive(ctx context.Context, body io.Reader, stall *time.Timer) error {
-	buffer, unchecked := make([]byte, 64<<10), int64(0)
+	buffer, fresh := make([]byte, 64<<10), int64(0)
 	for {
 		n, err := body.Read(buffer)
 		if n > 0 {
@@ -337,11 +336,15 @@ func (d *fetch) receive(ctx context.Context, body io.Reader, stall *time.Timer) 
 		if e := d.keep(buffer[:n]); e != nil {
 			return e
 		}
-		if unchecked += int64(n); unchecked >= roomEvery {
-			unchecked = 0
-			if e := d.room(0); e != nil {
+		if fresh += int64(n); fresh >= durable.FlushSize {
+			e := unkept(durable.Flush(d.file, d.have-fresh, fresh))
+			if e == nil {
+				e = d.room(0)
+			}
+			if e != nil {
 				return e
 			}
+			fresh = 0
 		}
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/slot"
 	"gatehouse/internal/cloud/api"
 	"gatehouse/internal/fault"
@@ -48,6 +49,32 @@ func TestUpdate(t *testing.T) {
 	}
 	if err := b.install(file); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "about to restart") {
 		t.Errorf("another update at once: %v", err)
+	}
+}
+
+// What is written reaches the card piece by piece: a commit of the gateway waits for what the
+// card has queued.
+func TestUpdate_flushes(t *testing.T) {
+	b := newBoard(t)
+	most := map[site.UpdatePhase]int64{}
+	b.onShow = func(s site.UpdateStatus) {
+		switch s.Phase {
+		case site.UpdateFetching:
+			most[s.Phase] = max(most[s.Phase], b.Waiting("var/lib/gatehouse-update/download"))
+		case site.UpdateWriting:
+			most[s.Phase] = max(most[s.Phase], b.Waiting("dev/mmcblk0p3"))
+		}
+	}
+	if err := b.fetch(serve(t, &server{raw: b.big()})); err != nil {
+		t.Fatal(err)
+	}
+	for phase, waiting := range most {
+		if waiting > 2*durable.FlushSize {
+			t.Errorf("%s: %d bytes waited", phase, waiting)
+		}
+	}
+	if len(most) != 2 {
+		t.Errorf("seen were %v", most)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	blockSize  = 256 << 10 // compared and written at once
-	flushEvery = 32 << 20  // of a root, so that little waits to be written: a board has little memory
+	blockSize  = durable.FlushSize // compared and written at once
+	flushEvery = 32 << 20          // of a root, whose cache is forgotten then: a board has little memory
 )
 
 // write writes an update to the other slot, which cannot start before its last step, and
@@ -115,6 +115,9 @@ func (p *patch) put(block []byte) error {
 	}
 	if !bytes.Equal(have, block) {
 		if _, err := p.disk.WriteAt(block, p.at); err != nil {
+			return err
+		}
+		if err := durable.Flush(p.disk, p.at, int64(len(block))); err != nil {
 			return err
 		}
 		p.written += int64(len(block))

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // RootSize is the size of each root partition of a board, in bytes.
@@ -126,4 +128,21 @@ func (b Board) firmware(name string) {
 		value = append(value, letter, 0)
 	}
 	b.Write("sys/firmware/efi/efivars/LoaderFirmwareInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", string(value))
+}
+
+// Waiting returns how many bytes of a file have been written and are not on the disk yet; 0
+// where the kernel does not say (Linux before 6.5), or the file is in memory.
+func (b Board) Waiting(path string) int64 {
+	b.t.Helper()
+	f, err := os.Open(b.Path(path))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var fs unix.Statfs_t
+	var cache unix.Cachestat_t
+	if unix.Fstatfs(int(f.Fd()), &fs) != nil || fs.Type == unix.TMPFS_MAGIC || unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &cache, 0) != nil {
+		return 0
+	}
+	return int64(cache.Dirty+cache.Writeback) * int64(os.Getpagesize())
 }
