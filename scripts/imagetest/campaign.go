@@ -273,12 +273,16 @@ func keeps(write int) []tape.Keep {
 // checkCuts judges a cut at each write, and returns those after which the disks differ in
 // more than what the update writes to the slot that does not start.
 func (t *trial) checkCuts(ctx context.Context, j *judge, a *answers, lies bool) (distinct []cut, err error) {
-	began := time.Now()
+	began, said := time.Now(), time.Now()
 	j.rewind(lies)
 	known := map[[3]uint64]bool{}
 	checked, starts := 0, map[string]int{}
 	for write := 0; write <= len(j.recording.Writes); write++ {
 		j.recording.Play(write)
+		if time.Since(said) > time.Minute {
+			said = time.Now()
+			t.say("model: at write %d of %d", write, len(j.recording.Writes))
+		}
 		choices := keeps(write)
 		if j.recording.Pending(card) == 0 || write > 0 && j.recording.Writes[write-1].Length >= bulk {
 			choices = choices[:1]
