@@ -41,8 +41,15 @@ func (b *Board) checkIdle(n Name) error {
 	return nil
 }
 
-// Clear blanks the entries of a slot and removes its kernel and its initrd, so that it
-// cannot start, and a one shot. Like the other methods that write, it is to be called
+// Replaced returns the files on the boot partition that Clear removes: the kernel and the
+// initrd of a slot, and what fsck.vfat has saved of files that a power cut left unfinished.
+func (b *Board) Replaced(n Name) []string {
+	saved, _ := filepath.Glob(filepath.Join(b.Boot(), "FSCK*.REC")) // a pattern that is right
+	return append(saved, b.kernelPath(n, Kernel), b.kernelPath(n, Initrd))
+}
+
+// Clear blanks the entries of a slot and removes what Replaced returns, so that it cannot
+// start, and a one shot. Like the other methods that write, it is to be called
 // within Change. The error is Conflict for the slot that runs and for the default.
 func (b *Board) Clear(n Name) error {
 	if err := b.checkIdle(n); err != nil {
@@ -51,8 +58,8 @@ func (b *Board) Clear(n Name) error {
 	if err := errors.Join(b.ClearOneShot(), b.WriteEntries(n, nil, nil)); err != nil {
 		return err
 	}
-	for _, f := range []File{Kernel, Initrd} {
-		if err := os.Remove(b.kernelPath(n, f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, path := range b.Replaced(n) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

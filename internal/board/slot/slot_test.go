@@ -189,6 +189,7 @@ func TestBoard_update(t *testing.T) {
 		firmware(folder)
 		folder.Fill("b", "1.1.0")
 		old := tree(t, folder)
+		folder.Write("boot/efi/FSCK0000.REC", "a kernel whose writing was cut")
 		b := open(t, folder)
 		if err := errors.Join(b.SetOneShot(slot.B), b.Clear(slot.B)); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package update
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 
 	"gatehouse/internal/board/durable"
@@ -65,8 +64,8 @@ func (u *Updater) judgeRoom(m updatefile.Manifest) error {
 		return fault.Wrap(fault.Unavailable, "The boot partition does not say how much room it has: is it mounted?", err)
 	}
 	free := room.Free
-	for _, name := range []slot.File{slot.Kernel, slot.Initrd} { // the present ones are removed first
-		if info, err := os.Stat(filepath.Join(u.Board.Boot(), "gatehouse", string(u.other()), string(name))); err == nil {
+	for _, path := range u.Board.Replaced(u.other()) { // they are removed first
+		if info, err := os.Stat(path); err == nil {
 			free += info.Size()
 		}
 	}
