@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ func (t *trial) lookWithin(ctx context.Context) error {
 		return err
 	}
 	var wrong []error
+	if bytes.Contains(m.thisStart(), []byte("can't execute")) {
+		wrong = append(wrong, fmt.Errorf("the start calls a program that is not there (the console is in %s)", m.log))
+	}
 	for _, f := range t.findings() {
 		out, err := s.run(ctx, f.command)
 		if err != nil {
