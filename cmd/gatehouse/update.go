@@ -39,13 +39,13 @@ stays when its gateway is ready, HTTPS answers with its certificate, and every s
 that was online is online again (after ten minutes: half of them). Otherwise, or if it
 hangs or loses power, the board returns to the old version by itself: "gatehouse update
 status" says why. Expect doors to be out of reach for about a minute at each restart;
-with --at that is at a better time.
+--at chooses the time.
 
 With --check and without FILE or URL, the update at url under [update] of the
 configuration is checked.
 
 An update that was interrupted continues when the same command is run again. Run it as
-root. Other systems are updated by their package: this command says which one.`
+root. On other systems it changes nothing and prints how they are updated.`
 
 const updateExample = `  gatehouse update /media/usb/gatehouse_1.3.0_arm64.update
   gatehouse update https://example.test/gatehouse_1.3.0_arm64.update --at 03:00
@@ -85,7 +85,7 @@ func (a *app) updateCommand() *cobra.Command {
 			Use:   "status",
 			Short: "Show which versions this board has, and how the last update ended",
 			Long: `Show which version runs from which slot, which one the other slot has, what an update
-does at the moment, and how the last one ended: when it was undone, why. Everyone may
+does at the moment, and how the last one ended, and why if it was undone. Any user may
 run it.`,
 		}, func(ctx context.Context, _ []string) error { return a.updateStatus(ctx, flags) }),
 		a.rollbackCommand(&flags),
@@ -106,15 +106,15 @@ func (a *app) rollbackCommand(flags *updateFlags) *cobra.Command {
 		Use:   "rollback",
 		Short: "Return to the version in the other slot",
 		Long: `Restart the board into the version in the other slot, which is tried as an update is:
-if it does not do well, the board returns to this one by itself.
+if it does not become ready, the board returns to this one by itself.
 
 A version that is older than the present database cannot read it. With --old-data it
-takes back the database of before the update: what was set since then, such as accounts
+restores the database of before the update: what was set since then, such as accounts
 and grants, is lost; revocations and the journal are kept.`,
 		Example: "  gatehouse update rollback --at 03:00",
 	}, func(ctx context.Context, _ []string) error { return a.rollback(ctx, *flags) })
 	atFlag(cmd, &flags.at)
-	cmd.Flags().BoolVar(&flags.oldData, "old-data", false, "take back the database of before the update")
+	cmd.Flags().BoolVar(&flags.oldData, "old-data", false, "restore the database of before the update")
 	return cmd
 }
 
@@ -216,7 +216,7 @@ func (a *app) printUpdate(w *lines, out update.Outcome) {
 	case out.At.IsZero():
 		w.printf("Version %s is in slot %s; the board restarts now to try it.", printable(out.Version), out.Slot)
 	default:
-		w.printf("Version %s is in slot %s; the board restarts at %s to try it, as soon as its clock is trusted.", printable(out.Version), out.Slot, a.local(out.At.Time))
+		w.printf("Version %s is in slot %s; the board restarts at %s to try it, or later, once its clock is trusted.", printable(out.Version), out.Slot, a.local(out.At.Time))
 	}
 	w.printf("How it goes: gatehouse update status")
 }

@@ -112,6 +112,9 @@ func (s UpdateStatus) Progress(zone *time.Location) string {
 	case UpdateVerifying:
 		return fmt.Sprintf("%s is being read back from slot %s%s.", target, s.Other.Slot, share)
 	case UpdateWaiting:
+		if s.WaitingFor != "" {
+			return fmt.Sprintf("%s is in slot %s, to be tried at %s: the board waits for %s.", target, s.Other.Slot, moment(s.At, zone), s.WaitingFor)
+		}
 		return fmt.Sprintf("%s waits in slot %s: the board restarts into it at %s.", target, s.Other.Slot, moment(s.At, zone))
 	case UpdateRestarting:
 		return fmt.Sprintf("The board restarts to try slot %s.", s.Other.Slot)

@@ -41,6 +41,13 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 			runs, other,
 			"Version 1.3.0 waits in slot b: the board restarts into it at 2026-11-23 03:00 CET.",
 		}},
+		"waiting for the clock": {func(s *site.UpdateStatus) {
+			phase(site.UpdateWaiting, 0)(s)
+			s.WaitingFor = "a trusted clock"
+		}, []string{
+			runs, other,
+			"Version 1.3.0 is in slot b, to be tried at 2026-11-23 03:00 CET: the board waits for a trusted clock.",
+		}},
 		"restarting": {phase(site.UpdateRestarting, 0), []string{runs, other, "The board restarts to try slot b."}},
 		"trial": {func(s *site.UpdateStatus) {
 			s.Phase, s.Default, s.WaitingFor = site.UpdateTrial, "b", "2 of 5 stations"

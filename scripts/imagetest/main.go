@@ -5,7 +5,7 @@
 // a control with a cache that loses flushed writes too must find records missing,
 // which proves that a loss would be seen.
 //
-// Then it installs updates. Versions that do not start, hang, get not ready, lose their
+// Then it installs updates. Versions that do not start, hang, do not become ready, lose their
 // stations or cannot migrate the database must leave the old one running, updates that
 // are to be refused must change nothing; and the power is cut at each write of an update,
 // up to the commit: in a model of what starts, for all of them, and in the machine for
@@ -52,7 +52,7 @@ func main() {
 	flag.IntVar(&o.cuts, "cuts", 300, "how often the power is cut in an update and the machine started again; each write of it is tried in a model")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
-	flag.StringVar(&o.only, "only", "", "run one part: load, refusals, slots, cuts, raspberry, card, which takes over an hour, or short, which is the short form of all")
+	flag.StringVar(&o.only, "only", "", "run one part: load, refusals, slots, cuts or raspberry; or what is not run otherwise: card (over an hour) or short (one update and one return)")
 	flag.StringVar(&o.replay, "replay", "", "only judge the power cuts again that were recorded in this folder, which -keep has left")
 	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
 	flag.Parse()

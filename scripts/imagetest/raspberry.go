@@ -15,8 +15,8 @@ import (
 )
 
 // raspberryPi starts the image as a Raspberry Pi 3 does, from U-Boot on: the emulator
-// stands for the firmware before it. There is no network in this emulation, so that the
-// shell on the console looks. The other slot is tried once, and left before it is
+// stands for the firmware before it. There is no network in this emulation, so the
+// checks run in the shell on the console. The other slot is tried once, and left before it is
 // committed.
 func (t *trial) raspberryPi(ctx context.Context) error {
 	if err := errors.Join(t.fillOtherSlot(ctx), t.takeFirmware(ctx)); err != nil {

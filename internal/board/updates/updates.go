@@ -67,7 +67,7 @@ type Service struct {
 	mu       sync.Mutex // mu guards what follows
 	readAt   time.Time
 	status   site.UpdateStatus
-	readable bool // whether the last read failed is not logged again
+	readable bool // the last read succeeded: the next failure is logged
 
 	asking sync.Mutex // held while root is asked: the exchange takes one request at a time
 

@@ -158,11 +158,11 @@ func ofUpdate() []defect {
 			b.status.Update.Last = &site.LastUpdate{Version: "1.3.0", Outcome: outcome, Time: site.At(now().Add(-time.Hour)), Reason: reason}
 		}
 	}
-	const again = " > sudo gatehouse update FILE tries it again"
+	const again = " > gatehouse update FILE tries it again"
 	return []defect{
 		{"fell back", ended(site.UpdateFellBack, "version 1.3.0 did not start"), []string{
 			"warning update: The last update to version 1.3.0 was undone at 2026-11-21 07:00 UTC: version 1.3.0 did not start > " +
-				"remove the reason, or wait for the next version; then sudo gatehouse update FILE",
+				"remove the reason, or wait for the next version; then gatehouse update FILE",
 		}, "update: Version 1.2.3 runs, from slot a.\nupdate: Slot b is empty.\n"},
 		{"update failed", ended(site.UpdateFailed, "it was interrupted"), []string{
 			"notice update: The last update to version 1.3.0 failed at 2026-11-21 07:00 UTC: it was interrupted" + again,
@@ -172,7 +172,7 @@ func ofUpdate() []defect {
 		{"update being written", phase(site.UpdateWriting), nil, "update: Version 1.3.0 is being written to slot b."},
 		{"update waits", phase(site.UpdateWaiting), []string{
 			"notice update: Version 1.3.0 waits in slot b: the board restarts into it at 2026-11-22 02:00 UTC > " +
-				"leave the machine switched on; sudo gatehouse update FILE, without --at, does it at once",
+				"leave the machine switched on; gatehouse update FILE, without --at, installs it at once",
 		}, ""},
 		{"trial", func(t *testing.T, b *board) {
 			phase(site.UpdateTrial)(t, b)
@@ -182,7 +182,7 @@ func ofUpdate() []defect {
 				"leave the machine switched on; gatehouse update status shows how it goes on",
 		}, ""},
 		{"slot chosen by hand", func(_ *testing.T, b *board) { b.status.Update.Default = "b" }, []string{
-			"notice update: Slot a was chosen by hand: no update is taken until the default runs > sudo systemctl reboot",
+			"notice update: Slot a was chosen by hand: no update is taken until the default runs > systemctl reboot",
 		}, "update: Slot b is the default: the next start takes it."},
 		{"no key for updates", func(_ *testing.T, b *board) {
 			b.put("/usr/lib/gatehouse-image/update-keys", "# none\n\n", 0o644, 0)

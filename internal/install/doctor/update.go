@@ -29,16 +29,16 @@ func checkUpdate(_ context.Context, g *subject, s *sheet) {
 	case site.UpdateTrial:
 		s.find(health.Notice, sentence(u.Progress(time.UTC)), "leave the machine switched on; gatehouse update status shows how it goes on", all...)
 	case site.UpdateWaiting:
-		s.find(health.Notice, sentence(u.Progress(time.UTC)), "leave the machine switched on; sudo gatehouse update FILE, without --at, does it at once", all...)
+		s.find(health.Notice, sentence(u.Progress(time.UTC)), "leave the machine switched on; gatehouse update FILE, without --at, installs it at once", all...)
 	default:
 		if u.Default != u.Running.Slot {
-			s.find(health.Notice, "Slot "+u.Running.Slot+" was chosen by hand: no update is taken until the default runs", "sudo systemctl reboot", all...)
+			s.find(health.Notice, "Slot "+u.Running.Slot+" was chosen by hand: no update is taken until the default runs", "systemctl reboot", all...)
 		}
 	}
 	if u.Last != nil && (u.Last.Outcome == site.UpdateFellBack || u.Last.Outcome == site.UpdateFailed) {
-		severity, fix := health.Warning, "remove the reason, or wait for the next version; then sudo gatehouse update FILE"
+		severity, fix := health.Warning, "remove the reason, or wait for the next version; then gatehouse update FILE"
 		if u.Last.Outcome == site.UpdateFailed {
-			severity, fix = health.Notice, "sudo gatehouse update FILE tries it again"
+			severity, fix = health.Notice, "gatehouse update FILE tries it again"
 		}
 		s.find(severity, sentence(u.Last.Sentence(time.UTC)), fix, all...)
 	}

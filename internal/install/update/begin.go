@@ -57,8 +57,8 @@ func (u *Updater) online(ctx context.Context) []site.StationID {
 }
 
 // Rollback has the next start try the other slot, as an update does, at once or at a
-// moment. With oldData the database of before the present version is taken back, without
-// what happened since but for the journal. Errors are as those of Update; Conflict where
+// moment. With oldData the database of before the present version is restored: of what
+// happened since, only the journal and revocations are kept. Errors are as those of Update; Conflict where
 // the other version cannot read the present database and oldData is false.
 func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
 	release, _, err := u.lock(ctx, false)
@@ -88,7 +88,7 @@ func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out O
 	}
 	if there := u.state.Slots[u.other()]; !oldData && (there.Version != out.Version || there.Schema < u.Schema) {
 		return out, fault.New(fault.Conflict, fmt.Sprintf(
-			"Version %s cannot read the database that version %s has changed: with --old-data it takes back the one of before, without what was set since then; the journal is kept",
+			"Version %s cannot read the database that version %s has changed: with --old-data the one of before is restored, without what was set since then; the journal is kept",
 			out.Version, u.Board.Version()))
 	}
 	u.touched = false

@@ -15,8 +15,8 @@ import (
 // lockRetry is how often a waiting process tries to get the lock.
 const lockRetry = time.Second
 
-// lock acquires the lock of updates, which one process holds, and reads the state. Without
-// patience another holder is Conflict, else it waits. The lock ends with the process.
+// lock acquires the lock of updates, which one process holds, and reads the state. If
+// another process holds it, lock waits when patient, and returns Conflict otherwise. The lock ends with the process.
 func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missing bool, err error) {
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return nil, false, fmt.Errorf("making the folder of updates: %w", err)

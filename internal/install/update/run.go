@@ -96,7 +96,7 @@ func (u *Updater) due(ctx context.Context) bool {
 	}
 	now, trusted, zone := u.clock(ctx)
 	if !trusted {
-		u.show(func(s *site.UpdateStatus) { s.WaitingFor = "a clock that is trusted" })
+		u.show(func(s *site.UpdateStatus) { s.WaitingFor = "a trusted clock (see \"gatehouse clock\")" })
 		return false
 	}
 	w := u.state.Waiting

@@ -18,7 +18,7 @@
 // @SLOT@ in place of the letter of the slot, and the root file system, as one zstd stream
 // with a window of at most 8 MiB. The same input makes the same bytes.
 //
-// Promises. Nothing but the first lines is read before a trusted key has verified the
+// Promises. Nothing but the first lines is interpreted before a trusted key has verified the
 // manifest. Whatever the file claims, reading it takes memory for one manifest, one
 // window and one buffer. Every refusal is one sentence that says what to do, and its kind
 // is Invalid: of what is no update file, is unsigned, is signed with an unknown key, was

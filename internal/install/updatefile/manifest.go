@@ -32,7 +32,7 @@ const SlotMark = "@SLOT@"
 const (
 	MaxSize     = 512 << 20 // of the file, in bytes
 	maxManifest = 64 << 10
-	maxBoot     = 120 << 20 // of a kernel or an initrd: two of each fit a boot partition of 256 MiB
+	maxBoot     = 120 << 20 // of a kernel or an initrd
 	maxEntry    = 4 << 10   // with its marks; the board takes 512 bytes without them
 	maxRoot     = 16 << 30  // unpacked
 	blockSize   = 4096      // the size of a root is a multiple of it

@@ -140,7 +140,7 @@ func parseSignature(line string) (s signature, err error) {
 // verify returns nil if one of the trusted keys has signed the text.
 func (h head) verify(text []byte, keys api.Keyring) error {
 	if len(h.signatures) == 0 {
-		return refuse("The update is not signed: take one that scripts/release has signed")
+		return refuse("The update is not signed: take the .update file of a release")
 	}
 	if keys.Len() == 0 {
 		return refuse("This image has no key, so it takes no update: write a card with an image that was made with GATEHOUSE_UPDATE_KEYS, and restore a backup on it")
