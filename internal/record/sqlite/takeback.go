@@ -38,6 +38,10 @@ const workPragmas = "vfs=unix-excl&_busy_timeout=2000&_dqs=0&_foreign_keys=on&_p
 // cannot be opened at all counts as newer where there is such a copy, and cfg.Copy is not
 // of this version either.
 //
+// A newer version that returns after a rollback has failed finds its database beside that of
+// the older one, with this name: it takes that back in the same way, so that what was set in
+// it is not lost. If it cannot, it goes on with the older one.
+//
 // After an error the newer database is in its place, unchanged. So it is after a power
 // cut, or the older one is, whole; then [Open] or another call completes it. It needs
 // room on the disk for the records that it carries over alone.
@@ -54,10 +58,41 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if schema <= known && !(unopenable(schema, err) && (exists(former) || exists(former+workMark)) && !hasCopy(ctx, cfg)) {
+	returns := err == nil && schema < known && claimNewer(ctx, cfg, known)
+	if schema <= known && !returns && !(unopenable(schema, err) && (exists(former) || exists(former+workMark)) && !hasCopy(ctx, cfg)) {
 		return nil // Open decides what is wrong with it
 	}
-	cfg.Logger.Warn("the database is of a newer version whose trial has ended; its copy is taken back", "schema", schema, "known", known)
+	cfg.Logger.Warn("the database is of another version whose trial has ended; that of before is taken back", "schema", schema, "known", known)
+	if err := takeBack(ctx, cfg, former, name, schema); err != nil && (!returns || ctx.Err() != nil) {
+		return err
+	} else if err != nil {
+		cfg.Logger.Error("the database of before the rollback cannot be taken back: that of the rollback stays", "kept", former, "error", err)
+	}
+	return completeTakeBack(cfg.Path)
+}
+
+// claimNewer makes the database of this version that a rollback has left beside the present
+// one the copy that is taken back, and reports whether there is one.
+func claimNewer(ctx context.Context, cfg Config, known int) bool {
+	newer := cfg.Path + newerMark
+	schema, err := readFile(ctx, newer, "The newer database "+newer, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
+	if err != nil || schema != known {
+		return false
+	}
+	db := connect(dsn(newer, workPragmas), 1) // which makes it one file
+	_, err = schemaOf(ctx, db)
+	if err = errors.Join(err, db.Close()); err == nil {
+		err = durable.Rename(newer, copyName(cfg.Path, known))
+	}
+	if err != nil {
+		cfg.Logger.Error("the database of before the rollback cannot be taken back", "file", newer, "error", err)
+	}
+	return err == nil
+}
+
+// takeBack makes of the copy former the database that is to take the place of the one at
+// cfg.Path, which has that schema; name is that one's in messages.
+func takeBack(ctx context.Context, cfg Config, former, name string, schema int) error {
 	if err := removeDatabase(cfg.Path + newerMark); err != nil { // its room may be needed
 		return err
 	}
@@ -67,7 +102,7 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	}
 	for _, state := range []condition{whole, damaged, unattachable} { // a failed try has changed nothing
 		t := taking{cfg: cfg, newer: state, taken: site.TakenBack{Schema: schema}}
-		if err = t.from(ctx, work, known, name); err == nil || ctx.Err() != nil || isBusy(err) || isFull(err) {
+		if err = t.from(ctx, work, len(schemas()), name); err == nil || ctx.Err() != nil || isBusy(err) || isFull(err) {
 			break
 		}
 		cfg.Logger.Error("the database of before the newer version cannot be taken back in this way", "newer", state.String(), "error", err)
@@ -84,10 +119,7 @@ func TakeBack(ctx context.Context, cfg Config) error {
 		}
 		return fmt.Errorf("taking back the database of before the newer version: %w", err)
 	}
-	if err := durable.Rename(work, cfg.Path+olderMark); err != nil {
-		return err
-	}
-	return completeTakeBack(cfg.Path)
+	return durable.Rename(work, cfg.Path+olderMark)
 }
 
 // unopenable reports whether a schema and the error of reading it are those of a file that

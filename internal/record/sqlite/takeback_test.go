@@ -315,6 +315,49 @@ func hasRemoval(records []string) bool {
 	})
 }
 
+// A rollback to the old data fails, and the newer version returns: it has its own database
+// again, with the journal of the rollback and without what that has revoked.
+func TestTakeBack_failedRollback(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		path := trialSite(t)
+		known, _ := sqlite.Schema()
+		trial(t, path, func(db *sqlite.DB) {
+			changes{t, db}.addAccount("a7")
+			changes{t, db}.addStation(77)
+		}, later)
+		db, _ := mustTakeBack(t, path)
+		changes{t, db}.addAccount("a8")
+		changes{t, db}.logout("s1")
+		ends := db.Latest()
+		before := bodies(t, db, ends)
+		// From here on this program is the newer version, and the schema before it the older one's.
+		if err := errors.Join(db.Close(), sqlite.SetVersion(t.Context(), path+".newer", known), sqlite.SetVersion(t.Context(), path, known-1)); err != nil {
+			t.Fatal(err)
+		}
+		if broken {
+			if err := os.Truncate(path+".newer", 8192); err != nil {
+				t.Fatal(err)
+			}
+			if err := takeBack(t, path); err != nil {
+				t.Errorf("with a newer database that is damaged: %v", err)
+			}
+			continue
+		}
+		db, taken := mustTakeBack(t, path)
+		now := rightsOf(t, db)
+		if now["account a7"] == nil || now["station 77"] == nil || now["account a8"] != nil || now["session s1"] != nil || now["session s2"] == nil {
+			t.Errorf("the rights are %v", now)
+		}
+		mustVerify(t, db, int(ends+1)) //nolint:gosec // small
+		if got := bodies(t, db, ends); !slices.Equal(got, before) {
+			t.Errorf("the journal is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(before, "\n"))
+		}
+		if len(taken.Undone) != 1 || !strings.Contains(taken.Undone[0], "a8") {
+			t.Errorf("undone: %v", taken.Undone)
+		}
+	}
+}
+
 // trialSite returns a database with an account, a grant, a session, a token and a group, and
 // its path.
 func trialSite(t *testing.T) string {
