@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,6 +167,8 @@ func (a *app) rollback(ctx context.Context, flags updateFlags) error {
 
 // restarting runs what ends with a restart of the board, and shows what it came to.
 func (a *app) restarting(ctx context.Context, flags updateFlags, do func(*update.Updater, time.Time) (update.Outcome, error)) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // a console that is closed interrupts it in order
+	defer stop()
 	gw := client.New(a.updateSocket())
 	defer gw.Close()
 	a.useSiteZone(ctx, gw)

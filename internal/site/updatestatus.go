@@ -20,6 +20,11 @@ const (
 	UpdateTrial      UpdatePhase = "trial"      // the new version runs and is not the default yet
 )
 
+// Busy reports whether a process is at work on an update in this phase.
+func (p UpdatePhase) Busy() bool {
+	return p == UpdateFetching || p == UpdateChecking || p == UpdateWriting || p == UpdateVerifying
+}
+
 // UpdateOutcome is how an update ended.
 type UpdateOutcome string
 
@@ -79,7 +84,11 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 	if s.Other.Version == "" {
 		all[1] = fmt.Sprintf("Slot %s is empty.", s.Other.Slot)
 	}
-	if s.Default != s.Running.Slot && s.Phase != UpdateTrial {
+	switch {
+	case s.Phase == UpdateTrial:
+	case s.Default == "":
+		all = append(all, "The boot partition cannot be read, so that no update is possible.")
+	case s.Default != s.Running.Slot:
 		all = append(all, fmt.Sprintf("Slot %s is the default: the next start takes it.", s.Default))
 	}
 	if now := s.Progress(zone); now != "" {
@@ -123,7 +132,7 @@ func (s UpdateStatus) Progress(zone *time.Location) string {
 		if s.WaitingFor != "" {
 			missing = ", and waits for " + s.WaitingFor
 		}
-		return fmt.Sprintf("Version %s is on trial%s: unless all is well in time, the board goes back to slot %s.", s.Running.Version, missing, s.Default)
+		return fmt.Sprintf("Version %s is on trial%s: unless all is well in time, the board goes back to slot %s.", s.Running.Version, missing, s.Other.Slot)
 	}
 	return ""
 }

@@ -28,15 +28,16 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 		change func(*site.UpdateStatus)
 		want   []string
 	}{
-		"package":  {func(s *site.UpdateStatus) { *s = site.UpdateStatus{Advice: "Run apt."} }, []string{"Run apt."}},
-		"idle":     {func(*site.UpdateStatus) {}, []string{runs, other}},
-		"empty":    {func(s *site.UpdateStatus) { s.Other.Version = "" }, []string{runs, "Slot b is empty."}},
-		"menu":     {func(s *site.UpdateStatus) { s.Default = "b" }, []string{runs, other, "Slot b is the default: the next start takes it."}},
-		"fetching": {phase(site.UpdateFetching, 42), []string{runs, other, "Version 1.3.0 is being fetched: 42 %."}},
-		"unknown":  {func(s *site.UpdateStatus) { s.Phase = site.UpdateFetching }, []string{runs, other, "An update is being fetched."}},
-		"checking": {phase(site.UpdateChecking, 0), []string{runs, other, "Version 1.3.0 is being checked."}},
-		"writing":  {phase(site.UpdateWriting, 7), []string{runs, other, "Version 1.3.0 is being written to slot b: 7 %."}},
-		"verify":   {phase(site.UpdateVerifying, 7), []string{runs, other, "Version 1.3.0 is being read back from slot b: 7 %."}},
+		"package":    {func(s *site.UpdateStatus) { *s = site.UpdateStatus{Advice: "Run apt."} }, []string{"Run apt."}},
+		"idle":       {func(*site.UpdateStatus) {}, []string{runs, other}},
+		"empty":      {func(s *site.UpdateStatus) { s.Other.Version = "" }, []string{runs, "Slot b is empty."}},
+		"menu":       {func(s *site.UpdateStatus) { s.Default = "b" }, []string{runs, other, "Slot b is the default: the next start takes it."}},
+		"unreadable": {func(s *site.UpdateStatus) { s.Default = "" }, []string{runs, other, "The boot partition cannot be read, so that no update is possible."}},
+		"fetching":   {phase(site.UpdateFetching, 42), []string{runs, other, "Version 1.3.0 is being fetched: 42 %."}},
+		"unknown":    {func(s *site.UpdateStatus) { s.Phase = site.UpdateFetching }, []string{runs, other, "An update is being fetched."}},
+		"checking":   {phase(site.UpdateChecking, 0), []string{runs, other, "Version 1.3.0 is being checked."}},
+		"writing":    {phase(site.UpdateWriting, 7), []string{runs, other, "Version 1.3.0 is being written to slot b: 7 %."}},
+		"verify":     {phase(site.UpdateVerifying, 7), []string{runs, other, "Version 1.3.0 is being read back from slot b: 7 %."}},
 		"waiting": {phase(site.UpdateWaiting, 0), []string{
 			runs, other,
 			"Version 1.3.0 waits in slot b: the board restarts into it at 2026-11-23 03:00 CET.",

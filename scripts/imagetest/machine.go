@@ -139,30 +139,29 @@ func (m *machine) cut(everything bool) error {
 	return m.disks.Cut(everything)
 }
 
-// pressButton asks the machine to switch itself off, as its power button does.
+// pressButton presses the power button of the machine until it switches itself off: soon
+// after a start nobody attends to it yet. Its disk then holds everything.
 func (m *machine) pressButton(ctx context.Context) error {
 	conn, err := net.Dial("unix", m.monitor)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if _, err := conn.Write([]byte("system_powerdown\n")); err != nil {
-		return err
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	for range 12 {
+		if _, err := conn.Write([]byte("system_powerdown\n")); err != nil && m.alive() == nil {
+			return err
+		}
+		select {
+		case <-m.ended:
+			m.disks.Stop()
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(15 * time.Second):
+		}
 	}
-	return m.awaitOff(ctx)
-}
-
-// awaitOff waits until the machine has switched itself off. Its disk holds everything.
-func (m *machine) awaitOff(ctx context.Context) error {
-	select {
-	case <-m.ended:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(3 * time.Minute):
-		return errors.New("the machine did not switch itself off within 3 minutes")
-	}
-	m.disks.Stop()
-	return nil
+	return fmt.Errorf("the machine did not switch itself off within 3 minutes (the console is in %s)", m.log)
 }
 
 // onSince returns for how long the machine has been on.

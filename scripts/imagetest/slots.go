@@ -103,7 +103,9 @@ func (t *trial) badSlots(ctx context.Context) error {
 		v          variant
 	}{
 		{"a kernel that panics (no program in the initrd)", "panic.update", variant{entry: panics}},
-		{"an initrd that hangs (after it has armed the watchdog)", "hang.update", variant{initrd: t.hangs(ctx)}},
+		{"an initrd that hangs (after it has armed the watchdog)", "hang.update", variant{initrd: t.withInit(ctx, "repair", "while :; do sleep 1000; done")}},
+		{"a program that cannot run", "broken.update", variant{initrd: t.withInit(ctx, "mount_boot", "mount_boot; mount -o bind /root/etc/hostname /root/usr/bin/gatehouse")}},
+		{"a boot partition that cannot be mounted", "unmounted.update", variant{initrd: t.withInit(ctx, "mount_boot", ":")}},
 		{"a daemon that never gets ready (its unit does not run)", "unready.update", variant{entry: neverReady}},
 	} {
 		bad := badSlot{what: b.what, file: b.file}
@@ -156,21 +158,20 @@ func (t *trial) unmigratable(ctx context.Context) (bad badSlot, err error) {
 	return bad, t.workshop.pack(root, bad.version, filepath.Join(t.workshop.folder, bad.file))
 }
 
-// hangs returns what adds to an initrd a program that hangs when it has found the disk
-// and armed the watchdog.
-func (t *trial) hangs(ctx context.Context) func([]byte) []byte {
+// withInit returns what adds to an initrd a first program in which a line is another.
+func (t *trial) withInit(ctx context.Context, line, other string) func([]byte) []byte {
 	return func(initrd []byte) []byte {
-		folder := filepath.Join(t.dir, "hang")
+		folder := filepath.Join(t.dir, "initrd")
 		text, err := os.ReadFile("packaging/image/init")
 		if err == nil {
 			err = os.MkdirAll(folder, 0o700)
 		}
-		hanging := bytes.Replace(text, []byte("\nrepair\n"), []byte("\nwhile :; do sleep 1000; done\nrepair\n"), 1)
-		if err == nil && bytes.Equal(hanging, text) {
-			err = errors.New("packaging/image/init has no line repair")
+		changed := bytes.Replace(text, []byte("\n"+line+"\n"), []byte("\n"+other+"\n"), 1)
+		if err == nil && bytes.Equal(changed, text) {
+			err = errors.New("packaging/image/init has no line " + line)
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, "init"), hanging, 0o700) //nolint:gosec // a program
+			err = os.WriteFile(filepath.Join(folder, "init"), changed, 0o700) //nolint:gosec // a program
 		}
 		cmd := exec.CommandContext(ctx, "cpio", "--quiet", "--create", "--format=newc", "--owner=0:0")
 		cmd.Dir, cmd.Stdin = folder, strings.NewReader("init\n")
@@ -179,7 +180,7 @@ func (t *trial) hangs(ctx context.Context) func([]byte) []byte {
 			archive, err = cmd.Output()
 		}
 		if err != nil {
-			t.say("the initrd that hangs: %v", err)
+			t.say("the changed initrd: %v", err)
 			return nil // an initrd that is empty is found out
 		}
 		for len(initrd)%4 != 0 { // the kernel looks for the next archive there

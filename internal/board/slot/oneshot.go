@@ -63,6 +63,25 @@ func (b *Board) SetOneShot(n Name) error {
 // ClearOneShot removes the one shot, if there is one.
 func (b *Board) ClearOneShot() error { return b.clearVariable(oneShot) }
 
+// TryOnce is SetOneShot, with the boot partition open for writing as Change has it. After an
+// error nothing is tried.
+func (b *Board) TryOnce(n Name) error {
+	err := b.Change(func() error { return b.SetOneShot(n) })
+	if err != nil { // it may be set all the same
+		err = errors.Join(err, b.DropOneShot())
+	}
+	return err
+}
+
+// DropOneShot is ClearOneShot as TryOnce is SetOneShot; it writes nothing where there is none.
+func (b *Board) DropOneShot() error {
+	shot, err := b.OneShot()
+	if err != nil || shot == "" {
+		return err
+	}
+	return b.Change(b.ClearOneShot)
+}
+
 // variable returns the slot that a variable names, "" where there is none or it names
 // something else.
 func (b *Board) variable(name string) (Name, error) {

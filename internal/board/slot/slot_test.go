@@ -145,6 +145,39 @@ func TestBoard_Change(t *testing.T) {
 	}
 }
 
+// What is to be tried next is not tried after an error that came when it was set already.
+func TestBoard_TryOnce(t *testing.T) {
+	folder := slottest.New(t, "1.2.3")
+	folder.Fill("b", "1.3.0")
+	b := open(t, folder)
+	stuck := errors.New("busy")
+	calls := 0
+	b.SetRemount(func(string, bool) error {
+		if calls++; calls == 2 {
+			return stuck
+		}
+		return nil
+	})
+	if err := b.TryOnce(slot.B); !errors.Is(err, stuck) {
+		t.Errorf("an error that nobody sees: %v", err)
+	}
+	if shot, err := b.OneShot(); err != nil || shot != "" {
+		t.Errorf("after it, slot %q is tried: %v", shot, err)
+	}
+	if err := b.TryOnce(slot.B); err != nil {
+		t.Error(err)
+	}
+	calls = 10
+	for range 2 {
+		if err := b.DropOneShot(); err != nil {
+			t.Error(err)
+		}
+	}
+	if shot, err := b.OneShot(); err != nil || shot != "" || calls != 12 {
+		t.Errorf("slot %q is tried: %v; the boot partition was mounted anew %d times", shot, err, calls-10)
+	}
+}
+
 // A card with the same image in a second slot, or a boot partition that was not mounted.
 func TestBoard_Change_otherDisk(t *testing.T) {
 	folder := slottest.New(t, "1.2.3")

@@ -31,7 +31,7 @@ func checkUpdate(_ context.Context, g *subject, s *sheet) {
 	case site.UpdateWaiting:
 		s.find(health.Notice, sentence(u.Progress(time.UTC)), "leave the machine switched on; gatehouse update FILE, without --at, installs it at once", all...)
 	default:
-		if u.Default != u.Running.Slot {
+		if u.Default != "" && u.Default != u.Running.Slot {
 			s.find(health.Notice, "Slot "+u.Running.Slot+" was chosen by hand: no update is taken until the default runs", "systemctl reboot", all...)
 		}
 	}

@@ -23,7 +23,7 @@ func (u *Updater) begin(ctx context.Context, w waiting) error {
 	u.state.Waiting, u.state.Trial = nil, &trial{attempt: w.attempt, Online: online}
 	err := u.save()
 	if err == nil {
-		err = unwritten(u.Board.Change(func() error { return u.Board.SetOneShot(w.Slot) }))
+		err = unwritten(u.Board.TryOnce(w.Slot))
 	}
 	if err != nil {
 		u.state.Trial = nil
@@ -58,8 +58,8 @@ func (u *Updater) online(ctx context.Context) []site.StationID {
 
 // Rollback has the next start try the other slot, as an update does, at once or at a
 // moment. With oldData the database of before the present version is restored: of what
-// happened since, only the journal and revocations are kept. Errors are as those of Update; Conflict where
-// the other version cannot read the present database and oldData is false.
+// happened since, only the journal and revocations are kept. Errors are as those of Update;
+// Conflict where the other version cannot read the present database and oldData is false.
 func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
 	release, _, err := u.lock(ctx, false)
 	if err != nil {

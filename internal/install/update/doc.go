@@ -16,6 +16,6 @@
 // downloads by range, and blocks that the card has already are not written again. Memory is
 // bounded whatever the size of an update. Root trusts nothing that the gateway's user has
 // written: the worst that a request can cause is the installation of a newer version which
-// a trusted key has signed. Errors are a [fault.Error] with one sentence that says what to
+// a trusted key has signed, or the trial of the one in the other slot. Errors are a [fault.Error] with one sentence that says what to
 // do; no error and no status has the credentials or the query of a URL.
 package update

@@ -30,12 +30,13 @@ const (
 	downloadName = "download"
 	originName   = "download.json"
 
-	// stallTimeout ends an answer of which no byte arrives for so long. A slow link is no
-	// stall.
+	// stallTimeout ends an answer of which less than leastBytes arrive in so long. A slow
+	// link is no stall.
 	stallTimeout = time.Minute
+	leastBytes   = 8 << 10
 	dialTimeout  = 30 * time.Second
-	// fruitless is how often in a row an attempt may bring no byte, and how often at all a
-	// download may begin anew, before it is given up: the card wears.
+	// fruitless is how often in a row an attempt may bring less than leastBytes, and how
+	// often at all a download may begin anew, before it is given up: the card wears.
 	fruitless  = 8
 	firstRetry = time.Second
 	lastRetry  = time.Minute
@@ -127,7 +128,7 @@ func (d *fetch) run(ctx context.Context) error {
 		switch {
 		case err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Internal:
 			return err
-		case d.have > before:
+		case d.have-before >= leastBytes:
 			failures, wait = 0, firstRetry
 		}
 		d.u.Log.Info("a download was interrupted", "bytes", d.have, "err", cause(err))
@@ -143,9 +144,6 @@ func (d *fetch) run(ctx context.Context) error {
 
 // attempt is one request. Errors without a kind are worth another one.
 func (d *fetch) attempt(ctx context.Context) error {
-	if d.from.Size >= 0 && d.have == d.from.Size {
-		return d.judge()
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
@@ -156,12 +154,7 @@ func (d *fetch) attempt(ctx context.Context) error {
 	}
 	request.Header.Set("User-Agent", "gatehouse-update")
 	request.Header.Set("Accept-Encoding", "identity")
-	if d.have > 0 {
-		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
-		if d.from.Validator != "" {
-			request.Header.Set("If-Range", d.from.Validator)
-		}
-	}
+	d.condition(request.Header)
 	client := &http.Client{Transport: d.u.transport(), CheckRedirect: redirect}
 	response, err := client.Do(request)
 	if err != nil {
@@ -174,8 +167,26 @@ func (d *fetch) attempt(ctx context.Context) error {
 	return d.receive(ctx, response.Body, stall)
 }
 
+// condition asks for what is missing. Of a download that is whole it asks for a newer one.
+func (d *fetch) condition(h http.Header) {
+	switch {
+	case d.have > 0 && !d.whole():
+		h.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
+		if d.from.Validator != "" {
+			h.Set("If-Range", d.from.Validator)
+		}
+	case d.whole() && strings.HasPrefix(d.from.Validator, `"`):
+		h.Set("If-None-Match", d.from.Validator)
+	case d.whole() && d.from.Validator != "":
+		h.Set("If-Modified-Since", d.from.Validator)
+	}
+}
+
+// whole reports whether all of the file was downloaded.
+func (d *fetch) whole() bool { return d.have > 0 && d.have == d.from.Size }
+
 var (
-	errStalled   = errors.New("no byte has arrived for a minute")
+	errStalled   = errors.New("almost nothing has arrived for a minute")
 	errDowngrade = errors.New("it redirects from https to http")
 )
 
@@ -245,6 +256,8 @@ func (d *fetch) begin(response *http.Response) error {
 		if err != nil {
 			return errors.Join(err, d.restart())
 		}
+		return nil
+	case status == http.StatusNotModified && d.whole():
 		return nil
 	case status == http.StatusRequestedRangeNotSatisfiable && d.have > 0:
 		return errors.Join(errors.New("it has fewer bytes now"), d.restart())
@@ -327,10 +340,11 @@ func (d *fetch) room(more int64) error {
 
 // receive keeps the body of an answer.
 func (d *fetch) receive(ctx context.Context, body io.Reader, stall *time.Timer) error {
-	buffer, fresh := make([]byte, 64<<10), int64(0)
+	buffer, fresh, fed := make([]byte, 64<<10), int64(0), d.have
 	for {
 		n, err := body.Read(buffer)
-		if n > 0 {
+		if now := d.have + int64(n); now-fed >= leastBytes || n > 0 && now == d.from.Size {
+			fed = now
 			stall.Reset(stallTimeout)
 		}
 		if e := d.keep(buffer[:n]); e != nil {

@@ -351,7 +351,7 @@ func TestUpdate_stalls(t *testing.T) {
 		}
 		began := time.Now()
 		err := b.fetch("https://u:hunter2@example.test/x?hunter2")
-		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.Sentence(err), "example.test does not deliver the update (no byte has arrived for a minute): try again") || strings.Contains(err.Error(), "hunter2") {
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(fault.Sentence(err), "example.test does not deliver the update (almost nothing has arrived for a minute): try again") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v", err)
 		}
 		if took := time.Since(began); took > 15*time.Minute || requests != 8 {

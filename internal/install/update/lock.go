@@ -16,7 +16,8 @@ import (
 const lockRetry = time.Second
 
 // lock acquires the lock of updates, which one process holds, and reads the state. If
-// another process holds it, lock waits when patient, and returns Conflict otherwise. The lock ends with the process.
+// another process holds it, lock waits when patient, and returns Conflict otherwise. The
+// lock ends with the process.
 func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missing bool, err error) {
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return nil, false, fmt.Errorf("making the folder of updates: %w", err)
@@ -43,7 +44,9 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 		missing, err = u.load()
 	}
 	if err == nil {
-		u.standard, err = u.Board.Default()
+		if u.standard, err = u.Board.Default(); err != nil {
+			u.blame("it cannot read the boot partition: " + fault.Text(err))
+		}
 	}
 	if err != nil {
 		release()

@@ -57,6 +57,7 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 	case u.state.Trial != nil: // the board is about to restart
 		return false, nil
 	}
+	u.interrupted()
 	asked, err := u.request(ctx)
 	if u.state.Trial != nil { // the board is about to restart, or cannot
 		return false, err
@@ -69,6 +70,19 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	return u.state.Waiting != nil || u.state.TakeBack || asked, nil
+}
+
+// interrupted notes that a process has ended within an update: its status is still there.
+func (u *Updater) interrupted() {
+	s, err := u.Exchange.ReadStatus()
+	if err != nil || !s.Phase.Busy() {
+		return
+	}
+	u.conclude(s.Target, site.UpdateFailed, "it was interrupted; the same command continues it")
+	if err := u.save(); err != nil {
+		u.Log.Warn("the outcome of an update was not recorded", "err", err)
+	}
+	u.show(nil)
 }
 
 // takenBack ends the leave to take back an older database, once the gateway is ready.

@@ -31,11 +31,15 @@ func (u *Updater) Settle(ctx context.Context) error {
 	}
 	u.state.Slots[running] = content{u.Board.Version(), u.Schema}
 	switch t := u.state.Trial; {
-	case t == nil:
+	case t == nil && u.standard != running:
+		u.state.Strayed = true
+	case t == nil: // a version that was never the default may have changed the database meanwhile
+		u.state.TakeBack, u.state.Strayed = u.state.TakeBack || u.state.Strayed || missing, false
 	case t.Slot == running && u.standard == running: // the power failed within the commit
 		u.committed()
 	case t.Slot == running:
 		t.Started, u.state.TakeBack = true, t.OldData
+		err = u.Board.DropOneShot() // the boot loader may not have been able to: it would be tried for ever
 	default:
 		err = u.fellBack()
 	}
@@ -49,7 +53,7 @@ func (u *Updater) Settle(ctx context.Context) error {
 // service fails for the same reason.
 func (u *Updater) unjudged() {
 	u.show(func(s *site.UpdateStatus) {
-		if s.Default != s.Running.Slot {
+		if u.tried() || s.Default != "" && s.Default != s.Running.Slot {
 			s.Phase, s.Target = site.UpdateTrial, s.Running.Version
 		}
 	})
@@ -83,9 +87,5 @@ func (u *Updater) fellBack() error {
 	u.conclude(t.Version, outcome, reason)
 	u.state.Trial, u.state.TakeBack = nil, true
 	u.Log.Warn("an update was undone", "version", t.Version, "reason", reason)
-	shot, err := u.Board.OneShot()
-	if err != nil || shot != t.Slot {
-		return err
-	}
-	return u.Board.Change(u.Board.ClearOneShot)
+	return u.Board.DropOneShot()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -71,6 +72,9 @@ func (u *Updater) obtain(ctx context.Context, o Order, keys api.Keyring) (*mediu
 
 // openFile makes a medium of a file that was opened.
 func openFile(f *os.File, err error) (*medium, error) {
+	if cause, is := errors.AsType[*fs.PathError](err); is {
+		err = cause.Err // without the path: a mistyped address may hold a password
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "The update cannot be read: "+err.Error(), err)
 	}

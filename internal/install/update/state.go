@@ -30,6 +30,7 @@ type state struct {
 	Trial    *trial                `json:"trial,omitempty"`
 	Last     *site.LastUpdate      `json:"last,omitempty"`
 	TakeBack bool                  `json:"takeBack,omitempty"` // until the gateway has been ready
+	Strayed  bool                  `json:"strayed,omitempty"`  // what is not the default has run without a trial
 }
 
 // content is what is in a slot.
@@ -51,7 +52,8 @@ type attempt struct {
 	OldData bool      `json:"oldData,omitempty"` // with the database of before the present version
 }
 
-// trial is a version that is being tried.
+// trial is a version that is being tried. packaging/image/root/usr/lib/gatehouse-image/on-trial
+// reads its slot.
 type trial struct {
 	attempt
 	Online  []site.StationID `json:"online"`            // stations that were, before
@@ -73,6 +75,7 @@ func (u *Updater) load() (missing bool, err error) {
 	u.saved = text
 	if err := json.Unmarshal(text, &u.state); err != nil { // it is replaced atomically, so the card is failing
 		u.state, u.saved = state{}, nil
+		u.conclude("", site.UpdateFailed, "the card has damaged what was known of updates, and whether one was in progress")
 	}
 	if u.state.Slots == nil {
 		u.state.Slots = map[slot.Name]content{}
@@ -113,8 +116,11 @@ func bounded(text string, most int) string {
 }
 
 // onTrial reports whether the slot that runs is being tried.
-func (u *Updater) onTrial() bool {
-	return u.state.Trial != nil && u.state.Trial.Slot == u.Board.Running() && u.standard != u.Board.Running()
+func (u *Updater) onTrial() bool { return u.tried() && u.standard != u.Board.Running() }
+
+// tried is onTrial for a board whose default may not be known.
+func (u *Updater) tried() bool {
+	return u.state.Trial != nil && u.state.Trial.Slot == u.Board.Running()
 }
 
 // Status returns the status as the board and the state have it.
@@ -142,14 +148,14 @@ func (u *Updater) Status() (site.UpdateStatus, error) {
 // other returns the slot that does not run.
 func (u *Updater) other() slot.Name { return u.Board.Running().Other() }
 
-// show publishes the status of now, with what change does to it.
+// show publishes the status of now, as far as it can be read, with what change does to it.
 func (u *Updater) show(change func(*site.UpdateStatus)) {
 	s, err := u.Status()
 	if change != nil {
 		change(&s)
 	}
-	if err == nil && !slices.Equal(u.shown, fingerprint(s)) {
-		err = u.Exchange.WriteStatus(s)
+	if !slices.Equal(u.shown, fingerprint(s)) {
+		err = errors.Join(err, u.Exchange.WriteStatus(s))
 		u.shown = fingerprint(s)
 	}
 	if err != nil {

@@ -150,10 +150,18 @@ func (u *Updater) commit(ctx context.Context) error {
 func (u *Updater) giveUp(ctx context.Context, why string) error {
 	ctx = context.WithoutCancel(ctx)
 	u.Log.Error("the version on trial has failed: the board restarts into the old one", "version", u.state.Trial.Version, "reason", why)
-	u.state.Trial.Reason = why
+	u.blame(why)
+	u.show(func(s *site.UpdateStatus) { s.Phase = site.UpdateRestarting })
+	return u.Restart(ctx)
+}
+
+// blame notes why the version that runs does not pass its trial, if it is on one.
+func (u *Updater) blame(why string) {
+	if !u.tried() {
+		return
+	}
+	u.state.Trial.Started, u.state.Trial.Reason = true, why
 	if err := u.save(); err != nil {
 		u.Log.Warn("the reason was not recorded", "err", err)
 	}
-	u.show(func(s *site.UpdateStatus) { s.Phase = site.UpdateRestarting })
-	return u.Restart(ctx)
 }

@@ -130,6 +130,7 @@ func (u *Updater) failed(version string, err error) error {
 	if e := u.save(); e != nil {
 		u.Log.Warn("the outcome of an update was not recorded", "err", e)
 	}
+	u.show(nil)
 	return err
 }
 

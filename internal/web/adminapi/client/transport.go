@@ -29,6 +29,10 @@ const (
 	dialTimeout   = 5 * time.Second
 )
 
+// maxAnswer bounds an answer, in bytes: root reads those of a gateway that may have been
+// taken over.
+const maxAnswer = 16 << 20
+
 // maxLine bounds one line of a stream, and the answer to a call that failed.
 const maxLine = 1 << 20
 
@@ -66,7 +70,7 @@ func callWithin[T any](ctx context.Context, c *Client, limit time.Duration, meth
 	if resp.StatusCode == http.StatusNoContent {
 		return answer, nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer); err != nil {
 		return answer, c.explain(ctx, fmt.Errorf("reading the gateway's answer: %w", err))
 	}
 	return answer, nil

@@ -1,0 +1,258 @@
+package update_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gatehouse/internal/board/slot"
+	"gatehouse/internal/install/update"
+	"gatehouse/internal/site"
+)
+
+// ends reports whether gatehouse-fallback.service would restart the board now: it asks the
+// program of the image.
+func (b *board) ends() bool {
+	b.t.Helper()
+	program, err := filepath.Abs("../../../packaging/image/root/usr/lib/gatehouse-image/on-trial")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(b.t.Context(), "/bin/sh", program, b.Root)
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); len(out) > 0 || code < 0 || code > 2 { // grep says 2 of a missing file
+		b.t.Fatalf("%s: %v: %s", program, err, out)
+	}
+	return err == nil
+}
+
+// lostRun removes what is in memory, as a start does.
+func (b *board) lostRun() {
+	b.t.Helper()
+	if err := os.RemoveAll(b.Path("run/gatehouse-update")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Trials are ended by the image itself where the judge does not run, and nothing else is.
+func TestFallback_condition(t *testing.T) {
+	b := newBoard(t)
+	expect := func(when string, want bool) {
+		t.Helper()
+		if got := b.ends(); got != want {
+			t.Errorf("%s: the board restarts: %v, want %v", when, got, want)
+		}
+	}
+	expect("before the first start", false)
+	b.settle()
+	expect("without an update", false)
+	if err := b.install(b.file("1.3.0")); err != nil {
+		t.Fatal(err)
+	}
+	expect("about to restart", true)
+	b.restart()
+	b.lostRun()
+	expect("on trial, with a program that does not run", true)
+	b.settle()
+	expect("on trial", true)
+	b.run("a")
+	b.lostRun()
+	expect("back, before anything has run", false)
+	b.settle()
+	expect("back", false)
+	b.run("b")
+	b.lostRun()
+	b.settle()
+	expect("chosen by hand", false)
+}
+
+// A committed version is not on trial any more.
+func TestFallback_committed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t)
+		if err := b.service(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		b.checkCommitted()
+		b.lostRun()
+		b.settle()
+		if text := b.Read("var/lib/gatehouse-update/state.json"); strings.Contains(text, `"trial"`) {
+			t.Errorf("the state is %s", text)
+		}
+	})
+}
+
+// A version that cannot read the boot partition is not judged, and its trial ends.
+func TestFallback_unreadableBoot(t *testing.T) {
+	b := tried(t)
+	b.lostRun()
+	hidden := b.Path("boot/hidden")
+	if err := os.Rename(b.Path("boot/efi"), hidden); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.updater().Settle(t.Context()); err == nil {
+		t.Error("Settle is content")
+	}
+	if err := b.service(time.Minute); err == nil || !b.ends() {
+		t.Errorf("the service: %v, and the board restarts: %v", err, b.ends())
+	}
+	if s := b.status(); s.Phase != site.UpdateTrial || s.Target != "1.3.0" || s.Default != "" {
+		t.Errorf("the status is %+v", s)
+	}
+	if err := os.Rename(hidden, b.Path("boot/efi")); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.settle()
+	if s := b.status(); s.Running.Slot != "a" || s.Last == nil || !strings.Contains(s.Last.Reason, "cannot read the boot partition") {
+		t.Errorf("the status is %+v, %+v", s, s.Last)
+	}
+}
+
+// What of the other slot cannot be read does not keep the status from being published.
+func TestFallback_unreadableEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := tried(t)
+		b.lostRun()
+		entry := b.Path("boot/efi/loader/entries/gatehouse-a.conf")
+		if err := os.Remove(entry); err != nil {
+			t.Fatal(err)
+		}
+		b.Write("boot/efi/loader/entries/gatehouse-a.conf/x", "")
+		b.settle()
+		if s := b.status(); s.Phase != site.UpdateTrial || s.Running.Version != "1.3.0" {
+			t.Errorf("the status is %+v", s)
+		}
+	})
+}
+
+// A start loader that cannot remove the one shot does not start the same version for ever.
+func TestFallback_oneShotStays(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	if err := b.install(b.file("1.3.0")); err != nil {
+		t.Fatal(err)
+	}
+	b.run("b") // as the one shot says, which stays
+	b.settle()
+	if shot := b.oneShot(); shot != "" || b.restart() != "a" {
+		t.Errorf("the one shot is %q", shot)
+	}
+}
+
+// A state that is lost in a trial takes neither the data nor the knowledge of it away.
+func TestFallback_lostState(t *testing.T) {
+	b := tried(t)
+	b.Write("var/lib/gatehouse-update/state.json", "\x00\x00\x00")
+	if err := b.service(time.Minute); err == nil || !b.ends() {
+		t.Errorf("the service: %v", err)
+	}
+	b.restart()
+	b.schema = 9
+	b.settle()
+	if s := b.status(); s.Running.Slot != "a" || !s.TakeBack || s.Last == nil || !strings.Contains(s.Last.Reason, "damaged") {
+		t.Errorf("the status is %+v, %+v", s, s.Last)
+	}
+}
+
+// A newer version that somebody starts by hand may change the database: the default may take
+// its own back.
+func TestFallback_chosenByHand(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	if err := b.service(time.Minute); err != nil || b.status().TakeBack {
+		t.Fatalf("%v, %+v", err, b.status())
+	}
+	b.Fill("b", "1.3.0")
+	b.run("b")
+	b.schema = 10
+	b.settle()
+	if err := b.service(time.Minute); err != nil || b.status().TakeBack {
+		t.Errorf("in slot b: %v, %+v", err, b.status())
+	}
+	b.run("a")
+	b.schema = 9
+	b.settle()
+	if s := b.status(); !s.TakeBack || s.Phase != site.UpdateIdle {
+		t.Errorf("the status is %+v", s)
+	}
+	if err := b.service(time.Minute); err != nil || b.status().TakeBack {
+		t.Errorf("when the gateway is ready: %v, %+v", err, b.status())
+	}
+}
+
+// An update whose process was killed is over, which the service says when it runs again.
+func TestRun_killed(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	for _, phase := range []site.UpdatePhase{site.UpdateFetching, site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
+		s := b.status()
+		s.Phase, s.Target, s.Percent = phase, "1.3.0", 12
+		if err := (slot.Exchange{Root: b.Root}).WriteStatus(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.service(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed ||
+			s.Last.Version != "1.3.0" || !strings.Contains(s.Last.Reason, "interrupted") {
+			t.Errorf("%s: the status is %+v, %+v", phase, s, s.Last)
+		}
+	}
+}
+
+// A download that is whole is compared with what the server has, and kept while that is the
+// same.
+func TestUpdate_wholeDownload(t *testing.T) {
+	b := newBoard(t)
+	version, answers := "1.3.0", map[string]int{}
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"`+version+`"`)
+		answer := &answered{ResponseWriter: w, status: http.StatusOK}
+		http.ServeFile(answer, r, b.file(version))
+		answers[http.StatusText(answer.status)]++
+	}))
+	for _, version = range []string{"1.3.0", "1.3.0", "1.4.0"} {
+		out, err := b.updater().Update(t.Context(), update.Order{From: update.Source{URL: url}, Check: true})
+		if err != nil || out.Version != version {
+			t.Errorf("the server has %s: %+v, %v", version, out, err)
+		}
+	}
+	if answers["OK"] != 2 || answers["Not Modified"] != 1 {
+		t.Errorf("the answers were %v", answers)
+	}
+}
+
+// answered remembers the status of an answer.
+type answered struct {
+	http.ResponseWriter
+
+	status int
+}
+
+func (a *answered) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// A mistyped address is no file, and what it holds is not repeated.
+func TestUpdate_mistypedAddress(t *testing.T) {
+	b := newBoard(t)
+	for _, text := range []string{"https:/porter:hunter2@host/x.update", "host.test/x.update?token=hunter2"} {
+		from, err := update.ParseSource(text)
+		if err == nil {
+			_, err = b.updater().Update(t.Context(), update.Order{From: from})
+		}
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+		if s := b.status(); s.Last != nil && strings.Contains(s.Last.Reason, "hunter2") {
+			t.Errorf("the status is %+v", s.Last)
+		}
+	}
+}
