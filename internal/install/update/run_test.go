@@ -220,26 +220,28 @@ func TestRun_hostileRequests(t *testing.T) {
 		}, "another SHA-256"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBoard(t)
-			b.settle()
-			before := b.running()
-			c.hostile(b)
-			if err := b.service(time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			b.untouched(before)
-			s := b.status()
-			if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, c.reason) || strings.Contains(fmt.Sprint(*s.Last), "secret") {
-				t.Errorf("the status is %+v, %+v", s, s.Last)
-			}
-			if info, err := os.Lstat(b.Path("var/lib/gatehouse/update/upload")); err == nil && info.Mode().IsRegular() && name != "a link of the folder" {
-				t.Error("the upload stays on the card")
-			}
-			for _, path := range []string{"etc/shadow", "etc/upload"} {
-				if text, err := os.ReadFile(b.Path(path)); err == nil && string(text) != secret {
-					t.Errorf("%s has %q", path, text)
+			synctest.Test(t, func(t *testing.T) {
+				b := newBoard(t)
+				b.settle()
+				before := b.running()
+				c.hostile(b)
+				if err := b.service(time.Minute); err != nil {
+					t.Fatal(err)
 				}
-			}
+				b.untouched(before)
+				s := b.status()
+				if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, c.reason) || strings.Contains(fmt.Sprint(*s.Last), "secret") {
+					t.Errorf("the status is %+v, %+v", s, s.Last)
+				}
+				if info, err := os.Lstat(b.Path("var/lib/gatehouse/update/upload")); err == nil && info.Mode().IsRegular() && name != "a link of the folder" {
+					t.Error("the upload stays on the card")
+				}
+				for _, path := range []string{"etc/shadow", "etc/upload"} {
+					if text, err := os.ReadFile(b.Path(path)); err == nil && string(text) != secret {
+						t.Errorf("%s has %q", path, text)
+					}
+				}
+			})
 		})
 	}
 }
