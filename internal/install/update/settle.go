@@ -32,7 +32,7 @@ func (u *Updater) Settle(ctx context.Context) error {
 	u.state.Slots[running] = content{u.Board.Version(), u.Schema}
 	switch t := u.state.Trial; {
 	case t == nil && u.standard != running:
-		u.state.Strayed = true
+		u.state.Strayed, u.state.TakeBack = true, false
 	case t == nil: // a version that was never the default may have changed the database meanwhile
 		u.state.TakeBack, u.state.Strayed = u.state.TakeBack || u.state.Strayed || missing, false
 	case t.Slot == running && u.standard == running: // the power failed within the commit

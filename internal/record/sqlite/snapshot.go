@@ -135,7 +135,7 @@ func replaceFile(path string, build func(partial string) error) error {
 }
 
 // sideFiles are the suffixes of the files that make up a database, its own last.
-func sideFiles() []string { return []string{"-wal", "-shm", ""} }
+func sideFiles() []string { return []string{"-wal", "-shm", "-journal", ""} }
 
 // removeDatabase removes a database that may not be there.
 func removeDatabase(path string) (err error) {

@@ -38,9 +38,9 @@ const workPragmas = "vfs=unix-excl&_busy_timeout=2000&_dqs=0&_foreign_keys=on&_p
 // cannot be opened at all counts as newer where there is such a copy, and cfg.Copy is not
 // of this version either.
 //
-// A newer version that returns after a rollback has failed finds its database beside that of
-// the older one, with this name: it takes that back in the same way, so that what was set in
-// it is not lost. If it cannot, it goes on with the older one.
+// A version that returns may find its own database beside that of the other, as a newer one
+// does after a rollback that has failed: it takes that back in the same way, so that what was
+// set in it is not lost. If a newer version cannot, it goes on with the older database.
 //
 // After an error the newer database is in its place, unchanged. So it is after a power
 // cut, or the older one is, whole; then [Open] or another call completes it. It needs
@@ -51,6 +51,11 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	if err := errors.Join(completeRescue(cfg.Path), completeTakeBack(cfg.Path)); err != nil {
 		return fmt.Errorf("putting the database in place: %w", err)
 	}
+	if exists(cfg.Path + "-journal") { // Open was cut off when it changed how the file is written
+		if err := oneFile(ctx, cfg.Path); err != nil {
+			return err
+		}
+	}
 	known := len(schemas())
 	name := "The newer database " + cfg.Path
 	schema, err := readFile(ctx, cfg.Path, name, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
@@ -58,11 +63,14 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	returns := err == nil && schema < known && claimNewer(ctx, cfg, known)
+	returns := err == nil && schema < known && claimOwn(ctx, cfg, known)
 	if schema <= known && !returns && !(unopenable(schema, err) && (exists(former) || exists(former+workMark)) && !hasCopy(ctx, cfg)) {
 		return nil // Open decides what is wrong with it
 	}
 	cfg.Logger.Warn("the database is of another version whose trial has ended; that of before is taken back", "schema", schema, "known", known)
+	if !exists(former) {
+		claimOwn(ctx, cfg, known)
+	}
 	if err := takeBack(ctx, cfg, former, name, schema); err != nil && (!returns || ctx.Err() != nil) {
 		return err
 	} else if err != nil {
@@ -71,23 +79,31 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	return completeTakeBack(cfg.Path)
 }
 
-// claimNewer makes the database of this version that a rollback has left beside the present
-// one the copy that is taken back, and reports whether there is one.
-func claimNewer(ctx context.Context, cfg Config, known int) bool {
-	newer := cfg.Path + newerMark
-	schema, err := readFile(ctx, newer, "The newer database "+newer, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
+// claimOwn makes the database of this version that another has put aside the one that is
+// taken back, and reports whether there is one, also of an interrupted call.
+func claimOwn(ctx context.Context, cfg Config, known int) bool {
+	work, aside := copyName(cfg.Path, known)+workMark, cfg.Path+newerMark
+	if exists(work) {
+		return true
+	}
+	schema, err := readFile(ctx, aside, "The database "+aside, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
 	if err != nil || schema != known {
 		return false
 	}
-	db := connect(dsn(newer, workPragmas), 1) // which makes it one file
-	_, err = schemaOf(ctx, db)
-	if err = errors.Join(err, db.Close()); err == nil {
-		err = durable.Rename(newer, copyName(cfg.Path, known))
+	if err = oneFile(ctx, aside); err == nil {
+		err = durable.Rename(aside, work)
 	}
 	if err != nil {
-		cfg.Logger.Error("the database of before the rollback cannot be taken back", "file", newer, "error", err)
+		cfg.Logger.Error("this version's own database cannot be taken back", "file", aside, "error", err)
 	}
 	return err == nil
+}
+
+// oneFile brings what is in the files beside a database into it.
+func oneFile(ctx context.Context, path string) error {
+	db := connect(dsn(path, workPragmas), 1)
+	_, err := schemaOf(ctx, db)
+	return errors.Join(err, db.Close())
 }
 
 // takeBack makes of the copy former the database that is to take the place of the one at
