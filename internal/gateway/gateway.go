@@ -59,7 +59,7 @@ type Config struct {
 	System     machine.System          // where the time comes from; nil: this machine
 	Exchange   slot.Exchange           // where root is asked for updates; the zero value is this machine
 
-	// TakeBack has the database of before a newer version, if that left it, taken back; see
+	// TakeBack has the database of before another version, if that left it, taken back; see
 	// [sqlite.TakeBack].
 	TakeBack bool
 }

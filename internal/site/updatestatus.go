@@ -65,8 +65,9 @@ type UpdateStatus struct {
 	At         Timestamp   `json:"at,omitzero"`       // when it restarts, in the phase UpdateWaiting
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Last       *LastUpdate `json:"last,omitempty"`
-	// TakeBack means that this start may take back the database of before a newer version:
-	// it follows a trial that failed, or a rollback to the old data.
+	// TakeBack means that this start may take back the database of before another version: it
+	// follows a trial that failed, a rollback to the old data, or a version that is not the
+	// default, or the state of updates was lost.
 	TakeBack bool `json:"takeBack,omitempty"`
 }
 

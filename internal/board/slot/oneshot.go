@@ -64,7 +64,7 @@ func (b *Board) SetOneShot(n Name) error {
 func (b *Board) ClearOneShot() error { return b.clearVariable(oneShot) }
 
 // TryOnce is SetOneShot, with the boot partition open for writing as Change has it. After an
-// error nothing is tried.
+// error it has removed what it set, where the disk still takes that.
 func (b *Board) TryOnce(n Name) error {
 	err := b.Change(func() error { return b.SetOneShot(n) })
 	if err != nil { // it may be set all the same

@@ -1,6 +1,7 @@
 package update_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -90,27 +91,95 @@ func TestFallback_committed(t *testing.T) {
 // A version that cannot read the boot partition is not judged, and its trial ends.
 func TestFallback_unreadableBoot(t *testing.T) {
 	b := tried(t)
-	b.lostRun()
-	hidden := b.Path("boot/hidden")
-	if err := os.Rename(b.Path("boot/efi"), hidden); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.updater().Settle(t.Context()); err == nil {
-		t.Error("Settle is content")
-	}
-	if err := b.service(time.Minute); err == nil || !b.ends() {
-		t.Errorf("the service: %v, and the board restarts: %v", err, b.ends())
+	back := b.hideBoot()
+	if !b.unjudged() {
+		t.Error("the board does not restart")
 	}
 	if s := b.status(); s.Phase != site.UpdateTrial || s.Target != "1.3.0" || s.Default != "" {
 		t.Errorf("the status is %+v", s)
 	}
-	if err := os.Rename(hidden, b.Path("boot/efi")); err != nil {
-		t.Fatal(err)
-	}
+	back()
 	b.restart()
 	b.settle()
 	if s := b.status(); s.Running.Slot != "a" || s.Last == nil || !strings.Contains(s.Last.Reason, "cannot read the boot partition") {
 		t.Errorf("the status is %+v, %+v", s, s.Last)
+	}
+}
+
+// hideBoot makes the boot partition one that cannot be read, until the function that it
+// returns is called.
+func (b *board) hideBoot() (back func()) {
+	b.t.Helper()
+	shown, hidden := b.Path("boot/efi"), b.Path("boot/hidden")
+	if err := os.Rename(shown, hidden); err != nil {
+		b.t.Fatal(err)
+	}
+	return func() {
+		b.t.Helper()
+		if err := os.Rename(hidden, shown); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// unjudged runs what a start runs, with errors, and reports whether the board restarts.
+func (b *board) unjudged() bool {
+	b.t.Helper()
+	b.lostRun()
+	if err := b.updater().Settle(b.t.Context()); err == nil {
+		b.t.Error("Settle is content")
+	}
+	_ = b.service(time.Minute)
+	return b.ends()
+}
+
+// The version of before does not restart for a trial that it cannot end, and may take back
+// its data.
+func TestFallback_unreadableBootOfOldVersion(t *testing.T) {
+	b := tried(t)
+	b.run("a")
+	b.schema = 9
+	back := b.hideBoot()
+	for range 3 {
+		if b.unjudged() {
+			t.Fatal("the board restarts")
+		}
+		if s := b.status(); s.Phase != site.UpdateIdle || !s.TakeBack {
+			t.Errorf("the status is %+v", s)
+		}
+	}
+	back()
+	b.settle()
+	if s := b.status(); s.Last == nil || s.Last.Outcome != site.UpdateFellBack || !s.TakeBack {
+		t.Errorf("the status is %+v, %+v", s, s.Last)
+	}
+}
+
+// Restarts that do not lead back to the old version end.
+func TestFallback_noWayBack(t *testing.T) {
+	b := tried(t)
+	b.hideBoot()
+	if !b.unjudged() {
+		t.Error("the board does not restart the first time")
+	}
+	if b.unjudged() {
+		t.Error("the board restarts again")
+	}
+	if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed || s.Running.Version != "1.3.0" {
+		t.Errorf("the status is %+v, %+v", s, s.Last)
+	}
+}
+
+// A commit that could not be noted is one all the same.
+func TestFallback_unnotedCommit(t *testing.T) {
+	b := tried(t)
+	state := b.Read("var/lib/gatehouse-update/state.json")
+	b.Write("boot/efi/loader/loader.conf", strings.Replace(b.Read("boot/efi/loader/loader.conf"), "gatehouse-a", "gatehouse-b", 1))
+	if err := (slot.Exchange{Root: b.Root}).WriteStatus(site.UpdateStatus{Image: true, Phase: site.UpdateIdle}); err != nil {
+		t.Fatal(err)
+	}
+	if b.ends() {
+		t.Errorf("the board restarts; the state is %s", state)
 	}
 }
 
@@ -222,6 +291,13 @@ func TestUpdate_wholeDownload(t *testing.T) {
 		if err != nil || out.Version != version {
 			t.Errorf("the server has %s: %+v, %v", version, out, err)
 		}
+	}
+	down := errors.New("the server is down")
+	b.http = func(cfg *update.Config) {
+		cfg.HTTP = roundTrip(func(*http.Request) (*http.Response, error) { return nil, down })
+	}
+	if out, err := b.updater().Update(t.Context(), update.Order{From: update.Source{URL: url}, Check: true}); err != nil || out.Version != version {
+		t.Errorf("without the server: %+v, %v", out, err)
 	}
 	if answers["OK"] != 2 || answers["Not Modified"] != 1 {
 		t.Errorf("the answers were %v", answers)

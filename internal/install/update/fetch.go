@@ -78,7 +78,12 @@ func (u *Updater) fetch(ctx context.Context, address string, keys api.Keyring) (
 	if err := d.open(sha256.Sum256([]byte(address))); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The download cannot be kept in "+u.Folder, err)
 	}
-	if err := d.run(ctx); err != nil {
+	had := d.whole()
+	err = d.run(ctx)
+	if err != nil && ctx.Err() == nil && had && d.whole() { // the server has nothing newer to say
+		err = d.judge()
+	}
+	if err != nil {
 		err = errors.Join(err, d.file.Close())
 		if fault.Is(err, fault.Invalid) {
 			err = errors.Join(err, u.dropDownload())
@@ -126,7 +131,7 @@ func (d *fetch) run(ctx context.Context) error {
 		before := d.have
 		err := d.attempt(ctx)
 		switch {
-		case err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Internal:
+		case err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Internal || d.whole():
 			return err
 		case d.have-before >= leastBytes:
 			failures, wait = 0, firstRetry

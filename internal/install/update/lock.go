@@ -44,9 +44,7 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 		missing, err = u.load()
 	}
 	if err == nil {
-		if u.standard, err = u.Board.Default(); err != nil {
-			u.blame("it cannot read the boot partition: " + fault.Text(err))
-		}
+		u.standard, err = u.Board.Default()
 	}
 	if err != nil {
 		release()

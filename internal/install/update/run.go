@@ -78,7 +78,7 @@ func (u *Updater) interrupted() {
 	if err != nil || !s.Phase.Busy() {
 		return
 	}
-	u.conclude(s.Target, site.UpdateFailed, "it was interrupted; the same command continues it")
+	u.conclude(s.Target, site.UpdateFailed, "it was interrupted: try again")
 	if err := u.save(); err != nil {
 		u.Log.Warn("the outcome of an update was not recorded", "err", err)
 	}

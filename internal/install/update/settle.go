@@ -20,6 +20,7 @@ func (u *Updater) Settle(ctx context.Context) error {
 	defer cancel()
 	release, missing, err := u.lock(waiting, true)
 	if err != nil {
+		u.unreadable(err)
 		u.unjudged()
 		return err
 	}
@@ -38,7 +39,7 @@ func (u *Updater) Settle(ctx context.Context) error {
 	case t.Slot == running && u.standard == running: // the power failed within the commit
 		u.committed()
 	case t.Slot == running:
-		t.Started, u.state.TakeBack = true, t.OldData
+		t.Started, u.state.TakeBack = true, t.OldData && u.state.Slots[u.other()].Schema > u.Schema
 		err = u.Board.DropOneShot() // the boot loader may not have been able to: it would be tried for ever
 	default:
 		err = u.fellBack()
@@ -48,13 +49,33 @@ func (u *Updater) Settle(ctx context.Context) error {
 	return err
 }
 
-// unjudged publishes the status of a board without its state. One that does not run its
-// default is on trial for all that is known: gatehouse-fallback.service ends that when the
-// service fails for the same reason.
+// unreadable notes that the version on trial cannot read the boot partition. If it has noted
+// that at the start before, then restarts do not lead back, and the trial ends here.
+func (u *Updater) unreadable(err error) {
+	t := u.state.Trial
+	switch {
+	case !u.tried():
+	case t.Reason == "":
+		u.blame("it cannot read the boot partition: " + fault.Text(err))
+	default:
+		u.conclude(t.Version, site.UpdateFailed, t.Reason+", and a restart does not return to the old version")
+		u.state.Trial = nil
+		if err := u.save(); err != nil {
+			u.Log.Warn("the state of updates was not written", "err", err)
+		}
+	}
+}
+
+// unjudged publishes the status of a board whose state or default cannot be read. One that
+// does not run its default is on trial for all that is known: gatehouse-fallback.service
+// ends that when the service fails for the same reason. A trial of the other slot is over.
 func (u *Updater) unjudged() {
 	u.show(func(s *site.UpdateStatus) {
-		if u.tried() || s.Default != "" && s.Default != s.Running.Slot {
+		switch {
+		case u.tried(), u.state.Trial == nil && s.Default != "" && s.Default != s.Running.Slot:
 			s.Phase, s.Target = site.UpdateTrial, s.Running.Version
+		case u.state.Trial != nil:
+			s.Phase, s.Target, s.TakeBack = site.UpdateIdle, "", true
 		}
 	})
 }

@@ -31,7 +31,7 @@ const workPragmas = "vfs=unix-excl&_busy_timeout=2000&_dqs=0&_foreign_keys=on&_p
 // place of the newer database at cfg.Path, which is kept beside it. It carries over the
 // records that the newer version has written, as they are, and what these revoked; see
 // [DB.TakenBack]. Nothing else of the newer database is used: its tables may have another
-// meaning. Where there is no newer database, it does nothing.
+// meaning. Where the database is of this version's schema, it does nothing.
 //
 // Of a newer database that is damaged it carries over the records up to the fault, and
 // revokes what the rest that can be read revokes; what is lost has its record. One that
@@ -52,7 +52,7 @@ func TakeBack(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("putting the database in place: %w", err)
 	}
 	if exists(cfg.Path + "-journal") { // Open was cut off when it changed how the file is written
-		if err := oneFile(ctx, cfg.Path); err != nil {
+		if err := oneFile(ctx, cfg.Path); err != nil && !isDamage(err) {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func TakeBack(ctx context.Context, cfg Config) error {
 	if !exists(former) {
 		claimOwn(ctx, cfg, known)
 	}
-	if err := takeBack(ctx, cfg, former, name, schema); err != nil && (!returns || ctx.Err() != nil) {
+	if err := takeBack(ctx, cfg, known, name, schema); err != nil && (!returns || ctx.Err() != nil || isBusy(err)) {
 		return err
 	} else if err != nil {
 		cfg.Logger.Error("the database of before the rollback cannot be taken back: that of the rollback stays", "kept", former, "error", err)
@@ -82,16 +82,15 @@ func TakeBack(ctx context.Context, cfg Config) error {
 // claimOwn makes the database of this version that another has put aside the one that is
 // taken back, and reports whether there is one, also of an interrupted call.
 func claimOwn(ctx context.Context, cfg Config, known int) bool {
-	work, aside := copyName(cfg.Path, known)+workMark, cfg.Path+newerMark
-	if exists(work) {
-		return true
-	}
+	former, aside := copyName(cfg.Path, known), cfg.Path+newerMark
 	schema, err := readFile(ctx, aside, "The database "+aside, func(db *sql.DB) (int, error) { return schemaOf(ctx, db) })
 	if err != nil || schema != known {
-		return false
+		return exists(former + workMark)
 	}
-	if err = oneFile(ctx, aside); err == nil {
-		err = durable.Rename(aside, work)
+	// What stands there under those names belongs to a former trial.
+	err = errors.Join(oneFile(ctx, aside), removeDatabase(former), removeDatabase(former+workMark))
+	if err == nil {
+		err = durable.Rename(aside, former+workMark)
 	}
 	if err != nil {
 		cfg.Logger.Error("this version's own database cannot be taken back", "file", aside, "error", err)
@@ -106,9 +105,10 @@ func oneFile(ctx context.Context, path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// takeBack makes of the copy former the database that is to take the place of the one at
-// cfg.Path, which has that schema; name is that one's in messages.
-func takeBack(ctx context.Context, cfg Config, former, name string, schema int) error {
+// takeBack makes of the copy of the known schema the database that is to take the place of
+// the one at cfg.Path, which has another schema; name is that one's in messages.
+func takeBack(ctx context.Context, cfg Config, known int, name string, schema int) error {
+	former := copyName(cfg.Path, known)
 	if err := removeDatabase(cfg.Path + newerMark); err != nil { // its room may be needed
 		return err
 	}
@@ -118,7 +118,7 @@ func takeBack(ctx context.Context, cfg Config, former, name string, schema int) 
 	}
 	for _, state := range []condition{whole, damaged, unattachable} { // a failed try has changed nothing
 		t := taking{cfg: cfg, newer: state, taken: site.TakenBack{Schema: schema}}
-		if err = t.from(ctx, work, len(schemas()), name); err == nil || ctx.Err() != nil || isBusy(err) || isFull(err) {
+		if err = t.from(ctx, work, known, name); err == nil || ctx.Err() != nil || isBusy(err) || isFull(err) {
 			break
 		}
 		cfg.Logger.Error("the database of before the newer version cannot be taken back in this way", "newer", state.String(), "error", err)
@@ -130,7 +130,8 @@ func takeBack(ctx context.Context, cfg Config, former, name string, schema int) 
 		err = durable.Sync(work)
 	}
 	if err != nil {
-		if !exists(work + "-journal") { // which a failing disk has left; it belongs to this name
+		// An interrupted call is continued. What a failing disk has left belongs to this name.
+		if ctx.Err() == nil && !exists(work+"-journal") {
 			err = errors.Join(err, durable.Rename(work, former))
 		}
 		return fmt.Errorf("taking back the database of before the newer version: %w", err)
@@ -160,7 +161,7 @@ func claimCopy(former, path string) (work string, err error) {
 	work = former + workMark
 	if exists(former) {
 		// What an abandoned call left belongs to a former trial.
-		if err := errors.Join(removeDatabase(work), removeQuietly(work+"-journal")); err != nil {
+		if err := removeDatabase(work); err != nil {
 			return "", err
 		}
 		return work, durable.Rename(former, work)

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gatehouse/internal/fault"
 	"gatehouse/internal/record/journal"
@@ -355,6 +357,87 @@ func TestTakeBack_failedRollback(t *testing.T) {
 		if len(taken.Undone) != 1 || !strings.Contains(taken.Undone[0], "a8") {
 			t.Errorf("undone: %v", taken.Undone)
 		}
+	}
+}
+
+// failedRollback returns a database after a rollback to the old data, and beside it that of
+// this version, which has the account a7.
+func failedRollback(t *testing.T) string {
+	t.Helper()
+	path := trialSite(t)
+	known, _ := sqlite.Schema()
+	trial(t, path, func(db *sqlite.DB) { changes{t, db}.addAccount("a7") }, later)
+	db, _ := mustTakeBack(t, path)
+	if err := errors.Join(db.Close(), sqlite.SetVersion(t.Context(), path+".newer", known), sqlite.SetVersion(t.Context(), path, known-1)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What is left of former calls, or of one that was interrupted, does not keep a version from
+// its own data.
+func TestTakeBack_failedRollbackLeftovers(t *testing.T) {
+	known, _ := sqlite.Schema()
+	former := fmt.Sprintf(".schema%d", known)
+	stale := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			text, err := os.ReadFile(trialSite(t))
+			if err == nil {
+				err = os.WriteFile(path+name, text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, prepare := range map[string]func(*testing.T, string){
+		"a stale copy":        stale(former),
+		"a stale work file":   stale(former + ".work"),
+		"an interrupted call": func(t *testing.T, path string) { interrupt(t, path) },
+		"a journal of nothing": func(t *testing.T, path string) {
+			if err := os.WriteFile(path+"-journal", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := failedRollback(t)
+			prepare(t, path)
+			if err := takeBack(t, path); err != nil {
+				t.Fatal(err)
+			}
+			db := open(t, path, newClock())
+			t.Cleanup(func() { _ = db.Close() })
+			if now := rightsOf(t, db); now["account a7"] == nil {
+				t.Errorf("the rights are %v", now)
+			}
+		})
+	}
+}
+
+// interrupt takes back and is interrupted, at many moments until it is through.
+func interrupt(t *testing.T, path string) {
+	t.Helper()
+	for after := time.Duration(0); ; after += 200 * time.Microsecond {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		err := sqlite.TakeBack(ctx, sqlite.Config{Path: path, Boot: "boot-2", Logger: slog.New(slog.DiscardHandler)})
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// A journal file beside a database that is damaged does not keep the gateway from starting.
+func TestTakeBack_damagedWithJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gatehouse.db")
+	for _, name := range []string{path, path + "-journal"} {
+		if err := os.WriteFile(name, bytes.Repeat([]byte{0xa5}, 20_000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := takeBack(t, path); err != nil {
+		t.Error(err)
 	}
 }
 
