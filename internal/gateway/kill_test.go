@@ -150,7 +150,7 @@ func (k *killed) start() {
 			log, _ := os.ReadFile(k.log.Name())
 			k.t.Fatalf("not ready: %v\n%s", err, log)
 		}
-		<-time.After(2 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 }
 
@@ -203,7 +203,7 @@ func (k *killed) beStation(ctx context.Context, issued adminapi.IssuedStation) {
 		if err != nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(3 * time.Millisecond):
+			case <-time.After(10 * time.Millisecond):
 			}
 			continue
 		}

@@ -259,7 +259,7 @@ func (g *Gateway) Await(what string, ok func() bool) {
 	g.T.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {

@@ -257,7 +257,7 @@ func message(text string) string { return `{"message":"` + text + `"}` }
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		if time.Now().After(deadline) {
