@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,14 +48,24 @@ func (t *trial) powerCuts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	distinct, err := t.checkCuts(ctx, j, a, false)
+	return t.tryCuts(ctx, j, a)
+}
+
+// tryCuts cuts the power in the model, unless an earlier run has, and in the machine.
+func (t *trial) tryCuts(ctx context.Context, j *judge, a *answers) error {
+	file := filepath.Join(t.dir, "cuts.json")
+	var distinct []cut
+	err := load(file, &distinct)
+	if errors.Is(err, fs.ErrNotExist) {
+		if distinct, err = t.checkCuts(ctx, j, a, false); err == nil && t.control {
+			err = t.checkControl(ctx, j, a)
+		}
+		if err == nil {
+			err = save(file, distinct)
+		}
+	}
 	if err != nil {
 		return err
-	}
-	if t.control {
-		if err := t.checkControl(ctx, j, a); err != nil {
-			return err
-		}
 	}
 	return t.startCuts(ctx, j, a, distinct)
 }
@@ -83,7 +94,7 @@ func (t *trial) recordUpdate(ctx context.Context) (*judge, *answers, error) {
 		return nil, nil, err
 	}
 	defer stop()
-	if err := errors.Join(c.login(ctx, t.site.email, t.site.password), t.stationsOnline(ctx, m)); err != nil {
+	if err := errors.Join(c.login(ctx, t.site.Email, t.site.Password), t.stationsOnline(ctx, m)); err != nil {
 		return nil, nil, err
 	}
 	a := &answers{}
@@ -106,38 +117,44 @@ func (t *trial) recordUpdate(ctx context.Context) (*judge, *answers, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := save(filepath.Join(t.dir, "recording.json"), saved{recording.Writes, a.ids, a.at}); err != nil {
+	if err := save(filepath.Join(t.dir, "recording.json"), saved{recording.Writes, t.site, a.ids, a.at}); err != nil {
 		return nil, nil, err
 	}
 	j, err := t.newJudge(ctx, recording, beforeDisk, version)
 	return j, a, err
 }
 
-// saved is a recording and what was answered in it, to judge it again (-replay).
+// saved is a recording and what was answered in it, to go on with it (-replay).
 type saved struct {
 	Writes []tape.Write
+	Site   siteFile
 	IDs    []string
 	At     []int
 }
 
-func save(file string, s saved) error {
-	text, err := json.Marshal(s)
+func save(file string, content any) error {
+	text, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, text, 0o600)
 }
 
-// replay judges the cuts of a recording that an earlier run has left with -keep.
-func (t *trial) replay(ctx context.Context) error {
-	text, err := os.ReadFile(filepath.Join(t.dir, "recording.json"))
+func load(file string, content any) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
+	return json.Unmarshal(text, content)
+}
+
+// replay goes on with a recording that an earlier run has left with -keep.
+func (t *trial) replay(ctx context.Context) error {
 	var s saved
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := load(filepath.Join(t.dir, "recording.json"), &s); err != nil {
 		return err
 	}
+	t.site = s.Site
 	before := filepath.Join(t.dir, "before.img")
 	r, err := tape.Load(filepath.Join(t.dir, "recording"), s.Writes, []bool{false, true}, before, before+".vars")
 	if err != nil {
@@ -155,11 +172,7 @@ func (t *trial) replay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a := &answers{ids: s.IDs, at: s.At}
-	if _, err := t.checkCuts(ctx, j, a, false); err != nil {
-		return err
-	}
-	return t.checkControl(ctx, j, a)
+	return t.tryCuts(ctx, j, &answers{ids: s.IDs, at: s.At})
 }
 
 // slowLoad unlocks now and then until the function that it returns is called.
@@ -168,7 +181,7 @@ func (t *trial) slowLoad(ctx context.Context, m *machine, c *client, a *answers)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ctx.Err() == nil {
-			id, success, err := c.unlock(ctx, t.site.stations[0].token, 1)
+			id, success, err := c.unlock(ctx, t.site.Stations[0].Token, 1)
 			if err == nil && success {
 				a.mu.Lock()
 				a.ids, a.at = append(a.ids, id), append(a.at, m.disks.Now())
@@ -253,9 +266,9 @@ func (j *judge) rewind(lies bool) {
 
 // cut is a power cut that is to be tried in the machine.
 type cut struct {
-	write   int
-	keep    tape.Keep
-	outcome outcome
+	Write int
+	Keep  tape.Keep
+	Slot  string // that starts then
 }
 
 // bulk is the length of a write, in bytes, that is content of the update alone: what is
@@ -296,7 +309,7 @@ func (t *trial) checkCuts(ctx context.Context, j *judge, a *answers, lies bool) 
 			starts[o.slot]++
 			if !known[o.keys] {
 				known[o.keys] = true
-				distinct = append(distinct, cut{write, keep, o})
+				distinct = append(distinct, cut{write, keep, o.slot})
 			}
 		}
 	}

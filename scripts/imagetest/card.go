@@ -39,7 +39,7 @@ func (t *trial) cardDay(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	if err := errors.Join(c.login(ctx, t.site.email, t.site.password), t.stationsOnline(ctx, m)); err != nil {
+	if err := errors.Join(c.login(ctx, t.site.Email, t.site.Password), t.stationsOnline(ctx, m)); err != nil {
 		return err
 	}
 	pause(ctx, cardSettle)
@@ -65,7 +65,7 @@ func (t *trial) cardDay(ctx context.Context) error {
 	}
 	hour := after.card - before.card
 	t.say("the card: %.2f MB written in an hour with %d stations and %d unlocks, of which %.2f MB by the gateway; that is %.1f MB a day of at most %.0f MB",
-		float64(hour)/1e6, len(t.site.stations), unlocks, float64(after.gateway-before.gateway)/1e6, float64(24*hour)/1e6, cardLimit/1e6)
+		float64(hour)/1e6, len(t.site.Stations), unlocks, float64(after.gateway-before.gateway)/1e6, float64(24*hour)/1e6, cardLimit/1e6)
 	t.say("the card: the doctor says: %s", doctor)
 	if hour == 0 || 24*hour > cardLimit {
 		return fmt.Errorf("%d bytes in an hour", hour)
@@ -76,8 +76,8 @@ func (t *trial) cardDay(ctx context.Context) error {
 // usualDoors opens doors for an hour, as many as that hour's part of a day, and returns how many.
 func (t *trial) usualDoors(ctx context.Context, c *client) (unlocks int, err error) {
 	for began := time.Now(); time.Since(began) < cardMeasure && ctx.Err() == nil; pause(ctx, 24*time.Hour/cardDayUnlocks) {
-		station := t.site.stations[rand.IntN(len(t.site.stations))]
-		switch _, success, err := c.unlock(ctx, station.token, 1); {
+		station := t.site.Stations[rand.IntN(len(t.site.Stations))]
+		switch _, success, err := c.unlock(ctx, station.Token, 1); {
 		case err != nil:
 			return unlocks, err
 		case !success:

@@ -83,7 +83,7 @@ func (t *trial) playStations(ctx context.Context, m *machine) (stop func(), err 
 // firstUnlock tries until a door has opened.
 func (t *trial) firstUnlock(ctx context.Context, c *client) error {
 	return await(ctx, time.Minute, "a door opens", func() error {
-		id, success, err := c.unlock(ctx, t.site.stations[0].token, 1)
+		id, success, err := c.unlock(ctx, t.site.Stations[0].Token, 1)
 		if err == nil && !success {
 			err = errNotOpened
 		}
@@ -100,11 +100,11 @@ func (t *trial) load(ctx context.Context, c *client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for i := range clients {
-		station := t.site.stations[i%len(t.site.stations)]
-		lock := 1 + i/len(t.site.stations)%2
+		station := t.site.Stations[i%len(t.site.Stations)]
+		lock := 1 + i/len(t.site.Stations)%2
 		running.Go(func() {
 			for ctx.Err() == nil {
-				id, success, err := c.unlock(ctx, station.token, lock)
+				id, success, err := c.unlock(ctx, station.Token, lock)
 				switch {
 				case err != nil: // the power is off, or the client is to end
 					pause(ctx, 20*time.Millisecond)
@@ -132,7 +132,7 @@ func (t *trial) stationsOnline(ctx context.Context, m *machine) error {
 	}
 	return await(ctx, startPatience, "all stations are online", func() error {
 		out, err := s.run(ctx, "gatehouse station list")
-		if err == nil && strings.Count(out, "online") < len(t.site.stations) {
+		if err == nil && strings.Count(out, "online") < len(t.site.Stations) {
 			err = fmt.Errorf("gatehouse station list says:\n%s", out)
 		}
 		return err

@@ -29,6 +29,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -43,6 +44,7 @@ type options struct {
 	keep    bool
 	only    string
 	replay  string
+	atOnce  int
 }
 
 func main() {
@@ -53,7 +55,8 @@ func main() {
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
 	flag.StringVar(&o.only, "only", "", "run one part: load, refusals, slots, cuts or raspberry; or what is not run otherwise: card (over an hour) or short (one update and one return)")
-	flag.StringVar(&o.replay, "replay", "", "only judge the power cuts again that were recorded in this folder, which -keep has left")
+	flag.StringVar(&o.replay, "replay", "", "go on with the power cuts that were recorded in this folder, which -keep has left: judge them again, and start those that were not started yet")
+	flag.IntVar(&o.atOnce, "at-once", max(1, runtime.NumCPU()/2), "how many machines start at once after power cuts")
 	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -86,7 +89,7 @@ type trial struct {
 
 func run(ctx context.Context, o options) error {
 	if o.replay != "" {
-		t := &trial{options: o, dir: o.replay, began: time.Now()}
+		t := &trial{options: o, dir: o.replay, name: siteName + ".local", began: time.Now()}
 		return t.replay(ctx)
 	}
 	dir, err := os.MkdirTemp(os.Getenv("TMPDIR"), "gatehouse-imagetest-")

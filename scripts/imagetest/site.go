@@ -18,24 +18,24 @@ const (
 
 // siteFile is what an installer would have put on the boot partition.
 type siteFile struct {
-	email, password string
-	admin, word     string // the administrator and their password
-	stations        []siteStation
+	Email, Password string
+	Admin, Word     string // the administrator and their password
+	Stations        []siteStation
 }
 
 type siteStation struct {
-	id            site.StationID
-	secret, token string
+	ID            site.StationID
+	Secret, Token string
 }
 
 // newSite makes a site with so many stations.
 func newSite(stations int) siteFile {
 	s := siteFile{
-		email: "porter@example.test", password: secret(),
-		admin: "admin@example.test", word: secret(),
+		Email: "porter@example.test", Password: secret(),
+		Admin: "admin@example.test", Word: secret(),
 	}
 	for i := range stations {
-		s.stations = append(s.stations, siteStation{id: site.StationID(1042 + i), secret: secret(), token: secret()})
+		s.Stations = append(s.Stations, siteStation{ID: site.StationID(1042 + i), Secret: secret(), Token: secret()})
 	}
 	return s
 }
@@ -49,9 +49,9 @@ func secret() string {
 
 // secrets are the words that must not stay on the boot partition.
 func (s siteFile) secrets() []string {
-	all := []string{s.password, s.word}
-	for _, station := range s.stations {
-		all = append(all, station.secret, station.token)
+	all := []string{s.Password, s.Word}
+	for _, station := range s.Stations {
+		all = append(all, station.Secret, station.Token)
 	}
 	return all
 }
@@ -61,11 +61,11 @@ func (s siteFile) write(file string) error {
 	fmt.Fprintf(&b, "name = %q\ntimezone = \"Europe/Berlin\"\n", siteName)
 	b.WriteString("\n[unlock]\naccount_rate = 0\naccount_pending = 0\n") // one account makes all of the load
 	account := "\n[[account]]\nemail = %q\npassword = %q\nadmin = %t\n"
-	fmt.Fprintf(&b, account, s.email, s.password, false)
-	fmt.Fprintf(&b, account, s.admin, s.word, true)
-	for _, station := range s.stations {
-		fmt.Fprintf(&b, "\n[[station]]\nid = %d\nlocks = 2\nsecret = %q\ntoken = %q\n", station.id, station.secret, station.token)
-		fmt.Fprintf(&b, "\n[[grant]]\naccount = %q\nstations = [%d]\n", s.email, station.id)
+	fmt.Fprintf(&b, account, s.Email, s.Password, false)
+	fmt.Fprintf(&b, account, s.Admin, s.Word, true)
+	for _, station := range s.Stations {
+		fmt.Fprintf(&b, "\n[[station]]\nid = %d\nlocks = 2\nsecret = %q\ntoken = %q\n", station.ID, station.Secret, station.Token)
+		fmt.Fprintf(&b, "\n[[grant]]\naccount = %q\nstations = [%d]\n", s.Email, station.ID)
 	}
 	return os.WriteFile(file, []byte(b.String()), 0o600)
 }
@@ -73,8 +73,8 @@ func (s siteFile) write(file string) error {
 // members returns the stations as the hardware that they are.
 func (s siteFile) members() []stationsim.Member {
 	var all []stationsim.Member
-	for _, station := range s.stations {
-		all = append(all, stationsim.Member{ID: station.id, Locks: 2, Secret: site.Secret(station.secret)})
+	for _, station := range s.Stations {
+		all = append(all, stationsim.Member{ID: station.ID, Locks: 2, Secret: site.Secret(station.Secret)})
 	}
 	return all
 }

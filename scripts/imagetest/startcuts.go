@@ -5,87 +5,155 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
-	"math/rand/v2"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// startCuts starts the machine after some of the cuts, evenly over the distinct ones.
+// startedFile, in the folder of the trial, has a line for each cut after which the machine
+// was started and was well.
+const startedFile = "started"
+
+// startCuts starts the machine after some of the distinct cuts, several at once. It leaves
+// out those that an earlier run has started (-replay).
 func (t *trial) startCuts(ctx context.Context, j *judge, a *answers, distinct []cut) error {
+	before, err := os.ReadFile(filepath.Join(t.dir, startedFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	chosen := choose(len(distinct), t.cuts)
+	var starts []cutStart
+	for _, i := range chosen {
+		if !strings.Contains("\n"+string(before), "\n"+distinct[i].name()+" ") {
+			starts = append(starts, cutStart{cut: distinct[i], answered: a.before(distinct[i].Write)})
+		}
+	}
+	earlier := len(chosen) - len(starts)
+	started, err := os.OpenFile(filepath.Join(t.dir, startedFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer started.Close()
+	var mu sync.Mutex // guards what follows
 	var doors []float64
 	slots := map[string]int{}
 	j.rewind(false)
-	count := min(t.cuts, len(distinct))
-	for i := range count {
-		c := distinct[(i*len(distinct)+rand.IntN(len(distinct)))/count]
-		j.recording.Play(c.write)
-		door, slot, err := t.startCut(ctx, j, c, a.before(c.write))
-		if err != nil {
-			return fmt.Errorf("the power cut at write %d of %d (%d), after which slot %s is to start: %w", c.write, len(j.recording.Writes), c.keep, c.outcome.slot, err)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(t.atOnce)
+	for i, s := range starts {
+		if inner.Err() != nil {
+			break
 		}
-		t.say("power cut %d of %d, at write %d: slot %s started, first door after %.1f s", i+1, count, c.write, slot, door)
-		doors = append(doors, door)
-		slots[slot]++
+		j.recording.Play(s.cut.Write)
+		if s.trial, err = t.makeCut(inner, j, s.cut, i); err != nil {
+			err = fmt.Errorf("%s: %w", s.cut.name(), err)
+			break
+		}
+		group.Go(func() error {
+			door, slot, err := s.run(inner)
+			if err != nil {
+				return fmt.Errorf("%s of %d, after which slot %s is to start: %w", s.cut.name(), len(j.recording.Writes), s.cut.Slot, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			doors = append(doors, door)
+			slots[slot]++
+			t.say("%s, %d of %d: slot %s started, first door after %.1f s", s.cut.name(), earlier+len(doors), len(chosen), slot, door)
+			_, err = fmt.Fprintf(started, "%s slot %s, first door after %.1f s\n", s.cut.name(), slot, door)
+			return err
+		})
+	}
+	if err := errors.Join(group.Wait(), err); err != nil {
+		return err
 	}
 	if len(doors) > 0 {
 		slices.Sort(doors)
-		t.say("%d power cuts in the update, each started: %d times slot a, %d times slot b; first door after %.1f s (median), %.1f s (worst)",
-			count, slots["a"], slots["b"], doors[len(doors)/2], doors[len(doors)-1])
+		t.say("%d power cuts in the update, each started (%d of them in earlier runs): slot a %d times, slot b %d times; first door after %.1f s (median), %.1f s (worst)",
+			len(chosen), earlier, slots["a"], slots["b"], doors[len(doors)/2], doors[len(doors)-1])
 	}
 	return nil
 }
 
-// startCut starts the machine after one cut, opens a door and looks at the journal.
-func (t *trial) startCut(ctx context.Context, j *judge, c cut, answered []string) (door float64, letter string, err error) {
-	other := *t
-	other.disk, other.record = filepath.Join(t.dir, "cut.img"), newRecord()
-	if err := other.makeCut(ctx, j, c); err != nil {
-		return 0, "", err
+// choose returns most of count indices, in ascending order and spread evenly. Those that
+// it returns for a smaller most are among them.
+func choose(count, most int) (chosen []int) {
+	width := bits.Len(uint(max(count-1, 0)))
+	for i := range uint64(1) << width {
+		if index := int(bits.Reverse64(i) >> (64 - width)); index < count && len(chosen) < most {
+			chosen = append(chosen, index)
+		}
 	}
-	m, err := other.powerOn(ctx, power{})
-	t.starts = other.starts
+	slices.Sort(chosen)
+	return chosen
+}
+
+// name says where the cut is.
+func (c cut) name() string { return fmt.Sprintf("power cut at write %d (%d)", c.Write, c.Keep) }
+
+// cutStart is a start of the machine after a power cut.
+type cutStart struct {
+	cut      cut
+	answered []string // unlocks before it
+	trial    *trial   // with a folder of its own
+}
+
+// run starts the machine, opens a door and looks at the journal. It returns after how many
+// seconds a door opened and which slot runs.
+func (s *cutStart) run(ctx context.Context) (door float64, letter string, err error) {
+	t := s.trial
+	m, err := t.powerOn(ctx, power{})
 	if err != nil {
 		return 0, "", err
 	}
 	defer func() { _ = m.cutPower() }()
-	if door, letter, err = other.doorAfterCut(ctx, m); err != nil {
+	if door, letter, err = t.doorAfterCut(ctx, m); err != nil {
 		return 0, "", fmt.Errorf("%w (the console is in %s)", err, m.log)
 	}
 	if err := m.cutPower(); err != nil {
 		return 0, "", err
 	}
-	d := other.pullData(ctx)
+	d := t.pullData(ctx)
 	if d.err != nil {
 		return 0, "", d.err
 	}
-	own, _ := other.record.copies()
-	for _, id := range slices.Concat(answered, slices.Collect(maps.Keys(own))) {
+	own, _ := t.record.copies()
+	for _, id := range slices.Concat(s.answered, slices.Collect(maps.Keys(own))) {
 		if !d.unlocks[id] {
 			return 0, "", fmt.Errorf("the journal lacks the unlock %s, which was answered", id)
 		}
 	}
-	return door, letter, os.Remove(m.log)
+	return door, letter, os.RemoveAll(t.dir)
 }
 
-// makeCut makes the disks as a power cut leaves them.
-func (t *trial) makeCut(ctx context.Context, j *judge, c cut) error {
-	before := filepath.Join(t.dir, "before.img")
-	for number, suffix := range []string{"", ".vars"} {
-		if err := copyFile(ctx, before+suffix, t.disk+suffix); err != nil {
-			return err
+// makeCut makes the disks as a power cut leaves them, in a folder of their own.
+func (t *trial) makeCut(ctx context.Context, j *judge, c cut, number int) (*trial, error) {
+	other := *t
+	other.dir = filepath.Join(t.dir, fmt.Sprintf("cut%03d", number))
+	other.disk, other.record = filepath.Join(other.dir, "cut.img"), newRecord()
+	if err := errors.Join(os.RemoveAll(other.dir), os.Mkdir(other.dir, 0o700)); err != nil {
+		return nil, err
+	}
+	for disk, suffix := range []string{"", ".vars"} {
+		if err := copyFile(ctx, filepath.Join(t.dir, "before.img")+suffix, other.disk+suffix); err != nil {
+			return nil, err
 		}
-		file, err := os.OpenFile(t.disk+suffix, os.O_RDWR, 0)
+		file, err := os.OpenFile(other.disk+suffix, os.O_RDWR, 0)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		size, err := file.Seek(0, io.SeekEnd)
-		if err = errors.Join(err, j.recording.Cut(number, c.keep).WriteTo(file, 0, size), file.Close()); err != nil {
-			return err
+		if err = errors.Join(err, j.recording.Cut(disk, c.Keep).WriteTo(file, 0, size), file.Close()); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return &other, nil
 }
 
 // doorAfterCut waits until a door opens, and returns after how many seconds, and which

@@ -69,7 +69,7 @@ func (t *trial) applySite(ctx context.Context, m *machine) error {
 
 // openDoor logs in and opens the first door.
 func (t *trial) openDoor(ctx context.Context, c *client) error {
-	if err := c.login(ctx, t.site.email, t.site.password); err != nil {
+	if err := c.login(ctx, t.site.Email, t.site.Password); err != nil {
 		return err
 	}
 	return t.firstUnlock(ctx, c)
