@@ -203,7 +203,7 @@ func (t *trial) newJudge(ctx context.Context, r *tape.Recording, before, version
 	}
 	j := &judge{
 		t: t, recording: r, parts: parts, folder: filepath.Join(t.dir, "judge"),
-		boots: map[uint64]boot{}, sums: map[[2]uint64][sha256.Size]byte{}, roots: map[[2]uint64][sha256.Size]byte{},
+		boots: map[uint64]boot{}, sums: map[[2]uint64][sha256.Size]byte{}, roots: map[[3]uint64][sha256.Size]byte{},
 		shots: map[uint64]string{}, datas: map[uint64]data{}, versions: map[string]release{}, untouched: map[string][sha256.Size]byte{},
 	}
 	if err := os.Mkdir(j.folder, 0o700); err != nil {
@@ -226,13 +226,14 @@ func (t *trial) newJudge(ctx context.Context, r *tape.Recording, before, version
 	if err != nil {
 		return nil, err
 	}
-	root, err := j.root(view, "a")
+	size := parts["root-a"].size
+	root, err := j.root(view, "a", size)
 	if err != nil {
 		return nil, err
 	}
-	j.versions[now.version] = release{schema, now.kernel, now.initrd, root}
+	j.versions[now.version] = release{schema, now.kernel, now.initrd, root, size}
 	m := t.workshop.good.Manifest
-	j.versions[version] = release{schema + 1, m.Part(updatefile.Kernel).SHA256, m.Part(updatefile.Initrd).SHA256, m.Unpacked().SHA256}
+	j.versions[version] = release{schema + 1, m.Part(updatefile.Kernel).SHA256, m.Part(updatefile.Initrd).SHA256, m.Unpacked().SHA256, m.Unpacked().Size}
 	return j, j.noteUntouched(view, f)
 }
 

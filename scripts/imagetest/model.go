@@ -33,7 +33,7 @@ type judge struct {
 
 	boots  map[uint64]boot
 	sums   map[[2]uint64][sha256.Size]byte
-	roots  map[[2]uint64][sha256.Size]byte
+	roots  map[[3]uint64][sha256.Size]byte
 	shots  map[uint64]string
 	datas  map[uint64]data
 	folder string
@@ -43,6 +43,7 @@ type judge struct {
 type release struct {
 	schema               int
 	kernel, initrd, root [sha256.Size]byte
+	rootSize             int64 // in bytes; what stands after it in the partition is of no use
 }
 
 // boot is what is on a boot partition.
@@ -97,7 +98,7 @@ func (j *judge) start(ctx context.Context, keep tape.Keep, answered []string) (o
 	}
 	o.version = s.version
 	want, known := j.versions[s.version]
-	root, err := j.root(view, o.slot)
+	root, err := j.root(view, o.slot, want.rootSize)
 	switch {
 	case err != nil:
 		return o, err
@@ -239,14 +240,15 @@ func (j *judge) sum(view *tape.View, f *fat.FS, name string) (sum [sha256.Size]b
 	return sum, err
 }
 
-func (j *judge) root(view *tape.View, letter string) (sum [sha256.Size]byte, err error) {
+// root returns the hash of so many bytes of a slot's root.
+func (j *judge) root(view *tape.View, letter string, size int64) (sum [sha256.Size]byte, err error) {
 	region := "root-" + letter
-	key := [2]uint64{uint64(letter[0]), view.Fingerprint(j.regions[region])}
+	key := [3]uint64{uint64(letter[0]), uint64(size), view.Fingerprint(j.regions[region])}
 	if sum, known := j.roots[key]; known {
 		return sum, nil
 	}
 	hash := sha256.New()
-	_, err = io.CopyBuffer(hash, struct{ io.Reader }{j.section(view, region)}, make([]byte, 1<<20))
+	_, err = io.CopyBuffer(hash, io.NewSectionReader(view, j.parts[region].start, size), make([]byte, 1<<20))
 	hash.Sum(sum[:0])
 	j.roots[key] = sum
 	return sum, err
