@@ -113,6 +113,11 @@ func run(ctx context.Context, o options) error {
 		if err := t.makeDisk(ctx, "disk.img"); err != nil {
 			return err
 		}
+		if section.reads {
+			if err := t.buildReaders(ctx); err != nil {
+				return err
+			}
+		}
 		for _, step := range section.steps {
 			if err := step(ctx); err != nil {
 				return fmt.Errorf("%s: %w", section.name, err)
@@ -127,6 +132,7 @@ type section struct {
 	name     string
 	stations int  // of its site, each with two locks
 	alone    bool // it runs only when it is asked for
+	reads    bool // the journal on the disk
 	steps    []func(context.Context) error
 }
 
@@ -134,13 +140,13 @@ type section struct {
 func (t *trial) sections() []section {
 	type steps = []func(context.Context) error
 	return []section{
-		{"short", siteStations, true, steps{t.short}},
-		{"load", siteStations, false, steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
-		{"refusals", siteStations, false, steps{t.firstStart, t.badUpdates}},
-		{"slots", siteStations, false, steps{t.firstStart, t.badSlots}},
-		{"cuts", siteStations, false, steps{t.firstStart, t.powerCuts}},
-		{"raspberry", siteStations, false, steps{t.raspberryPi}},
-		{"card", cardStations, true, steps{t.cardDay}},
+		{"short", siteStations, true, false, steps{t.short}},
+		{"load", siteStations, false, true, steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
+		{"refusals", siteStations, false, false, steps{t.firstStart, t.badUpdates}},
+		{"slots", siteStations, false, false, steps{t.firstStart, t.badSlots}},
+		{"cuts", siteStations, false, true, steps{t.firstStart, t.powerCuts}},
+		{"raspberry", siteStations, false, false, steps{t.raspberryPi}},
+		{"card", cardStations, true, false, steps{t.cardDay}},
 	}
 }
 
@@ -149,7 +155,7 @@ func (t *trial) say(format string, args ...any) {
 	fmt.Printf("image-test: %4.0f s  %s\n", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// prepare builds the gateway for this machine, and makes the disk of the board.
+// prepare finds the image and serves what updates the test will make of it.
 func (t *trial) prepare(ctx context.Context) error {
 	if t.image == "" {
 		found, err := filepath.Glob("build/image/gatehouse_*_arm64.img")
@@ -158,15 +164,17 @@ func (t *trial) prepare(ctx context.Context) error {
 		}
 		t.image = found[0]
 	}
-	t.binary, t.next = filepath.Join(t.dir, "gatehouse"), filepath.Join(t.dir, "gatehouse-next")
-	if err := errors.Join(compile(ctx, t.binary, "dev", "", nil), compile(ctx, t.next, "dev", nextSchema, nil)); err != nil {
-		return err
-	}
 	t.say("testing %s on a disk of %d MiB", t.image, t.size)
 	if err := errors.Join(t.openWorkshop(), t.serveUpdates(ctx)); err != nil {
 		return err
 	}
 	return nil
+}
+
+// buildReaders builds the gateways that read the journal.
+func (t *trial) buildReaders(ctx context.Context) error {
+	t.binary, t.next = filepath.Join(t.dir, "gatehouse"), filepath.Join(t.dir, "gatehouse-next")
+	return errors.Join(compile(ctx, t.binary, "dev", "", nil), compile(ctx, t.next, "dev", nextSchema, nil))
 }
 
 // makeDisk makes the disk of the machine: the image as it would be on a larger card,
