@@ -13,7 +13,7 @@ import (
 )
 
 // RootSize is the size of each root partition of a board, in bytes.
-const RootSize = 4 << 20
+const RootSize = 2<<20 + 64<<10
 
 // Board is a folder that looks like a board: slot a runs and is the default, slot b is empty.
 type Board struct {
