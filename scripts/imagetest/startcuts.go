@@ -75,8 +75,8 @@ func (t *trial) startCuts(ctx context.Context, j *judge, a *answers, distinct []
 	}
 	if len(doors) > 0 {
 		slices.Sort(doors)
-		t.say("%d power cuts in the update, each started (%d of them in earlier runs): slot a %d times, slot b %d times; first door after %.1f s (median), %.1f s (worst)",
-			len(chosen), earlier, slots["a"], slots["b"], doors[len(doors)/2], doors[len(doors)-1])
+		t.say("%d power cuts in the update, each started. In this run %d: slot a %d times, slot b %d times; first door after %.1f s (median), %.1f s (worst)",
+			len(chosen), len(doors), slots["a"], slots["b"], doors[len(doors)/2], doors[len(doors)-1])
 	}
 	return nil
 }
@@ -115,6 +115,9 @@ func (s *cutStart) run(ctx context.Context) (door float64, letter string, err er
 	defer func() { _ = m.cutPower() }()
 	if door, letter, err = t.doorAfterCut(ctx, m); err != nil {
 		return 0, "", fmt.Errorf("%w (the console is in %s)", err, m.log)
+	}
+	if m.starts() == 1 && letter != s.cut.Slot { // a second start is that of the other slot
+		return 0, "", fmt.Errorf("slot %s started", letter)
 	}
 	if err := m.cutPower(); err != nil {
 		return 0, "", err
