@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,9 +36,12 @@ type power struct {
 	record string // the file in which all writes are recorded; "": none
 }
 
-// machine is the emulated board, running. Restarts are starts of the same machine.
+// machine is the emulated board, running. Restarts are starts of the same machine, each in an
+// emulator of its own: one that goes on drops all that it has translated of the old kernel bit
+// by bit, as the new one is written over it, which takes longer than the start. It flushes the
+// disk then, which a restart of the system has done before, and a panic would not.
 type machine struct {
-	board       *exec.Cmd
+	board       []string // the emulator and its arguments
 	disks       *tape.Tape
 	ended       chan struct{} // closed when the board is off
 	complaint   bytes.Buffer  // of the board; to be read when it is off
@@ -45,16 +49,24 @@ type machine struct {
 	http, https string // addresses on this machine
 	mqtt        string
 	log         string // of the console
-	console     net.Conn
-	monitor     string // socket
+	name        string // of its sockets
+
+	mu       sync.Mutex // guards what follows
+	emulator *exec.Cmd  // of this start
+	console  net.Conn
+	monitor  net.Conn
+	restarts chan bool // whether the emulator ended because the board restarts
+	off      bool      // it is not started again
+	failure  error     // of a restart
 }
 
 // powerOn starts the machine. It has no generator of random numbers, as many a board: with one,
 // the kernel would hide its own addresses, which on this processor costs the emulator a third.
+// Its firmware waits for no key.
 func (t *trial) powerOn(ctx context.Context, p power) (*machine, error) {
 	t.starts++
 	name := filepath.Join(t.dir, fmt.Sprintf("start%02d", t.starts))
-	m := &machine{start: time.Now(), ended: make(chan struct{}), log: name + ".log", monitor: name + ".monitor"}
+	m := newMachine(name)
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
@@ -65,43 +77,106 @@ func (t *trial) powerOn(ctx context.Context, p power) (*machine, error) {
 		tape.Config{File: t.disk + ".vars", Socket: name + ".vars", Durable: true}); err != nil {
 		return nil, err
 	}
-	m.board = child(ctx, "qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a53", "-accel", "tcg,thread=multi",
-		"-m", "512", "-smp", "2", "-display", "none",
+	m.board = append(m.board, "-M", "virt", "-cpu", "cortex-a53", "-accel", "tcg,thread=multi",
+		"-m", "512", "-smp", "2", "-boot", "menu=on,splash-time=0",
 		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwareCode,
 		"-drive", "if=pflash,format=raw,unit=1,file=nbd:unix:"+name+".vars",
-		"-chardev", "socket,id=console,path="+name+".console,server=on,wait=off,logfile="+m.log, "-serial", "chardev:console",
-		"-monitor", "unix:"+m.monitor+",server,nowait",
+		"-serial", "chardev:console",
 		"-drive", "file=nbd:unix:"+name+".disk,format=raw,if=none,id=disk,cache=writeback",
 		"-device", "virtio-blk-pci,drive=disk",
 		"-device", "i6300esb",
 		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:%s-:80,hostfwd=tcp:%s-:443,hostfwd=tcp:%s-:1883", m.http, m.https, m.mqtt),
 		"-device", "virtio-net-pci,netdev=net,romfile=")
-	return m, m.begin(ctx, name+".console")
+	return m, m.begin(ctx)
 }
 
-// begin starts the emulator and reads its console, which would hold it up otherwise; what
-// it says is in the log.
-func (m *machine) begin(ctx context.Context, console string) (err error) {
-	m.board.Stderr = &m.complaint
-	if err := m.board.Start(); err != nil {
-		return err
+// newMachine returns a machine whose sockets and log have this name.
+func newMachine(name string) *machine {
+	m := &machine{start: time.Now(), ended: make(chan struct{}), log: name + ".log", name: name}
+	m.board = []string{
+		"qemu-system-aarch64", "-no-reboot", "-display", "none",
+		"-chardev", "socket,id=console,path=" + name + ".console,server=on,wait=off,logappend=on,logfile=" + m.log,
+		"-qmp", "unix:" + name + ".monitor,server=on,wait=off",
+	}
+	return m
+}
+
+// begin starts the machine, and starts it again whenever it restarts.
+func (m *machine) begin(ctx context.Context) error {
+	if err := m.turnOn(ctx); err != nil {
+		close(m.ended)
+		return errors.Join(err, m.cutPower())
 	}
 	go func() {
 		defer close(m.ended)
-		_ = m.board.Wait()
-	}()
-	dial := func() error {
-		if err := m.alive(); err != nil {
-			return err
+		for m.emulator.Wait() == nil && <-m.restarts && m.turnOn(ctx) == nil {
 		}
-		m.console, err = net.Dial("unix", console)
+	}()
+	return nil
+}
+
+// turnOn starts the emulator, unless the machine is to be off.
+func (m *machine) turnOn(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.off {
+		return errors.New("the machine is to be off")
+	}
+	m.emulator = child(ctx, m.board[0], m.board[1:]...)
+	m.emulator.Stderr = &m.complaint
+	if m.failure = m.emulator.Start(); m.failure != nil {
+		return m.failure
+	}
+	if m.failure = m.attach(ctx); m.failure != nil {
+		_ = m.emulator.Process.Kill()
+		_ = m.emulator.Wait() // with the error of having been killed
+	}
+	return m.failure
+}
+
+// attach connects to the console, whose output would hold the emulator up otherwise and is in
+// the log, and to the monitor, which says how the emulator ended.
+func (m *machine) attach(ctx context.Context) error {
+	dial := func(name string) (conn net.Conn, err error) {
+		err = await(ctx, 20*time.Second, "the emulator runs", func() (err error) {
+			conn, err = net.Dial("unix", m.name+name)
+			return err
+		})
+		return conn, err
+	}
+	console, err := dial(".console")
+	if err != nil {
 		return err
 	}
-	if err := await(ctx, 20*time.Second, "the emulator runs", dial); err != nil {
-		return errors.Join(err, m.cutPower())
+	monitor, err := dial(".monitor")
+	if err != nil {
+		return errors.Join(err, console.Close())
 	}
-	go func() { _, _ = io.Copy(io.Discard, m.console) }()
-	return nil
+	go func() { _, _ = io.Copy(io.Discard, console) }()
+	restarts := make(chan bool, 1)
+	go func() {
+		text, _ := io.ReadAll(monitor) // ends with the emulator
+		restarts <- bytes.Contains(text, []byte(`"guest-reset"`))
+	}()
+	m.console, m.monitor, m.restarts = console, monitor, restarts
+	_, err = io.WriteString(monitor, `{"execute": "qmp_capabilities"}`)
+	return err
+}
+
+// write writes to the console.
+func (m *machine) write(text string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := io.WriteString(m.console, text)
+	return err
+}
+
+// switchOff says that the machine is not to be started again, and returns its emulator.
+func (m *machine) switchOff() *os.Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.off = true
+	return m.emulator.Process
 }
 
 // child makes a process that ends with this one.
@@ -131,10 +206,8 @@ func (m *machine) cutPower() error { return m.cut(false) }
 
 // cut is cutPower; with everything, all that was not flushed is lost.
 func (m *machine) cut(everything bool) error {
-	select {
-	case <-m.ended:
-	default:
-		_ = m.board.Process.Kill()
+	if board := m.switchOff(); board != nil {
+		_ = board.Kill() // it may have ended
 	}
 	<-m.ended
 	return m.disks.Cut(everything)
@@ -143,14 +216,9 @@ func (m *machine) cut(everything bool) error {
 // pressButton presses the power button of the machine until it switches itself off: soon
 // after a start nobody attends to it yet. Its disk then holds everything.
 func (m *machine) pressButton(ctx context.Context) error {
-	conn, err := net.Dial("unix", m.monitor)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	m.switchOff()
 	for range 12 {
-		if _, err := conn.Write([]byte("system_powerdown\n")); err != nil && m.alive() == nil {
+		if _, err := io.WriteString(m.monitor, `{"execute": "system_powerdown"}`); err != nil && m.alive() == nil {
 			return err
 		}
 		select {
@@ -172,7 +240,7 @@ func (m *machine) onSince() float64 { return time.Since(m.start).Seconds() }
 func (m *machine) alive() error {
 	select {
 	case <-m.ended:
-		return fmt.Errorf("the machine has gone off: %s", m.complaint.String())
+		return fmt.Errorf("the machine has gone off: %s", errors.Join(errors.New(m.complaint.String()), m.failure))
 	default:
 		return nil
 	}

@@ -114,18 +114,16 @@ func (t *trial) takeFirmware(ctx context.Context) error {
 func (t *trial) powerOnRaspberryPi(ctx context.Context) (*machine, error) {
 	t.starts++
 	name := filepath.Join(t.dir, fmt.Sprintf("start%02d", t.starts))
-	m := &machine{start: time.Now(), ended: make(chan struct{}), log: name + ".log", monitor: name + ".monitor"}
+	m := newMachine(name)
 	var err error
 	if m.disks, err = tape.Start("", tape.Config{File: t.disk, Socket: name + ".disk", Durable: true}); err != nil {
 		return nil, err
 	}
-	m.board = child(ctx, "qemu-system-aarch64", "-M", "raspi3b", "-display", "none",
+	m.board = append(m.board, "-M", "raspi3b",
 		"-kernel", filepath.Join(t.dir, "u-boot.bin"), "-dtb", filepath.Join(t.dir, "bcm2837-rpi-3-b.dtb"),
 		"-drive", "file=nbd:unix:"+name+".disk,format=raw,if=sd,cache=writeback",
-		"-chardev", "socket,id=console,path="+name+".console,server=on,wait=off,logfile="+m.log,
-		"-serial", "null", "-serial", "chardev:console",
-		"-monitor", "unix:"+m.monitor+",server,nowait")
-	return m, m.begin(ctx, name+".console")
+		"-serial", "null", "-serial", "chardev:console")
+	return m, m.begin(ctx)
 }
 
 // raspberryReady waits until the gateway is ready in a slot.
@@ -158,7 +156,7 @@ func (t *trial) raspberryReady(ctx context.Context, m *machine, letter string) (
 // which its watchdog would do: its power is switched off and on when it wants to. The
 // version of the slot that was copied has never run here, so that root has to allow it.
 func (t *trial) rollBack(ctx context.Context, m *machine) (*machine, error) {
-	if _, err := fmt.Fprint(m.console, "\n gatehouse update rollback --old-data; echo EXIT $?\n"); err != nil {
+	if err := m.write("\n gatehouse update rollback --old-data; echo EXIT $?\n"); err != nil {
 		return nil, err
 	}
 	at := len(m.consoleLog())

@@ -43,7 +43,7 @@ func (s *shell) run(ctx context.Context, command string) (string, error) {
 	s.number++
 	at := len(s.m.consoleLog())
 	// The quotes keep the echo of the command from looking like its output.
-	if _, err := fmt.Fprintf(s.m.console, "\n echo 'BEG''IN%d'; %s; echo 'E''ND%d'\n", s.number, command, s.number); err != nil {
+	if err := s.m.write(fmt.Sprintf("\n echo 'BEG''IN%d'; %s; echo 'E''ND%d'\n", s.number, command, s.number)); err != nil {
 		return "", errors.Join(err, s.m.alive())
 	}
 	pattern := regexp.MustCompile(fmt.Sprintf(`(?s)BEGIN%d\r?\n(.*?)\r?\n?END%d\r?\n`, s.number, s.number))
