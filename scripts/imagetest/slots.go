@@ -75,7 +75,7 @@ func (t *trial) short(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.runWell(ctx, "mount -o remount,rw /boot/efi && sed -i 's/ gatehouse.slot/ rdinit=\\/nonexistent&/' /boot/efi/loader/entries/gatehouse-a.conf && mount -o remount,ro /boot/efi"); err != nil {
+	if _, err := s.runWell(ctx, "mount -o remount,rw /boot/efi && sed -i -e 's/ gatehouse.slot/ rdinit=\\/nonexistent&/' -e 's/panic=10/panic=1/' /boot/efi/loader/entries/gatehouse-a.conf && mount -o remount,ro /boot/efi"); err != nil {
 		return err
 	}
 	bad := badSlot{what: "a kernel that panics", version: t.workshop.version, command: "gatehouse update rollback --old-data"}

@@ -122,7 +122,7 @@ func compress(folder string, root io.Reader) (*os.File, Content, error) {
 }
 
 func compressTo(w io.Writer, root io.Reader) (c Content, err error) {
-	encoder, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
+	encoder, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return c, err
 	}
