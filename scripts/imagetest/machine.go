@@ -240,7 +240,7 @@ func (m *machine) onSince() float64 { return time.Since(m.start).Seconds() }
 func (m *machine) alive() error {
 	select {
 	case <-m.ended:
-		return fmt.Errorf("the machine has gone off: %s", errors.Join(errors.New(m.complaint.String()), m.failure))
+		return errors.Join(fmt.Errorf("the machine has gone off: %s", m.complaint.String()), m.failure)
 	default:
 		return nil
 	}
