@@ -26,7 +26,7 @@ func (m *machine) connect(ctx context.Context, name string) (*client, error) {
 	c := &client{base: "https://" + m.https}
 	plain := &http.Client{Timeout: 5 * time.Second}
 	err := await(ctx, startPatience, "the gateway is ready", func() error {
-		if err := m.alive(); err != nil {
+		if err := m.checkRunning(); err != nil {
 			return err
 		}
 		if c.http == nil {

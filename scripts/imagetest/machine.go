@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -36,15 +37,15 @@ type power struct {
 	record string // the file in which all writes are recorded; "": none
 }
 
-// machine is the emulated board, running. Restarts are starts of the same machine, each in an
-// emulator of its own: one that goes on drops all that it has translated of the old kernel bit
-// by bit, as the new one is written over it, which takes longer than the start. It flushes the
-// disk then, which a restart of the system has done before, and a panic would not.
+// machine is the emulated board, running. Each restart of it is a new emulator process: an old
+// one would invalidate its translated code page by page, as the next kernel overwrites it, which
+// takes longer than a start. The old process flushes the disk as it exits, which a real board does
+// not do: while an update is recorded, the emulator stays.
 type machine struct {
-	board       []string // the emulator and its arguments
+	command     []string // the emulator and its arguments
 	disks       *tape.Tape
 	ended       chan struct{} // closed when the board is off
-	complaint   bytes.Buffer  // of the board; to be read when it is off
+	stderr      bytes.Buffer  // of the emulator; to be read when it has ended
 	start       time.Time
 	http, https string // addresses on this machine
 	mqtt        string
@@ -55,14 +56,16 @@ type machine struct {
 	emulator *exec.Cmd  // of this start
 	console  net.Conn
 	monitor  net.Conn
-	restarts chan bool // whether the emulator ended because the board restarts
-	off      bool      // it is not started again
-	failure  error     // of a restart
+	says     chan string // all that the monitor has said, when the emulator has ended
+	off      bool        // it is not started again
+	failure  error       // of a restart
+
+	switchedOff bool // by the system itself; to be read when it is off
 }
 
-// powerOn starts the machine. It has no generator of random numbers, as many a board: with one,
-// the kernel would hide its own addresses, which on this processor costs the emulator a third.
-// Its firmware waits for no key.
+// powerOn starts the machine. It has no random number generator, as many boards: with one, the
+// kernel would enable KASLR and KPTI, which makes the emulation a third slower. Its firmware waits
+// for no key.
 func (t *trial) powerOn(ctx context.Context, p power) (*machine, error) {
 	t.starts++
 	name := filepath.Join(t.dir, fmt.Sprintf("start%02d", t.starts))
@@ -77,7 +80,7 @@ func (t *trial) powerOn(ctx context.Context, p power) (*machine, error) {
 		tape.Config{File: t.disk + ".vars", Socket: name + ".vars", Durable: true}); err != nil {
 		return nil, err
 	}
-	m.board = append(m.board, "-M", "virt", "-cpu", "cortex-a53", "-accel", "tcg,thread=multi",
+	m.command = append(m.command, "-M", "virt", "-cpu", "cortex-a53", "-accel", "tcg,thread=multi",
 		"-m", "512", "-smp", "2", "-boot", "menu=on,splash-time=0",
 		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwareCode,
 		"-drive", "if=pflash,format=raw,unit=1,file=nbd:unix:"+name+".vars",
@@ -87,49 +90,58 @@ func (t *trial) powerOn(ctx context.Context, p power) (*machine, error) {
 		"-device", "i6300esb",
 		"-netdev", fmt.Sprintf("user,id=net,hostfwd=tcp:%s-:80,hostfwd=tcp:%s-:443,hostfwd=tcp:%s-:1883", m.http, m.https, m.mqtt),
 		"-device", "virtio-net-pci,netdev=net,romfile=")
-	return m, m.begin(ctx)
+	if p.record == "" {
+		m.command = append(m.command, "-no-reboot")
+	}
+	return m, m.supervise(ctx)
 }
 
 // newMachine returns a machine whose sockets and log have this name.
 func newMachine(name string) *machine {
 	m := &machine{start: time.Now(), ended: make(chan struct{}), log: name + ".log", name: name}
-	m.board = []string{
-		"qemu-system-aarch64", "-no-reboot", "-display", "none",
+	m.command = []string{
+		"qemu-system-aarch64", "-display", "none",
 		"-chardev", "socket,id=console,path=" + name + ".console,server=on,wait=off,logappend=on,logfile=" + m.log,
 		"-qmp", "unix:" + name + ".monitor,server=on,wait=off",
 	}
 	return m
 }
 
-// begin starts the machine, and starts it again whenever it restarts.
-func (m *machine) begin(ctx context.Context) error {
-	if err := m.turnOn(ctx); err != nil {
+// supervise starts the machine, and starts it again whenever it restarts.
+func (m *machine) supervise(ctx context.Context) error {
+	if err := m.startEmulator(ctx); err != nil {
 		close(m.ended)
 		return errors.Join(err, m.cutPower())
 	}
 	go func() {
 		defer close(m.ended)
-		for m.emulator.Wait() == nil && <-m.restarts && m.turnOn(ctx) == nil {
+		for m.emulator.Wait() == nil {
+			end := <-m.says
+			m.switchedOff = strings.Contains(end, `"guest-shutdown"`)
+			if !strings.Contains(end, `"guest-reset"`) || m.startEmulator(ctx) != nil {
+				break
+			}
 		}
 	}()
 	return nil
 }
 
-// turnOn starts the emulator, unless the machine is to be off.
-func (m *machine) turnOn(ctx context.Context) error {
+// startEmulator starts the emulator, unless the machine is to be off.
+func (m *machine) startEmulator(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.off {
 		return errors.New("the machine is to be off")
 	}
-	m.emulator = child(ctx, m.board[0], m.board[1:]...)
-	m.emulator.Stderr = &m.complaint
+	m.emulator = child(ctx, m.command[0], m.command[1:]...)
+	m.emulator.Stderr = &m.stderr
 	if m.failure = m.emulator.Start(); m.failure != nil {
 		return m.failure
 	}
 	if m.failure = m.attach(ctx); m.failure != nil {
 		_ = m.emulator.Process.Kill()
 		_ = m.emulator.Wait() // with the error of having been killed
+		m.failure = fmt.Errorf("%w: %s", m.failure, m.stderr.String())
 	}
 	return m.failure
 }
@@ -153,12 +165,12 @@ func (m *machine) attach(ctx context.Context) error {
 		return errors.Join(err, console.Close())
 	}
 	go func() { _, _ = io.Copy(io.Discard, console) }()
-	restarts := make(chan bool, 1)
+	says := make(chan string, 1)
 	go func() {
 		text, _ := io.ReadAll(monitor) // ends with the emulator
-		restarts <- bytes.Contains(text, []byte(`"guest-reset"`))
+		says <- string(text)
 	}()
-	m.console, m.monitor, m.restarts = console, monitor, restarts
+	m.console, m.monitor, m.says = console, monitor, says
 	_, err = io.WriteString(monitor, `{"execute": "qmp_capabilities"}`)
 	return err
 }
@@ -171,8 +183,8 @@ func (m *machine) write(text string) error {
 	return err
 }
 
-// switchOff says that the machine is not to be started again, and returns its emulator.
-func (m *machine) switchOff() *os.Process {
+// preventRestart says that the machine is not to be started again, and returns its emulator.
+func (m *machine) preventRestart() *os.Process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.off = true
@@ -206,8 +218,8 @@ func (m *machine) cutPower() error { return m.cut(false) }
 
 // cut is cutPower; with everything, all that was not flushed is lost.
 func (m *machine) cut(everything bool) error {
-	if board := m.switchOff(); board != nil {
-		_ = board.Kill() // it may have ended
+	if emulator := m.preventRestart(); emulator != nil {
+		_ = emulator.Kill() // it may have ended
 	}
 	<-m.ended
 	return m.disks.Cut(everything)
@@ -216,13 +228,15 @@ func (m *machine) cut(everything bool) error {
 // pressButton presses the power button of the machine until it switches itself off: soon
 // after a start nobody attends to it yet. Its disk then holds everything.
 func (m *machine) pressButton(ctx context.Context) error {
-	m.switchOff()
 	for range 12 {
-		if _, err := io.WriteString(m.monitor, `{"execute": "system_powerdown"}`); err != nil && m.alive() == nil {
-			return err
-		}
+		m.mu.Lock()
+		_, _ = io.WriteString(m.monitor, `{"execute": "system_powerdown"}`) // it may restart just now
+		m.mu.Unlock()
 		select {
 		case <-m.ended:
+			if !m.switchedOff {
+				return m.checkRunning()
+			}
 			m.disks.Stop()
 			return nil
 		case <-ctx.Done():
@@ -236,11 +250,11 @@ func (m *machine) pressButton(ctx context.Context) error {
 // onSince returns for how long the machine has been on.
 func (m *machine) onSince() float64 { return time.Since(m.start).Seconds() }
 
-// alive reports a machine that has ended by itself.
-func (m *machine) alive() error {
+// checkRunning returns an error if the machine has ended.
+func (m *machine) checkRunning() error {
 	select {
 	case <-m.ended:
-		return errors.Join(fmt.Errorf("the machine has gone off: %s", m.complaint.String()), m.failure)
+		return errors.Join(fmt.Errorf("the machine has gone off: %s", m.stderr.String()), m.failure)
 	default:
 		return nil
 	}

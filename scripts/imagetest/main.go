@@ -14,8 +14,10 @@
 // The updates of this test are made from the parts of the image. The disk has the image
 // as users get it, but for a key that signs these updates, and a shell on the console.
 //
-// It uses the public interfaces of the product alone: the boot partition, HTTPS, the
-// command line and the database on a copy of the data. It needs the Debian packages that
+// It observes the machine through the boot partition, HTTPS, a root shell on the console and
+// a copy of the database; its updates are packed by the product's packages. A short form, one
+// update and one fallback, and a day of the memory card's writes run only when they are named
+// (-only). It needs the Debian packages that
 // "scripts/setup image" installs, no root, and about a minute for each start.
 // Linux only; every child ends with it.
 package main
@@ -25,11 +27,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -54,11 +58,15 @@ func main() {
 	flag.IntVar(&o.cuts, "cuts", 300, "how often the power is cut in an update and the machine started again; each write of it is tried in a model")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
-	flag.StringVar(&o.only, "only", "", "run one part: load, refusals, slots, cuts or raspberry; or what is not run otherwise: card (over an hour) or short (one update and one return)")
-	flag.StringVar(&o.replay, "replay", "", "go on with the power cuts that were recorded in this folder, which -keep has left: judge them again, and start those that were not started yet")
+	flag.StringVar(&o.only, "only", "", "run only this part: load, refusals, slots, cuts or raspberry; or card (over an hour) or short (one update and one fallback), which run only when they are named")
+	flag.StringVar(&o.replay, "replay", "", "go on with the power cuts that were recorded in this folder, which -keep has left: judge them unless its cuts.json says that they are, and start those that were not started yet")
 	flag.IntVar(&o.atOnce, "at-once", max(1, runtime.NumCPU()/2), "how many machines start at once after power cuts")
-	flag.BoolVar(&o.keep, "keep", false, "leave the disk and the consoles' logs behind")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the disks, the recording and the consoles' logs")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "imagetest: %s: there are only flags, see -help\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, o)
 	stop()
@@ -87,28 +95,24 @@ type trial struct {
 	updates  string // the address of the update files, for the machine
 }
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options) (err error) {
 	if o.replay != "" {
 		t := &trial{options: o, dir: o.replay, name: siteName + ".local", began: time.Now()}
 		return t.replay(ctx)
 	}
-	dir, err := os.MkdirTemp(os.Getenv("TMPDIR"), "gatehouse-imagetest-")
+	t := &trial{options: o, name: "localhost", began: time.Now()}
+	sections, err := t.chosen()
 	if err != nil {
 		return err
 	}
-	t := &trial{options: o, dir: dir, name: "localhost", began: time.Now()}
-	if o.keep {
-		fmt.Println("image-test: everything stays in", dir)
-	} else {
-		defer os.RemoveAll(dir)
+	if t.dir, err = os.MkdirTemp(os.Getenv("TMPDIR"), "gatehouse-imagetest-"); err != nil {
+		return err
 	}
+	defer func() { err = t.leave(err) }()
 	if err := t.prepare(ctx); err != nil {
 		return err
 	}
-	for _, section := range t.sections() {
-		if t.only != "" && t.only != section.name || t.only == "" && section.alone {
-			continue
-		}
+	for _, section := range sections {
 		t.name, t.record, t.site = "localhost", newRecord(), newSite(section.stations)
 		if err := t.makeDisk(ctx, "disk.img"); err != nil {
 			return err
@@ -125,6 +129,25 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	return nil
+}
+
+// leave removes what a run that ends with err has made: without -keep, all but the consoles' logs
+// of one that failed.
+func (t *trial) leave(err error) error {
+	switch {
+	case t.keep:
+		fmt.Println("image-test: everything stays in", t.dir)
+		return err
+	case err == nil:
+		return os.RemoveAll(t.dir)
+	}
+	fmt.Println("image-test: the consoles' logs stay in", t.dir)
+	return errors.Join(err, filepath.WalkDir(t.dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) != ".log" {
+			err = os.Remove(path)
+		}
+		return err
+	}))
 }
 
 // section is a part of the test, which begins with a new disk.
@@ -148,6 +171,21 @@ func (t *trial) sections() []section {
 		{"raspberry", siteStations, false, false, steps{t.raspberryPi}},
 		{"card", cardStations, true, false, steps{t.cardDay}},
 	}
+}
+
+// chosen returns the sections that are to run.
+func (t *trial) chosen() (chosen []section, err error) {
+	var names []string
+	for _, s := range t.sections() {
+		names = append(names, s.name)
+		if s.name == t.only || t.only == "" && !s.alone {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		err = fmt.Errorf("there is no part %q to run; there are %s", t.only, strings.Join(names, ", "))
+	}
+	return chosen, err
 }
 
 // say prints a line of progress.

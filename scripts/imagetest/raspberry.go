@@ -20,7 +20,7 @@ import (
 // waits for a flush. The other slot is tried once, and left before it is
 // committed.
 func (t *trial) raspberryPi(ctx context.Context) error {
-	if err := errors.Join(t.fillOtherSlot(ctx), t.takeFirmware(ctx)); err != nil {
+	if err := errors.Join(t.fillOtherSlot(ctx, strings.Clone), t.takeFirmware(ctx)); err != nil {
 		return err
 	}
 	m, err := t.powerOnRaspberryPi(ctx)
@@ -61,8 +61,8 @@ func (t *trial) raspberryPi(ctx context.Context) error {
 	return nil
 }
 
-// fillOtherSlot copies slot a to slot b.
-func (t *trial) fillOtherSlot(ctx context.Context) error {
+// fillOtherSlot copies slot a to slot b, with changes of its entry.
+func (t *trial) fillOtherSlot(ctx context.Context, change func(entry string) string) error {
 	all, err := t.partitions(ctx)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (t *trial) fillOtherSlot(ctx context.Context) error {
 		return err
 	}
 	text = strings.NewReplacer("/gatehouse/a/", "/gatehouse/b/", "gatehouse.slot=a", "gatehouse.slot=b").Replace(text)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(change(text)), 0o600); err != nil {
 		return err
 	}
 	return t.putOnBoot(ctx, file, "loader/entries/gatehouse-b.conf")
@@ -119,11 +119,11 @@ func (t *trial) powerOnRaspberryPi(ctx context.Context) (*machine, error) {
 	if m.disks, err = tape.Start("", tape.Config{File: t.disk, Socket: name + ".disk", Durable: true}); err != nil {
 		return nil, err
 	}
-	m.board = append(m.board, "-M", "raspi3b",
+	m.command = append(m.command, "-M", "raspi3b",
 		"-kernel", filepath.Join(t.dir, "u-boot.bin"), "-dtb", filepath.Join(t.dir, "bcm2837-rpi-3-b.dtb"),
 		"-drive", "file=nbd:unix:"+name+".disk,format=raw,if=sd,cache=writeback",
 		"-serial", "null", "-serial", "chardev:console")
-	return m, m.begin(ctx)
+	return m, m.supervise(ctx)
 }
 
 // raspberryReady waits until the gateway is ready in a slot.
@@ -165,7 +165,7 @@ func (t *trial) rollBack(ctx context.Context, m *machine) (*machine, error) {
 		if strings.Contains(text, "reboot: Restarting") || strings.Contains(text, "U-Boot ") {
 			return nil
 		}
-		if err := m.alive(); err != nil {
+		if err := m.checkRunning(); err != nil {
 			return final{err}
 		}
 		return fmt.Errorf("the console says: %.2000s", text)

@@ -21,7 +21,7 @@ var errRestarted = errors.New("the machine has restarted")
 // openShell waits for the shell on the console.
 func (m *machine) openShell(ctx context.Context) (*shell, error) {
 	prompt := func() error {
-		if err := m.alive(); err != nil {
+		if err := m.checkRunning(); err != nil {
 			return err
 		}
 		if !bytes.Contains(m.thisStart(), []byte("root@")) {
@@ -44,7 +44,7 @@ func (s *shell) run(ctx context.Context, command string) (string, error) {
 	at := len(s.m.consoleLog())
 	// The quotes keep the echo of the command from looking like its output.
 	if err := s.m.write(fmt.Sprintf("\n echo 'BEG''IN%d'; %s; echo 'E''ND%d'\n", s.number, command, s.number)); err != nil {
-		return "", errors.Join(err, s.m.alive())
+		return "", errors.Join(err, s.m.checkRunning())
 	}
 	pattern := regexp.MustCompile(fmt.Sprintf(`(?s)BEGIN%d\r?\n(.*?)\r?\n?END%d\r?\n`, s.number, s.number))
 	out := ""
@@ -56,7 +56,7 @@ func (s *shell) run(ctx context.Context, command string) (string, error) {
 		if s.m.starts() != s.start {
 			return final{errRestarted}
 		}
-		if err := s.m.alive(); err != nil {
+		if err := s.m.checkRunning(); err != nil {
 			return final{err}
 		}
 		return fmt.Errorf("the console says: %.2000s", s.m.consoleLog()[at:])
@@ -68,16 +68,3 @@ func (s *shell) run(ctx context.Context, command string) (string, error) {
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
-
-// runWell runs a command that must succeed.
-func (s *shell) runWell(ctx context.Context, command string) (string, error) {
-	out, err := s.run(ctx, command+" && echo WELL")
-	if err != nil {
-		return out, err
-	}
-	out, well := strings.CutSuffix(out, "WELL")
-	if !well {
-		return out, fmt.Errorf("%s fails:\n%s", command, out)
-	}
-	return strings.TrimSpace(out), nil
-}

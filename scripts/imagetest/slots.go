@@ -30,7 +30,7 @@ type badSlot struct {
 	command string // that installs it; "": gatehouse update with the file
 }
 
-// panics is an entry whose kernel finds neither a program to start in the initrd nor a
+// panics is an entry whose kernel panics: it finds neither a program to start in the initrd nor a
 // root without it.
 func panics(entry string) string {
 	return strings.Replace(entry, " gatehouse.slot", " rdinit=/nonexistent gatehouse.slot", 1)
@@ -39,50 +39,6 @@ func panics(entry string) string {
 // neverReady is an entry whose gateway does not run.
 func neverReady(entry string) string {
 	return strings.Replace(entry, " gatehouse.slot", " systemd.mask=gatehouse.service gatehouse.slot", 1)
-}
-
-// short is the short form: an update that is committed, and a version that does not start
-// and is left again: the one from before the update, whose kernel panics now. All in one
-// go, as each start takes long.
-func (t *trial) short(ctx context.Context) error {
-	type made struct {
-		name, version string
-		err           error
-	}
-	making := make(chan made, 1)
-	go func() { // a core is free while the machine starts
-		name, version, err := t.makeGood(ctx)
-		making <- made{name, version, err}
-	}()
-	m, err := t.powerOn(ctx, power{})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = m.cutPower() }()
-	if err := t.applySite(ctx, m); err != nil {
-		return err
-	}
-	good := <-making
-	if good.err != nil {
-		return good.err
-	}
-	e, err := t.expect(ctx, m, badSlot{file: good.name, version: good.version}, site.UpdateCommitted)
-	if err != nil {
-		return err
-	}
-	t.say("update: committed after 1 start and %.0f s: slot %s runs %s", e.after.Seconds(), e.status.Running.Slot, e.status.Running.Version)
-	s, err := m.openShell(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := s.runWell(ctx, "mount -o remount,rw /boot/efi && sed -i -e 's/ gatehouse.slot/ rdinit=\\/nonexistent&/' -e 's/panic=10/panic=1/' /boot/efi/loader/entries/gatehouse-a.conf && mount -o remount,ro /boot/efi"); err != nil {
-		return err
-	}
-	bad := badSlot{what: "a kernel that panics", version: t.workshop.version, command: "gatehouse update rollback --old-data"}
-	if err := t.fallBack(ctx, m, bad); err != nil {
-		return err
-	}
-	return m.pressButton(ctx)
 }
 
 // badSlots installs versions that must not stay, one after the other, and after them a

@@ -41,7 +41,7 @@ func (t *trial) startCuts(ctx context.Context, j *judge, a *answers, distinct []
 		return err
 	}
 	defer started.Close()
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards doors, slots and what is written to started
 	var doors []float64
 	slots := map[string]int{}
 	j.rewind(false)
@@ -70,7 +70,7 @@ func (t *trial) startCuts(ctx context.Context, j *judge, a *answers, distinct []
 			return err
 		})
 	}
-	if err := errors.Join(group.Wait(), err); err != nil {
+	if err := errors.Join(group.Wait(), err, ctx.Err()); err != nil {
 		return err
 	}
 	if len(doors) > 0 {
@@ -116,7 +116,7 @@ func (s *cutStart) run(ctx context.Context) (door float64, letter string, err er
 	if door, letter, err = t.doorAfterCut(ctx, m); err != nil {
 		return 0, "", fmt.Errorf("%w (the console is in %s)", err, m.log)
 	}
-	if m.starts() == 1 && letter != s.cut.Slot { // a second start is that of the other slot
+	if m.starts() == 1 && letter != s.cut.Slot { // a second start may be that of either
 		return 0, "", fmt.Errorf("slot %s started", letter)
 	}
 	if err := m.cutPower(); err != nil {

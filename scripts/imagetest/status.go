@@ -55,7 +55,7 @@ func (m *machine) outcome(ctx context.Context, version string) (st site.UpdateSt
 		if err == nil {
 			st, err = s.status(ctx)
 		}
-		if e := m.alive(); e != nil {
+		if e := m.checkRunning(); e != nil {
 			return final{e}
 		}
 		if errors.Is(err, errRestarted) { // which this waits for

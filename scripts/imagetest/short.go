@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gatehouse/internal/site"
+)
+
+// short is the short form: a version whose kernel panics must fall back, and an update must be
+// committed. The machine begins in the middle of the first, because each start is slow: its disk is
+// as the command "gatehouse update" leaves it.
+func (t *trial) short(ctx context.Context) error {
+	bad := t.workshop.nextVersion()
+	if err := t.leavePending(ctx, bad); err != nil {
+		return err
+	}
+	type made struct {
+		name, version string
+		err           error
+	}
+	making := make(chan made, 1)
+	go func() { // a core is free while the machine starts
+		name, version, err := t.makeGood(ctx)
+		making <- made{name, version, err}
+	}()
+	m, err := t.powerOn(ctx, power{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.cutPower() }()
+	if err := t.applySite(ctx, m); err != nil {
+		return err
+	}
+	st, err := m.outcome(ctx, bad)
+	if err != nil {
+		return err
+	}
+	t.say("a kernel that panics: back on slot %s after %d starts; status says: %s", st.Running.Slot, m.starts(), st.Last.Reason)
+	if st.Last.Outcome != site.UpdateFellBack || st.Last.Reason == "" || st.Running.Slot != "a" || st.Default != "a" || m.starts() != 2 {
+		return fmt.Errorf("the status is %+v, %+v", st, st.Last)
+	}
+	good := <-making
+	if good.err != nil {
+		return good.err
+	}
+	e, err := t.expect(ctx, m, badSlot{file: good.name, version: good.version}, site.UpdateCommitted)
+	if err != nil {
+		return err
+	}
+	t.say("update: committed after %d start and %.0f s: slot %s runs %s", e.starts, e.after.Seconds(), e.status.Running.Slot, e.status.Running.Version)
+	if e.starts != 1 || e.status.Running.Slot != "b" || e.status.Default != "b" {
+		return fmt.Errorf("the status is %+v", e.status)
+	}
+	return m.pressButton(ctx)
+}
+
+// leavePending leaves a version on the disk that the next start is to try in slot b: slot a again,
+// with a kernel that panics.
+func (t *trial) leavePending(ctx context.Context, version string) error {
+	if err := t.fillOtherSlot(ctx, func(entry string) string {
+		entry = strings.Replace(strings.ReplaceAll(panics(entry), t.workshop.version, version), "panic=10", "panic=1", 1)
+		entry = strings.TrimRight(entry, "\n") + "\n"
+		return entry + strings.Repeat("\n", 512-len(entry))
+	}); err != nil {
+		return err
+	}
+	if err := setFirmwareVariable(t.disk+".vars", "LoaderEntryOneShot", "gatehouse-b.conf"); err != nil {
+		return err
+	}
+	all, err := t.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	schema, err := newestSchema()
+	if err != nil {
+		return err
+	}
+	state := filepath.Join(t.dir, "state.json")
+	text := fmt.Sprintf(`{"slots": {"a": {"version": %q, "schema": %d}, "b": {"version": %q, "schema": %d}},
+		"trial": {"slot": "b", "version": %q, "online": [], "armed": true}}`, t.workshop.version, schema, version, schema, version)
+	data := fmt.Sprintf("%s?offset=%d", t.disk, all["data"].start)
+	folder := "/lib/gatehouse-update"
+	return errors.Join(os.WriteFile(state, []byte(text), 0o600),
+		command(ctx, "debugfs", "-w", "-R", "mkdir "+folder, data),
+		command(ctx, "debugfs", "-w", "-R", fmt.Sprintf("write %s %s/state.json", state, folder), data),
+		sameInRoot(ctx, data, folder+"/state.json", state))
+}
