@@ -93,7 +93,7 @@ func (b *board) fetch(address string) error {
 // big is an update of about a megabyte.
 func (b *board) big() []byte { return b.genuine("1.3.0") }
 
-func TestUpdate_url(t *testing.T) {
+func TestFetch_url(t *testing.T) {
 	for name, s := range map[string]*server{
 		"with an ETag":    {etag: `"one"`},
 		"without one":     {},
@@ -122,7 +122,7 @@ func TestUpdate_url(t *testing.T) {
 }
 
 // A download that is cut goes on where it was, in the same process and in another one.
-func TestUpdate_resumes(t *testing.T) {
+func TestFetch_resumes(t *testing.T) {
 	b := newBoard(t)
 	s := &server{raw: b.big(), etag: `"one"`, cuts: 3, after: 200_000}
 	if err := b.fetch(serve(t, s)); err != nil {
@@ -137,7 +137,7 @@ func TestUpdate_resumes(t *testing.T) {
 	}
 }
 
-func TestUpdate_resumesLater(t *testing.T) {
+func TestFetch_resumesLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(s *server)
 		resumed bool
@@ -176,7 +176,7 @@ func TestUpdate_resumesLater(t *testing.T) {
 	}
 }
 
-func TestUpdate_urlRefuses(t *testing.T) {
+func TestFetch_urlRefuses(t *testing.T) {
 	first := newBoard(t)
 	good, older := first.big(), first.genuine("1.2.2")
 	for name, c := range map[string]struct {
@@ -319,7 +319,7 @@ func dripping(raw []byte, stalls int, requests *int) roundTrip {
 }
 
 // A link of 200 bytes a second is slow, and no fault.
-func TestUpdate_slowLink(t *testing.T) {
+func TestFetch_slowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, requests := newBoard(t), 0
 		raw := b.big()
@@ -331,7 +331,7 @@ func TestUpdate_slowLink(t *testing.T) {
 }
 
 // A server that stalls is asked again for the rest; one that always does is given up.
-func TestUpdate_stalls(t *testing.T) {
+func TestFetch_stalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, requests := newBoard(t), 0
 		raw := b.big()
@@ -361,7 +361,7 @@ func TestUpdate_stalls(t *testing.T) {
 }
 
 // A server that never gets to the end, and begins anew each time, does not wear the card out.
-func TestUpdate_beginsAnew(t *testing.T) {
+func TestFetch_beginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, requests := newBoard(t), 0
 		raw := b.big()
@@ -381,7 +381,7 @@ func TestUpdate_beginsAnew(t *testing.T) {
 }
 
 // Where a redirect leads, nothing of the address is heard.
-func TestUpdate_redirectSecret(t *testing.T) {
+func TestFetch_redirectSecret(t *testing.T) {
 	b := newBoard(t)
 	raw := b.big()
 	b.http = func(cfg *update.Config) {
@@ -401,7 +401,7 @@ func TestUpdate_redirectSecret(t *testing.T) {
 }
 
 // A download that is given up leaves the card once the update came in another way.
-func TestUpdate_abandonedDownload(t *testing.T) {
+func TestFetch_abandonedDownload(t *testing.T) {
 	b := newBoard(t)
 	s := &server{raw: b.big(), cuts: 1, after: 500_000}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -426,7 +426,7 @@ func TestUpdate_abandonedDownload(t *testing.T) {
 }
 
 // A redirect from https to http is refused before anything is sent there.
-func TestUpdate_redirectDowngrade(t *testing.T) {
+func TestFetch_redirectDowngrade(t *testing.T) {
 	b := newBoard(t)
 	b.http = func(cfg *update.Config) {
 		cfg.HTTP = roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -442,7 +442,7 @@ func TestUpdate_redirectDowngrade(t *testing.T) {
 }
 
 // A request of the gateway with a URL is carried out as the administrator's is.
-func TestRun_url(t *testing.T) {
+func TestFetch_inRun(t *testing.T) {
 	b := newBoard(t)
 	b.settle()
 	raw, requests := b.big(), 0
