@@ -25,6 +25,7 @@ func TestServer_Serve_stops(t *testing.T) {
 	half.send(helloOf(1, 4).bytes()[:10])
 	four, five := g.connect(4, 4), g.connect(5, 5)
 	g.handler.await(t, "four connections", func() bool { return g.server.Stats().Open == 4 })
+	g.handler.awaitEvent(t, "connected", 2) // comes after the CONNACK, and the end is told to no other
 	if err := g.stop(); err != nil {
 		t.Error(err)
 	}
