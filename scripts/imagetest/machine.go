@@ -247,7 +247,7 @@ func (m *machine) pressButton(ctx context.Context) error {
 	return fmt.Errorf("the machine did not switch itself off within 3 minutes (the console is in %s)", m.log)
 }
 
-// onSince returns for how long the machine has been on.
+// onSince returns for how many seconds the machine has been on.
 func (m *machine) onSince() float64 { return time.Since(m.start).Seconds() }
 
 // checkRunning returns an error if the machine has ended.

@@ -106,18 +106,18 @@ type cutStart struct {
 
 // run starts the machine, opens a door and looks at the journal. It returns after how many
 // seconds a door opened and which slot runs.
-func (s *cutStart) run(ctx context.Context) (door float64, letter string, err error) {
+func (s *cutStart) run(ctx context.Context) (door float64, slot string, err error) {
 	t := s.trial
 	m, err := t.powerOn(ctx, power{})
 	if err != nil {
 		return 0, "", err
 	}
 	defer func() { _ = m.cutPower() }()
-	if door, letter, err = t.doorAfterCut(ctx, m); err != nil {
+	if door, slot, err = t.doorAfterCut(ctx, m); err != nil {
 		return 0, "", fmt.Errorf("%w (the console is in %s)", err, m.log)
 	}
-	if m.starts() == 1 && letter != s.cut.Slot { // a second start may be that of either
-		return 0, "", fmt.Errorf("slot %s started", letter)
+	if m.starts() == 1 && slot != s.cut.Slot { // a second start may be that of either
+		return 0, "", fmt.Errorf("slot %s started", slot)
 	}
 	if err := m.cutPower(); err != nil {
 		return 0, "", err
@@ -132,7 +132,7 @@ func (s *cutStart) run(ctx context.Context) (door float64, letter string, err er
 			return 0, "", fmt.Errorf("the journal lacks the unlock %s, which was answered", id)
 		}
 	}
-	return door, letter, os.RemoveAll(t.dir)
+	return door, slot, os.RemoveAll(t.dir)
 }
 
 // makeCut makes the disks as a power cut leaves them, in a folder of their own.
@@ -161,7 +161,7 @@ func (t *trial) makeCut(ctx context.Context, j *judge, c cut, number int) (*tria
 
 // doorAfterCut waits until a door opens, and returns after how many seconds, and which
 // slot runs.
-func (t *trial) doorAfterCut(ctx context.Context, m *machine) (door float64, letter string, err error) {
+func (t *trial) doorAfterCut(ctx context.Context, m *machine) (door float64, slot string, err error) {
 	stop, err := t.playStations(ctx, m)
 	if err != nil {
 		return 0, "", err
@@ -182,6 +182,6 @@ func (t *trial) doorAfterCut(ctx context.Context, m *machine) (door float64, let
 	if err != nil {
 		return 0, "", err
 	}
-	letter, err = s.run(ctx, `sed 's/.*gatehouse.slot=\(.\).*/\1/' /proc/cmdline`)
-	return door, letter, err
+	slot, err = s.run(ctx, `sed 's/.*gatehouse.slot=\(.\).*/\1/' /proc/cmdline`)
+	return door, slot, err
 }

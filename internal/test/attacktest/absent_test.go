@@ -160,3 +160,9 @@ func (l *leaving) Write(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Close implements [net.Conn]. The gateway learns of it even while a process that another
+// test has forked still holds the socket, until it executes its program.
+func (l *leaving) Close() error {
+	return errors.Join(l.Conn.(*net.TCPConn).CloseWrite(), l.Conn.Close())
+}
