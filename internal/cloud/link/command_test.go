@@ -354,7 +354,7 @@ func TestCommands_refuse_signedIsRecorded(t *testing.T) {
 		w.send(c, "c-1")
 		before := len(w.records)
 		token := w.sign(w.good("c-1"))
-		for range 3000 {
+		for range 1000 {
 			c.Handle(token, false, time.Now()) // repeated
 		}
 		c.Handle(token, true, time.Now()) // retained
@@ -368,7 +368,7 @@ func TestCommands_refuse_signedIsRecorded(t *testing.T) {
 		if got["c-1 repeated"] < 1 || got["c-1 repeated"] > 10 || got["c-1 retained"] != 1 || got["c-2 retained"] != 1 || got["c-1 expired"] != 1 {
 			t.Errorf("recorded %v", got)
 		}
-		for n := range 8000 { // an attacker with the tokens of years
+		for n := range 1000 { // an attacker with the tokens of years
 			cmd := w.good(fmt.Sprint("old-", n))
 			cmd.IssuedAt, cmd.Expires = cmd.IssuedAt.Add(-time.Hour), cmd.Expires.Add(-time.Hour)
 			c.Handle(w.sign(cmd), false, time.Now())

@@ -157,10 +157,10 @@ func (b *board) work(stop context.Context, every time.Duration) {
 }
 
 // Ten thousand records, while the link is cut in silence and with noise, the broker is
-// killed, and the gateway is killed, fifty times at random moments: the application
+// killed, and the gateway is killed, 24 times at random moments: the application
 // gets every record, in order, once; and what waits at the end goes up by itself.
 func TestOutbox_everyCut(t *testing.T) {
-	cuts := 50
+	cuts := 24
 	if text := os.Getenv(cutsVariable); text != "" {
 		var err error
 		if cuts, err = strconv.Atoi(text); err != nil {
