@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"gatehouse/internal/board/slot"
@@ -133,11 +134,13 @@ func (b *board) upload(t *testing.T, v *visitor, size int, end func(feed *io.Pip
 		t.Fatal(err)
 	}
 	req.ContentLength = int64(size)
-	go func() {
+	var feeding sync.WaitGroup
+	feeding.Go(func() {
 		_, _ = io.WriteString(feed, strings.Repeat("u", size/2))
 		b.Await("the upload is under way", b.uploading)
 		end(feed)
-	}()
+	})
+	defer feeding.Wait() // the gateway may have answered before end returns
 	defer func() { _ = body.Close() }()
 	resp, err := v.Do(req)
 	if err != nil {

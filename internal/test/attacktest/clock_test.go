@@ -28,7 +28,7 @@ func (s *timeServer) forge(ahead time.Duration)    { s.ahead.Store(int64(ahead))
 // an end, and made a certificate that was not valid before 2040; over restarts, and with
 // no way out. The system's time cannot be forged for one process, so the whole gateway
 // runs here, over a machine whose time the test sets.
-func TestAttackWithin_forgedTime(t *testing.T) {
+func TestAttack_forgedTime(t *testing.T) {
 	t.Parallel()
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}
@@ -95,7 +95,7 @@ func entitled(t *testing.T, g *gatewaytest.Gateway, access, refresh, station str
 
 // Possible: a floor that had been raised once stayed for ever, and with it a clock in
 // the future; no command lowered it.
-func TestAttackWithin_raisedFloor(t *testing.T) {
+func TestAttack_raisedFloor(t *testing.T) {
 	t.Parallel()
 	cfg := gatewaytest.Configure(t)
 	cfg.HTTP.TLSListen = []string{"127.0.0.1:0"}

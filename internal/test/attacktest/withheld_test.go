@@ -24,7 +24,7 @@ func (unsynchronised) Synchronised() bool           { return false }
 // clock was behind, much later; and after a restore, where every command was refused, every
 // tool said that all was well. While the clock is not trusted commands are refused with the
 // reason "clock", each tool says so, and an administrator's word lasts for one run.
-func TestAttackWithin_withheldCommand(t *testing.T) {
+func TestAttack_withheldCommand(t *testing.T) {
 	t.Parallel()
 	cfg := gatewaytest.Configure(t)
 	s := &cloudSite{broker: brokertest.Mosquitto(t)}
