@@ -12,7 +12,7 @@ import (
 // A blank board that restores a backup is the same gateway: nobody touches the
 // station, and apps trust it as before.
 func TestBackup_blankBoard(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		d := b.startDoor(1042)
 		d.mustOpen()

@@ -24,27 +24,8 @@ func debians() []string { return []string{"bookworm", "trixie"} }
 // onEachDebian runs the test on both.
 func onEachDebian(t *testing.T, test func(t *testing.T, suite string)) {
 	t.Helper()
-	sideBySide(t, debians(), test)
-}
-
-// onAnyDebian is for tests of the running gateway, which has the same files on both: with
-// -short they run on the older one alone. The newer one is that of the image.
-func onAnyDebian(t *testing.T, test func(t *testing.T, suite string)) {
-	t.Helper()
-	sideBySide(t, someDebians(), test)
-}
-
-func someDebians() []string {
-	if testing.Short() {
-		return debians()[:1]
-	}
-	return debians()
-}
-
-func sideBySide(t *testing.T, suites []string, test func(t *testing.T, suite string)) {
-	t.Helper()
 	t.Parallel()
-	for _, suite := range suites {
+	for _, suite := range debians() {
 		t.Run(suite, func(t *testing.T) {
 			t.Parallel()
 			test(t, suite)
@@ -52,11 +33,11 @@ func sideBySide(t *testing.T, suites []string, test func(t *testing.T, suite str
 	}
 }
 
-// oneDebianAfterTheOther is onAnyDebian for tests that are about load: nothing else runs
-// beside them.
+// oneDebianAfterTheOther is for tests that are about load: nothing else runs beside
+// them.
 func oneDebianAfterTheOther(t *testing.T, test func(t *testing.T, suite string)) {
 	t.Helper()
-	for _, suite := range someDebians() {
+	for _, suite := range debians() {
 		t.Run(suite, func(t *testing.T) { test(t, suite) })
 	}
 }

@@ -13,7 +13,7 @@ import (
 // A full disk keeps no door shut, and nothing is missing from the journal when
 // there is room again.
 func TestFullDisk(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := newBoard(t, suite)
 		b.mountDisk("/var/lib/gatehouse", 16)
 		b.switchOn()

@@ -13,7 +13,7 @@ import (
 // A port that somebody else has: the log says so in one sentence, with the line of
 // the configuration, and the gateway is there as soon as the port is free.
 func TestPortInUse(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		d := b.startDoor(1042)
 		d.mustOpen()
@@ -46,7 +46,7 @@ func TestPortInUse(t *testing.T) {
 // A gateway that cannot start, while a station waits at its port, is tried again and
 // again, but not without a pause; and it starts as soon as it can.
 func TestFailingStart_whileSomeoneWaits(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		d := b.startDoor(1042)
 		d.mustOpen()

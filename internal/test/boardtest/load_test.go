@@ -24,7 +24,7 @@ const (
 	perSecond = 200 // unlocks
 	underWay  = 200 // at most; fewer than the requests that a gateway takes at once
 	doors     = 50
-	restarts  = 2
+	restarts  = 3
 )
 
 // Restarts under load: nobody is refused or left without an answer, and what was

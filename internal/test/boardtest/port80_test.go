@@ -11,7 +11,7 @@ import (
 
 // Another program on port 80 takes nothing but the redirection away.
 func TestPort80Taken(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := startBoard(t, suite)
 		b.occupy("80")
 		b.install(version)

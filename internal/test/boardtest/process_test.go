@@ -10,7 +10,7 @@ import (
 )
 
 func TestKill(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		d := b.startDoor(1042)
 		d.mustOpen()
@@ -26,7 +26,7 @@ func TestKill(t *testing.T) {
 
 // A gateway that hangs is ended by systemd and started again.
 func TestWatchdog_stopped(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		b.hurryWatchdog()
 		d := b.startDoor(1042)
@@ -44,7 +44,7 @@ func TestWatchdog_stopped(t *testing.T) {
 
 // While its disk hangs, the gateway opens doors and feeds the watchdog.
 func TestWatchdog_hangingDisk(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := newBoard(t, suite)
 		disk := b.mountDisk("/var/lib/gatehouse", 64)
 		b.switchOn()

@@ -22,7 +22,7 @@ import (
 // A reload takes a new configuration and new certificates, and nobody's connection
 // is the worse for it.
 func TestReload(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		d := b.startDoor(1042)
 		d.mustOpen()

@@ -13,7 +13,7 @@ import (
 // A new board shows a code, in its log and on its text console, with which the first
 // administrator makes an account.
 func TestSetupCode(t *testing.T) {
-	onAnyDebian(t, func(t *testing.T, suite string) {
+	onEachDebian(t, func(t *testing.T, suite string) {
 		b := installed(t, suite)
 		found := regexp.MustCompile(`setup_code=(\S+)`).FindStringSubmatch(b.logged(service))
 		if found == nil {
