@@ -78,6 +78,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := machine.DisableCoreDumps(); err != nil {
 		g.log.Warn("core dumps are not switched off", "error", err)
 	}
+	for _, f := range g.fronts { // before ready is said: one that serves health refuses all else
+		f.open(g.web.Handler(f.listener.tls != nil, g.tables(f.listener)...))
+	}
 	var started []*running
 	for _, s := range g.stages() {
 		started = append(started, start(ctx, s, ended))
@@ -184,7 +187,6 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 		return nil
 	})
 	for _, f := range g.fronts {
-		f.open(g.web.Handler(f.listener.tls != nil, g.tables(f.listener)...))
 		f.start()
 		group.Go(func() error {
 			return serve(ctx, f.ended, func(ctx context.Context) {

@@ -126,6 +126,9 @@ func TestAttack_frozenDisk_start(t *testing.T) {
 	}
 	thaw()
 	p.AwaitReady()
+	if a := p.Do(http.MethodGet, "/v1/stations/"+issued.StationToken, access, nil); a.Status != http.StatusOK {
+		t.Errorf("an app is answered %d although the gateway is ready", a.Status)
+	}
 	answering(p, issued.MQTT)
 	p.AwaitOnline(1042, true)
 	if !p.Unlock(access, issued.StationToken) {
