@@ -148,13 +148,14 @@ func (u *Updater) Status() (site.UpdateStatus, error) {
 // other returns the slot that does not run.
 func (u *Updater) other() slot.Name { return u.Board.Running().Other() }
 
-// show publishes the status of now, as far as it can be read, with what change does to it.
+// show publishes the status of now, as far as it can be read, with what change does to it. That
+// of a check goes to its caller alone: a check that was killed must not look like an update that was.
 func (u *Updater) show(change func(*site.UpdateStatus)) {
 	s, err := u.Status()
 	if change != nil {
 		change(&s)
 	}
-	if !slices.Equal(u.shown, fingerprint(s)) {
+	if !u.checking && !slices.Equal(u.shown, fingerprint(s)) {
 		err = errors.Join(err, u.Exchange.WriteStatus(s))
 		u.shown = fingerprint(s)
 	}

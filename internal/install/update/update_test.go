@@ -172,15 +172,20 @@ func TestUpdate_refuses(t *testing.T) {
 func TestUpdate_check(t *testing.T) {
 	b := newBoard(t)
 	before := b.running()
+	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.2.0")}, Check: true}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("of an older version: %v", err)
+	}
+	b.onShow = func(now site.UpdateStatus) {
+		if s := b.status(); s.Phase != site.UpdateIdle { // if it is killed now, nothing was interrupted
+			t.Errorf("while %s: the status is %+v", now.Phase, s)
+		}
+	}
 	out, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, Check: true})
 	if err != nil || !out.Checked || out.Version != "1.3.0" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	b.untouched(before)
 	b.cannotStart()
-	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.2.0")}, Check: true}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("of an older version: %v", err)
-	}
 	if s := b.status(); s.Last != nil || s.Phase != site.UpdateIdle {
 		t.Errorf("the status is %+v", s)
 	}

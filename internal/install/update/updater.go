@@ -51,6 +51,7 @@ type Updater struct {
 	standard slot.Name
 	shown    []byte // the status that was published last
 	touched  bool   // the other slot was written to
+	checking bool   // and changes nothing, so its status is shown to its caller alone
 }
 
 // New returns an updater of a board. It does nothing yet.
@@ -101,7 +102,9 @@ func (u *Updater) wake(ctx context.Context) error {
 func (u *Updater) perform(ctx context.Context, o Order) (out Outcome, err error) {
 	u.touched = false
 	out = Outcome{Slot: u.other(), Current: u.Board.Version(), Checked: o.Check, At: site.At(o.At)}
+	u.checking = o.Check
 	out.Version, out.Written, err = u.install(ctx, o)
+	u.checking = false
 	if err == nil && !o.Check && o.At.IsZero() {
 		err = u.begin(ctx, *u.state.Waiting)
 	}
