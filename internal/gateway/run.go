@@ -78,7 +78,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := machine.DisableCoreDumps(); err != nil {
 		g.log.Warn("core dumps are not switched off", "error", err)
 	}
-	for _, f := range g.fronts { // before ready is said: one that serves health refuses all else
+	for _, f := range g.fronts { // before ready is said: until now one that was begun early serves health alone
 		f.open(g.web.Handler(f.listener.tls != nil, g.tables(f.listener)...))
 	}
 	var started []*running

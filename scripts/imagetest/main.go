@@ -17,8 +17,8 @@
 // It observes the machine through the boot partition, HTTPS, a root shell on the console and
 // a copy of the database; its updates are packed by the product's packages. A short form, one
 // update and one fallback, and a day of the memory card's writes run only when they are named
-// (-only). It needs the Debian packages that
-// "scripts/setup image" installs, no root, and about a minute for each start.
+// (-only). It needs the Debian packages that "scripts/setup image" installs, no root, and
+// about a minute for each start.
 // Linux only; every child ends with it.
 package main
 
@@ -80,7 +80,7 @@ func main() {
 // trial is one run of the test.
 type trial struct {
 	options
-	dir    string // everything that is left behind
+	dir    string // all files of the run
 	binary string // of the gateway, for this machine
 	next   string // the same with the next schema
 	disk   string
@@ -159,7 +159,7 @@ type section struct {
 	steps    []func(context.Context) error
 }
 
-// sections returns all of the test, and its short form.
+// sections returns all parts of the test, with those that run only when they are named.
 func (t *trial) sections() []section {
 	type steps = []func(context.Context) error
 	return []section{

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,13 +22,15 @@ const (
 	longest    = 15 * time.Minute
 )
 
+// systemdPatience is how long systemd waits for a service by default.
+const systemdPatience = 90 * time.Second
+
 // badSlot is a version that must not stay.
 type badSlot struct {
 	what    string // what it stands for
 	file    string
 	version string
-	absent  bool   // its stations do not come back
-	command string // that installs it; "": gatehouse update with the file
+	absent  bool // its stations do not come back
 }
 
 // panics is an entry whose kernel panics: it finds neither a program to start in the initrd nor a
@@ -41,8 +44,14 @@ func neverReady(entry string) string {
 	return strings.Replace(entry, " gatehouse.slot", " systemd.mask=gatehouse.service gatehouse.slot", 1)
 }
 
+// hangTimesync replaces the time service by one that never gets ready.
+const hangTimesync = `mount_boot
+mount -t tmpfs -o mode=755 run /root/run
+mkdir -p /root/run/systemd/system/systemd-timesyncd.service.d
+printf '[Service]\nExecStart=\nExecStart=/usr/bin/sleep infinity\n' >/root/run/systemd/system/systemd-timesyncd.service.d/90-hang.conf`
+
 // badSlots installs versions that must not stay, one after the other, and after them a
-// good one.
+// good one whose time service hangs.
 func (t *trial) badSlots(ctx context.Context) error {
 	name, version, err := t.makeGood(ctx)
 	if err != nil {
@@ -82,13 +91,46 @@ func (t *trial) badSlots(ctx context.Context) error {
 	if err := t.fallBack(ctx, m, bad); err != nil {
 		return err
 	}
-	if name, version, err = t.makeGood(ctx); err != nil {
+	if _, _, err = t.makeGood(ctx); err != nil {
 		return err
 	}
-	if _, err := t.expect(ctx, m, badSlot{file: name, version: version}, site.UpdateCommitted); err != nil {
+	if err := t.timeless(ctx, m); err != nil {
 		return err
 	}
 	return m.pressButton(ctx)
+}
+
+// timeless installs a version whose time service never gets ready. The gateway starts after that
+// service, but long before systemd's own patience with it ends.
+func (t *trial) timeless(ctx context.Context, m *machine) error {
+	good := badSlot{file: "timeless.update"}
+	var err error
+	if good.version, err = t.workshop.makeVariant(good.file, variant{initrd: t.withInit(ctx, "mount_boot", hangTimesync)}); err != nil {
+		return err
+	}
+	e, err := t.expect(ctx, m, good, site.UpdateCommitted)
+	if err != nil {
+		return err
+	}
+	s, err := m.openShell(ctx)
+	if err != nil {
+		return err
+	}
+	hung, err := s.run(ctx, "journalctl --boot --unit systemd-timesyncd --output cat | grep -o -m 1 'start operation timed out' || echo did not time out")
+	if err != nil {
+		return err
+	}
+	text, err := s.run(ctx, "systemctl show --property ExecMainStartTimestampMonotonic --value gatehouse")
+	if err != nil {
+		return err
+	}
+	micros, err := strconv.ParseInt(text, 10, 64)
+	after := time.Duration(micros) * time.Microsecond
+	t.say("a time service that hangs: slot %s committed; the gateway was started %.0f s after the kernel", e.status.Running.Slot, after.Seconds())
+	if err == nil && (hung != "start operation timed out" || after > systemdPatience) {
+		err = fmt.Errorf("the time service: %s; the gateway was started %s after the kernel", hung, after)
+	}
+	return err
 }
 
 // unmigratable makes an update whose migration fails: it makes a table that is there.
@@ -184,10 +226,8 @@ func (t *trial) expect(ctx context.Context, m *machine, b badSlot, want site.Upd
 		return e, err
 	}
 	began := time.Now()
-	if b.command == "" {
-		b.command = "gatehouse update " + t.updates + b.file
-	}
-	if err := t.install(ctx, m, b.command); err != nil {
+	command := "gatehouse update " + t.updates + b.file
+	if err := t.install(ctx, m, command); err != nil {
 		return e, err
 	}
 	before, restarted := m.starts(), time.Now()
@@ -195,7 +235,7 @@ func (t *trial) expect(ctx context.Context, m *machine, b badSlot, want site.Upd
 		stop()
 		stop = func() {}
 	}
-	t.say("%s: restarts after %.0f s", b.command, restarted.Sub(began).Seconds())
+	t.say("%s: restarts after %.0f s", command, restarted.Sub(began).Seconds())
 	if e.status, err = m.outcome(ctx, b.version); err != nil {
 		return e, err
 	}

@@ -75,18 +75,18 @@ func (t *trial) startCuts(ctx context.Context, j *judge, a *answers, distinct []
 	}
 	if len(doors) > 0 {
 		slices.Sort(doors)
-		t.say("%d power cuts in the update, each started. In this run %d: slot a %d times, slot b %d times; first door after %.1f s (median), %.1f s (worst)",
+		t.say("%d power cuts in the update, the machine started after each. In this run %d: slot a %d times, slot b %d times; first door after %.1f s (median), %.1f s (worst)",
 			len(chosen), len(doors), slots["a"], slots["b"], doors[len(doors)/2], doors[len(doors)-1])
 	}
 	return nil
 }
 
-// choose returns most of count indices, in ascending order and spread evenly. Those that
-// it returns for a smaller most are among them.
-func choose(count, most int) (chosen []int) {
+// choose returns at most limit of the indices below count, in ascending order and spread
+// evenly. A larger limit only adds to them.
+func choose(count, limit int) (chosen []int) {
 	width := bits.Len(uint(max(count-1, 0)))
 	for i := range uint64(1) << width {
-		if index := int(bits.Reverse64(i) >> (64 - width)); index < count && len(chosen) < most {
+		if index := int(bits.Reverse64(i) >> (64 - width)); index < count && len(chosen) < limit {
 			chosen = append(chosen, index)
 		}
 	}
@@ -116,7 +116,7 @@ func (s *cutStart) run(ctx context.Context) (door float64, slot string, err erro
 	if door, slot, err = t.doorAfterCut(ctx, m); err != nil {
 		return 0, "", fmt.Errorf("%w (the console is in %s)", err, m.log)
 	}
-	if m.starts() == 1 && slot != s.cut.Slot { // a second start may be that of either
+	if m.starts() == 1 && slot != s.cut.Slot { // after a second one either slot may run
 		return 0, "", fmt.Errorf("slot %s started", slot)
 	}
 	if err := m.cutPower(); err != nil {

@@ -34,7 +34,7 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 		}
 		if !patient {
 			release()
-			return nil, false, fault.New(fault.Conflict, "Another update is in progress: \"gatehouse update status\" shows how far it is")
+			return nil, false, fault.New(fault.Conflict, "Another update or check is in progress: \"gatehouse update status\" shows how far an update is")
 		}
 		if err = pause(ctx, lockRetry); err != nil {
 			break

@@ -148,8 +148,8 @@ func (u *Updater) Status() (site.UpdateStatus, error) {
 // other returns the slot that does not run.
 func (u *Updater) other() slot.Name { return u.Board.Running().Other() }
 
-// show publishes the status of now, as far as it can be read, with what change does to it. That
-// of a check goes to its caller alone: a check that was killed must not look like an update that was.
+// show publishes the status of now, as far as it can be read, as change alters it. While it only
+// checks, it calls Progress alone: a killed check must not be taken for an interrupted update.
 func (u *Updater) show(change func(*site.UpdateStatus)) {
 	s, err := u.Status()
 	if change != nil {

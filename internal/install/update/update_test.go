@@ -172,6 +172,7 @@ func TestUpdate_refuses(t *testing.T) {
 func TestUpdate_check(t *testing.T) {
 	b := newBoard(t)
 	before := b.running()
+	b.settle() // as each start does; it publishes the status
 	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.2.0")}, Check: true}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("of an older version: %v", err)
 	}

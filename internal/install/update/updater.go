@@ -51,7 +51,7 @@ type Updater struct {
 	standard slot.Name
 	shown    []byte // the status that was published last
 	touched  bool   // the other slot was written to
-	checking bool   // and changes nothing, so its status is shown to its caller alone
+	checking bool   // the order only checks: its status goes to Progress alone
 }
 
 // New returns an updater of a board. It does nothing yet.
@@ -100,11 +100,9 @@ func (u *Updater) wake(ctx context.Context) error {
 
 // perform carries out an order and records how it failed. The lock is held.
 func (u *Updater) perform(ctx context.Context, o Order) (out Outcome, err error) {
-	u.touched = false
+	u.touched, u.checking = false, o.Check
 	out = Outcome{Slot: u.other(), Current: u.Board.Version(), Checked: o.Check, At: site.At(o.At)}
-	u.checking = o.Check
 	out.Version, out.Written, err = u.install(ctx, o)
-	u.checking = false
 	if err == nil && !o.Check && o.At.IsZero() {
 		err = u.begin(ctx, *u.state.Waiting)
 	}
