@@ -101,6 +101,7 @@ func (u *Updater) wake(ctx context.Context) error {
 // perform carries out an order and records how it failed. The lock is held.
 func (u *Updater) perform(ctx context.Context, o Order) (out Outcome, err error) {
 	u.touched, u.checking = false, o.Check
+	defer func() { u.checking = false }()
 	out = Outcome{Slot: u.other(), Current: u.Board.Version(), Checked: o.Check, At: site.At(o.At)}
 	out.Version, out.Written, err = u.install(ctx, o)
 	if err == nil && !o.Check && o.At.IsZero() {
