@@ -43,6 +43,9 @@ func (t *trial) cardDay(ctx context.Context) error {
 		return err
 	}
 	pause(ctx, cardSettle)
+	if err := c.login(ctx, t.site.Email, t.site.Password); err != nil { // its token lasts an hour
+		return err
+	}
 	s, err := m.openShell(ctx)
 	if err != nil {
 		return err
