@@ -78,7 +78,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err := machine.DisableCoreDumps(); err != nil {
 		g.log.Warn("core dumps are not switched off", "error", err)
 	}
-	for _, f := range g.fronts { // before ready is said: until now one that was begun early serves health alone
+	// One that was begun early has answered health checks alone. Ready is said when it answers all.
+	for _, f := range g.fronts {
 		f.open(g.web.Handler(f.listener.tls != nil, g.tables(f.listener)...))
 	}
 	var started []*running
