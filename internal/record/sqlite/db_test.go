@@ -256,14 +256,42 @@ func TestDB_AppendLater_overflowIsRecorded(t *testing.T) {
 	}
 }
 
+// A use case whose caller is gone is not begun, however fast the disk is.
+func TestDB_contextEndedBefore(t *testing.T) {
+	db, _ := fresh(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	account := site.Account{ID: "a-1", Email: "porter@example.test"}
+	for range 500 {
+		err := db.Amend(ended, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}})
+		if !fault.Is(err, fault.Timeout) {
+			t.Fatalf("got %v, want a timeout", err)
+		}
+	}
+	if all, err := db.LoadAccess(t.Context()); err != nil || len(all.Accounts) != 0 || db.Latest() != 0 {
+		t.Errorf("accounts %v, %d records, %v: written for nobody", all.Accounts, db.Latest(), err)
+	}
+}
+
+// endsAfterLook is a context that ends right after it was first asked whether it has.
+type endsAfterLook struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+func (c endsAfterLook) Err() error {
+	defer c.cancel()
+	return c.Context.Err()
+}
+
 // A use case whose caller got a timeout is not written afterwards; a
 // kept record is.
 func TestDB_contextEndsBeforeTheDisk(t *testing.T) {
 	db, _ := fresh(t)
 	release := make(chan struct{})
 	<-db.Hold(release)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	inner, cancel := context.WithCancel(t.Context())
+	ctx := endsAfterLook{inner, cancel}
 	account := site.Account{ID: "a-1", Email: "porter@example.test"}
 	if err := db.Amend(ctx, []site.Amendment{{AddAccount: &account, Record: record(site.KindAccountAdded)}}); !fault.Is(err, fault.Timeout) {
 		t.Errorf("use case: got %v, want a timeout", err)

@@ -51,6 +51,9 @@ func (db *DB) start(ctx context.Context) error {
 // ends first, the error is Timeout and the use case is certainly not written; so
 // while its transaction is under way, only the disk's own answer counts.
 func (db *DB) do(ctx context.Context, change func(*transaction) error, records ...site.Record) error {
+	if err := ctx.Err(); err != nil { // the writer could be faster than the select below
+		return fault.Wrap(fault.Timeout, errStorage, err)
+	}
 	for i := range records {
 		db.stamp(&records[i])
 	}
