@@ -182,11 +182,6 @@ func (g *Gateway) serveHTTP(ctx context.Context) error {
 		grace = handover
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		<-ctx.Done()
-		g.web.Drain()
-		return nil
-	})
 	for _, f := range g.fronts {
 		f.start()
 		group.Go(func() error {

@@ -21,7 +21,7 @@ func (t *trial) short(ctx context.Context) error {
 	if err := t.leavePending(ctx, bad); err != nil {
 		return err
 	}
-	good := badSlot{}
+	good := candidate{}
 	var making errgroup.Group
 	defer func() { _ = making.Wait() }()
 	making.Go(func() (err error) { // a core is free while the machine starts

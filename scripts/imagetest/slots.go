@@ -24,9 +24,9 @@ const (
 // systemdPatience is how long systemd waits for a service by default.
 const systemdPatience = 90 * time.Second
 
-// badSlot is a version that must not stay.
-type badSlot struct {
-	what    string // what it stands for
+// candidate is a version that the board tries: one that must not stay, or a good one.
+type candidate struct {
+	what    string // what is bad about it
 	file    string
 	version string
 	absent  bool // its stations do not come back
@@ -72,7 +72,7 @@ func (t *trial) badSlots(ctx context.Context) error {
 		{"a boot partition that cannot be mounted", "unmounted.update", variant{initrd: t.withInit(ctx, "mount_boot", ":")}},
 		{"a daemon that never gets ready (its unit does not run)", "unready.update", variant{entry: neverReady}},
 	} {
-		bad := badSlot{what: b.what, file: b.file}
+		bad := candidate{what: b.what, file: b.file}
 		if bad.version, err = t.workshop.makeVariant(b.file, b.v); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (t *trial) badSlots(ctx context.Context) error {
 			return err
 		}
 	}
-	bad := badSlot{what: "stations that do not come back", file: name, version: version, absent: true}
+	bad := candidate{what: "stations that do not come back", file: name, version: version, absent: true}
 	if err := t.fallBack(ctx, m, bad); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (t *trial) badSlots(ctx context.Context) error {
 // timeless installs a version whose time service never gets ready. The gateway starts after that
 // service, but must not wait for it as long as systemd does by default.
 func (t *trial) timeless(ctx context.Context, m *machine) error {
-	good := badSlot{file: "timeless.update"}
+	good := candidate{file: "timeless.update"}
 	var err error
 	if good.version, err = t.workshop.makeVariant(good.file, variant{initrd: t.withInit(ctx, "mount_boot", hangTimesync)}); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *shell) firstStart(ctx context.Context, service string) (time.Duration, 
 }
 
 // unmigratable makes an update whose migration fails: it makes a table that is there.
-func (t *trial) unmigratable(ctx context.Context) (bad badSlot, err error) {
+func (t *trial) unmigratable(ctx context.Context) (bad candidate, err error) {
 	here, err := filepath.Abs("internal/record/sqlite/migrations_next/next.sql")
 	if err != nil {
 		return bad, err
@@ -156,7 +156,7 @@ func (t *trial) unmigratable(ctx context.Context) (bad badSlot, err error) {
 		os.WriteFile(overlay, text, 0o600)); err != nil {
 		return bad, err
 	}
-	bad = badSlot{what: "a database that cannot be migrated", file: "unmigratable.update", version: t.workshop.nextVersion()}
+	bad = candidate{what: "a database that cannot be migrated", file: "unmigratable.update", version: t.workshop.nextVersion()}
 	root := filepath.Join(t.dir, "root.next")
 	if err := t.makeRoot(ctx, root, bad.version, "-overlay", overlay); err != nil {
 		return bad, err
@@ -197,7 +197,7 @@ func (t *trial) withInit(ctx context.Context, line, other string) func([]byte) [
 }
 
 // fallBack installs a version that must not stay.
-func (t *trial) fallBack(ctx context.Context, m *machine, bad badSlot) error {
+func (t *trial) fallBack(ctx context.Context, m *machine, bad candidate) error {
 	e, err := t.expect(ctx, m, bad, site.UpdateFellBack)
 	if err != nil {
 		return fmt.Errorf("%s: %w", bad.what, err)
@@ -221,7 +221,7 @@ type ended struct {
 }
 
 // expect installs an update and expects an outcome.
-func (t *trial) expect(ctx context.Context, m *machine, b badSlot, want site.UpdateOutcome) (e ended, err error) {
+func (t *trial) expect(ctx context.Context, m *machine, b candidate, want site.UpdateOutcome) (e ended, err error) {
 	if _, err := m.connect(ctx, t.name); err != nil {
 		return e, err
 	}
