@@ -15,7 +15,7 @@ const (
 	cardStations   = 200
 	cardDayUnlocks = 500
 	cardLimit      = 25_000_000 // bytes
-	cardSettle     = 5 * time.Minute
+	cardSettle     = 300 // unlocks, after which SQLite's log has the size that it keeps
 	cardMeasure    = time.Hour // measured: the log is saved once in it
 )
 
@@ -42,7 +42,10 @@ func (t *trial) cardDay(ctx context.Context) error {
 	if err := errors.Join(c.login(ctx, t.site.Email, t.site.Password), t.stationsOnline(ctx, m)); err != nil {
 		return err
 	}
-	pause(ctx, cardSettle)
+	if _, err := t.openDoors(ctx, c, 0, func(unlocks int) bool { return unlocks == cardSettle }); err != nil {
+		return err
+	}
+	t.say("the card: %d unlocks before the measurement", cardSettle)
 	if err := c.login(ctx, t.site.Email, t.site.Password); err != nil { // its token lasts an hour
 		return err
 	}
@@ -54,7 +57,8 @@ func (t *trial) cardDay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unlocks, err := t.usualDoors(ctx, c)
+	end := time.Now().Add(cardMeasure)
+	unlocks, err := t.openDoors(ctx, c, 24*time.Hour/cardDayUnlocks, func(int) bool { return time.Now().After(end) })
 	if err != nil {
 		return err
 	}
@@ -76,9 +80,9 @@ func (t *trial) cardDay(ctx context.Context) error {
 	return m.pressButton(ctx)
 }
 
-// usualDoors opens doors for an hour, as many as that hour's part of a day, and returns how many.
-func (t *trial) usualDoors(ctx context.Context, c *client) (unlocks int, err error) {
-	for began := time.Now(); time.Since(began) < cardMeasure && ctx.Err() == nil; pause(ctx, 24*time.Hour/cardDayUnlocks) {
+// openDoors opens a door, waits, and so on until that is enough, and returns how many it opened.
+func (t *trial) openDoors(ctx context.Context, c *client, wait time.Duration, enough func(unlocks int) bool) (unlocks int, err error) {
+	for ; !enough(unlocks) && ctx.Err() == nil; pause(ctx, wait) {
 		station := t.site.Stations[rand.IntN(len(t.site.Stations))]
 		switch _, success, err := c.unlock(ctx, station.Token, 1); {
 		case err != nil:
