@@ -25,6 +25,7 @@ func libraries() []library {
 	return []library{
 		// Each of these is wrapped by the one package that knows its traps.
 		{path: "modernc.org/sqlite", product: []string{"internal/record/sqlite", "scripts/bench", "scripts/imagetest"}, ownTests: true},
+		{path: "modernc.org/libc", product: []string{"internal/record/sqlite"}},
 		{path: "github.com/mochi-mqtt/server", product: []string{"internal/door/broker"}, ownTests: true},
 		{path: "github.com/eclipse/paho.mqtt.golang", product: []string{"internal/cloud/mqttclient", "internal/door/stationsim"}, anyTest: true},
 		{path: "github.com/golang-jwt/jwt", product: []string{"internal/access", "internal/cloud/api"}, anyTest: true},

@@ -3,9 +3,9 @@
 // database driver and the only place with SQL.
 //
 // Promise: when a method that writes returns nil, its change and its journal
-// record are on the disk (fsync), together, in one transaction. All writes go
+// record are on the disk (fdatasync), together, in one transaction. All writes go
 // through one goroutine that gathers the waiting writes into one transaction, so
-// that concurrent callers share an fsync.
+// that concurrent callers share an fdatasync.
 package sqlite
 
 import (
@@ -35,7 +35,7 @@ const readers = 3
 // SQLite's log is in memory (unix-excl): in a file, each transaction would write up to five
 // pages of it to the disk. So no other process can use an open database.
 const (
-	writerPragmas = "vfs=unix-excl&_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
+	writerPragmas = "vfs=" + dataSync + "&_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000&_foreign_keys=on&_dqs=0&_defensive=1" +
 		"&_pragma=cache_size(-1024)&_pragma=journal_size_limit(4194304)"
 	readerPragmas = "vfs=unix-excl&mode=ro&_busy_timeout=5000&_dqs=0&_pragma=cache_size(-512)"
 )
@@ -214,6 +214,7 @@ func persistLog(conn *sql.Conn) error {
 // connect returns a pool of at most so many connections to a file; see [dsn]. It opens none
 // yet, so that their first use reports what is wrong.
 func connect(name string, most int) *sql.DB {
+	useDataSync()
 	db, _ := sql.Open("sqlite", name) // fails without the driver
 	db.SetMaxOpenConns(most)
 	return db

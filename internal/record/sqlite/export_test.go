@@ -158,3 +158,12 @@ func pagesOf(ctx context.Context, path, query, table string) (pages []int64, err
 	}
 	return pages, errors.Join(err, db.Close())
 }
+
+// OnSync makes the sync of a commit also call a function, whose error is that of the sync,
+// until restore is called. No database may be open then or now.
+func OnSync(call func() error) (restore func()) {
+	useDataSync()
+	former := logSync.sync
+	logSync.sync = func(fd int) error { return errors.Join(call(), former(fd)) }
+	return func() { logSync.sync = former }
+}
