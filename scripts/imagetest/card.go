@@ -15,8 +15,8 @@ const (
 	cardStations   = 200
 	cardDayUnlocks = 500
 	cardLimit      = 25_000_000 // bytes
-	cardSettle     = 300 // unlocks, after which SQLite's log has the size that it keeps
-	cardMeasure    = time.Hour // measured: the log is saved once in it
+	cardSettle     = 300        // unlocks, after which SQLite's log has the size that it keeps
+	cardMeasure    = time.Hour  // measured: the log is saved once in it
 )
 
 // cardDay measures what the machine writes to its disk in an hour of a usual day, with

@@ -9,26 +9,28 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// dataSync is the name of SQLite's file system unix-excl with one difference: a commit
-// syncs what its log holds, without the times of the file (fdatasync). SQLite does so itself
-// where it is built with HAVE_FDATASYNC, which the driver is not. The times alone made the
-// file system write a transaction of its own for each commit: 12 KB more to the card, and a
-// second wait for it.
+// dataSync is the name of a VFS of SQLite. It is unix-excl with one difference: a commit waits
+// until the data of SQLite's log is on the disk, but not the times of that file (fdatasync
+// in place of fsync). SQLite does so itself where it is built with HAVE_FDATASYNC, which the
+// driver is not. For the times, ext4 writes 12 KB and waits for the disk again; mounted with
+// lazytime, it now does neither.
 const dataSync = "unix-excl-datasync"
 
-// logSync is the file system dataSync. SQLite keeps the addresses of vfs and methods.
-var logSync struct { //nolint:gochecknoglobals // as SQLite's registry of file systems, of the whole process
+// logSync is that VFS. SQLite keeps the addresses of vfs and methods, so these have to stay
+// where they are.
+var logSync struct { //nolint:gochecknoglobals // as SQLite's list of VFSs, of the whole process
 	registered sync.Once
-	unix       uintptr // the address of SQLite's own
+	unix       uintptr // the address of unix-excl
 	vfs        sqlite3.Tsqlite3_vfs
 	sync       func(fd int) error
 
 	opened  sync.Once                   // guards the rest, which the first log sets
-	log     sqlite3.Tsqlite3_io_methods // of a log of SQLite's own
+	log     sqlite3.Tsqlite3_io_methods // what unix-excl sets for a log
 	methods sqlite3.Tsqlite3_io_methods
 }
 
-// useDataSync makes dataSync known to SQLite. Without it, opening a database fails.
+// useDataSync makes dataSync known to SQLite. Where it cannot, opening a database fails, as
+// there is no such VFS.
 func useDataSync() {
 	logSync.registered.Do(func() {
 		tls := libc.NewTLS() // for the life of the process, as what is allocated here
@@ -43,8 +45,8 @@ func useDataSync() {
 	})
 }
 
-// openDataSync is the method xOpen: SQLite's own, but for what a log does at a commit.
-// It goes by the name of its first argument.
+// openDataSync is the method xOpen: that of unix-excl, then a log gets another xSync. unix-excl
+// is given itself as the VFS, because it decides by the name.
 func openDataSync(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintptr) int32 {
 	open := function[func(*libc.TLS, uintptr, uintptr, uintptr, int32, uintptr) int32](at[sqlite3.Tsqlite3_vfs](logSync.unix).FxOpen)
 	rc := open(tls, logSync.unix, name, file, flags, outFlags)
@@ -60,8 +62,8 @@ func openDataSync(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags ui
 	return rc
 }
 
-// syncData is the method xSync of a log. The first of a new log also syncs its folder, which
-// SQLite's own does.
+// syncData is the method xSync of a log. The first after an open is left to unix-excl, which
+// also syncs the folder.
 func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 	f := at[sqlite3.TunixFile](file)
 	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC != 0 {
@@ -73,14 +75,13 @@ func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 	return sqlite3.SQLITE_OK
 }
 
-// at returns what is at an address of SQLite's memory, and addressOf the address of what stays
-// where it is.
+// at returns what SQLite has at an address. addressOf returns the address of a global variable.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) } //nolint:gosec // not Go's memory
 
 func addressOf[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) } //nolint:gosec // of a global variable
 
-// address and function translate a function of a package to SQLite's form and back, as the
-// driver does.
+// address and function translate a function to SQLite's form and back, as the driver does.
+// It must be one of a package, no closure.
 func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) } //nolint:gosec // see above
 
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) } //nolint:gosec // see above

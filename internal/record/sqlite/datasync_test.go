@@ -10,8 +10,8 @@ import (
 	"gatehouse/internal/record/sqlite"
 )
 
-// A commit syncs once, and what was not synced is not written: neither for the caller nor
-// for a later commit.
+// A commit syncs once. A transaction that could not be synced has failed: its caller gets an
+// error, and its record is not in the journal, also after later ones.
 func TestDB_dataSync(t *testing.T) {
 	var syncs atomic.Int64
 	var failing atomic.Bool

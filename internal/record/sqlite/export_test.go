@@ -76,11 +76,7 @@ func (db *DB) ClosePools() error { return errors.Join(db.reading.Close(), db.wri
 // MigrateBy opens the file and brings it to the schema that has so many more
 // migrations than this version knows.
 func MigrateBy(ctx context.Context, path string, more ...string) error {
-	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1)
+	db := connect(dsn(path, writerPragmas), 1)
 	return errors.Join(migrate(ctx, db, path, append(schemas(), more...)), db.Close())
 }
 
@@ -94,11 +90,7 @@ func (db *DB) AccessVersion(ctx context.Context) (string, error) { return db.met
 
 // MakeBy makes a file with the first so many migrations, as an older version did.
 func MakeBy(ctx context.Context, path string, version int) error {
-	db, err := sql.Open("sqlite", dsn(path, writerPragmas))
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(1)
+	db := connect(dsn(path, writerPragmas), 1)
 	return errors.Join(migrate(ctx, db, path, schemas()[:version]), db.Close())
 }
 
@@ -159,11 +151,16 @@ func pagesOf(ctx context.Context, path, query, table string) (pages []int64, err
 	return pages, errors.Join(err, db.Close())
 }
 
-// OnSync makes the sync of a commit also call a function, whose error is that of the sync,
-// until restore is called. No database may be open then or now.
+// OnSync calls a function before each sync of a commit, and returns its error in place of the
+// sync, until restore is called. No database may be open at either call.
 func OnSync(call func() error) (restore func()) {
 	useDataSync()
 	former := logSync.sync
-	logSync.sync = func(fd int) error { return errors.Join(call(), former(fd)) }
+	logSync.sync = func(fd int) error {
+		if err := call(); err != nil {
+			return err
+		}
+		return former(fd)
+	}
 	return func() { logSync.sync = former }
 }
