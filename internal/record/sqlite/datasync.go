@@ -24,9 +24,9 @@ var logSync struct { //nolint:gochecknoglobals // as SQLite's list of VFSs, of t
 	vfs        sqlite3.Tsqlite3_vfs
 	sync       func(fd int) error
 
-	opened  sync.Once                   // guards the rest, which the first log sets
-	log     sqlite3.Tsqlite3_io_methods // what unix-excl sets for a log
-	methods sqlite3.Tsqlite3_io_methods
+	opened   sync.Once // guards the rest, which the first log sets
+	methods  sqlite3.Tsqlite3_io_methods
+	unixSync uintptr // the address of the xSync of unix-excl
 }
 
 // useDataSync makes dataSync known to SQLite. Where it cannot, opening a database fails, as
@@ -53,9 +53,8 @@ func openDataSync(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags ui
 	if rc == sqlite3.SQLITE_OK && flags&sqlite3.SQLITE_OPEN_WAL != 0 {
 		f := at[sqlite3.TunixFile](file)
 		logSync.opened.Do(func() {
-			logSync.log = *at[sqlite3.Tsqlite3_io_methods](f.FpMethod)
-			logSync.methods = logSync.log
-			logSync.methods.FxSync = address(syncData)
+			logSync.methods = *at[sqlite3.Tsqlite3_io_methods](f.FpMethod)
+			logSync.unixSync, logSync.methods.FxSync = logSync.methods.FxSync, address(syncData)
 		})
 		f.FpMethod = addressOf(&logSync.methods)
 	}
@@ -67,7 +66,7 @@ func openDataSync(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags ui
 func syncData(tls *libc.TLS, file uintptr, flags int32) int32 {
 	f := at[sqlite3.TunixFile](file)
 	if f.FctrlFlags&sqlite3.UNIXFILE_DIRSYNC != 0 {
-		return function[func(*libc.TLS, uintptr, int32) int32](logSync.log.FxSync)(tls, file, flags)
+		return function[func(*libc.TLS, uintptr, int32) int32](logSync.unixSync)(tls, file, flags)
 	}
 	if err := logSync.sync(int(f.Fh)); err != nil {
 		return sqlite3.SQLITE_IOERR_FSYNC
