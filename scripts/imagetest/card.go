@@ -15,7 +15,7 @@ const (
 	cardStations   = 200
 	cardDayUnlocks = 500
 	cardLimit      = 25_000_000 // bytes
-	cardSettle     = 300        // unlocks, after which SQLite's log has the size that it keeps
+	cardSettle     = 300        // unlocks, after which the file of SQLite's log no longer grows
 	cardMeasure    = time.Hour  // measured: the log is saved once in it
 )
 
