@@ -74,7 +74,7 @@ image-test: CUTS = 300
 image-test: image ## prove the image and its updates in an emulated machine, with power cuts (CUTS=300, hours)
 	go run ./scripts/imagetest -cuts $(CUTS)
 
-update: ## make the update of boards from the image that "make image" made: build/gatehouse.update
+update: ## pack and sign an update from the last "make image": build/gatehouse.update
 	scripts/update-file build/gatehouse.update
 
 release: ## make all that a release consists of, signed: build/release

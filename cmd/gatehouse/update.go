@@ -44,7 +44,7 @@ status" says why. Expect doors to be out of reach for about a minute at each res
 --at chooses the time.
 
 With --check and without FILE or URL, the update at url under [update] of the
-configuration is checked.
+configuration is checked. What a check has fetched is kept for the update.
 
 An update that was interrupted continues when the same command is run again. Run it as
 root. On other systems it changes nothing and prints how they are updated.`
@@ -130,14 +130,18 @@ func (a *app) updateFrom(args []string, flags updateFlags) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
-	if !flags.check {
-		return "", wrongUsagef("the argument FILE|URL is missing")
+	missing := wrongUsagef("the argument FILE|URL is missing")
+	if flags.check {
+		cfg, err := a.settings()
+		if err != nil || cfg.Update.URL != "" {
+			return cfg.Update.URL, err
+		}
+		missing = wrongUsagef("name a FILE or URL to check, or set url under [update] of the configuration")
 	}
-	cfg, err := a.settings()
-	if err == nil && cfg.Update.URL == "" {
-		err = wrongUsagef("name a FILE or URL to check, or set url under [update] of the configuration")
+	if _, err := openBoard(flags); err != nil {
+		return "", wrongUsage(errors.New(describe(err))) // an argument would not help on this system
 	}
-	return cfg.Update.URL, err
+	return "", missing
 }
 
 // update installs or checks an update.
@@ -250,9 +254,6 @@ func (a *app) updateStatus(ctx context.Context, flags updateFlags) error {
 // updating runs do with the updater of this board, as root.
 func (a *app) updating(flags updateFlags, log *slog.Logger, do func(*update.Updater) error) error {
 	board, err := openBoard(flags)
-	if fault.Is(err, fault.NotFound) {
-		return fault.Wrap(fault.NotFound, strings.TrimSuffix(updates.Advice(), "."), err)
-	}
 	if err != nil {
 		return err
 	}
@@ -271,8 +272,14 @@ func (a *app) updating(flags updateFlags, log *slog.Logger, do func(*update.Upda
 	}))
 }
 
-// openBoard returns the board that this is.
-func openBoard(flags updateFlags) (*slot.Board, error) { return slot.OpenAt(cmp.Or(flags.board, "/")) }
+// openBoard returns the board that this is. The error says how another system is updated.
+func openBoard(flags updateFlags) (*slot.Board, error) {
+	board, err := slot.OpenAt(cmp.Or(flags.board, "/"))
+	if fault.Is(err, fault.NotFound) {
+		err = fault.Wrap(fault.NotFound, strings.TrimSuffix(updates.Advice(), "."), err)
+	}
+	return board, err
+}
 
 // updateSocket returns the socket of the gateway; a mistake in its configuration does not
 // matter here.

@@ -12,8 +12,7 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// uploadSpare is what stays free on the disk, in bytes: the journal, and root's copy of what
-// is being installed, need it more.
+// uploadSpare is what stays free on the disk, in bytes: the journal needs it more.
 const uploadSpare = 64 << 20
 
 // uploads is the folder of the one update that a browser has uploaded, for root to
