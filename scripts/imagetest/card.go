@@ -15,7 +15,7 @@ const (
 	cardStations   = 200
 	cardDayUnlocks = 500
 	cardLimit      = 25_000_000 // bytes
-	cardMeasure    = time.Hour  // measured: the log is saved once in it
+	cardMeasure    = time.Hour  // measured: the system log is saved in it
 )
 
 // cardDay measures what the machine writes to its disk in an hour of a usual day, with

@@ -71,6 +71,16 @@ func (b *Board) Default() (Name, error) {
 	return n, err
 }
 
+// confirmDefault writes to loader.conf what somebody has chosen in the menu, if that runs.
+// Else a start would try the other slot with no way back, where the variable is lost.
+func (b *Board) confirmDefault() error {
+	chosen, err := b.variable(chosenDefault)
+	if err != nil || chosen != b.running {
+		return err
+	}
+	return b.SetDefault(chosen)
+}
+
 // loaderDefault returns the default of loader.conf, and where its letter is. What is not
 // of the image's form is refused.
 func (b *Board) loaderDefault() (n Name, at int64, err error) {

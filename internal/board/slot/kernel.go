@@ -55,6 +55,9 @@ func (b *Board) Clear(n Name) error {
 	if err := b.checkIdle(n); err != nil {
 		return err
 	}
+	if err := b.confirmDefault(); err != nil {
+		return err
+	}
 	if err := errors.Join(b.ClearOneShot(), b.WriteEntries(n, nil, nil)); err != nil {
 		return err
 	}

@@ -66,7 +66,12 @@ func (b *Board) ClearOneShot() error { return b.clearVariable(oneShot) }
 // TryOnce is SetOneShot, with the boot partition open for writing as Change has it. After an
 // error it has removed what it set, where the disk still takes that.
 func (b *Board) TryOnce(n Name) error {
-	err := b.Change(func() error { return b.SetOneShot(n) })
+	err := b.Change(func() error {
+		if err := b.confirmDefault(); err != nil {
+			return err
+		}
+		return b.SetOneShot(n)
+	})
 	if err != nil { // it may be set all the same
 		err = errors.Join(err, b.DropOneShot())
 	}

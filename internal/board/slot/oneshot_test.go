@@ -193,3 +193,29 @@ func TestBoard_oneShot_UBoot(t *testing.T) {
 		}
 	}
 }
+
+// What somebody chose in the menu is the default of loader.conf too before the other slot
+// is written or tried: the variable may be lost, and on-trial reads loader.conf.
+func TestBoard_chosenStays(t *testing.T) {
+	for what, write := range map[string]func(*slot.Board) error{
+		"clear": func(b *slot.Board) error { return b.Clear(slot.B) },
+		"try":   func(b *slot.Board) error { return b.TryOnce(slot.B) },
+	} {
+		folder := slottest.New(t, "1.2.3")
+		folder.Fill("b", "1.2.2")
+		conf := strings.ReplaceAll(folder.Read("boot/efi/loader/loader.conf"), "gatehouse-a", "gatehouse-b")
+		folder.Write("boot/efi/loader/loader.conf", conf)
+		chosen := efivars + "LoaderEntryDefault" + vendor
+		folder.Write(chosen, "\x07\x00\x00\x00"+string(wide("gatehouse-a.conf")))
+		b := open(t, folder)
+		if err := write(b); err != nil {
+			t.Fatal(err)
+		}
+		if now := folder.Read("boot/efi/loader/loader.conf"); !strings.Contains(now, "default gatehouse-a.conf") {
+			t.Errorf("%s: loader.conf is %q", what, now)
+		}
+		if n, err := b.Default(); err != nil || n != slot.A {
+			t.Errorf("%s: the default is %q, %v", what, n, err)
+		}
+	}
+}

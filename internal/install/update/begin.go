@@ -3,6 +3,7 @@ package update
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gatehouse/internal/fault"
@@ -15,7 +16,10 @@ const askTimeout = 15 * time.Second
 // begin has the next start try a slot once, and restarts the board. After the one shot is
 // set, nothing interrupts it.
 func (u *Updater) begin(ctx context.Context, w waiting) error {
-	online := u.online(ctx)
+	// Soon after a start or a power cut not all stations are back yet.
+	online := slices.Concat(w.Online, u.online(ctx))
+	slices.Sort(online)
+	online = slices.Compact(online)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -23,6 +27,7 @@ func (u *Updater) begin(ctx context.Context, w waiting) error {
 	u.state.Waiting, u.state.Trial = nil, &trial{attempt: w.attempt, Online: online}
 	err := u.save()
 	if err == nil {
+		u.show(nil) // if this process is killed now, the board restarts (on-trial)
 		err = unwritten(u.Board.TryOnce(w.Slot))
 	}
 	if err != nil {
@@ -34,11 +39,10 @@ func (u *Updater) begin(ctx context.Context, w waiting) error {
 		u.Log.Warn("the state of updates was not written", "err", err)
 	}
 	u.Log.Info("the board restarts to try a version", "version", w.Version, "slot", string(w.Slot), "stations", len(online))
-	u.show(nil)
 	return fault.Wrap(fault.Unavailable, fmt.Sprintf("Version %s is ready, but the board does not restart by itself: restart it to try the version", w.Version), u.Restart(ctx))
 }
 
-// online lists the stations that are connected, which the trial must see again. A gateway
+// online lists the stations that are connected, which a trial must see again. A gateway
 // that does not answer has none.
 func (u *Updater) online(ctx context.Context) []site.StationID {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -92,7 +96,7 @@ func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out O
 			out.Version, u.Board.Version()))
 	}
 	u.touched = false
-	w := waiting{attempt: attempt{Slot: u.other(), Version: out.Version, OldData: oldData}, At: site.At(at)}
+	w := waiting{attempt: attempt{Slot: u.other(), Version: out.Version, OldData: oldData}, At: site.At(at), Online: u.online(ctx)}
 	if !at.IsZero() {
 		u.state.Waiting = &w
 		err = u.save()

@@ -332,3 +332,22 @@ func TestUpdate_mistypedAddress(t *testing.T) {
 		}
 	}
 }
+
+// A process that is killed while it has the board restart leaves a board that on-trial
+// restarts.
+func TestRun_killedInBegin(t *testing.T) {
+	b := newBoard(t)
+	b.settle()
+	restarting := false
+	b.onShow = func(s site.UpdateStatus) {
+		if s.Phase != site.UpdateRestarting || restarting {
+			return
+		}
+		if restarting = true; b.oneShot() != "" || !b.ends() {
+			t.Errorf("one shot %q; the board restarts without this process: %v", b.oneShot(), b.ends())
+		}
+	}
+	if err := b.install(b.file("1.3.0")); err != nil || !restarting || b.oneShot() != slot.B {
+		t.Errorf("%v, restarting: %v, one shot %q", err, restarting, b.oneShot())
+	}
+}

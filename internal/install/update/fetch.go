@@ -32,6 +32,8 @@ const (
 	stallTimeout = time.Minute
 	leastBytes   = 8 << 10
 	dialTimeout  = 30 * time.Second
+	// longest is how long a download may take: what waits for its moment is not tried meanwhile.
+	longest = 4 * time.Hour
 	// fruitless is how often in a row an attempt may bring less than leastBytes, and how
 	// often at all a download may begin anew, before it is given up: the card wears.
 	fruitless  = 8
@@ -61,6 +63,7 @@ type fetch struct {
 	anew   int // how often what was there was dropped
 	judged bool
 	limit  int64 // of bytes that may arrive
+	until  time.Time
 	shown  *progress
 }
 
@@ -70,14 +73,14 @@ func (u *Updater) fetch(ctx context.Context, address string, keys api.Keyring) (
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "The address of the update cannot be read: write https://HOST/PATH") // the error has the address
 	}
-	d := &fetch{u: u, url: parsed, keys: keys, limit: updatefile.MaxSize}
+	d := &fetch{u: u, url: parsed, keys: keys, limit: updatefile.MaxSize, until: time.Now().Add(longest)}
 	d.shown = u.phase(site.UpdateFetching, "")
 	if err := d.open(sha256.Sum256([]byte(address))); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "The download cannot be kept in "+u.Folder, err)
 	}
 	had := d.whole()
 	err = d.run(ctx)
-	if err != nil && ctx.Err() == nil && had && d.whole() { // the server has nothing newer to say
+	if err != nil && ctx.Err() == nil && had && d.whole() && !fault.Is(err, fault.Invalid) { // the server has nothing newer to say
 		err = d.judge()
 	}
 	if err != nil {
@@ -146,6 +149,8 @@ func (d *fetch) run(ctx context.Context) error {
 
 // attempt is one request. Errors without a kind are worth another one.
 func (d *fetch) attempt(ctx context.Context) error {
+	ctx, late := context.WithDeadlineCause(ctx, d.until, errSlow)
+	defer late()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
@@ -308,10 +313,8 @@ func (d *fetch) receive(ctx context.Context, body io.Reader, stall *time.Timer) 
 		case errors.Is(err, io.EOF) && (d.from.Size < 0 || d.have == d.from.Size):
 			d.from.Size = d.have
 			return d.judge()
-		case errors.Is(context.Cause(ctx), errStalled):
-			return errStalled
 		default:
-			return errors.New(cause(err))
+			return d.broken(ctx, err)
 		}
 	}
 }

@@ -458,3 +458,65 @@ func TestFetch_inRun(t *testing.T) {
 	}
 	b.holds("1.3.0")
 }
+
+// A server that would deliver for days is given up, and says what to do.
+func TestFetch_tooSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, began := newBoard(t), time.Now()
+		raw := b.big()
+		b.http = func(cfg *update.Config) {
+			cfg.HTTP = roundTrip(func(r *http.Request) (*http.Response, error) {
+				from := int64(0)
+				_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+				body := &drip{ctx: r.Context(), body: bytes.NewReader(raw[from:]), piece: 8 << 10, pause: 59 * time.Second, limit: 1}
+				status := map[bool]int{false: http.StatusOK, true: http.StatusPartialContent}[from > 0]
+				head := http.Header{"Content-Range": {fmt.Sprintf("bytes %d-%d/%d", from, len(raw)-1, len(raw))}}
+				return &http.Response{StatusCode: status, Header: head, Body: body, ContentLength: int64(len(raw)) - from, Request: r}, nil
+			})
+		}
+		err := b.fetch("https://example.test/x")
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "within 4 hours: run it again, which continues at ") || time.Since(began) > 5*time.Hour {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+	})
+}
+
+// What the server has withdrawn is not installed from an earlier download.
+func TestFetch_withdrawn(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusGone, http.StatusForbidden} {
+		b, there := newBoard(t), true
+		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !there {
+				w.WriteHeader(status)
+				return
+			}
+			w.Header().Set("ETag", `"1"`)
+			http.ServeFile(w, r, b.file("1.3.0"))
+		}))
+		if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{URL: url}, Check: true}); err != nil {
+			t.Fatal(err)
+		}
+		there = false
+		if err := b.fetch(url); !fault.Is(err, fault.Invalid) || b.oneShot() != "" {
+			t.Errorf("%d: %v, one shot %q", status, err, b.oneShot())
+		}
+	}
+}
+
+// Where a server redirects to may hold a password, also where it cannot be read.
+func TestFetch_unreadableAnswers(t *testing.T) {
+	for _, where := range []string{"https://other.test/x?sig=hunter2%zz\x7f", "http://[hunter2@x/", ":hunter2?"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBoard(t)
+			b.http = func(cfg *update.Config) {
+				cfg.HTTP = roundTrip(func(r *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {where}}, Body: http.NoBody, Request: r}, nil
+				})
+			}
+			err := b.fetch("https://example.test/x")
+			if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(b.status().Last.Reason, "hunter2") {
+				t.Errorf("%q: %v; %+v", where, err, b.status().Last)
+			}
+		})
+	}
+}

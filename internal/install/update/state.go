@@ -42,7 +42,8 @@ type content struct {
 // waiting is a version that was written and is to be tried at a moment.
 type waiting struct {
 	attempt
-	At site.Timestamp `json:"at"` // zero is at once
+	At     site.Timestamp   `json:"at"`     // zero is at once
+	Online []site.StationID `json:"online"` // stations that were, when it was written
 }
 
 // attempt is what is to be tried.

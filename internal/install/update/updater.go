@@ -168,7 +168,7 @@ func (u *Updater) install(ctx context.Context, o Order) (version string, written
 		return version, written, err
 	}
 	u.state.Slots[u.other()] = content{version, f.Manifest.Schema}
-	u.state.Waiting = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At)}
+	u.state.Waiting = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At), Online: u.online(ctx)}
 	return version, written, errors.Join(u.save(), u.dropDownload()) // also one that was given up for this file
 }
 
