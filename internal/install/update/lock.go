@@ -12,12 +12,16 @@ import (
 	"gatehouse/internal/fault"
 )
 
-// lockRetry is how often a waiting process tries to get the lock.
-const lockRetry = time.Second
+const (
+	// lockRetry is how often a waiting process tries to get the lock.
+	lockRetry = time.Second
+	// lockPatience is longer than the service holds the lock where it has nothing to do: it may ask the gateway.
+	lockPatience = askTimeout + 5*time.Second
+)
 
 // lock acquires the lock of updates, which one process holds, and reads the state. If
-// another process holds it, lock waits when patient, and returns Conflict otherwise. The
-// lock ends with the process.
+// another process holds it, lock waits: when patient until ctx ends, else for
+// lockPatience, after which the error is Conflict. The lock ends with the process.
 func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missing bool, err error) {
 	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
 		return nil, false, fmt.Errorf("making the folder of updates: %w", err)
@@ -27,12 +31,12 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 		return nil, false, fmt.Errorf("locking updates: %w", err)
 	}
 	release = func() { _ = f.Close() }
-	for {
+	for until := time.Now().Add(lockPatience); ; {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
 			break
 		}
-		if !patient {
+		if !patient && time.Now().After(until) {
 			release()
 			return nil, false, fault.New(fault.Conflict, "Another update or check is in progress: \"gatehouse update status\" shows how far an update is")
 		}

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gatehouse/internal/board/durable"
 	"gatehouse/internal/board/slot"
@@ -225,21 +228,28 @@ func TestUpdate_interrupted(t *testing.T) {
 	}
 }
 
-// One process updates at a time.
+// One process updates at a time. A turn of the service is waited for.
 func TestUpdate_locked(t *testing.T) {
-	b := newBoard(t)
-	file := b.file("1.3.0")
-	var second error
-	b.onShow = func(s site.UpdateStatus) {
-		if s.Phase == site.UpdateWriting && second == nil {
-			_, second = b.updater().Update(t.Context(), update.Order{From: update.Source{Path: file}})
-		}
-	}
-	if err := b.install(file); err != nil {
-		t.Fatal(err)
-	}
-	if !fault.Is(second, fault.Conflict) || !strings.Contains(second.Error(), "gatehouse update status") {
-		t.Errorf("the second one: %v", second)
+	for held, refused := range map[time.Duration]bool{10 * time.Second: false, time.Hour: true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBoard(t)
+			b.settle()
+			f, err := os.OpenFile(b.Path("var/lib/gatehouse-update/lock"), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			release := time.AfterFunc(held, func() { _ = f.Close() })
+			err = b.install(b.file("1.3.0"))
+			if fault.Is(err, fault.Conflict) != refused || refused != (err != nil && strings.Contains(err.Error(), "gatehouse update status")) {
+				t.Errorf("held for %v: %v", held, err)
+			}
+			if release.Stop() {
+				_ = f.Close()
+			}
+		})
 	}
 }
 
