@@ -45,7 +45,7 @@ Run it as root, to read all of the configuration. The passphrase comes from
 --passphrase-file or GATEHOUSE_PASSPHRASE; else the terminal offers a generated one.
 Your own needs at least 16 characters. Keep it apart from the file: without it the
 backup cannot be opened.`,
-		Example: `  gatehouse backup /media/usb/gatehouse-2026-11-21.backup
+		Example: `  gatehouse backup /mnt/gatehouse-2026-11-21.backup
   gatehouse backup --passphrase-file /root/backup.passphrase --force /mnt/nas/gatehouse.backup`,
 	}, func(ctx context.Context, args []string) error { return a.backup(ctx, args[0], flags) })
 	passphraseFlag(cmd, &flags.passphrase)

@@ -43,7 +43,7 @@ configuration: then restore again.
 FILE may also be a plain copy of a database, such as the one that an upgrade keeps:
 then only the database is replaced, and no passphrase is asked for.`,
 		Example: `  systemctl stop gatehouse.socket gatehouse.service
-  gatehouse restore /media/usb/gatehouse-2026-11-21.backup
+  gatehouse restore /mnt/gatehouse-2026-11-21.backup
   systemctl start gatehouse.socket gatehouse.service`,
 	}, func(ctx context.Context, args []string) error { return a.restore(ctx, args[0], flags) })
 	passphraseFlag(cmd, &flags.passphrase)

@@ -49,7 +49,7 @@ configuration is checked. What a check has fetched is kept for the update.
 An update that was interrupted continues when the same command is run again. Run it as
 root. On other systems it changes nothing and prints how they are updated.`
 
-const updateExample = `  gatehouse update /media/usb/gatehouse_1.3.0_arm64.update
+const updateExample = `  gatehouse update /mnt/gatehouse_1.3.0_arm64.update
   gatehouse update https://example.test/gatehouse_1.3.0_arm64.update --at 03:00
   gatehouse update gatehouse_1.3.0_arm64.update --check
   gatehouse update status`

@@ -48,7 +48,7 @@ chain, the number of the newest record and its hash, is kept elsewhere too: at e
 start and once a day in the system log, in each backup, and in the status that the
 cloud's application receives. Verify compares the journal with those of the system log
 where it may be read (not for FILE), and with those that --backup and --witness name.`,
-		Example: `  gatehouse journal verify --backup /media/usb/gatehouse-2026-11-21.backup
+		Example: `  gatehouse journal verify --backup /mnt/gatehouse-2026-11-21.backup
   gatehouse journal verify /mnt/copy/gatehouse.db`,
 	}, func(ctx context.Context, args []string) error {
 		witnesses, err := a.witnesses(ctx, flags, len(args) == 0)
