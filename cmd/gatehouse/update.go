@@ -108,7 +108,8 @@ func (a *app) rollbackCommand(flags *updateFlags) *cobra.Command {
 		Use:   "rollback",
 		Short: "Return to the version in the other slot",
 		Long: `Restart the board into the version in the other slot, which is tried as an update is:
-if it does not become ready, the board returns to this one by itself.
+if it does not become ready, the board returns to this one by itself. Where a version
+waits for its moment, that is withdrawn, and nothing restarts.
 
 A version that is older than the present database cannot read it. With --old-data it
 restores the database of before the update: what was set since then, such as accounts
@@ -220,6 +221,9 @@ func (a *app) printUpdate(w *lines, out update.Outcome) {
 	switch {
 	case out.Checked:
 		w.printf("Version %s is genuine, for this board, newer than %s, and there is room for it; nothing was changed.", printable(out.Version), printable(out.Current))
+		return
+	case out.Withdrawn:
+		w.printf("Version %s is no longer to be tried: version %s goes on running. Run it again to restart into version %s now.", printable(out.Version), printable(out.Current), printable(out.Version))
 		return
 	case out.At.IsZero():
 		w.printf("Version %s is in slot %s; the board restarts now to try it.", printable(out.Version), out.Slot)

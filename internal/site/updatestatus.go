@@ -16,14 +16,9 @@ const (
 	UpdateWriting    UpdatePhase = "writing"
 	UpdateVerifying  UpdatePhase = "verifying"
 	UpdateWaiting    UpdatePhase = "waiting"    // all is written; it restarts at UpdateStatus.At
-	UpdateRestarting UpdatePhase = "restarting" // into the new version
+	UpdateRestarting UpdatePhase = "restarting" // into the new version, or back after its trial
 	UpdateTrial      UpdatePhase = "trial"      // the new version runs and is not the default yet
 )
-
-// Busy reports whether a process is at work on an update in this phase.
-func (p UpdatePhase) Busy() bool {
-	return p == UpdateFetching || p == UpdateChecking || p == UpdateWriting || p == UpdateVerifying
-}
 
 // UpdateOutcome is how an update ended.
 type UpdateOutcome string
@@ -127,6 +122,9 @@ func (s UpdateStatus) Progress(zone *time.Location) string {
 		}
 		return fmt.Sprintf("%s waits in slot %s: the board restarts into it at %s.", target, s.Other.Slot, moment(s.At, zone))
 	case UpdateRestarting:
+		if s.Default == s.Other.Slot {
+			return fmt.Sprintf("Version %s did not pass its trial: the board goes back to slot %s.", s.Running.Version, s.Other.Slot)
+		}
 		return fmt.Sprintf("The board restarts to try slot %s.", s.Other.Slot)
 	case UpdateTrial:
 		missing := ""

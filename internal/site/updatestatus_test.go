@@ -50,6 +50,9 @@ func TestUpdateStatus_Sentences(t *testing.T) {
 			"Version 1.3.0 is in slot b, to be tried at 2026-11-23 03:00 CET: the board waits for a trusted clock.",
 		}},
 		"restarting": {phase(site.UpdateRestarting, 0), []string{runs, other, "The board restarts to try slot b."}},
+		"after a trial": {func(s *site.UpdateStatus) { phase(site.UpdateRestarting, 0)(s); s.Default = "b" }, []string{
+			runs, other, "Slot b is the default: the next start takes it.", "Version 1.2.3 did not pass its trial: the board goes back to slot b.",
+		}},
 		"trial": {func(s *site.UpdateStatus) {
 			s.Phase, s.Default, s.WaitingFor = site.UpdateTrial, "b", "2 of 5 stations"
 		}, []string{

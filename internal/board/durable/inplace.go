@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -45,8 +46,9 @@ func Flush(f *os.File, offset, size int64) error {
 
 // Reread returns the SHA-256 of the first size bytes of a file or a block device, as they
 // are on the disk: it reads past the cache of the system. It asks only to forget the cache where
-// the file system cannot read past it. What is shorter is [io.ErrUnexpectedEOF].
-func Reread(path string, size int64) (sum [sha256.Size]byte, err error) {
+// the file system cannot read past it. What is shorter is [io.ErrUnexpectedEOF]. It ends early
+// with the error of ctx.
+func Reread(ctx context.Context, path string, size int64) (sum [sha256.Size]byte, err error) {
 	f, err := openUncached(path)
 	if err != nil {
 		return sum, err
@@ -59,6 +61,9 @@ func Reread(path string, size int64) (sum [sha256.Size]byte, err error) {
 	defer func() { err = errors.Join(err, unix.Munmap(buffer)) }()
 	digest := sha256.New()
 	for at := int64(0); at < size; {
+		if err := ctx.Err(); err != nil {
+			return sum, err
+		}
 		n, err := f.ReadAt(buffer, at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return sum, err

@@ -52,17 +52,17 @@ func TestReread(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, part := range []int{size, size / 2} {
-				sum, err := durable.Reread(path, int64(part))
+				sum, err := durable.Reread(t.Context(), path, int64(part))
 				if err != nil || sum != sha256.Sum256(content[:part]) {
 					t.Errorf("%s: of %d of %d bytes: %x, %v", folder, part, size, sum, err)
 				}
 			}
-			if _, err := durable.Reread(path, int64(size)+1); !errors.Is(err, io.ErrUnexpectedEOF) {
+			if _, err := durable.Reread(t.Context(), path, int64(size)+1); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s: of more than the %d bytes that there are: %v", folder, size, err)
 			}
 		}
 	}
-	if _, err := durable.Reread(filepath.Join(t.TempDir(), "none"), 1); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := durable.Reread(t.Context(), filepath.Join(t.TempDir(), "none"), 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestReread_pastCache(t *testing.T) {
 	if cached(t, f) > 0 {
 		return // the folder is in memory
 	}
-	if _, err := durable.Reread(path, 1<<20); err != nil {
+	if _, err := durable.Reread(t.Context(), path, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	if n := cached(t, f); n > 0 {

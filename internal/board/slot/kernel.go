@@ -2,6 +2,7 @@ package slot
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -119,6 +120,11 @@ func writeFile(path string, content io.Reader, size int64, sum [sha256.Size]byte
 		return fault.New(fault.Invalid, "The "+filepath.Base(path)+" of the update is not the one that was signed")
 	}
 	return durable.Sync(path)
+}
+
+// reread reads a small file back: nothing interrupts that.
+func reread(path string, size int64) ([sha256.Size]byte, error) {
+	return durable.Reread(context.Background(), path, size)
 }
 
 // verify compares what the disk has with what was written.

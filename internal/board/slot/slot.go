@@ -23,7 +23,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gatehouse/internal/board/durable"
 	"gatehouse/internal/fault"
 )
 
@@ -73,7 +72,7 @@ func Open() (*Board, error) { return OpenAt("/") }
 // OpenAt is Open for a folder that has /proc, /sys, /dev, /usr/lib and /boot/efi of a
 // board. Nothing is mounted there.
 func OpenAt(root string) (*Board, error) {
-	b := &Board{root: root, reread: durable.Reread, remount: func(string, bool) error { return nil }}
+	b := &Board{root: root, reread: reread, remount: func(string, bool) error { return nil }}
 	if root == "/" {
 		b.remount = remount
 	}

@@ -184,6 +184,10 @@ func ofUpdate() []defect {
 		{"slot chosen by hand", func(_ *testing.T, b *board) { b.status.Update.Default = "b" }, []string{
 			"notice update: Slot a was chosen by hand: no update is taken until the default runs > systemctl reboot",
 		}, "update: Slot b is the default: the next start takes it."},
+		{"after a trial", func(t *testing.T, b *board) {
+			phase(site.UpdateRestarting)(t, b)
+			b.status.Update.Default = "b"
+		}, nil, ""},
 		{"no key for updates", func(_ *testing.T, b *board) {
 			b.put("/usr/lib/gatehouse-image/update-keys", "# none\n\n", 0o644, 0)
 		}, []string{

@@ -26,6 +26,7 @@ func checkUpdate(_ context.Context, g *subject, s *sheet) {
 		return
 	}
 	switch u.Phase {
+	case site.UpdateRestarting:
 	case site.UpdateTrial:
 		s.find(health.Notice, sentence(u.Progress(time.UTC)), "leave the machine switched on; gatehouse update status shows how it goes on", all...)
 	case site.UpdateWaiting:

@@ -27,7 +27,7 @@ func (u *Updater) begin(ctx context.Context, w waiting) error {
 	u.state.Waiting, u.state.Trial = nil, &trial{attempt: w.attempt, Online: online}
 	err := u.save()
 	if err == nil {
-		u.show(nil) // if this process is killed now, the board restarts (on-trial)
+		u.show(nil) // if this process is killed now, the service fails, and the board restarts (on-trial)
 		err = unwritten(u.Board.TryOnce(w.Slot))
 	}
 	if err != nil {
@@ -62,26 +62,32 @@ func (u *Updater) online(ctx context.Context) []site.StationID {
 
 // Rollback has the next start try the other slot, as an update does, at once or at a
 // moment. With oldData the database of before the present version is restored: of what
-// happened since, only the journal and revocations are kept. Errors are as those of Update;
-// Conflict where the other version cannot read the present database and oldData is false.
+// happened since, only the journal and revocations are kept. What waits for its moment is
+// withdrawn instead, unless at states another one. Errors are as those of Update; Conflict
+// where the other version cannot read the present database and oldData is false.
 func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
 	release, _, err := u.lock(ctx, false)
 	if err != nil {
 		return out, err
 	}
 	defer release()
-	out, err = u.goBack(ctx, at, oldData)
-	if err == nil && !at.IsZero() {
-		release()
-		err = u.wake(ctx)
+	if err := u.wake(ctx); err != nil {
+		return out, err
 	}
-	return out, err
+	return u.goBack(ctx, at, oldData)
 }
 
 // goBack is Rollback under the lock. What waits for its moment waits for Run.
 func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
 	out = Outcome{Slot: u.other(), Current: u.Board.Version(), At: site.At(at)}
 	if err := u.free(); err != nil {
+		return out, err
+	}
+	if w := u.state.Waiting; w != nil && at.IsZero() {
+		u.state.Waiting = nil
+		u.conclude(w.Version, site.UpdateFailed, "it was withdrawn before it was tried")
+		out.Version, out.Withdrawn, err = w.Version, true, u.save()
+		u.show(nil)
 		return out, err
 	}
 	if out.Version, err = u.Board.Installed(u.other()); err != nil {

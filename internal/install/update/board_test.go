@@ -210,6 +210,7 @@ type gateway struct {
 	online  []site.StationID
 	offline []site.StationID
 	asked   func()
+	lists   func()
 	unlists error // of Stations
 }
 
@@ -229,6 +230,9 @@ func (g *gateway) Status(context.Context) (adminapi.Status, error) {
 
 func (g *gateway) Stations(context.Context) ([]adminapi.Station, error) {
 	var all []adminapi.Station
+	if g.lists != nil {
+		g.lists()
+	}
 	for _, id := range g.online {
 		all = append(all, adminapi.Station{StationState: site.StationState{ID: id, Status: site.Online}})
 	}

@@ -255,21 +255,29 @@ func TestFallback_chosenByHand(t *testing.T) {
 	}
 }
 
-// An update whose process was killed is over, which the service says when it runs again.
+// An update whose process was killed is over: the service, which that process has started,
+// says so.
 func TestRun_killed(t *testing.T) {
-	b := newBoard(t)
-	b.settle()
 	for _, phase := range []site.UpdatePhase{site.UpdateFetching, site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
-		s := b.status()
-		s.Phase, s.Target, s.Percent = phase, "1.3.0", 12
-		if err := (slot.Exchange{Root: b.Root}).WriteStatus(s); err != nil {
-			t.Fatal(err)
+		b := newBoard(t)
+		b.settle()
+		from := update.Source{Path: b.file("1.3.0")}
+		if phase == site.UpdateFetching {
+			from = update.Source{URL: serve(t, &server{raw: b.genuine("1.3.0")})}
+		}
+		if !b.kill(from, func(s site.UpdateStatus) bool {
+			return s.Phase == phase && (s.Percent > 0 || phase == site.UpdateVerifying)
+		}) {
+			t.Fatalf("%s: it was not killed", phase)
+		}
+		if s := b.status(); s.Phase != phase || b.wakes != 1 {
+			t.Errorf("%s: the status is %+v; the service was started %d times", phase, s, b.wakes)
 		}
 		if err := b.service(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed ||
-			s.Last.Version != "1.3.0" || !strings.Contains(s.Last.Reason, "interrupted") {
+		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed || !strings.Contains(s.Last.Reason, "interrupted") ||
+			s.Last.Version != "1.3.0" && (phase == site.UpdateWriting || phase == site.UpdateVerifying) {
 			t.Errorf("%s: the status is %+v, %+v", phase, s, s.Last)
 		}
 	}
@@ -334,20 +342,14 @@ func TestUpdate_mistypedAddress(t *testing.T) {
 }
 
 // A process that is killed while it has the board restart leaves a board that on-trial
-// restarts.
+// restarts, once the service fails.
 func TestRun_killedInBegin(t *testing.T) {
 	b := newBoard(t)
 	b.settle()
-	restarting := false
-	b.onShow = func(s site.UpdateStatus) {
-		if s.Phase != site.UpdateRestarting || restarting {
-			return
-		}
-		if restarting = true; b.oneShot() != "" || !b.ends() {
-			t.Errorf("one shot %q; the board restarts without this process: %v", b.oneShot(), b.ends())
-		}
+	if !b.kill(update.Source{Path: b.file("1.3.0")}, func(s site.UpdateStatus) bool { return s.Phase == site.UpdateRestarting }) {
+		t.Fatal("it was not killed")
 	}
-	if err := b.install(b.file("1.3.0")); err != nil || !restarting || b.oneShot() != slot.B {
-		t.Errorf("%v, restarting: %v, one shot %q", err, restarting, b.oneShot())
+	if err := b.service(time.Minute); err == nil || !b.ends() || b.oneShot() != "" {
+		t.Errorf("%v, one shot %q; the board restarts: %v", err, b.oneShot(), b.ends())
 	}
 }

@@ -131,7 +131,9 @@ func (d *fetch) run(ctx context.Context) error {
 		before := d.have
 		err := d.attempt(ctx)
 		switch {
-		case err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Internal || d.whole():
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil || fault.KindOf(err) != fault.Internal || d.whole():
 			return err
 		case d.have-before >= leastBytes:
 			failures, wait = 0, firstRetry

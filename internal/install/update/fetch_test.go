@@ -410,8 +410,11 @@ func TestFetch_abandonedDownload(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := b.updater().Update(ctx, update.Order{From: update.Source{URL: serve(t, s)}}); err == nil {
-		t.Fatal("it was not interrupted")
+	if _, err := b.updater().Update(ctx, update.Order{From: update.Source{URL: serve(t, s)}}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("it was not interrupted: %v", err)
+	}
+	if s := b.status(); s.Last == nil || s.Last.Outcome != site.UpdateFailed || !strings.Contains(s.Last.Reason, "interrupted") {
+		t.Errorf("the status is %+v", s.Last)
 	}
 	b.onShow = nil
 	b.Read("var/lib/gatehouse-update/download")

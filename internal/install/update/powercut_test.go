@@ -7,42 +7,44 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse/internal/install/update"
 	"gatehouse/internal/site"
 )
 
-var errCut = errors.New("the power is cut")
+var errKilled = errors.New("the process is killed, or the power cut")
 
-// cutAt installs a version and cuts the power at the n-th status; false where it ended
-// before.
-func (b *board) cutAt(n int, file string) (cut bool) {
+// kill begins an update, and ends its process at the first status that is meant; false where
+// the update ended before.
+func (b *board) kill(from update.Source, meant func(site.UpdateStatus) bool) (killed bool) {
 	b.t.Helper()
-	b.onShow = func(site.UpdateStatus) {
-		if n--; n == 0 {
-			panic(errCut)
+	b.onShow = func(s site.UpdateStatus) {
+		if meant(s) {
+			killed = true
+			panic(errKilled)
 		}
 	}
 	defer func() {
 		b.onShow = nil
-		if reason := recover(); reason != nil && reason != any(errCut) {
+		if reason := recover(); reason != nil && reason != any(errKilled) {
 			panic(reason)
 		}
-		cut = n <= 0
 	}()
-	if err := b.install(file); err != nil {
+	if _, err := b.updater().Update(b.t.Context(), update.Order{From: from}); err != nil {
 		b.t.Error(err)
 	}
 	return false
 }
 
 // Wherever the power is cut within an update, the board starts the old version or, whole,
-// the new one; and the same update installs it after that.
+// the new one, and says what became of the update; and the same update installs it after that.
 func TestUpdate_powerCuts(t *testing.T) {
 	tried, old := 0, 0
 	for n := 1; ; n++ {
 		b := newBoard(t)
 		b.settle()
 		before, file := b.running(), b.file("1.3.0")
-		if !b.cutAt(n, file) {
+		left := n
+		if !b.kill(update.Source{Path: file}, func(site.UpdateStatus) bool { left--; return left == 0 }) {
 			break
 		}
 		if now := b.running(); !maps.Equal(now, before) {
@@ -66,6 +68,9 @@ func TestUpdate_powerCuts(t *testing.T) {
 		b.settle()
 		if s := b.status(); s.Phase != site.UpdateIdle && s.Phase != site.UpdateWaiting || s.Last != nil && strings.Contains(s.Last.Reason, "did not start") {
 			t.Errorf("cut %d: the status is %+v, %+v", n, s, s.Last)
+		}
+		if s := b.status(); s.Phase == site.UpdateIdle && (s.Last == nil || s.Last.Outcome != site.UpdateFailed) {
+			t.Errorf("cut %d: nobody says how it ended: %+v", n, s.Last)
 		}
 		b.restarts = 0
 		if err := b.install(file); err != nil {

@@ -54,35 +54,31 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 		if err := u.try(ctx); err != nil || u.state.Trial != nil {
 			return false, err
 		}
-	case u.state.Trial != nil: // the board is about to restart
-		return false, nil
+	case u.state.Trial != nil: // it is about to restart, or the process that was to do it was killed
+		return false, errNotRestarted(u.state.Trial.Version)
 	}
-	u.interrupted()
+	if err := u.save(); err != nil { // how an update ended that was interrupted
+		u.Log.Warn("the outcome of an update was not recorded", "err", err)
+	}
+	u.show(nil)
 	asked, err := u.request(ctx)
 	if u.state.Trial != nil { // the board is about to restart, or cannot
 		return false, err
 	}
 	u.takenBack(ctx)
 	if w := u.state.Waiting; w != nil && u.due(ctx) {
-		if err := u.begin(ctx, *w); err != nil {
-			return false, u.failed(w.Version, err)
+		err := u.begin(ctx, *w)
+		switch {
+		case err == nil, u.state.Waiting != nil: // begun, or nothing was decided: the service is stopped
+			return false, nil
 		}
-		return false, nil
+		return false, u.failed(w.Version, err)
 	}
 	return u.state.Waiting != nil || u.state.TakeBack || asked, nil
 }
 
-// interrupted notes that a process has ended within an update: its status is still there.
-func (u *Updater) interrupted() {
-	s, err := u.Exchange.ReadStatus()
-	if err != nil || !s.Phase.Busy() {
-		return
-	}
-	u.conclude(s.Target, site.UpdateFailed, "it was interrupted: try again")
-	if err := u.save(); err != nil {
-		u.Log.Warn("the outcome of an update was not recorded", "err", err)
-	}
-	u.show(nil)
+func errNotRestarted(version string) error {
+	return fault.New(fault.Unavailable, "The board has not restarted yet to try version "+version)
 }
 
 // takenBack ends the leave to take back an older database, once the gateway is ready.
@@ -158,7 +154,7 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 		return false, nil
 	}
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
-	if r.Action == slot.Rollback { // to what has run here; data are given up at root's word alone
+	if r.Action == slot.Rollback { // data are given up at root's word alone
 		if _, err = u.goBack(ctx, r.At.Time, false); err != nil {
 			u.refuse(err)
 		}

@@ -1,6 +1,7 @@
 package update_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -95,6 +96,59 @@ func TestRun_otherYear(t *testing.T) {
 	}
 }
 
+// A service that is stopped at the moment, as by a restart of the board, decides nothing: what
+// it has written waits.
+func TestRun_stoppedAtMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(time.Hour)
+		b := newBoard(t)
+		b.settle()
+		b.upload("1.3.0")
+		b.ask(slot.Request{Action: slot.Update, File: true, At: site.At(at)})
+		ctx, stop := context.WithCancel(t.Context())
+		b.gateway.lists = func() {
+			if !time.Now().Before(at) {
+				stop()
+			}
+		}
+		if err := b.updater().Run(ctx); err != nil || ctx.Err() == nil || b.restarts != 0 {
+			t.Fatalf("%v, %v, %d restarts", err, ctx.Err(), b.restarts)
+		}
+		b.settle()
+		if s := b.status(); s.Phase != site.UpdateWaiting || s.Last != nil {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+		b.gateway.lists = nil
+		if err := b.service(time.Minute); err != nil || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Errorf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
+		}
+	})
+}
+
+// While a version waits, going back withdraws it: it is not tried before its moment, nor
+// at it. To ask once more tries it.
+func TestRollback_withdraws(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := waits(t, time.Now().Add(time.Hour))
+		b.ask(slot.Request{Action: slot.Rollback})
+		if err := b.service(2 * time.Hour); err != nil || b.restarts != 0 || b.oneShot() != "" {
+			t.Fatalf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
+		}
+		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Version != "1.3.0" || !strings.Contains(s.Last.Reason, "withdrawn") {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+		if out, err := b.updater().Rollback(t.Context(), time.Now().Add(time.Hour), false); err != nil || out.Withdrawn {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if out, err := b.updater().Rollback(t.Context(), time.Time{}, false); err != nil || !out.Withdrawn || out.Version != "1.3.0" || b.restarts != 0 {
+			t.Fatalf("%+v, %v, %d restarts", out, err, b.restarts)
+		}
+		if out, err := b.updater().Rollback(t.Context(), time.Time{}, false); err != nil || out.Withdrawn || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Errorf("%+v, %v, %d restarts", out, err, b.restarts)
+		}
+	})
+}
+
 // A clock that nobody trusts restarts nothing, with the gateway or without it.
 func TestRun_untrustedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +238,7 @@ func TestRun_requestWhileWaiting(t *testing.T) {
 }
 
 // Whatever the gateway's user writes, root installs nothing but a newer version that is
-// signed, returns to none but the one before that reads the present database, reads no other
+// signed, restarts into no other but one that reads the present database, reads no other
 // file and removes none.
 func TestRun_hostileRequests(t *testing.T) {
 	secret := "root:$6$secret"

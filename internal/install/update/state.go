@@ -28,6 +28,7 @@ type state struct {
 	Slots    map[slot.Name]content `json:"slots"`
 	Waiting  *waiting              `json:"waiting,omitempty"`
 	Trial    *trial                `json:"trial,omitempty"`
+	Work     *work                 `json:"work,omitempty"`
 	Last     *site.LastUpdate      `json:"last,omitempty"`
 	TakeBack bool                  `json:"takeBack,omitempty"` // until the gateway has been ready
 	Strayed  bool                  `json:"strayed,omitempty"`  // what is not the default has run without a trial
@@ -37,6 +38,12 @@ type state struct {
 type content struct {
 	Version string `json:"version"`
 	Schema  int    `json:"schema"` // of the database that it writes
+}
+
+// work is an update that a process carries out. It holds the lock meanwhile: who finds the
+// work when it has the lock knows that the process was killed, or that the power failed.
+type work struct {
+	Version string `json:"version"` // "" before it is known
 }
 
 // waiting is a version that was written and is to be tried at a moment.
@@ -80,6 +87,10 @@ func (u *Updater) load() (missing bool, err error) {
 	}
 	if u.state.Slots == nil {
 		u.state.Slots = map[slot.Name]content{}
+	}
+	if w := u.state.Work; w != nil {
+		u.conclude(w.Version, site.UpdateFailed, "it was interrupted: try again")
+		u.state.Work = nil
 	}
 	return u.saved == nil, nil
 }

@@ -73,6 +73,8 @@ type Outcome struct {
 	At      site.Timestamp `json:"at,omitzero"`  // when the board restarts; absent: now
 	Current string         `json:"current"`      // the version that runs
 	Written int64          `json:"writtenBytes"` // of the root file system; blocks that were there already are not counted
+	// Withdrawn means that the version waited for its moment and is not to be tried any more.
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
 // Update carries out an order: it returns when all is written and the board is about to
@@ -85,17 +87,18 @@ func (u *Updater) Update(ctx context.Context, o Order) (out Outcome, err error) 
 		return out, err
 	}
 	defer release()
-	out, err = u.perform(ctx, o)
-	if err == nil && !o.Check && !o.At.IsZero() {
-		release()
-		err = u.wake(ctx)
+	if !o.Check {
+		if err := u.wake(ctx); err != nil {
+			return out, err
+		}
 	}
-	return out, err
+	return u.perform(ctx, o)
 }
 
-// wake has the service wait for the moment of the restart.
+// wake has the service wait for the lock: it waits for the moment of the restart then, and
+// says how the update ended if this process is killed.
 func (u *Updater) wake(ctx context.Context) error {
-	return fault.Wrap(fault.Unavailable, "The update is written, but the service gatehouse-update does not start: restart the board yourself to try it", u.Wake(ctx))
+	return fault.Wrap(fault.Unavailable, "The service gatehouse-update does not start, so nothing was changed: \"systemctl status gatehouse-update\" says why", u.Wake(ctx))
 }
 
 // perform carries out an order and records how it failed. The lock is held.
@@ -117,6 +120,7 @@ func (u *Updater) perform(ctx context.Context, o Order) (out Outcome, err error)
 // failed records an error, and makes sure that a slot that is not whole cannot start.
 func (u *Updater) failed(version string, err error) error {
 	outcome, reason := site.UpdateRefused, fault.Text(err)
+	u.state.Work = nil
 	if u.touched {
 		outcome = site.UpdateFailed
 		u.state.Waiting = nil
@@ -140,6 +144,12 @@ func (u *Updater) failed(version string, err error) error {
 func (u *Updater) install(ctx context.Context, o Order) (version string, written int64, err error) {
 	if err := u.free(); err != nil {
 		return "", 0, err
+	}
+	if !o.Check {
+		u.state.Work = &work{}
+		if err := u.save(); err != nil {
+			return "", 0, err
+		}
 	}
 	keys, err := updatefile.ReadKeys(u.Keys)
 	if err != nil {
@@ -168,7 +178,7 @@ func (u *Updater) install(ctx context.Context, o Order) (version string, written
 		return version, written, err
 	}
 	u.state.Slots[u.other()] = content{version, f.Manifest.Schema}
-	u.state.Waiting = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At), Online: u.online(ctx)}
+	u.state.Waiting, u.state.Work = &waiting{attempt: attempt{Slot: u.other(), Version: version}, At: site.At(o.At), Online: u.online(ctx)}, nil
 	return version, written, errors.Join(u.save(), u.dropDownload()) // also one that was given up for this file
 }
 

@@ -28,7 +28,7 @@ const (
 func (u *Updater) write(ctx context.Context, f *updatefile.File) (written int64, err error) {
 	other := u.other()
 	u.touched = true
-	u.state.Waiting, u.state.Slots[other] = nil, content{}
+	u.state.Waiting, u.state.Slots[other], u.state.Work = nil, content{}, &work{f.Manifest.Version}
 	if err := u.save(); err != nil {
 		return 0, err
 	}
@@ -42,10 +42,7 @@ func (u *Updater) write(ctx context.Context, f *updatefile.File) (written int64,
 	if written, err = u.writeRoot(ctx, f, path); err != nil {
 		return written, err
 	}
-	if err := u.readBack(f, path); err != nil {
-		return written, err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := u.readBack(ctx, f, path); err != nil {
 		return written, err
 	}
 	return written, u.Board.Change(func() error { return u.writeBoot(f) })
@@ -143,10 +140,10 @@ func (p *patch) flush() error {
 }
 
 // readBack compares the root on the disk, read past the cache, with the manifest.
-func (u *Updater) readBack(f *updatefile.File, path string) error {
+func (u *Updater) readBack(ctx context.Context, f *updatefile.File, path string) error {
 	want := f.Manifest.Unpacked()
 	u.phase(site.UpdateVerifying, f.Manifest.Version).at(0, want.Size)
-	got, err := durable.Reread(path, want.Size)
+	got, err := durable.Reread(ctx, path, want.Size)
 	if err == nil && got != want.SHA256 {
 		err = fault.New(fault.Unavailable, "The card has other bytes than those written to it: it may be worn out, try another one")
 	}

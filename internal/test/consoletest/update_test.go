@@ -124,6 +124,13 @@ func TestUpdate(t *testing.T) {
 	if r := b.takes(t); r.Action != slot.Rollback {
 		t.Errorf("root is asked for %+v", r)
 	}
+	b.says(t, site.UpdateStatus{Phase: site.UpdateWaiting, Target: "1.3.0", At: site.At(time.Date(2026, 11, 23, 3, 10, 0, 0, time.UTC))})
+	tab.Click("button", "Withdraw")
+	tab.AwaitText("Nothing restarts.")
+	tab.Click("dialog button.danger", "Withdraw")
+	if r := b.takes(t); r.Action != slot.Rollback {
+		t.Errorf("root is asked for %+v", r)
+	}
 	tab.Visit("#/journal")
 	tab.AwaitText(consoletest.Admin + ": update accepted")
 	look(tab, "update-journal")

@@ -114,6 +114,10 @@ func (a *API) uploadUpdate(x *kit.Exchange) error {
 		defer a.upload.size.Store(0)
 		return a.Uploads.Store(counted{content, &a.upload.got}, x.Req.ContentLength)
 	}); err != nil {
+		if a.upload.TryLock() { // unless another upload has begun, or the disk hangs
+			a.Uploads.Discard() // all of it may have been stored
+			a.upload.Unlock()
+		}
 		return err
 	}
 	if _, err := a.Updates.Request(x.Req.Actor, order); err != nil {

@@ -50,10 +50,11 @@ func (u *updater) asked() int {
 	return len(u.orders)
 }
 
-// shelf keeps an upload in memory. It calls half after the first byte.
+// shelf keeps an upload in memory. It calls half after the first byte, and whole after the last.
 type shelf struct {
 	mu        sync.Mutex
 	half      func()
+	whole     func()
 	fails     error
 	stored    string
 	size      int64
@@ -76,6 +77,9 @@ func (s *shelf) Store(content io.Reader, size int64) error {
 	}
 	if err == nil {
 		s.stored, s.size = string(first)+string(rest), size
+		if s.whole != nil {
+			s.whole()
+		}
 	}
 	return err
 }
@@ -190,6 +194,17 @@ func TestHandler_uploadUpdate_underWay(t *testing.T) {
 		t.Errorf("discarded %d times", h.uploads.discarded)
 	}
 	h.told()
+}
+
+// An upload whose sender has lost the right to it while its end was stored is discarded.
+func TestHandler_uploadUpdate_revokedLate(t *testing.T) {
+	h := open(t)
+	h.addAccount(chief, true)
+	token := h.token(chief)
+	h.uploads.whole = func() { h.must(h.access.SetAdmin(t.Context(), site.Actor{}, chief, false)) }
+	if got := h.put("", token, strings.NewReader("update")); got.status != 401 || h.updates.asked() != 0 || h.uploads.discarded != 1 {
+		t.Errorf("answered %d %s, asked %d times, discarded %d times", got.status, got.body, h.updates.asked(), h.uploads.discarded)
+	}
 }
 
 // An upload ends with the session, the account or the rights of who sends it, and asks

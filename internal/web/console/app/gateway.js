@@ -79,11 +79,12 @@ function Backup() {
 
 const after = 'stations connect again within about a minute. Unless all is well, the present version comes back.';
 
-function Update({ image, sentences, percent, other, timeZone, change }) {
+function Update({ image, sentences, phase, percent, other, timeZone, change }) {
 	const start = ({ file, url, at: local }) => {
 		const at = local ? momentOf(timeZone, local) : undefined;
 		return change(file.size ? put(`update/file?at=${at ?? ''}`, file, { patience: 36e5 }) : post('update', { url, at }));
 	};
+	const [verb, then] = phase === 'waiting' ? ['Withdraw', 'Nothing restarts.'] : ['Go back', `The gateway restarts at once: ${after}`];
 	const progress = percent > 0 && html`<progress max="100" value=${percent} aria-label="Progress"></progress>`;
 	return html`<${Block} title="Update">
 		${sentences.map((text) => html`<p>${text}</p>`)}
@@ -96,8 +97,8 @@ function Update({ image, sentences, percent, other, timeZone, change }) {
 				<${Field} label="Restart at" name="at" type="datetime-local" hint="Empty: at once." />
 				${progress}
 			<//>
-			${other.version && html`<${Ask} button="Go back" kind="danger" title=${`Go back to version ${other.version}?`} submit="Go back" act=${() => change(post('update/rollback'))}>
-				<p>The gateway restarts at once: ${after}</p>
+			${other.version && html`<${Ask} button=${verb} kind="danger" title=${`${verb}: version ${other.version}?`} submit=${verb} act=${() => change(post('update/rollback'))}>
+				<p>${then}</p>
 			<//>`}
 		</div>`}
 	<//>`;

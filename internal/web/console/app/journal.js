@@ -18,7 +18,7 @@ const topics = {
 		'group-added group-changed group-removed holiday-changed holiday-removed token-added token-removed'),
 };
 
-// Sentences about records; the capitals stand for what the record states. For other kinds the kind itself is one.
+// Sentences about records; the capitals stand for what the record states.
 const sentences = {
 	'unlock-throttled': 'WHO asked too often to open LOCK',
 	'lock-changed': 'LOCK is STATUS',
@@ -77,7 +77,7 @@ function sentence(record, outcome, zone) {
 
 const openingTime = 10_000; // in which an unlock explains that its lock is open
 
-// entries turns records, oldest first, into lines, newest first. One unlock is one line, with the report of its lock that it is open.
+// entries turns records, oldest first, into lines, newest first. One unlock is one line.
 function entries(records, zone) {
 	const found = [];
 	const unlocks = new Map(); // by command, and the latest by lock
@@ -124,7 +124,7 @@ function Entry({ entry: { record, tone, text, all }, zone }) {
 	</li>`;
 }
 
-// Records shows those that a filter, the text of a query, selects: the first so many, newest first, and new ones as they come.
+// Records shows what a filter, the text of a query, selects: the first so many, newest first, and new ones as they come.
 export function Records({ filter, first, zone }) {
 	useTopic('list');
 	const [tail, setTail] = useState(first);
