@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -64,6 +65,11 @@ func TestReread(t *testing.T) {
 	}
 	if _, err := durable.Reread(t.Context(), filepath.Join(t.TempDir(), "none"), 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := durable.Reread(ctx, "inplace_test.go", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 
