@@ -232,33 +232,35 @@ func TestFallback_lostState(t *testing.T) {
 // A newer version that somebody starts by hand may change the database: the default may take
 // its own back.
 func TestFallback_chosenByHand(t *testing.T) {
-	b := newBoard(t)
-	b.settle()
-	if err := b.service(time.Minute); err != nil || b.status().TakeBack {
-		t.Fatalf("%v, %+v", err, b.status())
-	}
-	b.Fill("b", "1.3.0")
-	b.run("b")
-	b.schema = 10
-	b.settle()
-	if err := b.service(time.Minute); err != nil || b.status().TakeBack {
-		t.Errorf("in slot b: %v, %+v", err, b.status())
-	}
-	b.run("a")
-	b.schema = 9
-	b.settle()
-	if s := b.status(); !s.TakeBack || s.Phase != site.UpdateIdle {
-		t.Errorf("the status is %+v", s)
-	}
-	if err := b.service(time.Minute); err != nil || b.status().TakeBack {
-		t.Errorf("when the gateway is ready: %v, %+v", err, b.status())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		if err := b.service(time.Minute); err != nil || b.status().TakeBack {
+			t.Fatalf("%v, %+v", err, b.status())
+		}
+		b.Fill("b", "1.3.0")
+		b.run("b")
+		b.schema = 10
+		b.settle()
+		if err := b.service(time.Minute); err != nil || b.status().TakeBack {
+			t.Errorf("in slot b: %v, %+v", err, b.status())
+		}
+		b.run("a")
+		b.schema = 9
+		b.settle()
+		if s := b.status(); !s.TakeBack || s.Phase != site.UpdateIdle {
+			t.Errorf("the status is %+v", s)
+		}
+		if err := b.service(time.Minute); err != nil || b.status().TakeBack {
+			t.Errorf("when the gateway is ready: %v, %+v", err, b.status())
+		}
+	})
 }
 
 // An update whose process was killed is over: the service, which that process has started,
 // says so.
 func TestRun_killed(t *testing.T) {
-	for _, phase := range []site.UpdatePhase{site.UpdateFetching, site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
+	killed := func(t *testing.T, phase site.UpdatePhase) {
 		b := newBoard(t)
 		b.settle()
 		from := update.Source{Path: b.file("1.3.0")}
@@ -280,6 +282,10 @@ func TestRun_killed(t *testing.T) {
 			s.Last.Version != "1.3.0" && (phase == site.UpdateWriting || phase == site.UpdateVerifying) {
 			t.Errorf("%s: the status is %+v, %+v", phase, s, s.Last)
 		}
+	}
+	killed(t, site.UpdateFetching) // from a server, which a bubble cannot wait for
+	for _, phase := range []site.UpdatePhase{site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
+		synctest.Test(t, func(t *testing.T) { killed(t, phase) })
 	}
 }
 
@@ -344,12 +350,14 @@ func TestUpdate_mistypedAddress(t *testing.T) {
 // A process that is killed while it has the board restart leaves a board that on-trial
 // restarts, once the service fails.
 func TestRun_killedInBegin(t *testing.T) {
-	b := newBoard(t)
-	b.settle()
-	if !b.kill(update.Source{Path: b.file("1.3.0")}, func(s site.UpdateStatus) bool { return s.Phase == site.UpdateRestarting }) {
-		t.Fatal("it was not killed")
-	}
-	if err := b.service(time.Minute); err == nil || !b.ends() || b.oneShot() != "" {
-		t.Errorf("%v, one shot %q; the board restarts: %v", err, b.oneShot(), b.ends())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		if !b.kill(update.Source{Path: b.file("1.3.0")}, func(s site.UpdateStatus) bool { return s.Phase == site.UpdateRestarting }) {
+			t.Fatal("it was not killed")
+		}
+		if err := b.service(time.Minute); err == nil || !b.ends() || b.oneShot() != "" {
+			t.Errorf("%v, one shot %q; the board restarts: %v", err, b.oneShot(), b.ends())
+		}
+	})
 }

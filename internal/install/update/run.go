@@ -26,8 +26,8 @@ const (
 // restarts the board at the moment of an update that waits. It returns when there is
 // nothing more to do, or with ctx. After an error in a trial the board is to be restarted.
 func (u *Updater) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		more, err := u.turn(ctx)
+	for first := true; ctx.Err() == nil; first = false {
+		more, err := u.turn(ctx, first)
 		if ctx.Err() == nil && (err != nil || !more) {
 			return err
 		}
@@ -36,8 +36,10 @@ func (u *Updater) Run(ctx context.Context) error {
 	return nil // the service is stopped: nothing was decided
 }
 
-// turn does what is to be done now, and reports whether something is left to wait for.
-func (u *Updater) turn(ctx context.Context) (more bool, err error) {
+// turn does what is to be done now, and reports whether something is left to wait for. The
+// first one is never the last: a service that ended at once might be started too often, and
+// then not at all any more (StartLimitBurst of systemd), and a restart takes a moment.
+func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 	release, missing, err := u.lock(ctx, true)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -54,7 +56,9 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 		if err := u.try(ctx); err != nil || u.state.Trial != nil {
 			return false, err
 		}
-	case u.state.Trial != nil: // it is about to restart, or the process that was to do it was killed
+	case u.state.Trial != nil && first: // another process restarts the board
+		return true, nil
+	case u.state.Trial != nil: // it was killed
 		return false, errNotRestarted(u.state.Trial.Version)
 	}
 	if err := u.save(); err != nil { // how an update ended that was interrupted
@@ -74,7 +78,7 @@ func (u *Updater) turn(ctx context.Context) (more bool, err error) {
 		}
 		return false, u.failed(w.Version, err)
 	}
-	return u.state.Waiting != nil || u.state.TakeBack || asked, nil
+	return u.state.Waiting != nil || u.state.TakeBack || asked || first, nil
 }
 
 func errNotRestarted(version string) error {
@@ -142,8 +146,7 @@ func (u *Updater) clock(ctx context.Context) (now time.Time, trusted bool, zone 
 
 // request carries out what the gateway has asked for. Whatever that is, the state says how
 // it ended; an error matters only where the board was to restart. It reports whether there
-// was one: where many come, or one that cannot be removed, a service that ended after each
-// would be started too often, and then not at all any more (StartLimitBurst of systemd).
+// was one: another may follow, or it cannot be removed.
 func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	r, found, err := u.Exchange.TakeRequest()
 	if err != nil {

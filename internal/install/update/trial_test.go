@@ -180,33 +180,35 @@ func TestRun_stopped(t *testing.T) {
 
 // A version that does not start at all, or is cut off, has its reason.
 func TestSettle_fellBack(t *testing.T) {
-	for name, c := range map[string]struct {
-		happens func(b *board)
-		want    string
-	}{
-		"never started": {func(*board) {}, "version 1.3.0 did not start"},
-		"hung":          {func(b *board) { b.settle() }, "version 1.3.0 stopped before it was found to be well"},
-	} {
-		b := newBoard(t)
-		b.settle()
-		if err := b.install(b.file("1.3.0")); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			happens func(b *board)
+			want    string
+		}{
+			"never started": {func(*board) {}, "version 1.3.0 did not start"},
+			"hung":          {func(b *board) { b.settle() }, "version 1.3.0 stopped before it was found to be well"},
+		} {
+			b := newBoard(t)
+			b.settle()
+			if err := b.install(b.file("1.3.0")); err != nil {
+				t.Fatal(err)
+			}
+			b.restart()
+			c.happens(b)
+			b.restart()
+			b.settle()
+			s := b.status()
+			if s.Running.Slot != "a" || s.Last == nil || s.Last.Outcome != site.UpdateFellBack || !strings.HasPrefix(s.Last.Reason, c.want) || !s.TakeBack {
+				t.Errorf("%s: the status is %+v, %+v", name, s, s.Last)
+			}
+			if err := b.service(time.Minute); err != nil { // which sees the gateway ready
+				t.Error(err)
+			}
+			if s := b.status(); s.TakeBack || s.Last.Outcome != site.UpdateFellBack {
+				t.Errorf("%s: the status is %+v", name, s)
+			}
 		}
-		b.restart()
-		c.happens(b)
-		b.restart()
-		b.settle()
-		s := b.status()
-		if s.Running.Slot != "a" || s.Last == nil || s.Last.Outcome != site.UpdateFellBack || !strings.HasPrefix(s.Last.Reason, c.want) || !s.TakeBack {
-			t.Errorf("%s: the status is %+v, %+v", name, s, s.Last)
-		}
-		if err := b.service(time.Minute); err != nil { // which sees the gateway ready
-			t.Error(err)
-		}
-		if s := b.status(); s.TakeBack || s.Last.Outcome != site.UpdateFellBack {
-			t.Errorf("%s: the status is %+v", name, s)
-		}
-	}
+	})
 }
 
 // The leave to take back an older database lasts until the gateway has done it, over power
@@ -262,17 +264,19 @@ func TestSettle_cutBeforeOneShot(t *testing.T) {
 
 // A slot that someone chose in the menu is not judged, and nothing is committed.
 func TestRun_chosenByHand(t *testing.T) {
-	b := newBoard(t)
-	b.settle()
-	b.Fill("b", "1.2.2")
-	b.run("b")
-	b.settle()
-	if err := b.service(time.Minute); err != nil || b.restarts != 0 {
-		t.Errorf("%v, %d restarts", err, b.restarts)
-	}
-	if s := b.status(); s.Default != "a" || s.Running.Slot != "b" || s.Phase != site.UpdateIdle {
-		t.Errorf("the status is %+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		b.Fill("b", "1.2.2")
+		b.run("b")
+		b.settle()
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 {
+			t.Errorf("%v, %d restarts", err, b.restarts)
+		}
+		if s := b.status(); s.Default != "a" || s.Running.Slot != "b" || s.Phase != site.UpdateIdle {
+			t.Errorf("the status is %+v", s)
+		}
+	})
 }
 
 // A trial that cannot read its state ends with an error: the unit restarts the board.
