@@ -91,6 +91,13 @@ does at the moment, and how the last one ended, and why if it was undone. Any us
 run it.`,
 		}, func(ctx context.Context, _ []string) error { return a.updateStatus(ctx, flags) }),
 		a.rollbackCommand(&flags),
+		a.command(&cobra.Command{
+			Use:   "withdraw",
+			Short: "Withdraw the version that waits for its moment",
+			Long:  "Call off the restart that --at has asked for. The version stays in its slot.",
+		}, func(ctx context.Context, _ []string) error {
+			return a.restarting(ctx, flags, func(u *update.Updater, _ time.Time) (update.Outcome, error) { return u.Withdraw(ctx) })
+		}),
 		a.command(&cobra.Command{Use: "run", Short: "Judge a trial, and carry out what the gateway asks for", Hidden: true},
 			func(ctx context.Context, _ []string) error {
 				return a.updating(flags, a.serviceLog(), func(u *update.Updater) error { return u.Run(ctx) })
@@ -108,8 +115,7 @@ func (a *app) rollbackCommand(flags *updateFlags) *cobra.Command {
 		Use:   "rollback",
 		Short: "Return to the version in the other slot",
 		Long: `Restart the board into the version in the other slot, which is tried as an update is:
-if it does not become ready, the board returns to this one by itself. Where a version
-waits for its moment, that is withdrawn, and nothing restarts.
+if it does not become ready, the board returns to this one by itself.
 
 A version that is older than the present database cannot read it. With --old-data it
 restores the database of before the update: what was set since then, such as accounts
@@ -223,7 +229,7 @@ func (a *app) printUpdate(w *lines, out update.Outcome) {
 		w.printf("Version %s is genuine, for this board, newer than %s, and there is room for it; nothing was changed.", printable(out.Version), printable(out.Current))
 		return
 	case out.Withdrawn:
-		w.printf("Version %s is no longer to be tried: version %s goes on running. Run it again to restart into version %s now.", printable(out.Version), printable(out.Current), printable(out.Version))
+		w.printf("Version %s is no longer to be tried: version %s goes on running.", printable(out.Version), printable(out.Current))
 		return
 	case out.At.IsZero():
 		w.printf("Version %s is in slot %s; the board restarts now to try it.", printable(out.Version), out.Slot)

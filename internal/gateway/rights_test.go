@@ -101,6 +101,7 @@ func rows() map[string]row {
 		"GET /admin/v1/update":                                  {right: administer},
 		"POST /admin/v1/update":                                 {administer, bad, empty},
 		"PUT /admin/v1/update/file":                             {right: administer, status: http.StatusConflict}, // this is no image
+		"POST /admin/v1/update/withdraw":                        {right: administer, status: http.StatusConflict}, // likewise
 		"POST /admin/v1/update/rollback":                        {right: administer, status: http.StatusConflict}, // likewise
 		"GET /admin/v1/clock":                                   {right: administer},
 		"POST /admin/v1/clock/accept":                           {right: administer},

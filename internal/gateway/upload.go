@@ -26,11 +26,11 @@ func (u uploads) path() string { return filepath.Join(u.folder, "upload") }
 // unfinished is the path of an upload that is not whole.
 func (u uploads) unfinished() string { return u.path() + ".new" }
 
-// Store writes an upload; size is what the client announced, or -1. One that was there is
-// removed first, for its room; after an error nothing is left. Errors are those of content, or
-// Unavailable.
+// Store writes an upload; size is what the client announced, or -1. It replaces one that
+// was there when it is whole and on the disk; after an error it leaves nothing. Errors are
+// those of content, or Unavailable.
 func (u uploads) Store(content io.Reader, size int64) (err error) {
-	if err := u.clean(); err != nil {
+	if err := u.clear(u.unfinished()); err != nil {
 		return errUpload(err)
 	}
 	if err := os.MkdirAll(u.folder, 0o700); err != nil {
@@ -94,7 +94,7 @@ func (u uploads) checkRoom(needed int64) error {
 // Discard removes an upload, for root to find none.
 func (u uploads) Discard() { _ = u.clear(u.path()) }
 
-// clean removes what was left of an earlier upload.
+// clean removes what a former run has left.
 func (u uploads) clean() error { return errors.Join(u.clear(u.unfinished()), u.clear(u.path())) }
 
 func (uploads) clear(path string) error {

@@ -37,6 +37,7 @@ func requests() []slot.Request {
 		{ID: "1", Action: slot.Update, URL: "https://example.com/gatehouse_1.3.0_arm64.update", SHA256: sum},
 		{ID: "0b1c-X", Action: slot.Update, File: true, At: site.At(time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC))},
 		{ID: "1", Action: slot.Rollback},
+		{ID: "1", Action: slot.Withdraw},
 	}
 }
 

@@ -38,6 +38,7 @@ type Action string
 const (
 	Update   Action = "update"
 	Rollback Action = "rollback"
+	Withdraw Action = "withdraw" // of what waits for its moment
 )
 
 // Request is what the gateway asks root for. Root trusts nothing in it: the worst that it
@@ -64,7 +65,7 @@ func (r Request) check() error {
 		return errors.New("it has no proper id")
 	case !sumForm.MatchString(r.SHA256):
 		return errors.New("its SHA-256 is not 64 lower-case hex digits")
-	case r.Action == Rollback && r.URL == "" && !r.File && r.SHA256 == "":
+	case (r.Action == Rollback || r.Action == Withdraw) && r.URL == "" && !r.File && r.SHA256 == "":
 		return nil
 	case r.Action != Update:
 		return fmt.Errorf("its action is %q", r.Action)

@@ -23,11 +23,12 @@ const (
 	shownURL = 200
 )
 
-// Order is an update that someone asks for: one of URL, File and Rollback.
+// Order is what someone asks for: one of URL, File, Rollback and Withdraw.
 type Order struct {
 	URL      string    // https://HOST/PATH
 	File     bool      // the file that was uploaded
 	Rollback bool      // the version in the other slot
+	Withdraw bool      // of the version that waits for its moment
 	SHA256   string    // of the update, 64 lower-case hex digits; "" where none is stated
 	At       time.Time // when the board restarts into it; zero: as soon as it is written
 
@@ -60,8 +61,11 @@ func (s *Service) Request(by site.Actor, o Order) (site.CommandID, error) {
 		return id, errWithdrawn
 	}
 	action := slot.Update
-	if o.Rollback {
+	switch {
+	case o.Rollback:
 		action = slot.Rollback
+	case o.Withdraw:
+		action = slot.Withdraw
 	}
 	s.asking.Lock()
 	err := s.Exchange.Ask(slot.Request{
@@ -111,7 +115,7 @@ var sumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // check refuses an order that cannot be right.
 func (s *Service) check(o Order) error {
 	from := 0
-	for _, stated := range []bool{o.URL != "", o.File, o.Rollback} {
+	for _, stated := range []bool{o.URL != "", o.File, o.Rollback, o.Withdraw} {
 		if stated {
 			from++
 		}
@@ -152,6 +156,8 @@ func (o Order) source() string {
 	switch {
 	case o.Rollback:
 		return "the version in the other slot"
+	case o.Withdraw:
+		return "no restart into the version that waits"
 	case err != nil || o.File:
 		return "an uploaded file"
 	}

@@ -62,19 +62,40 @@ func (u *Updater) online(ctx context.Context) []site.StationID {
 
 // Rollback has the next start try the other slot, as an update does, at once or at a
 // moment. With oldData the database of before the present version is restored: of what
-// happened since, only the journal and revocations are kept. What waits for its moment is
-// withdrawn instead, unless at states another one. Errors are as those of Update; Conflict
-// where the other version cannot read the present database and oldData is false.
+// happened since, only the journal and revocations are kept. Errors are as those of Update;
+// Conflict where the other version cannot read the present database and oldData is false, and
+// where one waits for its moment.
 func (u *Updater) Rollback(ctx context.Context, at time.Time, oldData bool) (out Outcome, err error) {
 	release, _, err := u.lock(ctx, false)
 	if err != nil {
 		return out, err
 	}
 	defer release()
-	if err := u.wake(ctx); err != nil {
+	return u.attended(ctx, at, func() (Outcome, error) { return u.goBack(ctx, at, oldData) })
+}
+
+// Withdraw calls off the trial of the version that waits for its moment: nothing restarts. The error is
+// Conflict where none waits.
+func (u *Updater) Withdraw(ctx context.Context) (out Outcome, err error) {
+	release, _, err := u.lock(ctx, false)
+	if err != nil {
 		return out, err
 	}
-	return u.goBack(ctx, at, oldData)
+	defer release()
+	return u.withdraw()
+}
+
+// withdraw is Withdraw under the lock.
+func (u *Updater) withdraw() (out Outcome, err error) {
+	w := u.state.Waiting
+	if w == nil {
+		return out, fault.New(fault.Conflict, "No version waits for its moment, so there is none to withdraw")
+	}
+	u.state.Waiting = nil
+	u.conclude(w.Version, site.UpdateFailed, "it was withdrawn before it was tried")
+	err = u.save()
+	u.show(nil)
+	return Outcome{Version: w.Version, Slot: w.Slot, Current: u.Board.Version(), Withdrawn: true}, err
 }
 
 // goBack is Rollback under the lock. What waits for its moment waits for Run.
@@ -83,12 +104,8 @@ func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out O
 	if err := u.free(); err != nil {
 		return out, err
 	}
-	if w := u.state.Waiting; w != nil && at.IsZero() {
-		u.state.Waiting = nil
-		u.conclude(w.Version, site.UpdateFailed, "it was withdrawn before it was tried")
-		out.Version, out.Withdrawn, err = w.Version, true, u.save()
-		u.show(nil)
-		return out, err
+	if w := u.state.Waiting; w != nil {
+		return out, fault.New(fault.Conflict, fmt.Sprintf("Version %s waits in slot %s for its moment: withdraw it first, with \"gatehouse update withdraw\"", w.Version, w.Slot))
 	}
 	if out.Version, err = u.Board.Installed(u.other()); err != nil {
 		return out, unwritten(err)

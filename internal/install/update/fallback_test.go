@@ -262,6 +262,7 @@ func TestFallback_chosenByHand(t *testing.T) {
 func TestRun_killed(t *testing.T) {
 	killed := func(t *testing.T, phase site.UpdatePhase) {
 		b := newBoard(t)
+		b.Write("var/lib/gatehouse-update/state.json", `{}`) // as of a board that has long run
 		b.settle()
 		from := update.Source{Path: b.file("1.3.0")}
 		if phase == site.UpdateFetching {
@@ -287,6 +288,42 @@ func TestRun_killed(t *testing.T) {
 	for _, phase := range []site.UpdatePhase{site.UpdateChecking, site.UpdateWriting, site.UpdateVerifying} {
 		synctest.Test(t, func(t *testing.T) { killed(t, phase) })
 	}
+}
+
+// What became of an update that was killed is said once, also while the boot partition cannot
+// be read.
+func TestSettle_killedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		if !b.kill(update.Source{Path: b.file("1.3.0")}, func(s site.UpdateStatus) bool { return s.Phase == site.UpdateWriting }) {
+			t.Fatal("it was not killed")
+		}
+		b.Write("boot/efi/loader/loader.conf", "damaged")
+		if err := b.updater().Settle(t.Context()); err == nil {
+			t.Fatal("the boot partition can be read")
+		}
+		first := b.status().Last
+		time.Sleep(time.Minute)
+		if err := b.service(time.Minute); err == nil || first == nil || *b.status().Last != *first {
+			t.Errorf("%v: it was said again: %+v, %+v", err, first, b.status().Last)
+		}
+	})
+}
+
+// A version that is the default is on trial no more, even if that could not be noted.
+func TestRun_unnotedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		b.Write("var/lib/gatehouse-update/state.json", `{"trial":{"slot":"a","version":"1.2.3","armed":true,"started":true}}`)
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 {
+			t.Errorf("%v, %d restarts", err, b.restarts)
+		}
+		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateCommitted {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+	})
 }
 
 // A download that is whole is compared with what the server has, and kept while that is the

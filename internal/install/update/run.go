@@ -56,15 +56,17 @@ func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 		if err := u.try(ctx); err != nil || u.state.Trial != nil {
 			return false, err
 		}
+	case u.tried(): // it is the default, which could not be noted
+		u.committed()
+		if err := u.save(); err != nil {
+			u.Log.Warn("the state of updates was not written", "err", err)
+		}
+		u.show(nil)
 	case u.state.Trial != nil && first: // another process restarts the board
 		return true, nil
 	case u.state.Trial != nil: // it was killed
 		return false, errNotRestarted(u.state.Trial.Version)
 	}
-	if err := u.save(); err != nil { // how an update ended that was interrupted
-		u.Log.Warn("the outcome of an update was not recorded", "err", err)
-	}
-	u.show(nil)
 	asked, err := u.request(ctx)
 	if u.state.Trial != nil { // the board is about to restart, or cannot
 		return false, err
@@ -157,11 +159,17 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 		return false, nil
 	}
 	u.Log.Info("the gateway asks for an update", "id", r.ID, "action", string(r.Action))
-	if r.Action == slot.Rollback { // data are given up at root's word alone
+	switch r.Action {
+	case slot.Rollback: // data are given up at root's word alone
 		if _, err = u.goBack(ctx, r.At.Time, false); err != nil {
 			u.refuse(err)
 		}
 		return true, err
+	case slot.Withdraw:
+		if _, err := u.withdraw(); err != nil {
+			u.refuse(err)
+		}
+		return true, nil
 	}
 	o := Order{From: Source{URL: r.URL, Upload: r.File}, At: r.At.Time}
 	if r.SHA256 != "" {

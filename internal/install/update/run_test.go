@@ -24,7 +24,7 @@ func waits(t *testing.T, at time.Time) *board {
 	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, At: at}); err != nil {
 		t.Fatal(err)
 	}
-	if b.oneShot() != "" || b.restarts != 0 || b.wakes != 1 {
+	if b.oneShot() != "" || b.restarts != 0 || b.wakes != 2 {
 		t.Fatalf("one shot %q, %d restarts, %d wakes", b.oneShot(), b.restarts, b.wakes)
 	}
 	return b
@@ -125,26 +125,37 @@ func TestRun_stoppedAtMoment(t *testing.T) {
 	})
 }
 
-// While a version waits, going back withdraws it: it is not tried before its moment, nor
-// at it. To ask once more tries it.
-func TestRollback_withdraws(t *testing.T) {
+// What is withdrawn, by the gateway or by root, is tried neither at its moment nor before. To
+// withdraw it once more, or to go back while it waits, restarts nothing.
+func TestWithdraw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := waits(t, time.Now().Add(time.Hour))
 		b.ask(slot.Request{Action: slot.Rollback})
-		if err := b.service(2 * time.Hour); err != nil || b.restarts != 0 || b.oneShot() != "" {
-			t.Fatalf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 || b.status().Phase != site.UpdateWaiting || !strings.Contains(b.status().Last.Reason, "waits in slot b") {
+			t.Fatalf("%v, %d restarts, %+v", err, b.restarts, b.status())
+		}
+		b.ask(slot.Request{Action: slot.Withdraw})
+		if err := b.service(time.Minute); err != nil {
+			t.Fatal(err)
 		}
 		if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Version != "1.3.0" || !strings.Contains(s.Last.Reason, "withdrawn") {
 			t.Errorf("the status is %+v, %+v", s, s.Last)
 		}
-		if out, err := b.updater().Rollback(t.Context(), time.Now().Add(time.Hour), false); err != nil || out.Withdrawn {
-			t.Fatalf("%+v, %v", out, err)
+		b.ask(slot.Request{Action: slot.Withdraw})
+		if err := b.service(2 * time.Hour); err != nil || b.restarts != 0 || b.oneShot() != "" {
+			t.Fatalf("%v, %d restarts, one shot %q", err, b.restarts, b.oneShot())
 		}
-		if out, err := b.updater().Rollback(t.Context(), time.Time{}, false); err != nil || !out.Withdrawn || out.Version != "1.3.0" || b.restarts != 0 {
+		if _, err := b.updater().Rollback(t.Context(), time.Now().Add(time.Hour), false); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := b.updater().Withdraw(t.Context()); err != nil || !out.Withdrawn || out.Version != "1.3.0" || b.restarts != 0 {
 			t.Fatalf("%+v, %v, %d restarts", out, err, b.restarts)
 		}
-		if out, err := b.updater().Rollback(t.Context(), time.Time{}, false); err != nil || out.Withdrawn || b.restarts != 1 || b.oneShot() != slot.B {
-			t.Errorf("%+v, %v, %d restarts", out, err, b.restarts)
+		if _, err := b.updater().Withdraw(t.Context()); !fault.Is(err, fault.Conflict) {
+			t.Errorf("withdrawn again: %v", err)
+		}
+		if _, err := b.updater().Rollback(t.Context(), time.Time{}, false); err != nil || b.restarts != 1 || b.oneShot() != slot.B {
+			t.Errorf("%v, %d restarts", err, b.restarts)
 		}
 	})
 }
@@ -450,7 +461,7 @@ func TestRollback_at(t *testing.T) {
 		b.settle()
 		b.Fill("b", "1.2.2")
 		out, err := b.updater().Rollback(t.Context(), time.Now().Add(time.Hour), true)
-		if err != nil || out.Version != "1.2.2" || b.wakes != 1 || b.oneShot() != "" {
+		if err != nil || out.Version != "1.2.2" || b.wakes != 2 || b.oneShot() != "" {
 			t.Fatalf("%+v, %v", out, err)
 		}
 		if err := b.service(2 * time.Hour); err != nil || b.restarts != 1 || b.oneShot() != slot.B {

@@ -91,6 +91,10 @@ func (u *Updater) load() (missing bool, err error) {
 	if w := u.state.Work; w != nil {
 		u.conclude(w.Version, site.UpdateFailed, "it was interrupted: try again")
 		u.state.Work = nil
+		if err := u.save(); err != nil {
+			u.Log.Warn("the outcome of an update was not recorded", "err", err)
+		}
+		u.show(nil)
 	}
 	return u.saved == nil, nil
 }

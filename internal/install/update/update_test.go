@@ -97,7 +97,7 @@ func TestUpdate_again(t *testing.T) {
 		t.Errorf("of a version with one other block: %+v, %v", out, err)
 	}
 	b.holds("1.4.1")
-	if s := b.status(); s.Phase != site.UpdateWaiting || s.Target != "1.4.1" || !s.At.Equal(site.At(order.At).Time) || b.wakes != 3 {
+	if s := b.status(); s.Phase != site.UpdateWaiting || s.Target != "1.4.1" || !s.At.Equal(site.At(order.At).Time) || b.wakes != 6 {
 		t.Errorf("the status is %+v after %d wakes", s, b.wakes)
 	}
 }

@@ -87,18 +87,23 @@ func (u *Updater) Update(ctx context.Context, o Order) (out Outcome, err error) 
 		return out, err
 	}
 	defer release()
-	if !o.Check {
-		if err := u.wake(ctx); err != nil {
-			return out, err
-		}
+	if o.Check {
+		return u.perform(ctx, o)
 	}
-	return u.perform(ctx, o)
+	return u.attended(ctx, o.At, func() (Outcome, error) { return u.perform(ctx, o) })
 }
 
-// wake has the service wait for the lock: it waits for the moment of the restart then, and
-// says how the update ended if this process is killed.
-func (u *Updater) wake(ctx context.Context) error {
-	return fault.Wrap(fault.Unavailable, "The service gatehouse-update does not start, so nothing was changed: \"systemctl status gatehouse-update\" says why", u.Wake(ctx))
+// attended carries out an order while the service waits for the lock: it says how the order
+// ended if this process is killed, and restarts the board at the moment.
+func (u *Updater) attended(ctx context.Context, at time.Time, order func() (Outcome, error)) (out Outcome, err error) {
+	if err := u.Wake(ctx); err != nil {
+		return out, fault.Wrap(fault.Unavailable, "The service gatehouse-update does not start, so nothing was changed: \"systemctl status gatehouse-update\" says why", err)
+	}
+	out, err = order()
+	if err == nil && !at.IsZero() { // again: it may just have ended when the order began
+		err = fault.Wrap(fault.Unavailable, "The update is written, but the service gatehouse-update does not start: restart the board yourself to try it", u.Wake(ctx))
+	}
+	return out, err
 }
 
 // perform carries out an order and records how it failed. The lock is held.

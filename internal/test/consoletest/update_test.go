@@ -128,7 +128,7 @@ func TestUpdate(t *testing.T) {
 	tab.Click("button", "Withdraw")
 	tab.AwaitText("Nothing restarts.")
 	tab.Click("dialog button.danger", "Withdraw")
-	if r := b.takes(t); r.Action != slot.Rollback {
+	if r := b.takes(t); r.Action != slot.Withdraw {
 		t.Errorf("root is asked for %+v", r)
 	}
 	tab.Visit("#/journal")

@@ -64,6 +64,7 @@ func (a *API) updateRoutes() []kit.Route {
 		{Method: post, Pattern: "/update", Serve: a.brief(accepted, reads(a.startUpdate)), JSON: true},
 		{Method: put, Pattern: "/update/file", Serve: a.uploadUpdate, Upload: true, MaxBody: maxUpload},
 		{Method: post, Pattern: "/update/rollback", Serve: a.brief(accepted, a.rollBack)},
+		{Method: post, Pattern: "/update/withdraw", Serve: a.brief(accepted, a.withdraw)},
 	}
 }
 
@@ -91,6 +92,11 @@ func (a *API) rollBack(r *request) (any, error) {
 	return a.update(), err
 }
 
+func (a *API) withdraw(r *request) (any, error) {
+	_, err := a.Updates.Request(r.Actor, updates.Order{Withdraw: true})
+	return a.update(), err
+}
+
 // uploadUpdate takes an update that a browser sends, and asks root for it when it is
 // whole.
 func (a *API) uploadUpdate(x *kit.Exchange) error {
@@ -107,16 +113,18 @@ func (a *API) uploadUpdate(x *kit.Exchange) error {
 	if !a.upload.TryLock() {
 		return fault.Throttle("An update is being uploaded already", retry)
 	}
+	var stored atomic.Bool
 	if err := x.Receive(func(content io.Reader) error {
 		defer a.upload.Unlock()
 		a.upload.got.Store(0)
 		a.upload.size.Store(cmp.Or(max(x.Req.ContentLength, 0), maxUpload))
 		defer a.upload.size.Store(0)
-		return a.Uploads.Store(counted{content, &a.upload.got}, x.Req.ContentLength)
+		err := a.Uploads.Store(counted{content, &a.upload.got}, x.Req.ContentLength)
+		stored.Store(err == nil)
+		return err
 	}); err != nil {
-		if a.upload.TryLock() { // unless another upload has begun, or the disk hangs
-			a.Uploads.Discard() // all of it may have been stored
-			a.upload.Unlock()
+		if stored.Load() {
+			a.Uploads.Discard()
 		}
 		return err
 	}

@@ -108,13 +108,14 @@ func TestHandler_update(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	h.want(h.do("POST", "/admin/v1/update", `{"url":"https://example.test/x.update","sha256":"`+sum+`","at":"2026-11-24T03:00:00+01:00"}`), 202, told)
 	h.want(h.do("POST", "/admin/v1/update/rollback", ""), 202, told)
+	h.want(h.do("POST", "/admin/v1/update/withdraw", ""), 202, told)
 	h.want(h.do("POST", "/admin/v1/update", `{"url":""}`), 400, `{"message":"Choose a file, or state the https address of an update"}`)
 	h.want(h.do("POST", "/admin/v1/update", `{"address":"x"}`), 400, `{"message":"Unknown field \"address\""}`)
 	want := []updates.Order{
 		{URL: "https://example.test/x.update", SHA256: sum, At: time.Date(2026, 11, 24, 2, 0, 0, 0, time.UTC)},
 		{Rollback: true},
 	}
-	if len(h.updates.orders) != 2 || h.updates.orders[0].URL != want[0].URL || h.updates.orders[0].SHA256 != sum ||
+	if len(h.updates.orders) != 3 || !h.updates.orders[2].Withdraw || h.updates.orders[0].URL != want[0].URL || h.updates.orders[0].SHA256 != sum ||
 		!h.updates.orders[0].At.Equal(want[0].At) || !h.updates.orders[1].Rollback || !h.updates.by[0].Admin {
 		t.Errorf("asked for %+v by %+v", h.updates.orders, h.updates.by)
 	}

@@ -84,7 +84,7 @@ function Update({ image, sentences, phase, percent, other, timeZone, change }) {
 		const at = local ? momentOf(timeZone, local) : undefined;
 		return change(file.size ? put(`update/file?at=${at ?? ''}`, file, { patience: 36e5 }) : post('update', { url, at }));
 	};
-	const [verb, then] = phase === 'waiting' ? ['Withdraw', 'Nothing restarts.'] : ['Go back', `The gateway restarts at once: ${after}`];
+	const [verb, path, then] = phase === 'waiting' ? ['Withdraw', 'withdraw', 'Nothing restarts.'] : ['Go back', 'rollback', `The gateway restarts at once: ${after}`];
 	const progress = percent > 0 && html`<progress max="100" value=${percent} aria-label="Progress"></progress>`;
 	return html`<${Block} title="Update">
 		${sentences.map((text) => html`<p>${text}</p>`)}
@@ -97,7 +97,7 @@ function Update({ image, sentences, phase, percent, other, timeZone, change }) {
 				<${Field} label="Restart at" name="at" type="datetime-local" hint="Empty: at once." />
 				${progress}
 			<//>
-			${other.version && html`<${Ask} button=${verb} kind="danger" title=${`${verb}: version ${other.version}?`} submit=${verb} act=${() => change(post('update/rollback'))}>
+			${other.version && html`<${Ask} button=${verb} kind="danger" title=${`${verb}: version ${other.version}?`} submit=${verb} act=${() => change(post('update/' + path))}>
 				<p>${then}</p>
 			<//>`}
 		</div>`}
