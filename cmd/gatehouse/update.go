@@ -94,7 +94,7 @@ run it.`,
 		a.command(&cobra.Command{
 			Use:   "withdraw",
 			Short: "Withdraw the version that waits for its moment",
-			Long:  "Call off the restart that --at has asked for. The version stays in its slot.",
+			Long:  "Call off the restart that waits for its moment. The version stays in its slot.",
 		}, func(ctx context.Context, _ []string) error {
 			return a.restarting(ctx, flags, func(u *update.Updater, _ time.Time) (update.Outcome, error) { return u.Withdraw(ctx) })
 		}),

@@ -27,7 +27,7 @@ type UpdateOutcome string
 const (
 	UpdateCommitted UpdateOutcome = "committed" // the new version is the default
 	UpdateFellBack  UpdateOutcome = "fell-back" // it was tried, and the old version runs again
-	UpdateRefused   UpdateOutcome = "refused"   // nothing was written
+	UpdateRefused   UpdateOutcome = "refused"   // nothing was written, or it was withdrawn
 	UpdateFailed    UpdateOutcome = "failed"    // before it was tried
 )
 

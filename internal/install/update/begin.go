@@ -92,7 +92,7 @@ func (u *Updater) withdraw() (out Outcome, err error) {
 		return out, fault.New(fault.Conflict, "No version waits for its moment, so there is none to withdraw")
 	}
 	u.state.Waiting = nil
-	u.conclude(w.Version, site.UpdateFailed, "it was withdrawn before it was tried")
+	u.conclude(w.Version, site.UpdateRefused, "it was withdrawn before it was tried")
 	err = u.save()
 	u.show(nil)
 	return Outcome{Version: w.Version, Slot: w.Slot, Current: u.Board.Version(), Withdrawn: true}, err
@@ -105,7 +105,7 @@ func (u *Updater) goBack(ctx context.Context, at time.Time, oldData bool) (out O
 		return out, err
 	}
 	if w := u.state.Waiting; w != nil {
-		return out, fault.New(fault.Conflict, fmt.Sprintf("Version %s waits in slot %s for its moment: withdraw it first, with \"gatehouse update withdraw\"", w.Version, w.Slot))
+		return out, fault.New(fault.Conflict, fmt.Sprintf("Version %s waits in slot %s for its moment: withdraw it first (\"gatehouse update withdraw\")", w.Version, w.Slot))
 	}
 	if out.Version, err = u.Board.Installed(u.other()); err != nil {
 		return out, unwritten(err)

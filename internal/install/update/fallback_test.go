@@ -311,6 +311,38 @@ func TestSettle_killedOnce(t *testing.T) {
 	})
 }
 
+// A board that nothing restarts takes updates again: the process was killed as it began, or
+// the start was not judged.
+func TestRun_neverRestarted(t *testing.T) {
+	for name, status := range map[string]string{"killed in begin": `{"phase":"verifying"}`, "not judged": `{"phase":"idle"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBoard(t)
+			b.settle()
+			b.Write("var/lib/gatehouse-update/state.json", `{"trial":{"slot":"b","version":"1.3.0"}}`)
+			b.Write("run/gatehouse-update/status.json", status)
+			if err := b.service(time.Minute); err != nil || b.restarts != 0 {
+				t.Errorf("%s: %v, %d restarts", name, err, b.restarts)
+			}
+			if s := b.status(); s.Phase != site.UpdateIdle || s.Last == nil || s.Last.Outcome != site.UpdateFailed || !strings.Contains(s.Last.Reason, "was not tried") {
+				t.Errorf("%s: the status is %+v, %+v", name, s, s.Last)
+			}
+		})
+	}
+}
+
+// What a process said of its work before it was killed does not stay.
+func TestRun_leftPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.Write("var/lib/gatehouse-update/state.json", `{}`)
+		b.settle()
+		b.Write("run/gatehouse-update/status.json", `{"phase":"writing"}`)
+		if err := b.service(time.Minute); err != nil || b.status().Phase != site.UpdateIdle {
+			t.Errorf("%v, %+v", err, b.status())
+		}
+	})
+}
+
 // A version that is the default is on trial no more, even if that could not be noted.
 func TestRun_unnotedCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -37,8 +37,8 @@ func (u *Updater) Run(ctx context.Context) error {
 }
 
 // turn does what is to be done now, and reports whether something is left to wait for. The
-// first one is never the last: a service that ended at once might be started too often, and
-// then not at all any more (StartLimitBurst of systemd), and a restart takes a moment.
+// first one is not the last where nothing is to be done: a service that ended at once might be
+// started too often, and then not at all any more (StartLimitBurst of systemd).
 func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 	release, missing, err := u.lock(ctx, true)
 	if err != nil {
@@ -64,8 +64,16 @@ func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 		u.show(nil)
 	case u.state.Trial != nil && first: // another process restarts the board
 		return true, nil
-	case u.state.Trial != nil: // it was killed
+	case u.state.Trial != nil && u.restarting(): // it was killed
 		return false, errNotRestarted(u.state.Trial.Version)
+	case u.state.Trial != nil: // it was killed a moment before, or this start was not judged
+		if err := errors.Join(u.fellBack(), u.save()); err != nil {
+			return false, err
+		}
+		u.show(nil)
+	}
+	if first {
+		u.show(nil) // what a killed process has said of its work
 	}
 	asked, err := u.request(ctx)
 	if u.state.Trial != nil { // the board is about to restart, or cannot
@@ -81,6 +89,13 @@ func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 		return false, u.failed(w.Version, err)
 	}
 	return u.state.Waiting != nil || u.state.TakeBack || asked || first, nil
+}
+
+// restarting reports whether the board was to restart into a slot: then it does so when the
+// service fails (on-trial).
+func (u *Updater) restarting() bool {
+	s, err := u.Exchange.ReadStatus()
+	return err == nil && s.Phase == site.UpdateRestarting
 }
 
 func errNotRestarted(version string) error {

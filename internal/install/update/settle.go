@@ -103,7 +103,7 @@ func (u *Updater) fellBack() error {
 	case t.Armed:
 		reason = fmt.Sprintf("version %s did not start", t.Version)
 	default:
-		outcome, reason = site.UpdateFailed, fmt.Sprintf("the board restarted before version %s was tried; update again", t.Version)
+		outcome, reason = site.UpdateFailed, fmt.Sprintf("version %s was not tried, because the power failed or a process was killed; update again", t.Version)
 	}
 	u.conclude(t.Version, outcome, reason)
 	u.state.Trial, u.state.TakeBack = nil, true

@@ -254,7 +254,7 @@ func TestSettle_cutBeforeOneShot(t *testing.T) {
 	b.Write("var/lib/gatehouse-update/state.json", strings.Replace(state, `,"armed":true`, "", 1))
 	b.settle() // slot a runs still
 	s := b.status()
-	if s.Last == nil || s.Last.Outcome != site.UpdateFailed || !strings.Contains(s.Last.Reason, "restarted before version 1.3.0 was tried") || b.oneShot() != "" {
+	if s.Last == nil || s.Last.Outcome != site.UpdateFailed || !strings.Contains(s.Last.Reason, "version 1.3.0 was not tried") || b.oneShot() != "" {
 		t.Errorf("the status is %+v, %+v, and %q is tried next", s, s.Last, b.oneShot())
 	}
 	if err := b.install(b.file("1.3.0")); err != nil {

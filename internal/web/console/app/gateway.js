@@ -97,7 +97,7 @@ function Update({ image, sentences, phase, percent, other, timeZone, change }) {
 				<${Field} label="Restart at" name="at" type="datetime-local" hint="Empty: at once." />
 				${progress}
 			<//>
-			${other.version && html`<${Ask} button=${verb} kind="danger" title=${`${verb}: version ${other.version}?`} submit=${verb} act=${() => change(post('update/' + path))}>
+			${other.version && html`<${Ask} key=${path} button=${verb} kind="danger" title=${`${verb}: version ${other.version}?`} submit=${verb} act=${() => change(post('update/' + path))}>
 				<p>${then}</p>
 			<//>`}
 		</div>`}

@@ -124,7 +124,7 @@ function Entry({ entry: { record, tone, text, all }, zone }) {
 	</li>`;
 }
 
-// Records shows what a query selects: the first so many, newest first, and each new one.
+// Records shows what a query selects: the first so many, newest first, and new ones.
 export function Records({ filter, first, zone }) {
 	useTopic('list');
 	const [tail, setTail] = useState(first);
