@@ -58,14 +58,11 @@ func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 		}
 	case u.tried(): // it is the default, which could not be noted
 		u.committed()
-		if err := u.save(); err != nil {
-			u.Log.Warn("the state of updates was not written", "err", err)
-		}
-		u.show(nil)
+		u.note()
 	case u.state.Trial != nil && first: // another process restarts the board
 		return true, nil
 	case u.state.Trial != nil && u.restarting(): // it was killed
-		return false, errNotRestarted(u.state.Trial.Version)
+		return false, fault.New(fault.Unavailable, "The board has not restarted yet to try version "+u.state.Trial.Version)
 	case u.state.Trial != nil: // it was killed a moment before, or this start was not judged
 		if err := errors.Join(u.fellBack(), u.save()); err != nil {
 			return false, err
@@ -82,8 +79,7 @@ func (u *Updater) turn(ctx context.Context, first bool) (more bool, err error) {
 	u.takenBack(ctx)
 	if w := u.state.Waiting; w != nil && u.due(ctx) {
 		err := u.begin(ctx, *w)
-		switch {
-		case err == nil, u.state.Waiting != nil: // begun, or nothing was decided: the service is stopped
+		if err == nil || u.state.Waiting != nil { // begun, or nothing was decided: the service is stopped
 			return false, nil
 		}
 		return false, u.failed(w.Version, err)
@@ -98,10 +94,6 @@ func (u *Updater) restarting() bool {
 	return err == nil && s.Phase == site.UpdateRestarting
 }
 
-func errNotRestarted(version string) error {
-	return fault.New(fault.Unavailable, "The board has not restarted yet to try version "+version)
-}
-
 // takenBack ends the leave to take back an older database, once the gateway is ready.
 func (u *Updater) takenBack(ctx context.Context) {
 	if !u.state.TakeBack {
@@ -113,10 +105,7 @@ func (u *Updater) takenBack(ctx context.Context) {
 		return
 	}
 	u.state.TakeBack = false
-	if err := u.save(); err != nil {
-		u.Log.Warn("the state of updates was not written", "err", err)
-	}
-	u.show(nil)
+	u.note()
 }
 
 // due reports whether the moment of what waits has come. It comes by a clock that is
@@ -208,8 +197,5 @@ func (u *Updater) refuse(err error) {
 	}
 	u.Log.Warn("a request for an update was refused", "err", err)
 	u.conclude("", site.UpdateRefused, fault.Text(err))
-	if err := u.save(); err != nil && !errors.Is(err, context.Canceled) {
-		u.Log.Warn("the outcome of an update was not recorded", "err", err)
-	}
-	u.show(nil)
+	u.note()
 }

@@ -91,10 +91,7 @@ func (u *Updater) load() (missing bool, err error) {
 	if w := u.state.Work; w != nil {
 		u.conclude(w.Version, site.UpdateFailed, "it was interrupted: try again")
 		u.state.Work = nil
-		if err := u.save(); err != nil {
-			u.Log.Warn("the outcome of an update was not recorded", "err", err)
-		}
-		u.show(nil)
+		u.note()
 	}
 	return u.saved == nil, nil
 }
@@ -110,6 +107,14 @@ func (u *Updater) save() error {
 	}
 	u.saved = text
 	return nil
+}
+
+// note is save where nothing depends on it, and publishes the status.
+func (u *Updater) note() {
+	if err := u.save(); err != nil {
+		u.Log.Warn("the state of updates was not written", "err", err)
+	}
+	u.show(nil)
 }
 
 func (u *Updater) path(name string) string { return filepath.Join(u.Folder, name) }

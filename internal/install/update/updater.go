@@ -138,10 +138,7 @@ func (u *Updater) failed(version string, err error) error {
 	}
 	u.conclude(version, outcome, reason)
 	u.Log.Warn("an update was not installed", "version", version, "outcome", string(outcome), "reason", reason)
-	if e := u.save(); e != nil {
-		u.Log.Warn("the outcome of an update was not recorded", "err", e)
-	}
-	u.show(nil)
+	u.note()
 	return err
 }
 
