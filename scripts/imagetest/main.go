@@ -58,7 +58,7 @@ func main() {
 	flag.IntVar(&o.cuts, "cuts", 300, "how often the power is cut in an update and the machine started again; each write of it is tried in a model")
 	flag.BoolVar(&o.control, "control", true, "run the control too, whose disk loses flushed writes")
 	flag.Int64Var(&o.size, "size", 4096, "the size of the disk in MiB")
-	flag.StringVar(&o.only, "only", "", "run only this part: load, refusals, slots, cuts or raspberry; or card (over an hour) or short (one update and one fallback), which run only when they are named")
+	flag.StringVar(&o.only, "only", "", "run only this part: first, load, refusals, slots, cuts or raspberry; or card (over an hour) or short (one update and one fallback), which run only when they are named")
 	flag.StringVar(&o.replay, "replay", "", "go on with the power cuts that were recorded in this folder, which -keep has left: judge them unless its cuts.json says that they are, and start those that were not started yet")
 	flag.IntVar(&o.atOnce, "at-once", max(1, runtime.NumCPU()/2), "how many machines start at once after power cuts")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the disks, the recording and the consoles' logs")
@@ -164,7 +164,8 @@ func (t *trial) sections() []section {
 	type steps = []func(context.Context) error
 	return []section{
 		{"short", siteStations, true, false, steps{t.short}},
-		{"load", siteStations, false, true, steps{t.firstStart, t.lookWithin, t.cutFirstStart, t.cutPower, t.lastStart, t.controlRun}},
+		{"first", siteStations, false, false, steps{t.recordFirstStart, t.cutFirstStart}},
+		{"load", siteStations, false, true, steps{t.firstStart, t.lookWithin, t.cutPower, t.lastStart, t.controlRun}},
 		{"refusals", siteStations, false, false, steps{t.firstStart, t.badUpdates}},
 		{"slots", siteStations, false, false, steps{t.firstStart, t.badSlots}},
 		{"cuts", siteStations, false, true, steps{t.firstStart, t.powerCuts}},
@@ -232,7 +233,7 @@ func (t *trial) makeDisk(ctx context.Context, name string) error {
 	if err := t.site.write(file); err != nil {
 		return err
 	}
-	return t.putOnBoot(ctx, file, "gatehouse-site.toml")
+	return t.putOnBoot(ctx, file, siteFileName)
 }
 
 // copyFile copies a file that is mostly empty.

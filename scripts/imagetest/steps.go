@@ -24,18 +24,24 @@ const (
 // firstStart lets the machine start for the first time and apply its site file. It
 // measures from power to the first door.
 func (t *trial) firstStart(ctx context.Context) error {
-	m, err := t.powerOn(ctx, power{})
+	_, err := t.startFirst(ctx, power{})
+	return err
+}
+
+// startFirst is firstStart. The machine that it returns is off.
+func (t *trial) startFirst(ctx context.Context, p power) (*machine, error) {
+	m, err := t.powerOn(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = m.cutPower() }()
 	if err := t.applySite(ctx, m); err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.pressButton(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	return t.checkBoot(ctx)
+	return m, t.checkBoot(ctx)
 }
 
 // applySite waits until the machine, which starts for the first time, has applied its site
@@ -46,9 +52,9 @@ func (t *trial) applySite(ctx context.Context, m *machine) error {
 		return fmt.Errorf("the first start: %w", err)
 	}
 	t.say("first start: ready %.1f s after power on", m.onSince())
-	applied := func() error { _, err := t.readBoot(ctx, "gatehouse-site.done.toml"); return err }
+	applied := func() error { _, err := t.readBoot(ctx, doneName); return err }
 	if err := await(ctx, startPatience, "the site file is applied and wiped", applied); err != nil {
-		result, _ := t.readBoot(ctx, "gatehouse-result.txt")
+		result, _ := t.readBoot(ctx, resultName)
 		return fmt.Errorf("%w\ngatehouse-result.txt says:\n%s", err, result)
 	}
 	t.first = m.onSince()
@@ -60,7 +66,7 @@ func (t *trial) applySite(ctx context.Context, m *machine) error {
 	}
 	defer stop()
 	if err := t.openDoor(ctx, c); err != nil {
-		result, _ := t.readBoot(ctx, "gatehouse-result.txt")
+		result, _ := t.readBoot(ctx, resultName)
 		return fmt.Errorf("%w\ngatehouse-result.txt says:\n%s", err, result)
 	}
 	t.say("first start: first door opened after %.1f s", m.onSince())
@@ -78,7 +84,7 @@ func (t *trial) openDoor(ctx context.Context, c *client) error {
 // checkBoot looks at the boot partition of the machine, which is off: the result,
 // and nothing of the secrets.
 func (t *trial) checkBoot(ctx context.Context) error {
-	result, err := t.readBoot(ctx, "gatehouse-result.txt")
+	result, err := t.readBoot(ctx, resultName)
 	if err != nil {
 		return err
 	}
@@ -101,9 +107,6 @@ func (t *trial) checkBoot(ctx context.Context) error {
 // cutFirstStart cuts the power twice while another disk starts for the first time,
 // then lets it: the site file must have been applied all the same.
 func (t *trial) cutFirstStart(ctx context.Context) error {
-	if t.loads == 0 {
-		return nil
-	}
 	other := *t
 	other.name, other.record = "localhost", newRecord()
 	if err := other.makeDisk(ctx, "first.img"); err != nil {

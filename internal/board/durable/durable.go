@@ -3,6 +3,10 @@
 // package that keeps something on the disk calls it, but for the database, which has
 // SQLite for that.
 //
+// A renamed file is synchronised after the renaming too, before its folder. On FAT the entry
+// in the folder says where the file is and how long, and the kernel writes that part only
+// with the file: with the folder alone, a power cut leaves an entry without its content.
+//
 // It follows no symbolic link that someone has put in the place of its temporary file.
 // It does follow those in the path of the folder: root calls it only for folders that
 // belong to root.
@@ -27,7 +31,7 @@ const suffix = ".new"
 
 // Write replaces the file at path, whose folder must exist, and returns when the new
 // content is on the disk under that name. After an error the old file is there unless
-// only the folder could not be synchronised. Not to be called for one path concurrently.
+// only the new name could not be synchronised. Not to be called for one path concurrently.
 // Errors are those of the system ([fs.PathError]).
 func Write(path string, content []byte, mode fs.FileMode) error {
 	return WriteGroup(path, content, mode, OwnGroup)
@@ -68,11 +72,29 @@ func Replace(f *os.File, path string) error {
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	return errors.Join(f.Close(), Sync(filepath.Dir(path)))
+	return settle(f, path)
+}
+
+// settle synchronises a file that was renamed to path, closes it and synchronises its folder.
+func settle(f *os.File, path string) error {
+	return errors.Join(f.Sync(), f.Close(), Sync(filepath.Dir(path)))
+}
+
+// RenameFile renames a file within its folder, also on FAT, and synchronises the file and
+// the folder. It opens the file, so it is for folders whose names nobody else can change.
+func RenameFile(from, to string) error {
+	f, err := os.Open(from) //nolint:gosec // the caller answers for the path
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return settle(f, to)
 }
 
 // Rename renames a file or a folder whose content is on the disk, and synchronises the
-// folders of both names.
+// folders of both names. It opens nothing but these. On FAT it is not enough (RenameFile).
 func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err

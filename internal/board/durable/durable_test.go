@@ -101,6 +101,14 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyFile(t, to, 0o600)
+	back := filepath.Join(filepath.Dir(to), "back")
+	if err := durable.RenameFile(to, back); err != nil {
+		t.Fatal(err)
+	}
+	onlyFile(t, back, 0o600)
+	if err := durable.RenameFile(to, back); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("within a folder, of a file that is not there: %v", err)
+	}
 	if err := durable.Rename(from, to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a file that is not there: %v", err)
 	}

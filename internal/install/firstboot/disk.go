@@ -62,7 +62,7 @@ func (b *boot) rename(from, to string) error {
 	if err := b.touch(touch{Path: from}); err != nil {
 		return err
 	}
-	return durable.Rename(from, to) //nolint:wrapcheck // the callers word it
+	return durable.RenameFile(from, to) //nolint:wrapcheck // the callers word it
 }
 
 // remove removes a file; one that does not exist is no error.
