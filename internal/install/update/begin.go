@@ -16,10 +16,12 @@ const askTimeout = 15 * time.Second
 // begin has the next start try a slot once, and restarts the board. After the one shot is
 // set, nothing interrupts it.
 func (u *Updater) begin(ctx context.Context, w waiting) error {
-	// Soon after a start or a power cut not all stations are back yet.
-	online := slices.Concat(w.Online, u.online(ctx))
-	slices.Sort(online)
-	online = slices.Compact(online)
+	online := u.online(ctx)
+	if u.Uptime() < stationsWithin { // soon after a start, as after a power cut, not all stations are back yet
+		online = append(online, w.Online...)
+		slices.Sort(online)
+		online = slices.Compact(online)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -321,24 +321,29 @@ func TestSettle_damagedState(t *testing.T) {
 }
 
 // A trial waits for the stations of when the update was written too: after a power cut they
-// are not back yet when it begins.
-func TestRun_stationsBeforePowerCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(t)
-		b.settle()
-		b.gateway.online = []site.StationID{1, 2, 3}
-		at := time.Now().Add(time.Hour)
-		if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, At: at}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour + time.Minute) // without power
-		b.settle()
-		b.gateway.online, b.gateway.offline = []site.StationID{3, 4}, []site.StationID{1, 2}
-		if err := b.service(time.Minute); err != nil || b.restarts != 1 {
-			t.Fatalf("%v, %d restarts", err, b.restarts)
-		}
-		if state := b.Read("var/lib/gatehouse-update/state.json"); !strings.Contains(state, `"online":[1,2,3,4]`) {
-			t.Errorf("the trial waits for others: %s", state)
-		}
-	})
+// are not back yet when it begins. Without one, those that have left meanwhile are not waited for.
+func TestRun_stationsBefore(t *testing.T) {
+	for uptime, want := range map[time.Duration]string{time.Minute: `"online":[1,2,3,4]`, time.Hour: `"online":[3,4]`} {
+		synctest.Test(t, func(t *testing.T) { stationsBefore(t, uptime, want) })
+	}
+}
+
+func stationsBefore(t *testing.T, uptime time.Duration, want string) {
+	b := newBoard(t)
+	b.settle()
+	b.gateway.online = []site.StationID{1, 2, 3}
+	at := time.Now().Add(time.Hour)
+	if _, err := b.updater().Update(t.Context(), update.Order{From: update.Source{Path: b.file("1.3.0")}, At: at}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Hour + time.Minute) // without power
+	b.uptime = uptime
+	b.settle()
+	b.gateway.online, b.gateway.offline = []site.StationID{3, 4}, []site.StationID{1, 2}
+	if err := b.service(time.Minute); err != nil || b.restarts != 1 {
+		t.Fatalf("%v, %d restarts", err, b.restarts)
+	}
+	if state := b.Read("var/lib/gatehouse-update/state.json"); !strings.Contains(state, want) {
+		t.Errorf("%s after the start, the trial waits for others: %s", uptime, state)
+	}
 }

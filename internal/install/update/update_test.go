@@ -274,6 +274,19 @@ func TestUpdate_failingCard(t *testing.T) {
 	}
 }
 
+// Blocks of the other slot that cannot be read, as a power cut within a write may leave them, are
+// written. The file that stands for the slot has only its beginning, so that no read behind it succeeds.
+func TestUpdate_unreadableBlocks(t *testing.T) {
+	b := newBoard(t)
+	if err := os.Truncate(b.Path("dev/mmcblk0p3"), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.install(b.file("1.3.0")); err != nil || b.restarts != 1 {
+		t.Fatalf("%v, %d restarts", err, b.restarts)
+	}
+	b.holds("1.3.0")
+}
+
 // What the card has made of it is read past every cache.
 func TestUpdate_wornCard(t *testing.T) {
 	b := newBoard(t)

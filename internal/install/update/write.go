@@ -104,13 +104,11 @@ type patch struct {
 	written   int64
 }
 
-// put writes a block unless it is there.
+// put writes a block unless it is there. One that cannot be read is written: a power cut within a
+// write may have left it so, and all is read back in the end.
 func (p *patch) put(block []byte) error {
 	have := p.have[:len(block)]
-	if _, err := p.disk.ReadAt(have, p.at); err != nil {
-		return err
-	}
-	if !bytes.Equal(have, block) {
+	if _, err := p.disk.ReadAt(have, p.at); err != nil || !bytes.Equal(have, block) {
 		if _, err := p.disk.WriteAt(block, p.at); err != nil {
 			return err
 		}
