@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -52,7 +53,8 @@ type UpdateStatus struct {
 	Advice     string      `json:"advice,omitempty"` // how this system is updated, where Image is false
 	Family     string      `json:"family,omitempty"` // of boards: "gatehouse-arm64"
 	Running    SlotStatus  `json:"running,omitzero"`
-	Default    string      `json:"default,omitempty"` // the slot that the next start takes
+	Default    string      `json:"default,omitempty"` // the slot that the next start takes; "" where that cannot be read
+	Trouble    string      `json:"trouble,omitempty"` // why it cannot, and with it why no update is possible: one sentence, without a full stop
 	Other      SlotStatus  `json:"other,omitzero"`
 	Phase      UpdatePhase `json:"phase,omitempty"`
 	Percent    int         `json:"percent,omitempty"` // of the phase, 0 to 100
@@ -60,6 +62,7 @@ type UpdateStatus struct {
 	At         Timestamp   `json:"at,omitzero"`       // when it restarts, in the phase UpdateWaiting
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Last       *LastUpdate `json:"last,omitempty"`
+	Tried      *LastUpdate `json:"tried,omitempty"` // the last one that was not refused, where Last was
 	// TakeBack means that this start may take back the database of before another version: it
 	// follows a trial that failed, a rollback to the old data, or a version that is not the
 	// default, or the state of updates was lost.
@@ -83,7 +86,7 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 	switch {
 	case s.Phase == UpdateTrial:
 	case s.Default == "":
-		all = append(all, "The boot partition cannot be read, so that no update is possible.")
+		all = append(all, fmt.Sprintf("No update is possible: %s.", cmp.Or(s.Trouble, "the boot partition cannot be read")))
 	case s.Default != s.Running.Slot:
 		all = append(all, fmt.Sprintf("Slot %s is the default: the next start takes it.", s.Default))
 	}
@@ -92,6 +95,13 @@ func (s UpdateStatus) Sentences(zone *time.Location) []string {
 	}
 	if s.Last != nil {
 		all = append(all, s.Last.Sentence(zone))
+	}
+	if s.Tried != nil {
+		to := ""
+		if s.Tried.Version != "" {
+			to = ", to version " + s.Tried.Version + ","
+		}
+		all = append(all, s.Tried.sentence("The one before"+to, zone))
 	}
 	return all
 }
@@ -142,15 +152,20 @@ func (l LastUpdate) Sentence(zone *time.Location) string {
 	if l.Version != "" {
 		to = " to version " + l.Version
 	}
+	return l.sentence("The last update"+to, zone)
+}
+
+func (l LastUpdate) sentence(update string, zone *time.Location) string {
+	at := moment(l.Time, zone)
 	switch l.Outcome {
 	case UpdateCommitted:
-		return fmt.Sprintf("The last update%s was completed at %s.", to, moment(l.Time, zone))
+		return fmt.Sprintf("%s was completed at %s.", update, at)
 	case UpdateFellBack:
-		return fmt.Sprintf("The last update%s was undone at %s: %s.", to, moment(l.Time, zone), l.Reason)
+		return fmt.Sprintf("%s was undone at %s: %s.", update, at, l.Reason)
 	case UpdateRefused:
-		return fmt.Sprintf("The last update%s was refused at %s: %s.", to, moment(l.Time, zone), l.Reason)
+		return fmt.Sprintf("%s was refused at %s: %s.", update, at, l.Reason)
 	default:
-		return fmt.Sprintf("The last update%s failed at %s: %s.", to, moment(l.Time, zone), l.Reason)
+		return fmt.Sprintf("%s failed at %s: %s.", update, at, l.Reason)
 	}
 }
 

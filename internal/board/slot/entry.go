@@ -52,11 +52,12 @@ func writeEntry(path string, content []byte) error {
 }
 
 // defaultLine is the line of loader.conf that names the default. An installer who wants
-// a shell at every start has put that entry there.
-var defaultLine = regexp.MustCompile(`(?m)^default gatehouse-([ab])(?:-shell)?\.conf$`)
+// a shell at every start has put that entry there, perhaps with an editor that ends lines
+// with CR LF.
+var defaultLine = regexp.MustCompile(`(?m)^[ \t]*default[ \t]+gatehouse-([ab])(?:-shell)?\.conf[ \t\r]*$`)
 
 // anyDefault is a line that the boot loader would take for one.
-var anyDefault = regexp.MustCompile(`(?mi)^\s*default\b`)
+var anyDefault = regexp.MustCompile(`(?mi)(?:^|\r)\s*default\b`)
 
 // loaderPath returns where the settings of the boot loader are.
 func (b *Board) loaderPath() string { return filepath.Join(b.Boot(), "loader", "loader.conf") }

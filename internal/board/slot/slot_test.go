@@ -365,7 +365,10 @@ func TestBoard_SetDefault(t *testing.T) {
 	folder := slottest.New(t, "1.2.3")
 	folder.Fill("b", "1.3.0")
 	b := open(t, folder)
-	for _, form := range []string{"timeout 3\neditor no\ndefault gatehouse-%s.conf\n", "default gatehouse-%s-shell.conf"} {
+	for _, form := range []string{
+		"timeout 3\neditor no\ndefault gatehouse-%s.conf\n", "default gatehouse-%s-shell.conf",
+		"timeout 3\r\neditor no\r\n \tdefault \t gatehouse-%s.conf \r\n",
+	} {
 		folder.Write("boot/efi/loader/loader.conf", fmt.Sprintf(form, slot.A))
 		for _, n := range []slot.Name{slot.B, slot.B, slot.A} {
 			if err := b.SetDefault(n); err != nil {
@@ -383,7 +386,8 @@ func TestBoard_SetDefault(t *testing.T) {
 
 func TestBoard_SetDefault_otherForms(t *testing.T) {
 	for _, text := range []string{
-		"", "default gatehouse.conf\n", "default gatehouse-c.conf\n", "default  gatehouse-a.conf\n", "default gatehouse-a.conf\r\n",
+		"", "default gatehouse.conf\n", "default gatehouse-c.conf\n", "default gatehouse-a.conf\rdefault gatehouse-a.conf\n",
+		"timeout 3\rdefault gatehouse-b.conf\ndefault gatehouse-a.conf\n",
 		"default gatehouse-a.conf\ndefault gatehouse-a.conf\n", "default gatehouse-a.conf\n\tdefault gatehouse-b.conf\n",
 		"default gatehouse-a*\n", "default gatehouse-a-other.conf\n", "#default gatehouse-a.conf\n",
 		"default gatehouse-a.conf\n" + strings.Repeat("#", 64<<10),

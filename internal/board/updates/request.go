@@ -1,6 +1,7 @@
 package updates
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -93,6 +94,8 @@ func (s *Service) free() error {
 	switch status := s.Status(); {
 	case !status.Image:
 		return fault.New(fault.Conflict, strings.TrimSuffix(status.Advice, "."))
+	case status.Default == "":
+		return fault.New(fault.Conflict, "No update is possible: "+cmp.Or(status.Trouble, "the boot partition cannot be read"))
 	case status.Phase == "", status.Phase == site.UpdateIdle, status.Phase == site.UpdateWaiting: // of what waits root decides
 		return nil
 	default:

@@ -91,6 +91,9 @@ func (s *Service) Status() site.UpdateStatus {
 	if status.Last != nil {
 		status.Last = new(*status.Last)
 	}
+	if status.Tried != nil {
+		status.Tried = new(*status.Tried)
+	}
 	return status
 }
 

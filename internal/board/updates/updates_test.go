@@ -226,7 +226,11 @@ func TestService_Request_conflict(t *testing.T) {
 		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Conflict) || fault.Sentence(err)+"." != strings.TrimSuffix(updates.Advice(), ".")+"." {
 			t.Errorf("on a system that is no image: %v", err)
 		}
-		w.unread = nil
+		w.unread, w.status.Default, w.status.Trouble = nil, "", "restore that line"
+		if _, err := w.service().Request(chief(), updates.Order{File: true}); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "restore that line") || len(w.records) > 0 {
+			t.Errorf("without a default: %v", err)
+		}
+		w.status.Default, w.status.Trouble = "a", ""
 		for phase, free := range map[site.UpdatePhase]bool{
 			"": true, site.UpdateIdle: true, site.UpdateWaiting: true,
 			site.UpdateFetching: false, site.UpdateChecking: false, site.UpdateWriting: false, site.UpdateVerifying: false, site.UpdateRestarting: false, site.UpdateTrial: false,

@@ -168,6 +168,19 @@ func ofUpdate() []defect {
 			"notice update: The last update to version 1.3.0 failed at 2026-11-21 07:00 UTC: it was interrupted" + again,
 		}, ""},
 		{"update refused", ended(site.UpdateRefused, "it is older"), nil, "update: The last update to version 1.3.0 was refused at 2026-11-21 07:00 UTC: it is older."},
+		{"update refused after one that fell back", func(t *testing.T, b *board) {
+			ended(site.UpdateFellBack, "version 1.3.0 did not start")(t, b)
+			b.status.Update.Tried = b.status.Update.Last
+			b.status.Update.Last = &site.LastUpdate{Outcome: site.UpdateRefused, Time: site.At(now()), Reason: "it is older"}
+		}, []string{
+			"warning update: The one before, to version 1.3.0, was undone at 2026-11-21 07:00 UTC: version 1.3.0 did not start > " +
+				"remove the reason, or wait for the next version; then gatehouse update FILE",
+		}, "update: The last update was refused at 2026-11-21 08:00 UTC: it is older."},
+		{"no default", func(_ *testing.T, b *board) {
+			b.status.Update.Default, b.status.Update.Trouble = "", "restore that line"
+		}, []string{
+			"warning update: No update is possible: restore that line > mend that, on another computer if need be; then systemctl restart gatehouse-update",
+		}, ""},
 		{"updated", ended(site.UpdateCommitted, ""), nil, "update: The last update to version 1.3.0 was completed at 2026-11-21 07:00 UTC."},
 		{"update being written", phase(site.UpdateWriting), nil, "update: Version 1.3.0 is being written to slot b."},
 		{"update waits", phase(site.UpdateWaiting), []string{

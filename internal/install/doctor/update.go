@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"strings"
@@ -32,16 +33,20 @@ func checkUpdate(_ context.Context, g *subject, s *sheet) {
 	case site.UpdateWaiting:
 		s.find(health.Notice, sentence(u.Progress(time.UTC)), "leave the machine switched on; gatehouse update FILE, without --at, installs it at once", all...)
 	default:
-		if u.Default != "" && u.Default != u.Running.Slot {
+		switch u.Default {
+		case u.Running.Slot:
+		case "":
+			s.find(health.Warning, sentence(all[2]), "mend that, on another computer if need be; then systemctl restart gatehouse-update", all...)
+		default:
 			s.find(health.Notice, "Slot "+u.Running.Slot+" was chosen by hand: no update is taken until the default runs", "systemctl reboot", all...)
 		}
 	}
-	if u.Last != nil && (u.Last.Outcome == site.UpdateFellBack || u.Last.Outcome == site.UpdateFailed) {
+	if last := cmp.Or(u.Tried, u.Last); last != nil && (last.Outcome == site.UpdateFellBack || last.Outcome == site.UpdateFailed) {
 		severity, fix := health.Warning, "remove the reason, or wait for the next version; then gatehouse update FILE"
-		if u.Last.Outcome == site.UpdateFailed {
+		if last.Outcome == site.UpdateFailed {
 			severity, fix = health.Notice, "gatehouse update FILE tries it again"
 		}
-		s.find(severity, sentence(u.Last.Sentence(time.UTC)), fix, all...)
+		s.find(severity, sentence(all[len(all)-1]), fix, all...)
 	}
 	if !g.hasUpdateKey() {
 		s.find(health.Notice, "This image has no key of those whose updates it may take: it refuses every update",

@@ -48,7 +48,9 @@ func (u *Updater) lock(ctx context.Context, patient bool) (release func(), missi
 		missing, err = u.load()
 	}
 	if err == nil {
-		u.standard, err = u.Board.Default()
+		if u.standard, err = u.Board.Default(); err != nil && patient { // the service: nobody else answers a request
+			u.decline(err)
+		}
 	}
 	if err != nil {
 		release()

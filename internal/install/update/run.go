@@ -190,6 +190,13 @@ func (u *Updater) request(ctx context.Context) (asked bool, err error) {
 	return true, err
 }
 
+// decline refuses what the gateway has asked for, if it has.
+func (u *Updater) decline(why error) {
+	if _, found, err := u.Exchange.TakeRequest(); found || err != nil {
+		u.refuse(why)
+	}
+}
+
 // refuse records that a request was refused, once for the same reason.
 func (u *Updater) refuse(err error) {
 	if l := u.state.Last; l != nil && l.Outcome == site.UpdateRefused && l.Reason == fault.Text(err) {

@@ -248,6 +248,66 @@ func TestRun_requestWhileWaiting(t *testing.T) {
 	})
 }
 
+// What follows an update that was undone and is refused itself, does not hide why it was undone.
+func TestRun_refusedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.Write("var/lib/gatehouse-update/state.json", `{"last":{"version":"1.3.0","outcome":"fell-back","time":"2026-11-23T02:00:00.000Z","reason":"it hung"}}`)
+		b.settle()
+		for range 2 {
+			b.ask(slot.Request{Action: slot.Withdraw})
+			if err := b.service(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			b.upload("1.2.3")
+			b.ask(slot.Request{Action: slot.Update, File: true})
+			if err := b.service(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			s := b.status()
+			if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, "runs already") {
+				t.Errorf("the last one is %+v", s.Last)
+			}
+			if s.Tried == nil || s.Tried.Outcome != site.UpdateFellBack || s.Tried.Reason != "it hung" {
+				t.Errorf("the one before is %+v", s.Tried)
+			}
+		}
+		b.upload("1.3.0")
+		b.ask(slot.Request{Action: slot.Update, File: true})
+		if err := b.service(time.Minute); err != nil || b.restarts != 1 {
+			t.Fatalf("%v, %d restarts", err, b.restarts)
+		}
+		b.run("b")
+		b.settle()
+		if err := b.service(time.Minute); err != nil || b.status().Last.Outcome != site.UpdateCommitted || b.status().Tried != nil {
+			t.Errorf("%v, %+v", err, b.status())
+		}
+	})
+}
+
+// Where the default cannot be read, a request is refused with the reason, and not left.
+func TestRun_noDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(t)
+		b.settle()
+		loader := b.Read("boot/efi/loader/loader.conf")
+		b.Write("boot/efi/loader/loader.conf", "timeout 3\n")
+		b.upload("1.3.0")
+		b.ask(slot.Request{Action: slot.Update, File: true})
+		if err := b.service(time.Minute); !fault.Is(err, fault.Conflict) {
+			t.Fatal(err)
+		}
+		s := b.status()
+		if s.Last == nil || s.Last.Outcome != site.UpdateRefused || !strings.Contains(s.Last.Reason, "restore that line") || s.Trouble != s.Last.Reason || s.Default != "" {
+			t.Errorf("the status is %+v, %+v", s, s.Last)
+		}
+		b.Write("boot/efi/loader/loader.conf", loader)
+		if err := b.service(time.Minute); err != nil || b.restarts != 0 || b.status().Trouble != "" || b.status().Default != "a" {
+			t.Errorf("%v, %d restarts, %+v", err, b.restarts, b.status())
+		}
+	})
+}
+
 // Whatever the gateway's user writes, root installs nothing but a newer version that is
 // signed, restarts into no other but one that reads the present database, reads no other
 // file and removes none.

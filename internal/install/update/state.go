@@ -30,6 +30,7 @@ type state struct {
 	Trial    *trial                `json:"trial,omitempty"`
 	Work     *work                 `json:"work,omitempty"`
 	Last     *site.LastUpdate      `json:"last,omitempty"`
+	Tried    *site.LastUpdate      `json:"tried,omitempty"`    // as in site.UpdateStatus
 	TakeBack bool                  `json:"takeBack,omitempty"` // until the gateway has been ready
 	Strayed  bool                  `json:"strayed,omitempty"`  // what is not the default has run without a trial
 }
@@ -119,8 +120,14 @@ func (u *Updater) note() {
 
 func (u *Updater) path(name string) string { return filepath.Join(u.Folder, name) }
 
-// conclude records how an update ended.
+// conclude records how an update ended. What was refused does not hide how the one before ended.
 func (u *Updater) conclude(version string, outcome site.UpdateOutcome, reason string) {
+	switch last := u.state.Last; {
+	case outcome != site.UpdateRefused:
+		u.state.Tried = nil
+	case last != nil && last.Outcome != site.UpdateRefused:
+		u.state.Tried = last
+	}
 	u.state.Last = &site.LastUpdate{Version: version, Outcome: outcome, Time: site.At(u.Now()), Reason: bounded(reason, maxReason)}
 }
 
@@ -147,12 +154,14 @@ func (u *Updater) tried() bool {
 // Status returns the status as the board and the state have it.
 func (u *Updater) Status() (site.UpdateStatus, error) {
 	s := site.UpdateStatus{
-		Image: true, Family: u.Board.Family(), Phase: site.UpdateIdle, Last: u.state.Last, TakeBack: u.state.TakeBack,
+		Image: true, Family: u.Board.Family(), Phase: site.UpdateIdle, Last: u.state.Last, Tried: u.state.Tried, TakeBack: u.state.TakeBack,
 		Running: site.SlotStatus{Slot: string(u.Board.Running()), Version: u.Board.Version()},
 		Other:   site.SlotStatus{Slot: string(u.other())},
 	}
 	var err, failed error
-	u.standard, err = u.Board.Default()
+	if u.standard, err = u.Board.Default(); err != nil {
+		s.Trouble = bounded(fault.Text(err), maxReason)
+	}
 	s.Default = string(u.standard)
 	s.Other.Version, failed = u.Board.Installed(u.other())
 	switch {
